@@ -47,7 +47,7 @@ pub async fn create(
         dialect: Dialect::Anthropic,
         body,
         fates,
-        needs_own_dialect: native_feature.is_some(),
+        native_feature,
         omits_thinking,
         headers: passed_on(request.headers()),
         state_key: worker.shared.state_key.clone(),

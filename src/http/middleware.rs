@@ -171,6 +171,10 @@ fn finish(response: ServiceResponse<BoxBody>, id: &RequestId, dialect: Dialect) 
         None => response,
     };
     if let Ok(value) = HeaderValue::from_str(id.as_str()) {
+        if dialect == Dialect::Anthropic {
+            // Where its client libraries look for it.
+            response.headers_mut().insert(HeaderName::from_static("request-id"), value.clone());
+        }
         response.headers_mut().insert(REQUEST_ID, value);
     }
     response

@@ -21,8 +21,8 @@ pub struct ClientRequest {
     pub body: Bytes,
     /// What became of its fields on the way to the chat body.
     pub fates: FieldFates,
-    /// Whether the request has a feature that only endpoints of the same dialect have.
-    pub needs_own_dialect: bool,
+    /// A field of a feature that only endpoints of the same dialect have.
+    pub native_feature: Option<String>,
     /// Whether the client wants signatures of thoughts without their text.
     pub omits_thinking: bool,
     /// Headers of the request that endpoints of the same dialect get: names in lower case, and values.

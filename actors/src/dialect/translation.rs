@@ -57,14 +57,23 @@ pub fn chat_body(
 
 /// The client's own body, with the endpoint's name of the model and without the gateway's fields.
 fn clients_own(client: &ClientRequest, endpoint: &Endpoint) -> Option<OutgoingBody> {
+    let text = std::str::from_utf8(&client.body).ok()?;
+    let mut emulated = Vec::new();
     let body = match client.dialect {
         Dialect::OpenAi => return None,
-        Dialect::Anthropic => {
-            anthropic::splice::splice_request(std::str::from_utf8(&client.body).ok()?, &endpoint.upstream_model).ok()?
-        }
+        Dialect::Anthropic => match anthropic::without_foreign_thoughts(text) {
+            None => anthropic::splice::splice_request(text, &endpoint.upstream_model).ok()?,
+            Some(cut) => {
+                emulated.push("reasoning_details".into());
+                emulated.extend(cut.without_thinking.then(|| "thinking".into()));
+                anthropic::splice::splice_request(std::str::from_utf8(&cut.body).ok()?, &endpoint.upstream_model)
+                    .ok()?
+            }
+        },
     };
     let translation = Some(Translation { dialect: client.dialect, names: ToolNames::default() });
-    Some(OutgoingBody { is_clients_own: true, translation, headers: client.headers.clone(), ..OutgoingBody::of(body) })
+    let headers = client.headers.clone();
+    Some(OutgoingBody { is_clients_own: true, translation, headers, emulated, ..OutgoingBody::of(body) })
 }
 
 /// Names the fields in the client's spelling, and those that were lost on the way to the chat body.

@@ -5,6 +5,7 @@
 //! other dialects get; an endpoint of this dialect gets the client's bytes.
 
 mod content;
+mod parts;
 mod tools;
 
 use bytes::{BufMut as _, Bytes, BytesMut};

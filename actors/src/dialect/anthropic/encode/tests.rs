@@ -14,6 +14,7 @@ use crate::dialect::{
 
 mod client;
 mod properties;
+mod upstream;
 
 use client::{Received, receive};
 

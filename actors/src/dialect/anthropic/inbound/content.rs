@@ -2,7 +2,11 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{ChatBodyWriter, MAX_MESSAGES, mistyped, refused, required};
+use super::{
+    ChatBodyWriter, MAX_MESSAGES, mistyped,
+    parts::{Parts, web_address},
+    refused, required,
+};
 use crate::{
     dialect::{
         anthropic::foreign_state::unpacked_state,
@@ -195,14 +199,9 @@ impl ChatBodyWriter<'_> {
                 parts.file(&media_type, &data, &name, mark);
             }
             Some("url") => {
-                let url = text(b"url").ok_or_else(|| required(&format!("{path}.source.url")))?;
-                parts.begin();
-                parts.json.put_slice(b"{\"type\":\"file\",\"file\":{\"filename\":");
-                name.push_quoted(&mut parts.json);
-                push_member(&mut parts.json, b"file_data", b"");
-                url.push_quoted(&mut parts.json);
-                parts.json.put_u8(b'}');
-                parts.end(mark);
+                let path = format!("{path}.source.url");
+                let address = text(b"url").ok_or_else(|| required(&path))?;
+                parts.linked_file(&web_address(address, &path)?, &name, mark);
             }
             Some("content") => {
                 let content = source.member(b"content");
@@ -380,131 +379,4 @@ fn push_call(block: Raw<'_>, path: &str, calls: &mut BytesMut) -> Result<(), Inv
     EscapedText::escaping(&String::from_utf8_lossy(input.bytes())).push_quoted(calls);
     calls.put_slice(b"}}");
     Ok(())
-}
-
-/// Parts of a chat message, written one after the other.
-#[derive(Default)]
-struct Parts {
-    json: BytesMut,
-    /// The parts' texts, while there is nothing else: joined they are a plain string.
-    texts: Option<Vec<u8>>,
-    has_others: bool,
-}
-
-impl Parts {
-    fn is_empty(&self) -> bool {
-        self.json.is_empty()
-    }
-
-    fn begin(&mut self) {
-        if !self.json.is_empty() {
-            self.json.put_u8(b',');
-        }
-        self.has_others = true;
-    }
-
-    fn end(&mut self, mark: Option<Raw<'_>>) {
-        if let Some(mark) = mark.filter(|mark| mark.is_object()) {
-            push_member(&mut self.json, b"cache_control", mark.bytes());
-        }
-        self.json.put_u8(b'}');
-    }
-
-    fn text(&mut self, text: Raw<'_>, mark: Option<Raw<'_>>) {
-        if let Some(text) = EscapedText::of(text) {
-            self.escaped(&text, mark);
-        }
-    }
-
-    fn escaped(&mut self, text: &EscapedText<'_>, mark: Option<Raw<'_>>) {
-        let had_others = self.has_others;
-        self.begin();
-        self.has_others = had_others;
-        self.texts.get_or_insert_default().extend_from_slice(text.bytes());
-        self.json.put_slice(b"{\"type\":\"text\",\"text\":");
-        text.push_quoted(&mut self.json);
-        self.end(mark);
-    }
-
-    fn image(&mut self, block: Raw<'_>, path: &str, mark: Option<Raw<'_>>) -> Result<(), Invalid> {
-        let source = block.member(b"source").ok_or_else(|| required(&format!("{path}.source")))?;
-        let text = |name: &str| {
-            let text = source.member(name.as_bytes()).and_then(EscapedText::of);
-            text.ok_or_else(|| required(&format!("{path}.source.{name}")))
-        };
-        let kind = source.member(b"type").and_then(Raw::text);
-        let url = match kind.as_deref() {
-            Some("base64") => {
-                let (media_type, data) = (text("media_type")?, text("data")?);
-                if !media_type.bytes().starts_with(b"image/") {
-                    return Err(refused(
-                        &format!("{path}.source.media_type"),
-                        "The media type must be one of an image.",
-                    ));
-                }
-                let mut url = BytesMut::from(&b"\"data:"[..]);
-                url.put_slice(media_type.bytes());
-                url.put_slice(b";base64,");
-                url.put_slice(data.bytes());
-                url.put_u8(b'"');
-                url
-            }
-            Some("url") => {
-                let address = text("url")?;
-                if !["https://", "http://"].iter().any(|scheme| address.unescaped().starts_with(scheme)) {
-                    return Err(refused(
-                        &format!("{path}.source.url"),
-                        "The address must begin with https:// or http://.",
-                    ));
-                }
-                let mut url = BytesMut::new();
-                address.push_quoted(&mut url);
-                url
-            }
-            _ => return Err(refused(&format!("{path}.source.type"), "The source must be base64 or url.")),
-        };
-        self.begin();
-        self.json.put_slice(b"{\"type\":\"image_url\",\"image_url\":{\"url\":");
-        self.json.put_slice(&url);
-        self.json.put_u8(b'}');
-        self.end(mark);
-        Ok(())
-    }
-
-    fn file(
-        &mut self,
-        media_type: &EscapedText<'_>,
-        data: &EscapedText<'_>,
-        name: &EscapedText<'_>,
-        mark: Option<Raw<'_>>,
-    ) {
-        self.begin();
-        self.json.put_slice(b"{\"type\":\"file\",\"file\":{\"filename\":");
-        name.push_quoted(&mut self.json);
-        self.json.put_slice(b",\"file_data\":\"data:");
-        self.json.put_slice(media_type.bytes());
-        self.json.put_slice(b";base64,");
-        self.json.put_slice(data.bytes());
-        self.json.put_slice(b"\"}");
-        self.end(mark);
-    }
-
-    /// Appends the parts as an array.
-    fn push(&self, out: &mut BytesMut) {
-        out.put_u8(b'[');
-        out.put_slice(&self.json);
-        out.put_u8(b']');
-    }
-
-    /// Appends texts joined to one string, which every upstream understands in the result of a call.
-    fn push_joined(&self, out: &mut BytesMut) {
-        match &self.texts {
-            Some(text) if !self.has_others => {
-                out.put_u8(b'"');
-                out.put_slice(text);
-                out.put_u8(b'"');
-            }
-            _ => self.push(out),
-        }
-    }
 }

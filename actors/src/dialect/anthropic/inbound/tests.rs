@@ -254,7 +254,14 @@ fn what_chat_would_refuse_is_refused_by_the_clients_own_names() {
     assert_eq!(param(image(json!({"type": "url", "url": "file:///etc/passwd"}))), "messages[0].content[0].source.url");
     let mut body = asking(json!([{"role": "user", "content": "a"}]));
     body["output_config"] = json!({"effort": "huge"});
-    assert_eq!(param(body), "output_config.effort");
+    assert_eq!(param(body.clone()), "output_config.effort");
+    body["output_config"] = Value::Null;
+    for name in ["a.b".to_owned(), "x".repeat(129), "ok".to_owned()] {
+        body["tools"] = json!([{"name": "ok", "input_schema": {}}, {"name": name, "input_schema": {}}]);
+        assert_eq!(param(body.clone()), "tools[1].name");
+    }
+    let link = json!([{"role": "user", "content": [{"type": "document", "source": {"type": "url", "url": ""}}]}]);
+    assert_eq!(param(asking(link)), "messages[0].content[0].source.url");
 }
 
 #[test]
