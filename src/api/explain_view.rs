@@ -357,6 +357,7 @@ mod tests {
               "dropped_parameters": [
                 "top_k"
               ],
+              "emulated_parameters": [],
               "explored": false,
               "route_seed": "18446744073709551615",
               "snapshot_version": 41,
