@@ -24,7 +24,7 @@ use pointsman_actors::{
         Answer, AnswerContext, ChatRequest, ClientRequest, OutgoingBody, Restriction, Translation, chat_body,
         chat_path, rewrite_whole, usage_of_failure,
     },
-    domain::{Catalog, Endpoint, Invalid, Model, Query, Usage},
+    domain::{Catalog, Dialect, Endpoint, Invalid, Model, Query, Usage},
 };
 
 use self::{
@@ -125,6 +125,10 @@ impl RequestRestrictions for RequestedWork {
             RequestedWork::Chat(request) => request.unmet(catalog, model),
             RequestedWork::Image(work) => work.request.unmet(model),
         }
+    }
+
+    fn dialect(&self) -> Dialect {
+        self.client().map_or(Dialect::OpenAi, |client| client.dialect)
     }
 
     fn restrictions(&self) -> Vec<Restriction> {

@@ -2,7 +2,6 @@
 
 use std::{fmt, sync::Arc};
 
-use actix_web::HttpRequest;
 use chrono::NaiveDate;
 use pointsman_actors::{
     dialect::{ChatRequest, ImageRequest},
@@ -16,12 +15,9 @@ use pointsman_actors::{
 use crate::{
     access::keys::Caller,
     base::{clock, error::ApiError},
-    config::{Config, spend_amount},
+    config::Config,
     proxy::unknown_fields,
 };
-
-/// Header with the ceiling of a request, in dollars.
-const MAX_COST: &str = "x-max-cost";
 
 /// The query of a chat request.
 ///
@@ -75,22 +71,6 @@ pub fn of_image(
         streamed: false,
     };
     input.query(catalog, config, caller)
-}
-
-/// Takes over the ceiling in the header `x-max-cost`; the lower of header and body applies.
-///
-/// # Errors
-/// 400 when it is no amount of dollars.
-pub fn limit_cost(routing: &mut RoutingParameters, request: &HttpRequest) -> Result<(), Invalid> {
-    let Some(value) = request.headers().get(MAX_COST) else { return Ok(()) };
-    let amount = value.to_str().ok().and_then(spend_amount).ok_or_else(|| {
-        let message = "The header 'x-max-cost' must be US dollars as a plain decimal number, such as 0.05.";
-        Invalid::field(InvalidReason::InvalidValue, MAX_COST, message)
-    })?;
-    if routing.max_cost.is_none_or(|given| amount < given.value) {
-        routing.max_cost = Some(Sourced { value: amount, source: Source::TopLevel });
-    }
-    Ok(())
 }
 
 /// The first requested name: the model, or else the first of the list. Empty if there is none.

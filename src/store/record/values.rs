@@ -22,7 +22,7 @@ stored_enum! {
     Target { 0 => Model(position), 1 => Alias(position) }
     ModelPattern { 0 => Exact(text), 1 => Prefix(text) }
     Source {
-        0 => Metadata, 1 => ExtraBody, 2 => TopLevel, 3 => Provider, 4 => Plugins, 5 => Alias, 6 => Key, 7 => Default,
+        0 => Metadata, 1 => ExtraBody, 2 => TopLevel, 3 => Provider, 4 => Plugins, 5 => Alias, 6 => Key, 7 => Default, 8 => Header,
     }
     DecisionCode {
         0 => FixedModel, 1 => OnlyCandidate, 2 => CheapestAvailable, 3 => FastestAvailable, 4 => MostReliable,
