@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use chrono::NaiveDate;
 use pointsman_actors::{
-    dialect::{ChatRequest, ImageRequest},
+    dialect::{ChatRequest, EmbeddingRequest, ImageRequest},
     domain::{
         Alias, ApiType, Catalog, Endpoint, Invalid, InvalidReason, Modalities, Needs, Objective, Provider,
         ProviderPolicy, Query, Resolved, RoutingParameters, Source, Sourced, Target, Weights,
@@ -71,6 +71,35 @@ pub fn of_image(
         streamed: false,
     };
     input.query(catalog, config, caller)
+}
+
+/// The query of an embedding request.
+///
+/// # Errors
+/// As [`of_chat`], and 400 for an alias: vectors of different models cannot be compared.
+pub fn of_embedding(
+    request: &EmbeddingRequest,
+    catalog: &Catalog,
+    config: &Config,
+    caller: &Caller,
+) -> Result<Query, ApiError> {
+    let input = QueryInput {
+        api: ApiType::Embeddings,
+        names: Names::of(Some(&request.model), &[])?,
+        needs: request.needs(),
+        routing: request.routing.clone(),
+        prompt_tokens: request.prompt_tokens,
+        images: 0,
+        answers: 1,
+        max_tokens: None,
+        streamed: false,
+    };
+    let query = input.query(catalog, config, caller)?;
+    if query.targets.iter().any(|target| matches!(target, Target::Alias(_))) {
+        let message = "Vectors of different models cannot be compared: 'model' must name a model, not an alias.";
+        return Err(Invalid::field(InvalidReason::InvalidValue, "model", message).into());
+    }
+    Ok(query)
 }
 
 /// The first requested name: the model, or else the first of the list. Empty if there is none.

@@ -191,6 +191,7 @@ fn context_length(catalog: &Catalog, error: &RouteError, dialect: Dialect) -> In
     let field = match query.api {
         ApiType::Completions => "messages",
         ApiType::Image => "prompt",
+        ApiType::Embeddings => "input",
     };
     if dialect == Dialect::Anthropic {
         let message = too_long_message(prompt.into(), completion.into(), limit.into());
