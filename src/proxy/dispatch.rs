@@ -22,7 +22,7 @@ use pointsman_actors::{
     actors::router::{Route, Routed},
     dialect::{
         Answer, AnswerContext, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody, Restriction, Translation,
-        chat_body, chat_path, rewrite_embeddings, rewrite_whole, usage_of_failure,
+        chat_body, chat_path, completion_of, image_body, rewrite_embeddings, rewrite_whole, usage_of_failure,
     },
     domain::{Catalog, Dialect, Endpoint, Invalid, Model, Query, Usage},
 };
@@ -54,17 +54,17 @@ impl RequestedWork {
     fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint, most_output: Option<u32>) -> Option<OutgoingBody> {
         match self {
             RequestedWork::Chat(request) => chat_body(request, catalog, endpoint, most_output),
-            RequestedWork::Image(work) => Some(work.request.upstream_body(catalog, endpoint)),
+            RequestedWork::Image(work) => image_body(&work.request, catalog, endpoint),
             RequestedWork::Embedding(request) => Some(request.upstream_body(catalog, endpoint)),
         }
     }
 
     /// The path of the call, below the provider's base address.
-    fn path(&self, endpoint: &Endpoint) -> Arc<str> {
+    fn path(&self, endpoint: &Endpoint, streamed: bool) -> Arc<str> {
         match self {
             RequestedWork::Embedding(_) => "/embeddings".into(),
             RequestedWork::Image(_) if !endpoint.images_through_chat => "/images/generations".into(),
-            RequestedWork::Chat(_) | RequestedWork::Image(_) => chat_path(endpoint),
+            RequestedWork::Chat(_) | RequestedWork::Image(_) => chat_path(endpoint, streamed),
         }
     }
 
@@ -83,7 +83,9 @@ impl RequestedWork {
                 Ok(Ok(rewrite_embeddings(body, request.inputs, request.format, context)?))
             }
             // Boxed, so that this future does not enlarge that of every chat.
-            RequestedWork::Image(work) => Box::pin(work.rewrite(body, context, target, bounds, held)).await,
+            RequestedWork::Image(work) => {
+                Box::pin(work.rewrite(&*completion_of(body, outgoing)?, context, target, bounds, held)).await
+            }
         }
     }
 

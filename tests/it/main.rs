@@ -77,6 +77,8 @@ mod diagnosis;
 #[cfg(test)]
 mod dialect_anthropic;
 #[cfg(test)]
+mod dialect_gemini;
+#[cfg(test)]
 mod door_messages;
 #[cfg(test)]
 mod embeddings;

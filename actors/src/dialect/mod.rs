@@ -14,6 +14,7 @@ mod answer;
 mod anthropic;
 mod client;
 pub mod frame;
+mod gemini;
 mod json;
 mod neutral;
 pub mod openai;
@@ -40,4 +41,6 @@ pub use openai::{
     rewrite_answer, rewrite_embeddings, rewrite_image_answer, usage_of_failed_answer,
 };
 pub use outgoing::{OutgoingBody, Translation};
-pub use translation::{chat_body, chat_path, kind_of_refusal, rewrite_whole, usage_of_failure};
+pub use translation::{
+    chat_body, chat_path, completion_of, image_body, kind_of_refusal, retry_delay, rewrite_whole, usage_of_failure,
+};
