@@ -17,6 +17,7 @@ pub mod frame;
 mod json;
 mod neutral;
 pub mod openai;
+mod responses;
 mod sanitize;
 
 pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};

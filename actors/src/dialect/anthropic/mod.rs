@@ -9,7 +9,6 @@
 
 mod betas;
 mod cache_marks;
-mod call_ids;
 mod citations;
 mod content;
 mod decode;
@@ -23,7 +22,6 @@ mod parameters;
 mod request;
 pub(crate) mod schema;
 pub(crate) mod splice;
-mod surrogates;
 mod thinking;
 mod tools;
 mod usage;
@@ -32,6 +30,8 @@ pub(crate) use betas::required_betas;
 pub(crate) use decode::Decoder;
 pub(crate) use error::kind_of_response;
 pub(crate) use request::{ApiVersion, write_request, write_request_for};
+
+use crate::dialect::neutral::surrogates;
 
 #[cfg(test)]
 mod tests;

@@ -7,15 +7,18 @@
 #![expect(dead_code, unused_imports, reason = "the dialects that use it follow")]
 
 mod arguments;
+mod call_ids;
 mod conversation;
 mod event;
 mod field_fates;
 mod history;
 mod state_envelope;
+pub(crate) mod surrogates;
 mod text;
 mod tool_names;
 
 pub(crate) use arguments::push_arguments_object;
+pub(crate) use call_ids::CallIds;
 pub(crate) use conversation::{
     AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningFormat,
     ReasoningKind, ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,

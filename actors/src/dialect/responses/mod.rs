@@ -1,0 +1,21 @@
+//! The OpenAI Responses API, as upstream and as the API of a client.
+//!
+//! [`write_request`] writes a neutral conversation as the body of `POST /responses`, and [`Decoder`] reads the answer,
+//! streamed or whole, as neutral events. Answers that are no 200 have the form of chat. [`inbound`] reads the requests of
+//! clients, and [`encode`] writes their answers. [`splice`] is for clients of the same API: it changes a few bytes and keeps
+//! all others. What the models differ in is the table in [`models`].
+#![cfg_attr(not(test), expect(dead_code, reason = "wired by the dispatcher next"))]
+#![cfg_attr(not(test), expect(unused_imports, reason = "wired by the dispatcher next"))]
+
+mod input;
+pub(crate) mod models;
+mod parameters;
+mod reasoning;
+mod request;
+mod tools;
+mod write;
+
+pub(crate) use request::write_request;
+
+#[cfg(test)]
+mod tests;
