@@ -5,7 +5,7 @@ pub(crate) mod answer_reader;
 pub(crate) mod chunk_writer;
 pub(crate) mod completion_writer;
 pub(crate) mod conversation_reader;
-mod error;
+pub(crate) mod error;
 mod finish;
 mod image_answer;
 mod message_member;

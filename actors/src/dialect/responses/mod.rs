@@ -7,14 +7,19 @@
 #![cfg_attr(not(test), expect(dead_code, reason = "wired by the dispatcher next"))]
 #![cfg_attr(not(test), expect(unused_imports, reason = "wired by the dispatcher next"))]
 
+mod decode;
+mod error;
+mod finish;
 mod input;
 pub(crate) mod models;
 mod parameters;
 mod reasoning;
 mod request;
 mod tools;
+mod usage;
 mod write;
 
+pub(crate) use decode::Decoder;
 pub(crate) use request::write_request;
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use crate::{
     domain::{Endpoint, EndpointId, EndpointLimits, ParameterSet},
 };
 
+mod answers;
+mod properties;
 mod requests;
 
 /// A model that reasons unless it is told not to.
