@@ -32,6 +32,8 @@ pub use openai::{
     rewrite_answer, rewrite_image_answer, usage_of_failed_answer,
 };
 
+pub use responses::inbound::{InboundResponses, ResponseEcho, read_responses};
+
 use crate::domain::{Catalog, Endpoint};
 
 /// Wire format of an upstream.

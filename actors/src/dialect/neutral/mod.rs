@@ -12,6 +12,7 @@ mod conversation;
 mod event;
 mod field_fates;
 mod history;
+mod request_body;
 mod state_envelope;
 pub(crate) mod surrogates;
 mod text;
@@ -26,6 +27,7 @@ pub(crate) use conversation::{
 pub(crate) use event::{AnswerEvent, AnswerSink, ReportedTokens};
 pub use field_fates::FieldFates;
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns};
+pub(crate) use request_body::{json_object, members_once};
 pub(crate) use state_envelope::Envelope;
 pub use state_envelope::StateKey;
 pub(crate) use text::{EscapedText, is_high_surrogate, json_value};

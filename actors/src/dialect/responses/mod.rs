@@ -10,10 +10,13 @@
 mod decode;
 mod error;
 mod finish;
+pub(crate) mod inbound;
 mod input;
 pub(crate) mod models;
+mod namespaces;
 mod parameters;
 mod reasoning;
+mod reasoning_state;
 mod request;
 mod tools;
 mod usage;
