@@ -17,7 +17,10 @@ use std::{collections::HashMap, hint::black_box, sync::Arc, time::Duration};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
-use pointsman::store::record::{self, ContentHash, RecordWriter, Versions};
+use pointsman::store::{
+    blocks::LEVEL,
+    record::{self, ContentHash, RecordWriter, Versions},
+};
 use pointsman_actors::{
     decide::{decide_to_serve, splitmix64},
     domain::{Catalog, EndpointEvent, EventKind, GateEvent, Generation, Objective, Query, RoutingPolicy, Tick},
@@ -118,7 +121,7 @@ fn records(c: &mut Criterion) {
         let mut writer = RecordWriter::default();
         let records: Vec<Vec<u8>> = generations.iter().map(|generation| writer.write(generation).bytes).collect();
         let alone = records.iter().map(Vec::len).sum::<usize>() / records.len();
-        let compressed = zstd::bulk::compress(&records.concat(), 3).expect("compressed").len() / records.len();
+        let compressed = zstd::bulk::compress(&records.concat(), LEVEL).expect("compressed").len() / records.len();
         eprintln!(
             "statistics published every {publish_every}: {} candidates, {alone} bytes a record, {compressed} in a block",
             generations[0].decision.candidates.len()

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
     let config = match cli::run(env::args_os().skip(1), &Environment::of_process()) {
         Next::Serve(config) => *config,
         Next::Finish(answer) => return answer.print(),
+        Next::Exit(code) => return code,
     };
     match actix_web::rt::System::new().block_on(serve::serve(config)) {
         Ok(()) => ExitCode::SUCCESS,

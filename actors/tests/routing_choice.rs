@@ -41,14 +41,14 @@ fn cheapest_takes_the_lowest_expected_cost() {
 }
 
 #[test]
-fn cheapest_leaves_an_endpoint_gone_silent_however_cheap_it_is() {
+fn cheapest_leaves_a_silent_endpoint_whatever_it_costs() {
     check(Cheapest, "acme/a $0.1/0.2 k2 silent | bolt/b $1/2 | core/c $1/2 900ms", "", "bolt/b core/c acme/a");
     // Nobody waits very long yet, but together for too long.
     check(Cheapest, "acme/a $0.1/0.2 k5 silent | bolt/b $1/2 | core/c $9/18", "", "bolt/b core/c acme/a");
 }
 
 #[test]
-fn what_a_failure_costs_is_reckoned_with_those_who_can_take_over() {
+fn the_cost_of_a_failure_follows_from_the_endpoints_that_can_take_over() {
     // However cheap the second is: behind its gate it takes nothing over.
     check(
         Cheapest,
@@ -73,7 +73,7 @@ fn fastest_takes_the_lowest_predicted_time_of_this_request() {
 }
 
 #[test]
-fn fastest_counts_its_own_load_and_leaves_an_endpoint_gone_silent() {
+fn fastest_counts_its_own_load_and_leaves_a_silent_endpoint() {
     check(Fastest, "acme/a 90ms k8 knee6 100tps | bolt/b 150ms 100tps", "", "bolt/b acme/a");
     check(Fastest, "acme/a 90ms k1 | bolt/b 300ms", "", "acme/a bolt/b");
     check(Fastest, "acme/a 90ms k1 silent | bolt/b 300ms", "", "bolt/b acme/a");
@@ -202,7 +202,7 @@ fn fallback_models_come_after_every_endpoint_of_the_model_before() {
 }
 
 #[test]
-fn a_knee_without_evidence_excludes_nobody() {
+fn a_knee_without_evidence_excludes_no_endpoint() {
     check(Cheapest, "acme/a k20 knee4 $1/1 | bolt/b $9/9", "", "bolt/b");
     check(Cheapest, "acme/a k20 knee4 doubtful $1/1 | bolt/b $9/9", "", "acme/a bolt/b");
 }
@@ -214,7 +214,7 @@ fn a_saturated_model_is_not_left_for_another_one() {
 }
 
 #[test]
-fn whoever_steps_aside_stands_by_the_mildest_obstacle_first() {
+fn the_reserve_is_ordered_by_its_reason_of_exclusion_the_mildest_first() {
     let check = |text: &str, plan: &str, standby: &str| {
         let world = World::of(text);
         let decision = world.decide(&world.query(Fastest, "")).unwrap();
@@ -238,7 +238,7 @@ fn whoever_steps_aside_stands_by_the_mildest_obstacle_first() {
 }
 
 #[test]
-fn without_fallbacks_nobody_stands_by() {
+fn without_fallbacks_there_is_no_reserve() {
     let world = World::of("acme/a k9 knee4 | bolt/b");
     let mut query = world.query(Fastest, "");
     query.routing_mut().provider.allow_fallbacks = false;
@@ -306,7 +306,7 @@ fn without_fallbacks_there_is_one_candidate_and_one_attempt() {
 }
 
 #[test]
-fn a_half_open_endpoint_is_probed_first_if_anybody_would_want_it_back() {
+fn a_half_open_endpoint_is_probed_first_if_some_objective_would_choose_it() {
     check(Fastest, "acme/a 200ms half1 | bolt/b 200ms", "", "acme/a? bolt/b");
     check(Fastest, "acme/a 9000ms half1 | bolt/b 200ms", "", "bolt/b");
     check(Fastest, "acme/a 200ms half1 | bolt/b 190ms half1 | core/c 200ms", "", "bolt/b? core/c");
@@ -402,7 +402,7 @@ fn unseen_endpoints_share_the_traffic_and_well_known_ones_keep_theirs() {
 }
 
 #[test]
-fn exploration_is_told() {
+fn a_decision_says_whether_it_explored() {
     let world = World::of("acme/a unseen 400ms | bolt/b 400ms w40");
     let query = world.query(Fastest, "");
     let preview = world.decide(&query).unwrap();
@@ -431,7 +431,7 @@ fn selection_probabilities_are_the_shares_over_seeds() {
 }
 
 #[test]
-fn where_chance_has_no_say_the_choice_has_probability_one() {
+fn a_choice_that_noise_cannot_change_has_probability_one() {
     let certain = |world: &str, models: &str| {
         let world = World::of(world);
         let mut decision = world.decide(&world.query(Fastest, models)).unwrap();
@@ -479,7 +479,7 @@ fn a_preview_takes_nothing_and_shows_what_serving_takes() {
 
 /// Providers, failures and silence move who comes second and third; the record holds all that this takes.
 #[test]
-fn whoever_is_preferred_for_safety_is_preferred_again_in_a_replay() {
+fn a_replay_orders_later_attempts_by_risk_as_the_decision_did() {
     let mut moved = 0;
     for seed in 1..400_usize {
         let entry = |i: usize| {
@@ -499,7 +499,7 @@ fn whoever_is_preferred_for_safety_is_preferred_again_in_a_replay() {
 }
 
 #[test]
-fn models_that_compete_are_still_told_apart() {
+fn competing_models_keep_their_own_target() {
     let free = Alias { free_only: true, blocked: vec!["acme/big".parse().unwrap()], ..alias("service/free") };
     let world = "acme/small $0/0 900ms | acme/big $1/2 90ms | bolt/big $1/2 95ms";
     let world = World::aliased(world, RoutingPolicy::default(), vec![free]);

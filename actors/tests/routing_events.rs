@@ -166,7 +166,7 @@ fn failures_count_and_never_teach_a_latency() {
 }
 
 #[test]
-fn promises_faults_of_ours_and_mistakes_of_the_caller_count_for_nothing() {
+fn rate_limits_account_faults_and_mistakes_of_clients_are_no_failures() {
     use FailureKind::*;
     let kinds = [
         (RateLimited, Some(429)),
@@ -198,7 +198,7 @@ fn a_timeout_counts_and_teaches_only_if_the_endpoint_was_alive_meanwhile() {
 }
 
 #[test]
-fn what_was_given_up_teaches_the_first_token_its_share_of_the_surprise() {
+fn a_request_that_was_given_up_moves_the_first_token_by_its_share_of_the_residual() {
     let timeout = Failure { kind: FailureKind::Timeout, status: None, retry_after: None };
     let ends =
         [EventKind::Failed { failure: timeout, had_content: false }, EventKind::Cancelled { had_content: false }];
@@ -244,7 +244,7 @@ fn a_client_that_left_teaches_only_what_is_slower_than_expected_of_a_living_endp
 }
 
 #[test]
-fn every_failure_has_a_verdict_and_only_the_providers_own_count() {
+fn every_failure_has_an_effect_and_only_those_of_the_provider_count() {
     let verdict = |kind, status| FailureEffect::of(&Failure { kind, status, retry_after: None });
     assert_eq!(verdict(FailureKind::Connect, None), FailureEffect::Refused);
     assert_eq!(verdict(FailureKind::Overloaded, Some(503)), FailureEffect::Fault);
@@ -296,7 +296,7 @@ fn estimates_age_without_events_as_they_do_with_them() {
 }
 
 #[test]
-fn what_is_known_survives_a_catalog_that_moves_it() {
+fn statistics_survive_a_catalog_with_other_positions() {
     let mut rig = Rig::warm();
     let before = rig.estimates();
     let moved = World::of("bolt/b | acme/a@y | acme/a@x");

@@ -119,7 +119,7 @@ fn ties_fall_alike_wherever_they_stand() {
 }
 
 #[test]
-fn a_decision_records_every_gate_of_its_pool_that_is_not_open_whoever_excluded_the_endpoint() {
+fn a_decision_records_every_refusing_gate_of_its_pool_whatever_excluded_the_endpoint() {
     let mut world = World::of(
         "acme/a open5 | bolt/b cool2 | crow/c | dusk/d half7 ctx10 | echo/e probing disabled | fern/f fault40 | gale/g",
     );
@@ -146,7 +146,7 @@ fn a_decision_records_every_gate_of_its_pool_that_is_not_open_whoever_excluded_t
 }
 
 #[test]
-fn a_decision_tells_the_query_that_it_answered() {
+fn a_decision_records_its_query() {
     let world = World::of("acme/a | bolt/b $9/9 | crow/c ctx50 | dusk/d tools");
     let sticky = StickyEndpoint { endpoint: EndpointId::of("acme/a", "acme", ""), cached_tokens: 70 };
     let query = Query {

@@ -39,7 +39,7 @@ fn check(world: &str, models: &str, ask: impl Fn(&mut Query), reason: &str, deta
 }
 
 #[test]
-fn each_hard_reason_has_its_word() {
+fn each_hard_filter_has_its_reason() {
     let pool = "acme/a | bolt/b";
     check(pool, "", |q| q.routing_mut().blocked = vec![pattern("acme/*")], "blocked_model", "matches acme/*");
     check(
@@ -167,7 +167,7 @@ fn an_unknown_price_ranks_as_the_highest_of_its_model_or_else_of_all() {
 }
 
 #[test]
-fn each_gate_has_its_word() {
+fn each_gate_has_its_reason() {
     check("acme/a open3.2 | bolt/b", "", |_| (), "circuit_open", "breaker open 3.2 s more: 3 consecutive 503");
     check("acme/a half1 9000ms | bolt/b", "", |_| (), "circuit_open", "half-open, not worth a probe now");
     check("acme/a probing | bolt/b", "", |_| (), "probe_in_flight", "half-open, its probe is out");

@@ -105,7 +105,7 @@ impl Rig {
     }
 
     fn circuit(&self, name: &str, seconds: f64) -> &'static str {
-        self.board.view(at(seconds)).standing(self.world.catalog(), self.index(name)).circuit.as_str()
+        self.board.view(at(seconds)).status(self.world.catalog(), self.index(name)).circuit.as_str()
     }
 }
 
@@ -194,7 +194,7 @@ fn an_unanswered_request_becomes_evidence_and_its_first_token_ends_that() {
 }
 
 #[test]
-fn many_that_wait_a_little_too_long_say_together_that_nobody_is_answered() {
+fn many_requests_that_are_a_little_late_show_together_that_the_endpoint_is_silent() {
     let silent = |requests: usize, now: f64| {
         let rig = Rig::of("acme/a 100ms | bolt/b 300ms");
         let candidate = rig.candidate("acme/a", 0.0);
@@ -213,7 +213,7 @@ fn many_that_wait_a_little_too_long_say_together_that_nobody_is_answered() {
 }
 
 #[test]
-fn a_request_that_later_ones_overtook_says_nothing_about_the_next() {
+fn a_request_overtaken_by_later_ones_is_no_evidence_of_silence() {
     let rig = Rig::of("acme/a 90ms | bolt/b 300ms");
     let lost = rig.claim("acme/a", 0.0).unwrap();
     let later = rig.claim("acme/a", 0.05).unwrap();
@@ -225,7 +225,7 @@ fn a_request_that_later_ones_overtook_says_nothing_about_the_next() {
 }
 
 #[test]
-fn requests_taken_away_from_a_hanging_endpoint_stay_evidence_for_a_while() {
+fn requests_cancelled_at_a_hanging_endpoint_stay_evidence_for_a_while() {
     let rig = Rig::of("acme/a 90ms | bolt/b 300ms");
     let raced = |start: f64| {
         let claim = rig.board.claim(0, at(start), &rig.candidate("acme/a", start)).unwrap();
@@ -259,7 +259,7 @@ fn a_probe_that_succeeds_closes_the_circuit_whatever_failed_meanwhile() {
 }
 
 #[test]
-fn an_endpoint_whose_quota_is_used_up_steps_aside_until_its_date() {
+fn an_endpoint_with_a_used_up_quota_is_excluded_until_its_reset() {
     let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
     let told = |seconds: f64, left: u64, reset: u64| {
         let claim = rig.claim("acme/a", seconds).unwrap();
@@ -345,7 +345,7 @@ fn one_failure_less_in_a_row_opens_the_breaker_after_thirty_answers_in_a_row() {
 }
 
 #[test]
-fn two_time_outs_in_a_row_condemn_nobody_who_answers_meanwhile() {
+fn two_consecutive_time_outs_do_not_open_an_endpoint_that_answers_meanwhile() {
     let rig = Rig::of("acme/a 200ms | bolt/b 200ms");
     (0..40).for_each(|second| rig.attempt("acme/a", f64::from(second), OK));
     let late: Vec<Claim> = (0..3).map(|_| rig.claim("acme/a", 40.0).unwrap()).collect();
@@ -371,7 +371,7 @@ fn a_cancelled_probe_frees_its_slot_and_a_failed_one_opens_for_longer() {
 }
 
 #[test]
-fn a_probe_that_is_taken_away_when_it_is_late_has_failed() {
+fn a_probe_that_is_cancelled_when_it_is_late_has_failed() {
     let rig = Rig::of("acme/a 200ms | bolt/b 200ms");
     rig.attempt("acme/a", 0.0, refused());
     let raced = rig.claim("acme/a", 10.0).unwrap();
@@ -383,11 +383,11 @@ fn a_probe_that_is_taken_away_when_it_is_late_has_failed() {
 }
 
 #[test]
-fn a_429_cools_until_its_date_and_never_looks_like_a_fault() {
+fn a_429_starts_a_cooldown_until_its_date_and_is_no_failure() {
     let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
     rig.attempt("acme/a", 0.0, busy(Some(3.0)));
-    let standing = rig.board.view(at(1.0)).standing(rig.world.catalog(), 0);
-    assert_eq!((standing.circuit.as_str(), standing.cooldown_until), ("closed", Some(at(3.1))));
+    let status = rig.board.view(at(1.0)).status(rig.world.catalog(), 0);
+    assert_eq!((status.circuit.as_str(), status.cooldown_until), ("closed", Some(at(3.1))));
     assert_eq!(rig.plan(3.0), "bolt/b");
     assert_eq!(rig.plan(3.2), "acme/a? bolt/b");
     rig.attempt("acme/a", 3.2, OK);
@@ -395,7 +395,7 @@ fn a_429_cools_until_its_date_and_never_looks_like_a_fault() {
 }
 
 #[test]
-fn when_all_cool_the_earliest_date_is_given() {
+fn when_all_endpoints_cool_down_the_earliest_end_is_reported() {
     let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
     rig.attempt("acme/a", 0.0, busy(Some(5.0)));
     rig.attempt("bolt/b", 0.0, busy(Some(2.0)));
@@ -431,8 +431,8 @@ fn our_wrong_key_closes_the_whole_provider_and_a_wrong_name_the_endpoint() {
     rig.attempt("a/1@x", 0.0, failed(FailureKind::Auth, 401, None));
     assert_eq!(rig.plan(1.0), "b/3@y");
     assert_eq!(rig.plan(61.0), "a/1@x? b/3@y");
-    let standing = rig.board.view(at(1.0)).provider_standing(rig.world.catalog(), 0);
-    assert!(standing.config_fault && standing.open_until == Some(at(60.1)));
+    let status = rig.board.view(at(1.0)).provider_status(rig.world.catalog(), 0);
+    assert!(status.config_fault && status.open_until == Some(at(60.1)));
     let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | b/3@y 300ms");
     rig.attempt("a/1@x", 0.0, failed(FailureKind::NotFound, 404, None));
     assert_eq!(rig.plan(1.0), "a/2@x b/3@y");
@@ -506,7 +506,7 @@ fn a_provider_opens_when_two_of_its_endpoints_lose_their_connection() {
     assert_eq!(rig.plan(0.5), "a/2@x b/5@y a/3@x a/4@x", "one of four says nothing about the rest");
     rig.attempt("a/2@x", 1.0, refused());
     assert_eq!(rig.plan(1.5), "b/5@y");
-    assert_eq!(rig.board.view(at(1.5)).provider_standing(rig.world.catalog(), 0).circuit.as_str(), "open");
+    assert_eq!(rig.board.view(at(1.5)).provider_status(rig.world.catalog(), 0).circuit.as_str(), "open");
     let slow = Rig::of("a/1@x 200ms | a/2@x 210ms | a/3@x 220ms | a/4@x 230ms | b/5@y 300ms");
     slow.attempt("a/1@x", 0.0, refused());
     slow.attempt("a/2@x", 5.5, refused());

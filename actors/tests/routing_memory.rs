@@ -185,7 +185,7 @@ fn a_few_answers_overturn_what_was_remembered() {
 }
 
 #[test]
-fn entries_are_found_by_name_and_strangers_are_ignored() {
+fn entries_are_found_by_name_and_unknown_ones_are_ignored() {
     let moved = "bolt/b@z | acme/a@y | acme/a@x | bolt/b@y variant:fp8 | bolt/b@y variant:int4";
     let (mut warm, restored) = restarted(moved, &document(), Duration::ZERO);
     assert_eq!((restored.endpoints, restored.unknown, restored.rejected.len()), (3, 1, 0));
@@ -246,7 +246,7 @@ fn fields_that_are_missing_were_not_learned() {
 }
 
 #[test]
-fn an_absurd_entry_is_rejected_by_name_and_the_others_are_believed() {
+fn an_implausible_entry_is_rejected_by_name_and_the_others_are_restored() {
     let entry = |field: &str| {
         format!(
             r#"{{"format":"pointsman routing memory","version":1,"endpoints":{{"acme/a@x":{field},
@@ -302,7 +302,7 @@ fn other_knees_cost_only_what_was_known_of_load() {
 }
 
 #[test]
-fn documents_of_others_are_told_apart() {
+fn documents_of_other_formats_and_versions_are_rejected() {
     let fault = |text: &[u8]| SavedState::parse(text).expect_err("not a document of ours");
     assert_eq!(fault(&forged("\"version\":1", "\"version\":2")), SavedStateError::Version(2));
     assert_eq!(fault(b"{}"), SavedStateError::Foreign);

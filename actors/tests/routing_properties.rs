@@ -303,7 +303,7 @@ proptest! {
     }
 
     #[test]
-    fn whoever_stands_by_is_excluded_for_the_moment_only(endpoints in endpoints(), asked in asked()) {
+    fn the_reserve_holds_only_endpoints_with_a_temporary_reason(endpoints in endpoints(), asked in asked()) {
         let world = world(&endpoints);
         let Some((_, Ok(decision))) = ask(&world, &asked) else { return Ok(()) };
         prop_assert!(decision.standby.len() <= decision.max_attempts as usize);

@@ -24,10 +24,10 @@ enum Fate {
     Fails(FailureKind, u16, f64),
 }
 
-type Character = Box<dyn Fn(f64, u32, f64) -> Fate>;
+type Behavior = Box<dyn Fn(f64, u32, f64) -> Fate>;
 
 /// Steady: a first token, a total, and a spread of 30 %.
-fn steady(first: f64, total: f64) -> Character {
+fn steady(first: f64, total: f64) -> Behavior {
     Box::new(move |_, _, noise| Fate::Answers(first * noise, total * noise))
 }
 
@@ -56,7 +56,7 @@ struct Run {
     snapshot: Snapshot,
     view: LiveView,
     query: Query,
-    characters: Vec<Character>,
+    behaviors: Vec<Behavior>,
     queue: BinaryHeap<Reverse<(Tick, u64, Due)>>,
     attempts: Vec<Attempt>,
     order: u64,
@@ -110,14 +110,14 @@ fn noise(number: u64) -> f64 {
 
 impl Run {
     /// `world` names the endpoints; `rate` requests a second arrive for `seconds`.
-    fn of(world: &str, objective: Objective, characters: Vec<Character>, rate: f64, seconds: f64) -> Tally {
-        Run::with(world, objective, characters, (rate, seconds), None)
+    fn of(world: &str, objective: Objective, behaviors: Vec<Behavior>, rate: f64, seconds: f64) -> Tally {
+        Run::with(world, objective, behaviors, (rate, seconds), None)
     }
 
     fn with(
         world: &str,
         objective: Objective,
-        characters: Vec<Character>,
+        behaviors: Vec<Behavior>,
         (rate, seconds): (f64, f64),
         mixed: Option<u64>,
     ) -> Tally {
@@ -130,7 +130,7 @@ impl Run {
             board: LiveBoard::new(world.catalog(), 7),
             view: LiveView::default(),
             query,
-            characters,
+            behaviors,
             queue: BinaryHeap::new(),
             attempts: Vec::new(),
             order: 0,
@@ -195,7 +195,7 @@ impl Run {
             return;
         };
         self.tally.dispatched.push((secs(now), claim.index));
-        let fate = self.characters[claim.index as usize](secs(now), claim.in_flight, noise(self.order));
+        let fate = self.behaviors[claim.index as usize](secs(now), claim.in_flight, noise(self.order));
         let number = self.attempts.len();
         let (end, after) = match fate {
             Fate::Answers(first, total) => {
@@ -244,7 +244,7 @@ fn completed(first: f64, total: f64) -> EventKind {
 const FOUR: &str = "a/1@w | a/2@x | a/3@y | a/4@z";
 
 /// Three ordinary endpoints beside one with a character of its own.
-fn beside(special: Character) -> Vec<Character> {
+fn beside(special: Behavior) -> Vec<Behavior> {
     vec![special, steady(0.30, 0.50), steady(0.40, 0.60), steady(0.60, 0.80)]
 }
 
@@ -252,8 +252,8 @@ fn beside(special: Character) -> Vec<Character> {
 fn no_endpoint_below_its_capacity_is_excluded_as_saturated_after_a_cold_start() {
     let world = "a/1@w $5/9 | a/2@x $1/2 | a/3@y $2/4";
     for start in 1..=8 {
-        let characters = vec![steady(0.13, 1.1), steady(0.29, 1.8), steady(0.21, 1.2)];
-        let tally = Run::with(world, Objective::Balanced, characters, (4.0, 60.0), Some(start));
+        let behaviors = vec![steady(0.13, 1.1), steady(0.29, 1.8), steady(0.21, 1.2)];
+        let tally = Run::with(world, Objective::Balanced, behaviors, (4.0, 60.0), Some(start));
         assert!(tally.saturated.is_empty(), "start {start}: excluded with {:?} in flight", tally.saturated);
         assert_eq!(tally.unserved, 0);
     }
@@ -268,7 +268,7 @@ fn traffic_settles_on_the_fastest_endpoint() {
 
 #[test]
 fn a_dead_endpoint_costs_three_attempts_and_gets_its_share_back() {
-    let dies = |kind, status| -> Character {
+    let dies = |kind, status| -> Behavior {
         Box::new(move |now, _, noise| match now {
             now if (100.0..200.0).contains(&now) => Fate::Fails(kind, status, 0.01),
             _ => Fate::Answers(0.15 * noise, 0.30 * noise),
@@ -287,7 +287,7 @@ fn a_dead_endpoint_costs_three_attempts_and_gets_its_share_back() {
 
 #[test]
 fn a_hanging_endpoint_is_left_long_before_its_clock_runs_out() {
-    let hangs: Character = Box::new(|now, _, noise| match now {
+    let hangs: Behavior = Box::new(|now, _, noise| match now {
         now if (100.0..160.0).contains(&now) => Fate::Fails(FailureKind::Timeout, 0, 15.0),
         _ => Fate::Answers(0.15 * noise, 0.30 * noise),
     });
@@ -302,7 +302,7 @@ fn a_hanging_endpoint_is_left_long_before_its_clock_runs_out() {
 #[test]
 fn an_endpoint_that_queues_is_loaded_to_its_knee_and_not_beyond() {
     // The best one serves four at a time; the next best is half as fast and never queues.
-    let queues: Character = Box::new(|_, in_flight, noise| {
+    let queues: Behavior = Box::new(|_, in_flight, noise| {
         let stretch = noise * (f64::from(in_flight) / 4.0).max(1.0);
         Fate::Answers(0.2 * stretch, 0.5 * stretch)
     });
@@ -319,7 +319,7 @@ fn a_rate_limited_endpoint_is_asked_about_as_often_as_it_bears() {
     use std::cell::Cell;
     // A token bucket of five a second and at most five at once.
     let (tokens, last) = (Cell::new(5.0), Cell::new(0.0));
-    let limited: Character = Box::new(move |now, _, noise| {
+    let limited: Behavior = Box::new(move |now, _, noise| {
         tokens.set((tokens.get() + 5.0 * (now - last.get())).min(5.0_f64));
         last.set(now);
         if tokens.get() < 1.0 {
@@ -337,7 +337,7 @@ fn a_rate_limited_endpoint_is_asked_about_as_often_as_it_bears() {
 
 #[test]
 fn a_brown_out_is_avoided_by_reliable() {
-    let browns: Character = Box::new(|now, in_flight, noise| {
+    let browns: Behavior = Box::new(|now, in_flight, noise| {
         let unlucky = ((now * 1e6) as u64).is_multiple_of(3) || in_flight > 90;
         if (50.0..250.0).contains(&now) && unlucky {
             return Fate::Fails(FailureKind::Server, 500, 0.05);

@@ -151,7 +151,7 @@ fn an_imagined_figure_is_the_predicted_one() {
 }
 
 #[test]
-fn names_that_mean_nobody_are_refused_with_those_there_are() {
+fn unknown_names_are_refused_with_the_known_ones() {
     let world = World::of("acme/small@acme | acme/small@bolt | core/large");
     let refused = |name| -> Invalid {
         let entries = vec![
@@ -225,7 +225,7 @@ fn what_would_win_wins_when_it_is_imagined_and_a_little_less_does_not() {
 }
 
 #[test]
-fn whoever_misses_a_preference_hears_the_figure_that_would_meet_it() {
+fn an_endpoint_that_misses_a_preference_gets_the_figure_that_would_meet_it() {
     let world = World::of("acme/a 900ms 900tps | bolt/b 90ms 10tps");
     let value = Preference { p50: Some(0.2), ..Preference::default() };
     let mut query = world.query(Fastest, "");
@@ -246,7 +246,7 @@ fn whoever_misses_a_preference_hears_the_figure_that_would_meet_it() {
 }
 
 #[test]
-fn beside_a_probe_every_change_is_an_improvement_that_wins_once_nobody_is_probed() {
+fn beside_a_probe_every_change_is_one_that_wins_without_the_probe() {
     let text = "acme/a half9 | bolt/b 200ms idle600 $1/2 | core/c 250ms $1.1/2.2";
     let world = World::of(text);
     let mut tried = 0;

@@ -50,7 +50,7 @@ fn check_with(
 const THREE: &str = "acme/a 90ms $4/8 | bolt/b 400ms $1/2 bad1 | core/c 300ms $2/4 60tps";
 
 #[test]
-fn a_loser_hears_by_how_much_and_what_would_have_been_enough() {
+fn a_lost_candidate_gets_the_margin_and_the_changes_that_would_win() {
     check(
         THREE,
         (Fastest, ""),
@@ -118,7 +118,7 @@ fn a_single_figure_may_not_be_enough() {
 }
 
 #[test]
-fn the_choice_is_told_to_be_it() {
+fn the_choice_is_reported_as_chosen() {
     check(
         THREE,
         (Fastest, ""),
@@ -131,7 +131,7 @@ fn the_choice_is_told_to_be_it() {
 }
 
 #[test]
-fn a_choice_that_did_not_answer_hears_what_became_of_it() {
+fn a_choice_that_did_not_answer_gets_the_outcome_of_its_attempt() {
     let world = World::of(THREE);
     let decision = world.decide(&world.query(Fastest, "")).unwrap();
     let told = |asked, line: &str| {
@@ -154,7 +154,7 @@ fn a_choice_that_did_not_answer_hears_what_became_of_it() {
 }
 
 #[test]
-fn what_was_refused_hears_the_first_reason_and_how_long_it_lasts() {
+fn an_excluded_endpoint_gets_the_first_reason_and_how_long_it_lasts() {
     let world = "acme/a | bolt/b open3.25 | core/c cool1.5 | dawn/d ctx100 | echo/e half2 90000ms | fern/f paced0.5 \
                  | gale/g k40 knee4 | hill/h off";
     check(
@@ -223,7 +223,7 @@ fn what_was_refused_hears_the_first_reason_and_how_long_it_lasts() {
 }
 
 #[test]
-fn with_nothing_left_the_reason_is_told_all_the_same() {
+fn an_excluded_endpoint_gets_its_reason_also_if_no_candidate_is_left() {
     check(
         "acme/a ctx10 | bolt/b cool5",
         (Fastest, ""),
@@ -319,7 +319,26 @@ fn what_ranks_before_any_score_is_named() {
 }
 
 #[test]
-fn probes_panic_and_ties_have_their_own_words() {
+fn a_missed_p95_target_is_explained_with_the_published_95th_percentile() {
+    let wish = |query: &mut Query| {
+        let value = Preference { p95: Some(1.0), ..Preference::default() };
+        query.routing_mut().preferred_max_latency = Some(Sourced { value, source: Source::TopLevel });
+    };
+    check_with(
+        "acme/a 400ms 900tps tail1.2 | bolt/b 400ms 10tps",
+        (Fastest, ""),
+        wish,
+        "acme",
+        expect![[r#"
+            lost: preference_missed of 1, rank 2
+            acme/a on acme was not chosen: its expected p95 time to first token is 1.3 s, preferred_max_latency allows 1 s; the choice is expected to keep that. It would win with a first token after 0.301 s instead of 0.4 s (−25 %), everything else equal.
+              ttft 0.4 -> 0.3011 (-24.7 %)
+        "#]],
+    );
+}
+
+#[test]
+fn probes_panic_and_ties_have_their_own_reasons() {
     check(
         "acme/a 200ms half1 | bolt/b 200ms",
         (Fastest, ""),
@@ -373,7 +392,7 @@ fn probes_panic_and_ties_have_their_own_words() {
 }
 
 #[test]
-fn whom_to_beat_is_a_matter_of_scores_whoever_is_called_second() {
+fn the_margin_refers_to_the_best_score_and_not_to_the_second_attempt() {
     let check_plan = |world: &str, plan: &str| {
         let world = World::of(world);
         assert_eq!(world.plan(&world.decide(&world.query(Fastest, "")).unwrap()), plan);
@@ -430,7 +449,7 @@ fn whom_to_beat_is_a_matter_of_scores_whoever_is_called_second() {
 }
 
 #[test]
-fn without_fallbacks_the_others_still_hear_their_margin() {
+fn without_fallbacks_the_others_still_get_their_margin() {
     let single = |query: &mut Query| query.routing_mut().provider.allow_fallbacks = false;
     check_with(
         THREE,
@@ -556,7 +575,7 @@ fn under_an_alias_the_output_that_a_model_does_not_give_is_named() {
 }
 
 #[test]
-fn beyond_the_figures_that_are_kept_the_place_is_known() {
+fn for_a_candidate_without_recorded_figures_the_rank_is_known() {
     let world: Vec<String> = (0..12).map(|n| format!("m/{n} {}ms", 100 + 10 * n)).collect();
     check(
         &world.join(" | "),

@@ -1,28 +1,14 @@
-//! Admission: limits of requests per minute and of calls in flight, per key and for the whole gateway.
+//! Admission: limits of requests and tokens per minute and of calls in flight, per key, per account and for the whole gateway.
 //!
-//! A call over a limit is refused at once, with the time after which it would be admitted. A new configuration keeps the
-//! count of calls in flight, and the request rate of each key whose limit is unchanged.
+//! A call over a limit is refused at once, with the time after which it would be admitted.
 
-use std::{
-    num::NonZeroU32,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use actix_web::http::header::{HeaderName, HeaderValue};
-use governor::{
-    DefaultDirectRateLimiter, Quota, RateLimiter,
-    clock::{Clock as _, DefaultClock},
-    middleware::StateInformationMiddleware,
-    state::{InMemoryState, NotKeyed},
-};
-use pointsman_actors::domain::Tick;
 
 use crate::{
     access::{
+        gates::{Gates, InProgress, RateExceeded, RateState, TokenRate},
         keys::Caller,
         load::{BufferLimits, KeyBuffer, Load},
     },
@@ -31,86 +17,43 @@ use crate::{
         error::{ApiError, Limit, Overload},
         load_reading::ShedReason,
     },
-    config::LimitsConfig,
+    config::{HolderLimits, LimitsConfig},
 };
-
-type KeyLimiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
 
 /// `retry-after` of a call refused because of the concurrency limit.
 const CONCURRENCY_WAIT: Duration = Duration::from_secs(1);
 
 /// The limits in force.
 pub struct Admission {
-    global_rate: Option<Arc<Rate<DefaultDirectRateLimiter>>>,
-    global_concurrency: ConcurrencyLimit,
-    keys: Vec<KeyLimits>,
-    clock: DefaultClock,
+    global: Arc<Gates>,
     load: Arc<Load>,
-}
-
-struct KeyLimits {
-    /// Owner of the key: [`Caller::owner`].
-    owner: u64,
-    rate: Option<Arc<Rate<KeyLimiter>>>,
-    concurrency: ConcurrencyLimit,
-    buffer: Arc<KeyBuffer>,
-}
-
-/// A limit of requests per minute and its current usage.
-struct Rate<L> {
-    per_minute: NonZeroU32,
-    limiter: L,
-    /// When the whole burst is available again, as a [`Tick`]: the limiter cannot be asked without spending.
-    full_at: AtomicU64,
-}
-
-/// A concurrency limit: calls in flight under all configurations, and the maximum of this configuration.
-struct ConcurrencyLimit {
-    taken: Arc<AtomicU32>,
-    most: Option<u32>,
 }
 
 /// Permit of one call in flight. Released when dropped.
 pub struct Admitted {
-    concurrency: [Arc<AtomicU32>; 2],
-    /// State of the rate limit, for the headers of the answer.
+    _in_progress: [InProgress; 3],
+    global: Arc<Gates>,
+    caller: Arc<Caller>,
+    /// Estimate of the tokens that were taken; `None` until then.
+    estimated_tokens: Option<u64>,
+    /// State of the limit of requests, for the headers of the answer.
     pub rate: Option<RateState>,
-}
-
-/// State of a key's request rate limit.
-#[derive(Debug, Clone, Copy)]
-pub struct RateState {
-    /// Requests per minute.
-    pub limit: u32,
-    /// Requests that would be admitted now.
-    pub remaining: u32,
-    /// Time until the whole burst is available again.
-    pub reset: Duration,
+    /// State of the limit of tokens, for the headers of the answer.
+    pub token_rate: Option<RateState>,
 }
 
 impl Admission {
-    /// The limits of the configuration, for `callers` in the order of their positions. The counters of the previous
-    /// configuration are kept.
+    /// The limits of the configuration. The usage of `before` is kept.
     #[must_use]
-    pub fn new<'c>(
-        limits: &LimitsConfig,
-        callers: impl Iterator<Item = &'c Caller>,
-        before: Option<&Admission>,
-    ) -> Admission {
-        let rate = limits.requests_per_minute.and_then(NonZeroU32::new);
-        let direct = |rate| RateLimiter::direct(Quota::per_minute(rate));
-        let load = Load::carried(BufferLimits::of(limits), before.map(|before| &before.load));
-        let known = |owner| before?.keys.iter().find(|limits: &&KeyLimits| limits.owner == owner);
-        Admission {
-            global_rate: Rate::carried(rate, before.and_then(|before| before.global_rate.as_ref()), direct),
-            global_concurrency: ConcurrencyLimit::carried(
-                limits.concurrency,
-                before.map(|before| &before.global_concurrency),
-            ),
-            keys: callers.map(|caller| KeyLimits::new(caller, &load, known(caller.owner))).collect(),
-            clock: before.map_or_else(DefaultClock::default, |before| before.clock.clone()),
-            load,
-        }
+    pub fn new(limits: &LimitsConfig, load: &Arc<Load>, before: Option<&Admission>) -> Admission {
+        let global = before.map_or_else(Arc::default, |before| Arc::clone(&before.global));
+        global.set(&HolderLimits {
+            requests_per_minute: limits.requests_per_minute,
+            tokens_per_minute: limits.tokens_per_minute,
+            concurrency: limits.concurrency,
+            spend: None,
+        });
+        Admission { global, load: Load::carried(BufferLimits::of(limits), Some(load)) }
     }
 
     /// Load counters of the gateway.
@@ -120,146 +63,131 @@ impl Admission {
     }
 
     /// Counter of the buffered bytes of a caller's key.
-    ///
-    /// # Errors
-    /// 500 when the caller belongs to another configuration.
-    pub fn buffer(&self, caller: &Caller) -> Result<Arc<KeyBuffer>, ApiError> {
-        self.keys.get(caller.position).map(|key| Arc::clone(&key.buffer)).ok_or_else(ApiError::internal)
+    #[must_use]
+    pub fn buffer(&self, caller: &Caller) -> Arc<KeyBuffer> {
+        Arc::clone(&caller.state.buffer)
     }
 
     /// Admits a call, or gives the error answer with the time to wait.
     ///
     /// # Errors
-    /// 429 for the key's own limits, 503 when the gateway as a whole is full.
-    pub fn admit(&self, caller: &Caller) -> Result<Admitted, ApiError> {
-        let Some(key) = self.keys.get(caller.position) else { return Err(ApiError::internal()) };
+    /// 429 for the limits of key and account, 503 when the gateway as a whole is full.
+    pub fn admit(&self, caller: &Arc<Caller>) -> Result<Admitted, ApiError> {
+        let (key, account) = (&caller.state.gates, &caller.account.gates);
         // The concurrency limits come first: a call that is refused below releases them, but spent rate tokens are lost.
-        let mut admitted = self.acquire(key)?;
-        admitted.rate = key.check_rate(&self.clock)?;
-        if let Some(limiter) = &self.global_rate
-            && let Err(until) = limiter.limiter.check()
-        {
+        let in_progress = self.acquire(key, account)?;
+        let of_key = key.requests.take().map_err(|exceeded| refusal(Limit::Requests, &exceeded))?;
+        let of_account = account.requests.take().map_err(|exceeded| refusal(Limit::Requests, &exceeded))?;
+        if let Err(exceeded) = self.global.requests.take() {
             self.load.shed(ShedReason::RequestRate);
-            return Err(ApiError::overloaded(Overload::RequestRate, until.wait_time_from(self.clock.now())));
+            return Err(ApiError::overloaded(Overload::RequestRate, exceeded.wait));
         }
-        caller.life.called();
-        Ok(admitted)
+        caller.state.life.called();
+        Ok(Admitted {
+            _in_progress: in_progress,
+            global: Arc::clone(&self.global),
+            caller: Arc::clone(caller),
+            estimated_tokens: None,
+            rate: of_key.or(of_account),
+            token_rate: None,
+        })
     }
 
     /// Calls of the caller in flight.
     #[must_use]
     pub fn in_flight_of(&self, caller: &Caller) -> u32 {
-        self.keys.get(caller.position).map_or(0, |key| key.concurrency.taken.load(Ordering::Relaxed))
+        caller.state.gates.concurrency.taken()
     }
 
-    fn acquire(&self, key: &KeyLimits) -> Result<Admitted, ApiError> {
-        let full = || {
+    fn acquire(&self, key: &Gates, account: &Gates) -> Result<[InProgress; 3], ApiError> {
+        let global = self.global.concurrency.take().ok_or_else(|| {
             self.load.shed(ShedReason::InFlight);
             ApiError::overloaded(Overload::RequestsInFlight, CONCURRENCY_WAIT)
-        };
-        let global = self.global_concurrency.take().ok_or_else(full)?;
-        let Some(own) = key.concurrency.take() else {
-            release(&global);
+        })?;
+        let refused = |gates: &Gates| {
             let error = ApiError::limited(Limit::Concurrency, CONCURRENCY_WAIT);
-            return Err(match key.rate_state(clock::now()) {
+            match gates.requests.state(clock::now()) {
                 Some(state) => state.on_refusal(error, CONCURRENCY_WAIT),
                 None => error,
-            });
+            }
         };
-        Ok(Admitted { concurrency: [global, own], rate: None })
+        let of_account = account.concurrency.take().ok_or_else(|| refused(account))?;
+        let of_key = key.concurrency.take().ok_or_else(|| refused(key))?;
+        Ok([global, of_account, of_key])
     }
 
     /// Calls in flight.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
-        self.global_concurrency.taken.load(Ordering::Relaxed)
+        self.global.concurrency.taken()
     }
 }
 
-impl KeyLimits {
-    fn new(caller: &Caller, load: &Arc<Load>, before: Option<&KeyLimits>) -> KeyLimits {
-        let rate = caller.key.requests_per_minute.and_then(NonZeroU32::new);
-        let informed = |rate| RateLimiter::direct(Quota::per_minute(rate)).with_middleware();
-        KeyLimits {
-            owner: caller.owner,
-            rate: Rate::carried(rate, before.and_then(|before| before.rate.as_ref()), informed),
-            concurrency: ConcurrencyLimit::carried(caller.key.concurrency, before.map(|before| &before.concurrency)),
-            buffer: before.map_or_else(|| KeyBuffer::of(load), |before| Arc::clone(&before.buffer)),
+impl Admitted {
+    /// The caller.
+    #[must_use]
+    pub fn caller(&self) -> &Arc<Caller> {
+        &self.caller
+    }
+
+    /// Takes tokens by estimate from the limits of key, account and gateway.
+    ///
+    /// # Errors
+    /// 429 for the limits of key and account, 503 for that of the gateway.
+    pub fn take_tokens(&mut self, estimated: u64) -> Result<(), ApiError> {
+        let [key, account, global] = self.token_rates();
+        let of_key = key.take(estimated).map_err(|exceeded| refusal(Limit::Tokens, &exceeded))?;
+        let of_account = account.take(estimated).map_err(|exceeded| {
+            key.correct(estimated, 0);
+            refusal(Limit::Tokens, &exceeded)
+        })?;
+        if let Err(exceeded) = global.take(estimated) {
+            key.correct(estimated, 0);
+            account.correct(estimated, 0);
+            return Err(ApiError::overloaded(Overload::RequestRate, exceeded.wait));
+        }
+        (self.estimated_tokens, self.token_rate) = (Some(estimated), of_key.or(of_account));
+        Ok(())
+    }
+
+    /// Takes one request to the free pool.
+    ///
+    /// # Errors
+    /// 429.
+    pub fn take_free_request(&self) -> Result<(), ApiError> {
+        let taken = self.caller.account.free_pool.take();
+        taken.map(drop).map_err(|exceeded| refusal(Limit::FreePool, &exceeded))
+    }
+
+    /// Corrects the tokens that were taken to the actual number.
+    pub fn correct_tokens(&mut self, actual: u64) {
+        if let Some(estimated) = self.estimated_tokens.take() {
+            self.token_rates().into_iter().for_each(|rate| rate.correct(estimated, actual));
         }
     }
 
-    fn check_rate(&self, clock: &DefaultClock) -> Result<Option<RateState>, ApiError> {
-        let Some(rate) = &self.rate else { return Ok(None) };
-        let limit = rate.per_minute.get();
-        let refill = Duration::from_secs(60) / limit;
-        match rate.limiter.check() {
-            Ok(state) => {
-                let remaining = state.remaining_burst_capacity();
-                let reset = refill * limit.saturating_sub(remaining);
-                rate.full_at.fetch_max(clock::now().plus(reset).0, Ordering::Relaxed);
-                Ok(Some(RateState { limit, remaining, reset }))
-            }
-            Err(until) => {
-                let wait = until.wait_time_from(clock.now());
-                let state = RateState { limit, remaining: 0, reset: refill * limit };
-                Err(state.on_refusal(ApiError::limited(Limit::Requests, wait), wait))
-            }
-        }
+    fn token_rates(&self) -> [&TokenRate; 3] {
+        [&self.caller.state.gates.tokens, &self.caller.account.gates.tokens, &self.global.tokens]
     }
-
-    /// State of the rate limit. Spends no token.
-    fn rate_state(&self, now: Tick) -> Option<RateState> {
-        let rate = self.rate.as_ref()?;
-        let limit = rate.per_minute.get();
-        let refill = Duration::from_secs(60) / limit;
-        let reset = Tick(rate.full_at.load(Ordering::Relaxed)).since(now);
-        let spent = u32::try_from(reset.as_nanos().div_ceil(refill.as_nanos().max(1))).unwrap_or(u32::MAX);
-        Some(RateState { limit, remaining: limit.saturating_sub(spent), reset })
-    }
-}
-
-impl<L> Rate<L> {
-    /// The limiter of `before`, if its limit is unchanged; else a new one with its whole burst.
-    fn carried(
-        wanted: Option<NonZeroU32>,
-        before: Option<&Arc<Rate<L>>>,
-        limiter: impl FnOnce(NonZeroU32) -> L,
-    ) -> Option<Arc<Rate<L>>> {
-        let per_minute = wanted?;
-        let same = before.filter(|before| before.per_minute == per_minute);
-        Some(
-            same.cloned().unwrap_or_else(|| {
-                Arc::new(Rate { per_minute, limiter: limiter(per_minute), full_at: AtomicU64::new(0) })
-            }),
-        )
-    }
-}
-
-impl ConcurrencyLimit {
-    fn carried(most: Option<u32>, before: Option<&ConcurrencyLimit>) -> ConcurrencyLimit {
-        ConcurrencyLimit { taken: before.map_or_else(Arc::default, |before| Arc::clone(&before.taken)), most }
-    }
-
-    fn take(&self) -> Option<Arc<AtomicU32>> {
-        let taken = self.taken.fetch_add(1, Ordering::Relaxed);
-        if self.most.is_some_and(|most| taken >= most) {
-            release(&self.taken);
-            return None;
-        }
-        Some(Arc::clone(&self.taken))
-    }
-}
-
-fn release(taken: &AtomicU32) {
-    taken.fetch_sub(1, Ordering::Relaxed);
 }
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        for concurrency in &self.concurrency {
-            release(concurrency);
-        }
+        // A request that was refused after the estimate used nothing.
+        self.correct_tokens(0);
     }
+}
+
+fn refusal(limit: Limit, RateExceeded { state, wait }: &RateExceeded) -> ApiError {
+    let error = ApiError::limited(limit, *wait);
+    match limit {
+        Limit::Tokens => state.token_headers().into_iter().fold(state.older_headers(error, *wait), with_header),
+        _ => state.on_refusal(error, *wait),
+    }
+}
+
+fn with_header(error: ApiError, (name, value): (HeaderName, HeaderValue)) -> ApiError {
+    error.with_header(name, value)
 }
 
 impl RateState {
@@ -273,15 +201,30 @@ impl RateState {
         ]
     }
 
-    /// Adds all rate-limit headers to a refusal, also the older ones with the reset time in Unix milliseconds.
+    /// The headers of a limit of tokens.
+    #[must_use]
+    pub fn token_headers(self) -> [(HeaderName, HeaderValue); 3] {
+        [
+            (HeaderName::from_static("x-ratelimit-limit-tokens"), HeaderValue::from(self.limit)),
+            (HeaderName::from_static("x-ratelimit-remaining-tokens"), HeaderValue::from(self.remaining)),
+            (HeaderName::from_static("x-ratelimit-reset-tokens"), short_duration(self.reset)),
+        ]
+    }
+
+    /// Adds all headers of a limit of requests to a refusal.
     fn on_refusal(self, error: ApiError, wait: Duration) -> ApiError {
+        self.headers().into_iter().fold(self.older_headers(error, wait), with_header)
+    }
+
+    /// Adds the older headers to a refusal, with the reset time in Unix milliseconds.
+    fn older_headers(self, error: ApiError, wait: Duration) -> ApiError {
         let reset = clock::unix_millis().saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         let older = [
             (HeaderName::from_static("x-ratelimit-limit"), HeaderValue::from(self.limit)),
             (HeaderName::from_static("x-ratelimit-remaining"), HeaderValue::from(self.remaining)),
             (HeaderName::from_static("x-ratelimit-reset"), HeaderValue::from(reset)),
         ];
-        self.headers().into_iter().chain(older).fold(error, |error, (name, value)| error.with_header(name, value))
+        older.into_iter().fold(error, with_header)
     }
 }
 

@@ -3,18 +3,17 @@
 //! Keys are kept as SHA-256 digests only; a presented key is hashed and looked up. Its text is never
 //! stored, logged or compared. Which handler needs which key is in `api::auth`.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering},
-    },
-};
+use std::{collections::HashMap, sync::Arc};
 
 use actix_web::http::header::{self, HeaderMap};
+use arc_swap::ArcSwap;
 use sha2::{Digest, Sha256};
 
 use crate::{
+    access::{
+        budget::Budgets,
+        holders::{AccountState, KeyState},
+    },
     base::{
         clock,
         error::{ApiError, KeyFault},
@@ -23,72 +22,46 @@ use crate::{
     config::{AuthMode, Config, Key, Scope, digest_of, to_hex},
 };
 
-/// All API keys.
+/// All API keys of one configuration, and the issued keys.
 pub struct KeyTable {
     mode: AuthMode,
+    /// Callers of configured keys by digest.
     keys: HashMap<[u8; 32], Arc<Caller>>,
+    /// The same in the order of the configuration.
+    ordered: Vec<Arc<Caller>>,
+    issued: Arc<IssuedTable>,
     anonymous: Arc<Caller>,
 }
 
+/// The issued keys by digest. Replaced as a whole when an administrator changes one.
+#[derive(Default)]
+pub struct IssuedTable(ArcSwap<HashMap<[u8; 32], Arc<Caller>>>);
+
+impl IssuedTable {
+    /// Puts other keys in place of all. Requests that arrive from now on see them.
+    pub fn replace(&self, callers: Vec<Caller>) {
+        self.0.store(Arc::new(callers.into_iter().map(|caller| (caller.key.sha256, Arc::new(caller))).collect()));
+    }
+}
+
 /// The holder of an accepted key.
-#[derive(Debug)]
 pub struct Caller {
-    /// Position among the configured keys; the anonymous caller comes after the last one.
-    pub position: usize,
-    /// Owner of the records that the caller may read.
+    /// Number of the key; 0 for the anonymous caller.
+    pub id: u64,
+    /// Number of the account, which owns the records.
     pub owner: u64,
-    /// The key as configured.
+    /// Owner of records that an earlier version wrote for the key.
+    pub former_owner: Option<u64>,
+    /// Name of the account.
+    pub account_name: Arc<str>,
+    /// Whether an administrator issued the key; else the configuration names it.
+    pub is_issued: bool,
+    /// The key as configured or issued.
     pub key: Key,
     /// State of the key since the process started.
-    pub life: Arc<KeyLife>,
-}
-
-/// State of a key while the process runs. It survives a reload if the new configuration has the same key.
-#[derive(Debug, Default)]
-pub struct KeyLife {
-    /// 0: as configured; else one of the two below.
-    switched: AtomicU8,
-    calls: AtomicU64,
-    /// Unix milliseconds; 0: never.
-    last_call_ms: AtomicI64,
-}
-
-const SWITCHED_OFF: u8 = 1;
-const SWITCHED_ON: u8 = 2;
-
-impl KeyLife {
-    /// Switches the key off or on, whatever the configuration says, until the process ends.
-    pub fn switch(&self, on: bool) {
-        self.switched.store(if on { SWITCHED_ON } else { SWITCHED_OFF }, Ordering::Relaxed);
-    }
-
-    /// How an administrator switched the key, if one did.
-    #[must_use]
-    pub fn switched(&self) -> Option<bool> {
-        match self.switched.load(Ordering::Relaxed) {
-            SWITCHED_OFF => Some(false),
-            SWITCHED_ON => Some(true),
-            _ => None,
-        }
-    }
-
-    /// Counts an admitted call.
-    pub fn called(&self) {
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        self.last_call_ms.store(clock::unix_millis(), Ordering::Relaxed);
-    }
-
-    /// Number of admitted calls.
-    #[must_use]
-    pub fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
-    }
-
-    /// Time of the last admitted call, in Unix milliseconds.
-    #[must_use]
-    pub fn last_call_ms(&self) -> Option<i64> {
-        Some(self.last_call_ms.load(Ordering::Relaxed)).filter(|at| *at > 0)
-    }
+    pub state: Arc<KeyState>,
+    /// State of the account since the process started.
+    pub account: Arc<AccountState>,
 }
 
 impl Caller {
@@ -103,10 +76,28 @@ impl Caller {
         Err(ApiError::missing_scope(scope.as_str()))
     }
 
+    /// The budgets of the key, its account and its team.
+    #[must_use]
+    pub fn budgets(&self) -> Budgets {
+        let team = self.account.team.load_full();
+        Budgets::new(Arc::clone(&self.state.budget), Arc::clone(&self.account.budget), team)
+    }
+
+    /// Whether records of this owner may be read: those of the account.
+    #[must_use]
+    pub fn owns(&self, owner: u64) -> bool {
+        owner == self.owner || Some(owner) == self.former_owner
+    }
+
+    /// The owners of the records that the key may read.
+    pub fn owners(&self) -> impl Iterator<Item = u64> {
+        [Some(self.owner), self.former_owner].into_iter().flatten()
+    }
+
     /// Whether the key is disabled, by the configuration or by an administrator.
     #[must_use]
     pub fn is_disabled(&self) -> bool {
-        self.life.switched().map_or(self.key.disabled, |on| !on)
+        self.state.life.switched().map_or(self.key.disabled, |on| !on)
     }
 
     /// Whether the key has expired.
@@ -123,34 +114,53 @@ impl Caller {
 }
 
 impl KeyTable {
-    /// The table of the keys of `config`. Keys that `before` has too keep their state. `startup_key` is included while
-    /// no key of `config` has the scope `admin`.
+    /// The table of the keys of `config`, and the issued keys. `startup_key` is included while no key of `config` has the
+    /// scope `admin`. `caller` makes the caller of a configured key.
     #[must_use]
-    pub fn new(config: &Config, startup_key: Option<&Key>, before: Option<&KeyTable>) -> KeyTable {
+    pub fn new(
+        config: &Config,
+        startup_key: Option<&Key>,
+        issued: &Arc<IssuedTable>,
+        caller: impl Fn(&Key) -> Caller,
+    ) -> KeyTable {
         let keys = config.keys.iter().chain(startup_key.filter(|_| !names_administrator(config)));
-        let callers = keys.enumerate().map(|(position, key)| {
-            let known = before.and_then(|before| before.keys.get(&key.sha256));
-            let life = known.map_or_else(Arc::default, |known| Arc::clone(&known.life));
-            let caller = Caller { position, owner: owner(&key.sha256), key: key.clone(), life };
-            (key.sha256, Arc::new(caller))
-        });
-        let life = before.map_or_else(Arc::default, |before| Arc::clone(&before.anonymous.life));
-        let keys: HashMap<_, _> = callers.collect();
-        let anonymous = Caller { position: keys.len(), owner: 0, key: Key::anonymous(), life };
-        KeyTable { mode: config.auth.mode, keys, anonymous: Arc::new(anonymous) }
+        let ordered: Vec<_> = keys.map(|key| Arc::new(caller(key))).collect();
+        let keys = ordered.iter().map(|caller| (caller.key.sha256, Arc::clone(caller))).collect();
+        let anonymous = Arc::new(caller(&Key::anonymous()));
+        KeyTable { mode: config.auth.mode, keys, ordered, issued: Arc::clone(issued), anonymous }
     }
 
-    /// All callers, in the order of their positions.
-    pub fn callers(&self) -> impl Iterator<Item = &Caller> {
-        let mut callers: Vec<&Caller> = self.keys.values().map(Arc::as_ref).collect();
-        callers.sort_unstable_by_key(|caller| caller.position);
-        callers.into_iter().chain([&*self.anonymous])
+    /// All callers: those of configured keys in their order, those of issued keys by name, and the anonymous caller.
+    #[must_use]
+    pub fn callers(&self) -> Vec<Arc<Caller>> {
+        let mut issued: Vec<Arc<Caller>> = self.issued.0.load().values().map(Arc::clone).collect();
+        issued.sort_unstable_by(|one, other| one.key.name.cmp(&other.key.name));
+        let mut callers = self.ordered.clone();
+        callers.append(&mut issued);
+        callers.push(Arc::clone(&self.anonymous));
+        callers
+    }
+
+    /// The caller with this name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<Arc<Caller>> {
+        self.callers().into_iter().find(|caller| *caller.key.name == *name)
+    }
+
+    /// Name of the key with this number; without it, of the first key of the account.
+    #[must_use]
+    pub fn name_of(&self, owner: u64, key: u64) -> Option<Arc<str>> {
+        let issued = self.issued.0.load();
+        let callers = || self.keys.values().chain(issued.values()).chain([&self.anonymous]);
+        let by_number = callers().find(|caller| key != 0 && caller.id == key);
+        let of_account = || callers().filter(|caller| caller.owns(owner)).min_by_key(|caller| &caller.key.name);
+        by_number.or_else(of_account).map(|caller| Arc::clone(&caller.key.name))
     }
 
     /// Whether the caller is the anonymous caller, used when no key is required.
     #[must_use]
     pub fn is_anonymous(&self, caller: &Caller) -> bool {
-        caller.position == self.anonymous.position
+        caller.id == self.anonymous.id
     }
 
     /// Authenticates a request by its headers.
@@ -177,14 +187,16 @@ impl KeyTable {
     fn holder(&self, headers: &HeaderMap) -> Result<Arc<Caller>, ApiError> {
         let presented = presented_key(headers)?;
         let digest: [u8; 32] = Sha256::digest(presented).into();
-        let caller = self.keys.get(&digest).ok_or(ApiError::unauthorized(KeyFault::Invalid))?;
+        let configured = self.keys.get(&digest).map(Arc::clone);
+        let caller = configured.or_else(|| self.issued.0.load().get(&digest).map(Arc::clone));
+        let caller = caller.ok_or(ApiError::unauthorized(KeyFault::Invalid))?;
         if caller.is_disabled() {
             return Err(ApiError::unauthorized(KeyFault::Disabled));
         }
         if caller.is_expired() {
             return Err(ApiError::unauthorized(KeyFault::Expired));
         }
-        Ok(Arc::clone(caller))
+        Ok(caller)
     }
 }
 
@@ -202,8 +214,9 @@ pub fn names_administrator(config: &Config) -> bool {
     config.keys.iter().any(|key| key.scopes.contains(&Scope::Admin))
 }
 
-/// An id for the owner's records that does not reveal the digest.
-fn owner(digest: &[u8; 32]) -> u64 {
+/// The owner that earlier versions wrote into the records of a key with this digest.
+#[must_use]
+pub fn former_owner(digest: &[u8; 32]) -> u64 {
     digest.first_chunk::<8>().map_or(0, |head| u64::from_be_bytes(*head))
 }
 

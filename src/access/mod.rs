@@ -1,7 +1,12 @@
-//! Authentication and admission: API keys, limits per key, load shedding.
+//! Authentication and admission: API keys, limits per key and account, budgets, load shedding.
 
 pub mod admission;
 pub mod analysis;
 pub mod body_limits;
+pub mod budget;
+pub mod gates;
+pub mod holders;
+pub mod issued;
 pub mod keys;
 pub mod load;
+pub mod registry;

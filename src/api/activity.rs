@@ -23,7 +23,10 @@ use crate::{
     base::{clock, error::ApiError},
     config::Scope,
     state::gateway::Worker,
-    store::generations::{ActivityCounters, ActivityRow, owner_label},
+    store::{
+        activity::{ActivityCounters, ActivityRow},
+        generations::owner_label,
+    },
 };
 
 const MINUTE_MS: i64 = 60_000;
@@ -60,7 +63,8 @@ pub(crate) async fn respond(
     let query = ActivityQuery::parse(query, listed, clock::unix_millis())?;
     let (since_ms, until_ms) = (query.since_ms, query.until_ms);
     // The last millisecond before the end: the ledger counts the slot of both times in.
-    let read = move || ledger.activity(since_ms, until_ms.saturating_sub(1)).map(|rows| query.sums(rows));
+    let asked = query.clone();
+    let read = move || ledger.activity(since_ms, until_ms.saturating_sub(1)).map(|rows| asked.sums(rows));
     let sums = worker.analyse(caller, read).await?.map_err(unreadable)?;
     let row = |(group, counters)| RowBody::new(group, counters, &query, worker);
     Ok(uncached(&ActivityBody {
@@ -104,7 +108,7 @@ impl Period {
 }
 
 /// A validated query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct ActivityQuery {
     /// Beginning of the first slot.
     since_ms: i64,
@@ -113,7 +117,8 @@ struct ActivityQuery {
     period: Period,
     /// Local time minus UTC.
     offset_ms: i64,
-    owner: Option<u64>,
+    /// Owners of the rows; `None` for all.
+    owners: Option<Vec<u64>>,
 }
 
 /// One row of the answer, in its order: latest first.
@@ -123,6 +128,7 @@ struct Group {
     model: String,
     provider: String,
     owner: String,
+    key: String,
 }
 
 impl ActivityQuery {
@@ -130,7 +136,10 @@ impl ActivityQuery {
 
     fn parse(query: &str, listed: Listed<'_>, now_ms: i64) -> Result<ActivityQuery, ApiError> {
         let (mut since, mut until, mut period, mut offset_ms) = (None, None, Period::Day, 0);
-        let mut owner = listed.owner();
+        let mut owners = match listed {
+            Listed::Own(caller) => Some(caller.owners().collect()),
+            Listed::Everybody(_) => None,
+        };
         for (name, value) in ledger_query::pairs(query)? {
             match name.as_str() {
                 "since" => since = Some(ledger_query::time("since", &value)?),
@@ -138,12 +147,12 @@ impl ActivityQuery {
                 "group" => period = read_period(&value)?,
                 "tz_offset_minutes" => offset_ms = read_offset(&value)?,
                 _ => {
-                    let named = ledger_query::owner(&name, &value, listed)?;
-                    owner = Some(named.ok_or_else(|| ledger_query::unknown(&name, &Self::PARAMETERS, listed))?);
+                    let named = ledger_query::owners(&name, &value, listed)?;
+                    owners = Some(named.ok_or_else(|| ledger_query::unknown(&name, &Self::PARAMETERS, listed))?);
                 }
             }
         }
-        let query = ActivityQuery { since_ms: 0, until_ms: 0, period, offset_ms, owner };
+        let query = ActivityQuery { since_ms: 0, until_ms: 0, period, offset_ms, owners };
         let until_ms = slot_end(until.unwrap_or(now_ms.saturating_add(1)));
         let since_ms = slot_start(since.unwrap_or_else(|| query.start(until_ms - 1) - period.default_range()));
         ledger_query::in_order(since, Some(until.unwrap_or(until_ms) - 1))?;
@@ -161,11 +170,14 @@ impl ActivityQuery {
     }
 
     fn sums(&self, rows: Vec<ActivityRow>) -> BTreeMap<Group, ActivityCounters> {
-        let owner = self.owner.map(owner_label);
+        let owners: Option<Vec<_>> =
+            self.owners.as_ref().map(|owners| owners.iter().copied().map(owner_label).collect());
+        let is_listed =
+            |row: &ActivityRow| owners.as_ref().is_none_or(|owners| owners.iter().any(|owner| **owner == *row.owner));
         let mut sums: BTreeMap<Group, ActivityCounters> = BTreeMap::new();
-        for row in rows.into_iter().filter(|row| owner.as_ref().is_none_or(|owner| **owner == *row.owner)) {
+        for row in rows.into_iter().filter(is_listed) {
             let start_ms = std::cmp::Reverse(self.start(row.slot_ms));
-            let group = Group { start_ms, model: row.model, provider: row.provider, owner: row.owner };
+            let group = Group { start_ms, model: row.model, provider: row.provider, owner: row.owner, key: row.key };
             sums.entry(group).or_default().add(&row.counters);
         }
         sums
@@ -217,7 +229,7 @@ struct RowBody<'a> {
     /// `null` if none served.
     provider_slug: Option<&'a str>,
     /// `null` for a key that is no longer in the configuration.
-    key: Option<&'a str>,
+    key: Option<String>,
     owner: &'a str,
     requests: u64,
     failed: u64,
@@ -229,15 +241,16 @@ struct RowBody<'a> {
 }
 
 impl<'a> RowBody<'a> {
-    fn new(group: &'a Group, counters: &ActivityCounters, query: &ActivityQuery, worker: &'a Worker) -> RowBody<'a> {
+    fn new(group: &'a Group, counters: &ActivityCounters, query: &ActivityQuery, worker: &Worker) -> RowBody<'a> {
         let start_ms = group.start_ms.0;
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
         let local = DateTime::from_timestamp_millis(start_ms + query.offset_ms).unwrap_or_default();
         RowBody {
             date: local.format("%Y-%m-%d").to_string(),
             start: rfc_3339(start_ms),
             model: &group.model,
             provider_slug: Some(&*group.provider).filter(|slug| !slug.is_empty()),
-            key: u64::from_str_radix(&group.owner, 16).ok().and_then(|owner| key_name(worker, owner)),
+            key: number(&group.owner).and_then(|owner| key_name(worker, owner, number(&group.key).unwrap_or_default())),
             owner: &group.owner,
             requests: counters.requests,
             failed: counters.failed,
@@ -263,12 +276,19 @@ mod tests {
             model: "acme/small".to_owned(),
             provider: "acme".to_owned(),
             owner: owner_label(owner).into(),
+            key: String::new(),
             counters: ActivityCounters { requests, ..ActivityCounters::default() },
         }
     }
 
     fn query(period: Period, offset_minutes: i64, owner: Option<u64>) -> ActivityQuery {
-        ActivityQuery { since_ms: 0, until_ms: NOW, period, offset_ms: offset_minutes * MINUTE_MS, owner }
+        ActivityQuery {
+            since_ms: 0,
+            until_ms: NOW,
+            period,
+            offset_ms: offset_minutes * MINUTE_MS,
+            owners: owner.map(|owner| vec![owner]),
+        }
     }
 
     #[test]

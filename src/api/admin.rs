@@ -1,6 +1,8 @@
 //! `/admin`: administration of a running gateway, on a separate listener, for keys with the scope `admin`.
 
+pub(crate) mod accounts;
 pub(crate) mod activity;
+pub(crate) mod audit;
 pub(crate) mod config;
 pub(crate) mod generations;
 pub(crate) mod keys;

@@ -6,12 +6,12 @@ use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use pointsman_actors::{
     actors::router::Routed,
     dialect::{ChatPurpose, ChatRequest, StreamOptions, UsageChunk},
-    domain::ApiType,
+    domain::{ApiType, Dialect},
 };
 
 use super::route_metadata;
 use crate::{
-    access::load::KeyBuffer,
+    access::{admission::Admitted, keys::Caller, load::KeyBuffer},
     api::auth::Authorized,
     base::{clock, error::ApiError},
     config::Scope,
@@ -20,6 +20,7 @@ use crate::{
         dispatch::{
             self, RequestedWork,
             attempt::RequestSize,
+            cost,
             draft::{GenerationDraft, GenerationOpening},
             plain::{self, PlainAnswer},
             plan_run::PlanRun,
@@ -43,13 +44,36 @@ pub async fn create(
     let accepted = Instant::now();
     caller.require(Scope::Inference)?;
     let admitted = worker.setup.admission.admit(&caller)?;
-    let limits = worker.setup.body_limits(&caller)?;
+    caller.budgets().check()?;
+    let limits = worker.setup.body_limits(&caller);
     let share = Arc::clone(&limits.buffer);
     let body = read_json(&request, payload, limits).await?;
-    let mut chat = ChatRequest::parse(body, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
+    let chat = ChatRequest::parse(body, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
+    answer(chat, AdmittedCall { caller, worker, request, accepted, admitted, share }).await
+}
+
+/// A call whose body was read.
+pub(super) struct AdmittedCall {
+    pub caller: Arc<Caller>,
+    pub worker: Worker,
+    pub request: HttpRequest,
+    /// When the call was accepted.
+    pub accepted: Instant,
+    pub admitted: Admitted,
+    /// The caller's share of the buffered bytes.
+    pub share: Arc<KeyBuffer>,
+}
+
+/// Answers a chat, in the dialect of its client.
+///
+/// # Errors
+/// As [`create`].
+pub(super) async fn answer(mut chat: ChatRequest, call: AdmittedCall) -> Result<HttpResponse, ApiError> {
+    let AdmittedCall { caller, worker, request, accepted, mut admitted, share } = call;
+    query::limit_cost(&mut chat.routing, &request)?;
     let catalog = &*worker.setup.catalog;
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
-    let opening = opening(&chat, &request, caller.owner);
+    let opening = opening(&chat, &request, &caller);
     let (intents, now) = (&worker.shared.preferences, clock::tick(accepted));
     let intent = intents.apply(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
     let size = request_size(&chat);
@@ -58,10 +82,15 @@ pub async fn create(
     let work = RequestedWork::Chat(chat);
     let routed = dispatch::route(&worker, &work, query).await;
     let routed = routed.inspect_err(|error| intent.refused(intents, error, clock::now()))?;
-    let metadata = route_metadata::is_wanted(&request).then(|| (opening.requested_model.clone(), routed.clone()));
-    let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
+    let budget = cost::admit(&worker, &routed, size, &mut admitted);
+    let budget = budget.inspect_err(|error| intent.refused(intents, error, clock::now()))?;
+    let is_chat = matches!(&work, RequestedWork::Chat(chat) if chat.client.is_none());
+    let metadata =
+        (is_chat && route_metadata::is_wanted(&request)).then(|| (opening.requested_model.clone(), routed.clone()));
+    let draft = opening.record(&request, &routed);
+    let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, budget.clone(), draft);
     let draft = draft.with_intent(intent).with_ignored(ignored);
-    let plan = PlanRun::new(&worker, routed, accepted, size);
+    let plan = PlanRun::new(&worker, routed, accepted, size, budget);
     let answered = match streamed {
         Some(options) => stream::answer(&worker, work, plan, draft, options, &share).await,
         None => {
@@ -75,18 +104,25 @@ pub async fn create(
 }
 
 /// The part of the record that is known before routing.
-fn opening(chat: &ChatRequest, request: &HttpRequest, owner: u64) -> GenerationOpening {
+fn opening(chat: &ChatRequest, request: &HttpRequest, caller: &Caller) -> GenerationOpening {
     GenerationOpening {
         api_type: ApiType::Completions,
-        owner,
+        client_dialect: chat.client.as_ref().map_or(Dialect::OpenAi, |client| client.dialect),
+        owner: caller.owner,
+        key: caller.id,
         requested_model: query::first_name(&chat.model, &chat.models).into(),
         streamed: chat.stream,
         external_user: chat.user.clone(),
-        session_id: chat.session_id.clone().or_else(|| header_text(request, "x-session-id")),
+        session_id: chat.session_id.clone().or_else(|| session_header(request)),
         tags: chat.tags.clone(),
         trace: chat.trace.clone(),
         media_prompt: u64::from(chat.images),
     }
+}
+
+/// The session that a header names: ours, or that of an agent.
+fn session_header(request: &HttpRequest) -> Option<String> {
+    ["x-session-id", "x-claude-code-session-id"].into_iter().find_map(|name| header_text(request, name))
 }
 
 /// Size of the request, for predictions and prices.

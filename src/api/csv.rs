@@ -5,7 +5,7 @@ const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
 /// A text in the making.
 #[derive(Default)]
-pub(super) struct Csv(String);
+pub(crate) struct Csv(String);
 
 impl Csv {
     /// Adds a row.
@@ -19,7 +19,7 @@ impl Csv {
         self.0.push_str("\r\n");
     }
 
-    pub(super) fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         self.0
     }
 

@@ -41,7 +41,7 @@ pub async fn by_body(
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    let body = read_json(&request, payload, worker.setup.body_limits(&caller)?).await?;
+    let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
     let (id, why_not) = lookup::id_in_body(&body)?;
     let why_not =
         why_not.map_or_else(|| why_not_view::in_query(&request), |name| why_not_view::checked(name).map(Some))?;

@@ -49,6 +49,7 @@ pub(crate) struct ExplainBody<'a> {
     finish_reason: Option<&'static str>,
     usage: UsageBody,
     dropped_parameters: Vec<&'a str>,
+    emulated_parameters: Vec<&'a str>,
     explored: bool,
     /// A string, because JSON numbers of many clients are limited to 53 bits.
     route_seed: Text<u64>,
@@ -136,6 +137,7 @@ impl<'a> ExplainBody<'a> {
             finish_reason: generation.finish.map(|finish| finish.as_str()),
             usage: UsageBody::new(generation),
             dropped_parameters: generation.dropped_parameters.iter().map(|name| &**name).collect(),
+            emulated_parameters: generation.emulated_parameters.iter().map(|name| &**name).collect(),
             explored: decision.explored,
             route_seed: Text(decision.seed),
             snapshot_version: decision.snapshot_version,

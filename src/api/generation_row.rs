@@ -1,25 +1,32 @@
 //! A generation as one row of a list. No row contains a prompt or an answer.
 
-use pointsman_actors::domain::{AttemptRecord, Generation};
-use serde::Serialize;
+use std::borrow::Cow;
 
-use super::{csv::Csv, number::Dollars, readings::rfc_3339};
+use pointsman_actors::domain::{AttemptRecord, Generation, Usd};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::value::RawValue;
+
+use super::{
+    csv::Csv,
+    number::{Dollars, Text},
+    readings::rfc_3339,
+};
 use crate::store::generations::Event;
 
 /// One row. `ttft_ms` and `total_ms` count from the acceptance of the request. `cost` includes all attempts.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(crate) struct GenerationRow<'a> {
-    pub(super) id: &'a str,
+    pub(super) id: Cow<'a, str>,
     pub(super) created_at: String,
     /// `null` for a key that is no longer in the configuration.
-    pub(super) key: Option<&'a str>,
-    pub(super) requested_model: &'a str,
+    pub(super) key: Option<Cow<'a, str>>,
+    pub(super) requested_model: Cow<'a, str>,
     /// `null` if none served.
-    pub(super) model: Option<&'a str>,
-    pub(super) provider_slug: Option<&'a str>,
-    pub(super) objective: &'static str,
-    pub(super) decision_code: &'static str,
-    pub(super) status: &'static str,
+    pub(super) model: Option<Cow<'a, str>>,
+    pub(super) provider_slug: Option<Cow<'a, str>>,
+    pub(super) objective: Cow<'a, str>,
+    pub(super) decision_code: Cow<'a, str>,
+    pub(super) status: Cow<'a, str>,
     pub(super) streamed: bool,
     pub(super) chain: Vec<LinkBody<'a>>,
     pub(super) ttft_ms: Option<u64>,
@@ -29,39 +36,70 @@ pub(crate) struct GenerationRow<'a> {
     pub(super) cached_tokens: u64,
     pub(super) reasoning_tokens: u64,
     /// `null`, in CSV empty, where a price is unknown.
-    pub(super) cost: Option<Dollars>,
+    pub(super) cost: Option<RowCost>,
     pub(super) rescued: bool,
     pub(super) hedged: bool,
     pub(super) explored: bool,
 }
 
+/// An amount, in JSON a number or a text. Read from both.
+#[derive(Clone, Copy)]
+pub(crate) enum RowCost {
+    Number(Usd),
+    Text(Usd),
+}
+
+impl RowCost {
+    const fn amount(self) -> Usd {
+        match self {
+            RowCost::Number(amount) | RowCost::Text(amount) => amount,
+        }
+    }
+}
+
+impl Serialize for RowCost {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            RowCost::Number(amount) => Dollars(*amount).serialize(serializer),
+            RowCost::Text(amount) => Text(amount).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RowCost {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RowCost, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        text.get().trim_matches('"').parse().map(RowCost::Number).map_err(|_| D::Error::custom("not an amount"))
+    }
+}
+
 /// One attempt in the chain of a generation.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct LinkBody<'a> {
-    pub(super) provider_slug: &'a str,
-    pub(super) outcome: &'a str,
-    pub(super) cause: Option<&'a str>,
+    pub(super) provider_slug: Cow<'a, str>,
+    pub(super) outcome: Cow<'a, str>,
+    pub(super) cause: Option<Cow<'a, str>>,
 }
 
 impl<'a> GenerationRow<'a> {
     /// The row of a generation that the key called `key` made.
-    pub(crate) fn new(generation: &'a Generation, key: Option<&'a str>) -> GenerationRow<'a> {
+    pub(crate) fn new(generation: &'a Generation, key: Option<String>) -> GenerationRow<'a> {
         let link = |attempt: &'a AttemptRecord| LinkBody {
-            provider_slug: &attempt.provider_slug,
-            outcome: attempt.outcome(),
-            cause: attempt.cause.as_deref(),
+            provider_slug: (&*attempt.provider_slug).into(),
+            outcome: attempt.outcome().into(),
+            cause: attempt.cause.as_deref().map(Cow::from),
         };
         let ends = generation.attempts.iter().map(|attempt| attempt.started_ms.saturating_add(attempt.duration_ms));
         GenerationRow {
-            id: generation.id.as_str(),
+            id: generation.id.as_str().into(),
             created_at: rfc_3339(generation.created_ms),
-            key,
-            requested_model: &generation.requested_model,
-            model: generation.model.as_deref(),
-            provider_slug: generation.provider_slug.as_deref(),
-            objective: generation.decision.objective.value.as_str(),
-            decision_code: generation.decision_code().as_str(),
-            status: generation.status.as_str(),
+            key: key.map(Cow::from),
+            requested_model: (&*generation.requested_model).into(),
+            model: generation.model.as_deref().map(Cow::from),
+            provider_slug: generation.provider_slug.as_deref().map(Cow::from),
+            objective: generation.decision.objective.value.as_str().into(),
+            decision_code: generation.decision_code().as_str().into(),
+            status: generation.status.as_str().into(),
             streamed: generation.streamed,
             chain: generation.attempts.iter().map(link).collect(),
             ttft_ms: generation.latency_ms,
@@ -71,12 +109,18 @@ impl<'a> GenerationRow<'a> {
             completion_tokens: generation.usage.completion_tokens,
             cached_tokens: generation.usage.cached_tokens,
             reasoning_tokens: generation.usage.reasoning_tokens,
-            cost: generation.spent().map(Dollars),
+            cost: generation.spent().map(RowCost::Number),
             rescued: Event::Rescued.happened(generation),
             hedged: Event::Hedged.happened(generation),
             explored: Event::Explored.happened(generation),
         }
     }
+
+    /// The row with its cost as text, which every program reads exactly.
+    pub(crate) fn with_exact_cost(self) -> GenerationRow<'a> {
+        GenerationRow { cost: self.cost.map(|cost| RowCost::Text(cost.amount())), ..self }
+    }
+
     /// The names of the columns, as in JSON.
     const COLUMNS: [&'static str; 21] = [
         "id",
@@ -113,15 +157,15 @@ impl<'a> GenerationRow<'a> {
         let link = |link: &LinkBody<'_>| format!("{}:{}", link.provider_slug, link.outcome);
         let chain: Vec<String> = self.chain.iter().map(link).collect();
         let cells: [&str; 21] = [
-            self.id,
+            &self.id,
             &self.created_at,
-            self.key.unwrap_or_default(),
-            self.requested_model,
-            self.model.unwrap_or_default(),
-            self.provider_slug.unwrap_or_default(),
-            self.objective,
-            self.decision_code,
-            self.status,
+            self.key.as_deref().unwrap_or_default(),
+            &self.requested_model,
+            self.model.as_deref().unwrap_or_default(),
+            self.provider_slug.as_deref().unwrap_or_default(),
+            &self.objective,
+            &self.decision_code,
+            &self.status,
             flag(self.streamed),
             &chain.join(" > "),
             &number(self.ttft_ms),
@@ -130,7 +174,7 @@ impl<'a> GenerationRow<'a> {
             &self.completion_tokens.to_string(),
             &self.cached_tokens.to_string(),
             &self.reasoning_tokens.to_string(),
-            &self.cost.as_ref().map_or_else(String::new, |cost| cost.0.to_string()),
+            &self.cost.as_ref().map_or_else(String::new, |cost| cost.amount().to_string()),
             flag(self.rescued),
             flag(self.hedged),
             flag(self.explored),
@@ -153,7 +197,7 @@ mod tests {
     #[test]
     fn the_columns_of_csv_are_the_members_of_json_in_their_order() {
         let generation = generation(&catalog());
-        let json = serde_json::to_string(&GenerationRow::new(&generation, Some("test"))).unwrap();
+        let json = serde_json::to_string(&GenerationRow::new(&generation, Some("test".to_owned()))).unwrap();
         let members: Vec<usize> =
             GenerationRow::COLUMNS.iter().map(|name| json.find(&format!("\"{name}\":")).unwrap()).collect();
         assert!(members.is_sorted(), "{members:?}");
@@ -166,7 +210,7 @@ mod tests {
         let mut generation = generation(&catalog());
         generation.requested_model = "=cmd|'/c calc'!A1".into();
         let mut csv = Csv::default();
-        GenerationRow::new(&generation, Some("-key,\"1\"")).write(&mut csv);
+        GenerationRow::new(&generation, Some("-key,\"1\"".to_owned())).write(&mut csv);
         let text = csv.into_text();
         assert!(text.contains(",'=cmd|'/c calc'!A1,"), "{text}");
         assert!(text.contains(",\"'-key,\"\"1\"\"\","), "{text}");

@@ -56,11 +56,13 @@ pub(crate) async fn respond(
     let ledger = ledger(worker)?;
     let selection = Selection::parse(query, listed, (DEFAULT_PAGE, MAX_PAGE))?;
     let page = read(worker, caller, &ledger, selection).await?;
-    let row = |generation| GenerationRow::new(generation, key_name(worker, generation.owner));
+    let row = |generation| GenerationRow::new(generation, key_name(worker, generation.owner, generation.key));
     Ok(uncached(&PageBody {
         data: page.generations.iter().map(|generation| row(generation)).collect(),
         next: page.next.map(|key| cursor::write(&key, listed.owner())),
         aged_out_before: page.aged_out_ms.map(|at| rfc_3339(at.saturating_add(1))),
+        unreadable_records: page.unreadable,
+        damaged_blocks: page.damaged_blocks,
     }))
 }
 
@@ -69,6 +71,8 @@ pub(crate) struct SelectedPage {
     pub(crate) generations: Vec<Arc<Generation>>,
     pub(crate) next: Option<Key>,
     aged_out_ms: Option<i64>,
+    pub(crate) unreadable: usize,
+    pub(crate) damaged_blocks: usize,
 }
 
 /// Reads a page on another thread. Counts as an analysis of the caller, so that lists cannot take the disk from others.
@@ -86,7 +90,13 @@ pub(crate) async fn read(
         let Selection { filter, after, limit, .. } = selection.clone();
         let mut page = ledger.page(&Query { filter, after, limit, blocks: BLOCKS })?;
         page.generations.retain(|generation| selection.admits(generation));
-        Ok(SelectedPage { generations: page.generations, next: page.next, aged_out_ms: page.aged_out_ms })
+        Ok(SelectedPage {
+            generations: page.generations,
+            next: page.next,
+            aged_out_ms: page.aged_out_ms,
+            unreadable: page.unreadable,
+            damaged_blocks: page.damaged_blocks,
+        })
     };
     worker.analyse(caller, read).await?.map_err(unreadable)
 }
@@ -105,9 +115,14 @@ pub(crate) fn unreadable(fault: Fault) -> ApiError {
     ApiError::internal()
 }
 
-/// The name of the key with these records; `None` if it is no longer in the configuration.
-pub(crate) fn key_name(worker: &Worker, owner: u64) -> Option<&str> {
-    worker.setup.keys.callers().find(|caller| caller.owner == owner).map(|caller| &*caller.key.name)
+/// The name of the key with these records; `None` if neither it nor another key of its account exists any more.
+pub(crate) fn key_name(worker: &Worker, owner: u64, key: u64) -> Option<String> {
+    worker.setup.keys.name_of(owner, key).map(|name| name.as_ref().to_owned())
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 #[derive(Serialize)]
@@ -117,4 +132,10 @@ struct PageBody<'a> {
     next: Option<String>,
     /// Records created before this time may have been deleted.
     aged_out_before: Option<String>,
+    /// Records of this page that cannot be read and were left out; absent if there are none.
+    #[serde(skip_serializing_if = "is_zero")]
+    unreadable_records: usize,
+    /// Damaged blocks of up to 256 records each, which may hold more records of this page; absent if there are none.
+    #[serde(skip_serializing_if = "is_zero")]
+    damaged_blocks: usize,
 }

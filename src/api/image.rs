@@ -3,10 +3,13 @@
 use std::{sync::Arc, time::Instant};
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use pointsman_actors::{dialect::ImageRequest, domain::ApiType};
+use pointsman_actors::{
+    dialect::ImageRequest,
+    domain::{ApiType, Dialect},
+};
 
 use crate::{
-    access::load::Pieces,
+    access::{keys::Caller, load::Pieces},
     api::{auth::Authorized, path_name::PathName},
     base::{clock, error::ApiError},
     config::Scope,
@@ -15,6 +18,7 @@ use crate::{
         dispatch::{
             self, RequestedWork,
             attempt::RequestSize,
+            cost,
             draft::{GenerationDraft, GenerationOpening},
             images::ImageWork,
             plain::{self, PlainAnswer},
@@ -37,20 +41,27 @@ pub async fn create(
 ) -> Result<HttpResponse, ApiError> {
     let accepted = Instant::now();
     caller.require(Scope::Inference)?;
-    let admitted = worker.setup.admission.admit(&caller)?;
-    let limits = worker.setup.body_limits(&caller)?;
+    let mut admitted = worker.setup.admission.admit(&caller)?;
+    caller.budgets().check()?;
+    let limits = worker.setup.body_limits(&caller);
     let share = Arc::clone(&limits.buffer);
     let body = read_json(&request, payload, limits).await?;
     let mut image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
+    query::limit_cost(&mut image.routing, &request)?;
+    let images_wanted = image.n;
     let catalog = &*worker.setup.catalog;
     let query = query::of_image(&image, catalog, &worker.setup.config, &caller)?;
-    let (opening, size) = (opening(&image, &request, caller.owner), request_size(&image));
+    let (opening, size) = (opening(&image, &request, &caller), request_size(&image));
     let ignored = std::mem::take(&mut image.unknown_members);
     let work = RequestedWork::Image(ImageWork::new(image, &request));
     let routed = dispatch::route(&worker, &work, query).await?;
-    let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed))
-        .with_ignored(ignored);
-    let plan = PlanRun::new(&worker, routed, accepted, size);
+    // A generated image costs `pricing.image`.
+    let worst = RequestSize { images: images_wanted, ..size };
+    let budget = cost::admit(&worker, &routed, worst, &mut admitted)?;
+    let record = opening.record(&request, &routed);
+    let draft =
+        GenerationDraft::new(&worker, clock::tick(accepted), admitted, budget.clone(), record).with_ignored(ignored);
+    let plan = PlanRun::new(&worker, routed, accepted, size, budget);
     let PlainAnswer { answer, held, draft } = plain::answer(&worker, &work, plan, draft, &share).await?;
     let mut response = HttpResponse::Ok();
     draft.write_headers(&mut response);
@@ -58,10 +69,12 @@ pub async fn create(
 }
 
 /// The part of the record that is known before routing.
-fn opening(image: &ImageRequest, request: &HttpRequest, owner: u64) -> GenerationOpening {
+fn opening(image: &ImageRequest, request: &HttpRequest, caller: &Caller) -> GenerationOpening {
     GenerationOpening {
         api_type: ApiType::Image,
-        owner,
+        client_dialect: Dialect::OpenAi,
+        owner: caller.owner,
+        key: caller.id,
         requested_model: query::first_name(&image.model, &image.models).into(),
         streamed: false,
         external_user: image.user.clone(),

@@ -1,20 +1,20 @@
 //! JSON of a key. SDKs require every member, so members without a meaning here have a fixed value: the gateway has no
-//! customer-provided keys (BYOK) and no budgets.
+//! customer-provided keys (BYOK).
 
 use chrono::SecondsFormat;
-use pointsman_actors::actors::ledger::Spent;
+use pointsman_actors::domain::ResetPeriod;
 use serde::Serialize;
 
 use super::{model_entry::Absent, number::Dollars};
-use crate::config::Key;
+use crate::{access::budget::BudgetReading, config::Key};
 
 /// Permissions and spending of a key.
 #[derive(Serialize)]
 pub(crate) struct KeyBody<'a> {
     label: &'a str,
-    limit: Absent,
-    limit_remaining: Absent,
-    limit_reset: Absent,
+    limit: Option<Dollars>,
+    limit_remaining: Option<Dollars>,
+    limit_reset: Option<&'static str>,
     usage: Dollars,
     usage_daily: Dollars,
     usage_weekly: Dollars,
@@ -58,12 +58,13 @@ struct RateLimitBody {
 
 impl<'a> KeyBody<'a> {
     /// The body of `key`; `is_admin` if the key has the scope `admin`.
-    pub(crate) fn new(key: &'a Key, is_admin: bool, spent: Spent) -> KeyBody<'a> {
+    pub(crate) fn new(key: &'a Key, is_admin: bool, reading: &BudgetReading) -> KeyBody<'a> {
+        let BudgetReading { limit, available, spent, .. } = *reading;
         KeyBody {
             label: &key.name,
-            limit: Absent,
-            limit_remaining: Absent,
-            limit_reset: Absent,
+            limit: limit.map(|limit| Dollars(limit.amount)),
+            limit_remaining: available.map(Dollars),
+            limit_reset: limit.and_then(|limit| limit.reset).map(ResetPeriod::as_str),
             usage: Dollars(spent.total),
             usage_daily: Dollars(spent.day),
             usage_weekly: Dollars(spent.week),
@@ -84,7 +85,7 @@ impl<'a> KeyBody<'a> {
             rate_limit: RateLimitBody {
                 requests: key.requests_per_minute.map_or(-1, i64::from),
                 interval: "1m",
-                note: "Requests of this key; -1 means no limit. Usage is counted since the gateway started.",
+                note: "Requests of this key; -1 means no limit.",
             },
             budgets: [],
             effective_budget: Absent,
@@ -97,8 +98,10 @@ impl<'a> KeyBody<'a> {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
+    use pointsman_actors::domain::{SpendLimit, Spent};
 
     use super::*;
+    use crate::{access::budget::Budget, base::error::BudgetHolder};
 
     #[test]
     fn a_key_has_every_member_that_sdks_require() {
@@ -110,13 +113,15 @@ mod tests {
         };
         let cents = |count: u64| "0.01".parse::<pointsman_actors::domain::Usd>().unwrap() * count;
         let spent = Spent { total: cents(4), day: cents(1), week: cents(2), month: cents(3) };
-        let body = serde_json::to_string_pretty(&KeyBody::new(&key, false, spent)).unwrap();
+        let limit = Some(SpendLimit { amount: cents(10), reset: Some(ResetPeriod::Weekly) });
+        let reading = BudgetReading { limit, available: Some(cents(8)), spent, reserved: cents(0) };
+        let body = serde_json::to_string_pretty(&KeyBody::new(&key, false, &reading)).unwrap();
         expect![[r#"
             {
               "label": "team blue",
-              "limit": null,
-              "limit_remaining": null,
-              "limit_reset": null,
+              "limit": 0.1,
+              "limit_remaining": 0.08,
+              "limit_reset": "weekly",
               "usage": 0.04,
               "usage_daily": 0.01,
               "usage_weekly": 0.02,
@@ -143,7 +148,7 @@ mod tests {
               "rate_limit": {
                 "requests": 60,
                 "interval": "1m",
-                "note": "Requests of this key; -1 means no limit. Usage is counted since the gateway started."
+                "note": "Requests of this key; -1 means no limit."
               },
               "budgets": [],
               "effective_budget": null,
@@ -158,7 +163,8 @@ mod tests {
 
     #[test]
     fn a_key_without_an_expiry_omits_expires_at() {
-        let body = serde_json::to_value(KeyBody::new(&Key::anonymous(), true, Spent::default())).unwrap();
+        let body = serde_json::to_value(KeyBody::new(&Key::anonymous(), true, &Budget::new(BudgetHolder::Key).read(0)))
+            .unwrap();
         assert!(body.get("expires_at").is_none());
         assert_eq!((&body["rate_limit"]["requests"], &body["is_management_key"]), (&(-1).into(), &true.into()));
     }

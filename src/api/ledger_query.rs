@@ -14,7 +14,8 @@ use crate::{
     state::gateway::Worker,
     store::{
         entry::{Filter, Key},
-        generations::{Event, label, nanos, number, owner_label},
+        facts::{label, number},
+        generations::{Event, nanos, owner_label},
     },
 };
 
@@ -81,14 +82,31 @@ impl Selection {
         (default, most): (usize, usize),
     ) -> Result<Selection, ApiError> {
         let mut selection = Selection { limit: default, ..Selection::default() };
-        if let Some(owner) = listed.owner() {
-            selection.require_label(label::OWNER, [owner_label(owner)]);
+        if let Listed::Own(caller) = listed {
+            selection.require_label(label::OWNER, caller.owners().map(owner_label));
         }
         for (name, value) in pairs(query)? {
             selection.add(&name, &value, listed, most)?;
         }
         in_order(selection.filter.since_ms, selection.filter.until_ms)?;
         Ok(selection)
+    }
+
+    /// The filter of a command line: times and statuses, as in a query string.
+    ///
+    /// # Errors
+    /// A message that names the parameter.
+    pub(crate) fn filter_of(parameters: &[(&str, &str)]) -> Result<Filter, ApiError> {
+        let mut selection = Selection::default();
+        for (name, value) in parameters {
+            match *name {
+                "since" => selection.filter.since_ms = Some(time(name, value)?),
+                "until" => selection.filter.until_ms = Some(time(name, value)?.saturating_sub(1)),
+                _ => selection.require_label(label::STATUS, statuses(value)?),
+            }
+        }
+        in_order(selection.filter.since_ms, selection.filter.until_ms)?;
+        Ok(selection.filter)
     }
 
     /// Whether a generation that passed the filter is shown.
@@ -128,8 +146,8 @@ impl Selection {
             }
             return Ok(());
         }
-        let owner = owner(name, value, listed)?.ok_or_else(|| unknown(name, &Selection::PARAMETERS, listed))?;
-        self.require_label(label::OWNER, [owner_label(owner)]);
+        let owners = owners(name, value, listed)?.ok_or_else(|| unknown(name, &Selection::PARAMETERS, listed))?;
+        self.require_label(label::OWNER, owners.into_iter().map(owner_label));
         Ok(())
     }
 
@@ -149,24 +167,24 @@ pub(super) fn pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     Ok(trimmed.filter(|(_, value)| !value.is_empty()).collect())
 }
 
-/// The owner that `key` or `owner` names; `None` for other parameters and in lists of own records.
+/// The owners of records that `key` or `owner` names; `None` for other parameters and in lists of own records.
 ///
 /// # Errors
 /// 400 for an unknown key and for a malformed owner.
-pub(super) fn owner(name: &str, value: &str, listed: Listed<'_>) -> Result<Option<u64>, ApiError> {
+pub(super) fn owners(name: &str, value: &str, listed: Listed<'_>) -> Result<Option<Vec<u64>>, ApiError> {
     let Listed::Everybody(worker) = listed else { return Ok(None) };
     match name {
         "key" => {
-            let found = worker.setup.keys.callers().find(|caller| *caller.key.name == *value);
-            let message = "'key' must be the name of a key in the configuration. Records of a removed key are found by \
+            let found = worker.setup.keys.named(value);
+            let message = "'key' must be the name of a configured or issued key. Records of a removed key are found by \
                            'owner', as in GET /admin/ledger.";
-            found.map(|caller| Some(caller.owner)).ok_or_else(|| ApiError::bad_query("key", message))
+            found.map(|caller| Some(caller.owners().collect())).ok_or_else(|| ApiError::bad_query("key", message))
         }
         "owner" => {
             let message = "'owner' must be the 16 hexadecimal digits in GET /admin/ledger or /admin/keys.";
             let digits = Some(value).filter(|value| value.len() == 16 && value.bytes().all(|b| b.is_ascii_hexdigit()));
             let owner = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
-            owner.map(Some).ok_or_else(|| ApiError::bad_query("owner", message))
+            owner.map(|owner| Some(vec![owner])).ok_or_else(|| ApiError::bad_query("owner", message))
         }
         _ => Ok(None),
     }

@@ -81,7 +81,7 @@ pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Resul
         (None, Some(ledger)) => stored(ledger, id).await?,
         (recent, _) => recent,
     };
-    let is_readable = |generation: &Arc<Generation>| generation.owner == caller.owner || caller.is_admin();
+    let is_readable = |generation: &Arc<Generation>| caller.owns(generation.owner) || caller.is_admin();
     found.filter(is_readable).ok_or_else(ApiError::unknown_generation)
 }
 

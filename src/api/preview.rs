@@ -41,8 +41,9 @@ pub async fn show(
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Inference)?;
     let _admitted = worker.setup.admission.admit(&caller)?;
-    let body = read_json(&request, payload, worker.setup.body_limits(&caller)?).await?;
+    let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
     let mut chat = ChatRequest::parse(body, ChatPurpose::Preview, &worker.setup.config.limits.request)?;
+    query::limit_cost(&mut chat.routing, &request)?;
     let catalog = &*worker.setup.catalog;
     let default_model = format!("{}/auto", worker.setup.config.service.alias_prefix);
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, Some(&default_model))?;

@@ -75,7 +75,7 @@ impl Readings {
         let figures = self.figures.endpoints.get(position as usize);
         // Compares ids, because the statistics may belong to another version of the catalog.
         let known = figures.filter(|figures| catalog.endpoint(position).is_some_and(|it| it.id == figures.endpoint));
-        Reading::new(known.map(|figures| &figures.summary), self.live.standing(catalog, position))
+        Reading::new(known.map(|figures| &figures.summary), self.live.status(catalog, position))
     }
 
     /// Enabled providers that are not down.
@@ -87,7 +87,7 @@ impl Readings {
     /// The measurements of a provider, over all its endpoints.
     pub(crate) fn provider(&self, catalog: &Catalog, position: u32) -> Reading<'_> {
         let summary = self.figures.providers.get(position as usize);
-        Reading::new(summary, self.live.provider_standing(catalog, position))
+        Reading::new(summary, self.live.provider_status(catalog, position))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pointsman_actors::domain::{
-    ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, Circuit, CostBreakdown, Decision, DecisionCode,
+    ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, Circuit, CostBreakdown, Decision, DecisionCode, Dialect,
     EndpointHealth, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FinishReason, Generation, GenerationId,
     GenerationStatus, Objective, OutputCostSpread, Prediction, ProviderPolicy, Query, RequestFacts, RoutingParameters,
     ScoreInputs, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
@@ -121,6 +121,7 @@ pub(crate) fn generation(catalog: &Catalog) -> Generation {
     Generation {
         id: GenerationId::new(1_763_629_500, [1, 2, 3]),
         owner: 5,
+        key: 0,
         api_type: ApiType::Completions,
         request_id: "req-1".into(),
         created_ms: 1_763_629_500_250,
@@ -147,6 +148,8 @@ pub(crate) fn generation(catalog: &Catalog) -> Generation {
         finish: Some(FinishReason::Stop),
         native_finish_reason: Some("end_turn".to_owned()),
         dropped_parameters: vec!["top_k".into()],
+        emulated_parameters: Vec::new(),
+        client_dialect: Dialect::default(),
         external_user: None,
         session_id: None,
         tags: vec![("team".to_owned(), "blue".to_owned())],

@@ -4,13 +4,15 @@
 
 mod arguments;
 mod keygen;
+mod keys;
+mod ledger;
 mod replay;
 mod summary;
 
 use std::{
     ffi::OsString,
     fmt,
-    io::Write,
+    io::{BufWriter, Write},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -21,15 +23,19 @@ use self::arguments::{Arguments, ConfigArgument, ConfigCommand, Subcommands};
 use crate::config::{Config, Environment, Fault, LoadedConfig};
 
 pub use keygen::NewKey;
+pub use keys::KeysRequest;
+pub use ledger::{ExportFormat, LedgerCommand, LedgerPlace};
 pub use replay::ReplayRequest;
 pub use summary::summary;
 
-/// Exit code when a replayed decision differs from the recorded one.
+/// Exit code when a replayed decision differs from the recorded one, or the ledger has a fault.
 pub const EXIT_DIFFERENT: u8 = 1;
 /// Exit code when the command line or the configuration is invalid.
 pub const EXIT_CONFIGURATION: u8 = 2;
 /// Exit code when the address cannot be listened on.
 pub const EXIT_BIND: u8 = 3;
+/// Exit code when a gateway cannot be reached.
+pub const EXIT_UNREACHABLE: u8 = 4;
 
 /// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,8 +55,12 @@ pub enum Command {
         /// Label of the key.
         name: String,
     },
+    /// Issue, list, rotate, disable or revoke keys.
+    Keys(KeysRequest),
     /// Repeat a recorded decision.
     Replay(ReplayRequest),
+    /// Export, verify or compact the ledger on disk.
+    Ledger(LedgerPlace, LedgerCommand),
     /// Show every key of the configuration with its value.
     ShowConfig {
         /// The configuration named on the command line.
@@ -113,12 +123,21 @@ impl Command {
                 Ok(Command::ShowConfig { config: path_of(config)? })
             }
             Some(Subcommands::Keygen { name }) => refuse_config("keygen").map(|()| Command::Keygen { name }),
+            Some(Subcommands::Keys(mut request)) => {
+                request.config = path_of(ConfigArgument { config: request.config.take() })?;
+                Ok(Command::Keys(request))
+            }
             Some(Subcommands::Replay(request)) => match (refuse_config("replay")?, ReplayRequest::from(request)) {
                 ((), ReplayRequest { generation: None, file: None, .. }) => {
                     Err(UsageError("replay needs the id of a generation, or --file".to_owned()))
                 }
                 ((), request) => Ok(Command::Replay(request)),
             },
+            Some(Subcommands::Ledger(command)) => {
+                let (place, command) = command.parts();
+                let config = path_of(ConfigArgument { config: place.config })?;
+                Ok(Command::Ledger(LedgerPlace { config, ..place }, command))
+            }
             Some(Subcommands::Version) => Ok(Command::Print(VERSION.to_owned())),
         }
     }
@@ -141,6 +160,8 @@ pub enum Next {
     Serve(Box<LoadedConfig>),
     /// Print the output and exit.
     Finish(CommandOutput),
+    /// Exit: the output was printed already.
+    Exit(ExitCode),
 }
 
 /// Output of a command that needs no server.
@@ -166,7 +187,7 @@ impl CommandOutput {
     }
 }
 
-/// Runs the command, up to the point where a server is needed. Prints nothing.
+/// Runs the command, up to the point where a server is needed. Prints nothing, except for commands with endless output.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environment) -> Next {
     let output = match Command::parse(arguments) {
         Err(fault) => failure(format!("{fault}\n")),
@@ -178,7 +199,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
             load(config.as_deref(), environment).map_or_else(|output| output, |loaded| success(summary(&loaded.config)))
         }
         Ok(Command::Keygen { name }) => success(NewKey::random().report(&name)),
+        Ok(Command::Keys(request)) => keys::run(&request, environment),
         Ok(Command::Replay(request)) => replay::run(&request, environment),
+        Ok(Command::Ledger(place, command)) => {
+            let mut output = BufWriter::new(std::io::stdout().lock());
+            return Next::Exit(ledger::run(&place, &command, environment, &mut output));
+        }
         Ok(Command::ShowConfig { config }) => {
             Config::show(config.as_deref(), environment).map_or_else(|faults| failure(report(&faults)), success)
         }
@@ -237,6 +263,21 @@ mod tests {
             ("config show", Command::ShowConfig { config: None }),
             ("config show --effective -c x.toml", Command::ShowConfig { config: file() }),
             ("config show --defaults", Command::ShowDefaults),
+            ("ledger export --data-dir d --format csv --status failed", {
+                let place = LedgerPlace { data_dir: Some(PathBuf::from("d")), ..LedgerPlace::default() };
+                let conditions = vec![("status", "failed".to_owned())];
+                Command::Ledger(place, LedgerCommand::Export { format: ExportFormat::Csv, conditions })
+            }),
+            ("-c x.toml ledger verify --json", {
+                let place = LedgerPlace { config: file(), ..LedgerPlace::default() };
+                Command::Ledger(place, LedgerCommand::Verify { json: true })
+            }),
+            ("ledger verify --url http://h --key-env K", {
+                let given = |text: &str| Some(text.to_owned());
+                let place = LedgerPlace { url: given("http://h"), key_env: given("K"), ..LedgerPlace::default() };
+                Command::Ledger(place, LedgerCommand::Verify { json: false })
+            }),
+            ("ledger compact", Command::Ledger(LedgerPlace::default(), LedgerCommand::Compact)),
             ("version", Command::Print(VERSION.to_owned())),
             ("-V", Command::Print(VERSION.to_owned())),
         ] {
@@ -260,6 +301,9 @@ mod tests {
             ("replay", "replay needs the id of a generation, or --file"),
             ("replay a b", "unexpected argument 'b'"),
             ("replay a -c b", "unexpected argument '-c'"),
+            ("ledger compact --url http://h", "unexpected argument '--url'"),
+            ("ledger export --key-env K", "--url"),
+            ("-c a ledger export -c b", "--config is given twice"),
             ("config show --defaults --effective", "'--defaults' cannot be used with '--effective'"),
             ("config show --defaults -c a", "'--defaults' cannot be used with '--config"),
         ] {
@@ -278,6 +322,9 @@ mod tests {
             ("config", "show"),
             ("config show --help", "--defaults"),
             ("replay --help", "--key-env <NAME>"),
+            ("ledger", "compact"),
+            ("ledger export --help", "--since <TIME>"),
+            ("ledger verify --help", "--data-dir <DIR>"),
         ] {
             let Ok(Command::Print(help)) = parse(line) else { panic!("{line}") };
             assert!(help.contains(holds), "{line}: {help}");

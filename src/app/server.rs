@@ -7,7 +7,7 @@ use std::{
     fmt, io,
     net::{SocketAddr, TcpListener},
     num::NonZeroUsize,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -36,15 +36,16 @@ use pointsman_actors::{
 };
 
 use crate::{
-    access::{analysis::Analyses, keys},
+    access::{analysis::Analyses, keys, registry::Registry},
     base::{clock, events::Metrics, secret::Secret},
-    config::{AdminConfig, Config, Key, LedgerConfig, LoadedConfig, MemoryConfig, RoutingConfig},
+    config::{AdminConfig, Config, Durability, Key, LedgerConfig, LoadedConfig, MemoryConfig, RoutingConfig},
     http::{
         host::Listener,
         listeners::{self, ListenerService},
         routes,
     },
     state::{
+        accounts,
         budgets::Budgets,
         control::{Control, StatsPersistence},
         conversations::PreferenceMemory,
@@ -55,11 +56,14 @@ use crate::{
         reload_status::Reloads,
         routing_memory::RoutingMemory,
         setup::{Setup, SetupDraft, SetupError},
-        watchdog,
+        state_key, watchdog,
     },
     store::{
+        accounts::AccountLog,
+        directory::Directory,
         fault::Fault,
         generations::{GenerationStore, LedgerBounds},
+        settings::Settings,
     },
 };
 
@@ -138,24 +142,36 @@ impl Gateway {
     /// # Errors
     /// When a provider's TLS settings or the simulation fail.
     pub async fn start(config: impl Into<LoadedConfig>) -> Result<Gateway, StartError> {
-        Gateway::start_with(config.into(), None).await
+        Gateway::start_with(config.into(), None, None).await
     }
 
-    /// Starts with the admin key generated at this start, if any.
-    async fn start_with(loaded: LoadedConfig, generated_key: Option<Key>) -> Result<Gateway, StartError> {
+    /// Starts with the admin key generated at this start, if any, and with a ledger that is open already, if any.
+    async fn start_with(
+        loaded: LoadedConfig,
+        generated_key: Option<Key>,
+        ledger: Option<Arc<GenerationStore>>,
+    ) -> Result<Gateway, StartError> {
         clock::start();
         let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
         let draft = SetupDraft::new(loaded, 1, None)?;
-        let ledger = open_ledger(&draft.config.ledger)?;
+        let (ledger, registry) = match ledger {
+            Some(open) => (
+                Some(open),
+                accounts::registry(&draft.config.limits, None)
+                    .map_err(|fault| StartError::Ledger(PathBuf::new(), fault))?,
+            ),
+            None => open_ledger(&draft.config)?,
+        };
         // From here on nothing fails, because a started thread would keep running. Simulated providers stop on drop.
         let RoutingConfig { seed, instance_id, .. } = draft.config.routing;
         let (seed, instance) = (seed.unwrap_or_else(rand::random), instance_id.unwrap_or_else(rand::random));
         log::info!("routing seed {seed}, instance {instance}");
         let seeds = RouterSeeds { seed, instance, worker: ADMIN_WORKER };
         let arbiter = Arbiter::new();
-        let shared = Arc::new(shared(draft, generated_key, metrics, seeds, ledger, &arbiter));
+        let shared = Arc::new(shared(draft, generated_key, metrics, seeds, (ledger, registry), &arbiter));
         reload::begin(&shared);
         let watchdog = Arc::new(watchdog::start(&shared));
+        accounts::start_upkeep(&shared);
         Ok(Gateway { shared, seeds, workers: Arc::default(), control: Arc::new(arbiter), watchdog })
     }
 
@@ -260,13 +276,28 @@ impl Gateway {
     }
 }
 
-/// Opens the durable ledger, if the configuration has one. Blocks on reading what an earlier process left.
-fn open_ledger(config: &LedgerConfig) -> Result<Option<Arc<GenerationStore>>, StartError> {
-    let Some(path) = config.durable_directory() else { return Ok(None) };
-    let bounds = LedgerBounds { max_age: config.max_age, max_bytes: config.max_bytes };
-    let store = GenerationStore::open(path, bounds).map_err(|fault| StartError::Ledger(path.to_owned(), fault))?;
+/// Opens the durable ledger, if the configuration has one, and the keys and accounts beside it. Blocks on reading what an
+/// earlier process left.
+fn open_ledger(config: &Config) -> Result<(Option<Arc<GenerationStore>>, Arc<Registry>), StartError> {
+    let LedgerConfig { max_age, max_bytes, durability, .. } = config.ledger;
+    let path = config.ledger.durable_directory();
+    let at = |fault| StartError::Ledger(path.unwrap_or(Path::new("")).to_owned(), fault);
+    let Some(path) = path else { return Ok((None, accounts::registry(&config.limits, None).map_err(at)?)) };
+    let directory = Directory::open(path).map_err(at)?;
+    let log = AccountLog::open(directory.disk()).map_err(at)?;
+    let registry = accounts::registry(&config.limits, Some(log)).map_err(at)?;
+    let (sync, queue) = (durability == Durability::Sync, Settings::default().queue);
+    let bounds = LedgerBounds { max_age, max_bytes, sync, queue };
+    let store = GenerationStore::open_in(directory, bounds).map_err(at)?;
     log::info!("ledger in {}", path.display());
-    Ok(Some(Arc::new(store)))
+    Ok((Some(Arc::new(store)), registry))
+}
+
+/// Counts what was spent before this start.
+fn restore_spending(registry: &Registry, setup: &Setup, ledger: Option<&GenerationStore>) {
+    let Some(ledger) = ledger else { return };
+    accounts::restore_spending(registry, &setup.keys, ledger);
+    accounts::carry_spending(registry, &setup.keys, ledger, clock::unix_millis());
 }
 
 /// Creates the shared state, and starts the control actors on `arbiter`.
@@ -275,7 +306,7 @@ fn shared(
     generated_key: Option<Key>,
     metrics: Metrics,
     seeds: RouterSeeds,
-    durable: Option<Arc<GenerationStore>>,
+    (durable, registry): (Option<Arc<GenerationStore>>, Arc<Registry>),
     arbiter: &Arbiter,
 ) -> Shared {
     let mut statistics = Statistics::new(Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
@@ -284,7 +315,9 @@ fn shared(
     // Replicas with the same seed must not probe at the same times.
     let live = LiveBoard::new(&draft.catalog, mix(seeds.seed, seeds.instance));
     let published = Arc::new(PublishedState::new(statistics.snapshot(1), live));
-    let setup = draft.adopt(Arc::clone(&published), generated_key.as_ref(), None);
+    let state_key = state_key::open(draft.config.ledger.durable_directory());
+    let setup = draft.adopt(Arc::clone(&published), generated_key.as_ref(), &registry, None);
+    restore_spending(&registry, &setup, durable.as_deref());
     let (ledger, images) = (&setup.config.ledger, &setup.config.images);
     let capacity = if durable.is_some() { RECENT_RECORDS } else { ledger.capacity };
     let store = MemoryStore::new(capacity, ledger.max_age);
@@ -292,7 +325,9 @@ fn shared(
     let persistence = place.map(|store| StatsPersistence { store, interval });
     let control = Control::start(arbiter, statistics, &published, store, persistence);
     Shared {
+        state_key,
         images: ImageFiles::new(images.url_ttl, images.max_bytes),
+        registry,
         setup: ArcSwap::from_pointee(setup),
         preferences: PreferenceMemory::new(rand::random()),
         metrics,
@@ -326,11 +361,25 @@ impl Server {
     /// # Errors
     /// See [`StartError`].
     pub async fn bind(config: impl Into<LoadedConfig>) -> Result<Server, StartError> {
+        Server::bind_with(config.into(), None).await
+    }
+
+    /// The same with a ledger that is open already, such as one on another disk than that of `ledger.data_dir`.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn bind_with_ledger(
+        config: impl Into<LoadedConfig>,
+        ledger: Arc<GenerationStore>,
+    ) -> Result<Server, StartError> {
+        Server::bind_with(config.into(), Some(ledger)).await
+    }
+
+    async fn bind_with(loaded: LoadedConfig, ledger: Option<Arc<GenerationStore>>) -> Result<Server, StartError> {
         // Binds first, so that nothing has been started if an address is taken.
-        let loaded = config.into();
         let sockets = Sockets::listen(&loaded.config)?;
         let (admin_key, generated_key) = sockets.generate_admin_key(&loaded.config).unzip();
-        let gateway = Gateway::start_with(loaded, generated_key).await?;
+        let gateway = Gateway::start_with(loaded, generated_key, ledger).await?;
         match sockets.serve(&gateway) {
             Ok(server) => Ok(Server { admin_key, ..server }),
             Err(error) => {

@@ -6,6 +6,9 @@
 
 mod availability;
 mod body;
+mod budget;
+mod change;
+mod limit;
 mod upstream;
 
 use std::{fmt, time::Duration};
@@ -17,9 +20,14 @@ use actix_web::{
         header::{self, HeaderName, HeaderValue},
     },
 };
-use pointsman_actors::domain::{GenerationId, Invalid, InvalidReason};
+use pointsman_actors::{
+    dialect::MessagesError,
+    domain::{Dialect, GenerationId, Invalid, InvalidReason},
+};
 
 pub use availability::{Availability, Constraint, NearestRelaxation};
+pub use budget::{BudgetHolder, BudgetShortfall};
+pub use limit::Limit;
 use serde_json::value::RawValue;
 pub use upstream::Exhausted;
 
@@ -42,9 +50,12 @@ struct Problem {
     upstream: Option<UpstreamDetail>,
     previous: Vec<PreviousError>,
     availability: Option<Availability>,
+    budget: Option<Box<budget::BudgetBody>>,
     retry: Retry,
     headers: Vec<(HeaderName, HeaderValue)>,
     request_id: Option<String>,
+    /// Wire format of the body.
+    dialect: Dialect,
     route: Option<Box<RawValue>>,
 }
 
@@ -54,6 +65,7 @@ enum Kind {
     InvalidRequest,
     Authentication,
     Permission,
+    Quota,
     RateLimit,
     Provider,
     Timeout,
@@ -66,6 +78,7 @@ impl Kind {
             Kind::InvalidRequest => "invalid_request_error",
             Kind::Authentication => "authentication_error",
             Kind::Permission => "permission_error",
+            Kind::Quota => "insufficient_quota",
             Kind::RateLimit => "rate_limit_error",
             Kind::Provider => "provider_error",
             Kind::Timeout => "timeout_error",
@@ -122,17 +135,6 @@ pub enum KeyFault {
     Expired,
 }
 
-/// Limit of a key that a call exceeded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
-    /// Requests per minute.
-    Requests,
-    /// Calls at a time.
-    Concurrency,
-    /// Previews, explanations, replays and lists at a time.
-    Analyses,
-}
-
 /// Reason for refusing a call with 503.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overload {
@@ -152,6 +154,8 @@ pub enum Overload {
     EndpointsBusy,
     /// Every circuit is open.
     CircuitsOpen,
+    /// The disk of the ledger fails, and memory has no room for further records.
+    Ledger,
     /// A control actor did not answer.
     ActorSilent,
 }
@@ -171,9 +175,11 @@ impl ApiError {
             upstream: None,
             previous: Vec::new(),
             availability: None,
+            budget: None,
             retry: Retry::Never,
             headers: Vec::new(),
             request_id: None,
+            dialect: Dialect::OpenAi,
             route: None,
         }))
     }
@@ -385,23 +391,6 @@ impl ApiError {
             .because("unsupported_media_type")
     }
 
-    /// 429 of our own.
-    #[must_use]
-    pub fn limited(limit: Limit, wait: Duration) -> ApiError {
-        let (reason, message) = match limit {
-            Limit::Requests => ("gateway_requests", "Too many requests for this API key."),
-            Limit::Concurrency => ("gateway_concurrency", "Too many requests of this API key at the same time."),
-            Limit::Analyses => (
-                "gateway_analyses",
-                "Too many previews, explanations, replays and lists of this API key at the same time (limits.key_analyses).",
-            ),
-        };
-        let message = format!("{message} Try again in {} s.", whole_seconds(wait));
-        ApiError::new(StatusCode::TOO_MANY_REQUESTS, Kind::RateLimit, "rate_limit_exceeded", message)
-            .because(reason)
-            .retry_after(wait)
-    }
-
     /// 503: the gateway cannot serve the call now.
     #[must_use]
     pub fn overloaded(by: Overload, wait: Duration) -> ApiError {
@@ -424,6 +413,10 @@ impl ApiError {
             Overload::CircuitsOpen => {
                 ("all_circuits_open", "Every provider that could serve this request is failing at the moment.")
             }
+            Overload::Ledger => (
+                "ledger_unavailable",
+                "The gateway cannot record further requests: the disk of its ledger fails, and its memory is full.",
+            ),
             Overload::ActorSilent => ("overloaded", "A part of the gateway did not answer in time."),
         };
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)
@@ -550,11 +543,28 @@ impl ApiError {
         self.0.reason
     }
 
+    /// The error in the wire format of the request.
+    #[must_use]
+    pub fn in_dialect(mut self, dialect: Dialect) -> ApiError {
+        self.0.dialect = dialect;
+        self
+    }
+
     /// The HTTP answer.
     #[must_use]
     pub fn respond(&self) -> HttpResponse {
         let problem = &self.0;
-        let mut response = HttpResponse::build(problem.status);
+        let messages = MessagesError {
+            status: problem.status.as_u16(),
+            message: &problem.message,
+            reason: problem.reason.or(Some(problem.error_type)),
+            request_id: problem.request_id.as_deref(),
+        };
+        let status = match problem.dialect {
+            Dialect::OpenAi => problem.status,
+            Dialect::Anthropic => StatusCode::from_u16(messages.messages_status()).unwrap_or(problem.status),
+        };
+        let mut response = HttpResponse::build(status);
         response.insert_header((header::CACHE_CONTROL, "no-store"));
         for (name, value) in &problem.headers {
             response.insert_header((name.clone(), value.clone()));
@@ -573,7 +583,10 @@ impl ApiError {
                 response.insert_header(("x-should-retry", "false"));
             }
         }
-        response.json(body::ErrorBody::new(problem))
+        match problem.dialect {
+            Dialect::OpenAi => response.json(body::ErrorBody::new(problem)),
+            Dialect::Anthropic => response.content_type("application/json").body(messages.body()),
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     simulation::{SimulatedProvider, SimulationConfig, SimulationTable},
     switches::Switches,
 };
-use crate::simulation::{Character, SimulatedModel};
+use crate::simulation::{ProviderSettings, SimulatedModel};
 
 /// Limit of endpoints, because each one has its own statistics and live state.
 const MAX_ENDPOINTS: usize = 10_000;
@@ -50,9 +50,9 @@ pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
     for (table, state) in tables.providers.into_iter().zip(switches.real) {
         connections.extend(parts.add_real(table, state));
     }
-    let mut characters = Vec::new();
+    let mut settings = Vec::new();
     for provider in tables.simulation.providers {
-        characters.extend(parts.add_simulated(provider, &switches.simulated));
+        settings.extend(parts.add_simulated(provider, &switches.simulated));
     }
     parts.check_size(root);
     for table in tables.models {
@@ -62,14 +62,14 @@ pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
         let wrong = format!("there are {} endpoints in all", parts.endpoints.len());
         root.fault("models", wrong, format!("at most {MAX_ENDPOINTS}"));
     }
-    for (index, character) in &mut characters {
-        character.models = parts.simulated_models(*index);
+    for (index, settings) in &mut settings {
+        settings.models = parts.simulated_models(*index);
     }
-    let active = switches.simulated == ProviderState::On && !characters.is_empty();
+    let active = switches.simulated == ProviderState::On && !settings.is_empty();
     Assembly {
         catalog: parts.into_catalog(root, tables.aliases),
         providers: connections,
-        simulation: SimulationConfig { mode: tables.simulation.mode, active, providers: characters },
+        simulation: SimulationConfig { mode: tables.simulation.mode, active, providers: settings },
         notes: switches.notes,
     }
 }
@@ -127,21 +127,25 @@ impl Parts {
             key,
             headers: table.headers,
             ca_file: table.ca_file,
-            dialect: table.dialect,
+            dialect: table.endpoint_defaults.dialect,
             max_in_flight: table.max_in_flight,
             permit_wait: table.permit_wait,
             image_hosts: table.image_hosts,
         })
     }
 
-    fn add_simulated(&mut self, provider: SimulatedProvider<'_>, state: &ProviderState) -> Option<(u32, Character)> {
+    fn add_simulated(
+        &mut self,
+        provider: SimulatedProvider<'_>,
+        state: &ProviderState,
+    ) -> Option<(u32, ProviderSettings)> {
         let slug = provider.slug?;
         if self.provider_index(slug.as_str()).is_some() {
             provider.named.fault("is a real provider's name too", "a name of its own for each provider");
         }
-        let name: Arc<str> = provider.character.name.as_str().into();
+        let name: Arc<str> = provider.settings.name.as_str().into();
         let index = self.add_provider(&slug, &name, state.clone(), provider.disclosure, Kind::Simulated);
-        Some((index, provider.character))
+        Some((index, provider.settings))
     }
 
     fn add_provider(
@@ -234,6 +238,7 @@ impl Parts {
             upstream_model: table.upstream_model.into(),
             pricing: table.pricing.map(Arc::new),
             limits: table.limits,
+            dialect: table.dialect.unwrap_or(endpoint_defaults.dialect),
             parameters,
             quantization: table.quantization,
             is_moderated: table.is_moderated,

@@ -5,15 +5,17 @@
 use std::{cell::RefCell, fmt, sync::Arc};
 
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
-use pointsman_actors::domain::ModelPattern;
+use pointsman_actors::domain::{ModelPattern, Objective, SpendLimit};
 use sha2::{Digest, Sha256};
 
 use super::{
+    accounts::{is_account_name, spend_limit},
     admin::AdminConfig,
     aliases::patterns,
     auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY},
     environment::Environment,
     limits::{LimitsConfig, ceiling},
+    routing::OBJECTIVES,
     section::Section,
     server::ServerConfig,
     tree::Value,
@@ -21,6 +23,10 @@ use super::{
 
 /// Longest list of keys.
 const MAX_KEYS: usize = 10_000;
+/// Longest list of providers of a key.
+const MAX_PROVIDERS: usize = 250;
+/// Most aliases of a key.
+const MAX_ALIASES: usize = 250;
 const MIN_KEY_LENGTH: usize = 16;
 const MAX_KEY_LENGTH: usize = 512;
 
@@ -48,6 +54,12 @@ impl Scope {
             Scope::Admin => "admin",
         }
     }
+
+    /// The scope with this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Scope> {
+        Scope::ALL.into_iter().find(|scope| scope.as_str() == name)
+    }
 }
 
 /// The SHA-256 digest of a key.
@@ -63,7 +75,8 @@ pub fn to_hex(digest: &[u8]) -> String {
 }
 
 /// Parses a digest of 64 hexadecimal digits.
-fn from_hex(text: &str) -> Option<[u8; 32]> {
+#[must_use]
+pub fn from_hex(text: &str) -> Option<[u8; 32]> {
     let mut digest = [0; 32];
     if text.len() != 2 * digest.len() || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
@@ -95,6 +108,20 @@ pub struct Key {
     pub requests_per_minute: Option<u32>,
     /// Limit of requests in progress; `None` means no limit.
     pub concurrency: Option<u32>,
+    /// Limit of tokens per minute; `None` means no limit.
+    pub tokens_per_minute: Option<u32>,
+    /// Limit of spending; `None` means no limit.
+    pub spend: Option<SpendLimit>,
+    /// Account that the key belongs to; `None` means the account of the key's own name.
+    pub account: Option<Arc<str>>,
+    /// Providers it may use, as in `provider.only`; empty means any.
+    pub allowed_providers: Vec<String>,
+    /// Providers it may not use.
+    pub blocked_providers: Vec<String>,
+    /// Objective of requests that name none.
+    pub objective: Option<Objective>,
+    /// Names that mean a model or an alias in requests of this key.
+    pub aliases: Vec<(String, String)>,
 }
 
 impl Key {
@@ -114,6 +141,13 @@ impl Key {
             blocked_models: Vec::new(),
             requests_per_minute: None,
             concurrency: None,
+            tokens_per_minute: None,
+            spend: None,
+            account: None,
+            allowed_providers: Vec::new(),
+            blocked_providers: Vec::new(),
+            objective: None,
+            aliases: Vec::new(),
         }
     }
 
@@ -121,6 +155,18 @@ impl Key {
     #[must_use]
     pub fn startup_key(sha256: [u8; 32]) -> Key {
         Key { name: Arc::from(Key::STARTUP_KEY_NAME), sha256, scopes: vec![Scope::Admin], ..Key::anonymous() }
+    }
+
+    /// Name of the account that it belongs to.
+    #[must_use]
+    pub fn account_name(&self) -> Arc<str> {
+        Arc::clone(self.account.as_ref().unwrap_or(&self.name))
+    }
+
+    /// Whether no other key may have this name: those of the startup key and of callers without a key.
+    #[must_use]
+    pub fn is_reserved(name: &str) -> bool {
+        [Key::STARTUP_KEY_NAME, "anonymous"].contains(&name)
     }
 
     /// Whether it is accepted: neither disabled nor expired.
@@ -135,6 +181,7 @@ impl Key {
             sha256: digest_of(DEVELOPMENT_KEY),
             requests_per_minute: limits.key_requests_per_minute,
             concurrency: limits.key_concurrency,
+            tokens_per_minute: limits.key_tokens_per_minute,
             ..Key::anonymous()
         }
     }
@@ -151,6 +198,9 @@ impl fmt::Debug for Key {
             .field("blocked_models", &self.blocked_models)
             .field("requests_per_minute", &self.requests_per_minute)
             .field("concurrency", &self.concurrency)
+            .field("tokens_per_minute", &self.tokens_per_minute)
+            .field("spend", &self.spend)
+            .field("account", &self.account)
             .finish_non_exhaustive()
     }
 }
@@ -214,6 +264,13 @@ fn read_key(section: &Section<'_>, context: &KeyContext<'_>) -> Result<Key, Opti
         blocked_models: patterns(section, "blocked_models"),
         requests_per_minute: ceiling(section, "requests_per_minute").unwrap_or(context.limits.key_requests_per_minute),
         concurrency: ceiling(section, "concurrency").unwrap_or(context.limits.key_concurrency),
+        tokens_per_minute: ceiling(section, "tokens_per_minute").unwrap_or(context.limits.key_tokens_per_minute),
+        spend: spend_limit(section),
+        account: account(section),
+        allowed_providers: providers(section, "allowed_providers"),
+        blocked_providers: providers(section, "blocked_providers"),
+        objective: section.choice("objective", &OBJECTIVES),
+        aliases: aliases(section),
     };
     let is_admin = entry.scopes.contains(&Scope::Admin);
     if is_admin && digest.as_ref().is_ok_and(|digest| *digest == digest_of(DEVELOPMENT_KEY)) {
@@ -339,13 +396,30 @@ pub(super) fn is_variable_name(text: &str) -> bool {
     plain && text.len() <= 128 && !text.is_empty() && !text.starts_with(|c: char| c.is_ascii_digit())
 }
 
+fn account(section: &Section<'_>) -> Option<Arc<str>> {
+    let account = section.text("account");
+    if account.is_some_and(|account| !is_account_name(account)) {
+        section.fault("account", "is not a name", "1 to 128 visible characters");
+    }
+    account.map(Arc::from)
+}
+
+fn providers(section: &Section<'_>, key: &'static str) -> Vec<String> {
+    section.texts(key, MAX_PROVIDERS).unwrap_or_default().iter().map(|item| item.text.to_owned()).collect()
+}
+
+fn aliases(section: &Section<'_>) -> Vec<(String, String)> {
+    let pairs = section.pairs("aliases", MAX_ALIASES).into_iter();
+    pairs.map(|(name, item)| (name.to_owned(), item.text.to_owned())).collect()
+}
+
 fn scopes(section: &Section<'_>) -> Vec<Scope> {
     let Some(items) = section.texts("scopes", 8) else { return vec![Scope::Inference, Scope::Read] };
     if items.is_empty() {
         section.fault("scopes", "is empty", "at least one of inference, read, admin");
     }
     let parsed = items.iter().filter_map(|item| {
-        let scope = Scope::ALL.into_iter().find(|scope| scope.as_str() == item.text);
+        let scope = Scope::parse(item.text);
         if scope.is_none() {
             item.fault("is not a scope", "inference, read, admin");
         }

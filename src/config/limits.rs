@@ -33,6 +33,20 @@ pub struct LimitsConfig {
     pub key_requests_per_minute: Option<u32>,
     /// Requests in progress of a key without its own limit; `None` means no limit.
     pub key_concurrency: Option<u32>,
+    /// Tokens per minute, all keys together; `None` means no limit.
+    pub tokens_per_minute: Option<u32>,
+    /// Tokens per minute of a key without its own limit; `None` means no limit.
+    pub key_tokens_per_minute: Option<u32>,
+    /// Requests per minute of an account without its own limit; `None` means no limit.
+    pub account_requests_per_minute: Option<u32>,
+    /// Tokens per minute of an account without its own limit; `None` means no limit.
+    pub account_tokens_per_minute: Option<u32>,
+    /// Requests in progress of an account without its own limit; `None` means no limit.
+    pub account_concurrency: Option<u32>,
+    /// Requests per minute of an account to the free pool; `None` means no limit.
+    pub free_requests_per_minute: Option<u32>,
+    /// Output tokens that a request without `max_tokens` reserves money for; `None` means the model's longest answer.
+    pub assumed_output_tokens: Option<u32>,
     /// Previews, explanations, replays and lists of generations of one key in progress. One of them runs, the others wait.
     pub key_analyses: u32,
     /// Maximum of buffered bytes: request bodies, each counted three times, and answers that wait for their clients. One
@@ -52,6 +66,13 @@ impl Default for LimitsConfig {
             requests_per_minute: None,
             key_requests_per_minute: None,
             key_concurrency: None,
+            tokens_per_minute: None,
+            key_tokens_per_minute: None,
+            account_requests_per_minute: None,
+            account_tokens_per_minute: None,
+            account_concurrency: None,
+            free_requests_per_minute: None,
+            assumed_output_tokens: None,
             key_analyses: 64,
             buffered_bytes: 128 * MIB,
             upstream_body_bytes: 32 * MIB,
@@ -63,6 +84,7 @@ impl LimitsConfig {
     pub(super) fn read(section: &Section<'_>) -> LimitsConfig {
         let default = LimitsConfig::default();
         let bytes = |key, most, default| section.bytes(key, KIB..=most).unwrap_or(default);
+        let most = |key| ceiling(section, key).flatten();
         let limits = LimitsConfig {
             max_body_bytes: bytes("max_body", GIB, default.max_body_bytes),
             // The HTTP parser itself refuses headers from 128 KiB on.
@@ -73,6 +95,13 @@ impl LimitsConfig {
             key_requests_per_minute: ceiling(section, "key_requests_per_minute")
                 .unwrap_or(default.key_requests_per_minute),
             key_concurrency: ceiling(section, "key_concurrency").unwrap_or(default.key_concurrency),
+            tokens_per_minute: most("tokens_per_minute"),
+            key_tokens_per_minute: most("key_tokens_per_minute"),
+            account_requests_per_minute: most("account_requests_per_minute"),
+            account_tokens_per_minute: most("account_tokens_per_minute"),
+            account_concurrency: most("account_concurrency"),
+            free_requests_per_minute: most("free_requests_per_minute"),
+            assumed_output_tokens: most("assumed_output_tokens"),
             key_analyses: section.integer("key_analyses", 1..=10_000).unwrap_or(default.key_analyses),
             buffered_bytes: bytes("buffered", 1024 * GIB, default.buffered_bytes),
             upstream_body_bytes: bytes("upstream_body", GIB, default.upstream_body_bytes),

@@ -8,6 +8,7 @@
 //! strictly, one module per subject returns typed settings, `switches` decides which providers are on, and `assemble`
 //! builds the catalog. `reference` describes every key; `docs/CONFIG.md` is generated from it.
 
+mod accounts;
 mod address;
 mod admin;
 mod aliases;
@@ -50,6 +51,7 @@ use std::{fs, path::Path};
 use chrono::Utc;
 use pointsman_actors::domain::{Alias, Catalog, RoutingPolicy};
 
+pub use accounts::{AccountConfig, HolderLimits, TeamConfig, is_account_name, spend_amount};
 pub use address::{BaseUrl, BaseUrlFault};
 pub use admin::AdminConfig;
 pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
@@ -57,11 +59,11 @@ pub(crate) use changes::WrittenConfig;
 pub use environment::Environment;
 pub use fault::{Fault, SourceLocation, Warning};
 pub use hosts::Hosts;
-pub use keys::{Key, Scope, digest_of, to_hex};
+pub use keys::{Key, Scope, digest_of, from_hex, to_hex};
 pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, TimeoutsConfig};
 pub use memory::MemoryConfig;
 pub use origin::{LoadedConfig, ReadOutcome};
-pub use providers::{ProviderConfig, RESERVED_HEADERS, WireDialect};
+pub use providers::{ProviderConfig, RESERVED_HEADERS};
 pub use reference::page as reference_page;
 pub use reload::ReloadConfig;
 pub use restart::PendingRestart;
@@ -71,6 +73,7 @@ pub use simulation::{SimulationConfig, SimulationMode};
 pub use storage::{CatalogConfig, Durability, Envelope, ImagesConfig, LedgerConfig};
 pub use tls::{Identity, TlsConfig};
 
+use accounts::AccountTable;
 use admin::Transport;
 use aliases::Aliases;
 use assemble::{Assembly, Tables, assemble};
@@ -110,6 +113,10 @@ pub struct Config {
     pub auth: AuthConfig,
     /// All API keys; the development key first, if it is enabled.
     pub keys: Vec<Key>,
+    /// `[[accounts]]`.
+    pub accounts: Vec<AccountConfig>,
+    /// `[[teams]]`.
+    pub teams: Vec<TeamConfig>,
     /// `[limits]`.
     pub limits: LimitsConfig,
     /// `[timeouts]`.
@@ -337,6 +344,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     routing.policy.clocks = timeouts.phases(&stream);
     let keys = KeyContext { environment, server: &server, admin: &admin, auth: &auth, limits: &limits };
     let keys = KeyTable::read(root, &keys);
+    let AccountTable { accounts, teams } = AccountTable::read(root, &limits);
     let aliases = Aliases::read(root, &service, &routing);
     let providers = ProviderContext { surroundings, server: &server, admin: &admin };
     let Assembly { catalog: models, providers, simulation, mut notes } = read_catalog(root, aliases, &providers);
@@ -350,6 +358,8 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         cors: root.section("cors", CorsConfig::read),
         reload: root.section("reload", ReloadConfig::read),
         keys: keys.entries,
+        accounts,
+        teams,
         server,
         tls: tls.flatten(),
         admin,

@@ -5,11 +5,12 @@
 
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use pointsman_actors::domain::{
-    Architecture, DefaultParameters, EndpointLimits, Modalities, Modality, ModelId, Pricing,
+    Architecture, DefaultParameters, Dialect, EndpointLimits, Modalities, Modality, ModelId, Pricing,
 };
 
 use super::{
     prices::{self, Prices},
+    providers::DIALECTS,
     section::{Item, Section},
     tree::Value,
 };
@@ -50,7 +51,8 @@ pub(super) struct EndpointTable<'t> {
     pub(super) quantization: Option<String>,
     pub(super) is_moderated: bool,
     pub(super) disabled: bool,
-    /// The default of the provider is used when this or one of the next two is `None`.
+    /// The default of the provider is used when this or one of the next three is `None`.
+    pub(super) dialect: Option<Dialect>,
     pub(super) wants_max_completion_tokens: Option<bool>,
     pub(super) knows_developer_role: Option<bool>,
     pub(super) forwards_unknown_fields: Option<bool>,
@@ -146,6 +148,7 @@ fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTa
         quantization: section.filled("quantization").map(str::to_ascii_lowercase),
         is_moderated: section.flag("is_moderated").unwrap_or(inherited.is_moderated),
         disabled,
+        dialect: section.choice("dialect", &DIALECTS),
         wants_max_completion_tokens: section.flag("wants_max_completion_tokens"),
         knows_developer_role: section.flag("knows_developer_role"),
         forwards_unknown_fields: section.choice("unknown_fields", &[("forward", true), ("drop", false)]),

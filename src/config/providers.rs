@@ -5,7 +5,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use pointsman_actors::domain::ProviderSlug;
+use pointsman_actors::domain::{Dialect, ProviderSlug};
 
 use super::{
     Surroundings,
@@ -40,13 +40,9 @@ pub const RESERVED_HEADERS: [&str; 14] = [
     "upgrade",
 ];
 
-/// Wire format of a provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WireDialect {
-    /// OpenAI's chat convention.
-    #[default]
-    OpenAi,
-}
+/// Names of the wire formats, for `dialect`.
+pub(super) const DIALECTS: [(&str, Dialect); 2] =
+    [(Dialect::OpenAi.as_str(), Dialect::OpenAi), (Dialect::Anthropic.as_str(), Dialect::Anthropic)];
 
 /// Connection settings of a provider that is on.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,8 +61,8 @@ pub struct ProviderConfig {
     pub headers: Vec<(String, String)>,
     /// File of trusted certificates in addition to those of the system.
     pub ca_file: Option<PathBuf>,
-    /// Wire format.
-    pub dialect: WireDialect,
+    /// Wire format, which decides in which header the key is sent.
+    pub dialect: Dialect,
     /// Concurrency limit.
     pub max_in_flight: usize,
     /// Longest wait for a concurrency permit.
@@ -95,6 +91,7 @@ pub(super) struct Disclosure {
 /// Settings that the endpoints of a provider inherit, unless they set them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EndpointDefaults {
+    pub(super) dialect: Dialect,
     pub(super) wants_max_completion_tokens: bool,
     pub(super) knows_developer_role: bool,
     pub(super) forwards_unknown_fields: bool,
@@ -103,6 +100,7 @@ pub(super) struct EndpointDefaults {
 impl EndpointDefaults {
     /// The defaults of a provider that sets none.
     pub(super) const STANDARD: EndpointDefaults = EndpointDefaults {
+        dialect: Dialect::OpenAi,
         wants_max_completion_tokens: false,
         knows_developer_role: false,
         forwards_unknown_fields: true,
@@ -111,6 +109,7 @@ impl EndpointDefaults {
     pub(super) fn read(section: &Section<'_>, inherited: EndpointDefaults) -> EndpointDefaults {
         let unknown_fields = section.choice("unknown_fields", &[("forward", true), ("drop", false)]);
         EndpointDefaults {
+            dialect: section.choice("dialect", &DIALECTS).unwrap_or(inherited.dialect),
             wants_max_completion_tokens: section
                 .flag("wants_max_completion_tokens")
                 .unwrap_or(inherited.wants_max_completion_tokens),
@@ -139,7 +138,6 @@ pub(super) struct ProviderTable {
     pub(super) credential: Credential,
     pub(super) headers: Vec<(String, String)>,
     pub(super) ca_file: Option<PathBuf>,
-    pub(super) dialect: WireDialect,
     pub(super) max_in_flight: usize,
     pub(super) permit_wait: Duration,
     pub(super) image_hosts: Vec<String>,
@@ -163,7 +161,6 @@ impl ProviderTable {
             credential: credential::read(section, enabled, context.surroundings),
             headers: headers(section),
             ca_file: credential::ca_file(section, enabled, context.surroundings),
-            dialect: section.choice("dialect", &[("openai", WireDialect::OpenAi)]).unwrap_or_default(),
             max_in_flight: section.integer("max_in_flight", 1..=1_000_000).unwrap_or(ProviderConfig::MAX_IN_FLIGHT),
             permit_wait: section
                 .duration("permit_wait", Duration::ZERO..=MINUTE)

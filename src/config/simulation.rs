@@ -11,7 +11,7 @@ use super::{
     quantity::MINUTE,
     section::{Item, Section},
 };
-use crate::simulation::Character;
+use crate::simulation::ProviderSettings;
 
 /// When simulated providers are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,7 +45,7 @@ pub struct SimulationConfig {
     /// Whether they are on, by `mode` and the real providers.
     pub active: bool,
     /// Their behaviour, with their positions among the catalog's providers.
-    pub providers: Vec<(u32, Character)>,
+    pub providers: Vec<(u32, ProviderSettings)>,
 }
 
 /// `[simulation]` as read.
@@ -60,7 +60,7 @@ pub(super) struct SimulationTable<'t> {
 pub(super) struct SimulatedProvider<'t> {
     pub(super) named: Item<'t>,
     pub(super) slug: Option<ProviderSlug>,
-    pub(super) character: Character,
+    pub(super) settings: ProviderSettings,
     pub(super) disclosure: Disclosure,
 }
 
@@ -79,16 +79,16 @@ fn read_provider<'t>(name: &Item<'t>, section: &Section<'t>) -> SimulatedProvide
     SimulatedProvider {
         named: name.clone(),
         slug: read_slug(name),
-        character: read_character(name.text, section),
+        settings: read_settings(name.text, section),
         disclosure: disclosure(section),
     }
 }
 
-fn read_character(slug: &str, section: &Section<'_>) -> Character {
-    let default = Character::default();
+fn read_settings(slug: &str, section: &Section<'_>) -> ProviderSettings {
+    let default = ProviderSettings::default();
     let share = |key, default| section.number(key, 0.0..=1.0).unwrap_or(default);
     let spread = |key, default| section.number(key, 0.0..=3.0).unwrap_or(default);
-    Character {
+    ProviderSettings {
         slug: slug.to_owned(),
         name: section.filled("name").unwrap_or(slug).to_owned(),
         first_token: section.duration("ttft", Duration::ZERO..=10 * MINUTE).unwrap_or(default.first_token),

@@ -54,6 +54,8 @@ pub struct LedgerConfig {
     pub data_dir: Option<PathBuf>,
     /// When a record is safe on disk.
     pub durability: Durability,
+    /// Whether calls are refused while their records could be lost.
+    pub required: bool,
     /// Maximum number of records in memory without a durable ledger; the oldest are removed first.
     pub capacity: usize,
     /// Maximum age of a record.
@@ -67,6 +69,8 @@ pub struct LedgerConfig {
 pub enum Durability {
     /// Handed to the operating system before the last byte of the answer is sent, and synced at most 200 ms later.
     Group,
+    /// As `Group`, and on the disk before the last byte of the answer is sent.
+    Sync,
     /// In memory only.
     Off,
 }
@@ -76,6 +80,7 @@ impl Default for LedgerConfig {
         LedgerConfig {
             data_dir: None,
             durability: Durability::Group,
+            required: false,
             capacity: 10_000,
             max_age: 30 * DAY,
             max_bytes: 4 << 30,
@@ -93,14 +98,20 @@ impl LedgerConfig {
     /// A relative directory is relative to `directory`, that of the configuration.
     pub(super) fn read(section: &Section<'_>, directory: &Path) -> LedgerConfig {
         let default = LedgerConfig::default();
-        let durabilities = [("group", Durability::Group), ("off", Durability::Off)];
+        let durabilities = [("group", Durability::Group), ("sync", Durability::Sync), ("off", Durability::Off)];
         let data_dir = section.text("data_dir");
         if data_dir.is_some_and(|path| path.contains('\0') || path.trim().is_empty()) {
             section.fault("data_dir", "is not the path of a directory", "a path such as \"data\"");
         }
+        let durability = section.choice("durability", &durabilities).unwrap_or(default.durability);
+        let required = section.flag("required").unwrap_or(default.required);
+        if required && durability == Durability::Off {
+            section.fault("required", "needs a ledger on disk", "durability = \"group\" or \"sync\"");
+        }
         LedgerConfig {
+            required,
             data_dir: data_dir.map(|path| directory.join(path)),
-            durability: section.choice("durability", &durabilities).unwrap_or(default.durability),
+            durability,
             max_bytes: section
                 .bytes("max_size", 16 * MIB..=1024 * 1024 * MIB)
                 .map_or(default.max_bytes, |bytes| bytes as u64),

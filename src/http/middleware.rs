@@ -17,6 +17,7 @@ use actix_web::{
 };
 use actix_web_lab::extract::LocalData;
 use futures_util::FutureExt as _;
+use pointsman_actors::domain::Dialect;
 
 use crate::{
     base::{
@@ -24,7 +25,7 @@ use crate::{
         events,
         request_id::{REQUEST_ID, RequestId},
     },
-    http::{connections::OngoingCall, cors, host},
+    http::{connections::OngoingCall, cors, dialect, host},
     state::gateway::{Shared, WorkerHandle},
 };
 
@@ -41,6 +42,7 @@ pub async fn frame<B: MessageBody + 'static>(
     let started = Instant::now();
     let id = RequestId::chosen_by(request.headers());
     normalize_path(&mut request);
+    let dialect = dialect::of_request(request.head());
     request.extensions_mut().insert(id.clone());
     let call = OngoingCall::begin(&request);
     if let Some(call) = &call {
@@ -55,11 +57,12 @@ pub async fn frame<B: MessageBody + 'static>(
         request.extensions_mut().insert(worker);
     }
     let result = if let Some(error) = misdirected {
-        Ok(request.into_response(error.with_request_id(id.as_str()).respond()))
+        Ok(request.into_response(error.with_request_id(id.as_str()).in_dialect(dialect).respond()))
     } else if head_bytes(&request) > max_head_bytes {
-        Ok(request.into_response(ApiError::headers_too_large(max_head_bytes).with_request_id(id.as_str()).respond()))
+        let error = ApiError::headers_too_large(max_head_bytes).with_request_id(id.as_str()).in_dialect(dialect);
+        Ok(request.into_response(error.respond()))
     } else {
-        call_inner(request, next, &id, shared.as_ref()).await
+        call_inner(request, next, (&id, dialect), shared.as_ref()).await
     };
     if let Some(shared) = shared {
         emit_answered(&result, started, &id, &shared);
@@ -98,7 +101,7 @@ fn generation(response: &ServiceResponse<BoxBody>) -> Option<&str> {
 async fn call_inner<B: MessageBody + 'static>(
     request: ServiceRequest,
     next: Next<B>,
-    id: &RequestId,
+    (id, dialect): (&RequestId, Dialect),
     shared: Option<&Arc<Shared>>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     // Only calls run long enough to be ended by a shutdown.
@@ -113,16 +116,16 @@ async fn call_inner<B: MessageBody + 'static>(
         // In this order, so that a call that is answered at once does not poll `drain_over`.
         biased;
         result = AssertUnwindSafe(next.call(request)).catch_unwind() => result,
-        () = drain_over => return Err(ApiError::draining().with_request_id(id.as_str()).into()),
+        () = drain_over => return Err(ApiError::draining().with_request_id(id.as_str()).in_dialect(dialect).into()),
     };
     let Ok(result) = result else {
         if let Some(shared) = shared {
             events::Panicked { request_id: id.as_str() }.emit(&shared.metrics);
         }
-        return Err(ApiError::internal().with_request_id(id.as_str()).into());
+        return Err(ApiError::internal().with_request_id(id.as_str()).in_dialect(dialect).into());
     };
-    let response = result.map_err(|error| api_error(&error).with_request_id(id.as_str()))?;
-    let mut response = finish(response.map_into_boxed_body(), id);
+    let response = result.map_err(|error| api_error(&error).with_request_id(id.as_str()).in_dialect(dialect))?;
+    let mut response = finish(response.map_into_boxed_body(), id, dialect);
     if shared.is_some_and(|shared| shared.is_draining()) {
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
@@ -158,16 +161,20 @@ fn head_bytes(request: &ServiceRequest) -> usize {
 }
 
 /// Adds the request id to the headers, and to the body of an error.
-fn finish(response: ServiceResponse<BoxBody>, id: &RequestId) -> ServiceResponse<BoxBody> {
+fn finish(response: ServiceResponse<BoxBody>, id: &RequestId, dialect: Dialect) -> ServiceResponse<BoxBody> {
     let mut response = match response.response().error() {
         Some(error) => {
-            let mut answer = api_error(error).with_request_id(id.as_str()).respond();
+            let mut answer = api_error(error).with_request_id(id.as_str()).in_dialect(dialect).respond();
             cors::copy_headers(response.headers(), answer.headers_mut());
             ServiceResponse::new(response.into_parts().0, answer)
         }
         None => response,
     };
     if let Ok(value) = HeaderValue::from_str(id.as_str()) {
+        if dialect == Dialect::Anthropic {
+            // Where its client libraries look for it.
+            response.headers_mut().insert(HeaderName::from_static("request-id"), value.clone());
+        }
         response.headers_mut().insert(REQUEST_ID, value);
     }
     response

@@ -2,7 +2,8 @@
 
 pub mod connections;
 pub mod cors;
-pub mod expectation;
+pub mod dialect;
+mod expectation;
 pub mod host;
 pub mod listeners;
 pub mod middleware;

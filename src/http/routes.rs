@@ -12,7 +12,8 @@ use actix_web_lab::extract::LocalData;
 
 use crate::{
     api::{
-        activity, admin, calibration, chat, explain, generation, generations, health, image, key, memory,
+        activity, admin, calibration, chat, explain, generation, generations, health, image, key, keys, memory,
+        messages,
         metrics::{self, Exposure},
         models, preview, providers, replay, slo, stats,
     },
@@ -69,7 +70,8 @@ pub(crate) fn serve_admin(app: &mut ServiceConfig, worker: &LocalData<WorkerHand
     let loopback = worker.shared().setup.load().config.admin.is_loopback();
     let admin = add_all(web::scope("/api/v1/admin"), admin_pages("")).default_service(web::to(unknown_path));
     let root = web::scope("").app_data(worker.clone()).app_data(Exposure { loopback });
-    let root = add_all(root, health_pages("")).service(admin);
+    // Before the keys, whose paths are longer.
+    let root = add_all(add_all(root, health_pages("")).service(admin), key_pages("/api/v1"));
     app.service(root.default_service(web::to(unknown_path)).wrap(from_fn(frame)));
 }
 
@@ -102,11 +104,34 @@ fn admin_pages(below: &str) -> Vec<Resource> {
         page(&at("/keys/{name}")).route(read().to(admin::keys::show)),
         call(&at("/keys/{name}/disable")).route(web::post().to(admin::keys::disable)),
         call(&at("/keys/{name}/enable")).route(web::post().to(admin::keys::enable)),
+        resource(&at("/accounts"), PAGE_METHODS).route(read().to(admin::accounts::list)),
+        resource(&at("/accounts/{name}"), "PUT, DELETE")
+            .route(web::put().to(admin::accounts::put))
+            .route(web::delete().to(admin::accounts::remove)),
+        page(&at("/teams")).route(read().to(admin::accounts::list_teams)),
+        resource(&at("/teams/{name}"), "PUT, DELETE")
+            .route(web::put().to(admin::accounts::put_team))
+            .route(web::delete().to(admin::accounts::remove_team)),
+        page(&at("/audit")).route(read().to(admin::audit::show)),
         page(&at("/activity")).route(read().to(admin::activity::show)),
         page(&at("/generations")).route(read().to(admin::generations::list)),
         page(&at("/generations.csv")).route(read().to(admin::generations::csv)),
         page(&at("/ledger")).route(read().to(admin::ledger::show)),
+        page(&at("/ledger/verification")).route(read().to(admin::ledger::verify)),
         resource(&at("/ledger/records"), "DELETE").route(web::delete().to(admin::ledger::delete)),
+    ]
+}
+
+/// Issuing keys. On the public listener too, where client libraries look for it; always with the scope `admin`.
+fn key_pages(below: &str) -> Vec<Resource> {
+    let at = |path: &str| format!("{below}{path}");
+    vec![
+        page_and_call(&at("/keys")).route(read().to(keys::list)).route(web::post().to(keys::create)),
+        resource(&at("/keys/{hash}"), "GET, HEAD, PATCH, DELETE")
+            .route(read().to(keys::show))
+            .route(web::patch().to(keys::update))
+            .route(web::delete().to(keys::revoke)),
+        call(&at("/keys/{hash}/rotate")).route(web::post().to(keys::rotate)),
     ]
 }
 
@@ -138,6 +163,8 @@ fn resources(below: &str, version: Version) -> Vec<Resource> {
     let mut resources = health_pages(below);
     resources.extend([
         call(&at("/chat/completions")).route(web::post().to(chat::create)),
+        call(&at("/messages")).route(web::post().to(messages::create)),
+        call(&at("/messages/count_tokens")).route(web::post().to(messages::count_tokens)),
         call(&at("/images/generations")).route(web::post().to(image::create)),
         call(&at("/images")).route(web::post().to(image::create)),
         page(&at("/images/models")).route(read().to(models::list_images)),
@@ -166,6 +193,7 @@ fn resources(below: &str, version: Version) -> Vec<Resource> {
         page(&at("/auth/key")).route(read().to(key::show)),
         page(&at("/credits")).route(read().to(key::credits)),
     ]);
+    resources.extend(key_pages(below));
     resources
 }
 

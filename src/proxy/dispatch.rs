@@ -1,12 +1,14 @@
 //! Runs the plan of one request: attempt after attempt, until one gives content.
 //!
-//! [`plan_run`] chooses the next candidate and decides when to give up. [`attempt`] is a running attempt. `race` calls the
+//! [`cost`] reserves its money. [`plan_run`] chooses the next candidate and decides when to give up. [`attempt`] is a running attempt. `race` calls the
 //! endpoints, one after the other or two at once. [`draft`] is the record of the request while it runs. [`plain`] and
 //! [`stream`] answer the client. Once content was sent to the client, no other endpoint is tried. The retries of all
 //! requests together are limited in [`crate::state::budgets`].
 
 pub mod attempt;
+pub mod cost;
 pub mod draft;
+pub mod durable;
 pub mod images;
 pub mod plain;
 pub mod plan_run;
@@ -19,7 +21,8 @@ use bytes::Bytes;
 use pointsman_actors::{
     actors::router::{Route, Routed},
     dialect::{
-        Answer, AnswerContext, ChatRequest, Dialect, OutgoingBody, Restriction, rewrite_answer, usage_of_failed_answer,
+        Answer, AnswerContext, ChatRequest, ClientRequest, OutgoingBody, Restriction, Translation, chat_body,
+        chat_path, rewrite_whole, usage_of_failure,
     },
     domain::{Catalog, Endpoint, Invalid, Model, Query, Usage},
 };
@@ -36,9 +39,6 @@ use crate::{
     upstream::UpstreamError,
 };
 
-/// Dialect of every provider.
-const UPSTREAM: Dialect = Dialect::OpenAi;
-
 /// A parsed request.
 pub enum RequestedWork {
     /// A chat completion.
@@ -48,41 +48,46 @@ pub enum RequestedWork {
 }
 
 impl RequestedWork {
-    /// The body to send to an endpoint.
-    fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
+    /// The body to send to an endpoint. `None` if the request is nested too deeply to be translated.
+    fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint, most_output: Option<u32>) -> Option<OutgoingBody> {
         match self {
-            RequestedWork::Chat(request) => UPSTREAM.chat_body(request, catalog, endpoint),
-            RequestedWork::Image(work) => UPSTREAM.image_body(&work.request, catalog, endpoint),
+            RequestedWork::Chat(request) => chat_body(request, catalog, endpoint, most_output),
+            RequestedWork::Image(work) => Some(work.request.upstream_body(catalog, endpoint)),
         }
     }
 
     /// The path of the call, below the provider's base address.
-    fn path(&self, endpoint: &Endpoint) -> &'static str {
+    fn path(&self, endpoint: &Endpoint) -> Arc<str> {
         match self {
-            RequestedWork::Chat(_) => UPSTREAM.chat_path(),
-            RequestedWork::Image(_) => UPSTREAM.image_path(endpoint),
+            RequestedWork::Image(_) if !endpoint.images_through_chat => "/images/generations".into(),
+            RequestedWork::Chat(_) | RequestedWork::Image(_) => chat_path(endpoint),
         }
     }
 
     /// Turns a complete upstream answer into the client's. `Full` when there is no room for the bytes it adds to `held`.
     async fn rewrite(
         &self,
-        body: &Bytes,
+        (body, outgoing): (&Bytes, &OutgoingBody),
         context: &AnswerContext,
         target: &Target<'_>,
         bounds: ImageBounds<'_>,
         held: &mut BufferedBytes,
     ) -> Result<Result<Answer, BufferLimitReached>, UpstreamError> {
         match self {
-            RequestedWork::Chat(_) => Ok(Ok(rewrite_answer(body, context)?)),
+            RequestedWork::Chat(chat) => Ok(Ok(rewrite_whole(body, outgoing, chat.client.as_deref(), context)?)),
             // Boxed, so that this future does not enlarge that of every chat.
             RequestedWork::Image(work) => Box::pin(work.rewrite(body, context, target, bounds, held)).await,
         }
     }
 
     /// Usage that the provider reports in a body that is not an answer. `None` for images: no provider reports it.
-    fn usage_of_failed_answer(&self, body: &Bytes, context: &AnswerContext) -> Option<Usage> {
-        matches!(self, RequestedWork::Chat(_)).then(|| usage_of_failed_answer(body, context)).flatten()
+    fn usage_of_failed_answer(
+        &self,
+        body: &Bytes,
+        translation: Option<&Translation>,
+        context: &AnswerContext,
+    ) -> Option<Usage> {
+        matches!(self, RequestedWork::Chat(_)).then(|| usage_of_failure(body, translation, context)).flatten()
     }
 
     /// Estimated prompt tokens.
@@ -98,6 +103,14 @@ impl RequestedWork {
         match self {
             RequestedWork::Chat(request) => request.images,
             RequestedWork::Image(work) => work.request.references,
+        }
+    }
+
+    /// The request of a client of another dialect than chat.
+    fn client(&self) -> Option<&ClientRequest> {
+        match self {
+            RequestedWork::Chat(request) => request.client.as_deref(),
+            RequestedWork::Image(_) => None,
         }
     }
 
@@ -127,6 +140,7 @@ impl RequestRestrictions for RequestedWork {
 /// # Errors
 /// The client's error when no endpoint may serve the request.
 pub async fn route(worker: &Worker, work: &RequestedWork, query: Query) -> Result<Routed, ApiError> {
+    worker.require_ledger()?;
     let now = clock::now();
     let published = Arc::clone(&worker.setup.published);
     let routed = worker.router.send(Route { query, now, published }).await.map_err(|_| ApiError::internal())?;

@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use actix_web::HttpRequest;
 use chrono::NaiveDate;
 use pointsman_actors::{
     dialect::{ChatRequest, ImageRequest},
@@ -15,9 +16,12 @@ use pointsman_actors::{
 use crate::{
     access::keys::Caller,
     base::{clock, error::ApiError},
-    config::Config,
+    config::{Config, spend_amount},
     proxy::unknown_fields,
 };
+
+/// Header with the ceiling of a request, in dollars.
+const MAX_COST: &str = "x-max-cost";
 
 /// The query of a chat request.
 ///
@@ -73,6 +77,22 @@ pub fn of_image(
     input.query(catalog, config, caller)
 }
 
+/// Takes over the ceiling in the header `x-max-cost`; the lower of header and body applies.
+///
+/// # Errors
+/// 400 when it is no amount of dollars.
+pub fn limit_cost(routing: &mut RoutingParameters, request: &HttpRequest) -> Result<(), Invalid> {
+    let Some(value) = request.headers().get(MAX_COST) else { return Ok(()) };
+    let amount = value.to_str().ok().and_then(spend_amount).ok_or_else(|| {
+        let message = "The header 'x-max-cost' must be US dollars as a plain decimal number, such as 0.05.";
+        Invalid::field(InvalidReason::InvalidValue, MAX_COST, message)
+    })?;
+    if routing.max_cost.is_none_or(|given| amount < given.value) {
+        routing.max_cost = Some(Sourced { value: amount, source: Source::TopLevel });
+    }
+    Ok(())
+}
+
 /// The first requested name: the model, or else the first of the list. Empty if there is none.
 #[must_use]
 pub fn first_name<'r>(model: &'r Option<String>, models: &'r [String]) -> &'r str {
@@ -114,6 +134,15 @@ impl<'a> Names<'a> {
         Ok(Names(names))
     }
 
+    /// The names with those that the key defines replaced by what they mean.
+    fn meant_by<'c: 'n, 'n>(&'n self, caller: &'c Caller) -> Names<'n> {
+        let meant = |name: &'n str| {
+            let alias = caller.key.aliases.iter().find(|(alias, _)| alias == name);
+            alias.map_or(name, |(_, target)| target.as_str())
+        };
+        Names(self.0.iter().map(|(field, name)| (*field, meant(name))).collect())
+    }
+
     /// The models and aliases that the names mean on `today`, each once.
     fn resolve(&self, catalog: &Catalog, today: NaiveDate) -> Result<Vec<Target>, ApiError> {
         let mut targets = Vec::with_capacity(self.0.len());
@@ -153,17 +182,17 @@ struct QueryInput<'a> {
 impl QueryInput<'_> {
     fn query(self, catalog: &Catalog, config: &Config, caller: &Caller) -> Result<Query, ApiError> {
         let today = clock::today();
-        let targets = self.names.resolve(catalog, today)?;
+        let targets = self.names.meant_by(caller).resolve(catalog, today)?;
         check_provider_order(catalog, &self.routing.provider)?;
         let alias = targets.iter().find_map(|target| match target {
             Target::Alias(index) => catalog.alias(*index),
             Target::Model(_) => None,
         });
-        let routing = with_alias_defaults(alias, self.routing);
+        let routing = restricted_to_key(caller, with_alias_defaults(alias, self.routing));
         Ok(Query {
             api: self.api,
             router: alias.map(|alias| alias.id.clone()),
-            objective: objective(&routing, alias, config),
+            objective: objective(&routing, alias, caller, config),
             weights: weights(&routing, config),
             targets,
             needs: self.needs,
@@ -211,6 +240,15 @@ fn order_has_no_effect(catalog: &Catalog, policy: &ProviderPolicy) -> bool {
         && endpoints().any(is_allowed)
 }
 
+/// The routing parameters of a request, restricted to the providers that the key may use.
+fn restricted_to_key(caller: &Caller, mut routing: RoutingParameters) -> RoutingParameters {
+    if !caller.key.allowed_providers.is_empty() {
+        routing.provider.only.push(caller.key.allowed_providers.clone());
+    }
+    routing.provider.ignore.extend(caller.key.blocked_providers.iter().cloned());
+    routing
+}
+
 /// The routing parameters of a request, with those of its alias where the request sets none.
 fn with_alias_defaults(alias: Option<&Alias>, mut routing: RoutingParameters) -> RoutingParameters {
     if let Some(alias) = alias {
@@ -226,9 +264,15 @@ fn of_alias<T>(value: Option<T>) -> Option<Sourced<T>> {
     value.map(|value| Sourced { value, source: Source::Alias })
 }
 
-fn objective(routing: &RoutingParameters, alias: Option<&Alias>, config: &Config) -> Sourced<Objective> {
+fn objective(
+    routing: &RoutingParameters,
+    alias: Option<&Alias>,
+    caller: &Caller,
+    config: &Config,
+) -> Sourced<Objective> {
+    let of_key = || Some(Sourced { value: caller.key.objective?, source: Source::Key });
     let default = Sourced { value: config.routing.objective, source: Source::Default };
-    routing.objective.or_else(|| of_alias(alias?.objective)).unwrap_or(default)
+    routing.objective.or_else(|| of_alias(alias?.objective)).or_else(of_key).unwrap_or(default)
 }
 
 fn weights(routing: &RoutingParameters, config: &Config) -> Weights {

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::{
     Rng,
-    character::{Character, SimulatedModel},
     drawing::{self, IMAGE_TOKENS},
     mentions::Mentions,
     request::ChatBody,
     schema,
+    settings::{ProviderSettings, SimulatedModel},
     tools::{self, ToolCall, random_name},
     words::{self, TextAnswer},
 };
@@ -43,16 +43,21 @@ pub(super) struct Choice {
 impl Answer {
     /// Generates the answer of `model` to `body`. With a `seed` in the body the text depends only on the seed and the
     /// request.
-    pub(super) fn generate(body: &ChatBody, model: &SimulatedModel, character: &Character, rng: &mut Rng) -> Answer {
+    pub(super) fn generate(
+        body: &ChatBody,
+        model: &SimulatedModel,
+        settings: &ProviderSettings,
+        rng: &mut Rng,
+    ) -> Answer {
         let id = format!("chatcmpl-{}", random_name(rng, 29));
         let mut seeded = body.seed.map(|seed| Rng::seed_from_u64(seed.to_bits()));
         let words = seeded.as_mut().unwrap_or(rng);
         Answer {
             id,
             model: model.id.clone(),
-            fingerprint: format!("fp_simulated_{}", character.slug),
+            fingerprint: format!("fp_simulated_{}", settings.slug),
             prompt_tokens: body.prompt_tokens(),
-            choices: (0..body.choices()).map(|_| Choice::generate(body, model, character, words)).collect(),
+            choices: (0..body.choices()).map(|_| Choice::generate(body, model, settings, words)).collect(),
         }
     }
 
@@ -75,7 +80,7 @@ impl Answer {
 }
 
 impl Choice {
-    fn generate(body: &ChatBody, model: &SimulatedModel, character: &Character, rng: &mut Rng) -> Choice {
+    fn generate(body: &ChatBody, model: &SimulatedModel, settings: &ProviderSettings, rng: &mut Rng) -> Choice {
         let choice = if generates_image(body, model) {
             Choice::image(body, model)
         } else {
@@ -84,9 +89,9 @@ impl Choice {
                 _ if !calls.is_empty() => {
                     Choice { content: None, calls, images: Vec::new(), finish: FinishReason::ToolCalls }
                 }
-                Some(format) => Choice::text(structured(body, format.schema(), model, character, rng)),
+                Some(format) => Choice::text(structured(body, format.schema(), model, settings, rng)),
                 None => {
-                    let text = compose_text(body, model, character, rng);
+                    let text = compose_text(body, model, settings, rng);
                     Choice::text(words::before_stop(&text, body.stops()).to_owned())
                 }
             }
@@ -148,11 +153,11 @@ fn generates_image(body: &ChatBody, model: &SimulatedModel) -> bool {
     model.outputs.contains(Modality::Image) && (body.wants_image() || !model.outputs.contains(Modality::Text))
 }
 
-fn compose_text(body: &ChatBody, model: &SimulatedModel, character: &Character, rng: &mut Rng) -> String {
+fn compose_text(body: &ChatBody, model: &SimulatedModel, settings: &ProviderSettings, rng: &mut Rng) -> String {
     let (question, results) = (body.question(), body.tool_results());
     let images = body.messages().iter().map(|message| message.images()).sum();
     let speech =
-        TextAnswer { model: &model.id, provider: &character.name, question: &question, images, results: &results };
+        TextAnswer { model: &model.id, provider: &settings.name, question: &question, images, results: &results };
     speech.compose(rng)
 }
 
@@ -161,10 +166,10 @@ fn structured(
     body: &ChatBody,
     schema: Option<&Value>,
     model: &SimulatedModel,
-    character: &Character,
+    settings: &ProviderSettings,
     rng: &mut Rng,
 ) -> String {
-    let free = || json!({ "simulated": true, "answer": compose_text(body, model, character, rng) });
+    let free = || json!({ "simulated": true, "answer": compose_text(body, model, settings, rng) });
     schema.map_or_else(free, |schema| schema::fit(schema, &Mentions::of(&body.question()))).to_string()
 }
 
@@ -176,12 +181,12 @@ mod tests {
         let object = body.as_object_mut().unwrap();
         object.entry("messages").or_insert(json!([{ "role": "user", "content": "Weather in Oslo?" }]));
         let body: ChatBody = serde_json::from_value(body).unwrap();
-        let character = Character { name: "Hare".to_owned(), ..Character::default() };
+        let settings = ProviderSettings { name: "Hare".to_owned(), ..ProviderSettings::default() };
         let both = SimulatedModel {
             outputs: SimulatedModel::image("").outputs.with(Modality::Text),
             ..SimulatedModel::text("hare-1")
         };
-        Answer::generate(&body, &both, &character, &mut character.rng(3))
+        Answer::generate(&body, &both, &settings, &mut settings.rng(3))
     }
 
     fn only(body: Value) -> Choice {

@@ -24,18 +24,18 @@ pub(super) async fn create(
 ) -> Result<HttpResponse, Refusal> {
     provider.record_request(&request, &body);
     let body = ChatBody::parse(&body)?;
-    let character = provider.character();
-    let model = body.check(&character)?;
-    let mut active = provider.admit(&character, &model.id)?;
-    let answer = Answer::generate(&body, model, &character, &mut active.rng);
+    let settings = provider.settings();
+    let model = body.check(&settings)?;
+    let mut active = provider.admit(&settings, &model.id)?;
+    let answer = Answer::generate(&body, model, &settings, &mut active.rng);
     // Choices are generated in parallel: several take no longer than one.
     active.draw.per_token /= body.choices().max(1);
     if body.stream == Some(true) {
         let asked = body.stream_options.and_then(|options| options.include_usage).unwrap_or(false);
-        return stream::respond(active, &answer, asked && character.reports_usage).await;
+        return stream::respond(active, &answer, asked && settings.reports_usage).await;
     }
     let tokens = answer.completion_tokens();
-    send_json(active, tokens, whole(&answer, character.reports_usage).to_string()).await
+    send_json(active, tokens, whole(&answer, settings.reports_usage).to_string()).await
 }
 
 fn whole(answer: &Answer, with_usage: bool) -> Value {

@@ -3,9 +3,9 @@
 use pointsman_actors::domain::Modality;
 
 use super::{
-    character::{Character, SimulatedModel},
     refusal::Refusal,
     request::{ChatBody, Message, ToolChoice},
+    settings::{ProviderSettings, SimulatedModel},
 };
 
 /// Maximum number of choices.
@@ -13,9 +13,9 @@ const MAX_CHOICES: u32 = 128;
 
 impl ChatBody {
     /// Checks the request and returns its model.
-    pub(super) fn check<'a>(&self, character: &'a Character) -> Result<&'a SimulatedModel, Refusal> {
+    pub(super) fn check<'a>(&self, settings: &'a ProviderSettings) -> Result<&'a SimulatedModel, Refusal> {
         let id = self.model.as_deref().ok_or(Refusal::Missing("model"))?;
-        let model = character.model(id).ok_or_else(|| Refusal::UnknownModel(id.to_owned()))?;
+        let model = settings.model(id).ok_or_else(|| Refusal::UnknownModel(id.to_owned()))?;
         if self.messages.is_none() {
             return Err(Refusal::Missing("messages"));
         }
@@ -111,17 +111,17 @@ mod tests {
     use super::*;
 
     fn check(mut body: Value, expected: Result<&str, &str>) {
-        let character = Character {
+        let settings = ProviderSettings {
             models: vec![
                 SimulatedModel { tools: false, context_length: Some(50), ..SimulatedModel::text("small") },
                 SimulatedModel::text("large").seeing(),
             ],
-            ..Character::default()
+            ..ProviderSettings::default()
         };
         if let Some(object) = body.as_object_mut() {
             object.entry("messages").or_insert(json!([{ "role": "user", "content": "Hi" }]));
         }
-        let checked = ChatBody::parse(body.to_string().as_bytes()).and_then(|body| body.check(&character).cloned());
+        let checked = ChatBody::parse(body.to_string().as_bytes()).and_then(|body| body.check(&settings).cloned());
         match (checked, expected) {
             (Ok(model), Ok(id)) => assert_eq!(model.id, id, "{body}"),
             (Err(refusal), Err(part)) => assert!(refusal.to_string().contains(part), "{body}: {refusal}"),

@@ -73,14 +73,14 @@ pub(super) async fn create(
     let body = ImageBody::parse(&body)?;
     let id = body.model.as_deref().ok_or(Refusal::Missing("model"))?;
     let prompt = body.prompt.as_deref().filter(|prompt| !prompt.is_empty()).ok_or(Refusal::Missing("prompt"))?;
-    let character = provider.character();
-    let model = character.model(id).ok_or_else(|| Refusal::UnknownModel(id.to_owned()))?;
+    let settings = provider.settings();
+    let model = settings.model(id).ok_or_else(|| Refusal::UnknownModel(id.to_owned()))?;
     if !model.outputs.contains(Modality::Image) {
         let message = format!("The model '{id}' does not generate images.");
         return Err(Refusal::Invalid { param: Some("model".to_owned()), message });
     }
     let (count, size) = (body.count()?, body.size()?);
-    let active = provider.admit(&character, id)?;
+    let active = provider.admit(&settings, id)?;
     let tokens = count.saturating_mul(IMAGE_TOKENS);
     send_json(active, tokens, answer(prompt, count, size).to_string()).await
 }

@@ -1,4 +1,4 @@
-//! Draws the duration and the outcome of a request from a character.
+//! Draws the duration and the outcome of a request from the settings of a provider.
 //!
 //! Pure functions: the random number generator and the load are arguments, and times are returned as durations.
 //! `provider` does the waiting.
@@ -7,7 +7,7 @@ use std::{f64::consts::TAU, time::Duration};
 
 use rand::{RngExt, SeedableRng};
 
-use super::{Rng, character::Character};
+use super::{Rng, settings::ProviderSettings};
 
 /// Longest single wait. A provider that hangs is simulated by never answering, not by a long wait.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
@@ -51,7 +51,7 @@ pub fn slowdown(in_flight: u32, capacity: u32, power: f64) -> f64 {
     if utilization <= 1.0 || !power.is_finite() { 1.0 } else { utilization.powf(power.max(0.0)) }
 }
 
-impl Character {
+impl ProviderSettings {
     /// Factor of all times with `in_flight` requests, including the current one.
     #[must_use]
     pub fn slowdown(&self, in_flight: u32) -> f64 {
@@ -109,22 +109,22 @@ fn log_normal(rng: &mut Rng, spread: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn draws(character: &Character, count: u64) -> Vec<Draw> {
-        (0..count).map(|position| character.draw(&mut character.rng(position))).collect()
+    fn draws(settings: &ProviderSettings, count: u64) -> Vec<Draw> {
+        (0..count).map(|position| settings.draw(&mut settings.rng(position))).collect()
     }
 
     #[test]
     fn times_grow_only_beyond_the_capacity_and_then_like_a_power() {
-        let character = Character { capacity: 4, slowdown_power: 2.0, ..Character::default() };
-        let factors: Vec<f64> = [0, 1, 4, 8, 12].into_iter().map(|k| character.slowdown(k)).collect();
+        let settings = ProviderSettings { capacity: 4, slowdown_power: 2.0, ..ProviderSettings::default() };
+        let factors: Vec<f64> = [0, 1, 4, 8, 12].into_iter().map(|k| settings.slowdown(k)).collect();
         assert_eq!(factors, [1.0, 1.0, 1.0, 4.0, 9.0]);
     }
 
     #[test]
     fn the_median_first_token_is_the_configured_one_and_the_spread_is_in_the_logarithm() {
-        let character = Character { first_token_spread: 0.5, ..Character::default() };
+        let settings = ProviderSettings { first_token_spread: 0.5, ..ProviderSettings::default() };
         let mut logs: Vec<f64> =
-            draws(&character, 4001).iter().map(|d| (d.first_token.as_secs_f64() / 0.2).ln()).collect();
+            draws(&settings, 4001).iter().map(|d| (d.first_token.as_secs_f64() / 0.2).ln()).collect();
         logs.sort_by(f64::total_cmp);
         let mean_square = logs.iter().map(|log| log * log).sum::<f64>() / 4001.0;
         assert!(logs[2000].abs() < 0.03, "median of the logarithm {}", logs[2000]);
@@ -133,8 +133,9 @@ mod tests {
 
     #[test]
     fn outcomes_have_the_configured_shares() {
-        let character = Character { error_rate: 0.2, hang_rate: 0.1, truncate_rate: 0.3, ..Character::default() };
-        let draws = draws(&character, 4000);
+        let settings =
+            ProviderSettings { error_rate: 0.2, hang_rate: 0.1, truncate_rate: 0.3, ..ProviderSettings::default() };
+        let draws = draws(&settings, 4000);
         let share = |wanted: fn(&Outcome) -> bool| draws.iter().filter(|d| wanted(&d.outcome)).count() as f64 / 4000.0;
         assert!((share(|f| matches!(f, Outcome::Fails)) - 0.2).abs() < 0.03);
         assert!((share(|f| matches!(f, Outcome::Hangs { .. })) - 0.1).abs() < 0.03);
@@ -144,19 +145,23 @@ mod tests {
 
     #[test]
     fn one_seed_gives_one_run_and_rates_do_not_shift_latencies() {
-        let calm = Character::default();
-        let flaky = Character { error_rate: 0.5, ..Character::default() };
+        let calm = ProviderSettings::default();
+        let flaky = ProviderSettings { error_rate: 0.5, ..ProviderSettings::default() };
         assert_eq!(draws(&calm, 50), draws(&calm, 50));
-        let times = |character| draws(character, 50).iter().map(|d| d.first_token).collect::<Vec<_>>();
+        let times = |settings| draws(settings, 50).iter().map(|d| d.first_token).collect::<Vec<_>>();
         assert_eq!(times(&calm), times(&flaky));
-        assert_ne!(times(&calm), times(&Character { seed: 2, ..Character::default() }));
+        assert_ne!(times(&calm), times(&ProviderSettings { seed: 2, ..ProviderSettings::default() }));
     }
 
     #[test]
     fn values_out_of_range_give_finite_times() {
         for bad in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
-            let spread = Character { first_token_spread: bad, tokens_per_second_spread: bad, ..Character::default() };
-            let speed = Character { tokens_per_second: bad, slowdown_power: bad, ..Character::default() };
+            let spread = ProviderSettings {
+                first_token_spread: bad,
+                tokens_per_second_spread: bad,
+                ..ProviderSettings::default()
+            };
+            let speed = ProviderSettings { tokens_per_second: bad, slowdown_power: bad, ..ProviderSettings::default() };
             for draw in draws(&spread, 3).into_iter().chain(draws(&speed, 3)) {
                 assert!(draw.first_token <= MAX_WAIT && draw.per_token <= MAX_WAIT, "{bad}: {draw:?}");
             }

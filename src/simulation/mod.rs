@@ -1,16 +1,15 @@
-//! Simulated providers: HTTP servers with OpenAI's API on loopback ports, each with its own [`Character`].
+//! Simulated providers: HTTP servers with OpenAI's API on loopback ports, each with its own [`ProviderSettings`].
 //!
 //! They are used for first trials, tests and fault injection. Requests to them use the same path as those to real
 //! providers, sockets included; only the answers are generated text. This module does not depend on the router.
 //!
-//! [`start`] gives each character a port and returns one [`Running`] per provider. All providers share one thread. Random
-//! numbers are seeded: a character gives the same answers to the same sequence of requests.
+//! [`start`] gives each provider a port and returns one [`Running`] per provider. All providers share one thread. Random
+//! numbers are seeded: a provider gives the same answers to the same sequence of requests.
 //!
-//! `character` has the settings, `load` draws times and outcomes, `answer` generates content, `stream` sends it in chunks,
+//! `settings` has the configured values, `load` draws times and outcomes, `answer` generates content, `stream` sends it in chunks,
 //! `server` accepts connections.
 
 mod answer;
-mod character;
 mod chat;
 mod check;
 mod counters;
@@ -27,14 +26,15 @@ mod request;
 mod routes;
 mod schema;
 mod server;
+mod settings;
 mod stream;
 mod tools;
 mod words;
 
-pub use character::{Character, SimulatedModel};
 pub use counters::{Counters, SeenRequest};
 pub use load::slowdown;
 pub use server::{Running, serve, start};
+pub use settings::{ProviderSettings, SimulatedModel};
 
 /// The random number generator. It is portable: a seed gives the same values on every machine and in later versions.
 type Rng = rand::rngs::Xoshiro256PlusPlus;

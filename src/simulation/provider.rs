@@ -1,4 +1,4 @@
-//! State of one simulated provider: its character, its counters and its active requests.
+//! State of one simulated provider: its settings, its counters and its active requests.
 //!
 //! Together with `stream` the only module that reads the clock and waits.
 
@@ -16,11 +16,11 @@ use parking_lot::Mutex;
 
 use super::{
     Rng,
-    character::Character,
     counters::{Counters, End, InFlight, SeenRequest},
     load::{self, Draw},
     quota::Quota,
     refusal::Refusal,
+    settings::ProviderSettings,
 };
 
 /// Share of the time to first token that passes before the head of an answer. A stream sends the head and the role then,
@@ -30,7 +30,7 @@ const HEAD_SHARE: f64 = 0.75;
 /// State shared by the handlers of one provider.
 #[derive(Debug)]
 pub(super) struct Provider {
-    character: ArcSwap<Character>,
+    settings: ArcSwap<ProviderSettings>,
     counters: Arc<Counters>,
     /// Requests admitted so far. The position of a request selects its random numbers.
     admitted: AtomicU64,
@@ -38,22 +38,22 @@ pub(super) struct Provider {
 }
 
 impl Provider {
-    pub(super) fn new(character: Character) -> Provider {
+    pub(super) fn new(settings: ProviderSettings) -> Provider {
         Provider {
-            character: ArcSwap::from_pointee(character),
+            settings: ArcSwap::from_pointee(settings),
             counters: Arc::default(),
             admitted: AtomicU64::new(0),
             quota: Mutex::default(),
         }
     }
 
-    pub(super) fn character(&self) -> Arc<Character> {
-        self.character.load_full()
+    pub(super) fn settings(&self) -> Arc<ProviderSettings> {
+        self.settings.load_full()
     }
 
-    /// Replaces the character, from the next request on.
-    pub(super) fn set_character(&self, character: Character) {
-        self.character.store(Arc::new(character));
+    /// Replaces the settings, from the next request on.
+    pub(super) fn set_settings(&self, settings: ProviderSettings) {
+        self.settings.store(Arc::new(settings));
     }
 
     pub(super) fn counters(&self) -> Arc<Counters> {
@@ -72,9 +72,9 @@ impl Provider {
     }
 
     /// Admits a valid request for `model`, or refuses it because of the rate limit.
-    pub(super) fn admit(&self, character: &Arc<Character>, model: &str) -> Result<ActiveRequest, Refusal> {
+    pub(super) fn admit(&self, settings: &Arc<ProviderSettings>, model: &str) -> Result<ActiveRequest, Refusal> {
         let mut rate_limit = None;
-        if let Some(limit) = character.rate_limit_per_minute {
+        if let Some(limit) = settings.rate_limit_per_minute {
             let admitted = self.quota.lock().admit(Instant::now(), limit);
             let left = admitted.map_err(|wait| {
                 self.counters.record_rate_limited();
@@ -82,10 +82,10 @@ impl Provider {
             })?;
             rate_limit = Some((limit, left));
         }
-        let mut rng = character.rng(self.admitted.fetch_add(1, Relaxed));
+        let mut rng = settings.rng(self.admitted.fetch_add(1, Relaxed));
         Ok(ActiveRequest {
-            character: Arc::clone(character),
-            draw: character.draw(&mut rng),
+            settings: Arc::clone(settings),
+            draw: settings.draw(&mut rng),
             rng,
             in_flight: InFlight::begin(&self.counters),
             rate_limit,
@@ -96,7 +96,7 @@ impl Provider {
 /// One admitted request. It counts as cancelled if it is dropped before its end.
 #[derive(Debug)]
 pub(super) struct ActiveRequest {
-    pub(super) character: Arc<Character>,
+    pub(super) settings: Arc<ProviderSettings>,
     pub(super) draw: Draw,
     pub(super) rng: Rng,
     in_flight: InFlight,
@@ -107,7 +107,7 @@ pub(super) struct ActiveRequest {
 impl ActiveRequest {
     /// `time` under the current load.
     pub(super) fn loaded(&self, time: Duration) -> Duration {
-        load::scaled(time, self.character.slowdown(self.in_flight.count()))
+        load::scaled(time, self.settings.slowdown(self.in_flight.count()))
     }
 
     /// The part of the time to the first token that passes before the head, and the rest.
@@ -133,7 +133,7 @@ impl ActiveRequest {
     pub(super) async fn fail(mut self) -> Refusal {
         self.pass(self.head_and_rest().0).await;
         self.ends(End::Failed);
-        Refusal::Failed { provider: self.character.name.clone() }
+        Refusal::Failed { provider: self.settings.name.clone() }
     }
 
     /// Hangs: keeps the connection open until the client closes it.

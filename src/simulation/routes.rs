@@ -6,7 +6,7 @@ use actix_web::{
 };
 use serde_json::{Value, json};
 
-use super::{character::SimulatedModel, chat, images, provider::Provider, refusal::Refusal};
+use super::{chat, images, provider::Provider, refusal::Refusal, settings::SimulatedModel};
 
 /// Creation time of all simulated models: 2025-01-01.
 const CREATED: u64 = 1_735_689_600;
@@ -31,15 +31,15 @@ async fn wrong_method(request: HttpRequest) -> Result<HttpResponse, Refusal> {
 }
 
 async fn models(provider: Data<Provider>) -> HttpResponse {
-    let character = provider.character();
-    let data: Vec<Value> = character.models.iter().map(|model| entry(model, &character.slug)).collect();
+    let settings = provider.settings();
+    let data: Vec<Value> = settings.models.iter().map(|model| entry(model, &settings.slug)).collect();
     HttpResponse::Ok().json(json!({ "object": "list", "data": data }))
 }
 
 async fn one_model(provider: Data<Provider>, id: Path<String>) -> Result<HttpResponse, Refusal> {
-    let character = provider.character();
-    let model = character.model(&id).ok_or_else(|| Refusal::UnknownModel(id.into_inner()))?;
-    Ok(HttpResponse::Ok().json(entry(model, &character.slug)))
+    let settings = provider.settings();
+    let model = settings.model(&id).ok_or_else(|| Refusal::UnknownModel(id.into_inner()))?;
+    Ok(HttpResponse::Ok().json(entry(model, &settings.slug)))
 }
 
 fn entry(model: &SimulatedModel, owner: &str) -> Value {

@@ -27,7 +27,7 @@ use tokio::{
     task::{JoinSet, LocalSet},
 };
 
-use super::{character::Character, counters::Counters, provider::Provider, routes};
+use super::{counters::Counters, provider::Provider, routes, settings::ProviderSettings};
 
 /// Largest request body of a provider: twice the default limit of the gateway.
 const MAX_BODY_BYTES: usize = 64 << 20;
@@ -47,7 +47,7 @@ const STOP_WAIT: Duration = Duration::from_secs(2);
 /// A running provider. Dropping it stops it.
 #[derive(Debug)]
 pub struct Running {
-    /// The slug of its character.
+    /// The slug of its settings.
     pub slug: String,
     /// Its address.
     pub address: SocketAddr,
@@ -68,9 +68,9 @@ impl Running {
         self.provider.counters()
     }
 
-    /// Replaces its character from the next request on, for example to simulate an outage. Slug, port and counters stay.
-    pub fn set_character(&self, character: Character) {
-        self.provider.set_character(character);
+    /// Replaces its settings from the next request on, for example to simulate an outage. Slug, port and counters stay.
+    pub fn set_settings(&self, settings: ProviderSettings) {
+        self.provider.set_settings(settings);
     }
 
     /// Stops it as a crash would: the port refuses connections, and open connections break. Blocks until it has stopped,
@@ -85,27 +85,27 @@ impl Running {
     }
 }
 
-/// Starts each character on a free loopback port, in the given order. Works on any thread, with or without a runtime.
+/// Starts a provider for each of the settings on a free loopback port, in the given order. Works on any thread, with or without a runtime.
 /// Blocks until all listen.
 ///
 /// # Errors
 /// When a port, the thread or its runtime cannot be created.
-pub fn start(characters: Vec<Character>) -> io::Result<Vec<Running>> {
-    let bound = |character| Ok((TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?, character));
-    serve(characters.into_iter().map(bound).collect::<io::Result<_>>()?)
+pub fn start(settings: Vec<ProviderSettings>) -> io::Result<Vec<Running>> {
+    let bound = |settings| Ok((TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?, settings));
+    serve(settings.into_iter().map(bound).collect::<io::Result<_>>()?)
 }
 
 /// Like [`start`], on bound listeners, for fixed ports.
 ///
 /// # Errors
 /// When a listener cannot be used, or the thread or its runtime cannot be created.
-pub fn serve(bound: Vec<(TcpListener, Character)>) -> io::Result<Vec<Running>> {
+pub fn serve(bound: Vec<(TcpListener, ProviderSettings)>) -> io::Result<Vec<Running>> {
     let mut running = Vec::with_capacity(bound.len());
     let mut providers = Vec::with_capacity(bound.len());
-    for (listener, character) in bound {
+    for (listener, settings) in bound {
         listener.set_nonblocking(true)?;
-        let (address, slug) = (listener.local_addr()?, character.slug.clone());
-        let provider = Arc::new(Provider::new(character));
+        let (address, slug) = (listener.local_addr()?, settings.slug.clone());
+        let provider = Arc::new(Provider::new(settings));
         let (stop, stopped) = oneshot::channel();
         providers.push(BoundProvider { listener, provider: Arc::clone(&provider), stopped });
         running.push(Running { slug, address, provider, stop: Mutex::new(Some(stop)) });

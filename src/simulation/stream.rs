@@ -151,7 +151,7 @@ struct EventStream {
 
 impl EventStream {
     fn begin(active: ActiveRequest, answer: &Answer, with_usage: bool) -> EventStream {
-        let events = events(answer, active.character.tokens_per_chunk, with_usage);
+        let events = events(answer, active.settings.tokens_per_chunk, with_usage);
         let stops_in = match active.draw.outcome {
             Outcome::Truncated { after } | Outcome::Hangs { after } => Some(stop(&events, after)),
             Outcome::Completes | Outcome::Fails => None,
@@ -245,7 +245,7 @@ impl EventStream {
     }
 
     fn is_odd(&mut self) -> bool {
-        self.active.rng.random::<f64>() < self.active.character.odd_framing_rate
+        self.active.rng.random::<f64>() < self.active.settings.odd_framing_rate
     }
 }
 

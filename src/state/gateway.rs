@@ -21,13 +21,14 @@ use pointsman_actors::{
         router::{Router, RouterSeeds, Routers},
     },
     decide::splitmix64,
+    dialect::StateKey,
     domain::Generation,
 };
 
 use crate::{
-    access::{analysis::Analyses, keys::Caller},
+    access::{analysis::Analyses, keys::Caller, registry::Registry},
     base::{
-        error::ApiError,
+        error::{ApiError, Overload},
         events::{ActorReplaced, Metrics},
     },
     config::Key,
@@ -42,7 +43,8 @@ use crate::{
         setup::Setup,
     },
     store::{
-        generations::{GenerationRecorder, GenerationStore},
+        engine,
+        generations::{GenerationRecorder, GenerationStore, Synced},
         journal::Started,
     },
     upstream::UpstreamClient,
@@ -52,10 +54,14 @@ use crate::{
 pub struct Shared {
     /// The setup in force.
     pub setup: ArcSwap<Setup>,
+    /// Issued keys, accounts, and the usage of all limits.
+    pub registry: Arc<Registry>,
     /// The control actors.
     pub control: Control,
     /// The ledger on disk; `None` if records are kept in memory only.
     pub ledger: Option<Arc<GenerationStore>>,
+    /// Seals reasoning for clients of another dialect than the provider's.
+    pub state_key: StateKey,
     /// The event batchers of all workers.
     pub event_batchers: EventBatchers,
     /// The routers of all workers.
@@ -162,12 +168,28 @@ impl Worker {
         self.recorder.as_ref()?.borrow_mut().start(generation)
     }
 
-    /// Records an ended generation. When this returns, the operating system has its record.
-    pub fn record_ended(&self, generation: &Arc<Generation>, started: Option<Started>) {
-        if let Some(recorder) = &self.recorder {
-            recorder.borrow_mut().record(generation, started);
-        }
+    /// Records an ended generation. When this returns, the operating system has its record. With
+    /// `ledger.durability = "sync"` it gives what becomes ready when the disk has it.
+    pub fn record_ended(&self, generation: &Arc<Generation>, started: Option<Started>) -> Option<Synced> {
+        let recorder = self.recorder.as_ref();
+        let synced = recorder.and_then(|recorder| recorder.borrow_mut().record(generation, started));
         self.schedule_flush(self.events.record(Arc::clone(generation)));
+        synced
+    }
+
+    /// Refuses a request whose record could be lost: with `ledger.required`, while the disk fails and memory has no room.
+    ///
+    /// # Errors
+    /// 503 with the time to wait.
+    pub fn require_ledger(&self) -> Result<(), ApiError> {
+        let Some(ledger) = self.shared.ledger.as_ref().filter(|_| self.setup.config.ledger.required) else {
+            return Ok(());
+        };
+        let running = self.setup.admission.in_flight() as usize;
+        if ledger.has_room_for(running) {
+            return Ok(());
+        }
+        Err(ApiError::overloaded(Overload::Ledger, engine::LONGEST_RETRY))
     }
 
     /// Starts the flush timer if `timer` needs one, so that new events leave within [`EventBatcher::MAX_AGE`].

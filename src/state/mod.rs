@@ -1,5 +1,6 @@
 //! State that lives as long as the process: the gateway, its actors, reload, and data kept between requests.
 
+pub mod accounts;
 pub mod ask;
 pub mod budgets;
 pub mod control;
@@ -11,4 +12,5 @@ pub mod reload;
 pub mod reload_status;
 pub mod routing_memory;
 pub mod setup;
+pub mod state_key;
 pub mod watchdog;

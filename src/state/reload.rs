@@ -176,7 +176,7 @@ async fn adopt_locked(shared: &Shared, loaded: LoadedConfig) -> Result<u64, Adop
     let published = provider_health::adopt(&health, Arc::clone(&catalog), policy, live, ADOPT_TIMEOUT).await;
     let published = published.map_err(|AdoptionRefused| AdoptError::Silent)?;
     let ledger = draft.config.ledger.clone();
-    shared.setup.store(Arc::new(draft.adopt(published, shared.startup_key.as_ref(), Some(&before))));
+    shared.setup.store(Arc::new(draft.adopt(published, shared.startup_key.as_ref(), &shared.registry, Some(&before))));
     shared.control.catalog().do_send(ReplaceCatalog(catalog));
     shared.control.ledger().do_send(SetBounds { capacity: ledger.capacity, max_age: ledger.max_age });
     announce(shared, version);

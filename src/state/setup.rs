@@ -18,10 +18,10 @@ use crate::{
         admission::Admission,
         body_limits::BodyLimits,
         keys::{Caller, KeyTable},
+        registry::Registry,
     },
-    base::error::ApiError,
     config::{Config, Key, LoadedConfig, WrittenConfig},
-    simulation::{self, Character, Running as SimulatedProvider},
+    simulation::{self, ProviderSettings, Running as SimulatedProvider},
     upstream::{
         concurrency::{ConcurrencyLimits, ProviderConcurrency},
         providers::{ProviderClient, Providers},
@@ -56,20 +56,18 @@ pub struct Setup {
 /// A running simulated provider. It stops when the last setup that has it is dropped.
 struct Simulated {
     running: Arc<SimulatedProvider>,
-    character: Character,
+    settings: ProviderSettings,
 }
 
 impl Setup {
     /// The limits for reading the caller's request bodies.
-    ///
-    /// # Errors
-    /// 500 when the caller belongs to another configuration.
-    pub fn body_limits(&self, caller: &Caller) -> Result<BodyLimits, ApiError> {
-        Ok(BodyLimits {
+    #[must_use]
+    pub fn body_limits(&self, caller: &Caller) -> BodyLimits {
+        BodyLimits {
             bytes: self.config.limits.max_body_bytes,
             pace: self.config.timeouts.client_body,
-            buffer: self.admission.buffer(caller)?,
-        })
+            buffer: self.admission.buffer(caller),
+        }
     }
 
     /// The running simulated providers.
@@ -135,17 +133,25 @@ impl SetupDraft {
 
     /// The finished setup. `startup_key` is the administrator's key generated at the start, if there is one.
     #[must_use]
-    pub fn adopt(self, published: Arc<PublishedState>, startup_key: Option<&Key>, before: Option<&Setup>) -> Setup {
+    pub fn adopt(
+        self,
+        published: Arc<PublishedState>,
+        startup_key: Option<&Key>,
+        registry: &Registry,
+        before: Option<&Setup>,
+    ) -> Setup {
         for simulated in &self.simulation {
-            let changed = before.and_then(|setup| setup.simulated(&simulated.character.slug));
-            if changed.is_some_and(|known| known.character != simulated.character) {
-                simulated.running.set_character(simulated.character.clone());
+            let changed = before.and_then(|setup| setup.simulated(&simulated.settings.slug));
+            if changed.is_some_and(|known| known.settings != simulated.settings) {
+                simulated.running.set_settings(simulated.settings.clone());
             }
         }
         let SetupDraft { version, config, written, catalog, policy, providers, simulation } = self;
-        let keys = KeyTable::new(&config, startup_key, before.map(|setup| &setup.keys));
+        registry.adopt(&config);
+        let caller = |key: &Key| registry.configured_caller(key);
+        let keys = KeyTable::new(&config, startup_key, registry.issued_table(), caller);
         Setup {
-            admission: Admission::new(&config.limits, keys.callers(), before.map(|setup| &setup.admission)),
+            admission: Admission::new(&config.limits, registry.holders.load(), before.map(|setup| &setup.admission)),
             keys,
             permits: permits(&providers, before),
             version,
@@ -162,7 +168,7 @@ impl SetupDraft {
 
 impl Setup {
     fn simulated(&self, slug: &str) -> Option<&Simulated> {
-        self.simulation.iter().find(|simulated| simulated.character.slug == slug)
+        self.simulation.iter().find(|simulated| simulated.settings.slug == slug)
     }
 
     /// Slug, permits in use and concurrency limit of every enabled provider.
@@ -199,15 +205,15 @@ fn permits(providers: &Providers, before: Option<&Setup>) -> Vec<ConcurrencyLimi
 /// The configured simulated providers: those that `before` runs already, and newly started ones for the rest.
 fn start_simulation(config: &Config, before: Option<&Setup>) -> io::Result<Vec<Simulated>> {
     let wanted = config.simulation.providers.iter().filter(|_| config.simulation.active);
-    let wanted: Vec<&Character> = wanted.map(|(_, character)| character).collect();
-    let known = |character: &Character| before.and_then(|setup| setup.simulated(&character.slug));
+    let wanted: Vec<&ProviderSettings> = wanted.map(|(_, settings)| settings).collect();
+    let known = |settings: &ProviderSettings| before.and_then(|setup| setup.simulated(&settings.slug));
     let new: Vec<_> = wanted.iter().filter(|it| known(it).is_none()).map(|it| (*it).clone()).collect();
     let mut started = if new.is_empty() { Vec::new() } else { simulation::start(new)? }.into_iter();
-    let running = |character: &&Character| match known(character) {
+    let running = |settings: &&ProviderSettings| match known(settings) {
         Some(simulated) => Some(Arc::clone(&simulated.running)),
         None => started.next().map(Arc::new),
     };
     let running: Vec<_> = wanted.iter().filter_map(running).collect();
     let both = running.into_iter().zip(wanted);
-    Ok(both.map(|(running, character)| Simulated { running, character: character.clone() }).collect())
+    Ok(both.map(|(running, settings)| Simulated { running, settings: settings.clone() }).collect())
 }

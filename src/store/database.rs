@@ -3,21 +3,31 @@
 //! The watermark of a segment and the entries before it are committed together, so that a crash neither loses nor
 //! doubles an entry. Reading pages is in [`crate::store::page`].
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+mod blobs;
+pub(super) mod deletions;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+};
 
 use redb::{
-    Builder, Database, ReadTransaction, ReadableDatabase as _, ReadableTable as _, StorageBackend, TableDefinition,
-    TableError, WriteTransaction,
+    Builder, CompactionError, Database, ReadTransaction, ReadableDatabase as _, ReadableTable as _, StorageBackend,
+    TableDefinition, TableError, WriteTransaction,
 };
 use serde::{Deserialize, Serialize};
 
+use self::blobs::put_blob;
 use crate::store::{
     blocks::{self, Block, Header},
     directory::DATABASE,
     disk::{Disk, DiskFile},
     entry::{Entry, Filter, Id, RollUp},
-    fault::Fault,
+    fault::{Fault, unless_damaged},
+    packed::Packed,
     queue::{Item, Queued},
+    sums::{NewSums, SlotSums, slot},
 };
 
 /// Pages that redb keeps in memory: enough for the inner pages of a file of 10 GB.
@@ -28,13 +38,8 @@ const MERGE_BELOW: u32 = 64;
 const CHUNK: usize = 8 * 1024 - 64;
 /// Most blocks that one transaction of retention drops.
 const DROPPED_AT_ONCE: usize = 256;
-/// Width of a slot of the sums.
-pub const SLOT: Duration = Duration::from_secs(15 * 60);
 /// Free space that compaction is worth, beside half of the file.
 const WORTH_COMPACTING: u64 = 64 * 1024 * 1024;
-
-/// Counters by slot and key.
-pub type SlotSums = BTreeMap<(i64, Vec<u8>), Vec<u8>>;
 
 const STATE_KEY: &str = "state";
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
@@ -43,13 +48,13 @@ const WATERMARKS: TableDefinition<'_, &str, u64> = TableDefinition::new("waterma
 /// Greatest `created_ms` and number of a block to its header.
 pub(super) const HEADERS: TableDefinition<'_, (i64, u64), &[u8]> = TableDefinition::new("headers");
 /// Least id and number of a block to its greatest id and id set.
-const IDS: TableDefinition<'_, (&[u8; Id::LENGTH], u64), &[u8]> = TableDefinition::new("ids");
+pub(super) const IDS: TableDefinition<'_, (&[u8; Id::LENGTH], u64), &[u8]> = TableDefinition::new("ids");
 /// Number of a block and of a chunk to a chunk of its index.
 pub(super) const INDEXES: TableDefinition<'_, (u64, u32), &[u8]> = TableDefinition::new("indexes");
 /// The same for its bytes.
 pub(super) const PAYLOADS: TableDefinition<'_, (u64, u32), &[u8]> = TableDefinition::new("payloads");
 /// Hash and number of a chunk to a chunk of a blob.
-const BLOBS: TableDefinition<'_, (&[u8; 32], u32), &[u8]> = TableDefinition::new("blobs");
+pub(super) const BLOBS: TableDefinition<'_, (&[u8; 32], u32), &[u8]> = TableDefinition::new("blobs");
 /// Slot and key to counters.
 const SUMS: TableDefinition<'_, (i64, &[u8]), &[u8]> = TableDefinition::new("sums");
 
@@ -79,7 +84,7 @@ pub struct State {
 /// An open database.
 #[derive(Debug)]
 pub struct Ledger {
-    database: Database,
+    pub(super) database: Database,
     file: Arc<dyn DiskFile>,
 }
 
@@ -150,7 +155,7 @@ impl Ledger {
         let merged = entries.len();
         for queued in items {
             match &queued.item {
-                Item::Entry(entry) => entries.push(Arc::clone(entry)),
+                Item::Entry(entry) => entries.push(entry.clone()),
                 Item::Blob(hash, bytes) => put_blob(&transaction, hash, bytes)?,
                 Item::Gap => {}
             }
@@ -169,7 +174,7 @@ impl Ledger {
             }
             // Positions of a segment come in order: its last one counts.
             let positions = items.iter().filter_map(|queued| queued.position.as_ref());
-            let ends: BTreeMap<&str, u64> = positions.map(|at| (at.segment.name.as_str(), at.to)).collect();
+            let ends: HashMap<&str, u64> = positions.map(|at| (at.segment.name.as_str(), at.to)).collect();
             for (name, end) in ends {
                 watermarks.insert(name, end).map_err(redb_fault)?;
             }
@@ -199,7 +204,7 @@ impl Ledger {
         let view = self.view()?;
         for row in view.headers()?.iter().map_err(redb_fault)? {
             let (key, bytes) = row.map_err(redb_fault)?;
-            let header = header(bytes.value())?;
+            let Some(header) = unless_damaged(key.value().1, header(bytes.value()))? else { continue };
             if (header.last.created_ms >= oldest_ms && over == 0) || doomed.len() == DROPPED_AT_ONCE {
                 break;
             }
@@ -230,9 +235,11 @@ impl Ledger {
         // From a view, because a block that is rewritten during the loop must not be looked at again.
         for row in self.view()?.headers()?.iter().map_err(redb_fault)? {
             let (key, bytes) = row.map_err(redb_fault)?;
-            if header(bytes.value())?.may_admit(filter) {
-                deleted += self.delete_from_block(key.value(), filter)?;
-            }
+            let deletion = header(bytes.value()).and_then(|header| match header.may_admit(filter) {
+                true => self.delete_from_block(key.value(), filter),
+                false => Ok(0),
+            });
+            deleted += unless_damaged(key.value().1, deletion)?.unwrap_or_default();
         }
         Ok(deleted)
     }
@@ -241,14 +248,15 @@ impl Ledger {
         let transaction = self.begin()?;
         let mut state = read_state(&transaction)?;
         let Some((header, entries)) = read_block(&transaction, key)? else { return Ok(0) };
-        let count = entries.len();
-        let kept: Vec<_> = entries.into_iter().filter(|entry| !filter.admits(entry.created_ms, &entry.facts)).collect();
-        let deleted = count - kept.len();
-        if deleted == 0 {
+        let admitted = |entry: &Entry| filter.admits(entry.created_ms, &entry.facts);
+        let (doomed, kept): (Vec<_>, Vec<_>) = entries.into_iter().partition(admitted);
+        if doomed.is_empty() {
             return Ok(0);
         }
+        deletions::note_deleted(&transaction, doomed.iter().map(|entry| entry.created_ms))?;
         remove_block(&transaction, &mut state, key, &header)?;
         let tail = state.tail;
+        let kept: Vec<Packed> = kept.iter().map(Packed::of).collect();
         for block in blocks::pack(&kept)? {
             put_block(&transaction, &mut state, &block)?;
         }
@@ -256,7 +264,7 @@ impl Ledger {
         state.tail = tail;
         write_state(&transaction, &state)?;
         transaction.commit().map_err(redb_fault)?;
-        Ok(deleted as u64)
+        Ok(doomed.len() as u64)
     }
 
     /// Drops the sums of slots that ended before `oldest_ms`.
@@ -276,6 +284,7 @@ impl Ledger {
             let mut table = transaction.open_table(SUMS).map_err(redb_fault)?;
             table.retain_in(..(bound, none), |_, _| false).map_err(redb_fault)?;
         }
+        deletions::forget_deleted(&transaction, bound)?;
         transaction.commit().map_err(redb_fault)
     }
 
@@ -288,18 +297,22 @@ impl Ledger {
         Ok(length > stored.saturating_mul(2).saturating_add(WORTH_COMPACTING))
     }
 
-    /// Gives free space back to the disk. May take seconds per GB, and nobody may read meanwhile.
+    /// Gives free space back to the disk. May take seconds per GB, and nobody may read meanwhile. `false` if there was none
+    /// to give, or a view is still in use.
     ///
     /// # Errors
     /// The disk refuses.
-    pub fn compact(&mut self) -> Result<(), Fault> {
-        self.database.compact().map(drop).map_err(redb_fault)
+    pub fn compact(&mut self) -> Result<bool, Fault> {
+        match self.database.compact() {
+            Err(CompactionError::TransactionInProgress) => Ok(false),
+            compacted => compacted.map_err(redb_fault),
+        }
     }
 }
 
 /// A consistent view of the database.
 pub struct View {
-    transaction: ReadTransaction,
+    pub(super) transaction: ReadTransaction,
 }
 
 type Chunks = redb::ReadOnlyTable<(u64, u32), &'static [u8]>;
@@ -321,7 +334,7 @@ impl View {
         self.transaction.open_table(HEADERS).map_err(redb_fault)
     }
 
-    fn sums_table(&self) -> Result<Sums, Fault> {
+    pub(super) fn sums_table(&self) -> Result<Sums, Fault> {
         self.transaction.open_table(SUMS).map_err(redb_fault)
     }
 
@@ -347,6 +360,7 @@ impl View {
         let span = self.state()?.id_span;
         let table = self.transaction.open_table(IDS).map_err(redb_fault)?;
         let from = Id::new(id.time().saturating_sub(span), [0; 24]);
+        let mut damage = None;
         for row in table.range((&from.0, 0)..=(&id.0, u64::MAX)).map_err(redb_fault)?.rev() {
             let (key, value) = row.map_err(redb_fault)?;
             let Some((last, ids)) = value.value().split_first_chunk::<{ Id::LENGTH }>() else { continue };
@@ -354,12 +368,19 @@ impl View {
                 continue;
             }
             let block = key.value().1;
-            let rows = blocks::rows(&self.part(INDEXES, block)?)?;
+            let rows = match self.part(INDEXES, block).and_then(|index| blocks::rows(&index)) {
+                // It may hold the id, or another block does.
+                Err(Fault::Damaged(what)) => {
+                    damage = Some(what);
+                    continue;
+                }
+                rows => rows?,
+            };
             if let Some(row) = rows.iter().position(|row| row.key.id == *id) {
                 return Ok(blocks::entry(&rows, row, &blocks::expand(&self.part(PAYLOADS, block)?)?));
             }
         }
-        Ok(None)
+        damage.map_or(Ok(None), |what| Err(Fault::Damaged(what)))
     }
 
     /// The blob with this hash.
@@ -393,12 +414,6 @@ impl View {
     }
 }
 
-/// Number of the slot that a time lies in.
-#[must_use]
-pub fn slot(ms: i64) -> i64 {
-    ms.div_euclid(SLOT.as_millis() as i64)
-}
-
 /// Reads a stored header.
 pub(super) fn header(bytes: &[u8]) -> Result<Header, Fault> {
     postcard::from_bytes(bytes).map_err(|error| damaged(&format!("the header of a block ({error})")))
@@ -426,15 +441,17 @@ fn write_state(transaction: &WriteTransaction, state: &State) -> Result<(), Faul
 }
 
 /// Takes out the entries of the last block, if it is short.
-fn take_tail(transaction: &WriteTransaction, state: &mut State) -> Result<Vec<Arc<Entry>>, Fault> {
+fn take_tail(transaction: &WriteTransaction, state: &mut State) -> Result<Vec<Packed>, Fault> {
     let Some(key) = state.tail.take() else { return Ok(Vec::new()) };
-    let Some((header, entries)) = read_block(transaction, key)? else { return Ok(Vec::new()) };
+    // A damaged block stays as it is, and a new one begins.
+    let stored = unless_damaged(key.1, read_block(transaction, key))?.flatten();
+    let Some((header, entries)) = stored else { return Ok(Vec::new()) };
     remove_block(transaction, state, key, &header)?;
-    Ok(entries)
+    Ok(entries.iter().map(Packed::of).collect())
 }
 
 /// A header and the entries of its block.
-type StoredBlock = (Header, Vec<Arc<Entry>>);
+type StoredBlock = (Header, Vec<Entry>);
 
 /// A block with its entries. `None` if it is not there any more.
 fn read_block(transaction: &WriteTransaction, key: (i64, u64)) -> Result<Option<StoredBlock>, Fault> {
@@ -447,7 +464,7 @@ fn read_block(transaction: &WriteTransaction, key: (i64, u64)) -> Result<Option<
     let index = read_chunks(transaction, INDEXES, key.1)?;
     let bytes = blocks::expand(&read_chunks(transaction, PAYLOADS, key.1)?)?;
     let rows = blocks::rows(&index)?;
-    let entries = (0..rows.len()).filter_map(|row| blocks::entry(&rows, row, &bytes)).map(Arc::new).collect();
+    let entries = (0..rows.len()).filter_map(|row| blocks::entry(&rows, row, &bytes)).collect();
     Ok(Some((header, entries)))
 }
 
@@ -509,26 +526,13 @@ fn remove_block(
     Ok(())
 }
 
-fn put_blob(transaction: &WriteTransaction, hash: &[u8; 32], bytes: &[u8]) -> Result<(), Fault> {
-    let mut table = transaction.open_table(BLOBS).map_err(redb_fault)?;
-    // What is stored stays: a shorter form of it would leave chunks of the longer one behind.
-    if table.get((hash, 0)).map_err(redb_fault)?.is_some() {
-        return Ok(());
-    }
-    let packed = blocks::compress(bytes)?;
-    for (chunk, bytes) in (0_u32..).zip(packed.chunks(CHUNK)) {
-        table.insert((hash, chunk), bytes).map_err(redb_fault)?;
-    }
-    Ok(())
-}
-
-fn add_sums(transaction: &WriteTransaction, entries: &[Arc<Entry>], sums: &dyn RollUp) -> Result<(), Fault> {
-    let mut added: SlotSums = BTreeMap::new();
+fn add_sums(transaction: &WriteTransaction, entries: &[Packed], sums: &dyn RollUp) -> Result<(), Fault> {
+    let mut added = NewSums::default();
     for entry in entries {
-        add_rows(&mut added, entry, sums);
+        added.count(entry, sums);
     }
     let mut table = transaction.open_table(SUMS).map_err(redb_fault)?;
-    for ((slot, key), more) in added {
+    for ((slot, key), more) in added.into_sums() {
         let key = (slot, key.as_slice());
         let stored = table.get(key).map_err(redb_fault)?.map(|sum| sum.value().to_vec());
         let sum = match stored {
@@ -541,16 +545,6 @@ fn add_sums(transaction: &WriteTransaction, entries: &[Arc<Entry>], sums: &dyn R
         table.insert(key, sum.as_slice()).map_err(redb_fault)?;
     }
     Ok(())
-}
-
-/// Counts an entry in sums that are kept in memory.
-pub(super) fn add_rows(into: &mut SlotSums, entry: &Entry, sums: &dyn RollUp) {
-    for (key, counters) in sums.rows(entry) {
-        match into.entry((slot(entry.created_ms), key)) {
-            std::collections::btree_map::Entry::Vacant(place) => drop(place.insert(counters)),
-            std::collections::btree_map::Entry::Occupied(mut place) => sums.merge(place.get_mut(), &counters),
-        }
-    }
 }
 
 /// What redb reports, as a fault of the store.

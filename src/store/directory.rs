@@ -9,6 +9,7 @@ use std::{
 };
 
 use crate::store::{
+    accounts,
     disk::{self, Disk, SystemDisk},
     fault::Fault,
 };
@@ -47,6 +48,31 @@ impl Directory {
             Err(TryLockError::WouldBlock) => Err(Fault::InUse(path.display().to_string())),
             Err(TryLockError::Error(error)) => Err(Fault::Disk(error)),
         }
+    }
+
+    /// Locks a directory that holds a ledger, and makes nothing.
+    ///
+    /// # Errors
+    /// There is no ledger, a newer version wrote it, another process holds it, or the disk refuses.
+    pub fn open_existing(path: &Path) -> Result<Directory, Fault> {
+        let disk = SystemDisk::new(path);
+        let format = match disk.read(FORMAT_FILE) {
+            Ok(bytes) => parse_format(&bytes)?,
+            Err(error) if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind()) => {
+                return Err(Fault::NoLedger(path.display().to_string()));
+            }
+            Err(error) => return Err(Fault::Disk(error)),
+        };
+        if format > FORMAT {
+            return Err(Fault::Newer(path.display().to_string()));
+        }
+        Directory::open(path)
+    }
+
+    /// The path of the directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.disk.root()
     }
 
     /// The files of the directory.
@@ -91,13 +117,14 @@ fn parse_format(bytes: &[u8]) -> Result<u32, Fault> {
     text.parse().map_err(|_| Fault::Damaged(format!("the file \"{FORMAT_FILE}\" must hold a number")))
 }
 
-/// Moves everything but the lock. The format file goes last, so that an interrupted move is taken up again.
+/// Moves everything but the lock and the accounts. The format file goes last, so that an interrupted move is taken up again.
 fn set_aside_all(disk: &dyn Disk, now_ms: i64) -> Result<String, Fault> {
     let folder = set_aside_folder(now_ms);
     for name in disk.list(JOURNAL)? {
         disk.rename(&format!("{JOURNAL}/{name}"), &format!("{folder}/{JOURNAL}/{name}"))?;
     }
-    for name in disk.list("")?.iter().filter(|name| ![LOCK_FILE, FORMAT_FILE].contains(&name.as_str())) {
+    for name in disk.list("")?.iter().filter(|name| ![LOCK_FILE, FORMAT_FILE, accounts::FILE].contains(&name.as_str()))
+    {
         disk.rename(name, &format!("{folder}/{name}"))?;
     }
     disk.rename(FORMAT_FILE, &format!("{folder}/{FORMAT_FILE}"))?;

@@ -107,6 +107,12 @@ impl SystemDisk {
         SystemDisk { root: root.to_owned() }
     }
 
+    /// The directory.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Opens a file, after its folder has been made. A new name is durable after the first [`DiskFile::sync`], so that
     /// nobody who only writes waits for the disk.
     fn open_with(&self, name: &str, options: &mut OpenOptions) -> io::Result<Box<dyn DiskFile>> {

@@ -22,18 +22,22 @@ use crate::store::{
         Journal, Position, Segment, Trouble,
         frame::{Frame, Frames, Kind},
     },
+    packed::Packed,
     queue::{Item, Queue},
     recovery::{self, Recovery},
     settings::Settings,
 };
 
-/// Most items of one transaction: four full blocks.
-const BATCH: usize = 4 * blocks::ENTRIES;
+/// Items that are worth a transaction at once, and most of one: full blocks. Large, because every transaction syncs the file.
+const BATCH: usize = 8 * blocks::ENTRIES;
 /// Longest wait of an item that no journal holds.
 const UNJOURNALED_WAIT: Duration = Duration::from_millis(200);
-/// Waits after a failure: the first, doubled each time, and the longest.
+/// First wait after a failure; each further one is twice as long.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
-const LONGEST_RETRY: Duration = Duration::from_secs(15);
+/// Longest wait after a failure.
+pub const LONGEST_RETRY: Duration = Duration::from_secs(2);
+/// A clock may be set forward so far before ages are not counted to it any more.
+const BELIEVED_STEP: Duration = Duration::from_secs(86_400);
 /// Time between two looks for entries that are too old.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -64,7 +68,7 @@ impl Shared {
         Arc::new(Shared {
             journal: Arc::new(Journal::new(Arc::clone(&disk), now_ms, run, settings.segment_bytes)),
             disk,
-            queue: Queue::new(settings.queue, blocks::ENTRIES),
+            queue: Queue::new(settings.queue, BATCH.min(settings.queue.items / 2)),
             ledger: RwLock::new(None),
             trouble: ArcSwapOption::empty(),
             recovery: ArcSwap::default(),
@@ -94,13 +98,23 @@ pub struct Engine {
     forgotten: Vec<String>,
     retry: Option<(Instant, Duration)>,
     retention_at: Option<Instant>,
+    /// The first step.
+    begun: Option<Now>,
 }
 
 impl Engine {
     /// An engine that has done nothing yet.
     #[must_use]
     pub fn new(shared: Arc<Shared>) -> Engine {
-        Engine { shared, checked: false, recovered: false, forgotten: Vec::new(), retry: None, retention_at: None }
+        Engine {
+            shared,
+            checked: false,
+            recovered: false,
+            forgotten: Vec::new(),
+            retry: None,
+            retention_at: None,
+            begun: None,
+        }
     }
 
     /// Does what is due at `now`; when `all`, commits also what could wait. Gives the time of the next step.
@@ -119,6 +133,25 @@ impl Engine {
         }
     }
 
+    /// Opens the database and takes the journal over, once. Nothing is dropped by age or size, and a damaged database stays
+    /// where it is.
+    ///
+    /// # Errors
+    /// The disk refuses, or the database is damaged.
+    pub fn take_over(&mut self, now: Now) -> Result<(), Fault> {
+        self.checked = true;
+        let ledger = Ledger::open(&*self.shared.disk)?;
+        self.recover(&ledger, now)?;
+        *self.shared.ledger.write() = Some(ledger);
+        loop {
+            self.read_back(now)?;
+            if self.shared.queue.load().items == 0 {
+                return Ok(());
+            }
+            self.commit(now)?;
+        }
+    }
+
     fn work(&mut self, now: Now, all: bool) -> Result<Instant, Fault> {
         if self.shared.ledger.read().is_none() {
             self.open(now)?;
@@ -129,7 +162,7 @@ impl Engine {
             let wait = if load.unjournaled > 0 { UNJOURNALED_WAIT } else { self.shared.settings.settle };
             let due_at = load.oldest.map(|oldest| oldest + wait);
             let due = due_at.is_some_and(|at| at <= now.instant);
-            if load.items > 0 && (all || due || load.spilled || load.items >= blocks::ENTRIES) {
+            if load.items > 0 && (all || due || load.spilled || load.is_batch) {
                 self.commit(now)?;
                 continue;
             }
@@ -165,6 +198,7 @@ impl Engine {
         }
         if !self.recovered {
             self.recover(&ledger, now)?;
+            self.log_recovery();
         }
         *self.shared.ledger.write() = Some(ledger);
         Ok(())
@@ -174,6 +208,19 @@ impl Engine {
         let shared = &self.shared;
         let left_over = recovery::find(&*shared.disk, &shared.journal, ledger)?;
         let found = left_over.recovery;
+        // No segment is deleted while something without a journal position waits: these are stored first.
+        for entry in left_over.started.into_iter().filter_map(|entry| (shared.settings.interrupted)(entry)) {
+            shared.queue.push(Item::Entry(Packed::of(&entry)), None, now.instant);
+        }
+        shared.recovery.store(Arc::new(found));
+        shared.journal.adopt(left_over.segments);
+        shared.queue.set_spilled(true);
+        self.recovered = true;
+        Ok(())
+    }
+
+    fn log_recovery(&self) {
+        let found = **self.shared.recovery.load();
         if found.segments > 0 {
             log::info!(
                 "the ledger's journal held {} entries that were not stored yet and {} that had begun; {} of {} segments \
@@ -185,15 +232,6 @@ impl Engine {
                 found.torn_bytes
             );
         }
-        // No segment is deleted while something without a journal position waits: these are stored first.
-        for entry in left_over.started.into_iter().filter_map(|entry| (shared.settings.interrupted)(entry)) {
-            shared.queue.push(Item::Entry(Arc::new(entry)), None, now.instant);
-        }
-        shared.recovery.store(Arc::new(found));
-        shared.journal.adopt(left_over.segments);
-        shared.queue.set_spilled(true);
-        self.recovered = true;
-        Ok(())
     }
 
     /// Reads what the queue had no room for, as far as it has room now.
@@ -249,6 +287,7 @@ impl Engine {
             ledger.commit(shared.run, &items, &self.forgotten, &*shared.settings.sums)?;
         }
         shared.queue.commit(last.ordinal, now.instant);
+        shared.journal.note_recovery();
         self.forgotten.clear();
         self.delete_segments(now);
         Ok(())
@@ -265,8 +304,9 @@ impl Engine {
         if let Some(at) = self.retention_at.filter(|at| now.instant < *at) {
             return Ok(at);
         }
+        let now_ms = self.believed_ms(now);
         let settings = &self.shared.settings;
-        let before = |age: Duration| now.unix_ms.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+        let before = |age: Duration| now_ms.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
         let sparse = {
             let ledger = self.shared.ledger.read();
             let ledger = ledger.as_ref().ok_or(Fault::Unavailable)?;
@@ -281,6 +321,14 @@ impl Engine {
         let next = now.instant + RETENTION_INTERVAL;
         self.retention_at = Some(next);
         Ok(next)
+    }
+
+    /// The time that ages are counted to. A clock that was set forward by more than [`BELIEVED_STEP`] since the first step may be
+    /// wrong, and what is dropped does not come back: it is believed at the next start.
+    fn believed_ms(&mut self, now: Now) -> i64 {
+        let begun = *self.begun.get_or_insert(now);
+        let passed = now.instant.saturating_duration_since(begun.instant).saturating_add(BELIEVED_STEP);
+        now.unix_ms.min(begun.unix_ms.saturating_add(i64::try_from(passed.as_millis()).unwrap_or(i64::MAX)))
     }
 
     fn succeeded(&mut self) {
@@ -308,7 +356,7 @@ impl Engine {
 
 fn item(frame: &Frame<'_>) -> Item {
     let item = match frame.kind {
-        Kind::Entry => frame.entry().map(|entry| Item::Entry(Arc::new(entry))),
+        Kind::Entry => frame.entry().map(Item::Entry),
         Kind::Blob => frame.blob().map(|(hash, bytes)| Item::Blob(hash, bytes.into())),
         Kind::Started => None,
     };

@@ -49,6 +49,29 @@ pub struct Facts {
     pub numbers: Vec<(u8, i64)>,
 }
 
+/// [`Facts`] that lie elsewhere.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FactsView<'a> {
+    /// As in [`Facts`].
+    pub labels: Vec<(u8, &'a str)>,
+    /// As in [`Facts`].
+    pub numbers: Vec<(u8, i64)>,
+}
+
+impl FactsView<'_> {
+    /// The first label of a field; empty if there is none.
+    #[must_use]
+    pub fn label(&self, field: u8) -> &str {
+        self.labels.iter().find(|(other, _)| *other == field).map_or("", |(_, text)| text)
+    }
+
+    /// The first number of a field; 0 if there is none.
+    #[must_use]
+    pub fn number(&self, field: u8) -> i64 {
+        self.numbers.iter().find(|(other, _)| *other == field).map_or(0, |(_, number)| *number)
+    }
+}
+
 /// One stored record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -68,13 +91,6 @@ impl Entry {
     pub fn key(&self) -> Key {
         Key { created_ms: self.created_ms, id: self.id }
     }
-
-    /// Memory that the entry takes, in bytes; an estimate for bounds.
-    #[must_use]
-    pub fn weight(&self) -> usize {
-        let labels: usize = self.facts.labels.iter().map(|(_, text)| 24 + text.len()).sum();
-        256 + self.bytes.len() + labels + 16 * self.facts.numbers.len()
-    }
 }
 
 /// Which entries a page shows. All conditions must hold.
@@ -91,6 +107,12 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// Whether an entry of this time may pass.
+    #[must_use]
+    pub fn has_time(&self, created_ms: i64) -> bool {
+        self.since_ms.is_none_or(|since| created_ms >= since) && self.until_ms.is_none_or(|until| created_ms <= until)
+    }
+
     /// Whether an entry passes.
     #[must_use]
     pub fn admits(&self, created_ms: i64, facts: &Facts) -> bool {
@@ -100,8 +122,7 @@ impl Filter {
         let within = |field: u8, range: &RangeInclusive<i64>| {
             facts.numbers.iter().any(|(other, number)| *other == field && range.contains(number))
         };
-        self.since_ms.is_none_or(|since| created_ms >= since)
-            && self.until_ms.is_none_or(|until| created_ms <= until)
+        self.has_time(created_ms)
             && self.labels.iter().all(|(field, texts)| has(*field, texts))
             && self.numbers.iter().all(|(field, range)| within(*field, range))
     }
@@ -109,8 +130,11 @@ impl Filter {
 
 /// Sums kept beside the entries, per time slot and key. They count every entry once and outlive it.
 pub trait RollUp: Send + Sync + 'static {
-    /// The rows that an entry counts in: key and counters.
-    fn rows(&self, entry: &Entry) -> Vec<(Vec<u8>, Vec<u8>)>;
+    /// Appends the key under which an entry with these facts counts. `false` if it counts nowhere.
+    fn key(&self, facts: &FactsView<'_>, key: &mut Vec<u8>) -> bool;
+
+    /// Counts an entry with these facts in `sum`, which is empty before the first.
+    fn count(&self, facts: &FactsView<'_>, sum: &mut Vec<u8>);
 
     /// Adds the counters `more` to `sum`.
     fn merge(&self, sum: &mut Vec<u8>, more: &[u8]);
@@ -121,9 +145,11 @@ pub trait RollUp: Send + Sync + 'static {
 pub struct NoRollUp;
 
 impl RollUp for NoRollUp {
-    fn rows(&self, _: &Entry) -> Vec<(Vec<u8>, Vec<u8>)> {
-        Vec::new()
+    fn key(&self, _: &FactsView<'_>, _: &mut Vec<u8>) -> bool {
+        false
     }
+
+    fn count(&self, _: &FactsView<'_>, _: &mut Vec<u8>) {}
 
     fn merge(&self, _: &mut Vec<u8>, _: &[u8]) {}
 }

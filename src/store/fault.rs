@@ -7,6 +7,10 @@ use std::{fmt, io};
 pub enum Fault {
     /// Another process has the directory open.
     InUse(String),
+    /// The directory holds no ledger.
+    NoLedger(String),
+    /// A newer version wrote the ledger.
+    Newer(String),
     /// The disk refused an operation.
     Disk(io::Error),
     /// A stored value cannot be read: damaged, or written by other software.
@@ -24,6 +28,8 @@ impl fmt::Display for Fault {
                 f,
                 "{path} is in use by another process; stop that process, or give this one a data directory of its own"
             ),
+            Fault::NoLedger(path) => write!(f, "there is no ledger in {path}"),
+            Fault::Newer(path) => write!(f, "the ledger in {path} was written by a newer version; use that version"),
             Fault::Disk(error) => write!(f, "the disk refused: {error}"),
             Fault::Damaged(what) => write!(f, "stored data is damaged: {what}"),
             Fault::Unavailable => f.write_str("the database is closed for the moment; try again"),
@@ -44,5 +50,21 @@ impl std::error::Error for Fault {
 impl From<io::Error> for Fault {
     fn from(error: io::Error) -> Fault {
         Fault::Disk(error)
+    }
+}
+
+/// `None`, and a line in the log, if a block is damaged.
+///
+/// # Errors
+/// Every other fault.
+pub fn unless_damaged<T>(block: u64, read: Result<T, Fault>) -> Result<Option<T>, Fault> {
+    match read {
+        Err(Fault::Damaged(what)) => {
+            log::error!(
+                "block {block} of the ledger is damaged and is left out ({what}); see 'pointsman ledger verify'"
+            );
+            Ok(None)
+        }
+        read => read.map(Some),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    io,
     path::Path,
     sync::{Arc, Weak},
     time::{Duration, Instant},
@@ -9,57 +10,24 @@ use std::{
 
 use parking_lot::Mutex;
 use pointsman_actors::domain::{Catalog, Generation, GenerationId, GenerationStatus, RoutingPolicy, Usd};
+use tokio::sync::oneshot;
 
 use crate::store::{
-    database::SLOT,
+    activity::{Activity, ActivityRow},
     directory::Directory,
-    entry::{Entry, Facts, Filter, Id, RollUp},
+    disk::Disk,
+    entry::{Entry, Facts, Filter, Id},
+    facts::{FEMTO_PER_MILLI, label, number},
     fault::Fault,
     handle::{Recorder, Size, Status, Store},
     journal::Started,
+    packed::{Packed, Packer},
     page::{Query, Summary},
+    queue::Bounds,
     record::{self, ContentHash, RecordWriter, Version, Versions},
     settings::Settings,
 };
 
-/// Fields of [`Facts`]: labels.
-pub mod label {
-    /// Catalog id of the model that served; of the model that was asked for if none did.
-    pub const MODEL: u8 = 1;
-    /// Slug of the provider that served.
-    pub const PROVIDER: u8 = 2;
-    /// Owner, sixteen hexadecimal digits.
-    pub const OWNER: u8 = 3;
-    /// Status on the wire.
-    pub const STATUS: u8 = 4;
-    /// Requested model as written by the client.
-    pub const REQUESTED_MODEL: u8 = 5;
-    /// What happened on the way: `rescued`, `hedged`, `explored`.
-    pub const EVENT: u8 = 6;
-}
-
-/// Fields of [`Facts`]: numbers.
-pub mod number {
-    /// Time to the first output, milliseconds.
-    pub const FIRST_TOKEN_MS: u8 = 1;
-    /// Cost of all attempts, whole thousandths of a dollar.
-    pub const COST_MILLIS: u8 = 2;
-    /// The rest of the cost, in 10⁻¹⁵ dollars.
-    pub const COST_REST: u8 = 3;
-    /// Input tokens, cached ones included.
-    pub const PROMPT_TOKENS: u8 = 4;
-    /// Output tokens, reasoning included.
-    pub const COMPLETION_TOKENS: u8 = 5;
-    /// Input tokens read from a cache.
-    pub const CACHED_TOKENS: u8 = 6;
-    /// Output tokens spent on reasoning.
-    pub const REASONING_TOKENS: u8 = 7;
-    /// Cost of all attempts, whole billionths of a dollar: for ranges.
-    pub const COST_NANOS: u8 = 8;
-}
-
-/// 10⁻¹⁵ dollars in a thousandth of a dollar.
-const FEMTO_PER_MILLI: i128 = 1_000_000_000_000;
 /// 10⁻¹⁵ dollars in a billionth of a dollar.
 const FEMTO_PER_NANO: i128 = 1_000_000;
 /// How long a deletion waits until everything recorded so far is stored.
@@ -74,15 +42,24 @@ pub struct LedgerBounds {
     pub max_age: Duration,
     /// Size of the records, bytes, above which the oldest are deleted.
     pub max_bytes: u64,
+    /// Whether recorders give a [`Synced`].
+    pub sync: bool,
+    /// Most that waits in memory for the disk.
+    pub queue: Bounds,
 }
+
+/// Becomes ready when a record is on the disk, or the disk refused it.
+pub type Synced = oneshot::Receiver<io::Result<()>>;
 
 /// Generations on disk. Shared by all threads.
 pub struct GenerationStore {
-    store: Store,
+    pub(super) store: Store,
     catalogs: Mutex<HashMap<ContentHash, Arc<Catalog>>>,
     policies: Mutex<HashMap<ContentHash, Arc<RoutingPolicy>>>,
     /// Catalogs and policies that are stored already.
     known: Mutex<Vec<ContentHash>>,
+    pub(super) verifying: Mutex<()>,
+    sync: bool,
 }
 
 /// A page of generations.
@@ -92,6 +69,8 @@ pub struct GenerationPage {
     pub generations: Vec<Arc<Generation>>,
     /// Records that could not be read.
     pub unreadable: usize,
+    /// Damaged blocks whose records were left out.
+    pub damaged_blocks: usize,
     /// Where to go on; `None` at the end.
     pub next: Option<crate::store::entry::Key>,
     /// Records created at or before this time, Unix milliseconds, may have been deleted.
@@ -104,15 +83,36 @@ impl GenerationStore {
     /// # Errors
     /// Another process uses the directory, or it cannot be created or written.
     pub fn open(path: &Path, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
-        let settings = Settings {
-            max_age: bounds.max_age,
-            max_bytes: bounds.max_bytes,
-            sums: Arc::new(Activity),
-            interrupted: Arc::new(interrupted),
-            ..Settings::default()
-        };
-        let store = Store::open(Directory::open(path)?, settings)?;
-        Ok(GenerationStore { store, catalogs: Mutex::default(), policies: Mutex::default(), known: Mutex::default() })
+        GenerationStore::open_in(Directory::open(path)?, bounds)
+    }
+
+    /// Opens the ledger in a directory that this process holds. Blocks as [`GenerationStore::open`].
+    ///
+    /// # Errors
+    /// No thread can be made.
+    pub fn open_in(directory: Directory, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
+        GenerationStore::open_on(directory.disk(), directory, bounds)
+    }
+
+    /// The same with another disk in place of the files of the directory.
+    ///
+    /// # Errors
+    /// As for [`GenerationStore::open`].
+    pub fn open_on(disk: Arc<dyn Disk>, directory: Directory, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
+        let LedgerBounds { max_age, max_bytes, sync, queue } = bounds;
+        let bounds = Settings { max_age, max_bytes, queue, ..Settings::default() };
+        Ok(GenerationStore { sync, ..GenerationStore::over(Store::open_on(disk, directory, settings(bounds))?) })
+    }
+
+    pub(super) fn over(store: Store) -> GenerationStore {
+        GenerationStore {
+            store,
+            catalogs: Mutex::default(),
+            policies: Mutex::default(),
+            known: Mutex::default(),
+            verifying: Mutex::default(),
+            sync: false,
+        }
     }
 
     /// A recorder for one worker thread.
@@ -121,6 +121,8 @@ impl GenerationStore {
         GenerationRecorder {
             recorder: self.store.recorder(worker),
             writer: RecordWriter::default(),
+            sync: self.sync,
+            packer: Packer::default(),
             store: Arc::downgrade(self),
         }
     }
@@ -149,7 +151,8 @@ impl GenerationStore {
                 }
             }
         }
-        Ok(GenerationPage { generations, unreadable, next: page.next, aged_out_ms: page.aged_out_ms })
+        let (next, aged_out_ms, damaged_blocks) = (page.next, page.aged_out_ms, page.damaged.len());
+        Ok(GenerationPage { generations, unreadable, damaged_blocks, next, aged_out_ms })
     }
 
     /// Sums of the generations admitted between two times, Unix milliseconds, by 15-minute slot. Reads the disk.
@@ -194,6 +197,12 @@ impl GenerationStore {
         self.store.status()
     }
 
+    /// Whether no record can be lost for want of room: the disk works, or memory has room for so many more.
+    #[must_use]
+    pub fn has_room_for(&self, records: usize) -> bool {
+        self.store.has_room_for(records)
+    }
+
     /// Waits until all records are in the database.
     ///
     /// # Errors
@@ -202,8 +211,9 @@ impl GenerationStore {
         self.store.flush(deadline)
     }
 
-    fn read(&self, entry: &Entry) -> Result<Generation, Fault> {
+    pub(super) fn read(&self, entry: &Entry) -> Result<Generation, Fault> {
         let mut generation = record::read(&entry.bytes, self).map_err(|fault| Fault::Damaged(fault.to_string()))?;
+        generation.key = u64::from_str_radix(label_of(&entry.facts, label::KEY), 16).unwrap_or_default();
         // Only its beginning was recorded: the process ended before the generation did.
         if generation.status == GenerationStatus::Running {
             generation.status = GenerationStatus::Truncated;
@@ -259,6 +269,8 @@ fn version<T>(
 pub struct GenerationRecorder {
     recorder: Recorder,
     writer: RecordWriter,
+    sync: bool,
+    packer: Packer,
     store: Weak<GenerationStore>,
 }
 
@@ -267,27 +279,26 @@ impl GenerationRecorder {
     /// journal could not be written.
     pub fn start(&mut self, generation: &Generation) -> Option<Started> {
         let entry = self.entry(generation);
-        self.recorder.start(&entry).ok()
+        self.recorder.start_packed(&entry).ok()
     }
 
     /// Records an ended generation: one `write` call. A journal that cannot be written is no error here: the record waits
-    /// in memory, and the status of the store tells.
-    pub fn record(&mut self, generation: &Generation, started: Option<Started>) {
+    /// in memory, and the status of the store tells. `None` if nobody has to wait for the disk.
+    pub fn record(&mut self, generation: &Generation, started: Option<Started>) -> Option<Synced> {
         let entry = self.entry(generation);
-        let _ = self.recorder.record(entry, started);
+        let position = self.recorder.record_packed(entry, started).ok()?;
+        self.sync.then(|| self.recorder.durable(position))
     }
 
-    fn entry(&mut self, generation: &Generation) -> Entry {
-        let written = self.writer.write(generation);
-        if let Some(store) = self.store.upgrade() {
-            written.catalog.into_iter().chain(written.policy).for_each(|version| store.store_version(version));
+    fn entry(&mut self, generation: &Generation) -> Packed {
+        pack_head(generation, &mut self.packer);
+        let versions = self.writer.append(generation, self.packer.record());
+        for version in versions.into_iter().flatten() {
+            if let Some(store) = self.store.upgrade() {
+                store.store_version(version);
+            }
         }
-        Entry {
-            id: entry_id(generation.id),
-            created_ms: generation.created_ms,
-            facts: facts(generation),
-            bytes: written.bytes,
-        }
+        self.packer.finish()
     }
 }
 
@@ -300,7 +311,7 @@ pub fn entry_id(id: GenerationId) -> Id {
     Id::new(seconds.parse().unwrap_or(u64::MAX), tail)
 }
 
-/// The label of an owner.
+/// The label of an owner or of a key.
 #[must_use]
 pub fn owner_label(owner: u64) -> Box<str> {
     format!("{owner:016x}").into()
@@ -348,22 +359,38 @@ pub fn nanos(cost: Usd) -> i64 {
     i64::try_from(cost.femto() / FEMTO_PER_NANO).unwrap_or(i64::MAX)
 }
 
-fn facts(generation: &Generation) -> Facts {
+/// The entry of a generation without its record: what filters and sums see.
+pub(super) fn head(generation: &Generation) -> Packed {
+    let mut packer = Packer::default();
+    pack_head(generation, &mut packer);
+    packer.finish()
+}
+
+/// Begins the entry of a generation: everything but the record.
+fn pack_head(generation: &Generation, packer: &mut Packer) {
     let model = generation.model.as_ref().unwrap_or(&generation.requested_model);
-    let mut labels = vec![
-        (label::MODEL, Box::from(&**model)),
-        (label::OWNER, owner_label(generation.owner)),
-        (label::STATUS, generation.status.as_str().into()),
-        (label::REQUESTED_MODEL, Box::from(&*generation.requested_model)),
+    let owner = hexadecimal(generation.owner);
+    let always = [
+        (label::MODEL, &**model),
+        (label::OWNER, str::from_utf8(&owner).unwrap_or_default()),
+        (label::STATUS, generation.status.as_str()),
+        (label::REQUESTED_MODEL, &*generation.requested_model),
     ];
-    labels.extend(generation.provider_slug.iter().map(|slug| (label::PROVIDER, Box::from(&**slug))));
+    let provider = generation.provider_slug.iter().map(|slug| (label::PROVIDER, &**slug));
+    let key = hexadecimal(generation.key);
+    let key = str::from_utf8(&key).ok().filter(|_| generation.key != 0).map(|key| (label::KEY, key));
     let events = Event::ALL.into_iter().filter(|event| event.happened(generation));
-    labels.extend(events.map(|event| (label::EVENT, event.as_str().into())));
+    let labels =
+        always.into_iter().chain(provider).chain(key).chain(events.map(|event| (label::EVENT, event.as_str())));
     let usage = &generation.usage;
     let cost = generation.known_spending().femto();
     let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
     let millis = i64::try_from(cost / FEMTO_PER_MILLI).unwrap_or(i64::MAX);
-    let mut numbers = vec![
+    // Without a known cost it passes no filter on cost.
+    let nanos = generation.spent().map(|cost| (number::COST_NANOS, nanos(cost)));
+    let first_token = generation.latency_ms.map(|millis| (number::FIRST_TOKEN_MS, count(millis)));
+    let mut numbers = [(0, 0); 8];
+    let always = [
         (number::COST_MILLIS, millis),
         (number::COST_REST, i64::try_from(cost % FEMTO_PER_MILLI).unwrap_or_default()),
         (number::PROMPT_TOKENS, count(usage.prompt_tokens)),
@@ -371,10 +398,25 @@ fn facts(generation: &Generation) -> Facts {
         (number::CACHED_TOKENS, count(usage.cached_tokens)),
         (number::REASONING_TOKENS, count(usage.reasoning_tokens)),
     ];
-    // Without a known cost it passes no filter on cost.
-    numbers.extend(generation.spent().map(|cost| (number::COST_NANOS, nanos(cost))));
-    numbers.extend(generation.latency_ms.map(|millis| (number::FIRST_TOKEN_MS, count(millis))));
-    Facts { labels, numbers }
+    let known = always.into_iter().chain(nanos).chain(first_token);
+    let length = numbers.iter_mut().zip(known).map(|(place, number)| *place = number).count();
+    let numbers = numbers.get(..length).unwrap_or_default();
+    packer.begin(entry_id(generation.id), generation.created_ms, labels, numbers);
+}
+
+/// Sixteen digits.
+fn hexadecimal(number: u64) -> [u8; 16] {
+    let mut digits = *b"0000000000000000";
+    for (place, shift) in digits.iter_mut().zip((0..64).step_by(4).rev()) {
+        let digit = (number >> shift & 0xf) as u8;
+        *place = if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
+    }
+    digits
+}
+
+/// Settings of a store of generations.
+pub(super) fn settings(bounds: Settings) -> Settings {
+    Settings { sums: Arc::new(Activity), interrupted: Arc::new(interrupted), ..bounds }
 }
 
 /// Marks the entry of a generation that ran when its process ended.
@@ -387,130 +429,6 @@ fn interrupted(mut entry: Entry) -> Option<Entry> {
     Some(entry)
 }
 
-/// Generations of one slot, model, provider and owner.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ActivityRow {
-    /// Start of the 15-minute slot, Unix milliseconds.
-    pub slot_ms: i64,
-    /// Catalog id of the model, or the requested name if none served.
-    pub model: String,
-    /// Slug of the provider; empty if none served.
-    pub provider: String,
-    /// Label of the owner ([`owner_label`]).
-    pub owner: String,
-    /// What was counted.
-    pub counters: ActivityCounters,
-}
-
-/// Sums over generations.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ActivityCounters {
-    /// Generations.
-    pub requests: u64,
-    /// Generations that did not complete.
-    pub failed: u64,
-    /// Input tokens, cached ones included.
-    pub prompt_tokens: u64,
-    /// Output tokens, reasoning included.
-    pub completion_tokens: u64,
-    /// Input tokens read from a cache.
-    pub cached_tokens: u64,
-    /// Output tokens spent on reasoning.
-    pub reasoning_tokens: u64,
-    /// Cost of all attempts.
-    pub cost: Usd,
-}
-
-/// Separates the parts of a key.
-const SEPARATOR: char = '\n';
-
-impl ActivityCounters {
-    /// Adds another sum.
-    pub fn add(&mut self, other: &ActivityCounters) {
-        self.requests = self.requests.saturating_add(other.requests);
-        self.failed = self.failed.saturating_add(other.failed);
-        self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
-        self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
-        self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
-        self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
-        self.cost += other.cost;
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        let counts = [
-            self.requests,
-            self.failed,
-            self.prompt_tokens,
-            self.completion_tokens,
-            self.cached_tokens,
-            self.reasoning_tokens,
-        ];
-        counts.into_iter().flat_map(u64::to_le_bytes).chain(self.cost.femto().to_le_bytes()).collect()
-    }
-
-    fn read(bytes: &[u8]) -> Option<ActivityCounters> {
-        let (counts, cost) = bytes.split_at_checked(6 * 8)?;
-        let mut counts = counts.chunks_exact(8).filter_map(|chunk| Some(u64::from_le_bytes(chunk.try_into().ok()?)));
-        Some(ActivityCounters {
-            requests: counts.next()?,
-            failed: counts.next()?,
-            prompt_tokens: counts.next()?,
-            completion_tokens: counts.next()?,
-            cached_tokens: counts.next()?,
-            reasoning_tokens: counts.next()?,
-            cost: Usd::from_femto(i128::from_le_bytes(cost.try_into().ok()?)),
-        })
-    }
-
-    fn of(facts: &Facts) -> ActivityCounters {
-        let number = |field: u8| facts.numbers.iter().find(|(other, _)| *other == field).map_or(0, |(_, n)| *n);
-        let count = |field: u8| u64::try_from(number(field)).unwrap_or_default();
-        let completed = GenerationStatus::Completed.as_str();
-        let failed = label_of(facts, label::STATUS) != completed;
-        let cost = i128::from(number(number::COST_MILLIS)) * FEMTO_PER_MILLI + i128::from(number(number::COST_REST));
-        ActivityCounters {
-            requests: 1,
-            failed: u64::from(failed),
-            prompt_tokens: count(number::PROMPT_TOKENS),
-            completion_tokens: count(number::COMPLETION_TOKENS),
-            cached_tokens: count(number::CACHED_TOKENS),
-            reasoning_tokens: count(number::REASONING_TOKENS),
-            cost: Usd::from_femto(cost),
-        }
-    }
-}
-
 fn label_of(facts: &Facts, field: u8) -> &str {
     facts.labels.iter().find(|(other, _)| *other == field).map_or("", |(_, text)| text)
-}
-
-impl ActivityRow {
-    fn read(slot: i64, key: &[u8], sum: &[u8]) -> Option<ActivityRow> {
-        let mut parts = std::str::from_utf8(key).ok()?.split(SEPARATOR).map(str::to_owned);
-        Some(ActivityRow {
-            slot_ms: slot.saturating_mul(SLOT.as_millis() as i64),
-            model: parts.next()?,
-            provider: parts.next()?,
-            owner: parts.next()?,
-            counters: ActivityCounters::read(sum)?,
-        })
-    }
-}
-
-/// Sums by model, provider and owner.
-struct Activity;
-
-impl RollUp for Activity {
-    fn rows(&self, entry: &Entry) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let parts = [label::MODEL, label::PROVIDER, label::OWNER].map(|field| label_of(&entry.facts, field));
-        let key = parts.map(|part| part.replace(SEPARATOR, " ")).join("\n");
-        vec![(key.into_bytes(), ActivityCounters::of(&entry.facts).bytes())]
-    }
-
-    fn merge(&self, sum: &mut Vec<u8>, more: &[u8]) {
-        let Some(more) = ActivityCounters::read(more) else { return };
-        let mut counters = ActivityCounters::read(sum).unwrap_or_default();
-        counters.add(&more);
-        *sum = counters.bytes();
-    }
 }

@@ -16,16 +16,21 @@ use tokio::sync::oneshot;
 use crate::{
     base::clock,
     store::{
-        database::{self, Ledger, SlotSums},
+        database::Ledger,
         directory::Directory,
+        disk::Disk,
         engine::{Engine, Now, Shared},
         entry::{Entry, Filter, Id, RollUp},
         fault::Fault,
         journal::{Position, Started, Trouble, Writer},
+        overlay::Overlay,
+        packed::Packed,
         page::{self, Page, Query, Summary},
         queue::Item,
         recovery::Recovery,
         settings::Settings,
+        sums::{self, NewSums, SlotSums},
+        verify::{self, Checks, Verification},
     },
 };
 
@@ -93,25 +98,38 @@ impl Store {
     /// # Errors
     /// No thread can be made.
     pub fn open(directory: Directory, settings: Settings) -> Result<Store, Fault> {
-        let shared = Shared::new(directory.disk(), settings, rand::random(), clock::unix_millis());
+        let disk = directory.disk();
+        Store::open_on(disk, directory, settings)
+    }
+
+    /// The same with another disk in place of the files of the directory.
+    ///
+    /// # Errors
+    /// As for [`Store::open`].
+    pub fn open_on(disk: Arc<dyn Disk>, directory: Directory, settings: Settings) -> Result<Store, Fault> {
+        let shared = Shared::new(disk, settings, rand::random(), clock::unix_millis());
         let mut engine = Engine::new(Arc::clone(&shared));
         // Before anybody asks: what an earlier process left is visible, or the status tells why not.
         engine.step(now(), true);
-        let control = Arc::new(Control {
-            own: Mutex::new(shared.journal.writer(OWN_WRITER)),
-            shared,
-            waiting: Mutex::default(),
-            sync_called: Condvar::new(),
-            stepped: Default::default(),
-            flushing: AtomicUsize::new(0),
-            stop: AtomicBool::new(false),
-        });
+        let control = Control::new(shared);
         let (storing, syncing) = (Arc::clone(&control), Arc::clone(&control));
         let threads = vec![
             thread::Builder::new().name("ledger-store".to_owned()).spawn(move || storing.store(engine))?,
             thread::Builder::new().name("ledger-sync".to_owned()).spawn(move || syncing.sync())?,
         ];
         Ok(Store { control, threads, _directory: directory })
+    }
+
+    /// Opens a store that no process uses, to look at it: what the journal holds is visible, and nothing on the disk
+    /// changes.
+    ///
+    /// # Errors
+    /// The disk refuses, or the database is damaged.
+    pub fn inspect(directory: Directory, settings: Settings) -> Result<Store, Fault> {
+        let overlay = Arc::new(Overlay::new(directory.path()));
+        let shared = Shared::new(overlay, settings, rand::random(), clock::unix_millis());
+        Engine::new(Arc::clone(&shared)).take_over(now())?;
+        Ok(Store { control: Control::new(shared), threads: Vec::new(), _directory: directory })
     }
 
     /// A recorder for one worker thread.
@@ -195,6 +213,36 @@ impl Store {
         self.control.shared.read(|ledger| page::summary(field, &waiting, &ledger.view()?))
     }
 
+    /// Checks everything in the database. Reads all of it. Others go on meanwhile; space that they free is not used again
+    /// before the end.
+    ///
+    /// # Errors
+    /// The database is closed, or the disk refuses.
+    pub fn verify(&self, checks: &mut impl Checks) -> Result<Verification, Fault> {
+        let shared = &self.control.shared;
+        let view = shared.read(Ledger::view)?;
+        let age = i64::try_from(shared.settings.max_sum_age.as_millis()).unwrap_or(i64::MAX);
+        verify::verify(&view, &*shared.settings.sums, clock::unix_millis().saturating_sub(age), checks)
+    }
+
+    /// Checks the checksums of the whole file. Only for a store that was opened by [`Store::inspect`]: nobody may read
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// The disk refuses, or the file is damaged.
+    pub fn check_file(&self) -> Result<bool, Fault> {
+        let mut ledger = self.control.shared.ledger.write();
+        ledger.as_mut().ok_or(Fault::Unavailable)?.check()
+    }
+
+    /// Whether no entry can be lost for want of room: the disk works, or memory has room for so many more.
+    #[must_use]
+    pub fn has_room_for(&self, entries: usize) -> bool {
+        let shared = &self.control.shared;
+        let works = shared.journal.trouble().is_none() && shared.trouble.load().is_none();
+        works || shared.queue.has_room_for(entries)
+    }
+
     /// How the store is.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -255,10 +303,18 @@ impl Recorder {
     /// # Errors
     /// The journal could not be written. The entry waits in memory for the database all the same.
     pub fn record(&mut self, entry: Entry, started: Option<Started>) -> io::Result<Position> {
+        self.record_packed(Packed::of(&entry), started)
+    }
+
+    /// The same of an entry that is packed already.
+    ///
+    /// # Errors
+    /// As for [`Recorder::record`].
+    pub fn record_packed(&mut self, entry: Packed, started: Option<Started>) -> io::Result<Position> {
         let position = self.writer.append(&entry, clock::unix_millis());
         drop(started);
         let known = position.as_ref().ok().cloned();
-        self.control.shared.queue.push(Item::Entry(Arc::new(entry)), known, Instant::now());
+        self.control.shared.queue.push(Item::Entry(entry), known, Instant::now());
         position
     }
 
@@ -267,6 +323,14 @@ impl Recorder {
     /// # Errors
     /// The journal could not be written: if the process ends, nothing tells of the entry.
     pub fn start(&mut self, entry: &Entry) -> io::Result<Started> {
+        self.start_packed(&Packed::of(entry))
+    }
+
+    /// The same of an entry that is packed already.
+    ///
+    /// # Errors
+    /// As for [`Recorder::start`].
+    pub fn start_packed(&mut self, entry: &Packed) -> io::Result<Started> {
         self.writer.start(entry, clock::unix_millis())
     }
 
@@ -283,6 +347,18 @@ impl Recorder {
 }
 
 impl Control {
+    fn new(shared: Arc<Shared>) -> Arc<Control> {
+        Arc::new(Control {
+            own: Mutex::new(shared.journal.writer(OWN_WRITER)),
+            shared,
+            waiting: Mutex::default(),
+            sync_called: Condvar::new(),
+            stepped: Default::default(),
+            flushing: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+        })
+    }
+
     fn store(&self, mut engine: Engine) {
         while !self.stop.load(SeqCst) {
             let next = engine.step(now(), self.flushing.load(SeqCst) > 0);
@@ -336,7 +412,7 @@ impl Shared {
     /// The database is closed, the disk refuses, or a block is damaged.
     pub fn get(&self, id: &Id) -> Result<Option<Entry>, Fault> {
         match self.queue.entry(id) {
-            Some(entry) => Ok(Some((*entry).clone())),
+            Some(entry) => Ok(Some(entry.entry())),
             None => self.read(|ledger| ledger.view()?.entry(id)),
         }
     }
@@ -357,8 +433,8 @@ impl Shared {
     /// # Errors
     /// As for [`Shared::get`].
     pub fn page(&self, query: &Query) -> Result<Page, Fault> {
-        let waiting = self.queue.entries().into_iter().map(|(_, entry)| entry).collect();
-        self.read(|ledger| page::read(query, waiting, &ledger.view()?))
+        let waiting: Vec<_> = self.queue.entries().into_iter().map(|(_, entry)| entry).collect();
+        self.read(|ledger| page::read(query, &waiting, &ledger.view()?))
     }
 
     /// Sums, stored or waiting.
@@ -367,15 +443,22 @@ impl Shared {
     /// As for [`Shared::get`].
     pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<SlotSums, Fault> {
         let waiting = self.queue.entries();
-        let slots = database::slot(since_ms)..=database::slot(until_ms);
+        let slots = sums::slot(since_ms)..=sums::slot(until_ms);
         let sums: &dyn RollUp = &*self.settings.sums;
         self.read(|ledger| {
             let view = ledger.view()?;
             let (state, mut stored) = (view.state()?, view.sums(since_ms, until_ms)?);
             let counted = if state.run == self.run { state.ordinal } else { 0 };
+            let mut new = NewSums::default();
             for (_, entry) in waiting.iter().filter(|(ordinal, _)| *ordinal > counted) {
-                if slots.contains(&database::slot(entry.created_ms)) {
-                    database::add_rows(&mut stored, entry, sums);
+                if slots.contains(&sums::slot(entry.key().created_ms)) {
+                    new.count(entry, sums);
+                }
+            }
+            for (key, more) in new.into_sums() {
+                match stored.get_mut(&key) {
+                    Some(sum) => sums.merge(sum, &more),
+                    None => drop(stored.insert(key, more)),
                 }
             }
             Ok(stored)

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use crate::store::{
     directory::{self, JOURNAL},
     disk::{Disk, DiskFile},
-    entry::Entry,
+    packed::Packed,
 };
 use frame::Kind;
 
@@ -259,6 +259,13 @@ impl Journal {
         Ok(())
     }
 
+    /// Notes that the disk takes writes again, although nothing was journaled since it failed.
+    pub fn note_recovery(&self) {
+        if !self.sync_failed.load(SeqCst) {
+            self.trouble.store(None);
+        }
+    }
+
     /// Why entries are not journaled at present.
     #[must_use]
     pub fn trouble(&self) -> Option<Arc<Trouble>> {
@@ -284,7 +291,7 @@ impl Writer {
     ///
     /// # Errors
     /// The entry is too long, the disk refuses, or refused within the last second.
-    pub fn append(&mut self, entry: &Entry, now_ms: i64) -> io::Result<Position> {
+    pub fn append(&mut self, entry: &Packed, now_ms: i64) -> io::Result<Position> {
         self.buffer.clear();
         let fits = frame::put_entry(&mut self.buffer, Kind::Entry, entry);
         self.write_needed(fits, now_ms)
@@ -304,7 +311,7 @@ impl Writer {
     ///
     /// # Errors
     /// As for [`Writer::append`].
-    pub fn start(&mut self, entry: &Entry, now_ms: i64) -> io::Result<Started> {
+    pub fn start(&mut self, entry: &Packed, now_ms: i64) -> io::Result<Started> {
         self.buffer.clear();
         let fits = frame::put_entry(&mut self.buffer, Kind::Started, entry);
         let segment = self.write(fits, now_ms)?;
@@ -375,7 +382,7 @@ impl Writer {
     }
 
     fn note(&mut self, error: &io::Error, now_ms: i64) {
-        if self.failed.is_none() {
+        if self.failed.is_none() || self.journal.trouble.load().is_none() {
             log::error!("the ledger's journal cannot be written ({error}); records wait in memory until it can");
             let trouble = Trouble { since_ms: now_ms, reason: format!("the journal cannot be written: {error}") };
             self.journal.trouble.store(Some(Arc::new(trouble)));

@@ -4,24 +4,33 @@
 //! [`queue`]. A thread of the store packs queued entries into compressed blocks, commits them to redb and deletes journal
 //! segments that redb holds completely. Readers see queued and committed entries alike.
 //!
-//! Only [`generations`] and [`record`] know generations; elsewhere an entry is an id, a time, a few facts for filters, and bytes.
+//! Only [`generations`], [`inspection`] and [`record`] know generations; elsewhere an entry is an id, a time, a few facts for
+//! filters, and bytes. [`accounts`] is a file of its own beside them.
 //! [`handle::Store`] is the door; [`directory::Directory`] guards the files.
 
+pub mod accounts;
+pub mod activity;
 pub mod blocks;
 pub mod database;
 pub mod directory;
 pub mod disk;
 pub mod engine;
 pub mod entry;
+pub mod facts;
 pub mod fault;
 pub mod generations;
 pub mod handle;
+pub mod inspection;
 pub mod journal;
+pub mod overlay;
+pub mod packed;
 pub mod page;
 pub mod queue;
 pub mod record;
 pub mod recovery;
 pub mod settings;
+pub mod sums;
+pub mod verify;
 
 #[cfg(test)]
 mod tests;

@@ -3,16 +3,14 @@
 //! Blocks overlap in time, because an entry is stored when it ends and ordered by when it began. Blocks are visited from
 //! the greatest last key down; an entry is given out once every block that could hold a greater key has been read.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::store::{
     blocks::{self, Row},
     database::{self, INDEXES, PAYLOADS, View, redb_fault},
     entry::{Entry, Facts, Filter, Id, Key},
-    fault::Fault,
+    fault::{Fault, unless_damaged},
+    packed::Packed,
 };
 
 /// Which page.
@@ -37,11 +35,13 @@ pub struct Page {
     pub next: Option<Key>,
     /// Entries created at or before this time may have been dropped by retention.
     pub aged_out_ms: Option<i64>,
+    /// Blocks that are damaged: their entries are left out.
+    pub damaged: BTreeSet<u64>,
 }
 
 /// Where a matching entry is.
 enum Place {
-    Waiting(Arc<Entry>),
+    Waiting(Packed),
     Stored { block: u64, row: usize },
 }
 
@@ -55,7 +55,7 @@ struct Reader<'v> {
 impl Reader<'_> {
     fn entry(&mut self, place: Place) -> Result<Entry, Fault> {
         let (block, row) = match place {
-            Place::Waiting(entry) => return Ok((*entry).clone()),
+            Place::Waiting(entry) => return Ok(entry.entry()),
             Place::Stored { block, row } => (block, row),
         };
         if !self.bytes.contains_key(&block) {
@@ -72,15 +72,19 @@ impl Reader<'_> {
 ///
 /// # Errors
 /// The disk refuses, or a block is damaged.
-pub fn read(query: &Query, waiting: Vec<Arc<Entry>>, view: &View) -> Result<Page, Fault> {
+pub fn read(query: &Query, waiting: &[Packed], view: &View) -> Result<Page, Fault> {
     let state = view.state()?;
     let after = query.after.unwrap_or(Key { created_ms: i64::MAX, id: Id([u8::MAX; Id::LENGTH]) });
     let mut reader = Reader { view, rows: HashMap::new(), bytes: HashMap::new() };
-    let mut page = Page { entries: Vec::new(), next: None, aged_out_ms: state.aged_out_ms };
-    let matches = |entry: &&Arc<Entry>| entry.key() < after && query.filter.admits(entry.created_ms, &entry.facts);
+    let mut page = Page { entries: Vec::new(), next: None, aged_out_ms: state.aged_out_ms, damaged: BTreeSet::new() };
+    let matches = |entry: &&Packed| {
+        let created_ms = entry.key().created_ms;
+        entry.key() < after
+            && query.filter.has_time(created_ms)
+            && query.filter.admits(created_ms, &entry.entry().facts)
+    };
     let waiting = waiting.iter().filter(matches);
-    let mut found: BTreeMap<Key, Place> =
-        waiting.map(|entry| (entry.key(), Place::Waiting(Arc::clone(entry)))).collect();
+    let mut found: BTreeMap<Key, Place> = waiting.map(|entry| (entry.key(), Place::Waiting(entry.clone()))).collect();
     let mut visited = 0;
     let newest = query.filter.until_ms.map_or(after.created_ms, |until| until.min(after.created_ms));
     let top = newest.saturating_add(state.span_ms);
@@ -101,12 +105,19 @@ pub fn read(query: &Query, waiting: Vec<Arc<Entry>>, view: &View) -> Result<Page
         if query.filter.since_ms.is_some_and(|since| last_ms < since) {
             break;
         }
-        let header = database::header(bytes.value())?;
+        let Some(header) = unless_damaged(block, database::header(bytes.value()))? else {
+            page.damaged.insert(block);
+            continue;
+        };
         if header.first >= after || !header.may_admit(&query.filter) {
             continue;
         }
         visited += 1;
-        let rows = blocks::rows(&view.part(INDEXES, block)?)?;
+        let rows = view.part(INDEXES, block).and_then(|index| blocks::rows(&index));
+        let Some(rows) = unless_damaged(block, rows)? else {
+            page.damaged.insert(block);
+            continue;
+        };
         for (at, row) in rows.iter().enumerate() {
             if row.key < after && query.filter.admits(row.key.created_ms, &row.facts) {
                 found.entry(row.key).or_insert(Place::Stored { block, row: at });
@@ -142,24 +153,27 @@ impl Summary {
 ///
 /// # Errors
 /// The disk refuses, or a block is damaged.
-pub fn summary(field: u8, waiting: &[Arc<Entry>], view: &View) -> Result<Summary, Fault> {
+pub fn summary(field: u8, waiting: &[Packed], view: &View) -> Result<Summary, Fault> {
     let mut summary = Summary::default();
     let labels = |facts: &Facts| -> Vec<Box<str>> {
         facts.labels.iter().filter(|(other, _)| *other == field).map(|(_, text)| text.clone()).collect()
     };
     for entry in waiting {
-        summary.add((entry.created_ms, entry.created_ms), 1);
-        labels(&entry.facts).into_iter().for_each(|label| *summary.by_label.entry(label).or_default() += 1);
+        let created_ms = entry.key().created_ms;
+        summary.add((created_ms, created_ms), 1);
+        labels(&entry.entry().facts).into_iter().for_each(|label| *summary.by_label.entry(label).or_default() += 1);
     }
     for row in view.headers()?.range((i64::MIN, 0)..).map_err(redb_fault)? {
         let (key, bytes) = row.map_err(redb_fault)?;
-        let header = database::header(bytes.value())?;
+        let block = key.value().1;
+        let Some(header) = unless_damaged(block, database::header(bytes.value()))? else { continue };
         summary.add((header.first.created_ms, header.last.created_ms), u64::from(header.count));
         if let Some(only) = header.only_label(field) {
             *summary.by_label.entry(only.into()).or_default() += u64::from(header.count);
             continue;
         }
-        for row in blocks::rows(&view.part(INDEXES, key.value().1)?)? {
+        let rows = view.part(INDEXES, block).and_then(|index| blocks::rows(&index));
+        for row in unless_damaged(block, rows)?.unwrap_or_default() {
             labels(&row.facts).into_iter().for_each(|label| *summary.by_label.entry(label).or_default() += 1);
         }
     }
@@ -181,7 +195,15 @@ fn give_out(
             page.next = page.entries.last().map(Entry::key);
             return Ok(());
         }
-        page.entries.push(reader.entry(top.remove())?);
+        let place = top.remove();
+        match place {
+            Place::Stored { block, .. } if page.damaged.contains(&block) => {}
+            Place::Stored { block, .. } => match unless_damaged(block, reader.entry(place))? {
+                Some(entry) => page.entries.push(entry),
+                None => drop(page.damaged.insert(block)),
+            },
+            Place::Waiting(_) => page.entries.push(reader.entry(place)?),
+        }
     }
     Ok(())
 }

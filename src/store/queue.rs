@@ -8,6 +8,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    hash::{BuildHasherDefault, Hasher},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::SeqCst},
@@ -17,10 +18,7 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::store::{
-    entry::{Entry, Id},
-    journal::Position,
-};
+use crate::store::{entry::Id, journal::Position, packed::Packed};
 
 /// Memory that a blob's bookkeeping takes, in bytes.
 const BLOB_OVERHEAD: usize = 128;
@@ -29,7 +27,7 @@ const BLOB_OVERHEAD: usize = 128;
 #[derive(Debug, Clone)]
 pub enum Item {
     /// A finished entry.
-    Entry(Arc<Entry>),
+    Entry(Packed),
     /// A blob under its hash.
     Blob([u8; 32], Arc<[u8]>),
     /// Bytes of the journal that cannot be read: nothing to store, but the segment may be deleted after them.
@@ -43,6 +41,30 @@ impl Item {
             Item::Blob(_, bytes) => BLOB_OVERHEAD + bytes.len(),
             Item::Gap => 0,
         }
+    }
+}
+
+/// All bytes of an id in eight, which tell ids apart because they are random at their end.
+fn short(id: &Id) -> u64 {
+    let (words, _) = id.0.as_chunks();
+    words.iter().fold(0, |sum: u64, word| sum.rotate_left(23) ^ u64::from_le_bytes(*word))
+}
+
+/// The hash of a number that is random already.
+#[derive(Debug, Default)]
+struct NoHash(u64);
+
+impl Hasher for NoHash {
+    fn finish(&self) -> u64 {
+        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
     }
 }
 
@@ -69,7 +91,8 @@ pub struct Bounds {
 #[derive(Default)]
 struct State {
     items: VecDeque<Queued>,
-    entries: HashMap<Id, Arc<Entry>>,
+    /// The ordinals of entries, by [`short`] ids: of two entries with one short id, the later.
+    entries: HashMap<u64, u64, BuildHasherDefault<NoHash>>,
     blobs: HashMap<[u8; 32], Arc<[u8]>>,
     bytes: usize,
     ordinal: u64,
@@ -83,6 +106,8 @@ struct State {
     spilled: bool,
     /// The engine sleeps until something comes.
     idle: bool,
+    /// The engine knows that there is a batch.
+    is_batch: bool,
     /// Somebody asked the engine to act at once.
     called: bool,
 }
@@ -96,8 +121,10 @@ impl State {
     fn insert(&mut self, item: Item, position: Option<Position>, now: Instant) {
         self.bytes += item.weight();
         self.unjournaled += usize::from(position.is_none());
+        self.ordinal += 1;
+        let ordinal = self.ordinal;
         match &item {
-            Item::Entry(entry) => drop(self.entries.insert(entry.id, Arc::clone(entry))),
+            Item::Entry(entry) => _ = self.entries.insert(short(entry.id()), ordinal),
             Item::Blob(hash, bytes) => drop(self.blobs.insert(*hash, Arc::clone(bytes))),
             Item::Gap => {}
         }
@@ -105,8 +132,6 @@ impl State {
             position.segment.queued.store(position.to, SeqCst);
         }
         self.oldest.get_or_insert(now);
-        self.ordinal += 1;
-        let ordinal = self.ordinal;
         self.items.push_back(Queued { item, position, ordinal });
     }
 
@@ -115,8 +140,9 @@ impl State {
         self.unjournaled -= usize::from(queued.position.is_none());
         match &queued.item {
             Item::Entry(entry) => {
-                if self.entries.get(&entry.id).is_some_and(|held| Arc::ptr_eq(held, entry)) {
-                    self.entries.remove(&entry.id);
+                let id = short(entry.id());
+                if self.entries.get(&id) == Some(&queued.ordinal) {
+                    self.entries.remove(&id);
                 }
             }
             Item::Blob(hash, _) => drop(self.blobs.remove(hash)),
@@ -150,6 +176,8 @@ pub struct Load {
     pub oldest: Option<Instant>,
     /// Whether the journal holds items that the queue had no room for.
     pub spilled: bool,
+    /// Whether the items are worth committing at once.
+    pub is_batch: bool,
 }
 
 /// The queue.
@@ -182,9 +210,15 @@ impl Queue {
                     self.dropped.fetch_add(lost, SeqCst);
                 }
                 state.insert(item, None, now);
+                // The engine may have planned to sleep for longer than such an item may wait.
+                state.called |= state.unjournaled == 1;
             }
         }
-        if state.idle || state.items.len() == self.batch {
+        // Told once: when the item came that made the batch.
+        let is_batch = self.is_batch(&state) && !state.is_batch;
+        state.is_batch |= is_batch;
+        state.called |= is_batch;
+        if state.idle || state.called {
             state.idle = false;
             self.work.notify_one();
         }
@@ -225,6 +259,7 @@ impl Queue {
             }
         }
         state.oldest = (!state.items.is_empty()).then_some(now);
+        state.is_batch = self.is_batch(&state);
     }
 
     /// Keeps the held items for another attempt.
@@ -236,7 +271,25 @@ impl Queue {
     #[must_use]
     pub fn load(&self) -> Load {
         let state = self.state.lock();
-        Load { items: state.items.len(), unjournaled: state.unjournaled, oldest: state.oldest, spilled: state.spilled }
+        Load {
+            items: state.items.len(),
+            unjournaled: state.unjournaled,
+            oldest: state.oldest,
+            spilled: state.spilled,
+            is_batch: self.is_batch(&state),
+        }
+    }
+
+    fn is_batch(&self, state: &State) -> bool {
+        state.items.len() >= self.batch || state.bytes >= self.bounds.bytes / 4
+    }
+
+    /// Whether so many more entries of average size are within the bounds.
+    #[must_use]
+    pub fn has_room_for(&self, entries: usize) -> bool {
+        let state = self.state.lock();
+        let average = state.bytes / state.items.len().max(1);
+        state.items.len() + entries < self.bounds.items && state.bytes + average * entries < self.bounds.bytes
     }
 
     /// Entries lost because the queue was full and no journal held them.
@@ -247,8 +300,15 @@ impl Queue {
 
     /// The entry with this id, if it waits.
     #[must_use]
-    pub fn entry(&self, id: &Id) -> Option<Arc<Entry>> {
-        self.state.lock().entries.get(id).cloned()
+    pub fn entry(&self, id: &Id) -> Option<Packed> {
+        let state = self.state.lock();
+        let ordinal = state.entries.get(&short(id))?;
+        // Ordinals ascend, but an item may have been dropped from between.
+        let at = state.items.binary_search_by_key(ordinal, |queued| queued.ordinal).ok()?;
+        match &state.items.get(at)?.item {
+            Item::Entry(entry) => Some(entry.clone()).filter(|entry| entry.id() == id),
+            Item::Blob(..) | Item::Gap => None,
+        }
     }
 
     /// The blob with this hash, if it waits.
@@ -259,10 +319,10 @@ impl Queue {
 
     /// All entries that wait, with their ordinals.
     #[must_use]
-    pub fn entries(&self) -> Vec<(u64, Arc<Entry>)> {
+    pub fn entries(&self) -> Vec<(u64, Packed)> {
         let state = self.state.lock();
         let entry = |queued: &Queued| match &queued.item {
-            Item::Entry(entry) => Some((queued.ordinal, Arc::clone(entry))),
+            Item::Entry(entry) => Some((queued.ordinal, entry.clone())),
             Item::Blob(..) | Item::Gap => None,
         };
         state.items.iter().filter_map(entry).collect()
@@ -283,5 +343,57 @@ impl Queue {
             self.work.wait_until(&mut state, deadline);
         }
         (state.called, state.idle) = (false, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::store::entry::{Entry, Facts};
+
+    fn entry(number: u64) -> Packed {
+        let mut tail = [0; 24];
+        tail[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+        Packed::of(&Entry { id: Id::new(7, tail), created_ms: 7, facts: Facts::default(), bytes: vec![0; 8] })
+    }
+
+    fn queue(items: usize, batch: usize) -> Queue {
+        Queue::new(Bounds { items, bytes: 1024 * 1024 }, batch)
+    }
+
+    #[test]
+    fn a_full_queue_finds_exactly_the_entries_that_it_still_holds() {
+        let queue = queue(5, 100);
+        let entries: Vec<Packed> = (0..9).map(entry).collect();
+        for (at, entry) in entries.iter().enumerate() {
+            // The third is being committed: what comes later is dropped from behind it.
+            if at == 3 {
+                assert_eq!(queue.hold(3).len(), 3);
+            }
+            queue.push(Item::Entry(entry.clone()), None, Instant::now());
+        }
+        let found: Vec<usize> = (0..9).filter(|at| queue.entry(entries[*at].id()).is_some()).collect();
+        assert_eq!(found, [0, 1, 2, 7, 8]);
+        assert_eq!(queue.dropped(), 4);
+        let other = entry(99);
+        assert_eq!(queue.entry(other.id()), None);
+        assert_eq!(queue.entry(entries[7].id()).as_ref(), Some(&entries[7]));
+    }
+
+    #[test]
+    fn a_batch_that_is_complete_before_the_engine_waits_is_told_once() {
+        let queue = queue(100, 4);
+        (0..6).for_each(|number| queue.push(Item::Entry(entry(number)), None, Instant::now()));
+        assert!(queue.load().is_batch);
+        let started = Instant::now();
+        queue.wait(started + Duration::from_secs(30), false);
+        assert!(started.elapsed() < Duration::from_secs(20), "it waited although there was a batch");
+        // A disk that fails must not be asked again and again: the engine waits although the batch is still there.
+        let pause = Duration::from_millis(30);
+        let started = Instant::now();
+        queue.wait(started + pause, false);
+        assert!(started.elapsed() >= pause);
     }
 }

@@ -26,7 +26,9 @@ pub use self::bytes::Unreadable;
 use self::bytes::{Reader, Stored};
 
 /// The format that is written. It changes with every change of what is written, and readers keep reading older ones.
-pub const FORMAT: u8 = 1;
+pub const FORMAT: u8 = 2;
+/// The oldest format that is read.
+const OLDEST_FORMAT: u8 = 1;
 
 /// The SHA-256 of a version's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -134,16 +136,20 @@ pub struct WrittenRecord {
 impl RecordWriter {
     /// The record of a generation.
     pub fn write(&mut self, generation: &Generation) -> WrittenRecord {
-        /// Room for a record of eight candidates.
-        const ROOM: usize = 4096;
+        let mut bytes = Vec::new();
+        let [catalog, policy] = self.append(generation, &mut bytes);
+        WrittenRecord { bytes, catalog, policy }
+    }
+
+    /// Appends the record of a generation to `bytes`. Gives what [`WrittenRecord`] holds beside: catalog and policy.
+    pub fn append(&mut self, generation: &Generation, bytes: &mut Vec<u8>) -> [Option<Version>; 2] {
         let (catalog_hash, catalog) = self.catalogs.version(&generation.catalog);
         let (policy_hash, policy) = self.policies.version(&generation.policy);
-        let mut bytes = Vec::with_capacity(ROOM);
         bytes.push(FORMAT);
         bytes.extend_from_slice(&catalog_hash.0);
         bytes.extend_from_slice(&policy_hash.0);
-        generation::put(generation, &mut bytes);
-        WrittenRecord { bytes, catalog, policy }
+        generation::put(generation, bytes);
+        [catalog, policy]
     }
 }
 
@@ -211,9 +217,10 @@ fn read_version<T: Stored>(bytes: &[u8]) -> Result<T, RecordFault> {
 /// What follows the number of the format.
 fn opened(bytes: &[u8]) -> Result<Reader<'_>, RecordFault> {
     let mut from = Reader::new(bytes);
-    match from.array()? {
-        [FORMAT] => Ok(from),
-        [format] if format > FORMAT => Err(RecordFault::Newer { format }),
+    let [format] = from.array()?;
+    match format {
+        OLDEST_FORMAT..=FORMAT => Ok(from.of_format(format)),
+        _ if format > FORMAT => Err(RecordFault::Newer { format }),
         _ => Err(from.fault("an unknown format").into()),
     }
 }

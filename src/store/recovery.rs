@@ -12,6 +12,7 @@ use crate::store::{
         Journal, Segment,
         frame::{self, Frames, Kind},
     },
+    packed::Packed,
 };
 
 /// What was found at the start.
@@ -23,7 +24,9 @@ pub struct Recovery {
     pub entries: u64,
     /// Segments that ended in bytes that are no frame.
     pub torn: u64,
-    /// Those bytes.
+    /// Segments with damage before their end.
+    pub damaged: u64,
+    /// Those bytes of torn ends.
     pub torn_bytes: u64,
     /// Entries that had begun and were never finished.
     pub interrupted: u64,
@@ -44,7 +47,7 @@ pub fn find(disk: &dyn Disk, journal: &Journal, ledger: &Ledger) -> Result<LeftO
     let mut names = disk.list(JOURNAL)?;
     names.retain(|name| !journal.is_own(name));
     let mut found = LeftOver { segments: Vec::new(), started: Vec::new(), recovery: Recovery::default() };
-    let mut started: HashMap<Id, Entry> = HashMap::new();
+    let mut started: HashMap<Id, Packed> = HashMap::new();
     for name in &names {
         let bytes = disk.read(&format!("{JOURNAL}/{name}"))?;
         let segment = inspect(name, &bytes, ledger.watermark(name)?, &mut started, &mut found.recovery);
@@ -58,13 +61,13 @@ pub fn find(disk: &dyn Disk, journal: &Journal, ledger: &Ledger) -> Result<LeftO
         let bytes = disk.read(&format!("{JOURNAL}/{name}"))?;
         let finished = Frames::new(&bytes, 0).filter(|frame| frame.kind == Kind::Entry);
         for entry in finished.filter_map(|frame| frame.entry()) {
-            started.remove(&entry.id);
+            started.remove(entry.id());
         }
     }
     let view = ledger.view()?;
     for (id, entry) in started {
         if view.entry(&id)?.is_none() {
-            found.started.push(entry);
+            found.started.push(entry.entry());
         }
     }
     found.started.sort_by_key(Entry::key);
@@ -76,14 +79,14 @@ fn inspect(
     name: &str,
     bytes: &[u8],
     committed: u64,
-    started: &mut HashMap<Id, Entry>,
+    started: &mut HashMap<Id, Packed>,
     recovery: &mut Recovery,
 ) -> Segment {
     let mut needed = 0;
     let mut frames = Frames::new(bytes, 0);
     for frame in frames.by_ref() {
         match frame.kind {
-            Kind::Started => started.extend(frame.entry().map(|entry| (entry.id, entry))),
+            Kind::Started => started.extend(frame.entry().map(|entry| (*entry.id(), entry))),
             Kind::Entry | Kind::Blob => {
                 recovery.entries += u64::from(frame.kind == Kind::Entry && frame.end > committed);
                 needed = frame.end;
@@ -93,5 +96,7 @@ fn inspect(
     recovery.segments += 1;
     recovery.torn += u64::from(!frames.left().is_empty());
     recovery.torn_bytes += frames.left().len() as u64;
-    Segment::left_over(name.to_owned(), needed, committed, frame::is_damage(frames.left()))
+    let damaged = frame::is_damage(frames.left());
+    recovery.damaged += u64::from(damaged);
+    Segment::left_over(name.to_owned(), needed, committed, damaged)
 }

@@ -14,7 +14,10 @@ use actix_http::{
 };
 use awc::{Client, ClientResponse, FrozenClientRequest};
 use bytes::Bytes;
-use pointsman_actors::{domain::FailureKind, stats::QuotaReport};
+use pointsman_actors::{
+    domain::{Dialect, FailureKind},
+    stats::QuotaReport,
+};
 use rustls::ClientConfig;
 use tokio::time::timeout_at;
 
@@ -71,9 +74,13 @@ impl Default for TransportLimits {
 #[derive(Debug, Clone)]
 pub struct Call {
     /// Appended to the base address, such as `/chat/completions`.
-    pub path: &'static str,
+    pub path: Arc<str>,
     /// JSON body.
     pub body: Bytes,
+    /// Headers of this call alone: names in lower case, and values.
+    pub headers: Vec<(&'static str, String)>,
+    /// Wire format, in which errors are read.
+    pub dialect: Dialect,
     /// Whether an event stream is requested.
     pub streamed: bool,
     /// End of the time for the whole answer.
@@ -110,7 +117,7 @@ pub struct UpstreamClient {
 }
 
 struct Prepared {
-    path: &'static str,
+    path: Arc<str>,
     streamed: bool,
     pooled: FrozenClientRequest,
     fresh: FrozenClientRequest,
@@ -194,12 +201,10 @@ impl UpstreamClient {
     pub async fn send_observed(&self, call: Call, observe: impl Fn(Phases)) -> Result<UpstreamAnswer, UpstreamError> {
         let started = Instant::now();
         let head_deadline = call.deadline.min(started + call.head_timeout);
-        let prepared = self.prepare(call.path, call.streamed)?;
-        let first = attempt(&prepared.pooled, call.body.clone(), (started, head_deadline), &observe).await;
+        let prepared = self.prepare(&call.path, call.streamed)?;
+        let first = attempt(&prepared.pooled, &call, (started, head_deadline), &observe).await;
         let sent = match first {
-            Err(failed) if failed.stale => {
-                attempt(&prepared.fresh, call.body.clone(), (started, head_deadline), &observe).await
-            }
+            Err(failed) if failed.stale => attempt(&prepared.fresh, &call, (started, head_deadline), &observe).await,
             sent => sent,
         };
         let response = sent.map_err(|failed| failed.error)?;
@@ -223,9 +228,9 @@ impl UpstreamClient {
         BodyBounds { deadline: call.deadline, idle, size: self.limits.max_body }
     }
 
-    fn prepare(&self, path: &'static str, streamed: bool) -> Result<Rc<Prepared>, UpstreamError> {
+    fn prepare(&self, path: &Arc<str>, streamed: bool) -> Result<Rc<Prepared>, UpstreamError> {
         let mut prepared = self.prepared.borrow_mut();
-        if let Some(known) = prepared.iter().find(|known| known.streamed == streamed && known.path == path) {
+        if let Some(known) = prepared.iter().find(|known| known.streamed == streamed && known.path == *path) {
             return Ok(Rc::clone(known));
         }
         let freeze = |client: &Client, close: bool| {
@@ -233,7 +238,7 @@ impl UpstreamClient {
                 .map_err(|fault| UpstreamError::new(FailureKind::Connect, format!("address: {fault}")))
         };
         let (pooled, fresh) = (freeze(&self.pooled, false)?, freeze(&self.fresh, true)?);
-        let new = Rc::new(Prepared { path, streamed, pooled, fresh });
+        let new = Rc::new(Prepared { path: Arc::clone(path), streamed, pooled, fresh });
         prepared.push(Rc::clone(&new));
         Ok(new)
     }
@@ -249,7 +254,7 @@ impl UpstreamClient {
             // The body of a redirect is not used, and a 204 or 304 has none.
             _ => bytes::BytesMut::new(),
         };
-        refusal::classify(status, response.headers(), &body, SystemTime::now(), &self.redactor)
+        refusal::classify((call.dialect, status), response.headers(), &body, SystemTime::now(), &self.redactor)
     }
 }
 
@@ -262,11 +267,14 @@ impl std::fmt::Debug for UpstreamClient {
 /// Sends one request on one connection and waits for the head.
 async fn attempt(
     request: &FrozenClientRequest,
-    body: Bytes,
+    call: &Call,
     (started, head_deadline): (Instant, Instant),
     observe: &impl Fn(Phases),
 ) -> Result<ClientResponse, FailedSend> {
-    let sending = pin!(PROBE.scope(Probe::default(), timeout_at(head_deadline.into(), request::send(request, body))));
+    let sending = pin!(PROBE.scope(
+        Probe::default(),
+        timeout_at(head_deadline.into(), request::send(request, call.body.clone(), &call.headers))
+    ));
     let mut probed = ProbedSend { sending, started, observe };
     let outcome = probed.sending.as_mut().await;
     let probe = probed.take();

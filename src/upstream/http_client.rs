@@ -3,13 +3,15 @@
 use std::time::{Duration, Instant};
 
 use actix_http::{
-    Uri,
+    Method, Uri,
     body::None as NoBody,
     header::{
-        ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+        ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+        HeaderValue, USER_AGENT,
     },
 };
 use awc::{Client, ClientResponse};
+use bytes::Bytes;
 use tokio::time::timeout_at;
 
 use super::{
@@ -54,6 +56,30 @@ pub(super) async fn get(
         request = request.insert_header(credentials);
     }
     let sent = timeout_at(deadline.into(), request.send_body(NoBody::new())).await;
+    sent.map_err(|_| UpstreamError::timeout("no head in time"))?.map_err(|error| failure::of_send(&error))
+}
+
+/// Sends one call with a JSON body on a connection of its own and waits for the head until `deadline`.
+pub(super) async fn call(
+    client: &Client,
+    connection: &Connection,
+    (method, uri): (Method, Uri),
+    body: Bytes,
+    credentials: Option<(HeaderName, HeaderValue)>,
+    deadline: Instant,
+) -> Result<ClientResponse, UpstreamError> {
+    let mut request = client
+        .request(method, uri)
+        .force_close()
+        .insert_header((HOST, connection.authority.as_str()))
+        .insert_header((USER_AGENT, request::AGENT))
+        .insert_header((ACCEPT, "application/json"))
+        .insert_header((CONTENT_TYPE, "application/json"))
+        .insert_header((ACCEPT_ENCODING, "identity"));
+    if let Some(credentials) = credentials {
+        request = request.insert_header(credentials);
+    }
+    let sent = timeout_at(deadline.into(), request.send_body(body)).await;
     sent.map_err(|_| UpstreamError::timeout("no head in time"))?.map_err(|error| failure::of_send(&error))
 }
 

@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
-use pointsman_actors::domain::{Catalog, ProviderSlug};
+use pointsman_actors::domain::{Catalog, Dialect, ProviderSlug};
 use rustls::ClientConfig;
 
 use crate::{
@@ -117,7 +117,13 @@ impl ProviderClient {
     fn set_real(&mut self, provider: &ProviderConfig, tls: &mut TlsConfigs) -> Result<(), String> {
         let mut connection = Connection::new(&provider.base_url.to_string()).map_err(|fault| fault.to_string())?;
         if let Some(key) = &provider.key {
-            connection = connection.with_bearer(key.clone()).map_err(|fault| fault.to_string())?;
+            let (header, scheme) = credential_header(provider.dialect);
+            connection = connection.with_secret(header, scheme, key.clone()).map_err(|fault| fault.to_string())?;
+        }
+        for (name, value) in standard_headers(provider.dialect) {
+            if !provider.headers.iter().any(|(configured, _)| configured == name) {
+                connection = connection.with_header(name, value).map_err(|fault| fault.to_string())?;
+            }
         }
         for (name, value) in &provider.headers {
             connection = connection.with_header(name, value).map_err(|fault| fault.to_string())?;
@@ -136,6 +142,22 @@ impl ProviderClient {
         self.max_in_flight = SIMULATED_CONCURRENCY;
         self.permit_wait = SIMULATED_WAIT;
         Ok(())
+    }
+}
+
+/// The header that holds the key, and what stands before the key in it.
+const fn credential_header(dialect: Dialect) -> (&'static str, &'static str) {
+    match dialect {
+        Dialect::OpenAi => ("authorization", "Bearer"),
+        Dialect::Anthropic => ("x-api-key", ""),
+    }
+}
+
+/// Headers that every call in a dialect needs, unless the configuration sets them.
+const fn standard_headers(dialect: Dialect) -> &'static [(&'static str, &'static str)] {
+    match dialect {
+        Dialect::OpenAi => &[],
+        Dialect::Anthropic => &[("anthropic-version", "2023-06-01")],
     }
 }
 

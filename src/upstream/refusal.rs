@@ -8,7 +8,8 @@ use std::time::SystemTime;
 
 use actix_http::header::HeaderMap;
 use pointsman_actors::{
-    domain::{Blame, Failure, FailureKind},
+    dialect::kind_of_refusal,
+    domain::{Blame, Dialect, Failure, FailureKind},
     stats::QuotaReport,
 };
 use serde_json::Value;
@@ -62,18 +63,20 @@ const POLICY_PHRASES: [&str; 11] = [
 
 /// Classifies an answer whose status is not 200.
 pub(super) fn classify(
-    status: u16,
+    (dialect, status): (Dialect, u16),
     headers: &HeaderMap,
     body: &[u8],
     now: SystemTime,
     redactor: &Redactor,
 ) -> UpstreamError {
     let error = ErrorBody::read(body);
-    let kind = kind(status, &error);
+    let retry_after = retry_after(headers, now);
+    let of_dialect = kind_of_refusal(dialect, status, retry_after.is_some(), body);
+    let kind = of_dialect.unwrap_or_else(|| kind(status, &error));
     let is_clients_fault = kind.blame() == Blame::Client;
     let code = error.code.as_deref().and_then(|code| machine_readable(&redactor.clean(code, CODE_LIMIT)));
     UpstreamError {
-        failure: Failure { kind, status: Some(status), retry_after: retry_after(headers, now) },
+        failure: Failure { kind, status: Some(status), retry_after },
         cause: None,
         detail: format!("status {status}, code {}, {} bytes of body", code.as_deref().unwrap_or("none"), body.len()),
         raw: is_clients_fault.then(|| redactor.clean(&String::from_utf8_lossy(body), RAW_LIMIT)),
@@ -160,7 +163,7 @@ mod tests {
 
     fn classify_text(status: u16, body: &str) -> UpstreamError {
         let redactor = Redactor::new([Secret::from("sk-provider-secret")]);
-        classify(status, &HeaderMap::new(), body.as_bytes(), SystemTime::UNIX_EPOCH, &redactor)
+        classify((Dialect::OpenAi, status), &HeaderMap::new(), body.as_bytes(), SystemTime::UNIX_EPOCH, &redactor)
     }
 
     #[track_caller]
@@ -288,7 +291,7 @@ mod tests {
     fn the_requested_wait_is_kept() {
         let mut headers = HeaderMap::new();
         headers.insert(HeaderName::from_static("retry-after"), HeaderValue::from_static("7"));
-        let error = classify(429, &headers, b"", SystemTime::UNIX_EPOCH, &Redactor::default());
+        let error = classify((Dialect::OpenAi, 429), &headers, b"", SystemTime::UNIX_EPOCH, &Redactor::default());
         assert_eq!(error.failure.retry_after, Some(std::time::Duration::from_secs(7)));
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use actix_http::{
     body::{BodySize, MessageBody},
-    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT},
+    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT},
 };
 use awc::{Client, FrozenClientRequest};
 use bytes::Bytes;
@@ -54,9 +54,24 @@ pub(super) fn freeze(
     request.freeze().map_err(|error| ConnectionFault::Url(error.to_string()))
 }
 
-/// Sends `body` after the frozen head.
-pub(super) fn send(request: &FrozenClientRequest, body: Bytes) -> awc::SendClientRequest {
-    if body.len() <= SLICE { request.send_body(body) } else { request.send_body(Slices(body)) }
+/// Sends `body` after the frozen head, with further `headers`.
+pub(super) fn send(
+    request: &FrozenClientRequest,
+    body: Bytes,
+    headers: &[(&'static str, String)],
+) -> awc::SendClientRequest {
+    let slices = body.len() > SLICE;
+    if headers.is_empty() {
+        return if slices { request.send_body(Slices(body)) } else { request.send_body(body) };
+    }
+    let mut extra = HeaderMap::new();
+    for (name, value) in headers {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            extra.insert(HeaderName::from_static(name), value);
+        }
+    }
+    let request = request.extra_headers(extra);
+    if slices { request.send_body(Slices(body)) } else { request.send_body(body) }
 }
 
 /// A body of known length, sent in slices.

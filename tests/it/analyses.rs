@@ -31,8 +31,7 @@ struct Held {
 }
 
 async fn hold_turn(gateway: &TestGateway) -> Held {
-    let owner =
-        gateway.inner().setup().keys.callers().find(|caller| &*caller.key.name == "test").expect("the test key").owner;
+    let owner = gateway.inner().setup().keys.named("test").expect("the test key").owner;
     let (release, released) = mpsc::channel();
     let (begin, mut begun) = tokio::sync::mpsc::channel(1);
     let shared = gateway.inner().shared().clone();

@@ -55,7 +55,7 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[sevrer]\nbind = 1",
         expect![[r#"
-            f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, service, auth, admin, limits, timeouts, stream, routing, keys, aliases, simulation, providers, models, catalog, ledger, images, metrics, cors, reload
+            f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, service, auth, admin, limits, timeouts, stream, routing, keys, teams, accounts, aliases, simulation, providers, models, catalog, ledger, images, metrics, cors, reload
         "#]],
     );
     check(
@@ -180,8 +180,8 @@ fn columns_count_characters_not_bytes() {
     check(
         "limits = { max_n = 3, \"größe\" = 1, max_tool = 1 }",
         expect![[r#"
-            f:1:23: limits.größe: unknown key; allowed: max_body, max_header, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, key_analyses, buffered, upstream_body
-            f:1:36: limits.max_tool: unknown key, did you mean 'max_tools'?; allowed: max_body, max_header, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, key_analyses, buffered, upstream_body
+            f:1:23: limits.größe: unknown key; allowed: max_body, max_header, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, tokens_per_minute, key_tokens_per_minute, account_requests_per_minute, account_tokens_per_minute, account_concurrency, free_requests_per_minute, assumed_output_tokens, key_analyses, buffered, upstream_body
+            f:1:36: limits.max_tool: unknown key, did you mean 'max_tools'?; allowed: max_body, max_header, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, tokens_per_minute, key_tokens_per_minute, account_requests_per_minute, account_tokens_per_minute, account_concurrency, free_requests_per_minute, assumed_output_tokens, key_analyses, buffered, upstream_body
         "#]],
     );
 }

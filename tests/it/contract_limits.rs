@@ -34,8 +34,8 @@ async fn chat_as(gateway: &TestGateway, key: &str) -> Reply {
 }
 
 async fn records(gateway: &TestGateway) -> u64 {
-    // What was spent is asked of the ledger after everything that happened: so is the count behind it.
-    gateway.get("/api/v1/key").await.expect(200);
+    // A look-up asks the ledger after everything that happened: so does the count behind it.
+    gateway.get("/api/v1/generation?id=gen-1763629500-AbCdEfGhIjKlMnOpQrStUv").await.expect(404);
     gateway.get("/health/ready").await.expect(200)["checks"]["ledger"]["records"].as_u64().unwrap()
 }
 

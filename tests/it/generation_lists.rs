@@ -14,7 +14,7 @@ use crate::{
 };
 
 const OTHER: &str = "sk-other-0a1b2c3d4e5f6a7b";
-const ADMIN: &str = "sk-admin-0a1b2c3d4e5f6a7b";
+pub(crate) const ADMIN: &str = "sk-admin-0a1b2c3d4e5f6a7b";
 const CALLER: &str = "sk-caller-0a1b2c3d4e5f6a7";
 /// Text of the upstream's answers.
 const ANSWER: &str = "Over the hills.";
@@ -50,6 +50,11 @@ impl Stage {
             .variable("OTHER", OTHER)
             .variable("ADMIN", ADMIN)
             .variable("CALLER", CALLER)
+    }
+
+    /// Directory of the ledger.
+    pub(crate) fn data(&self) -> std::path::PathBuf {
+        self.folder.at("data")
     }
 
     pub(crate) async fn gateway(&self) -> TestGateway {

@@ -1,12 +1,13 @@
 //! A whole gateway on a port of its own, and a client that shows what it got.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::Path};
+use std::{collections::BTreeMap, net::SocketAddr, path::Path, sync::Arc};
 
 use actix_web::http::Method;
 use futures_util::StreamExt as _;
 use pointsman::{
     app::server::{Gateway, Server},
     config::{BUILT_IN, Config, LoadedConfig},
+    store::generations::GenerationStore,
 };
 use serde_json::Value;
 
@@ -138,8 +139,23 @@ impl TestGateway {
         self.inner().setup().published.snapshot().version
     }
 
+    /// As [`TestGateway::start_with`], with a ledger that the test has opened.
+    pub async fn start_over(
+        config: &str,
+        environment: &[(String, String)],
+        ledger: Arc<GenerationStore>,
+    ) -> TestGateway {
+        let environment: Vec<(&str, &str)> =
+            environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let server = Server::bind_with_ledger(read(config, &environment), ledger).await;
+        TestGateway::serve(server.unwrap_or_else(|error| panic!("{error}")))
+    }
+
     async fn run(config: impl Into<LoadedConfig>) -> TestGateway {
-        let mut server = Server::bind(config).await.unwrap_or_else(|error| panic!("{error}"));
+        TestGateway::serve(Server::bind(config).await.unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    fn serve(mut server: Server) -> TestGateway {
         let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
         let admin = server.admin_address();
         let admin_key = server.take_admin_key().map(|key| key.expose().to_owned());

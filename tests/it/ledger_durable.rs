@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Environment of a process with quick simulated providers and its ledger in `data`.
-fn environment(data: &str) -> Vec<(String, String)> {
+pub(crate) fn environment(data: &str) -> Vec<(String, String)> {
     let mut environment = vec![
         ("TEST_KEY".to_owned(), KEY.to_owned()),
         ("POINTSMAN__KEYS".to_owned(), "[{ name = \"test\", env = \"TEST_KEY\" }]".to_owned()),
@@ -34,7 +34,7 @@ fn environment(data: &str) -> Vec<(String, String)> {
     environment
 }
 
-fn start(data: &str) -> Process {
+pub(crate) fn start(data: &str) -> Process {
     let environment = environment(data);
     let pairs: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     Process::start(&["serve"], &pairs)
@@ -46,7 +46,7 @@ fn request(streamed: bool) -> Value {
 }
 
 /// Ids of generations of which the whole answer was read.
-async fn answered(gateway: &TestGateway, count: usize) -> Vec<String> {
+pub(crate) async fn answered(gateway: &TestGateway, count: usize) -> Vec<String> {
     let replies = join_all((0..count).map(|n| async move { gateway.chat(&request(n % 2 == 0)).await })).await;
     let id = |reply: &crate::harness::Reply| reply.header("x-generation-id").expect("an id").to_owned();
     replies.iter().inspect(|reply| assert_eq!(reply.status, 200)).map(id).collect()

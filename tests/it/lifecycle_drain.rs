@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::{
+    folder::Folder,
     harness::{KEY, TestGateway},
     hostile::{CHUNKED, body, chunk, delta, events, gateway, record_line, text},
     keyless::{provider, simple_model},
@@ -26,7 +27,8 @@ struct House {
     process: Process,
     going_on: Gate,
     upstreams: Vec<(&'static str, Upstream)>,
-    _config: ConfigFile,
+    config: ConfigFile,
+    folder: Folder,
 }
 
 impl House {
@@ -52,8 +54,9 @@ impl House {
             upstreams.push((slug, upstream));
         }
         let config = ConfigFile::new(&config);
-        let process = Process::start(&["serve", "--config", config.path()], &[("TEST_KEY", KEY)]);
-        House { process, going_on, upstreams, _config: config }
+        let folder = Folder::new();
+        let process = serve(&config, &folder);
+        House { process, going_on, upstreams, config, folder }
     }
 
     async fn chat(&self, model: &str, streamed: bool) -> RawClient {
@@ -84,6 +87,14 @@ impl House {
         until("the listener closes", || TcpStream::connect(self.process.address).is_err()).await;
         told.elapsed()
     }
+}
+
+/// The process, with its ledger in the folder.
+fn serve(config: &ConfigFile, folder: &Folder) -> Process {
+    let data = folder.at("data").display().to_string();
+    let ledger = [("POINTSMAN__LEDGER__DURABILITY", "group"), ("POINTSMAN__LEDGER__DATA_DIR", data.as_str())];
+    let environment = [[("TEST_KEY", KEY)].as_slice(), &ledger].concat();
+    Process::start(&["serve", "--config", config.path()], &environment)
 }
 
 /// The error of the last event before `[DONE]`.
@@ -138,6 +149,30 @@ async fn two_hundred_streams_finish_or_are_told_and_short_calls_finish() {
     assert!((5000..8000).contains(&took.as_millis()), "the last was told after {took:?}");
     assert_eq!(house.process.end().await.code(), Some(0));
     assert!(begun.elapsed() < Duration::from_secs(10), "it left after {:?}", begun.elapsed());
+}
+
+#[actix_web::test]
+async fn two_hundred_streams_during_a_stop_leave_two_hundred_records_for_the_next_process() {
+    let mut house = House::start("drain_grace_secs = 2");
+    let mut endless = house.streams("endless", STREAMS / 2).await;
+    let mut patient = house.streams("patient", STREAMS / 2).await;
+    house.process.signal("TERM");
+    house.going_on.open();
+    for client in patient.iter_mut().chain(&mut endless) {
+        client.rest().await;
+    }
+    assert_eq!(house.process.end().await.code(), Some(0));
+
+    let next = serve(&house.config, &house.folder);
+    let page = next.gateway().get("/api/v1/generations?limit=200").await.expect(200);
+    let rows = page["data"].as_array().unwrap();
+    assert_eq!((rows.len(), &page["next"]), (STREAMS, &Value::Null));
+    for (clients, status) in [(&patient, "completed"), (&endless, "failed")] {
+        for id in clients.iter().map(RawClient::generation) {
+            let row = rows.iter().find(|row| row["id"] == json!(id)).unwrap_or_else(|| panic!("{id} is lost"));
+            assert_eq!(row["status"], status, "{row}");
+        }
+    }
 }
 
 #[actix_web::test]

@@ -14,6 +14,8 @@ mod billing;
 #[cfg(test)]
 mod browsers;
 #[cfg(test)]
+mod budgets;
+#[cfg(test)]
 mod calibration;
 #[cfg(test)]
 mod catalog;
@@ -73,6 +75,10 @@ mod contract_stream_pace;
 #[cfg(test)]
 mod diagnosis;
 #[cfg(test)]
+mod dialect_anthropic;
+#[cfg(test)]
+mod door_messages;
+#[cfg(test)]
 mod enemy;
 #[cfg(test)]
 mod enemy_bodies;
@@ -122,13 +128,23 @@ mod image_links;
 #[cfg(test)]
 mod introspection;
 #[cfg(test)]
+mod issued_keys;
+#[cfg(test)]
 mod keyless;
+#[cfg(test)]
+mod keys_command;
+#[cfg(test)]
+mod keys_durable;
 #[cfg(test)]
 mod last_resort;
 #[cfg(test)]
 mod latency_targets;
 #[cfg(test)]
+mod ledger_commands;
+#[cfg(test)]
 mod ledger_durable;
+#[cfg(test)]
+mod ledger_sync;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]

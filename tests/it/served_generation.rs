@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pointsman_actors::{
     decide::splitmix64,
     domain::{
-        ApiType, AttemptReason, AttemptRecord, Catalog, CostBreakdown, Decision, FinishReason, Generation,
+        ApiType, AttemptReason, AttemptRecord, Catalog, CostBreakdown, Decision, Dialect, FinishReason, Generation,
         GenerationId, GenerationStatus, RoutingPolicy, Usage,
     },
 };
@@ -49,6 +49,7 @@ pub fn served(decision: Decision, catalog: &Arc<Catalog>, policy: &Arc<RoutingPo
     Generation {
         id: GenerationId::new(seconds, [chance(5, u64::MAX), chance(6, u64::MAX), chance(7, u64::MAX)]),
         owner: 0x9e37_79b9_7f4a_7c15,
+        key: 0,
         api_type: ApiType::Completions,
         request_id: format!("{:016x}{:016x}", chance(8, u64::MAX), chance(9, u64::MAX)).into(),
         created_ms: seconds as i64 * 1000 + (number % 10) as i64 * 100,
@@ -70,6 +71,8 @@ pub fn served(decision: Decision, catalog: &Arc<Catalog>, policy: &Arc<RoutingPo
         finish: Some(FinishReason::Stop),
         native_finish_reason: Some("stop".to_owned()),
         dropped_parameters: Vec::new(),
+        emulated_parameters: Vec::new(),
+        client_dialect: Dialect::default(),
         external_user: None,
         session_id: None,
         tags: vec![("team".to_owned(), "blue".to_owned())],

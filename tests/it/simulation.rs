@@ -7,27 +7,27 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use pointsman::simulation::{Character, Running, SimulatedModel, start};
+use pointsman::simulation::{ProviderSettings, Running, SimulatedModel, start};
 use serde_json::{Value, json};
 
 use crate::patience::on_this_thread;
 
 /// A provider without waits and faults.
-fn quick() -> Character {
+fn quick() -> ProviderSettings {
     let seeing = SimulatedModel { context_length: Some(10_000), ..SimulatedModel::text("hare-1").seeing() };
-    Character {
+    ProviderSettings {
         slug: "hare".to_owned(),
         name: "Hare".to_owned(),
         first_token: Duration::ZERO,
         tokens_per_second: 1e9,
         odd_framing_rate: 0.0,
         models: vec![seeing, SimulatedModel::image("brush-1")],
-        ..Character::default()
+        ..ProviderSettings::default()
     }
 }
 
-fn run(character: Character) -> Running {
-    start(vec![character]).unwrap().remove(0)
+fn run(settings: ProviderSettings) -> Running {
+    start(vec![settings]).unwrap().remove(0)
 }
 
 /// What came back: everything until the connection closed.
@@ -161,7 +161,7 @@ fn a_stream_tells_the_words_of_the_plain_answer_role_first_and_done_last() {
 #[test]
 fn usage_is_told_only_when_asked_for_and_by_providers_that_report_it() {
     let with_usage = json!({ "stream": true, "stream_options": { "include_usage": true } });
-    let silent = run(Character { reports_usage: false, ..quick() });
+    let silent = run(ProviderSettings { reports_usage: false, ..quick() });
     assert!(chat(&silent, with_usage).events().iter().all(|event| event.get("usage").is_none()));
     assert_eq!(chat(&silent, json!({})).json().get("usage"), None);
     let hare = run(quick());
@@ -170,7 +170,7 @@ fn usage_is_told_only_when_asked_for_and_by_providers_that_report_it() {
 
 #[test]
 fn odd_framing_changes_the_writes_but_not_the_events() {
-    let (even, odd) = (run(quick()), run(Character { odd_framing_rate: 1.0, ..quick() }));
+    let (even, odd) = (run(quick()), run(ProviderSettings { odd_framing_rate: 1.0, ..quick() }));
     let body = json!({ "stream": true, "seed": 3, "max_tokens": 60 });
     let (even, odd) = (chat(&even, body.clone()), chat(&odd, body));
     assert!(even.writes.iter().all(|write| write.matches("\n\n").count() == 1 && write.ends_with("\n\n")));
@@ -246,7 +246,7 @@ fn a_picture_can_be_sent_and_one_can_be_drawn_in_a_chat() {
 
 #[test]
 fn beyond_the_rate_limit_comes_a_429_that_says_when_to_try_again() {
-    let strict = run(Character { rate_limit_per_minute: Some(2), ..quick() });
+    let strict = run(ProviderSettings { rate_limit_per_minute: Some(2), ..quick() });
     let first = chat(&strict, json!({}));
     assert_eq!(first.header("x-ratelimit-remaining-requests"), Some("1"));
     assert_eq!(chat(&strict, json!({})).status, 200);
@@ -262,7 +262,7 @@ fn beyond_the_rate_limit_comes_a_429_that_says_when_to_try_again() {
 #[test]
 fn failures_come_before_any_content_and_in_the_same_places_for_the_same_seed() {
     let statuses = |seed| {
-        let flaky = run(Character { error_rate: 0.5, seed, ..quick() });
+        let flaky = run(ProviderSettings { error_rate: 0.5, seed, ..quick() });
         let statuses: Vec<u16> = (0..12).map(|n| chat(&flaky, json!({ "stream": n % 2 == 0 })).status).collect();
         assert_eq!(flaky.counters().failed(), statuses.iter().filter(|status| **status == 500).count() as u64);
         statuses
@@ -273,7 +273,7 @@ fn failures_come_before_any_content_and_in_the_same_places_for_the_same_seed() {
 
 #[test]
 fn a_cut_answer_breaks_off_and_never_looks_whole() {
-    let cutting = run(Character { truncate_rate: 1.0, ..quick() });
+    let cutting = run(ProviderSettings { truncate_rate: 1.0, ..quick() });
     let stream = chat(&cutting, json!({ "stream": true }));
     assert!(!stream.whole && !stream.text().contains("[DONE]") && !stream.text().contains("\"stop\""));
     assert!(stream.text().contains("\"content\":\"I am"), "{}", stream.text());
@@ -284,7 +284,7 @@ fn a_cut_answer_breaks_off_and_never_looks_whole() {
 
 #[test]
 fn a_silent_provider_never_answers_and_counts_the_client_that_gave_up() {
-    let silent = run(Character { hang_rate: 1.0, ..quick() });
+    let silent = run(ProviderSettings { hang_rate: 1.0, ..quick() });
     let connection = send(silent.address, "POST", "/v1/chat/completions", &chat_body(json!({})).to_string());
     on_this_thread("arrival", || (silent.counters().in_flight() == 1).then_some(()));
     drop(connection);
@@ -294,7 +294,7 @@ fn a_silent_provider_never_answers_and_counts_the_client_that_gave_up() {
 
 #[test]
 fn a_client_that_leaves_stops_the_generation_at_once() {
-    let slow = run(Character { tokens_per_second: 10.0, ..quick() });
+    let slow = run(ProviderSettings { tokens_per_second: 10.0, ..quick() });
     for (stream, cancelled) in [(true, 1), (false, 2)] {
         let body = chat_body(json!({ "stream": stream })).to_string();
         let mut connection = send(slow.address, "POST", "/v1/chat/completions", &body);
@@ -312,7 +312,7 @@ fn a_client_that_leaves_stops_the_generation_at_once() {
 
 #[test]
 fn tokens_come_at_the_simulated_pace() {
-    let steady = run(Character {
+    let steady = run(ProviderSettings {
         first_token: Duration::from_millis(20),
         first_token_spread: 0.0,
         tokens_per_second: 500.0,
@@ -371,7 +371,8 @@ fn the_last_request_can_be_read_as_it_arrived() {
 #[test]
 fn one_provider_stops_while_its_neighbour_serves() {
     let both =
-        start(vec![quick(), Character { slug: "tortoise".to_owned(), tokens_per_second: 1.0, ..quick() }]).unwrap();
+        start(vec![quick(), ProviderSettings { slug: "tortoise".to_owned(), tokens_per_second: 1.0, ..quick() }])
+            .unwrap();
     let [hare, tortoise] = both.as_slice() else { panic!("two were started") };
     let running = send(tortoise.address, "POST", "/v1/chat/completions", &chat_body(json!({})).to_string());
     on_this_thread("arrival", || (tortoise.counters().in_flight() == 1).then_some(()));
@@ -391,9 +392,9 @@ fn a_provider_ends_with_its_handle() {
 #[test]
 fn a_provider_can_fall_ill_and_recover_while_it_runs() {
     let hare = run(quick());
-    hare.set_character(Character { error_rate: 1.0, ..quick() });
+    hare.set_settings(ProviderSettings { error_rate: 1.0, ..quick() });
     assert_eq!(chat(&hare, json!({})).status, 500);
-    hare.set_character(quick());
+    hare.set_settings(quick());
     assert_eq!(chat(&hare, json!({})).status, 200);
 }
 

@@ -15,6 +15,7 @@ use pointsman::{
         client_config,
     },
 };
+use pointsman_actors::domain::Dialect;
 use rustls::ClientConfig;
 
 use crate::scripted::{Script, Upstream};
@@ -54,7 +55,9 @@ pub(crate) fn client_with_secret(base_url: &str, secret: &str) -> UpstreamClient
 /// A plain call with this body and all the time in the world.
 pub(crate) fn plain(body: impl Into<Bytes>) -> Call {
     Call {
-        path: "/chat/completions",
+        path: "/chat/completions".into(),
+        headers: Vec::new(),
+        dialect: Dialect::OpenAi,
         body: body.into(),
         streamed: false,
         deadline: Instant::now() + AMPLE,

@@ -4,9 +4,8 @@
 //! kept in a [`LedgerStore`]; [`MemoryStore`] loses them when the process ends.
 
 mod memory;
-mod spending;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use actix::{Actor, Context, Handler, Message, MessageResult};
 use parking_lot::{Mutex, MutexGuard};
@@ -17,8 +16,6 @@ use crate::{
 };
 
 pub use memory::MemoryStore;
-use spending::SpendingAccount;
-pub use spending::Spent;
 
 /// Records of generations, running and ended. Sent by a worker's [`crate::actors::event_batches::EventBatcher`].
 /// No reply; a record whose id is known replaces the older one.
@@ -107,7 +104,7 @@ pub struct LedgerSize {
 }
 
 /// Deletes records of ended generations; running ones stay. Answers the number of deleted records. Takes a tenth of a
-/// microsecond per record in the ledger. Spending sums do not change.
+/// microsecond per record in the ledger.
 #[derive(Message)]
 #[rtype(result = "usize")]
 pub struct DeleteRecords {
@@ -115,17 +112,6 @@ pub struct DeleteRecords {
     pub before_ms: Option<i64>,
     /// Only generations of this owner.
     pub owner: Option<u64>,
-}
-
-/// Asks for the cost of generations that ended since the process started.
-/// Flush the batches first to include generations that just ended.
-#[derive(Message)]
-#[rtype(result = "Spent")]
-pub struct ReadSpending {
-    /// The owner; `None` for all owners together.
-    pub owner: Option<u64>,
-    /// Current time, which selects day, week and month, Unix milliseconds.
-    pub now_ms: i64,
 }
 
 /// Storage of generation records.
@@ -153,43 +139,21 @@ pub trait LedgerStore: Send + Unpin + 'static {
 
 /// State of a ledger. It outlives the actor: a restarted actor continues with it.
 pub struct LedgerState<S> {
-    open: Mutex<LockedState<S>>,
+    store: Mutex<S>,
     undelivered: Undelivered,
-}
-
-struct LockedState<S> {
-    store: S,
-    /// Spending by owner; there are at most as many owners as configured keys.
-    accounts: HashMap<u64, SpendingAccount>,
 }
 
 impl<S: LedgerStore> LedgerState<S> {
     /// State that keeps its records in `store` and also enters `undelivered` records.
     pub fn new(store: S, undelivered: Undelivered) -> LedgerState<S> {
-        LedgerState { open: Mutex::new(LockedState { store, accounts: HashMap::new() }), undelivered }
+        LedgerState { store: Mutex::new(store), undelivered }
     }
 
     /// Locks the state, after entering undelivered records. Only the actor locks it, so the lock is never contended.
-    fn lock(&self) -> MutexGuard<'_, LockedState<S>> {
-        let mut open = self.open.lock();
-        self.undelivered.take().into_iter().for_each(|record| open.enter(record));
-        open
-    }
-}
-
-impl<S: LedgerStore> LockedState<S> {
-    fn enter(&mut self, record: Arc<Generation>) {
-        self.settle(&record);
-        self.store.put(record);
-    }
-
-    /// Adds the cost of a generation to its owner's account when its first ended record arrives.
-    fn settle(&mut self, record: &Generation) {
-        let running = |status| status == GenerationStatus::Running;
-        let settled = self.store.get(record.id, record.created_ms).is_some_and(|known| !running(known.status));
-        if !settled && !running(record.status) {
-            self.accounts.entry(record.owner).or_default().add(record.known_spending(), record.created_ms);
-        }
+    fn lock(&self) -> MutexGuard<'_, S> {
+        let mut store = self.store.lock();
+        self.undelivered.take().into_iter().for_each(|record| store.put(record));
+        store
     }
 }
 
@@ -219,8 +183,8 @@ impl<S: LedgerStore> Handler<Records> for Ledger<S> {
     type Result = ();
 
     fn handle(&mut self, mut records: Records, _: &mut Context<Self>) {
-        let mut state = self.state.lock();
-        records.take().into_iter().for_each(|record| state.enter(record));
+        let mut store = self.state.lock();
+        records.take().into_iter().for_each(|record| store.put(record));
     }
 }
 
@@ -228,9 +192,9 @@ impl<S: LedgerStore> Handler<Lookup> for Ledger<S> {
     type Result = MessageResult<Lookup>;
 
     fn handle(&mut self, Lookup { id, now_ms }: Lookup, _: &mut Context<Self>) -> Self::Result {
-        let mut state = self.state.lock();
-        state.store.evict(now_ms);
-        MessageResult(state.store.get(id, now_ms))
+        let mut store = self.state.lock();
+        store.evict(now_ms);
+        MessageResult(store.get(id, now_ms))
     }
 }
 
@@ -238,9 +202,9 @@ impl<S: LedgerStore> Handler<CountRecords> for Ledger<S> {
     type Result = usize;
 
     fn handle(&mut self, CountRecords { now_ms }: CountRecords, _: &mut Context<Self>) -> usize {
-        let mut state = self.state.lock();
-        state.store.evict(now_ms);
-        state.store.len()
+        let mut store = self.state.lock();
+        store.evict(now_ms);
+        store.len()
     }
 }
 
@@ -248,7 +212,7 @@ impl<S: LedgerStore> Handler<SetBounds> for Ledger<S> {
     type Result = ();
 
     fn handle(&mut self, SetBounds { capacity, max_age }: SetBounds, _: &mut Context<Self>) {
-        self.state.lock().store.set_bounds(capacity, max_age);
+        self.state.lock().set_bounds(capacity, max_age);
     }
 }
 
@@ -256,9 +220,9 @@ impl<S: LedgerStore> Handler<ReadLedgerSize> for Ledger<S> {
     type Result = MessageResult<ReadLedgerSize>;
 
     fn handle(&mut self, ReadLedgerSize { now_ms }: ReadLedgerSize, _: &mut Context<Self>) -> Self::Result {
-        let mut state = self.state.lock();
-        state.store.evict(now_ms);
-        MessageResult(state.store.size())
+        let mut store = self.state.lock();
+        store.evict(now_ms);
+        MessageResult(store.size())
     }
 }
 
@@ -266,22 +230,11 @@ impl<S: LedgerStore> Handler<DeleteRecords> for Ledger<S> {
     type Result = usize;
 
     fn handle(&mut self, DeleteRecords { before_ms, owner }: DeleteRecords, _: &mut Context<Self>) -> usize {
-        self.state.lock().store.delete(&|record| {
+        self.state.lock().delete(&|record| {
             record.status != GenerationStatus::Running
                 && before_ms.is_none_or(|before| record.created_ms < before)
                 && owner.is_none_or(|owner| record.owner == owner)
         })
-    }
-}
-
-impl<S: LedgerStore> Handler<ReadSpending> for Ledger<S> {
-    type Result = MessageResult<ReadSpending>;
-
-    fn handle(&mut self, ReadSpending { owner, now_ms }: ReadSpending, _: &mut Context<Self>) -> Self::Result {
-        let state = self.state.lock();
-        let asked = state.accounts.iter().filter(|(known, _)| owner.is_none_or(|owner| owner == **known));
-        let spent = asked.map(|(_, account)| account.read(now_ms));
-        MessageResult(spent.reduce(std::ops::Add::add).unwrap_or_default())
     }
 }
 
@@ -293,8 +246,8 @@ mod tests {
     use crate::{
         actors::mailbox::MailboxDepth,
         domain::{
-            ApiType, CostBreakdown, Decision, DecisionCode, Objective, RequestFacts, Source, Sourced, Tick, Usage,
-            Weights,
+            ApiType, CostBreakdown, Decision, DecisionCode, Dialect, Objective, RequestFacts, Source, Sourced, Tick,
+            Usage, Weights,
         },
     };
 
@@ -337,6 +290,7 @@ mod tests {
         Generation {
             id: GenerationId::new(hours as u64 * 3600, [hours as u64; 3]),
             owner: 1,
+            key: 0,
             api_type: ApiType::Completions,
             request_id: "req-1".into(),
             created_ms: hours * HOUR_MS,
@@ -358,6 +312,8 @@ mod tests {
             finish: None,
             native_finish_reason: None,
             dropped_parameters: Vec::new(),
+            emulated_parameters: Vec::new(),
+            client_dialect: Dialect::default(),
             external_user: None,
             session_id: None,
             tags: Vec::new(),

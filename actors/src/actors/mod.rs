@@ -2,6 +2,7 @@
 //! published state between them. All decisions are made by the modules below; actors pass time, state and messages.
 
 pub mod catalog;
+pub mod cost_ceiling;
 pub mod event_batches;
 pub mod ledger;
 pub mod mailbox;

@@ -26,16 +26,14 @@ use tokio::sync::oneshot;
 
 use self::send_buffer::{BufferReceiver, BufferSender, SendError, send_buffer};
 use crate::{
-    dialect::{AnswerFault, ChatStream, Outcome, StreamError},
+    actors::cost_ceiling::CostCeiling,
+    dialect::{AnswerFault, ChatStream, KEEP_ALIVE, Outcome, StreamError},
     domain::FailureKind,
 };
 pub use send_buffer::BufferBudget;
 
 /// How long an ended upstream may take to close its body, so that its connection can be used again.
 const LINGER: Duration = Duration::from_millis(200);
-
-/// Sent during silence: an SSE comment, which every client ignores.
-const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
 /// Input of a relay: attempts that are still running, or an upstream body.
 pub type RelayInputStream = Pin<Box<dyn Stream<Item = RelayInput>>>;
@@ -58,6 +56,8 @@ pub struct StreamOpened {
     pub held: BytesMut,
     /// Receives how the stream ended.
     pub observer: Box<dyn RelayObserver>,
+    /// Highest cost of the stream.
+    pub ceiling: Option<CostCeiling>,
 }
 
 /// A stream without any content.
@@ -158,6 +158,7 @@ pub struct Relay {
 struct OpenStream {
     chat: ChatStream,
     observer: Box<dyn RelayObserver>,
+    ceiling: Option<CostCeiling>,
 }
 
 /// What to do after the buffered bytes are sent.
@@ -210,13 +211,17 @@ impl Relay {
     fn opened(&mut self, opened: StreamOpened, ctx: &mut Context<Self>) {
         self.last_content = Instant::now();
         self.buffer = opened.held;
-        self.stream = Some(OpenStream { chat: opened.chat, observer: opened.observer });
+        self.stream = Some(OpenStream { chat: opened.chat, observer: opened.observer, ceiling: opened.ceiling });
         self.deliver(ctx);
     }
 
     fn read(&mut self, bytes: Bytes, ctx: &mut Context<Self>) {
         let Some(stream) = &mut self.stream else { return };
-        match stream.chat.push(&bytes, &mut self.buffer) {
+        let pushed = match &mut stream.ceiling {
+            Some(ceiling) => ceiling.push(&mut stream.chat, &bytes, &mut self.buffer),
+            None => stream.chat.push(&bytes, &mut self.buffer),
+        };
+        match pushed {
             Ok(progress) => {
                 if progress.content {
                     self.last_content = Instant::now();
@@ -230,8 +235,10 @@ impl Relay {
     /// Sends rewritten bytes. The record is sent to the ledger before the bytes with `[DONE]`.
     fn deliver(&mut self, ctx: &mut Context<Self>) {
         if self.stream.as_ref().is_some_and(|stream| stream.chat.is_done()) {
+            let is_cut = self.stream.as_ref().and_then(|stream| stream.ceiling.as_ref());
+            let is_cut = is_cut.is_some_and(CostCeiling::is_reached);
             self.report(StreamEnd::Completed);
-            self.after_send = AfterSend::Linger;
+            self.after_send = if is_cut { AfterSend::Close } else { AfterSend::Linger };
         }
         self.send(ctx);
     }
@@ -290,7 +297,7 @@ impl Relay {
     }
 
     fn report(&mut self, end: StreamEnd) {
-        if let Some(OpenStream { chat, observer }) = self.stream.take() {
+        if let Some(OpenStream { chat, observer, .. }) = self.stream.take() {
             observer.ended(end, chat.outcome());
         }
     }
@@ -369,7 +376,12 @@ impl Relay {
             return self.fail(AnswerFault { kind, detail: detail.into() }, ctx);
         }
         if now.duration_since(self.last_sent) >= self.limits.keep_alive {
-            self.send_bytes(KEEP_ALIVE, ctx);
+            let mut silence = BytesMut::new();
+            match &mut self.stream {
+                Some(stream) => stream.chat.keep_alive(&mut silence),
+                None => silence.extend_from_slice(KEEP_ALIVE),
+            }
+            self.send_bytes(silence.freeze(), ctx);
         }
         self.arm(ctx);
     }

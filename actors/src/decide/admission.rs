@@ -1,8 +1,9 @@
-//! Which endpoints may serve right now, and what to do when none may.
+//! Which endpoints are candidates at present, and which gates are relaxed if none is.
 //!
-//! Saturated endpoints take no part while unsaturated ones of the same rank do. When nothing is left, gates are
-//! relaxed in the order: paced, half-open, open (those that open soonest; last those whose probe is out). Cooling
-//! and misconfigured endpoints are never called. `reserve` says which endpoints are called when all candidates failed.
+//! Saturated endpoints are excluded while unsaturated ones of the same rank are left. If nothing is left, gates are
+//! relaxed in the order: paced, half-open, open (by opening time; last those with a probe in flight). Endpoints in a
+//! cooldown or with a configuration fault are never called. `reserve` chooses the endpoints to call when all candidates
+//! failed.
 
 use super::{
     candidate::{PoolCandidate, Role},
@@ -13,12 +14,12 @@ use super::{
 };
 use crate::stats::Gate;
 
-/// The failure probability that a half-open endpoint is assumed to have if it is sound again.
+/// Failure probability assumed of a half-open endpoint that has recovered.
 const RECOVERED: f64 = 0.02;
-/// A half-open endpoint is probed if its score is then at most this many times the best.
+/// A half-open endpoint is probed if its score would then be at most this many times the best.
 const WANTED: f64 = 1.3;
 
-/// Gives every row that may serve its role, beyond those that are simply free. Tells whether any does.
+/// Assigns roles to rows that are not free candidates. Returns whether any row has a role.
 pub(crate) fn admit(context: &DecisionContext<'_>, pool: &mut CandidatePool<'_>) -> bool {
     if pool.counts.saturated > 0 {
         admit_saturated(&mut pool.rows);
@@ -28,7 +29,7 @@ pub(crate) fn admit(context: &DecisionContext<'_>, pool: &mut CandidatePool<'_>)
     !pool.rows.is_empty()
 }
 
-/// Saturated endpoints serve where no unsaturated one has the same rank in the request's order of providers.
+/// Saturated endpoints serve if no unsaturated one has the same rank in `provider.order`.
 fn admit_saturated(rows: &mut [PoolCandidate<'_>]) {
     let mut met: Vec<u64> = Vec::new();
     for row in rows.iter().filter(|row| row.role == Role::Candidate) {
@@ -44,7 +45,7 @@ fn admit_saturated(rows: &mut [PoolCandidate<'_>]) {
     }
 }
 
-/// Nothing is left: the mildest shut gates are passed.
+/// No candidate is left: the mildest refusing gates are relaxed.
 fn relax(context: &DecisionContext<'_>, rows: &mut [PoolCandidate<'_>]) {
     let enter = |rows: &mut [PoolCandidate<'_>], role, may: fn(&PoolCandidate<'_>) -> bool| {
         let mut any = false;
@@ -63,11 +64,11 @@ fn relax(context: &DecisionContext<'_>, rows: &mut [PoolCandidate<'_>]) {
     }
 }
 
-/// Lets this request probe one half-open endpoint: the best of those that would score within [`WANTED`] of the best
-/// candidate, were they sound.
+/// Makes this request probe one half-open endpoint: the best of those that would score within [`WANTED`] of the best
+/// candidate if recovered.
 pub(crate) fn admit_probe(context: &DecisionContext<'_>, rows: &mut [PoolCandidate<'_>], scoring: &Scoring) {
     let served = |row: &&PoolCandidate<'_>| row.role == Role::Candidate;
-    // A request that gets one attempt only is not spent on a doubtful endpoint.
+    // A request with a single attempt does not probe.
     let Some(best_class) = rows.iter().filter(served).map(|row| row.class).min() else { return };
     if !context.query.routing.provider.allow_fallbacks {
         return;

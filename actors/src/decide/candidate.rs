@@ -1,4 +1,4 @@
-//! An endpoint that passed the hard filters: how it stands, what is expected of it, how it takes part.
+//! An endpoint that passed the hard filters, with its live state, forecast and role.
 
 use super::{
     context::DecisionContext,
@@ -10,22 +10,22 @@ use crate::{
     stats::{EndpointStats, Gate},
 };
 
-/// When a gate opens whose probe is out: nobody knows, so after every date; and no float rounds it.
+/// Opening time of a gate whose probe is in flight: unknown, so after every date. Exact as a float.
 const PROBE_OUT: Tick = Tick(1 << 52);
 
-/// Bits of a class that hold the grade.
+/// Bits of the class that hold the grade.
 pub(crate) const GRADE_BITS: u32 = 8;
 
-/// How a row takes part.
+/// Role in the decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Not at all.
+    /// Excluded.
     Out,
-    /// As a candidate.
+    /// Candidate.
     Candidate,
-    /// As the probe of a half-open breaker.
+    /// Probe of a half-open breaker.
     Probe,
-    /// Past a shut gate, because nothing else is left.
+    /// Past a refusing gate, because no other candidate is left.
     Panic,
 }
 
@@ -34,20 +34,20 @@ pub(crate) enum Role {
 pub(crate) struct PoolCandidate<'a> {
     pub stats: &'a EndpointStats,
     pub index: u32,
-    /// Which of the query's targets it belongs to.
+    /// Its target.
     pub target: u32,
     pub role: Role,
-    /// What ranks before any score: group, then tier.
+    /// Rank before any score: group, then tier.
     pub class: u64,
     pub live: LiveState,
     pub forecast: Forecast,
-    /// What it is ordered by within its class: its score, once it takes part. Never negative.
+    /// Rank within the class: the score, once it has a role. Never negative.
     pub rank: f64,
-    /// The score it would have without noise.
+    /// The score without noise.
     pub noiseless: f64,
 }
 
-/// Where among the query's targets a row belongs.
+/// Target of a pool candidate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TargetRank {
     target: u32,
@@ -55,14 +55,14 @@ pub(crate) struct TargetRank {
 }
 
 impl TargetRank {
-    /// That of a target. Models that compete are of one class.
+    /// Rank of a target. Competing models share one.
     pub(crate) fn of(target: u32, compete: bool) -> TargetRank {
         TargetRank { target, class: if compete { 0 } else { u64::from(target) << 32 } }
     }
 }
 
 impl<'a> PoolCandidate<'a> {
-    /// An endpoint whose role is still to be found.
+    /// A pool candidate without a role.
     pub(crate) fn of(
         context: &DecisionContext<'_>,
         place: TargetRank,
@@ -85,7 +85,7 @@ impl<'a> PoolCandidate<'a> {
         }
     }
 
-    /// Its stable id.
+    /// Id of the endpoint.
     pub(crate) fn endpoint(&self) -> EndpointId {
         self.stats.facts.id
     }
@@ -95,22 +95,22 @@ impl<'a> PoolCandidate<'a> {
         self.stats.facts.provider
     }
 
-    /// Whom it ranks with before anything else: those of its target, or everybody where models compete.
+    /// Group: candidates of the same target, or all if models compete.
     pub(crate) fn group(&self) -> u32 {
         (self.class >> 32) as u32
     }
 
-    /// TargetRank in `provider.order`, then how well preferences are kept.
+    /// Position in `provider.order`, then the preference grade.
     pub(crate) fn tier(&self) -> u32 {
         self.class as u32
     }
 
-    /// Group and place in `provider.order` alone.
+    /// Group and position in `provider.order`.
     pub(crate) fn order_rank(&self) -> u64 {
         self.class >> GRADE_BITS
     }
 
-    /// When its gate, pace or quota lets it pass, if that is a matter of time.
+    /// When its gate, pacing or quota allows a request, if that is known.
     pub(crate) fn until(&self) -> Tick {
         match self.live.gate {
             Gate::Probing { .. } => PROBE_OUT,
@@ -118,13 +118,13 @@ impl<'a> PoolCandidate<'a> {
         }
     }
 
-    /// Whether neither a gate nor a pace holds requests back.
+    /// Whether neither a gate nor pacing refuses requests.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.live.gate.is_passing() && self.live.due.is_none()
     }
 
-    /// Everything its score was made from.
+    /// The inputs of its score.
     #[inline]
     pub(crate) fn inputs(&self, context: &DecisionContext<'_>) -> ScoreInputs {
         let inputs = inputs(self.stats, &self.live);

@@ -1,21 +1,21 @@
-//! How long an attempt is waited for, measured by what its endpoint usually takes.
+//! Time-outs and race delays of an attempt, from the usual times of its endpoint.
 //!
-//! Made from a recorded candidate, for the few that are called: nothing of it is part of the choice.
+//! Computed from a recorded candidate for the few that are called; they do not affect the choice.
 
 use std::time::Duration;
 
 use crate::domain::{Candidate, RoutingPolicy};
 
-/// A plain answer may take this much longer than predicted to generate before it is raced.
+/// Factor on the predicted generation time before a plain answer is raced.
 const GENERATION_SLACK: f64 = 1.2;
-/// The learned clock: so many times what is expected at two standard deviations above it ...
+/// The learned time-out: this multiple of the expected time at two standard deviations above it ...
 const CLOCK_FACTOR: f64 = 4.0;
 const CLOCK_SIGMA: f64 = 2.0;
-/// ... and never less than this.
+/// ... but at least this.
 const CLOCK_FLOOR: Duration = Duration::from_secs(2);
 
-/// After how long without a sign of life a second attempt may race this one: `hedge.sigma` standard deviations
-/// above the expected first token, and for a plain answer 1.2 times the predicted generation more.
+/// Delay after which a second attempt may race this one: `hedge.sigma` standard deviations above the expected first
+/// token, and for a plain answer 1.2 times the predicted generation more.
 #[must_use]
 pub fn hedge_after(candidate: &Candidate, streamed: bool, policy: &RoutingPolicy) -> Duration {
     let generation = if streamed { 0.0 } else { generation(candidate) };
@@ -24,8 +24,8 @@ pub fn hedge_after(candidate: &Candidate, streamed: bool, policy: &RoutingPolicy
     seconds(first_token * late + GENERATION_SLACK * generation)
 }
 
-/// The clock on a stream's first byte: four times what is expected at two standard deviations above it, at least
-/// 2 s and at most the configured clock.
+/// Time-out of a stream's first byte: four times the expected time at two standard deviations above it, at least 2 s
+/// and at most the configured time-out.
 #[must_use]
 pub fn first_byte_clock(candidate: &Candidate, policy: &RoutingPolicy) -> Duration {
     let late = libm::exp(CLOCK_SIGMA * candidate.inputs.variance.sqrt());
@@ -33,10 +33,10 @@ pub fn first_byte_clock(candidate: &Candidate, policy: &RoutingPolicy) -> Durati
     seconds(CLOCK_FACTOR * candidate.inputs.expected * late).clamp(CLOCK_FLOOR.min(most), most)
 }
 
-/// After how long a plain answer is overdue, whatever the objective: four times what the whole of it is expected to take
-/// at two standard deviations above that, at least 2 s. Its head comes last, so no clock tells a hanging upstream from
-/// one at work: that is why it may be raced then, and is not ended. Where nothing was measured yet it is what a stream
-/// would have had to its first content.
+/// Delay after which a plain answer is overdue under any objective: four times its expected total time at two standard
+/// deviations above it, at least 2 s. The response head comes last, so a hanging upstream cannot be told from a working
+/// one: a second attempt may race this one, which is not ended. Without measurements it is the time that a stream has
+/// until its first content.
 #[must_use]
 pub fn overdue_after(candidate: &Candidate, policy: &RoutingPolicy) -> Duration {
     let clocks = &policy.clocks;
@@ -51,7 +51,7 @@ fn generation(candidate: &Candidate) -> f64 {
     (candidate.predicted.total_p50 - candidate.predicted.first_token_p50).max(0.0)
 }
 
-/// Anything a `Duration` cannot hold is a very long time.
+/// A `Duration` of any number of seconds, at most `Duration::MAX`.
 fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }

@@ -1,4 +1,4 @@
-//! Everything one decision reads, gathered once.
+//! Inputs of one decision.
 
 use super::{forecast::ForecastRules, noise::Noise};
 use crate::{
@@ -36,7 +36,7 @@ impl<'a> DecisionContext<'a> {
         seed: Option<u64>,
     ) -> DecisionContext<'a> {
         let policy = &*snapshot.policy;
-        // Without exploration serving is what a preview says it is.
+        // Without exploration serving ranks as the preview does.
         let seed = if policy.exploration > 0.0 { seed.unwrap_or(0) } else { 0 };
         DecisionContext {
             snapshot,
@@ -63,7 +63,7 @@ impl DecisionContext<'_> {
         knee_is_sure && load > libm::log(self.policy.hot_inflation.max(1.0))
     }
 
-    /// Prompt tokens that an endpoint may hold in its cache.
+    /// Prompt tokens that an endpoint may have in its cache.
     #[inline]
     pub(crate) fn cached_at(&self, endpoint: EndpointId) -> u32 {
         let sticky = self.query.sticky.filter(|sticky| sticky.endpoint == endpoint);
@@ -71,7 +71,7 @@ impl DecisionContext<'_> {
     }
 }
 
-/// Whether anything but scores ranks endpoints of one target.
+/// Whether anything but the score ranks endpoints of one target.
 fn has_preferences(routing: &RoutingParameters) -> bool {
     let prefers = routing.preferred_max_latency.is_some() || routing.preferred_min_throughput.is_some();
     prefers || !routing.provider.order.is_empty()

@@ -6,7 +6,7 @@ use crate::{
     stats::Gate,
 };
 
-/// Why a row takes no part.
+/// Why a row is excluded.
 pub(crate) fn excluded(context: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> ExcludedEndpoint {
     let (index, endpoint) = (row.index, row.endpoint());
     if !row.live.gate.is_passing() {
@@ -26,7 +26,7 @@ pub(crate) fn excluded(context: &DecisionContext<'_>, row: &PoolCandidate<'_>) -
     }
 }
 
-/// An endpoint, by position and id, behind a gate that is not open.
+/// The exclusion of an endpoint, by position and id, behind a refusing gate.
 pub(crate) fn shut(
     (index, endpoint): (u32, EndpointId),
     gate: Gate,
@@ -45,7 +45,7 @@ pub(crate) fn shut(
     ExcludedEndpoint { index, endpoint, reason: gate.refusal().unwrap_or(ExclusionReason::CircuitOpen), detail }
 }
 
-/// The failures behind the gate that stands in the way: the endpoint's own, or its provider's.
+/// The failures behind the refusing gate, of the endpoint or its provider.
 pub(crate) fn behind(
     context: &DecisionContext<'_>,
     index: u32,

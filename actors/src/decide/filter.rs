@@ -1,8 +1,8 @@
-//! What a request may not be served by, whatever the statistics say.
+//! Hard filters: endpoints that cannot serve a request, whatever the statistics say.
 //!
-//! Each check looks at one reason. They run in the order of [`CHECKS`], and the first that refuses names the
-//! reason that is shown: first what cannot be called at all, then what the key forbids, then what the caller
-//! excluded, then what the endpoint cannot do, last what it costs.
+//! Each check looks at one reason. They run in the order of [`CHECKS`], and the first that refuses is the reported
+//! reason: endpoints that cannot be called at all, then restrictions of the key, then those of the caller, then
+//! capabilities, then cost.
 
 use crate::{
     domain::{
@@ -12,10 +12,10 @@ use crate::{
     stats::{Facts, LengthClass, OutputLengths},
 };
 
-/// Why, and the figure or pattern behind it.
+/// The reason, and the figure or pattern behind it.
 pub(crate) type Refusal = (ExclusionReason, ExclusionDetail);
 
-/// An endpoint with what it belongs to.
+/// An endpoint with its model and provider.
 #[derive(Clone, Copy)]
 pub(crate) struct CatalogEndpoint<'a> {
     pub endpoint: &'a Endpoint,
@@ -38,9 +38,9 @@ impl<'a> CatalogEndpoint<'a> {
     }
 }
 
-/// One reason for refusal.
+/// A check for one reason.
 struct FilterRule {
-    /// Whether the request gives it anything to look for.
+    /// Whether the check applies to the request.
     applies: fn(&HardFilters<'_>) -> bool,
     refuses: fn(&HardFilters<'_>, CatalogEndpoint<'_>) -> Option<Refusal>,
     /// Whether [`HardFilters::passes`] covers it.
@@ -48,7 +48,7 @@ struct FilterRule {
 }
 
 impl FilterRule {
-    /// A check that the published facts of an endpoint answer.
+    /// A check that needs the published facts of an endpoint only.
     const fn fact(
         applies: fn(&HardFilters<'_>) -> bool,
         refuses: fn(&HardFilters<'_>, CatalogEndpoint<'_>) -> Option<Refusal>,
@@ -56,7 +56,7 @@ impl FilterRule {
         FilterRule { applies, refuses, is_fact: true }
     }
 
-    /// A check that needs the endpoint itself, its model or its provider.
+    /// A check that needs the endpoint, its model or its provider.
     const fn list(
         applies: fn(&HardFilters<'_>) -> bool,
         refuses: fn(&HardFilters<'_>, CatalogEndpoint<'_>) -> Option<Refusal>,
@@ -67,7 +67,7 @@ impl FilterRule {
 
 const ALWAYS: fn(&HardFilters<'_>) -> bool = |_| true;
 
-static CHECKS: [FilterRule; 21] = [
+static CHECKS: [FilterRule; 22] = [
     FilterRule::fact(ALWAYS, expired),
     FilterRule::fact(ALWAYS, disabled),
     FilterRule::fact(ALWAYS, provider_off),
@@ -82,6 +82,7 @@ static CHECKS: [FilterRule; 21] = [
     FilterRule::fact(|screen| !screen.query.needs.output.is_empty(), output),
     FilterRule::fact(|screen| !screen.query.needs.input.is_empty(), input),
     FilterRule::fact(needs_parameters, parameters),
+    FilterRule::list(|screen| screen.query.needs.dialect.is_some(), other_dialect),
     FilterRule::fact(ALWAYS, context),
     FilterRule::list(|screen| !screen.query.routing.provider.quantizations.is_empty(), quantization),
     FilterRule::list(has_data_policy, data_policy),
@@ -96,15 +97,15 @@ pub(crate) struct HardFilters<'a> {
     catalog: &'a Catalog,
     lengths: &'a OutputLengths,
     query: &'a Query,
-    /// The alias asked for: its lists apply to what it stands for.
+    /// The requested alias: its lists apply to its pool.
     alias: Option<&'a Alias>,
-    /// The checks that have something to look for, in order; the rest is `None`.
+    /// The checks that apply, in order; `None` for the others.
     active: [Option<&'static FilterRule>; CHECKS.len()],
-    /// What an endpoint's facts are asked for, if they answer all of them.
+    /// The requirements on an endpoint's facts, if they cover all checks.
     asked: Option<Requirements>,
 }
 
-/// What a request asks of an endpoint's facts, worked out once.
+/// Requirements of a request on an endpoint's facts, precomputed.
 struct Requirements {
     output: Modalities,
     input: Modalities,
@@ -161,24 +162,24 @@ impl<'a> HardFilters<'a> {
         screen
     }
 
-    /// Whether the facts alone say that nothing is against it. If they do not, [`HardFilters::refusal`] knows more.
+    /// Whether the facts alone show that the endpoint passes. Otherwise [`HardFilters::refusal`] decides.
     #[inline]
     pub(crate) fn passes(&self, facts: &Facts) -> bool {
         self.asked.as_ref().is_some_and(|asked| asked.is_met_by(facts))
     }
 
-    /// The first reason against the endpoint of this position and these facts.
+    /// The first reason against the endpoint at this position with these facts.
     pub(crate) fn refusal_of(&self, index: u32, facts: &Facts) -> Option<Refusal> {
         let endpoint = || self.catalog.endpoint(index);
         if self.passes(facts) { None } else { self.refusal(CatalogEndpoint::of(self.catalog, endpoint()?)?) }
     }
 
-    /// The first reason against it.
+    /// The first reason against the endpoint.
     pub(crate) fn refusal(&self, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
         self.active.iter().map_while(|check| *check).find_map(|check| (check.refuses)(self, subject))
     }
 
-    /// Every reason against it.
+    /// All reasons against the endpoint.
     pub(crate) fn refusals(&self, subject: CatalogEndpoint<'_>) -> impl Iterator<Item = Refusal> {
         self.active.iter().map_while(|check| *check).filter_map(move |check| (check.refuses)(self, subject))
     }
@@ -205,7 +206,7 @@ fn wrong_endpoint(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Opt
     (!gives).then_some((ExclusionReason::WrongEndpoint, ExclusionDetail::DoesNotGive(needed)))
 }
 
-/// The output that a kind of call is made for.
+/// Output modality of an API.
 pub(crate) const fn purpose(api: ApiType) -> Modality {
     match api {
         ApiType::Completions => Modality::Text,
@@ -275,7 +276,7 @@ fn not_only(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Re
     ))
 }
 
-/// Without fallbacks an order is not only a wish: nobody else may serve.
+/// Without fallbacks `provider.order` excludes all providers that are not listed.
 fn is_ordered_strictly(screen: &HardFilters<'_>) -> bool {
     let policy = &screen.query.routing.provider;
     !policy.allow_fallbacks && !policy.order.is_empty()
@@ -312,6 +313,12 @@ fn parameters(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<
     Some((ExclusionReason::UnsupportedParameter, ExclusionDetail::Lacks(name.clone())))
 }
 
+fn other_dialect(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let needed = screen.query.needs.dialect?;
+    let detail = ExclusionDetail::Text("the request has a feature that only endpoints with its own API have".into());
+    (subject.endpoint.dialect != needed).then_some((ExclusionReason::UnsupportedParameter, detail))
+}
+
 fn context(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let (limits, prompt, output) = (subject.endpoint.limits, screen.query.prompt_tokens, output_tokens(screen.query));
     let refusal = |needed, limit| Some((ExclusionReason::ContextLength, ExclusionDetail::Tokens { needed, limit }));
@@ -326,8 +333,7 @@ fn fits(prompt: u32, output: u32, limit: u32) -> bool {
     quarters(prompt, output) <= 4 * u64::from(limit)
 }
 
-/// Tokens that have to fit, in quarters: the estimate of the prompt may be a quarter too high, so nearer cases go
-/// upstream.
+/// Required tokens, in quarters: the estimate of the prompt may be a quarter too high, so closer cases go upstream.
 fn quarters(prompt: u32, output: u32) -> u64 {
     3 * u64::from(prompt) + 4 * u64::from(output)
 }
@@ -359,7 +365,7 @@ fn data_policy(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option
     Some((ExclusionReason::DataPolicy, ExclusionDetail::Text(text.into())))
 }
 
-/// Whether the request limits or minimises cost: it cannot be held to that at an unknown price.
+/// Whether the request limits or minimizes cost, which is impossible with an unknown price.
 fn needs_price(screen: &HardFilters<'_>) -> bool {
     let routing = &screen.query.routing;
     screen.query.objective.value == Objective::Cheapest
@@ -401,7 +407,7 @@ fn ceilings(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Re
     prices.into_iter().find_map(above)
 }
 
-/// In exact money: a ceiling is a promise.
+/// In exact money, because a price limit is a promise.
 fn max_cost(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let (query, pricing) = (screen.query, subject.endpoint.pricing.as_deref()?);
     let limit = query.routing.max_cost?.value;

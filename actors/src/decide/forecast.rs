@@ -1,7 +1,7 @@
-//! What to expect of an endpoint for one request.
+//! Forecast of an endpoint for one request.
 //!
-//! Made from a candidate's recorded [`ScoreInputs`] and nothing else that is not policy, so that a replay of the
-//! record finds the same bits.
+//! Computed from the recorded [`ScoreInputs`] and the policy alone, so that a replay of the record gives the same
+//! bits.
 
 use super::{
     noise::{self, NoiseDraw},
@@ -12,29 +12,29 @@ use crate::{
     stats::{Curve, EndpointStats, Evidence, FailureModel, Uncertainty, UncertaintyModel},
 };
 
-/// No answer is expected sooner, seconds ...
+/// Lower limit of an expected time, seconds ...
 const LEAST_TIME: f64 = 1e-9;
-/// ... or with less spread, ln.
+/// ... and of its spread, ln.
 const LEAST_SIGMA: f64 = 1e-3;
 
-/// The constants of one decision's predictions.
+/// Constants of the forecasts of one decision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ForecastRules {
     uncertainty: UncertaintyModel,
     /// Share of the uncertainty that is explored.
     exploration: f64,
     streamed: bool,
-    /// Seconds after which an attempt is given up.
+    /// Time-out of an attempt, seconds.
     clock: f64,
-    /// ln of the seconds beyond which an answer is too slow. That, and how sure it is how often an endpoint fails, matters to
-    /// `reliable` alone.
+    /// ln of the seconds beyond which an answer is too slow. `None` for objectives that ignore this and the uncertainty
+    /// of the failure probability.
     ln_slow: Option<f64>,
 }
 
 impl ForecastRules {
     pub(crate) fn of(policy: &RoutingPolicy, objective: Objective, streamed: bool) -> ForecastRules {
         let profile = ObjectiveProfile::of(objective);
-        // What is measured is the first content, so its clock is the one that can run out.
+        // Measured times end with the first content, so its time-out is the relevant one.
         let clock = if streamed { policy.clocks.first_content } else { policy.clocks.total }.as_secs_f64().max(1e-3);
         ForecastRules {
             uncertainty: UncertaintyModel::of(policy),
@@ -45,7 +45,7 @@ impl ForecastRules {
         }
     }
 
-    /// How uncertain these inputs are.
+    /// Uncertainty of these inputs.
     fn uncertainty(&self, inputs: &ScoreInputs) -> Uncertainty {
         self.uncertainty.uncertainty(&Evidence {
             variance: inputs.variance,
@@ -59,13 +59,13 @@ impl ForecastRules {
         })
     }
 
-    /// The probability that the clock runs out on what takes so many seconds.
+    /// Probability that an expected wait of this many seconds exceeds the time-out.
     fn runs_out(&self, waited: f64, curve: &Curve) -> f64 {
         noise::normal_share(libm::log(waited / self.clock) / curve.sigma)
     }
 
-    /// The probability that the whole answer takes longer than the limit of `reliable`; 0 for other objectives. Without
-    /// noise: it follows from how much answers vary, not from how well their mean is known.
+    /// Probability that the whole answer takes longer than the limit of `reliable`; 0 for other objectives. Without
+    /// noise: it follows from the variance of answers, not from the uncertainty of their mean.
     fn slow_probability(&self, inputs: &ScoreInputs, noiseless: &PointForecast) -> f64 {
         let Some(ln_slow) = self.ln_slow else { return 0.0 };
         let variance = Variances::of(inputs).of_whole(noiseless.first_token, noiseless.generation);
@@ -74,7 +74,7 @@ impl ForecastRules {
     }
 }
 
-/// Variances of ln of the two parts of an answer: up to its first token, and from there on.
+/// Variances of ln of the two parts of an answer: until the first token, and from there on.
 #[derive(Debug, Clone, Copy)]
 struct Variances {
     first_token: f64,
@@ -86,8 +86,8 @@ impl Variances {
         Variances { first_token: inputs.variance, generation: inputs.pace_variance + inputs.output_variance }
     }
 
-    /// Variance of ln of what a whole answer takes, of whose two parts these are the means: where one of them is a share of
-    /// it, the whole has that share of its ln.
+    /// Variance of ln of the total time, given the means of its two parts: each part contributes in proportion to its
+    /// squared share.
     fn of_whole(self, first_token: f64, generation: f64) -> f64 {
         let sum = (first_token + generation).max(LEAST_TIME);
         let parts = first_token * first_token * self.first_token + generation * generation * self.generation;
@@ -95,31 +95,31 @@ impl Variances {
     }
 }
 
-/// What a score is made from, with noise or without.
+/// Inputs of a score, with noise or without.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PointForecast {
     /// Mean seconds to the first token.
     pub first_token: f64,
     /// Seconds from the first token to the last.
     pub generation: f64,
-    /// Probability that the attempt fails or runs out of time.
+    /// Probability that the attempt fails or times out.
     pub failure: f64,
 }
 
-/// What to expect, in seconds and probabilities.
+/// Forecast in seconds and probabilities.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Forecast {
-    /// ln by which load stretches it.
+    /// Effect of load on ln seconds.
     pub load: f64,
     /// Median time to the first token.
     pub first_token: f64,
     /// With noise.
     pub noisy: PointForecast,
-    /// Without.
+    /// Without noise.
     pub noiseless: PointForecast,
-    /// Probability that the answer is too slow; 0 where that does not count.
+    /// Probability that the answer is too slow; 0 if the objective ignores that.
     pub slow: f64,
-    /// What the prompt cache takes off the mean time to the first token, already taken off.
+    /// Seconds that the prompt cache saves on the mean time to the first token. Already subtracted.
     pub saved: f64,
 }
 
@@ -146,13 +146,13 @@ impl Forecast {
         }
     }
 
-    /// Seconds until a sign of life is expected.
+    /// Expected seconds until the first sign of life.
     pub(crate) fn expected(&self, rules: &ForecastRules) -> f64 {
         self.first_token + if rules.streamed { 0.0 } else { self.noiseless.generation }
     }
 
-    /// Standard deviation of ln of that. A plain answer shows itself when it is whole: how long it is and how fast it
-    /// was generated is unknown, too.
+    /// Standard deviation of ln of that. A plain answer gives its first sign of life at its end, so its length and pace
+    /// add to the variance.
     pub(crate) fn spread(&self, inputs: &ScoreInputs, curve: &Curve, rules: &ForecastRules) -> f64 {
         if rules.streamed {
             return curve.sigma;
@@ -165,12 +165,12 @@ impl Forecast {
         self.noiseless.first_token + self.noiseless.generation
     }
 
-    /// The same, were nothing cached: what others are compared with must not depend on who holds the cache.
+    /// The same without the cache. Baselines use it, so that they do not depend on which endpoint holds the cache.
     pub(crate) fn uncached_time(&self) -> f64 {
         self.noiseless.first_token + self.saved + self.noiseless.generation
     }
 
-    /// What is published: no noise.
+    /// The published prediction, without noise.
     pub(crate) fn published(&self, inputs: &ScoreInputs, stats: &EndpointStats) -> Prediction {
         let total = self.first_token + self.noiseless.generation;
         let shown = inputs.output_tokens * inputs.shown;
@@ -206,11 +206,11 @@ impl PointForecast {
     }
 }
 
-/// What stretches an answer.
+/// Effect of load on an answer.
 struct LoadEffect {
-    /// ln by which load does.
+    /// On ln seconds.
     load: f64,
-    /// Times by which load does.
+    /// As a factor.
     stretch: f64,
 }
 
@@ -259,14 +259,14 @@ mod tests {
         under(inputs, Objective::Fastest, NoiseDraw { first_token: z, ..NoiseDraw::default() })
     }
 
-    fn under(inputs: ScoreInputs, objective: Objective, doubt: NoiseDraw) -> Forecast {
+    fn under(inputs: ScoreInputs, objective: Objective, draw: NoiseDraw) -> Forecast {
         let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
         let rules = ForecastRules::of(&RoutingPolicy::default(), objective, true);
-        Forecast::of(&inputs, &curve, &rules, Some(doubt))
+        Forecast::of(&inputs, &curve, &rules, Some(draw))
     }
 
     #[test]
-    fn up_to_the_knee_load_costs_nothing_and_beyond_it_stretches_everything() {
+    fn load_has_no_effect_up_to_the_knee_and_slows_everything_beyond() {
         let idle = forecast(INPUTS, 0.0);
         let at_knee = forecast(ScoreInputs { in_flight: 3, ..INPUTS }, 0.0);
         let beyond = forecast(ScoreInputs { in_flight: 7, ..INPUTS }, 0.0);
@@ -287,7 +287,7 @@ mod tests {
         let known = spread(INPUTS);
         assert!(spread(ScoreInputs { weight: 0.0, ..INPUTS }) > known);
         assert!(spread(ScoreInputs { age: 600.0, ..INPUTS }) > known);
-        assert_eq!(spread(ScoreInputs { age: 600.0, ..INPUTS }), spread(ScoreInputs { age: f64::INFINITY, ..INPUTS }));
+        assert_eq!(spread(ScoreInputs { age: 3600.0, ..INPUTS }), spread(ScoreInputs { age: f64::INFINITY, ..INPUTS }));
     }
 
     #[test]
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn reliable_knows_how_likely_a_slow_answer_is() {
+    fn reliable_predicts_the_probability_of_a_slow_answer() {
         let slow = |inputs, objective| under(inputs, objective, NoiseDraw::default()).slow;
         assert!(slow(INPUTS, Objective::Fastest).abs() < 1e-12, "only where it counts");
         let alone = slow(INPUTS, Objective::Reliable);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_comes_whole_is_waited_for_with_all_that_is_unknown_of_it() {
+    fn the_spread_of_a_plain_answer_includes_its_length_and_pace() {
         let spread = |streamed, first: f64, variance| {
             let inputs = ScoreInputs { variance: first, output_variance: variance, ..INPUTS };
             let rules = ForecastRules::of(&RoutingPolicy::default(), Objective::Fastest, streamed);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn each_estimate_has_a_doubt_of_its_own() {
+    fn each_estimate_has_noise_of_its_own() {
         let noiseless = forecast(INPUTS, 0.0);
         let pace = under(INPUTS, Objective::Fastest, NoiseDraw { pace: 1.0, ..NoiseDraw::default() }).noisy;
         assert!(

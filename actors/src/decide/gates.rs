@@ -1,11 +1,11 @@
-//! The gates that a decision met, as it records them.
+//! The gates that a decision met, for its record.
 
 use super::{context::DecisionContext, pool::CandidatePool};
 use crate::{domain::RecordedGate, stats::Gate};
 
-/// Every endpoint of the pool whose gate does not let every request pass, whether or not it was excluded for that.
+/// Every endpoint of the pool with a refusing or half-open gate, whether or not it was excluded for that.
 pub(crate) fn recorded(context: &DecisionContext<'_>, pool: &CandidatePool<'_>) -> Vec<RecordedGate> {
-    // Where no row is held back, every row passed.
+    // Without refused rows every gate passes.
     let rows = if pool.counts.held == 0 { &[] } else { &*pool.rows };
     let rows = rows.iter().map(|row| (row.index, row.live.gate));
     let excluded = pool.excluded.iter().map(|excluded| (excluded.index, gate(context, excluded.index)));

@@ -1,4 +1,4 @@
-//! The live figures of an endpoint that a forecast uses, and the forecast's recorded inputs.
+//! Live figures of an endpoint that a forecast uses, and the forecast's recorded inputs.
 
 use super::context::DecisionContext;
 use crate::{
@@ -6,35 +6,36 @@ use crate::{
     stats::{EndpointStats, Gate, LiveEndpoint},
 };
 
-/// Lower bound on the failure probability behind a gate that is not open ...
+/// Lower bound on the failure probability behind a refusing gate ...
 const UNSURE: f64 = 0.5;
 /// ... and of a silent endpoint.
 const SILENT: f64 = 1.0;
 
-/// What a forecast uses beside the published statistics: live figures, and the request's tokens and cost here.
+/// Inputs of a forecast beside the published statistics: live figures, and the request's tokens and cost at this
+/// endpoint.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LiveState {
-    /// Its own gate, or its provider's where that is stricter.
+    /// The stricter gate of the endpoint and its provider.
     pub gate: Gate,
     pub in_flight: u32,
-    /// Lower bound on its failure probability.
+    /// Lower bound on the failure probability.
     pub floor: f64,
-    /// When a paced endpoint, or one whose quota this request exceeds, takes it.
+    /// When pacing or the token quota allows this request.
     pub due: Option<Tick>,
     pub output_tokens: f64,
     pub output_variance: f64,
-    /// Prompt tokens, as its model counts them.
+    /// Expected prompt tokens.
     pub prompt_tokens: u32,
-    /// Prompt tokens in its cache.
+    /// Expected cached prompt tokens.
     pub cached_tokens: u32,
-    /// Dollars these save ...
+    /// Dollars saved by the cache ...
     pub saving: f64,
-    /// ... and what the request costs after that.
+    /// ... and the cost after that.
     pub cost: f64,
 }
 
 impl LiveState {
-    /// Reads one endpoint's live figures for this request.
+    /// Reads the live figures of one endpoint for this request.
     pub(crate) fn of(context: &DecisionContext<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> LiveState {
         let facts = &stats.facts;
         let gate = live.gate.and(context.live.provider(facts.provider).gate);
@@ -57,7 +58,7 @@ impl LiveState {
         }
     }
 
-    /// What the request would cost, were nothing in the cache.
+    /// Cost of the request without the cache.
     pub(crate) fn uncached_cost(&self) -> f64 {
         self.cost + self.saving
     }
@@ -71,7 +72,7 @@ fn floor(gate: Gate, silent: bool) -> f64 {
     }
 }
 
-/// When an endpoint takes such a request, if not at once: its pace, and its quota of tokens.
+/// When pacing and the token quota allow such a request; `None` means at once.
 #[inline]
 fn due(live: &LiveEndpoint, prompt_tokens: u32, output_tokens: f64) -> Option<Tick> {
     let Some(quota) = live.tokens else { return live.due };
@@ -79,7 +80,7 @@ fn due(live: &LiveEndpoint, prompt_tokens: u32, output_tokens: f64) -> Option<Ti
     live.due.max((quota.left < tokens).then_some(quota.until))
 }
 
-/// The recorded inputs of a forecast; what only a candidate has (`expected`, `spread`, `tier`, `until`) is left at 0.
+/// The recorded inputs of a forecast. `expected`, `spread`, `tier` and `until` are set for candidates only.
 #[inline(always)]
 pub(crate) fn inputs(stats: &EndpointStats, live: &LiveState) -> ScoreInputs {
     let estimates = &stats.estimates;

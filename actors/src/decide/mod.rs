@@ -1,12 +1,13 @@
 //! Which endpoints may serve a request, in which order, and why.
 //!
-//! One pure function, [`decide`], serves requests, previews and replays alike. It reads the slow statistics
-//! ([`Snapshot`]), one copy of the fast cells ([`LiveView`]), the request ([`Query`]), the time and a seed;
-//! it changes nothing, and the same arguments give the same bits.
+//! One pure function, [`decide`], serves requests, previews and replays. It reads the statistics ([`Snapshot`]), a copy
+//! of the live state ([`LiveView`]), the request ([`Query`]), the time and a seed. The same arguments give the same
+//! bits.
 //!
-//! The pool behind the request's targets (`pool`) passes the hard filters (`filter`). For each endpoint that is left, the live
-//! figures (`live_state`) and the published estimates give a forecast (`forecast`). Gates, pace and load decide who takes part
-//! (`admission`), the objective's score ranks (`score`), and `plan` orders the attempts. `outcome` writes the decision down.
+//! The endpoints of the request's targets (`pool`) pass the hard filters (`filter`). For each one left, live figures
+//! (`live_state`) and published estimates give a forecast (`forecast`). Gates, pacing and load decide which are
+//! candidates (`admission`), the objective's score ranks them (`score`), and `plan` orders the attempts. `outcome`
+//! makes the record.
 
 pub(crate) mod admission;
 pub(crate) mod candidate;
@@ -54,12 +55,12 @@ use crate::{
     stats::{LiveView, Snapshot},
 };
 
-/// The plan for a request: every endpoint that may serve it, in the order they are to be tried. Without a seed
-/// it is ranked without noise.
+/// The plan for a request: every endpoint that may serve it, in the order of the attempts. Ranked without noise if
+/// there is no seed.
 ///
 /// # Errors
-/// When nothing may serve it: with the reason against every endpoint of the pool, and the time at which the earliest
-/// gate opens, if waiting helps.
+/// If no endpoint may serve it: the reason against every endpoint of the pool, and when the earliest gate opens, if
+/// waiting helps.
 pub fn decide(
     snapshot: &Snapshot,
     live: &LiveView,

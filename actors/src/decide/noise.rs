@@ -1,7 +1,7 @@
-//! Reproducible chance: which way, and how far, a decision doubts an estimate.
+//! Reproducible exploration noise.
 //!
-//! The noise of an endpoint depends on the decision's seed and the endpoint's id alone, never on the order of
-//! candidates, so a replay finds the same noise whatever else changed.
+//! The noise of an endpoint depends on the decision's seed and the endpoint's id alone, so that a replay has the
+//! same noise whatever the other candidates are.
 
 use std::sync::LazyLock;
 
@@ -9,21 +9,21 @@ use crate::{domain::EndpointId, stats::splitmix64};
 
 const ENTRIES: usize = 1024;
 
-/// How one endpoint is doubted, in standard deviations of what is known of it.
+/// Noise of one endpoint, in standard deviations of the uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct NoiseDraw {
-    /// Its time to the first token.
+    /// Of the time to the first token.
     pub first_token: f64,
-    /// Its time per output token.
+    /// Of the time per output token.
     pub pace: f64,
-    /// How often it fails.
+    /// Of the failure probability.
     pub failure: f64,
 }
 
 /// The noise of one decision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Noise {
-    /// Scattered already, so that each endpoint costs one hash; `None` for no noise.
+    /// Hashed already, so that each endpoint costs one hash; `None` for no noise.
     seed: Option<u64>,
     table: &'static NormalTable,
 }
@@ -34,7 +34,7 @@ impl Noise {
         Noise { seed: (seed != 0).then(|| splitmix64(seed)), table: &TABLE }
     }
 
-    /// How the decision doubts what is known of an endpoint, if it does: one hash, cut in three.
+    /// The noise of an endpoint: one hash, cut into three numbers.
     pub(crate) fn at(&self, endpoint: EndpointId) -> Option<NoiseDraw> {
         let draw = splitmix64(self.seed? ^ endpoint.0);
         let z = |shift: u32| self.table.at(draw >> shift);
@@ -42,7 +42,7 @@ impl Noise {
     }
 }
 
-/// Quantiles of the standard normal distribution, at the middles of 1024 equal shares.
+/// Quantiles of the standard normal distribution at the midpoints of 1024 equal shares.
 #[derive(Debug)]
 struct NormalTable([f64; ENTRIES]);
 
@@ -59,12 +59,12 @@ impl NormalTable {
     }
 }
 
-/// The share of the standard normal distribution below `z`.
+/// Standard normal distribution function.
 pub(crate) fn normal_share(z: f64) -> f64 {
     0.5 * libm::erfc(-z * std::f64::consts::FRAC_1_SQRT_2)
 }
 
-/// By bisection: slow, needs no magic numbers, and runs once.
+/// By bisection: slow, without magic numbers, and used once.
 fn quantile(share: f64) -> f64 {
     let (mut low, mut high) = (-8.0, 8.0);
     for _ in 0..60 {
@@ -104,8 +104,8 @@ mod tests {
         let mean = (1..4001).map(|seed| noise(seed, 1)).sum::<f64>() / 4000.0;
         assert!(mean.abs() < 0.06, "{mean}");
         let together = |seed| at(seed, 1).unwrap();
-        let product = |doubt: NoiseDraw| doubt.first_token * doubt.pace + doubt.pace * doubt.failure;
+        let product = |draw: NoiseDraw| draw.first_token * draw.pace + draw.pace * draw.failure;
         let together = (1..4001).map(|seed| product(together(seed))).sum::<f64>() / 4000.0;
-        assert!(together.abs() < 0.1, "one estimate is doubted whatever the others are: {together}");
+        assert!(together.abs() < 0.1, "the noise of one estimate is independent of the others: {together}");
     }
 }

@@ -1,4 +1,4 @@
-//! What distinguishes the objectives: everything that a decision or its explanation does differently for one of them.
+//! The profiles of the objectives: everything that a decision or its explanation does differently for one of them.
 
 use std::time::Duration;
 
@@ -24,23 +24,23 @@ pub(crate) struct ObjectiveProfile {
     pub counts_slow_answers: bool,
     /// How long a breaker must have been half-open before a request probes it.
     pub probe_delay: Duration,
-    /// The code of a choice that its score alone made.
+    /// Decision code of a choice by score alone.
     pub code: DecisionCode,
     /// The predicted figures in the order in which an explanation names them.
     pub figures: [PredictedFigure; 3],
 }
 
-/// What times and costs are compared with. Made without noise, so that every seed compares alike.
+/// Baselines of times and costs, without noise, so that they do not depend on the seed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Baselines {
     /// Median time of the scored candidates, seconds.
     pub time: f64,
-    /// The second least of these times, seconds: what takes over from the best one when it fails.
+    /// Second least of these times, seconds: the time of the fallback of the best one.
     pub next: f64,
     /// Median cost of everything that passed the hard filters, dollars.
     pub cost: f64,
-    /// What a failed attempt costs, dollars: mostly the second least cost among the scored candidates, one of which takes
-    /// over, and in part the highest cost of all, because the next attempt may fail, too.
+    /// Cost of a failed attempt, dollars: mostly the second least cost among the scored candidates, because such a
+    /// candidate is the fallback, and in part the highest cost, because the fallback may fail, too.
     pub failed: f64,
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum PredictedFigure {
     Failure,
 }
 
-/// What terms are computed from. Times in seconds, costs in dollars.
+/// Inputs of the terms. Times in seconds, costs in dollars.
 pub(crate) struct TermParts {
     pub first_token: f64,
     pub generation: f64,
@@ -89,7 +89,7 @@ impl TermParts {
     }
 }
 
-/// Share of the uncertainty that objectives explore which gain little from a faster endpoint.
+/// Share of the uncertainty explored by objectives that gain little from a faster endpoint.
 const CAUTIOUS_EXPLORATION: f64 = 0.3;
 
 static FASTEST: ObjectiveProfile = ObjectiveProfile {

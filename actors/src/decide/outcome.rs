@@ -1,4 +1,4 @@
-//! Writes down what was decided.
+//! The result of a decision.
 
 use std::sync::Arc;
 
@@ -19,18 +19,17 @@ use crate::domain::{
     RouteError, Target,
 };
 
-/// Number of the way in which decisions are made, for their records. It changes whenever the same inputs may lead to
-/// another choice.
-pub const ALGORITHM: u16 = 1;
+/// Version of the algorithm, for records. Incremented when the same inputs may lead to another choice.
+pub const ALGORITHM: u16 = 2;
 
-/// Nothing may serve the request.
+/// No endpoint may serve the request.
 pub(crate) fn refused(context: &DecisionContext<'_>, pool: CandidatePool<'_>) -> RouteError {
     let mut excluded = pool.excluded;
     excluded.extend(pool.rows.iter().map(|row| exclusion::excluded(context, row)));
     RouteError { query: Box::new(context.query.clone()), excluded, opens: pool.opens }
 }
 
-/// Something may.
+/// The decision with its candidates.
 pub(crate) fn decided(
     context: &DecisionContext<'_>,
     rows: &[PoolCandidate<'_>],
@@ -93,7 +92,7 @@ pub(crate) fn decided(
     }
 }
 
-/// An endpoint that would be tried next, were fallbacks allowed.
+/// An endpoint that would be the next attempt if fallbacks were allowed.
 fn without_fallbacks(row: &PoolCandidate<'_>) -> ExcludedEndpoint {
     let detail = ExclusionDetail::Text("fallbacks are off and another endpoint was chosen".into());
     ExcludedEndpoint { index: row.index, endpoint: row.endpoint(), reason: ExclusionReason::ProviderNotAllowed, detail }

@@ -1,54 +1,54 @@
-//! The order in which candidates are tried.
+//! The order of the attempts.
 //!
-//! The probe of a half-open breaker first; then by target unless models compete, by the caller's preferences, by score.
-//! Ties fall to the lower failure probability, then the lower cost, then fewer requests in flight, then the id, so that
-//! the order of the input never matters.
+//! First the probe of a half-open breaker, then by target (unless models compete), by preference, by score. Ties are
+//! broken by lower failure probability, lower cost, fewer requests in flight, then id, so that the order of the input
+//! does not matter.
 //!
-//! One rule chooses every later attempt: of the best eight, the candidate with the least expected loss,
-//! `score × (1 + k × failure probability) × (2 at a provider that was tried already)`. `k` says how many times its score a failure of that attempt costs: more for the last attempt, whose
-//! failure the caller sees. Both factors have a bound, so that neither diversity nor caution pays any price.
+//! Every later attempt goes to the candidate among the best eight with the least expected loss, `score × (1 + k ×
+//! failure probability) × (2 at a provider that was tried already)`. `k` is the cost of a failure of that attempt
+//! relative to its score. It is higher for the last attempt, whose failure the client sees. Both factors are bounded,
+//! so that neither diversity nor caution pays any price.
 
 use std::cmp::Ordering;
 
 use super::candidate::{PoolCandidate, Role};
 use crate::domain::EndpointId;
 
-/// Scores this close, relatively, are equal.
+/// Relative difference up to which scores are equal.
 const TIE: f64 = 1e-9;
-/// How many times its score the failure of a later attempt costs while another attempt is left ...
+/// Cost of a failure of a later attempt relative to its score, while another attempt is left ...
 const LATER_RISK: f64 = 10.0;
-/// ... and when none is: the caller sees that failure.
+/// ... and for the last attempt.
 const LAST_RISK: f64 = 40.0;
-/// How many times worse an attempt scores at a provider that was tried already: what made the first attempt fail may be
-/// the provider's. More would pay any price for diversity.
+/// Factor on the loss of an attempt at a provider that was tried already, because the provider may be the cause of the
+/// failure. Bounded, so that diversity does not pay any price.
 pub const SAME_PROVIDER: f64 = 2.0;
 
-/// The best ones, of which records keep the figures; more if more of them may be tried. Who is tried follows from them and
-/// the best at other providers alone.
+/// Number of best candidates among which later attempts are chosen and which are recorded with all figures.
 const BEST: usize = 8;
 
-/// How many those are: one more than may be tried, at least.
+/// That number for a plan with this many attempts: at least one more than these.
 pub(crate) const fn best_ones(attempts: usize) -> usize {
     if attempts < BEST { BEST } else { attempts + 1 }
 }
 
-/// A settled plan.
+/// An ordered plan.
 pub(crate) struct Plan<'r, 'a> {
-    /// The candidates that take part, in the order in which they are tried.
+    /// The candidates in the order of the attempts.
     pub order: Vec<&'r PoolCandidate<'a>>,
-    /// How many of them may be tried.
+    /// Number of attempts.
     pub attempts: u32,
-    /// The choice without noise, where noise changed the choice.
+    /// The choice without noise, if noise changed the choice.
     pub noiseless_best: Option<EndpointId>,
-    /// Whether a prompt cache made the choice.
+    /// Whether a prompt cache changed the choice.
     pub kept: bool,
 }
 
-/// What an order is made of. Rows have it when a decision is made, recorded candidates when it is replayed.
+/// What an order is computed from: pool candidates in a decision, recorded candidates in a replay.
 pub(crate) trait Ranked {
-    /// What ranks before any score: group, then tier.
+    /// Rank before any score: group, then tier.
     fn class(&self) -> u64;
-    /// What it is ordered by within its class: its score, or the time at which its gate opens. Never negative.
+    /// Rank within the class: the score, or the time at which the gate opens. Never negative.
     fn rank(&self) -> f64;
     fn failure(&self) -> f64;
     fn cost(&self) -> f64;
@@ -56,7 +56,7 @@ pub(crate) trait Ranked {
     fn endpoint(&self) -> EndpointId;
     fn provider(&self) -> u32;
     fn is_probe(&self) -> bool;
-    /// Neither a probe nor past a shut gate.
+    /// Neither a probe nor past a refusing gate.
     fn is_candidate(&self) -> bool;
 }
 
@@ -98,7 +98,7 @@ impl Ranked for PoolCandidate<'_> {
     }
 }
 
-/// Puts whoever takes part in the order in which they are tried, of which so many may be.
+/// Orders the candidates for this number of attempts.
 pub(crate) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
     order.sort_unstable_by_key(|row| (row.class(), row.rank().to_bits()));
     settle_ties(order);
@@ -107,7 +107,7 @@ pub(crate) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
     place(order, attempts);
 }
 
-/// Chooses every attempt after the first among the best candidates: the one with the least expected loss.
+/// Chooses every attempt after the first: the candidate with the least expected loss.
 fn place<R: Ranked>(order: &mut [&R], attempts: u32) {
     let attempts = attempts as usize;
     let near = near(order, attempts);
@@ -119,7 +119,7 @@ fn place<R: Ranked>(order: &mut [&R], attempts: u32) {
     }
 }
 
-/// The best row of the best class; ties settled as in the plan. `scored` gives rows with their scores.
+/// The best of the best class, with the tie-break of the plan. `scored` pairs candidates with scores.
 pub(crate) fn best<'r, R: Ranked>(scored: impl Iterator<Item = (&'r R, f64)> + Clone) -> Option<&'r R> {
     let better = |(class, least): (u64, f64), (row, score): (&R, f64)| {
         let is_better = row.class() < class || (row.class() == class && score < least);
@@ -130,7 +130,7 @@ pub(crate) fn best<'r, R: Ranked>(scored: impl Iterator<Item = (&'r R, f64)> + C
     tied.map(|(row, _)| row).min_by(|a, b| tie_break(*a, *b))
 }
 
-/// Whether a score counts as the least one.
+/// Whether a score ties with the least one.
 pub(crate) fn is_tie(least: f64, score: f64) -> bool {
     score - least <= TIE * score
 }
@@ -141,7 +141,7 @@ fn tie_break<R: Ranked>(a: &R, b: &R) -> Ordering {
     failure.then_with(cost).then(a.in_flight().cmp(&b.in_flight())).then(a.endpoint().cmp(&b.endpoint()))
 }
 
-/// Orders every run of tied scores by what breaks ties. A run is what ties with its first.
+/// Applies the tie-break to every run of scores that tie with the first of the run.
 fn settle_ties<R: Ranked>(order: &mut [&R]) {
     let mut rest = order;
     while let Some(first) = rest.first().copied() {
@@ -161,20 +161,20 @@ fn move_to_front<T>(order: &mut [T], place: Option<usize>) {
     }
 }
 
-/// The best ones.
+/// The best candidates.
 fn near<'o, 'r, R: Ranked>(order: &'o mut [&'r R], attempts: usize) -> &'o mut [&'r R] {
     let near = best_ones(attempts).min(order.len());
     order.get_mut(..near).unwrap_or_default()
 }
 
-/// The position in `open` of the candidate whose expected loss is least after these were tried. It is of the class of the
-/// first of them; `None` where that is a probe or past a shut gate, whose order is settled.
+/// Position in `open` of the candidate of the first one's class with the least expected loss, given the candidates
+/// already tried. `None` if the first is a probe or past a refusing gate.
 fn least_loss<R: Ranked>(tried: &[&R], open: &[&R], risk_weight: f64) -> Option<usize> {
     let next = open.first().filter(|next| next.is_candidate())?;
     let same_provider = |row: &R| tried.iter().any(|before| before.provider() == row.provider());
     let mut least: Option<(usize, f64)> = None;
     for (at, row) in open.iter().enumerate().take_while(|(_, row)| row.class() == next.class()) {
-        // No factor is below 1, so the rank alone tells that many cannot be the least.
+        // No factor is below 1, so the rank alone shows that many are not the least.
         if !row.is_candidate() || least.is_some_and(|(_, loss)| row.rank() >= loss) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Who could take part: the endpoints behind a request's targets, screened and forecast.
+//! The candidate pool: the endpoints of a request's targets, filtered and forecast.
 
 use super::{
     candidate::{PoolCandidate, Role, TargetRank},
@@ -13,20 +13,20 @@ use crate::{
     stats::{EndpointStats, Facts, Gate},
 };
 
-/// The endpoints of a request's pool, sorted into those that may serve and those that may not.
+/// The endpoints of a request's pool, sorted into possible candidates and excluded ones.
 #[derive(Debug, Default)]
 pub(crate) struct CandidatePool<'a> {
     pub rows: Vec<PoolCandidate<'a>>,
     pub excluded: Vec<ExcludedEndpoint>,
-    /// Expected cost of what passed the hard filters and is no row.
+    /// Expected costs of endpoints that passed the hard filters and are not rows.
     pub costs: Vec<f64>,
-    /// When the earliest gate that lets nobody pass will open.
+    /// When the earliest refusing gate opens.
     pub opens: Option<Tick>,
-    /// Saves looking for rows that need more thought.
+    /// Counts that save searches for rows that need special treatment.
     pub counts: Counts,
 }
 
-/// How many rows do not serve as things are, and how many of them are only saturated, or half-open.
+/// Number of rows without a role, and how many of them are saturated or half-open.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub held: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Counts {
     pub half_open: usize,
 }
 
-/// What was found out about an endpoint of the pool.
+/// Result of screening an endpoint of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Never,
@@ -43,8 +43,7 @@ enum Seen {
 }
 
 impl<'a> CandidatePool<'a> {
-    /// The pool of the case's query, target by target. An endpoint that several targets stand for belongs to the
-    /// first for which it passes.
+    /// The pool of a query, target by target. An endpoint of several targets belongs to the first for which it passes.
     pub(crate) fn of(context: &DecisionContext<'a>) -> CandidatePool<'a> {
         let mut pool = CandidatePool::default();
         let several = context.query.targets.len() > 1;
@@ -91,7 +90,7 @@ impl<'a> CandidatePool<'a> {
         }
     }
 
-    /// Whether an endpoint of the pool passes the hard filters, and for the first time. If it is refused, it is excluded.
+    /// Whether an endpoint passes the hard filters and is not in the pool yet. A refused one is excluded.
     fn admits(&mut self, screen: &HardFilters<'a>, index: u32, stats: &EndpointStats, seen: &mut [Seen]) -> bool {
         let before = seen.get(index as usize).copied().unwrap_or(Seen::Never);
         if before == Seen::Passed {
@@ -112,7 +111,7 @@ impl<'a> CandidatePool<'a> {
         !refused
     }
 
-    /// An endpoint that no hard filter refuses. Behind a gate that lets nothing pass it only counts for the costs.
+    /// Adds an endpoint that passed the hard filters. Behind a refusing gate only its cost is used.
     fn pass(&mut self, context: &DecisionContext<'a>, place: TargetRank, index: u32, stats: &'a EndpointStats) {
         let live = LiveState::of(context, stats, context.live.endpoint(index));
         if let Gate::Cooling { until } | Gate::ConfigFault { until } = live.gate {
@@ -136,7 +135,7 @@ impl<'a> CandidatePool<'a> {
     }
 }
 
-/// An alias stands for every endpoint of a model that gives what the call is for, at a provider that is on.
+/// An alias stands for every endpoint with the required output modality, at a provider that is on.
 fn is_in_pool(context: &DecisionContext<'_>, facts: &Facts) -> bool {
     facts.on && facts.output.contains(purpose(context.query.api))
 }

@@ -1,13 +1,13 @@
-//! What ranks before any score: the caller's order of providers, then how well its preferences are kept.
+//! Ranking before the score: `provider.order`, then the preferred latency and throughput.
 //!
-//! A preference excludes nobody. Who keeps every bound is of the first grade; who is expected to miss one follows, the
-//! nearer to it the earlier, in steps of a tenth, so that cost decides among those that are alike. So where nobody
-//! keeps a target, the one that comes nearest serves, not the cheapest.
+//! A preference excludes no endpoint. Endpoints expected to keep every bound have grade 0; the others follow in
+//! grades of a tenth by which they miss a bound, so that the score decides within a grade. If all miss a target, the
+//! nearest serves, not the cheapest.
 //!
-//! Bounds on latency are read stricter, or laxer, by the margin that the target's history asks for
-//! (`Query::latency_margin`).
-//! Who was never observed is given the benefit of the doubt, and so is who was out of sight for long while the target
-//! is kept, one request at a time: otherwise nobody would ever learn that it could serve.
+//! Latency bounds are read stricter or laxer by the margin of the target (`Query::latency_margin`).
+//!
+//! An endpoint without observations has grade 0, and so has one with old observations while the target is kept, for
+//! one request at a time. Otherwise the gateway would never learn that it can serve.
 
 use super::{
     candidate::{GRADE_BITS, PoolCandidate},
@@ -21,14 +21,14 @@ use crate::{
 
 /// Width of a grade, ln.
 const STEP: f64 = 0.1;
-/// The last grade; whatever is farther off is of it too.
+/// The last grade, also for anything beyond.
 const LAST: f64 = 255.0;
-/// What is left of the observations of an endpoint that was out of sight for long.
+/// Weight below which observations count as old.
 const FORGOTTEN: f64 = 0.5;
 /// Margin up to which a target counts as kept.
 const AT_EASE: f64 = 1.05;
 
-/// The place in `provider.order`, then the grade.
+/// Position in `provider.order`, then the grade.
 pub(crate) fn tier(context: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> u32 {
     let order = &context.query.routing.provider.order;
     let subject =
@@ -38,7 +38,7 @@ pub(crate) fn tier(context: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> u3
     u32::try_from(place).unwrap_or(u32::MAX).min(u32::MAX >> GRADE_BITS) << GRADE_BITS | grade(context, row)
 }
 
-/// 0 for who is expected to keep every bound.
+/// The grade; 0 if every bound is expected to be kept.
 fn grade(context: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> u32 {
     let (routing, estimates) = (&context.query.routing, &row.stats.estimates);
     let margin = context.query.latency_margin.max(f64::MIN_POSITIVE);
@@ -46,7 +46,7 @@ fn grade(context: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> u32 {
     if row.live.in_flight == 0 && (estimates.age.is_infinite() || forgotten) {
         return 0;
     }
-    let first_token = (row.forecast.first_token * margin, row.stats.curve.sigma);
+    let first_token = (row.forecast.first_token * margin, spread(row.stats.first_token_p95));
     let latency = routing.preferred_max_latency.map_or(0.0, |latency| lateness(&latency.value, first_token));
     let throughput = routing.preferred_min_throughput.map_or(0.0, |rate| {
         let per_token = row.stats.curve.per_token * libm::exp(row.forecast.load);
@@ -55,26 +55,26 @@ fn grade(context: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> u32 {
     step(latency.max(throughput))
 }
 
-/// How far off ln makes which grade.
+/// Grade of a miss by this factor (ln).
 fn step(missed: f64) -> u32 {
     if missed > 0.0 { libm::floor(1.0 + missed / STEP).min(LAST) as u32 } else { 0 }
 }
 
-/// The place in `provider.order` and the grade that a tier is made of.
+/// Position in `provider.order` and grade of a tier.
 #[must_use]
 pub const fn place_and_grade(tier: u32) -> (u32, u32) {
     (tier >> GRADE_BITS, tier & ((1 << GRADE_BITS) - 1))
 }
 
-/// The grade that a recorded candidate has with this prediction, when nobody gives it the benefit of the doubt.
+/// Grade of a recorded candidate with this prediction, not counting the exception for few observations.
 pub(crate) fn grade_with(decision: &Decision, inputs: &ScoreInputs, predicted: &Prediction) -> u32 {
     let (latency, rate) = (decision.parameters.preferred_max_latency, decision.parameters.preferred_min_throughput);
-    let latency = latency.map_or(0.0, |latency| lateness(&latency.value, first_token(decision, inputs, predicted)));
+    let latency = latency.map_or(0.0, |latency| lateness(&latency.value, first_token(decision, predicted)));
     let rate = rate.map_or(0.0, |rate| shortfall(&rate.value, per_token(inputs, predicted)));
     step(latency.max(rate))
 }
 
-/// A bound that is expected to be missed, and by how much.
+/// A bound that is expected to be missed.
 pub(crate) struct MissedPreference {
     pub at: Percentile,
     /// Seconds, or tokens per second.
@@ -82,13 +82,9 @@ pub(crate) struct MissedPreference {
     pub bound: f64,
 }
 
-/// The bound on the first token that a recorded candidate is expected to miss by the most.
-pub(crate) fn missed_latency(
-    decision: &Decision,
-    inputs: &ScoreInputs,
-    predicted: &Prediction,
-) -> Option<MissedPreference> {
-    let (_, sigma) = first_token(decision, inputs, predicted);
+/// The latency bound that a recorded candidate is expected to miss by the most.
+pub(crate) fn missed_latency(decision: &Decision, predicted: &Prediction) -> Option<MissedPreference> {
+    let (_, sigma) = first_token(decision, predicted);
     let missed = |(at, bound)| {
         let expected = predicted.first_token_p50 * libm::exp(deviations(at) * sigma);
         (expected * decision.latency_margin > bound).then_some(MissedPreference { at, expected, bound })
@@ -98,7 +94,7 @@ pub(crate) fn missed_latency(
     missed.max_by(|a, b| (a.expected / a.bound).total_cmp(&(b.expected / b.bound)))
 }
 
-/// The bound on the rate that a recorded candidate is expected to miss by the most.
+/// The throughput bound that a recorded candidate is expected to miss by the most.
 pub(crate) fn missed_rate(
     decision: &Decision,
     inputs: &ScoreInputs,
@@ -114,24 +110,32 @@ pub(crate) fn missed_rate(
     missed.min_by(|a, b| (a.expected / a.bound).total_cmp(&(b.expected / b.bound)))
 }
 
-/// Median, as the margin lets it be read, and spread (ln) of a recorded candidate's first token.
-fn first_token(decision: &Decision, inputs: &ScoreInputs, predicted: &Prediction) -> (f64, f64) {
-    (predicted.first_token_p50 * decision.latency_margin.max(f64::MIN_POSITIVE), inputs.variance.sqrt())
+/// Median, multiplied by the margin, and spread (ln) of a recorded candidate's first token.
+fn first_token(decision: &Decision, predicted: &Prediction) -> (f64, f64) {
+    let (median, p95) = (predicted.first_token_p50, predicted.first_token_p95);
+    (median * decision.latency_margin.max(f64::MIN_POSITIVE), spread(p95 / median))
 }
 
-/// The same of its time per token.
+/// Spread (ln) of a log-normal first token with this ratio of the 95th percentile to the median. The 95th percentile is
+/// the published one, which is learned; other percentiles lie on the log-normal through both.
+fn spread(p95_over_median: f64) -> f64 {
+    libm::log(p95_over_median) / Curve::Z95
+}
+
+/// The same for the time per token.
 fn per_token(inputs: &ScoreInputs, predicted: &Prediction) -> (f64, f64) {
     (1.0 / predicted.tokens_per_second, inputs.pace_variance.sqrt())
 }
 
-/// How far beyond its bounds a first token of that median and spread is, ln; not above 0 when within all of them.
+/// Highest ln ratio of an expected first token to its bound; not above 0 if all bounds are kept.
 fn lateness(latency: &Preference, (median, sigma): (f64, f64)) -> f64 {
     let late =
         |(at, bound): (Percentile, f64)| libm::log(median / bound.max(f64::MIN_POSITIVE)) + deviations(at) * sigma;
     latency.bounds().map(late).fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// How far below its bounds a rate is, ln. A percentile of a rate is what so many answers reach at least.
+/// Highest ln ratio of a bound on the rate to the expected rate. A percentile of a rate is reached by that share of the
+/// answers.
 fn shortfall(rate: &Preference, (per_token, sigma): (f64, f64)) -> f64 {
     let short = |(at, bound): (Percentile, f64)| libm::log(bound * per_token) + deviations(at) * sigma;
     rate.bounds().map(short).fold(f64::NEG_INFINITY, f64::max)

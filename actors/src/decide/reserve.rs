@@ -1,5 +1,6 @@
-//! The endpoints that are called when all candidates failed and attempts are left: those excluded for now, the mildest
-//! obstacle first (saturated, paced, half-open, open). Cooling and misconfigured endpoints are not among them.
+//! The fallback reserve: endpoints that are called when all candidates failed and attempts are left. They are excluded
+//! for a temporary reason, the mildest first (saturated, paced, half-open, open). Endpoints in a cooldown or with a
+//! configuration fault are never called.
 
 use std::cmp::Ordering;
 
@@ -12,7 +13,7 @@ use super::{
 };
 use crate::{domain::Candidate, stats::Gate};
 
-/// What keeps an endpoint from taking part, the mildest first.
+/// Temporary reasons of exclusion, the mildest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Obstacle {
     Saturated,
@@ -21,7 +22,7 @@ enum Obstacle {
     Open,
 }
 
-/// As many of the rows that take no part as there are attempts, in the order they are to be called.
+/// The excluded endpoints to call, in order, at most as many as there are attempts.
 pub(crate) fn standby(
     context: &DecisionContext<'_>,
     rows: &[PoolCandidate<'_>],
@@ -49,7 +50,7 @@ impl Obstacle {
     }
 }
 
-/// The order among endpoints with the same obstacle: the time at which it ends, else the score.
+/// Order among endpoints with the same reason: the time at which it ends, else the score.
 fn rank(row: &PoolCandidate<'_>, obstacle: Obstacle, scoring: &Scoring) -> f64 {
     match obstacle {
         Obstacle::Saturated | Obstacle::HalfOpen => scoring.score(&row.forecast, row.live.cost),
@@ -65,7 +66,7 @@ fn order(
     wished.then(rank_a.total_cmp(&rank_b)).then(a.endpoint().cmp(&b.endpoint()))
 }
 
-/// Marks the candidate as a probe of a half-open breaker or as a call past a shut gate.
+/// Marks the candidate as a probe of a half-open breaker or as a call past an open one.
 fn called(obstacle: Obstacle, candidate: Candidate) -> Candidate {
     Candidate {
         probe: obstacle == Obstacle::HalfOpen,

@@ -1,6 +1,5 @@
-//! How good a candidate is under an objective: lower is better, in the objective's unit.
-//!
-//! A score is the sum of the terms an explanation shows, added in their order.
+//! Scores of candidates under an objective: lower is better, in the objective's unit. A score is the sum of its terms,
+//! added in their order.
 
 use super::{
     candidate::{GRADE_BITS, PoolCandidate, Role},
@@ -11,20 +10,20 @@ use super::{
 };
 use crate::domain::{Objective, RoutingPolicy, ScoreTerms, ScoreUnit, Weights};
 
-/// Nothing costs less than this when costs are compared.
+/// Lower limit of a cost baseline, dollars.
 const LEAST_COST: f64 = 1e-9;
-/// Share of the highest cost in what a failed attempt costs.
+/// Share of the highest cost in the cost of a failed attempt.
 const DEAREST_SHARE: f64 = 0.2;
-/// No time is shorter than this when times are compared.
+/// Lower limit of a time baseline, seconds.
 const LEAST_TIME: f64 = 1e-6;
 
-/// The unit of an objective's scores.
+/// Unit of an objective's scores.
 #[must_use]
 pub const fn score_unit(objective: Objective) -> ScoreUnit {
     ObjectiveProfile::of(objective).unit
 }
 
-/// The names of the terms that an objective's scores are summed from, in order.
+/// Names of an objective's terms, in order.
 #[must_use]
 pub const fn term_names(objective: Objective) -> &'static [&'static str] {
     ObjectiveProfile::of(objective).term_names
@@ -59,13 +58,13 @@ impl Baselines {
         [self.time, self.cost, self.failed, self.next]
     }
 
-    /// From what was recorded.
+    /// From a record.
     pub(crate) const fn of_record([time, cost, failed, next]: [f64; 4]) -> Baselines {
         Baselines { time, next, cost, failed }
     }
 }
 
-/// Median cost, and what a failed attempt costs.
+/// Median cost, and the cost of a failed attempt.
 fn of_costs(scored: impl Iterator<Item = f64>, passed: &mut [f64]) -> (f64, f64) {
     let cost = median(passed).unwrap_or(0.0).max(LEAST_COST);
     let dearest = passed.iter().copied().fold(cost, f64::max);
@@ -73,14 +72,14 @@ fn of_costs(scored: impl Iterator<Item = f64>, passed: &mut [f64]) -> (f64, f64)
     (cost, DEAREST_SHARE * dearest + (1.0 - DEAREST_SHARE) * second)
 }
 
-/// The lower median, so that of two candidates the better one is the yardstick. Of values that are never
-/// negative, whose bits sort as they do.
+/// The lower median, so that of two candidates the better one is the baseline. Values are never negative, so their bits
+/// sort as they do.
 fn median(values: &mut [f64]) -> Option<f64> {
     let middle = values.len().checked_sub(1)? / 2;
     Some(*values.select_nth_unstable_by_key(middle, |value| value.to_bits()).1)
 }
 
-/// The second least value; of a single one that.
+/// The second least value; the only one of a single value.
 fn second_least(mut values: impl Iterator<Item = f64>) -> Option<f64> {
     let first = values.next()?;
     let ranked = |(least, second): (f64, f64), value: f64| match value {
@@ -123,8 +122,8 @@ impl Scoring {
         self.values(&forecast.noisy, forecast, cost).iter().sum()
     }
 
-    /// Gives the candidates that take part their scores, with noise and without. Past shut gates the one that opens soonest
-    /// goes first, whatever it would score, and missed preferences count for nothing.
+    /// Scores the candidates, with noise and without. Candidates past refusing gates are ranked by the time at which
+    /// these open, without preferences.
     pub(crate) fn rank(&self, rows: &mut [PoolCandidate<'_>]) {
         for row in rows.iter_mut().filter(|row| row.role != Role::Out) {
             if row.role == Role::Panic {
@@ -137,17 +136,17 @@ impl Scoring {
         }
     }
 
-    /// The score it would have without noise.
+    /// The score without noise.
     pub(crate) fn noiseless_score(&self, forecast: &Forecast, cost: f64) -> f64 {
         self.values(&forecast.noiseless, forecast, cost).iter().sum()
     }
 
-    /// The score it would have if it failed this often.
+    /// The score with this failure probability.
     pub(crate) fn score_if(&self, failure: f64, forecast: &Forecast, cost: f64) -> f64 {
         self.values(&PointForecast { failure, ..forecast.noisy }, forecast, cost).iter().sum()
     }
 
-    /// The score of a candidate without the prompt that its endpoint may hold in its cache.
+    /// The score of a candidate without its cached prompt.
     pub(crate) fn uncached_score(&self, context: &DecisionContext<'_>, candidate: &PoolCandidate<'_>) -> f64 {
         let live = candidate.live;
         let live = LiveState { cached_tokens: 0, saving: 0.0, cost: live.uncached_cost(), ..live };
@@ -157,7 +156,7 @@ impl Scoring {
         self.score(&forecast, live.cost)
     }
 
-    /// The addends of the score with noise.
+    /// The terms of the score with noise.
     pub(crate) fn terms(&self, forecast: &Forecast, cost: f64) -> ScoreTerms {
         ScoreTerms::new(self.profile.term_names, self.values(&forecast.noisy, forecast, cost))
     }
@@ -170,10 +169,10 @@ impl Scoring {
             generation,
             failure,
             slow: forecast.slow,
-            // An attempt that fails generates nothing.
+            // A failed attempt generates nothing.
             retry: failure * (self.failure_time + (next - generation).max(0.0)),
             answered: (1.0 - failure) * cost,
-            // A failure is never a saving, not even where the next attempt is cheaper.
+            // A failure is never a saving, also if the next attempt is cheaper.
             failed: failure * failed.max(cost),
             per_second: self.per_second,
             per_dollar: self.per_dollar,

@@ -1,80 +1,45 @@
 //! Provider wire formats, both ways: bytes to domain and back, without sockets.
 //!
-//! Clients use the OpenAI dialect. The dialect of an upstream is its [`Dialect`]. Today there is one, so client and
-//! upstream share it and requests are **spliced**: the body is checked in one pass that keeps positions instead of
-//! values, and is written as slices of the original. Unknown fields and every byte of a prompt, a schema or tool call
-//! arguments survive. Answers and chunks are rewritten in the same way.
+//! What the gateway routes is a chat in the OpenAI dialect, which most clients send; requests in other dialects are turned
+//! into one. For an endpoint of the same dialect a chat is **spliced**: the body is checked in one pass that keeps
+//! positions instead of values, and is written as slices of the original. Unknown fields and every byte of a prompt, a
+//! schema or tool call arguments survive. Answers and chunks are rewritten in the same way. For an endpoint of another
+//! dialect [`translation`] goes through the neutral form.
 //!
-//! Layout: each dialect has a directory of its own ([`openai`]: `request`, `answer`, `stream`, `error`, `finish`,
-//! `usage`); framing of streams is in [`frame`], JSON without a document model in `json`, and the cleaning of provider
-//! texts in `sanitize`. All dialects produce the same types: an [`OutgoingBody`] for an endpoint, and an [`Answer`]
-//! with the body for the client and the [`Outcome`] for the ledger. A further dialect is a new variant of [`Dialect`]
-//! and a new directory beside [`openai`]; code outside this module does not change.
+//! Layout: each dialect has a directory of its own; what they share is in [`neutral`]; framing of streams is in
+//! [`frame`], JSON without a document model in `json`, and the cleaning of provider texts in `sanitize`. A further dialect
+//! is a new variant of [`Dialect`](crate::domain::Dialect), a new directory, and its arms in [`translation`].
 
 mod answer;
 mod anthropic;
+mod client;
 pub mod frame;
 mod json;
 mod neutral;
 pub mod openai;
+mod outgoing;
 mod responses;
 mod sanitize;
+mod translation;
+mod upstream_decoder;
 
 pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};
-pub use anthropic::inbound::{InboundMessages, read_messages};
+pub use anthropic::{
+    client_error::{MessagesError, too_long_message},
+    inbound::{InboundMessages, count_tokens_body, read_count_tokens, read_messages},
+    model_list::{MessagesModel, ModelPage, messages_model, messages_model_list},
+};
+pub use client::ClientRequest;
 pub use neutral::{FieldFates, StateKey};
 pub use openai::{
-    ChatStream, ImageAnswer, ImageOrigin, ImageSource, MadeImage, Progress, StreamError, StreamOptions, UsageChunk,
+    ChatStream, ImageAnswer, ImageOrigin, ImageSource, KEEP_ALIVE, MadeImage, Progress, StreamError, StreamOptions,
+    UsageChunk,
     request::{
-        ChatPurpose, ChatRequest, ImageFormat, ImageRequest, OutgoingBody, PROVIDER_MEMBERS, RequestLimits,
-        Restriction, RestrictionKind, field_meant_at_top_level, field_meant_in_metadata, shown,
+        ChatPurpose, ChatRequest, ImageFormat, ImageRequest, PROVIDER_MEMBERS, RequestLimits, Restriction,
+        RestrictionKind, field_meant_at_top_level, field_meant_in_metadata, shown,
     },
     rewrite_answer, rewrite_image_answer, usage_of_failed_answer,
 };
-
+pub use outgoing::{OutgoingBody, Translation};
 pub use responses::inbound::{InboundResponses, ResponseEcho, read_responses};
-
-use crate::domain::{Catalog, Endpoint};
-
-/// Wire format of an upstream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Dialect {
-    /// The OpenAI API, which clients use too, so requests and answers are spliced.
-    #[default]
-    OpenAi,
-}
-
-impl Dialect {
-    /// Path of chat requests, relative to the base address of the upstream.
-    #[must_use]
-    pub const fn chat_path(self) -> &'static str {
-        match self {
-            Dialect::OpenAi => "/chat/completions",
-        }
-    }
-
-    /// Path of image requests for `endpoint`, relative to the base address of the upstream.
-    #[must_use]
-    pub const fn image_path(self, endpoint: &Endpoint) -> &'static str {
-        match self {
-            Dialect::OpenAi if endpoint.images_through_chat => self.chat_path(),
-            Dialect::OpenAi => "/images/generations",
-        }
-    }
-
-    /// The body of a chat for one endpoint.
-    #[must_use]
-    pub fn chat_body(self, request: &ChatRequest, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
-        match self {
-            Dialect::OpenAi => request.upstream_body(catalog, endpoint),
-        }
-    }
-
-    /// The body of an image request for one endpoint.
-    #[must_use]
-    pub fn image_body(self, request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
-        match self {
-            Dialect::OpenAi => request.upstream_body(catalog, endpoint),
-        }
-    }
-}
+pub use translation::{chat_body, chat_path, kind_of_refusal, rewrite_whole, usage_of_failure};

@@ -1,6 +1,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{
+    dialect::Dialect,
     id::{EndpointId, ModelId, ProviderSlug},
     modality::Modalities,
     objective::{Objective, Weights},
@@ -162,6 +163,8 @@ pub struct Endpoint {
     pub pricing: Option<Arc<Pricing>>,
     /// Limits.
     pub limits: EndpointLimits,
+    /// Wire format of its chats.
+    pub dialect: Dialect,
     /// Supported parameters.
     pub parameters: ParameterSet,
     /// Number format of the weights, lower case.

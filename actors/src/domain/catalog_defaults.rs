@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{
     catalog::{Architecture, Endpoint, EndpointLimits, Model, Provider, ProviderState},
+    dialect::Dialect,
     id::{EndpointId, ModelId, ProviderSlug},
     modality::Modalities,
     parameter::ParameterSet,
@@ -69,6 +70,7 @@ impl Endpoint {
             upstream_model: upstream_model.into(),
             pricing: Some(Arc::default()),
             limits: EndpointLimits { context_length: 128_000, max_completion_tokens: None, max_prompt_tokens: None },
+            dialect: Dialect::default(),
             parameters: ParameterSet::default(),
             quantization: None,
             is_moderated: false,

@@ -5,6 +5,7 @@ use super::{
     attempt_record::{AttemptReason, AttemptRecord},
     catalog::Catalog,
     decision::{Decision, DecisionCode},
+    dialect::Dialect,
     id::GenerationId,
     money::Usd,
     policy::RoutingPolicy,
@@ -79,8 +80,10 @@ impl FinishReason {
 pub struct Generation {
     /// Its id.
     pub id: GenerationId,
-    /// The key that made it (hash of the key's label). Only this owner may read the record.
+    /// The account that it is charged to. Only its keys may read the record.
     pub owner: u64,
+    /// Number of the key that called; 0 if it is not known.
+    pub key: u64,
     /// Chat or image.
     pub api_type: ApiType,
     /// Request id of the call that made it.
@@ -124,6 +127,10 @@ pub struct Generation {
     pub native_finish_reason: Option<String>,
     /// Parameters of the request that were not forwarded.
     pub dropped_parameters: Vec<Arc<str>>,
+    /// Parameters of the request whose meaning was produced by other means.
+    pub emulated_parameters: Vec<Arc<str>>,
+    /// Wire format of the request.
+    pub client_dialect: Dialect,
     /// `user` of the request.
     pub external_user: Option<String>,
     /// `session_id` of the request.

@@ -174,7 +174,7 @@ impl Default for RoutingPolicy {
                 prior_per_token: Duration::from_millis(15),
             },
             exploration: 0.5,
-            staleness: 0.02,
+            staleness: 0.012,
             hot_inflation: 2.0,
             failure_time: Duration::from_millis(50),
             cheapest_time_value: 0.001,

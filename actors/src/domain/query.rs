@@ -4,6 +4,7 @@ use super::{
     api_type::ApiType,
     catalog::Target,
     conversation::StickyEndpoint,
+    dialect::Dialect,
     modality::Modalities,
     money::Usd,
     objective::{Objective, Weights},
@@ -168,6 +169,8 @@ pub struct Needs {
     /// Parameters of which the endpoint must support at least one (a JSON schema may be honoured under
     /// `structured_outputs` or `response_format`); empty means no requirement.
     pub any_parameter: ParameterSet,
+    /// Wire format that the endpoint must have, for a feature that no other has.
+    pub dialect: Option<Dialect>,
 }
 
 /// One request as input of the decision.

@@ -35,6 +35,24 @@ impl Pricing {
         self.prompt.is_zero() && self.completion.is_zero() && self.request.is_zero()
     }
 
+    /// Highest possible price of a request: every token in its dearest class, and one web search where searches have a price.
+    #[must_use]
+    pub fn worst_case(&self, prompt_tokens: u64, completion_tokens: u64, images: u64) -> Usd {
+        let classes = [self.input_cache_read, self.input_cache_write, self.input_cache_write_1h, self.audio];
+        let input = classes.into_iter().flatten().fold(self.prompt, Usd::max);
+        input * prompt_tokens
+            + self.dearest_output() * completion_tokens
+            + self.image * images
+            + self.request
+            + self.web_search
+    }
+
+    /// Price of an output token in its dearest class.
+    #[must_use]
+    pub fn dearest_output(&self) -> Usd {
+        [self.internal_reasoning, self.audio_output].into_iter().flatten().fold(self.completion, Usd::max)
+    }
+
     /// The exact price of `usage`. Token classes are disjoint: cached, cache-written, audio and plain input
     /// tokens add up to `prompt_tokens`, reasoning, audio and plain output tokens to `completion_tokens`.
     #[must_use]
@@ -202,6 +220,42 @@ mod tests {
         let cost = both.cost(&usage);
         assert_eq!((cost.prompt, cost.cache_write, cost.cache_write_1h), (usd("30"), usd("25"), usd("60")));
         assert_eq!(cost.total(), usd("135"));
+    }
+
+    #[test]
+    fn no_usage_within_the_counts_costs_more_than_the_worst_case() {
+        let pricing = Pricing {
+            prompt: usd("3"),
+            completion: usd("7"),
+            request: usd("11"),
+            image: usd("13"),
+            web_search: usd("17"),
+            internal_reasoning: Some(usd("19")),
+            input_cache_read: Some(usd("1")),
+            input_cache_write: Some(usd("5")),
+            input_cache_write_1h: Some(usd("23")),
+            audio: Some(usd("2")),
+            audio_output: Some(usd("4")),
+        };
+        let worst = pricing.worst_case(6, 5, 2);
+        for mix in 0..4_096_u64 {
+            let part = |shift: u64, most: u64| (mix >> shift) % (most + 1);
+            let usage = Usage {
+                prompt_tokens: 6,
+                completion_tokens: 5,
+                cached_tokens: part(0, 6),
+                cache_write_tokens: part(2, 6),
+                cache_write_1h_tokens: part(4, 6),
+                audio_tokens: part(6, 6),
+                reasoning_tokens: part(8, 5),
+                audio_output_tokens: part(9, 5),
+                images: 2,
+                web_searches: part(11, 1),
+                ..Usage::default()
+            };
+            assert!(pricing.cost(&usage).total() <= worst, "{usage:?}");
+        }
+        assert_eq!(pricing.dearest_output(), usd("19"));
     }
 
     #[test]

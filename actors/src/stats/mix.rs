@@ -1,4 +1,4 @@
-//! Reproducible scatter: hashes that stand in for dice. Not for secrets.
+//! Reproducible pseudo-random numbers from hashes. Not for secrets.
 
 /// One step of the SplitMix64 generator, as a hash of `x`.
 #[must_use]
@@ -9,7 +9,7 @@ pub const fn splitmix64(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A hash of both numbers; their order matters.
+/// A hash of both numbers in this order.
 #[must_use]
 pub const fn mix(seed: u64, value: u64) -> u64 {
     splitmix64(splitmix64(seed) ^ value)

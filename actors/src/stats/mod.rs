@@ -1,12 +1,12 @@
-//! What is known about endpoints: how fast, how sound, how busy.
+//! Statistics of endpoints: latency, reliability, load.
 //!
-//! Two halves that meet in a decision. *Slow* statistics ([`Statistics`]) are owned by one actor, fed with
-//! [`Event`](crate::domain::EndpointEvent)s and published as a [`Snapshot`]. *Fast* cells ([`LiveBoard`]) are shared
-//! by all workers and changed at once: requests in flight, unanswered ones, breakers, cooldowns, pacing.
+//! Two halves that a decision reads together. [`Statistics`] are owned by one actor, fed with
+//! [`Event`](crate::domain::EndpointEvent)s and published as a [`Snapshot`]. The [`LiveBoard`] is shared by all workers
+//! and updated at once: requests in flight, unanswered requests, breakers, cooldowns, pacing.
 //!
-//! Nothing here reads a clock, draws a number or waits; moments and seeds arrive as arguments. Transcendental
-//! functions come from `libm`, so that the same numbers give the same bits on every platform. Which endpoint
-//! is chosen from all this is decided in [`crate::decide`].
+//! Nothing here reads a clock, draws a random number or waits; times and seeds are arguments. Transcendental
+//! functions come from `libm`, so that the same inputs give the same bits on every platform. [`crate::decide`] chooses
+//! the endpoint.
 
 pub mod live;
 mod mix;

@@ -1,14 +1,15 @@
-//! Where conversations were served last, so that the next turn can go where its prompt is still in the cache.
+//! Sticky sessions: where conversations were served last, so that the next turn finds its prompt in the provider's
+//! cache.
 //!
-//! [`Sessions`] is read when a question for the router is formed and written when an answer was whole; what it says
-//! is worth a bonus in the scores ([`crate::decide`]), never a pin. It holds no word of any prompt: a conversation is
-//! known by 128 bits of a hash under a secret key, made from its owner, the model or alias asked for, and either the
-//! caller's `session_id` or the [`ConversationOpening`] of the prompt. So callers never share, and nobody can ask for another's.
+//! [`Sessions`] is read before the decision and written after a complete answer. It gives a bonus in the score
+//! ([`crate::decide`]), never a pin. It stores no text: the key of a conversation is a 128-bit keyed hash of the
+//! caller, the requested model or alias, and the caller's `session_id` or the [`ConversationOpening`] of the prompt.
+//! Callers never share entries.
 //!
-//! Two names are tried: the conversation's own, then that of its instructions (tools and system messages), which
-//! requests that are no conversation have in common. Hashing every message would find longer common beginnings in
-//! a few cases more (a turn that was edited), at the price of hashing whole prompts; the beginning is enough, since what
-//! a provider really read from its cache corrects what was expected of it.
+//! Two keys are looked up: that of the conversation, then that of its instructions (tools and system messages),
+//! which separate requests may share. Hashing every message would find longer common prefixes in a few more cases
+//! (edited turns), at the cost of hashing whole prompts. What a provider really read from its cache corrects the
+//! expectation.
 
 use std::{
     collections::HashMap,
@@ -21,36 +22,36 @@ use parking_lot::Mutex;
 
 use crate::domain::{ConversationOpening, EndpointId, StickyEndpoint, StickyPolicy, Tick, Usage};
 
-/// Locks that conversations are spread over: more than a machine has workers that ask at the same instant.
+/// Number of locks, above the number of workers that look up at the same time.
 const SHARDS: usize = 16;
-/// What is left of older observations of an endpoint's cache with each new one: about eight count.
+/// Decay of earlier observations of an endpoint's cache with each new one: about eight count.
 const KEPT: f32 = 0.875;
-/// Endpoints whose caches are known; more than a catalog may hold, so only retired ones push it over.
+/// Maximum number of endpoints with a cache estimate, above the size of a catalog.
 const MOST_ENDPOINTS: usize = 20_000;
 
-/// The conversations of all callers. Shared by all workers; its locks are held for a look-up.
+/// Conversations of all callers. Shared by all workers; a lock is held for a look-up only.
 pub struct Sessions {
     secret: [u64; 4],
     shards: [Mutex<Shard>; SHARDS],
     caches: Mutex<HashMap<EndpointId, Cache>>,
 }
 
-/// Who says something, to whom, and how it begins.
+/// What identifies a conversation.
 #[derive(Debug, Clone, Copy)]
 pub struct ConversationStart<'a> {
-    /// Whose key it is.
+    /// The caller's key.
     pub owner: u64,
-    /// The model or alias asked for.
+    /// The requested model or alias.
     pub target: &'a str,
-    /// The caller's own name for the conversation.
+    /// The caller's `session_id`.
     pub session_id: Option<&'a str>,
-    /// How the prompt begins.
+    /// Hashes of the beginning of the prompt.
     pub opening: Option<ConversationOpening>,
     /// Estimated prompt tokens.
     pub prompt_tokens: u32,
 }
 
-/// One turn of a conversation: the names it is looked up under. Kept with the request until it was answered.
+/// Keys of one turn of a conversation. Kept with the request until it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConversationTurn {
     conversation: u128,
@@ -58,23 +59,23 @@ pub struct ConversationTurn {
     prompt_tokens: u32,
 }
 
-/// Instructions long enough to be cached by themselves.
+/// Instructions that are long enough to be cached by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shared {
     name: u128,
     tokens: u32,
 }
 
-/// What is known under a name.
+/// Entry of a key.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     endpoint: EndpointId,
-    /// Tokens its cache should hold.
+    /// Tokens that its cache should hold.
     tokens: u32,
     at: Tick,
 }
 
-/// How much of what was expected of an endpoint's cache was read from it, observation by observation, decayed.
+/// Decayed share of the expected tokens that were read from an endpoint's cache.
 #[derive(Debug, Clone, Copy)]
 struct Cache {
     read: f32,
@@ -82,7 +83,7 @@ struct Cache {
 }
 
 impl Default for Cache {
-    /// Everything is expected before anything was seen: as after one observation that said so.
+    /// The prior is one observation in which everything expected was read.
     fn default() -> Cache {
         Cache { read: 1.0, observed: 1.0 }
     }
@@ -100,13 +101,13 @@ impl Cache {
 }
 
 impl Sessions {
-    /// Nothing is known yet. The secret should be random; it never leaves the process.
+    /// Without entries. The secret should be random; it never leaves the process.
     #[must_use]
     pub fn new(secret: [u64; 4]) -> Sessions {
         Sessions { secret, shards: Default::default(), caches: Mutex::default() }
     }
 
-    /// The turn a request is, if its prompt is long enough for caches to matter.
+    /// The keys of a request; `None` if its prompt is too short for caches to matter.
     #[must_use]
     pub fn turn(&self, policy: &StickyPolicy, speaker: &ConversationStart<'_>) -> Option<ConversationTurn> {
         if !policy.enabled || speaker.prompt_tokens < policy.min_prompt_tokens {
@@ -125,7 +126,7 @@ impl Sessions {
         Some(ConversationTurn { conversation, instructions, prompt_tokens: speaker.prompt_tokens })
     }
 
-    /// Where the turn's prompt, or its beginning, may still be cached. Changes nothing.
+    /// Endpoints whose cache may hold the prompt or its beginning. Changes nothing.
     #[must_use]
     pub fn sticky(&self, policy: &StickyPolicy, turn: &ConversationTurn, now: Tick) -> Option<StickyEndpoint> {
         let held = self.held(policy, turn, now).next()?;
@@ -134,7 +135,7 @@ impl Sessions {
         (tokens >= 1.0).then_some(StickyEndpoint { endpoint: held.endpoint, cached_tokens: tokens as u32 })
     }
 
-    /// The turn was answered by `endpoint`: from now on its cache should hold the prompt and the answer.
+    /// Records that `endpoint` answered the turn: its cache should hold the prompt and the answer.
     pub fn served(
         &self,
         policy: &StickyPolicy,
@@ -151,25 +152,25 @@ impl Sessions {
         let tokens = small(usage.total_tokens());
         self.put(policy, turn.conversation, Held { endpoint, tokens, at: now });
         if let Some(shared) = turn.instructions {
-            // The estimate, by how far off that of the whole prompt was.
+            // The estimate, corrected by the error of the estimate of the whole prompt.
             let tokens = u64::from(shared.tokens) * usage.prompt_tokens / u64::from(turn.prompt_tokens.max(1));
             self.put(policy, shared.name, Held { endpoint, tokens: small(tokens), at: now });
         }
     }
 
-    /// Conversations and instructions kept in mind.
+    /// Number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
-    /// Whether none is.
+    /// Whether there is no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What is known under the turn's names and still good, the better first.
+    /// Unexpired entries of the turn's keys, the better first.
     fn held(&self, policy: &StickyPolicy, turn: &ConversationTurn, now: Tick) -> impl Iterator<Item = Held> {
         let ttl = policy.ttl;
         let names = [Some(turn.conversation), turn.instructions.map(|shared| shared.name)];
@@ -201,7 +202,7 @@ impl Sessions {
         self.shards.get((name >> 64) as usize % SHARDS)
     }
 
-    /// The name of something under the secret: its owner is part of it, so two callers never have one in common.
+    /// The key of a value under the secret. The caller is part of it, so two callers never share one.
     fn name(&self, speaker: &ConversationStart<'_>, kind: Kind, what: &[u8]) -> u128 {
         let mut hasher = HighwayHasher::new(Key(self.secret));
         hasher.append(&speaker.owner.to_le_bytes());
@@ -214,7 +215,7 @@ impl Sessions {
     }
 }
 
-/// What a name stands for.
+/// What a key identifies.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum Kind {
@@ -225,8 +226,8 @@ enum Kind {
 
 type Names = HashMap<u128, Held, BuildHasherDefault<Uniform>>;
 
-/// Two generations: what is written goes to the young one; when that is full it becomes the old one, and what nobody
-/// wrote since is forgotten. So the bound holds at every moment, and nothing is ever searched for the oldest.
+/// Two generations: writes go to the young one. When it is full it replaces the old one, whose entries are dropped. So
+/// the size is bounded at any time, without searching for the oldest entry.
 #[derive(Default)]
 struct Shard {
     young: Names,
@@ -251,7 +252,7 @@ impl Shard {
     }
 }
 
-/// Names are the output of a keyed hash already.
+/// Keys are the output of a keyed hash already.
 #[derive(Default)]
 struct Uniform(u64);
 

@@ -1,13 +1,13 @@
-//! Whether latency targets are met: what clients saw, window by window, and the margin that follows from it.
+//! Latency targets: attainment by time window, and the margin that follows from it.
 //!
-//! A target is one bound on one percentile of the time to the first token (`{"p95": 0.8}`), asked for by an alias or by
-//! requests, under one objective. [`LatencyTargets`] hears how each request under it ended and answers two questions:
-//! how much of the error budget is left, and how much stricter than the bound a decision should be (`decide::wishes`).
+//! A target is one bound on one percentile of the time to the first token (`{"p95": 0.8}`), set by an alias or by
+//! requests, under one objective. [`LatencyTargets`] records how each request under it ended. It reports the error
+//! budget left, and the margin by which decisions read the bound stricter (`decide::preferences`).
 //!
-//! The margin is a multiplicative controller: a miss raises its logarithm by `gain × p`, a request in time lowers it by
-//! `gain × (1 − p)`, so it rests exactly where the share of misses is the allowed one. Predictions that are too
-//! hopeful, whatever the cause, are corrected by what came of them. For `cheapest` the margin may fall somewhat below 1:
-//! then the budget is spent on endpoints that are nearly good enough. A margin nobody needs fades.
+//! The margin is a multiplicative controller: a miss raises its logarithm by `gain × p`, a request in time lowers it
+//! by `gain × (1 − p)`, so it settles where the share of misses is the allowed one. That corrects predictions that are
+//! too low, whatever the cause. For `cheapest` the margin may fall somewhat below 1; the budget is then spent on
+//! cheaper endpoints. An unused margin decays.
 
 mod window;
 
@@ -19,99 +19,99 @@ use self::window::Windows;
 use crate::domain::{Objective, Percentile, Preference, Source, Sourced, TargetPolicy, Tick};
 pub use window::{Tally, WINDOWS};
 
-/// Targets of requests that are kept; those that were not asked for longest leave first. Values come from callers.
+/// Targets of requests that are kept; the least recently used is dropped first. Callers choose their values.
 const MOST_ASKED: usize = 64;
-/// Targets of aliases that are kept: as many as a configuration sensibly holds.
+/// Targets of aliases that are kept, above what a configuration sensibly holds.
 const MOST_CONFIGURED: usize = 256;
-/// After this long without a request a margin has lost half of its logarithm.
+/// Half-life of the logarithm of an unused margin.
 const FADING: f64 = 300.0;
 
-/// All targets. Shared by all workers; its lock is held for a short search.
+/// All targets. Shared by all workers; the lock is held for a short search.
 #[derive(Default)]
 pub struct LatencyTargets(Mutex<Vec<Target>>);
 
-/// A wish as a request has it: every bound of it is a target.
+/// The preferred latency of a request: each of its bounds is a target.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestedTarget<'a> {
-    /// The alias or model asked for.
+    /// The requested alias or model.
     pub name: &'a str,
-    /// The objective under which it is held.
+    /// The objective of the request.
     pub objective: Objective,
-    /// The bounds, seconds, and who set them.
+    /// The bounds in seconds, and their source.
     pub preference: Sourced<Preference>,
 }
 
-/// How long a client waited for its first token, and whether it came.
+/// How long a client waited for its first token, and how the wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstTokenWait {
-    /// It came after this long.
+    /// The token came after this time.
     FirstToken(Duration),
-    /// The request failed after this long: a miss, whenever it was.
+    /// The request failed after this time: always a miss.
     Failed(Duration),
-    /// The client left after this long without one: a miss if the bound had passed, else nobody knows.
+    /// The client left after this time: a miss if the bound had passed, else not counted.
     Left(Duration),
 }
 
-/// How one target stands.
+/// Report of one target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TargetReport {
-    /// The alias or model it was asked for with.
+    /// The requested alias or model.
     pub name: Box<str>,
-    /// The objective under which it is held.
+    /// The objective of the requests.
     pub objective: Objective,
-    /// Whether an alias asks for it, or requests themselves.
+    /// Whether an alias or requests set it.
     pub source: Source,
-    /// Which percentile.
+    /// The percentile.
     pub percentile: Percentile,
-    /// Its bound.
+    /// The bound.
     pub bound: Duration,
-    /// How much stricter than the bound decisions are; below 1: laxer.
+    /// Factor by which decisions read the bound stricter (above 1) or laxer (below 1).
     pub margin: f64,
-    /// What came of the requests, window by window of [`WINDOWS`].
+    /// Counts of requests for each of [`WINDOWS`].
     pub windows: [Tally; WINDOWS.len()],
 }
 
 struct Target {
     name: Box<str>,
     objective: Objective,
-    /// Set by an alias: callers cannot push it out.
+    /// Set by an alias, so that targets of callers cannot displace it.
     configured: bool,
     percentile: Percentile,
     bound: Duration,
-    /// Logarithm of the margin, and when it was last moved.
-    strain: f64,
+    /// Logarithm of the margin, and its last change.
+    ln_margin: f64,
     moved: Tick,
-    /// When it was last asked for.
+    /// When a request last used it.
     asked: Tick,
     windows: Windows,
 }
 
 impl LatencyTargets {
-    /// How much stricter than its bounds the wish should be read now: the most any of its targets needs.
+    /// The margin for a request now: the highest of its targets.
     #[must_use]
-    pub fn margin(&self, wish: &RequestedTarget<'_>, now: Tick) -> f64 {
+    pub fn margin(&self, requested: &RequestedTarget<'_>, now: Tick) -> f64 {
         let targets = self.0.lock();
-        let strains = wish.bounds().map(|(percentile, bound)| {
-            let known = targets.iter().find(|target| target.is(wish, percentile, bound));
-            known.map_or(0.0, |target| target.strain_at(now))
+        let ln_margins = requested.bounds().map(|(percentile, bound)| {
+            let known = targets.iter().find(|target| target.is(requested, percentile, bound));
+            known.map_or(0.0, |target| target.ln_margin_at(now))
         });
-        libm::exp(strains.reduce(f64::max).unwrap_or(0.0))
+        libm::exp(ln_margins.reduce(f64::max).unwrap_or(0.0))
     }
 
-    /// Takes in how a request with that wish ended.
-    pub fn observe(&self, wish: &RequestedTarget<'_>, waited: FirstTokenWait, policy: &TargetPolicy, now: Tick) {
+    /// Records how a request ended.
+    pub fn observe(&self, requested: &RequestedTarget<'_>, waited: FirstTokenWait, policy: &TargetPolicy, now: Tick) {
         let mut targets = self.0.lock();
-        for (percentile, bound) in wish.bounds() {
+        for (percentile, bound) in requested.bounds() {
             let Some(missed) = waited.misses(bound) else { continue };
-            let known = targets.iter().position(|target| target.is(wish, percentile, bound));
-            let place = known.unwrap_or_else(|| enter(&mut targets, Target::new(wish, percentile, bound, now)));
-            if let Some(target) = targets.get_mut(place) {
+            let known = targets.iter().position(|target| target.is(requested, percentile, bound));
+            let position = known.unwrap_or_else(|| enter(&mut targets, Target::new(requested, percentile, bound, now)));
+            if let Some(target) = targets.get_mut(position) {
                 target.observe(missed, waited.is_late(bound), policy, now);
             }
         }
     }
 
-    /// How every target stands, those of aliases first, each kind by name, objective, percentile and bound.
+    /// Reports of all targets: those of aliases first, then by name, objective, percentile and bound.
     #[must_use]
     pub fn report(&self, now: Tick) -> Vec<TargetReport> {
         let mut reports: Vec<_> = self.0.lock().iter().map(|target| target.report(now)).collect();
@@ -121,13 +121,13 @@ impl LatencyTargets {
 }
 
 impl RequestedTarget<'_> {
-    /// How its targets stand as long as no request asked for them.
+    /// Reports of its targets as long as no request used them.
     pub fn unasked(&self) -> impl Iterator<Item = TargetReport> {
         self.bounds()
             .map(|(percentile, bound)| Target::new(self, percentile, bound, Tick::default()).report(Tick::default()))
     }
 
-    /// Its bounds to the millisecond, so that a target is told from another by what anybody can see.
+    /// Its bounds, rounded to the milliseconds that are shown.
     fn bounds(&self) -> impl Iterator<Item = (Percentile, Duration)> {
         let whole = |seconds: f64| Duration::from_millis((seconds * 1e3).round().clamp(1.0, 1e9) as u64);
         self.preference.value.bounds().map(move |(percentile, seconds)| (percentile, whole(seconds)))
@@ -139,7 +139,7 @@ impl RequestedTarget<'_> {
 }
 
 impl FirstTokenWait {
-    /// Whether that misses the bound; `None` when it cannot be told.
+    /// Whether it misses the bound; `None` if that is unknown.
     fn misses(self, bound: Duration) -> Option<bool> {
         match self {
             FirstTokenWait::FirstToken(time) => Some(time > bound),
@@ -148,7 +148,7 @@ impl FirstTokenWait {
         }
     }
 
-    /// Whether lateness was the matter; a failure that came at once has other causes than a hopeful prediction.
+    /// Whether a late prediction can be the cause. A failure before the bound has other causes.
     fn is_late(self, bound: Duration) -> Option<bool> {
         match self {
             FirstTokenWait::Failed(time) => (time > bound).then_some(true),
@@ -157,14 +157,14 @@ impl FirstTokenWait {
     }
 }
 
-/// Adds a target; among those of its kind the one not asked for longest makes room. Gives its place.
+/// Adds a target and returns its position. At the limit it replaces the least recently used one of its kind.
 fn enter(targets: &mut Vec<Target>, target: Target) -> usize {
     let most = if target.configured { MOST_CONFIGURED } else { MOST_ASKED };
     let kind = |other: &Target| other.configured == target.configured;
     if targets.iter().filter(|other| kind(other)).count() >= most {
         let oldest = targets.iter().enumerate().filter(|(_, other)| kind(other)).min_by_key(|(_, other)| other.asked);
-        if let Some((place, _)) = oldest {
-            targets.swap_remove(place);
+        if let Some((position, _)) = oldest {
+            targets.swap_remove(position);
         }
     }
     targets.push(target);
@@ -172,31 +172,31 @@ fn enter(targets: &mut Vec<Target>, target: Target) -> usize {
 }
 
 impl Target {
-    fn new(wish: &RequestedTarget<'_>, percentile: Percentile, bound: Duration, now: Tick) -> Target {
+    fn new(requested: &RequestedTarget<'_>, percentile: Percentile, bound: Duration, now: Tick) -> Target {
         Target {
-            name: wish.name.into(),
-            objective: wish.objective,
-            configured: wish.is_configured(),
+            name: requested.name.into(),
+            objective: requested.objective,
+            configured: requested.is_configured(),
             percentile,
             bound,
-            strain: 0.0,
+            ln_margin: 0.0,
             moved: now,
             asked: now,
             windows: Windows::default(),
         }
     }
 
-    fn is(&self, wish: &RequestedTarget<'_>, percentile: Percentile, bound: Duration) -> bool {
+    fn is(&self, requested: &RequestedTarget<'_>, percentile: Percentile, bound: Duration) -> bool {
         self.percentile == percentile
             && self.bound == bound
-            && self.objective == wish.objective
-            && self.configured == wish.is_configured()
-            && *self.name == *wish.name
+            && self.objective == requested.objective
+            && self.configured == requested.is_configured()
+            && *self.name == *requested.name
     }
 
-    /// The logarithm of the margin, faded by the silence since it was moved.
-    fn strain_at(&self, now: Tick) -> f64 {
-        self.strain * libm::exp2(-now.seconds_since(self.moved) / FADING)
+    /// Logarithm of the margin, decayed since its last change.
+    fn ln_margin_at(&self, now: Tick) -> f64 {
+        self.ln_margin * libm::exp2(-now.seconds_since(self.moved) / FADING)
     }
 
     fn observe(&mut self, missed: bool, late: Option<bool>, policy: &TargetPolicy, now: Tick) {
@@ -206,10 +206,10 @@ impl Target {
         let allowed = self.percentile.missable() * (1.0 - policy.reserve);
         let step = if late { 1.0 - allowed } else { -allowed };
         let most = libm::log(policy.max_margin.max(1.0));
-        // Only what is held at least cost gains anything by spending the budget.
+        // Only `cheapest` gains by spending the budget.
         let thrifty = self.objective == Objective::Cheapest;
         let least = if thrifty { libm::log(policy.min_margin.clamp(f64::MIN_POSITIVE, 1.0)) } else { 0.0 };
-        self.strain = (self.strain_at(now) + policy.gain * step).clamp(least, most);
+        self.ln_margin = (self.ln_margin_at(now) + policy.gain * step).clamp(least, most);
         self.moved = now;
     }
 
@@ -220,7 +220,7 @@ impl Target {
             source: if self.configured { Source::Alias } else { Source::TopLevel },
             percentile: self.percentile,
             bound: self.bound,
-            margin: libm::exp(self.strain_at(now)),
+            margin: libm::exp(self.ln_margin_at(now)),
             windows: self.windows.read(now),
         }
     }
@@ -232,20 +232,20 @@ impl TargetReport {
         (asked, &self.name, self.objective.as_str(), self.percentile, self.bound)
     }
 
-    /// Requests that may miss the bound, of those in the window.
+    /// Allowed misses in the window.
     #[must_use]
     pub fn allowed(&self, window: &Tally) -> f64 {
         self.percentile.missable() * window.requests() as f64
     }
 
-    /// The share of the allowed misses that is left: 1 when there was none, below 0 when there were too many;
-    /// `None` without a request.
+    /// Share of the allowed misses that is left: 1 without misses, below 0 if there were too many; `None` without a
+    /// request.
     #[must_use]
     pub fn budget_left(&self, window: &Tally) -> Option<f64> {
         (window.requests() > 0).then(|| 1.0 - window.missed as f64 / self.allowed(window))
     }
 
-    /// How many times faster than allowed the budget is spent; `None` without a request.
+    /// How many times faster than allowed misses happen; `None` without a request.
     #[must_use]
     pub fn burn_rate(&self, window: &Tally) -> Option<f64> {
         (window.requests() > 0).then(|| window.missed as f64 / self.allowed(window))

@@ -163,7 +163,7 @@ impl Entry {
             shown: self.number("shown", "").unwrap_or(1.0),
             per_token_variance: 0.04,
             tail: 0.5,
-            first_tail: 0.5,
+            first_tail: self.number("tail", "").unwrap_or(0.5),
             failures: self.number("bad", "").unwrap_or(0.0),
             successes: seen(self.number("ok", "").unwrap_or(30.0)),
             usual_failure: 0.01,

@@ -42,6 +42,8 @@ pub struct Figures {
     pub first_within: (usize, usize),
     /// The same of totals.
     pub total_within: (usize, usize),
+    /// Costs of answers within the predicted 80 % range, of all.
+    pub cost_within: (usize, usize),
     /// First attempts by the probability of failing that was predicted, in the bins of [`FAILURE_BINS`].
     pub failure_bins: [FailureBin; FAILURE_BINS.len() + 1],
 }
@@ -113,6 +115,7 @@ impl Figures {
         let within = |of: &[bool]| (of.iter().filter(|within| **within).count(), of.len());
         (self.first, self.total) = (steady(&calibration.first), steady(&calibration.total));
         (self.first_within, self.total_within) = (within(&calibration.first_within), within(&calibration.total_within));
+        self.cost_within = within(&calibration.cost_within);
         for (predicted, failed) in &calibration.failures {
             let bin = FAILURE_BINS.iter().take_while(|end| predicted > *end).count();
             self.failure_bins[bin].add(FailureBin { attempts: 1, predicted: *predicted, failed: usize::from(*failed) });
@@ -132,6 +135,7 @@ impl Figures {
         self.total.extend(other.total);
         self.first_within = (self.first_within.0 + other.first_within.0, self.first_within.1 + other.first_within.1);
         self.total_within = (self.total_within.0 + other.total_within.0, self.total_within.1 + other.total_within.1);
+        self.cost_within = (self.cost_within.0 + other.cost_within.0, self.cost_within.1 + other.cost_within.1);
         self.failure_bins.iter_mut().zip(other.failure_bins).for_each(|(bin, other)| bin.add(other));
     }
 

@@ -18,6 +18,7 @@ pub mod dice;
 pub mod engine;
 pub mod figures;
 pub mod goals;
+pub mod improvement;
 pub mod loss;
 pub mod one;
 pub mod oracle;

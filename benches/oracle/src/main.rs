@@ -5,7 +5,7 @@ mod options;
 use std::{error::Error, fmt::Write as _, io::Write as _, path::Path, process::ExitCode};
 
 use pointsman_oracle::{
-    ablation, compare, one, plot, replay, report,
+    ablation, compare, improvement, one, plot, replay, report,
     rules::{Kind, policy},
     sheet::Sheet,
     sheets, shown,
@@ -13,6 +13,8 @@ use pointsman_oracle::{
     table,
     world::World,
 };
+
+use pointsman_actors::domain::Objective;
 
 use options::{Options, objective, scenario};
 
@@ -22,6 +24,7 @@ oracle plot [options]                      the same as a picture (SVG)
 oracle shown [options]                     every failure a caller was shown, of Pointsman and of the oracle
 oracle one <scenario> <objective> <seed>   one run over time; --rule names another rule than pointsman
 oracle replay [options]                    makes recorded decisions again and compares them bit for bit; --decisions N
+oracle improvement [options]               in how many runs an endpoint that became five times faster is still unused
 oracle sockets [options]                   Pointsman's binary between real processes, and the rules beside it
 oracle traces <directory> [options]        Pointsman on drawn requests and on two real hours, into SIMULATION.md there
 oracle save [options]                      Pointsman's regret by scenario and seed, as lines to compare
@@ -77,6 +80,11 @@ fn run() -> Result<String, Box<dyn Error>> {
         ["save"] => text = compare::save(&options.plan()),
         ["changes", before, after] => {
             let sheet = compare::changes(&std::fs::read_to_string(before)?, &std::fs::read_to_string(after)?)?;
+            print(&[sheet], options.markdown, &mut text)?;
+        }
+        ["improvement"] => {
+            let plan = options.plan();
+            let sheet = improvement::run(Objective::Fastest, &plan.seeds, &plan.policy);
             print(&[sheet], options.markdown, &mut text)?;
         }
         ["shown"] => shown::write(&options.plan(), &mut text)?,

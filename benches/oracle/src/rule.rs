@@ -159,6 +159,8 @@ pub struct Calibration {
     pub first_within: Vec<bool>,
     /// Whether the last one did.
     pub total_within: Vec<bool>,
+    /// Whether the cost lay within its predicted 80 % range.
+    pub cost_within: Vec<bool>,
     /// The probability of failing that was predicted, and whether it failed; of all first attempts that came to an end, but
     /// for those that were limited.
     pub failures: Vec<(f64, bool)>,

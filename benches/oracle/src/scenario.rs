@@ -191,7 +191,7 @@ fn events(world: &World, scenario: Scenario, aim: Aim, rate: f64, dice: &mut Dic
 }
 
 /// The endpoints in the order in which an objective would choose them on a good day, for a typical request.
-fn wanted(world: &World, objective: Objective) -> Vec<usize> {
+pub(crate) fn wanted(world: &World, objective: Objective) -> Vec<usize> {
     let score = |endpoint: usize| {
         let Endpoint { price_in, price_out, failure, .. } = world.endpoints[endpoint];
         let (time, cost) = (world.truth(endpoint, 0.0, 1).mean_time(600, 75.0), 600.0 * price_in + 75.0 * price_out);

@@ -125,8 +125,18 @@ pub fn failures(title: &str, cells: &[Cell]) -> Sheet {
 
 /// What Pointsman's requests took, and how its predictions held.
 fn traffic(aim: Aim, cells: &[&Cell]) -> Sheet {
-    let header =
-        ["scenario", "shown", "oracle's", "attempts", "hedges", "first token", "total", "within p95", "total p95"];
+    let header = [
+        "scenario",
+        "shown",
+        "oracle's",
+        "attempts",
+        "hedges",
+        "first token",
+        "total",
+        "within p95",
+        "total p95",
+        "cost in range",
+    ];
     let mut sheet = Sheet::new(format!("Pointsman, {}", aim.name()), header);
     for cell in cells {
         let (Some(own), Some(oracle)) = (cell.entry(Kind::Pointsman), cell.entry(Kind::Oracle)) else { continue };
@@ -141,6 +151,7 @@ fn traffic(aim: Aim, cells: &[&Cell]) -> Sheet {
             off(&figures.total),
             percent(figures.first_within),
             percent(figures.total_within),
+            percent(figures.cost_within),
         ]);
     }
     sheet

@@ -7,7 +7,7 @@
 
 use pointsman_actors::domain::Objective;
 use pointsman_oracle::{
-    engine, oracle, replay,
+    engine, improvement, oracle, replay,
     request::Aim,
     rules::{Kind, Without, policy},
     scenario::Scenario,
@@ -127,4 +127,12 @@ fn changes_by_seed_have_the_change_of_regret_as_their_mean() {
     let mean = changes.iter().sum::<f64>() / 2.0;
     assert!(changes.len() == 2 && (mean - (cell.regret(3) - cell.regret(2))).abs() < 1e-9, "{changes:?}");
     assert!(mean.abs() > 1e-6, "nothing was taken away");
+}
+
+#[test]
+fn an_endpoint_that_became_five_times_faster_is_used_within_ten_half_lives() {
+    let used = |seed| improvement::half_lives(Objective::Fastest, 1.0, 4, seed, &policy());
+    let used: Vec<Option<usize>> = (1..41).map(used).collect();
+    let shares = [5, 10].map(|after| improvement::unused(&used, after));
+    assert!(shares[0] <= 0.2 && shares[1] <= 0.05, "still unused after five and ten half-lives: {shares:?}");
 }

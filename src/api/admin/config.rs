@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use actix_web::HttpResponse;
+use actix_web::{HttpRequest, HttpResponse};
 use serde::Serialize;
 
+use super::audit;
 use crate::{
+    access::issued::Change,
     api::{answer::uncached, auth::Administrator, readings::rfc_3339},
     base::{error::ApiError, events},
     config::PendingRestart,
@@ -19,7 +21,16 @@ use crate::{
 ///
 /// # Errors
 /// 400 with every fault when the new configuration is refused; the current one stays in force.
-pub(crate) async fn reload(Administrator(caller): Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn reload(
+    Administrator(caller): Administrator,
+    worker: Worker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    let actor = audit::actor(&request, &caller);
+    if let Err(error) = audit::record(&worker, actor, Change::Reload).await {
+        // A full disk must not keep a better configuration out.
+        log::error!("the audit log does not hold the reload: {error}");
+    }
     events::Administered { by: &caller.key.name, what: "reloads the configuration", whom: None }.emit();
     let shared = worker.shared.clone();
     // In a separate task, so that a disconnect of the client does not interrupt the reload.

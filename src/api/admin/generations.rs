@@ -23,6 +23,10 @@ const MAX_ROWS: usize = 10_000;
 const MAX_PAGES: usize = 100;
 /// Header with the cursor of the rows that follow, if any do.
 const NEXT: &str = "x-next-cursor";
+/// Header with the number of records that cannot be read and are left out, if there are any.
+const UNREADABLE: &str = "x-unreadable-records";
+/// Header with the number of damaged blocks, which may hold further rows, if there are any.
+const DAMAGED: &str = "x-damaged-blocks";
 
 /// Lists the generations of all keys.
 ///
@@ -49,15 +53,18 @@ pub(crate) async fn csv(
     let mut selection = Selection::parse(request.query_string(), listed, (DEFAULT_ROWS, MAX_ROWS))?;
     let mut csv = Csv::default();
     GenerationRow::write_head(&mut csv);
-    let mut rows_left = selection.limit;
+    let (mut rows_left, mut unreadable, mut damaged) = (selection.limit, 0, 0);
     for _ in 0..MAX_PAGES {
         selection.limit = rows_left.min(MAX_PAGE);
         // Page by page, so that others have their turns in between.
         let page = generations::read(&worker, &caller, &ledger, selection.clone()).await?;
         for generation in &page.generations {
-            GenerationRow::new(generation, generations::key_name(&worker, generation.owner)).write(&mut csv);
+            GenerationRow::new(generation, generations::key_name(&worker, generation.owner, generation.key))
+                .write(&mut csv);
         }
         rows_left = rows_left.saturating_sub(page.generations.len());
+        unreadable += page.unreadable;
+        damaged = damaged.max(page.damaged_blocks);
         selection.after = page.next;
         if page.next.is_none() || rows_left == 0 {
             break;
@@ -67,6 +74,9 @@ pub(crate) async fn csv(
     answer.insert_header((header::CONTENT_TYPE, "text/csv; charset=utf-8; header=present"));
     answer.insert_header((header::CONTENT_DISPOSITION, "attachment; filename=\"generations.csv\""));
     answer.insert_header((header::CACHE_CONTROL, "no-store"));
+    for (name, count) in [(UNREADABLE, unreadable), (DAMAGED, damaged)].into_iter().filter(|(_, count)| *count > 0) {
+        answer.insert_header((name, count));
+    }
     if let Some(next) = selection.after {
         answer.insert_header((NEXT, cursor::write(&next, listed.owner())));
     }

@@ -1,12 +1,18 @@
-//! `/admin/keys`: lists keys with their usage, and disables and enables them until the process ends. Keys are added and
-//! removed in the configuration. No answer contains a key or a digest.
+//! `/admin/keys`: lists all keys with their usage, and disables and enables them by name. A disabled key stays disabled when
+//! the process starts again. Keys are issued by [`crate::api::keys`]. No answer contains a key or a digest.
 
-use actix_web::{HttpResponse, web};
-use pointsman_actors::actors::ledger::{LedgerSize, ReadLedgerSize, ReadSpending, Spent};
+use std::sync::Arc;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use pointsman_actors::{
+    actors::ledger::{LedgerSize, ReadLedgerSize},
+    domain::ResetPeriod,
+};
 use serde::Serialize;
 
+use super::audit;
 use crate::{
-    access::keys::Caller,
+    access::{holders::KeyState, issued::Change, keys::Caller},
     api::{
         answer::{Data, uncached},
         auth::Administrator,
@@ -25,10 +31,8 @@ use crate::{
 /// 503 when the ledger does not answer.
 pub(crate) async fn list(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
     let ledger_size = ledger_size(&worker).await?;
-    let mut data = Vec::new();
-    for caller in callers(&worker) {
-        data.push(KeyBody::read(&worker, caller, &ledger_size).await?);
-    }
+    let callers = callers(&worker);
+    let data = callers.iter().map(|caller| KeyBody::read(&worker, caller, &ledger_size)).collect::<Vec<_>>();
     Ok(uncached(&Data { data }))
 }
 
@@ -37,56 +41,84 @@ pub(crate) async fn list(_: Administrator, worker: Worker) -> Result<HttpRespons
 /// # Errors
 /// 404 for an unknown name, 503 when the ledger does not answer.
 pub(crate) async fn show(_: Administrator, worker: Worker, name: PathName) -> Result<HttpResponse, ApiError> {
-    respond(&worker, find(&worker, &name)?).await
+    respond(&worker, &*find(&worker, &name)?).await
 }
 
 /// Disables a key. Running calls continue.
 ///
 /// # Errors
-/// 404 for an unknown name, 400 for the key of the call itself.
+/// 404 for an unknown name, 400 for the key of the call itself, 503 when it cannot be stored.
 pub(crate) async fn disable(
     Administrator(caller): Administrator,
     worker: Worker,
+    request: HttpRequest,
     name: PathName,
 ) -> Result<HttpResponse, ApiError> {
     let key = find(&worker, &name)?;
-    if key.position == caller.position {
+    if key.id == caller.id {
         return Err(ApiError::bad_query("name", "A key cannot disable itself: use another key with the scope admin."));
     }
     events::Administered { by: &caller.key.name, what: "disables the key", whom: Some(&key.key.name) }.emit();
-    key.life.switch(false);
-    respond(&worker, key).await
+    switch(&worker, &request, &caller, &key, false).await?;
+    respond(&worker, &*find(&worker, &name)?).await
 }
 
 /// Enables a key, also one that the configuration disables.
 ///
 /// # Errors
-/// 404 for an unknown name.
+/// 404 for an unknown name, 503 when it cannot be stored.
 pub(crate) async fn enable(
     Administrator(caller): Administrator,
     worker: Worker,
+    request: HttpRequest,
     name: PathName,
 ) -> Result<HttpResponse, ApiError> {
     let key = find(&worker, &name)?;
     events::Administered { by: &caller.key.name, what: "enables the key", whom: Some(&key.key.name) }.emit();
-    key.life.switch(true);
-    respond(&worker, key).await
+    switch(&worker, &request, &caller, &key, true).await?;
+    respond(&worker, &*find(&worker, &name)?).await
 }
 
-/// The configured keys; with `auth.mode = "none"` the anonymous caller too.
-fn callers(worker: &Worker) -> impl Iterator<Item = &Caller> {
+/// Disables or enables a key for good.
+async fn switch(
+    worker: &Worker,
+    request: &HttpRequest,
+    caller: &Caller,
+    key: &Caller,
+    on: bool,
+) -> Result<(), ApiError> {
+    let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(request, caller));
+    let (id, name, is_issued) = (key.id, Arc::clone(&key.key.name), key.is_issued);
+    // An enabled key is as configured, unless the configuration disables it.
+    let switched = (!on || key.key.disabled).then_some(on);
+    let stored = web::block(move || match is_issued {
+        true => registry
+            .change(actor, id, |key| {
+                key.disabled = !on;
+                if on { Change::EnableKey } else { Change::DisableKey }
+            })
+            .map(drop),
+        false => registry.switch(actor, &name, switched),
+    });
+    stored.await.map_err(|_| ApiError::internal())?.map_err(|fault| audit::refusal(&fault))
+}
+
+/// The configured and issued keys; with `auth.mode = "none"` the anonymous caller too.
+fn callers(worker: &Worker) -> Vec<Arc<Caller>> {
     let keys = &worker.setup.keys;
     let without_keys = worker.setup.config.auth.mode == AuthMode::None;
-    keys.callers().filter(move |caller| without_keys || !keys.is_anonymous(caller))
+    let mut callers = keys.callers();
+    callers.retain(|caller| without_keys || !keys.is_anonymous(caller));
+    callers
 }
 
-pub(super) fn find<'w>(worker: &'w Worker, name: &str) -> Result<&'w Caller, ApiError> {
-    callers(worker).find(|caller| *caller.key.name == *name).ok_or_else(|| ApiError::no_such("key"))
+pub(super) fn find(worker: &Worker, name: &str) -> Result<Arc<Caller>, ApiError> {
+    callers(worker).into_iter().find(|caller| *caller.key.name == *name).ok_or_else(|| ApiError::no_such("key"))
 }
 
 async fn respond(worker: &Worker, caller: &Caller) -> Result<HttpResponse, ApiError> {
     let ledger_size = ledger_size(worker).await?;
-    Ok(uncached(&Data { data: KeyBody::read(worker, caller, &ledger_size).await? }))
+    Ok(uncached(&Data { data: KeyBody::read(worker, caller, &ledger_size) }))
 }
 
 /// Size of the ledger, including records that have just ended.
@@ -116,8 +148,15 @@ pub(super) async fn ledger_size(worker: &Worker) -> Result<LedgerSize, ApiError>
 #[derive(Serialize)]
 struct KeyBody<'a> {
     name: &'a str,
-    /// Identifies the key's records in the ledger, also after the key was removed from the configuration.
+    /// Number of the key.
+    id: String,
+    issued: bool,
+    account: &'a str,
+    /// Number of the account, which identifies its records in the ledger, also after its keys were removed.
     owner: String,
+    /// Identifies the records that an earlier version wrote for the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    former_owner: Option<String>,
     state: &'static str,
     disabled: bool,
     /// Whether an administrator set `disabled`, rather than the configuration.
@@ -127,7 +166,14 @@ struct KeyBody<'a> {
     allowed_models: Vec<String>,
     blocked_models: Vec<String>,
     requests_per_minute: Option<u32>,
+    tokens_per_minute: Option<u32>,
     concurrency: Option<u32>,
+    /// Spending limit, in dollars.
+    limit: Option<Dollars>,
+    limit_remaining: Option<Dollars>,
+    limit_reset: Option<&'static str>,
+    /// Reserved for running requests, in dollars.
+    reserved: Dollars,
     in_flight: u32,
     calls: u64,
     last_call_at: Option<String>,
@@ -135,7 +181,7 @@ struct KeyBody<'a> {
     usage: UsageBody,
 }
 
-/// Spending since the process started, in dollars.
+/// Spending of the key, in dollars.
 #[derive(Serialize)]
 struct UsageBody {
     total: Dollars,
@@ -145,24 +191,24 @@ struct UsageBody {
 }
 
 impl<'a> KeyBody<'a> {
-    async fn read(worker: &Worker, caller: &'a Caller, ledger_size: &LedgerSize) -> Result<KeyBody<'a>, ApiError> {
-        let question = ReadSpending { owner: Some(caller.owner), now_ms: clock::unix_millis() };
-        let spent = ask(&worker.shared.control.ledger(), question).await?;
+    fn read(worker: &Worker, caller: &'a Caller, ledger_size: &LedgerSize) -> KeyBody<'a> {
         let records =
-            ledger_size.by_owner.iter().find(|(owner, _)| *owner == caller.owner).map_or(0, |(_, count)| *count);
-        Ok(KeyBody::new(caller, spent, records, worker.setup.admission.in_flight_of(caller)))
-    }
-
-    fn new(caller: &'a Caller, spent: Spent, records: usize, in_flight: u32) -> KeyBody<'a> {
-        let Caller { key, life, .. } = caller;
+            ledger_size.by_owner.iter().filter(|(owner, _)| caller.owns(*owner)).map(|(_, count)| count).sum();
+        let reading = caller.state.budget.read(clock::unix_millis());
+        let (key, KeyState { life, .. }) = (&caller.key, &*caller.state);
         let state = match (caller.is_disabled(), caller.is_expired()) {
             (true, _) => "disabled",
             (false, true) => "expired",
             (false, false) => "active",
         };
+        let limit = reading.limit;
         KeyBody {
             name: &key.name,
+            id: owner_id(caller.id),
+            issued: caller.is_issued,
+            account: &caller.account_name,
             owner: owner_id(caller.owner),
+            former_owner: caller.former_owner.map(owner_id),
             state,
             disabled: caller.is_disabled(),
             switched: life.switched().is_some(),
@@ -171,16 +217,21 @@ impl<'a> KeyBody<'a> {
             allowed_models: key.allowed_models.iter().map(ToString::to_string).collect(),
             blocked_models: key.blocked_models.iter().map(ToString::to_string).collect(),
             requests_per_minute: key.requests_per_minute,
+            tokens_per_minute: key.tokens_per_minute,
             concurrency: key.concurrency,
-            in_flight,
+            limit: limit.map(|limit| Dollars(limit.amount)),
+            limit_remaining: reading.available.map(Dollars),
+            limit_reset: limit.and_then(|limit| limit.reset).map(ResetPeriod::as_str),
+            reserved: Dollars(reading.reserved),
+            in_flight: worker.setup.admission.in_flight_of(caller),
             calls: life.calls(),
             last_call_at: life.last_call_ms().map(rfc_3339),
             records,
             usage: UsageBody {
-                total: Dollars(spent.total),
-                daily: Dollars(spent.day),
-                weekly: Dollars(spent.week),
-                monthly: Dollars(spent.month),
+                total: Dollars(reading.spent.total),
+                daily: Dollars(reading.spent.day),
+                weekly: Dollars(reading.spent.week),
+                monthly: Dollars(reading.spent.month),
             },
         }
     }

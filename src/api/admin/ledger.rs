@@ -3,17 +3,23 @@
 use std::sync::Arc;
 
 use actix_web::{
-    HttpResponse,
+    HttpRequest, HttpResponse,
     web::{self, Query},
 };
 use pointsman_actors::actors::ledger::{DeleteRecords, LedgerSize};
 use serde::{Deserialize, Serialize};
 
-use super::keys::{self, owner_id};
+use super::{
+    audit,
+    keys::{self, owner_id},
+};
 use crate::{
+    access::issued::Change,
     api::{
         answer::{Data, uncached},
         auth::Administrator,
+        generations,
+        ledger_verification::VerificationBody,
         readings::rfc_3339,
     },
     base::{clock, error::ApiError, events},
@@ -30,6 +36,17 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
     Ok(uncached(&Data { data: LedgerBody::new(&worker, &size) }))
 }
 
+/// Reads every stored record and compares the sums with them. Takes about a minute per GB; other calls go on meanwhile.
+///
+/// # Errors
+/// 404 without a durable ledger, 500 when the disk fails.
+pub(crate) async fn verify(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
+    let ledger = generations::ledger(&worker)?;
+    let verified = web::block(move || ledger.verify(|_| ())).await.map_err(|_| ApiError::internal())?;
+    let found = verified.map_err(generations::unreadable)?;
+    Ok(uncached(&Data { data: VerificationBody::new(&found) }))
+}
+
 /// Deletes records of ended generations: older than an age, of one key, or both. Spending stays counted.
 ///
 /// # Errors
@@ -37,26 +54,34 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
 pub(crate) async fn delete(
     Administrator(caller): Administrator,
     worker: Worker,
+    request: HttpRequest,
     query: Result<Query<RecordSelection>, actix_web::Error>,
 ) -> Result<HttpResponse, ApiError> {
     let usage =
         "Select records by 'older_than_secs' (0 for all), 'key' (a key's name) or 'owner' (as in GET /admin/ledger).";
     let Query(selection) = query.map_err(|_| ApiError::bad_query("older_than_secs", usage))?;
-    let owner = match (&selection.key, &selection.owner) {
-        (Some(name), None) => Some(keys::find(&worker, name)?.owner),
-        (None, Some(id)) => Some(u64::from_str_radix(id, 16).map_err(|_| ApiError::bad_query("owner", usage))?),
-        (None, None) if selection.older_than_secs.is_some() => None,
+    let owners: Vec<Option<u64>> = match (&selection.key, &selection.owner) {
+        (Some(name), None) => keys::find(&worker, name)?.owners().map(Some).collect(),
+        (None, Some(id)) => {
+            vec![Some(u64::from_str_radix(id, 16).map_err(|_| ApiError::bad_query("owner", usage))?)]
+        }
+        (None, None) if selection.older_than_secs.is_some() => vec![None],
         _ => return Err(ApiError::bad_query("older_than_secs", usage)),
     };
     let now_ms = clock::unix_millis();
     let before = |secs: u32| now_ms.saturating_sub(i64::from(secs).saturating_mul(1000)).saturating_add(1);
     let before_ms = selection.older_than_secs.map(before);
     worker.shared.event_batchers.flush();
-    let recent = ask(&worker.shared.control.ledger(), DeleteRecords { before_ms, owner }).await?;
-    let deleted = match worker.shared.ledger.clone() {
-        Some(ledger) => delete_stored(ledger, before_ms, owner).await?,
-        None => recent,
-    };
+    let mut deleted = 0;
+    for owner in owners {
+        let change = Change::DeleteRecords { before_ms, owner: owner.map(owner_id) };
+        audit::record(&worker, audit::actor(&request, &caller), change).await?;
+        let recent = ask(&worker.shared.control.ledger(), DeleteRecords { before_ms, owner }).await?;
+        deleted += match worker.shared.ledger.clone() {
+            Some(ledger) => delete_stored(ledger, before_ms, owner).await?,
+            None => recent,
+        };
+    }
     events::Administered { by: &caller.key.name, what: "deletes records:", whom: Some(&deleted.to_string()) }.emit();
     Ok(uncached(&DeletedBody { deleted }))
 }
@@ -90,7 +115,7 @@ struct DeletedBody {
 }
 
 #[derive(Serialize)]
-struct LedgerBody<'a> {
+struct LedgerBody {
     records: usize,
     /// Maximum number of records in memory; absent with a durable ledger.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,21 +123,21 @@ struct LedgerBody<'a> {
     max_age_secs: u64,
     oldest_at: Option<String>,
     newest_at: Option<String>,
-    by_key: Vec<OwnerBody<'a>>,
+    by_key: Vec<OwnerBody>,
 }
 
 #[derive(Serialize)]
-struct OwnerBody<'a> {
+struct OwnerBody {
     /// `null` for a key that is no longer in the configuration.
-    key: Option<&'a str>,
+    key: Option<String>,
     owner: String,
     records: usize,
 }
 
-impl<'a> LedgerBody<'a> {
-    fn new(worker: &'a Worker, size: &LedgerSize) -> LedgerBody<'a> {
+impl LedgerBody {
+    fn new(worker: &Worker, size: &LedgerSize) -> LedgerBody {
         let owner_body = |&(owner, records): &(u64, usize)| OwnerBody {
-            key: worker.setup.keys.callers().find(|caller| caller.owner == owner).map(|caller| &*caller.key.name),
+            key: worker.setup.keys.name_of(owner, 0).map(|name| name.as_ref().to_owned()),
             owner: owner_id(owner),
             records,
         };

@@ -4,7 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::replay::ReplayRequest;
+use super::{
+    keys::KeysRequest,
+    ledger::{ExportFormat, LedgerCommand, LedgerPlace},
+    replay::ReplayRequest,
+};
 
 const FIRST_STEPS: &str = "\
 FIRST STEPS
@@ -28,10 +32,13 @@ ENVIRONMENT
   RUST_LOG                  the log filter, such as debug or pointsman=debug; default: info
 
 EXIT CODES
-  0  success: stopped in order, the configuration is valid, or the replayed decision is identical
-  1  the replayed decision differs
-  2  the command line or the configuration is invalid (every fault is printed), or the record cannot be read
+  0  success: stopped in order, the configuration is valid, the replayed decision is identical, or the ledger
+     has no fault
+  1  the replayed decision differs, or the ledger has a fault or records that cannot be read
+  2  the command line or the configuration is invalid (every fault is printed), the record cannot be read, or
+     the directory of the ledger is in use or holds no ledger
   3  the address cannot be listened on
+  4  'ledger --url': the gateway cannot be reached
 
 docs/CONFIG.md in the repository describes every key; 'pointsman config show' prints the values in force.
 ";
@@ -69,8 +76,13 @@ pub(super) enum Subcommands {
         #[arg(long, default_value = "my-key")]
         name: String,
     },
+    /// Issue, list, rotate, disable and revoke keys
+    Keys(KeysRequest),
     /// Repeat a recorded routing decision, and print 'identical' or the differences
     Replay(ReplayArguments),
+    /// Export, verify or compact the ledger on disk
+    #[command(subcommand, arg_required_else_help = true)]
+    Ledger(LedgerSubcommand),
     /// Print the version
     #[command(hide = true)]
     Version,
@@ -104,6 +116,83 @@ pub(super) struct ReplayArguments {
     /// A saved answer of /api/v1/route/replay, instead of a gateway
     #[arg(long)]
     file: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum LedgerSubcommand {
+    /// Write records to stdout, newest first, one per line
+    Export {
+        #[command(flatten)]
+        place: PlaceArguments,
+        /// Form of the records; costs are exact decimals in both
+        #[arg(long, value_enum, default_value = "jsonl")]
+        format: ExportFormat,
+        /// Earliest time of a record: 2026-11-23T06:00:00Z, 2026-11-23 or Unix milliseconds
+        #[arg(long, value_name = "TIME")]
+        since: Option<String>,
+        /// Records before this time
+        #[arg(long, value_name = "TIME")]
+        until: Option<String>,
+        /// Statuses, separated by commas: completed, failed, cancelled
+        #[arg(long, value_name = "STATUS")]
+        status: Option<String>,
+    },
+    /// Read every record, and compare the sums of the activity with the records
+    Verify {
+        #[command(flatten)]
+        place: PlaceArguments,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give free space of the file back to the disk; the gateway must be stopped
+    Compact {
+        #[command(flatten)]
+        config: ConfigArgument,
+        /// Directory of the ledger; default: ledger.data_dir of the configuration
+        #[arg(long, value_name = "DIR")]
+        data_dir: Option<PathBuf>,
+    },
+}
+
+/// The ledger: a directory of a stopped gateway, or a running gateway.
+#[derive(Debug, Args)]
+pub(super) struct PlaceArguments {
+    #[command(flatten)]
+    config: ConfigArgument,
+    /// Ledger of a stopped gateway; default: ledger.data_dir of the configuration
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Running gateway instead: its admin listener, such as http://127.0.0.1:8081
+    #[arg(long, conflicts_with_all = ["data_dir", "config"])]
+    url: Option<String>,
+    /// Environment variable with an administrator's key; default: POINTSMAN_API_KEY
+    #[arg(long, value_name = "NAME", requires = "url")]
+    key_env: Option<String>,
+}
+
+impl From<PlaceArguments> for LedgerPlace {
+    fn from(arguments: PlaceArguments) -> LedgerPlace {
+        let PlaceArguments { config: ConfigArgument { config }, data_dir, url, key_env } = arguments;
+        LedgerPlace { config, data_dir, url, key_env }
+    }
+}
+
+impl LedgerSubcommand {
+    /// Where the ledger is, and what to do with it.
+    pub(super) fn parts(self) -> (LedgerPlace, LedgerCommand) {
+        match self {
+            LedgerSubcommand::Export { place, format, since, until, status } => {
+                let given = [("since", since), ("until", until), ("status", status)];
+                let conditions = given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+                (place.into(), LedgerCommand::Export { format, conditions })
+            }
+            LedgerSubcommand::Verify { place, json } => (place.into(), LedgerCommand::Verify { json }),
+            LedgerSubcommand::Compact { config: ConfigArgument { config }, data_dir } => {
+                (LedgerPlace { config, data_dir, ..LedgerPlace::default() }, LedgerCommand::Compact)
+            }
+        }
+    }
 }
 
 impl From<ReplayArguments> for ReplayRequest {

@@ -47,13 +47,13 @@ struct Data {
 
 /// An error answer.
 #[derive(Deserialize)]
-struct ErrorPage {
-    error: Message,
+pub(super) struct ErrorPage {
+    pub(super) error: Message,
 }
 
 #[derive(Deserialize)]
-struct Message {
-    message: String,
+pub(super) struct Message {
+    pub(super) message: String,
 }
 
 /// Repeats the decision, and gives `identical` or the differences.
@@ -86,8 +86,9 @@ fn page(request: &ReplayRequest, environment: &Environment) -> Result<Vec<u8>, S
     let id = GenerationId::parse(id).ok_or_else(|| format!("'{id}' is not a generation id (gen-<seconds>-…)"))?;
     let url = root(request.url.as_deref().unwrap_or(DEFAULT_URL));
     let connection = Connection::new(url).map_err(|fault| format!("--url {fault}"))?;
-    let connection =
-        connection.with_bearer(key(request, url, environment)?).map_err(|fault| format!("the key {fault}"))?;
+    let connection = connection
+        .with_bearer(key(request.key_env.as_deref(), url, environment)?)
+        .map_err(|fault| format!("the key {fault}"))?;
     let tls = client_config(None).map_err(|fault| fault.to_string())?;
     let path = format!("/api/v1/route/replay?generation_id={id}");
     let read = actix_web::rt::System::new().block_on(read_page(&connection, &tls, &path, TIMEOUT));
@@ -101,17 +102,17 @@ fn page(request: &ReplayRequest, environment: &Environment) -> Result<Vec<u8>, S
 }
 
 /// The address without the version path at the end of the printed base address.
-fn root(url: &str) -> &str {
+pub(super) fn root(url: &str) -> &str {
     let url = url.trim().trim_end_matches('/');
     ["/api/v1", "/v1", "/api"].iter().find_map(|version| url.strip_suffix(version)).unwrap_or(url)
 }
 
 /// The key in the named variable. For a gateway on loopback the development key is the default.
-fn key(request: &ReplayRequest, url: &str, environment: &Environment) -> Result<Secret, String> {
-    let variable = request.key_env.as_deref().unwrap_or(DEFAULT_KEY_VARIABLE);
+pub(super) fn key(key_env: Option<&str>, url: &str, environment: &Environment) -> Result<Secret, String> {
+    let variable = key_env.unwrap_or(DEFAULT_KEY_VARIABLE);
     match environment.get(variable).filter(|key| !key.is_empty()) {
         Some(key) => Ok(Secret::from(key)),
-        None if request.key_env.is_none() && is_loopback(url) => Ok(Secret::from(DEVELOPMENT_KEY)),
+        None if key_env.is_none() && is_loopback(url) => Ok(Secret::from(DEVELOPMENT_KEY)),
         None => Err(format!("the variable {variable} is not set; set it to a key that may read the record")),
     }
 }

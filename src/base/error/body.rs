@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{PreviousError, Problem, availability::Availability};
+use super::{PreviousError, Problem, availability::Availability, budget::BudgetBody};
 
 #[derive(Serialize)]
 pub(super) struct ErrorBody<'a> {
@@ -46,6 +46,8 @@ struct Metadata<'a> {
     allowed_values: &'a [String],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     faults: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget: Option<&'a BudgetBody>,
 }
 
 impl Serialize for PreviousError {
@@ -83,6 +85,7 @@ impl<'a> ErrorBody<'a> {
                     previous_errors: &problem.previous,
                     allowed_values: &problem.allowed_values,
                     faults: &problem.faults,
+                    budget: problem.budget.as_deref(),
                 },
                 availability: problem.availability.as_ref(),
             },

@@ -12,13 +12,14 @@ use pointsman_actors::{
     actors::router::Routed,
     dialect::Outcome,
     domain::{
-        ApiType, AttemptReason, AttemptRecord, CostBreakdown, Generation, GenerationId, GenerationStatus, Tick, Usage,
+        ApiType, AttemptReason, AttemptRecord, CostBreakdown, Dialect, Generation, GenerationId, GenerationStatus,
+        Tick, Usage,
     },
 };
 
 use self::headers::AttemptPhases;
 use crate::{
-    access::admission::{Admitted, RateState},
+    access::{admission::Admitted, gates::RateState},
     base::{
         clock,
         events::{self, HedgeEnd},
@@ -26,7 +27,11 @@ use crate::{
     },
     proxy::{
         body::header_text,
-        dispatch::attempt::{Attempt, EndpointNames, millis},
+        dispatch::{
+            attempt::{Attempt, EndpointNames, millis},
+            cost::RequestBudget,
+            durable::Durable,
+        },
     },
     state::{conversations::RequestPreferences, gateway::Worker},
     store::journal::Started,
@@ -40,8 +45,12 @@ const MAX_RUNNING: usize = 2;
 pub struct GenerationOpening {
     /// Chat or image.
     pub api_type: ApiType,
-    /// Owner of the key.
+    /// Wire format of the request.
+    pub client_dialect: Dialect,
+    /// Account of the key.
     pub owner: u64,
+    /// Number of the key.
+    pub key: u64,
     /// The first requested name.
     pub requested_model: Arc<str>,
     /// Whether the answer is streamed.
@@ -58,6 +67,22 @@ pub struct GenerationOpening {
     pub media_prompt: u64,
 }
 
+/// Parameters that an endpoint did not get as they were.
+#[derive(Debug, Clone, Default)]
+pub struct ParameterFates {
+    /// Left out.
+    pub dropped: Vec<Arc<str>>,
+    /// Produced by other means.
+    pub emulated: Vec<Arc<str>>,
+}
+
+impl ParameterFates {
+    fn write_to(self, record: &mut Generation) {
+        record.dropped_parameters = self.dropped;
+        record.emulated_parameters = self.emulated;
+    }
+}
+
 impl GenerationOpening {
     /// The record of a generation that begins now, under a new id.
     #[must_use]
@@ -67,6 +92,7 @@ impl GenerationOpening {
         Generation {
             id: GenerationId::new(seconds, rand::random()),
             owner: self.owner,
+            key: self.key,
             api_type: self.api_type,
             request_id: RequestId::of(request).shared(),
             created_ms,
@@ -88,6 +114,8 @@ impl GenerationOpening {
             finish: None,
             native_finish_reason: None,
             dropped_parameters: Vec::new(),
+            emulated_parameters: Vec::new(),
+            client_dialect: self.client_dialect,
             external_user: self.external_user,
             session_id: self.session_id,
             tags: self.tags,
@@ -118,23 +146,32 @@ pub struct GenerationDraft {
     record: Arc<Generation>,
     posted: bool,
     admitted: Option<Admitted>,
+    budget: RequestBudget,
     intent: Option<RequestPreferences>,
     /// Paths of request members that had no effect.
     ignored: Vec<String>,
     rate: Option<RateState>,
+    token_rate: Option<RateState>,
     /// The recorded beginning of a stream.
     started: Option<Started>,
+    durable: Durable,
 }
 
 struct RunningAttempt {
     attempt: Attempt,
     /// Request parameters that were not sent to the endpoint.
-    dropped: Vec<Arc<str>>,
+    fates: ParameterFates,
 }
 
 impl GenerationDraft {
     /// The draft of `record`, for a request accepted at `accepted` and routed just now.
-    pub fn new(worker: &Worker, accepted: Tick, admitted: Admitted, record: Generation) -> GenerationDraft {
+    pub fn new(
+        worker: &Worker,
+        accepted: Tick,
+        admitted: Admitted,
+        budget: RequestBudget,
+        record: Generation,
+    ) -> GenerationDraft {
         GenerationDraft {
             worker: worker.clone(),
             accepted,
@@ -146,10 +183,13 @@ impl GenerationDraft {
             record: Arc::new(record),
             posted: false,
             rate: admitted.rate,
+            token_rate: admitted.token_rate,
+            budget,
             admitted: Some(admitted),
             intent: None,
             ignored: Vec::new(),
             started: None,
+            durable: Durable::default(),
         }
     }
 
@@ -167,6 +207,12 @@ impl GenerationDraft {
         self
     }
 
+    /// When the record is safe on disk. Before it is posted nothing is waited for.
+    #[must_use]
+    pub fn durable(&self) -> Durable {
+        self.durable.clone()
+    }
+
     /// The record so far.
     #[must_use]
     pub fn record(&self) -> &Generation {
@@ -174,18 +220,18 @@ impl GenerationDraft {
     }
 
     /// Adds a started attempt. The record names its endpoint, unless it races another attempt.
-    pub fn begin(&mut self, attempt: Attempt, dropped: Vec<Arc<str>>) {
+    pub fn begin(&mut self, attempt: Attempt, fates: ParameterFates) {
         self.waiting_since.get_or_insert(attempt.started);
         if attempt.turn.reason == AttemptReason::Hedge {
             self.hedge(HedgeEnd::Started);
         } else {
             self.set_endpoint(&attempt.names());
-            self.record_mut().dropped_parameters.clone_from(&dropped);
+            fates.clone().write_to(self.record_mut());
         }
         let free = self.running.iter_mut().find(|slot| slot.is_none());
         debug_assert!(free.is_some(), "at most two attempts run at once");
         if let Some(slot) = free {
-            *slot = Some(RunningAttempt { attempt, dropped });
+            *slot = Some(RunningAttempt { attempt, fates });
         }
     }
 
@@ -209,11 +255,11 @@ impl GenerationDraft {
         };
         self.latest = Some(AttemptPhases::new(&winner.attempt));
         let latency = millis(winner.attempt.first_token.unwrap_or(now) - self.accepted);
-        let (names, dropped) = (winner.attempt.names(), std::mem::take(&mut winner.dropped));
+        let (names, fates) = (winner.attempt.names(), std::mem::take(&mut winner.fates));
         self.set_endpoint(&names);
         let record = self.record_mut();
         record.latency_ms = Some(latency);
-        record.dropped_parameters = dropped;
+        fates.write_to(record);
     }
 
     /// Ends attempt `n`, which failed before the client saw anything of it. The record forgets its endpoint and times.
@@ -230,9 +276,9 @@ impl GenerationDraft {
             self.end_wait(clock::now());
             self.clear_endpoint();
         } else if let Some(left) = self.running.iter().flatten().next() {
-            let (names, dropped) = (left.attempt.names(), left.dropped.clone());
+            let (names, fates) = (left.attempt.names(), left.fates.clone());
             self.set_endpoint(&names);
-            self.record_mut().dropped_parameters = dropped;
+            fates.write_to(self.record_mut());
         }
     }
 
@@ -317,6 +363,7 @@ impl GenerationDraft {
 
     /// Adds an attempt to the record, which lists attempts in the order of their start.
     fn push_attempt(&mut self, mut attempt: AttemptRecord) {
+        self.budget.ended(attempt.n, attempt.cost.unwrap_or_default());
         attempt.started_ms = attempt.started_ms.saturating_sub(self.accepted.0 / 1000);
         let record = self.record_mut();
         if attempt.served {
@@ -351,7 +398,7 @@ impl GenerationDraft {
         record.provider_slug = None;
         record.latency_ms = None;
         record.generation_time_ms = None;
-        record.dropped_parameters = Vec::new();
+        ParameterFates::default().write_to(record);
     }
 
     fn set_outcome(&mut self, outcome: Outcome) {
@@ -369,13 +416,16 @@ impl GenerationDraft {
             return;
         }
         self.record_mut().status = status;
-        self.admitted = None;
+        self.budget.settle(self.record.known_spending(), self.record.created_ms);
+        if let Some(mut admitted) = self.admitted.take() {
+            admitted.correct_tokens(self.record.usage.total_tokens());
+        }
         if let Some(intent) = &self.intent {
             let now = clock::now();
             intent.ended(&self.worker.shared.preferences, &self.record, now - self.accepted, now);
         }
         events::GenerationEnded { generation: &self.record }.emit(&self.worker.shared.metrics);
-        self.worker.record_ended(&self.record, self.started.take());
+        self.durable.set(self.worker.record_ended(&self.record, self.started.take()));
     }
 
     fn hedge(&self, end: HedgeEnd) {

@@ -2,8 +2,7 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use bytes::Bytes;
-use pointsman_actors::dialect::Answer;
+use pointsman_actors::dialect::{Answer, OutgoingBody};
 
 use crate::{
     access::load::{BufferLimitReached, BufferedBytes, KeyBuffer},
@@ -25,7 +24,7 @@ pub struct PlainAnswer {
     pub answer: Answer,
     /// Its bytes in the caller's share, until the client has them.
     pub held: BufferedBytes,
-    /// Its record, already posted.
+    /// Its record, already posted and as safe as `ledger.durability` asks.
     pub draft: GenerationDraft,
 }
 
@@ -41,9 +40,23 @@ pub async fn answer(
     draft: GenerationDraft,
     share: &Arc<KeyBuffer>,
 ) -> Result<PlainAnswer, ApiError> {
+    let durable = draft.durable();
+    let answered = answer_now(worker, work, &mut plan, draft, share).await;
+    durable.wait().await;
+    answered
+}
+
+/// The same, before the record is safe on disk.
+async fn answer_now(
+    worker: &Worker,
+    work: &RequestedWork,
+    plan: &mut PlanRun,
+    draft: GenerationDraft,
+    share: &Arc<KeyBuffer>,
+) -> Result<PlainAnswer, ApiError> {
     let draft = RefCell::new(draft);
     let race = Race { worker, work, draft: &draft, runner: &PlainRunner { worker, work, share } };
-    let (n, output) = race.run(&mut plan).await?;
+    let (n, output) = race.run(plan).await?;
     let mut draft = draft.into_inner();
     match output {
         Ok((answer, held)) => {
@@ -71,10 +84,10 @@ impl AttemptRunner for PlainRunner<'_> {
     async fn run(
         &self,
         target: &Target<'_>,
-        body: Bytes,
+        outgoing: OutgoingBody,
         attempt: AttemptHandle<'_>,
     ) -> Result<Self::Output, UpstreamError> {
-        let call = target.plain_call(self.work, body, attempt.deadline);
+        let call = target.plain_call(self.work, &outgoing, attempt.deadline);
         let response =
             target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
         attempt.update(|attempt| attempt.quota(response.quota));
@@ -91,10 +104,11 @@ impl AttemptRunner for PlainRunner<'_> {
             Err(full) => return Ok(Err(full)),
         };
         let context = target.answer_context(attempt.draft.borrow().record(), self.work);
+        let translation = outgoing.translation.as_ref();
         let bounds = ImageBounds::new(self.worker, attempt.deadline);
-        let answer = self.work.rewrite(&body, &context, target, bounds, &mut held).await;
+        let answer = self.work.rewrite((&body, &outgoing), &context, target, bounds, &mut held).await;
         if answer.is_err()
-            && let Some(usage) = self.work.usage_of_failed_answer(&body, &context)
+            && let Some(usage) = self.work.usage_of_failed_answer(&body, translation, &context)
         {
             attempt.update(|attempt| attempt.set_usage(usage));
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use pointsman_actors::{
     actors::router::Routed,
     decide,
-    domain::{AttemptReason, Candidate, ExclusionReason, FailureKind, Next},
+    domain::{AttemptReason, Candidate, ExclusionReason, FailureKind, Next, Usd},
 };
 
 use crate::{
@@ -20,7 +20,10 @@ use crate::{
         error::{ApiError, PreviousError},
         events::BudgetSpent,
     },
-    proxy::dispatch::attempt::{Attempt, AttemptPosition, RequestSize},
+    proxy::dispatch::{
+        attempt::{Attempt, AttemptPosition, RequestSize},
+        cost::RequestBudget,
+    },
     state::gateway::Worker,
     upstream::{
         UpstreamError,
@@ -31,6 +34,8 @@ use crate::{
 /// A plan, the position in it, and the failures so far.
 pub struct PlanRun {
     worker: Worker,
+    /// The money of the request.
+    pub budget: RequestBudget,
     /// The plan.
     pub routed: Routed,
     /// End of the time for the whole request.
@@ -85,7 +90,13 @@ type PermitWithWait = (Option<Permit>, Duration);
 
 impl PlanRun {
     /// Starts at the top of the plan. Adds the request's share to the retry and hedge budgets.
-    pub fn new(worker: &Worker, routed: Routed, accepted: Instant, size: RequestSize) -> PlanRun {
+    pub fn new(
+        worker: &Worker,
+        routed: Routed,
+        accepted: Instant,
+        size: RequestSize,
+        budget: RequestBudget,
+    ) -> PlanRun {
         let (decision, policy) = (&routed.decision, &routed.policy);
         let budgets = &worker.shared.budgets;
         budgets.retry.earn(policy.retry.budget_ratio);
@@ -101,6 +112,7 @@ impl PlanRun {
         }
         PlanRun {
             worker: worker.clone(),
+            budget,
             deadline: accepted + policy.clocks.total,
             routed,
             size,
@@ -228,8 +240,13 @@ impl PlanRun {
         (permit, queue): PermitWithWait,
     ) -> Result<Attempt, ExclusionReason> {
         let candidate = self.routed.decision.at(position).ok_or(ExclusionReason::Disabled)?;
-        let claim = self.worker.setup.published.live.claim(candidate.index, clock::now(), candidate)?;
-        let turn = AttemptPosition { n: self.attempts + 1, position, reason, queue };
+        let n = self.attempts + 1;
+        if !self.budget.begin(n, &self.routed.catalog, candidate.index) {
+            return Err(ExclusionReason::MaxPrice);
+        }
+        let claimed = self.worker.setup.published.live.claim(candidate.index, clock::now(), candidate);
+        let claim = claimed.inspect_err(|_| self.budget.ended(n, Usd::ZERO))?;
+        let turn = AttemptPosition { n, position, reason, queue };
         Ok(Attempt::new(&self.worker, &self.routed, turn, self.size, claim, permit))
     }
 

@@ -12,11 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use futures_util::future::{Either, select};
 use pointsman_actors::{
     actors::router::Routed,
-    dialect::{AnswerContext, AnswerFault},
+    dialect::{AnswerContext, AnswerFault, OutgoingBody},
     domain::{Endpoint, Generation, Model, Provider},
 };
 
@@ -25,7 +24,7 @@ use crate::{
     proxy::dispatch::{
         RequestedWork,
         attempt::Attempt,
-        draft::GenerationDraft,
+        draft::{GenerationDraft, ParameterFates},
         plan_run::{AfterFailure, PlanRun},
     },
     state::gateway::Worker,
@@ -37,11 +36,11 @@ pub(super) trait AttemptRunner {
     /// Result that wins a race.
     type Output;
 
-    /// Sends `body` to `target` and waits for a result.
+    /// Sends `outgoing` to `target` and waits for a result.
     async fn run(
         &self,
         target: &Target<'_>,
-        body: Bytes,
+        outgoing: OutgoingBody,
         attempt: AttemptHandle<'_>,
     ) -> Result<Self::Output, UpstreamError>;
 }
@@ -94,21 +93,39 @@ impl<'a> Target<'a> {
     }
 
     /// A call for a plain answer. Its head may come last, so only the deadline limits the head.
-    pub(super) fn plain_call(&self, work: &RequestedWork, body: Bytes, deadline: Instant) -> Call {
+    pub(super) fn plain_call(&self, work: &RequestedWork, outgoing: &OutgoingBody, deadline: Instant) -> Call {
         let head_timeout = deadline.saturating_duration_since(Instant::now());
-        Call { path: work.path(self.endpoint), body, streamed: false, deadline, head_timeout }
+        self.call(work, outgoing, (deadline, head_timeout), false)
     }
 
     /// A call for a stream, with a timeout for its first byte.
     pub(super) fn stream_call(
         &self,
         work: &RequestedWork,
-        body: Bytes,
+        outgoing: &OutgoingBody,
         deadline: Instant,
         first_byte: Duration,
     ) -> Call {
         let head_timeout = first_byte.min(deadline.saturating_duration_since(Instant::now()));
-        Call { path: work.path(self.endpoint), body, streamed: true, deadline, head_timeout }
+        self.call(work, outgoing, (deadline, head_timeout), true)
+    }
+
+    fn call(
+        &self,
+        work: &RequestedWork,
+        outgoing: &OutgoingBody,
+        (deadline, head_timeout): (Instant, Duration),
+        streamed: bool,
+    ) -> Call {
+        Call {
+            path: work.path(self.endpoint),
+            body: outgoing.bytes.clone(),
+            headers: outgoing.headers.clone(),
+            dialect: self.endpoint.dialect,
+            streamed,
+            deadline,
+            head_timeout,
+        }
     }
 
     /// What the dialect needs to rewrite an answer of this endpoint for the client of `record`.
@@ -242,7 +259,7 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         plan.failed(started.position, error, raced)
     }
 
-    /// Starts an attempt. `None` as in [`Target::new`].
+    /// Starts an attempt. `None` as in [`Target::new`], or if the request cannot be translated.
     fn start<'r>(
         &self,
         plan: &PlanRun,
@@ -254,12 +271,17 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
     {
         let (n, position, endpoint) = (attempt.turn.n, attempt.turn.position, attempt.endpoint);
         let target = Target::new(self.worker, routed, endpoint)?;
-        let outgoing = self.work.upstream_body(&routed.catalog, target.endpoint);
-        self.draft.borrow_mut().begin(attempt, outgoing.dropped);
+        let cap = plan.budget.output_cap(n, target.endpoint);
+        let mut outgoing = self.work.upstream_body(&routed.catalog, target.endpoint, cap)?;
+        let fates = ParameterFates {
+            dropped: std::mem::take(&mut outgoing.dropped),
+            emulated: std::mem::take(&mut outgoing.emulated),
+        };
+        self.draft.borrow_mut().begin(attempt, fates);
         let (deadline, first_byte) = (plan.plain_deadline(), plan.first_byte_timeout(position));
         let handle = AttemptHandle { draft: self.draft, n, deadline, first_byte };
         let runner = self.runner;
-        let running = async move { runner.run(&target, outgoing.bytes, handle).await };
+        let running = async move { runner.run(&target, outgoing, handle).await };
         Some((StartedAttempt { handle, position }, running))
     }
 

@@ -9,14 +9,15 @@ use std::{
 };
 
 use actix_web::{HttpResponse, http::header};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use futures_util::{FutureExt as _, StreamExt as _, future::LocalBoxFuture, stream};
 use pointsman_actors::{
+    actors::cost_ceiling::CostCeiling,
     actors::relay::{
         Aborted, Relay, RelayBody, RelayInput, RelayInputStream, RelayLimits, RelayObserver, StreamEnd,
         StreamNotOpened, StreamOpened,
     },
-    dialect::{AnswerContext, AnswerFault, ChatStream, Outcome, StreamError, StreamOptions},
+    dialect::{AnswerContext, AnswerFault, ChatStream, Outcome, OutgoingBody, StreamError, StreamOptions},
     domain::Generation,
 };
 
@@ -25,7 +26,9 @@ use crate::{
     base::{clock, error::ApiError},
     proxy::dispatch::{
         RequestedWork,
+        cost::RequestBudget,
         draft::GenerationDraft,
+        durable::Durable,
         plan_run::PlanRun,
         race::{AttemptHandle, AttemptRunner, Race, Target, after_head},
     },
@@ -63,19 +66,25 @@ pub async fn answer(
         write_stall: worker.setup.config.timeouts.client_write_stall,
         deadline: plan.deadline,
     };
+    let durable = draft.durable();
     let draft = Rc::new(RefCell::new(draft));
+    let client = work.client().cloned();
     let mut opening = open(worker.clone(), work, plan, Rc::clone(&draft), options).boxed_local();
     let input = match actix_rt::time::timeout(limits.keep_alive, &mut opening).await {
         Ok(Ok(open)) => relay_input(open),
-        Ok(Err(error)) => return Err(error),
+        Ok(Err(error)) => {
+            durable.wait().await;
+            return Err(error);
+        }
         Err(_) => {
-            let chat = ChatStream::new(unanswered_context(draft.borrow().record()), options);
+            let chat = ChatStream::between(None, client.as_ref(), unanswered_context(draft.borrow().record()), options);
             late_relay_input(unless_stopped(opening, worker.shared.drain.over()), chat, Rc::clone(&draft))
         }
     };
     let mut head = head(&draft.borrow());
     draft.borrow_mut().publish_running();
-    Ok(head.body(Body(Relay::start(input, limits, share.count(), worker.shared.drain.over()))))
+    let relay = Relay::start(input, limits, share.count(), worker.shared.drain.over());
+    Ok(head.body(Body { relay, durable }))
 }
 
 fn head(draft: &GenerationDraft) -> actix_web::HttpResponseBuilder {
@@ -136,11 +145,13 @@ async fn open(
     options: StreamOptions,
 ) -> Result<OpenStream, ApiError> {
     let content_timeout = plan.routed.policy.clocks.first_content;
-    let runner = StreamRunner { work: &work, options, content_timeout, deadline: plan.deadline };
+    let budget = plan.budget.clone();
+    let runner = StreamRunner { work: &work, options, content_timeout, deadline: plan.deadline, budget: &budget };
     let race = Race { worker: &worker, work: &work, draft: &draft, runner: &runner };
     let (n, (partial, body)) = race.run(&mut plan).await?;
     let observer = Box::new(StreamObserver { draft, n });
-    Ok(OpenStream { opened: StreamOpened { chat: partial.chat, held: partial.held, observer }, body })
+    let PartialStream { chat, held, ceiling } = partial;
+    Ok(OpenStream { opened: StreamOpened { chat, held, observer, ceiling }, body })
 }
 
 /// Waits for the first content of a stream.
@@ -150,12 +161,14 @@ struct StreamRunner<'a> {
     /// Longest wait for content; hidden reasoning counts as content.
     content_timeout: Duration,
     deadline: Instant,
+    budget: &'a RequestBudget,
 }
 
 /// A stream up to its first content. Its output is held back, and discarded if the attempt fails.
 struct PartialStream {
     chat: ChatStream,
     held: BytesMut,
+    ceiling: Option<CostCeiling>,
 }
 
 impl AttemptRunner for StreamRunner<'_> {
@@ -165,16 +178,18 @@ impl AttemptRunner for StreamRunner<'_> {
     async fn run(
         &self,
         target: &Target<'_>,
-        body: Bytes,
+        outgoing: OutgoingBody,
         attempt: AttemptHandle<'_>,
     ) -> Result<Self::Output, UpstreamError> {
         let content_deadline = self.content_deadline();
-        let call = target.stream_call(self.work, body, self.deadline, attempt.first_byte);
+        let call = target.stream_call(self.work, &outgoing, self.deadline, attempt.first_byte);
         let response =
             target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
         attempt.update(|attempt| attempt.quota(response.quota));
         let context = target.answer_context(attempt.draft.borrow().record(), self.work);
-        let mut partial = PartialStream { chat: ChatStream::new(context, self.options), held: BytesMut::new() };
+        let ceiling = self.budget.ceiling_of(attempt.n).map(|most| CostCeiling::new(most, self.budget.answers()));
+        let chat = ChatStream::between(Some(&outgoing), self.work.client(), context, self.options);
+        let mut partial = PartialStream { chat, held: BytesMut::new(), ceiling };
         match self.read_to_content(&mut partial, response.body, attempt, content_deadline).await {
             Ok(body) => {
                 let now = clock::now();
@@ -194,7 +209,7 @@ impl AttemptRunner for StreamRunner<'_> {
 impl StreamRunner<'_> {
     async fn read_to_content(
         &self,
-        PartialStream { chat, held }: &mut PartialStream,
+        PartialStream { chat, held, ceiling }: &mut PartialStream,
         mut body: UpstreamBody,
         attempt: AttemptHandle<'_>,
         mut content_deadline: Instant,
@@ -206,7 +221,10 @@ impl StreamRunner<'_> {
                 chat.end(held)?;
                 return Ok(None);
             };
-            let progress = chat.push(&bytes, held)?;
+            let progress = match ceiling {
+                Some(ceiling) => ceiling.push(chat, &bytes, held)?,
+                None => chat.push(&bytes, held)?,
+            };
             if chat.has_content() {
                 return Ok(Some(body));
             }
@@ -289,8 +307,12 @@ fn stream_error(error: &ApiError, record: &Generation) -> StreamError {
     }
 }
 
-/// The response body that the relay writes to.
-struct Body(RelayBody);
+/// The response body that the relay writes to. The record is posted before the last bytes are sent: from then on they wait
+/// until it is safe.
+struct Body {
+    relay: RelayBody,
+    durable: Durable,
+}
 
 impl actix_web::body::MessageBody for Body {
     type Error = Aborted;
@@ -303,6 +325,7 @@ impl actix_web::body::MessageBody for Body {
         mut self: std::pin::Pin<&mut Self>,
         cx: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<Result<bytes::Bytes, Self::Error>>> {
-        self.0.poll_bytes(cx)
+        std::task::ready!(self.durable.poll(cx));
+        self.relay.poll_bytes(cx)
     }
 }

@@ -1,8 +1,6 @@
 //! Frames of a journal segment: length, checksum, kind, payload.
 
-use serde::{Deserialize, Serialize};
-
-use crate::store::entry::{Entry, Facts, Id};
+use crate::store::packed::Packed;
 
 /// Bytes before the payload: length (4), CRC-32 of kind and payload (4), kind (1).
 const HEAD: usize = 9;
@@ -34,20 +32,9 @@ impl Kind {
     }
 }
 
-/// Everything of an entry but its bytes, which follow.
-#[derive(Serialize, Deserialize)]
-struct EntryHead {
-    id: Id,
-    created_ms: i64,
-    facts: Facts,
-}
-
 /// Appends a frame with `entry` to `buffer`. `false` if it is too long; the buffer is then unchanged.
-pub fn put_entry(buffer: &mut Vec<u8>, kind: Kind, entry: &Entry) -> bool {
-    // A reference cannot be a field of the stored head without a second type; facts are small.
-    let head = EntryHead { id: entry.id, created_ms: entry.created_ms, facts: entry.facts.clone() };
-    let Ok(head) = postcard::to_stdvec(&head) else { return false };
-    put(buffer, kind, &[&head, &entry.bytes])
+pub fn put_entry(buffer: &mut Vec<u8>, kind: Kind, entry: &Packed) -> bool {
+    put(buffer, kind, &[entry.bytes()])
 }
 
 /// Appends a frame with a blob to `buffer`. `false` if it is too long.
@@ -82,9 +69,8 @@ pub struct Frame<'b> {
 impl Frame<'_> {
     /// The entry of an `Entry` or `Started` frame. `None` if the payload is none.
     #[must_use]
-    pub fn entry(&self) -> Option<Entry> {
-        let (head, bytes) = postcard::take_from_bytes::<EntryHead>(self.payload).ok()?;
-        Some(Entry { id: head.id, created_ms: head.created_ms, facts: head.facts, bytes: bytes.to_vec() })
+    pub fn entry(&self) -> Option<Packed> {
+        Packed::read(self.payload)
     }
 
     /// Hash and bytes of a `Blob` frame.
@@ -148,15 +134,17 @@ pub fn is_damage(left: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::entry::{Entry, Facts, Id};
 
-    fn entry(number: u8, length: usize) -> Entry {
+    fn entry(number: u8, length: usize) -> Packed {
         let facts = Facts { labels: vec![(1, "acme".into())], numbers: vec![(2, i64::from(number))] };
-        Entry { id: Id::new(u64::from(number), [number; 24]), created_ms: 7, facts, bytes: vec![number; length] }
+        let id = Id::new(u64::from(number), [number; 24]);
+        Packed::of(&Entry { id, created_ms: 7, facts, bytes: vec![number; length] })
     }
 
     #[test]
     fn a_segment_cut_at_any_byte_gives_exactly_the_whole_frames_before_the_cut() {
-        let entries: Vec<Entry> = (0..4).map(|number| entry(number, 10 * usize::from(number))).collect();
+        let entries: Vec<Packed> = (0..4).map(|number| entry(number, 10 * usize::from(number))).collect();
         let mut bytes = Vec::new();
         let mut ends = vec![0];
         for entry in &entries {
@@ -166,7 +154,7 @@ mod tests {
         for cut in 0..=bytes.len() {
             let whole = ends.iter().filter(|end| **end > 0 && **end <= cut).count();
             let mut frames = Frames::new(&bytes[..cut], 0);
-            let read: Vec<Entry> = frames.by_ref().map(|frame| frame.entry().unwrap()).collect();
+            let read: Vec<Packed> = frames.by_ref().map(|frame| frame.entry().unwrap()).collect();
             assert_eq!(read, entries[..whole], "cut at {cut}");
             assert_eq!(frames.left().len(), cut - ends[whole], "cut at {cut}");
         }

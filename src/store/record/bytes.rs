@@ -22,11 +22,18 @@ impl fmt::Display for Unreadable {
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// The format that the bytes were written in.
+    format: u8,
 }
 
 impl<'a> Reader<'a> {
     pub(super) const fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader { bytes, at: 0 }
+        Reader { bytes, at: 0, format: super::FORMAT }
+    }
+
+    /// The same bytes, written in another format.
+    pub(super) const fn of_format(self, format: u8) -> Reader<'a> {
+        Reader { format, ..self }
     }
 
     /// The complaint that `what` is wrong here.
@@ -74,6 +81,11 @@ pub(super) trait Stored: Sized {
 
     /// Reads what [`Stored::put`] wrote.
     fn take(from: &mut Reader<'_>) -> Result<Self, Unreadable>;
+}
+
+/// Reads a value that is written since `format`; older bytes give its default.
+pub(super) fn since<T: Stored + Default>(from: &mut Reader<'_>, format: u8) -> Result<T, Unreadable> {
+    if from.format < format { Ok(T::default()) } else { T::take(from) }
 }
 
 /// Seven bits a byte, the lowest first.
@@ -265,9 +277,11 @@ impl Stored for chrono::NaiveDate {
     }
 }
 
-/// A struct, field after field. It must name all of them.
+/// A struct, field after field. It must name all of them; `@ 2` after a field says since which format it is written.
 macro_rules! stored_struct {
-    ($($name:ident { $($field:ident),* $(,)? })*) => {$(
+    (take $from:ident) => { $crate::store::record::bytes::Stored::take($from) };
+    (take $from:ident $format:literal) => { $crate::store::record::bytes::since($from, $format) };
+    ($($name:ident { $($field:ident $(@ $format:literal)?),* $(,)? })*) => {$(
         impl $crate::store::record::bytes::Stored for $name {
             fn put(&self, out: &mut Vec<u8>) {
                 let $name { $($field),* } = self;
@@ -277,7 +291,7 @@ macro_rules! stored_struct {
             fn take(
                 from: &mut $crate::store::record::bytes::Reader<'_>,
             ) -> Result<$name, $crate::store::record::bytes::Unreadable> {
-                $(let $field = $crate::store::record::bytes::Stored::take(from)?;)*
+                $(let $field = $crate::store::record::bytes::stored_struct!(take from $($format)?)?;)*
                 Ok($name { $($field),* })
             }
         }

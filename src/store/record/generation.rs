@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pointsman_actors::domain::{AttemptRecord, Catalog, CostBreakdown, Generation, RoutingPolicy, Usage};
 
 use super::{
-    bytes::{Reader, Stored, Unreadable, stored_struct},
+    bytes::{Reader, Stored, Unreadable, since, stored_struct},
     decision,
 };
 
@@ -26,7 +26,8 @@ stored_struct! {
     }
 }
 
-/// Lists the stored members of a generation but for the decision, once for both directions.
+/// Lists the stored members of a generation but for the decision, once for both directions. The key stands among the facts
+/// of its entry.
 macro_rules! members {
     ($with:ident) => {
         $with! {
@@ -42,9 +43,13 @@ macro_rules! members {
 pub(super) fn put(generation: &Generation, out: &mut Vec<u8>) {
     macro_rules! put {
         ($($member:ident),*) => {
-            let Generation { decision, policy: _, catalog, $($member),* } = generation;
+            let Generation {
+                decision, policy: _, catalog, key: _, emulated_parameters, client_dialect, $($member),*
+            } = generation;
             $($member.put(out);)*
             decision::put(decision, catalog, out);
+            emulated_parameters.put(out);
+            client_dialect.put(out);
         };
     }
     members!(put);
@@ -60,7 +65,8 @@ pub(super) fn take(
         ($($member:ident),*) => {{
             $(let $member = Stored::take(from)?;)*
             let decision = Arc::new(decision::take(from, &catalog)?);
-            Ok(Generation { decision, policy, catalog, $($member),* })
+            let (emulated_parameters, client_dialect) = (since(from, 2)?, since(from, 2)?);
+            Ok(Generation { decision, policy, catalog, key: 0, emulated_parameters, client_dialect, $($member),* })
         }};
     }
     members!(take)
@@ -74,7 +80,9 @@ pub(super) fn any(dice: &mut super::dice::Dice, catalog: &Arc<Catalog>, policy: 
         ($($member:ident),*) => {{
             $(let $member = Any::any(dice);)*
             let (catalog, policy) = (Arc::clone(catalog), Arc::clone(policy));
-            Generation { decision: Any::any(dice), policy, catalog, $($member),* }
+            let (emulated_parameters, client_dialect) = (Any::any(dice), Any::any(dice));
+            let decision = Any::any(dice);
+            Generation { decision, policy, catalog, key: 0, emulated_parameters, client_dialect, $($member),* }
         }};
     }
     members!(any)

@@ -14,9 +14,10 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use super::memory_disk::{Failing, MemoryDisk};
 use crate::store::{
     engine::{Engine, Now, Shared},
-    entry::{Entry, Facts, Filter, Id, RollUp},
+    entry::{Entry, Facts, FactsView, Filter, Id, RollUp},
     fault::Fault,
     journal::{Started, Writer},
+    packed::Packed,
     page::Query,
     queue::{Bounds, Item},
     settings::Settings,
@@ -28,12 +29,18 @@ const WORKERS: usize = 2;
 struct Count;
 
 impl RollUp for Count {
-    fn rows(&self, _: &Entry) -> Vec<(Vec<u8>, Vec<u8>)> {
-        vec![(b"all".to_vec(), 1_u64.to_le_bytes().to_vec())]
+    fn key(&self, _: &FactsView<'_>, key: &mut Vec<u8>) -> bool {
+        key.extend_from_slice(b"all");
+        true
+    }
+
+    fn count(&self, facts: &FactsView<'_>, sum: &mut Vec<u8>) {
+        assert_eq!(facts.label(0), "model");
+        self.merge(sum, &1_u64.to_le_bytes());
     }
 
     fn merge(&self, sum: &mut Vec<u8>, more: &[u8]) {
-        let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+        let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
         *sum = (number(sum) + number(more)).to_le_bytes().to_vec();
     }
 }
@@ -114,7 +121,7 @@ impl World {
             }
             45..52 => {
                 let (entry, writer) = (self.entry(), self.dice.random_range(0..WORKERS));
-                if let Ok(started) = self.writers[writer].start(&entry, self.now.unix_ms) {
+                if let Ok(started) = self.writers[writer].start(&Packed::of(&entry), self.now.unix_ms) {
                     self.running.push((entry, started));
                 }
             }
@@ -143,10 +150,10 @@ impl World {
 
     fn append(&mut self, entry: Entry, started: Option<Started>) {
         let writer = self.dice.random_range(0..WORKERS);
-        let position = self.writers[writer].append(&entry, self.now.unix_ms).ok();
+        let position = self.writers[writer].append(&Packed::of(&entry), self.now.unix_ms).ok();
         drop(started);
         let kept = if position.is_some() { Kept::Kernel } else { Kept::Nowhere };
-        self.shared.queue.push(Item::Entry(Arc::new(entry.clone())), position, self.now.instant);
+        self.shared.queue.push(Item::Entry(Packed::of(&entry)), position, self.now.instant);
         self.entries.insert(entry.id, (entry, kept));
     }
 
@@ -262,7 +269,8 @@ impl World {
     /// The disk heals and time passes, without a restart: everything is there but what was dropped.
     fn heal(&mut self) {
         self.disk.set_failing(Failing::Nothing);
-        self.pass(Duration::from_secs(30));
+        // The longest pause between two tries.
+        self.pass(Duration::from_secs(2));
         self.step(true);
         assert!(self.shared.trouble.load().is_none(), "{:?}", self.shared.trouble.load());
         let load = self.shared.queue.load();
@@ -351,9 +359,9 @@ fn an_entry_that_had_begun_comes_back_as_interrupted_once() {
     let mut world = World::new(4);
     world.step(true);
     let (finished, begun) = (world.entry(), world.entry());
-    let started = world.writers[0].start(&finished, world.now.unix_ms).unwrap();
+    let started = world.writers[0].start(&Packed::of(&finished), world.now.unix_ms).unwrap();
     world.append(finished, Some(started));
-    let started = world.writers[1].start(&begun, world.now.unix_ms).unwrap();
+    let started = world.writers[1].start(&Packed::of(&begun), world.now.unix_ms).unwrap();
     world.running.push((begun, started));
     world.restart(false);
     assert_eq!(world.shared.recovery.load().interrupted, 1);
@@ -406,7 +414,8 @@ fn a_journal_torn_at_every_byte_of_its_last_frames_keeps_the_frames_before() {
         let mut world = World::new(8);
         world.step(true);
         let entries: Vec<Entry> = (0..4).map(|_| world.entry()).map(|e| Entry { bytes: vec![1; 20], ..e }).collect();
-        let at = |entry: &Entry, world: &mut World| world.writers[0].append(entry, world.now.unix_ms).unwrap();
+        let at =
+            |entry: &Entry, world: &mut World| world.writers[0].append(&Packed::of(entry), world.now.unix_ms).unwrap();
         let ends: Vec<(String, u64)> = entries
             .iter()
             .map(|entry| at(entry, &mut world))
@@ -439,7 +448,7 @@ fn a_damaged_segment_is_set_aside_and_a_newer_format_is_never_destroyed() {
     world.step(true);
     let (entries, mut path) = ([world.entry(), world.entry()], String::new());
     for entry in &entries {
-        path = world.writers[0].append(entry, world.now.unix_ms).unwrap().segment.path();
+        path = world.writers[0].append(&Packed::of(entry), world.now.unix_ms).unwrap().segment.path();
     }
     world.disk.open(&path).unwrap().write_at(12, b"damage").unwrap();
     world.restart(false);
@@ -461,4 +470,86 @@ fn a_database_that_is_no_database_is_set_aside_and_a_new_one_begins() {
     world.step(true);
     assert!(world.shared.trouble.load().is_none());
     assert!(world.disk.names().iter().any(|name| name.starts_with("set-aside")));
+}
+
+#[test]
+fn a_clock_that_is_set_forward_and_back_loses_no_entry_and_doubles_none() {
+    for seed in 0..6 {
+        let mut world = World::new(seed);
+        let mut clock = StdRng::seed_from_u64(seed ^ 0xc10c);
+        let mut recorded = 0;
+        for step in 0..240 {
+            if step % 12 == 0 {
+                // Up to a day, as a wrong time zone or a late time server does.
+                world.now.unix_ms += clock.random_range(-86_400_000..=86_400_000);
+            }
+            world.act();
+            recorded = recorded.max(world.entries.len());
+            assert_eq!(world.shared.queue.dropped(), 0);
+            if step % 80 == 79 {
+                let before: BTreeSet<Id> = world.entries.keys().copied().collect();
+                world.restart(false);
+                assert!(before.iter().all(|id| world.entries.contains_key(id)));
+            }
+        }
+        assert!(recorded > 50);
+        let labels = world.entries.values().map(|(entry, _)| entry.id).collect::<BTreeSet<_>>();
+        assert_eq!(labels.len(), world.entries.len());
+    }
+}
+
+#[test]
+fn a_disk_that_was_full_for_a_minute_holds_everything_two_seconds_after_it_has_room() {
+    let mut world = World::new(12);
+    world.step(true);
+    world.disk.set_failing(Failing::From(world.disk.operations()));
+    let end = world.now.instant + Duration::from_secs(60);
+    let mut next = world.now.instant;
+    for number in 0.. {
+        if world.now.instant >= end {
+            break;
+        }
+        if number < 20 {
+            let entry = world.entry();
+            world.append(entry, None);
+        }
+        world.pass(Duration::from_millis(100));
+        if world.now.instant >= next {
+            next = world.engine.step(world.now, false);
+        }
+    }
+    assert!(world.shared.trouble.load().is_some());
+    world.disk.set_failing(Failing::Nothing);
+    let pause = next.saturating_duration_since(world.now.instant);
+    assert!(pause <= Duration::from_secs(2), "{pause:?}");
+    world.pass(pause);
+    world.engine.step(world.now, false);
+    assert_eq!((world.shared.queue.load().items, world.shared.queue.dropped()), (0, 0));
+    world.restart(true);
+    assert_eq!(world.entries.len(), 20);
+}
+
+#[test]
+fn a_clock_that_is_set_years_ahead_ages_nothing_out_before_the_next_start() {
+    let mut world = World::new(13);
+    let year = Duration::from_secs(365 * 86_400).as_millis() as i64;
+    for number in 0..10 {
+        let entry = world.entry();
+        world.append(entry, None);
+        world.now.unix_ms += if number == 5 { 10 * year } else { 0 };
+        world.pass(Duration::from_secs(100));
+        world.step(true);
+    }
+    assert!(world.entries.keys().all(|id| world.shared.get(id).unwrap().is_some()));
+    world.now.unix_ms -= 10 * year;
+    world.restart(false);
+    assert_eq!(world.entries.len(), 10);
+    // Time that passed is believed.
+    let mut world = World::new(14);
+    let entry = world.entry();
+    world.append(entry, None);
+    world.step(true);
+    world.pass(Duration::from_secs(30 * 86_400));
+    world.step(true);
+    assert!(world.entries.keys().all(|id| world.shared.get(id).unwrap().is_none()));
 }

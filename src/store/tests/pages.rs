@@ -13,6 +13,7 @@ use super::memory_disk::MemoryDisk;
 use crate::store::{
     engine::{Engine, Now, Shared},
     entry::{Entry, Facts, Filter, Id, Key},
+    packed::Packed,
     page::{self, Query},
     queue::Item,
     settings::Settings,
@@ -35,7 +36,7 @@ fn shelf(count: usize, settings: Settings) -> Shelf {
     let shared = Shared::new(disk, settings, 1, START_MS);
     let mut engine = Engine::new(Arc::clone(&shared));
     for (place, (ended, entry)) in order.iter().enumerate() {
-        shared.queue.push(Item::Entry(Arc::new(entry.clone())), None, Instant::now());
+        shared.queue.push(Item::Entry(Packed::of(entry)), None, Instant::now());
         if place % 97 == 0 {
             engine.step(Now { instant: Instant::now(), unix_ms: *ended }, true);
         }
@@ -97,7 +98,7 @@ fn a_cursor_stays_where_it_is_while_entries_arrive() {
     let mut dice = StdRng::seed_from_u64(2);
     for number in 1_000..1_100 {
         let (_, entry) = entry(number, &mut dice);
-        shelf.shared.queue.push(Item::Entry(Arc::new(entry)), None, Instant::now());
+        shelf.shared.queue.push(Item::Entry(Packed::of(&entry)), None, Instant::now());
     }
     shelf.engine.step(Now { instant: Instant::now(), unix_ms: START_MS }, true);
     let second = shelf.shared.page(&Query { limit: 50, blocks: 100, after: first.next, ..Query::default() }).unwrap();
@@ -110,7 +111,7 @@ fn short_blocks_are_merged_so_that_slow_traffic_packs_as_well_as_fast() {
     let mut engine = Engine::new(Arc::clone(&shared));
     let mut dice = StdRng::seed_from_u64(3);
     for number in 0..640 {
-        shared.queue.push(Item::Entry(Arc::new(entry(number, &mut dice).1)), None, Instant::now());
+        shared.queue.push(Item::Entry(Packed::of(&entry(number, &mut dice).1)), None, Instant::now());
         engine.step(Now { instant: Instant::now(), unix_ms: START_MS }, true);
     }
     let blocks = shared.ledger.read().as_ref().unwrap().view().unwrap().headers().unwrap().iter().unwrap().count();

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::memory_disk::MemoryDisk;
 use crate::store::{
     directory::Directory,
     entry::{Entry, Facts, Id},
@@ -126,4 +127,26 @@ fn an_entry_that_must_be_durable_is_confirmed_without_waiting_for_the_interval()
         recorder.durable(position.clone()).blocking_recv().unwrap().unwrap();
         assert!(position.segment.is_synced(position.to));
     }
+}
+
+#[test]
+fn what_was_confirmed_as_durable_survives_a_power_cut() {
+    let (disk, places) = (MemoryDisk::new(5), [Folder::new(), Folder::new()]);
+    let far = Duration::from_secs(3_600);
+    let settings = Settings { sync_within: far, settle: far, ..Settings::default() };
+    let open = |disk: &MemoryDisk, place: &Folder| {
+        Store::open_on(Arc::new(disk.clone()), Directory::open(&place.0).unwrap(), settings.clone()).unwrap()
+    };
+    let store = open(&disk, &places[0]);
+    let mut recorders = [store.recorder(0), store.recorder(1)];
+    let entries: Vec<Entry> = (1..=40).map(entry).collect();
+    let mut waiting = Vec::new();
+    for (at, entry) in entries.iter().enumerate() {
+        let recorder = &mut recorders[at % 2];
+        let position = recorder.record(entry.clone(), None).unwrap();
+        waiting.push(recorder.durable(position));
+    }
+    waiting.into_iter().for_each(|waiter| waiter.blocking_recv().unwrap().unwrap());
+    let store = open(&disk.power_cut(), &places[1]);
+    assert!(entries.iter().all(|entry| store.get(&entry.id).unwrap().as_ref() == Some(entry)));
 }

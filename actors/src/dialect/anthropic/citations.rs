@@ -1,11 +1,11 @@
-//! Citations of a text block as annotations of chat.
+//! Citations of a text block as annotations of chat, and back.
 
 use bytes::{BufMut as _, BytesMut};
 
 use crate::dialect::{
     answer::AnswerFault,
     json::{Raw, push_member, push_u64},
-    neutral::{AnswerEvent, AnswerSink, EscapedText},
+    neutral::{AnswerEvent, AnswerSink, EscapedText, json_value},
 };
 
 /// Most bytes of the citations of one block.
@@ -53,6 +53,20 @@ impl Citations {
         }
         Ok(())
     }
+}
+
+/// Appends the citation that an annotation of chat stands for. Returns false for one that this API has no form for. What the
+/// page says is not known.
+pub(super) fn push_citation(annotation: &[u8], out: &mut BytesMut) -> bool {
+    let value = std::str::from_utf8(annotation).ok().and_then(json_value);
+    let Some(page) = value.and_then(|value| value.member(b"url_citation")) else { return false };
+    let Some(url) = page.member(b"url").and_then(Raw::filled_string) else { return false };
+    let title = page.member(b"title").and_then(Raw::filled_string).unwrap_or(url);
+    out.put_slice(b"{\"type\":\"web_search_result_location\",\"cited_text\":\"\",\"encrypted_index\":\"\"");
+    push_member(out, b"title", title.bytes());
+    push_member(out, b"url", url.bytes());
+    out.put_u8(b'}');
+    true
 }
 
 /// Characters of an escaped text.

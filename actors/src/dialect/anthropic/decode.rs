@@ -98,6 +98,11 @@ impl Decoder {
         }
     }
 
+    /// Whether the message was stopped, so that nothing follows.
+    pub(crate) const fn is_done(&self) -> bool {
+        matches!(self.progress, Progress::Done)
+    }
+
     /// The end of the stream.
     ///
     /// # Errors

@@ -1,9 +1,11 @@
-//! Requests in the Anthropic dialect: `POST /v1/messages`, checked and written as the chat body that means the same.
+//! Requests in the Anthropic dialect: `POST /v1/messages` and its `count_tokens`, checked and written as the chat body that
+//! means the same.
 //!
 //! Mistakes name the field in the client's own dialect. The chat body is what the gateway routes by and what endpoints of
 //! other dialects get; an endpoint of this dialect gets the client's bytes.
 
 mod content;
+mod parts;
 mod tools;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -19,6 +21,12 @@ use crate::{
 
 /// Most messages of the original API.
 const MAX_MESSAGES: usize = 100_000;
+/// Most texts that may end an answer of chat.
+const MAX_STOPS: usize = 16;
+/// How much a model may think.
+const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+/// The version of the API since which it has no sampling parameters.
+const WITHOUT_SAMPLING: &str = "2026-10-21";
 /// Longest `user` of a chat body, characters.
 const MAX_USER_CHARS: usize = 256;
 
@@ -31,6 +39,24 @@ pub struct InboundMessages {
     pub fates: FieldFates,
     /// A feature that only endpoints of this dialect have, such as `tools[0].type`.
     pub native_feature: Option<String>,
+    /// Whether the answer has signatures of thoughts without their text.
+    pub omits_thinking: bool,
+    /// The first sampling parameter.
+    pub sampling: Option<&'static str>,
+}
+
+impl InboundMessages {
+    /// Checks the request against the client's `anthropic-version`, as the original does.
+    ///
+    /// # Errors
+    /// The 400 for a sampling parameter in a version that has none.
+    pub fn check_version(&self, version: Option<&str>) -> Result<(), Invalid> {
+        // Versions are dates.
+        match self.sampling.filter(|_| version.is_some_and(|version| version >= WITHOUT_SAMPLING)) {
+            Some(name) => Err(refused(name, format!("{name}: Extra inputs are not permitted"))),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Reads a body of `POST /v1/messages`. `state_key` opens reasoning of other providers that the client got sealed.
@@ -38,16 +64,46 @@ pub struct InboundMessages {
 /// # Errors
 /// The 400 for a body that is no JSON object, else for its first offending field.
 pub fn read_messages(body: &[u8], state_key: &StateKey) -> Result<InboundMessages, Invalid> {
+    read(body, Purpose::Answer, state_key)
+}
+
+/// Reads a body of `POST /v1/messages/count_tokens`: the same, and it needs no limit on the output.
+///
+/// # Errors
+/// Those of [`read_messages`].
+pub fn read_count_tokens(body: &[u8], state_key: &StateKey) -> Result<InboundMessages, Invalid> {
+    read(body, Purpose::Count, state_key)
+}
+
+/// The answer of `count_tokens`.
+#[must_use]
+pub fn count_tokens_body(input_tokens: u32) -> Bytes {
+    Bytes::from(format!("{{\"input_tokens\":{input_tokens}}}"))
+}
+
+/// What a body is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Answer,
+    /// To count the tokens of its prompt.
+    Count,
+}
+
+fn read(body: &[u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMessages, Invalid> {
     let whole = json_object(body)?;
     let mut writer = ChatBodyWriter {
         out: BytesMut::with_capacity(body.len() + body.len() / 8 + 256),
         fates: FieldFates::default(),
         native_feature: None,
+        omits_thinking: false,
+        has_server_tools: false,
         state_key,
     };
-    writer.write(&Members::read(whole)?)?;
-    let ChatBodyWriter { out, fates, native_feature, .. } = writer;
-    Ok(InboundMessages { chat: out.freeze(), fates, native_feature })
+    let members = Members::read(whole)?;
+    writer.write(&members, purpose)?;
+    let sampling = ["temperature", "top_p", "top_k"].into_iter().find(|name| members.has(name));
+    let ChatBodyWriter { out, fates, native_feature, omits_thinking, .. } = writer;
+    Ok(InboundMessages { chat: out.freeze(), fates, native_feature, omits_thinking, sampling })
 }
 
 /// The members of the body.
@@ -108,28 +164,36 @@ impl<'a> Members<'a> {
     }
 }
 
+impl Members<'_> {
+    /// Whether there is such a member among those that chat has too.
+    fn has(&self, name: &str) -> bool {
+        self.same.iter().any(|(key, _)| *key.name() == *name.as_bytes())
+    }
+}
+
 /// Writes the chat body.
 struct ChatBodyWriter<'k> {
     out: BytesMut,
     fates: FieldFates,
     native_feature: Option<String>,
+    omits_thinking: bool,
+    /// Tools are declared that only endpoints of this dialect have.
+    has_server_tools: bool,
     state_key: &'k StateKey,
 }
 
 impl ChatBodyWriter<'_> {
-    fn write(&mut self, members: &Members<'_>) -> Result<(), Invalid> {
+    fn write(&mut self, members: &Members<'_>, purpose: Purpose) -> Result<(), Invalid> {
         let model = members.model.ok_or_else(|| required("model"))?;
         if model.filled_string().is_none() {
             return Err(mistyped("model", "a non-empty string"));
         }
         let messages = members.messages.ok_or_else(|| required("messages"))?;
-        let max_tokens = members.max_tokens.ok_or_else(|| required("max_tokens"))?;
-        if max_tokens.count().is_none_or(|count| count == 0) {
-            return Err(refused("max_tokens", "'max_tokens' must be an integer of at least 1."));
-        }
         self.out.put_slice(b"{\"model\":");
         self.out.put_slice(model.bytes());
-        push_member(&mut self.out, b"max_tokens", max_tokens.bytes());
+        if purpose == Purpose::Answer {
+            self.max_tokens(members.max_tokens.ok_or_else(|| required("max_tokens"))?)?;
+        }
         self.messages(members.system, messages)?;
         if let Some(tools) = members.tools {
             self.tools(tools)?;
@@ -163,9 +227,31 @@ impl ChatBodyWriter<'_> {
         Ok(())
     }
 
+    /// A limit of 0 only fills the cache, which other dialects cannot do.
+    fn max_tokens(&mut self, max_tokens: Raw<'_>) -> Result<(), Invalid> {
+        match max_tokens.count() {
+            None => Err(refused("max_tokens", "'max_tokens' must be an integer of at least 0.")),
+            Some(0) => {
+                self.needs_native("max_tokens".to_owned());
+                push_member(&mut self.out, b"max_tokens", b"1");
+                Ok(())
+            }
+            Some(_) => {
+                push_member(&mut self.out, b"max_tokens", max_tokens.bytes());
+                Ok(())
+            }
+        }
+    }
+
     /// Appends `reasoning`, and the format of the answer.
     fn reasoning(&mut self, thinking: Option<Raw<'_>>, config: Option<Raw<'_>>) -> Result<(), Invalid> {
-        let effort = config.and_then(|config| config.member(b"effort")).filter(|effort| effort.is_string());
+        let effort = config.and_then(|config| config.member(b"effort")).filter(|effort| !effort.is_null());
+        if let Some(effort) = effort
+            && !effort.text().is_some_and(|effort| EFFORTS.contains(&&*effort))
+        {
+            let message = format!("'output_config.effort' must be one of {}.", EFFORTS.join(", "));
+            return Err(refused("output_config.effort", message).allowing(EFFORTS));
+        }
         let mut members: Vec<(&str, String)> = Vec::new();
         if let Some(effort) = effort {
             members.push(("effort", String::from_utf8_lossy(effort.bytes()).into_owned()));
@@ -190,9 +276,8 @@ impl ChatBodyWriter<'_> {
                     return Err(refused("thinking.type", message));
                 }
             }
-            if thinking.member(b"display").and_then(Raw::text).as_deref() == Some("omitted") {
-                members.push(("exclude", "true".into()));
-            }
+            // The reasoning is wanted all the same: what continues it stands in the signatures.
+            self.omits_thinking = thinking.member(b"display").and_then(Raw::text).as_deref() == Some("omitted");
         }
         for (index, (name, value)) in members.iter().enumerate() {
             self.out.put_slice(if index == 0 { b",\"reasoning\":{\"" } else { b",\"" });
@@ -202,6 +287,11 @@ impl ChatBodyWriter<'_> {
         }
         if !members.is_empty() {
             self.out.put_u8(b'}');
+        }
+        for (key, _) in config.into_iter().flat_map(Raw::members).filter(|(_, value)| !value.is_null()) {
+            if !matches!(&*key.name(), b"effort" | b"format") {
+                self.fates.drop(&format!("output_config.{}", String::from_utf8_lossy(&key.name())));
+            }
         }
         let format = config.and_then(|config| config.member(b"format")).filter(|format| !format.is_null());
         format.map_or(Ok(()), |format| self.format(format))
@@ -225,7 +315,11 @@ impl ChatBodyWriter<'_> {
         if !stop.is_array() || !stop.elements().all(Raw::is_string) {
             return Err(mistyped("stop_sequences", "an array of strings"));
         }
-        let filled: Vec<Raw<'_>> = stop.elements().filter(|text| text.is_filled()).collect();
+        let mut filled: Vec<Raw<'_>> = stop.elements().filter(|text| text.is_filled()).collect();
+        if filled.len() > MAX_STOPS {
+            filled.truncate(MAX_STOPS);
+            self.fates.drop("stop_sequences[]");
+        }
         if let Some((first, others)) = filled.split_first() {
             push_member(&mut self.out, b"stop", b"[");
             self.out.put_slice(first.bytes());

@@ -1,22 +1,29 @@
 //! The Anthropic Messages API, as upstream and as the API of a client.
 //!
-//! [`write_request`] writes a neutral conversation as the body of `POST /v1/messages`, [`Decoder`] reads the answer,
-//! streamed or whole, as neutral events, and [`kind_of_response`] classifies the answers that are not a 200.
-//! [`splice`] is for clients of the same API: it changes a few bytes and keeps all others. What the models differ in is
-//! the table in [`models`].
-#![cfg_attr(not(test), expect(dead_code, reason = "wired by the dispatcher next"))]
-#![expect(unused_imports, reason = "wired by the dispatcher next")]
+//! As upstream: [`write_request`] writes a neutral conversation as the body of `POST /v1/messages`, [`Decoder`] reads the
+//! answer, streamed or whole, as neutral events, and [`kind_of_response`] classifies the answers that are not a 200. What the
+//! models differ in is the table in [`models`].
+//!
+//! For clients: [`inbound`] reads their requests as chat bodies, [`encode`] writes their answers, [`client_error`] their
+//! errors and [`model_list`] the list of models.
+//!
+//! [`splice`] is for a client and an endpoint that both have this API: it changes a few bytes and keeps all others, and
+//! [`foreign_thoughts`] cuts what only this gateway can read.
 
 mod betas;
 mod cache_marks;
 mod citations;
+pub(crate) mod client_error;
 mod content;
 mod decode;
 pub(crate) mod encode;
 mod error;
 mod finish;
+mod foreign_state;
+pub(crate) mod foreign_thoughts;
 pub(crate) mod inbound;
 mod messages;
+pub(crate) mod model_list;
 pub(crate) mod models;
 mod parameters;
 mod request;
@@ -29,7 +36,10 @@ mod usage;
 pub(crate) use betas::required_betas;
 pub(crate) use decode::Decoder;
 pub(crate) use error::kind_of_response;
-pub(crate) use request::{ApiVersion, write_request, write_request_for};
+pub(crate) use foreign_thoughts::without_foreign_thoughts;
+pub(crate) use request::write_request;
+#[cfg(test)]
+pub(crate) use {parameters::ApiVersion, request::write_request_for};
 
 use crate::dialect::neutral::surrogates;
 

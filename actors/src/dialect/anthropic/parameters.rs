@@ -3,10 +3,7 @@
 use bytes::{BufMut as _, BytesMut};
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    models::{Capabilities, Sampling},
-    request::ApiVersion,
-};
+use super::models::{Capabilities, Sampling};
 use crate::dialect::{
     json::{Raw, push_member, push_string},
     neutral::{Conversation, FieldFates},
@@ -14,6 +11,16 @@ use crate::dialect::{
 
 /// Bytes of the hash that stands for the user.
 const USER_ID_BYTES: usize = 16;
+
+/// The value of the header `anthropic-version` that a body is written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ApiVersion {
+    /// `2023-06-01`
+    #[default]
+    V2023_06_01,
+    /// `2026-10-21`: sampling parameters are refused on every model.
+    V2026_10_21,
+}
 
 /// The parameters that are sent.
 #[derive(Debug, Default)]

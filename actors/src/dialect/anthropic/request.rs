@@ -9,7 +9,7 @@ use super::{
     cache_marks::CacheMarks,
     messages::{push_messages, push_system},
     models::{Capabilities, NAMES, capabilities},
-    parameters::Parameters,
+    parameters::{ApiVersion, Parameters},
     schema,
     thinking::{self, Circumstances, ThinkingPlan, lacks_thought_of_open_turn},
     tools::ToolPlan,
@@ -23,16 +23,6 @@ use crate::{
     },
     domain::Endpoint,
 };
-
-/// The value of the header `anthropic-version` that a body is written for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum ApiVersion {
-    /// `2023-06-01`
-    #[default]
-    V2023_06_01,
-    /// `2026-10-21`: sampling parameters are refused on every model.
-    V2026_10_21,
-}
 
 /// The body for an endpoint, in the default version of the API. What the endpoint cannot carry is named in `fates`.
 pub(crate) fn write_request(

@@ -167,11 +167,11 @@ const fn budget_of(effort: Effort) -> u64 {
 
 const fn effort_of(budget: u64) -> Effort {
     match budget {
-        ..1_025 => Effort::Minimal,
-        ..4_096 => Effort::Low,
-        ..16_384 => Effort::Medium,
-        ..32_768 => Effort::High,
-        ..60_000 => Effort::XHigh,
+        0..1_025 => Effort::Minimal,
+        1_025..4_096 => Effort::Low,
+        4_096..16_384 => Effort::Medium,
+        16_384..32_768 => Effort::High,
+        32_768..60_000 => Effort::XHigh,
         _ => Effort::Max,
     }
 }

@@ -10,8 +10,6 @@ use sha2::Sha256;
 
 use super::conversation::ReasoningFormat;
 
-/// Beginning of every envelope.
-const PREFIX: &str = "pm1.";
 /// Longest state, bytes. A longer one is dropped.
 const MAX_STATE: usize = 64 * 1024;
 /// Bytes of the authentication code.
@@ -39,6 +37,9 @@ pub(crate) enum Envelope {
 }
 
 impl StateKey {
+    /// Beginning of every envelope.
+    pub(crate) const PREFIX: &'static str = "pm1.";
+
     /// A key of these bytes.
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> StateKey {
@@ -53,12 +54,12 @@ impl StateKey {
         bytes.extend_from_slice(state.as_bytes());
         let code = self.code(&bytes);
         bytes.extend_from_slice(&code);
-        format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
+        format!("{}{}", StateKey::PREFIX, URL_SAFE_NO_PAD.encode(bytes))
     }
 
     /// Opens a signature.
     pub(crate) fn open(&self, signature: &str) -> Envelope {
-        let Some(encoded) = signature.strip_prefix(PREFIX) else { return Envelope::Foreign };
+        let Some(encoded) = signature.strip_prefix(StateKey::PREFIX) else { return Envelope::Foreign };
         self.open_encoded(encoded).unwrap_or(Envelope::Forged)
     }
 
@@ -123,7 +124,7 @@ mod tests {
     #[test]
     fn a_changed_envelope_or_another_key_is_forged_and_anything_else_is_foreign() {
         let sealed = KEY.seal(ReasoningFormat::Responses, "state");
-        for place in PREFIX.len()..sealed.len() {
+        for place in StateKey::PREFIX.len()..sealed.len() {
             let mut bytes = sealed.clone().into_bytes();
             bytes[place] = if bytes[place] == b'A' { b'B' } else { b'A' };
             assert_eq!(KEY.open(std::str::from_utf8(&bytes).unwrap()), Envelope::Forged, "{place}");

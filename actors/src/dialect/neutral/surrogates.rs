@@ -18,14 +18,21 @@ pub(crate) struct SplitPairs {
 impl SplitPairs {
     /// What may be passed on of a piece, which must be a JSON string; `None` for no text at all.
     pub(crate) fn piece<'a>(&mut self, piece: Raw<'a>) -> Option<EscapedText<'a>> {
-        let piece = piece.filled_string()?.inner();
+        self.escaped(EscapedText::of(piece)?)
+    }
+
+    /// What may be passed on of an escaped piece; `None` for no text at all.
+    pub(crate) fn escaped<'a>(&mut self, piece: EscapedText<'a>) -> Option<EscapedText<'a>> {
+        if piece.is_empty() || (self.held.is_none() && split_half(piece.bytes()).1.is_none()) {
+            return (!piece.is_empty()).then_some(piece);
+        }
         let before = self.held.take();
-        let (whole, half) = split_half(piece);
+        let (whole, half) = split_half(piece.bytes());
         self.held = half;
         let whole = text(whole);
         let joined = match before {
             Some(before) => text(&before).joined(&whole),
-            None => whole,
+            None => whole.into_owned(),
         };
         (!joined.is_empty()).then_some(joined)
     }

@@ -1,7 +1,6 @@
 //! Reads the gateway's own chat answers, streamed or whole, as events, for clients of another dialect.
 //!
 //! Its input is what [`super::stream`] and [`super::answer`] wrote, so its shape is known and nothing is repaired here.
-#![cfg_attr(not(test), expect(dead_code, reason = "used by the dialects that follow"))]
 
 use std::borrow::Cow;
 
@@ -82,14 +81,15 @@ fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Re
             sink.event(AnswerEvent::Text { choice, text })?;
         }
     }
+    // Annotations are about the text before them.
+    for annotation in message.member(b"annotations").into_iter().flat_map(Raw::elements) {
+        sink.event(AnswerEvent::Annotation { choice, json: Cow::Borrowed(annotation.bytes()) })?;
+    }
     if let Some(text) = filled(message.member(b"refusal")) {
         sink.event(AnswerEvent::Refusal { choice, text })?;
     }
     for (place, call) in message.member(b"tool_calls").into_iter().flat_map(Raw::elements).enumerate() {
         read_call(call, place, choice, sink)?;
-    }
-    for annotation in message.member(b"annotations").into_iter().flat_map(Raw::elements) {
-        sink.event(AnswerEvent::Annotation { choice, json: Cow::Borrowed(annotation.bytes()) })?;
     }
     for image in message.member(b"images").into_iter().flat_map(Raw::elements) {
         read_image(image, choice, sink)?;

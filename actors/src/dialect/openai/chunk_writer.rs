@@ -1,5 +1,4 @@
 //! Writes the events of an answer as chunks of a chat stream, for [`super::stream`], which adds what the gateway adds.
-#![cfg_attr(not(test), expect(dead_code, reason = "used by the dialects that follow"))]
 
 use bytes::{BufMut as _, BytesMut};
 
@@ -187,7 +186,7 @@ impl ReasoningDetail<'_, '_> {
 }
 
 /// Appends a `usage` object.
-pub(super) fn push_tokens(tokens: &ReportedTokens, out: &mut BytesMut) {
+pub(crate) fn push_tokens(tokens: &ReportedTokens, out: &mut BytesMut) {
     out.put_slice(b"{\"prompt_tokens\":");
     push_u64(out, tokens.prompt);
     push_count(b"completion_tokens", tokens.completion, out);

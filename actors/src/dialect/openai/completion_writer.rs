@@ -1,6 +1,5 @@
 //! Collects the events of an answer into the body of an unstreamed chat answer, for [`super::answer`], which adds what the
 //! gateway adds.
-#![cfg_attr(not(test), expect(dead_code, reason = "used by the dialects that follow"))]
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 

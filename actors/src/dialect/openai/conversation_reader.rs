@@ -1,7 +1,6 @@
 //! Reads a chat body into the neutral form, for an endpoint of another dialect.
 //!
 //! The body has passed [`super::request`], so the frame of everything is right; what nevertheless does not fit is left out.
-#![cfg_attr(not(test), expect(dead_code, reason = "used by the dialects that follow"))]
 
 mod messages;
 mod tools;

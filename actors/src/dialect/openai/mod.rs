@@ -16,4 +16,4 @@ mod usage;
 
 pub use answer::{rewrite_answer, usage_of_failed_answer};
 pub use image_answer::{ImageAnswer, ImageOrigin, ImageSource, MadeImage, rewrite_image_answer};
-pub use stream::{ChatStream, Progress, StreamError, StreamOptions, UsageChunk};
+pub use stream::{ChatStream, KEEP_ALIVE, Progress, StreamError, StreamOptions, UsageChunk};

@@ -67,7 +67,7 @@ fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
 /// The bounds that the candidate is expected to miss.
 fn missed(candidate: &Candidate, leader: &Candidate, decision: &Decision) -> String {
     let (inputs, predicted) = (&candidate.inputs, &candidate.predicted);
-    let latency = missed_latency(decision, inputs, predicted).map(|MissedPreference { at, expected, bound }| {
+    let latency = missed_latency(decision, predicted).map(|MissedPreference { at, expected, bound }| {
         let (at, expected, bound) = (at.as_str(), seconds(expected), seconds(bound));
         let margin = significant(decision.latency_margin, 3);
         let margin = if margin == "1" { String::new() } else { format!(" with a margin of {margin}") };

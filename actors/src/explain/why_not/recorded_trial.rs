@@ -47,7 +47,10 @@ impl<'a> RecordedTrial<'a> {
     fn grade_with(&self, figure: Figure, value: f64) -> u32 {
         let Candidate { inputs, predicted, .. } = self.candidate;
         let predicted = match figure {
-            Figure::FirstToken => Prediction { first_token_p50: value, ..*predicted },
+            Figure::FirstToken => {
+                let p95 = predicted.first_token_p95 * value / predicted.first_token_p50;
+                Prediction { first_token_p50: value, first_token_p95: p95, ..*predicted }
+            }
             Figure::TokensPerSecond => Prediction { tokens_per_second: value, ..*predicted },
             Figure::Price | Figure::FailureProbability | Figure::LatencyWeight => *predicted,
         };

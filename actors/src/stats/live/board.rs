@@ -1,10 +1,10 @@
-//! What every worker sees at once: requests in flight, unanswered ones, breakers, cooldowns, pacing.
+//! Live state shared by all workers: requests in flight, unanswered requests, breakers, cooldowns, pacing.
 //!
-//! A worker changes a cell the moment something happens, so the next decision on any worker sees a refusal
-//! without waiting for a batch of news. How long a breaker stays open is policy and comes as an argument. The
-//! slow statistics learn of the same events later, through [`Statistics`](crate::stats::publish::statistics::Statistics).
+//! A worker updates it immediately, so the next decision of any worker sees a refusal without waiting for an event
+//! batch. How long a breaker stays open is policy and is an argument. The statistics receive the same events later,
+//! through [`Statistics`](crate::stats::publish::statistics::Statistics).
 //!
-//! A [`Claim`] must be finished however its request ends; the guard that sees to it lives with the actors.
+//! Every [`Claim`] must be finished, however its request ends; a guard in the actors ensures that.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::domain::{
 };
 use crate::stats::{mix::mix, model::failure_effect::FailureEffect};
 
-/// The fast cells of every endpoint and provider. Shared by all workers.
+/// Live state of every endpoint and provider. Shared by all workers.
 #[derive(Debug)]
 pub struct LiveBoard {
     seed: u64,
@@ -38,32 +38,32 @@ struct Slot {
 #[derive(Debug, Clone)]
 struct ProviderSlot {
     cell: Arc<ProviderCell>,
-    /// How many endpoints it has that may be called.
+    /// Number of enabled endpoints.
     endpoints: usize,
 }
 
-/// A place at an endpoint, counted from the moment it was given, until [`LiveBoard::finish`] takes it: on the board that
-/// gave it or one carried over from it.
+/// An attempt that counts as in flight until [`LiveBoard::finish`] consumes it, on the board that issued it or on one
+/// carried over from it.
 #[derive(Debug, PartialEq)]
 #[must_use = "an attempt that is not finished counts as in flight for ever"]
 pub struct Claim {
-    /// Position of the endpoint in the catalog of the board that gave it.
+    /// Position of the endpoint in the catalog of the issuing board.
     pub index: u32,
-    /// Which endpoint.
+    /// The endpoint.
     pub endpoint: EndpointId,
-    /// When.
+    /// When the claim was issued.
     pub dispatched: Tick,
-    /// Requests in flight there, itself included.
+    /// Requests in flight at the endpoint, this one included.
     pub in_flight: u32,
-    /// Seconds until a sign of life is expected.
+    /// Expected seconds until the first sign of life.
     pub expected: f64,
-    /// Prompt tokens that it was expected to read from its cache: these teach nothing about prompts.
+    /// Prompt tokens expected to be read from the cache. They do not train the prompt model.
     pub cached_tokens: u32,
-    /// Prompt tokens that the request is expected to have, as its model counts them.
+    /// Expected prompt tokens, as the model counts them.
     pub prompt_tokens: u32,
-    /// What was expected of the attempt in all; travels with its events.
+    /// Prediction for the attempt; its events carry it.
     pub predicted: Prediction,
-    /// Whether it is the one probe of a half-open breaker, of the endpoint or its provider.
+    /// Whether it is the probe of a half-open breaker, of the endpoint or its provider.
     pub probe: bool,
     serial: u64,
     knee: f64,
@@ -72,7 +72,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The news that this happened to its attempt.
+    /// An event of this attempt.
     #[must_use]
     pub const fn event(&self, at: Tick, kind: EventKind) -> EndpointEvent {
         let Claim { endpoint, dispatched, in_flight, predicted, expected, .. } = *self;
@@ -80,39 +80,39 @@ impl Claim {
     }
 }
 
-/// The end of an attempt.
+/// Result of finishing a claim.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FinishedClaim {
     /// The event for the statistics.
     pub event: EndpointEvent,
-    /// The gates that moved, which are published at once.
+    /// Gates that changed, to be published at once.
     pub change: Option<BreakerChange>,
 }
 
-/// Gates that moved when a claim was finished.
+/// Gates that changed when a claim was finished.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BreakerChange {
     /// Position of the endpoint.
     pub index: u32,
     /// Position of its provider.
     pub provider: u32,
-    /// How the endpoint's gate moved, if it did.
+    /// Change of the endpoint's gate.
     pub endpoint_gate: Option<GateChange>,
-    /// How the provider's gate moved, if it did.
+    /// Change of the provider's gate.
     pub provider_gate: Option<GateChange>,
-    /// The failure behind it; `None` when a probe found things well.
+    /// The failure that caused it; `None` after a successful probe.
     pub cause: Option<FailureCause>,
 }
 
 impl BreakerChange {
-    fn news(&self) -> GateEvent {
-        // Nothing but a success opens an endpoint's gate.
+    fn gate_event(&self) -> GateEvent {
+        // Only a success makes an endpoint's gate pass again.
         let recovered = self.endpoint_gate.is_some_and(|gate| gate.to.is_passing());
         if recovered { GateEvent::Recovered } else { GateEvent::Moved }
     }
 }
 
-/// From one gate to another.
+/// Change from one gate to another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GateChange {
     /// Before.
@@ -122,14 +122,14 @@ pub struct GateChange {
 }
 
 impl LiveBoard {
-    /// Unused cells for every endpoint and provider of the catalog. The seed scatters how long breakers stay open,
-    /// so that replicas do not probe in step.
+    /// Unused state for every endpoint and provider of the catalog. The seed varies how long breakers stay open, so
+    /// that replicas do not probe at the same time.
     #[must_use]
     pub fn new(catalog: &Catalog, seed: u64) -> LiveBoard {
         LiveBoard { seed, endpoints: Vec::new(), providers: Vec::new() }.carried(catalog)
     }
 
-    /// A board for another catalog that shares the cells of the endpoints and providers both know.
+    /// A board for another catalog that shares the state of endpoints and providers in both.
     #[must_use]
     pub fn carried(&self, catalog: &Catalog) -> LiveBoard {
         let endpoints = catalog.endpoints.iter().map(|endpoint| {
@@ -144,7 +144,7 @@ impl LiveBoard {
         LiveBoard { seed: self.seed, endpoints: endpoints.collect(), providers: providers.collect() }
     }
 
-    /// One copy of the fast cells. Unused cells cost a few nanoseconds, used ones a lock.
+    /// A copy of the state. Unused entries cost a few nanoseconds, used ones a lock.
     #[must_use]
     pub fn view(&self, now: Tick) -> LiveView {
         let mut view = LiveView::default();
@@ -152,7 +152,7 @@ impl LiveBoard {
         view
     }
 
-    /// Overwrites a copy with what the cells hold now; saves the allocation of a fresh one.
+    /// Overwrites a copy with the present state, without allocating.
     pub fn refresh(&self, now: Tick, view: &mut LiveView) {
         view.endpoints.clear();
         view.endpoints.extend(self.endpoints.iter().map(|slot| slot.cell.view(now)));
@@ -160,18 +160,18 @@ impl LiveBoard {
         view.providers.extend(self.providers.iter().map(|slot| slot.cell.view(now)));
     }
 
-    /// Takes a place at the endpoint of a candidate: counted as in flight and unanswered at once.
+    /// Claims an attempt at the endpoint of a candidate. It counts as in flight and unanswered at once.
     ///
     /// # Errors
-    /// When its gate or its provider's has shut since the decision, or another request took the probe or the
-    /// pacing token: the next candidate is to be tried.
+    /// If its gate or its provider's closed since the decision, or another request took the probe slot or the pacing
+    /// token. The next candidate should be tried.
     pub fn claim(&self, index: u32, now: Tick, candidate: &Candidate) -> Result<Claim, ExclusionReason> {
         let slot = self.endpoints.get(index as usize).ok_or(ExclusionReason::Disabled)?;
         slot.cell.change(|state| {
             if !candidate.panic && !candidate.probe && state.is_due_later(now, candidate) {
                 return Err(ExclusionReason::Paced);
             }
-            // Looked at before the provider is asked, so that a refusal here takes no probe slot there.
+            // Checked before the provider, so that a refusal here takes no probe slot there.
             let mut breaker = state.breaker;
             let caller = breaker.admit(now, candidate.probe, candidate.panic)?;
             let provider_caller = self.admit_at_provider(slot.provider, now, candidate)?;
@@ -180,7 +180,7 @@ impl LiveBoard {
         })
     }
 
-    /// The request gave its first sign of life.
+    /// Records the first sign of life of a request.
     pub fn first_token(&self, claim: &Claim, now: Tick) {
         let Some(slot) = self.slot(claim) else { return };
         slot.cell.change(|state| {
@@ -189,16 +189,16 @@ impl LiveBoard {
         });
     }
 
-    /// The answer to a request told what is left of the endpoint's quota.
+    /// Records the quota headers of an answer.
     pub fn quota(&self, claim: &Claim, now: Tick, report: QuotaReport) {
         let Some(slot) = self.slot(claim) else { return };
         slot.cell.change(|state| state.quota.report(now, report, state.serial.wrapping_sub(claim.serial)));
     }
 
-    /// Gives the place back and reads the end of the attempt.
+    /// Ends the claim with the outcome of the attempt.
     pub fn finish(&self, claim: Claim, now: Tick, end: EventKind, policy: &RoutingPolicy) -> FinishedClaim {
         let change = self.end(&claim, now, end, policy);
-        let gate = change.map_or(GateEvent::Unmoved, |change| change.news());
+        let gate = change.map_or(GateEvent::Unmoved, |change| change.gate_event());
         FinishedClaim { event: EndpointEvent { gate, ..claim.event(now, end) }, change }
     }
 
@@ -211,7 +211,7 @@ impl LiveBoard {
             (moved(from, state.breaker.gate(now)), state.breaker.last())
         });
         let opened = matches!(endpoint_gate, Some(GateChange { to: Gate::Open { .. }, .. }));
-        let provider_gate = self.tell_provider(slot.provider, claim, now, &end, opened, policy);
+        let provider_gate = self.update_provider(slot.provider, claim, now, &end, opened, policy);
         let change = BreakerChange {
             index: claim.index,
             provider: slot.provider,
@@ -222,7 +222,7 @@ impl LiveBoard {
         (endpoint_gate.is_some() || provider_gate.is_some()).then_some(change)
     }
 
-    fn tell_provider(
+    fn update_provider(
         &self,
         provider: u32,
         claim: &Claim,
@@ -236,7 +236,7 @@ impl LiveBoard {
         if well && slot.cell.is_quiet() {
             return None;
         }
-        // By name: its position is another one after the next change of the configuration.
+        // The slug, because the position changes when the configuration does.
         let jitter = |opens| self.jitter(EndpointId::of("", slot.cell.slug.as_str(), "").0, opens);
         slot.cell.change(|state| {
             let from = state.gate(now);
@@ -252,7 +252,7 @@ impl LiveBoard {
         slot.cell.change(|state| state.breaker.admit(now, candidate.probe, candidate.panic))
     }
 
-    /// The cell of a claim, also when it was given under other positions.
+    /// The state of a claim's endpoint, also if positions have changed.
     fn slot(&self, claim: &Claim) -> Option<&Slot> {
         let here = self.endpoints.get(claim.index as usize).filter(|slot| slot.cell.id == claim.endpoint);
         here.or_else(|| self.endpoints.iter().find(|slot| slot.cell.id == claim.endpoint))
@@ -263,15 +263,15 @@ impl LiveBoard {
         known.map_or_else(|| Arc::new(ProviderCell::new(provider.slug.clone())), |slot| Arc::clone(&slot.cell))
     }
 
-    /// 0.95 to 1.15, the same for the same opening of the same thing. Few are shorter, so that ten minutes of outage
-    /// cost no probe more than without it.
+    /// 0.95 to 1.15, the same for the same opening of the same endpoint. Values below 1 are rare, so that jitter adds
+    /// no probe to an outage of ten minutes.
     fn jitter(&self, of: u64, opens: u32) -> f64 {
         let draw = mix(mix(self.seed, of), u64::from(opens)) >> 11;
         0.95 + 0.2 * (draw as f64 / (1_u64 << 53) as f64)
     }
 }
 
-/// Tokens that a candidate's request is expected to take from a quota.
+/// Tokens that a candidate's request is expected to take from the quota.
 fn tokens(candidate: &Candidate) -> u64 {
     u64::from(candidate.inputs.prompt_tokens) + candidate.inputs.output_tokens as u64
 }
@@ -328,7 +328,8 @@ impl EndpointState {
             EventKind::Completed { .. } => {
                 self.sign_of_life(claim.dispatched, now);
                 self.outcomes.succeed(now, policy.stats.half_life);
-                // What was under way before a failure ends no run of them, unless it was sent past the breaker.
+                // A request dispatched before the failure does not end a run of failures, unless it was sent past the
+                // breaker.
                 let is_news = self.failed.is_none_or(|failed| failed <= claim.dispatched);
                 if is_news || claim.caller != PassedAs::Ordinary {
                     self.outcomes.settle(now, policy.stats.half_life);
@@ -338,7 +339,8 @@ impl EndpointState {
                 }
             }
             EventKind::Failed { failure, .. } => self.fail(claim, now, failure, policy, jitter),
-            // Taken away while it was late, a probe has told enough: freed, its slot would cost the next request as much.
+            // A probe cancelled while it was late counts as a time-out: a free slot would cost the next request as
+            // much.
             EventKind::Cancelled { .. } if overdue && claim.caller == PassedAs::Probe => {
                 self.breaker.count(FailureCause { kind: FailureKind::Timeout, status: None });
                 self.breaker.trip(now, claim.caller, true, &policy.breaker, jitter);
@@ -386,27 +388,27 @@ impl EndpointState {
         }
     }
 
-    /// How many failures in a row open the breaker: one less right after many answers in a row, but a single one never
-    /// does. Time-outs come in runs where an endpoint is merely slow.
+    /// Consecutive failures that open the breaker: one fewer right after many successes, but at least two. Time-outs
+    /// need the full number, because slow endpoints produce runs of them.
     fn enough(&self, verdict: FailureEffect, consecutive: u32) -> u32 {
         let usual = self.outcomes.coincidence(consecutive);
         let sudden = verdict == FailureEffect::Fault && self.breaker.failed_suddenly() && consecutive > 2;
         if sudden { usual.min(consecutive - 1) } else { usual }
     }
 
-    /// Whether nothing was heard of it that was asked then or later. A time-out is then no slow answer among others.
+    /// Whether no request dispatched at that time or later has given a sign of life.
     fn is_mute_since(&self, dispatched: Tick) -> bool {
         self.heard < Some(dispatched)
     }
 
-    /// A time-out beyond the knee of an endpoint that gave a sign of life meanwhile is our own load, not a fault.
+    /// A time-out above the knee of an endpoint that gave a sign of life meanwhile is caused by our own load.
     fn is_overloaded(&self, claim: &Claim) -> bool {
         f64::from(claim.in_flight) > claim.knee && self.alive > Some(claim.dispatched)
     }
 }
 
 impl ProviderState {
-    /// `opened` names the endpoint that opened with this failure and counts its siblings.
+    /// `opened`: the endpoint that opened with this failure, and the number of endpoints of the provider.
     fn finish(
         &mut self,
         caller: PassedAs,
@@ -432,7 +434,8 @@ impl ProviderState {
             FailureEffect::Late => self.breaker.trip(now, caller, false, &policy.breaker, jitter),
             FailureEffect::Account => self.breaker.fault(now, caller, cause),
             FailureEffect::Forbidden if self.forbidden() => self.breaker.fault(now, caller, cause),
-            // It answered, so it can be reached. Whether it would serve its account is for the next probe to say.
+            // The provider answered, so it is reachable. Whether it accepts the account is for the next probe to find
+            // out.
             FailureEffect::Fault
             | FailureEffect::Busy
             | FailureEffect::Forbidden
@@ -444,7 +447,7 @@ impl ProviderState {
     }
 }
 
-/// Whether it was waited for in vain.
+/// Whether the request ended without the awaited answer.
 fn is_given_up(end: &EventKind) -> bool {
     match end {
         EventKind::Cancelled { had_content, .. } => !had_content,

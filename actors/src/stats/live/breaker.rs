@@ -1,8 +1,8 @@
-//! When to stop asking an endpoint, and when to try it again.
+//! Circuit breaker: when to stop calling an endpoint and when to try again.
 //!
-//! A breaker is a plain value: no lock, no timer, no clock. Its cell ([`super::board::LiveBoard`]) passes the moment
-//! in and decides which outcomes count; what a failure means is said in [`crate::stats::model::failure_effect::FailureEffect`]. The same value
-//! serves for a provider, where only refused connections and account faults count.
+//! A plain value without lock, timer or clock. [`super::board::LiveBoard`] passes the time and decides which
+//! outcomes count; [`crate::stats::model::failure_effect::FailureEffect`] says what a failure means. Providers use the
+//! same type; there only refused connections and account faults count.
 //!
 //! ```text
 //! closed --failures--> open --until passed--> half-open --success--> closed
@@ -10,32 +10,32 @@
 //!        --404-------> config fault --until passed--> half-open
 //! half-open --failure--> open (longer) --429--> cooling --401, 404--> config fault --cancelled--> half-open
 //! ```
-//! While a gate is shut its deadline never moves to an earlier moment.
+//! While requests are refused, the deadline never moves to an earlier time.
 
 use std::time::Duration;
 
 use super::gate::Gate;
 use crate::domain::{BreakerPolicy, ExclusionReason, FailureCause, FailureKind, Tick};
 
-/// First and longest time that a configuration fault closes something.
+/// First and longest duration of a configuration fault.
 const FAULT_BASE: Duration = Duration::from_secs(60);
 const FAULT_MOST: Duration = Duration::from_secs(15 * 60);
-/// Longest time a 429 may ask for.
+/// Longest `Retry-After` that is honoured.
 const COOLING_MOST: Duration = Duration::from_secs(60);
-/// How long a 429 without a date is honoured.
+/// Cooldown after a 429 without a date.
 const COOLING_DEFAULT: Duration = Duration::from_secs(1);
-/// Answers in a row that show an endpoint to be sound. Earlier openings are forgotten then: the next outage is another one,
-/// and short again until it proves long. One that fails a tenth of the time hardly ever gives so many.
+/// Consecutive successes after which earlier openings are forgotten, so that the next outage starts with a short
+/// opening again. An endpoint that fails a tenth of the time hardly ever reaches it.
 const SOUND: u32 = 30;
 
-/// As what a request passed; its verdict is read accordingly.
+/// How a request passed the breaker, which decides what its outcome means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PassedAs {
-    /// Through an open gate.
+    /// The breaker was closed.
     Ordinary,
-    /// As the one probe of a half-open breaker.
+    /// As the probe of a half-open breaker.
     Probe,
-    /// Past a shut gate, because nothing else was left.
+    /// Past an open breaker, because no other candidate was left.
     Panic,
 }
 
@@ -62,9 +62,9 @@ enum State {
 pub struct Breaker {
     state: State,
     failures: u32,
-    /// Answers in a row.
+    /// Consecutive successes.
     answers: u32,
-    /// Answers in a row before the failures in a row.
+    /// Consecutive successes before the present run of failures.
     before: u32,
     opens: u32,
     faults: u32,
@@ -72,7 +72,7 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// Whether requests pass at `now`. Asking changes nothing, so a preview may ask too.
+    /// The gate at `now`. Reading it changes nothing, so a preview may.
     #[must_use]
     pub fn gate(&self, now: Tick) -> Gate {
         match self.state {
@@ -87,19 +87,19 @@ impl Breaker {
         }
     }
 
-    /// Whether nothing about it needs watching.
+    /// Whether the breaker is closed and holds nothing to show.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.state == State::Closed
     }
 
-    /// Whether the failures in a row came after many answers in a row.
+    /// Whether the run of failures followed many consecutive successes.
     #[must_use]
     pub fn failed_suddenly(&self) -> bool {
         self.before >= SOUND
     }
 
-    /// Failures in a row.
+    /// Consecutive failures.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.failures
@@ -111,11 +111,11 @@ impl Breaker {
         self.last
     }
 
-    /// Asks to pass: with `probe` as the one probe of a half-open breaker, with `panic` past an open one.
-    /// A cooling or misconfigured endpoint lets nobody pass.
+    /// Admits a request: with `probe` as the probe of a half-open breaker, with `panic` past an open one. During a
+    /// cooldown or a configuration fault no request is admitted.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the refusal.
     pub fn admit(&mut self, now: Tick, probe: bool, panic: bool) -> Result<PassedAs, ExclusionReason> {
         match self.gate(now) {
             Gate::Passing => Ok(PassedAs::Ordinary),
@@ -128,7 +128,7 @@ impl Breaker {
         }
     }
 
-    /// The request was answered well. Gives whether that closed the breaker.
+    /// Records a success. Returns whether it closed the breaker.
     pub fn succeed(&mut self, caller: PassedAs) -> bool {
         self.failures = 0;
         self.answers = self.answers.saturating_add(1);
@@ -156,8 +156,8 @@ impl Breaker {
         self.last = Some(cause);
     }
 
-    /// A counted failure: opens the breaker when it is one too many (`trips`) or the probe's. A failure of a
-    /// request that was under way when the breaker opened, or that passed in panic, changes nothing.
+    /// Handles a counted failure: opens the breaker if `trips` is set or if the request was the probe. The failure of a
+    /// request that was in flight when the breaker opened, or that passed in panic, changes nothing.
     pub fn trip(
         &mut self,
         now: Tick,
@@ -172,7 +172,7 @@ impl Breaker {
             (State::Probing { since }, PassedAs::Probe) => since,
             _ => return,
         };
-        // Whoever asks a hanging endpoint has to wait for nothing, so it is asked less often.
+        // A hanging endpoint costs each request a full time-out, so it is probed less often.
         let hangs = self.last.is_some_and(|last| last.kind == FailureKind::Timeout);
         let least = if hangs { policy.timeout_step } else { 1 };
         self.opens = (self.opens + 1).max(least).min(policy.max_steps.max(1));
@@ -181,7 +181,7 @@ impl Breaker {
         self.state = State::Open { until: until.max(held) };
     }
 
-    /// A 429: nobody calls before the date it gave.
+    /// Starts the cooldown that a 429 asked for.
     pub fn cool(&mut self, now: Tick, asked: Option<Duration>, cause: FailureCause) {
         let until = now.plus(asked.unwrap_or(COOLING_DEFAULT).min(COOLING_MOST));
         self.state = match self.state {
@@ -194,8 +194,8 @@ impl Breaker {
         self.last = Some(cause);
     }
 
-    /// Our account or model name is wrong: closed for a minute, then twice as long each time, up to a quarter of
-    /// an hour. Answers to requests that were under way when it closed change nothing.
+    /// The account or the model name is wrong: closes for a minute, then twice as long each time, up to a quarter of an
+    /// hour. Answers to requests that were in flight when it closed change nothing.
     pub fn fault(&mut self, now: Tick, caller: PassedAs, cause: FailureCause) {
         let held = match (self.state, caller) {
             (State::ConfigFault { .. }, _) => return,
@@ -209,7 +209,7 @@ impl Breaker {
         self.state = State::ConfigFault { until: now.plus(time).max(held) };
     }
 
-    /// The request ended without a verdict: its probe slot is free again.
+    /// The request ended without saying anything about the endpoint: its probe slot is free again.
     pub fn release(&mut self, caller: PassedAs) {
         if let (State::Probing { since }, PassedAs::Probe) = (self.state, caller) {
             self.state = State::Open { until: since };
@@ -235,9 +235,10 @@ mod tests {
         Tick((seconds * 1e6) as u64)
     }
 
-    /// Plays a script of `<seconds> <event>` steps on one breaker and gives the gate at its end.
-    /// Events: `fail`, `refused`, `timeout` (those two open at once), `ok`, `429:<seconds>`, `404`, `probe` (admit as one), `panic` (admit in panic),
-    /// `probe-ok`, `probe-fail`, `probe-429:<seconds>`, `probe-404`, `probe-gone`, `panic-ok`, `panic-fail`, `look`.
+    /// Plays a script of `<seconds> <event>` steps on one breaker and returns the gate at its end. Events: `fail`,
+    /// `refused`, `timeout` (those two open at once), `ok`, `429:<seconds>`, `404`, `probe` (admit as the probe),
+    /// `panic` (admit in panic), `probe-ok`, `probe-fail`, `probe-429:<seconds>`, `probe-404`, `probe-gone`,
+    /// `panic-ok`, `panic-fail`, `look`.
     fn played(script: &str) -> String {
         let mut breaker = Breaker::default();
         let mut now = at(0.0);
@@ -298,7 +299,7 @@ mod tests {
             ("0 timeout, 26 probe, 28 probe-timeout", "open until 84.953125"),
             ("0 refused, 6 probe, 8 probe-timeout", "open until 33.3125"),
             ("0 timeout, 26 probe, 27 probe-ok, 28 refused", "open until 53.3125"),
-            // half-open: one probe, and each verdict of it
+            // half-open: one probe, and each of its outcomes
             ("0 refused, 6 probe", "probing since 5"),
             ("0 refused, 6 probe, 6.5 probe", "probing since 5"),
             ("0 refused, 6 probe, 7 probe-ok", "passing"),
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn thirty_answers_in_a_row_make_the_next_outage_a_first_one() {
+    fn after_thirty_consecutive_successes_the_next_opening_is_short_again() {
         let after = |answers: usize| {
             let again = format!("0 refused, 6 probe, 7 probe-fail, 19 probe, 20 probe-ok{}", ", 21 ok".repeat(answers));
             played(&format!("{again}, 30 refused"))
@@ -383,7 +384,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn deadlines_never_move_to_an_earlier_moment(steps in prop::collection::vec((0_u64..4_000_000, any_event()), 1..60)) {
+        fn deadlines_never_move_to_an_earlier_time(steps in prop::collection::vec((0_u64..4_000_000, any_event()), 1..60)) {
             let mut breaker = Breaker::default();
             let mut now = Tick(0);
             for (pause, event) in steps {

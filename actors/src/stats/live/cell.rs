@@ -1,9 +1,8 @@
-//! The fast cells themselves: one per endpoint, one per provider.
+//! State of one endpoint or provider on the live board.
 //!
-//! A cell is a small state behind its own lock, held for tens of nanoseconds and never across another cell's,
-//! with one exception: a claim locks its endpoint, then its provider. Beside the lock an atomic word says
-//! whether there is anything to see, because most cells of a large catalog are unused and a decision looks at
-//! all of them.
+//! A cell is a small state behind its own lock, held for tens of nanoseconds and never across another cell's, with
+//! one exception: a claim locks its endpoint, then its provider. An atomic word beside the lock says whether the state
+//! is worth reading, because a decision reads all cells and most cells of a large catalog are unused.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -19,67 +18,66 @@ use super::{
 use crate::domain::{BreakerPolicy, EndpointId, FailureCause, ProviderSlug, Tick};
 use crate::stats::model::failures::FailureModel;
 
-/// Unanswered requests looked at, the oldest first. Beyond it an endpoint is in trouble enough.
+/// Unanswered requests that are examined, the oldest first.
 const PENDING_SEEN: usize = 64;
-/// How improbable (−ln) it is that an endpoint which answers as usual lets all who wait for it wait that long, when it
-/// counts as silent: it would happen once in a hundred and fifty times.
+/// Improbability (−ln) of the waiting times of all unanswered requests from which an endpoint counts as silent: once in
+/// a hundred and fifty times by chance.
 const SILENT: f64 = 5.0;
-/// Standard deviations above what was expected from which a request that was given up is evidence.
+/// Standard deviations above the expected time from which a request that was given up is evidence of silence.
 const GIVEN_UP: f64 = 1.5;
-/// Openings of a provider's endpoints this close together are one event.
+/// Openings of a provider's endpoints within this time count as one event.
 const TOGETHER: std::time::Duration = std::time::Duration::from_secs(5);
-/// 403s in a row, at one provider, that are the account's fault.
+/// Consecutive 403s of one provider that count as an account fault.
 const FORBIDDEN_REPEATED: u32 = 2;
 
 /// Bits of the word beside an endpoint's lock.
 const USED: u32 = 1;
 const ALERT: u32 = 2;
 
-/// A request that gave no sign of life yet.
+/// A request without a sign of life so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pending {
     pub serial: u64,
     pub start: Tick,
-    /// Seconds until a sign of life is expected.
+    /// Expected seconds until the first sign of life.
     pub expected: f64,
-    /// Standard deviation of that, in ln.
+    /// Standard deviation of their ln.
     pub sigma: f64,
 }
 
-/// Requests that were given up without a sign of life: by a clock that ran out, by a client that left, or because
-/// another attempt won the race. They are evidence like those that still wait, for a while, or a hanging endpoint
-/// whose requests are all taken away from it would never look late.
+/// Requests that were given up without a sign of life: time-outs, clients that left, lost races. For a while they are
+/// evidence like waiting requests. Otherwise a hanging endpoint whose requests are all cancelled would never look late.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Lost {
-    /// The two largest ratios of age to expectation, larger first.
+    /// The two largest ratios of age to expected time, larger first.
     overdue: [f64; 2],
-    /// Standard deviation of the expectation, in ln.
+    /// Standard deviation of ln of the expected time.
     sigma: f64,
-    /// When the last of them began.
+    /// Start of the last of them.
     start: Tick,
     /// Until when they count.
     until: Tick,
-    /// How many there were without a sign of life in between.
+    /// Their number since the last sign of life.
     count: u32,
 }
 
-/// What the lock of an endpoint's cell guards.
+/// State of an endpoint, behind the lock of its cell.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointState {
     pub in_flight: u32,
     pub serial: u64,
-    /// In the order of their serials; of their starts but for the microseconds between a clock and this lock.
+    /// Ordered by serial number, and so by start within microseconds.
     pub pending: Vec<Pending>,
     pub breaker: Breaker,
     pub outcomes: FailureModel,
     pub pacing: Pacing,
     pub quota: Quota,
     pub lost: Lost,
-    /// When the latest of the requests began that gave a sign of life. Older ones that gave none were overtaken.
+    /// Latest start of a request that gave a sign of life. Unanswered requests that started earlier were overtaken.
     pub heard: Option<Tick>,
-    /// When it last gave a first token or a whole answer.
+    /// Time of the last first token or whole answer.
     pub alive: Option<Tick>,
-    /// When the latest of the requests began that failed.
+    /// Latest start of a request that failed.
     pub failed: Option<Tick>,
 }
 
@@ -95,7 +93,7 @@ impl EndpointCell {
         EndpointCell { id, word: AtomicU32::new(0), state: Mutex::default() }
     }
 
-    /// Changes the state, then says beside the lock whether there is anything to see.
+    /// Changes the state, then updates the word beside the lock.
     pub(crate) fn change<T>(&self, with: impl FnOnce(&mut EndpointState) -> T) -> T {
         let mut state = self.state.lock();
         let outcome = with(&mut state);
@@ -118,7 +116,7 @@ impl EndpointState {
         self.breaker.is_quiet() && self.pacing.is_quiet() && self.quota.is_quiet() && self.lost.count == 0
     }
 
-    /// When the next request is due, by the pace and by the quota.
+    /// When the next request is allowed by pacing and quota.
     pub(crate) fn due(&self, now: Tick) -> Option<Tick> {
         self.pacing.due(now).max(self.quota.due(now))
     }
@@ -136,10 +134,10 @@ impl EndpointState {
         }
     }
 
-    /// Whether its unanswered requests say together that it answers nobody. One may be late by chance, and so may each of
-    /// several; that all of them are is less and less likely.
+    /// Whether the waiting times of its unanswered requests are too long together to be chance. One request may be late
+    /// by chance, but that all are late is less likely with each.
     fn is_silent(&self, now: Tick) -> bool {
-        // The oldest come first: of those who wait for a silent endpoint few are looked at.
+        // The oldest come first and usually suffice.
         let given_up = self.lost.overdue(now).map(|ratio| improbability(ratio, self.lost.sigma));
         let waiting = self.waiting().map(|pending| improbability(pending.overdue(now), pending.sigma));
         let mut sum = 0.0;
@@ -149,7 +147,7 @@ impl EndpointState {
         })
     }
 
-    /// The unanswered requests that no later one overtook.
+    /// Unanswered requests that were not overtaken by a later one.
     fn waiting(&self) -> impl Iterator<Item = &Pending> {
         self.pending.iter().take(PENDING_SEEN).filter(|pending| !self.is_overtaken(pending.start))
     }
@@ -158,7 +156,7 @@ impl EndpointState {
         self.heard.is_some_and(|heard| start < heard)
     }
 
-    /// The request gave a sign of life.
+    /// Records a sign of life of a request.
     pub(crate) fn sign_of_life(&mut self, dispatched: Tick, now: Tick) {
         self.alive = self.alive.max(Some(now));
         self.heard = self.heard.max(Some(dispatched));
@@ -167,14 +165,14 @@ impl EndpointState {
         }
     }
 
-    /// The request gave a sign of life, or will give none.
+    /// Removes a request from the unanswered ones.
     pub(crate) fn answered(&mut self, serial: u64) -> Option<Pending> {
         let position = self.pending.binary_search_by_key(&serial, |pending| pending.serial).ok()?;
         Some(self.pending.remove(position))
     }
 
-    /// The request was given up. Tells whether it was late, and so is evidence; each further one without a sign of life in
-    /// between counts for longer.
+    /// Removes a request that was given up. Returns whether it was late and so is evidence. Each further one without a
+    /// sign of life in between counts for longer.
     pub(crate) fn give_up(&mut self, serial: u64, now: Tick, policy: &BreakerPolicy) -> bool {
         let waited = self.answered(serial).filter(|pending| !self.is_overtaken(pending.start));
         let Some(pending) = waited.filter(|pending| pending.is_late_by(GIVEN_UP, now)) else { return false };
@@ -190,7 +188,7 @@ impl EndpointState {
 }
 
 impl Lost {
-    /// The evidence at `now`. Nobody knows how long they would have taken: each further one doubles the guess.
+    /// The evidence at `now`. How long they would have taken is unknown: each further one doubles the estimate.
     fn overdue(&self, now: Tick) -> [f64; 2] {
         let [first, second] = if now < self.until { self.overdue } else { [0.0; 2] };
         [first * f64::from(1_u32 << self.count.saturating_sub(1).min(16)), second]
@@ -198,19 +196,19 @@ impl Lost {
 }
 
 impl Pending {
-    /// Its age over what was expected.
+    /// Age relative to the expected time.
     fn overdue(&self, now: Tick) -> f64 {
         now.seconds_since(self.start) / self.expected
     }
 
-    /// Whether it is late by so many standard deviations.
+    /// Whether it is late by this many standard deviations.
     fn is_late_by(&self, sigmas: f64, now: Tick) -> bool {
         self.overdue(now) > libm::exp(sigmas * self.sigma)
     }
 }
 
-/// How improbable (−ln) it is that what is expected with this standard deviation (ln) takes longer than so many times the
-/// expectation: the normal tail, within a tenth up to three deviations. What is not late at all counts for nothing.
+/// Improbability (−ln) that a log-normal time with standard deviation `sigma` exceeds `ratio` times its expectation: an
+/// approximation of the normal tail, within a tenth up to three deviations. 0 for a ratio up to 1.
 fn improbability(ratio: f64, sigma: f64) -> f64 {
     if ratio <= 1.0 {
         return 0.0;
@@ -219,25 +217,25 @@ fn improbability(ratio: f64, sigma: f64) -> f64 {
     std::f64::consts::LN_2 + z * (0.7507 + 0.3972 * z)
 }
 
-/// The two largest of three.
+/// The two largest of three ratios.
 fn ranked([first, second]: [f64; 2], ratio: f64) -> [f64; 2] {
     if ratio > first { [ratio, first] } else { [first, second.max(ratio)] }
 }
 
-/// What the lock of a provider's cell guards.
+/// State of a provider, behind the lock of its cell.
 #[derive(Debug, Default)]
 pub(crate) struct ProviderState {
     pub breaker: Breaker,
-    /// 403s in a row.
+    /// Consecutive 403s.
     forbidden: u32,
-    /// Endpoints that opened for lack of a connection, and when.
+    /// Endpoints whose breaker opened on a refused connection, and when.
     refused: Vec<(EndpointId, Tick)>,
 }
 
 #[derive(Debug)]
 pub(crate) struct ProviderCell {
     pub slug: ProviderSlug,
-    /// 1 while there is anything to see.
+    /// 1 if the state is worth reading.
     word: AtomicU32,
     state: Mutex<ProviderState>,
 }
@@ -270,8 +268,8 @@ impl ProviderCell {
 }
 
 impl ProviderState {
-    /// Whether the provider as a whole went: two of its endpoints, or more than half of its `endpoints`,
-    /// opened for lack of a connection within seconds.
+    /// Whether the provider as a whole is unreachable: two of its endpoints, or more than half of its `endpoints`,
+    /// opened on refused connections within seconds.
     pub(crate) fn refused(&mut self, endpoint: EndpointId, now: Tick, endpoints: usize, cause: FailureCause) -> bool {
         self.refused.retain(|(other, at)| *other != endpoint && now - *at <= TOGETHER);
         self.refused.push((endpoint, now));
@@ -279,13 +277,13 @@ impl ProviderState {
         self.refused.len() >= 2 || 2 * self.refused.len() > endpoints
     }
 
-    /// Whether 403s repeat.
+    /// Counts a 403; returns whether it is repeated.
     pub(crate) fn forbidden(&mut self) -> bool {
         self.forbidden = self.forbidden.saturating_add(1);
         self.forbidden >= FORBIDDEN_REPEATED
     }
 
-    /// An answer came: nothing is refused or forbidden.
+    /// An answer ends runs of refused connections and 403s.
     pub(crate) fn answered(&mut self) {
         self.forbidden = 0;
         self.refused.clear();

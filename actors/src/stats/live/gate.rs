@@ -1,36 +1,36 @@
-//! Whether requests pass at a moment: what a breaker says when it is asked, and what everybody else reads.
+//! Whether requests pass: the state of a breaker as others read it.
 
 use crate::domain::{Circuit, ExclusionReason, GateState, Tick};
 
-/// Whether requests pass at a moment.
+/// Whether requests pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Gate {
-    /// They do.
+    /// Requests pass.
     #[default]
     Passing,
-    /// It was promised peace until then, after a 429.
+    /// Cooldown after a 429.
     Cooling {
-        /// The promised date.
+        /// When it ends.
         until: Tick,
     },
-    /// Its breaker is open.
+    /// The breaker is open.
     Open {
-        /// When it may be probed.
+        /// When a probe is allowed.
         until: Tick,
     },
-    /// Our account or model name there is wrong.
+    /// The account or the model name is wrong there.
     ConfigFault {
-        /// When it may be probed.
+        /// When a probe is allowed.
         until: Tick,
     },
-    /// One request may probe it.
+    /// Half-open: one request may probe.
     HalfOpen {
         /// Since when.
         since: Tick,
     },
-    /// Its one probe is out.
+    /// The probe is in flight.
     Probing {
-        /// Since when it was half-open.
+        /// Since when the breaker is half-open.
         since: Tick,
     },
 }
@@ -42,7 +42,7 @@ impl Gate {
         matches!(self, Gate::Passing)
     }
 
-    /// The circuit it shows. A cooling endpoint is sound: its circuit is closed.
+    /// The circuit state. It stays closed during a cooldown.
     #[must_use]
     pub const fn circuit(self) -> Circuit {
         match self {
@@ -52,7 +52,7 @@ impl Gate {
         }
     }
 
-    /// When it opens or opened.
+    /// When the gate opens or opened.
     #[must_use]
     pub const fn until(self) -> Option<Tick> {
         match self {
@@ -62,7 +62,7 @@ impl Gate {
         }
     }
 
-    /// Its state and date as records name them; `None` where requests pass.
+    /// State and time as recorded; `None` if requests pass.
     #[must_use]
     pub const fn state(self) -> Option<(GateState, Tick)> {
         match self {
@@ -75,7 +75,7 @@ impl Gate {
         }
     }
 
-    /// Why an ordinary request may not pass.
+    /// Why an ordinary request is refused.
     #[must_use]
     pub const fn refusal(self) -> Option<ExclusionReason> {
         match self {
@@ -87,7 +87,7 @@ impl Gate {
         }
     }
 
-    /// The stricter of two gates that both stand in the way; of equally strict ones the one that opens later.
+    /// The stricter of two gates that apply together; of equally strict ones the one that opens later.
     #[must_use]
     pub fn and(self, other: Gate) -> Gate {
         if other.is_passing() {
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_two_gates_the_stricter_and_later_one_stands() {
+    fn of_two_gates_the_stricter_or_later_one_applies() {
         let (soon, later) = (Tick(1), Tick(2));
         let ordered = [
             Gate::Passing,

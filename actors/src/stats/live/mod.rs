@@ -1,4 +1,4 @@
-//! The live board: what all workers share at once, such as requests in flight, breakers, pacing and quotas.
+//! The live board: state that all workers share, such as requests in flight, breakers, pacing and quotas.
 
 pub(crate) mod board;
 pub(crate) mod breaker;

@@ -1,26 +1,26 @@
-//! How fast an endpoint that said 429 may be asked.
+//! Request rate allowed at an endpoint that answered 429.
 //!
-//! A promise to stay away for a second does not say how fast to come back. The pace is learned: a little below
-//! the rate at which the last 429 came, then growing until the next. A plain value; its cell passes moments in.
+//! A `Retry-After` date does not say at which rate to continue. The rate is learned: it starts a little below the
+//! rate at which the last 429 came and grows until the next 429. A plain value; the caller passes the time.
 
 use std::time::Duration;
 
 use crate::domain::Tick;
 
-/// Share of the rate at which the 429 came.
+/// Share of the rate at which the 429 came that is allowed afterwards.
 const CAUTION: f64 = 0.85;
-/// Growth of the pace per second.
+/// Growth of the allowed rate per second.
 const GROWTH: f64 = 1.05;
-/// Requests that may follow each other at once.
+/// Token bucket size: requests that may follow each other at once.
 const BURST: f64 = 2.0;
-/// 429s closer together than this are one.
+/// 429s closer together than this count as one.
 const SAME: Duration = Duration::from_millis(300);
-/// Without a 429 for this long the pace is dropped.
+/// Pacing ends after this long without a 429.
 const FORGOTTEN: Duration = Duration::from_secs(30);
-/// While nothing is paced, admissions are counted over the last one to two spans of this length.
+/// Without pacing, admissions are counted over the last one to two periods of this length.
 const SPAN: Duration = Duration::from_secs(5);
 
-/// Requests admitted since a moment.
+/// Requests admitted since a given time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Admitted {
     since: Tick,
@@ -45,13 +45,13 @@ pub struct Pacing {
 }
 
 impl Pacing {
-    /// Whether nothing is paced.
+    /// Whether no rate limit applies.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.pace.is_none()
     }
 
-    /// When the next request is due, if not at once.
+    /// When the next request is allowed; `None` means at once.
     #[must_use]
     pub fn due(&self, now: Tick) -> Option<Tick> {
         let pace = self.pace.filter(|pace| now - pace.refused < FORGOTTEN)?.refilled(now);
@@ -62,7 +62,7 @@ impl Pacing {
         Some(now.plus(wait.unwrap_or(FORGOTTEN).min(FORGOTTEN)))
     }
 
-    /// Counts a request that passes, and takes its token.
+    /// Counts an admitted request and takes a token.
     pub fn admit(&mut self, now: Tick) {
         self.pace = self.pace.filter(|pace| now - pace.refused < FORGOTTEN).map(|pace| pace.refilled(now).taken());
         if self.pace.is_none() && now - self.admitted.since >= SPAN {
@@ -73,7 +73,7 @@ impl Pacing {
         self.admitted.count = self.admitted.count.saturating_add(1);
     }
 
-    /// A 429 to a request that was admitted at `dispatched`. Answers to requests from before the last 429 are old news.
+    /// Records a 429 to a request admitted at `dispatched`. A request admitted before the previous 429 changes nothing.
     pub fn refuse(&mut self, now: Tick, dispatched: Tick) {
         if self.pace.is_some_and(|pace| now - pace.refused < SAME || dispatched <= pace.refused) {
             return;
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn late_answers_to_earlier_requests_do_not_slow_it_further() {
+    fn a_429_to_a_request_from_before_the_last_429_changes_nothing() {
         let mut pacing = refused_at_ten_a_second();
         let once = pacing;
         pacing.refuse(at(103.2), at(103.1));

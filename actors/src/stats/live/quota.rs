@@ -1,40 +1,40 @@
-//! What an endpoint says is left of its quota, and when the next request fits into it.
+//! Remaining quota that an endpoint announced, and when the next request fits into it.
 //!
-//! Providers announce in their answers how many requests and tokens they will still take before a date. Nobody is
-//! called whose quota is used up, so that it never comes to the 429; the last few requests are spread over what
-//! is left of the window. A plain value; its cell passes moments in and counts every admission against it.
+//! Providers announce in response headers how many requests and tokens they accept before a reset. An endpoint with
+//! a used-up quota is not called, so it need not answer 429. The last few requests are spread over the rest of the
+//! window. A plain value; the caller passes the time and reports every admission.
 
 use std::time::Duration;
 
 use crate::domain::Tick;
 
-/// Requests left from which on they are spread over the window.
+/// Remaining requests at which the rest is spread over the window.
 const FEW: u64 = 8;
-/// Longest that a used-up quota is believed without asking again, like the date of a 429.
+/// Longest time for which a used-up quota is believed, like the date of a 429.
 const LONGEST: Duration = Duration::from_secs(60);
-/// How long it is believed when it came without a date.
+/// How long a quota without a reset date is believed.
 const UNDATED: Duration = Duration::from_secs(1);
 
-/// So much is left, for so long.
+/// Remaining amount and its reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remaining {
-    /// Requests, or tokens.
+    /// Requests or tokens left.
     pub left: u64,
-    /// Until there is more; `None` when the answer gave no date.
+    /// Time until the reset; `None` if the answer gave none.
     pub resets_in: Option<Duration>,
 }
 
-/// What one answer says about the quota, as far as it does.
+/// Quota headers of one answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QuotaReport {
-    /// Of requests: `x-ratelimit-remaining-requests` and its reset.
+    /// Requests: `x-ratelimit-remaining-requests` and its reset.
     pub requests: Option<Remaining>,
-    /// Of tokens: `x-ratelimit-remaining-tokens` and its reset.
+    /// Tokens: `x-ratelimit-remaining-tokens` and its reset.
     pub tokens: Option<Remaining>,
 }
 
 impl QuotaReport {
-    /// Whether the answer said anything.
+    /// Whether the answer had no quota headers.
     #[must_use]
     pub fn is_some(&self) -> bool {
         self.requests.is_some() || self.tokens.is_some()
@@ -45,11 +45,11 @@ impl QuotaReport {
 struct Budget {
     left: u64,
     resets: Tick,
-    /// When the last request was counted against it, or nothing was left.
+    /// When the last request was counted, or when the quota was used up.
     at: Tick,
 }
 
-/// The quota of one endpoint.
+/// Quota of one endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Quota {
     requests: Option<Budget>,
@@ -57,23 +57,24 @@ pub struct Quota {
     admitted: Tick,
 }
 
-/// Tokens an endpoint takes until a date; a larger request waits for it.
+/// Tokens left until a reset. A larger request has to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokensLeft {
-    /// So many.
+    /// Tokens left.
     pub left: u64,
-    /// When there are more.
+    /// When the quota is reset.
     pub until: Tick,
 }
 
 impl Quota {
-    /// Whether nothing in it can hold a request up.
+    /// Whether no quota limits requests.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.tokens.is_none() && self.requests.is_none_or(|budget| budget.left > FEW)
     }
 
-    /// An answer told what is left. `since` requests were admitted after the one it answers: it knows nothing of them.
+    /// Records the quota headers of an answer. `since` requests were admitted after the answered request and are not
+    /// yet included in the headers.
     pub fn report(&mut self, now: Tick, report: QuotaReport, since: u64) {
         let admitted = self.admitted;
         let budget = |remaining: Remaining, since: u64| {
@@ -85,7 +86,7 @@ impl Quota {
         self.tokens = report.tokens.map(|remaining| budget(remaining, 0)).or(self.tokens);
     }
 
-    /// When the next request is due, if not at once.
+    /// When the next request is allowed; `None` means at once.
     #[must_use]
     pub fn due(&self, now: Tick) -> Option<Tick> {
         let budget = self.requests.filter(|budget| now < budget.resets && budget.left <= FEW)?;
@@ -95,7 +96,7 @@ impl Quota {
         (now < due).then_some(due)
     }
 
-    /// Tokens it takes, as long as that is limited.
+    /// Tokens left; `None` if they are not limited.
     #[must_use]
     pub fn tokens(&self, now: Tick) -> Option<TokensLeft> {
         let budget = self.tokens.filter(|budget| now < budget.resets)?;
@@ -103,7 +104,7 @@ impl Quota {
         (now < until).then_some(TokensLeft { left: budget.left, until })
     }
 
-    /// Counts a request that passes, and its expected tokens.
+    /// Counts an admitted request and its expected tokens.
     pub fn admit(&mut self, now: Tick, tokens: u64) {
         self.admitted = now;
         let spent = |budget: Budget, by: u64| Budget { left: budget.left.saturating_sub(by), at: now, ..budget };
@@ -120,7 +121,7 @@ mod tests {
         Tick((seconds * 1e6) as u64)
     }
 
-    fn told(requests: u64, seconds: u64) -> Quota {
+    fn reported(requests: u64, seconds: u64) -> Quota {
         let mut quota = Quota::default();
         let requests = Some(Remaining { left: requests, resets_in: Some(Duration::from_secs(seconds)) });
         quota.admit(at(100.0), 10);
@@ -128,12 +129,12 @@ mod tests {
         quota
     }
 
-    /// Seconds after the report at which requests pass that come ten times a second.
+    /// Seconds after the report at which requests pass, of ten a second.
     fn passed(mut quota: Quota, seconds: u32) -> Vec<f64> {
-        let moments = (0..10 * seconds).map(|tenth| f64::from(tenth) / 10.0);
-        moments
-            .filter(|moment| {
-                let now = at(100.0 + moment);
+        let times = (0..10 * seconds).map(|tenth| f64::from(tenth) / 10.0);
+        times
+            .filter(|time| {
+                let now = at(100.0 + time);
                 let passes = quota.due(now).is_none();
                 if passes {
                     quota.admit(now, 10);
@@ -144,38 +145,38 @@ mod tests {
     }
 
     #[test]
-    fn plenty_holds_nobody_up() {
-        assert_eq!(passed(told(1000, 60), 10).len(), 100);
+    fn a_quota_with_enough_left_delays_no_request() {
+        assert_eq!(passed(reported(1000, 60), 10).len(), 100);
     }
 
     #[test]
-    fn nothing_left_means_nobody_passes_before_the_date() {
-        let passed = passed(told(0, 7), 10);
+    fn a_used_up_quota_admits_no_request_before_its_reset() {
+        let passed = passed(reported(0, 7), 10);
         assert!((passed[0] - 7.0).abs() < 1e-9 && passed.len() == 30, "{passed:?}");
     }
 
     #[test]
-    fn the_last_ones_are_spread_over_the_window() {
-        let passed: Vec<f64> = passed(told(4, 20), 20);
+    fn the_last_requests_are_spread_over_the_window() {
+        let passed: Vec<f64> = passed(reported(4, 20), 20);
         assert_eq!(passed, [4.0, 8.0, 12.0, 16.0]);
     }
 
     #[test]
-    fn many_become_few_as_they_are_used() {
-        let passed = passed(told(20, 60), 60);
+    fn admitted_requests_are_subtracted_from_the_quota() {
+        let passed = passed(reported(20, 60), 60);
         assert_eq!(passed.len(), 20, "all of the twenty and no more");
         assert!(passed[11] < 1.5 && passed[13] > 5.0, "{passed:?}");
     }
 
     #[test]
-    fn a_date_far_away_is_asked_about_again_after_a_minute() {
-        let quota = told(0, 86_400);
+    fn a_quota_with_a_distant_reset_is_believed_for_a_minute() {
+        let quota = reported(0, 86_400);
         assert_eq!(quota.due(at(100.0)), Some(at(160.0)));
         assert_eq!(quota.due(at(160.0)), None);
     }
 
     #[test]
-    fn requests_that_are_under_way_are_counted_off() {
+    fn requests_in_flight_are_subtracted_from_a_reported_quota() {
         let mut quota = Quota::default();
         let requests = Some(Remaining { left: 3, resets_in: Some(Duration::from_secs(5)) });
         quota.report(at(100.0), QuotaReport { requests, tokens: None }, 3);
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_counted_down_and_come_back_at_the_date() {
+    fn tokens_are_counted_down_until_the_reset() {
         let mut quota = Quota::default();
         let tokens = Some(Remaining { left: 1000, resets_in: Some(Duration::from_secs(5)) });
         quota.report(at(100.0), QuotaReport { requests: None, tokens }, 0);

@@ -1,32 +1,32 @@
-//! One copy of the fast cells, as a decision reads them.
+//! Copy of the live state, as a decision reads it.
 
 use crate::domain::{Catalog, Circuit, FailureCause, Tick};
 
 use super::{gate::Gate, quota::TokensLeft};
 
-/// How an endpoint stands right now. The default is an endpoint nobody uses.
+/// Live state of an endpoint. The default is an unused endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LiveEndpoint {
     /// Requests in flight.
     pub in_flight: u32,
-    /// Whether its unanswered requests have waited so long that it answers none of them.
+    /// Whether the endpoint is silent: its unanswered requests have waited improbably long.
     pub silent: bool,
-    /// Whether requests pass. Its provider's gate stands beside it.
+    /// Whether requests pass. The provider has a gate of its own.
     pub gate: Gate,
-    /// When a paced endpoint takes the next request, if not at once.
+    /// When a paced endpoint accepts the next request; `None` means at once.
     pub due: Option<Tick>,
-    /// Tokens it takes until a date, if it said so.
+    /// Tokens left in the endpoint's announced quota.
     pub tokens: Option<TokensLeft>,
-    /// Failures in a row.
+    /// Consecutive failures.
     pub failures: u32,
-    /// The last failure that counted.
+    /// Last counted failure.
     pub last: Option<FailureCause>,
-    /// Whether it was ever called.
+    /// Whether the endpoint was ever called.
     pub used: bool,
 }
 
 impl LiveEndpoint {
-    /// An endpoint nobody uses.
+    /// An unused endpoint.
     pub const UNUSED: LiveEndpoint = LiveEndpoint {
         in_flight: 0,
         silent: false,
@@ -39,23 +39,23 @@ impl LiveEndpoint {
     };
 }
 
-/// How a provider stands right now.
+/// Live state of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LiveProvider {
     /// Whether requests pass.
     pub gate: Gate,
-    /// Refusals in a row.
+    /// Consecutive refused connections and account faults.
     pub failures: u32,
-    /// The last failure that counted.
+    /// Last counted failure.
     pub last: Option<FailureCause>,
 }
 
 impl LiveProvider {
-    /// A provider nobody uses.
+    /// An unused provider.
     pub const UNUSED: LiveProvider = LiveProvider { gate: Gate::Passing, failures: 0, last: None };
 }
 
-/// One copy of the fast cells, by position in the catalog. Cells it does not hold count as unused.
+/// Copy of the live state by position in the catalog. Missing entries count as unused.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LiveView {
     /// One per endpoint.
@@ -64,7 +64,7 @@ pub struct LiveView {
     pub providers: Vec<LiveProvider>,
 }
 
-/// What an endpoint or provider shows to people.
+/// Public status of an endpoint or provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LiveStatus {
     /// Closed, open or half-open.
@@ -73,39 +73,39 @@ pub struct LiveStatus {
     pub open_until: Option<Tick>,
     /// When a cooldown ends.
     pub cooldown_until: Option<Tick>,
-    /// Whether our account or model name there is wrong.
+    /// Whether the account or the model name is wrong there.
     pub config_fault: bool,
-    /// Whether its unanswered requests say that it answers nobody, though nothing shut its circuit yet.
+    /// Whether the endpoint is silent although its circuit is still closed.
     pub silent: bool,
     /// Requests in flight.
     pub in_flight: u32,
 }
 
 impl LiveView {
-    /// The cell of an endpoint.
+    /// State of an endpoint.
     #[must_use]
     pub fn endpoint(&self, index: u32) -> &LiveEndpoint {
         self.endpoints.get(index as usize).unwrap_or(&LiveEndpoint::UNUSED)
     }
 
-    /// The cell of a provider.
+    /// State of a provider.
     #[must_use]
     pub fn provider(&self, index: u32) -> &LiveProvider {
         self.providers.get(index as usize).unwrap_or(&LiveProvider::UNUSED)
     }
 
-    /// What an endpoint shows; its provider's gate counts too.
+    /// Status of an endpoint, including the gate of its provider.
     #[must_use]
-    pub fn standing(&self, catalog: &Catalog, index: u32) -> LiveStatus {
+    pub fn status(&self, catalog: &Catalog, index: u32) -> LiveStatus {
         let cell = self.endpoint(index);
         let provider = catalog.endpoint(index).map_or(Gate::Passing, |endpoint| self.provider(endpoint.provider).gate);
         LiveStatus::new(cell.gate.and(provider), cell.silent, cell.in_flight)
     }
 
-    /// What a provider shows: its own gate, or the mildest one when every endpoint that was ever called is shut; and
-    /// silence, when all of them are silent.
+    /// Status of a provider: its own gate, or the mildest gate of its used endpoints if none of them lets requests
+    /// pass. It is silent if all used endpoints are.
     #[must_use]
-    pub fn provider_standing(&self, catalog: &Catalog, provider: u32) -> LiveStatus {
+    pub fn provider_status(&self, catalog: &Catalog, provider: u32) -> LiveStatus {
         let of_provider = (0_u32..).zip(&catalog.endpoints).filter(|(_, endpoint)| endpoint.provider == provider);
         let cells: Vec<_> = of_provider.map(|(index, _)| self.endpoint(index)).filter(|cell| cell.used).collect();
         let in_flight = cells.iter().map(|cell| cell.in_flight).sum();

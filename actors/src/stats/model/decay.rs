@@ -1,16 +1,16 @@
-//! How evidence fades.
+//! Exponential decay of weights.
 
 use std::time::Duration;
 
 use crate::domain::Tick;
 
-/// What is left of a weight of 1 after `elapsed` seconds: half of it per half-life.
+/// What remains of a weight of 1 after `elapsed` seconds.
 pub(crate) fn remaining(elapsed: f64, half_life: Duration) -> f64 {
-    // A half-life of zero would make 0/0 of "just now".
+    // Avoids 0/0 with a half-life of zero.
     libm::exp2(-elapsed / half_life.as_secs_f64().max(1e-3))
 }
 
-/// What is left at `now` of something last touched at `then`; all of it when it never was.
+/// What remains at `now` of a weight of 1 at `then`; 1 if `then` is `None`.
 pub(crate) fn remaining_since(then: Option<Tick>, now: Tick, half_life: Duration) -> f64 {
     then.map_or(1.0, |then| remaining(now.seconds_since(then), half_life))
 }

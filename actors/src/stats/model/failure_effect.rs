@@ -1,37 +1,37 @@
-//! What a failed attempt says about the endpoint: the rows of the event table.
+//! What a failed attempt says about its endpoint.
 //!
-//! One place, used by the slow statistics and the fast cells alike, so that both read a failure the same way.
+//! Used by the statistics and by the live board, so that both read a failure the same way.
 
 use crate::domain::{Failure, FailureKind};
 
 /// What a failed attempt says about the endpoint that was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureEffect {
-    /// Refused, unresolvable, no TLS: certain and instant. Opens the breaker at once.
+    /// Connection refused, name not resolved, TLS failed. Opens the breaker at once.
     Refused,
-    /// It answered wrongly or not to the end. Counts.
+    /// A server error, or a wrong or incomplete answer. Counts as a failure.
     Fault,
-    /// A clock ran out. Counts, unless the endpoint was merely overloaded.
+    /// A time-out. Counts as a failure, unless the endpoint was merely overloaded.
     Late,
-    /// It asked to be left alone for a while: a promise with a date, not a fault.
+    /// A 429: a cooldown, not a failure.
     Busy,
-    /// Our account or key there is wrong: the whole provider is closed.
+    /// The account or key is wrong there: closes the whole provider.
     Account,
-    /// It forbade one request: the account's fault only when it happens again without a success between.
+    /// A 403: an account fault only if repeated without a success in between.
     Forbidden,
-    /// Our name for the model is wrong there: the endpoint is closed.
+    /// The model name is wrong there: closes the endpoint.
     UnknownModel,
-    /// The caller's mistake, our own deadline, or a shortage of our own: says nothing about the endpoint.
+    /// A mistake of the client, our own deadline or our own shortage: says nothing about the endpoint.
     Silent,
 }
 
 impl FailureEffect {
-    /// What `failure` says.
+    /// The effect of `failure`.
     #[must_use]
     pub const fn of(failure: &Failure) -> FailureEffect {
         match failure.kind {
             FailureKind::Connect | FailureKind::Tls => FailureEffect::Refused,
-            // 529 is a 429 by another name; 503 is a failure like any other.
+            // 529 is treated as a 429, 503 as a server error.
             FailureKind::Overloaded if matches!(failure.status, Some(529)) => FailureEffect::Busy,
             FailureKind::Reset
             | FailureKind::Overloaded
@@ -54,7 +54,7 @@ impl FailureEffect {
         }
     }
 
-    /// Whether it counts against the endpoint's success rate.
+    /// Whether it counts as a failure of the endpoint.
     #[must_use]
     pub const fn is_failure(self) -> bool {
         matches!(self, FailureEffect::Refused | FailureEffect::Fault | FailureEffect::Late)

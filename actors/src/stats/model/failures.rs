@@ -1,8 +1,8 @@
-//! How often an endpoint fails: what it usually does, and whether something is wrong with it now.
+//! Failure model of an endpoint: its usual failure probability, and whether it is in trouble at present.
 //!
-//! Rare failures need a long memory: of one in two hundred, the last minute says next to nothing. Trouble needs a
-//! short one. So there are two counts, and between them the odds that the endpoint is in trouble: a failure raises
-//! them by how much likelier it is in trouble than usually, a success lowers them likewise, and rest lets them sink.
+//! Rare failures need a long memory: the last minute says next to nothing about one failure in two hundred. Trouble
+//! needs a short one. So there are two counts, and the odds that the endpoint is in trouble. A failure multiplies the
+//! odds by its likelihood in trouble over its usual likelihood, a success likewise. Without attempts the odds decay.
 
 pub(crate) mod state;
 
@@ -11,22 +11,22 @@ use std::time::Duration;
 use super::decay::remaining_since;
 use crate::domain::Tick;
 
-/// Half-life of what is usual, in half-lives of the statistics. What is only read fades half as fast.
+/// Half-life of the usual count, in half-lives of the statistics. Counts that are only read decay half as fast.
 const LASTING: f64 = 20.0;
-/// Share of attempts that fail in trouble, as far as telling it from an accident goes.
+/// Assumed failure probability of an endpoint in trouble.
 const TROUBLED: f64 = 0.5;
-/// ln of the odds that an endpoint of which nothing bad is known is in trouble: one in a thousand.
+/// ln of the prior odds of trouble: one in a thousand.
 const CALM: f64 = -6.9;
-/// ln of the odds beyond which nobody gets surer, so that a recovered endpoint is soon believed.
+/// Upper limit of ln of the odds, so that a recovered endpoint is soon trusted.
 const SUREST: f64 = 4.0;
-/// Odds sink by half in this share of a half-life without an attempt.
+/// Half-life of the odds without an attempt, in half-lives of the statistics.
 const REST: f64 = 0.5;
-/// ln of the odds that are left, at most, when a probe was answered.
+/// Upper limit of ln of the odds after a successful probe.
 const PROBED: f64 = -1.4;
-/// What is usual is taken to be no less and no more when failures are weighed.
+/// Bounds of the usual failure probability when the odds are updated.
 const LEAST_USUAL: f64 = 0.002;
 const MOST_USUAL: f64 = 0.2;
-/// So flaky an endpoint is taken to be where `breaker.consecutive` says how many failures are no coincidence.
+/// Failure probability of an endpoint for which `breaker.consecutive` is meant.
 const FLAKY: f64 = 0.1;
 
 /// Decayed counts.
@@ -50,7 +50,7 @@ impl Counts {
         if self.sum() > 0.0 { self.failures / self.sum() } else { 0.0 }
     }
 
-    /// The share of failures, given what is `usual`; together with [`FailureModel::PRIOR_WEIGHT`] it weighs what
+    /// Share of failures, where the prior `usual` counts as [`FailureModel::PRIOR_WEIGHT`] attempts or as
     /// [`FailureModel::PRIOR_FAILURES`] says.
     fn shrunk(self, usual: f64) -> f64 {
         let weight = FailureModel::PRIOR_FAILURES / usual.max(LEAST_USUAL) - FailureModel::PRIOR_WEIGHT;
@@ -62,36 +62,36 @@ impl Counts {
 
 /// Failures and successes of an endpoint.
 ///
-/// They fade with their half-life when something is added, and half as fast when they are only read: an unused
-/// endpoint keeps its reputation longer than a used one, but not for ever.
+/// Counts decay with their half-life when an outcome is added, and half as fast when they are only read: an unused
+/// endpoint keeps its counts longer than a used one.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct FailureModel {
     recent: Counts,
-    /// Without those in trouble.
+    /// The usual count, without failures in trouble.
     lasting: Counts,
-    /// Failures of which is not known yet whether they are accidents, to be counted as usual.
+    /// Failures that are added to the usual count if they turn out not to be trouble.
     suspects: f64,
-    /// By how much ln of the odds of trouble lies above [`CALM`].
+    /// ln of the odds of trouble, minus [`CALM`].
     suspicion: f64,
-    /// The failure probability that was believed at the last success; 0 before the first.
+    /// Estimated failure probability at the last success; 0 before the first.
     believed: f64,
     at: Option<Tick>,
 }
 
 impl FailureModel {
-    /// The failure probability of an endpoint of which nobody knows anything, nor of its siblings.
+    /// Prior failure probability without any sibling.
     pub(crate) const USUAL: f64 = 0.01;
-    /// Attempts that what is usual counts as: a single failure is no reputation.
+    /// Weight of the prior, in attempts.
     pub(crate) const PRIOR_WEIGHT: f64 = 5.0;
-    /// What is usual among siblings is taken to be no less: that they answered well so far is no promise that this one
-    /// does, and who is taken for one that never fails would be the last to be avoided when it begins to.
+    /// Least prior failure probability. Siblings without failures do not show that this endpoint never fails, and an
+    /// endpoint with a prior of 0 would be the last to be avoided when it begins to fail.
     pub(crate) const LEAST_PRIOR: f64 = LEAST_USUAL;
-    /// Of an endpoint that answered, what is usual counts as many attempts as have so many failures among them, but no more
-    /// than it answered. So one failure in twenty attempts is mostly bad luck, and a record without a failure says that
-    /// failures are rare, not that there are none.
+    /// For an endpoint with successes the prior counts as the attempts that contain this many failures, but at most as
+    /// its successes. So one failure in twenty attempts is mostly chance, and a record without a failure means that
+    /// failures are rare, not impossible.
     const PRIOR_FAILURES: f64 = 0.5;
 
-    /// Counts a failure.
+    /// Adds a failure.
     pub fn fail(&mut self, now: Tick, half_life: Duration) {
         self.fade(now, half_life);
         let before = self.is_troubled();
@@ -100,14 +100,14 @@ impl FailureModel {
         if !self.is_troubled() {
             self.suspects += 1.0;
         } else if !before {
-            // They were none, and how well it did before says nothing any more.
+            // The pending failures were trouble, and the earlier recent outcomes no longer describe the endpoint.
             self.suspects = 0.0;
             self.recent = Counts { failures: self.recent.failures.min(2.0), successes: self.recent.successes.min(1.0) };
         }
         self.recent.failures += 1.0;
     }
 
-    /// Counts a success.
+    /// Adds a success.
     pub fn succeed(&mut self, now: Tick, half_life: Duration) {
         self.fade(now, half_life);
         let lowered = self.suspicion - libm::log((1.0 - self.usual()) / (1.0 - TROUBLED));
@@ -121,27 +121,27 @@ impl FailureModel {
         }
     }
 
-    /// Ends a run of failures: what is believed now is what the next one is held against. Not after an answer to what
-    /// was asked before the run began, which would pass the run itself off as usual.
+    /// Ends a run of failures: the present estimate becomes the one that the next failure is compared with. Not after a
+    /// success of a request from before the run, which would make the run look usual.
     pub fn settle(&mut self, now: Tick, half_life: Duration) {
         let (failures, successes) = self.read(now, half_life, FailureModel::USUAL);
         self.believed = FailureModel::probability(failures, successes, FailureModel::USUAL);
     }
 
-    /// Forgives most of the past: a probe found the endpoint sound again.
+    /// Resets most of the odds after a successful probe.
     pub fn recover(&mut self) {
         self.recent.failures = (0.2 * self.recent.failures).min(0.3);
         self.suspicion = self.suspicion.min(PROBED - CALM);
     }
 
-    /// Failures and successes as they count at `now`, where its siblings fail as often as is `usual`: what it usually does,
-    /// as far as that is known, and what is recent as far as there is trouble.
+    /// Failures and successes at `now`: the usual count and the recent one, mixed by the odds of trouble. `usual` is
+    /// the failure probability of the siblings.
     #[must_use]
     pub fn read(&self, now: Tick, half_life: Duration, usual: f64) -> (f64, f64) {
         self.mixed(now, half_life, |lasting| lasting.shrunk(usual))
     }
 
-    /// The same of its own counts alone.
+    /// The same from its own counts alone.
     fn counted(&self, now: Tick, half_life: Duration) -> (f64, f64) {
         self.mixed(now, half_life, |lasting| lasting.share())
     }
@@ -159,8 +159,8 @@ impl FailureModel {
         (share * count, (1.0 - share) * count)
     }
 
-    /// How many failures in a row are no coincidence, where `consecutive` are none at an endpoint that fails now and
-    /// then: more where failures are known to be frequent, since it answers in between; twice as many at most.
+    /// Consecutive failures that open the breaker: `consecutive`, and up to twice as many where failures are known to
+    /// be frequent.
     #[must_use]
     pub fn coincidence(&self, consecutive: u32) -> u32 {
         if self.believed <= FLAKY {
@@ -171,13 +171,13 @@ impl FailureModel {
         ((f64::from(consecutive) * stretch).ceil() as u32).clamp(consecutive, most)
     }
 
-    /// The probability that the next attempt fails, given counts as read and what is `usual` among its siblings.
+    /// Posterior probability that the next attempt fails, from decayed counts and the siblings' `usual` probability.
     #[must_use]
     pub fn probability(failures: f64, successes: f64, usual: f64) -> f64 {
         (failures + FailureModel::PRIOR_WEIGHT * usual) / (failures + successes + FailureModel::PRIOR_WEIGHT)
     }
 
-    /// What is usual for it, to be told of its siblings, if anything was counted.
+    /// Its usual failure probability, if anything was counted. Used for the prior of siblings.
     pub(crate) fn rate(&self) -> Option<f64> {
         let Counts { failures, successes } = self.lasting;
         let own = Counts { failures, successes };
@@ -224,7 +224,7 @@ mod tests {
         FailureModel::probability(failures, successes, FailureModel::USUAL)
     }
 
-    /// Four attempts a second, up to a moment; one in so many fails.
+    /// Four attempts a second until a given time, of which one in so many fails.
     fn served(seconds: u64, one_in: u64) -> FailureModel {
         let mut outcomes = FailureModel::default();
         for attempt in 0..4 * seconds {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_that_is_over_leaves_no_mark() {
+    fn after_trouble_the_estimate_returns_to_the_usual_one() {
         let mut outcomes = served(600, u64::MAX);
         (600..660).for_each(|second| outcomes.fail(at(second), HALF_LIFE));
         assert!(probability(&outcomes, at(660)) > 0.8);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn suspicion_sinks_while_an_endpoint_rests() {
+    fn the_odds_of_trouble_decay_without_attempts() {
         let mut outcomes = served(600, u64::MAX);
         (600..603).for_each(|second| outcomes.fail(at(second), HALF_LIFE));
         let (now, later) = (probability(&outcomes, at(603)), probability(&outcomes, at(1200)));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_often_must_fail_more_often_in_a_row() {
+    fn an_endpoint_that_fails_often_needs_more_consecutive_failures_to_open() {
         assert_eq!(FailureModel::default().coincidence(3), 3);
         assert_eq!(served(600, 100).coincidence(3), 3);
         assert_eq!(served(600, 3).coincidence(3), 6);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_endpoint_counts_as_sound_and_one_failure_does_not_condemn_it() {
+    fn a_new_endpoint_has_the_prior_and_stays_below_a_fifth_after_one_failure() {
         let mut outcomes = FailureModel::default();
         assert!((FailureModel::probability(0.0, 0.0, 0.02) - 0.02).abs() < 1e-12, "what is usual");
         outcomes.fail(at(0), HALF_LIFE);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_nothing_followed_is_forgotten_like_any_other() {
+    fn a_last_failure_decays_like_any_other() {
         let mut outcomes = FailureModel::default();
         outcomes.fail(at(0), HALF_LIFE);
         let (soon, late) = (probability(&outcomes, at(60)), probability(&outcomes, at(4 * 3600)));

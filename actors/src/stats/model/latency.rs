@@ -1,79 +1,78 @@
-//! How long an endpoint takes to its first token, and how that grows with its own load.
+//! Latency model of one endpoint: time to the first token as a function of the endpoint's own load.
 //!
-//! A decayed log-normal: latency is flat in the requests in flight up to a knee, then a power of them. The
-//! knee is searched among [`KNEES`] by least squares on sums that forget, so an observation costs a few
-//! hundred flops and no allocation. Failures never come here: an instant refusal must not look fast.
+//! A decayed log-normal regression: latency is flat in the requests in flight up to a knee and grows with a power of
+//! them beyond. The knee is searched among [`KNEES`] by least squares on decayed sums, so an observation costs a few
+//! hundred flops and no allocation. Failures are not observed: an instant refusal must not look fast.
 //!
-//! Beside it stand what a prompt adds ([`PromptModel`]) and what the endpoint is in the long run ([`LongRun`]). To its
-//! mean an estimate returns as it ages: what was seen last, during trouble, is not believed for ever.
+//! [`PromptModel`] holds the effect of the prompt length, [`LongRun`] the long-run mean and variance. An ageing
+//! estimate returns to the long-run mean, so that what was seen last, during trouble, is not believed for ever.
 
 pub(crate) mod state;
 
 use super::{decay::remaining_since, prior::Prior, prompt::PromptModel, prompt::effect};
 use crate::domain::{StatsPolicy, Tick};
 
-/// Requests in flight at which latency may begin to grow.
+/// Candidate knees: requests in flight at which latency may begin to grow.
 const KNEES: [f64; 12] = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0, 128.0];
-/// Weight of the expectation from outside, in observations.
+/// Weight of the prior, in observations.
 const PRIOR_WEIGHT: f64 = 0.5;
-/// Variance of ln seconds assumed before there is evidence, and how many observations it counts as.
+/// Prior variance of ln seconds, and its weight in observations.
 const PRIOR_VARIANCE: f64 = 0.25;
 const PRIOR_VARIANCE_WEIGHT: f64 = 4.0;
-/// No endpoint is steadier than this.
+/// Lower limit of the variance.
 const LEAST_VARIANCE: f64 = 0.02;
 /// Residual, in standard deviations, that counts as a surprise.
 const SURPRISE: f64 = 2.3;
-/// Surprises of one sign in a row that add up to so many standard deviations are a change: two great ones, or three.
+/// Sum of consecutive surprises of one sign, in standard deviations, that counts as a change of level.
 const CHANGE: f64 = 6.0;
-/// What one surprise adds at most: one alone never is.
+/// Highest contribution of one surprise, so that one alone is never a change.
 const GREATEST: f64 = 4.0;
-/// Answers over which residuals are averaged: a level that moves leaves them on one side of what is expected.
+/// Answers over which residuals are averaged to detect drift.
 const DRIFT_SPAN: f64 = 12.0;
-/// So many times the square that chance gives such a mean are still taken for chance. Beyond, the memory shrinks in
-/// proportion ...
+/// Drift is significant beyond this multiple of its variance by chance. The memory then shrinks in proportion ...
 const DRIFT_CHANCE: f64 = 2.0;
-/// ... but never below so many observations.
+/// ... down to this many observations.
 const DRIFT_WEIGHT: f64 = 15.0;
-/// Residual variances by which a knee has to explain more than flat latency does before it excludes an endpoint: chance alone
-/// gives the best of twelve knees as much once in some thousand fits (twice the ln of a likelihood ratio).
+/// Improvement of the fit, in residual variances, from which a knee may exclude an endpoint (twice the ln of a
+/// likelihood ratio). By chance the best of twelve knees reaches it once in some thousand fits.
 const KNEE_EVIDENCE: f64 = 15.0;
-/// Knee assumed as long as no effect of load was seen, at least.
+/// Least knee assumed while no effect of load was observed ...
 const UNSEEN_KNEE: f64 = 4.0;
-/// ... and relative to the highest load that was tried.
+/// ... and its ratio to the highest observed load.
 const BEYOND_TRIED: f64 = 2.5;
 
 /// Half-life of the long-run mean, in half-lives of the estimate.
 const LONG_RUN: f64 = 20.0;
-/// What the long-run mean counts for against the ageing estimate, in observations: half of the way back takes about
-/// two half-lives, whatever trouble was seen last.
+/// Weight of the long-run mean against the ageing estimate, in observations: half of the way back takes about two
+/// half-lives.
 const LONG_RUN_WEIGHT: f64 = 3.0;
-/// What the long-run variance counts for against the present one, in observations: how much an endpoint scatters is a
-/// trait that outlasts its level, and a mean is half a variance above its median.
+/// Highest weight of the long-run variance against the present one, in observations. The variance of an endpoint is
+/// steadier than its level.
 const LONG_RUN_VARIANCE_WEIGHT: f64 = 80.0;
-/// Standard deviations beyond which an observation is a change of level rather than scatter.
+/// Residuals beyond this many standard deviations are a change of level and count as this much in the variance.
 const SCATTER_MOST: f64 = 3.0;
 
-/// What the sums say: ln seconds = `intercept` + ln (1 + `prompt_slope` · prompt tokens)
-/// + `load_exponent` · ln max(1, in flight / `knee`) ± √`variance`.
+/// Fitted regression: ln seconds = `intercept` + ln (1 + `prompt_slope` · prompt tokens) + `load_exponent` · ln max(1,
+/// in flight / `knee`) ± √`variance`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fit {
-    /// ln seconds at low load, of an empty prompt.
+    /// ln seconds at low load with an empty prompt.
     pub intercept: f64,
-    /// Seconds per prompt token, relative to those of an empty prompt.
+    /// Growth per prompt token, relative to an empty prompt.
     pub prompt_slope: f64,
-    /// Power with which latency grows beyond the knee.
+    /// Exponent of the load beyond the knee.
     pub load_exponent: f64,
     /// Requests in flight up to which latency is flat.
     pub knee: f64,
     /// Variance of ln seconds around the fit.
     pub variance: f64,
-    /// Whether the knee may exclude the endpoint: it explains more than chance does, or no effect of load was seen and
-    /// `knee` is a bound on what was tried.
+    /// Whether the knee may exclude the endpoint: it is statistically significant, or no effect of load was observed
+    /// and `knee` follows from the highest observed load.
     pub knee_is_sure: bool,
 }
 
 impl Fit {
-    /// What is believed of an endpoint that was never measured.
+    /// The prior, for an endpoint without observations.
     #[must_use]
     pub(crate) const fn cold(prior: Prior) -> Fit {
         let Prior { first_token: intercept, prompt_slope, .. } = prior;
@@ -87,20 +86,20 @@ impl Fit {
         }
     }
 
-    /// ln seconds to expect with so many requests in flight, this one included, and so many prompt tokens.
+    /// Expected ln seconds, with `in_flight` requests including this one.
     #[must_use]
     pub fn expected(&self, in_flight: f64, prompt_tokens: f64) -> f64 {
         self.intercept + self.load(in_flight) + effect(self.prompt_slope, prompt_tokens)
     }
 
-    /// What load adds to ln seconds with so many requests in flight, the measured one included.
+    /// Effect of load on ln seconds, with `in_flight` requests including this one.
     #[must_use]
     pub fn load(&self, in_flight: f64) -> f64 {
         if in_flight > self.knee { self.load_exponent * libm::log(in_flight / self.knee) } else { 0.0 }
     }
 }
 
-/// Decayed sums over the logarithms x of overload and y of seconds.
+/// Decayed sums over x = ln of the overload and y = ln seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct LoadSums {
     x: f64,
@@ -108,32 +107,32 @@ struct LoadSums {
     xy: f64,
 }
 
-/// Mean and scatter over a long time, of ln seconds with load and prompt taken out.
+/// Long-run mean and variance of ln seconds, without the effects of load and prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct LongRun {
     mean: f64,
     weight: f64,
-    /// Sum of squares around what was expected at the time, and how many observations it holds.
+    /// Sum of squared residuals, and their number.
     squares: f64,
     evidence: f64,
 }
 
-/// One first token.
+/// One observed first token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sample {
-    /// ln of the seconds it took.
+    /// ln of the seconds until it came.
     pub ln_seconds: f64,
     /// Requests in flight, this one included.
     pub in_flight: u32,
-    /// Length of its prompt.
+    /// Prompt tokens.
     pub prompt_tokens: f64,
     /// When it came.
     pub at: Tick,
-    /// Whether nobody waited for it to the end, so that it is a guess.
+    /// Whether the attempt was given up, so that the time is an extrapolation.
     pub guessed: bool,
 }
 
-/// The first-token model of one endpoint.
+/// Latency model of one endpoint.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LatencyModel {
     weight: f64,
@@ -141,9 +140,9 @@ pub struct LatencyModel {
     yy: f64,
     by_knee: [LoadSums; KNEES.len()],
     highest_load: f64,
-    /// Sum of the surprises of one sign in a row, in standard deviations.
+    /// Sum of consecutive surprises of one sign, in standard deviations.
     shock: f64,
-    /// Mean of the latest residuals, in standard deviations.
+    /// Moving average of the residuals, in standard deviations.
     drift: f64,
     prompt: PromptModel,
     long_run: LongRun,
@@ -152,25 +151,25 @@ pub struct LatencyModel {
 }
 
 impl LatencyModel {
-    /// The fit as it is believed at `now`, or what `prior` alone says.
+    /// The fit at `now`, or the prior without observations.
     #[must_use]
     pub(crate) fn fit(&self, now: Tick, prior: Prior, policy: &StatsPolicy) -> Fit {
         self.measured(now, policy).unwrap_or(Fit::cold(prior))
     }
 
-    /// The fit as it is believed at `now`, if anything was measured.
+    /// The fit at `now`; `None` without observations.
     #[must_use]
     pub(crate) fn measured(&self, now: Tick, policy: &StatsPolicy) -> Option<Fit> {
         self.fit.map(|fit| Fit { intercept: fit.intercept - self.returned(&fit, now, policy), ..fit })
     }
 
-    /// Observations it rests on, as they count at `now`.
+    /// Decayed weight at `now`, in observations.
     #[must_use]
     pub fn weight(&self, now: Tick, policy: &StatsPolicy) -> f64 {
         self.weight * remaining_since(self.at, now, policy.half_life)
     }
 
-    /// What the intercept would be without an observation of this kind that is already in it.
+    /// The intercept without one such observation that it already includes.
     #[must_use]
     pub fn intercept_without(&self, fit: &Fit, ln_seconds: f64, in_flight: f64, prompt_tokens: f64) -> f64 {
         let others = self.weight + PRIOR_WEIGHT - 1.0;
@@ -178,13 +177,13 @@ impl LatencyModel {
         if others > PRIOR_WEIGHT { fit.intercept - residual / others } else { fit.intercept }
     }
 
-    /// When the last observation came.
+    /// Time of the last observation.
     #[must_use]
     pub fn observed(&self) -> Option<Tick> {
         self.at
     }
 
-    /// Takes in a first token.
+    /// Adds an observation.
     pub(crate) fn observe(&mut self, sample: Sample, prior: Prior, policy: &StatsPolicy) {
         if !sample.ln_seconds.is_finite() {
             return;
@@ -205,7 +204,7 @@ impl LatencyModel {
         if !sample.guessed {
             let left = remaining_since(self.at, sample.at, policy.half_life.mul_f64(LONG_RUN));
             let slope = self.prompt.slope(prior.prompt_slope);
-            // Against what was expected before anything was seen it does not scatter.
+            // Residuals against the prior say nothing about the variance.
             let scatter = self.fit.map(|_| residual.abs().min(SCATTER_MOST * fit.variance.sqrt()));
             let known = self.weight - 1.0 + PRIOR_WEIGHT;
             let square = scatter.map(|off| off * off * known / (known + 1.0));
@@ -215,8 +214,8 @@ impl LatencyModel {
         self.fit = Some(self.fitted(prior));
     }
 
-    /// By how much (ln) the estimate has gone back to the long-run mean since the last observation. The weight of
-    /// the one fades, that of the other does not.
+    /// By how much (ln) the estimate has returned to the long-run mean since the last observation. The weight of the
+    /// estimate decays, that of the long-run mean does not.
     fn returned(&self, fit: &Fit, now: Tick, policy: &StatsPolicy) -> f64 {
         if self.long_run.weight <= 0.0 {
             return 0.0;
@@ -226,7 +225,7 @@ impl LatencyModel {
         (1.0 - kept) * (fit.intercept - self.long_run.mean)
     }
 
-    /// Subtracts so much from every observation in the sums.
+    /// Subtracts a constant from every observation in the sums.
     fn lower(&mut self, by: f64) {
         self.yy += by * (by * self.weight - 2.0 * self.y);
         self.y -= by * self.weight;
@@ -245,8 +244,8 @@ impl LatencyModel {
         }
     }
 
-    /// The share of the past that survives an observation this far off: all, unless surprises of one sign in a row
-    /// add up to a change. Then one pseudo-observation stays, and the estimate jumps to the new level.
+    /// Share of the past that is kept after this residual: all, unless consecutive surprises of one sign add up to a
+    /// change. Then one pseudo-observation is kept, and the estimate jumps to the new level.
     fn kept_after_surprise(&mut self, residual: f64, fit: &Fit, by_time: f64) -> f64 {
         if by_time * self.weight <= 3.0 {
             return 1.0;
@@ -265,7 +264,7 @@ impl LatencyModel {
         (1.0 / self.weight).min(1.0)
     }
 
-    /// How many observations the past may count for: fewer, the more the latest ones err to one side.
+    /// Memory length in observations: shorter if recent residuals lean to one side.
     fn memory(&mut self, residual: f64, fit: &Fit, policy: &StatsPolicy) -> f64 {
         let error = (residual / fit.variance.sqrt()).clamp(-SCATTER_MOST, SCATTER_MOST);
         self.drift += (error - self.drift) / DRIFT_SPAN;
@@ -293,7 +292,7 @@ impl LatencyModel {
         Fit { prompt_slope, variance, knee_is_sure, ..fit }
     }
 
-    /// The knee below the highest load with the least sum of squared residuals.
+    /// The fit with the least sum of squared residuals, among knees below the highest observed load.
     fn best_knee(&self, prior: f64) -> Option<(f64, Fit)> {
         let tried = KNEES.into_iter().zip(&self.by_knee).filter(|(knee, _)| *knee < self.highest_load);
         tried.map(|(knee, sums)| self.fit_at(knee, sums, prior)).min_by(|(a, _), (b, _)| a.total_cmp(b))
@@ -303,7 +302,7 @@ impl LatencyModel {
         let w = self.weight;
         let cxx = sums.xx - sums.x * sums.x / w;
         let cxy = sums.xy - sums.x * self.y / w;
-        // The added ones are one observation's worth of belief in a slope of 1.
+        // Ridge prior: one observation's worth of evidence for an exponent of 1.
         let b = ((cxy + 1.0) / (cxx + 1.0)).clamp(0.0, 2.0);
         let a = (self.y - b * sums.x + PRIOR_WEIGHT * prior) / (w + PRIOR_WEIGHT);
         let rss = self.yy - 2.0 * a * self.y - 2.0 * b * sums.xy + a * a * w + 2.0 * a * b * sums.x + b * b * sums.xx;
@@ -315,7 +314,7 @@ impl LatencyModel {
 }
 
 impl LongRun {
-    /// `square` is that of its distance from what was expected, where something was.
+    /// `square`: the squared residual, if there was an estimate to compare with.
     fn observe(&mut self, y: f64, square: Option<f64>, left: f64) {
         self.weight = left * self.weight + 1.0;
         self.mean += (y - self.mean) / self.weight;
@@ -323,7 +322,7 @@ impl LongRun {
         self.evidence = left * self.evidence + f64::from(u8::from(square.is_some()));
     }
 
-    /// The variance that is usual, and for how many observations it counts.
+    /// The long-run variance and its weight, in observations.
     fn variance(&self) -> (f64, f64) {
         let usual = (self.squares + PRIOR_VARIANCE_WEIGHT * PRIOR_VARIANCE) / (self.evidence + PRIOR_VARIANCE_WEIGHT);
         (usual, PRIOR_VARIANCE_WEIGHT + self.evidence.min(LONG_RUN_VARIANCE_WEIGHT))
@@ -401,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn how_much_an_endpoint_scatters_is_known_from_longer_ago_than_its_level() {
+    fn the_variance_has_a_longer_memory_than_the_level() {
         let scattering = (0..1200).map(|second| (if second % 2 == 0 { 0.1 } else { 0.4 }, 1));
         let model = fed(scattering.chain((0..100).map(|_| (0.2, 1))));
         assert!(fit(&model).variance > 0.2, "{:?}", fit(&model));
@@ -457,14 +456,14 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_slow_is_slow_in_the_long_run() {
+    fn an_endpoint_that_stays_slow_has_a_slow_long_run_mean() {
         let model = fed((0..1800).map(|second| (if second < 60 { 0.2 } else { 2.0 }, 1)));
         let later = model.fit(Tick(3_600_000_000), PRIOR, &policy());
         assert!((1.5..2.1).contains(&later.intercept.exp()), "{later:?}");
     }
 
     #[test]
-    fn guesses_do_not_reach_the_long_run_mean() {
+    fn extrapolated_times_do_not_change_the_long_run_mean() {
         let mut model = fed((0..10).map(|_| (0.2, 1)));
         let before = model.long_run;
         model.observe(Sample { guessed: true, ..sample(8.0, 1, 11) }, PRIOR, &policy());
@@ -491,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_knee_that_chance_explains_excludes_nobody_and_a_real_one_does() {
+    fn a_knee_by_chance_is_not_sure_and_a_real_one_is() {
         let z = |i: u64| {
             let uniform = |salt: u64| (crate::stats::mix::splitmix64(salt ^ i) >> 11) as f64 / (1_u64 << 53) as f64;
             (0..12).map(|draw| uniform(draw << 32)).sum::<f64>() - 6.0

@@ -1,30 +1,30 @@
-//! How long answers of a model are, by the limit the request set.
+//! Output length of a model's answers, by `max_tokens` of the request.
 
 pub(crate) mod state;
 
 use crate::domain::{Catalog, ModelId};
 
-/// Upper ends of the classes of `max_tokens`; a fifth class holds larger and absent limits.
+/// Upper bounds of the classes of `max_tokens`. A fifth class holds larger and absent limits.
 const CLASSES: [u32; 4] = [64, 256, 1024, 4096];
-/// Expected tokens of an answer nobody has seen the like of, unless the request's limit is lower.
+/// Prior mean of output tokens, unless `max_tokens` is lower.
 const COLD: f64 = 256.0;
-/// Squared relative spread of answers nobody has seen the like of.
+/// Prior of the squared coefficient of variation.
 const COLD_SPREAD: f64 = 0.3;
-/// Observations after which older ones fade.
+/// Highest weight, in observations; older ones decay.
 const MOST: f64 = 40.0;
 
-/// Output tokens of the answers of one class.
+/// Output tokens of one class.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Length {
     mean: f64,
     weight: f64,
-    /// Mean squared distance from the mean, relative to its square.
+    /// Squared coefficient of variation.
     spread: f64,
-    /// Variance of ln tokens. Kept ready like what follows, because every decision needs it.
+    /// Variance of ln tokens. Precomputed, like the next two, because every decision needs it.
     variance: f64,
-    /// What the mean adds to what is expected ...
+    /// Share of the observations in the posterior mean, tokens.
     known: f64,
-    /// ... and the share of one pseudo-observation of the cold value, which keeps a single odd answer from ruling.
+    /// Share of the prior in it: one pseudo-observation.
     cold: f64,
 }
 
@@ -42,26 +42,26 @@ impl Length {
     }
 }
 
-/// Expected output tokens per class of `max_tokens` and model (by position in the catalog).
+/// Expected output tokens by class of `max_tokens` and by position of the model in the catalog.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OutputLengths {
     classes: [Vec<Length>; CLASSES.len() + 1],
 }
 
 impl OutputLengths {
-    /// Room for every model of the catalog, nothing known.
+    /// Without observations.
     #[must_use]
     pub fn new(catalog: &Catalog) -> OutputLengths {
         OutputLengths { classes: std::array::from_fn(|_| vec![Length::default(); catalog.models.len()]) }
     }
 
-    /// What is known for requests of this class.
+    /// The models' lengths in one class.
     #[must_use]
     pub fn of(&self, class: LengthClass) -> ClassLengths<'_> {
         ClassLengths { models: self.classes.get(class.position).map_or(&[], Vec::as_slice), class }
     }
 
-    /// Takes in that an answer of the model took this many tokens.
+    /// Adds an answer of this many tokens.
     pub fn observe(&mut self, model: u32, class: LengthClass, tokens: u32) {
         let known = self.classes.get_mut(class.position).and_then(|models| models.get_mut(model as usize));
         let Some(length) = known else { return };
@@ -69,13 +69,13 @@ impl OutputLengths {
         let surprise = f64::from(tokens) - length.mean;
         let mean = length.mean + surprise / weight;
         let relative = surprise / mean.max(1.0);
-        // The first answer shows no spread.
+        // The first answer has no deviation.
         let share = if weight > 1.0 { 1.0 / weight } else { 0.0 };
         let spread = length.spread + (relative * relative * (1.0 - share) - length.spread) * share;
         *length = Length::known(mean, weight, spread);
     }
 
-    /// The same knowledge under the positions of another catalog.
+    /// The same lengths under the positions of another catalog.
     #[must_use]
     pub fn carried(&self, from: &Catalog, to: &Catalog) -> OutputLengths {
         let known = |id: &ModelId| from.models.iter().position(|model| model.id == *id);
@@ -88,7 +88,7 @@ impl OutputLengths {
     }
 }
 
-/// What is known of the lengths of answers to one class of requests.
+/// Output lengths of one class.
 #[derive(Debug, Clone, Copy)]
 pub struct ClassLengths<'a> {
     /// By position in the catalog.
@@ -97,7 +97,8 @@ pub struct ClassLengths<'a> {
 }
 
 impl ClassLengths<'_> {
-    /// Expected output tokens at an endpoint of the model whose longest answer is that, and the variance of their ln.
+    /// Expected output tokens of the model, limited by the request and the endpoint's longest answer, and the variance
+    /// of their ln.
     #[must_use]
     pub fn expected(&self, model: u32, longest_answer: u32) -> (f64, f64) {
         let length = self.models.get(model as usize);
@@ -109,7 +110,7 @@ impl ClassLengths<'_> {
     }
 }
 
-/// The class of a request's limit on output tokens; made once per request.
+/// Class of `max_tokens`; computed once per request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LengthClass {
     position: usize,
@@ -118,7 +119,7 @@ pub struct LengthClass {
 }
 
 impl LengthClass {
-    /// The class of this limit.
+    /// The class of this `max_tokens`.
     #[must_use]
     pub fn of(max_tokens: Option<u32>) -> LengthClass {
         let below = |limit: u32| CLASSES.iter().take_while(|end| limit > **end).count();

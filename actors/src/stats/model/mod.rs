@@ -1,4 +1,4 @@
-//! The models that are learned: latency, pace, failures, answer lengths.
+//! Models learned from observations: latency, prompt effect, pace, failures, output lengths.
 
 pub(crate) mod decay;
 pub(crate) mod estimates;

@@ -1,59 +1,59 @@
-//! How fast tokens follow the first one, in ln seconds per output token, load taken out.
+//! Time per output token after the first, in ln seconds, with the effect of load removed.
 
 pub(crate) mod state;
 
 use super::decay::remaining_since;
 use crate::domain::{StatsPolicy, Tick};
 
-/// The decode model of one endpoint.
+/// Pace model of one endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PaceModel {
-    /// Of what was observed alone.
+    /// Mean of the observations, without the prior.
     mean: f64,
-    /// What that counts for against the next observation. It fades.
+    /// Weight of the mean against the next observation. It decays.
     weight: f64,
-    /// What it counts for against what the pool says. It does not: a reputation is not lost by resting.
-    standing: f64,
+    /// Weight of the mean against the prior. It does not decay.
+    undecayed_weight: f64,
     deviation: f64,
-    /// Mean share of output tokens that answers did not show: they were generated before the first content.
+    /// Mean share of output tokens that answers do not show (hidden reasoning, generated before the first content).
     hidden: f64,
-    /// Sign of the last observation if it was a surprise, else 0.
+    /// Sign of the last residual if it was a surprise, else 0.
     surprise: f64,
     at: Option<Tick>,
 }
 
-/// Tokens of a stream that count as half an observation: a pace measured over few tokens scatters.
+/// Tokens of a stream that count as half an observation, because short streams have a noisy pace.
 const HALF_TOKENS: f64 = 20.0;
-/// Least weight of an observation that may be a surprise.
+/// Least weight of an observation that can be a surprise.
 const SURPRISE_WEIGHT: f64 = 0.5;
 
-/// Two streamed answers in a row this far off (ln) to the same side are a change, not a fluctuation.
+/// Two consecutive streams with residuals (ln) beyond this, of the same sign, are a change of level.
 const JUMP: f64 = 0.7;
-/// Two plain answers in a row this far off (ln) are, too; the past then counts for no more than [`PLAIN_JUMP_KEPT`] observations.
+/// The same for plain answers. The past then counts as at most [`PLAIN_JUMP_KEPT`] observations.
 const PLAIN_JUMP: f64 = 0.9;
 const PLAIN_JUMP_KEPT: f64 = 4.0;
-/// Share of an observation that a plain answer counts for, were it all generation.
+/// Weight of a plain answer that is all generation, in observations.
 const PLAIN_SHARE: f64 = 0.5;
-/// Weight of the expectation from outside, in observations.
+/// Weight of the prior, in observations.
 const PRIOR_WEIGHT: f64 = 0.5;
-/// Variance assumed before there is evidence, and how many observations it counts as.
+/// Prior variance, and its weight in observations.
 const PRIOR_VARIANCE: f64 = 0.06;
 const PRIOR_VARIANCE_WEIGHT: f64 = 4.0;
 
 impl PaceModel {
-    /// Mean ln seconds per token: what was observed, drawn a little towards what is expected of the pool now.
+    /// Posterior mean of ln seconds per token: the observations, shrunk towards the present prior.
     #[must_use]
     pub fn mean(&self, prior: f64) -> f64 {
-        (self.mean * self.standing + PRIOR_WEIGHT * prior) / (self.standing + PRIOR_WEIGHT)
+        (self.mean * self.undecayed_weight + PRIOR_WEIGHT * prior) / (self.undecayed_weight + PRIOR_WEIGHT)
     }
 
-    /// The mean of what was observed, if anything was.
+    /// Mean of the observations, if there are any.
     #[must_use]
     pub fn measured(&self) -> Option<f64> {
         (self.weight > 0.0).then_some(self.mean)
     }
 
-    /// Observations it rests on, as they count at `now`.
+    /// Decayed weight at `now`, in observations.
     #[must_use]
     pub fn weight(&self, now: Tick, policy: &StatsPolicy) -> f64 {
         self.weight * remaining_since(self.at, now, policy.half_life)
@@ -65,7 +65,7 @@ impl PaceModel {
         (self.deviation + PRIOR_VARIANCE_WEIGHT * PRIOR_VARIANCE) / (self.weight + PRIOR_VARIANCE_WEIGHT)
     }
 
-    /// Takes in the pace of a stream of `tokens` shown tokens: ln seconds per token with the effect of load subtracted.
+    /// Adds the pace of a stream of `tokens` shown tokens: ln seconds per token without the effect of load.
     pub fn observe(&mut self, ln_seconds: f64, tokens: f64, at: Tick, policy: &StatsPolicy) {
         if !ln_seconds.is_finite() {
             return;
@@ -77,18 +77,18 @@ impl PaceModel {
         self.add(ln_seconds, share, policy);
     }
 
-    /// Takes in which share of the output tokens of an answer was not shown.
+    /// Adds the share of the output tokens of an answer that was not shown.
     pub fn observe_hidden(&mut self, share: f64) {
-        self.hidden += (share.clamp(0.0, 1.0) - self.hidden) / self.standing.max(1.0);
+        self.hidden += (share.clamp(0.0, 1.0) - self.hidden) / self.undecayed_weight.max(1.0);
     }
 
-    /// Share of output tokens that an answer shows.
+    /// Share of output tokens that answers show.
     #[must_use]
     pub fn shown(&self) -> f64 {
         1.0 - self.hidden
     }
 
-    /// Two surprises to the same side in a row leave one observation of the past.
+    /// After two consecutive surprises of the same sign one observation of the past is kept.
     fn forget_after_surprises(&mut self, surprise: f64, share: f64) {
         if share < SURPRISE_WEIGHT || self.weight <= 3.0 {
             return;
@@ -98,7 +98,7 @@ impl PaceModel {
         }
     }
 
-    /// Whether this is a surprise of over `jump` (ln), and the second to the same side in a row.
+    /// Whether this residual is beyond `jump` (ln), as the one before it, with the same sign.
     fn is_second_surprise(&mut self, surprise: f64, jump: f64) -> bool {
         let sign = if surprise.abs() > jump { surprise.signum() } else { 0.0 };
         let repeated = sign != 0.0 && sign * self.surprise > 0.0;
@@ -106,8 +106,8 @@ impl PaceModel {
         repeated
     }
 
-    /// Takes in a plain answer: it took exp(`ln_ratio`) times the prediction, of which `share` was generation. The
-    /// more of it was, the more it says.
+    /// Adds a plain answer that took exp(`ln_ratio`) times the prediction. Its weight grows with the predicted `share`
+    /// of generation.
     pub fn observe_plain(&mut self, ln_ratio: f64, share: f64, prior: f64, at: Tick, policy: &StatsPolicy) {
         if !ln_ratio.is_finite() || !share.is_finite() || share <= 0.0 {
             return;
@@ -127,7 +127,7 @@ impl PaceModel {
         self.at = self.at.max(Some(at));
     }
 
-    /// Lets the past count for so many observations at most.
+    /// Limits the weight of the past.
     fn keep(&mut self, most: f64) {
         if self.weight > most {
             self.deviation *= most / self.weight;
@@ -135,18 +135,18 @@ impl PaceModel {
         }
     }
 
-    /// Counts how far an observation lies off. The first one shows no deviation.
+    /// Adds the squared residual. The first observation has none.
     fn scatter(&mut self, ln_seconds: f64, share: f64) {
         let (kept, surprise) = (self.weight, ln_seconds - self.mean);
         self.deviation += if kept > 0.0 { share * surprise * surprise * kept / (kept + share) } else { 0.0 };
     }
 
     fn add(&mut self, ln_seconds: f64, share: f64, policy: &StatsPolicy) {
-        // However faded, the past counts like half an observation, if there was as much.
-        let kept = self.weight.max(self.standing.min(0.5));
+        // The past counts as half an observation at least, if there was as much.
+        let kept = self.weight.max(self.undecayed_weight.min(0.5));
         self.mean += (ln_seconds - self.mean) * share / (kept + share);
         self.weight += share;
-        self.standing = (self.standing + share).min(policy.max_weight);
+        self.undecayed_weight = (self.undecayed_weight + share).min(policy.max_weight);
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
 
     const PRIOR: f64 = -4.2;
     const NOW: Tick = Tick(1_000_000);
-    /// So many tokens that a stream counts as a whole observation.
+    /// Tokens of a stream that counts as a whole observation.
     const MANY: f64 = 1e18;
 
     fn policy() -> StatsPolicy {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_observed_is_drawn_towards_what_the_pool_says_now() {
+    fn the_mean_is_shrunk_towards_the_present_prior() {
         let once = fed([-3.0]);
         assert!((once.mean(-3.0) + 3.0).abs() < 1e-12);
         assert!((once.mean(-4.5) + 3.5).abs() < 1e-12, "half an observation of the pool's");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn one_surprise_leaves_the_past_and_the_second_in_a_row_replaces_it() {
+    fn one_surprise_keeps_the_past_and_a_second_consecutive_one_replaces_it() {
         let mut pace = fed(std::iter::repeat_n(-3.0, 40));
         pace.observe(-1.0, MANY, NOW, &policy());
         assert!(pace.measured().unwrap() < -2.9, "one surprise is a fluctuation");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn certainty_fades_and_the_mean_stays() {
+    fn the_weight_decays_and_the_mean_stays() {
         let pace = fed(std::iter::repeat_n(-3.0, 40));
         let later = Tick(61_000_000);
         assert!((pace.weight(later, &policy()) / pace.weight(NOW, &policy()) - 0.5).abs() < 1e-9);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_great_surprise_of_plain_answers_in_a_row_is_believed_by_a_twentieth_at_least() {
+    fn a_second_consecutive_surprise_of_plain_answers_moves_the_mean() {
         let mut pace = fed(std::iter::repeat_n(-3.0, 200));
         pace.observe_plain(2.0, 0.5, -3.0, NOW, &policy());
         assert!(pace.measured().unwrap() < -2.95, "one is a fluctuation");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_answers_that_scatter_do_not_make_the_pace_look_sure() {
+    fn plain_answers_with_a_high_variance_keep_the_pace_uncertain() {
         let mut pace = PaceModel::default();
         for i in 0..200 {
             pace.observe_plain(if i % 2 == 0 { 0.5 } else { -0.5 }, 0.8, PRIOR, NOW, &policy());

@@ -1,14 +1,14 @@
-//! What is expected of an endpoint before it was measured. Made in `siblings`.
+//! Priors for an endpoint without observations. Computed in `siblings`.
 
-/// Expectations for unmeasured endpoints.
+/// Prior of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Prior {
-    /// To the first token, of an empty prompt, ln seconds.
+    /// ln seconds to the first token of an empty prompt.
     pub first_token: f64,
-    /// Growth of that per prompt token, relative to an empty prompt.
+    /// Growth per prompt token, relative to an empty prompt.
     pub prompt_slope: f64,
-    /// Per output token, ln seconds.
+    /// ln seconds per output token.
     pub per_token: f64,
-    /// Probability that an attempt fails.
+    /// Failure probability.
     pub failure: f64,
 }

@@ -1,59 +1,57 @@
-//! How the time to the first token grows with the prompt.
+//! Effect of the prompt length on the time to the first token.
 //!
-//! A prompt is read before the first token is written, so each of its tokens adds the same time: seconds = base ·
-//! (1 + `slope` · tokens), the slope relative to the base so that an endpoint that slows down as a whole keeps it.
-//! The slope is searched among [`SLOPES`] by least squares on ln seconds, which neither diverges nor turns
-//! negative, and needs an answer's time and prompt only once. Until prompts of different lengths say otherwise it is
-//! what similar endpoints have.
+//! Each prompt token adds the same time: seconds = base · (1 + `slope` · tokens). The slope is relative to the base,
+//! so that it does not change when the endpoint slows down as a whole. It is searched among [`SLOPES`] by least squares
+//! on ln seconds, which neither diverges nor becomes negative. The prior is the slope of similar endpoints.
 
 pub(crate) mod state;
 
-/// Relative slopes per token that are tried: none, then doubling from a base worth 16,384 tokens to one worth 128.
+/// Candidate slopes per token: none, then doubling from a base worth 16,384 tokens to one worth 128.
 const SLOPES: [f64; 9] =
     [0.0, 1.0 / 16384.0, 1.0 / 8192.0, 1.0 / 4096.0, 1.0 / 2048.0, 1.0 / 1024.0, 1.0 / 512.0, 1.0 / 256.0, 1.0 / 128.0];
-/// How much less likely (twice the ln) anything but the expected slope is believed to be, before there is evidence ...
+/// Prior penalty (twice the ln of the odds) of every slope but the expected one ...
 const DOUBT: f64 = 3.0;
-/// ... and how much less with each doubling of the distance.
+/// ... and of each doubling of the distance from it.
 const DOUBT_PER_STEP: f64 = 0.2;
-/// Variance assumed before there is evidence, how many observations it counts as, and the least there is.
+/// Prior variance, its weight in observations, and the lower limit of the variance.
 const PRIOR_VARIANCE: f64 = 0.25;
 const PRIOR_WEIGHT: f64 = 4.0;
 const LEAST_VARIANCE: f64 = 0.02;
 
-/// The prompt model of one endpoint: for each slope tried, the mean of what it leaves unexplained (ln seconds) and
-/// the decayed sum of squares around it.
+/// Prompt model of one endpoint: for each candidate slope the mean of the residuals (ln seconds) and the decayed sum of
+/// squares around it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PromptModel {
     means: [f64; SLOPES.len()],
     squares: [f64; SLOPES.len()],
-    /// Of the means; as much as the sums that the slope corrects hold.
+    /// Weight of the means: that of the sums which the slope corrects.
     weight: f64,
-    /// Of the squares.
+    /// Weight of the sums of squares.
     evidence: f64,
     slope: f64,
 }
 
-/// ln by which a prompt stretches the base.
+/// Effect of a prompt on ln seconds.
 pub(crate) fn effect(slope: f64, tokens: f64) -> f64 {
     if slope > 0.0 { libm::log(1.0 + slope * tokens) } else { 0.0 }
 }
 
 impl PromptModel {
-    /// The learned slope, relative to the base, if anything was observed.
+    /// The learned relative slope; `None` without observations.
     #[must_use]
     pub fn measured(&self) -> Option<f64> {
         (self.weight > 0.0).then_some(self.slope)
     }
 
-    /// The slope to go by; `prior` is that of similar endpoints.
+    /// The learned slope, or the prior.
     #[must_use]
     pub fn slope(&self, prior: f64) -> f64 {
         self.measured().unwrap_or(prior)
     }
 
-    /// Takes in that a prompt of so many `tokens` took exp(`ln_seconds`) s, load taken out. `kept` is what is left of
-    /// the level, which jumps when an endpoint changes; `remembered` what is left of the evidence on the slope,
-    /// which does not. Gives by how much (ln) the mean effect of past prompts is now thought to be higher.
+    /// Adds a prompt of `tokens` that took exp(`ln_seconds`) s without the effect of load. `kept` is the share of the
+    /// level that is kept, `remembered` the share of the evidence on the slope, which survives a change of level.
+    /// Returns by how much (ln) the estimated mean effect of past prompts has grown.
     pub(crate) fn observe(&mut self, ln_seconds: f64, tokens: f64, kept: f64, remembered: f64, prior: f64) -> f64 {
         let before = self.slope(prior);
         let left = kept * self.weight;
@@ -69,26 +67,26 @@ impl PromptModel {
         self.mean_effect(self.slope) - self.mean_effect(before)
     }
 
-    /// The slope that explains most, the expected one unless there is evidence against it. Between those tried it is
-    /// where a parabola through the best three has its lowest point.
+    /// The slope with the least penalized sum of squares, interpolated by the parabola through the best candidate and
+    /// its neighbours.
     fn likeliest(&self, prior: f64) -> f64 {
         let expected = nearest(prior);
         let least = self.squares.iter().copied().fold(f64::INFINITY, f64::min);
         let variance = (least + PRIOR_WEIGHT * PRIOR_VARIANCE) / (self.evidence + PRIOR_WEIGHT);
         let variance = variance.max(LEAST_VARIANCE);
-        let doubt = |position: usize| match position.abs_diff(expected) {
+        let penalty = |position: usize| match position.abs_diff(expected) {
             0 => 0.0,
             steps => DOUBT + DOUBT_PER_STEP * steps as f64,
         };
-        let scored = self.squares.iter().enumerate().map(|(at, squares)| (at, squares / variance + doubt(at)));
+        let scored = self.squares.iter().enumerate().map(|(at, squares)| (at, squares / variance + penalty(at)));
         let best = scored.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(at, _)| at);
         let tried = SLOPES.get(best).copied().unwrap_or_default();
         let expected = if best == expected && prior > 0.0 { prior } else { tried };
         if best < 2 { expected } else { tried * libm::exp2(self.refined(best, variance, libm::log2(expected / tried))) }
     }
 
-    /// Steps from the best slope to the lowest point of the parabola through it and its neighbours. As long as the
-    /// three hardly differ it is where it was `expected`, which counts as one observation.
+    /// Steps from the best candidate to the minimum of that parabola. While the three hardly differ, `expected` counts
+    /// as one observation.
     fn refined(&self, best: usize, variance: f64, expected: f64) -> f64 {
         let at = |position: usize| self.squares.get(position).map(|squares| squares / variance);
         let (Some(below), Some(here), Some(above)) = (at(best - 1), at(best), at(best + 1)) else { return expected };
@@ -96,7 +94,7 @@ impl PromptModel {
         ((0.5 * tilt + expected) / (bend + 1.0)).clamp(-0.5, 0.5)
     }
 
-    /// Mean ln by which past prompts stretched the base, at this slope; between those tried by interpolation.
+    /// Mean effect (ln) of past prompts at this slope, interpolated between candidates.
     fn mean_effect(&self, slope: f64) -> f64 {
         let of = |position: usize| Some(self.means.first()? - self.means.get(position)?);
         let above = SLOPES.iter().position(|tried| *tried >= slope).unwrap_or(SLOPES.len() - 1);
@@ -107,7 +105,7 @@ impl PromptModel {
     }
 }
 
-/// Position of the tried slope nearest to this one, by ratio.
+/// Position of the candidate nearest to this slope, by ratio.
 fn nearest(slope: f64) -> usize {
     let boundary = |(low, high): (f64, f64)| if low > 0.0 { (low * high).sqrt() } else { 0.5 * high };
     SLOPES.iter().zip(SLOPES.iter().skip(1)).take_while(|(low, high)| slope > boundary((**low, **high))).count()

@@ -1,41 +1,41 @@
-//! How many tokens a prompt really has, per token that it was estimated to have.
+//! Prompt tokens per estimated prompt token.
 //!
-//! The estimate counts bytes and is meant to be too high, because a prompt that does not fit is an error. What a prompt
-//! costs and how long it takes to read follows from what providers count: tokenisers differ between models, so this is
-//! learned per model, from the usage that answers come with.
+//! The gateway estimates tokens from bytes, rather too high, because a prompt that does not fit is an error. Cost
+//! and latency depend on what the provider counts. Tokenizers differ between models, so the ratio is learned per model
+//! from the usage in answers.
 
 use serde::{Deserialize, Serialize};
 
 use super::saved::{ImplausibleValue, weight, within};
 use crate::domain::{Catalog, ModelId};
 
-/// Observations that the estimate itself counts as: a quarter, so that a few answers outweigh it.
+/// Weight of the prior ratio 1, in observations: low, so that a few answers outweigh it.
 const PRIOR_WEIGHT: f64 = 0.25;
-/// Variance of ln of the ratio where nothing was observed.
+/// Prior variance of ln of the ratio.
 const PRIOR_VARIANCE: f64 = 0.1;
-/// Observations after which older ones fade.
+/// Highest weight, in observations; older ones decay.
 const MOST: f64 = 40.0;
-/// No ratio is further from 1, as ln: twenty times as many, or as few.
+/// Limit of |ln ratio|: a factor of twenty.
 const FURTHEST: f64 = 3.0;
 
-/// The ratio at one model.
+/// The ratio of one model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Ratio {
-    /// Mean ln of counted over estimated tokens.
+    /// Mean of ln of counted over estimated tokens.
     mean: f64,
     weight: f64,
-    /// Mean squared distance from the mean.
+    /// Variance of the observations.
     spread: f64,
-    /// Kept ready, because every decision needs it.
+    /// Precomputed, because every decision needs it.
     scale: PromptScale,
 }
 
-/// What an estimate is multiplied with, and how far the truth is from that.
+/// Correction of an estimate and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PromptScale {
     /// Prompt tokens per estimated one.
     pub factor: f64,
-    /// Variance of ln of that from request to request.
+    /// Variance of its ln from request to request.
     pub variance: f64,
 }
 
@@ -46,7 +46,7 @@ impl Default for PromptScale {
 }
 
 impl PromptScale {
-    /// Prompt tokens of a request with so many estimated ones.
+    /// Expected prompt tokens.
     #[must_use]
     #[inline]
     pub fn tokens(self, estimated: f64) -> f64 {
@@ -68,12 +68,11 @@ impl Ratio {
     }
 }
 
-/// The ratio at each model, by position in the catalog.
+/// The ratios by position of the model in the catalog.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PromptScales(Vec<Ratio>);
 
-/// What of one ratio survives a restart. Like the lengths of answers it is a matter of the traffic and the model, not of
-/// how an endpoint does.
+/// Saved state of a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct PromptScaleState {
@@ -83,32 +82,32 @@ pub(crate) struct PromptScaleState {
 }
 
 impl PromptScales {
-    /// Room for every model of the catalog, nothing known.
+    /// Without observations.
     #[must_use]
     pub fn new(catalog: &Catalog) -> PromptScales {
         PromptScales(vec![Ratio::default(); catalog.models.len()])
     }
 
-    /// That of the model at a position.
+    /// The correction for a model.
     #[must_use]
     #[inline]
     pub fn of(&self, model: u32) -> PromptScale {
         self.0.get(model as usize).map_or_else(PromptScale::default, |ratio| ratio.scale)
     }
 
-    /// Takes in that a prompt had so many tokens per estimated one.
+    /// Adds a ratio of counted to estimated tokens.
     pub fn observe(&mut self, model: u32, ratio: f64) {
         let Some(known) = self.0.get_mut(model as usize).filter(|_| ratio > 0.0) else { return };
         let weight = (known.weight + 1.0).min(MOST);
         let surprise = libm::log(ratio).clamp(-FURTHEST, FURTHEST) - known.mean;
         let share = 1.0 / weight;
-        // The first one shows no spread.
+        // The first ratio has no deviation.
         let shown = if weight > 1.0 { share } else { 0.0 };
         let spread = known.spread + (surprise * surprise * (1.0 - share) - known.spread) * shown;
         *known = Ratio::known(known.mean + surprise * share, weight, spread);
     }
 
-    /// The same knowledge under the positions of another catalog.
+    /// The same ratios under the positions of another catalog.
     #[must_use]
     pub fn carried(&self, from: &Catalog, to: &Catalog) -> PromptScales {
         let position = |id: &ModelId| from.models.iter().position(|model| model.id == *id);
@@ -116,13 +115,13 @@ impl PromptScales {
         PromptScales(to.models.iter().map(|model| known(&model.id).unwrap_or_default()).collect())
     }
 
-    /// What a later process should know of the model at a position; nothing when nothing was observed.
+    /// State of a model for a later process; `None` without observations.
     pub(crate) fn export(&self, model: usize) -> Option<PromptScaleState> {
         let Ratio { mean, weight, spread, scale: _ } = *self.0.get(model).filter(|ratio| ratio.weight > 0.0)?;
         Some(PromptScaleState { ln_ratio: mean, weight, spread })
     }
 
-    /// Goes on with the ratio of the model at a position as it was.
+    /// Restores the ratio of a model.
     pub(crate) fn restore(&mut self, model: usize, state: PromptScaleState) -> Result<(), ImplausibleValue> {
         let PromptScaleState { ln_ratio, weight: w, spread } = state;
         let _ = within(ln_ratio.abs(), FURTHEST)?;
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scatter_is_learned_and_a_change_is_followed() {
+    fn the_variance_is_learned_and_a_change_is_followed() {
         let variance = |ratios: [f64; 2]| scales(&ratios.repeat(50)).of(0).variance;
         assert!(variance([0.7, 0.7]) < 0.001);
         assert!((variance([0.5, 1.0]) - (0.5 * 2.0_f64.ln()).powi(2)).abs() < 0.02, "{}", variance([0.5, 1.0]));
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn it_survives_a_restart_unless_it_cannot_be_true() {
+    fn a_ratio_survives_a_restart_unless_it_is_implausible() {
         let known = scales(&[0.7, 0.8, 0.75]);
         let mut fresh = scales(&[]);
         fresh.restore(0, known.export(0).unwrap()).unwrap();

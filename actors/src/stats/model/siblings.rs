@@ -1,12 +1,12 @@
-//! The priors of endpoints that were never measured: medians of their siblings.
+//! Priors from siblings: the medians of the measured endpoints.
 
 use super::{failures::FailureModel, latency::Fit, prior::Prior};
 use crate::domain::{Catalog, StatsPolicy};
 
-/// What was measured of an endpoint, as far as it was.
+/// Measured estimates of an endpoint; `None` where nothing was measured.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Measured {
-    /// Its first token.
+    /// Latency fit.
     pub first_token: Option<Fit>,
     /// As in [`Prior`].
     pub per_token: Option<f64>,
@@ -14,9 +14,8 @@ pub(crate) struct Measured {
     pub failure: Option<f64>,
 }
 
-/// One [`Prior`] per model, by position.
-///
-/// Endpoints of the same model know best, then all endpoints, then the configuration.
+/// One [`Prior`] per model, by position: from the endpoints of the model, else from all endpoints, else from the
+/// configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Priors {
     models: Vec<Prior>,
@@ -24,7 +23,7 @@ pub(crate) struct Priors {
 }
 
 impl Priors {
-    /// What the configuration alone says.
+    /// The configured prior.
     pub(crate) fn configured(policy: &StatsPolicy) -> Priors {
         let ln = |time: std::time::Duration| libm::log(time.as_secs_f64().max(1e-6));
         let fallback = Prior {
@@ -36,7 +35,7 @@ impl Priors {
         Priors { models: Vec::new(), fallback }
     }
 
-    /// The medians of what was measured of the endpoints, by position.
+    /// Medians of the measured estimates.
     pub(crate) fn learned(catalog: &Catalog, policy: &StatsPolicy, measured: impl Fn(u32) -> Measured) -> Priors {
         let configured = Priors::configured(policy).fallback;
         let among = |positions: &mut dyn Iterator<Item = u32>, otherwise: Prior| {
@@ -72,7 +71,7 @@ mod tests {
     use crate::domain::{Endpoint, EndpointId, Model, ModelId, RoutingPolicy};
 
     #[test]
-    fn of_siblings_that_hardly_ever_failed_another_is_not_taken_for_one_that_never_fails() {
+    fn the_prior_failure_probability_has_a_lower_limit() {
         let id: ModelId = "acme/small".parse().unwrap();
         let endpoint = |position: u32| Endpoint::with_defaults(EndpointId(u64::from(position) + 1), 0, 0, "small");
         let mut catalog = Catalog::default();

@@ -1,7 +1,6 @@
-//! How much slower than the median the slowest twentieth is, learned from what came.
+//! 95th percentile of the times of an endpoint relative to their predicted medians.
 //!
-//! A formula over the variance would be right for log-normal times only, and only once the variance itself is
-//! known well. The percentile is followed directly instead.
+//! Tracked directly by stochastic approximation. A formula over the variance would hold for log-normal times only.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,29 +10,29 @@ use crate::stats::model::saved::{ImplausibleValue, ln_mean};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct TailTracker {
     ln: f64,
-    /// Answers it rests on.
+    /// Number of observations.
     answers: u32,
 }
 
 impl TailTracker {
-    /// Assumed before there is evidence: 1.645 standard deviations of 0.5.
+    /// Prior: 1.645 standard deviations of 0.5.
     const PRIOR: f64 = 0.82;
-    /// Step by which it follows a surprise, in ln: the first one, and the least.
+    /// First and least step (ln).
     const FIRST_STEP: f64 = 0.5;
     const LEAST_STEP: f64 = 0.05;
-    /// Answers after which the step is half the first one.
+    /// Observations after which the step is half the first one.
     const SETTLES: f64 = 20.0;
-    /// Where it may lie.
+    /// Bounds of the percentile (ln).
     const LEAST: f64 = 0.05;
     const MOST: f64 = 4.0;
 
-    /// The percentile, as ln of a ratio.
+    /// The percentile of ln(actual ÷ predicted median).
     pub(crate) fn get(self) -> f64 {
         self.ln
     }
 
-    /// Takes in ln(actual ÷ predicted) of one answer: up by 19 steps' worth when it was slower than the percentile,
-    /// down by one when it was not, so that it rests where one answer in twenty is slower.
+    /// Adds ln(actual ÷ predicted) of one answer: moves up by 0.95 steps if it is above the percentile, else down by
+    /// 0.05 steps, so that it settles where one answer in twenty is above.
     pub(crate) fn observe(&mut self, surprise: f64) {
         if !surprise.is_finite() {
             return;
@@ -46,7 +45,7 @@ impl TailTracker {
     }
 }
 
-/// What of it survives a restart.
+/// Saved state.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct TailState {
@@ -55,13 +54,13 @@ pub(crate) struct TailState {
 }
 
 impl TailTracker {
-    /// What a later process should know; nothing when nothing was observed.
+    /// State for a later process; `None` without observations.
     pub(crate) fn export(self) -> Option<TailState> {
         let TailTracker { ln, answers } = self;
         (answers > 0).then_some(TailState { ln, answers })
     }
 
-    /// The percentile as it was, but not as settled.
+    /// The percentile, with a larger step.
     pub(crate) fn restored(state: TailState) -> Result<TailTracker, ImplausibleValue> {
         let TailState { ln, answers } = state;
         if answers == 0 {
@@ -85,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_rests_where_one_answer_in_twenty_is_slower() {
+    fn the_tail_settles_where_one_answer_in_twenty_is_slower() {
         let mut tail = TailTracker::default();
         // Evenly spread over -1..1: the 95th percentile is 0.9.
         (0..4000).for_each(|i| tail.observe(f64::from((i * 7919) % 2000) / 1000.0 - 1.0));
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_changes_nothing() {
+    fn values_that_are_not_finite_change_nothing() {
         let mut tail = TailTracker::default();
         [f64::NAN, f64::INFINITY, f64::NEG_INFINITY].into_iter().for_each(|surprise| tail.observe(surprise));
         assert_eq!(tail, TailTracker::default());

@@ -1,11 +1,10 @@
-//! How well predictions hold: what was expected of an attempt, beside what came of it.
+//! Calibration of predictions: predicted against actual values.
 //!
-//! An attempt's events carry the [`Prediction`] it was chosen with. Nothing here changes a prediction or a
-//! choice; people read it at `/health/calibration` and in metrics. Only predictions that rest on measurements
-//! are judged; attempts that were chosen on priors alone are counted apart.
+//! The events of an attempt carry its [`Prediction`]. Calibration changes no prediction and no choice; it is
+//! reported at `/health/calibration` and in metrics. Predictions without any measurement are only counted.
 //!
-//! Errors are logarithms of actual over predicted: 0.1 is about ten percent too slow, -0.1 ten percent too
-//! fast, and twice as slow weighs as much as twice as fast.
+//! Errors are logarithms of actual over predicted: 0.1 is about ten percent slower than predicted, -0.1 ten percent
+//! faster; twice as slow weighs as much as twice as fast.
 
 use std::time::Duration;
 
@@ -13,97 +12,97 @@ use super::ring::{Merge, Ring};
 use crate::domain::{EndpointEvent, EndpointId, EventKind, Prediction, Tick};
 use crate::stats::model::failure_effect::FailureEffect;
 
-/// Spans that are kept, and how long each is: together an hour.
+/// Number and duration of the time slots: together an hour.
 const SPANS: usize = 6;
 const SPAN: Duration = Duration::from_secs(600);
 
-/// How predictions of every endpoint and provider held, by position in the catalog.
+/// Calibration of every endpoint and provider, by position in the catalog.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Calibrations {
-    /// The catalog whose positions are meant.
+    /// Version of that catalog.
     pub catalog_version: u64,
     /// All endpoints together.
     pub overall: Calibration,
-    /// One per endpoint.
+    /// By endpoint.
     pub endpoints: Vec<EndpointCalibration>,
-    /// One per provider: its endpoints together.
+    /// By provider, over all of its endpoints.
     pub providers: Vec<Calibration>,
 }
 
-/// How predictions of one endpoint held.
+/// Calibration of one endpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndpointCalibration {
-    /// Which endpoint.
+    /// The endpoint.
     pub endpoint: EndpointId,
-    /// How they held.
+    /// Its calibration.
     pub calibration: Calibration,
 }
 
-/// How predictions held over the last hour.
+/// Calibration over the last hour.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Calibration {
-    /// Seconds to the first token, of streams.
+    /// Seconds to the first token of streams.
     pub first_token: Accuracy,
-    /// Seconds to the last byte, of an answer of as many tokens as it turned out to have: how long an answer
-    /// becomes is judged under [`Calibration::output_tokens`].
+    /// Seconds to the last byte, predicted for the actual number of output tokens. [`Calibration::output_tokens`]
+    /// covers their number.
     pub total: Accuracy,
-    /// Output tokens. No 95th percentile of them is predicted.
+    /// Output tokens, without a percentile.
     pub output_tokens: Accuracy,
-    /// Dollars of whole answers.
+    /// Dollars of complete answers.
     pub cost: CostAccuracy,
-    /// Failures that say something about the endpoint, among the attempts that ended with such a failure or with
-    /// a whole answer. 429s, mistakes of callers and faults of our account are not predicted and not counted.
+    /// Failures of the endpoint, of attempts that ended with such a failure or a complete answer. 429s, mistakes of
+    /// clients and account faults are not predicted and not counted.
     pub failures: FailureAccuracy,
-    /// Attempts that ended and were chosen on priors alone. They are judged nowhere else.
+    /// Completed attempts that were predicted from priors alone. They count nowhere else.
     pub unmeasured: u64,
 }
 
 impl Calibration {
-    /// Seconds that it looks back.
+    /// Window of the calibration.
     pub const WINDOW: Duration = Duration::from_secs(SPAN.as_secs() * SPANS as u64);
 }
 
-/// How one kind of prediction held. Errors are ln(actual ÷ predicted median); `None` without samples.
+/// Accuracy of one kind of prediction. Errors are ln(actual ÷ predicted median); `None` without samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Accuracy {
-    /// Predictions that could be held against what came of them.
+    /// Predictions with an actual value.
     pub samples: u64,
-    /// Median size of the error, whatever its sign.
+    /// Median absolute error.
     pub median_error: Option<f64>,
-    /// Median of the error: above 0 when things take longer than predicted.
+    /// Median error: above 0 if actual values exceed predictions.
     pub bias: Option<f64>,
-    /// Share that lay within the predicted 95th percentile; `None` where none is predicted.
+    /// Share within the predicted 95th percentile; `None` if none is predicted.
     pub within_p95: Option<f64>,
 }
 
-/// How predicted cost held.
+/// Accuracy of predicted cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct CostAccuracy {
-    /// Of answers that cost something.
+    /// Answers with a cost.
     pub error: Accuracy,
-    /// Dollars that were predicted for whole answers, all together.
+    /// Sum of predicted dollars.
     pub predicted: f64,
-    /// Dollars they came to.
+    /// Sum of actual dollars.
     pub actual: f64,
 }
 
-/// How predicted probabilities of failure held.
+/// Accuracy of predicted failure probabilities.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FailureAccuracy {
-    /// Attempts that ended well or with a failure that counts.
+    /// Attempts with a success or a counted failure.
     pub attempts: u64,
-    /// Failures to expect of them: the sum of the predicted probabilities.
+    /// Expected failures: the sum of the predicted probabilities.
     pub expected: f64,
-    /// Failures that were seen.
+    /// Actual failures.
     pub seen: u64,
-    /// Brier score: the mean of (probability − outcome)², 0 for certainty that is always right, 0.25 for tossing
-    /// a coin. `None` without attempts.
+    /// Brier score: the mean of (probability − outcome)². 0 is perfect, 0.25 is a constant probability of one half.
+    /// `None` without attempts.
     pub brier: Option<f64>,
 }
 
-/// What is remembered of one endpoint.
+/// Calibration counts of one endpoint.
 #[derive(Debug, Clone)]
-pub(crate) struct Calibrator(Ring<Held, SPANS>);
+pub(crate) struct Calibrator(Ring<CalibrationCounts, SPANS>);
 
 impl Default for Calibrator {
     fn default() -> Calibrator {
@@ -112,7 +111,7 @@ impl Default for Calibrator {
 }
 
 impl Calibrator {
-    /// Holds what was predicted against what happened.
+    /// Compares the prediction with the event.
     pub(crate) fn judge(&mut self, event: &EndpointEvent) {
         let ends = match event.kind {
             EventKind::FirstToken { .. } => false,
@@ -124,32 +123,32 @@ impl Calibrator {
         if predicted == Prediction::NONE {
             return;
         }
-        let Some(held) = self.0.slot(event.at) else { return };
+        let Some(counts) = self.0.slot(event.at) else { return };
         if !predicted.measured {
-            held.unmeasured += u64::from(ends);
+            counts.unmeasured += u64::from(ends);
             return;
         }
         match event.kind {
-            EventKind::FirstToken { .. } => held.first_token(event),
+            EventKind::FirstToken { .. } => counts.first_token(event),
             EventKind::Completed { total, completion_tokens, hidden_tokens, cost, .. } => {
-                // Predicted rates count the tokens that an answer shows.
+                // Predicted rates refer to shown tokens.
                 let shown = f64::from(completion_tokens.saturating_sub(hidden_tokens));
-                held.answered(&predicted, total.as_secs_f64(), shown, cost);
-                held.ended(predicted.failure, 0.0);
+                counts.answered(&predicted, total.as_secs_f64(), shown, cost);
+                counts.ended(predicted.failure, 0.0);
             }
-            _ => held.ended(predicted.failure, 1.0),
+            _ => counts.ended(predicted.failure, 1.0),
         }
     }
 
-    /// What the last hour before `now` comes to.
-    pub(crate) fn tally(&self, now: Tick) -> Held {
+    /// Sum over the hour before `now`.
+    pub(crate) fn tally(&self, now: Tick) -> CalibrationCounts {
         self.0.sum(now)
     }
 }
 
-/// What happened to predictions in one span of time.
+/// Counts of one time slot.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Held {
+pub(crate) struct CalibrationCounts {
     first_token: Errors,
     total: Errors,
     output_tokens: Errors,
@@ -163,7 +162,7 @@ pub(crate) struct Held {
     unmeasured: u64,
 }
 
-impl Held {
+impl CalibrationCounts {
     fn first_token(&mut self, event: &EndpointEvent) {
         let seconds = event.at.seconds_since(event.dispatched);
         let Prediction { first_token_p50, first_token_p95, .. } = event.predicted;
@@ -177,7 +176,7 @@ impl Held {
         self.total.record(seconds / median);
         self.total.bound(seconds <= median * margin);
         let expected = (predicted.total_p50 - predicted.first_token_p50) * predicted.tokens_per_second;
-        // An image or an empty answer has no tokens: its length is not what was to be guessed.
+        // An image or an empty answer has no output tokens.
         if tokens > 0.0 {
             self.output_tokens.record(tokens / expected);
         }
@@ -213,8 +212,8 @@ impl Held {
     }
 }
 
-impl Merge for Held {
-    fn merge(&mut self, other: &Held) {
+impl Merge for CalibrationCounts {
+    fn merge(&mut self, other: &CalibrationCounts) {
         self.first_token.merge(&other.first_token);
         self.total.merge(&other.total);
         self.output_tokens.merge(&other.output_tokens);
@@ -229,7 +228,7 @@ impl Merge for Held {
     }
 }
 
-/// A histogram of ln ratios; nothing is allocated before the first.
+/// Histogram of ln ratios. Nothing is allocated before the first.
 #[derive(Debug, Clone, Default)]
 struct Errors {
     buckets: Vec<u32>,
@@ -239,8 +238,7 @@ struct Errors {
 }
 
 impl Errors {
-    /// Buckets below zero, and as many above. Medians are right within half a bucket's width at worst, and much
-    /// better where values are spread, because they are interpolated.
+    /// Buckets below zero, and as many above. Interpolated medians are within half a bucket.
     const HALF: usize = 80;
     /// Width of a bucket: five percent.
     const WIDTH: f64 = 0.05;
@@ -260,9 +258,9 @@ impl Errors {
         }
     }
 
-    fn bound(&mut self, held: bool) {
+    fn bound(&mut self, within: bool) {
         self.bounded += 1;
-        self.within_p95 += u64::from(held);
+        self.within_p95 += u64::from(within);
     }
 
     fn merge(&mut self, other: &Errors) {
@@ -290,7 +288,7 @@ impl Errors {
     }
 }
 
-/// The median of values in buckets of [`Errors::WIDTH`] from `start` on, interpolated; `None` when there are none.
+/// Interpolated median of values in buckets of [`Errors::WIDTH`] from `start` on; `None` without values.
 fn median(buckets: &[u32], start: f64) -> Option<f64> {
     let half = buckets.iter().map(|count| f64::from(*count)).sum::<f64>() / 2.0;
     let mut below = 0.0;
@@ -349,7 +347,7 @@ mod tests {
         EventKind::Failed { failure: Failure { kind, status: None, retry_after: None }, had_content: false }
     }
 
-    /// What events come to: (predicted, seconds since dispatch, kind), one a second.
+    /// Calibration after these events, one a second: (prediction, seconds since dispatch, kind).
     fn judged(events: impl IntoIterator<Item = (Prediction, f64, EventKind)>) -> Calibration {
         let mut calibrator = Calibrator::default();
         for (second, (predicted, after, kind)) in (100_u32..).zip(events) {
@@ -374,7 +372,7 @@ mod tests {
 
     #[test]
     fn the_total_is_judged_for_the_tokens_that_came_and_the_tokens_for_themselves() {
-        // 250 tokens in 3 s is what 0.5 s and 100 tokens a second come to; 100 tokens had been expected.
+        // 250 tokens at 100 tokens a second take 3 s, the first 0.5 s included; 100 tokens were expected.
         let all = judged([(PREDICTED, 3.0, completed(3.0, 250, 0.0025))]);
         near(all.total.median_error, 0.0, 0.03);
         assert_eq!(all.total.within_p95, Some(1.0));
@@ -387,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_count_when_they_say_something_about_the_endpoint() {
+    fn only_failures_of_the_endpoint_count() {
         let ends = [
             completed(1.0, 10, 0.0),
             failed(FailureKind::Server),
@@ -404,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn priors_are_counted_apart_and_nothing_is_made_of_no_prediction() {
+    fn predictions_from_priors_are_only_counted_and_missing_ones_are_ignored() {
         let guess = Prediction { measured: false, ..PREDICTED };
         let token = EventKind::FirstToken { prompt_tokens: 1 };
         let all = judged([
@@ -417,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_later_it_is_forgotten() {
+    fn calibration_covers_one_hour() {
         let mut calibrator = Calibrator::default();
         calibrator.judge(&event(PREDICTED, 100.0, 1.0, completed(1.0, 10, 0.0)));
         assert_eq!(calibrator.tally(at(3500.0)).summary().total.samples, 1);

@@ -1,8 +1,8 @@
-//! The slow statistics of one endpoint, and what each event does to them.
+//! Statistics of one endpoint, and the effect of each event.
 //!
-//! Three rules carry the rest: a failure never teaches a latency, a 429 or a caller's mistake never looks like
-//! a fault, and a request that was given up teaches only that the endpoint is slower than expected, and only
-//! when it is known to have been alive meanwhile.
+//! Three rules: a failure is not a latency observation. A 429 or a mistake of the client is not a failure. A request
+//! that was given up shows only that the endpoint is slower than expected, and only if the endpoint was answering
+//! meanwhile.
 
 pub(crate) mod state;
 
@@ -25,21 +25,21 @@ use crate::stats::model::{
     tail::TailTracker,
 };
 
-/// A request given up after this age would have taken a bit longer.
+/// A request that was given up counts as this multiple of its age.
 const CENSORED: f64 = 1.3;
-/// A plain answer teaches the first token only if that was predicted to be more than this share of it.
+/// A plain answer trains the latency model only if the first token is predicted to be more than this share of it.
 const PLAIN_FIRST_SHARE: f64 = 0.25;
 
-/// The slow statistics of one endpoint.
+/// Statistics of one endpoint.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EndpointStatistics {
     first_token: LatencyModel,
     throughput: PaceModel,
     outcomes: FailureModel,
-    /// When the latest of the requests began that gave a sign of life.
+    /// Latest dispatch time of a request that gave a sign of life.
     heard: Option<Tick>,
     consecutive: u32,
-    /// Of the total time, and of the first token.
+    /// Tails of the total time and of the time to the first token.
     tail: TailTracker,
     first_tail: TailTracker,
     windows: Windows,
@@ -47,21 +47,21 @@ pub(crate) struct EndpointStatistics {
     last_error: Option<LastError>,
 }
 
-/// A whole answer, as its event tells it.
+/// A complete answer.
 #[derive(Debug, Clone, Copy)]
 struct Answer {
     streamed: bool,
     first_token: f64,
     total: f64,
     prompt_tokens: f64,
-    /// Output tokens that the answer shows.
+    /// Output tokens shown.
     tokens: f64,
-    /// Share of all output tokens that it does not show.
+    /// Share of the output tokens not shown.
     hidden_share: f64,
 }
 
 impl EndpointStatistics {
-    /// What was measured of it, as it is believed at `now`.
+    /// Measured estimates at `now`, for the priors of siblings.
     pub(crate) fn measured(&self, now: Tick, policy: &RoutingPolicy) -> Measured {
         Measured {
             first_token: self.first_token.measured(now, &policy.stats),
@@ -70,7 +70,7 @@ impl EndpointStatistics {
         }
     }
 
-    /// What a snapshot says about it at `now`.
+    /// Estimates at `now`, for a snapshot.
     pub(crate) fn estimates(&self, now: Tick, prior: Prior, policy: &RoutingPolicy) -> Estimates {
         let (failures, successes) = self.outcomes.read(now, policy.stats.half_life, prior.failure);
         Estimates {
@@ -89,7 +89,7 @@ impl EndpointStatistics {
         }
     }
 
-    /// Takes in one event.
+    /// Adds an event.
     pub(crate) fn apply(&mut self, event: &EndpointEvent, prior: Prior, policy: &RoutingPolicy) {
         match &event.kind {
             EventKind::Dispatched => {}
@@ -165,7 +165,7 @@ impl EndpointStatistics {
         self.throughput.observe(ln_seconds, answer.tokens, event.at, &policy.stats);
     }
 
-    /// A plain answer shows only its total: the surprise is split in proportion to the prediction.
+    /// A plain answer shows only its total time: the residual is split in proportion to the prediction.
     fn learn_plain(&mut self, event: &EndpointEvent, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
         let (first, decode) = self.predicted(event, answer, prior, policy);
         let predicted = first + decode;
@@ -181,8 +181,8 @@ impl EndpointStatistics {
         self.throughput.observe_plain(ln_ratio, decode / predicted, prior.per_token, event.at, &policy.stats);
     }
 
-    /// Moves the 95th percentile of the total time. A stream's own first token came before and is taken out of the
-    /// prediction again.
+    /// Updates the tail of the total time. A stream's own first token is already in the latency model and is removed
+    /// from the prediction.
     fn learn_tail(&mut self, event: &EndpointEvent, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
         let (mut first, decode) = self.predicted(event, answer, prior, policy);
         if answer.streamed {
@@ -208,26 +208,26 @@ impl EndpointStatistics {
             self.windows.error(event.at, class);
             self.last_error = Some(LastError { at: event.at, kind: failure.kind, status: failure.status });
         }
-        let verdict = FailureEffect::of(failure);
-        if !verdict.is_failure() {
+        let effect = FailureEffect::of(failure);
+        if !effect.is_failure() {
             return;
         }
         self.outcomes.fail(event.at, policy.stats.half_life);
         self.consecutive = self.consecutive.saturating_add(1);
-        if verdict == FailureEffect::Late && !had_content {
+        if effect == FailureEffect::Late && !had_content {
             self.censored(event, prior, policy);
         }
     }
 
-    /// A request was given up without an answer. It would have taken longer than that, which is news only if it
-    /// is longer than expected and if a later request was answered meanwhile: a hang is a failure, also while earlier
-    /// answers are still under way, and an impatient client must not teach a slow endpoint to look fast. As of a plain
-    /// answer, the first token has its share of the surprise, and none where it was but a small part of what was expected.
+    /// Adds a request that was given up without an answer, as an observation of a longer time. It counts only if that
+    /// is longer than expected and a later request gave a sign of life: otherwise the endpoint hangs, which is a
+    /// failure, and an impatient client must not make a slow endpoint look fast. A plain answer counts only if the
+    /// first token is a large part of its expected time.
     fn censored(&mut self, event: &EndpointEvent, prior: Prior, policy: &RoutingPolicy) {
         if event.predicted.first_token_p50 <= PLAIN_FIRST_SHARE * event.expected {
             return;
         }
-        // The prompt is in what was expected at dispatch; here it is left out of both sides.
+        // The prompt is part of the expected time at dispatch; it is left out of both sides here.
         let here = self.fit(event, prior, policy).expected(f64::from(event.in_flight), 0.0);
         let expected = libm::log(event.expected).max(here);
         let age = libm::log(CENSORED * event.at.seconds_since(event.dispatched));
@@ -241,14 +241,14 @@ impl EndpointStatistics {
         self.first_token.fit(event.at, prior, &policy.stats)
     }
 
-    /// Expected seconds to the first token and for the rest, of such an answer.
+    /// Predicted seconds to the first token and from there to the end.
     fn predicted(&self, event: &EndpointEvent, answer: Answer, prior: Prior, policy: &RoutingPolicy) -> (f64, f64) {
         let (fit, in_flight) = (self.fit(event, prior, policy), f64::from(event.in_flight));
         let first = libm::exp(fit.expected(in_flight, answer.prompt_tokens));
         (first, answer.tokens * libm::exp(self.throughput.mean(prior.per_token) + fit.load(in_flight)))
     }
 
-    /// What figures are made from.
+    /// Inputs of the figures.
     pub(crate) fn tally(&self, now: Tick) -> Tally {
         Tally {
             minutes: self.windows.minutes(now),
@@ -261,10 +261,10 @@ impl EndpointStatistics {
     }
 }
 
-/// What an event shows of the first token, but for its prompt.
+/// Observation of an event, without its prompt.
 fn sample(event: &EndpointEvent, ln_seconds: f64) -> Sample {
     Sample { ln_seconds, in_flight: event.in_flight, prompt_tokens: 0.0, at: event.at, guessed: false }
 }
 
-/// Seconds that figures look back.
+/// Window of the figures.
 pub(crate) const WINDOW: Duration = Duration::from_secs(Windows::SECONDS);

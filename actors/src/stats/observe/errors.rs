@@ -1,27 +1,26 @@
-//! Errors by class, as people read them.
+//! Counts of errors by class.
 
 use crate::domain::FailureKind;
 
-/// What kind of error an attempt ended with.
+/// Class of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
     /// 429 or 529.
     RateLimited,
-    /// A clock ran out.
+    /// A time-out.
     Timeout,
-    /// No connection, or it broke.
+    /// Connection refused or broken.
     Connect,
-    /// 5xx and the like.
+    /// 5xx and similar errors.
     Server,
-    /// 401 to 404: our account or model name.
+    /// 401 to 404: the account or the model name.
     Auth,
-    /// Answers that are none.
+    /// Invalid answers.
     Other,
 }
 
 impl ErrorClass {
-    /// The class of a failure; `None` for the caller's mistakes, our own deadline and our own shortages, which say
-    /// nothing about a provider.
+    /// The class of a failure; `None` for mistakes of the client, our own deadline and our own shortages.
     #[must_use]
     pub const fn of(kind: FailureKind, status: Option<u16>) -> Option<ErrorClass> {
         match kind {
@@ -43,25 +42,25 @@ impl ErrorClass {
     }
 }
 
-/// Errors by class.
+/// Counts by class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ErrorCounts {
     /// 429 or 529.
     pub rate_limited: u64,
-    /// A clock ran out.
+    /// Time-outs.
     pub timeout: u64,
-    /// No connection, or it broke.
+    /// Connections refused or broken.
     pub connect: u64,
-    /// 5xx and the like.
+    /// 5xx and similar errors.
     pub server: u64,
     /// 401 to 404.
     pub auth: u64,
-    /// Answers that are none.
+    /// Invalid answers.
     pub other: u64,
 }
 
 impl ErrorCounts {
-    /// All of them.
+    /// The total.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.rate_limited + self.timeout + self.connect + self.server + self.auth + self.other

@@ -1,4 +1,4 @@
-//! The figures people read at `/health/providers`, `/models/stats` and in metrics. Decisions use none of them.
+//! Figures at `/health/providers`, `/models/stats` and in metrics. Decisions do not use them.
 
 use super::{histogram::Histogram, ring::Merge as _, windows::Window};
 use crate::domain::{EndpointId, FailureKind, Tick};
@@ -7,57 +7,57 @@ use crate::stats::observe::errors::ErrorCounts;
 /// Figures of every endpoint and provider, by position in the catalog.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
-    /// Which version of the catalog the positions are of.
+    /// Version of that catalog.
     pub catalog_version: u64,
-    /// One per endpoint.
+    /// By endpoint.
     pub endpoints: Vec<EndpointFigures>,
-    /// One per provider: its endpoints together.
+    /// By provider, over all of its endpoints.
     pub providers: Vec<Summary>,
 }
 
 /// Figures of one endpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndpointFigures {
-    /// Which endpoint.
+    /// The endpoint.
     pub endpoint: EndpointId,
     /// The figures.
     pub summary: Summary,
 }
 
-/// What happened lately. Durations are in seconds.
+/// Summary of a recent window. Durations are in seconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Summary {
-    /// Seconds that the figures look back, but for those that say otherwise.
+    /// Length of the window in seconds, unless a field says otherwise.
     pub window_seconds: u64,
-    /// Attempts that ended: successes and errors. Cancelled ones and the caller's mistakes are no attempts here.
+    /// Completed attempts: successes and errors. Cancelled attempts and mistakes of clients are not counted.
     pub requests: u64,
-    /// Whole answers.
+    /// Complete answers.
     pub successes: u64,
-    /// The others.
+    /// Errors.
     pub errors: ErrorCounts,
-    /// Share of successes; 429s and faults of our own account left out. `None` without an answer.
+    /// Share of successes, without 429s and account faults. `None` without an attempt.
     pub success_rate: Option<f64>,
     /// Time to the last byte.
     pub latency: Quantiles,
-    /// Time to the first token, of streams.
+    /// Time to the first token of streams.
     pub first_token: Quantiles,
     /// Output tokens per second.
     pub throughput: Quantiles,
-    /// Time to the first token over the last half hour.
+    /// Time to the first token in the last half hour.
     pub first_token_half_hour: Quantiles,
-    /// Output tokens per second over the last half hour.
+    /// Output tokens per second in the last half hour.
     pub throughput_half_hour: Quantiles,
-    /// Share of successes over the last half hour.
+    /// Share of successes in the last half hour.
     pub success_rate_half_hour: Option<f64>,
-    /// Share of successes over the last day.
+    /// Share of successes in the last day.
     pub success_rate_day: Option<f64>,
-    /// The last error that counted.
+    /// The last counted error.
     pub last_error: Option<LastError>,
-    /// Failures since the last success; of a provider, of its worst endpoint.
+    /// Consecutive failures; for a provider, of its worst endpoint.
     pub consecutive_failures: u32,
 }
 
-/// Quantiles of what was observed, `None` when nothing was.
+/// Observed percentiles; `None` without observations.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Quantiles {
     /// Median.
@@ -70,7 +70,7 @@ pub struct Quantiles {
     pub p95: Option<f64>,
     /// 99th percentile.
     pub p99: Option<f64>,
-    /// Moving average over about the last sixteen observations, however old.
+    /// Moving average over about the last sixteen observations, whatever their age.
     pub ewma: Option<f64>,
     /// Observations in the window.
     pub count: u64,
@@ -79,11 +79,11 @@ pub struct Quantiles {
 /// An error and when it happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastError {
-    /// When.
+    /// When it happened.
     pub at: Tick,
-    /// How.
+    /// Kind of failure.
     pub kind: FailureKind,
-    /// The status the upstream gave, if it gave one.
+    /// Upstream status, if there was one.
     pub status: Option<u16>,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct Averages {
     pub throughput: Average,
 }
 
-/// What figures are made from: windows that were summed, and what is not counted in windows.
+/// What figures are computed from: sums over windows, and values without a window.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
     pub minutes: Window,
@@ -127,10 +127,10 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Puts the tally of another endpoint of the same provider to this one.
+    /// Adds the tally of another endpoint of the same provider.
     pub(crate) fn add(&mut self, other: &Tally) {
         for (mine, theirs) in self.averages.iter_mut().zip(other.averages) {
-            // By the share of answers, so that a hardly used endpoint does not colour the provider.
+            // Weighted by observations, so that a rarely used endpoint hardly changes the provider's average.
             let (old, new) = (self.minutes.successes as f64, other.minutes.successes as f64);
             *mine = match (*mine, theirs) {
                 (Some(a), Some(b)) if old + new > 0.0 => Some((a * old + b * new) / (old + new)),

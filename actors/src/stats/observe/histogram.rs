@@ -1,16 +1,15 @@
-//! A small histogram for figures that people read. Decisions never look at it.
+//! Histogram for reported percentiles. Decisions do not use it.
 //!
-//! Fixed logarithmic buckets 10 % apart: any quantile is right within 5 %, two histograms merge by adding, and
-//! one costs 800 bytes once used and nothing before. The published sketches grow with their data or keep more
-//! digits than a health page shows.
+//! Fixed logarithmic buckets 10 % apart: quantiles are within 5 %, histograms merge by addition, and one takes 800
+//! bytes once used. Published sketches grow with their data or are more precise than a health page needs.
 
 /// Ratio of neighbouring bucket bounds.
 const STEP: f64 = 1.1;
 const BUCKETS: usize = 200;
-/// Lower end of the first bucket: 0.3 ms. The last one ends near 57 000, be it seconds or tokens per second.
+/// Lower bound of the first bucket: 0.3 ms. The last one ends near 57 000, seconds or tokens per second.
 const FIRST: f64 = 0.000_3;
 
-/// Counts per bucket; nothing is allocated before the first value.
+/// Counts per bucket. Nothing is allocated before the first value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Histogram {
     buckets: Vec<u32>,
@@ -46,7 +45,7 @@ impl Histogram {
         self.count
     }
 
-    /// The value below which this share of values lies, `None` when there are none.
+    /// The value below which this share of the values lies; `None` without values.
     pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
         let rank = ((self.count as f64 * share).ceil() as u64).max(1);
         let mut below = 0;

@@ -1,4 +1,4 @@
-//! From events to statistics: per endpoint, over windows of time, and how true predictions were.
+//! From events to statistics: by endpoint, by time window, and the calibration of predictions.
 
 pub(crate) mod calibration;
 pub(crate) mod endpoint;

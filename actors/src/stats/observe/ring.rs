@@ -1,16 +1,16 @@
-//! What happened in the last so many spans of time, the oldest forgotten first.
+//! Ring buffer of time slots.
 
 use std::time::Duration;
 
 use crate::domain::Tick;
 
-/// What can be summed over several spans.
+/// Counts that can be added up over slots.
 pub(crate) trait Merge: Default {
-    /// Adds what happened in another span, or elsewhere in the same one.
+    /// Adds the counts of another slot or endpoint.
     fn merge(&mut self, other: &Self);
 }
 
-/// Slots of equal span that are reused in turn; a slot older than the ring is empty.
+/// Slots of equal duration that are reused in turn. Slots older than the ring count as empty.
 #[derive(Debug, Clone)]
 pub(crate) struct Ring<T, const SLOTS: usize> {
     span: Duration,
@@ -22,8 +22,7 @@ impl<T: Merge, const SLOTS: usize> Ring<T, SLOTS> {
         Ring { span, slots: std::array::from_fn(|_| (0, T::default())) }
     }
 
-    /// The slot of this moment; an old one is emptied before it is used again. None for what is so late that a
-    /// newer one took its place.
+    /// The slot of this time, emptied before reuse. `None` if a newer slot has replaced it.
     pub(crate) fn slot(&mut self, now: Tick) -> Option<&mut T> {
         let turn = self.turn(now);
         let (held, value) = self.slots.get_mut((turn % SLOTS as u64) as usize)?;
@@ -33,7 +32,7 @@ impl<T: Merge, const SLOTS: usize> Ring<T, SLOTS> {
         (*held == turn).then_some(value)
     }
 
-    /// Everything since the ring's length before `now`.
+    /// Sum over the ring's length before `now`.
     pub(crate) fn sum(&self, now: Tick) -> T {
         let turn = self.turn(now);
         let recent = self.slots.iter().filter(|(held, _)| *held <= turn && *held + SLOTS as u64 > turn);
@@ -43,7 +42,7 @@ impl<T: Merge, const SLOTS: usize> Ring<T, SLOTS> {
         })
     }
 
-    /// Counted from 1, so that untouched slots are older than any.
+    /// Counted from 1, so that unused slots are older than any.
     fn turn(&self, now: Tick) -> u64 {
         SLOTS as u64 + now.0 / u64::try_from(self.span.as_micros()).unwrap_or(u64::MAX).max(1)
     }
@@ -60,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_a_whole_ring_too_late_takes_nothing_away() {
+    fn an_event_older_than_the_ring_changes_nothing() {
         let at = |seconds: u64| Tick(seconds * 1_000_000);
         let mut ring: Ring<u32, 4> = Ring::new(Duration::from_secs(1));
         if let Some(count) = ring.slot(at(8)) {

@@ -1,4 +1,4 @@
-//! What happened lately, counted by the minute, the five minutes and the hour.
+//! Counts of recent outcomes in slots of a minute, five minutes and an hour.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use super::{
 };
 use crate::domain::Tick;
 
-/// What happened in one span of time.
+/// Counts of one time slot.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Window {
     pub successes: u64,
     pub errors: ErrorCounts,
     /// Seconds to the last byte.
     pub total: Histogram,
-    /// Seconds to the first token, of streams.
+    /// Seconds to the first token of streams.
     pub first_token: Histogram,
     /// Output tokens per second.
     pub throughput: Histogram,
@@ -33,8 +33,7 @@ impl Merge for Window {
 }
 
 impl Window {
-    /// The share of successes among what says something about the provider: a 429 is a promise, and a wrong
-    /// key is ours, so neither counts.
+    /// Share of successes, without 429s and account faults.
     pub(crate) fn success_rate(&self) -> Option<f64> {
         let failures = self.errors.timeout + self.errors.connect + self.errors.server + self.errors.other;
         let answers = self.successes + failures;
@@ -42,7 +41,7 @@ impl Window {
     }
 }
 
-/// The rings of one endpoint: five minutes, half an hour, a day.
+/// Windows of one endpoint: five minutes, half an hour, a day.
 #[derive(Debug, Clone)]
 pub(crate) struct Windows {
     minutes: Ring<Window, 5>,
@@ -61,7 +60,7 @@ impl Default for Windows {
 }
 
 impl Windows {
-    /// Seconds that [`Windows::minutes`] looks back.
+    /// Length of [`Windows::minutes`] in seconds.
     pub(crate) const SECONDS: u64 = 300;
 
     pub(crate) fn first_token(&mut self, now: Tick, seconds: f64) {
@@ -70,7 +69,7 @@ impl Windows {
         }
     }
 
-    /// A whole answer took so many seconds; its tokens came at this rate, where that can be told.
+    /// Adds a complete answer that took `seconds`, with its rate of output tokens if it is known.
     pub(crate) fn success(&mut self, now: Tick, seconds: f64, tokens_per_second: Option<f64>) {
         for window in [self.minutes.slot(now), self.half_hour.slot(now)].into_iter().flatten() {
             window.total.record(seconds);

@@ -1,3 +1,3 @@
-//! What of the statistics survives a restart.
+//! Saved state of the statistics.
 
 pub(crate) mod state;

@@ -1,12 +1,11 @@
-//! What of the statistics survives a restart: a document, and how it is read with suspicion.
+//! Saved state of the statistics, as a document.
 //!
-//! Means are kept, certainty is not: an estimate comes back as it was, but counts no more than `TRUST`
-//! observations, and ages by the time the process was away just as it does by idle time. So the first decision is
-//! the one that was learned, and the first few answers may overturn it.
+//! Means are kept, certainty is not: a restored estimate counts as `TRUST` observations at most and ages by the time
+//! the process was down. So the first decision uses what was learned, and a few answers can change it.
 //!
-//! Each model says for itself what it keeps, in a `state` module beside its fields; there every field is named, so
-//! that a new one does not compile until somebody decided whether it survives. Fields that a document lacks count
-//! as not learned, so old documents stay readable. Which file it is, and when it is written, is not known here.
+//! Each model defines its state in a `state` module beside its fields and names every field there, so that a new
+//! field does not compile before somebody decides whether to save it. Fields missing in a document count as not
+//! learned, so old documents stay readable. The owner of the document knows its file and when it is written.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,34 +22,34 @@ use crate::stats::{
     observe::endpoint::state::EndpointState,
 };
 
-/// What the document calls itself.
+/// Format name in the document.
 const FORMAT: &str = "pointsman routing memory";
-/// Counted up when a document of before would be misunderstood. New fields do not count.
+/// Incremented when an older document would be misread. New fields do not count.
 const VERSION: u64 = 1;
-/// What was learned, up to a moment of the wall's clock.
+/// Everything learned up to a wall-clock time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SavedState {
-    /// When the newest of it was learned, in milliseconds since 1970.
+    /// Time of the newest observation, in milliseconds since 1970.
     pub learned_at_ms: i64,
-    /// By the endpoint's name.
+    /// By name of the endpoint.
     pub(crate) endpoints: BTreeMap<String, EndpointState>,
-    /// Lengths of answers by model and class of `max_tokens`.
+    /// Output lengths by model and class of `max_tokens`.
     pub(crate) models: BTreeMap<String, Vec<LengthState>>,
     /// Prompt tokens per estimated one, by model.
     pub(crate) prompts: BTreeMap<String, PromptScaleState>,
-    /// Names of endpoints and of models whose entries could not be read.
+    /// Names of endpoints and models with unreadable entries.
     pub(crate) unreadable_endpoints: BTreeSet<String>,
     pub(crate) unreadable_models: BTreeSet<String>,
 }
 
-/// Why a document is no state.
+/// Why a document is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SavedStateError {
-    /// It is not JSON, or not of the shape.
+    /// Not JSON, or not of this shape.
     Torn(String),
-    /// It is something else.
+    /// Another format.
     Foreign,
-    /// It was written by another release.
+    /// A version of another release.
     Version(u64),
 }
 
@@ -68,23 +67,23 @@ impl fmt::Display for SavedStateError {
 
 impl std::error::Error for SavedStateError {}
 
-/// What became of a state.
+/// Result of restoring a state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Endpoints that are known again.
+    /// Restored endpoints.
     pub endpoints: usize,
-    /// Entries about endpoints and models that the catalog does not have.
+    /// Entries of endpoints and models that are not in the catalog.
     pub unknown: usize,
-    /// Entries that were not believed. They start cold.
+    /// Rejected entries. These endpoints start without observations.
     pub rejected: Vec<RejectedEntry>,
 }
 
-/// An entry that was not believed.
+/// A rejected entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedEntry {
-    /// Whose, as the catalog calls it.
+    /// Its name.
     pub whose: String,
-    /// Why not.
+    /// Why it was rejected.
     pub why: ImplausibleValue,
 }
 
@@ -126,14 +125,14 @@ impl SavedState {
             self;
         let learned_at_ms = *learned_at_ms;
         let document = Document { format: FORMAT, version: VERSION, learned_at_ms, endpoints, models, prompts };
-        // Nothing in it can fail to be written: keys are strings, and what is not finite becomes null.
+        // Serialization cannot fail: keys are strings, and numbers that are not finite become null.
         serde_json::to_vec(&document).unwrap_or_default()
     }
 
-    /// Reads a document. Entries of single endpoints that cannot be read do not spoil the others.
+    /// Reads a document. Unreadable entries of single endpoints are skipped.
     ///
     /// # Errors
-    /// When it is no document, or not one that this release understands.
+    /// If it is not such a document, or of another version.
     pub fn parse(text: &[u8]) -> Result<SavedState, SavedStateError> {
         let torn = |error: serde_json::Error| SavedStateError::Torn(error.to_string());
         let head: Head = serde_json::from_slice(text).map_err(torn)?;
@@ -146,27 +145,27 @@ impl SavedState {
         let body: Body<'_> = serde_json::from_slice(text).map_err(torn)?;
         let (endpoints, unreadable_endpoints) = read_each(body.endpoints);
         let (models, unreadable_models) = read_each(body.models);
-        // What is unreadable of these is learned again within a few answers.
+        // Unreadable ones are learned again within a few answers.
         let (prompts, _) = read_each(body.prompts);
         let learned_at_ms = body.learned_at_ms;
         Ok(SavedState { learned_at_ms, endpoints, models, prompts, unreadable_endpoints, unreadable_models })
     }
 
-    /// Entries about endpoints and models, those that could not be read among them.
+    /// Number of entries of endpoints and models, unreadable ones included.
     pub(crate) fn entries(&self) -> usize {
         let SavedState { learned_at_ms: _, endpoints, models, prompts: _, unreadable_endpoints, unreadable_models } =
             self;
         endpoints.len() + models.len() + unreadable_endpoints.len() + unreadable_models.len()
     }
 
-    /// Endpoints about which it says something.
+    /// Number of endpoints.
     #[must_use]
     pub fn endpoints(&self) -> usize {
         self.endpoints.len()
     }
 }
 
-/// What can be read, and the names of what cannot.
+/// Readable entries, and the names of unreadable ones.
 fn read_each<'a, T: Deserialize<'a>>(
     entries: BTreeMap<String, &'a RawValue>,
 ) -> (BTreeMap<String, T>, BTreeSet<String>) {
@@ -180,7 +179,7 @@ fn read_each<'a, T: Deserialize<'a>>(
     (read, unreadable)
 }
 
-/// What the document calls an endpoint: the same across restarts and changes of the configuration.
+/// Name of an endpoint in the document: the same across restarts and changes of the configuration.
 pub(crate) fn name_of(catalog: &Catalog, endpoint: &Endpoint) -> Option<String> {
     let (model, provider) = (catalog.model_of(endpoint)?, catalog.provider_of(endpoint)?);
     let name = format!("{}@{}", model.id, provider.slug);

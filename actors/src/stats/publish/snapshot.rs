@@ -1,7 +1,7 @@
-//! The slow statistics as published: one immutable copy for all routers.
+//! Snapshot of the statistics: one immutable copy for all routers.
 //!
-//! Whatever a decision would have to compute from them alone is computed here, once per publication instead of
-//! once per decision and candidate: exponentials, prices as floats, counts decayed up to [`Snapshot::at`].
+//! Values that depend on the statistics alone are precomputed here, once per snapshot instead of once per decision
+//! and candidate: exponentials, prices as floats, counts decayed to [`Snapshot::at`].
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use crate::stats::model::{
     prompt_scale::PromptScales,
 };
 
-/// Everything slow that a decision reads.
+/// The statistics that a decision reads.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Counted up at each publication.
+    /// Incremented with each snapshot.
     pub version: u64,
-    /// The catalog all positions refer to.
+    /// The catalog that positions refer to.
     pub catalog: Arc<Catalog>,
-    /// The constants in force.
+    /// The policy in force.
     pub policy: Arc<RoutingPolicy>,
-    /// The moment up to which everything was decayed: that of the newest event, or later while nothing happens.
+    /// Time to which values are decayed: that of the newest event, or later.
     pub at: Tick,
-    /// By position in the catalog; worked out under `policy`.
+    /// By position in the catalog, computed with `policy`.
     pub endpoints: Vec<EndpointStats>,
     /// Expected output tokens.
     pub lengths: OutputLengths,
@@ -31,25 +31,25 @@ pub struct Snapshot {
     pub prompts: PromptScales,
 }
 
-/// What is known of one endpoint.
+/// Statistics of one endpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndpointStats {
-    /// What every request asks of it.
+    /// Facts of the catalog.
     pub facts: Facts,
     /// The estimates.
     pub estimates: Estimates,
-    /// What follows from them.
+    /// Precomputed from the estimates.
     pub curve: Curve,
-    /// 95th percentile of the total time over its median.
+    /// Ratio of the 95th percentile of the total time to its median.
     pub total_p95: f64,
-    /// The same of the time to the first token.
+    /// The same for the time to the first token.
     pub first_token_p95: f64,
     /// Its prices, for ranking.
     pub prices: Prices,
 }
 
 impl EndpointStats {
-    /// The estimates of an endpoint with what follows from them.
+    /// The estimates with the values computed from them.
     #[must_use]
     pub fn new(catalog: &Catalog, endpoint: &Endpoint, estimates: Estimates) -> EndpointStats {
         let fit = &estimates.fit;
@@ -65,31 +65,31 @@ impl EndpointStats {
     }
 }
 
-/// The few facts of the catalog that almost every request asks for, side by side: a decision over hundreds of
-/// endpoints would otherwise spend its time fetching models and providers from all over the memory.
+/// Facts of the catalog that almost every request reads, in one place: otherwise a decision over hundreds of endpoints
+/// would spend its time on memory accesses to models and providers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// Which endpoint.
+    /// The endpoint.
     pub id: EndpointId,
     /// Position of its model.
     pub model: u32,
     /// Position of its provider.
     pub provider: u32,
-    /// Parameters it honours.
+    /// Supported parameters.
     pub parameters: ParameterSet,
-    /// Inputs its model takes.
+    /// Input modalities of its model.
     pub input: Modalities,
-    /// Outputs its model gives.
+    /// Output modalities of its model.
     pub output: Modalities,
     /// Whether its provider is on.
     pub on: bool,
-    /// Whether it may be called at all: its provider is on, it is not disabled, its model never expires.
+    /// Whether it can be called at any time: its provider is on, it is not disabled, its model does not expire.
     pub plain: bool,
     /// Context window, tokens.
     pub context_length: u32,
-    /// Longest prompt, tokens; the context window where none is given.
+    /// Longest prompt, tokens; by default the context window.
     pub longest_prompt: u32,
-    /// Longest answer, tokens; all there are where none is given.
+    /// Longest answer, tokens; by default unlimited.
     pub longest_answer: u32,
     /// Whether its price is known.
     pub priced: bool,
@@ -118,12 +118,12 @@ impl Facts {
     }
 }
 
-/// Prices as ranking values, dollars. They never enter a bill.
+/// Prices in dollars, as floats for ranking. Not used for billing.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Prices {
     /// Per input token.
     pub prompt: f64,
-    /// What an input token costs less when it is read from the provider's cache; 0 where no such price is known.
+    /// Discount per input token that is read from the provider's cache; 0 if unknown.
     pub cached_saving: f64,
     /// Per output token.
     pub completion: f64,
@@ -134,8 +134,8 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// The prices of an endpoint. Unknown ones are assumed to be the highest of its model, or else of the catalog: an
-    /// endpoint without a price never ranks as a cheap one.
+    /// Prices of an endpoint. Unknown prices are taken to be the highest of its model, or else of the catalog, so that
+    /// such an endpoint never ranks as cheap.
     fn of(catalog: &Catalog, endpoint: &Endpoint) -> Prices {
         if let Some(pricing) = &endpoint.pricing {
             return Prices::known(pricing);

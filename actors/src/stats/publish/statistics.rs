@@ -1,4 +1,4 @@
-//! All slow statistics: fed with events, read as snapshots and figures.
+//! Statistics of all endpoints: fed with events, published as snapshots and figures.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::stats::{
         siblings::Priors,
     },
     observe::{
-        calibration::{Calibrations, Calibrator, EndpointCalibration, Held},
+        calibration::{CalibrationCounts, Calibrations, Calibrator, EndpointCalibration},
         endpoint::{EndpointStatistics, WINDOW},
         figures::{EndpointFigures, Figures, Tally},
         ring::Merge as _,
@@ -20,10 +20,10 @@ use crate::stats::{
     persist::state::{RejectedEntry, Restored, SavedState, name_of},
 };
 
-/// Why an entry that could not be read was not believed.
+/// Why an unreadable entry is rejected.
 const UNREADABLE: ImplausibleValue = ImplausibleValue("it holds something else than numbers");
 
-/// The slow statistics of every endpoint. Owned by one actor; nothing in it is shared.
+/// Statistics of every endpoint. Owned by one actor.
 #[derive(Debug, Clone)]
 pub struct Statistics {
     catalog: Arc<Catalog>,
@@ -39,7 +39,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Nothing known about the endpoints of the catalog.
+    /// Without observations.
     #[must_use]
     pub fn new(catalog: Arc<Catalog>, policy: Arc<RoutingPolicy>) -> Statistics {
         Statistics {
@@ -55,7 +55,7 @@ impl Statistics {
         }
     }
 
-    /// Takes in one event. Events of endpoints that left the catalog are ignored.
+    /// Adds an event. Events of endpoints that left the catalog are ignored.
     pub fn apply(&mut self, event: &EndpointEvent) {
         let Some(&position) = self.positions.get(&event.endpoint) else { return };
         let Some(endpoint) = self.catalog.endpoint(position) else { return };
@@ -73,19 +73,18 @@ impl Statistics {
         }
     }
 
-    /// When the newest event happened.
+    /// Time of the newest event.
     #[must_use]
     pub fn latest(&self) -> Tick {
         self.latest
     }
 
-    /// One immutable copy for the routers, as of the newest event.
+    /// Snapshot as of the newest event.
     pub fn snapshot(&mut self, version: u64) -> Snapshot {
         self.snapshot_at(version, self.latest)
     }
 
-    /// One immutable copy for the routers, as it is believed at `now`, but not before the newest event. Also renews what
-    /// is believed of unmeasured endpoints.
+    /// Snapshot as of `now`, or as of the newest event if that is later. Also updates the priors.
     pub fn snapshot_at(&mut self, version: u64, now: Tick) -> Snapshot {
         let now = now.max(self.latest);
         self.learn_priors(now);
@@ -104,8 +103,7 @@ impl Statistics {
         }
     }
 
-    /// What a later process should know. `learned_at_ms` says when the last event was taken in, in milliseconds
-    /// since 1970.
+    /// State for a later process. `learned_at_ms` is the time of the last event in milliseconds since 1970.
     #[must_use]
     pub fn export(&self, learned_at_ms: i64) -> SavedState {
         let endpoints = self.catalog.endpoints.iter().zip(&self.endpoints);
@@ -123,8 +121,8 @@ impl Statistics {
         }
     }
 
-    /// Goes on from what an earlier process learned up to `age` ago. What it says of endpoints that the catalog does
-    /// not have is ignored; what cannot be true is rejected, endpoint by endpoint.
+    /// Restores the state of an earlier process, which is `age` old. Entries of endpoints that the catalog does not
+    /// have are ignored, implausible ones rejected one by one.
     pub fn import(&mut self, state: &SavedState, now: Tick, age: Duration) -> Restored {
         let restart = Restart { now, age };
         self.latest = self.latest.max(now);
@@ -136,7 +134,7 @@ impl Statistics {
         restored
     }
 
-    /// Takes in what is about endpoints of the catalog, which is no longer `unknown`.
+    /// Restores endpoints of the catalog and subtracts them from `unknown`.
     fn restore_endpoints(&mut self, state: &SavedState, restart: Restart, restored: &mut Restored) {
         for (endpoint, statistics) in self.catalog.endpoints.iter().zip(&mut self.endpoints) {
             let Some(name) = name_of(&self.catalog, endpoint) else { continue };
@@ -156,7 +154,7 @@ impl Statistics {
         }
     }
 
-    /// The same about models.
+    /// Restores output lengths of models.
     fn restore_lengths(&mut self, state: &SavedState, restored: &mut Restored) {
         for (position, model) in self.catalog.models.iter().enumerate() {
             let name = model.id.as_str();
@@ -172,7 +170,7 @@ impl Statistics {
         }
     }
 
-    /// The same about how many tokens their prompts have.
+    /// Restores prompt scales of models.
     fn restore_prompts(&mut self, state: &SavedState, restored: &mut Restored) {
         for (position, model) in self.catalog.models.iter().enumerate() {
             let Some(known) = state.prompts.get(model.id.as_str()) else { continue };
@@ -189,7 +187,7 @@ impl Statistics {
         self.priors = Priors::learned(&self.catalog, &self.policy.stats, measured);
     }
 
-    /// Goes over to another catalog; endpoints and models that both know keep what is known about them.
+    /// Replaces the catalog. Endpoints and models in both keep their statistics.
     pub fn replace_catalog(&mut self, catalog: Arc<Catalog>) {
         self.endpoints = carried(&self.endpoints, &self.positions, &catalog);
         self.calibrators = carried(&self.calibrators, &self.positions, &catalog);
@@ -199,12 +197,12 @@ impl Statistics {
         self.catalog = catalog;
     }
 
-    /// Goes over to another policy.
+    /// Replaces the policy.
     pub fn replace_policy(&mut self, policy: Arc<RoutingPolicy>) {
         self.policy = policy;
     }
 
-    /// The figures people read, with windows that end at `now`.
+    /// Figures with windows that end at `now`.
     #[must_use]
     pub fn figures(&self, now: Tick) -> Figures {
         let seconds = WINDOW.as_secs();
@@ -228,29 +226,29 @@ impl Statistics {
         }
     }
 
-    /// How predictions held over the hour that ends at `now`.
+    /// Calibration over the hour that ends at `now`.
     #[must_use]
     pub fn calibrations(&self, now: Tick) -> Calibrations {
-        let mut overall = Held::default();
-        let mut providers = vec![Held::default(); self.catalog.providers.len()];
+        let mut overall = CalibrationCounts::default();
+        let mut providers = vec![CalibrationCounts::default(); self.catalog.providers.len()];
         let endpoints = self.catalog.endpoints.iter().zip(&self.calibrators).map(|(endpoint, calibrator)| {
-            let held = calibrator.tally(now);
-            overall.merge(&held);
+            let counts = calibrator.tally(now);
+            overall.merge(&counts);
             if let Some(provider) = providers.get_mut(endpoint.provider as usize) {
-                provider.merge(&held);
+                provider.merge(&counts);
             }
-            EndpointCalibration { endpoint: endpoint.id, calibration: held.summary() }
+            EndpointCalibration { endpoint: endpoint.id, calibration: counts.summary() }
         });
         Calibrations {
             catalog_version: self.catalog.version,
             endpoints: endpoints.collect(),
             overall: overall.summary(),
-            providers: providers.iter().map(Held::summary).collect(),
+            providers: providers.iter().map(CalibrationCounts::summary).collect(),
         }
     }
 }
 
-/// What is known of each endpoint, under the positions of another catalog; nothing of those that are new.
+/// The values by position in another catalog; the default for new endpoints.
 fn carried<T: Clone + Default>(known: &[T], from: &HashMap<EndpointId, u32>, to: &Catalog) -> Vec<T> {
     let find = |id: &EndpointId| known.get(*from.get(id)? as usize).cloned();
     to.endpoints.iter().map(|endpoint| find(&endpoint.id).unwrap_or_default()).collect()

@@ -7,15 +7,15 @@ use crate::{
     stats::observe::ring::{Merge, Ring},
 };
 
-/// How far back each window looks.
+/// Length of each window.
 pub const WINDOWS: [Duration; 3] = [Duration::from_secs(300), Duration::from_secs(3600), Duration::from_secs(86_400)];
 
-/// Requests that kept a bound, and that missed it.
+/// Requests in time and missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// First tokens in time.
     pub met: u64,
-    /// Late ones, and failures.
+    /// Late first tokens, and failures.
     pub missed: u64,
 }
 
@@ -26,7 +26,7 @@ impl Tally {
         self.met.saturating_add(self.missed)
     }
 
-    /// The share that kept the bound; `None` without a request.
+    /// Share in time; `None` without a request.
     #[must_use]
     pub fn attainment(&self) -> Option<f64> {
         (self.requests() > 0).then(|| self.met as f64 / self.requests() as f64)
@@ -45,7 +45,7 @@ impl Merge for Tally {
     }
 }
 
-/// The same requests in every window. What is old leaves slot by slot, so a window is up to one slot short of its
+/// The same requests in every window. Old requests leave slot by slot, so a window is up to one slot shorter than its
 /// length.
 pub(crate) struct Windows {
     minutes: Ring<Tally, 30>,
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn each_window_forgets_in_its_own_time() {
+    fn each_window_drops_old_requests_after_its_length() {
         let mut windows = Windows::default();
         windows.add(at(5), true);
         for second in 10..20 {

@@ -16,7 +16,9 @@ use pointsman_actors::{
 };
 
 use crate::{
+    dice::Dice,
     engine,
+    request::Request,
     rule::{ATTEMPTS, Ask, Begin, Calibration, FIRST_BYTE, Late, News, Patience, Report, Rule, TOTAL},
     world::World,
 };
@@ -26,6 +28,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Most tokens in the budgets of panic attempts and of last resorts, which start full, and of hedges, which starts with one.
 const RETRY_CAP: f64 = 20.0;
 const HEDGE_CAP: f64 = 5.0;
+
+/// Median prompt tokens that are estimated per real one, and the spread (σ of ln) of that: the gateway counts characters.
+const ESTIMATED: f64 = 1.25;
+const ESTIMATE_SIGMA: f64 = 0.15;
 
 /// The constants a gateway is started with, except that nobody here waits ten minutes for an answer.
 #[must_use]
@@ -193,6 +199,12 @@ impl Core {
         }
     }
 
+    /// Prompt tokens of a request as the gateway estimates them.
+    fn estimate(&self, request: &Request) -> u32 {
+        let z = Dice::new(self.seed, request.id as u64).normal();
+        (f64::from(request.prompt) * ESTIMATED * libm::exp(ESTIMATE_SIGMA * z)).round() as u32
+    }
+
     fn candidate(&self, request: usize, endpoint: usize) -> Option<&Candidate> {
         self.decisions.get(&request)?.plan().find(|candidate| candidate.index as usize == endpoint)
     }
@@ -216,17 +228,20 @@ impl Core {
 
     /// Compares a first attempt's answer with what was predicted of it.
     fn compare(&mut self, report: &Report<'_>) {
-        let Some(predicted) = self.candidate(report.request.id, report.endpoint).map(|candidate| candidate.predicted)
-        else {
-            return;
-        };
+        let Some(candidate) = self.candidate(report.request.id, report.endpoint) else { return };
+        let (predicted, cost_range) = (candidate.predicted, candidate.cost_range());
         let calibration = &mut self.calibration;
         if let Some(first) = report.first.map(|first| first - report.started) {
             calibration.first.push((report.endpoint, libm::log(first / predicted.first_token_p50)));
             calibration.first_within.push(first <= predicted.first_token_p95);
         }
+        let (prompt, answer) = (f64::from(report.request.prompt), f64::from(report.request.answer));
+        if let Some(stats) = self.snapshot.endpoints.get(report.endpoint) {
+            let cost = stats.prices.cost(prompt, answer, 0.0);
+            calibration.cost_within.push((cost_range[0]..=cost_range[1]).contains(&cost));
+        }
         let total = report.now - report.started;
-        let given = predicted.first_token_p50 + f64::from(report.request.answer) / predicted.tokens_per_second;
+        let given = predicted.first_token_p50 + answer / predicted.tokens_per_second;
         calibration.total.push((report.endpoint, libm::log(total / given)));
         calibration.total_within.push(total <= given * predicted.total_p95 / predicted.total_p50);
     }
@@ -243,7 +258,7 @@ impl Rule for Core {
             self.hedges = (self.hedges + self.policy.hedge.budget).min(HEDGE_CAP);
         }
         self.query.objective.value = ask.request.objective;
-        self.query.prompt_tokens = ask.request.prompt;
+        self.query.prompt_tokens = self.estimate(ask.request);
         self.query.max_tokens = Some(ask.request.max_tokens);
         self.query.streamed = ask.request.streamed;
         self.look(now);
@@ -313,9 +328,9 @@ impl Rule for Core {
             News::Began => EventKind::Dispatched,
             News::FirstToken => {
                 self.board.first_token(&claim, now);
-                EventKind::FirstToken { prompt_tokens: report.request.prompt }
+                EventKind::FirstToken { prompt_tokens: claim.prompt_tokens }
             }
-            News::Completed => completed(report),
+            News::Completed => completed(report, self.estimate(report.request)),
             News::Failed { kind, status, retry_after } => {
                 let failure = Failure { kind, status, retry_after };
                 EventKind::Failed { failure, had_content: report.first.is_some() }
@@ -348,7 +363,8 @@ impl Rule for Core {
     }
 }
 
-fn completed(report: &Report<'_>) -> EventKind {
+/// `estimated` are the prompt tokens that the decision was made with.
+fn completed(report: &Report<'_>, estimated: u32) -> EventKind {
     let since = |at: f64| tick(at) - tick(report.started);
     EventKind::Completed {
         streamed: report.request.streamed,
@@ -357,8 +373,7 @@ fn completed(report: &Report<'_>) -> EventKind {
         prompt_tokens: report.request.prompt,
         completion_tokens: report.request.answer,
         max_tokens: Some(report.request.max_tokens),
-        // What a prompt has is known here.
-        prompt_ratio: None,
+        prompt_ratio: Some(f64::from(report.request.prompt) / f64::from(estimated)),
         hidden_tokens: 0,
         // Held against predictions of cost, which nobody reads here.
         cost: Some(0.0),

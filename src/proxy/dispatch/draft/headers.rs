@@ -16,7 +16,7 @@ use pointsman_actors::domain::{AttemptRecord, Tick};
 
 use super::GenerationDraft;
 use crate::{
-    access::admission::RateState,
+    access::gates::RateState,
     base::{clock, error::ApiError, events},
     proxy::dispatch::attempt::{Attempt, millis},
 };
@@ -30,6 +30,7 @@ const ATTEMPTS: HeaderName = HeaderName::from_static("x-route-attempts");
 const LATENCY: HeaderName = HeaderName::from_static("x-route-latency-ms");
 const OVERHEAD: HeaderName = HeaderName::from_static("x-route-overhead-ms");
 const DROPPED_PARAMETERS: HeaderName = HeaderName::from_static("x-route-dropped-parameters");
+const EMULATED_PARAMETERS: HeaderName = HeaderName::from_static("x-route-emulated-parameters");
 const IGNORED: HeaderName = HeaderName::from_static("x-route-ignored");
 const USAGE: HeaderName = HeaderName::from_static("x-route-usage");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
@@ -66,7 +67,7 @@ impl GenerationDraft {
         // A display name may hold characters that no header allows; a slug may not.
         let text_header = |text: &Option<Arc<str>>| text.as_deref().and_then(header_value);
         let attempts = record.attempts.len() + self.running.iter().flatten().count();
-        let dropped = Some(&record.dropped_parameters).filter(|names| !names.is_empty());
+        let listed = |names: &[Arc<str>]| header_value(&names.join(",")).filter(|_| !names.is_empty());
         let headers = [
             (header::CACHE_CONTROL, Some(HeaderValue::from_static("no-store"))),
             (GENERATION_ID, header_value(record.id.as_str())),
@@ -75,7 +76,8 @@ impl GenerationDraft {
             (ROUTER, header_value(record.decision.router.as_deref().unwrap_or("fixed"))),
             (REASON, Some(HeaderValue::from_static(record.decision_code().as_str()))),
             (ATTEMPTS, Some(HeaderValue::from(attempts.max(1)))),
-            (DROPPED_PARAMETERS, dropped.and_then(|names| header_value(&names.join(",")))),
+            (DROPPED_PARAMETERS, listed(&record.dropped_parameters)),
+            (EMULATED_PARAMETERS, listed(&record.emulated_parameters)),
             (IGNORED, name_list(&self.ignored)),
             (USAGE, record.usage.estimated.then(|| HeaderValue::from_static("estimated"))),
         ];
@@ -83,7 +85,9 @@ impl GenerationDraft {
             response.insert_header((name, value));
         }
         self.write_timing(response);
-        for (name, value) in self.rate.into_iter().flat_map(RateState::headers) {
+        let requests = self.rate.into_iter().flat_map(RateState::headers);
+        let tokens = self.token_rate.into_iter().flat_map(RateState::token_headers);
+        for (name, value) in requests.chain(tokens) {
             response.insert_header((name, value));
         }
     }

@@ -77,7 +77,7 @@ impl PlanRun {
         let (catalog, now) = (&self.routed.catalog, clock::now());
         let live = self.worker.setup.published.live.view(now);
         let opens = |candidate: &Candidate| {
-            let state = live.standing(catalog, candidate.index);
+            let state = live.status(catalog, candidate.index);
             state.open_until.max(state.cooldown_until)
         };
         let opens: Option<Vec<Tick>> = self.routed.decision.plan().map(opens).collect();

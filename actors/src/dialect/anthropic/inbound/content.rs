@@ -2,9 +2,14 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{ChatBodyWriter, MAX_MESSAGES, mistyped, refused, required};
+use super::{
+    ChatBodyWriter, MAX_MESSAGES, mistyped,
+    parts::{Parts, web_address},
+    refused, required,
+};
 use crate::{
     dialect::{
+        anthropic::foreign_state::unpacked_state,
         json::{Raw, push_member},
         neutral::{Envelope, EscapedText, ReasoningFormat},
     },
@@ -100,7 +105,7 @@ impl ChatBodyWriter<'_> {
             let mark = block.member(b"cache_control");
             match block_type(block, &path)?.as_ref() {
                 "text" => parts.text(text_of(block, &path)?, mark),
-                "image" => parts.image(block, &path, mark)?,
+                "image" => self.image(block, &path, mark, &mut parts)?,
                 "document" => self.document(block, &path, mark, &mut parts)?,
                 "search_result" => self.search_result(block, mark, &mut parts),
                 "tool_result" => self.tool_result(block, &path, &mut parts)?,
@@ -133,7 +138,7 @@ impl ChatBodyWriter<'_> {
                 "text" => parts.text(text_of(inner, &path)?, None),
                 "image" => {
                     self.fates.emulate("messages[].content[].content");
-                    user.image(inner, &path, None)?;
+                    self.image(inner, &path, None, user)?;
                 }
                 "document" => self.document(inner, &path, None, user)?,
                 "search_result" => self.search_result(inner, None, &mut parts),
@@ -154,6 +159,16 @@ impl ChatBodyWriter<'_> {
         Ok(())
     }
 
+    /// An image that was uploaded to the provider can only be found there.
+    fn image(&mut self, block: Raw<'_>, path: &str, mark: Option<Raw<'_>>, parts: &mut Parts) -> Result<(), Invalid> {
+        let source = block.member(b"source");
+        if source.and_then(|source| source.member(b"type")).and_then(Raw::text).as_deref() == Some("file") {
+            self.needs_native(format!("{path}.source.type"));
+            return Ok(());
+        }
+        parts.image(block, path, mark)
+    }
+
     fn document(
         &mut self,
         block: Raw<'_>,
@@ -168,7 +183,8 @@ impl ChatBodyWriter<'_> {
                 parts.text(text, None);
             }
         }
-        if block.member(b"citations").is_some_and(|citations| !citations.is_null()) {
+        let citations = block.member(b"citations").and_then(|citations| citations.member(b"enabled"));
+        if citations.is_some_and(|enabled| enabled.bytes() == b"true") {
             self.fates.drop("messages[].content[].citations");
         }
         let name = block.member(b"title").and_then(EscapedText::of).unwrap_or(EscapedText::plain("document.pdf"));
@@ -183,24 +199,22 @@ impl ChatBodyWriter<'_> {
                 parts.file(&media_type, &data, &name, mark);
             }
             Some("url") => {
-                let url = text(b"url").ok_or_else(|| required(&format!("{path}.source.url")))?;
-                parts.begin();
-                parts.json.put_slice(b"{\"type\":\"file\",\"file\":{\"filename\":");
-                name.push_quoted(&mut parts.json);
-                push_member(&mut parts.json, b"file_data", b"");
-                url.push_quoted(&mut parts.json);
-                parts.json.put_u8(b'}');
-                parts.end(mark);
+                let path = format!("{path}.source.url");
+                let address = text(b"url").ok_or_else(|| required(&path))?;
+                parts.linked_file(&web_address(address, &path)?, &name, mark);
             }
             Some("content") => {
                 let content = source.member(b"content");
                 if let Some(text) = content.filter(|content| content.is_string()) {
                     parts.text(text, mark);
                 }
-                for inner in content.into_iter().flat_map(Raw::elements) {
+                let count = content.map_or(0, |content| content.elements().count());
+                for (index, inner) in content.into_iter().flat_map(Raw::elements).enumerate() {
+                    // The mark stands for the whole document.
+                    let mark = mark.filter(|_| index + 1 == count);
                     match inner.member(b"text").filter(|text| text.is_string()) {
                         Some(text) => parts.text(text, mark),
-                        None => parts.image(inner, &format!("{path}.source.content"), mark)?,
+                        None => self.image(inner, &format!("{path}.source.content[{index}]"), mark, parts)?,
                     }
                 }
             }
@@ -234,7 +248,12 @@ impl ChatBodyWriter<'_> {
         for (index, block) in content.elements().enumerate() {
             let path = format!("{path}[{index}]");
             match block_type(block, &path)?.as_ref() {
-                "text" => parts.text(text_of(block, &path)?, block.member(b"cache_control")),
+                "text" => {
+                    if block.member(b"citations").is_some_and(Raw::is_filled) {
+                        self.fates.drop("messages[].content[].citations");
+                    }
+                    parts.text(text_of(block, &path)?, block.member(b"cache_control"));
+                }
                 "thinking" | "redacted_thinking" => self.thinking(block, &mut details),
                 "tool_use" => push_call(block, &path, &mut calls)?,
                 "server_tool_use" => self.fates.drop("messages[].content[].type"),
@@ -262,35 +281,63 @@ impl ChatBodyWriter<'_> {
         Ok(())
     }
 
-    /// Appends an element of `reasoning_details`. A signature of ours holds the state of another provider.
+    /// Appends elements of `reasoning_details`. A signature of ours holds the state of another provider.
     fn thinking(&mut self, block: Raw<'_>, details: &mut BytesMut) {
         let text = |name: &[u8]| block.member(name).and_then(EscapedText::of).filter(|text| !text.is_empty());
         let (shown, signature, data) = (text(b"thinking"), text(b"signature"), text(b"data"));
-        let sealed = signature.as_ref().or(data.as_ref());
-        let opened = sealed.map(|sealed| self.state_key.open(&sealed.unescaped()));
-        let (format, kind, shown, sealed) = match opened {
-            Some(Envelope::Genuine { state, .. }) if state.is_empty() => return,
-            Some(Envelope::Genuine { format, state }) => {
-                (format, "encrypted", None, Some(EscapedText::escaping(&state)))
-            }
-            Some(Envelope::Forged) => return self.fates.drop("messages[].content[].signature"),
-            Some(Envelope::Foreign) if data.is_some() => (ReasoningFormat::Anthropic, "encrypted", None, data),
-            Some(Envelope::Foreign) => (ReasoningFormat::Anthropic, "text", shown, signature),
-            None => return,
+        let Some(sealed) = signature.as_ref().or(data.as_ref()) else {
+            return self.fates.drop("messages[].content[].thinking");
         };
-        if !details.is_empty() {
-            details.put_u8(b',');
-        }
-        details.put_slice(format!("{{\"type\":\"reasoning.{kind}\",\"format\":\"{}\"", format.as_str()).as_bytes());
-        let sealed_name: &[u8] = if kind == "text" { b"signature" } else { b"data" };
-        for (name, value) in [(&b"text"[..], shown), (sealed_name, sealed)] {
-            if let Some(value) = value {
-                push_member(details, name, b"");
-                value.push_quoted(details);
+        match self.state_key.open(&sealed.unescaped()) {
+            Envelope::Forged => self.fates.drop("messages[].content[].signature"),
+            Envelope::Foreign => match (data, signature) {
+                (Some(data), _) => {
+                    push_detail("encrypted", ReasoningFormat::Anthropic, &[(b"data", Some(&data))], details)
+                }
+                (None, signature) => {
+                    let members: [(&[u8], _); 2] = [(b"text", shown.as_ref()), (b"signature", signature.as_ref())];
+                    push_detail("text", ReasoningFormat::Anthropic, &members, details);
+                }
+            },
+            // Its provider refuses a thought without its signature.
+            Envelope::Genuine { format: ReasoningFormat::Anthropic, .. } => {}
+            Envelope::Genuine { format, state } => {
+                if let Some(shown) = &shown {
+                    let (kind, name): (_, &[u8]) = match format {
+                        ReasoningFormat::Responses => ("summary", b"summary"),
+                        _ => ("text", b"text"),
+                    };
+                    push_detail(kind, format, &[(name, Some(shown))], details);
+                }
+                let (data, id) = unpacked_state(&state);
+                if !data.is_empty() {
+                    let (data, id) = (EscapedText::escaping(data), id.map(EscapedText::escaping));
+                    let members: [(&[u8], _); 2] = [(b"data", Some(&data)), (b"id", id.as_ref())];
+                    push_detail("encrypted", format, &members, details);
+                }
             }
         }
-        details.put_u8(b'}');
     }
+}
+
+/// Appends an element of `reasoning_details`.
+fn push_detail(
+    kind: &str,
+    format: ReasoningFormat,
+    members: &[(&[u8], Option<&EscapedText<'_>>)],
+    details: &mut BytesMut,
+) {
+    if !details.is_empty() {
+        details.put_u8(b',');
+    }
+    details.put_slice(format!("{{\"type\":\"reasoning.{kind}\",\"format\":\"{}\"", format.as_str()).as_bytes());
+    for (name, value) in members {
+        if let Some(value) = value {
+            push_member(details, name, b"");
+            value.push_quoted(details);
+        }
+    }
+    details.put_u8(b'}');
 }
 
 fn block_type<'a>(block: Raw<'a>, path: &str) -> Result<std::borrow::Cow<'a, str>, Invalid> {
@@ -332,118 +379,4 @@ fn push_call(block: Raw<'_>, path: &str, calls: &mut BytesMut) -> Result<(), Inv
     EscapedText::escaping(&String::from_utf8_lossy(input.bytes())).push_quoted(calls);
     calls.put_slice(b"}}");
     Ok(())
-}
-
-/// Parts of a chat message, written one after the other.
-#[derive(Default)]
-struct Parts {
-    json: BytesMut,
-    /// The parts' texts, while there is nothing else: joined they are a plain string.
-    texts: Option<Vec<u8>>,
-    has_others: bool,
-}
-
-impl Parts {
-    fn is_empty(&self) -> bool {
-        self.json.is_empty()
-    }
-
-    fn begin(&mut self) {
-        if !self.json.is_empty() {
-            self.json.put_u8(b',');
-        }
-        self.has_others = true;
-    }
-
-    fn end(&mut self, mark: Option<Raw<'_>>) {
-        if let Some(mark) = mark.filter(|mark| mark.is_object()) {
-            push_member(&mut self.json, b"cache_control", mark.bytes());
-        }
-        self.json.put_u8(b'}');
-    }
-
-    fn text(&mut self, text: Raw<'_>, mark: Option<Raw<'_>>) {
-        if let Some(text) = EscapedText::of(text) {
-            self.escaped(&text, mark);
-        }
-    }
-
-    fn escaped(&mut self, text: &EscapedText<'_>, mark: Option<Raw<'_>>) {
-        let had_others = self.has_others;
-        self.begin();
-        self.has_others = had_others;
-        self.texts.get_or_insert_default().extend_from_slice(text.bytes());
-        self.json.put_slice(b"{\"type\":\"text\",\"text\":");
-        text.push_quoted(&mut self.json);
-        self.end(mark);
-    }
-
-    fn image(&mut self, block: Raw<'_>, path: &str, mark: Option<Raw<'_>>) -> Result<(), Invalid> {
-        let source = block.member(b"source").ok_or_else(|| required(&format!("{path}.source")))?;
-        let text = |name: &str| {
-            let text = source.member(name.as_bytes()).and_then(EscapedText::of);
-            text.ok_or_else(|| required(&format!("{path}.source.{name}")))
-        };
-        let kind = source.member(b"type").and_then(Raw::text);
-        let url = match kind.as_deref() {
-            Some("base64") => {
-                let (media_type, data) = (text("media_type")?, text("data")?);
-                let mut url = BytesMut::from(&b"\"data:"[..]);
-                url.put_slice(media_type.bytes());
-                url.put_slice(b";base64,");
-                url.put_slice(data.bytes());
-                url.put_u8(b'"');
-                url
-            }
-            Some("url") => {
-                let mut url = BytesMut::new();
-                text("url")?.push_quoted(&mut url);
-                url
-            }
-            _ => return Err(refused(&format!("{path}.source.type"), "The source must be base64 or url.")),
-        };
-        self.begin();
-        self.json.put_slice(b"{\"type\":\"image_url\",\"image_url\":{\"url\":");
-        self.json.put_slice(&url);
-        self.json.put_u8(b'}');
-        self.end(mark);
-        Ok(())
-    }
-
-    fn file(
-        &mut self,
-        media_type: &EscapedText<'_>,
-        data: &EscapedText<'_>,
-        name: &EscapedText<'_>,
-        mark: Option<Raw<'_>>,
-    ) {
-        self.begin();
-        self.json.put_slice(b"{\"type\":\"file\",\"file\":{\"filename\":");
-        name.push_quoted(&mut self.json);
-        self.json.put_slice(b",\"file_data\":\"data:");
-        self.json.put_slice(media_type.bytes());
-        self.json.put_slice(b";base64,");
-        self.json.put_slice(data.bytes());
-        self.json.put_slice(b"\"}");
-        self.end(mark);
-    }
-
-    /// Appends the parts as an array.
-    fn push(&self, out: &mut BytesMut) {
-        out.put_u8(b'[');
-        out.put_slice(&self.json);
-        out.put_u8(b']');
-    }
-
-    /// Appends texts joined to one string, which every upstream understands in the result of a call.
-    fn push_joined(&self, out: &mut BytesMut) {
-        match &self.texts {
-            Some(text) if !self.has_others => {
-                out.put_u8(b'"');
-                out.put_slice(text);
-                out.put_u8(b'"');
-            }
-            _ => self.push(out),
-        }
-    }
 }

@@ -1,7 +1,8 @@
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::dialect::neutral::ReasoningFormat;
+use crate::dialect::{ChatPurpose, ChatRequest, RequestLimits, neutral::ReasoningFormat};
 
 const KEY: StateKey = StateKey::new([1; 32]);
 
@@ -109,4 +110,252 @@ fn mistakes_name_the_field_in_the_clients_own_dialect() {
     let mut body = asking(json!([{"role": "user", "content": "a"}]));
     body["temperature"] = json!(1.5);
     assert_eq!(param(body), "temperature");
+}
+
+#[test]
+fn tokens_are_counted_of_every_body_that_is_answered_and_without_a_limit() {
+    let body = asking(json!([{"role": "user", "content": "How are you?"}]));
+    let mut without = body.clone();
+    without.as_object_mut().unwrap().remove("max_tokens");
+    for body in [body, without] {
+        let inbound = read_count_tokens(body.to_string().as_bytes(), &KEY).unwrap();
+        let request = ChatRequest::parse(inbound.chat, ChatPurpose::Chat, &RequestLimits::default()).unwrap();
+        assert_eq!(request.prompt_tokens, 12_u32.div_ceil(4) + 4);
+    }
+    assert_eq!(count_tokens_body(7), r#"{"input_tokens":7}"#);
+    let no_messages = read_count_tokens(json!({"model": "m"}).to_string().as_bytes(), &KEY).unwrap_err();
+    assert_eq!(no_messages.param.as_deref(), Some("messages"));
+}
+
+#[test]
+fn a_limit_of_zero_only_fills_the_cache_of_an_endpoint_of_this_dialect() {
+    let mut body = asking(json!([{"role": "user", "content": "a"}]));
+    body["max_tokens"] = json!(0);
+    assert_eq!(read(body.clone()).native_feature.as_deref(), Some("max_tokens"));
+    for wrong in [json!(-1), json!(1.5), json!("9")] {
+        body["max_tokens"] = wrong;
+        assert_eq!(param(body.clone()), "max_tokens");
+    }
+}
+
+#[test]
+fn a_client_that_wants_no_text_of_thoughts_gets_their_signatures() {
+    let mut body = asking(json!([{"role": "user", "content": "a"}]));
+    for (display, omits) in [("omitted", true), ("summarized", false)] {
+        body["thinking"] = json!({"type": "adaptive", "display": display});
+        assert_eq!(read(body.clone()).omits_thinking, omits);
+        assert_eq!(chat(body.clone())["reasoning"], json!({"enabled": true}));
+    }
+}
+
+/// The chat body, checked as every chat body is.
+#[track_caller]
+fn routed(inbound: &InboundMessages) -> ChatRequest {
+    ChatRequest::parse(inbound.chat.clone(), ChatPurpose::Chat, &RequestLimits::default()).unwrap()
+}
+
+fn named(names: &[std::sync::Arc<str>]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn all_that_a_coding_agent_sends_is_understood_or_named() {
+    let mark = json!({"type": "ephemeral", "ttl": "1h"});
+    let body = json!({
+        "model": "claude-opus-5-5", "max_tokens": 32_000, "stream": true,
+        "system": [
+            {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.330"},
+            {"type": "text", "text": "You are an agent.", "cache_control": mark},
+        ],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Read a", "cache_control": mark}]},
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "EqQB"},
+                {"type": "text", "text": "I will.", "citations": null},
+                {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"path": "a"}, "caller": {"type": "direct"}},
+                {"type": "tool_use", "id": "toolu_2", "name": "Read", "input": {"path": "b"}},
+            ]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "1"}]},
+                {"type": "tool_result", "tool_use_id": "toolu_2", "content": "no", "is_error": true, "cache_control": mark},
+                {"type": "text", "text": "<reminder>"},
+            ]},
+            {"role": "system", "content": "Be brief."},
+        ],
+        "tools": [{"name": "Read", "description": "d", "input_schema": {"type": "object"}, "strict": true, "defer_loading": true, "cache_control": mark}],
+        "thinking": {"type": "adaptive"}, "output_config": {"effort": "max", "task_budget": 5},
+        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        "metadata": {"user_id": "x".repeat(400)}, "betas": ["a"],
+    });
+    let inbound = read(body);
+    assert_eq!(
+        named(inbound.fates.dropped()),
+        ["betas", "context_management", "output_config.task_budget", "tools[].defer_loading"]
+    );
+    assert_eq!(named(inbound.fates.emulated()), ["messages[].content[].is_error"]);
+    assert_eq!(inbound.native_feature, None);
+    let request = routed(&inbound);
+    assert!(request.stream && request.max_tokens == Some(32_000));
+    let chat: Value = serde_json::from_slice(&inbound.chat).unwrap();
+    let roles: Vec<&str> = chat["messages"].as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool", "tool", "user", "system"]);
+    assert!(!chat.to_string().contains("billing"));
+    assert_eq!(chat["reasoning"], json!({"effort": "max", "enabled": true}));
+    assert_eq!(chat["user"].as_str().unwrap().len(), MAX_USER_CHARS);
+    assert_eq!(chat["tools"][0]["cache_control"], mark);
+    assert_eq!(chat["messages"][4]["cache_control"], mark);
+}
+
+#[test]
+fn sampling_is_refused_in_a_version_that_has_none() {
+    for name in ["temperature", "top_p", "top_k"] {
+        let mut body = asking(json!([{"role": "user", "content": "a"}]));
+        body[name] = json!(1);
+        let inbound = read(body);
+        let refused = inbound.check_version(Some("2026-10-21")).unwrap_err();
+        assert_eq!(refused.param.as_deref(), Some(name));
+        assert_eq!(refused.message, format!("{name}: Extra inputs are not permitted"));
+        for version in [None, Some("2023-06-01")] {
+            inbound.check_version(version).unwrap();
+        }
+    }
+    read(asking(json!([{"role": "user", "content": "a"}]))).check_version(Some("2026-10-21")).unwrap();
+}
+
+#[test]
+fn a_choice_among_server_tools_is_left_to_endpoints_of_this_dialect() {
+    for choice in [json!({"type": "any"}), json!({"type": "tool", "name": "web_search"})] {
+        let mut body = asking(json!([{"role": "user", "content": "a"}]));
+        body["tools"] = json!([{"type": "web_search_20250305", "name": "web_search"}]);
+        body["tool_choice"] = choice;
+        let inbound = read(body);
+        assert!(inbound.native_feature.is_some());
+        routed(&inbound);
+    }
+}
+
+#[test]
+fn files_at_the_provider_need_an_endpoint_of_this_dialect() {
+    for kind in ["image", "document"] {
+        let body = asking(
+            json!([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": kind, "source": {"type": "file", "file_id": "f"}}]}]),
+        );
+        let inbound = read(body);
+        assert_eq!(inbound.native_feature.as_deref(), Some("messages[0].content[1].source.type"), "{kind}");
+        routed(&inbound);
+    }
+}
+
+#[test]
+fn what_chat_would_refuse_is_refused_by_the_clients_own_names() {
+    let image = |source: Value| asking(json!([{"role": "user", "content": [{"type": "image", "source": source}]}]));
+    let pdf = json!({"type": "base64", "media_type": "application/pdf", "data": "JVBE"});
+    assert_eq!(param(image(pdf)), "messages[0].content[0].source.media_type");
+    assert_eq!(param(image(json!({"type": "url", "url": "file:///etc/passwd"}))), "messages[0].content[0].source.url");
+    let mut body = asking(json!([{"role": "user", "content": "a"}]));
+    body["output_config"] = json!({"effort": "huge"});
+    assert_eq!(param(body.clone()), "output_config.effort");
+    body["output_config"] = Value::Null;
+    for name in ["a.b".to_owned(), "x".repeat(129), "ok".to_owned()] {
+        body["tools"] = json!([{"name": "ok", "input_schema": {}}, {"name": name, "input_schema": {}}]);
+        assert_eq!(param(body.clone()), "tools[1].name");
+    }
+    let link = json!([{"role": "user", "content": [{"type": "document", "source": {"type": "url", "url": ""}}]}]);
+    assert_eq!(param(asking(link)), "messages[0].content[0].source.url");
+}
+
+#[test]
+fn more_stop_sequences_than_chat_has_room_for_are_dropped_and_named() {
+    let mut body = asking(json!([{"role": "user", "content": "a"}]));
+    body["stop_sequences"] = json!((0..20).map(|n| n.to_string()).chain([String::new()]).collect::<Vec<_>>());
+    let inbound = read(body.clone());
+    assert_eq!(named(inbound.fates.dropped()), ["stop_sequences[]"]);
+    routed(&inbound);
+    assert_eq!(chat(body)["stop"].as_array().unwrap().len(), MAX_STOPS);
+}
+
+#[test]
+fn a_document_in_pieces_has_its_mark_once_and_citations_are_named_only_if_they_were_wanted() {
+    let document = |enabled: bool| {
+        asking(
+            json!([{"role": "user", "content": [{"type": "document", "title": "T", "citations": {"enabled": enabled},
+            "cache_control": {"type": "ephemeral"}, "source": {"type": "content", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}}]}]),
+        )
+    };
+    let parts = chat(document(false))["messages"][0]["content"].clone();
+    let marks = parts.as_array().unwrap().iter().map(|part| part.get("cache_control").is_some());
+    assert_eq!(marks.collect::<Vec<_>>(), [false, false, true]);
+    assert!(read(document(false)).fates.dropped().is_empty());
+    assert_eq!(named(read(document(true)).fates.dropped()), ["messages[].content[].citations"]);
+}
+
+#[test]
+fn an_unsigned_thought_is_dropped_and_named() {
+    let body = asking(
+        json!([{"role": "assistant", "content": [{"type": "thinking", "thinking": "a", "signature": ""}, {"type": "text", "text": "b"}]}]),
+    );
+    assert_eq!(named(read(body).fates.dropped()), ["messages[].content[].thinking"]);
+}
+
+fn block() -> impl Strategy<Value = Value> {
+    let text = || any::<String>();
+    let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}});
+    prop_oneof![
+        text().prop_map(|text| json!({"type": "text", "text": text, "cache_control": {"type": "ephemeral"}})),
+        Just(image.clone()),
+        (text(), text()).prop_map(|(title, data)| json!({"type": "document", "title": title, "source": {"type": "text", "media_type": "text/plain", "data": data}})),
+        text().prop_map(|title| json!({"type": "document", "title": title, "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBE"}})),
+        text().prop_map(|title| json!({"type": "search_result", "title": title, "source": "s", "content": [{"type": "text", "text": "t"}]})),
+        (text(), any::<bool>()).prop_map(move |(text, failed)| json!({"type": "tool_result", "tool_use_id": "t", "is_error": failed,
+            "content": [{"type": "text", "text": text}, image]})),
+        Just(json!({"type": "tool_result", "tool_use_id": "t"})),
+        Just(json!({"type": "container_upload", "file_id": "f"})),
+    ]
+}
+
+fn assistant_block() -> impl Strategy<Value = Value> {
+    let text = || any::<String>();
+    prop_oneof![
+        text().prop_map(|text| json!({"type": "text", "text": text})),
+        (text(), text())
+            .prop_map(|(text, signature)| json!({"type": "thinking", "thinking": text, "signature": signature})),
+        text().prop_map(|data| json!({"type": "redacted_thinking", "data": data})),
+        text().prop_map(|value| json!({"type": "tool_use", "id": "t", "name": "f", "input": {"x": value}})),
+        Just(json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}})),
+        Just(json!({"type": "web_search_tool_result", "tool_use_id": "s", "content": []})),
+    ]
+}
+
+fn message() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        any::<String>().prop_map(|text| json!({"role": "user", "content": text})),
+        prop::collection::vec(block(), 0..4).prop_map(|blocks| json!({"role": "user", "content": blocks})),
+        prop::collection::vec(assistant_block(), 0..4)
+            .prop_map(|blocks| json!({"role": "assistant", "content": blocks})),
+        any::<String>().prop_map(|text| json!({"role": "system", "content": [{"type": "text", "text": text}]})),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn what_is_accepted_here_is_a_valid_chat_body(
+        messages in prop::collection::vec(message(), 0..6),
+        choice in prop::sample::select(vec![Value::Null, json!({"type": "auto"}), json!({"type": "any"}), json!({"type": "none"}), json!({"type": "tool", "name": "f"})]),
+        thinking in prop::sample::select(vec![Value::Null, json!({"type": "adaptive"}), json!({"type": "enabled", "budget_tokens": 1024}), json!({"type": "disabled"})]),
+    ) {
+        let mut all = vec![json!({"role": "user", "content": "begin"})];
+        all.extend(messages);
+        let mut body = asking(json!(all));
+        body["tools"] = json!([{"name": "f", "input_schema": {"type": "object"}}]);
+        body["tool_choice"] = choice;
+        body["thinking"] = thinking;
+        routed(&read(body));
+    }
+
+    #[test]
+    fn no_bytes_cause_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..60), message in "[\\[{}\\]\":,a-z0-9]{0,40}") {
+        let _ = read_messages(&bytes, &KEY);
+        let body = format!("{{\"model\":\"m\",\"max_tokens\":1,\"messages\":[{{\"role\":\"user\",\"content\":[{message}]}}]}}");
+        let _ = read_messages(body.as_bytes(), &KEY);
+    }
 }

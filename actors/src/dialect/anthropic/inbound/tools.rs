@@ -11,6 +11,9 @@ use crate::{
 /// Members of a tool that chat has, or that are written elsewhere.
 const KNOWN: [&[u8]; 6] = [b"type", b"name", b"description", b"input_schema", b"strict", b"cache_control"];
 
+/// Longest name of a tool, bytes.
+const MAX_NAME: usize = 128;
+
 impl ChatBodyWriter<'_> {
     pub(super) fn tools(&mut self, tools: Raw<'_>) -> Result<(), Invalid> {
         if !tools.is_array() {
@@ -19,16 +22,22 @@ impl ChatBodyWriter<'_> {
         let start = self.out.len();
         self.out.put_slice(b",\"tools\":[");
         let first = self.out.len();
+        let mut names: Vec<&[u8]> = Vec::new();
         for (index, tool) in tools.elements().enumerate() {
             let kind = tool.member(b"type").and_then(Raw::text);
             if kind.as_deref().is_some_and(|kind| kind != "custom") {
                 self.needs_native(format!("tools[{index}].type"));
+                self.has_server_tools = true;
                 continue;
             }
             if self.out.len() > first {
                 self.out.put_u8(b',');
             }
-            self.tool(tool, index)?;
+            let name = self.tool(tool, index)?;
+            if names.contains(&name) {
+                return Err(refused(&format!("tools[{index}].name"), "Tool names must be unique."));
+            }
+            names.push(name);
         }
         if self.out.len() == first {
             self.out.truncate(start);
@@ -38,7 +47,8 @@ impl ChatBodyWriter<'_> {
         Ok(())
     }
 
-    fn tool(&mut self, tool: Raw<'_>, index: usize) -> Result<(), Invalid> {
+    /// Appends a tool. Returns its name.
+    fn tool<'a>(&mut self, tool: Raw<'a>, index: usize) -> Result<&'a [u8], Invalid> {
         let path = format!("tools[{index}]");
         if !tool.is_object() {
             return Err(mistyped(&path, "an object"));
@@ -46,6 +56,10 @@ impl ChatBodyWriter<'_> {
         let name = tool.member(b"name").ok_or_else(|| required(&format!("{path}.name")))?;
         if name.filled_string().is_none() {
             return Err(mistyped(&format!("{path}.name"), "a non-empty string"));
+        }
+        if name.inner().len() > MAX_NAME || !name.inner().iter().all(is_of_name) {
+            let message = format!("'{path}.name' must be at most {MAX_NAME} letters, digits, '_' and '-'.");
+            return Err(refused(&format!("{path}.name"), message));
         }
         self.out.put_slice(b"{\"type\":\"function\",\"function\":{\"name\":");
         self.out.put_slice(name.bytes());
@@ -68,20 +82,24 @@ impl ChatBodyWriter<'_> {
         for (key, _) in tool.members().filter(|(key, value)| !value.is_null() && !KNOWN.contains(&&*key.name())) {
             self.fates.drop(&format!("tools[].{}", String::from_utf8_lossy(&key.name())));
         }
-        Ok(())
+        Ok(name.inner())
     }
 
+    /// With tools that chat has no form for, no choice is written that may mean one of them.
     pub(super) fn tool_choice(&mut self, choice: Raw<'_>) -> Result<(), Invalid> {
         let word: &[u8] = match choice.member(b"type").and_then(Raw::text).as_deref() {
             Some("auto") => b"\"auto\"",
+            Some("any") if self.has_server_tools => b"",
             Some("any") => b"\"required\"",
             Some("none") => b"\"none\"",
             Some("tool") => {
                 let name = choice.member(b"name").and_then(Raw::filled_string);
                 let name = name.ok_or_else(|| required("tool_choice.name"))?;
-                push_member(&mut self.out, b"tool_choice", b"{\"type\":\"function\",\"function\":{\"name\":");
-                self.out.put_slice(name.bytes());
-                self.out.put_slice(b"}}");
+                if !self.has_server_tools {
+                    push_member(&mut self.out, b"tool_choice", b"{\"type\":\"function\",\"function\":{\"name\":");
+                    self.out.put_slice(name.bytes());
+                    self.out.put_slice(b"}}");
+                }
                 b""
             }
             _ => return Err(refused("tool_choice.type", "'tool_choice.type' must be one of auto, any, tool, none.")),
@@ -95,4 +113,8 @@ impl ChatBodyWriter<'_> {
         }
         Ok(())
     }
+}
+
+fn is_of_name(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }

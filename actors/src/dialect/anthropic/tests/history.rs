@@ -180,9 +180,7 @@ fn media_become_blocks_and_what_has_no_block_is_named() {
 
 #[test]
 fn an_answer_to_continue_has_no_white_space_at_its_end_and_names_of_authors_are_dropped() {
-    let sent = send_messages(&format!(
-        r#"{{"role":"user","name":"ann","content":"hi"}},{{"role":"assistant","content":"So \n"}}"#
-    ));
+    let sent = send_messages(r#"{"role":"user","name":"ann","content":"hi"},{"role":"assistant","content":"So \n"}"#);
     assert!(
         sent.messages().ends_with(r#"{"role":"assistant","content":[{"type":"text","text":"So"}]}]"#),
         "{}",

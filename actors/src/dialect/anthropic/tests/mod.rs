@@ -41,6 +41,7 @@ fn endpoint(model: &str, max_completion_tokens: Option<u32>) -> Endpoint {
         wants_max_completion_tokens: false,
         knows_developer_role: false,
         forwards_unknown_fields: false,
+        dialect: crate::domain::Dialect::Anthropic,
         images_through_chat: false,
     }
 }

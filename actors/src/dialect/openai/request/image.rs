@@ -14,7 +14,7 @@ use super::{
     image_as_chat::ImageAsChat,
     image_fields::ImageFormat,
     json,
-    outgoing::{OutgoingBody, UpstreamBodyBuilder},
+    outgoing::UpstreamBodyBuilder,
     parsed_body::{BodyMember, BodyReader, ParsedBody},
     prompt_size::PromptSize,
     requirements::wrong_endpoint,
@@ -23,9 +23,12 @@ use super::{
     splice::string,
     stored_metadata, syntax,
 };
-use crate::domain::{
-    Catalog, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames, ParameterSet,
-    RoutingParameters,
+use crate::{
+    dialect::outgoing::OutgoingBody,
+    domain::{
+        Catalog, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames, ParameterSet,
+        RoutingParameters,
+    },
 };
 
 /// Most images of one request.
@@ -136,6 +139,7 @@ impl ImageRequest {
         };
         let given = self.envelope.members.iter().filter(|_| self.routing.provider.require_parameters);
         Needs {
+            dialect: None,
             output: Modalities::NONE.with(Modality::Image),
             parameters: given.filter_map(gate).fold(ParameterSet::default(), ParameterSet::union),
             ..Needs::default()

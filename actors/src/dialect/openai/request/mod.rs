@@ -43,11 +43,12 @@ mod value_visitor;
 
 pub use image::ImageRequest;
 pub use image_fields::ImageFormat;
-pub use outgoing::OutgoingBody;
 pub use path::shown;
 pub use provider_policy::PROVIDER_MEMBERS;
 pub use restrictions::{Restriction, RestrictionKind};
 pub use suggestions::{field_meant_at_top_level, field_meant_in_metadata};
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -59,6 +60,7 @@ use self::{
     requirements::RequestedFeatures,
     tools::ToolChoice,
 };
+use crate::dialect::client::ClientRequest;
 use crate::domain::{ConversationOpening, Invalid, RoutingParameters, WhatIf};
 
 /// Configurable bounds of a request. All other bounds are fixed by the API.
@@ -150,6 +152,8 @@ pub struct ChatRequest {
     pub why_not: Option<String>,
     /// Hypothetical changes; previews only.
     pub what_if: Option<Box<WhatIf>>,
+    /// The request of a client of another dialect, which this chat was made from.
+    pub client: Option<Arc<ClientRequest>>,
     envelope: ParsedBody,
     demands: RequestedFeatures,
 }
@@ -224,6 +228,7 @@ impl ChatRequest {
             exclude_reasoning: found.exclude_reasoning,
             why_not: None,
             what_if: None,
+            client: None,
             envelope,
             demands,
         }

@@ -6,8 +6,6 @@
 
 use std::{io::Write, sync::Arc};
 
-use bytes::Bytes;
-
 use super::{
     ChatRequest,
     fields::Fate,
@@ -15,21 +13,15 @@ use super::{
     parsed_fields::OutputFormat,
     splice::{Splice, string},
 };
-use crate::domain::{Catalog, DefaultParameters, Endpoint};
+use crate::{
+    dialect::outgoing::OutgoingBody,
+    domain::{Catalog, DefaultParameters, Endpoint},
+};
 
 const MAX_TOKENS: &str = "max_tokens";
 const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
 /// Most dropped names that are reported: they travel in a header, and the client chooses them.
 const MAX_LISTED: usize = 64;
-
-/// A body for one attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutgoingBody {
-    /// What to send.
-    pub bytes: Bytes,
-    /// Names of the parameters the endpoint does not support and was not sent, fit for a header; the first 64.
-    pub dropped: Vec<Arc<str>>,
-}
 
 /// Parameters that one endpoint accepts.
 #[derive(Debug, Clone, Copy)]
@@ -116,7 +108,7 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
         if let Some(metadata) = &self.envelope.metadata {
             self.splice.add_written(metadata);
         }
-        OutgoingBody { bytes: self.splice.finish(), dropped: self.dropped }
+        OutgoingBody { dropped: self.dropped, ..OutgoingBody::of(self.splice.finish()) }
     }
 }
 
@@ -124,7 +116,14 @@ impl ChatRequest {
     /// The body for one endpoint.
     #[must_use]
     pub fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
+        self.limited_body(catalog, endpoint, None)
+    }
+
+    /// The body for one endpoint. `most_output` lowers the limit on output tokens.
+    #[must_use]
+    pub fn limited_body(&self, catalog: &Catalog, endpoint: &Endpoint, most_output: Option<u32>) -> OutgoingBody {
         let envelope = &self.envelope;
+        let lower = most_output.filter(|most| self.max_tokens.is_none_or(|given| *most < given));
         let mut outgoing = UpstreamBodyBuilder::new(envelope, catalog, endpoint);
         for (position, member) in envelope.members.iter().enumerate() {
             if position == envelope.own {
@@ -133,10 +132,16 @@ impl ChatRequest {
             }
             match member.fate {
                 Fate::MaxTokens if envelope.gives(MAX_COMPLETION_TOKENS) => outgoing.splice.skip(),
+                Fate::MaxTokens | Fate::MaxCompletionTokens if lower.is_some() => outgoing.splice.skip(),
                 Fate::MaxTokens | Fate::MaxCompletionTokens => limit(&mut outgoing, member),
                 Fate::ResponseFormat if self.schema_admitted(&outgoing.gates) => outgoing.splice.keep(member),
                 _ => outgoing.member(member),
             }
+        }
+        if let Some(lower) = lower.filter(|_| outgoing.gates.admits(MAX_TOKENS)) {
+            let name = if endpoint.wants_max_completion_tokens { MAX_COMPLETION_TOKENS } else { MAX_TOKENS };
+            // Writing to memory cannot fail.
+            outgoing.splice.add(name, |out| drop(write!(out, "{lower}")));
         }
         if self.stream {
             outgoing.splice.add("stream_options", |out| out.extend_from_slice(b"{\"include_usage\":true}"));

@@ -4,7 +4,8 @@ use super::{
     ChatRequest, conversation::MESSAGES, fields::Fate, parsed_body::BodyMember, parsed_fields::OutputFormat, path::Path,
 };
 use crate::domain::{
-    Catalog, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames, ParameterSet,
+    Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames,
+    ParameterSet,
 };
 
 /// Requested features that not every model supports.
@@ -37,6 +38,7 @@ impl ChatRequest {
         }
         let schema = demands.format == OutputFormat::JsonSchema;
         Needs {
+            dialect: self.native_feature().map(|(dialect, _)| dialect),
             input: demands.inputs.iter().map(|(modality, ..)| *modality).collect(),
             output: demands.output.unwrap_or(Modalities::TEXT),
             parameters,
@@ -63,6 +65,19 @@ impl ChatRequest {
         self.unmet_output(needs.output, model)
             .or_else(|| self.unmet_input(model))
             .or_else(|| self.unmet_parameter(&needs, catalog, model))
+            .or_else(|| self.unmet_dialect(catalog, model))
+    }
+
+    /// A feature that only endpoints of the client's dialect have: the dialect and the field.
+    fn native_feature(&self) -> Option<(Dialect, &str)> {
+        let client = self.client.as_deref()?;
+        Some((client.dialect, client.native_feature.as_deref()?))
+    }
+
+    fn unmet_dialect(&self, catalog: &Catalog, model: &Model) -> Option<Invalid> {
+        let (dialect, field) = self.native_feature()?;
+        let speaks = |(_, endpoint): (u32, &Endpoint)| endpoint.dialect == dialect;
+        (!catalog.endpoints_of(model).any(speaks)).then(|| unsupported(field, model, &format!("'{field}'")))
     }
 
     fn unmet_output(&self, wanted: Modalities, model: &Model) -> Option<Invalid> {

@@ -7,20 +7,27 @@
 mod choice;
 mod chunk;
 mod chunk_prefix;
+mod client_stream;
 mod stream_end;
 mod tool_calls;
+mod translator;
 
 use bytes::{Bytes, BytesMut};
 
-use self::chunk::ChatRewriter;
+use self::{chunk::ChatRewriter, client_stream::ClientStream, translator::StreamTranslator};
 use crate::{
     dialect::{
         answer::{AnswerContext, AnswerFault, Outcome},
-        frame::sse::{EventTooLong, SseSplitter},
+        client::ClientRequest,
+        frame::sse::{EventTooLong, SseEvent, SseSplitter},
+        outgoing::OutgoingBody,
     },
     domain::{FailureKind, Usage},
 };
 pub use stream_end::StreamError;
+
+/// Sent during silence: an SSE comment, which every client ignores.
+pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 /// How usage is sent at the end of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +79,11 @@ pub struct Progress {
 #[derive(Debug)]
 pub struct ChatStream {
     splitter: SseSplitter,
+    /// Of an upstream with another dialect.
+    translator: Option<Box<StreamTranslator>>,
     chat: ChatRewriter,
+    /// Of a client with another dialect than chat.
+    client: Option<Box<ClientStream>>,
 }
 
 impl From<EventTooLong> for AnswerFault {
@@ -85,7 +96,30 @@ impl ChatStream {
     /// A rewriter at the beginning of a stream.
     #[must_use]
     pub fn new(context: AnswerContext, options: StreamOptions) -> ChatStream {
-        ChatStream { splitter: SseSplitter::new(options.max_event_bytes), chat: ChatRewriter::new(context, options) }
+        ChatStream {
+            splitter: SseSplitter::new(options.max_event_bytes),
+            translator: None,
+            chat: ChatRewriter::new(context, options),
+            client: None,
+        }
+    }
+
+    /// A rewriter of the answer to `outgoing`, or of the error if there is none, for the client of another dialect if there
+    /// is a `client`.
+    #[must_use]
+    pub fn between(
+        outgoing: Option<&OutgoingBody>,
+        client: Option<&ClientRequest>,
+        context: AnswerContext,
+        options: StreamOptions,
+    ) -> ChatStream {
+        let translation = outgoing.and_then(|outgoing| outgoing.translation.as_ref());
+        let is_spliced = outgoing.is_some_and(|outgoing| outgoing.is_clients_own);
+        ChatStream {
+            translator: translation.map(|translation| Box::new(StreamTranslator::new(translation.decoder()))),
+            client: client.and_then(|client| ClientStream::new(client, is_spliced, &context, options)).map(Box::new),
+            ..ChatStream::new(context, options)
+        }
     }
 
     /// Feeds what one read gave and appends what it becomes to `out`. Before the first content that may be
@@ -99,8 +133,14 @@ impl ChatStream {
         if self.is_done() {
             return Ok(progress);
         }
-        let chat = &mut self.chat;
-        let read = self.splitter.push(bytes, |event| chat.event(&event, &mut progress, out));
+        let ChatStream { splitter, translator, chat, client } = self;
+        let read = match (translator.as_deref_mut(), client.as_deref_mut()) {
+            (None, None) => splitter.push(bytes, |event| chat.event(&event, &mut progress, out)),
+            (translator, client) => {
+                let mut route = EventRoute { translator, chat, client };
+                splitter.push(bytes, |event| route.event(&event, &mut progress, out))
+            }
+        };
         match read {
             // The answer is complete; anything after it is ignored.
             Err(_) if self.is_done() => Ok(progress),
@@ -130,22 +170,51 @@ impl ChatStream {
         if self.is_done() {
             return Ok(());
         }
-        if let Some(event) = self.splitter.unfinished()
-            && let Err(fault) = self.chat.event(&event, &mut Progress::default(), out)
+        let ChatStream { splitter, translator, chat, client } = self;
+        let mut route = EventRoute { translator: translator.as_deref_mut(), chat, client: client.as_deref_mut() };
+        if let Some(event) = splitter.unfinished()
+            && let Err(fault) = route.event(&event, &mut Progress::default(), out)
         {
             // Some upstreams leave out the last blank line. If it was rather a cut, the rest does not parse,
             // which is a loss only before the finish.
             let fault = cut_event(fault);
-            if fault.kind != FailureKind::Truncated || !self.is_whole() {
+            if fault.kind != FailureKind::Truncated || !route.chat.is_whole() {
                 return Err(fault);
             }
         }
-        self.chat.end(out)
+        route.end(out)
+    }
+
+    /// Ends the stream as one whose answers are at their limit of tokens.
+    ///
+    /// # Errors
+    /// When the answer cannot end here.
+    pub fn cut_off(&mut self, answers: u32, out: &mut BytesMut) -> Result<(), AnswerFault> {
+        let ChatStream { chat, client, .. } = self;
+        let mut route = EventRoute { translator: None, chat, client: client.as_deref_mut() };
+        for index in 0..answers {
+            let finish = format!("{{\"choices\":[{{\"index\":{index},\"delta\":{{}},\"finish_reason\":\"length\"}}]}}");
+            let event = SseEvent { data: finish.into_bytes().into(), is_error: false };
+            route.event(&event, &mut Progress::default(), out)?;
+        }
+        route.end(out)
+    }
+
+    /// Appends what tells the client that the answer is still being made.
+    pub fn keep_alive(&mut self, out: &mut BytesMut) {
+        match &mut self.client {
+            Some(client) => client.keep_alive(out),
+            None => out.extend_from_slice(KEEP_ALIVE),
+        }
     }
 
     /// Ends the stream with an error: appends the error chunk and `[DONE]`, unless `[DONE]` is out.
     pub fn fail(&mut self, error: &StreamError, out: &mut BytesMut) {
-        self.chat.fail(error, out);
+        let Some(client) = &mut self.client else { return self.chat.fail(error, out) };
+        if !self.chat.is_done() {
+            self.chat.fail(error, &mut client.chunks);
+            client.fail(error, out);
+        }
     }
 
     /// Whether `[DONE]` was written: nothing more will be.
@@ -165,6 +234,55 @@ impl ChatStream {
     pub fn outcome(&self) -> Outcome {
         self.chat.outcome()
     }
+}
+
+/// The way of an event: the dialect of the upstream, chat, and the dialect of the client.
+struct EventRoute<'s> {
+    translator: Option<&'s mut StreamTranslator>,
+    chat: &'s mut ChatRewriter,
+    client: Option<&'s mut ClientStream>,
+}
+
+impl EventRoute<'_> {
+    fn event(&mut self, event: &SseEvent<'_>, progress: &mut Progress, out: &mut BytesMut) -> Result<(), AnswerFault> {
+        let Some(client) = self.client.as_deref_mut() else {
+            return rewrite(event, self.translator.as_deref_mut(), self.chat, progress, out);
+        };
+        rewrite(event, self.translator.as_deref_mut(), self.chat, progress, &mut client.chunks)?;
+        client.event(event, out)
+    }
+
+    fn end(&mut self, out: &mut BytesMut) -> Result<(), AnswerFault> {
+        let Some(client) = self.client.as_deref_mut() else {
+            return end(self.translator.as_deref_mut(), self.chat, out);
+        };
+        end(self.translator.as_deref_mut(), self.chat, &mut client.chunks)?;
+        client.end(out)
+    }
+}
+
+fn rewrite(
+    event: &SseEvent<'_>,
+    translator: Option<&mut StreamTranslator>,
+    chat: &mut ChatRewriter,
+    progress: &mut Progress,
+    out: &mut BytesMut,
+) -> Result<(), AnswerFault> {
+    match translator {
+        Some(translator) => translator.event(event, chat, progress, out),
+        None => chat.event(event, progress, out),
+    }
+}
+
+fn end(
+    translator: Option<&mut StreamTranslator>,
+    chat: &mut ChatRewriter,
+    out: &mut BytesMut,
+) -> Result<(), AnswerFault> {
+    if let Some(translator) = translator {
+        translator.end(chat, out)?;
+    }
+    chat.end(out)
 }
 
 /// An unfinished event at the end of the body counts as truncated instead of malformed.

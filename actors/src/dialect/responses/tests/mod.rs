@@ -41,6 +41,7 @@ fn endpoint(model: &str) -> Endpoint {
         knows_developer_role: false,
         forwards_unknown_fields: false,
         images_through_chat: false,
+        dialect: Default::default(),
     }
 }
 

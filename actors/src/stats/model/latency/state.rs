@@ -1,4 +1,4 @@
-//! What of the first-token model survives a restart.
+//! Saved state of the latency model.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,12 +14,12 @@ use crate::{
     },
 };
 
-/// The most observations that the long-run mean counts for after a restart: enough not to be that of the first minute.
+/// Highest weight of the long-run mean after a restart, in observations.
 const LONG_RUN_TRUST: f64 = 40.0;
-/// No sum per observation is larger: the squares of logarithms that can be.
+/// Highest plausible sum per observation.
 const LARGEST: f64 = 1e3;
 
-/// Decayed sums as they were after the last observation.
+/// Decayed sums as of the last observation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct FirstTokenState {
@@ -32,16 +32,16 @@ pub(crate) struct FirstTokenState {
     prompt: PromptState,
     /// Mean and weight.
     long_run: [f64; 2],
-    /// Sum of squares around what was expected, and its weight.
+    /// Sum of squared residuals and its weight.
     scatter: [f64; 2],
     /// Seconds since the last observation.
     idle_s: f64,
 }
 
 impl LatencyModel {
-    /// What a later process should know; nothing when nothing was observed.
+    /// State for a later process; `None` without observations.
     pub(crate) fn export(&self, now: Tick) -> Option<FirstTokenState> {
-        // A fit follows from the sums; surprises are of the moment.
+        // The fit follows from the sums. Surprises are not kept.
         let LatencyModel { weight, y, yy, by_knee, highest_load, shock: _, drift: _, prompt, long_run, fit: _, at } =
             self;
         Some(FirstTokenState {
@@ -57,7 +57,7 @@ impl LatencyModel {
         })
     }
 
-    /// The model as it was, resting on fewer observations.
+    /// The model with a lower weight.
     pub(crate) fn restored(state: &FirstTokenState, restart: Restart) -> Result<LatencyModel, ImplausibleValue> {
         let FirstTokenState { weight: w, y, yy, ref by_knee, highest_load, ref prompt, long_run, scatter, idle_s } =
             *state;
@@ -72,18 +72,17 @@ impl LatencyModel {
             highest_load: weight(highest_load)?,
             prompt: PromptModel::restored(prompt, trusted(w) * w)?,
             long_run: LongRun::restored(long_run, scatter)?,
-            at: Some(restart.moment(idle(idle_s)?)),
+            at: Some(restart.time_of(idle(idle_s)?)),
             ..LatencyModel::default()
         };
-        // Other knees are searched now than were then: what is known of load is not.
+        // The file was written with other knees: the effect of load is learned anew.
         if by_knee.len() == KNEES.len() {
             for (sums, [x, xx, xy]) in model.by_knee.iter_mut().zip(by_knee) {
                 within(xy.abs(), LARGEST * w)?;
                 *sums = LoadSums { x: within(*x, LARGEST * w)?, xx: within(*xx, LARGEST * w)?, xy: *xy };
             }
         }
-        // The fit of all that was known then; what comes now weighs against less. Its own mean serves as the prior,
-        // so that restarts in a row do not pull it elsewhere.
+        // The fit of everything saved. Its own mean serves as the prior, so that repeated restarts do not shift it.
         let prompt_slope = model.prompt.measured().unwrap_or_default();
         let fit = model.fitted(Prior { first_token: mean, prompt_slope, per_token: 0.0, failure: 0.0 });
         ln_mean(fit.intercept)?;

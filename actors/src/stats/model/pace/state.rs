@@ -1,4 +1,4 @@
-//! What of the decode model survives a restart.
+//! Saved state of the pace model.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,16 +8,17 @@ use crate::{
     stats::model::saved::{ImplausibleValue, Restart, idle, ln_mean, trusted, weight, within},
 };
 
-/// No squared deviation per observation is larger.
+/// Highest plausible squared deviation per observation.
 const LARGEST: f64 = 1e3;
 
-/// Mean, weights and squared deviations as they were.
+/// Mean, weights and squared deviations.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ThroughputState {
     mean: f64,
     weight: f64,
-    standing: f64,
+    #[serde(rename = "standing")]
+    undecayed_weight: f64,
     deviation: f64,
     hidden: f64,
     /// Seconds since the last observation.
@@ -25,21 +26,29 @@ pub(crate) struct ThroughputState {
 }
 
 impl PaceModel {
-    /// What a later process should know; nothing when nothing was observed.
+    /// State for a later process; `None` without observations.
     pub(crate) fn export(&self, now: Tick) -> Option<ThroughputState> {
-        let PaceModel { mean, weight, standing, deviation, hidden, surprise: _, at } = *self;
-        Some(ThroughputState { mean, weight, standing, deviation, hidden, idle_s: now.seconds_since(at?) })
+        let PaceModel { mean, weight, undecayed_weight, deviation, hidden, surprise: _, at } = *self;
+        Some(ThroughputState { mean, weight, undecayed_weight, deviation, hidden, idle_s: now.seconds_since(at?) })
     }
 
-    /// The model as it was, resting on fewer observations.
+    /// The model with a lower weight.
     pub(crate) fn restored(state: ThroughputState, restart: Restart) -> Result<PaceModel, ImplausibleValue> {
-        let ThroughputState { mean, weight: w, standing, deviation, hidden, idle_s } = state;
+        let ThroughputState { mean, weight: w, undecayed_weight, deviation, hidden, idle_s } = state;
         let share = trusted(weight(w)?);
         let deviation = share * within(deviation, LARGEST * w.max(1.0))?;
-        let at = Some(restart.moment(idle(idle_s)?));
-        // A release that did not keep it apart wrote none.
-        let standing = weight(standing)?.max(w);
+        let at = Some(restart.time_of(idle(idle_s)?));
+        // Absent in files of earlier releases.
+        let undecayed_weight = weight(undecayed_weight)?.max(w);
         let hidden = within(hidden, 1.0)?;
-        Ok(PaceModel { mean: ln_mean(mean)?, weight: share * w, standing, deviation, hidden, surprise: 0.0, at })
+        Ok(PaceModel {
+            mean: ln_mean(mean)?,
+            weight: share * w,
+            undecayed_weight,
+            deviation,
+            hidden,
+            surprise: 0.0,
+            at,
+        })
     }
 }

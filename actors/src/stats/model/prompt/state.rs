@@ -1,14 +1,14 @@
-//! What of the prompt model survives a restart.
+//! Saved state of the prompt model.
 
 use serde::{Deserialize, Serialize};
 
 use super::{PromptModel, SLOPES};
 use crate::stats::model::saved::{ImplausibleValue, ln_mean, weight, within};
 
-/// No squared deviation per observation is larger.
+/// Highest plausible squared deviation per observation.
 const LARGEST: f64 = 1e3;
 
-/// What each of the tried slopes left unexplained.
+/// Residuals of each candidate slope.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct PromptState {
@@ -19,7 +19,7 @@ pub(crate) struct PromptState {
 }
 
 impl PromptModel {
-    /// What a later process should know.
+    /// State for a later process.
     pub(crate) fn export(&self) -> PromptState {
         // Its weight is that of the sums it corrects.
         let PromptModel { means, squares, weight: _, evidence, slope } = self;
@@ -27,12 +27,12 @@ impl PromptModel {
         PromptState { by_slope: by_slope.collect(), evidence: *evidence, slope: *slope }
     }
 
-    /// The model as it was, its level resting on fewer observations, `weight`. What it knows of the slope is kept:
-    /// a restart of the gateway does not change how an endpoint reads prompts.
+    /// The model, with the level at a lower `weight`. The evidence on the slope is kept in full: a restart of the
+    /// gateway does not change how an endpoint reads prompts.
     pub(crate) fn restored(state: &PromptState, level: f64) -> Result<PromptModel, ImplausibleValue> {
         let PromptState { by_slope, evidence, slope } = state;
         let most = SLOPES.last().copied().unwrap_or_default();
-        // Other slopes are tried now than were then, or none were.
+        // The file was written with other slopes, or without any.
         if by_slope.len() != SLOPES.len() {
             return Ok(PromptModel::default());
         }

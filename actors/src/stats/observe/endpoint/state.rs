@@ -1,7 +1,6 @@
-//! What of one endpoint's statistics survives a restart.
+//! Saved state of an endpoint's statistics.
 //!
-//! Not what is of the moment (breakers, failures in a row, signs of life) and not what people read over windows of
-//! time: a new process has not seen those minutes.
+//! Breakers, runs of failures and windows of figures are not saved: a new process has not observed those minutes.
 
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use crate::{
     },
 };
 
-/// What was learned of an endpoint. What is absent was not.
+/// Learned models. Absent ones have no observations.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct EndpointState {
@@ -38,7 +37,7 @@ pub(crate) struct EndpointState {
 }
 
 impl EndpointStatistics {
-    /// What a later process should know; nothing of an endpoint that was never used.
+    /// State for a later process; `None` for an unused endpoint.
     pub(crate) fn export(&self, now: Tick, half_life: Duration) -> Option<EndpointState> {
         let EndpointStatistics {
             first_token,
@@ -62,7 +61,7 @@ impl EndpointStatistics {
         (state != EndpointState::default()).then_some(state)
     }
 
-    /// The statistics as they were, less certain.
+    /// The statistics with lower weights.
     pub(crate) fn restored(state: &EndpointState, restart: Restart) -> Result<EndpointStatistics, ImplausibleValue> {
         let EndpointState { first_token, throughput, outcomes, tail, first_tail } = state;
         let first = |state: &FirstTokenState| LatencyModel::restored(state, restart);

@@ -8,7 +8,7 @@ use pointsman_actors::domain::{Modalities, Modality};
 ///
 /// Values out of range are replaced by the nearest valid value.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Character {
+pub struct ProviderSettings {
     /// Short name, as configuration and metrics use it.
     pub slug: String,
     /// Display name, used in its answers.
@@ -45,9 +45,9 @@ pub struct Character {
     pub models: Vec<SimulatedModel>,
 }
 
-impl Default for Character {
-    fn default() -> Character {
-        Character {
+impl Default for ProviderSettings {
+    fn default() -> ProviderSettings {
+        ProviderSettings {
             slug: "simulated".to_owned(),
             name: "Simulated".to_owned(),
             first_token: Duration::from_millis(200),
@@ -69,7 +69,7 @@ impl Default for Character {
     }
 }
 
-impl Character {
+impl ProviderSettings {
     /// The model with this name.
     #[must_use]
     pub fn model(&self, id: &str) -> Option<&SimulatedModel> {

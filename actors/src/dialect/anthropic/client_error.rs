@@ -1,0 +1,204 @@
+//! Errors as clients of the Messages API read them: the body of an answer that is no 200, and the event `error` of a stream.
+//!
+//! The other direction, errors of an upstream, is in [`super::error`].
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+
+use crate::dialect::{
+    json::{push_member, push_string},
+    openai::StreamError,
+};
+
+/// An error in the gateway's own words.
+#[derive(Debug, Clone, Copy)]
+pub struct MessagesError<'a> {
+    /// The status that a client of chat gets.
+    pub status: u16,
+    /// One sentence for people.
+    pub message: &'a str,
+    /// The machine name of the cause; clients of this API find it as `error.details.error_code`.
+    pub reason: Option<&'a str>,
+    /// Id of the request.
+    pub request_id: Option<&'a str>,
+}
+
+impl<'a> From<&'a StreamError> for MessagesError<'a> {
+    fn from(error: &'a StreamError) -> MessagesError<'a> {
+        MessagesError {
+            status: error.code,
+            message: &error.message,
+            reason: error.reason,
+            request_id: error.request_id.as_deref(),
+        }
+    }
+}
+
+impl MessagesError<'_> {
+    /// The status for a client of this API: an overload has one of its own, which its SDKs know.
+    #[must_use]
+    pub fn messages_status(&self) -> u16 {
+        if self.status == 503 { 529 } else { self.status }
+    }
+
+    /// `error.type`, which follows from the status.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self.status {
+            401 => "authentication_error",
+            402 => "billing_error",
+            403 => "permission_error",
+            404 => "not_found_error",
+            408 | 504 => "timeout_error",
+            409 => "conflict_error",
+            413 => "request_too_large",
+            429 => "rate_limit_error",
+            503 | 529 => "overloaded_error",
+            400..=499 => "invalid_request_error",
+            _ => "api_error",
+        }
+    }
+
+    /// The body of an answer with this error.
+    #[must_use]
+    pub fn body(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        push_error(self, &mut out);
+        out.freeze()
+    }
+}
+
+/// Appends the body of an answer with this error.
+pub(super) fn push_error(error: &MessagesError<'_>, out: &mut BytesMut) {
+    push_as(error.kind(), error, out);
+}
+
+/// Appends the event that ends a stream with this error. Clients repeat the request only after an overload, so that is what
+/// every error is called that may pass.
+pub(super) fn push_stream_error(error: &StreamError, out: &mut BytesMut) {
+    let may_pass = matches!(error.code, 408 | 409 | 429 | 502 | 503 | 504 | 529);
+    let kind = if may_pass { "overloaded_error" } else { "api_error" };
+    out.put_slice(b"event: error\ndata: ");
+    push_as(kind, &error.into(), out);
+    out.put_slice(b"\n\n");
+}
+
+fn push_as(kind: &str, error: &MessagesError<'_>, out: &mut BytesMut) {
+    out.put_slice(b"{\"type\":\"error\",\"error\":{\"type\":\"");
+    out.put_slice(kind.as_bytes());
+    out.put_slice(b"\",\"message\":");
+    push_string(out, error.message);
+    if let Some(reason) = error.reason {
+        push_member(out, b"details", b"{\"error_code\":");
+        push_string(out, reason);
+        out.put_u8(b'}');
+    }
+    out.put_u8(b'}');
+    push_member(out, b"request_id", b"");
+    match error.request_id {
+        Some(id) => push_string(out, id),
+        None => out.put_slice(b"null"),
+    }
+    out.put_u8(b'}');
+}
+
+/// The message about a prompt that does not fit, in the words that clients of this API read: they shorten the conversation
+/// after the first, and ask for fewer output tokens after the second.
+#[must_use]
+pub fn too_long_message(prompt_tokens: u64, max_tokens: u64, context_length: u64) -> String {
+    if prompt_tokens >= context_length {
+        return format!("prompt is too long: {prompt_tokens} tokens > {context_length} maximum");
+    }
+    format!(
+        "input length and `max_tokens` exceed context limit: {prompt_tokens} + {max_tokens} > {context_length}, decrease input \
+         length or `max_tokens` and try again"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{dialect::anthropic::kind_of_response, domain::FailureKind};
+
+    fn error(status: u16) -> MessagesError<'static> {
+        MessagesError {
+            status,
+            message: "No \"such\" model.",
+            reason: Some("model_not_found"),
+            request_id: Some("req-1"),
+        }
+    }
+
+    #[test]
+    fn the_body_has_the_shape_and_the_words_of_this_api() {
+        let body: Value = serde_json::from_slice(&error(404).body()).unwrap();
+        let expected = json!({"type": "error", "request_id": "req-1", "error": {"type": "not_found_error",
+            "message": "No \"such\" model.", "details": {"error_code": "model_not_found"}}});
+        assert_eq!(body, expected);
+        let bare = MessagesError { reason: None, request_id: None, ..error(500) };
+        let expected =
+            r#"{"type":"error","error":{"type":"api_error","message":"No \"such\" model."},"request_id":null}"#;
+        assert_eq!(bare.body(), expected);
+    }
+
+    #[test]
+    fn every_status_has_its_type_and_an_overload_its_own_status() {
+        let cases = [
+            (400, "invalid_request_error", 400),
+            (401, "authentication_error", 401),
+            (402, "billing_error", 402),
+            (403, "permission_error", 403),
+            (404, "not_found_error", 404),
+            (405, "invalid_request_error", 405),
+            (408, "timeout_error", 408),
+            (413, "request_too_large", 413),
+            (422, "invalid_request_error", 422),
+            (429, "rate_limit_error", 429),
+            (500, "api_error", 500),
+            (502, "api_error", 502),
+            (503, "overloaded_error", 529),
+            (504, "timeout_error", 504),
+        ];
+        for (status, kind, shown) in cases {
+            assert_eq!((error(status).kind(), error(status).messages_status()), (kind, shown), "{status}");
+        }
+    }
+
+    #[test]
+    fn an_error_in_a_stream_that_may_pass_is_called_an_overload() {
+        let stream_error = |code| StreamError {
+            code,
+            message: "m".into(),
+            kind: "provider_error",
+            error_type: "provider_unavailable",
+            reason: None,
+            provider_name: None,
+            request_id: None,
+            previous_errors: None,
+        };
+        for (code, kind) in
+            [(502, "overloaded_error"), (429, "overloaded_error"), (500, "api_error"), (403, "api_error")]
+        {
+            let mut out = BytesMut::new();
+            push_stream_error(&stream_error(code), &mut out);
+            let expected = format!(
+                "event: error\ndata: {{\"type\":\"error\",\"error\":{{\"type\":\"{kind}\",\"message\":\"m\"}},\"request_id\":null}}\n\n"
+            );
+            assert_eq!(out, expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_prompt_that_does_not_fit_is_told_in_the_words_that_clients_act_on() {
+        let alone = too_long_message(210_000, 10, 200_000);
+        assert_eq!(alone, "prompt is too long: 210000 tokens > 200000 maximum");
+        let with_output = too_long_message(190_000, 20_000, 200_000);
+        let expected = "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, ";
+        assert!(with_output.starts_with(expected), "{with_output}");
+        for message in [alone, with_output] {
+            let error = MessagesError { status: 400, message: &message, reason: None, request_id: None };
+            assert_eq!(kind_of_response(400, false, &error.body()), FailureKind::ContextLength);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What is sent to an endpoint, and what is kept to read its answer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::neutral::ToolNames;
+use crate::domain::Dialect;
+
+/// A body for one attempt.
+#[derive(Debug, Clone, Default)]
+pub struct OutgoingBody {
+    /// What to send.
+    pub bytes: Bytes,
+    /// Parameters that the endpoint does not support and was not sent, fit for a header; the first 64.
+    pub dropped: Vec<Arc<str>>,
+    /// Parameters whose meaning was produced by other means, fit for a header; the first 64.
+    pub emulated: Vec<Arc<str>>,
+    /// Headers that this body needs: names in lower case, and values.
+    pub headers: Vec<(&'static str, String)>,
+    /// Whether it is the client's own body, whose answer passes as it comes.
+    pub is_clients_own: bool,
+    /// How the answer is read; `None` if it is a chat answer.
+    pub translation: Option<Translation>,
+}
+
+impl OutgoingBody {
+    pub(super) fn of(bytes: Bytes) -> OutgoingBody {
+        OutgoingBody { bytes, ..OutgoingBody::default() }
+    }
+}
+
+/// How answers in another dialect are read.
+#[derive(Debug, Clone)]
+pub struct Translation {
+    pub(super) dialect: Dialect,
+    pub(super) names: ToolNames,
+}

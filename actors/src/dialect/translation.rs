@@ -1,0 +1,179 @@
+//! Chats for endpoints of every dialect: the body that is sent, and how its answer is read.
+//!
+//! A chat in the endpoint's own dialect is spliced. For another dialect it is read into the neutral form and written
+//! anew, and the answer is decoded into neutral events, from which chat chunks are written.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use super::{
+    Answer, AnswerContext, AnswerFault, ChatRequest,
+    anthropic::{self, encode::AnswerForm},
+    client::{ClientEncoder, ClientRequest},
+    neutral::{AnswerEvent, AnswerSink, FieldFates, ToolNames, TranslatedRequest},
+    openai::{
+        answer_reader::read_completion, chunk_writer::push_tokens, completion_writer::CompletionWriter,
+        conversation_reader::read_conversation, rewrite_answer, usage_of_failed_answer,
+    },
+    outgoing::{OutgoingBody, Translation},
+};
+use crate::domain::{Catalog, Dialect, Endpoint, FailureKind, Usage};
+
+/// Bytes of an answer that may always wait for other content.
+const MIN_HELD_BYTES: usize = 64 * 1024;
+
+/// Path of chats, relative to the base address of the upstream.
+#[must_use]
+pub fn chat_path(endpoint: &Endpoint) -> Arc<str> {
+    match endpoint.dialect {
+        Dialect::OpenAi => "/chat/completions".into(),
+        Dialect::Anthropic => "/messages".into(),
+    }
+}
+
+/// The body of a chat for one endpoint. `most_output` lowers the limit on output tokens. `None` if the body of the request
+/// is nested too deeply to be translated.
+#[must_use]
+pub fn chat_body(
+    request: &ChatRequest,
+    catalog: &Catalog,
+    endpoint: &Endpoint,
+    most_output: Option<u32>,
+) -> Option<OutgoingBody> {
+    if let Some(client) = request.client.as_deref().filter(|client| client.dialect == endpoint.dialect)
+        && most_output.is_none()
+        && let Some(own) = clients_own(client, endpoint)
+    {
+        return Some(own);
+    }
+    // Gateway fields and parameters that the endpoint does not list are removed here, for every dialect.
+    let gated = request.limited_body(catalog, endpoint, most_output);
+    match endpoint.dialect {
+        Dialect::OpenAi => Some(named_for(request.client.as_deref(), gated)),
+        dialect => Some(named_for(request.client.as_deref(), translated(&gated, dialect, endpoint)?)),
+    }
+}
+
+/// The client's own body, with the endpoint's name of the model and without the gateway's fields.
+fn clients_own(client: &ClientRequest, endpoint: &Endpoint) -> Option<OutgoingBody> {
+    let text = std::str::from_utf8(&client.body).ok()?;
+    let mut emulated = Vec::new();
+    let body = match client.dialect {
+        Dialect::OpenAi => return None,
+        Dialect::Anthropic => match anthropic::without_foreign_thoughts(text) {
+            None => anthropic::splice::splice_request(text, &endpoint.upstream_model).ok()?,
+            Some(cut) => {
+                emulated.push("reasoning_details".into());
+                emulated.extend(cut.without_thinking.then(|| "thinking".into()));
+                anthropic::splice::splice_request(std::str::from_utf8(&cut.body).ok()?, &endpoint.upstream_model)
+                    .ok()?
+            }
+        },
+    };
+    let translation = Some(Translation { dialect: client.dialect, names: ToolNames::default() });
+    let headers = client.headers.clone();
+    Some(OutgoingBody { is_clients_own: true, translation, headers, emulated, ..OutgoingBody::of(body) })
+}
+
+/// Names the fields in the client's spelling, and those that were lost on the way to the chat body.
+fn named_for(client: Option<&ClientRequest>, outgoing: OutgoingBody) -> OutgoingBody {
+    let Some(client) = client else { return outgoing };
+    let mut fates = client.fates.clone();
+    outgoing.dropped.iter().for_each(|name| fates.drop(client.field_name(name)));
+    outgoing.emulated.iter().for_each(|name| fates.emulate(client.field_name(name)));
+    OutgoingBody { dropped: fates.dropped().to_vec(), emulated: fates.emulated().to_vec(), ..outgoing }
+}
+
+fn translated(gated: &OutgoingBody, dialect: Dialect, endpoint: &Endpoint) -> Option<OutgoingBody> {
+    let conversation = read_conversation(std::str::from_utf8(&gated.bytes).ok()?).ok()?;
+    let mut fates = FieldFates::default();
+    gated.dropped.iter().for_each(|name| fates.drop(name));
+    let (TranslatedRequest { body, names }, headers) = match dialect {
+        Dialect::OpenAi => return None,
+        Dialect::Anthropic => {
+            let betas = anthropic::required_betas(&conversation, endpoint);
+            let headers = (!betas.is_empty()).then(|| ("anthropic-beta", betas.join(",")));
+            (anthropic::write_request(&conversation, endpoint, &mut fates), headers.into_iter().collect())
+        }
+    };
+    Some(OutgoingBody {
+        bytes: body,
+        dropped: fates.dropped().to_vec(),
+        emulated: fates.emulated().to_vec(),
+        headers,
+        translation: Some(Translation { dialect, names }),
+        is_clients_own: false,
+    })
+}
+
+/// The failure that an answer other than a 200 stands for, if its dialect says more than the status. `has_retry_after`: it
+/// names a time to wait.
+#[must_use]
+pub fn kind_of_refusal(dialect: Dialect, status: u16, has_retry_after: bool, body: &[u8]) -> Option<FailureKind> {
+    match dialect {
+        Dialect::OpenAi => None,
+        Dialect::Anthropic => Some(anthropic::kind_of_response(status, has_retry_after, body)),
+    }
+}
+
+/// Rewrites a plain answer for the client.
+///
+/// # Errors
+/// When the body is not a valid answer.
+pub fn rewrite_whole(
+    body: &Bytes,
+    outgoing: &OutgoingBody,
+    client: Option<&ClientRequest>,
+    context: &AnswerContext,
+) -> Result<Answer, AnswerFault> {
+    let chat = match &outgoing.translation {
+        None => rewrite_answer(body, context)?,
+        Some(translation) => {
+            let mut completion = CompletionWriter::default();
+            translation.decoder().whole(utf8(body)?, &mut completion)?;
+            rewrite_answer(&completion.finish()?, context)?
+        }
+    };
+    let Some(client) = client else { return Ok(chat) };
+    if outgoing.is_clients_own {
+        let own = anthropic::splice::splice_answer(utf8(body)?, context.generation.as_str(), &context.model)?;
+        return Ok(Answer { body: own, ..chat });
+    }
+    let Some(mut encoder) = ClientEncoder::new(client, context, AnswerForm::Whole, body.len().max(MIN_HELD_BYTES))
+    else {
+        return Ok(chat);
+    };
+    read_completion(&chat.body, &mut encoder)?;
+    Ok(Answer { body: encoder.whole(), ..chat })
+}
+
+/// Usage that the upstream reports in a body that is not a valid answer, if any.
+#[must_use]
+pub fn usage_of_failure(body: &Bytes, translation: Option<&Translation>, context: &AnswerContext) -> Option<Usage> {
+    let Some(translation) = translation else { return usage_of_failed_answer(body, context) };
+    let mut usage = UsageSink::default();
+    // A fault is expected; what was reported before it counts.
+    let _ = translation.decoder().whole(utf8(body).ok()?, &mut usage);
+    usage.0.and_then(|body| usage_of_failed_answer(&body, context))
+}
+
+/// Keeps the last report of usage, as a body with nothing else.
+#[derive(Default)]
+struct UsageSink(Option<Bytes>);
+
+impl AnswerSink for UsageSink {
+    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+        if let AnswerEvent::Usage(tokens) = event {
+            let mut body = BytesMut::from(&b"{\"usage\":"[..]);
+            push_tokens(&tokens, &mut body);
+            body.extend_from_slice(b"}");
+            self.0 = Some(body.freeze());
+        }
+        Ok(())
+    }
+}
+
+fn utf8(body: &[u8]) -> Result<&str, AnswerFault> {
+    std::str::from_utf8(body).map_err(|_| AnswerFault::malformed("not valid UTF-8"))
+}

@@ -1,0 +1,49 @@
+//! Decoders of upstream answers, one per dialect that is not chat.
+
+use super::{AnswerFault, anthropic, frame::sse::SseEvent, neutral::AnswerSink, outgoing::Translation};
+use crate::domain::Dialect;
+
+impl Translation {
+    pub(super) fn decoder(&self) -> UpstreamDecoder {
+        let names = self.names.clone();
+        match self.dialect {
+            Dialect::OpenAi | Dialect::Anthropic => UpstreamDecoder::Anthropic(anthropic::Decoder::new(names)),
+        }
+    }
+}
+
+/// Reads one answer of an upstream.
+#[derive(Debug)]
+pub(super) enum UpstreamDecoder {
+    Anthropic(anthropic::Decoder),
+}
+
+impl UpstreamDecoder {
+    /// Reads one event of a stream.
+    pub(super) fn event(&mut self, event: &SseEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        match self {
+            UpstreamDecoder::Anthropic(decoder) => decoder.event(event, sink),
+        }
+    }
+
+    /// The end of the stream.
+    pub(super) fn end(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        match self {
+            UpstreamDecoder::Anthropic(decoder) => decoder.end(sink),
+        }
+    }
+
+    /// Whether the stream has ended by its own word.
+    pub(super) const fn is_done(&self) -> bool {
+        match self {
+            UpstreamDecoder::Anthropic(decoder) => decoder.is_done(),
+        }
+    }
+
+    /// Reads an unstreamed answer.
+    pub(super) fn whole(self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        match self {
+            UpstreamDecoder::Anthropic(decoder) => decoder.whole(body, sink),
+        }
+    }
+}

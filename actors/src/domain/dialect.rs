@@ -1,0 +1,23 @@
+/// Wire format of an API, of a provider or of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Dialect {
+    /// OpenAI's chat completions.
+    #[default]
+    OpenAi,
+    /// Anthropic's Messages.
+    Anthropic,
+}
+
+impl Dialect {
+    /// All dialects.
+    pub const ALL: [Dialect; 2] = [Dialect::OpenAi, Dialect::Anthropic];
+
+    /// Its name in the configuration and on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Dialect::OpenAi => "openai",
+            Dialect::Anthropic => "anthropic",
+        }
+    }
+}

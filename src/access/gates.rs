@@ -1,0 +1,303 @@
+//! Limits of one key or account: requests and tokens per minute, and requests in progress.
+//!
+//! The limits are changed in place when a configuration or an administrator changes them. Requests in progress stay counted,
+//! and a rate whose limit is unchanged goes on.
+
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwapOption;
+use governor::{
+    Quota, RateLimiter,
+    clock::{Clock as _, DefaultClock},
+    middleware::StateInformationMiddleware,
+    state::{InMemoryState, NotKeyed},
+};
+use parking_lot::Mutex;
+use pointsman_actors::domain::Tick;
+
+use crate::{base::clock, config::HolderLimits};
+
+type Limiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The limits, and their current usage.
+#[derive(Default)]
+pub struct Gates {
+    /// Requests per minute.
+    pub requests: RequestRate,
+    /// Tokens per minute.
+    pub tokens: TokenRate,
+    /// Requests in progress.
+    pub concurrency: Arc<ConcurrencyLimit>,
+}
+
+/// State of a rate limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateState {
+    /// Requests or tokens per minute.
+    pub limit: u32,
+    /// What would be admitted now.
+    pub remaining: u32,
+    /// Time until the whole limit is available again.
+    pub reset: Duration,
+}
+
+/// A refusal by a rate limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateExceeded {
+    /// State of the limit.
+    pub state: RateState,
+    /// Time after which the same request would be admitted.
+    pub wait: Duration,
+}
+
+impl Gates {
+    /// Sets the limits.
+    pub fn set(&self, limits: &HolderLimits) {
+        self.requests.set(limits.requests_per_minute);
+        self.tokens.set(limits.tokens_per_minute);
+        self.concurrency.set(limits.concurrency);
+    }
+}
+
+/// A limit of requests per minute.
+#[derive(Default)]
+pub struct RequestRate {
+    limiter: ArcSwapOption<RequestLimiter>,
+    clock: DefaultClock,
+}
+
+struct RequestLimiter {
+    per_minute: NonZeroU32,
+    limiter: Limiter,
+    /// When the whole burst is available again, as a [`Tick`]: the limiter cannot be asked without spending.
+    full_at: AtomicU64,
+}
+
+impl RequestRate {
+    /// Sets the limit. A changed limit starts with its whole burst.
+    pub fn set(&self, per_minute: Option<u32>) {
+        let per_minute = per_minute.and_then(NonZeroU32::new);
+        if self.limiter.load().as_ref().map(|limiter| limiter.per_minute) != per_minute {
+            self.limiter.store(per_minute.map(|per_minute| {
+                let limiter = RateLimiter::direct(Quota::per_minute(per_minute)).with_middleware();
+                Arc::new(RequestLimiter { per_minute, limiter, full_at: AtomicU64::new(0) })
+            }));
+        }
+    }
+
+    /// Takes one request. `None` without a limit.
+    ///
+    /// # Errors
+    /// The limit is reached.
+    pub fn take(&self) -> Result<Option<RateState>, RateExceeded> {
+        let limiter = self.limiter.load();
+        let Some(rate) = limiter.as_ref() else { return Ok(None) };
+        let limit = rate.per_minute.get();
+        let refill = MINUTE / limit;
+        match rate.limiter.check() {
+            Ok(state) => {
+                let remaining = state.remaining_burst_capacity();
+                let reset = refill * limit.saturating_sub(remaining);
+                rate.full_at.fetch_max(clock::now().plus(reset).0, Ordering::Relaxed);
+                Ok(Some(RateState { limit, remaining, reset }))
+            }
+            Err(until) => {
+                let state = RateState { limit, remaining: 0, reset: refill * limit };
+                Err(RateExceeded { state, wait: until.wait_time_from(self.clock.now()) })
+            }
+        }
+    }
+
+    /// State of the limit. Takes nothing.
+    #[must_use]
+    pub fn state(&self, now: Tick) -> Option<RateState> {
+        let limiter = self.limiter.load();
+        let rate = limiter.as_ref()?;
+        let limit = rate.per_minute.get();
+        let refill = MINUTE / limit;
+        let reset = Tick(rate.full_at.load(Ordering::Relaxed)).since(now);
+        let spent = u32::try_from(reset.as_nanos().div_ceil(refill.as_nanos().max(1))).unwrap_or(u32::MAX);
+        Some(RateState { limit, remaining: limit.saturating_sub(spent), reset })
+    }
+}
+
+/// A limit of tokens per minute: a bucket that refills all the time. Tokens are taken by estimate and corrected later, so
+/// its level may be negative.
+#[derive(Default)]
+pub struct TokenRate(Mutex<Option<TokenBucket>>);
+
+/// Level in micro-tokens times minutes: one token is [`TokenBucket::TOKEN`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TokenBucket {
+    per_minute: u32,
+    level: i128,
+    at: Tick,
+}
+
+impl TokenBucket {
+    /// One token; per microsecond the level rises by the tokens per minute.
+    const TOKEN: i128 = 60_000_000;
+
+    fn full(per_minute: u32, at: Tick) -> TokenBucket {
+        TokenBucket { per_minute, level: i128::from(per_minute) * Self::TOKEN, at }
+    }
+
+    fn capacity(&self) -> i128 {
+        i128::from(self.per_minute) * Self::TOKEN
+    }
+
+    fn refill(&mut self, now: Tick) {
+        let micros = i128::from(now.0.saturating_sub(self.at.0));
+        self.level = (self.level + micros * i128::from(self.per_minute)).min(self.capacity());
+        self.at = self.at.max(now);
+    }
+
+    /// A request for more tokens than the limit is admitted when the bucket is full: it would never be otherwise.
+    fn take(&mut self, tokens: u64, now: Tick) -> Result<RateState, RateExceeded> {
+        self.refill(now);
+        let wanted = i128::from(tokens) * Self::TOKEN;
+        let missing = wanted.min(self.capacity()) - self.level;
+        if missing > 0 {
+            let wait = self.time(missing);
+            return Err(RateExceeded { state: self.state(), wait });
+        }
+        self.level -= wanted;
+        Ok(self.state())
+    }
+
+    fn time(&self, level: i128) -> Duration {
+        let rate = i128::from(self.per_minute.max(1));
+        Duration::from_micros(u64::try_from((level + rate - 1) / rate).unwrap_or(u64::MAX))
+    }
+
+    fn state(&self) -> RateState {
+        let remaining = u32::try_from((self.level / Self::TOKEN).max(0)).unwrap_or(u32::MAX);
+        RateState { limit: self.per_minute, remaining, reset: self.time((self.capacity() - self.level).max(0)) }
+    }
+}
+
+impl TokenRate {
+    /// Sets the limit. A changed limit starts with a full bucket.
+    pub fn set(&self, per_minute: Option<u32>) {
+        let mut bucket = self.0.lock();
+        let per_minute = per_minute.filter(|per_minute| *per_minute > 0);
+        if bucket.map(|bucket| bucket.per_minute) != per_minute {
+            *bucket = per_minute.map(|per_minute| TokenBucket::full(per_minute, clock::now()));
+        }
+    }
+
+    /// Takes tokens by estimate. `None` without a limit.
+    ///
+    /// # Errors
+    /// The limit is reached. Nothing is taken.
+    pub fn take(&self, tokens: u64) -> Result<Option<RateState>, RateExceeded> {
+        self.0.lock().as_mut().map(|bucket| bucket.take(tokens, clock::now())).transpose()
+    }
+
+    /// Corrects an estimate: gives back what was taken too much, or takes the rest.
+    pub fn correct(&self, estimated: u64, actual: u64) {
+        if let Some(bucket) = self.0.lock().as_mut() {
+            let more = i128::from(estimated) - i128::from(actual);
+            bucket.level = (bucket.level + more * TokenBucket::TOKEN).min(bucket.capacity());
+        }
+    }
+}
+
+/// A limit of requests in progress; 0 means no limit.
+#[derive(Debug, Default)]
+pub struct ConcurrencyLimit {
+    taken: AtomicU32,
+    most: AtomicU32,
+}
+
+impl ConcurrencyLimit {
+    /// Sets the limit.
+    pub fn set(&self, most: Option<u32>) {
+        self.most.store(most.unwrap_or_default(), Ordering::Relaxed);
+    }
+
+    /// Requests in progress.
+    #[must_use]
+    pub fn taken(&self) -> u32 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Counts a request until the guard is dropped. `None` when the limit is reached.
+    #[must_use]
+    pub fn take(self: &Arc<Self>) -> Option<InProgress> {
+        let taken = self.taken.fetch_add(1, Ordering::Relaxed);
+        let in_progress = InProgress(Arc::clone(self));
+        let most = self.most.load(Ordering::Relaxed);
+        (most == 0 || taken < most).then_some(in_progress)
+    }
+}
+
+/// Guard of one request in progress.
+#[derive(Debug)]
+pub struct InProgress(Arc<ConcurrencyLimit>);
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Tick {
+        Tick(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn a_refused_request_is_admitted_after_the_wait_that_it_was_told() {
+        let mut bucket = TokenBucket::full(600, at(0));
+        assert_eq!(bucket.take(600, at(0)).unwrap().remaining, 0);
+        let refused = bucket.take(7, at(0)).unwrap_err();
+        assert_eq!((refused.wait, refused.state.reset), (Duration::from_millis(700), MINUTE));
+        assert!(bucket.take(7, Tick(699_999)).is_err());
+        assert_eq!(bucket.take(7, Tick(700_000)).unwrap().remaining, 0);
+    }
+
+    #[test]
+    fn a_request_larger_than_the_limit_waits_for_a_full_bucket_and_is_paid_back() {
+        let mut bucket = TokenBucket::full(60, at(0));
+        assert!(bucket.take(180, at(0)).is_ok());
+        let refused = bucket.take(1, at(0)).unwrap_err();
+        assert_eq!(refused.wait, Duration::from_secs(121));
+        assert!(bucket.take(1, at(121)).is_ok());
+    }
+
+    #[test]
+    fn estimates_are_corrected_in_both_directions_and_never_above_the_limit() {
+        clock::start();
+        let rate = TokenRate::default();
+        rate.set(Some(100));
+        assert_eq!(rate.take(90).unwrap().unwrap().remaining, 10);
+        rate.correct(90, 20);
+        assert!(rate.take(75).is_ok());
+        rate.correct(75, 500);
+        let refused = rate.take(1).unwrap_err();
+        assert!(refused.wait > Duration::from_secs(200), "{refused:?}");
+        rate.correct(1_000_000, 0);
+        assert_eq!(rate.take(0).unwrap().unwrap().remaining, 100);
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_and_the_largest_numbers_do_no_harm() {
+        let mut bucket = TokenBucket::full(u32::MAX, Tick(u64::MAX));
+        assert!(bucket.take(u64::MAX, at(0)).is_ok());
+        assert!(bucket.take(u64::MAX, at(0)).is_err());
+        assert!(bucket.take(1, Tick(u64::MAX)).is_err());
+    }
+}

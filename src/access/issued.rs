@@ -1,0 +1,293 @@
+//! Keys that administrators issue, accounts and teams that they set up, and the changes that the audit log records.
+//!
+//! Everything here is what the file of changes holds, as JSON.
+
+use std::collections::BTreeMap;
+
+use chrono::DateTime;
+use pointsman_actors::domain::{ModelPattern, Objective, ResetPeriod, SpendLimit};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{HolderLimits, Key, LimitsConfig, Scope, from_hex, spend_amount};
+
+/// A spending limit as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredLimit {
+    /// Plain decimal dollars.
+    pub amount: String,
+    /// Name of the period; absent for never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset: Option<String>,
+}
+
+impl StoredLimit {
+    /// A limit as JSON.
+    #[must_use]
+    pub fn of(limit: SpendLimit) -> StoredLimit {
+        StoredLimit { amount: limit.amount.to_string(), reset: limit.reset.map(|reset| reset.as_str().to_owned()) }
+    }
+
+    /// The limit; `None` when it cannot be read.
+    #[must_use]
+    pub fn limit(&self) -> Option<SpendLimit> {
+        let reset = self.reset.as_deref().map(|name| ResetPeriod::parse(name).ok_or(())).transpose().ok()?;
+        Some(SpendLimit { amount: spend_amount(&self.amount)?, reset })
+    }
+}
+
+/// An issued key. It holds no text of the key but its label.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct IssuedKey {
+    /// Number; stays when the key is rotated.
+    pub id: u64,
+    /// Name, for logs and records.
+    pub name: String,
+    /// First ten and last four characters of the key.
+    pub label: String,
+    /// SHA-256 of the key, hexadecimal.
+    pub sha256: String,
+    /// Account that it belongs to.
+    pub account: String,
+    /// Names of its scopes.
+    pub scopes: Vec<String>,
+    /// Unix milliseconds.
+    pub created_ms: i64,
+    /// Unix milliseconds.
+    pub updated_ms: i64,
+    /// Label of the administrator's key.
+    pub created_by: String,
+    /// Whether it is refused.
+    #[serde(default)]
+    pub disabled: bool,
+    /// Time of expiry, Unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<i64>,
+    /// Spending limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spend: Option<StoredLimit>,
+    /// Requests per minute; absent for the default of the configuration, 0 for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_minute: Option<u32>,
+    /// Tokens per minute, in the same way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_per_minute: Option<u32>,
+    /// Requests in progress, in the same way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+    /// Models it may use; empty for any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_models: Vec<String>,
+    /// Models it may not use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocked_models: Vec<String>,
+    /// Providers it may use; empty for any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_providers: Vec<String>,
+    /// Providers it may not use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocked_providers: Vec<String>,
+    /// Objective of requests that name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<String>,
+    /// Names that mean a model or an alias.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub aliases: BTreeMap<String, String>,
+    /// The operator's own name of the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_user: Option<String>,
+}
+
+impl std::fmt::Debug for IssuedKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IssuedKey").field("name", &self.name).field("label", &self.label).finish_non_exhaustive()
+    }
+}
+
+impl IssuedKey {
+    /// The key with the default limits of `limits`. `None` when a stored value cannot be read.
+    #[must_use]
+    pub fn key(&self, limits: &LimitsConfig) -> Option<Key> {
+        let patterns =
+            |texts: &[String]| texts.iter().map(|text| text.parse().ok()).collect::<Option<Vec<ModelPattern>>>();
+        let most = |own: Option<u32>, default: Option<u32>| own.map_or(default, |own| (own > 0).then_some(own));
+        let scopes: Option<Vec<Scope>> = self.scopes.iter().map(|scope| Scope::parse(scope)).collect();
+        Some(Key {
+            name: self.name.as_str().into(),
+            sha256: from_hex(&self.sha256)?,
+            scopes: scopes?,
+            expires_at: self.expires_ms.map(|ms| DateTime::from_timestamp_millis(ms).ok_or(())).transpose().ok()?,
+            disabled: self.disabled,
+            allowed_models: patterns(&self.allowed_models)?,
+            blocked_models: patterns(&self.blocked_models)?,
+            requests_per_minute: most(self.requests_per_minute, limits.key_requests_per_minute),
+            concurrency: most(self.concurrency, limits.key_concurrency),
+            tokens_per_minute: most(self.tokens_per_minute, limits.key_tokens_per_minute),
+            spend: self.spend.as_ref().map(|limit| limit.limit().ok_or(())).transpose().ok()?,
+            account: Some(self.account.as_str().into()),
+            allowed_providers: self.allowed_providers.clone(),
+            blocked_providers: self.blocked_providers.clone(),
+            objective: self.objective.as_deref().map(|name| name.parse::<Objective>()).transpose().ok()?,
+            aliases: self.aliases.iter().map(|(name, target)| (name.clone(), target.clone())).collect(),
+        })
+    }
+}
+
+/// An account that an administrator set up.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct IssuedAccount {
+    /// Name.
+    pub name: String,
+    /// Team.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team: Option<String>,
+    /// Spending limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spend: Option<StoredLimit>,
+    /// Requests per minute; absent for the default of the configuration, 0 for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_minute: Option<u32>,
+    /// Tokens per minute, in the same way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_per_minute: Option<u32>,
+    /// Requests in progress, in the same way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+}
+
+impl IssuedAccount {
+    /// Its limits, with the defaults of `limits`.
+    #[must_use]
+    pub fn limits(&self, limits: &LimitsConfig) -> HolderLimits {
+        let most = |own: Option<u32>, default: Option<u32>| own.map_or(default, |own| (own > 0).then_some(own));
+        HolderLimits {
+            requests_per_minute: most(self.requests_per_minute, limits.account_requests_per_minute),
+            tokens_per_minute: most(self.tokens_per_minute, limits.account_tokens_per_minute),
+            concurrency: most(self.concurrency, limits.account_concurrency),
+            spend: self.spend.as_ref().and_then(StoredLimit::limit),
+        }
+    }
+}
+
+/// A team that an administrator set up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IssuedTeam {
+    /// Name.
+    pub name: String,
+    /// Spending limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spend: Option<StoredLimit>,
+}
+
+/// What an administrator did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum Change {
+    /// Issued a key.
+    CreateKey(Box<IssuedKey>),
+    /// Changed an issued key.
+    UpdateKey(Box<IssuedKey>),
+    /// Gave an issued key a new text.
+    RotateKey(Box<IssuedKey>),
+    /// Disabled an issued key.
+    DisableKey(Box<IssuedKey>),
+    /// Enabled an issued key.
+    EnableKey(Box<IssuedKey>),
+    /// Removed an issued key for good.
+    RevokeKey {
+        /// Number of the key.
+        id: u64,
+        /// Its name.
+        name: String,
+    },
+    /// Disabled or enabled a configured key, or left it to the configuration again.
+    SwitchKey {
+        /// Name of the key.
+        name: String,
+        /// `None`: as configured.
+        on: Option<bool>,
+    },
+    /// Set up or changed an account.
+    PutAccount(IssuedAccount),
+    /// Removed the settings of an account.
+    RemoveAccount {
+        /// Name of the account.
+        name: String,
+    },
+    /// Set up or changed a team.
+    PutTeam(IssuedTeam),
+    /// Removed a team.
+    RemoveTeam {
+        /// Name of the team.
+        name: String,
+    },
+    /// Read the configuration again.
+    Reload,
+    /// Deleted records.
+    DeleteRecords {
+        /// Only those admitted before this time, Unix milliseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before_ms: Option<i64>,
+        /// Only those of this account, sixteen hexadecimal digits.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<String>,
+    },
+    /// Not by an administrator: sums of spending from before a time, which the ledger is about to forget.
+    CarrySpending(CarriedSpending),
+}
+
+/// Spending before a time, by account and key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CarriedSpending {
+    /// Unix milliseconds.
+    pub until_ms: i64,
+    /// Account number, key number, dollars.
+    pub sums: Vec<(u64, u64, String)>,
+}
+
+impl Change {
+    /// Name of the action, and of its object.
+    #[must_use]
+    pub fn names(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Change::CreateKey(key) => ("create_key", Some(&key.name)),
+            Change::UpdateKey(key) => ("update_key", Some(&key.name)),
+            Change::RotateKey(key) => ("rotate_key", Some(&key.name)),
+            Change::DisableKey(key) => ("disable_key", Some(&key.name)),
+            Change::EnableKey(key) => ("enable_key", Some(&key.name)),
+            Change::RevokeKey { name, .. } => ("revoke_key", Some(name)),
+            Change::SwitchKey { name, on: Some(false) } => ("disable_key", Some(name)),
+            Change::SwitchKey { name, .. } => ("enable_key", Some(name)),
+            Change::PutAccount(account) => ("put_account", Some(&account.name)),
+            Change::RemoveAccount { name } => ("remove_account", Some(name)),
+            Change::PutTeam(team) => ("put_team", Some(&team.name)),
+            Change::RemoveTeam { name } => ("remove_team", Some(name)),
+            Change::Reload => ("reload", None),
+            Change::DeleteRecords { owner, .. } => ("delete_records", owner.as_deref()),
+            Change::CarrySpending(_) => ("carry_spending", None),
+        }
+    }
+}
+
+/// Who made a change, and from where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actor {
+    /// Name of the administrator's key, or `command line`.
+    pub by: String,
+    /// Address of the client, or the name of the machine's user.
+    pub from: String,
+    /// Id of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+/// One line of the audit log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditEntry {
+    /// Unix milliseconds.
+    pub at_ms: i64,
+    /// Who, and from where.
+    #[serde(flatten)]
+    pub actor: Actor,
+    /// What.
+    pub change: Change,
+}

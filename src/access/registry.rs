@@ -1,0 +1,582 @@
+//! What administrators set up while the gateway runs: issued keys, disabled keys, accounts, teams, and the audit log.
+//!
+//! All of it is in memory, so no failure of the disk affects a key. A change is stored first and takes effect then. Only the
+//! refusal of a key takes effect even if it cannot be stored.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    fmt, io,
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use pointsman_actors::domain::SpendLimit;
+
+use crate::{
+    access::{
+        holders::{Holders, account_number, key_number},
+        issued::{Actor, AuditEntry, CarriedSpending, Change, IssuedAccount, IssuedKey, IssuedTeam, StoredLimit},
+        keys::{Caller, IssuedTable, former_owner},
+    },
+    base::clock,
+    config::{AccountConfig, Config, HolderLimits, Key, LimitsConfig, TeamConfig},
+};
+
+/// Lines of the audit log in memory. The file keeps all.
+const MAX_AUDIT: usize = 10_000;
+/// Most issued keys.
+pub const MAX_ISSUED: usize = 100_000;
+
+/// Where changes are stored.
+pub trait ChangeLog: Send + Sync {
+    /// Stores a change. Durable when it returns.
+    ///
+    /// # Errors
+    /// The disk is full or refuses. The change is then not stored.
+    fn append(&self, change: &[u8]) -> io::Result<()>;
+}
+
+/// Why a change was not made.
+#[derive(Debug)]
+pub enum ChangeFault {
+    /// Nothing can be stored, because records are kept in memory only.
+    NotDurable,
+    /// The disk refused.
+    Disk(io::Error),
+    /// The disk refused; the key is refused all the same until the process ends.
+    DisabledUntilRestart(io::Error),
+    /// There is no such thing.
+    Unknown,
+    /// Another key has the name.
+    NameTaken,
+    /// The limit of issued keys is reached.
+    TooMany,
+}
+
+impl fmt::Display for ChangeFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ChangeFault::NotDurable => f.write_str("records are kept in memory only"),
+            ChangeFault::Disk(error) | ChangeFault::DisabledUntilRestart(error) => {
+                write!(f, "the disk refused: {error}")
+            }
+            ChangeFault::Unknown => f.write_str("there is no such entry"),
+            ChangeFault::NameTaken => f.write_str("the name is taken"),
+            ChangeFault::TooMany => write!(f, "there are {MAX_ISSUED} issued keys, the most there may be"),
+        }
+    }
+}
+
+/// A stored change that cannot be read.
+#[derive(Debug)]
+pub struct UnreadableChange(String);
+
+impl fmt::Display for UnreadableChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a stored change of keys or accounts cannot be read; it may be of a later version: {}", self.0)
+    }
+}
+
+/// All of it. One per process.
+pub struct Registry {
+    /// Usage of limits, and spending.
+    pub holders: Holders,
+    issued: Arc<IssuedTable>,
+    log: Option<Box<dyn ChangeLog>>,
+    /// Held for a whole change, so that changes are stored in the order in which they take effect. The disk is written
+    /// while only this is locked.
+    turn: Mutex<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    keys: BTreeMap<u64, IssuedKey>,
+    /// Switched keys of the configuration, by name.
+    switched: BTreeMap<String, bool>,
+    accounts: BTreeMap<String, IssuedAccount>,
+    teams: BTreeMap<String, IssuedTeam>,
+    audit: VecDeque<AuditEntry>,
+    carried: CarriedSpending,
+    configured: Configured,
+}
+
+/// The part of the configuration in force that callers are made from.
+#[derive(Default, Clone)]
+struct Configured {
+    limits: LimitsConfig,
+    /// Names of the keys and of their accounts.
+    keys: Vec<(Arc<str>, Arc<str>)>,
+    accounts: HashMap<Arc<str>, AccountConfig>,
+    teams: HashMap<Arc<str>, TeamConfig>,
+}
+
+impl Registry {
+    /// The state after the stored `changes`, oldest first. Further changes go to `log`.
+    ///
+    /// # Errors
+    /// A change cannot be read.
+    pub fn new(
+        limits: &LimitsConfig,
+        log: Option<Box<dyn ChangeLog>>,
+        changes: &[Vec<u8>],
+    ) -> Result<Registry, UnreadableChange> {
+        let mut state = State::default();
+        state.configured.limits = limits.clone();
+        for change in changes {
+            let entry: AuditEntry =
+                serde_json::from_slice(change).map_err(|error| UnreadableChange(error.to_string()))?;
+            if let Change::CreateKey(key) | Change::UpdateKey(key) | Change::RotateKey(key) = &entry.change
+                && key.key(limits).is_none()
+            {
+                return Err(UnreadableChange(format!("the key '{}'", key.name)));
+            }
+            state.apply(entry);
+        }
+        let (issued, turn) = (Arc::default(), Mutex::default());
+        Ok(Registry { holders: Holders::new(limits), issued, log, turn, state: Mutex::new(state) })
+    }
+
+    /// The table of issued keys.
+    #[must_use]
+    pub fn issued_table(&self) -> &Arc<IssuedTable> {
+        &self.issued
+    }
+
+    /// Whether changes are stored.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// Takes over the limits, accounts and teams of a configuration that comes into force.
+    pub fn adopt(&self, config: &Config) {
+        let mut state = self.state.lock();
+        state.configured = Configured {
+            limits: config.limits.clone(),
+            keys: config.keys.iter().map(|key| (Arc::clone(&key.name), key.account_name())).collect(),
+            accounts: config.accounts.iter().map(|account| (Arc::clone(&account.name), account.clone())).collect(),
+            teams: config.teams.iter().map(|team| (Arc::clone(&team.name), team.clone())).collect(),
+        };
+        self.publish(&state);
+    }
+
+    /// The caller of a key of the configuration in force, or the anonymous caller.
+    #[must_use]
+    pub fn configured_caller(&self, key: &Key) -> Caller {
+        let state = self.state.lock();
+        let anonymous = key.sha256 == Key::anonymous().sha256;
+        let id = if anonymous { 0 } else { key_number(&key.name) };
+        let caller = self.caller(&state, id, key.clone(), (!anonymous).then(|| former_owner(&key.sha256)), false);
+        // A key that is refused although that could not be stored stays refused.
+        let life = &caller.state.life;
+        if life.switched().is_none() && !anonymous {
+            life.switch(state.switched.get(&*key.name).copied());
+        }
+        caller
+    }
+
+    fn caller(&self, state: &State, id: u64, key: Key, former_owner: Option<u64>, is_issued: bool) -> Caller {
+        let account_name = key.account_name();
+        // Records of callers without a key have the owner 0.
+        let owner = if id == 0 { 0 } else { account_number(&account_name) };
+        let (key_state, account) = (self.holders.key(id), self.holders.account(owner));
+        key_state.gates.set(&HolderLimits {
+            requests_per_minute: key.requests_per_minute,
+            tokens_per_minute: key.tokens_per_minute,
+            concurrency: key.concurrency,
+            spend: None,
+        });
+        key_state.budget.set_limit(key.spend);
+        self.set_account(state, owner, &account_name);
+        Caller { id, owner, former_owner, account_name, is_issued, key, state: key_state, account }
+    }
+
+    /// Sets the limits and the team of an account.
+    fn set_account(&self, state: &State, number: u64, name: &str) {
+        let (limits, team) = state.account(name);
+        let account = self.holders.account(number);
+        account.gates.set(&limits);
+        account.free_pool.set(state.configured.limits.free_requests_per_minute);
+        account.budget.set_limit(limits.spend);
+        account.team.store(team.map(|name| {
+            let budget = self.holders.team(&name);
+            budget.set_limit(state.team_limit(&name));
+            budget
+        }));
+    }
+
+    /// Puts the issued keys of `state` in place. Called while the state is locked, so that an older one cannot win.
+    fn publish(&self, state: &State) {
+        let caller = |key: &IssuedKey| {
+            let made = key.key(&state.configured.limits)?;
+            Some(self.caller(state, key.id, made, None, true))
+        };
+        self.issued.replace(state.keys.values().filter_map(caller).collect());
+        state.account_names().into_iter().for_each(|name| self.set_account(state, account_number(name), name));
+    }
+
+    /// Names of all accounts that have keys or limits, each with its number.
+    #[must_use]
+    pub fn account_names(&self) -> Vec<(u64, String)> {
+        let state = self.state.lock();
+        state.account_names().into_iter().map(|name| (account_number(name), name.to_owned())).collect()
+    }
+
+    /// The issued keys, oldest first.
+    #[must_use]
+    pub fn keys(&self) -> Vec<IssuedKey> {
+        let mut keys: Vec<IssuedKey> = self.state.lock().keys.values().cloned().collect();
+        keys.sort_by_key(|key| (key.created_ms, key.id));
+        keys
+    }
+
+    /// The issued key with this number.
+    #[must_use]
+    pub fn key(&self, id: u64) -> Option<IssuedKey> {
+        self.state.lock().keys.get(&id).cloned()
+    }
+
+    /// The accounts that administrators set up.
+    #[must_use]
+    pub fn accounts(&self) -> Vec<IssuedAccount> {
+        self.state.lock().accounts.values().cloned().collect()
+    }
+
+    /// The teams that administrators set up.
+    #[must_use]
+    pub fn teams(&self) -> Vec<IssuedTeam> {
+        self.state.lock().teams.values().cloned().collect()
+    }
+
+    /// Whether the configuration has an account, or a team, of this name.
+    #[must_use]
+    pub fn is_configured(&self, name: &str) -> (bool, bool) {
+        let configured = &self.state.lock().configured;
+        (configured.accounts.contains_key(name), configured.teams.contains_key(name))
+    }
+
+    /// Whether a team of this name exists.
+    #[must_use]
+    pub fn has_team(&self, name: &str) -> bool {
+        self.is_configured(name).1 || self.state.lock().teams.contains_key(name)
+    }
+
+    /// The last lines of the audit log, newest first.
+    #[must_use]
+    pub fn audit(&self, most: usize) -> Vec<AuditEntry> {
+        self.state.lock().audit.iter().rev().take(most).cloned().collect()
+    }
+
+    /// Spending that was carried over from before the ledger's oldest sums.
+    #[must_use]
+    pub fn carried(&self) -> CarriedSpending {
+        self.state.lock().carried.clone()
+    }
+
+    /// Name of the team of the account with this number.
+    #[must_use]
+    pub fn team_of(&self, account: u64) -> Option<String> {
+        let state = self.state.lock();
+        let name = state.account_names().into_iter().find(|name| account_number(name) == account)?;
+        state.account(name).1.map(|team| team.as_ref().to_owned())
+    }
+
+    /// Issues a key.
+    ///
+    /// # Errors
+    /// The name is taken, there are too many, or the change cannot be stored.
+    pub fn create(&self, actor: Actor, key: IssuedKey) -> Result<(), ChangeFault> {
+        let _turn = self.turn.lock();
+        {
+            let state = self.state.lock();
+            if state.names_key(&key.name, None) {
+                return Err(ChangeFault::NameTaken);
+            }
+            if state.keys.len() >= MAX_ISSUED {
+                return Err(ChangeFault::TooMany);
+            }
+        }
+        self.store(actor, Change::CreateKey(Box::new(key)))
+    }
+
+    /// Changes an issued key. `change` edits it and names the action. A key that it disables is refused at once, also if the
+    /// disk fails.
+    ///
+    /// # Errors
+    /// There is no such key, the new name is taken, or the change cannot be stored.
+    pub fn change(
+        &self,
+        actor: Actor,
+        id: u64,
+        change: impl FnOnce(&mut IssuedKey) -> fn(Box<IssuedKey>) -> Change,
+    ) -> Result<IssuedKey, ChangeFault> {
+        let _turn = self.turn.lock();
+        let mut key = self.key(id).ok_or(ChangeFault::Unknown)?;
+        let action = change(&mut key);
+        if self.state.lock().names_key(&key.name, Some(id)) {
+            return Err(ChangeFault::NameTaken);
+        }
+        key.updated_ms = clock::unix_millis();
+        let life = &self.holders.key(id).life;
+        if key.disabled {
+            life.switch(Some(false));
+        }
+        match self.store(actor, action(Box::new(key.clone()))) {
+            Ok(()) => {
+                life.switch(None);
+                Ok(key)
+            }
+            Err(ChangeFault::Disk(error)) if key.disabled => Err(ChangeFault::DisabledUntilRestart(error)),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Removes an issued key for good.
+    ///
+    /// # Errors
+    /// There is no such key, or the change cannot be stored.
+    pub fn revoke(&self, actor: Actor, id: u64) -> Result<(), ChangeFault> {
+        let _turn = self.turn.lock();
+        let name = self.key(id).ok_or(ChangeFault::Unknown)?.name;
+        self.holders.key(id).life.switch(Some(false));
+        disabled(self.store(actor, Change::RevokeKey { id, name }))
+    }
+
+    /// Disables or enables a key of the configuration; `None` leaves it to the configuration again. Without a file for changes
+    /// it lasts until the process ends.
+    ///
+    /// # Errors
+    /// The change cannot be stored.
+    pub fn switch(&self, actor: Actor, name: &str, on: Option<bool>) -> Result<(), ChangeFault> {
+        let _turn = self.turn.lock();
+        let life = &self.holders.key(key_number(name)).life;
+        if on == Some(false) {
+            life.switch(on);
+        }
+        let stored = self.store_or_apply(actor, Change::SwitchKey { name: name.to_owned(), on });
+        if stored.is_ok() {
+            life.switch(on);
+        }
+        if on == Some(false) { disabled(stored) } else { stored }
+    }
+
+    /// Makes any other change.
+    ///
+    /// # Errors
+    /// It cannot be stored.
+    pub fn record(&self, actor: Actor, change: Change) -> Result<(), ChangeFault> {
+        let _turn = self.turn.lock();
+        match change {
+            Change::Reload | Change::DeleteRecords { .. } => self.store_or_apply(actor, change),
+            _ => self.store(actor, change),
+        }
+    }
+
+    fn store_or_apply(&self, actor: Actor, change: Change) -> Result<(), ChangeFault> {
+        if self.log.is_some() {
+            return self.store(actor, change);
+        }
+        self.state.lock().apply(AuditEntry { at_ms: clock::unix_millis(), actor, change });
+        Ok(())
+    }
+
+    /// Stores a change, then lets it take effect. Called with the turn.
+    fn store(&self, actor: Actor, change: Change) -> Result<(), ChangeFault> {
+        let log = self.log.as_ref().ok_or(ChangeFault::NotDurable)?;
+        let entry = AuditEntry { at_ms: clock::unix_millis(), actor, change };
+        let line = serde_json::to_vec(&entry).map_err(|error| ChangeFault::Disk(error.into()))?;
+        log.append(&line).map_err(ChangeFault::Disk)?;
+        let removed = if let Change::RemoveAccount { name } = &entry.change { Some(name.clone()) } else { None };
+        let mut state = self.state.lock();
+        state.apply(entry);
+        self.publish(&state);
+        if let Some(name) = removed {
+            self.set_account(&state, account_number(&name), &name);
+        }
+        Ok(())
+    }
+}
+
+/// The fault of a change that took effect all the same.
+fn disabled(stored: Result<(), ChangeFault>) -> Result<(), ChangeFault> {
+    stored.map_err(|fault| match fault {
+        ChangeFault::Disk(error) => ChangeFault::DisabledUntilRestart(error),
+        fault => fault,
+    })
+}
+
+impl State {
+    fn apply(&mut self, entry: AuditEntry) {
+        match &entry.change {
+            Change::CreateKey(key)
+            | Change::UpdateKey(key)
+            | Change::RotateKey(key)
+            | Change::DisableKey(key)
+            | Change::EnableKey(key) => {
+                self.keys.insert(key.id, (**key).clone());
+            }
+            Change::RevokeKey { id, .. } => {
+                self.keys.remove(id);
+            }
+            Change::SwitchKey { name, on } => {
+                match on {
+                    Some(on) => self.switched.insert(name.clone(), *on),
+                    None => self.switched.remove(name),
+                };
+            }
+            Change::PutAccount(account) => {
+                self.accounts.insert(account.name.clone(), account.clone());
+            }
+            Change::RemoveAccount { name } => {
+                self.accounts.remove(name);
+            }
+            Change::PutTeam(team) => {
+                self.teams.insert(team.name.clone(), team.clone());
+            }
+            Change::RemoveTeam { name } => {
+                self.teams.remove(name);
+            }
+            Change::Reload | Change::DeleteRecords { .. } => {}
+            Change::CarrySpending(carried) => {
+                self.carried = carried.clone();
+                // No action of an administrator.
+                return;
+            }
+        }
+        self.audit.push_back(entry);
+        if self.audit.len() > MAX_AUDIT {
+            self.audit.pop_front();
+        }
+    }
+
+    fn account_names(&self) -> BTreeSet<&str> {
+        let of_keys = self.configured.keys.iter().map(|(_, account)| &**account);
+        let of_issued = self.keys.values().map(|key| key.account.as_str());
+        let configured = self.configured.accounts.keys().map(|name| &**name);
+        of_keys.chain(of_issued).chain(configured).chain(self.accounts.keys().map(String::as_str)).collect()
+    }
+
+    /// Whether a key other than the issued one with number `id` has this name.
+    fn names_key(&self, name: &str, id: Option<u64>) -> bool {
+        let issued = self.keys.values().any(|key| key.name == name && Some(key.id) != id);
+        issued || self.configured.keys.iter().any(|(known, _)| **known == *name) || Key::is_reserved(name)
+    }
+
+    /// The limits and the team of an account. The configuration wins over what administrators set up.
+    fn account(&self, name: &str) -> (HolderLimits, Option<Arc<str>>) {
+        let Configured { limits, accounts, .. } = &self.configured;
+        if let Some(account) = accounts.get(name) {
+            return (account.limits, account.team.clone());
+        }
+        let default = || IssuedAccount { name: name.to_owned(), ..IssuedAccount::default() };
+        let account = self.accounts.get(name).cloned().unwrap_or_else(default);
+        (account.limits(limits), account.team.map(Arc::from))
+    }
+
+    fn team_limit(&self, name: &str) -> Option<SpendLimit> {
+        match self.configured.teams.get(name) {
+            Some(team) => team.spend,
+            None => self.teams.get(name)?.spend.as_ref().and_then(StoredLimit::limit),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// A log that keeps its lines, and refuses when told to.
+    #[derive(Clone, Default)]
+    struct TestLog {
+        lines: Arc<Mutex<Vec<Vec<u8>>>>,
+        refuses: Arc<AtomicBool>,
+    }
+
+    impl ChangeLog for TestLog {
+        fn append(&self, change: &[u8]) -> io::Result<()> {
+            if self.refuses.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.lines.lock().push(change.to_vec());
+            Ok(())
+        }
+    }
+
+    fn actor() -> Actor {
+        Actor { by: "admin".to_owned(), from: "127.0.0.1".to_owned(), request_id: None }
+    }
+
+    fn key(name: &str) -> IssuedKey {
+        let sha256 = crate::config::to_hex(&crate::config::digest_of(name));
+        let (id, account) = (key_number(name), name.to_owned());
+        IssuedKey {
+            id,
+            name: name.to_owned(),
+            sha256,
+            account,
+            scopes: vec!["read".to_owned()],
+            ..IssuedKey::default()
+        }
+    }
+
+    fn registry(log: &TestLog) -> Registry {
+        let lines = log.lines.lock().clone();
+        Registry::new(&LimitsConfig::default(), Some(Box::new(log.clone())), &lines).unwrap()
+    }
+
+    #[test]
+    fn the_state_after_a_restart_is_the_state_before_it() {
+        clock::start();
+        let log = TestLog::default();
+        let before = registry(&log);
+        for name in ["one", "two", "three"] {
+            before.create(actor(), key(name)).unwrap();
+        }
+        before.revoke(actor(), key_number("two")).unwrap();
+        let disable = |key: &mut IssuedKey| -> fn(Box<IssuedKey>) -> Change {
+            key.disabled = true;
+            Change::DisableKey
+        };
+        before.change(actor(), key_number("three"), disable).unwrap();
+        before.switch(actor(), "configured", Some(false)).unwrap();
+        let account = IssuedAccount { name: "blue".to_owned(), ..IssuedAccount::default() };
+        before.record(actor(), Change::PutAccount(account)).unwrap();
+        let after = registry(&log);
+        assert_eq!(after.keys(), before.keys());
+        assert_eq!((after.accounts(), after.audit(99)), (before.accounts(), before.audit(99)));
+        assert_eq!(after.state.lock().switched, before.state.lock().switched);
+        assert_eq!(after.audit(99).len(), 7);
+    }
+
+    #[test]
+    fn a_disk_that_refuses_issues_nothing_and_yet_refuses_the_disabled_key() {
+        clock::start();
+        let log = TestLog::default();
+        let registry = registry(&log);
+        registry.create(actor(), key("one")).unwrap();
+        log.refuses.store(true, Ordering::Relaxed);
+        assert!(matches!(registry.create(actor(), key("two")), Err(ChangeFault::Disk(_))));
+        assert_eq!(registry.keys().len(), 1);
+        let life = |name: &str| registry.holders.key(key_number(name)).life.switched();
+        let revoked = registry.revoke(actor(), key_number("one"));
+        assert!(matches!(revoked, Err(ChangeFault::DisabledUntilRestart(_))), "{revoked:?}");
+        let switched = registry.switch(actor(), "configured", Some(false));
+        assert!(matches!(switched, Err(ChangeFault::DisabledUntilRestart(_))), "{switched:?}");
+        assert_eq!((life("one"), life("configured")), (Some(false), Some(false)));
+        assert!(matches!(registry.switch(actor(), "configured", None), Err(ChangeFault::Disk(_))));
+        assert_eq!(life("configured"), Some(false), "what is not stored does not let a key in again");
+        let configured = Key { name: "configured".into(), ..Key::startup_key([1; 32]) };
+        assert!(registry.configured_caller(&configured).is_disabled(), "nor does a reload");
+    }
+
+    #[test]
+    fn a_stored_change_that_cannot_be_read_is_an_error() {
+        for line in ["nonsense", "{}", r#"{"at_ms":1,"by":"a","from":"b","change":{"action":"fly"}}"#] {
+            let read = Registry::new(&LimitsConfig::default(), None, &[line.as_bytes().to_vec()]);
+            assert!(read.is_err(), "{line}");
+        }
+    }
+}

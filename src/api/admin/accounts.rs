@@ -1,0 +1,201 @@
+//! `/admin/accounts` and `/admin/teams`: limits and spending of accounts, and the budgets that teams share.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use pointsman_actors::domain::{Invalid, ResetPeriod};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::audit;
+use crate::{
+    access::{
+        budget::BudgetReading,
+        issued::{Change, IssuedAccount, IssuedTeam},
+    },
+    api::{
+        answer::{Data, uncached},
+        auth::Administrator,
+        issued_key::{account_name, rate, spend_limit, wrong},
+        keys::members,
+        number::Dollars,
+        path_name::PathName,
+    },
+    base::{clock, error::ApiError, events},
+    config::is_account_name,
+    state::gateway::Worker,
+};
+
+/// Lists all accounts that have keys or limits.
+///
+/// # Errors
+/// None of its own.
+pub(crate) async fn list(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
+    let registry = &worker.shared.registry;
+    let body = |(number, name): (u64, String)| {
+        let account = registry.holders.account(number);
+        let reading = account.budget.read(clock::unix_millis());
+        HolderBody::new(name, Some(format!("{number:016x}")), registry.team_of(number), &reading)
+    };
+    Ok(uncached(&Data { data: registry.account_names().into_iter().map(body).collect::<Vec<_>>() }))
+}
+
+/// Lists all teams.
+///
+/// # Errors
+/// None of its own.
+pub(crate) async fn list_teams(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
+    let registry = &worker.shared.registry;
+    let configured = worker.setup.config.teams.iter().map(|team| Arc::clone(&team.name));
+    let names: BTreeSet<Arc<str>> =
+        configured.chain(registry.teams().into_iter().map(|team| Arc::from(team.name))).collect();
+    let body = |name: Arc<str>| {
+        let reading = registry.holders.team(&name).read(clock::unix_millis());
+        HolderBody::new(name.as_ref().to_owned(), None, None, &reading)
+    };
+    Ok(uncached(&Data { data: names.into_iter().map(body).collect::<Vec<_>>() }))
+}
+
+/// Sets the limits and the team of an account, which need not exist. Members that are left out are cleared.
+///
+/// # Errors
+/// 400 for a bad member or an account of the configuration, 404 without a durable ledger, 503 when it cannot be stored.
+pub(crate) async fn put(
+    Administrator(caller): Administrator,
+    worker: Worker,
+    request: HttpRequest,
+    payload: web::Payload,
+    name: PathName,
+) -> Result<HttpResponse, ApiError> {
+    check_name(&name, worker.shared.registry.is_configured(&name).0)?;
+    let members = members(&worker, &caller, &request, payload).await?;
+    let account = read_account(&name, &members)?;
+    if let Some(team) = account.team.as_ref().filter(|team| !worker.shared.registry.has_team(team)) {
+        return Err(wrong("team", format!("an existing team, and there is no '{team}'")).into());
+    }
+    events::Administered { by: &caller.key.name, what: "sets the account", whom: Some(&name) }.emit();
+    audit::record(&worker, audit::actor(&request, &caller), Change::PutAccount(account)).await?;
+    list(Administrator(caller), worker).await
+}
+
+/// Sets the budget of a team.
+///
+/// # Errors
+/// As [`put`].
+pub(crate) async fn put_team(
+    Administrator(caller): Administrator,
+    worker: Worker,
+    request: HttpRequest,
+    payload: web::Payload,
+    name: PathName,
+) -> Result<HttpResponse, ApiError> {
+    check_name(&name, worker.shared.registry.is_configured(&name).1)?;
+    let members = members(&worker, &caller, &request, payload).await?;
+    if let Some(unknown) = members.keys().find(|name| !["limit", "limit_reset"].contains(&name.as_str())) {
+        return Err(wrong(unknown, "left out: a team has limit and limit_reset").into());
+    }
+    let team = IssuedTeam { name: name.to_owned(), spend: spend_limit(None, &members)? };
+    events::Administered { by: &caller.key.name, what: "sets the team", whom: Some(&name) }.emit();
+    audit::record(&worker, audit::actor(&request, &caller), Change::PutTeam(team)).await?;
+    list_teams(Administrator(caller), worker).await
+}
+
+/// Removes the limits and the team of an account. Its keys and records stay.
+///
+/// # Errors
+/// 404, 503 when it cannot be stored.
+pub(crate) async fn remove(
+    Administrator(caller): Administrator,
+    worker: Worker,
+    request: HttpRequest,
+    name: PathName,
+) -> Result<HttpResponse, ApiError> {
+    if !worker.shared.registry.accounts().iter().any(|account| *account.name == *name) {
+        return Err(ApiError::no_such("account"));
+    }
+    let change = Change::RemoveAccount { name: name.to_owned() };
+    events::Administered { by: &caller.key.name, what: "removes the account", whom: Some(&name) }.emit();
+    audit::record(&worker, audit::actor(&request, &caller), change).await?;
+    list(Administrator(caller), worker).await
+}
+
+/// Removes a team. Accounts that name it are without a team budget until it is set again.
+///
+/// # Errors
+/// 404, 503 when it cannot be stored.
+pub(crate) async fn remove_team(
+    Administrator(caller): Administrator,
+    worker: Worker,
+    request: HttpRequest,
+    name: PathName,
+) -> Result<HttpResponse, ApiError> {
+    if !worker.shared.registry.teams().iter().any(|team| *team.name == *name) {
+        return Err(ApiError::no_such("team"));
+    }
+    let change = Change::RemoveTeam { name: name.to_owned() };
+    events::Administered { by: &caller.key.name, what: "removes the team", whom: Some(&name) }.emit();
+    audit::record(&worker, audit::actor(&request, &caller), change).await?;
+    list_teams(Administrator(caller), worker).await
+}
+
+fn check_name(name: &str, is_configured: bool) -> Result<(), Invalid> {
+    if is_configured {
+        return Err(wrong("name", "changed in the configuration, which has an entry of this name"));
+    }
+    if is_account_name(name) { Ok(()) } else { Err(wrong("name", "a name of 1 to 128 visible characters")) }
+}
+
+fn read_account(name: &str, members: &Map<String, Value>) -> Result<IssuedAccount, Invalid> {
+    let mut account = IssuedAccount { name: name.to_owned(), ..IssuedAccount::default() };
+    for (name, value) in members {
+        match name.as_str() {
+            "team" if value.is_null() => {}
+            "team" => account.team = Some(account_name(name, value)?),
+            "requests_per_minute" => account.requests_per_minute = rate(name, value)?,
+            "tokens_per_minute" => account.tokens_per_minute = rate(name, value)?,
+            "concurrency" => account.concurrency = rate(name, value)?,
+            "limit" | "limit_reset" => {}
+            _ => return Err(wrong(name, "left out: there is no such member")),
+        }
+    }
+    account.spend = spend_limit(None, members)?;
+    Ok(account)
+}
+
+/// An account or a team.
+#[derive(Serialize)]
+struct HolderBody {
+    name: String,
+    /// Number of the account, as in records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    team: Option<String>,
+    limit: Option<Dollars>,
+    limit_remaining: Option<Dollars>,
+    limit_reset: Option<&'static str>,
+    reserved: Dollars,
+    usage: Dollars,
+    usage_daily: Dollars,
+    usage_weekly: Dollars,
+    usage_monthly: Dollars,
+}
+
+impl HolderBody {
+    fn new(name: String, owner: Option<String>, team: Option<String>, reading: &BudgetReading) -> HolderBody {
+        let BudgetReading { limit, available, spent, reserved } = *reading;
+        HolderBody {
+            name,
+            owner,
+            team,
+            limit: limit.map(|limit| Dollars(limit.amount)),
+            limit_remaining: available.map(Dollars),
+            limit_reset: limit.and_then(|limit| limit.reset).map(ResetPeriod::as_str),
+            reserved: Dollars(reserved),
+            usage: Dollars(spent.total),
+            usage_daily: Dollars(spent.day),
+            usage_weekly: Dollars(spent.week),
+            usage_monthly: Dollars(spent.month),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `/admin/audit`: who did what, when and from where; and the helpers with which other pages write it.
+
+use std::sync::Arc;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde::Serialize;
+
+use crate::{
+    access::{
+        issued::{Actor, AuditEntry, Change},
+        keys::Caller,
+        registry::ChangeFault,
+    },
+    api::{
+        answer::{Data, uncached},
+        auth::Administrator,
+        ledger_query,
+        readings::rfc_3339,
+    },
+    base::{error::ApiError, request_id::RequestId},
+    state::gateway::Worker,
+};
+
+const DEFAULT_LINES: i64 = 100;
+const MAX_LINES: i64 = 1_000;
+
+/// The last actions of administrators, newest first.
+///
+/// # Errors
+/// 400 for a bad parameter.
+pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let mut limit = DEFAULT_LINES;
+    for (name, value) in ledger_query::pairs(request.query_string())? {
+        match name.as_str() {
+            "limit" => limit = ledger_query::integer("limit", &value, 1..=MAX_LINES)?,
+            _ => return Err(ApiError::bad_query(&name, format!("Unknown parameter '{name}'. Allowed: limit."))),
+        }
+    }
+    let entries = worker.shared.registry.audit(usize::try_from(limit).unwrap_or_default());
+    Ok(uncached(&Data { data: entries.iter().map(EntryBody::new).collect::<Vec<_>>() }))
+}
+
+#[derive(Serialize)]
+struct EntryBody<'a> {
+    at: String,
+    by: &'a str,
+    from: &'a str,
+    request_id: Option<&'a str>,
+    action: &'static str,
+    object: Option<&'a str>,
+}
+
+impl<'a> EntryBody<'a> {
+    fn new(entry: &'a AuditEntry) -> EntryBody<'a> {
+        let (action, object) = entry.change.names();
+        let Actor { by, from, request_id } = &entry.actor;
+        EntryBody { at: rfc_3339(entry.at_ms), by, from, request_id: request_id.as_deref(), action, object }
+    }
+}
+
+/// The administrator of a request.
+pub(crate) fn actor(request: &HttpRequest, caller: &Caller) -> Actor {
+    let from = request.peer_addr().map(|address| address.ip().to_string()).unwrap_or_default();
+    let request_id = RequestId::of(request).as_str().to_owned();
+    Actor { by: caller.key.name.as_ref().to_owned(), from, request_id: Some(request_id) }
+}
+
+/// Makes a change that is not one of a key. Runs on a blocking thread.
+///
+/// # Errors
+/// 503 when it cannot be stored.
+pub(crate) async fn record(worker: &Worker, actor: Actor, change: Change) -> Result<(), ApiError> {
+    let registry = Arc::clone(&worker.shared.registry);
+    let stored = web::block(move || registry.record(actor, change)).await.map_err(|_| ApiError::internal())?;
+    stored.map_err(|fault| refusal(&fault))
+}
+
+/// The error answer for a change that was not made.
+pub(crate) fn refusal(fault: &ChangeFault) -> ApiError {
+    match fault {
+        ChangeFault::NotDurable => ApiError::no_durable_keys(),
+        ChangeFault::Unknown => ApiError::no_such("key"),
+        ChangeFault::NameTaken => ApiError::bad_query("name", "Another key has this name. Names of keys are unique."),
+        ChangeFault::TooMany => ApiError::bad_query("name", format!("The key is not issued: {fault}.")),
+        ChangeFault::Disk(_) => {
+            log::error!("a change of keys or accounts is not stored: {fault}");
+            ApiError::unstored_change(false)
+        }
+        ChangeFault::DisabledUntilRestart(_) => {
+            log::error!("a key is refused from now on, but that is not stored: {fault}");
+            ApiError::unstored_change(true)
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What a verification of the ledger found, as JSON: for `/admin/ledger/verification` and the command line.
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::verify::Verification;
+
+/// The answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct VerificationBody {
+    /// Records that were read.
+    pub(crate) records: u64,
+    pub(crate) blocks: u64,
+    /// Versions of catalogs and policies that were read.
+    pub(crate) versions: u64,
+    /// Slots of 15 minutes whose sums were compared with their records.
+    pub(crate) slots_compared: u64,
+    /// Slots with sums of which records aged out, were deleted or cannot be read.
+    pub(crate) slots_left_out: u64,
+    /// Number of all faults.
+    pub(crate) fault_count: u64,
+    /// The first of them.
+    pub(crate) faults: Vec<String>,
+}
+
+impl VerificationBody {
+    pub(crate) fn new(found: &Verification) -> VerificationBody {
+        VerificationBody {
+            records: found.entries,
+            blocks: found.blocks,
+            versions: found.blobs,
+            slots_compared: found.slots,
+            slots_left_out: found.slots_left_out,
+            fault_count: found.fault_count,
+            faults: found.faults.clone(),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `POST /messages` and `POST /messages/count_tokens`: the Anthropic Messages API for clients.
+
+use std::{sync::Arc, time::Instant};
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::header::{ContentType, HeaderMap},
+    web,
+};
+use pointsman_actors::{
+    dialect::{
+        ChatPurpose, ChatRequest, ClientRequest, InboundMessages, count_tokens_body, read_count_tokens, read_messages,
+    },
+    domain::Dialect,
+};
+
+use super::chat::{self, AdmittedCall};
+use crate::{
+    api::auth::Authorized, base::error::ApiError, config::Scope, proxy::body::read_json, state::gateway::Worker,
+};
+
+/// Headers that an endpoint of the same dialect gets as they came.
+const PASSED_ON: [&str; 1] = ["anthropic-beta"];
+
+/// Serves one message, plain or streamed.
+///
+/// # Errors
+/// As [`chat::create`], in the shape of this API.
+pub async fn create(
+    Authorized(caller): Authorized,
+    worker: Worker,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    let accepted = Instant::now();
+    caller.require(Scope::Inference)?;
+    let admitted = worker.setup.admission.admit(&caller)?;
+    caller.budgets().check()?;
+    let limits = worker.setup.body_limits(&caller);
+    let share = Arc::clone(&limits.buffer);
+    let body = read_json(&request, payload, limits).await?;
+    let read = read_messages(&body, &worker.shared.state_key)?;
+    read.check_version(version(request.headers()))?;
+    let InboundMessages { chat, fates, native_feature, omits_thinking, .. } = read;
+    let mut chat = ChatRequest::parse(chat, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
+    chat.client = Some(Arc::new(ClientRequest {
+        dialect: Dialect::Anthropic,
+        body,
+        fates,
+        native_feature,
+        omits_thinking,
+        headers: passed_on(request.headers()),
+        state_key: worker.shared.state_key.clone(),
+    }));
+    chat::answer(chat, AdmittedCall { caller, worker, request, accepted, admitted, share }).await
+}
+
+/// The number of prompt tokens of a request that is not answered: the gateway's estimate.
+///
+/// # Errors
+/// 4xx for a refused request, in the shape of this API.
+pub async fn count_tokens(
+    Authorized(caller): Authorized,
+    worker: Worker,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Inference)?;
+    let _admitted = worker.setup.admission.admit(&caller)?;
+    let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
+    let read = read_count_tokens(&body, &worker.shared.state_key)?;
+    let chat = ChatRequest::parse(read.chat, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
+    let answer = count_tokens_body(chat.prompt_tokens);
+    Ok(HttpResponse::Ok().insert_header(ContentType::json()).body(answer))
+}
+
+fn version(headers: &HeaderMap) -> Option<&str> {
+    headers.get("anthropic-version")?.to_str().ok()
+}
+
+fn passed_on(headers: &HeaderMap) -> Vec<(&'static str, String)> {
+    let value = |name| headers.get(name)?.to_str().ok().map(str::to_owned);
+    PASSED_ON.into_iter().filter_map(|name| Some((name, value(name)?))).collect()
+}

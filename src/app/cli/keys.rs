@@ -1,0 +1,344 @@
+//! `keys`: issues, lists, rotates, disables and revokes keys, at a running gateway or in the data directory of a stopped one.
+
+use std::{fmt::Write as _, net::IpAddr, path::PathBuf, time::Duration};
+
+use actix_web::http::Method;
+use bytes::Bytes;
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use super::{CommandOutput, EXIT_CONFIGURATION, load};
+use crate::{
+    access::{
+        issued::{Actor, Change},
+        registry::{ChangeFault, Registry},
+    },
+    api::keys::{new_key, new_text},
+    base::secret::Secret,
+    config::{Config, Environment},
+    state::accounts,
+    store::{accounts::AccountLog, directory::Directory, fault::Fault},
+    upstream::{Connection, call_page, client_config},
+};
+
+/// Default environment variable of the administrator's key.
+const DEFAULT_KEY_VARIABLE: &str = "POINTSMAN_ADMIN_KEY";
+/// Timeout of each request to the gateway.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What to do with which keys.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct KeysRequest {
+    #[command(subcommand)]
+    action: KeysAction,
+    /// Configuration that names the data directory of a gateway that does not run
+    #[arg(id = "keys_config", short, long = "config", global = true, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Admin address of a running gateway, such as http://127.0.0.1:8081
+    #[arg(long, global = true)]
+    url: Option<String>,
+    /// Environment variable with a key of the scope admin, with --url; default: POINTSMAN_ADMIN_KEY
+    #[arg(long, global = true, value_name = "NAME")]
+    key_env: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+enum KeysAction {
+    /// Issue a key, and print it once
+    Create(Box<NewKeyArguments>),
+    /// List the issued keys
+    List,
+    /// Give an issued key a new text; the old one is refused from then on
+    Rotate {
+        /// Name of the key
+        name: String,
+    },
+    /// Refuse a key until it is enabled again; also a key of the configuration
+    Disable {
+        /// Name of the key
+        name: String,
+    },
+    /// Accept a disabled key again
+    Enable {
+        /// Name of the key
+        name: String,
+    },
+    /// Remove an issued key for good
+    Revoke {
+        /// Name of the key
+        name: String,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+struct NewKeyArguments {
+    /// Name, for logs and records; unique
+    #[arg(long)]
+    name: String,
+    /// Account; default: one of its own
+    #[arg(long)]
+    account: Option<String>,
+    /// Scope: inference, read or admin; may be repeated; default: inference and read
+    #[arg(long = "scope", value_name = "SCOPE")]
+    scopes: Vec<String>,
+    /// Spending limit in US dollars, such as 25.00
+    #[arg(long, value_name = "USD", allow_hyphen_values = true)]
+    limit: Option<String>,
+    /// When the limit starts again: daily, weekly or monthly
+    #[arg(long, value_name = "PERIOD")]
+    limit_reset: Option<String>,
+    /// Time from which the key is refused, such as 2027-12-31
+    #[arg(long, value_name = "TIME")]
+    expires_at: Option<String>,
+    /// Requests per minute; 0: no limit
+    #[arg(long, value_name = "N")]
+    requests_per_minute: Option<u32>,
+    /// Tokens per minute; 0: no limit
+    #[arg(long, value_name = "N")]
+    tokens_per_minute: Option<u32>,
+    /// Requests in progress; 0: no limit
+    #[arg(long, value_name = "N")]
+    concurrency: Option<u32>,
+    /// Model id or prefix such as acme/* that the key may use; may be repeated
+    #[arg(long = "allowed-model", value_name = "PATTERN")]
+    allowed_models: Vec<String>,
+    /// Model id or prefix that the key may not use; may be repeated
+    #[arg(long = "blocked-model", value_name = "PATTERN")]
+    blocked_models: Vec<String>,
+}
+
+impl NewKeyArguments {
+    fn members(&self) -> Map<String, Value> {
+        let texts = [
+            ("account", &self.account),
+            ("limit", &self.limit),
+            ("limit_reset", &self.limit_reset),
+            ("expires_at", &self.expires_at),
+        ];
+        let numbers = [
+            ("requests_per_minute", self.requests_per_minute),
+            ("tokens_per_minute", self.tokens_per_minute),
+            ("concurrency", self.concurrency),
+        ];
+        let lists = [
+            ("scopes", &self.scopes),
+            ("allowed_models", &self.allowed_models),
+            ("blocked_models", &self.blocked_models),
+        ];
+        let mut members = Map::from_iter([("name".to_owned(), json!(self.name))]);
+        let mut set = |name: &str, value: Option<Value>| members.extend(value.map(|value| (name.to_owned(), value)));
+        texts.iter().for_each(|(name, text)| set(name, text.as_ref().map(|text| json!(text))));
+        numbers.iter().for_each(|(name, number)| set(name, number.map(|number| json!(number))));
+        lists.iter().for_each(|(name, list)| set(name, (!list.is_empty()).then(|| json!(list))));
+        members
+    }
+}
+
+/// Runs the command.
+pub(super) fn run(request: &KeysRequest, environment: &Environment) -> CommandOutput {
+    let done = match &request.url {
+        Some(url) => RunningGateway::new(url, request, environment).and_then(|gateway| gateway.run(&request.action)),
+        None => match load(request.config.as_deref(), environment) {
+            Ok(loaded) => stopped(&loaded.config, &request.action),
+            Err(output) => return output,
+        },
+    };
+    match done {
+        Ok(text) => CommandOutput { text, code: 0 },
+        Err(message) => CommandOutput { text: format!("pointsman: {message}\n"), code: EXIT_CONFIGURATION },
+    }
+}
+
+fn shown_once(name: &str, text: &str) -> String {
+    format!("The key '{name}'. It is shown only once and not stored:\n\n  {text}\n")
+}
+
+/// Works on the data directory of a gateway that does not run.
+fn stopped(config: &Config, action: &KeysAction) -> Result<String, String> {
+    let path = config.ledger.durable_directory().ok_or(
+        "the configuration keeps records in memory only, so keys cannot be stored; set ledger.data_dir and \
+         ledger.durability = \"group\"",
+    )?;
+    let opened = Directory::open(path).map_err(|fault| match fault {
+        Fault::InUse(path) => format!(
+            "{path} is in use by a running gateway; give its admin address with --url, and set {DEFAULT_KEY_VARIABLE} to a key \
+             with the scope admin"
+        ),
+        fault => format!("{}: {fault}", path.display()),
+    })?;
+    let log = AccountLog::open(opened.disk()).map_err(|fault| fault.to_string())?;
+    let registry = accounts::registry(&config.limits, Some(log)).map_err(|fault| fault.to_string())?;
+    registry.adopt(config);
+    let from = std::env::var("USER").unwrap_or_default();
+    let actor = Actor { by: "command line".to_owned(), from, request_id: None };
+    let fault = |fault: ChangeFault| fault.to_string();
+    match action {
+        KeysAction::Create(arguments) => {
+            let (key, text) = new_key(&arguments.members(), &actor.by).map_err(|error| error.message().to_owned())?;
+            let shown = shown_once(&key.name, text.expose());
+            registry.create(actor, key).map_err(fault)?;
+            Ok(shown)
+        }
+        KeysAction::List => Ok(list(registry.keys().iter().map(|key| {
+            let expires = key.expires_ms.map(|ms| json!(crate::api::keys::time(ms)));
+            json!({ "name": key.name, "label": key.label, "account": key.account, "disabled": key.disabled,
+                    "scopes": key.scopes, "expires_at": expires })
+        }))),
+        KeysAction::Rotate { name } => {
+            let (text, label, sha256) = new_text();
+            let id = issued(&registry, name)?;
+            let change = registry.change(actor, id, |key| {
+                (key.label, key.sha256) = (label, sha256);
+                Change::RotateKey
+            });
+            change.map_err(fault).map(|key| shown_once(&key.name, text.expose()))
+        }
+        KeysAction::Disable { name } => switch(&registry, config, actor, name, false),
+        KeysAction::Enable { name } => switch(&registry, config, actor, name, true),
+        KeysAction::Revoke { name } => {
+            registry.revoke(actor, issued(&registry, name)?).map_err(fault)?;
+            Ok(format!("The key '{name}' is revoked.\n"))
+        }
+    }
+}
+
+fn issued(registry: &Registry, name: &str) -> Result<u64, String> {
+    let key = registry.keys().into_iter().find(|key| key.name == name);
+    key.map(|key| key.id).ok_or_else(|| format!("there is no issued key '{name}'; 'pointsman keys list' shows them"))
+}
+
+fn switch(registry: &Registry, config: &Config, actor: Actor, name: &str, on: bool) -> Result<String, String> {
+    let configured = config.keys.iter().find(|key| *key.name == *name);
+    let done = match configured {
+        Some(key) => registry.switch(actor, name, (!on || key.disabled).then_some(on)),
+        None => registry
+            .change(actor, issued(registry, name)?, |key| {
+                key.disabled = !on;
+                if on { Change::EnableKey } else { Change::DisableKey }
+            })
+            .map(drop),
+    };
+    done.map_err(|fault| fault.to_string())?;
+    Ok(switched(name, on))
+}
+
+fn switched(name: &str, on: bool) -> String {
+    format!("The key '{name}' is {}.\n", if on { "enabled" } else { "disabled" })
+}
+
+/// One line per key.
+fn list(keys: impl Iterator<Item = Value>) -> String {
+    let mut lines = String::new();
+    for key in keys {
+        let text = |member: &str| key.get(member).and_then(Value::as_str).unwrap_or("-");
+        let scopes: Vec<&str> =
+            key.get("scopes").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+        let state = if key.get("disabled").and_then(Value::as_bool) == Some(true) { "disabled" } else { "active" };
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(
+            lines,
+            "{}  {}  {state}  account {}  scopes {}  expires {}",
+            text("name"),
+            text("label"),
+            text("account"),
+            scopes.join(","),
+            text("expires_at")
+        );
+    }
+    if lines.is_empty() { "There are no issued keys.\n".to_owned() } else { lines }
+}
+
+/// A running gateway, reached through its admin listener.
+struct RunningGateway {
+    connection: Connection,
+    url: String,
+}
+
+impl RunningGateway {
+    fn new(url: &str, request: &KeysRequest, environment: &Environment) -> Result<RunningGateway, String> {
+        let url = url.trim().trim_end_matches('/').trim_end_matches("/api/v1").to_owned();
+        if url.starts_with("http://") && !is_loopback(&url) {
+            return Err(format!(
+                "--url {url}: a key would be sent unencrypted; use https, or call from the machine itself"
+            ));
+        }
+        let variable = request.key_env.as_deref().unwrap_or(DEFAULT_KEY_VARIABLE);
+        let key = environment.get(variable).filter(|key| !key.is_empty());
+        let key =
+            key.ok_or_else(|| format!("the variable {variable} is not set; set it to a key with the scope admin"))?;
+        let connection = Connection::new(&url).map_err(|fault| format!("--url {fault}"))?;
+        let connection = connection.with_bearer(Secret::from(key)).map_err(|fault| format!("the key {fault}"))?;
+        Ok(RunningGateway { connection, url })
+    }
+
+    fn run(&self, action: &KeysAction) -> Result<String, String> {
+        match action {
+            KeysAction::Create(arguments) => {
+                let issued = self.call(Method::POST, "/api/v1/keys", Some(Value::Object(arguments.members())))?;
+                Ok(shown_once(&arguments.name, text_of(&issued)))
+            }
+            KeysAction::List => Ok(list(self.keys()?.into_iter())),
+            KeysAction::Rotate { name } => {
+                let issued = self.call(Method::POST, &format!("/api/v1/keys/{}/rotate", self.hash(name)?), None)?;
+                Ok(shown_once(name, text_of(&issued)))
+            }
+            KeysAction::Disable { name } => self.switch(name, "disable").map(|()| switched(name, false)),
+            KeysAction::Enable { name } => self.switch(name, "enable").map(|()| switched(name, true)),
+            KeysAction::Revoke { name } => {
+                self.call(Method::DELETE, &format!("/api/v1/keys/{}", self.hash(name)?), None)?;
+                Ok(format!("The key '{name}' is revoked.\n"))
+            }
+        }
+    }
+
+    fn switch(&self, name: &str, verb: &str) -> Result<(), String> {
+        let name = name.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+        self.call(Method::POST, &format!("/api/v1/admin/keys/{name}/{verb}"), None).map(drop)
+    }
+
+    /// All issued keys, page by page.
+    fn keys(&self) -> Result<Vec<Value>, String> {
+        let mut keys = Vec::new();
+        loop {
+            let path = format!("/api/v1/keys?include_disabled=true&offset={}", keys.len());
+            let mut page = self.call(Method::GET, &path, None)?;
+            let page = page.get_mut("data").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
+            if page.is_empty() {
+                return Ok(keys);
+            }
+            keys.extend(page);
+        }
+    }
+
+    fn hash(&self, name: &str) -> Result<String, String> {
+        let keys = self.keys()?;
+        let key = keys.iter().find(|key| key.get("name").and_then(Value::as_str) == Some(name));
+        let hash = key.and_then(|key| key.get("hash")).and_then(Value::as_str);
+        hash.map(str::to_owned).ok_or_else(|| format!("there is no issued key '{name}'"))
+    }
+
+    fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, String> {
+        let tls = client_config(None).map_err(|fault| fault.to_string())?;
+        let body = body.map(|body| Bytes::from(body.to_string()));
+        let called = call_page(&self.connection, &tls, (method, path), body, TIMEOUT);
+        let (status, body) =
+            actix_web::rt::System::new().block_on(called).map_err(|error| format!("{}: {error}", self.url))?;
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if (200..300).contains(&status) {
+            return Ok(body);
+        }
+        let message = body.pointer("/error/message").and_then(Value::as_str).unwrap_or("no readable error message");
+        Err(format!("{} answers {status}: {message}", self.url))
+    }
+}
+
+fn text_of(issued: &Value) -> &str {
+    issued.get("key").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn is_loopback(url: &str) -> bool {
+    let uri = url.parse::<actix_web::http::Uri>().ok();
+    let host = uri.as_ref().and_then(|uri| uri.host()).unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}

@@ -1,0 +1,132 @@
+//! `ledger verify`: reads everything, and compares the sums with the records.
+
+use std::{io::Write, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::{super::EXIT_DIFFERENT, Failed, LedgerPlace, Progress, directory, failed, note, remote::Remote};
+use crate::{
+    api::ledger_verification::VerificationBody,
+    config::Environment,
+    store::{fault::Fault, generations::GenerationStore, recovery::Recovery},
+};
+
+/// Timeout of a verification by a gateway.
+const TIMEOUT: Duration = Duration::from_secs(3600);
+
+#[derive(Deserialize)]
+struct Answer {
+    data: VerificationBody,
+}
+
+/// What was verified, and the result.
+#[derive(Serialize)]
+struct Report {
+    /// The directory or the gateway.
+    ledger: String,
+    #[serde(flatten)]
+    found: VerificationBody,
+    /// Of a directory: what the journal held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    journal: Option<JournalBody>,
+}
+
+#[derive(Serialize)]
+struct JournalBody {
+    segments: u64,
+    /// Records that the database lacks; the next start stores them.
+    records: u64,
+    /// Generations that were running when the gateway ended.
+    interrupted: u64,
+    /// Segments with a torn last record, as a killed process or a power failure leaves it.
+    torn_ends: u64,
+}
+
+pub(super) fn run(
+    place: &LedgerPlace,
+    json: bool,
+    environment: &Environment,
+    output: &mut impl Write,
+) -> Result<u8, Failed> {
+    let report = match &place.url {
+        Some(url) => of_gateway(url, place, environment)?,
+        None => of_directory(place, environment)?,
+    };
+    if json {
+        let text = serde_json::to_string_pretty(&report).map_err(|error| Failed::Refused(error.to_string()))?;
+        writeln!(output, "{text}")?;
+    } else {
+        write_text(&report, output)?;
+    }
+    Ok(if report.found.fault_count == 0 { 0 } else { EXIT_DIFFERENT })
+}
+
+fn of_gateway(url: &str, place: &LedgerPlace, environment: &Environment) -> Result<Report, Failed> {
+    let remote = Remote::new(url, place, environment)?;
+    note("the gateway verifies its ledger; this takes about a minute per GB");
+    let body = actix_web::rt::System::new().block_on(remote.page("ledger/verification", TIMEOUT))?;
+    let Answer { data } = serde_json::from_slice(&body)
+        .map_err(|error| Failed::Refused(format!("the answer of the gateway cannot be read: {error}")))?;
+    Ok(Report { ledger: url.to_owned(), found: data, journal: None })
+}
+
+fn of_directory(place: &LedgerPlace, environment: &Environment) -> Result<Report, Failed> {
+    let (path, _) = directory(place, environment)?;
+    let store = GenerationStore::inspect(&path).map_err(|fault| failed(&fault, "verify"))?;
+    let mut progress = Progress::new();
+    let verified = store.verify(|records| progress.tell(records));
+    let mut found = VerificationBody::new(&verified.map_err(|fault| failed(&fault, "verify"))?);
+    let mut fault = |text: String| {
+        found.fault_count += 1;
+        found.faults.push(text);
+    };
+    let recovery = store.recovery();
+    if recovery.damaged > 0 {
+        fault(format!("{} segments of the journal are damaged before their end", recovery.damaged));
+    }
+    // Last, because it may give the file up.
+    match store.check_file() {
+        Ok(true) => {}
+        Ok(false) => fault("pages of the database file fail their checksums".to_owned()),
+        Err(Fault::Damaged(what)) => fault(format!("pages of the database file fail their checksums: {what}")),
+        Err(other) => return Err(failed(&other, "verify")),
+    }
+    Ok(Report { ledger: path.display().to_string(), found, journal: Some(JournalBody::new(&recovery)) })
+}
+
+impl JournalBody {
+    fn new(recovery: &Recovery) -> JournalBody {
+        JournalBody {
+            segments: recovery.segments,
+            records: recovery.entries,
+            interrupted: recovery.interrupted,
+            torn_ends: recovery.torn,
+        }
+    }
+}
+
+fn write_text(report: &Report, output: &mut impl Write) -> Result<(), Failed> {
+    let Report { ledger, found, journal } = report;
+    writeln!(output, "{ledger}: {} records in {} blocks, {} versions", found.records, found.blocks, found.versions)?;
+    if let Some(journal) = journal.as_ref().filter(|journal| journal.segments > 0) {
+        writeln!(
+            output,
+            "journal: {} of the records, and {} of generations that were running; {} torn ends in {} segments",
+            journal.records, journal.interrupted, journal.torn_ends, journal.segments
+        )?;
+    }
+    writeln!(
+        output,
+        "sums: {} slots of 15 minutes compared with their records; {} left out, whose records aged out or were deleted",
+        found.slots_compared, found.slots_left_out
+    )?;
+    for fault in &found.faults {
+        writeln!(output, "fault: {fault}")?;
+    }
+    match found.fault_count {
+        0 => writeln!(output, "No fault.")?,
+        1 => writeln!(output, "1 fault.")?,
+        count => writeln!(output, "{count} faults.")?,
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! 402: a spending limit leaves no room.
+
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use chrono::{DateTime, SecondsFormat};
+use pointsman_actors::domain::Usd;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{ApiError, Kind};
+
+/// Whose limit it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BudgetHolder {
+    /// The key itself.
+    Key,
+    /// The account of the key.
+    Account,
+    /// The team of the account.
+    Team,
+}
+
+impl BudgetHolder {
+    const fn reason(self) -> &'static str {
+        match self {
+            BudgetHolder::Key => "key_limit",
+            BudgetHolder::Account => "account_limit",
+            BudgetHolder::Team => "team_limit",
+        }
+    }
+
+    const fn of_whom(self) -> &'static str {
+        match self {
+            BudgetHolder::Key => "this API key",
+            BudgetHolder::Account => "the account of this API key",
+            BudgetHolder::Team => "the team of this API key",
+        }
+    }
+}
+
+/// What a spending limit lacks for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetShortfall {
+    /// Whose limit it is.
+    pub holder: BudgetHolder,
+    /// The limit.
+    pub limit: Usd,
+    /// What is left of it, without what running requests have reserved.
+    pub available: Usd,
+    /// Highest possible cost of the request; `None` when the limit is used up anyway.
+    pub needed: Option<Usd>,
+    /// When the limit starts again, Unix milliseconds.
+    pub resets_at_ms: Option<i64>,
+}
+
+/// `error.metadata.budget`.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct BudgetBody {
+    limit: Option<Box<RawValue>>,
+    remaining: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    needed: Option<Box<RawValue>>,
+    resets_at: Option<String>,
+}
+
+/// Exact decimal digits as a JSON number.
+fn number(amount: Usd) -> Option<Box<RawValue>> {
+    RawValue::from_string(amount.to_string()).ok()
+}
+
+impl ApiError {
+    /// 402: a spending limit leaves no room for the request.
+    #[must_use]
+    pub fn out_of_budget(shortfall: &BudgetShortfall) -> ApiError {
+        let BudgetShortfall { holder, limit, available, needed, resets_at_ms } = *shortfall;
+        let time = |at: DateTime<chrono::Utc>| at.to_rfc3339_opts(SecondsFormat::Secs, true);
+        let resets_at = resets_at_ms.and_then(DateTime::from_timestamp_millis).map(time);
+        let reset = match &resets_at {
+            Some(at) => format!("The limit starts again at {at}."),
+            None => "The limit does not start again by itself; ask the operator to raise it.".to_owned(),
+        };
+        let of_whom = holder.of_whom();
+        let message = match needed {
+            None => format!("The spending limit of ${limit} of {of_whom} is used up. {reset}"),
+            Some(needed) => format!(
+                "This request may cost up to ${needed}, and ${available} of the spending limit of ${limit} of {of_whom} is left. \
+                 A smaller 'max_tokens' lowers the highest cost. {reset}"
+            ),
+        };
+        let mut error = ApiError::payment_required(message, holder.reason());
+        error.0.budget = Some(Box::new(BudgetBody {
+            limit: number(limit),
+            remaining: number(available),
+            needed: needed.and_then(number),
+            resets_at,
+        }));
+        error
+    }
+
+    /// 402: the key has a spending limit, and no endpoint that could serve has a known price.
+    #[must_use]
+    pub fn unknown_price_under_limit() -> ApiError {
+        let message = "This API key has a spending limit, and the prices of the endpoints that could serve this request are \
+                       not known. Ask the operator to configure prices, or use another model.";
+        ApiError::payment_required(message.to_owned(), "price_unknown")
+    }
+
+    /// 402: the request costs more than its own ceiling, before any output.
+    #[must_use]
+    pub fn above_max_cost(ceiling: Usd, least: Usd) -> ApiError {
+        let message = format!(
+            "This request has the ceiling max_cost = ${ceiling}, and its prompt with one output token costs at least ${least}."
+        );
+        ApiError::payment_required(message, "max_cost").with_param("max_cost")
+    }
+
+    /// 503: a spending limit applies, and what was spent before this start cannot be read yet.
+    #[must_use]
+    pub fn spending_unknown() -> ApiError {
+        let message = "This API key has a spending limit, and what was spent before the gateway started cannot be read from its \
+                       ledger at the moment.";
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Server, "server", message)
+            .because("spending_unknown")
+            .retry_after(Duration::from_secs(10))
+    }
+
+    fn payment_required(message: String, reason: &'static str) -> ApiError {
+        ApiError::new(StatusCode::PAYMENT_REQUIRED, Kind::Quota, "payment_required", message).because(reason)
+    }
+}

@@ -1,0 +1,43 @@
+//! Changes of keys and accounts that were not made.
+
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use pointsman_actors::domain::{Invalid, InvalidReason};
+
+use super::{ApiError, Kind};
+
+/// `retry-after` while the disk refuses.
+const DISK_WAIT: Duration = Duration::from_secs(5);
+
+impl ApiError {
+    /// 404: keys and accounts cannot be kept, because records are in memory only.
+    #[must_use]
+    pub fn no_durable_keys() -> ApiError {
+        ApiError::not_found(
+            "no_durable_ledger",
+            "This gateway keeps records in memory only, so an issued key would not survive a restart. Its operator can store \
+             keys with ledger.data_dir and ledger.durability = \"group\".",
+        )
+    }
+
+    /// 400: the body is no JSON object.
+    #[must_use]
+    pub fn not_an_object() -> ApiError {
+        ApiError::invalid(Invalid::body(InvalidReason::InvalidType, "The request body must be a JSON object."))
+    }
+
+    /// 503: the disk refused a change. `in_effect` if it holds all the same until the process ends.
+    #[must_use]
+    pub fn unstored_change(in_effect: bool) -> ApiError {
+        let message = if in_effect {
+            "The key is refused from now on, but the disk did not store that: it would be accepted again after a restart. \
+             Repeat the call when the disk has room."
+        } else {
+            "The disk did not store the change, so it was not made. Repeat the call when the disk has room."
+        };
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Server, "server", message)
+            .because(if in_effect { "disabled_until_restart" } else { "not_stored" })
+            .retry_after(DISK_WAIT)
+    }
+}

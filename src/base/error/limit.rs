@@ -1,0 +1,43 @@
+//! 429: a limit of the gateway.
+
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+
+use super::{ApiError, Kind, whole_seconds};
+
+/// Limit of a key that a call exceeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Requests per minute.
+    Requests,
+    /// Calls at a time.
+    Concurrency,
+    /// Tokens per minute.
+    Tokens,
+    /// Requests per minute to the free pool.
+    FreePool,
+    /// Previews, explanations, replays and lists at a time.
+    Analyses,
+}
+
+impl ApiError {
+    /// 429 of our own.
+    #[must_use]
+    pub fn limited(limit: Limit, wait: Duration) -> ApiError {
+        let (reason, message) = match limit {
+            Limit::Requests => ("gateway_requests", "Too many requests for this API key."),
+            Limit::Concurrency => ("gateway_concurrency", "Too many requests of this API key at the same time."),
+            Limit::Tokens => ("gateway_tokens", "Too many tokens for this API key."),
+            Limit::FreePool => ("free_pool", "Too many requests to the free models for this API key."),
+            Limit::Analyses => (
+                "gateway_analyses",
+                "Too many previews, explanations, replays and lists of this API key at the same time (limits.key_analyses).",
+            ),
+        };
+        let message = format!("{message} Try again in {} s.", whole_seconds(wait));
+        ApiError::new(StatusCode::TOO_MANY_REQUESTS, Kind::RateLimit, "rate_limit_exceeded", message)
+            .because(reason)
+            .retry_after(wait)
+    }
+}

@@ -1,0 +1,15 @@
+//! The wire format of a request, which its errors have, too.
+
+use actix_web::dev::RequestHead;
+use pointsman_actors::domain::Dialect;
+
+/// The dialect of a request, by its path; on pages that several dialects have, by its headers.
+pub(super) fn of_request(head: &RequestHead) -> Dialect {
+    let path = head.uri.path();
+    let is_messages = path.ends_with("/messages") || path.ends_with("/messages/count_tokens");
+    let is_shared = path.ends_with("/models") || path.contains("/models/");
+    if is_messages || (is_shared && head.headers.contains_key("anthropic-version")) {
+        return Dialect::Anthropic;
+    }
+    Dialect::OpenAi
+}

@@ -1,0 +1,194 @@
+//! Chats for an endpoint that speaks the Anthropic Messages API.
+
+use serde_json::{Value, json};
+
+use crate::{
+    scripted::{Script, Upstream},
+    world::{World, always, and, ask, completion, error_of, http, http_with, stream_of},
+};
+
+/// A message as the API answers it.
+fn message(content: Value, stop_reason: &str) -> Value {
+    json!({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "content": content,
+        "stop_reason": stop_reason, "stop_sequence": null,
+        "usage": {"input_tokens": 20, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 0, "output_tokens": 5},
+    })
+}
+
+/// A stream as the API sends it, with these deltas of text.
+fn message_stream(words: &[&str]) -> String {
+    let event = |value: Value| format!("event: {}\ndata: {value}\n\n", value["type"].as_str().unwrap());
+    let start = json!({
+        "type": "message_start",
+        "message": {
+            "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "content": [],
+            "stop_reason": null, "stop_sequence": null, "usage": {"input_tokens": 20, "output_tokens": 1},
+        },
+    });
+    let mut body = event(start);
+    let block = json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}});
+    body.push_str(&event(block));
+    body.push_str(&event(json!({"type": "ping"})));
+    for word in words {
+        let delta = json!({"type": "text_delta", "text": word});
+        body.push_str(&event(json!({"type": "content_block_delta", "index": 0, "delta": delta})));
+    }
+    body.push_str(&event(json!({"type": "content_block_stop", "index": 0})));
+    let delta = json!({"stop_reason": "end_turn", "stop_sequence": null});
+    body.push_str(&event(json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 7}})));
+    body.push_str(&event(json!({"type": "message_stop"})));
+    let length = body.len();
+    format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {length}\r\n\r\n{body}")
+}
+
+/// The model `acme/claude` at the provider `maker`, which speaks this dialect, and for more money at `other`, which speaks
+/// chat.
+fn world(maker: &Upstream, other: &Upstream) -> World {
+    let endpoint = |provider: &str, price: &str| {
+        format!(
+            "{{ provider = \"{provider}\", upstream_model = \"claude-sonnet-5-5\", pricing = {{ prompt = \"{price}\", \
+             completion = \"{price}\" }} }}"
+        )
+    };
+    let endpoints = [endpoint("maker", "0.000001"), endpoint("other", "0.001")].join(", ");
+    World::new()
+        .provider_with("maker", maker.address(), "dialect = \"anthropic\"")
+        .provider("other", other.address())
+        .with(&format!(
+            "[[models]]\nid = \"acme/claude\"\ncontext_length = 100000\nsupported_parameters = [\"max_tokens\", \"stop\", \
+             \"tools\", \"tool_choice\", \"reasoning\"]\nendpoints = [{endpoints}]\n"
+        ))
+}
+
+#[actix_web::test]
+async fn a_chat_is_sent_as_messages_with_the_key_in_its_own_header_and_the_answer_is_a_completion() {
+    let maker = always(200, &message(json!([{"type": "text", "text": "Left."}]), "end_turn"));
+    let other = always(200, &completion("unused"));
+    let gateway = world(&maker, &other).start().await;
+    let request = json!({
+        "model": "acme/claude", "max_tokens": 50, "seed": 1, "stop": "END",
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which way?"}],
+    });
+    let reply = gateway.chat(&request).await;
+    let answer = reply.expect(200);
+    assert_eq!(answer["choices"][0]["message"]["content"], "Left.");
+    assert_eq!(answer["choices"][0]["finish_reason"], "stop");
+    assert_eq!(answer["choices"][0]["native_finish_reason"], "end_turn");
+    assert_eq!(answer["usage"]["prompt_tokens"], 120);
+    assert_eq!(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 100);
+    assert_eq!(answer["usage"]["completion_tokens"], 5);
+    assert_eq!(reply.header("x-route-dropped-parameters"), Some("seed"));
+    let sent = maker.requests().remove(0);
+    assert!(sent.starts_with("POST /v1/messages HTTP/1.1\r\n"), "{sent}");
+    let head = sent.to_lowercase();
+    assert!(head.contains("\r\nanthropic-version: 2023-06-01\r\n"), "{sent}");
+    assert!(head.contains(&format!("\r\nx-api-key: {}\r\n", crate::world::provider_key("maker"))), "{sent}");
+    assert!(!head.contains("authorization"), "{sent}");
+    let body = maker.last_body();
+    assert_eq!(body["model"], "claude-sonnet-5-5");
+    assert_eq!(body["max_tokens"], 50);
+    assert_eq!(body["stop_sequences"], json!(["END"]));
+    assert_eq!(body["system"], json!([{"type": "text", "text": "Be brief."}]));
+    let content = json!([{"type": "text", "text": "Which way?"}]);
+    assert_eq!(body["messages"], json!([{"role": "user", "content": content}]));
+}
+
+#[actix_web::test]
+async fn a_stream_of_messages_becomes_a_stream_of_chunks_with_usage_and_cost() {
+    let maker = Upstream::start([Script::answering(message_stream(&["Le", "ft."]))]);
+    let other = always(200, &completion("unused"));
+    let gateway = world(&maker, &other).start().await;
+    let reply = gateway.chat(&and(ask("acme/claude"), json!({"stream": true}))).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(reply.content(), "Left.");
+    assert!(reply.text().ends_with("data: [DONE]\n\n"), "{}", reply.text());
+    let events = reply.events();
+    let finish = events.iter().find(|event| event["choices"][0]["finish_reason"].is_string()).unwrap();
+    assert_eq!(finish["choices"][0]["finish_reason"], "stop");
+    let usage = &events.iter().find(|event| event["usage"].is_object()).unwrap()["usage"];
+    assert_eq!((&usage["prompt_tokens"], &usage["completion_tokens"]), (&json!(20), &json!(7)));
+    assert_eq!(usage["cost"], json!(0.000027));
+    assert_eq!(maker.last_body()["stream"], true);
+}
+
+#[actix_web::test]
+async fn tool_calls_and_thinking_come_back_as_chat_and_go_there_again_on_the_next_turn() {
+    let content = json!([
+        {"type": "thinking", "thinking": "Ask the map.", "signature": "c2lnbmVk"},
+        {"type": "tool_use", "id": "toolu_1", "name": "map", "input": {"at": "fork"}},
+    ]);
+    let maker = always(200, &message(content, "tool_use"));
+    let other = always(200, &completion("unused"));
+    let gateway = world(&maker, &other).start().await;
+    let tools = json!([{"type": "function", "function": {"name": "map", "parameters": {"type": "object"}}}]);
+    let request = and(ask("acme/claude"), json!({"tools": tools, "reasoning": {"effort": "low"}}));
+    let answer = gateway.chat(&request).await.expect(200);
+    let reply = &answer["choices"][0]["message"];
+    assert_eq!(answer["choices"][0]["finish_reason"], "tool_calls");
+    assert_eq!(reply["reasoning"], "Ask the map.");
+    assert_eq!(reply["tool_calls"][0]["function"]["name"], "map");
+    assert_eq!(reply["tool_calls"][0]["function"]["arguments"], r#"{"at":"fork"}"#);
+    let id = &reply["tool_calls"][0]["id"];
+    let turn = json!([
+        {"role": "user", "content": "Which way?"},
+        reply,
+        {"role": "tool", "tool_call_id": id, "content": "left"},
+    ]);
+    gateway.chat(&and(request, json!({"messages": turn}))).await.expect(200);
+    let messages = &maker.last_body()["messages"];
+    assert_eq!(messages[1]["content"][0]["type"], "thinking");
+    assert_eq!(messages[1]["content"][0]["signature"], "c2lnbmVk");
+    assert_eq!(messages[1]["content"][1]["type"], "tool_use");
+    assert_eq!(messages[2]["content"][0]["type"], "tool_result");
+    assert_eq!(messages[2]["content"][0]["tool_use_id"], messages[1]["content"][1]["id"]);
+}
+
+#[actix_web::test]
+async fn an_overloaded_endpoint_hands_over_to_one_of_another_dialect_before_and_inside_a_stream() {
+    let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+    let inside = format!("event: error\ndata: {overloaded}\n\n");
+    let start = message_stream(&[]);
+    let start = &start[start.find("event: message_start").unwrap()..start.find("event: content_block_start").unwrap()];
+    let failing = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n{start}{inside}",
+        start.len() + inside.len()
+    );
+    for first in [http(529, &overloaded), failing] {
+        let maker = Upstream::start([Script::answering(first)]);
+        let other = Upstream::start([Script::answering(stream_of(&["Right."]))]);
+        let gateway = world(&maker, &other).start().await;
+        let reply = gateway.chat(&and(ask("acme/claude"), json!({"stream": true}))).await;
+        assert_eq!(reply.content(), "Right.", "{}", reply.text());
+        assert_eq!(reply.header("x-route-attempts"), Some("2"));
+    }
+}
+
+#[actix_web::test]
+async fn a_prompt_that_is_too_long_for_it_is_the_clients_error_and_an_empty_account_is_not() {
+    let error = |kind: &str, message: &str| json!({"type": "error", "error": {"type": kind, "message": message}});
+    let too_long = error("invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum");
+    let maker = always(400, &too_long);
+    let other =
+        Upstream::start([Script::answering(http(400, &json!({"error": {"message": "maximum context length"}})))]);
+    let gateway = world(&maker, &other).start().await;
+    let reply = gateway.chat(&ask("acme/claude")).await;
+    assert_eq!(error_of(&reply, 400)["metadata"]["error_type"], "context_length_exceeded");
+
+    let broke = error("invalid_request_error", "Your credit balance is too low to access the Anthropic API.");
+    let maker = Upstream::start([Script::answering(http_with(400, "", &broke))]);
+    let other = always(200, &completion("Right."));
+    let gateway = world(&maker, &other).start().await;
+    let answer = gateway.chat(&ask("acme/claude")).await.expect(200);
+    assert_eq!(answer["choices"][0]["message"]["content"], "Right.");
+}
+
+#[actix_web::test]
+async fn a_model_of_a_chat_endpoint_can_be_told_to_speak_another_dialect() {
+    let maker = always(200, &message(json!([{"type": "text", "text": "Left."}]), "end_turn"));
+    let toml = "[[models]]\nid = \"acme/claude\"\ncontext_length = 1000\nendpoints = [{ provider = \"maker\", upstream_model = \
+                \"claude-x\", dialect = \"anthropic\", pricing = { prompt = \"0\", completion = \"0\" } }]";
+    let gateway = World::new().provider("maker", maker.address()).with(toml).start().await;
+    gateway.chat(&ask("acme/claude")).await.expect(200);
+    assert!(maker.requests()[0].starts_with("POST /v1/messages"), "{:?}", maker.requests());
+}

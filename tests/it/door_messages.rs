@@ -1,0 +1,235 @@
+//! Clients that speak the Anthropic Messages API, in front of endpoints of both dialects.
+
+use actix_web::http::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{Reply, TestGateway},
+    scripted::{Script, Upstream},
+    world::{World, always, answer, completion, http, stream_of},
+};
+
+/// `acme/claude` at one provider, which speaks `dialect`.
+async fn gateway(upstream: &Upstream, dialect: &str) -> TestGateway {
+    World::new()
+        .provider_with("maker", upstream.address(), &format!("dialect = \"{dialect}\""))
+        .with(
+            "[[models]]\nid = \"acme/claude\"\ncontext_length = 100000\ninput_modalities = [\"text\", \"image\"]\n\
+             supported_parameters = [\"max_tokens\", \"stop\", \"tools\", \"tool_choice\", \"reasoning\"]\nendpoints = [{ provider = \
+             \"maker\", upstream_model = \"claude-sonnet-5-5\", pricing = { prompt = \"0.000001\", completion = \"0.000002\" } }]",
+        )
+        .start()
+        .await
+}
+
+fn request() -> Value {
+    json!({
+        "model": "acme/claude", "max_tokens": 64, "system": "Be brief.", "stop_sequences": ["END"],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "Which way?"}]}],
+    })
+}
+
+/// The names and data of a stream's events.
+fn events(reply: &Reply) -> Vec<(String, Value)> {
+    let text = reply.text();
+    let events = text.split("\n\n").filter(|event| !event.is_empty() && !event.starts_with(':'));
+    events
+        .map(|event| {
+            let (name, data) = event.split_once('\n').unwrap_or_else(|| panic!("no two lines: {event}"));
+            let data = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
+            (name.strip_prefix("event: ").unwrap().to_owned(), data)
+        })
+        .collect()
+}
+
+#[actix_web::test]
+async fn a_message_is_answered_by_a_chat_endpoint_in_the_clients_own_shape() {
+    let usage = json!({"prompt_tokens": 20, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 8}});
+    let maker = always(200, &answer(json!({"role": "assistant", "content": "Left."}), usage));
+    let gateway = gateway(&maker, "openai").await;
+    for path in ["/api/v1/messages", "/api/v1/messages?beta=true", "/v1/messages", "/api/messages"] {
+        let reply = gateway.post(path, &request()).await;
+        let message = reply.expect(200);
+        assert_eq!(message["type"], "message");
+        assert_eq!(message["role"], "assistant");
+        assert_eq!(message["model"], "acme/claude");
+        assert_eq!(message["content"], json!([{"type": "text", "text": "Left."}]));
+        assert_eq!((&message["stop_reason"], &message["stop_sequence"]), (&json!("end_turn"), &Value::Null));
+        assert_eq!(message["usage"]["input_tokens"], 12);
+        assert_eq!(message["usage"]["cache_read_input_tokens"], 8);
+        assert_eq!(message["usage"]["output_tokens"], 3);
+        assert_eq!(message["id"].as_str(), reply.header("x-generation-id"));
+        assert_eq!(reply.header("request-id"), reply.header("x-request-id"));
+    }
+    let body = maker.last_body();
+    assert_eq!(body["messages"][0], json!({"role": "system", "content": "Be brief."}));
+    assert_eq!((&body["max_tokens"], &body["stop"]), (&json!(64), &json!(["END"])));
+}
+
+#[actix_web::test]
+async fn a_stream_of_chunks_becomes_events_of_a_message_with_usage_at_both_ends() {
+    let maker = Upstream::start([Script::answering(stream_of(&["Le", "ft."]))]);
+    let gateway = gateway(&maker, "openai").await;
+    let mut request = request();
+    request["stream"] = json!(true);
+    let reply = gateway.post("/v1/messages", &request).await;
+    assert_eq!(reply.header("content-type"), Some("text/event-stream; charset=utf-8"));
+    let events = events(&reply);
+    assert!(events.iter().all(|(name, data)| data["type"] == **name), "{events:?}");
+    let names: Vec<&str> = events.iter().map(|(name, _)| &**name).filter(|name| *name != "ping").collect();
+    let expected = [
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    ];
+    assert_eq!(names, expected);
+    let of = |name: &str| &events.iter().find(|(other, _)| other == name).unwrap().1;
+    assert!(of("message_start")["message"]["usage"]["input_tokens"].as_u64().unwrap() > 0);
+    assert_eq!(of("message_start")["message"]["id"].as_str(), reply.header("x-generation-id"));
+    assert_eq!(of("message_delta")["delta"]["stop_reason"], "end_turn");
+    assert!(of("message_delta")["usage"]["output_tokens"].as_u64().unwrap() > 0);
+    assert!(!reply.text().contains("[DONE]"));
+}
+
+#[actix_web::test]
+async fn an_endpoint_of_the_same_api_gets_the_clients_bytes_and_its_answer_passes_as_it_comes() {
+    let message = "{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"claude-sonnet-5-5\",\
+                   \"content\":[ {\"type\":\"thinking\",\"thinking\":\"\\u00e9\",\"signature\":\"c2ln\"},{\"type\":\"text\",\"text\":\"Left.\"}],\
+                   \"stop_reason\":\"end_turn\",\"stop_sequence\":null,\"new_member\":1.50,\"usage\":{\"input_tokens\":20,\"output_tokens\":5}}";
+    let head =
+        format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", message.len());
+    let maker = Upstream::start([Script::answering(head + message)]);
+    let gateway = gateway(&maker, "anthropic").await;
+    let body = "{\"model\": \"acme/claude\",  \"max_tokens\": 64,\"context_management\":{\"edits\":[ ]},\"objective\":\"cheapest\",\
+                \"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"\\u00e9\",\"cache_control\":{\"type\":\"ephemeral\"}}]}]}";
+    let headers = [("content-type", "application/json"), ("anthropic-beta", "context-management-2025-06-27")];
+    let reply = gateway.call(Method::POST, "/v1/messages", &headers, Some(body.into())).await;
+    let id = reply.header("x-generation-id").unwrap().to_owned();
+    let expected = message.replace("msg_1", &id).replace("claude-sonnet-5-5", "acme/claude");
+    assert_eq!(reply.text(), expected);
+    let sent = maker.requests().remove(0);
+    assert!(sent.contains("anthropic-beta: context-management-2025-06-27\r\n"), "{sent}");
+    let sent = sent.split_once("\r\n\r\n").unwrap().1;
+    let expected = body.replace("acme/claude", "claude-sonnet-5-5").replace("\"objective\":\"cheapest\",", "");
+    assert_eq!(sent, expected);
+    assert_eq!(reply.header("x-route-dropped-parameters"), None);
+    let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200);
+    assert_eq!(record["data"]["tokens_prompt"], 20, "{record}");
+    assert_eq!(record["data"]["total_cost"], json!(0.00003), "{record}");
+}
+
+#[actix_web::test]
+async fn what_only_the_own_api_has_is_named_as_dropped_or_keeps_other_endpoints_out() {
+    let maker = always(200, &completion("Left."));
+    let gateway = gateway(&maker, "openai").await;
+    let mut asked = request();
+    asked["context_management"] = json!({"edits": []});
+    let reply = gateway.post("/v1/messages", &asked).await;
+    reply.expect(200);
+    assert_eq!(reply.header("x-route-dropped-parameters"), Some("context_management"));
+    asked["tools"] = json!([{"type": "web_search_20250305", "name": "web_search"}]);
+    let reply = gateway.post("/v1/messages", &asked).await;
+    assert_eq!(reply.status, 400, "{}", reply.text());
+    assert_eq!(reply.json()["error"]["type"], "invalid_request_error", "{}", reply.text());
+}
+
+#[actix_web::test]
+async fn errors_have_the_clients_shape_and_name_its_own_fields() {
+    let maker = always(503, &json!({"error": {"message": "busy"}}));
+    let gateway = gateway(&maker, "openai").await;
+    let wrong = json!({"model": "acme/claude", "messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "base64"}}]}]});
+    let reply = gateway.post("/v1/messages", &wrong).await;
+    assert_eq!(reply.status, 400);
+    let error = reply.json();
+    assert_eq!(
+        (&error["type"], &error["error"]["type"]),
+        (&json!("error"), &json!("invalid_request_error")),
+        "{error}"
+    );
+    assert_eq!(error["request_id"].as_str(), reply.header("request-id"));
+    let reply = gateway.post("/v1/messages", &request()).await;
+    assert_eq!(reply.status, 529, "{}", reply.text());
+    assert_eq!(reply.json()["error"]["type"], "overloaded_error");
+    assert!(reply.header("retry-after").is_some());
+    let headers = [("content-type", "application/json"), ("x-api-key", "wrong"), ("authorization", "")];
+    let reply = gateway.call(Method::POST, "/v1/messages", &headers, Some(request().to_string().into())).await;
+    assert_eq!(reply.status, 401, "{}", reply.text());
+    assert_eq!(reply.json()["error"]["type"], "authentication_error");
+    let mut unknown = request();
+    unknown["model"] = json!("claude-unknown");
+    let reply = gateway.post("/v1/messages", &unknown).await;
+    assert_eq!((reply.status, &reply.json()["error"]["type"]), (404, &json!("not_found_error")));
+}
+
+#[actix_web::test]
+async fn a_stream_that_breaks_ends_with_an_error_event_and_an_untouched_one_moves_on() {
+    let chunk = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Le\"}}]}\n\n";
+    let broken = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n{chunk}");
+    let maker = Upstream::start([Script::new().request().send(broken).fin()]);
+    let gateway = gateway(&maker, "openai").await;
+    let mut asked = request();
+    asked["stream"] = json!(true);
+    let reply = gateway.post("/v1/messages", &asked).await;
+    let (name, error) = events(&reply).pop().unwrap();
+    assert_eq!((&*name, &error["error"]["type"]), ("error", &json!("overloaded_error")), "{}", reply.text());
+}
+
+#[actix_web::test]
+async fn tokens_are_counted_without_asking_anybody() {
+    let maker = always(200, &completion("unused"));
+    let gateway = gateway(&maker, "openai").await;
+    let mut asked = request();
+    asked.as_object_mut().unwrap().remove("max_tokens");
+    let reply = gateway.post("/v1/messages/count_tokens", &asked).await;
+    let count = reply.expect(200);
+    assert!(count["input_tokens"].as_u64().unwrap() > 3, "{count}");
+    assert_eq!(count.as_object().unwrap().len(), 1);
+    assert_eq!(maker.connections(), 0);
+}
+
+#[actix_web::test]
+async fn a_stream_of_the_same_api_passes_with_our_id_and_model() {
+    let events_sent = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\
+                       \"role\":\"assistant\",\"model\":\"claude-x\",\"content\":[],\"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n\
+                       event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n\
+                       event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"L\\u00e9\"}}\n\n\
+                       event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n\
+                       event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\",\"stop_sequence\":null},\"usage\":{\"output_tokens\":4}}\n\n\
+                       event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+    let head =
+        format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n", events_sent.len());
+    let maker = Upstream::start([Script::answering(head + events_sent)]);
+    let gateway = gateway(&maker, "anthropic").await;
+    let mut asked = request();
+    asked["stream"] = json!(true);
+    let reply = gateway.post("/v1/messages", &asked).await;
+    let id = reply.header("x-generation-id").unwrap();
+    assert_eq!(reply.text(), events_sent.replace("msg_1", id).replace("claude-x", "acme/claude"));
+    let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200);
+    assert_eq!(record["data"]["tokens_completion"], 4, "{record}");
+}
+
+#[actix_web::test]
+async fn reasoning_of_a_chat_endpoint_travels_sealed_through_the_client_and_comes_back() {
+    let message = json!({
+        "role": "assistant", "content": "Left.", "reasoning": "Map.",
+        "reasoning_details": [{"type": "reasoning.encrypted", "data": "b3BhcXVl", "id": "rs_1", "format": "openai-responses-v1", "index": 0}],
+    });
+    let maker = Upstream::start([Script::answering(http(
+        200,
+        &answer(message, json!({"prompt_tokens": 9, "completion_tokens": 3})),
+    ))]);
+    let gateway = gateway(&maker, "openai").await;
+    let first = gateway.post("/v1/messages", &request()).await.expect(200);
+    let mut again = request();
+    let turns = again["messages"].as_array_mut().unwrap();
+    turns.push(json!({"role": "assistant", "content": first["content"]}));
+    turns.push(json!({"role": "user", "content": "Sure?"}));
+    gateway.post("/v1/messages", &again).await.expect(200);
+    let sent = maker.last_body()["messages"][2].to_string();
+    assert!(sent.contains("b3BhcXVl"), "{sent} of {first}");
+}

@@ -1,0 +1,97 @@
+//! `pointsman keys`: at a stopped gateway and at a running one.
+
+use serde_json::json;
+
+use crate::{
+    folder::Folder,
+    harness::KEY,
+    issued_keys::{ADMIN, chat, issue, world},
+    process::{ConfigFile, Process, run},
+    world::saying,
+};
+
+#[actix_web::test]
+async fn keys_are_issued_and_revoked_in_the_directory_of_a_stopped_gateway() {
+    let folder = Folder::new();
+    let config = ConfigFile::new(&format!(
+        "[server]\nbind = \"127.0.0.1:0\"\n[simulation]\nmode = \"on\"\n[ledger]\ndata_dir = {:?}\n",
+        folder.at("data")
+    ));
+    let environment = [("POINTSMAN__LEDGER__DURABILITY", "group")];
+    let keys = |arguments: &[&str]| {
+        let arguments: Vec<&str> = ["keys"].into_iter().chain(arguments.iter().copied()).collect();
+        let output = run(&[&arguments[..], &["--config", config.path()]].concat(), &environment);
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    assert_eq!(keys(&["list"]), (Some(0), "There are no issued keys.\n".to_owned()));
+    let (code, said) = keys(&["create", "--name", "ci", "--account", "blue", "--limit", "1.50", "--scope", "read"]);
+    assert_eq!(code, Some(0), "{said}");
+    let text = said.lines().find_map(|line| line.trim().strip_prefix("sk-")).expect("the key").to_owned();
+    let (_, listed) = keys(&["list"]);
+    assert!(listed.starts_with("ci  sk-pointsm...") && listed.contains("account blue"), "{listed}");
+    assert!(!listed.contains(&text), "{listed}");
+    for (arguments, fault) in [
+        (&["create", "--name", "ci"][..], "the name is taken"),
+        (&["create", "--name", "x", "--limit", "-1"], "limit"),
+        (&["create", "--name", "x", "--scope", "root"], "'scopes' must be"),
+        (&["revoke", "nobody"], "there is no issued key 'nobody'"),
+    ] {
+        let (code, said) = keys(arguments);
+        assert!(code == Some(2) && said.contains(fault), "{arguments:?}: {said}");
+    }
+    let (_, rotated) = keys(&["rotate", "ci"]);
+    assert!(rotated.contains("sk-pointsman-v1-") && !rotated.contains(&text), "{rotated}");
+    assert_eq!(keys(&["disable", "development"]).0, Some(0));
+
+    let process = Process::start(&["serve", "--config", config.path()], &environment);
+    let new = rotated.lines().find(|line| line.trim().starts_with("sk-")).unwrap().trim().to_owned();
+    let bearer = |key: &str| format!("Bearer {key}");
+    let get = async |key: &str| {
+        let headers = [("authorization", bearer(key))];
+        let headers = [(headers[0].0, headers[0].1.as_str())];
+        process.gateway().call(actix_web::http::Method::GET, "/api/v1/key", &headers, None).await
+    };
+    assert_eq!(get(&new).await.expect(200)["data"]["limit"], json!(1.5));
+    assert_eq!(get(&format!("sk-{text}")).await.status, 401);
+    assert_eq!(get("sk-pointsman-development").await.status, 401);
+    let (code, said) = keys(&["list"]);
+    assert!(code == Some(2) && said.contains("--url"), "a running gateway holds the directory: {said}");
+}
+
+#[actix_web::test]
+async fn keys_are_issued_and_revoked_at_a_running_gateway() {
+    let (upstream, folder) = (saying("Hello"), Folder::new());
+    let gateway = world(&upstream, &folder).start().await;
+    issue(&gateway, json!({ "name": "first" })).await;
+    let url = gateway.admin().url("");
+    let keys = async |arguments: &[&str]| {
+        let all: Vec<String> = ["keys"].iter().chain(arguments).map(|argument| (*argument).to_owned()).collect();
+        let url = url.clone();
+        // On a thread of its own: the gateway lives on this one.
+        actix_web::rt::task::spawn_blocking(move || {
+            let all: Vec<&str> = all.iter().map(String::as_str).chain(["--url", url.as_str()]).collect();
+            let output = run(&all, &[("POINTSMAN_ADMIN_KEY", ADMIN)]);
+            (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+        })
+        .await
+        .unwrap()
+    };
+    let (code, said) = keys(&["create", "--name", "ci"]).await;
+    assert_eq!(code, Some(0), "{said}");
+    let text = said.lines().find(|line| line.trim().starts_with("sk-")).unwrap().trim().to_owned();
+    chat(&gateway, &text, json!({})).await.expect(200);
+    assert_eq!(keys(&["list"]).await.1.lines().count(), 2);
+    assert_eq!(keys(&["disable", "ci"]).await, (Some(0), "The key 'ci' is disabled.\n".to_owned()));
+    assert_eq!(chat(&gateway, &text, json!({})).await.status, 401);
+    keys(&["enable", "ci"]).await;
+    chat(&gateway, &text, json!({})).await.expect(200);
+    let (_, rotated) = keys(&["rotate", "ci"]).await;
+    assert!(rotated.contains("sk-pointsman-v1-"), "{rotated}");
+    assert_eq!(chat(&gateway, &text, json!({})).await.status, 401);
+    assert_eq!(keys(&["revoke", "ci"]).await.0, Some(0));
+    assert_eq!(keys(&["list"]).await.1.lines().count(), 1);
+    let (code, said) = keys(&["disable", "nobody"]).await;
+    assert!(code == Some(2) && said.contains("404"), "{said}");
+    keys(&["disable", "test"]).await;
+    assert_eq!(chat(&gateway, KEY, json!({})).await.status, 401);
+}
