@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 
 use super::{
     AnswerContext, AnswerFault,
-    anthropic::encode::{AnswerForm, MessageOpening, MessagesEncoder},
-    neutral::{AnswerEvent, AnswerSink, FieldFates, StateKey},
+    anthropic::encode::{MessageOpening, MessagesEncoder},
+    neutral::{AnswerEvent, AnswerForm, AnswerSink, FieldFates, StateKey},
     openai::StreamError,
 };
 use crate::domain::Dialect;

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    Answer, AnswerContext, AnswerFault, ChatRequest,
-    anthropic::{self, encode::AnswerForm},
+    Answer, AnswerContext, AnswerFault, ChatRequest, anthropic,
     client::{ClientEncoder, ClientRequest},
-    neutral::{AnswerEvent, AnswerSink, FieldFates, ToolNames, TranslatedRequest},
+    neutral::{AnswerEvent, AnswerForm, AnswerSink, FieldFates, ToolNames, TranslatedRequest},
     openai::{
         answer_reader::read_completion, chunk_writer::push_tokens, completion_writer::CompletionWriter,
         conversation_reader::read_conversation, rewrite_answer, usage_of_failed_answer,

@@ -24,7 +24,7 @@ pub(crate) use conversation::{
     AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningFormat,
     ReasoningKind, ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
 };
-pub(crate) use event::{AnswerEvent, AnswerSink, ReportedTokens};
+pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ReportedTokens};
 pub use field_fates::FieldFates;
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns};
 pub(crate) use request_body::{json_object, members_once};

@@ -16,4 +16,5 @@ mod usage;
 
 pub use answer::{rewrite_answer, usage_of_failed_answer};
 pub use image_answer::{ImageAnswer, ImageOrigin, ImageSource, MadeImage, rewrite_image_answer};
+pub(crate) use stream::push_error;
 pub use stream::{ChatStream, KEEP_ALIVE, Progress, StreamError, StreamOptions, UsageChunk};

@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), expect(unused_imports, reason = "wired by the dispatcher next"))]
 
 mod decode;
+pub(crate) mod encode;
 mod error;
 mod finish;
 pub(crate) mod inbound;

@@ -8,10 +8,11 @@ use bytes::{BufMut as _, BytesMut};
 use super::{StreamError, StreamOptions};
 use crate::dialect::{
     answer::{AnswerContext, AnswerFault},
-    anthropic::{encode::AnswerForm, splice::splice_event},
+    anthropic::splice::splice_event,
     client::{ClientEncoder, ClientRequest},
     frame::sse::SseEvent,
     json::{Cursor, Raw},
+    neutral::AnswerForm,
     openai::answer_reader::read_chunk,
 };
 

@@ -25,6 +25,7 @@ use crate::{
     domain::{FailureKind, Usage},
 };
 pub use stream_end::StreamError;
+pub(crate) use stream_end::push_error;
 
 /// Sent during silence: an SSE comment, which every client ignores.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";

@@ -32,6 +32,8 @@ pub(super) enum PartKind {
 #[derive(Debug)]
 pub(super) struct Item {
     kind: Kind,
+    /// Its id, of reasoning only: with its encrypted content the id goes back to the upstream.
+    id: Option<EscapedText<'static>>,
     /// Its parts so far.
     parts: Vec<Part>,
     /// Annotations that were handed on.
@@ -60,6 +62,8 @@ struct Part {
     /// Where it begins in the text of the answer, in characters; for reasoning, the index of its block.
     start: u64,
     pairs: SplitPairs,
+    /// The id that its first piece is handed on with.
+    id: Option<EscapedText<'static>>,
 }
 
 impl Item {
@@ -79,7 +83,9 @@ impl Item {
             Some("image_generation_call") => Kind::Image,
             _ => Kind::Hidden,
         };
-        Ok(Item { kind, parts: Vec::new(), annotations: 0, is_done: false })
+        let id = item.member(b"id").filter(|_| matches!(kind, Kind::Reasoning)).and_then(Raw::filled_string);
+        let id = id.and_then(EscapedText::of).map(EscapedText::into_owned);
+        Ok(Item { kind, id, parts: Vec::new(), annotations: 0, is_done: false })
     }
 
     /// An item that was not announced, for a part that does not need it.
@@ -89,7 +95,7 @@ impl Item {
             PartKind::Summary | PartKind::Thought => Kind::Reasoning,
             PartKind::Arguments => return None,
         };
-        Some(Item { kind, parts: Vec::new(), annotations: 0, is_done: false })
+        Some(Item { kind, id: None, parts: Vec::new(), annotations: 0, is_done: false })
     }
 
     /// Takes a piece of a part.
@@ -278,7 +284,7 @@ impl Item {
                     PartKind::Summary | PartKind::Thought => u64::from(counters.next_thought()),
                     _ => counters.characters(),
                 };
-                self.parts.push(Part { kind, index, start, pairs: SplitPairs::default() });
+                self.parts.push(Part { kind, index, start, pairs: SplitPairs::default(), id: self.id.clone() });
                 self.parts.len() - 1
             }
         };
@@ -307,19 +313,20 @@ fn call(
 
 fn hand_on(
     item: Kind,
-    part: &Part,
+    part: &mut Part,
     text: EscapedText<'_>,
     counters: &mut Counters,
     sink: &mut impl AnswerSink,
 ) -> Result<(), AnswerFault> {
+    let (index, id) = (u32::try_from(part.start).unwrap_or(u32::MAX), part.id.take());
     let reasoning = |kind: ReasoningKind, text| AnswerEvent::Reasoning {
         choice: 0,
-        index: u32::try_from(part.start).unwrap_or(u32::MAX),
+        index,
         format: ReasoningFormat::Responses,
         kind,
         text: Some(text),
         sealed: None,
-        id: None,
+        id,
     };
     match (part.kind, item) {
         (PartKind::Text, _) => {

@@ -7,8 +7,11 @@ use crate::{
     dialect::{
         json::{Raw, push_member, push_string},
         neutral::{EscapedText, ReasoningFormat, ReasoningKind},
-        responses::reasoning_state::{self, ForeignReasoning, Opened},
-        responses::write::push_text_member,
+        responses::{
+            encode::output::GENERATED,
+            reasoning_state::{self, ForeignReasoning, Opened},
+            write::push_text_member,
+        },
     },
     domain::Invalid,
 };
@@ -134,7 +137,10 @@ impl ChatBodyWriter<'_> {
         let details = &mut self.pending.answer.details;
         match reasoning_state::open(self.state_key, &sealed.unescaped(), &shown) {
             Opened::Native => {
+                // The upstream does not know ids that were made here.
+                let is_ours = |id: &EscapedText<'_>| id.unescaped().starts_with(&format!("rs{GENERATED}"));
                 let id = item.member(b"id").and_then(Raw::filled_string).and_then(EscapedText::of);
+                let id = id.filter(|id| !is_ours(id));
                 for text in &texts {
                     let members = [("summary", Some(text))];
                     push_detail(ReasoningFormat::Responses, ReasoningKind::Summary, &members, details);

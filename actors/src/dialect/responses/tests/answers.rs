@@ -118,7 +118,7 @@ fn reasoning_text_and_a_call_become_chunks_of_chat() {
     let deltas: Vec<Value> = chunks.chunks.iter().filter_map(|chunk| chunk["choices"].get(0).cloned()).collect();
     let format = "openai-responses-v1";
     let expected = [
-        json!({"reasoning": "**Plan**", "reasoning_details": [{"type": "reasoning.summary", "summary": "**Plan**", "format": format, "index": 0}]}),
+        json!({"reasoning": "**Plan**", "reasoning_details": [{"type": "reasoning.summary", "summary": "**Plan**", "id": "rs_1", "format": format, "index": 0}]}),
         json!({"reasoning_details": [{"type": "reasoning.encrypted", "data": "gAAA", "id": "rs_1", "format": format, "index": 1}]}),
         json!({"content": "Hi"}),
         json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": ""}}]}),
