@@ -74,6 +74,11 @@ impl Decoder {
         }
     }
 
+    /// Whether the response has ended, so that nothing follows.
+    pub(crate) const fn is_done(&self) -> bool {
+        self.is_done
+    }
+
     /// The end of the stream.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ mod parameters;
 mod reasoning;
 mod reasoning_state;
 mod request;
+pub(crate) mod splice;
 mod tools;
 mod usage;
 mod write;

@@ -35,6 +35,7 @@ pub(super) fn decode(events: &[String], names: ToolNames, sink: &mut impl Answer
     for event in events {
         splitter.push(format!("data: {event}\n\n").as_bytes(), |event| decoder.event(&event, sink))?;
     }
+    assert_eq!(decoder.is_done(), decoder.end(sink).is_ok());
     decoder.end(sink)
 }
 
@@ -352,7 +353,7 @@ fn a_hostile_upstream_ends_in_a_fault_within_the_limits() {
         json!({"type": "response.completed"}),
         added(0, json!({"type": "function_call"})),
     ] {
-        assert_eq!(fault(&[stray.clone()]), FailureKind::Malformed, "{stray}");
+        assert_eq!(fault(std::slice::from_ref(&stray)), FailureKind::Malformed, "{stray}");
     }
     assert_eq!(fault(&[added(0, call("")), delta("output_text", 0, "x")]), FailureKind::Malformed);
 }

@@ -16,6 +16,7 @@ use crate::{
 mod answers;
 mod properties;
 mod requests;
+mod splicing;
 
 /// A model that reasons unless it is told not to.
 const REASONING: &str = "gpt-5.6";

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::{
+    super::splice::{ProviderState, splice_answer, splice_event, splice_request},
     answers::{collect, collect_whole},
     *,
 };
@@ -138,6 +139,28 @@ proptest! {
         let _ = collect(&events, ToolNames::default());
         for event in &events {
             let _ = collect_whole(event, ToolNames::default());
+            let _ = splice_request(event, "m", ProviderState::Refused);
+            let _ = splice_answer(event, "i", "m", ProviderState::Refused);
+            let _ = splice_event(event, "i", "m", ProviderState::Refused);
         }
+    }
+
+    #[test]
+    fn what_is_not_ours_survives_the_splice_byte_for_byte(
+        names in prop::collection::vec("[a-z]{1,6}_x", 0..5),
+        values in prop::collection::vec(prop::sample::select(vec!["1.0", "12345678901234567890", "{ \"a\":[1e3 ] }", "\"\\u00e9\"", "null"]), 5),
+        space in prop::sample::select(vec!["", " ", "\n\t"]),
+        ours in 0_usize..6,
+    ) {
+        let mut members: Vec<String> = names.iter().zip(&values).map(|(name, value)| format!("\"{name}\"{space}:{space}{value}")).collect();
+        members.insert(0, format!("\"include\":{space}[\"reasoning.encrypted_content\"]"));
+        let body = |members: &[String], model: &str, store: &str| {
+            let heads = [format!("\"model\":{space}\"{model}\""), format!("\"store\":{space}{store}")];
+            format!("{space}{{{}}}", [&heads[..], members].concat().join(&format!("{space},{space}")))
+        };
+        let expected = body(&members, "gpt-x", "false");
+        members.insert(ours.min(members.len()), "\"objective\":{\"x\":[]}".to_owned());
+        let spliced = splice_request(&body(&members, "auto", "true"), "gpt-x", ProviderState::Refused).unwrap();
+        prop_assert_eq!(spliced.body, expected.as_bytes());
     }
 }
