@@ -41,5 +41,5 @@ pub use openai::{
     rewrite_answer, rewrite_image_answer, usage_of_failed_answer,
 };
 pub use outgoing::{OutgoingBody, Translation};
-pub use responses::inbound::{InboundResponses, ResponseEcho, read_responses};
+pub use responses::inbound::{InboundResponses, ResponseEcho, input_tokens_body, read_responses};
 pub use translation::{chat_body, chat_path, kind_of_refusal, rewrite_whole, usage_of_failure};

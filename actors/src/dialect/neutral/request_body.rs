@@ -1,7 +1,10 @@
 //! The frame of any request: one JSON object whose names are given once.
 
 use crate::{
-    dialect::json::{Cursor, Raw},
+    dialect::{
+        json::{Cursor, Raw},
+        openai::request::shown,
+    },
     domain::{Invalid, InvalidReason},
 };
 
@@ -31,8 +34,9 @@ pub(crate) fn members_once(object: Raw<'_>) -> Result<Vec<(Raw<'_>, Raw<'_>)>, I
     for (key, value) in object.members() {
         let name = key.name();
         if names.contains(&name) {
-            let name = String::from_utf8_lossy(&name).into_owned();
-            return Err(Invalid::field(InvalidReason::InvalidValue, &name, format!("'{name}' is given twice.")));
+            let name = shown(&String::from_utf8_lossy(&name));
+            let message = format!("'{name}' is given twice.");
+            return Err(Invalid::field(InvalidReason::InvalidValue, name, message));
         }
         names.insert(name);
         if !value.is_null() {

@@ -58,6 +58,33 @@ pub fn read_responses(body: &[u8], state_key: &StateKey) -> Result<InboundRespon
     Ok(InboundResponses { chat: out.freeze(), fates, native_feature, hosted_tool: tools.hosted, echo })
 }
 
+/// The answer of `POST /responses/input_tokens`.
+#[must_use]
+pub fn input_tokens_body(input_tokens: u32) -> Bytes {
+    Bytes::from(format!("{{\"object\":\"response.input_tokens\",\"input_tokens\":{input_tokens}}}"))
+}
+
+/// The client's name for a field of the chat body.
+pub(crate) fn field_name(name: &str) -> &str {
+    match name {
+        "max_tokens" | "max_completion_tokens" => "max_output_tokens",
+        "response_format" => "text.format",
+        "verbosity" => "text.verbosity",
+        "reasoning_effort" => "reasoning.effort",
+        "logprobs" => "include",
+        "messages" => "input",
+        "messages[].content[]" => "input[].content[]",
+        "messages[].role" => "input[].role",
+        "messages[].tool_calls[].id" | "messages[].tool_call_id" => "input[].call_id",
+        "messages[].tool_calls[].function.arguments" => "input[].arguments",
+        "messages[].tool_calls[].custom" => "input[].custom_tool_call",
+        "messages[].reasoning_details" | "reasoning_details" => "input[].reasoning",
+        "tools[].function.strict" => "tools[].strict",
+        "tools[].function.parameters" => "tools[].parameters",
+        name => name,
+    }
+}
+
 /// The members of the body.
 #[derive(Default)]
 struct Members<'a> {

@@ -301,6 +301,14 @@ fn mistakes_name_the_field_in_the_clients_own_dialect() {
     assert_eq!(read_responses(twice, &KEY).unwrap_err().param.as_deref(), Some("model"));
 }
 
+#[test]
+fn fields_of_the_chat_body_have_the_names_of_the_client() {
+    assert_eq!(field_name("max_completion_tokens"), "max_output_tokens");
+    assert_eq!(field_name("tools[].function.strict"), "tools[].strict");
+    assert_eq!(field_name("temperature"), "temperature");
+    assert_eq!(input_tokens_body(7), r#"{"object":"response.input_tokens","input_tokens":7}"#);
+}
+
 proptest! {
     #[test]
     fn no_body_causes_a_panic_and_every_accepted_one_is_a_chat_body(

@@ -14,6 +14,7 @@ use crate::{
 };
 
 mod answers;
+mod other_upstreams;
 mod properties;
 mod requests;
 mod splicing;
