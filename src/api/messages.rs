@@ -11,12 +11,16 @@ use pointsman_actors::{
     dialect::{
         ChatPurpose, ChatRequest, ClientRequest, InboundMessages, count_tokens_body, read_count_tokens, read_messages,
     },
-    domain::Dialect,
+    domain::{Dialect, Endpoint, Resolved},
 };
 
 use super::chat::{self, AdmittedCall};
 use crate::{
-    api::auth::Authorized, base::error::ApiError, config::Scope, proxy::body::read_json, state::gateway::Worker,
+    api::auth::Authorized,
+    base::{clock, error::ApiError},
+    config::Scope,
+    proxy::body::read_json,
+    state::gateway::Worker,
 };
 
 /// Headers that an endpoint of the same dialect gets as they came.
@@ -43,6 +47,11 @@ pub async fn create(
     read.check_version(version(request.headers()))?;
     let InboundMessages { chat, fates, native_feature, omits_thinking, .. } = read;
     let mut chat = ChatRequest::parse(chat, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
+    for name in chat.model.iter_mut().chain(&mut chat.models) {
+        if let Some(meant) = meaning(&worker, name) {
+            *name = meant;
+        }
+    }
     chat.client = Some(Arc::new(ClientRequest {
         dialect: Dialect::Anthropic,
         body,
@@ -72,6 +81,27 @@ pub async fn count_tokens(
     let chat = ChatRequest::parse(read.chat, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
     let answer = count_tokens_body(chat.prompt_tokens);
     Ok(HttpResponse::Ok().insert_header(ContentType::json()).body(answer))
+}
+
+/// What a name means that is neither a model nor an alias of the key or the catalog.
+fn meaning(worker: &Worker, name: &str) -> Option<String> {
+    let catalog = &worker.setup.catalog;
+    if !matches!(catalog.resolve(name, clock::today()), Resolved::Unknown) {
+        return None;
+    }
+    let configured = worker.setup.config.messages.models.iter().find(|(pattern, _)| pattern.matches(name, name));
+    if let Some((_, meant)) = configured {
+        return Some(meant.clone());
+    }
+    let is_it = |upstream: &str| name.strip_prefix(upstream).is_some_and(|rest| rest.is_empty() || is_date(rest));
+    let speaks = |endpoint: &&Endpoint| endpoint.dialect == Dialect::Anthropic && is_it(&endpoint.upstream_model);
+    let endpoint = catalog.endpoints.iter().find(speaks)?;
+    Some(catalog.model_of(endpoint)?.id.as_str().to_owned())
+}
+
+/// Whether it is `-` and a date of eight digits.
+fn is_date(text: &str) -> bool {
+    text.strip_prefix('-').is_some_and(|date| date.len() == 8 && date.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 fn version(headers: &HeaderMap) -> Option<&str> {

@@ -3,8 +3,14 @@
 //! Needs no key unless `auth.public_catalog` is off. Each answer uses one version of the catalog.
 //! [`super::model_entry`] gives the JSON of an entry, [`super::model_list`] filters and sorts.
 
-use actix_web::{HttpRequest, HttpResponse, http::header};
-use pointsman_actors::domain::{Catalog, Modalities, Modality, Resolved, Target};
+use std::collections::HashMap;
+
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use bytes::Bytes;
+use pointsman_actors::{
+    dialect::{MessagesModel, ModelPage, messages_model, messages_model_list},
+    domain::{Catalog, Modalities, Modality, Resolved, Target},
+};
 use serde::Serialize;
 
 use super::{
@@ -84,6 +90,9 @@ pub(crate) async fn retrieve(
 ) -> Result<HttpResponse, ApiError> {
     let catalog = &worker.setup.catalog;
     let model = find(&worker, catalog, &name)?;
+    if is_messages_client(&request) {
+        return Ok(json(messages_model(&of_messages(&model))));
+    }
     caching::respond(&request, cache(&worker), &ModelEntry::new(&model, &catalog.parameters))
 }
 
@@ -126,6 +135,9 @@ struct CountBody {
 }
 
 async fn list(worker: &Worker, request: &HttpRequest, default: Outputs) -> Result<HttpResponse, ApiError> {
+    if is_messages_client(request) {
+        return list_for_messages(worker, request);
+    }
     let query = ModelQuery::parse(request.query_string(), default)?;
     let readings = if query.needs_readings() { Readings::recent(worker).await? } else { Readings::default() };
     let catalog = &worker.setup.catalog;
@@ -154,6 +166,35 @@ fn find<'a>(worker: &Worker, catalog: &'a Catalog, name: &str) -> Result<ListedM
         Resolved::Retired(date) => Err(ApiError::retired_model("model", name, date, Vec::new())),
         Resolved::Unknown => Err(unknown()),
     }
+}
+
+/// Whether the client speaks the Messages API, which has lists of models of its own.
+fn is_messages_client(request: &HttpRequest) -> bool {
+    request.headers().contains_key("anthropic-version")
+}
+
+fn list_for_messages(worker: &Worker, request: &HttpRequest) -> Result<HttpResponse, ApiError> {
+    let models = ListedModel::all(&worker.setup.catalog, clock::today(), ListedKinds::ModelsAndAliases);
+    let models: Vec<_> = models.iter().filter(|model| model.output.contains(Modality::Text)).map(of_messages).collect();
+    let query: HashMap<String, String> =
+        web::Query::from_query(request.query_string()).map(web::Query::into_inner).unwrap_or_default();
+    let value = |name: &str| query.get(name).map(String::as_str);
+    let page = ModelPage { limit: value("limit"), after_id: value("after_id"), before_id: value("before_id") };
+    Ok(json(messages_model_list(&models, page)?))
+}
+
+fn of_messages<'a>(model: &ListedModel<'a>) -> MessagesModel<'a> {
+    MessagesModel {
+        id: model.id,
+        display_name: model.name,
+        created: model.created,
+        max_input_tokens: Some(model.context_length),
+        max_tokens: model.preferred.and_then(|endpoint| endpoint.limits.max_completion_tokens),
+    }
+}
+
+fn json(body: Bytes) -> HttpResponse {
+    HttpResponse::Ok().insert_header(header::ContentType::json()).body(body)
 }
 
 fn listed_kinds(worker: &Worker) -> ListedKinds {

@@ -25,6 +25,7 @@ mod hosts;
 mod keys;
 mod limits;
 mod memory;
+mod messages;
 mod models;
 mod origin;
 mod prices;
@@ -62,6 +63,7 @@ pub use hosts::Hosts;
 pub use keys::{Key, Scope, digest_of, from_hex, to_hex};
 pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, TimeoutsConfig};
 pub use memory::MemoryConfig;
+pub use messages::MessagesConfig;
 pub use origin::{LoadedConfig, ReadOutcome};
 pub use providers::{ProviderConfig, RESERVED_HEADERS};
 pub use reference::page as reference_page;
@@ -127,6 +129,8 @@ pub struct Config {
     pub routing: RoutingConfig,
     /// `[catalog]`: how the model list is shown.
     pub catalog: CatalogConfig,
+    /// `[messages]`: names of models for clients of the Messages API.
+    pub messages: MessagesConfig,
     /// `[ledger]`.
     pub ledger: LedgerConfig,
     /// `[images]`.
@@ -352,6 +356,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     Config {
         source: name.to_owned(),
         catalog: root.section("catalog", CatalogConfig::read),
+        messages: root.section("messages", MessagesConfig::read),
         ledger: root.section("ledger", |section| LedgerConfig::read(section, directory)),
         images: root.section("images", ImagesConfig::read),
         metrics: root.section("metrics", MetricsConfig::read),

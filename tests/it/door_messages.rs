@@ -233,3 +233,83 @@ async fn reasoning_of_a_chat_endpoint_travels_sealed_through_the_client_and_come
     let sent = maker.last_body()["messages"][2].to_string();
     assert!(sent.contains("b3BhcXVl"), "{sent} of {first}");
 }
+
+#[actix_web::test]
+async fn models_are_listed_in_the_clients_shape_and_found_by_the_names_that_it_uses() {
+    let message = json!({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "content": [{"type": "text", "text": "Hi"}],
+        "stop_reason": "end_turn", "stop_sequence": null, "usage": {"input_tokens": 2, "output_tokens": 1},
+    });
+    let maker = always(200, &message);
+    let gateway = World::new()
+        .provider_with("maker", maker.address(), "dialect = \"anthropic\"")
+        .with(
+            "[messages]\nmodels = { \"claude-haiku-*\" = \"acme/claude\" }\n[[models]]\nid = \"acme/claude\"\ncontext_length = \
+             100000\nendpoints = [{ provider = \"maker\", upstream_model = \"claude-sonnet-5-5\", pricing = { prompt = \"0\", \
+             completion = \"0\" } }]",
+        )
+        .start()
+        .await;
+    for name in ["claude-sonnet-5-5", "claude-sonnet-5-5-20261120", "claude-haiku-4-5-20251001", "acme/claude"] {
+        let mut asked = request();
+        asked["model"] = json!(name);
+        assert_eq!(gateway.post("/v1/messages", &asked).await.expect(200)["model"], "acme/claude", "{name}");
+        assert_eq!(maker.last_body()["model"], "claude-sonnet-5-5");
+    }
+    let headers = [("anthropic-version", "2023-06-01")];
+    let list = gateway.call(Method::GET, "/v1/models?limit=1", &headers, None).await.expect(200);
+    assert_eq!((&list["data"][0]["type"], &list["data"][0]["id"]), (&json!("model"), &json!("acme/claude")), "{list}");
+    assert_eq!(list["first_id"], "acme/claude");
+    let one = gateway.call(Method::GET, "/v1/models/acme/claude", &headers, None).await.expect(200);
+    assert_eq!(one["max_input_tokens"], 100_000);
+    let missing = gateway.call(Method::GET, "/v1/models/acme/none", &headers, None).await;
+    assert_eq!((missing.status, &missing.json()["error"]["type"]), (404, &json!("not_found_error")));
+}
+
+#[actix_web::test]
+async fn headers_route_clients_that_can_set_nothing_else_and_the_record_tells_both_dialects() {
+    let (near, far) = (always(200, &completion("near")), always(200, &completion("far")));
+    let endpoint = |provider: &str, id: &str, price: &str| {
+        format!(
+            "[[models]]\nid = \"{id}\"\ncontext_length = 1000\nendpoints = [{{ provider = \"{provider}\", upstream_model = \"x\", \
+             pricing = {{ prompt = \"{price}\", completion = \"{price}\" }} }}]\n"
+        )
+    };
+    let gateway = World::new()
+        .provider("near", near.address())
+        .provider("far", far.address())
+        .with(&(endpoint("near", "acme/small", "0.000001") + &endpoint("far", "acme/large", "0.001")))
+        .start()
+        .await;
+    let asked =
+        json!({"model": "service/auto", "max_tokens": 9, "messages": [{"role": "user", "content": "Which way?"}]});
+    let body = || Some(asked.to_string().into());
+    let json_type = ("content-type", "application/json");
+    let headers = [json_type, ("x-route-objective", "cheapest"), ("x-route-blocked-models", "acme/small")];
+    let reply = gateway.call(Method::POST, "/v1/messages", &headers, body()).await;
+    assert_eq!(reply.expect(200)["content"][0]["text"], "far");
+    let id = reply.header("x-generation-id").unwrap();
+    let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200);
+    assert_eq!(record["data"]["api_type"], "messages");
+    let route = &record["data"]["route"];
+    assert_eq!(
+        (&route["inbound_dialect"], &route["upstream_dialect"]),
+        (&json!("anthropic"), &json!("openai")),
+        "{route}"
+    );
+    for (name, value) in [
+        ("x-route-objective", "dearest"),
+        ("x-route-max-cost-per-1k-tokens", "much"),
+        ("x-route-allowed-models", "a*b"),
+    ] {
+        let reply = gateway.call(Method::POST, "/v1/messages", &[json_type, (name, value)], body()).await;
+        assert_eq!(reply.status, 400, "{name}");
+        assert!(reply.json()["error"]["message"].as_str().unwrap().contains(name), "{}", reply.text());
+    }
+    let mut long = asked.clone();
+    long["model"] = json!("acme/small");
+    long["messages"][0]["content"] = json!("many words ".repeat(2_000));
+    let reply = gateway.post("/v1/messages", &long).await;
+    let error = reply.json();
+    assert!(error["error"]["message"].as_str().unwrap().starts_with("prompt is too long: "), "{error}");
+}

@@ -79,6 +79,8 @@ mod dialect_anthropic;
 #[cfg(test)]
 mod door_messages;
 #[cfg(test)]
+mod embeddings;
+#[cfg(test)]
 mod enemy;
 #[cfg(test)]
 mod enemy_bodies;

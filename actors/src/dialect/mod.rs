@@ -35,10 +35,10 @@ pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, KEEP_ALIVE, MadeImage, Progress, StreamError, StreamOptions,
     UsageChunk,
     request::{
-        ChatPurpose, ChatRequest, ImageFormat, ImageRequest, PROVIDER_MEMBERS, RequestLimits, Restriction,
-        RestrictionKind, field_meant_at_top_level, field_meant_in_metadata, shown,
+        ChatPurpose, ChatRequest, EmbeddingRequest, ImageFormat, ImageRequest, PROVIDER_MEMBERS, RequestLimits,
+        Restriction, RestrictionKind, VectorFormat, field_meant_at_top_level, field_meant_in_metadata, shown,
     },
-    rewrite_answer, rewrite_image_answer, usage_of_failed_answer,
+    rewrite_answer, rewrite_embeddings, rewrite_image_answer, usage_of_failed_answer,
 };
 pub use outgoing::{OutgoingBody, Translation};
 pub use responses::inbound::{InboundResponses, ResponseEcho, input_tokens_body, read_responses};

@@ -18,6 +18,8 @@ pub(super) struct Parts {
     /// The parts' texts, while there is nothing else: joined they are a plain string.
     texts: Option<Vec<u8>>,
     has_others: bool,
+    /// Whether there is more than one part, or a mark.
+    has_structure: bool,
 }
 
 impl Parts {
@@ -28,6 +30,7 @@ impl Parts {
     pub(super) fn begin(&mut self) {
         if !self.json.is_empty() {
             self.json.put_u8(b',');
+            self.has_structure = true;
         }
         self.has_others = true;
     }
@@ -35,6 +38,7 @@ impl Parts {
     pub(super) fn end(&mut self, mark: Option<Raw<'_>>) {
         if let Some(mark) = mark.filter(|mark| mark.is_object()) {
             push_member(&mut self.json, b"cache_control", mark.bytes());
+            self.has_structure = true;
         }
         self.json.put_u8(b'}');
     }
@@ -123,8 +127,11 @@ impl Parts {
         self.end(mark);
     }
 
-    /// Appends the parts as an array.
+    /// Appends the parts as an array, or a single plain text as a string: some servers understand nothing else.
     pub(super) fn push(&self, out: &mut BytesMut) {
+        if !self.has_structure && !self.has_others && self.texts.is_some() {
+            return self.push_joined(out);
+        }
         out.put_u8(b'[');
         out.put_slice(&self.json);
         out.put_u8(b']');

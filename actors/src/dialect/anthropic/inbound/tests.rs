@@ -47,8 +47,8 @@ fn a_whole_request_becomes_the_chat_body_that_means_the_same() {
         "model": "claude", "max_tokens": 100, "stream": true, "temperature": 0.5, "top_k": 3,
         "messages": [
             {"role": "system", "content": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]},
-            {"role": "user", "content": [{"type": "text", "text": "hi"}]},
-            {"role": "assistant", "content": [{"type": "text", "text": "a"}], "tool_calls": [{"type": "function", "id": "t1", "function": {"name": "f", "arguments": "{\"x\":1.0}"}}],
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": "a", "tool_calls": [{"type": "function", "id": "t1", "function": {"name": "f", "arguments": "{\"x\":1.0}"}}],
              "reasoning_details": [{"type": "reasoning.text", "format": "anthropic-claude-v1", "text": "hm", "signature": "EqQB"}]},
             {"role": "tool", "tool_call_id": "t1", "content": "18"},
             {"role": "user", "content": [{"type": "text", "text": "go"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}]}
