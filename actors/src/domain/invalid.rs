@@ -34,6 +34,8 @@ pub enum InvalidReason {
     WrongEndpoint,
     /// Prompt and output do not fit the context window.
     ContextLength,
+    /// The request continues a response that this gateway did not keep.
+    PreviousResponse,
 }
 
 /// The kind of mistake inside `messages`.
@@ -60,6 +62,7 @@ impl InvalidReason {
             InvalidReason::UnsupportedPlugin => "unsupported_plugin",
             InvalidReason::WrongEndpoint => "wrong_endpoint",
             InvalidReason::ContextLength => "context_length_exceeded",
+            InvalidReason::PreviousResponse => "previous_response_not_supported",
         }
     }
 
