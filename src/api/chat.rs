@@ -26,7 +26,7 @@ use crate::{
             plan_run::PlanRun,
             stream,
         },
-        query,
+        query, route_headers,
     },
     state::gateway::Worker,
 };
@@ -70,7 +70,8 @@ pub(super) struct AdmittedCall {
 /// As [`create`].
 pub(super) async fn answer(mut chat: ChatRequest, call: AdmittedCall) -> Result<HttpResponse, ApiError> {
     let AdmittedCall { caller, worker, request, accepted, mut admitted, share } = call;
-    query::limit_cost(&mut chat.routing, &request)?;
+    route_headers::apply(&mut chat.routing, &request)?;
+    route_headers::add_models(&mut chat.models, &request)?;
     let catalog = &*worker.setup.catalog;
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
     let opening = opening(&chat, &request, &caller);

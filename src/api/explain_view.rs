@@ -50,6 +50,9 @@ pub(crate) struct ExplainBody<'a> {
     usage: UsageBody,
     dropped_parameters: Vec<&'a str>,
     emulated_parameters: Vec<&'a str>,
+    inbound_dialect: &'static str,
+    /// `null` until an endpoint is called.
+    upstream_dialect: Option<&'static str>,
     explored: bool,
     /// A string, because JSON numbers of many clients are limited to 53 bits.
     route_seed: Text<u64>,
@@ -137,6 +140,8 @@ impl<'a> ExplainBody<'a> {
             finish_reason: generation.finish.map(|finish| finish.as_str()),
             usage: UsageBody::new(generation),
             dropped_parameters: generation.dropped_parameters.iter().map(|name| &**name).collect(),
+            inbound_dialect: generation.client_dialect.as_str(),
+            upstream_dialect: upstream_dialect(generation),
             emulated_parameters: generation.emulated_parameters.iter().map(|name| &**name).collect(),
             explored: decision.explored,
             route_seed: Text(decision.seed),
@@ -200,6 +205,12 @@ impl UsageBody {
             estimated: usage.estimated,
         }
     }
+}
+
+/// The dialect of the last endpoint that was called.
+fn upstream_dialect(generation: &Generation) -> Option<&'static str> {
+    let served = generation.attempts.iter().rfind(|attempt| attempt.served).or(generation.attempts.last())?;
+    Some(generation.catalog.endpoint(served.endpoint)?.dialect.as_str())
 }
 
 #[cfg(test)]
@@ -357,6 +368,7 @@ mod tests {
               "dropped_parameters": [
                 "top_k"
               ],
+              "emulated_parameters": [],
               "explored": false,
               "route_seed": "18446744073709551615",
               "snapshot_version": 41,

@@ -3,7 +3,7 @@
 //! One SDK requires 42 members; those that the gateway has no value for are `null`. `route` and `metadata` are additions of
 //! the gateway.
 
-use pointsman_actors::domain::{Catalog, Generation, GenerationStatus};
+use pointsman_actors::domain::{Catalog, Dialect, Generation, GenerationStatus};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::value::RawValue;
 
@@ -137,7 +137,7 @@ impl<'a> RecordBody<'a> {
             native_finish_reason: generation.native_finish_reason.as_deref(),
             router: generation.decision.router.as_deref(),
             external_user: generation.external_user.as_deref(),
-            api_type: generation.api_type.as_str(),
+            api_type: api_type(generation),
             http_referer: generation.http_referer.as_deref(),
             user_agent: generation.user_agent.as_deref(),
             streamed: generation.streamed,
@@ -162,6 +162,13 @@ impl<'a> RecordBody<'a> {
             trace: generation.trace.as_deref().and_then(|json| serde_json::from_str(json).ok()),
             route,
         }
+    }
+}
+
+fn api_type(generation: &Generation) -> &'static str {
+    match generation.client_dialect {
+        Dialect::OpenAi | Dialect::Gemini => generation.api_type.as_str(),
+        Dialect::Anthropic => "messages",
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{
             plain::{self, PlainAnswer},
             plan_run::PlanRun,
         },
-        query,
+        query, route_headers,
     },
     state::gateway::Worker,
 };
@@ -47,7 +47,7 @@ pub async fn create(
     let share = Arc::clone(&limits.buffer);
     let body = read_json(&request, payload, limits).await?;
     let mut image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
-    query::limit_cost(&mut image.routing, &request)?;
+    route_headers::apply(&mut image.routing, &request)?;
     let images_wanted = image.n;
     let catalog = &*worker.setup.catalog;
     let query = query::of_image(&image, catalog, &worker.setup.config, &caller)?;

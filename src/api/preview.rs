@@ -24,7 +24,7 @@ use crate::{
     proxy::{
         body::{header_text, read_json},
         dispatch::RequestedWork,
-        query, refusal, unknown_fields,
+        query, refusal, route_headers, unknown_fields,
     },
     state::gateway::Worker,
 };
@@ -43,7 +43,8 @@ pub async fn show(
     let _admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
     let mut chat = ChatRequest::parse(body, ChatPurpose::Preview, &worker.setup.config.limits.request)?;
-    query::limit_cost(&mut chat.routing, &request)?;
+    route_headers::apply(&mut chat.routing, &request)?;
+    route_headers::add_models(&mut chat.models, &request)?;
     let catalog = &*worker.setup.catalog;
     let default_model = format!("{}/auto", worker.setup.config.service.alias_prefix);
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, Some(&default_model))?;

@@ -41,8 +41,11 @@ pub const RESERVED_HEADERS: [&str; 14] = [
 ];
 
 /// Names of the wire formats, for `dialect`.
-pub(super) const DIALECTS: [(&str, Dialect); 2] =
-    [(Dialect::OpenAi.as_str(), Dialect::OpenAi), (Dialect::Anthropic.as_str(), Dialect::Anthropic)];
+pub(super) const DIALECTS: [(&str, Dialect); 3] = [
+    (Dialect::OpenAi.as_str(), Dialect::OpenAi),
+    (Dialect::Anthropic.as_str(), Dialect::Anthropic),
+    (Dialect::Gemini.as_str(), Dialect::Gemini),
+];
 
 /// Connection settings of a provider that is on.
 #[derive(Debug, Clone, PartialEq)]

@@ -12,8 +12,8 @@ use actix_web_lab::extract::LocalData;
 
 use crate::{
     api::{
-        activity, admin, calibration, chat, explain, generation, generations, health, image, key, keys, memory,
-        messages,
+        activity, admin, calibration, chat, embeddings, explain, generation, generations, health, image, key, keys,
+        memory, messages,
         metrics::{self, Exposure},
         models, preview, providers, replay, slo, stats,
     },
@@ -165,6 +165,7 @@ fn resources(below: &str, version: Version) -> Vec<Resource> {
         call(&at("/chat/completions")).route(web::post().to(chat::create)),
         call(&at("/messages")).route(web::post().to(messages::create)),
         call(&at("/messages/count_tokens")).route(web::post().to(messages::count_tokens)),
+        call(&at("/embeddings")).route(web::post().to(embeddings::create)),
         call(&at("/images/generations")).route(web::post().to(image::create)),
         call(&at("/images")).route(web::post().to(image::create)),
         page(&at("/images/models")).route(read().to(models::list_images)),

@@ -21,10 +21,10 @@ use bytes::Bytes;
 use pointsman_actors::{
     actors::router::{Route, Routed},
     dialect::{
-        Answer, AnswerContext, ChatRequest, ClientRequest, OutgoingBody, Restriction, Translation, chat_body,
-        chat_path, rewrite_whole, usage_of_failure,
+        Answer, AnswerContext, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody, Restriction, Translation,
+        chat_body, chat_path, completion_of, image_body, rewrite_embeddings, rewrite_whole, usage_of_failure,
     },
-    domain::{Catalog, Endpoint, Invalid, Model, Query, Usage},
+    domain::{Catalog, Dialect, Endpoint, Invalid, Model, Query, Usage},
 };
 
 use self::{
@@ -45,6 +45,8 @@ pub enum RequestedWork {
     Chat(ChatRequest),
     /// Images.
     Image(ImageWork),
+    /// Embeddings.
+    Embedding(EmbeddingRequest),
 }
 
 impl RequestedWork {
@@ -52,15 +54,17 @@ impl RequestedWork {
     fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint, most_output: Option<u32>) -> Option<OutgoingBody> {
         match self {
             RequestedWork::Chat(request) => chat_body(request, catalog, endpoint, most_output),
-            RequestedWork::Image(work) => Some(work.request.upstream_body(catalog, endpoint)),
+            RequestedWork::Image(work) => image_body(&work.request, catalog, endpoint),
+            RequestedWork::Embedding(request) => Some(request.upstream_body(catalog, endpoint)),
         }
     }
 
     /// The path of the call, below the provider's base address.
-    fn path(&self, endpoint: &Endpoint) -> Arc<str> {
+    fn path(&self, endpoint: &Endpoint, streamed: bool) -> Arc<str> {
         match self {
+            RequestedWork::Embedding(_) => "/embeddings".into(),
             RequestedWork::Image(_) if !endpoint.images_through_chat => "/images/generations".into(),
-            RequestedWork::Chat(_) | RequestedWork::Image(_) => chat_path(endpoint),
+            RequestedWork::Chat(_) | RequestedWork::Image(_) => chat_path(endpoint, streamed),
         }
     }
 
@@ -75,12 +79,17 @@ impl RequestedWork {
     ) -> Result<Result<Answer, BufferLimitReached>, UpstreamError> {
         match self {
             RequestedWork::Chat(chat) => Ok(Ok(rewrite_whole(body, outgoing, chat.client.as_deref(), context)?)),
+            RequestedWork::Embedding(request) => {
+                Ok(Ok(rewrite_embeddings(body, request.inputs, request.format, context)?))
+            }
             // Boxed, so that this future does not enlarge that of every chat.
-            RequestedWork::Image(work) => Box::pin(work.rewrite(body, context, target, bounds, held)).await,
+            RequestedWork::Image(work) => {
+                Box::pin(work.rewrite(&*completion_of(body, outgoing)?, context, target, bounds, held)).await
+            }
         }
     }
 
-    /// Usage that the provider reports in a body that is not an answer. `None` for images: no provider reports it.
+    /// Usage that the provider reports in a body that is not an answer. `None` for all but chats: no provider reports it.
     fn usage_of_failed_answer(
         &self,
         body: &Bytes,
@@ -95,6 +104,7 @@ impl RequestedWork {
         match self {
             RequestedWork::Chat(request) => request.prompt_tokens,
             RequestedWork::Image(work) => work.request.prompt_tokens,
+            RequestedWork::Embedding(request) => request.prompt_tokens,
         }
     }
 
@@ -103,6 +113,7 @@ impl RequestedWork {
         match self {
             RequestedWork::Chat(request) => request.images,
             RequestedWork::Image(work) => work.request.references,
+            RequestedWork::Embedding(_) => 0,
         }
     }
 
@@ -110,7 +121,7 @@ impl RequestedWork {
     fn client(&self) -> Option<&ClientRequest> {
         match self {
             RequestedWork::Chat(request) => request.client.as_deref(),
-            RequestedWork::Image(_) => None,
+            RequestedWork::Image(_) | RequestedWork::Embedding(_) => None,
         }
     }
 
@@ -124,13 +135,19 @@ impl RequestRestrictions for RequestedWork {
         match self {
             RequestedWork::Chat(request) => request.unmet(catalog, model),
             RequestedWork::Image(work) => work.request.unmet(model),
+            RequestedWork::Embedding(request) => request.unmet(model),
         }
+    }
+
+    fn dialect(&self) -> Dialect {
+        self.client().map_or(Dialect::OpenAi, |client| client.dialect)
     }
 
     fn restrictions(&self) -> Vec<Restriction> {
         match self {
             RequestedWork::Chat(request) => request.restrictions(),
             RequestedWork::Image(work) => work.request.restrictions(),
+            RequestedWork::Embedding(request) => request.restrictions(),
         }
     }
 }

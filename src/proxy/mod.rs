@@ -5,4 +5,5 @@ pub mod dispatch;
 pub mod query;
 pub mod record;
 pub mod refusal;
+pub mod route_headers;
 pub mod unknown_fields;

@@ -2,10 +2,9 @@
 
 use std::{fmt, sync::Arc};
 
-use actix_web::HttpRequest;
 use chrono::NaiveDate;
 use pointsman_actors::{
-    dialect::{ChatRequest, ImageRequest},
+    dialect::{ChatRequest, EmbeddingRequest, ImageRequest},
     domain::{
         Alias, ApiType, Catalog, Endpoint, Invalid, InvalidReason, Modalities, Needs, Objective, Provider,
         ProviderPolicy, Query, Resolved, RoutingParameters, Source, Sourced, Target, Weights,
@@ -16,12 +15,9 @@ use pointsman_actors::{
 use crate::{
     access::keys::Caller,
     base::{clock, error::ApiError},
-    config::{Config, spend_amount},
+    config::Config,
     proxy::unknown_fields,
 };
-
-/// Header with the ceiling of a request, in dollars.
-const MAX_COST: &str = "x-max-cost";
 
 /// The query of a chat request.
 ///
@@ -77,20 +73,33 @@ pub fn of_image(
     input.query(catalog, config, caller)
 }
 
-/// Takes over the ceiling in the header `x-max-cost`; the lower of header and body applies.
+/// The query of an embedding request.
 ///
 /// # Errors
-/// 400 when it is no amount of dollars.
-pub fn limit_cost(routing: &mut RoutingParameters, request: &HttpRequest) -> Result<(), Invalid> {
-    let Some(value) = request.headers().get(MAX_COST) else { return Ok(()) };
-    let amount = value.to_str().ok().and_then(spend_amount).ok_or_else(|| {
-        let message = "The header 'x-max-cost' must be US dollars as a plain decimal number, such as 0.05.";
-        Invalid::field(InvalidReason::InvalidValue, MAX_COST, message)
-    })?;
-    if routing.max_cost.is_none_or(|given| amount < given.value) {
-        routing.max_cost = Some(Sourced { value: amount, source: Source::TopLevel });
+/// As [`of_chat`], and 400 for an alias: vectors of different models cannot be compared.
+pub fn of_embedding(
+    request: &EmbeddingRequest,
+    catalog: &Catalog,
+    config: &Config,
+    caller: &Caller,
+) -> Result<Query, ApiError> {
+    let input = QueryInput {
+        api: ApiType::Embeddings,
+        names: Names::of(Some(&request.model), &[])?,
+        needs: request.needs(),
+        routing: request.routing.clone(),
+        prompt_tokens: request.prompt_tokens,
+        images: 0,
+        answers: 1,
+        max_tokens: None,
+        streamed: false,
+    };
+    let query = input.query(catalog, config, caller)?;
+    if query.targets.iter().any(|target| matches!(target, Target::Alias(_))) {
+        let message = "Vectors of different models cannot be compared: 'model' must name a model, not an alias.";
+        return Err(Invalid::field(InvalidReason::InvalidValue, "model", message).into());
     }
-    Ok(())
+    Ok(query)
 }
 
 /// The first requested name: the model, or else the first of the list. Empty if there is none.

@@ -7,10 +7,10 @@ use std::{
 };
 
 use pointsman_actors::{
-    dialect::{Restriction, RestrictionKind},
+    dialect::{Restriction, RestrictionKind, too_long_message},
     domain::{
-        Alias, ApiType, Catalog, ExcludedEndpoint, ExclusionDetail, ExclusionReason, Invalid, InvalidReason, Model,
-        ModelPattern, Query, RouteError, Target, Tick,
+        Alias, ApiType, Catalog, Dialect, ExcludedEndpoint, ExclusionDetail, ExclusionReason, Invalid, InvalidReason,
+        Model, ModelPattern, Query, RouteError, Target, Tick,
     },
     explain::{nearest_relaxation, remedy},
     stats::Snapshot,
@@ -30,6 +30,8 @@ pub trait RequestRestrictions {
     fn unmet(&self, catalog: &Catalog, model: &Model) -> Option<Invalid>;
     /// The restrictions of the request, each with its path.
     fn restrictions(&self) -> Vec<Restriction>;
+    /// The wire format of the request.
+    fn dialect(&self) -> Dialect;
 }
 
 /// The error for a request that no endpoint may serve.
@@ -54,7 +56,7 @@ pub fn explain(snapshot: &Snapshot, request: &impl RequestRestrictions, error: &
     if error.excluded.iter().any(|e| e.reason == ExclusionReason::ContextLength)
         && !error.excluded.iter().any(|e| is_liftable_limit(e.reason))
     {
-        return context_length(catalog, error).into();
+        return context_length(catalog, error, request.dialect()).into();
     }
     no_candidates(snapshot, request, error)
 }
@@ -173,7 +175,7 @@ fn lacking(
             let message = format!("Model '{}' cannot be used with this endpoint.", model.id);
             Some(Invalid::field(InvalidReason::WrongEndpoint, "model", message))
         }
-        ExclusionReason::ContextLength => Some(context_length(catalog, error)),
+        ExclusionReason::ContextLength => Some(context_length(catalog, error, request.dialect())),
         ExclusionReason::UnsupportedParameter | ExclusionReason::InputModality | ExclusionReason::OutputModality => {
             request.unmet(catalog, model)
         }
@@ -181,7 +183,7 @@ fn lacking(
     }
 }
 
-fn context_length(catalog: &Catalog, error: &RouteError) -> Invalid {
+fn context_length(catalog: &Catalog, error: &RouteError, dialect: Dialect) -> Invalid {
     let query = &error.query;
     let (limit, scope) = largest_limit(catalog, error);
     let (prompt, completion) = (query.prompt_tokens, query.max_tokens.unwrap_or_default());
@@ -189,7 +191,12 @@ fn context_length(catalog: &Catalog, error: &RouteError) -> Invalid {
     let field = match query.api {
         ApiType::Completions => "messages",
         ApiType::Image => "prompt",
+        ApiType::Embeddings => "input",
     };
+    if dialect == Dialect::Anthropic {
+        let message = too_long_message(prompt.into(), completion.into(), limit.into());
+        return Invalid::field(InvalidReason::ContextLength, field, message);
+    }
     let message = format!(
         "This model's maximum context length is {limit} tokens{scope}, but about {total} tokens were requested \
          ({prompt} in the {field}, {completion} for the completion).{}",

@@ -150,13 +150,14 @@ const fn credential_header(dialect: Dialect) -> (&'static str, &'static str) {
     match dialect {
         Dialect::OpenAi => ("authorization", "Bearer"),
         Dialect::Anthropic => ("x-api-key", ""),
+        Dialect::Gemini => ("x-goog-api-key", ""),
     }
 }
 
 /// Headers that every call in a dialect needs, unless the configuration sets them.
 const fn standard_headers(dialect: Dialect) -> &'static [(&'static str, &'static str)] {
     match dialect {
-        Dialect::OpenAi => &[],
+        Dialect::OpenAi | Dialect::Gemini => &[],
         Dialect::Anthropic => &[("anthropic-version", "2023-06-01")],
     }
 }

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use actix_http::header::HeaderMap;
 use pointsman_actors::{
-    dialect::kind_of_refusal,
+    dialect::{kind_of_refusal, retry_delay},
     domain::{Blame, Dialect, Failure, FailureKind},
     stats::QuotaReport,
 };
@@ -70,7 +70,7 @@ pub(super) fn classify(
     redactor: &Redactor,
 ) -> UpstreamError {
     let error = ErrorBody::read(body);
-    let retry_after = retry_after(headers, now);
+    let retry_after = retry_after(headers, now).or_else(|| retry_delay(dialect, body));
     let of_dialect = kind_of_refusal(dialect, status, retry_after.is_some(), body);
     let kind = of_dialect.unwrap_or_else(|| kind(status, &error));
     let is_clients_fault = kind.blame() == Blame::Client;

@@ -149,7 +149,8 @@ async fn an_overloaded_endpoint_hands_over_to_one_of_another_dialect_before_and_
     let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     let inside = format!("event: error\ndata: {overloaded}\n\n");
     let start = message_stream(&[]);
-    let start = &start[start.find("event: message_start").unwrap()..start.find("event: content_block_start").unwrap()];
+    let (_, start) = start.split_once("\r\n\r\n").unwrap();
+    let (start, _) = start.split_once("event: content_block_start").unwrap();
     let failing = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n{start}{inside}",
         start.len() + inside.len()

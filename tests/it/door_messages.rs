@@ -265,3 +265,51 @@ async fn models_are_listed_in_the_clients_shape_and_found_by_the_names_that_it_u
     let missing = gateway.call(Method::GET, "/v1/models/acme/none", &headers, None).await;
     assert_eq!((missing.status, &missing.json()["error"]["type"]), (404, &json!("not_found_error")));
 }
+
+#[actix_web::test]
+async fn headers_route_clients_that_can_set_nothing_else_and_the_record_tells_both_dialects() {
+    let (near, far) = (always(200, &completion("near")), always(200, &completion("far")));
+    let endpoint = |provider: &str, id: &str, price: &str| {
+        format!(
+            "[[models]]\nid = \"{id}\"\ncontext_length = 1000\nendpoints = [{{ provider = \"{provider}\", upstream_model = \"x\", \
+             pricing = {{ prompt = \"{price}\", completion = \"{price}\" }} }}]\n"
+        )
+    };
+    let gateway = World::new()
+        .provider("near", near.address())
+        .provider("far", far.address())
+        .with(&(endpoint("near", "acme/small", "0.000001") + &endpoint("far", "acme/large", "0.001")))
+        .start()
+        .await;
+    let asked =
+        json!({"model": "service/auto", "max_tokens": 9, "messages": [{"role": "user", "content": "Which way?"}]});
+    let body = || Some(asked.to_string().into());
+    let json_type = ("content-type", "application/json");
+    let headers = [json_type, ("x-route-objective", "cheapest"), ("x-route-blocked-models", "acme/small")];
+    let reply = gateway.call(Method::POST, "/v1/messages", &headers, body()).await;
+    assert_eq!(reply.expect(200)["content"][0]["text"], "far");
+    let id = reply.header("x-generation-id").unwrap();
+    let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200);
+    assert_eq!(record["data"]["api_type"], "messages");
+    let route = &record["data"]["route"];
+    assert_eq!(
+        (&route["inbound_dialect"], &route["upstream_dialect"]),
+        (&json!("anthropic"), &json!("openai")),
+        "{route}"
+    );
+    for (name, value) in [
+        ("x-route-objective", "dearest"),
+        ("x-route-max-cost-per-1k-tokens", "much"),
+        ("x-route-allowed-models", "a*b"),
+    ] {
+        let reply = gateway.call(Method::POST, "/v1/messages", &[json_type, (name, value)], body()).await;
+        assert_eq!(reply.status, 400, "{name}");
+        assert!(reply.json()["error"]["message"].as_str().unwrap().contains(name), "{}", reply.text());
+    }
+    let mut long = asked.clone();
+    long["model"] = json!("acme/small");
+    long["messages"][0]["content"] = json!("many words ".repeat(2_000));
+    let reply = gateway.post("/v1/messages", &long).await;
+    let error = reply.json();
+    assert!(error["error"]["message"].as_str().unwrap().starts_with("prompt is too long: "), "{error}");
+}

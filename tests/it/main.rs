@@ -77,7 +77,11 @@ mod diagnosis;
 #[cfg(test)]
 mod dialect_anthropic;
 #[cfg(test)]
+mod dialect_gemini;
+#[cfg(test)]
 mod door_messages;
+#[cfg(test)]
+mod embeddings;
 #[cfg(test)]
 mod enemy;
 #[cfg(test)]

@@ -211,6 +211,7 @@ pub(crate) const fn purpose(api: ApiType) -> Modality {
     match api {
         ApiType::Completions => Modality::Text,
         ApiType::Image => Modality::Image,
+        ApiType::Embeddings => Modality::Embeddings,
     }
 }
 

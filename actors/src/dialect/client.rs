@@ -60,7 +60,7 @@ impl ClientEncoder {
         max_held_bytes: usize,
     ) -> Option<ClientEncoder> {
         match client.dialect {
-            Dialect::OpenAi => None,
+            Dialect::OpenAi | Dialect::Gemini => None,
             Dialect::Anthropic => Some(ClientEncoder::Messages(Box::new(MessagesEncoder::new(MessageOpening {
                 id: context.generation.as_str().into(),
                 model: Arc::clone(&context.model),

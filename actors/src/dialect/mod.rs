@@ -14,6 +14,7 @@ mod answer;
 mod anthropic;
 mod client;
 pub mod frame;
+mod gemini;
 mod json;
 mod neutral;
 pub mod openai;
@@ -34,10 +35,12 @@ pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, KEEP_ALIVE, MadeImage, Progress, StreamError, StreamOptions,
     UsageChunk,
     request::{
-        ChatPurpose, ChatRequest, ImageFormat, ImageRequest, PROVIDER_MEMBERS, RequestLimits, Restriction,
-        RestrictionKind, field_meant_at_top_level, field_meant_in_metadata, shown,
+        ChatPurpose, ChatRequest, EmbeddingRequest, ImageFormat, ImageRequest, PROVIDER_MEMBERS, RequestLimits,
+        Restriction, RestrictionKind, VectorFormat, field_meant_at_top_level, field_meant_in_metadata, shown,
     },
-    rewrite_answer, rewrite_image_answer, usage_of_failed_answer,
+    rewrite_answer, rewrite_embeddings, rewrite_image_answer, usage_of_failed_answer,
 };
 pub use outgoing::{OutgoingBody, Translation};
-pub use translation::{chat_body, chat_path, kind_of_refusal, rewrite_whole, usage_of_failure};
+pub use translation::{
+    chat_body, chat_path, completion_of, image_body, kind_of_refusal, retry_delay, rewrite_whole, usage_of_failure,
+};

@@ -3,14 +3,15 @@
 //! A chat in the endpoint's own dialect is spliced. For another dialect it is read into the neutral form and written
 //! anew, and the answer is decoded into neutral events, from which chat chunks are written.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    Answer, AnswerContext, AnswerFault, ChatRequest,
+    Answer, AnswerContext, AnswerFault, ChatRequest, ImageRequest,
     anthropic::{self, encode::AnswerForm},
     client::{ClientEncoder, ClientRequest},
+    gemini,
     neutral::{AnswerEvent, AnswerSink, FieldFates, ToolNames, TranslatedRequest},
     openai::{
         answer_reader::read_completion, chunk_writer::push_tokens, completion_writer::CompletionWriter,
@@ -25,10 +26,11 @@ const MIN_HELD_BYTES: usize = 64 * 1024;
 
 /// Path of chats, relative to the base address of the upstream.
 #[must_use]
-pub fn chat_path(endpoint: &Endpoint) -> Arc<str> {
+pub fn chat_path(endpoint: &Endpoint, streamed: bool) -> Arc<str> {
     match endpoint.dialect {
         Dialect::OpenAi => "/chat/completions".into(),
         Dialect::Anthropic => "/messages".into(),
+        Dialect::Gemini => gemini::path(endpoint, streamed).into(),
     }
 }
 
@@ -55,12 +57,36 @@ pub fn chat_body(
     }
 }
 
+/// The body of an image request for one endpoint. `None` as for [`chat_body`].
+#[must_use]
+pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint) -> Option<OutgoingBody> {
+    let outgoing = request.upstream_body(catalog, endpoint);
+    match endpoint.dialect {
+        dialect if endpoint.images_through_chat && dialect != Dialect::OpenAi => {
+            translated(&outgoing, dialect, endpoint)
+        }
+        _ => Some(outgoing),
+    }
+}
+
+/// An answer as a chat completion, without what the gateway adds.
+///
+/// # Errors
+/// When the body is not a valid answer.
+pub fn completion_of<'b>(body: &'b Bytes, outgoing: &OutgoingBody) -> Result<Cow<'b, Bytes>, AnswerFault> {
+    let Some(translation) = &outgoing.translation else { return Ok(Cow::Borrowed(body)) };
+    let mut completion = CompletionWriter::default();
+    translation.decoder().whole(utf8(body)?, &mut completion)?;
+    Ok(Cow::Owned(completion.finish()?))
+}
+
 /// The client's own body, with the endpoint's name of the model and without the gateway's fields.
 fn clients_own(client: &ClientRequest, endpoint: &Endpoint) -> Option<OutgoingBody> {
     let text = std::str::from_utf8(&client.body).ok()?;
     let mut emulated = Vec::new();
     let body = match client.dialect {
-        Dialect::OpenAi => return None,
+        // No client speaks the latter.
+        Dialect::OpenAi | Dialect::Gemini => return None,
         Dialect::Anthropic => match anthropic::without_foreign_thoughts(text) {
             None => anthropic::splice::splice_request(text, &endpoint.upstream_model).ok()?,
             Some(cut) => {
@@ -96,6 +122,7 @@ fn translated(gated: &OutgoingBody, dialect: Dialect, endpoint: &Endpoint) -> Op
             let headers = (!betas.is_empty()).then(|| ("anthropic-beta", betas.join(",")));
             (anthropic::write_request(&conversation, endpoint, &mut fates), headers.into_iter().collect())
         }
+        Dialect::Gemini => (gemini::write_request(&conversation, endpoint, &mut fates), Vec::new()),
     };
     Some(OutgoingBody {
         bytes: body,
@@ -114,6 +141,16 @@ pub fn kind_of_refusal(dialect: Dialect, status: u16, has_retry_after: bool, bod
     match dialect {
         Dialect::OpenAi => None,
         Dialect::Anthropic => Some(anthropic::kind_of_response(status, has_retry_after, body)),
+        Dialect::Gemini => Some(gemini::kind_of_response(status, body)),
+    }
+}
+
+/// The time to wait that the body of an error names, where a dialect has no header for it.
+#[must_use]
+pub fn retry_delay(dialect: Dialect, body: &[u8]) -> Option<Duration> {
+    match dialect {
+        Dialect::OpenAi | Dialect::Anthropic => None,
+        Dialect::Gemini => gemini::retry_delay(body),
     }
 }
 
@@ -127,14 +164,7 @@ pub fn rewrite_whole(
     client: Option<&ClientRequest>,
     context: &AnswerContext,
 ) -> Result<Answer, AnswerFault> {
-    let chat = match &outgoing.translation {
-        None => rewrite_answer(body, context)?,
-        Some(translation) => {
-            let mut completion = CompletionWriter::default();
-            translation.decoder().whole(utf8(body)?, &mut completion)?;
-            rewrite_answer(&completion.finish()?, context)?
-        }
-    };
+    let chat = rewrite_answer(&*completion_of(body, outgoing)?, context)?;
     let Some(client) = client else { return Ok(chat) };
     if outgoing.is_clients_own {
         let own = anthropic::splice::splice_answer(utf8(body)?, context.generation.as_str(), &context.model)?;

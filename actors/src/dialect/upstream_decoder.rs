@@ -1,6 +1,6 @@
 //! Decoders of upstream answers, one per dialect that is not chat.
 
-use super::{AnswerFault, anthropic, frame::sse::SseEvent, neutral::AnswerSink, outgoing::Translation};
+use super::{AnswerFault, anthropic, frame::sse::SseEvent, gemini, neutral::AnswerSink, outgoing::Translation};
 use crate::domain::Dialect;
 
 impl Translation {
@@ -8,6 +8,7 @@ impl Translation {
         let names = self.names.clone();
         match self.dialect {
             Dialect::OpenAi | Dialect::Anthropic => UpstreamDecoder::Anthropic(anthropic::Decoder::new(names)),
+            Dialect::Gemini => UpstreamDecoder::Gemini(gemini::Decoder::new(names)),
         }
     }
 }
@@ -16,6 +17,7 @@ impl Translation {
 #[derive(Debug)]
 pub(super) enum UpstreamDecoder {
     Anthropic(anthropic::Decoder),
+    Gemini(gemini::Decoder),
 }
 
 impl UpstreamDecoder {
@@ -23,6 +25,7 @@ impl UpstreamDecoder {
     pub(super) fn event(&mut self, event: &SseEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         match self {
             UpstreamDecoder::Anthropic(decoder) => decoder.event(event, sink),
+            UpstreamDecoder::Gemini(decoder) => decoder.event(event, sink),
         }
     }
 
@@ -30,6 +33,7 @@ impl UpstreamDecoder {
     pub(super) fn end(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         match self {
             UpstreamDecoder::Anthropic(decoder) => decoder.end(sink),
+            UpstreamDecoder::Gemini(decoder) => decoder.end(sink),
         }
     }
 
@@ -37,6 +41,7 @@ impl UpstreamDecoder {
     pub(super) const fn is_done(&self) -> bool {
         match self {
             UpstreamDecoder::Anthropic(decoder) => decoder.is_done(),
+            UpstreamDecoder::Gemini(decoder) => decoder.is_done(),
         }
     }
 
@@ -44,6 +49,7 @@ impl UpstreamDecoder {
     pub(super) fn whole(self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         match self {
             UpstreamDecoder::Anthropic(decoder) => decoder.whole(body, sink),
+            UpstreamDecoder::Gemini(decoder) => decoder.whole(body, sink),
         }
     }
 }

@@ -5,6 +5,8 @@ pub enum ApiType {
     Completions,
     /// An image generation.
     Image,
+    /// Embeddings.
+    Embeddings,
 }
 
 impl ApiType {
@@ -14,6 +16,7 @@ impl ApiType {
         match self {
             ApiType::Completions => "completions",
             ApiType::Image => "image",
+            ApiType::Embeddings => "embeddings",
         }
     }
 }

@@ -6,11 +6,13 @@ pub enum Dialect {
     OpenAi,
     /// Anthropic's Messages.
     Anthropic,
+    /// Google's Gemini.
+    Gemini,
 }
 
 impl Dialect {
     /// All dialects.
-    pub const ALL: [Dialect; 2] = [Dialect::OpenAi, Dialect::Anthropic];
+    pub const ALL: [Dialect; 3] = [Dialect::OpenAi, Dialect::Anthropic, Dialect::Gemini];
 
     /// Its name in the configuration and on the wire.
     #[must_use]
@@ -18,6 +20,7 @@ impl Dialect {
         match self {
             Dialect::OpenAi => "openai",
             Dialect::Anthropic => "anthropic",
+            Dialect::Gemini => "gemini",
         }
     }
 }

@@ -26,6 +26,8 @@ pub enum Source {
     Provider,
     /// Inside `plugins`.
     Plugins,
+    /// In a header.
+    Header,
     /// From the requested alias.
     Alias,
     /// From the configuration of the key.
@@ -44,6 +46,7 @@ impl Source {
             Source::TopLevel => "top_level",
             Source::Provider => "provider",
             Source::Plugins => "plugins",
+            Source::Header => "header",
             Source::Alias => "alias",
             Source::Key => "key",
             Source::Default => "default",

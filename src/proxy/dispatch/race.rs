@@ -118,7 +118,7 @@ impl<'a> Target<'a> {
         streamed: bool,
     ) -> Call {
         Call {
-            path: work.path(self.endpoint),
+            path: work.path(self.endpoint, streamed),
             body: outgoing.bytes.clone(),
             headers: outgoing.headers.clone(),
             dialect: self.endpoint.dialect,

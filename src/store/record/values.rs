@@ -9,20 +9,20 @@ use pointsman_actors::domain::{
 use super::bytes::{Reader, Stored, Unreadable, stored_enum, stored_struct};
 
 stored_enum! {
-    ApiType { 0 => Completions, 1 => Image }
+    ApiType { 0 => Completions, 1 => Image, 2 => Embeddings }
     GenerationStatus { 0 => Running, 1 => Completed, 2 => Failed, 3 => Cancelled, 4 => Truncated }
     FinishReason { 0 => Stop, 1 => Length, 2 => ToolCalls, 3 => ContentFilter, 4 => Error }
     AttemptReason { 0 => First, 1 => Fallback, 2 => Hedge, 3 => LastResort, 4 => Panic, 5 => Probe }
     Circuit { 0 => Closed, 1 => Open, 2 => HalfOpen, 3 => Cooldown }
     Objective { 0 => Cheapest, 1 => Fastest, 2 => Reliable, 3 => Balanced }
     Modality { 0 => Text, 1 => Image, 2 => Audio, 3 => File, 4 => Video, 5 => Embeddings }
-    Dialect { 0 => OpenAi, 1 => Anthropic }
+    Dialect { 0 => OpenAi, 1 => Anthropic, 2 => Gemini }
     DataCollection { 0 => Allow, 1 => Deny }
     ProviderState { 0 => On, 1 => Off(why) }
     Target { 0 => Model(position), 1 => Alias(position) }
     ModelPattern { 0 => Exact(text), 1 => Prefix(text) }
     Source {
-        0 => Metadata, 1 => ExtraBody, 2 => TopLevel, 3 => Provider, 4 => Plugins, 5 => Alias, 6 => Key, 7 => Default,
+        0 => Metadata, 1 => ExtraBody, 2 => TopLevel, 3 => Provider, 4 => Plugins, 5 => Alias, 6 => Key, 7 => Default, 8 => Header,
     }
     DecisionCode {
         0 => FixedModel, 1 => OnlyCandidate, 2 => CheapestAvailable, 3 => FastestAvailable, 4 => MostReliable,

@@ -115,7 +115,7 @@ fn adaptive_effort(reasoning: &Reasoning, fates: &mut FieldFates) -> Option<Effo
     if reasoning.max_tokens.is_some() {
         fates.emulate("reasoning");
     }
-    match reasoning.effort.or_else(|| reasoning.max_tokens.map(effort_of)) {
+    match reasoning.effort.or_else(|| reasoning.max_tokens.map(Effort::of_budget)) {
         Some(Effort::Minimal) => {
             fates.emulate("reasoning");
             Some(Effort::Low)
@@ -134,7 +134,7 @@ fn budget(reasoning: &Reasoning, circumstances: Circumstances, fates: &mut Field
         fates.emulate("reasoning");
         return ThinkingPlan { thinking: Thinking::Disabled, effort: None };
     }
-    let wanted = reasoning.max_tokens.unwrap_or_else(|| budget_of(reasoning.effort.unwrap_or(Effort::Medium)));
+    let wanted = reasoning.max_tokens.unwrap_or_else(|| reasoning.effort.unwrap_or(Effort::Medium).budget());
     let given = wanted.clamp(LEAST_BUDGET, max_tokens.saturating_sub(1).max(LEAST_BUDGET));
     if given != wanted || (reasoning.max_tokens.is_some() && reasoning.effort.is_some()) {
         fates.emulate("reasoning");
@@ -154,28 +154,6 @@ pub(super) fn lacks_thought_of_open_turn(turns: &[AlternatingTurn<'_>]) -> bool 
     answer.speaker == Speaker::Assistant && has_results && !thoughts.any(is_returnable)
 }
 
-const fn budget_of(effort: Effort) -> u64 {
-    match effort {
-        Effort::None | Effort::Minimal => LEAST_BUDGET,
-        Effort::Low => 2_048,
-        Effort::Medium => 8_192,
-        Effort::High => 16_384,
-        Effort::XHigh => 32_768,
-        Effort::Max => 63_999,
-    }
-}
-
-const fn effort_of(budget: u64) -> Effort {
-    match budget {
-        0..1_025 => Effort::Minimal,
-        1_025..4_096 => Effort::Low,
-        4_096..16_384 => Effort::Medium,
-        16_384..32_768 => Effort::High,
-        32_768..60_000 => Effort::XHigh,
-        _ => Effort::Max,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,7 +161,7 @@ mod tests {
     #[test]
     fn budgets_and_efforts_turn_into_each_other_and_back() {
         for effort in [Effort::Minimal, Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max] {
-            assert_eq!(effort_of(budget_of(effort)), effort);
+            assert_eq!(Effort::of_budget(effort.budget()), effort);
         }
     }
 }

@@ -310,4 +310,28 @@ impl Effort {
             Effort::Max => "max",
         }
     }
+
+    /// The budget of reasoning tokens that comes closest.
+    pub(crate) const fn budget(self) -> u64 {
+        match self {
+            Effort::None | Effort::Minimal => 1_024,
+            Effort::Low => 2_048,
+            Effort::Medium => 8_192,
+            Effort::High => 16_384,
+            Effort::XHigh => 32_768,
+            Effort::Max => 63_999,
+        }
+    }
+
+    /// The effort that comes closest to a budget of reasoning tokens.
+    pub(crate) const fn of_budget(tokens: u64) -> Effort {
+        match tokens {
+            0..1_025 => Effort::Minimal,
+            1_025..4_096 => Effort::Low,
+            4_096..16_384 => Effort::Medium,
+            16_384..32_768 => Effort::High,
+            32_768..60_000 => Effort::XHigh,
+            _ => Effort::Max,
+        }
+    }
 }

@@ -5,6 +5,7 @@ pub(crate) mod answer_reader;
 pub(crate) mod chunk_writer;
 pub(crate) mod completion_writer;
 pub(crate) mod conversation_reader;
+mod embedding_answer;
 mod error;
 mod finish;
 mod image_answer;
@@ -15,5 +16,6 @@ mod tool_call;
 mod usage;
 
 pub use answer::{rewrite_answer, usage_of_failed_answer};
+pub use embedding_answer::rewrite_embeddings;
 pub use image_answer::{ImageAnswer, ImageOrigin, ImageSource, MadeImage, rewrite_image_answer};
 pub use stream::{ChatStream, KEEP_ALIVE, Progress, StreamError, StreamOptions, UsageChunk};

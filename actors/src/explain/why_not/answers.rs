@@ -56,7 +56,7 @@ pub(super) fn output_missed(output: Modalities, decision: &Decision, catalog: &C
     let all_produce = |wanted: &Modality| {
         recorded(decision).all(|candidate| output_of(candidate).is_some_and(|output| output.contains(*wanted)))
     };
-    let purposes = [ApiType::Completions, ApiType::Image].map(purpose);
+    let purposes = [ApiType::Completions, ApiType::Image, ApiType::Embeddings].map(purpose);
     let is_missed = |wanted: &Modality| decision.router.is_some() && !output.contains(*wanted) && all_produce(wanted);
     purposes.into_iter().find(is_missed)
 }

@@ -44,6 +44,8 @@ pub(super) enum Field {
     /// A routing parameter at the top level.
     Routing(RoutingField),
     Prompt,
+    Input,
+    VectorFormat,
     Size,
     ImageFormat,
     InputReferences,
@@ -84,6 +86,7 @@ impl Field {
         match call {
             RequestKind::Chat | RequestKind::Preview => Field::chat(name),
             RequestKind::Image => Field::image(name),
+            RequestKind::Embedding => Field::embedding(name),
         }
     }
 
@@ -144,6 +147,16 @@ impl Field {
         }
     }
 
+    fn embedding(name: &str) -> Field {
+        match name {
+            "input" => Field::Input,
+            "encoding_format" => Field::VectorFormat,
+            "dimensions" => Field::Plain(Check::Integer(1, 1_000_000)),
+            "input_type" | "task_type" => Field::Plain(Check::Text),
+            _ => Field::shared(name),
+        }
+    }
+
     fn shared(name: &str) -> Field {
         match name {
             "model" => Field::Model,
@@ -172,7 +185,7 @@ impl Field {
     pub(super) fn fate(self) -> Fate {
         match self {
             Field::Model => Fate::Model,
-            Field::Messages | Field::Stream | Field::Prompt => Fate::Always,
+            Field::Messages | Field::Stream | Field::Prompt | Field::Input => Fate::Always,
             Field::MaxTokens => Fate::MaxTokens,
             Field::MaxCompletionTokens => Fate::MaxCompletionTokens,
             Field::ResponseFormat => Fate::ResponseFormat,
@@ -185,6 +198,7 @@ impl Field {
             | Field::Modalities
             | Field::Store
             | Field::User
+            | Field::VectorFormat
             | Field::Size
             | Field::InputReferences
             | Field::AspectRatio

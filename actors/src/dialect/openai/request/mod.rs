@@ -12,6 +12,7 @@
 mod byte_span;
 mod conversation;
 mod conversation_opening;
+mod embedding;
 mod fault;
 mod field_location;
 mod fields;
@@ -41,6 +42,7 @@ mod tool_calls;
 mod tools;
 mod value_visitor;
 
+pub use embedding::{EmbeddingRequest, VectorFormat};
 pub use image::ImageRequest;
 pub use image_fields::ImageFormat;
 pub use path::shown;
@@ -109,6 +111,7 @@ enum RequestKind {
     Chat,
     Preview,
     Image,
+    Embedding,
 }
 
 /// A chat request that passed all checks that need no catalog.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::{
+    embedding::{EmbeddingInput, VectorFormat},
     fault,
     field_location::FieldLocation,
     fields::Field,
@@ -71,6 +72,9 @@ pub(super) struct ParsedFields<'a> {
     pub(super) what_if: Option<(&'a RawValue, FieldLocation)>,
     pub(super) routing: RoutingBuilder,
     pub(super) image: ImageFields<'a>,
+    /// Of an embedding request.
+    pub(super) embedding_input: Option<EmbeddingInput>,
+    pub(super) vector_format: VectorFormat,
 }
 
 impl<'a> ParsedFields<'a> {
@@ -167,6 +171,11 @@ impl<'a> ParsedFields<'a> {
             Field::Debug => drop(switch(raw, path, "echo_upstream_body")?),
             Field::WhyNot => self.why_not = Some((raw, place)),
             Field::WhatIf => self.what_if = Some((raw, place)),
+            Field::Input => self.embedding_input = Some(EmbeddingInput::read(raw, path)?),
+            Field::VectorFormat => {
+                let position = json::choice(raw, path, &["float", "base64"])?;
+                self.vector_format = if position == 0 { VectorFormat::Float } else { VectorFormat::Base64 };
+            }
             _ => self.image.read(field, raw, path)?,
         }
         Ok(())

@@ -1,0 +1,92 @@
+//! Errors of the Gemini API: the body of an answer that is no 200, and an error inside a 200.
+//!
+//! Nothing of them reaches the client from here.
+
+use std::{borrow::Cow, time::Duration};
+
+use crate::{
+    dialect::{
+        answer::AnswerFault,
+        json::{Cursor, Raw},
+        sanitize::{ERROR_CHARS, NAME_CHARS, clean},
+    },
+    domain::FailureKind,
+};
+
+/// What a message says about a prompt that does not fit, in lower case.
+const TOO_LONG: [&str; 2] = ["input token count", "exceeds the maximum number of tokens"];
+
+/// The failure that an answer of `status` stands for.
+pub(crate) fn kind_of_response(status: u16, body: &[u8]) -> FailureKind {
+    let by_status = FailureKind::of_status(u64::from(status)).unwrap_or(FailureKind::UnexpectedStatus);
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    let value = Cursor::new(text).value().ok();
+    value.and_then(error_of).and_then(kind).unwrap_or(match status {
+        499 | 504 => FailureKind::Timeout,
+        _ => by_status,
+    })
+}
+
+/// The time after which the provider will accept requests again, if it says so.
+pub(crate) fn retry_delay(body: &[u8]) -> Option<Duration> {
+    let value = Cursor::new(std::str::from_utf8(body).ok()?).value().ok()?;
+    let error = error_of(value)?;
+    let details = error.member(b"details").into_iter().flat_map(Raw::elements);
+    let told = details.filter_map(|detail| detail.member(b"retryDelay")?.text()).find_map(|text| seconds(&text));
+    told.or_else(|| {
+        let message = error.member(b"message")?.text()?.into_owned();
+        let (_, rest) = message.split_once("Please retry in ")?;
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        seconds(rest.get(..=end)?)
+    })
+}
+
+/// Decimal seconds with an `s` behind.
+fn seconds(text: &str) -> Option<Duration> {
+    let seconds: f64 = text.trim().strip_suffix('s')?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// The failure of an answer whose body is an error.
+pub(super) fn fault(value: Raw<'_>) -> Option<AnswerFault> {
+    let error = error_of(value)?;
+    let text = |name: &[u8]| error.member(name).and_then(Raw::text).unwrap_or_default();
+    let status = clean(&text(b"status"), NAME_CHARS).into_owned();
+    let detail = format!("the upstream reported an error [{status}]: {}", clean(&text(b"message"), ERROR_CHARS));
+    let code = error.member(b"code").and_then(Raw::count).and_then(FailureKind::of_status);
+    let kind = kind(error).or(code).unwrap_or(FailureKind::Server);
+    Some(AnswerFault { kind, detail: Cow::Owned(detail) })
+}
+
+/// The error of a body; without `alt=sse` it stands in a list.
+fn error_of(value: Raw<'_>) -> Option<Raw<'_>> {
+    let holder = value.elements().next().unwrap_or(value);
+    holder.member(b"error").filter(|error| error.is_object())
+}
+
+/// What the words of an error say more than its status.
+fn kind(error: Raw<'_>) -> Option<FailureKind> {
+    let message = error.member(b"message").and_then(Raw::text).unwrap_or_default().to_ascii_lowercase();
+    let status = error.member(b"status").and_then(Raw::text);
+    Some(match status.as_deref()? {
+        "INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE" => {
+            if message.contains("api key not valid") || message.contains("api key expired") {
+                FailureKind::Auth
+            } else if TOO_LONG.iter().any(|words| message.contains(words)) {
+                FailureKind::ContextLength
+            } else if message.contains("user location is not supported") {
+                FailureKind::Forbidden
+            } else {
+                FailureKind::BadRequest
+            }
+        }
+        "UNAUTHENTICATED" => FailureKind::Auth,
+        "PERMISSION_DENIED" => FailureKind::Forbidden,
+        "NOT_FOUND" => FailureKind::NotFound,
+        "RESOURCE_EXHAUSTED" => FailureKind::RateLimited,
+        "CANCELLED" | "DEADLINE_EXCEEDED" => FailureKind::Timeout,
+        "UNAVAILABLE" => FailureKind::Overloaded,
+        "INTERNAL" | "UNKNOWN" | "DATA_LOSS" | "ABORTED" => FailureKind::Server,
+        _ => return None,
+    })
+}

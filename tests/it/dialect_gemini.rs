@@ -1,0 +1,102 @@
+//! Chats for an endpoint that speaks the Gemini API.
+
+use serde_json::{Value, json};
+
+use crate::{
+    harness::TestGateway,
+    scripted::{Script, Upstream},
+    world::{World, always, and, ask, provider_key},
+};
+
+async fn gateway(maker: &Upstream) -> TestGateway {
+    World::new()
+        .provider_with("maker", maker.address(), "dialect = \"gemini\"")
+        .with(
+            "[[models]]\nid = \"acme/gemini\"\ncontext_length = 100000\nsupported_parameters = [\"max_tokens\", \"tools\", \
+             \"tool_choice\"]\nendpoints = [{ provider = \"maker\", upstream_model = \"gemini-3.8-flash\", pricing = { prompt = \
+             \"0.000001\", completion = \"0.000002\" } }]",
+        )
+        .start()
+        .await
+}
+
+fn answer(parts: Value) -> Value {
+    json!({
+        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}],
+        "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 2, "thoughtsTokenCount": 3, "totalTokenCount": 15},
+        "responseId": "r1", "modelVersion": "gemini-3.8-flash",
+    })
+}
+
+#[actix_web::test]
+async fn a_chat_is_sent_to_the_path_of_the_model_with_the_key_in_its_own_header() {
+    let maker = always(200, &answer(json!([{"text": "Left."}])));
+    let gateway = gateway(&maker).await;
+    let reply = gateway.chat(&and(ask("acme/gemini"), json!({"max_tokens": 9, "user": "u"}))).await;
+    let completion = reply.expect(200);
+    assert_eq!(completion["choices"][0]["message"]["content"], "Left.");
+    assert_eq!(completion["usage"]["completion_tokens"], 5);
+    assert_eq!(completion["usage"]["cost"], json!(0.00002));
+    assert_eq!(reply.header("x-route-dropped-parameters"), Some("user"));
+    let sent = maker.requests().remove(0);
+    assert!(sent.starts_with("POST /v1/models/gemini-3.8-flash:generateContent HTTP/1.1\r\n"), "{sent}");
+    assert!(sent.contains(&format!("x-goog-api-key: {}\r\n", provider_key("maker"))), "{sent}");
+    let expected = json!({
+        "generationConfig": {"maxOutputTokens": 9}, "contents": [{"role": "user", "parts": [{"text": "Which way?"}]}],
+    });
+    assert_eq!(maker.last_body(), expected);
+}
+
+#[actix_web::test]
+async fn a_stream_that_ends_with_its_body_becomes_a_stream_of_chunks_and_of_messages() {
+    let first = json!({"candidates": [{"content": {"parts": [{"text": "Le"}]}}], "responseId": "r1"});
+    let body = format!("data: {first}\r\n\r\ndata: {}\r\n\r\n", answer(json!([{"text": "ft."}])));
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n", body.len());
+    let maker = Upstream::start([Script::answering(head + &body)]);
+    let gateway = gateway(&maker).await;
+    let reply = gateway.chat(&and(ask("acme/gemini"), json!({"stream": true}))).await;
+    assert_eq!(reply.content(), "Left.", "{}", reply.text());
+    assert!(reply.text().ends_with("data: [DONE]\n\n"), "{}", reply.text());
+    assert!(maker.requests()[0].starts_with("POST /v1/models/gemini-3.8-flash:streamGenerateContent?alt=sse HTTP"));
+    let message = json!({"model": "acme/gemini", "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": "Hi"}]});
+    let reply = gateway.post("/v1/messages", &message).await;
+    let text = reply.text();
+    assert!(text.contains("\"text\":\"Le\"") && text.contains("event: message_stop"), "{text}");
+}
+
+#[actix_web::test]
+async fn a_limit_that_names_its_end_in_the_body_is_told_as_retry_after() {
+    let limited = json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Quota exceeded", "details": [
+        {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "36s"}]}});
+    let maker = always(429, &limited);
+    let gateway = gateway(&maker).await;
+    let reply = gateway.chat(&ask("acme/gemini")).await;
+    assert_eq!(reply.status, 429, "{}", reply.text());
+    let seconds: u64 = reply.header("retry-after").unwrap().parse().unwrap();
+    assert!((30..=36).contains(&seconds), "{seconds}");
+}
+
+#[actix_web::test]
+async fn an_image_is_made_through_the_chat_of_the_model() {
+    let png = "iVBORw0KGgoAAAANSUhEUg==";
+    let maker =
+        always(200, &answer(json!([{"text": "Here."}, {"inlineData": {"mimeType": "image/png", "data": png}}])));
+    let gateway = World::new()
+        .provider_with("maker", maker.address(), "dialect = \"gemini\"")
+        .with(
+            "[[models]]\nid = \"acme/painter\"\ncontext_length = 1000\noutput_modalities = [\"image\"]\nsupported_parameters = \
+             [\"image_config\"]\nendpoints = [{ provider = \"maker\", upstream_model = \"gemini-2.5-flash-image\", images_through_chat \
+             = true, pricing = { prompt = \"0\", completion = \"0\", image = \"0.04\" } }]",
+        )
+        .start()
+        .await;
+    let request = json!({"model": "acme/painter", "prompt": "A fork", "aspect_ratio": "16:9"});
+    let reply = gateway.post("/v1/images/generations", &request).await;
+    assert_eq!(reply.expect(200)["data"][0]["b64_json"], png);
+    let body = maker.last_body();
+    assert_eq!(
+        body["generationConfig"],
+        json!({"responseModalities": ["IMAGE", "TEXT"], "imageConfig": {"aspectRatio": "16:9"}})
+    );
+    assert_eq!(body["contents"][0]["parts"], json!([{"text": "A fork"}]));
+}
