@@ -19,6 +19,8 @@ from harness import Checks, expect, raises, same
 
 # The client appends /v1/messages by itself.
 BASE_URL = os.environ["POINTSMAN_BASE_URL"].removesuffix("/v1")
+# A second gateway, in front of scripted_provider.py; its models are called depot/….
+SCRIPTED_URL = os.environ["POINTSMAN_SCRIPTED_BASE_URL"].removesuffix("/v1")
 API_KEY = os.environ["POINTSMAN_API_KEY"]
 # A model whose only provider answers every request with a 500.
 FAILING_MODEL = os.environ["POINTSMAN_FAILING_MODEL"]
@@ -35,17 +37,23 @@ WEATHER = {
 THINKING = {"type": "enabled", "budget_tokens": 1024}
 
 client = Anthropic(base_url=BASE_URL, api_key=API_KEY, max_retries=0, timeout=30)
+scripted = Anthropic(base_url=SCRIPTED_URL, api_key=API_KEY, max_retries=0, timeout=30)
 checks = Checks(f"python anthropic {anthropic.__version__}")
 
 
-def say(**more):
-    """One plain message; `more` overrides the model and the messages."""
-    return client.messages.create(**{"model": "service/auto", "max_tokens": 2000, "messages": HELLO, **more})
+def client_for(model: str) -> Anthropic:
+    return scripted if model.startswith(("depot/", "claude-")) else client
 
 
-def stream(**more):
+def say(model="service/auto", **more):
+    """One plain message; `more` overrides the messages."""
+    return client_for(model).messages.create(**{"model": model, "max_tokens": 2000, "messages": HELLO, **more})
+
+
+def stream(model=CHAT, **more):
     """One streamed message, assembled by the client; the events too."""
-    with client.messages.stream(**{"model": CHAT, "max_tokens": 2000, "messages": HELLO, **more}) as events:
+    asked = {"model": model, "max_tokens": 2000, "messages": HELLO, **more}
+    with client_for(model).messages.stream(**asked) as events:
         seen = [event.type for event in events]
         return events.get_final_message(), seen
 
@@ -233,8 +241,8 @@ def images() -> None:
     result = {"type": "tool_result", "tool_use_id": calls_of(first)[0].id, "content": parts[:1]}
     turns += [{"role": "assistant", "content": first.content}, user([result])]
     expect(say(model=CHAT, messages=turns, tools=[WEATHER]).id, "no answer to a tool's image")
-    fault = raises(anthropic.NotFoundError, lambda: say(model="meadow/small", messages=[user(parts)]))
-    same(fault.type, "not_found_error", "type when no endpoint takes images")
+    fault = raises(anthropic.BadRequestError, lambda: say(model="meadow/small", messages=[user(parts)]))
+    expect("image" in fault.body["error"]["message"], f"message: {fault.body['error']['message']}")
 
 
 def structured_output() -> None:
@@ -259,10 +267,9 @@ def counted() -> None:
 def models() -> None:
     page = client.models.list(limit=2)
     same((len(page.data), page.has_more), (2, True), "the first page")
-    listed = list(client.models.list(limit=5))
-    names = [model.id for model in listed]
+    names = [model.id for model in client.models.list(limit=2)]
     same(len(names), len(set(names)), "the number of different models on all pages")
-    expect({CHAT, "depot/claude"} <= set(names), f"models are {names}")
+    expect({CHAT, "meadow/small"} <= set(names), f"models are {names}")
     one = client.models.retrieve(CHAT)
     same((one.id, one.type, one.max_input_tokens), (CHAT, "model", 262144), "the model retrieved by its id")
     expect(one.display_name and one.created_at.year == 2026, f"odd entry {one}")
@@ -290,12 +297,8 @@ def kinds_of_keys() -> None:
     """As a bearer token, as older clients send it, and both."""
     token = Anthropic(base_url=BASE_URL, auth_token=API_KEY, max_retries=0)
     both = Anthropic(base_url=BASE_URL, auth_token=API_KEY, max_retries=0, default_headers={"x-api-key": API_KEY})
-    older = Anthropic(
-        base_url=BASE_URL,
-        auth_token="",
-        max_retries=0,
-        default_headers={"x-api-key": API_KEY, "authorization": "", "anthropic-version": "2023-06-01"},
-    )
+    empty = {"x-api-key": API_KEY, "authorization": "", "anthropic-version": "2023-06-01"}
+    older = Anthropic(base_url=BASE_URL, auth_token="", max_retries=0, default_headers=empty)
     for caller in (token, both, older):
         message = caller.messages.create(model="service/auto", max_tokens=64, messages=HELLO)
         expect(text_of(message), "no answer")
@@ -343,7 +346,7 @@ def overloads() -> None:
 
 def retries() -> None:
     """The client repeats after an overload by itself, as the answer tells it."""
-    patient = Anthropic(base_url=BASE_URL, api_key=API_KEY, max_retries=3, timeout=30)
+    patient = Anthropic(base_url=SCRIPTED_URL, api_key=API_KEY, max_retries=3, timeout=30)
     turns = [user(f"Try again, {uuid.uuid4()}")]
     raw = patient.messages.with_raw_response.create(model="depot/recovering", max_tokens=64, messages=turns)
     expect(text_of(raw.parse()), "no answer after the retries")
@@ -351,12 +354,13 @@ def retries() -> None:
 
 def broken_streams() -> None:
     def read() -> None:
-        with client.messages.stream(model="depot/breaking", max_tokens=64, messages=HELLO) as events:
+        with scripted.messages.stream(model="depot/breaking", max_tokens=64, messages=HELLO) as events:
             heard.extend(event.type for event in events)
 
     heard: list[str] = []
-    fault = raises(anthropic.OverloadedError, read)
-    same(fault.body["error"]["type"], "overloaded_error", "type of the error")
+    # The class follows from the status, which was 200.
+    fault = raises(anthropic.APIStatusError, read)
+    same(fault.type, "overloaded_error", "type of the error")
     expect("text" in heard, "no words before the break")
 
 
@@ -434,7 +438,7 @@ checks.check("a bad body raises BadRequestError naming the field", bad_body)
 checks.check("a rate limit raises RateLimitError", limits)
 checks.check("an overload raises OverloadedError", overloads)
 checks.check("the client's retries meet an answer", retries)
-checks.check("a stream that breaks raises OverloadedError", broken_streams)
+checks.check("a stream that breaks raises an error that may pass", broken_streams)
 checks.check("a failing provider is fallen back from", fallbacks)
 checks.check("objectives are taken from the body and from metadata", objectives)
 checks.check("tools of the provider's own are refused where there are none", native_tools)

@@ -4,7 +4,7 @@ dialect too, refuses on demand, and does what agents are asked to do.
 Started by `run` and by `agents`; prints its port on one line and serves until it is ended. What a model does follows
 from its name, so no state is left over from other checks but one: `recovering` refuses each text once.
 
-* `thinker`, `claude`: thinks before it answers; a thought that comes back altered is a 400
+* `thinker`, `claude-…`: thinks before it answers; a thought that comes back altered is a 400
 * `limited`: 429; `overloaded`: 503; `recovering`: 503 once for each text, then an answer
 * `breaking`: a stream that ends after its first words
 * every other name: `READ-FILE <path>` in the last words of a user calls the tool that can read it, and the result comes
@@ -111,7 +111,7 @@ def script(body: dict, dialect: str) -> list[tuple]:
     talk = Conversation(body, dialect)
     refuse(talk)
     blocks: list[tuple] = []
-    if talk.thinks and talk.model in ("thinker", "claude"):
+    if talk.thinks and talk.model.startswith(("thinker", "claude")):
         blocks.append(("thinking", THOUGHT))
     name = next((name for reader in READERS for name in talk.tools if name.lower() == reader), None)
     if talk.results:

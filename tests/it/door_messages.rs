@@ -151,6 +151,11 @@ async fn errors_have_the_clients_shape_and_name_its_own_fields() {
         "{error}"
     );
     assert_eq!(error["request_id"].as_str(), reply.header("request-id"));
+    let mut kept = request();
+    kept["thread"] = json!({"type": "create"});
+    let reply = gateway.post("/v1/messages", &kept).await;
+    assert_eq!((reply.status, &reply.json()["error"]["type"]), (400, &json!("invalid_request_error")));
+    assert_eq!(reply.json()["error"]["details"]["error_code"], "thread_unsupported_request", "{}", reply.text());
     let reply = gateway.post("/v1/messages", &request()).await;
     assert_eq!(reply.status, 529, "{}", reply.text());
     assert_eq!(reply.json()["error"]["type"], "overloaded_error");
