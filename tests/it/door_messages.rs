@@ -318,3 +318,21 @@ async fn headers_route_clients_that_can_set_nothing_else_and_the_record_tells_bo
     let error = reply.json();
     assert!(error["error"]["message"].as_str().unwrap().starts_with("prompt is too long: "), "{error}");
 }
+
+#[actix_web::test]
+async fn an_overloaded_provider_that_asks_for_time_stays_an_overload_while_it_rests() {
+    let answer = "HTTP/1.1 503 Service Unavailable\r\nretry-after: 30\r\ncontent-length: 2\r\n\r\n{}";
+    let maker = Upstream::start([Script::answering(answer)]);
+    let gateway = gateway(&maker, "openai").await;
+    for _ in 0..2 {
+        let reply = gateway.post("/v1/messages", &request()).await;
+        assert_eq!(
+            (reply.status, &reply.json()["error"]["type"]),
+            (529, &json!("overloaded_error")),
+            "{}",
+            reply.text()
+        );
+        assert_eq!(reply.header("retry-after"), Some("30"));
+    }
+    assert_eq!(maker.requests().len(), 1, "the second request is answered without a call");
+}
