@@ -9,6 +9,7 @@ pub(crate) mod config;
 pub(crate) mod guard;
 pub(crate) mod json;
 pub(crate) mod pieces;
+pub(crate) mod responses_body;
 pub(crate) mod sse;
 pub(crate) mod stream;
 
@@ -17,11 +18,12 @@ pub(crate) type Check = fn(&[u8]);
 
 /// Every property by the name of its fuzz target and of its directory in `corpus/`.
 #[allow(dead_code, reason = "a fuzz target wants one of them only")]
-pub(crate) const TARGETS: [(&str, Check); 6] = [
+pub(crate) const TARGETS: [(&str, Check); 7] = [
     ("answer", answer::check),
     ("chat_body", chat_body::check),
     ("config", config::check),
     ("guard", guard::check),
+    ("responses_body", responses_body::check),
     ("sse", sse::check),
     ("stream", stream::check),
 ];

@@ -108,7 +108,7 @@ pub(super) async fn answer(mut chat: ChatRequest, call: AdmittedCall) -> Result<
 fn opening(chat: &ChatRequest, request: &HttpRequest, caller: &Caller) -> GenerationOpening {
     GenerationOpening {
         api_type: ApiType::Completions,
-        client_dialect: chat.client.as_ref().map_or(Dialect::OpenAi, |client| client.dialect),
+        client_dialect: chat.client.as_ref().map_or(Dialect::OpenAi, |client| client.dialect()),
         owner: caller.owner,
         key: caller.id,
         requested_model: query::first_name(&chat.model, &chat.models).into(),
@@ -123,7 +123,9 @@ fn opening(chat: &ChatRequest, request: &HttpRequest, caller: &Caller) -> Genera
 
 /// The session that a header names: ours, or that of an agent.
 fn session_header(request: &HttpRequest) -> Option<String> {
-    ["x-session-id", "x-claude-code-session-id"].into_iter().find_map(|name| header_text(request, name))
+    ["x-session-id", "x-claude-code-session-id", "session_id", "session-id", "thread-id"]
+        .into_iter()
+        .find_map(|name| header_text(request, name))
 }
 
 /// Size of the request, for predictions and prices.

@@ -169,6 +169,7 @@ fn api_type(generation: &Generation) -> &'static str {
     match generation.client_dialect {
         Dialect::OpenAi | Dialect::Gemini => generation.api_type.as_str(),
         Dialect::Anthropic => "messages",
+        Dialect::Responses => "responses",
     }
 }
 

@@ -9,7 +9,8 @@ use actix_web::{
 };
 use pointsman_actors::{
     dialect::{
-        ChatPurpose, ChatRequest, ClientRequest, InboundMessages, count_tokens_body, read_count_tokens, read_messages,
+        ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundMessages, count_tokens_body, read_count_tokens,
+        read_messages,
     },
     domain::{Dialect, Endpoint, Resolved},
 };
@@ -53,11 +54,10 @@ pub async fn create(
         }
     }
     chat.client = Some(Arc::new(ClientRequest {
-        dialect: Dialect::Anthropic,
+        shape: ClientShape::Messages { omits_thinking },
         body,
         fates,
         native_feature,
-        omits_thinking,
         headers: passed_on(request.headers()),
         state_key: worker.shared.state_key.clone(),
     }));

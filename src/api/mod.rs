@@ -23,6 +23,7 @@ pub mod models;
 pub mod preview;
 pub mod providers;
 pub mod replay;
+pub mod responses;
 pub mod slo;
 pub mod stats;
 

@@ -41,10 +41,11 @@ pub const RESERVED_HEADERS: [&str; 14] = [
 ];
 
 /// Names of the wire formats, for `dialect`.
-pub(super) const DIALECTS: [(&str, Dialect); 3] = [
+pub(super) const DIALECTS: [(&str, Dialect); 4] = [
     (Dialect::OpenAi.as_str(), Dialect::OpenAi),
     (Dialect::Anthropic.as_str(), Dialect::Anthropic),
     (Dialect::Gemini.as_str(), Dialect::Gemini),
+    (Dialect::Responses.as_str(), Dialect::Responses),
 ];
 
 /// Connection settings of a provider that is on.

@@ -140,7 +140,7 @@ impl RequestRestrictions for RequestedWork {
     }
 
     fn dialect(&self) -> Dialect {
-        self.client().map_or(Dialect::OpenAi, |client| client.dialect)
+        self.client().map_or(Dialect::OpenAi, |client| client.dialect())
     }
 
     fn restrictions(&self) -> Vec<Restriction> {

@@ -148,7 +148,7 @@ impl ProviderClient {
 /// The header that holds the key, and what stands before the key in it.
 const fn credential_header(dialect: Dialect) -> (&'static str, &'static str) {
     match dialect {
-        Dialect::OpenAi => ("authorization", "Bearer"),
+        Dialect::OpenAi | Dialect::Responses => ("authorization", "Bearer"),
         Dialect::Anthropic => ("x-api-key", ""),
         Dialect::Gemini => ("x-goog-api-key", ""),
     }
@@ -157,7 +157,7 @@ const fn credential_header(dialect: Dialect) -> (&'static str, &'static str) {
 /// Headers that every call in a dialect needs, unless the configuration sets them.
 const fn standard_headers(dialect: Dialect) -> &'static [(&'static str, &'static str)] {
     match dialect {
-        Dialect::OpenAi | Dialect::Gemini => &[],
+        Dialect::OpenAi | Dialect::Gemini | Dialect::Responses => &[],
         Dialect::Anthropic => &[("anthropic-version", "2023-06-01")],
     }
 }

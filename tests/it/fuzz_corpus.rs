@@ -211,3 +211,8 @@ fn events() {
 fn streams() {
     run("stream");
 }
+
+#[test]
+fn responses_bodies() {
+    run("responses_body");
+}

@@ -81,6 +81,8 @@ mod dialect_gemini;
 #[cfg(test)]
 mod door_messages;
 #[cfg(test)]
+mod door_responses;
+#[cfg(test)]
 mod embeddings;
 #[cfg(test)]
 mod enemy;

@@ -19,6 +19,7 @@ mod json;
 mod neutral;
 pub mod openai;
 mod outgoing;
+mod responses;
 mod sanitize;
 mod translation;
 mod upstream_decoder;
@@ -29,7 +30,7 @@ pub use anthropic::{
     inbound::{InboundMessages, count_tokens_body, read_count_tokens, read_messages},
     model_list::{MessagesModel, ModelPage, messages_model, messages_model_list},
 };
-pub use client::ClientRequest;
+pub use client::{ClientRequest, ClientShape};
 pub use neutral::{FieldFates, StateKey};
 pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, KEEP_ALIVE, MadeImage, Progress, StreamError, StreamOptions,
@@ -41,6 +42,7 @@ pub use openai::{
     rewrite_answer, rewrite_embeddings, rewrite_image_answer, usage_of_failed_answer,
 };
 pub use outgoing::{OutgoingBody, Translation};
+pub use responses::inbound::{InboundResponses, ResponseEcho, input_tokens_body, read_responses};
 pub use translation::{
     chat_body, chat_path, completion_of, image_body, kind_of_refusal, retry_delay, rewrite_whole, usage_of_failure,
 };

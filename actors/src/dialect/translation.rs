@@ -8,16 +8,16 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    Answer, AnswerContext, AnswerFault, ChatRequest, ImageRequest,
-    anthropic::{self, encode::AnswerForm},
-    client::{ClientEncoder, ClientRequest},
+    Answer, AnswerContext, AnswerFault, ChatRequest, ImageRequest, anthropic,
+    client::{ClientEncoder, ClientRequest, ClientShape},
     gemini,
-    neutral::{AnswerEvent, AnswerSink, FieldFates, ToolNames, TranslatedRequest},
+    neutral::{AnswerEvent, AnswerForm, AnswerSink, FieldFates, ToolNames, TranslatedRequest},
     openai::{
         answer_reader::read_completion, chunk_writer::push_tokens, completion_writer::CompletionWriter,
         conversation_reader::read_conversation, rewrite_answer, usage_of_failed_answer,
     },
     outgoing::{OutgoingBody, Translation},
+    responses::{self, splice::ProviderState},
 };
 use crate::domain::{Catalog, Dialect, Endpoint, FailureKind, Usage};
 
@@ -31,6 +31,7 @@ pub fn chat_path(endpoint: &Endpoint, streamed: bool) -> Arc<str> {
         Dialect::OpenAi => "/chat/completions".into(),
         Dialect::Anthropic => "/messages".into(),
         Dialect::Gemini => gemini::path(endpoint, streamed).into(),
+        Dialect::Responses => "/responses".into(),
     }
 }
 
@@ -43,7 +44,7 @@ pub fn chat_body(
     endpoint: &Endpoint,
     most_output: Option<u32>,
 ) -> Option<OutgoingBody> {
-    if let Some(client) = request.client.as_deref().filter(|client| client.dialect == endpoint.dialect)
+    if let Some(client) = request.client.as_deref().filter(|client| client.dialect() == endpoint.dialect)
         && most_output.is_none()
         && let Some(own) = clients_own(client, endpoint)
     {
@@ -84,7 +85,7 @@ pub fn completion_of<'b>(body: &'b Bytes, outgoing: &OutgoingBody) -> Result<Cow
 fn clients_own(client: &ClientRequest, endpoint: &Endpoint) -> Option<OutgoingBody> {
     let text = std::str::from_utf8(&client.body).ok()?;
     let mut emulated = Vec::new();
-    let body = match client.dialect {
+    let body = match client.dialect() {
         // No client speaks the latter.
         Dialect::OpenAi | Dialect::Gemini => return None,
         Dialect::Anthropic => match anthropic::without_foreign_thoughts(text) {
@@ -96,8 +97,14 @@ fn clients_own(client: &ClientRequest, endpoint: &Endpoint) -> Option<OutgoingBo
                     .ok()?
             }
         },
+        Dialect::Responses => {
+            let model = &endpoint.upstream_model;
+            let spliced = responses::splice::splice_request(text, model, ProviderState::Refused).ok()?;
+            emulated.extend(spliced.without_reasoning.then(|| "input[].encrypted_content".into()));
+            spliced.body
+        }
     };
-    let translation = Some(Translation { dialect: client.dialect, names: ToolNames::default() });
+    let translation = Some(Translation { dialect: client.dialect(), names: ToolNames::default() });
     let headers = client.headers.clone();
     Some(OutgoingBody { is_clients_own: true, translation, headers, emulated, ..OutgoingBody::of(body) })
 }
@@ -123,6 +130,7 @@ fn translated(gated: &OutgoingBody, dialect: Dialect, endpoint: &Endpoint) -> Op
             (anthropic::write_request(&conversation, endpoint, &mut fates), headers.into_iter().collect())
         }
         Dialect::Gemini => (gemini::write_request(&conversation, endpoint, &mut fates), Vec::new()),
+        Dialect::Responses => (responses::write_request(&conversation, endpoint, &mut fates), Vec::new()),
     };
     Some(OutgoingBody {
         bytes: body,
@@ -139,7 +147,7 @@ fn translated(gated: &OutgoingBody, dialect: Dialect, endpoint: &Endpoint) -> Op
 #[must_use]
 pub fn kind_of_refusal(dialect: Dialect, status: u16, has_retry_after: bool, body: &[u8]) -> Option<FailureKind> {
     match dialect {
-        Dialect::OpenAi => None,
+        Dialect::OpenAi | Dialect::Responses => None,
         Dialect::Anthropic => Some(anthropic::kind_of_response(status, has_retry_after, body)),
         Dialect::Gemini => Some(gemini::kind_of_response(status, body)),
     }
@@ -149,7 +157,7 @@ pub fn kind_of_refusal(dialect: Dialect, status: u16, has_retry_after: bool, bod
 #[must_use]
 pub fn retry_delay(dialect: Dialect, body: &[u8]) -> Option<Duration> {
     match dialect {
-        Dialect::OpenAi | Dialect::Anthropic => None,
+        Dialect::OpenAi | Dialect::Anthropic | Dialect::Responses => None,
         Dialect::Gemini => gemini::retry_delay(body),
     }
 }
@@ -167,13 +175,17 @@ pub fn rewrite_whole(
     let chat = rewrite_answer(&*completion_of(body, outgoing)?, context)?;
     let Some(client) = client else { return Ok(chat) };
     if outgoing.is_clients_own {
-        let own = anthropic::splice::splice_answer(utf8(body)?, context.generation.as_str(), &context.model)?;
+        let (text, id) = (utf8(body)?, context.generation.as_str());
+        let own = match client.shape {
+            ClientShape::Messages { .. } => anthropic::splice::splice_answer(text, id, &context.model)?,
+            ClientShape::Responses(_) => {
+                responses::splice::splice_answer(text, id, &context.model, ProviderState::Refused)?
+            }
+        };
         return Ok(Answer { body: own, ..chat });
     }
-    let Some(mut encoder) = ClientEncoder::new(client, context, AnswerForm::Whole, body.len().max(MIN_HELD_BYTES))
-    else {
-        return Ok(chat);
-    };
+    let most = chat.body.len().max(MIN_HELD_BYTES);
+    let mut encoder = ClientEncoder::new(client, context, AnswerForm::Whole, most);
     read_completion(&chat.body, &mut encoder)?;
     Ok(Answer { body: encoder.whole(), ..chat })
 }

@@ -1,6 +1,8 @@
 //! Decoders of upstream answers, one per dialect that is not chat.
 
-use super::{AnswerFault, anthropic, frame::sse::SseEvent, gemini, neutral::AnswerSink, outgoing::Translation};
+use super::{
+    AnswerFault, anthropic, frame::sse::SseEvent, gemini, neutral::AnswerSink, outgoing::Translation, responses,
+};
 use crate::domain::Dialect;
 
 impl Translation {
@@ -9,6 +11,7 @@ impl Translation {
         match self.dialect {
             Dialect::OpenAi | Dialect::Anthropic => UpstreamDecoder::Anthropic(anthropic::Decoder::new(names)),
             Dialect::Gemini => UpstreamDecoder::Gemini(gemini::Decoder::new(names)),
+            Dialect::Responses => UpstreamDecoder::Responses(responses::Decoder::new(names)),
         }
     }
 }
@@ -18,6 +21,7 @@ impl Translation {
 pub(super) enum UpstreamDecoder {
     Anthropic(anthropic::Decoder),
     Gemini(gemini::Decoder),
+    Responses(responses::Decoder),
 }
 
 impl UpstreamDecoder {
@@ -26,6 +30,7 @@ impl UpstreamDecoder {
         match self {
             UpstreamDecoder::Anthropic(decoder) => decoder.event(event, sink),
             UpstreamDecoder::Gemini(decoder) => decoder.event(event, sink),
+            UpstreamDecoder::Responses(decoder) => decoder.event(event, sink),
         }
     }
 
@@ -34,6 +39,7 @@ impl UpstreamDecoder {
         match self {
             UpstreamDecoder::Anthropic(decoder) => decoder.end(sink),
             UpstreamDecoder::Gemini(decoder) => decoder.end(sink),
+            UpstreamDecoder::Responses(decoder) => decoder.end(sink),
         }
     }
 
@@ -42,6 +48,7 @@ impl UpstreamDecoder {
         match self {
             UpstreamDecoder::Anthropic(decoder) => decoder.is_done(),
             UpstreamDecoder::Gemini(decoder) => decoder.is_done(),
+            UpstreamDecoder::Responses(decoder) => decoder.is_done(),
         }
     }
 
@@ -50,6 +57,7 @@ impl UpstreamDecoder {
         match self {
             UpstreamDecoder::Anthropic(decoder) => decoder.whole(body, sink),
             UpstreamDecoder::Gemini(decoder) => decoder.whole(body, sink),
+            UpstreamDecoder::Responses(decoder) => decoder.whole(body, sink),
         }
     }
 }

@@ -8,11 +8,13 @@ pub enum Dialect {
     Anthropic,
     /// Google's Gemini.
     Gemini,
+    /// OpenAI's Responses.
+    Responses,
 }
 
 impl Dialect {
     /// All dialects.
-    pub const ALL: [Dialect; 3] = [Dialect::OpenAi, Dialect::Anthropic, Dialect::Gemini];
+    pub const ALL: [Dialect; 4] = [Dialect::OpenAi, Dialect::Anthropic, Dialect::Gemini, Dialect::Responses];
 
     /// Its name in the configuration and on the wire.
     #[must_use]
@@ -21,6 +23,7 @@ impl Dialect {
             Dialect::OpenAi => "openai",
             Dialect::Anthropic => "anthropic",
             Dialect::Gemini => "gemini",
+            Dialect::Responses => "openai-responses",
         }
     }
 }

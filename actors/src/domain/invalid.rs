@@ -36,6 +36,8 @@ pub enum InvalidReason {
     ContextLength,
     /// The conversation is to be kept on the server; clients of the Messages API send it whole when they read this name.
     ThreadUnsupported,
+    /// The request continues a response that this gateway did not keep.
+    PreviousResponse,
 }
 
 /// The kind of mistake inside `messages`.
@@ -63,6 +65,7 @@ impl InvalidReason {
             InvalidReason::WrongEndpoint => "wrong_endpoint",
             InvalidReason::ContextLength => "context_length_exceeded",
             InvalidReason::ThreadUnsupported => "thread_unsupported_request",
+            InvalidReason::PreviousResponse => "previous_response_not_supported",
         }
     }
 

@@ -29,20 +29,11 @@ use super::{
 use crate::{
     dialect::{
         answer::AnswerFault,
-        neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningFormat, ReportedTokens, StateKey},
+        neutral::{AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReasoningFormat, ReportedTokens, StateKey},
         openai::StreamError,
     },
     domain::FinishReason,
 };
-
-/// Form of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AnswerForm {
-    /// Server-sent events.
-    Streamed,
-    /// One message object.
-    Whole,
-}
 
 /// What an answer begins with, and the limits it has.
 #[derive(Debug, Clone)]

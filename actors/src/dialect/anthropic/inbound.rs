@@ -12,8 +12,8 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 
 use crate::{
     dialect::{
-        json::{Cursor, Raw, push_member},
-        neutral::{EscapedText, FieldFates, StateKey},
+        json::{Raw, push_member},
+        neutral::{EscapedText, FieldFates, StateKey, json_object, members_once},
         openai::request::is_for_gateway,
     },
     domain::{Invalid, InvalidReason},
@@ -90,14 +90,7 @@ enum Purpose {
 }
 
 fn read(body: &[u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMessages, Invalid> {
-    let text = std::str::from_utf8(body)
-        .map_err(|_| Invalid::body(InvalidReason::InvalidJson, "Request body is not valid UTF-8."))?;
-    let mut cursor = Cursor::new(text);
-    let whole = cursor.value().and_then(|value| cursor.end().map(|()| value));
-    let whole = whole.map_err(|_| Invalid::body(InvalidReason::InvalidJson, "Request body is not valid JSON."))?;
-    if !whole.is_object() {
-        return Err(Invalid::body(InvalidReason::InvalidType, "Request body must be a JSON object."));
-    }
+    let whole = json_object(body)?;
     let mut writer = ChatBodyWriter {
         out: BytesMut::with_capacity(body.len() + body.len() / 8 + 256),
         fates: FieldFates::default(),
@@ -137,17 +130,8 @@ struct Members<'a> {
 impl<'a> Members<'a> {
     fn read(whole: Raw<'a>) -> Result<Members<'a>, Invalid> {
         let mut members = Members::default();
-        let mut names: Vec<Raw<'_>> = Vec::new();
-        for (key, value) in whole.members() {
+        for (key, value) in members_once(whole)? {
             let name = key.name();
-            if names.iter().any(|known| known.name() == name) {
-                let name = String::from_utf8_lossy(&name).into_owned();
-                return Err(refused(&name, format!("'{name}' is given twice.")));
-            }
-            names.push(key);
-            if value.is_null() {
-                continue;
-            }
             let slot = match &*name {
                 b"model" => &mut members.model,
                 b"messages" => &mut members.messages,

@@ -4,14 +4,14 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::{
     cache_marks::CacheMarks,
-    call_ids::CallIds,
     content::{is_returnable, push_block},
+    models::NAMES,
 };
 use crate::dialect::{
     json::push_member,
     neutral::{
-        AlternatingTurn, Content, EscapedText, FieldFates, Part, ReasoningFormat, ReasoningKind, ReasoningState,
-        Speaker, ToolKind, ToolNames, push_arguments_object,
+        AlternatingTurn, CallIds, Content, EscapedText, FieldFates, Part, ReasoningFormat, ReasoningKind,
+        ReasoningState, Speaker, ToolKind, ToolNames, push_arguments_object,
     },
 };
 
@@ -63,7 +63,7 @@ pub(super) fn push_messages(
     fates: &mut FieldFates,
 ) {
     push_member(out, b"messages", b"[");
-    let mut messages = Messages { out, fates, names, marks, ids: CallIds::default(), open: None };
+    let mut messages = Messages { out, fates, names, marks, ids: CallIds::new(NAMES), open: None };
     for (place, turn) in turns.iter().enumerate() {
         messages.turn(turn, place + 1 == turns.len());
     }

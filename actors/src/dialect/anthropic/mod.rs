@@ -12,7 +12,6 @@
 
 mod betas;
 mod cache_marks;
-mod call_ids;
 mod citations;
 pub(crate) mod client_error;
 mod content;
@@ -30,7 +29,6 @@ mod parameters;
 mod request;
 pub(crate) mod schema;
 pub(crate) mod splice;
-mod surrogates;
 mod thinking;
 mod tools;
 mod usage;
@@ -42,6 +40,8 @@ pub(crate) use foreign_thoughts::without_foreign_thoughts;
 pub(crate) use request::write_request;
 #[cfg(test)]
 pub(crate) use {parameters::ApiVersion, request::write_request_for};
+
+use crate::dialect::neutral::surrogates;
 
 #[cfg(test)]
 mod tests;

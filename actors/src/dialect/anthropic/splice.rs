@@ -1,11 +1,9 @@
 //! The Messages API on both sides: only what must change is rewritten, every other byte passes as it came.
 
-use std::ops::Range;
-
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::dialect::{
-    json::{Cursor, JsonFault, Raw, push_string},
+    json::{Fate, JsonFault, Raw, Splice, object, quoted, with_first_member},
     openai::request::{is_for_gateway, is_routing_parameter},
 };
 
@@ -38,7 +36,7 @@ pub(crate) fn splice_request(body: &str, model: &str) -> Result<Bytes, JsonFault
         Fate::Kept
     });
     let spliced = splice.finish();
-    Ok(if has_model { spliced } else { with_model(&spliced, &name) })
+    Ok(if has_model { spliced } else { with_first_member(&spliced, b"model", &name) })
 }
 
 /// A whole message with our `id` and `model`.
@@ -78,94 +76,5 @@ fn identify<'a>(message: Raw<'a>, id: &str, model: &str, splice: &mut Splice<'a>
             b"model" => splice.replace(value, &quoted(model)),
             _ => {}
         }
-    }
-}
-
-fn object(text: &str) -> Result<Raw<'_>, JsonFault> {
-    let mut cursor = Cursor::new(text);
-    let value = cursor.value()?;
-    cursor.end()?;
-    if value.is_object() { Ok(value) } else { Err(JsonFault::Invalid) }
-}
-
-fn quoted(text: &str) -> BytesMut {
-    let mut out = BytesMut::new();
-    push_string(&mut out, text);
-    out
-}
-
-/// The object with `model` as its first member.
-fn with_model(object: &[u8], name: &[u8]) -> Bytes {
-    let start = memchr::memchr(b'{', object).map_or(0, |brace| brace + 1);
-    let (before, after) = object.split_at_checked(start).unwrap_or((object, b""));
-    let is_empty = after.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'}');
-    let parts: [&[u8]; 5] = [before, b"\"model\":", name, if is_empty { b"" } else { b"," }, after];
-    Bytes::from(parts.concat())
-}
-
-/// What becomes of a member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Kept,
-    Cut,
-}
-
-/// A text of which some stretches are replaced.
-struct Splice<'a> {
-    text: &'a [u8],
-    out: BytesMut,
-    /// Up to where the text is written or cut.
-    at: usize,
-}
-
-impl<'a> Splice<'a> {
-    fn new(text: &'a str) -> Splice<'a> {
-        Splice { text: text.as_bytes(), out: BytesMut::with_capacity(text.len() + 64), at: 0 }
-    }
-
-    /// Visits the members of an object in order, and cuts those that `visit` says, each with one comma.
-    fn members(&mut self, object: Raw<'a>, mut visit: impl FnMut(Raw<'a>, Raw<'a>, &mut Splice<'a>) -> Fate) {
-        let mut members = object.members().peekable();
-        let mut has_kept = false;
-        // Where a cut begins: behind the last member that is kept, or before the first that is cut.
-        let mut kept_end = None;
-        while let Some((key, value)) = members.next() {
-            let Range { start, .. } = self.span(key);
-            let Range { end, .. } = self.span(value);
-            if visit(key, value, self) == Fate::Kept {
-                has_kept = true;
-                kept_end = Some(end);
-                continue;
-            }
-            match (has_kept, members.peek()) {
-                (true, _) => self.cut(kept_end.unwrap_or(start)..end),
-                (false, Some((next, _))) => self.cut(start..self.span(*next).start),
-                (false, None) => self.cut(start..end),
-            }
-            kept_end = Some(end);
-        }
-    }
-
-    fn replace(&mut self, value: Raw<'a>, with: &[u8]) {
-        let span = self.span(value);
-        self.cut(span);
-        self.out.put_slice(with);
-    }
-
-    /// Writes everything before the stretch and leaves the stretch out.
-    fn cut(&mut self, span: Range<usize>) {
-        self.out.put_slice(self.text.get(self.at..span.start).unwrap_or_default());
-        self.at = self.at.max(span.end);
-    }
-
-    /// Where a value stands in the text.
-    fn span(&self, value: Raw<'a>) -> Range<usize> {
-        let start = (value.bytes().as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
-        start..start + value.bytes().len()
-    }
-
-    fn finish(mut self) -> Bytes {
-        self.out.put_slice(self.text.get(self.at..).unwrap_or_default());
-        self.out.freeze()
     }
 }

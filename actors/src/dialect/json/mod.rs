@@ -6,8 +6,10 @@
 mod cursor;
 mod iterators;
 mod raw;
+mod splice;
 mod write;
 
 pub(crate) use cursor::{Cursor, JsonFault};
 pub(crate) use raw::Raw;
+pub(crate) use splice::{Fate, Splice, object, quoted, with_first_member};
 pub(crate) use write::{push_member, push_string, push_u64, push_usd};

@@ -73,6 +73,15 @@ pub(crate) struct ReportedTokens {
     pub(crate) web_searches: Option<u64>,
 }
 
+/// Form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnswerForm {
+    /// Server-sent events.
+    Streamed,
+    /// One message object.
+    Whole,
+}
+
 /// Consumes the events of an answer.
 pub(crate) trait AnswerSink {
     /// Takes the next event.

@@ -7,22 +7,27 @@
 #![expect(dead_code, unused_imports, reason = "the dialects that use it follow")]
 
 mod arguments;
+mod call_ids;
 mod conversation;
 mod event;
 mod field_fates;
 mod history;
+mod request_body;
 mod state_envelope;
+pub(crate) mod surrogates;
 mod text;
 mod tool_names;
 
 pub(crate) use arguments::push_arguments_object;
+pub(crate) use call_ids::CallIds;
 pub(crate) use conversation::{
     AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningFormat,
     ReasoningKind, ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
 };
-pub(crate) use event::{AnswerEvent, AnswerSink, ReportedTokens};
+pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ReportedTokens};
 pub use field_fates::FieldFates;
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns};
+pub(crate) use request_body::{json_object, members_once};
 pub(crate) use state_envelope::Envelope;
 pub use state_envelope::StateKey;
 pub(crate) use text::{EscapedText, is_high_surrogate, json_value};

@@ -58,6 +58,14 @@ impl<'a> EscapedText<'a> {
         self.0.is_empty() || self.unescaped().trim().is_empty()
     }
 
+    /// Number of characters it stands for.
+    pub(crate) fn characters(&self) -> u64 {
+        if self.0.contains(&b'\\') {
+            return self.unescaped().chars().count() as u64;
+        }
+        self.0.iter().filter(|byte| **byte & 0xc0 != 0x80).count() as u64
+    }
+
     /// Appends the text as a JSON string, quotes included.
     pub(crate) fn push_quoted(&self, out: &mut BytesMut) {
         out.reserve(self.0.len() + 2);

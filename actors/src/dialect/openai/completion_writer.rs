@@ -6,7 +6,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use crate::{
     dialect::{
         answer::AnswerFault,
-        json::{push_member, push_u64},
+        json::{Cursor, Raw, push_member, push_u64},
         neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningFormat, ReasoningKind, ReportedTokens, ToolKind},
         openai::{
             answer::{MAX_CHOICES, push_finish},
@@ -103,7 +103,7 @@ impl AnswerSink for CompletionWriter {
                 annotations.put_slice(&json);
             }
             AnswerEvent::Logprobs { choice, value } => {
-                self.choice(choice)?.logprobs = Some(Bytes::copy_from_slice(value.bytes()));
+                self.choice(choice)?.add_logprobs(value);
             }
             AnswerEvent::Finished { choice, finish, native } => {
                 self.choice(choice)?.finish = Some((finish, native.unescaped().into_owned()));
@@ -175,6 +175,20 @@ impl Choice {
         last.id = detail.id.or(last.id.take());
     }
 
+    /// Adds log probabilities: those of a stream come in pieces.
+    fn add_logprobs(&mut self, value: Raw<'_>) {
+        let before = self.logprobs.take().unwrap_or_default();
+        let known = std::str::from_utf8(&before).ok().and_then(|text| Cursor::new(text).value().ok());
+        self.logprobs = Some(match (known.and_then(logprobs_of_content), logprobs_of_content(value)) {
+            (Some(known), Some(more)) => {
+                let parts: [&[u8]; 5] = [b"{\"content\":[", known, b",", more, b"],\"refusal\":null}"];
+                Bytes::from(parts.concat())
+            }
+            (Some(_), None) => before,
+            (None, _) => Bytes::copy_from_slice(value.bytes()),
+        });
+    }
+
     fn signature_of(&self, id: &EscapedText<'_>) -> Option<EscapedText<'static>> {
         let is_its = |detail: &&Detail| {
             detail.format == ReasoningFormat::Gemini
@@ -218,6 +232,11 @@ impl Choice {
         out.put_u8(b'}');
         Ok(())
     }
+}
+
+/// The elements of `content`, if there are any.
+fn logprobs_of_content(value: Raw<'_>) -> Option<&[u8]> {
+    value.member(b"content").filter(|list| list.is_filled()).map(Raw::inner)
 }
 
 impl Detail {

@@ -47,7 +47,7 @@ pub(super) fn is_error(error: Raw<'_>) -> bool {
 }
 
 /// The failure a member `error` stands for: an object, or just a text.
-pub(super) fn fault(error: Raw<'_>) -> AnswerFault {
+pub(crate) fn fault(error: Raw<'_>) -> AnswerFault {
     Said::read(error).into_fault()
 }
 

@@ -71,7 +71,7 @@ impl ChatRequest {
     /// A feature that only endpoints of the client's dialect have: the dialect and the field.
     fn native_feature(&self) -> Option<(Dialect, &str)> {
         let client = self.client.as_deref()?;
-        Some((client.dialect, client.native_feature.as_deref()?))
+        Some((client.dialect(), client.native_feature.as_deref()?))
     }
 
     fn unmet_dialect(&self, catalog: &Catalog, model: &Model) -> Option<Invalid> {

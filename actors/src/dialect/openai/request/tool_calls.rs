@@ -54,6 +54,7 @@ enum CallKey {
     Id,
     Type,
     Function,
+    Custom,
     #[serde(other)]
     Other,
 }
@@ -70,6 +71,7 @@ struct CallVisitor<'c, 'a> {
 struct ParsedCall {
     id: Option<TextLength>,
     function: Option<ParsedFunction>,
+    custom: Option<ParsedFunction>,
 }
 
 impl<'a> ValueVisitor<'a> for CallVisitor<'_, 'a> {
@@ -87,6 +89,7 @@ impl<'a> ValueVisitor<'a> for CallVisitor<'_, 'a> {
                 CallKey::Id => "id",
                 CallKey::Type => "type",
                 CallKey::Function => "function",
+                CallKey::Custom => "custom",
                 CallKey::Other => {
                     members.next_value::<IgnoredAny>()?;
                     continue;
@@ -98,10 +101,14 @@ impl<'a> ValueVisitor<'a> for CallVisitor<'_, 'a> {
             match name {
                 "id" => call.id = Some(members.next_value_seed(VisitorSeed(LengthVisitor))?),
                 "function" => call.function = Some(members.next_value_seed(VisitorSeed(FunctionVisitor))?),
+                "custom" => call.custom = Some(members.next_value_seed(VisitorSeed(FunctionVisitor))?),
                 _ => {
-                    if !members.next_value_seed(VisitorSeed(FunctionTypeVisitor))? {
+                    if !members.next_value_seed(VisitorSeed(CallTypeVisitor))? {
                         return Err(self.refuse(|path| {
-                            fault::refused(&path.member("type"), "Only tool calls of type 'function' are supported.")
+                            fault::refused(
+                                &path.member("type"),
+                                "Only tool calls of the types 'function' and 'custom' are supported.",
+                            )
                         }));
                     }
                 }
@@ -116,7 +123,8 @@ impl CallVisitor<'_, '_> {
         if let Some(invalid) = self.mistake(call) {
             return Err(self.conversation.stop(invalid));
         }
-        if let Some(ParsedFunction::Object { name: Some(TextLength::Text(name)), arguments, .. }) = &call.function {
+        let called = call.custom.or(call.function);
+        if let Some(ParsedFunction::Object { name: Some(TextLength::Text(name)), arguments, .. }) = &called {
             let arguments = if let Some(TextLength::Text(bytes)) = arguments { *bytes } else { 0 };
             self.conversation.tally.bytes += name + arguments;
         }
@@ -128,13 +136,17 @@ impl CallVisitor<'_, '_> {
         let calls = item.member("tool_calls");
         let path = calls.item(self.call);
         string(call.id, &path.member("id")).or_else(|| {
-            let path = path.member("function");
-            match call.function {
+            let (called, member, arguments_of) = match call.custom {
+                Some(custom) => (Some(custom), "custom", "input"),
+                None => (call.function, "function", "arguments"),
+            };
+            let path = path.member(member);
+            match called {
                 None | Some(ParsedFunction::Other(JsonType::Null)) => Some(fault::required(&path)),
                 Some(ParsedFunction::Other(kind)) => Some(fault::wrong_type(&path, "an object", kind)),
                 Some(ParsedFunction::Twice(name)) => Some(fault::given_twice(&path.member(name))),
                 Some(ParsedFunction::Object { name, arguments }) => {
-                    string(name, &path.member("name")).or_else(|| string(arguments, &path.member("arguments")))
+                    string(name, &path.member("name")).or_else(|| string(arguments, &path.member(arguments_of)))
                 }
             }
         })
@@ -157,14 +169,14 @@ fn string(value: Option<TextLength>, path: &Path<'_>) -> Option<Invalid> {
     }
 }
 
-/// Whether a `type` is `function`, or null as good as absent.
-struct FunctionTypeVisitor;
+/// Whether a `type` is one of calls, or null as good as absent.
+struct CallTypeVisitor;
 
-impl ValueVisitor<'_> for FunctionTypeVisitor {
+impl ValueVisitor<'_> for CallTypeVisitor {
     type Out = bool;
 
     fn text<E: Error>(self, text: &str) -> Result<bool, E> {
-        Ok(text == "function")
+        Ok(matches!(text, "function" | "custom"))
     }
 
     fn other<E: Error>(self, got: JsonType) -> Result<bool, E> {
@@ -187,6 +199,7 @@ enum ParsedFunction {
 #[serde(field_identifier, rename_all = "snake_case")]
 enum FunctionKey {
     Name,
+    #[serde(alias = "input")]
     Arguments,
     #[serde(other)]
     Other,

@@ -80,6 +80,7 @@ impl<'a> ValueVisitor<'a> for ToolListVisitor<'_, 'a> {
 enum ToolKey {
     Type,
     Function,
+    Custom,
     #[serde(other)]
     Other,
 }
@@ -100,12 +101,15 @@ impl<'a> ValueVisitor<'a> for ToolVisitor<'_, 'a> {
 
     fn object<A: MapAccess<'a>>(self, mut members: A) -> Result<(), A::Error> {
         let path = self.list.item(self.declared.names.len());
-        let (mut kind, mut function) = (None, None);
+        let (mut kind, mut function, mut custom) = (None, None, None);
         while let Some(key) = members.next_key::<ToolKey>()? {
             let twice = match key {
                 ToolKey::Type => kind.replace(members.next_value::<&'a RawValue>()?).map(|_| "type"),
                 ToolKey::Function => {
                     function.replace(members.next_value_seed(VisitorSeed(FunctionVisitor))?).map(|_| "function")
+                }
+                ToolKey::Custom => {
+                    custom.replace(members.next_value_seed(VisitorSeed(FunctionVisitor))?).map(|_| "custom")
                 }
                 ToolKey::Other => members.next_value::<IgnoredAny>().map(|_| None)?,
             };
@@ -113,7 +117,7 @@ impl<'a> ValueVisitor<'a> for ToolVisitor<'_, 'a> {
                 return Err(stop(&mut self.declared.fault, fault::given_twice(&path.member(name))));
             }
         }
-        match judge(kind, function, &path) {
+        match judge(kind, function, custom, &path) {
             Ok((name, bytes)) => {
                 self.declared.bytes += name.len() + bytes;
                 self.declared.names.push(name);
@@ -128,15 +132,21 @@ impl<'a> ValueVisitor<'a> for ToolVisitor<'_, 'a> {
 fn judge<'a>(
     kind: Option<&'a RawValue>,
     function: Option<Result<Function<'a>, JsonType>>,
+    custom: Option<Result<Function<'a>, JsonType>>,
     path: &Path<'_>,
 ) -> Result<(Cow<'a, str>, usize), Invalid> {
     let of = path.member("type");
     let kind = kind.and_then(json::given).ok_or_else(|| fault::required(&of))?;
-    if json::text(kind, &of)? != "function" {
-        return Err(fault::refused(&of, "Only tools of type 'function' are supported.").allowing(["function"]));
-    }
-    let path = path.member("function");
-    match function {
+    let (declared, member) = match &*json::text(kind, &of)? {
+        "function" => (function, "function"),
+        "custom" => (custom, "custom"),
+        _ => {
+            let message = "Only tools of the types 'function' and 'custom' are supported.";
+            return Err(fault::refused(&of, message).allowing(["function", "custom"]));
+        }
+    };
+    let path = path.member(member);
+    match declared {
         None | Some(Err(JsonType::Null)) => Err(fault::required(&path)),
         Some(Err(kind)) => Err(fault::wrong_type(&path, "an object", kind)),
         Some(Ok(function)) => function.judge(&path),
@@ -258,16 +268,43 @@ pub(super) fn tool_choice(raw: &RawValue, path: &Path<'_>, names: &[Cow<'_, str>
         JsonType::Object => {
             let object = Object::read(raw, path)?;
             let of = path.member("type");
-            json::choice(object.get("type").ok_or_else(|| fault::required(&of))?, &of, &["function"])?;
-            forced(&object, path, names)
+            let kind = object.get("type").ok_or_else(|| fault::required(&of))?;
+            match json::choice(kind, &of, &["function", "custom", "allowed_tools"])? {
+                0 => forced(&object, "function", path, names),
+                1 => forced(&object, "custom", path, names),
+                _ => among(&object, path, names),
+            }
         }
         other => Err(fault::wrong_type(path, "a string or an object", other)),
     }
 }
 
-fn forced(choice: &Object<'_>, path: &Path<'_>, names: &[Cow<'_, str>]) -> Result<ToolChoice, Invalid> {
-    let at = path.member("function");
-    let function = Object::read(choice.get("function").ok_or_else(|| fault::required(&at))?, &at)?;
+/// Checks a choice among some of the tools.
+fn among(choice: &Object<'_>, path: &Path<'_>, names: &[Cow<'_, str>]) -> Result<ToolChoice, Invalid> {
+    let at = path.member("allowed_tools");
+    let allowed = Object::read(choice.get("allowed_tools").ok_or_else(|| fault::required(&at))?, &at)?;
+    let of = at.member("mode");
+    let mode = json::choice(allowed.get("mode").ok_or_else(|| fault::required(&of))?, &of, &["auto", "required"])?;
+    let list = at.member("tools");
+    let tools = json::elements(allowed.get("tools").ok_or_else(|| fault::required(&list))?, &list, usize::MAX)?;
+    for (position, tool) in tools.into_iter().enumerate() {
+        let at = list.item(position);
+        let tool = Object::read(tool, &at)?;
+        let of = at.member("type");
+        let kind = json::choice(tool.get("type").ok_or_else(|| fault::required(&of))?, &of, &["function", "custom"])?;
+        forced(&tool, if kind == 0 { "function" } else { "custom" }, &at, names)?;
+    }
+    Ok(if mode == 0 { ToolChoice::Free } else { ToolChoice::Forced })
+}
+
+fn forced(
+    choice: &Object<'_>,
+    member: &'static str,
+    path: &Path<'_>,
+    names: &[Cow<'_, str>],
+) -> Result<ToolChoice, Invalid> {
+    let at = path.member(member);
+    let function = Object::read(choice.get(member).ok_or_else(|| fault::required(&at))?, &at)?;
     let at = at.member("name");
     let name = json::text(function.get("name").ok_or_else(|| fault::required(&at))?, &at)?;
     if names.contains(&name) { Ok(ToolChoice::Forced) } else { Err(undeclared(path, &name)) }

@@ -3,24 +3,33 @@
 //! The chunks of [`ChatRewriter`](super::chunk::ChatRewriter) are read again and encoded. If the upstream has the dialect of
 //! the client, its events pass as they came, and the chunks only count.
 
+use std::sync::Arc;
+
 use bytes::{BufMut as _, BytesMut};
 
 use super::{StreamError, StreamOptions};
-use crate::dialect::{
-    answer::{AnswerContext, AnswerFault},
-    anthropic::{encode::AnswerForm, splice::splice_event},
-    client::{ClientEncoder, ClientRequest},
-    frame::sse::SseEvent,
-    json::{Cursor, Raw},
-    openai::answer_reader::read_chunk,
+use crate::{
+    dialect::{
+        answer::{AnswerContext, AnswerFault},
+        anthropic,
+        client::{ClientEncoder, ClientRequest},
+        frame::sse::SseEvent,
+        json::{Cursor, Raw},
+        neutral::AnswerForm,
+        openai::answer_reader::read_chunk,
+        responses::{self, splice::ProviderState},
+    },
+    domain::Dialect,
 };
 
 /// Writes one stream.
 #[derive(Debug)]
 pub(super) struct ClientStream {
     encoder: ClientEncoder,
-    /// The id and model that the client sees, if events pass as they came.
-    spliced: Option<(String, std::sync::Arc<str>)>,
+    /// How events pass, if they do as they came.
+    spliced: Option<SplicedEvents>,
+    /// Number of the next event, if those that passed have numbers.
+    next_number: Option<u64>,
     /// Whether an event that ends the message has passed.
     is_stopped: bool,
     has_begun: bool,
@@ -28,17 +37,34 @@ pub(super) struct ClientStream {
     pub(super) chunks: BytesMut,
 }
 
+/// The id and model that the client sees in events that pass as they came.
+#[derive(Debug)]
+struct SplicedEvents {
+    id: String,
+    model: Arc<str>,
+    dialect: Dialect,
+}
+
 impl ClientStream {
-    /// `None` for a client of chat.
     pub(super) fn new(
         client: &ClientRequest,
         is_spliced: bool,
         context: &AnswerContext,
         options: StreamOptions,
-    ) -> Option<ClientStream> {
-        let encoder = ClientEncoder::new(client, context, AnswerForm::Streamed, options.max_event_bytes)?;
-        let spliced = is_spliced.then(|| (context.generation.as_str().to_owned(), context.model.clone()));
-        Some(ClientStream { encoder, spliced, is_stopped: false, has_begun: false, chunks: BytesMut::new() })
+    ) -> ClientStream {
+        let spliced = is_spliced.then(|| SplicedEvents {
+            id: context.generation.as_str().to_owned(),
+            model: Arc::clone(&context.model),
+            dialect: client.dialect(),
+        });
+        ClientStream {
+            encoder: ClientEncoder::new(client, context, AnswerForm::Streamed, options.max_event_bytes),
+            spliced,
+            next_number: None,
+            is_stopped: false,
+            has_begun: false,
+            chunks: BytesMut::new(),
+        }
     }
 
     /// Appends what the chunks that `event` became mean to the client.
@@ -52,11 +78,9 @@ impl ClientStream {
 
     /// Appends what the remaining chunks mean to the client, the last ones of the stream.
     pub(super) fn end(&mut self, out: &mut BytesMut) -> Result<(), AnswerFault> {
-        if self.spliced.is_none() {
-            return self.encode(out);
-        }
+        let Some(spliced) = &self.spliced else { return self.encode(out) };
         self.chunks.clear();
-        if !std::mem::replace(&mut self.is_stopped, true) {
+        if !std::mem::replace(&mut self.is_stopped, true) && spliced.dialect == Dialect::Anthropic {
             out.put_slice(b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
         }
         Ok(())
@@ -65,6 +89,9 @@ impl ClientStream {
     pub(super) fn fail(&mut self, error: &StreamError, out: &mut BytesMut) {
         self.chunks.clear();
         self.is_stopped = true;
+        if let Some(next) = self.next_number {
+            self.encoder.continue_at(next);
+        }
         self.encoder.fail(error);
         self.encoder.take(out);
     }
@@ -99,11 +126,18 @@ impl ClientStream {
     }
 
     fn pass(&mut self, event: &SseEvent<'_>, out: &mut BytesMut) -> Result<(), AnswerFault> {
-        let (Some((id, model)), false) = (&self.spliced, self.is_stopped) else { return Ok(()) };
+        let (Some(spliced), false) = (&self.spliced, self.is_stopped) else { return Ok(()) };
         let data = std::str::from_utf8(&event.data).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?.trim();
         let kind = Cursor::new(data).value().ok().and_then(|value| value.member(b"type")).and_then(Raw::text);
         let Some(kind) = kind else { return Ok(()) };
-        let changed = splice_event(data, id, model)?;
+        let SplicedEvents { id, model, dialect } = spliced;
+        let changed = match dialect {
+            Dialect::Responses => {
+                self.next_number = responses::splice::next_number(data).or(self.next_number);
+                responses::splice::splice_event(data, id, model, ProviderState::Refused)?
+            }
+            _ => anthropic::splice::splice_event(data, id, model)?,
+        };
         out.put_slice(b"event: ");
         out.put_slice(kind.as_bytes());
         // Data of several lines has one field per line.
@@ -113,7 +147,8 @@ impl ClientStream {
         }
         out.put_slice(b"\n\n");
         self.has_begun = true;
-        self.is_stopped = *kind == *"message_stop";
+        self.is_stopped =
+            matches!(&*kind, "message_stop" | "response.completed" | "response.incomplete" | "response.failed");
         Ok(())
     }
 }

@@ -25,6 +25,7 @@ use crate::{
     domain::{FailureKind, Usage},
 };
 pub use stream_end::StreamError;
+pub(crate) use stream_end::push_error;
 
 /// Sent during silence: an SSE comment, which every client ignores.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
@@ -117,7 +118,7 @@ impl ChatStream {
         let is_spliced = outgoing.is_some_and(|outgoing| outgoing.is_clients_own);
         ChatStream {
             translator: translation.map(|translation| Box::new(StreamTranslator::new(translation.decoder()))),
-            client: client.and_then(|client| ClientStream::new(client, is_spliced, &context, options)).map(Box::new),
+            client: client.map(|client| Box::new(ClientStream::new(client, is_spliced, &context, options))),
             ..ChatStream::new(context, options)
         }
     }

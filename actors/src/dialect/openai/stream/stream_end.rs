@@ -189,7 +189,8 @@ impl HeldFinish {
     }
 }
 
-fn push_error(error: &StreamError, out: &mut BytesMut) {
+/// Appends `,"error":{…}`.
+pub(crate) fn push_error(error: &StreamError, out: &mut BytesMut) {
     out.put_slice(b",\"error\":{\"code\":");
     push_u64(out, u64::from(error.code));
     let texts = [(&b"message"[..], &*error.message), (b"type", error.kind)];

@@ -11,18 +11,18 @@ const ESCAPE: usize = 6;
 /// Holds the first half of a pair at the end of a piece back until the next piece. Nothing is lost or changed: the pieces
 /// together are what the upstream sent.
 #[derive(Debug, Default)]
-pub(super) struct SplitPairs {
+pub(crate) struct SplitPairs {
     held: Option<[u8; ESCAPE]>,
 }
 
 impl SplitPairs {
     /// What may be passed on of a piece, which must be a JSON string; `None` for no text at all.
-    pub(super) fn piece<'a>(&mut self, piece: Raw<'a>) -> Option<EscapedText<'a>> {
+    pub(crate) fn piece<'a>(&mut self, piece: Raw<'a>) -> Option<EscapedText<'a>> {
         self.escaped(EscapedText::of(piece)?)
     }
 
     /// What may be passed on of an escaped piece; `None` for no text at all.
-    pub(super) fn escaped<'a>(&mut self, piece: EscapedText<'a>) -> Option<EscapedText<'a>> {
+    pub(crate) fn escaped<'a>(&mut self, piece: EscapedText<'a>) -> Option<EscapedText<'a>> {
         if piece.is_empty() || (self.held.is_none() && split_half(piece.bytes()).1.is_none()) {
             return (!piece.is_empty()).then_some(piece);
         }
@@ -38,7 +38,7 @@ impl SplitPairs {
     }
 
     /// What is still held at the end of the text.
-    pub(super) fn rest(&mut self) -> Option<EscapedText<'static>> {
+    pub(crate) fn rest(&mut self) -> Option<EscapedText<'static>> {
         self.held.take().map(|held| text(&held).into_owned())
     }
 }

@@ -1,13 +1,16 @@
-//! Ids of tool calls in the alphabet of the API, the same for a call and its result, and each used once.
+//! Ids of tool calls in the alphabet of the upstream, the same for a call and its result, and each used once.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::models::NAMES;
-use crate::dialect::neutral::{EscapedText, fitting_call_id};
+use super::{
+    text::EscapedText,
+    tool_names::{NameRules, fitting_call_id},
+};
 
 /// The ids of one history, in order of appearance: what follows later changes none of them.
-#[derive(Debug, Default)]
-pub(super) struct CallIds<'a> {
+#[derive(Debug)]
+pub(crate) struct CallIds<'a> {
+    rules: NameRules,
     /// How often an id was sent.
     uses: BTreeMap<Vec<u8>, u64>,
     /// Original and sent ids of calls that wait for their result.
@@ -17,30 +20,35 @@ pub(super) struct CallIds<'a> {
 }
 
 impl<'a> CallIds<'a> {
+    /// The ids of a history for an upstream with these rules.
+    pub(crate) fn new(rules: NameRules) -> CallIds<'a> {
+        CallIds { rules, uses: BTreeMap::new(), open: VecDeque::new(), nameless: 0 }
+    }
+
     /// The id to send for a call.
-    pub(super) fn of_call(&mut self, id: &EscapedText<'a>) -> EscapedText<'a> {
+    pub(crate) fn of_call(&mut self, id: &EscapedText<'a>) -> EscapedText<'a> {
         let mut sent = if id.is_empty() {
             self.nameless += 1;
             EscapedText::escaping(&format!("call_{:08x}", self.nameless))
         } else {
-            fitting_call_id(id, NAMES)
+            fitting_call_id(id, self.rules)
         };
         let uses = self.uses.entry(sent.bytes().to_vec()).or_default();
         *uses += 1;
         if *uses > 1 {
             // The name of a function stands for the id in the deprecated form, so that a second call repeats it.
             let again = format!("{}#{uses}", sent.unescaped());
-            sent = fitting_call_id(&EscapedText::escaping(&again), NAMES);
+            sent = fitting_call_id(&EscapedText::escaping(&again), self.rules);
         }
         self.open.push_back((id.clone(), sent.clone()));
         sent
     }
 
     /// The id to send for the result of a call: that of the first call of this id without a result.
-    pub(super) fn of_result(&mut self, id: &EscapedText<'a>) -> EscapedText<'a> {
+    pub(crate) fn of_result(&mut self, id: &EscapedText<'a>) -> EscapedText<'a> {
         match self.open.iter().position(|(original, _)| original == id) {
-            Some(place) => self.open.remove(place).map_or_else(|| fitting_call_id(id, NAMES), |(_, sent)| sent),
-            None => fitting_call_id(id, NAMES),
+            Some(place) => self.open.remove(place).map_or_else(|| fitting_call_id(id, self.rules), |(_, sent)| sent),
+            None => fitting_call_id(id, self.rules),
         }
     }
 }
@@ -49,9 +57,11 @@ impl<'a> CallIds<'a> {
 mod tests {
     use super::*;
 
+    const NAMES: NameRules = NameRules { extra: "_-", begins_with_letter: false, max: 128 };
+
     #[test]
     fn repeated_and_empty_ids_are_told_apart_and_results_find_their_calls() {
-        let mut ids = CallIds::default();
+        let mut ids = CallIds::new(NAMES);
         for id in ["toolu_1", "", "f"] {
             let call = ids.of_call(&EscapedText::plain(id));
             let result = ids.of_result(&EscapedText::plain(id));

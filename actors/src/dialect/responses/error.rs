@@ -1,0 +1,60 @@
+//! Errors within an answer: the event `error`, and what a failed response says. Answers that are no 200 have the form of chat.
+
+use crate::{
+    dialect::{answer::AnswerFault, json::Raw, openai},
+    domain::FailureKind,
+};
+
+/// Beginnings of the codes that say that something in the request cannot be processed, such as an image.
+const REQUEST: [&str; 5] = ["invalid_", "image_", "unsupported_image", "empty_image", "failed_to_download_image"];
+
+/// The failure of an event `error`, whose members stand at its top or in `error`.
+pub(super) fn of_event(event: Raw<'_>) -> AnswerFault {
+    of_error(event.member(b"error").filter(|error| !error.is_null()).unwrap_or(event))
+}
+
+/// The failure of a response whose status is not a success.
+pub(super) fn of_response(response: Raw<'_>) -> AnswerFault {
+    match response.member(b"error").filter(|error| !error.is_null()) {
+        Some(error) => of_error(error),
+        None => AnswerFault { kind: FailureKind::Server, detail: "the response failed without an error".into() },
+    }
+}
+
+fn of_error(error: Raw<'_>) -> AnswerFault {
+    let fault = openai::error::fault(error);
+    let code = error.member(b"code").and_then(Raw::text).unwrap_or_default();
+    let is_about_request = fault.kind == FailureKind::Server && REQUEST.iter().any(|begin| code.starts_with(begin));
+    if is_about_request { AnswerFault { kind: FailureKind::BadRequest, ..fault } } else { fault }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::json::Cursor;
+
+    #[test]
+    fn an_error_is_classed_by_its_code() {
+        let check = |code: &str, kind: FailureKind| {
+            let flat = format!(r#"{{"type":"error","code":"{code}","message":"m","param":null}}"#);
+            let nested = format!(r#"{{"type":"error","error":{{"code":"{code}","message":"m"}}}}"#);
+            let failed = format!(r#"{{"status":"failed","error":{{"code":"{code}","message":"m"}}}}"#);
+            let value = |text: &'_ str| of_event(Cursor::new(text).value().unwrap()).kind;
+            assert_eq!((value(&flat), value(&nested)), (kind, kind), "{code}");
+            assert_eq!(of_response(Cursor::new(&failed).value().unwrap()).kind, kind, "{code}");
+        };
+        check("server_error", FailureKind::Server);
+        check("rate_limit_exceeded", FailureKind::RateLimited);
+        check("insufficient_quota", FailureKind::Auth);
+        check("context_length_exceeded", FailureKind::ContextLength);
+        check("invalid_prompt", FailureKind::BadRequest);
+        check("invalid_image_format", FailureKind::BadRequest);
+        check("image_parse_error", FailureKind::BadRequest);
+        check("server_is_overloaded", FailureKind::Overloaded);
+    }
+
+    #[test]
+    fn a_failed_response_without_an_error_is_a_fault_of_the_upstream() {
+        assert_eq!(of_response(Cursor::new(r#"{"error":null}"#).value().unwrap()).kind, FailureKind::Server);
+    }
+}

@@ -1,0 +1,198 @@
+//! One item of the input.
+
+use bytes::{BufMut as _, BytesMut};
+
+use super::{ChatBodyWriter, content::Parts, mistyped, refused, required};
+use crate::{
+    dialect::{
+        json::{Raw, push_member, push_string},
+        neutral::{EscapedText, ReasoningFormat, ReasoningKind},
+        responses::{
+            encode::output::GENERATED,
+            reasoning_state::{self, ForeignReasoning, Opened},
+            write::push_text_member,
+        },
+    },
+    domain::Invalid,
+};
+
+const ROLES: [&str; 4] = ["user", "assistant", "system", "developer"];
+
+impl ChatBodyWriter<'_> {
+    pub(super) fn item(&mut self, item: Raw<'_>, path: &str) -> Result<(), Invalid> {
+        if !item.is_object() {
+            return Err(mistyped(path, "an object"));
+        }
+        let kind = item.member(b"type").filter(|kind| !kind.is_null());
+        let kind = kind.map(|kind| kind.text().ok_or_else(|| mistyped(&format!("{path}.type"), "a string")));
+        match kind.transpose()?.as_deref() {
+            None | Some("message") => self.message(item, path),
+            Some("function_call") => self.call(item, path, false),
+            Some("custom_tool_call") => self.call(item, path, true),
+            Some("function_call_output" | "custom_tool_call_output") => self.result(item, path),
+            Some("reasoning") => {
+                self.reasoning_item(item);
+                Ok(())
+            }
+            Some("additional_tools") => {
+                let tools = item.member(b"tools").ok_or_else(|| required(&format!("{path}.tools")))?;
+                self.tools(tools, &format!("{path}.tools"))
+            }
+            Some("item_reference") => {
+                let message = "Items are not kept here, so they cannot be referred to: send the item itself.";
+                Err(refused(&format!("{path}.type"), message))
+            }
+            Some("web_search_call") => {
+                self.fates.drop("input[].web_search_call");
+                Ok(())
+            }
+            Some(_) => {
+                self.needs_native(format!("{path}.type"));
+                Ok(())
+            }
+        }
+    }
+
+    fn message(&mut self, item: Raw<'_>, path: &str) -> Result<(), Invalid> {
+        let role = item.member(b"role").ok_or_else(|| required(&format!("{path}.role")))?;
+        let content_path = format!("{path}.content");
+        let content = item.member(b"content").ok_or_else(|| required(&content_path))?;
+        let role = role.text().unwrap_or_default();
+        if !ROLES.contains(&&*role) {
+            let path = format!("{path}.role");
+            return Err(refused(&path, format!("'{path}' must be one of {}.", ROLES.join(", "))).allowing(ROLES));
+        }
+        let mut parts = Parts::default();
+        if &*role == "assistant" {
+            self.answer(content, &content_path, &mut parts)?;
+            self.pending.answer.parts.append(parts);
+            return Ok(());
+        }
+        self.content(content, &content_path, &mut parts)?;
+        self.end_answer();
+        self.end_results();
+        self.push_message(role.as_bytes(), &parts);
+        Ok(())
+    }
+
+    fn call(&mut self, item: Raw<'_>, path: &str, is_custom: bool) -> Result<(), Invalid> {
+        let (id, name) = (filled(item, "call_id", path)?, filled(item, "name", path)?);
+        let text = if is_custom { "input" } else { "arguments" };
+        let text_path = format!("{path}.{text}");
+        let text = item.member(text.as_bytes()).ok_or_else(|| required(&text_path))?;
+        if !text.is_string() {
+            return Err(mistyped(&text_path, "a string"));
+        }
+        let namespace = item.member(b"namespace").and_then(Raw::text).filter(|_| !is_custom);
+        let flat = namespace.map(|namespace| self.tools.flat(&namespace, &name.text().unwrap_or_default()));
+        let calls = &mut self.pending.answer.calls;
+        calls.put_slice(b",{\"id\":");
+        calls.put_slice(id.bytes());
+        calls.put_slice(if is_custom {
+            b",\"type\":\"custom\",\"custom\":{\"name\":"
+        } else {
+            b",\"type\":\"function\",\"function\":{\"name\":"
+        });
+        match flat {
+            Some(flat) => push_string(calls, &flat),
+            None => calls.put_slice(name.bytes()),
+        }
+        push_member(calls, if is_custom { b"input" } else { b"arguments" }, text.bytes());
+        calls.put_slice(b"}}");
+        Ok(())
+    }
+
+    fn result(&mut self, item: Raw<'_>, path: &str) -> Result<(), Invalid> {
+        let id = filled(item, "call_id", path)?;
+        let output_path = format!("{path}.output");
+        let output = item.member(b"output").ok_or_else(|| required(&output_path))?;
+        let (mut texts, mut media) = (Parts::default(), Parts::default());
+        self.output(output, &output_path, &mut texts, &mut media)?;
+        self.end_answer();
+        self.out.put_slice(b"{\"role\":\"tool\",\"tool_call_id\":");
+        self.out.put_slice(id.bytes());
+        self.out.put_slice(b",\"content\":");
+        texts.push_joined(&mut self.out);
+        self.out.put_slice(b"},");
+        self.pending.media.append(media);
+        Ok(())
+    }
+
+    /// Reasoning of an earlier answer. Without `encrypted_content` no provider takes it back.
+    fn reasoning_item(&mut self, item: Raw<'_>) {
+        let lists = [&b"summary"[..], b"content"].into_iter().filter_map(|name| item.member(name));
+        let texts = lists.flat_map(Raw::elements).filter_map(|part| part.member(b"text").and_then(EscapedText::of));
+        let texts: Vec<EscapedText<'_>> = texts.filter(|text| !text.is_empty()).collect();
+        let sealed = item.member(b"encrypted_content").and_then(Raw::filled_string).and_then(EscapedText::of);
+        let Some(sealed) = sealed else {
+            if !texts.is_empty() {
+                self.fates.drop("input[].summary");
+            }
+            return;
+        };
+        if self.pending.answer.ends_at_reasoning() {
+            self.end_answer();
+        }
+        let shown: String = texts.iter().map(EscapedText::unescaped).collect();
+        let details = &mut self.pending.answer.details;
+        match reasoning_state::open(self.state_key, &sealed.unescaped(), &shown) {
+            Opened::Native => {
+                // The upstream does not know ids that were made here.
+                let is_ours = |id: &EscapedText<'_>| id.unescaped().starts_with(&format!("rs{GENERATED}"));
+                let id = item.member(b"id").and_then(Raw::filled_string).and_then(EscapedText::of);
+                let id = id.filter(|id| !is_ours(id));
+                for text in &texts {
+                    let members = [("summary", Some(text))];
+                    push_detail(ReasoningFormat::Responses, ReasoningKind::Summary, &members, details);
+                }
+                let members = [("data", Some(&sealed)), ("id", id.as_ref())];
+                push_detail(ReasoningFormat::Responses, ReasoningKind::Encrypted, &members, details);
+            }
+            Opened::Foreign(foreign) => push_foreign(&foreign, &shown, details),
+            Opened::Unusable => self.fates.drop("input[].encrypted_content"),
+        }
+    }
+}
+
+fn push_foreign(foreign: &ForeignReasoning, shown: &str, details: &mut BytesMut) {
+    let escaped = |text: &str| (!text.is_empty()).then(|| EscapedText::escaping(text));
+    let (text, data, id) = (escaped(shown), escaped(&foreign.data), escaped(&foreign.id));
+    let names = match foreign.kind {
+        ReasoningKind::Text => ("text", "signature"),
+        ReasoningKind::Summary => ("summary", "signature"),
+        ReasoningKind::Encrypted => ("", "data"),
+    };
+    let text = text.as_ref().filter(|_| !names.0.is_empty());
+    let members = [(names.0, text), (names.1, data.as_ref()), ("id", id.as_ref())];
+    push_detail(foreign.format, foreign.kind, &members, details);
+}
+
+/// Appends a comma and an element of `reasoning_details`.
+fn push_detail(
+    format: ReasoningFormat,
+    kind: ReasoningKind,
+    members: &[(&str, Option<&EscapedText<'_>>)],
+    details: &mut BytesMut,
+) {
+    let kind = match kind {
+        ReasoningKind::Text => "text",
+        ReasoningKind::Summary => "summary",
+        ReasoningKind::Encrypted => "encrypted",
+    };
+    details.put_slice(format!(",{{\"type\":\"reasoning.{kind}\",\"format\":\"{}\"", format.as_str()).as_bytes());
+    for (name, value) in members {
+        if let Some(value) = value {
+            push_text_member(details, name.as_bytes(), value);
+        }
+    }
+    details.put_u8(b'}');
+}
+
+fn filled<'a>(item: Raw<'a>, name: &str, path: &str) -> Result<Raw<'a>, Invalid> {
+    let path = format!("{path}.{name}");
+    match item.member(name.as_bytes()) {
+        Some(value) if value.filled_string().is_some() => Ok(value),
+        Some(_) => Err(mistyped(&path, "a non-empty string")),
+        None => Err(required(&path)),
+    }
+}

@@ -1,0 +1,231 @@
+//! Tools and their choice.
+
+use bytes::{BufMut as _, BytesMut};
+
+use super::{ChatBodyWriter, mistyped, refused, required};
+use crate::{
+    dialect::{
+        json::{Raw, push_member, push_string},
+        responses::namespaces::Namespaces,
+    },
+    domain::Invalid,
+};
+
+/// Members of a function that chat has, or that are written elsewhere.
+const KNOWN: [&[u8]; 5] = [b"type", b"name", b"description", b"parameters", b"strict"];
+
+/// The tools of the chat body so far.
+#[derive(Debug, Default)]
+pub(super) struct DeclaredTools {
+    /// The elements, each after a comma.
+    json: BytesMut,
+    names: Vec<String>,
+    pub(super) namespaces: Namespaces,
+    /// Path of the first tool that runs at the provider.
+    pub(super) hosted: Option<String>,
+}
+
+impl DeclaredTools {
+    /// The flat name of a function in a namespace.
+    pub(super) fn flat(&mut self, namespace: &str, name: &str) -> String {
+        let DeclaredTools { names, namespaces, .. } = self;
+        namespaces.flat(namespace, name, |flat| names.iter().any(|known| known == flat))
+    }
+}
+
+impl ChatBodyWriter<'_> {
+    /// Adds the tools of a list. Names outside of namespaces come first, because they stay as they are.
+    pub(super) fn tools(&mut self, tools: Raw<'_>, path: &str) -> Result<(), Invalid> {
+        if !tools.is_array() {
+            return Err(mistyped(path, "an array"));
+        }
+        let plain = tools.elements().filter(|tool| kind_of(*tool).as_deref() != Some("namespace"));
+        self.tools.names.extend(plain.filter_map(|tool| Some(tool.member(b"name")?.text()?.into_owned())));
+        for (index, tool) in tools.elements().enumerate() {
+            let path = format!("{path}[{index}]");
+            if !tool.is_object() {
+                return Err(mistyped(&path, "an object"));
+            }
+            match kind_of(tool).as_deref() {
+                Some("function") => self.function(tool, &path, None)?,
+                Some("custom") => self.custom(tool, &path)?,
+                Some("namespace") => self.namespace(tool, &path)?,
+                Some(kind) => {
+                    self.fates.drop(&format!("tools[].{kind}"));
+                    self.tools.hosted.get_or_insert(format!("{path}.type"));
+                }
+                None => return Err(required(&format!("{path}.type"))),
+            }
+        }
+        Ok(())
+    }
+
+    fn namespace(&mut self, tool: Raw<'_>, path: &str) -> Result<(), Invalid> {
+        let namespace = name_of(tool, path)?.text().unwrap_or_default();
+        let tools = tool.member(b"tools").filter(|tools| tools.is_array());
+        let tools = tools.ok_or_else(|| required(&format!("{path}.tools")))?;
+        self.fates.emulate("tools[].namespace");
+        for (index, tool) in tools.elements().enumerate() {
+            let path = format!("{path}.tools[{index}]");
+            match kind_of(tool).as_deref() {
+                Some("function") => self.function(tool, &path, Some(&namespace))?,
+                _ => {
+                    let message = format!("'{path}.type' must be function.");
+                    return Err(refused(&format!("{path}.type"), message).allowing(["function"]));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn function(&mut self, tool: Raw<'_>, path: &str, namespace: Option<&str>) -> Result<(), Invalid> {
+        let name = name_of(tool, path)?;
+        let flat = namespace.map(|namespace| self.tools.flat(namespace, &name.text().unwrap_or_default()));
+        let out = &mut self.tools.json;
+        out.put_slice(b",{\"type\":\"function\",\"function\":{\"name\":");
+        match flat {
+            Some(flat) => push_string(out, &flat),
+            None => out.put_slice(name.bytes()),
+        }
+        if let Some(description) = tool.member(b"description").filter(|text| text.is_string()) {
+            push_member(out, b"description", description.bytes());
+        }
+        match tool.member(b"parameters").filter(|schema| !schema.is_null()) {
+            Some(schema) if schema.is_object() => push_member(out, b"parameters", schema.bytes()),
+            Some(_) => return Err(mistyped(&format!("{path}.parameters"), "an object")),
+            None => {}
+        }
+        if let Some(strict) = tool.member(b"strict").filter(|strict| !strict.is_null()) {
+            push_member(out, b"strict", strict.bytes());
+        }
+        out.put_slice(b"}}");
+        let is_void = |value: Raw<'_>| value.is_null() || value.bytes() == b"false";
+        for (key, _) in tool.members().filter(|(key, value)| !is_void(*value) && !KNOWN.contains(&&*key.name())) {
+            self.fates.drop(&format!("tools[].{}", String::from_utf8_lossy(&key.name())));
+        }
+        Ok(())
+    }
+
+    fn custom(&mut self, tool: Raw<'_>, path: &str) -> Result<(), Invalid> {
+        let name = name_of(tool, path)?;
+        let out = &mut self.tools.json;
+        out.put_slice(b",{\"type\":\"custom\",\"custom\":{\"name\":");
+        out.put_slice(name.bytes());
+        if let Some(description) = tool.member(b"description").filter(|text| text.is_string()) {
+            push_member(out, b"description", description.bytes());
+        }
+        if let Some(format) = tool.member(b"format").filter(|format| format.is_object()) {
+            push_format(format, out);
+        }
+        out.put_slice(b"}}");
+        Ok(())
+    }
+
+    /// Appends `tools`, unless there are none.
+    pub(super) fn push_tools(&mut self) {
+        if let Some((_, elements)) = self.tools.json.split_first() {
+            push_member(&mut self.out, b"tools", b"[");
+            self.out.put_slice(elements);
+            self.out.put_u8(b']');
+        }
+    }
+
+    pub(super) fn tool_choice(&mut self, choice: Raw<'_>) -> Result<(), Invalid> {
+        if let Some(word) = choice.text() {
+            let is_void = self.tools.json.is_empty() && &*word == "required";
+            // Every tool was one that runs at the provider.
+            if is_void && self.tools.hosted.is_some() {
+                self.fates.drop("tool_choice");
+            } else {
+                push_member(&mut self.out, b"tool_choice", choice.bytes());
+            }
+            return Ok(());
+        }
+        if !choice.is_object() {
+            return Err(mistyped("tool_choice", "a string or an object"));
+        }
+        match kind_of(choice).as_deref() {
+            Some("function" | "custom") => {
+                let mut chosen = BytesMut::new();
+                self.push_chosen(choice, "tool_choice", &mut chosen)?;
+                push_member(&mut self.out, b"tool_choice", &chosen);
+            }
+            Some("allowed_tools") => self.allowed_tools(choice)?,
+            Some(_) => self.fates.drop("tool_choice"),
+            None => return Err(required("tool_choice.type")),
+        }
+        Ok(())
+    }
+
+    fn allowed_tools(&mut self, choice: Raw<'_>) -> Result<(), Invalid> {
+        let tools = choice.member(b"tools").filter(|tools| tools.is_array());
+        let tools = tools.ok_or_else(|| required("tool_choice.tools"))?;
+        let mode = choice.member(b"mode").filter(|mode| mode.is_string());
+        let mode = mode.ok_or_else(|| required("tool_choice.mode"))?;
+        let mut chosen = BytesMut::new();
+        for (index, tool) in tools.elements().enumerate() {
+            match kind_of(tool).as_deref() {
+                Some("function" | "custom") => {
+                    if !chosen.is_empty() {
+                        chosen.put_u8(b',');
+                    }
+                    self.push_chosen(tool, &format!("tool_choice.tools[{index}]"), &mut chosen)?;
+                }
+                _ => self.fates.drop("tool_choice.tools[]"),
+            }
+        }
+        push_member(&mut self.out, b"tool_choice", b"{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":");
+        self.out.put_slice(mode.bytes());
+        push_member(&mut self.out, b"tools", b"[");
+        self.out.put_slice(&chosen);
+        self.out.put_slice(b"]}}");
+        Ok(())
+    }
+
+    /// Appends a reference to a tool in the form of chat.
+    fn push_chosen(&mut self, tool: Raw<'_>, path: &str, out: &mut BytesMut) -> Result<(), Invalid> {
+        let name = name_of(tool, path)?;
+        let is_custom = kind_of(tool).as_deref() == Some("custom");
+        out.put_slice(if is_custom {
+            b"{\"type\":\"custom\",\"custom\":{\"name\":"
+        } else {
+            b"{\"type\":\"function\",\"function\":{\"name\":"
+        });
+        match tool.member(b"namespace").and_then(Raw::text).filter(|_| !is_custom) {
+            Some(namespace) => push_string(out, &self.tools.flat(&namespace, &name.text().unwrap_or_default())),
+            None => out.put_slice(name.bytes()),
+        }
+        out.put_slice(b"}}");
+        Ok(())
+    }
+}
+
+fn kind_of(tool: Raw<'_>) -> Option<std::borrow::Cow<'_, str>> {
+    tool.member(b"type").and_then(Raw::text)
+}
+
+fn name_of<'a>(tool: Raw<'a>, path: &str) -> Result<Raw<'a>, Invalid> {
+    let path = format!("{path}.name");
+    match tool.member(b"name") {
+        Some(name) if name.filled_string().is_some() => Ok(name),
+        Some(_) => Err(mistyped(&path, "a non-empty string")),
+        None => Err(required(&path)),
+    }
+}
+
+/// Appends the form of a custom tool's input. Chat wraps the grammar in another object.
+fn push_format(format: Raw<'_>, out: &mut BytesMut) {
+    if kind_of(format).as_deref() != Some("grammar") {
+        return push_member(out, b"format", format.bytes());
+    }
+    push_member(out, b"format", b"{\"type\":\"grammar\",\"grammar\":{");
+    for (index, (key, value)) in format.members().filter(|(key, _)| *key.name() != *b"type").enumerate() {
+        if index > 0 {
+            out.put_u8(b',');
+        }
+        out.put_slice(key.bytes());
+        out.put_u8(b':');
+        out.put_slice(value.bytes());
+    }
+    out.put_slice(b"}}");
+}

@@ -1,0 +1,157 @@
+//! The Responses API on both sides: only what must change is rewritten, every other byte passes as it came.
+
+use bytes::Bytes;
+
+use crate::dialect::{
+    json::{Fate, JsonFault, Raw, Splice, object, quoted, with_first_member},
+    neutral::{EscapedText, StateKey},
+    openai::request::{is_for_gateway, is_routing_parameter},
+};
+
+/// What `include` must have so that reasoning can be sent back to an API that keeps nothing.
+const ENCRYPTED: &str = "reasoning.encrypted_content";
+
+/// Whether the provider may keep responses for its clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProviderState {
+    Refused,
+    #[cfg_attr(not(test), expect(dead_code, reason = "no configuration allows it yet"))]
+    Allowed,
+}
+
+/// A client's body for an upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SplicedRequest {
+    pub(crate) body: Bytes,
+    /// Whether reasoning was cut that the upstream cannot take back: that of other providers, and such as it would have to
+    /// have kept.
+    pub(crate) without_reasoning: bool,
+}
+
+/// The body of a client for an upstream: `model` is the upstream's name for the model, and the members for the gateway, at
+/// the top and in `metadata`, are cut. Unless the provider may keep responses, `store` is false and encrypted reasoning is
+/// asked for.
+///
+/// # Errors
+/// When the body is not a JSON object.
+pub(crate) fn splice_request(body: &str, model: &str, state: ProviderState) -> Result<SplicedRequest, JsonFault> {
+    let whole = object(body)?;
+    let name = quoted(model);
+    let is_stateless = state == ProviderState::Refused;
+    let (mut has_model, mut has_store, mut has_include, mut without_reasoning) = (false, false, false, false);
+    let mut splice = Splice::new(body);
+    splice.members(whole, |key, value, splice| {
+        match &*key.name() {
+            b"model" => {
+                has_model = true;
+                splice.replace(value, &name);
+            }
+            b"store" if is_stateless => {
+                has_store = true;
+                splice.replace(value, b"false");
+            }
+            b"include" if is_stateless => {
+                has_include = true;
+                if let Some(include) = with_encrypted(value) {
+                    splice.replace(value, &include);
+                }
+            }
+            b"input" => splice.elements(value, |item, _| {
+                let is_cut = is_unusable(item, is_stateless);
+                without_reasoning |= is_cut;
+                if is_cut { Fate::Cut } else { Fate::Kept }
+            }),
+            // Other members of it are for the upstream.
+            b"metadata" => splice.members(value, |key, _, _| {
+                let name = key.name();
+                let is_ours = std::str::from_utf8(&name).is_ok_and(is_routing_parameter);
+                if is_ours { Fate::Cut } else { Fate::Kept }
+            }),
+            b"stream_options" => {}
+            name if std::str::from_utf8(name).is_ok_and(is_for_gateway) => return Fate::Cut,
+            _ => {}
+        }
+        Fate::Kept
+    });
+    let mut body = splice.finish();
+    if is_stateless && !has_include {
+        body = with_first_member(&body, b"include", format!("[\"{ENCRYPTED}\"]").as_bytes());
+    }
+    if is_stateless && !has_store {
+        body = with_first_member(&body, b"store", b"false");
+    }
+    if !has_model {
+        body = with_first_member(&body, b"model", &name);
+    }
+    Ok(SplicedRequest { body, without_reasoning })
+}
+
+/// `include` with the wish for encrypted reasoning, if it lacks it.
+fn with_encrypted(include: Raw<'_>) -> Option<Vec<u8>> {
+    if include.elements().any(|wanted| wanted.text().as_deref() == Some(ENCRYPTED)) {
+        return None;
+    }
+    let others: &[u8] = if include.is_array() && include.is_filled() { include.inner() } else { b"" };
+    let comma: &[u8] = if others.is_empty() { b"" } else { b"," };
+    Some([b"[", others, comma, quoted(ENCRYPTED).as_ref(), b"]"].concat())
+}
+
+/// Whether an item is reasoning that the upstream cannot take back.
+fn is_unusable(item: Raw<'_>, is_stateless: bool) -> bool {
+    if item.member(b"type").and_then(Raw::text).as_deref() != Some("reasoning") {
+        return false;
+    }
+    match item.member(b"encrypted_content").and_then(Raw::filled_string).and_then(EscapedText::of) {
+        Some(sealed) => sealed.unescaped().starts_with(StateKey::PREFIX),
+        None => is_stateless,
+    }
+}
+
+/// A whole response with our `id` and `model`.
+///
+/// # Errors
+/// When the body is not a JSON object.
+pub(crate) fn splice_answer(body: &str, id: &str, model: &str, state: ProviderState) -> Result<Bytes, JsonFault> {
+    let response = object(body)?;
+    let mut splice = Splice::new(body);
+    identify(response, id, model, state, &mut splice);
+    Ok(splice.finish())
+}
+
+/// The data of a stream's event with our `id` and `model`; `None` if it passes as it came, as all do that have no response.
+///
+/// # Errors
+/// When the data is not a JSON object.
+pub(crate) fn splice_event(
+    data: &str,
+    id: &str,
+    model: &str,
+    state: ProviderState,
+) -> Result<Option<Bytes>, JsonFault> {
+    // Within a text, the second quote would have a backslash before it. The name may be written with an escape.
+    if memchr::memmem::find(data.as_bytes(), b"\"response\"").is_none() && !data.contains("\\u") {
+        return Ok(None);
+    }
+    let event = object(data)?;
+    let Some(response) = event.member(b"response").filter(|response| response.is_object()) else { return Ok(None) };
+    let mut splice = Splice::new(data);
+    identify(response, id, model, state, &mut splice);
+    Ok(Some(splice.finish()))
+}
+
+/// The number of the event that follows one with this data, if it has a number.
+pub(crate) fn next_number(data: &str) -> Option<u64> {
+    let number = object(data).ok()?.member(b"sequence_number").and_then(Raw::count)?;
+    Some(number + 1)
+}
+
+fn identify<'a>(response: Raw<'a>, id: &str, model: &str, state: ProviderState, splice: &mut Splice<'a>) {
+    for (key, value) in response.members() {
+        match &*key.name() {
+            b"id" => splice.replace(value, &quoted(id)),
+            b"model" => splice.replace(value, &quoted(model)),
+            b"store" if state == ProviderState::Refused => splice.replace(value, b"false"),
+            _ => {}
+        }
+    }
+}

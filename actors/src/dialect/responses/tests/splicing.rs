@@ -1,0 +1,96 @@
+use super::super::{
+    reasoning_state::ForeignReasoning,
+    splice::{ProviderState, next_number, splice_answer, splice_event, splice_request},
+};
+use crate::dialect::neutral::{ReasoningFormat, ReasoningKind, StateKey};
+
+fn request(body: &str) -> String {
+    String::from_utf8(splice_request(body, "gpt-x", ProviderState::Refused).unwrap().body.to_vec()).unwrap()
+}
+
+#[test]
+fn the_model_is_replaced_nothing_is_stored_and_what_is_ours_is_cut() {
+    let body = "{ \"objective\" : \"fastest\",\n \"model\": \"auto\" , \"store\" : true,\"include\":[ \"x\" ], \"new_member\" : {\"a\": 1.0},
+        \"metadata\": {\"objective\":\"x\", \"tag\" : \"u\"},\"provider\":{},\"stream_options\":{\"include_obfuscation\":true},\"input\":[ ] , \"session_id\":\"s\" }\n";
+    let expected = "{ \"model\": \"gpt-x\" , \"store\" : false,\"include\":[ \"x\" ,\"reasoning.encrypted_content\"], \"new_member\" : {\"a\": 1.0},
+        \"metadata\": {\"tag\" : \"u\"},\"stream_options\":{\"include_obfuscation\":true},\"input\":[ ] }\n";
+    assert_eq!(request(body), expected);
+    let bare = r#"{"model":"gpt-x","store":false,"include":["reasoning.encrypted_content"],"input":"hi"}"#;
+    assert_eq!(request(r#"{"input":"hi"}"#), bare);
+    let exact = r#"{"model":"gpt-x","include":["reasoning.encrypted_content"],"store":false,"tools":[{"type":"namespace","x":1.0}]}"#;
+    assert_eq!(request(exact), exact);
+}
+
+#[test]
+fn with_the_operators_leave_the_provider_keeps_what_the_client_wants() {
+    let body =
+        r#"{"model":"gpt-x","store":true,"previous_response_id":"resp_1","input":[{"type":"reasoning","id":"rs_1"}]}"#;
+    let spliced = splice_request(body, "gpt-x", ProviderState::Allowed).unwrap();
+    assert_eq!((spliced.body.as_ref(), spliced.without_reasoning), (body.as_bytes(), false));
+}
+
+#[test]
+fn reasoning_that_the_upstream_cannot_take_back_is_cut() {
+    let foreign = ForeignReasoning {
+        format: ReasoningFormat::Anthropic,
+        kind: ReasoningKind::Text,
+        id: String::new(),
+        data: "EqQB".into(),
+    };
+    let sealed = foreign.seal(&StateKey::new([1; 32]), "x");
+    let own = r#"{"type":"reasoning","summary":[],"encrypted_content":"gAAA"}"#;
+    let call = r#"{"type":"function_call","call_id":"c"}"#;
+    let body = |items: &[&str]| {
+        format!(
+            r#"{{"model":"gpt-x","store":false,"include":["reasoning.encrypted_content"],"input":[{}]}}"#,
+            items.join(" ,")
+        )
+    };
+    let envelope = format!(r#"{{"type":"reasoning","encrypted_content":"{sealed}"}}"#);
+    let bare = r#"{"type":"reasoning","id":"rs_1","encrypted_content":null}"#;
+    let with = body(&[&envelope, own, bare, call, &envelope]);
+    let spliced = splice_request(&with, "gpt-x", ProviderState::Refused).unwrap();
+    assert_eq!((spliced.body.as_ref(), spliced.without_reasoning), (body(&[own, call]).as_bytes(), true));
+    assert!(!splice_request(&body(&[own, call]), "gpt-x", ProviderState::Refused).unwrap().without_reasoning);
+}
+
+#[test]
+fn of_an_answer_only_id_model_and_store_are_replaced() {
+    let body = "{\"id\": \"resp_1\",\"model\" :\"gpt-x-2026\",\"store\":true,\"output\":[{\"id\":\"msg_1\",\"model\":\"keep\"}],\"new\":1.0} ";
+    let expected = body
+        .replace("\"resp_1\"", "\"gen-1\"")
+        .replace("\"gpt-x-2026\"", "\"openai/x\"")
+        .replace("\"store\":true", "\"store\":false");
+    assert_eq!(splice_answer(body, "gen-1", "openai/x", ProviderState::Refused).unwrap(), expected.as_bytes());
+    for body in ["", "[]", "{", "{} x", "1"] {
+        assert!(splice_answer(body, "i", "m", ProviderState::Refused).is_err(), "{body}");
+        assert!(splice_request(body, "m", ProviderState::Refused).is_err(), "{body}");
+    }
+}
+
+#[test]
+fn of_a_stream_only_events_with_a_response_are_rewritten() {
+    let event = |data: &str| splice_event(data, "gen-1", "openai/x", ProviderState::Refused).unwrap();
+    for kind in ["created", "in_progress", "completed", "incomplete", "failed"] {
+        let data = format!(
+            r#"{{"type":"response.{kind}","sequence_number":3,"response":{{"id":"resp_1","model":"gpt-x","store":true,"usage":{{"input_tokens":1}}}},"id":"keep"}}"#
+        );
+        let expected = data
+            .replace("\"resp_1\"", "\"gen-1\"")
+            .replace("\"gpt-x\"", "\"openai/x\"")
+            .replace("\"store\":true", "\"store\":false");
+        assert_eq!(event(&data).unwrap(), expected.as_bytes());
+        assert_eq!(next_number(&data), Some(4));
+        let escaped = data.replace("\"response\"", r#""r\u0065sponse""#);
+        assert_eq!(event(&escaped).unwrap(), expected.replace("\"response\"", r#""r\u0065sponse""#).as_bytes());
+    }
+    for other in [
+        r#"{"type":"response.output_text.delta","delta":"\"response\":{\"id\":1}"}"#,
+        r#"{"type":"response.output_item.done","item":{"id":"msg_1"}}"#,
+        r#"{"type":"error","message":"\u00e9"}"#,
+        "not even JSON",
+    ] {
+        assert_eq!(event(other), None, "{other}");
+    }
+    assert_eq!(next_number("{}"), None);
+}

@@ -1,0 +1,61 @@
+//! `POST /responses` and `POST /responses/input_tokens`: the OpenAI Responses API for clients. Nothing is stored.
+
+use std::{sync::Arc, time::Instant};
+
+use actix_web::{HttpRequest, HttpResponse, http::header::ContentType, web};
+use pointsman_actors::dialect::{
+    ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundResponses, input_tokens_body, read_responses,
+};
+
+use super::chat::{self, AdmittedCall};
+use crate::{
+    api::auth::Authorized, base::error::ApiError, config::Scope, proxy::body::read_json, state::gateway::Worker,
+};
+
+/// Makes one response, plain or streamed.
+///
+/// # Errors
+/// As [`chat::create`].
+pub async fn create(
+    Authorized(caller): Authorized,
+    worker: Worker,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    let accepted = Instant::now();
+    caller.require(Scope::Inference)?;
+    let admitted = worker.setup.admission.admit(&caller)?;
+    caller.budgets().check()?;
+    let limits = worker.setup.body_limits(&caller);
+    let share = Arc::clone(&limits.buffer);
+    let body = read_json(&request, payload, limits).await?;
+    let InboundResponses { chat, fates, native_feature, echo, .. } = read_responses(&body, &worker.shared.state_key)?;
+    let mut chat = ChatRequest::parse(chat, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
+    chat.client = Some(Arc::new(ClientRequest {
+        shape: ClientShape::Responses(echo),
+        body,
+        fates,
+        native_feature,
+        headers: Vec::new(),
+        state_key: worker.shared.state_key.clone(),
+    }));
+    chat::answer(chat, AdmittedCall { caller, worker, request, accepted, admitted, share }).await
+}
+
+/// The number of prompt tokens of a request that is not answered: the gateway's estimate.
+///
+/// # Errors
+/// 4xx for a refused request.
+pub async fn input_tokens(
+    Authorized(caller): Authorized,
+    worker: Worker,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Inference)?;
+    let _admitted = worker.setup.admission.admit(&caller)?;
+    let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
+    let read = read_responses(&body, &worker.shared.state_key)?;
+    let chat = ChatRequest::parse(read.chat, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
+    Ok(HttpResponse::Ok().insert_header(ContentType::json()).body(input_tokens_body(chat.prompt_tokens)))
+}
