@@ -71,7 +71,7 @@ class Conversation:
             self.schema = ((body.get("response_format") or {}).get("json_schema") or {}).get("schema")
         self.tools = dict(tools)
         users = (texts(turn["content"]) for turn in reversed(messages) if turn["role"] == "user")
-        self.wanted = next(filter(None, (re.search(r"READ-FILE (\S+)", text) for text in users)), None)
+        self.wanted = next(filter(None, (re.search(r"READ-FILE ([^\s\"']+)", text) for text in users)), None)
 
 
 def check_signatures(messages: list) -> None:
@@ -123,7 +123,7 @@ def script(body: dict, dialect: str) -> list[tuple]:
         blocks += [("call", "get_weather", {"city": city}) for city in cities]
     elif talk.schema:
         blocks.append(("text", json.dumps(arguments(talk.schema, "depot"))))
-    elif written := re.search(r"WRITE-FILE (\S+)", talk.said):
+    elif written := re.search(r"WRITE-FILE ([^\s\"']+)", talk.said):
         blocks.append(("text", f"{written[1]}\n```\nwritten by the depot\n```\n"))
     else:
         blocks.append(("text", f"Take the left track. Thoughts that came back: {remembered(body)}."))

@@ -27,11 +27,11 @@ const tools = {
 };
 const asked = { model: providers[kind](), tools, prompt, stopWhen: stepCountIs(4), maxRetries: 0 };
 const whole = await generateText(asked);
-console.log(`${kind}: ${whole.text} ${whole.steps.length} steps, ${whole.usage.inputTokens} tokens`);
+console.log(`${kind}: ${whole.text.trim()} ${whole.steps.length} steps, ${whole.usage.inputTokens} tokens`);
 const streamed = streamText({
   ...asked,
   onError: ({ error }) => {
     throw error;
   },
 });
-console.log(`${kind} streamed: ${await streamed.text} ${(await streamed.steps).length} steps, ${(await streamed.usage).inputTokens} tokens`);
+console.log(`${kind} streamed: ${(await streamed.text).trim()} ${(await streamed.steps).length} steps, ${(await streamed.usage).inputTokens} tokens`);
