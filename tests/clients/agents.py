@@ -158,7 +158,7 @@ def claude_by_its_own_names(desk: Desk) -> None:
     claude(desk, "claude-sonnet-5-5", ANTHROPIC_DEFAULT_HAIKU_MODEL="claude-haiku-4-5-20251001")
 
 
-def codex(desk: Desk, model: str) -> None:
+def codex(desk: Desk, model: str, more: str = "") -> None:
     packages = node("codex", "@openai/codex@0.169.0")
     (program,) = (packages / "@openai").glob("codex-linux-*/vendor/*/bin/codex")
     settings = desk.home / ".codex"
@@ -167,6 +167,7 @@ def codex(desk: Desk, model: str) -> None:
 model = "{model}"
 model_provider = "pointsman"
 check_for_update_on_startup = false
+{more}
 [analytics]
 enabled = false
 [model_providers.pointsman]
@@ -187,6 +188,10 @@ def codex_at_chat(desk: Desk) -> None:
 
 def codex_at_messages(desk: Desk) -> None:
     codex(desk, "depot/claude")
+
+
+def codex_thinking(desk: Desk) -> None:
+    codex(desk, "depot/thinker", 'model_reasoning_effort = "medium"\nmodel_supports_reasoning_summaries = true')
 
 
 def opencode(desk: Desk, package: str, base: str, model: str) -> None:
@@ -297,6 +302,7 @@ check("Claude Code repeats after an overload", claude_after_an_overload)
 check("Claude Code is served by the names of its own models", claude_by_its_own_names)
 check("Codex reads a file through a chat endpoint", codex_at_chat)
 check("Codex reads a file through a Messages endpoint", codex_at_messages)
+check("Codex gives thoughts back with the results of tools", codex_thinking)
 check("opencode reads a file over chat completions", opencode_at_chat)
 check("opencode reads a file over Messages", opencode_by_messages)
 check("Aider writes a file", aider_edits)

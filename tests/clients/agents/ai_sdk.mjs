@@ -25,7 +25,9 @@ const tools = {
     execute: ({ path }) => readFileSync(path, "utf8"),
   }),
 };
-const asked = { model: providers[kind](), tools, prompt, stopWhen: stepCountIs(4), maxRetries: 0 };
+// Without store = false it refers to items of earlier answers by their ids, and the gateway keeps none.
+const providerOptions = { openai: { store: false } };
+const asked = { model: providers[kind](), tools, prompt, providerOptions, stopWhen: stepCountIs(4), maxRetries: 0 };
 const whole = await generateText(asked);
 console.log(`${kind}: ${whole.text.trim()} ${whole.steps.length} steps, ${whole.usage.inputTokens} tokens`);
 const streamed = streamText({
