@@ -113,7 +113,7 @@ impl<'a> CandidatePool<'a> {
 
     /// Adds an endpoint that passed the hard filters. Behind a refusing gate only its cost is used.
     fn pass(&mut self, context: &DecisionContext<'a>, place: TargetRank, index: u32, stats: &'a EndpointStats) {
-        let live = LiveState::of(context, stats, context.live.endpoint(index));
+        let live = LiveState::of(context, stats, &context.live.endpoint(index));
         if let Gate::Cooling { until } | Gate::ConfigFault { until } = live.gate {
             self.costs.push(live.uncached_cost());
             self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));

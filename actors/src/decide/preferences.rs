@@ -61,7 +61,6 @@ fn step(missed: f64) -> u32 {
 }
 
 /// Position in `provider.order` and grade of a tier.
-#[must_use]
 pub const fn place_and_grade(tier: u32) -> (u32, u32) {
     (tier >> GRADE_BITS, tier & ((1 << GRADE_BITS) - 1))
 }

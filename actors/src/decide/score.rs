@@ -18,13 +18,11 @@ const DEAREST_SHARE: f64 = 0.2;
 const LEAST_TIME: f64 = 1e-6;
 
 /// Unit of an objective's scores.
-#[must_use]
 pub const fn score_unit(objective: Objective) -> ScoreUnit {
     ObjectiveProfile::of(objective).unit
 }
 
 /// Names of an objective's terms, in order.
-#[must_use]
 pub const fn term_names(objective: Objective) -> &'static [&'static str] {
     ObjectiveProfile::of(objective).term_names
 }

@@ -88,20 +88,17 @@ pub enum MissingInput {
 
 impl Replay {
     /// Whether every recomputed value equals the record, bit for bit.
-    #[must_use]
     pub fn is_identical(&self) -> bool {
         self.differences.is_empty() && self.lost.is_empty()
     }
 
     /// The choice.
-    #[must_use]
     pub fn choice(&self) -> Option<EndpointId> {
         self.order.first().copied()
     }
 }
 
 /// Makes a recorded decision again. `policy` is the policy of the decision.
-#[must_use]
 pub fn replay(decision: &Decision, policy: &RoutingPolicy) -> Replay {
     let rescoring = Rescoring::of(decision, policy);
     let rescored: Vec<Rescored<'_>> = recorded(decision).map(|candidate| Rescored::of(candidate, &rescoring)).collect();

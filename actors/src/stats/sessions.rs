@@ -102,13 +102,11 @@ impl Cache {
 
 impl Sessions {
     /// Without entries. The secret should be random; it never leaves the process.
-    #[must_use]
     pub fn new(secret: [u64; 4]) -> Sessions {
         Sessions { secret, shards: Default::default(), caches: Mutex::default() }
     }
 
     /// The keys of a request; `None` if its prompt is too short for caches to matter.
-    #[must_use]
     pub fn turn(&self, policy: &StickyPolicy, speaker: &ConversationStart<'_>) -> Option<ConversationTurn> {
         if !policy.enabled || speaker.prompt_tokens < policy.min_prompt_tokens {
             return None;
@@ -127,7 +125,6 @@ impl Sessions {
     }
 
     /// Endpoints whose cache may hold the prompt or its beginning. Changes nothing.
-    #[must_use]
     pub fn sticky(&self, policy: &StickyPolicy, turn: &ConversationTurn, now: Tick) -> Option<StickyEndpoint> {
         let held = self.held(policy, turn, now).next()?;
         let share = self.caches.lock().get(&held.endpoint).copied().unwrap_or_default().share();
@@ -159,13 +156,11 @@ impl Sessions {
     }
 
     /// Number of entries.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
     /// Whether there is no entry.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -27,7 +27,6 @@ pub enum FailureEffect {
 
 impl FailureEffect {
     /// The effect of `failure`.
-    #[must_use]
     pub const fn of(failure: &Failure) -> FailureEffect {
         match failure.kind {
             FailureKind::Connect | FailureKind::Tls => FailureEffect::Refused,
@@ -55,7 +54,6 @@ impl FailureEffect {
     }
 
     /// Whether it counts as a failure of the endpoint.
-    #[must_use]
     pub const fn is_failure(self) -> bool {
         matches!(self, FailureEffect::Refused | FailureEffect::Fault | FailureEffect::Late)
     }

@@ -61,7 +61,6 @@ pub struct UncertaintyModel {
 
 impl UncertaintyModel {
     /// The constants of a policy.
-    #[must_use]
     pub fn of(policy: &RoutingPolicy) -> UncertaintyModel {
         let half_life = policy.stats.half_life.as_secs_f64().max(1e-3);
         UncertaintyModel {
@@ -73,7 +72,6 @@ impl UncertaintyModel {
     }
 
     /// How uncertain the estimates are that rest on this evidence.
-    #[must_use]
     pub fn uncertainty(&self, evidence: &Evidence) -> Uncertainty {
         let usual = LONG_RUN_WEIGHT.min(evidence.successes) * (self.return_rate * evidence.age).min(1.0);
         let scale = self.exploration * self.exploration;

@@ -40,7 +40,6 @@ pub struct Statistics {
 
 impl Statistics {
     /// Without observations.
-    #[must_use]
     pub fn new(catalog: Arc<Catalog>, policy: Arc<RoutingPolicy>) -> Statistics {
         Statistics {
             endpoints: vec![EndpointStatistics::default(); catalog.endpoints.len()],
@@ -74,7 +73,6 @@ impl Statistics {
     }
 
     /// Time of the newest event.
-    #[must_use]
     pub fn latest(&self) -> Tick {
         self.latest
     }
@@ -104,7 +102,6 @@ impl Statistics {
     }
 
     /// State for a later process. `learned_at_ms` is the time of the last event in milliseconds since 1970.
-    #[must_use]
     pub fn export(&self, learned_at_ms: i64) -> SavedState {
         let endpoints = self.catalog.endpoints.iter().zip(&self.endpoints);
         let endpoints = endpoints.filter_map(|(endpoint, statistics)| {
@@ -203,7 +200,6 @@ impl Statistics {
     }
 
     /// Figures with windows that end at `now`.
-    #[must_use]
     pub fn figures(&self, now: Tick) -> Figures {
         let seconds = WINDOW.as_secs();
         let tallies: Vec<_> = self.endpoints.iter().map(|endpoint| endpoint.tally(now)).collect();
@@ -227,7 +223,6 @@ impl Statistics {
     }
 
     /// Calibration over the hour that ends at `now`.
-    #[must_use]
     pub fn calibrations(&self, now: Tick) -> Calibrations {
         let mut overall = CalibrationCounts::default();
         let mut providers = vec![CalibrationCounts::default(); self.catalog.providers.len()];
