@@ -181,9 +181,9 @@ mod tests {
         assert!(pace.measured().unwrap() < -2.9, "one surprise is a fluctuation");
         pace.observe(-3.0, MANY, NOW, &policy());
         pace.observe(-1.0, MANY, NOW, &policy());
-        assert!(pace.measured().unwrap() < -2.8, "an ordinary answer in between ends the row");
+        assert!(pace.measured().unwrap() < -2.8, "an ordinary answer in between ends the run");
         pace.observe(-1.0, MANY, NOW, &policy());
-        assert!(pace.measured().unwrap() > -2.2, "two in a row are a change: {pace:?}");
+        assert!(pace.measured().unwrap() > -2.2, "two consecutive ones are a change: {pace:?}");
     }
 
     #[test]
