@@ -13,7 +13,7 @@
 
 use std::{
     collections::HashMap,
-    hash::{BuildHasherDefault, Hasher},
+    hash::{BuildHasherDefault, DefaultHasher},
     mem,
 };
 
@@ -219,7 +219,8 @@ enum Kind {
     Instructions,
 }
 
-type Names = HashMap<u128, Held, BuildHasherDefault<Uniform>>;
+/// Keys are the output of a keyed hash already, so that nobody can choose colliding ones.
+type Names = HashMap<u128, Held, BuildHasherDefault<DefaultHasher>>;
 
 /// Two generations: writes go to the young one. When it is full it replaces the old one, whose entries are dropped. So
 /// the size is bounded at any time, without searching for the oldest entry.
@@ -244,26 +245,6 @@ impl Shard {
 
     fn len(&self) -> usize {
         self.young.len() + self.old.len()
-    }
-}
-
-/// Keys are the output of a keyed hash already.
-#[derive(Default)]
-struct Uniform(u64);
-
-impl Hasher for Uniform {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u128(&mut self, name: u128) {
-        self.0 = name as u64;
     }
 }
 

@@ -101,7 +101,6 @@ impl Breaker {
         self.failures
     }
 
-    /// The last failure.
     pub fn last(&self) -> Option<FailureCause> {
         self.last
     }

@@ -116,7 +116,6 @@ pub struct LengthClass {
 }
 
 impl LengthClass {
-    /// The class of this `max_tokens`.
     pub fn of(max_tokens: Option<u32>) -> LengthClass {
         let below = |limit: u32| CLASSES.iter().take_while(|end| limit > **end).count();
         let most = max_tokens.map_or(f64::INFINITY, f64::from);

@@ -2,7 +2,6 @@
 
 use crate::domain::FailureKind;
 
-/// Class of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
     /// 429 or 529.

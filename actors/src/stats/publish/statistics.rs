@@ -13,9 +13,10 @@ use crate::stats::{
     },
     observe::{
         calibration::{CalibrationCounts, Calibrations, Calibrator, EndpointCalibration},
-        endpoint::{EndpointStatistics, WINDOW},
+        endpoint::EndpointStatistics,
         figures::{EndpointFigures, Figures, Tally},
         ring::Merge as _,
+        windows::Windows,
     },
     persist::state::{RejectedEntry, Restored, SavedState, name_of},
 };
@@ -201,19 +202,16 @@ impl Statistics {
 
     /// Figures with windows that end at `now`.
     pub fn figures(&self, now: Tick) -> Figures {
-        let seconds = WINDOW.as_secs();
         let tallies: Vec<_> = self.endpoints.iter().map(|endpoint| endpoint.tally(now)).collect();
-        let endpoints = self
-            .catalog
-            .endpoints
-            .iter()
-            .zip(&tallies)
-            .map(|(endpoint, tally)| EndpointFigures { endpoint: endpoint.id, summary: tally.summary(seconds) });
+        let endpoints = self.catalog.endpoints.iter().zip(&tallies).map(|(endpoint, tally)| EndpointFigures {
+            endpoint: endpoint.id,
+            summary: tally.summary(Windows::SECONDS),
+        });
         let providers = (0_u32..).take(self.catalog.providers.len()).map(|provider| {
             let its = self.catalog.endpoints.iter().zip(&tallies).filter(|(endpoint, _)| endpoint.provider == provider);
             let mut sum = Tally::default();
             its.for_each(|(_, tally)| sum.add(tally));
-            sum.summary(seconds)
+            sum.summary(Windows::SECONDS)
         });
         Figures {
             catalog_version: self.catalog.version,
