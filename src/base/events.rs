@@ -18,7 +18,7 @@ use prometheus::{
     Encoder as _, Histogram, IntCounter, IntCounterVec, IntGauge, Registry, TextEncoder, proto::MetricFamily,
 };
 
-use crate::base::clock;
+use crate::base::{build, clock};
 
 pub use decisions::Decided;
 use decisions::DecisionMetrics;
@@ -74,6 +74,8 @@ impl Metrics {
         for budget in BudgetSpent::ALL {
             let _ = withheld.with_label_values(&[budget.as_str()]);
         }
+        let build = make.gauges("build_info", "1; what runs, as labels", &["version", "revision"])?;
+        build.with_label_values(&[build::VERSION, build::REVISION]).set(1);
         Ok(Metrics {
             started: clock::unix_millis() as f64 / 1e3,
             requests: make.counters(

@@ -20,10 +20,12 @@ pub(super) const FIRST_TOKEN: [f64; 14] =
 /// Buckets of the histograms for whole answers, in seconds.
 pub(super) const WHOLE_ANSWER: [f64; 16] =
     [0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
+/// Some of them, for the histogram of each endpoint: a scrape has to stay small.
+const ANSWER_OF_ENDPOINT: [f64; 10] = [0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 /// Buckets of the histogram for the time per output token, in seconds.
-const PER_TOKEN: [f64; 9] = [0.002, 0.005, 0.01, 0.015, 0.025, 0.04, 0.08, 0.2, 0.5];
+const PER_TOKEN: [f64; 6] = [0.005, 0.01, 0.02, 0.04, 0.1, 0.3];
 /// States of a breaker in `breaker_moves_total`.
-const STATES: [&str; 6] = ["closed", "cooling", "open", "config_fault", "half_open", "probing"];
+const STATES: [&str; 4] = ["closed", "cooling", "open", "probing"];
 
 /// Series per endpoint, identified by provider and model.
 pub(super) struct EndpointMetrics {
@@ -54,7 +56,7 @@ impl EndpointMetrics {
                 "generation_seconds",
                 "Time from the dispatch of an attempt to the last byte of its complete answer",
                 &["provider", "model", "streamed"],
-                &WHOLE_ANSWER,
+                &ANSWER_OF_ENDPOINT,
             )?,
             per_token: make.times_by(
                 "time_per_output_token_seconds",
@@ -112,11 +114,12 @@ impl EndpointMetrics {
         let state = match gate.to {
             Gate::Passing => "closed",
             Gate::Cooling { .. } => "cooling",
-            Gate::Open { .. } => "open",
-            Gate::ConfigFault { .. } => "config_fault",
-            Gate::HalfOpen { .. } => "half_open",
-            Gate::Probing { .. } => "probing",
+            Gate::Open { .. } | Gate::ConfigFault { .. } => "open",
+            Gate::HalfOpen { .. } | Gate::Probing { .. } => "probing",
         };
+        if state == "probing" && matches!(gate.from, Gate::HalfOpen { .. } | Gate::Probing { .. }) {
+            return;
+        }
         self.moves.with_label_values(&[provider, model, state]).inc();
     }
 }
