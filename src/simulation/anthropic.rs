@@ -5,15 +5,14 @@ use actix_web::{
     http::{StatusCode, header::HeaderName, header::HeaderValue},
     web::{Bytes, Data},
 };
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use pointsman_actors::domain::{Dialect, FinishReason};
 use rand::RngExt;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::{
     answer::{Answer, Choice},
-    anthropic_request::{chat_body, check, marked_text},
+    anthropic_request::{chat_body, check, invalid, marked_text},
+    anthropic_seal::{REDACTED_TRIGGER, signature},
     json_response::send_json,
     provider::{ActiveRequest, Provider},
     refusal::Refusal,
@@ -26,9 +25,6 @@ use super::{
 
 /// A text in the prompt that makes the model refuse, as the real API has one for tests.
 const REFUSAL_TRIGGER: &str = "ANTHROPIC_MAGIC_STRING_TRIGGER_REFUSAL";
-
-/// A text in the prompt that makes the thinking come back encrypted.
-const REDACTED_TRIGGER: &str = "ANTHROPIC_MAGIC_STRING_TRIGGER_REDACTED_THINKING";
 
 /// Answers `POST /v1/messages`, streamed or not.
 pub(super) async fn create(provider: Data<Provider>, request: HttpRequest, body: Bytes) -> HttpResponse {
@@ -53,7 +49,7 @@ async fn messages(provider: &Provider, request: &HttpRequest, body: &[u8]) -> Re
     let mut active = provider.admit(&settings, &model.id)?;
     let answer = Answer::generate(&chat, model, &settings, &mut active.rng);
     let message = Message::of(&body, &answer, &settings, &mut active);
-    if body["stream"] == true {
+    if body.get("stream").is_some_and(|stream| *stream == true) {
         let events = message.events(&mut active);
         return stream::respond_with(active, events).await;
     }
@@ -88,16 +84,6 @@ fn read<'s>(
         return Err(invalid(&format!("prompt is too long: {prompt} tokens > {limit} maximum")));
     }
     Ok((body, model, chat))
-}
-
-pub(super) fn invalid(message: &str) -> Refusal {
-    Refusal::Invalid { param: None, message: message.to_owned() }
-}
-
-/// The signature of a thought: changed text does not fit it.
-pub(super) fn signature(settings: &ProviderSettings, thought: &str) -> String {
-    let hash = Sha256::new().chain_update(&settings.slug).chain_update([0]).chain_update(thought);
-    BASE64.encode(hash.finalize())
 }
 
 /// An answer in the words of this API.
@@ -206,11 +192,6 @@ fn thinking(body: &Value, said: &str, settings: &ProviderSettings) -> Option<Val
     let shown = thinking["display"] != "omitted";
     let thought = if shown { format!("The question is: “{}”.", words::hint(said)) } else { String::new() };
     Some(json!({ "type": "thinking", "signature": signature(settings, &thought), "thinking": thought }))
-}
-
-/// Whether `data` is encrypted thinking of this provider.
-pub(super) fn is_own_redacted(settings: &ProviderSettings, data: &str) -> bool {
-    data == signature(settings, REDACTED_TRIGGER)
 }
 
 fn blocks(choice: &Choice) -> Vec<Value> {

@@ -6,7 +6,7 @@ use pointsman_actors::domain::Modality;
 use serde_json::{Value, json};
 
 use super::{
-    anthropic::{invalid, is_own_redacted, signature},
+    anthropic_seal::{is_own_redacted, signature},
     refusal::Refusal,
     settings::{ProviderSettings, SimulatedModel},
 };
@@ -44,12 +44,12 @@ pub(super) fn check<'s>(
     if let Some(name) = members.keys().find(|name| !MEMBERS.contains(&name.as_str())) {
         return Err(invalid(&format!("{name}: Extra inputs are not permitted")));
     }
-    let id = body["model"].as_str().ok_or_else(|| invalid("model: Field required"))?;
+    let id = member(body, "model").as_str().ok_or_else(|| invalid("model: Field required"))?;
     let model = settings.model(id).ok_or_else(|| Refusal::UnknownModel(id.to_owned()))?;
     if generates {
         check_limits(body, model)?;
     }
-    let messages = body["messages"].as_array().ok_or_else(|| invalid("messages: Field required"))?;
+    let messages = member(body, "messages").as_array().ok_or_else(|| invalid("messages: Field required"))?;
     if messages.is_empty() {
         return Err(invalid("messages: at least one message is required"));
     }
@@ -88,14 +88,14 @@ fn check_limits(body: &Value, model: &SimulatedModel) -> Result<(), Refusal> {
             if budget >= limit {
                 return Err(invalid("`max_tokens` must be greater than `thinking.budget_tokens`"));
             }
-            if matches!(body["tool_choice"]["type"].as_str(), Some("any" | "tool")) {
+            if matches!(member(member(body, "tool_choice"), "type").as_str(), Some("any" | "tool")) {
                 return Err(invalid("Thinking may not be enabled when tool_choice forces tool use."));
             }
         }
         _ => return Err(invalid("thinking: Input tag does not match any of the expected tags")),
     }
     let is_on = thinking["type"] != "disabled";
-    if is_on && body["temperature"].as_f64().is_some_and(|temperature| temperature != 1.0) {
+    if is_on && member(body, "temperature").as_f64().is_some_and(|temperature| temperature != 1.0) {
         return Err(invalid("`temperature` may only be set to 1 when thinking is enabled."));
     }
     Ok(())
@@ -116,8 +116,8 @@ fn check_message(
     for (index, block) in blocks(&message["content"]).iter().enumerate() {
         let place = format!("messages.{position}.content.{index}");
         let id = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
-        match (block["type"].as_str().unwrap_or_default(), role) {
-            ("text", _) if block["text"].as_str().is_some_and(str::is_empty) => {
+        match (member(block, "type").as_str().unwrap_or_default(), role) {
+            ("text", _) if member(block, "text").as_str().is_some_and(str::is_empty) => {
                 return Err(invalid("messages: text content blocks must be non-empty"));
             }
             ("text" | "document", _) => {}
@@ -173,12 +173,12 @@ fn blocks(content: &Value) -> Vec<Value> {
 }
 
 fn text_of(content: &Value) -> String {
-    blocks(content).iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
+    blocks(content).iter().filter_map(|block| member(block, "text").as_str()).collect::<Vec<_>>().join("\n")
 }
 
 /// The text of the last message of the user that has some.
 pub(super) fn marked_text(body: &Value) -> String {
-    let messages = body["messages"].as_array().into_iter().flatten().rev();
+    let messages = member(body, "messages").as_array().into_iter().flatten().rev();
     let of_user = messages.filter(|message| message["role"] == "user").map(|message| text_of(&message["content"]));
     of_user.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
 }
@@ -189,23 +189,23 @@ pub(super) fn chat_body(body: &Value) -> Value {
     if let Some(system) = body.get("system") {
         messages.push(json!({ "role": "system", "content": text_of(system) }));
     }
-    for message in body["messages"].as_array().into_iter().flatten() {
+    for message in member(body, "messages").as_array().into_iter().flatten() {
         add_message(message, &mut messages);
     }
-    let tools: Vec<Value> = body["tools"].as_array().into_iter().flatten().map(tool).collect();
-    let choice = match body["tool_choice"]["type"].as_str() {
+    let tools: Vec<Value> = member(body, "tools").as_array().into_iter().flatten().map(tool).collect();
+    let choice = match member(member(body, "tool_choice"), "type").as_str() {
         Some("any") => json!("required"),
         Some("none") => json!("none"),
-        Some("tool") => json!({ "function": { "name": body["tool_choice"]["name"] } }),
+        Some("tool") => json!({ "function": { "name": member(member(body, "tool_choice"), "name") } }),
         _ => json!("auto"),
     };
-    let format = body["output_config"]
+    let format = member(body, "output_config")
         .get("format")
         .map(|format| json!({ "type": "json_schema", "json_schema": { "schema": format["schema"] } }));
     json!({
-        "model": body["model"], "messages": messages, "max_tokens": body["max_tokens"], "stop": body["stop_sequences"],
+        "model": member(body, "model"), "messages": messages, "max_tokens": member(body, "max_tokens"), "stop": member(body, "stop_sequences"),
         "tools": tools, "tool_choice": choice, "response_format": format,
-        "parallel_tool_calls": body["tool_choice"]["disable_parallel_tool_use"] != true,
+        "parallel_tool_calls": member(member(body, "tool_choice"), "disable_parallel_tool_use") != true,
     })
 }
 
@@ -218,14 +218,14 @@ fn tool(tool: &Value) -> Value {
 fn add_message(message: &Value, messages: &mut Vec<Value>) {
     let (mut parts, mut calls) = (Vec::new(), Vec::new());
     for block in blocks(&message["content"]) {
-        match block["type"].as_str() {
-            Some("text") => parts.push(json!({ "type": "text", "text": block["text"] })),
+        match member(&block, "type").as_str() {
+            Some("text") => parts.push(json!({ "type": "text", "text": member(&block, "text") })),
             Some("image") => parts.push(json!({ "type": "image_url" })),
             Some("tool_use") => calls.push(json!({
-                "id": block["id"], "function": { "name": block["name"], "arguments": block["input"].to_string() },
+                "id": member(&block, "id"), "function": { "name": member(&block, "name"), "arguments": member(&block, "input").to_string() },
             })),
             Some("tool_result") => messages.push(json!({
-                "role": "tool", "tool_call_id": block["tool_use_id"], "content": text_of(&block["content"]),
+                "role": "tool", "tool_call_id": member(&block, "tool_use_id"), "content": text_of(member(&block, "content")),
             })),
             _ => {}
         }
@@ -233,4 +233,13 @@ fn add_message(message: &Value, messages: &mut Vec<Value>) {
     if !calls.is_empty() || !parts.is_empty() {
         messages.push(json!({ "role": message["role"], "content": parts, "tool_calls": calls }));
     }
+}
+
+/// A member of an object; null if it has none of that name.
+pub(super) fn member<'v>(value: &'v Value, name: &str) -> &'v Value {
+    value.get(name).unwrap_or(&Value::Null)
+}
+
+pub(super) fn invalid(message: &str) -> Refusal {
+    Refusal::Invalid { param: None, message: message.to_owned() }
 }

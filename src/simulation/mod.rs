@@ -12,6 +12,7 @@
 mod answer;
 mod anthropic;
 mod anthropic_request;
+mod anthropic_seal;
 mod chat;
 mod check;
 mod counters;

@@ -16,7 +16,7 @@ async fn gateway(claudia: &str) -> TestGateway {
              completion = \"{price}\" }} }}"
         )
     };
-    let quick_claudia = if claudia.contains("odd_framing_rate") { &quick[..quick.len() - 23] } else { quick };
+    let quick_claudia = if claudia.contains("odd_framing_rate") { quick.split_at(quick.len() - 23).0 } else { quick };
     let config = format!(
         "[simulation.providers.claudia]\ndialect = \"anthropic\"\n{quick_claudia}{claudia}\n\
          [simulation.providers.charles]\n{quick}\n\

@@ -4,11 +4,11 @@
 //! into one. For an endpoint of the same dialect a chat is **spliced**: the body is checked in one pass that keeps
 //! positions instead of values, and is written as slices of the original. Unknown fields and every byte of a prompt, a
 //! schema or tool call arguments survive. Answers and chunks are rewritten in the same way. For an endpoint of another
-//! dialect [`translation`] goes through the neutral form.
+//! dialect `translation` goes through the neutral form.
 //!
-//! Layout: each dialect has a directory of its own; what they share is in [`neutral`]; framing of streams is in
+//! Layout: each dialect has a directory of its own; what they share is in `neutral`; framing of streams is in
 //! [`frame`], JSON without a document model in `json`, and the cleaning of provider texts in `sanitize`. A further dialect
-//! is a new variant of [`Dialect`](crate::domain::Dialect), a new directory, and its arms in [`translation`].
+//! is a new variant of [`Dialect`](crate::domain::Dialect), a new directory, and its arms in `translation`.
 
 mod answer;
 mod anthropic;
