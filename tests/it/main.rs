@@ -160,6 +160,8 @@ mod lifecycle_reload;
 #[cfg(test)]
 mod memory;
 #[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod misspelt;
 #[cfg(test)]
 mod mounted;
@@ -187,6 +189,8 @@ mod replay_worlds;
 mod retry_budget;
 #[cfg(test)]
 mod schema;
+#[cfg(test)]
+mod scrape;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]
