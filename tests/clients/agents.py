@@ -20,6 +20,7 @@ HERE = Path(__file__).resolve().parent
 INSTALLED = Path(sys.argv[1]).resolve()
 OPENAI_URL = os.environ["POINTSMAN_SCRIPTED_BASE_URL"]
 ANTHROPIC_URL = OPENAI_URL.removesuffix("/v1")
+SIMULATED_URL = os.environ["POINTSMAN_BASE_URL"].removesuffix("/v1")
 KEY = os.environ["POINTSMAN_API_KEY"]
 WORD = "marshalling-yard-4711"
 # What the provider says when the thought before a call came back with its result.
@@ -62,7 +63,7 @@ class Desk:
     """An empty home and a folder with one file."""
 
     def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix="pointsman-agent-"))
+        self.root = Path(tempfile.mkdtemp(prefix="pointsman-desk-"))
         self.home = self.root / "home"
         self.work = self.root / "work"
         self.home.mkdir()
@@ -116,10 +117,10 @@ def check(name: str, body) -> None:
         checks.check(name, at_a_desk)
 
 
-def claude(desk: Desk, model: str, **more: str) -> dict:
+def claude(desk: Desk, model: str, only_read: bool = False, **more: str) -> dict:
     packages = node("claude", "@anthropic-ai/claude-code@2.1.330")
     command = [packages / "@anthropic-ai" / "claude-code-linux-x64" / "claude", "-p", desk.task, "--output-format", "json"]
-    command += ["--allowedTools", "Read"]
+    command += ["--tools", "Read", "--allowedTools", "Read"] if only_read else ["--allowedTools", "Read"]
     said = desk.run(
         command,
         **{
@@ -145,6 +146,12 @@ def claude_at_chat(desk: Desk) -> None:
 
 def claude_at_messages(desk: Desk) -> None:
     claude(desk, "depot/claude")
+
+
+def claude_simulated(desk: Desk) -> None:
+    """The simulated providers call the only tool, with what stands in quotes."""
+    desk.task = f'Read "{desk.file}"'
+    claude(desk, "meadow/large", only_read=True, ANTHROPIC_BASE_URL=SIMULATED_URL)
 
 
 def claude_thinking(desk: Desk) -> None:
@@ -336,6 +343,7 @@ def aisdk_by_responses(desk: Desk) -> None:
 
 check("Claude Code reads a file through a chat endpoint", claude_at_chat)
 check("Claude Code reads a file through a Messages endpoint", claude_at_messages)
+check("Claude Code calls a tool of simulated providers", claude_simulated)
 check("Claude Code gives thoughts back with the results of tools", claude_thinking)
 check("Claude Code repeats after an overload", claude_after_an_overload)
 check("Claude Code is served by the names of its own models", claude_by_its_own_names)
