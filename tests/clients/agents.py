@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from pathlib import Path
 
 from harness import Checks, expect, same
@@ -57,6 +58,12 @@ def python(folder: str, *packages: str) -> Path:
         subprocess.run([at / "bin" / "pip", "install", *quiet, *packages], check=True, timeout=900)
         (at / "installed").write_text(pinned)
     return at / "bin"
+
+
+def ask_gateway(path: str) -> dict:
+    request = urllib.request.Request(OPENAI_URL + path, headers={"Authorization": f"Bearer {KEY}"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.load(answer)
 
 
 class Desk:
@@ -169,6 +176,12 @@ def claude_by_its_own_names(desk: Desk) -> None:
     claude(desk, "claude-sonnet-5-5", ANTHROPIC_DEFAULT_HAIKU_MODEL="claude-haiku-4-5-20251001")
 
 
+def claude_steered(desk: Desk) -> None:
+    claude(desk, "depot/agent", ANTHROPIC_CUSTOM_HEADERS="x-route-objective: cheapest")
+    (newest,) = ask_gateway("/generations?limit=1")["data"]
+    same(ask_gateway(f"/route/explain?generation_id={newest['id']}")["objective"], "cheapest", "the objective")
+
+
 def codex(desk: Desk, model: str, more: str = "") -> str:
     packages = node("codex", "@openai/codex@0.169.0")
     (program,) = (packages / "@openai").glob("codex-linux-*/vendor/*/bin/codex")
@@ -177,15 +190,10 @@ def codex(desk: Desk, model: str, more: str = "") -> str:
     (settings / "config.toml").write_text(f"""
 model = "{model}"
 model_provider = "pointsman"
+model_providers.pointsman = {{ name = "Pointsman", base_url = "{OPENAI_URL}", env_key = "POINTSMAN_KEY", wire_api = "responses" }}
 check_for_update_on_startup = false
+analytics.enabled = false
 {more}
-[analytics]
-enabled = false
-[model_providers.pointsman]
-name = "Pointsman"
-base_url = "{OPENAI_URL}"
-env_key = "POINTSMAN_KEY"
-wire_api = "responses"
 """)
     # The desk is no repository, and the sandbox of Codex needs rights that a container has not.
     flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
@@ -213,7 +221,7 @@ def opencode(desk: Desk, package: str, base: str, model: str) -> None:
     provider = {
         "npm": package,
         "options": {"baseURL": base, "apiKey": KEY},
-        "models": {model: {"name": "Depot", "tool_call": True, "limit": {"context": 100000, "output": 8000}}},
+        "models": {model: {"tool_call": True, "limit": {"context": 100000, "output": 8000}}},
     }
     settings = {
         "$schema": "https://opencode.ai/config.json",
@@ -347,6 +355,7 @@ check("Claude Code calls a tool of simulated providers", claude_simulated)
 check("Claude Code gives thoughts back with the results of tools", claude_thinking)
 check("Claude Code repeats after an overload", claude_after_an_overload)
 check("Claude Code is served by the names of its own models", claude_by_its_own_names)
+check("Claude Code steers the routing by its custom headers", claude_steered)
 check("Codex reads a file through a chat endpoint", codex_at_chat)
 check("Codex reads a file through a Messages endpoint", codex_at_messages)
 check("Codex gives thoughts back with the results of tools", codex_thinking)
