@@ -49,7 +49,7 @@ pub(super) struct Assembly {
 pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
     let switches = Switches::of(&tables.providers, &tables.simulation);
     check_names(&tables);
-    let endpoint_defaults: Vec<EndpointDefaults> =
+    let mut endpoint_defaults: Vec<EndpointDefaults> =
         tables.providers.iter().map(|provider| provider.endpoint_defaults).collect();
     let mut parts = Parts::default();
     let mut connections = Vec::new();
@@ -58,7 +58,12 @@ pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
     }
     let mut settings = Vec::new();
     for provider in tables.simulation.providers {
-        settings.extend(parts.add_simulated(provider, &switches.simulated));
+        let dialect = provider.settings.dialect;
+        if let Some((index, character)) = parts.add_simulated(provider, &switches.simulated) {
+            endpoint_defaults.resize(index as usize, EndpointDefaults::STANDARD);
+            endpoint_defaults.push(EndpointDefaults { dialect, ..EndpointDefaults::STANDARD });
+            settings.push((index, character));
+        }
     }
     parts.check_size(root);
     for table in tables.models {

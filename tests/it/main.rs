@@ -202,6 +202,8 @@ mod server_tls_clients;
 #[cfg(test)]
 mod shortage;
 #[cfg(test)]
+mod simulated_anthropic;
+#[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod smoke;
