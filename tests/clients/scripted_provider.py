@@ -22,7 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 THOUGHT = "The left track is free."
 SIGNATURE = "c2lnbmVkIGJ5IHRoZSBkZXBvdA=="
 # Tools that read files, the best first.
-READERS = ["read", "read_file", "view", "exec_command", "shell_command", "shell", "bash", "local_shell"]
+READERS = ["read", "read_file", "read_files", "view", "exec_command", "shell_command", "shell", "bash", "local_shell"]
 
 numbers = itertools.count(1)
 refused: set[str] = set()
@@ -140,6 +140,8 @@ def arguments(schema: dict, path: str) -> dict:
             made[name] = path
         elif name in ("command", "cmd"):
             made[name] = ["cat", path] if kind.get("type") == "array" else f"cat {path}"
+        elif name == "files":
+            made[name] = [{"path": path}]
         elif name in schema.get("required", []):
             made[name] = {"integer": 1, "number": 1, "boolean": False, "array": [], "object": {}}.get(kind.get("type"), "depot")
     return made

@@ -336,3 +336,42 @@ async fn an_overloaded_provider_that_asks_for_time_stays_an_overload_while_it_re
     }
     assert_eq!(maker.requests().len(), 1, "the second request is answered without a call");
 }
+
+#[actix_web::test]
+async fn an_endpoint_gets_cache_marks_and_earlier_thoughts_only_if_it_lists_them() {
+    let maker = always(200, &completion("Left."));
+    let models = [("acme/plain", "\"max_tokens\", \"tools\""), ("acme/caching", "\"max_tokens\", \"tools\", \"cache_control\", \"reasoning\"")].map(|(id, lists)| {
+        format!(
+            "[[models]]\nid = \"{id}\"\ncontext_length = 100000\nsupported_parameters = [{lists}]\nendpoints = [{{ provider = \"maker\", \
+             upstream_model = \"m\", pricing = {{ prompt = \"0\", completion = \"0\" }} }}]\n"
+        )
+    });
+    let gateway = World::new().provider("maker", maker.address()).with(&models.concat()).start().await;
+    let mark = json!({"type": "ephemeral"});
+    let mut asked = json!({
+        "max_tokens": 64, "system": [{"type": "text", "text": "Be brief.", "cache_control": mark}],
+        "tools": [{"name": "cache_control", "input_schema": {"type": "object", "properties": {"cache_control": {}}}, "cache_control": mark}],
+        "messages": [
+            {"role": "user", "content": "cache_control?"},
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "EqQB"}, {"type": "tool_use", "id": "t", "name": "cache_control", "input": {"cache_control": 1}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "18", "cache_control": mark}, {"type": "text", "text": "Go.", "cache_control": mark}]},
+        ],
+    });
+    let count = |body: &Value, text: &str| body.to_string().matches(text).count();
+    asked["model"] = json!("acme/caching");
+    let reply = gateway.post("/v1/messages", &asked).await;
+    reply.expect(200);
+    assert_eq!(reply.header("x-route-dropped-parameters"), None);
+    let kept = maker.last_body();
+    assert_eq!((count(&kept, "ephemeral"), count(&kept, "reasoning_details")), (4, 1), "{kept}");
+    asked["model"] = json!("acme/plain");
+    let reply = gateway.post("/v1/messages", &asked).await;
+    reply.expect(200);
+    assert_eq!(reply.header("x-route-dropped-parameters"), Some("cache_control"));
+    let plain = maker.last_body();
+    assert_eq!((count(&plain, "ephemeral"), count(&plain, "reasoning_details")), (0, 0), "{plain}");
+    let meant = |body: &Value| {
+        (body["messages"][1].clone(), body["messages"][2]["tool_calls"].clone(), body["tools"][0]["function"].clone())
+    };
+    assert_eq!(meant(&plain), meant(&kept), "names and arguments stay");
+}

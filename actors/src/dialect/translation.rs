@@ -14,8 +14,12 @@ use super::{
     gemini,
     neutral::{AnswerEvent, AnswerForm, AnswerSink, FieldFates, ToolNames, TranslatedRequest},
     openai::{
-        answer_reader::read_completion, chunk_writer::push_tokens, completion_writer::CompletionWriter,
-        conversation_reader::read_conversation, rewrite_answer, usage_of_failed_answer,
+        answer_reader::read_completion,
+        chunk_writer::push_tokens,
+        completion_writer::CompletionWriter,
+        conversation_reader::read_conversation,
+        foreign_members::{PlainChat, plain_chat},
+        rewrite_answer, usage_of_failed_answer,
     },
     outgoing::{OutgoingBody, Translation},
     responses::{self, splice::ProviderState},
@@ -54,7 +58,10 @@ pub fn chat_body(
     // Gateway fields and parameters that the endpoint does not list are removed here, for every dialect.
     let gated = request.limited_body(catalog, endpoint, most_output);
     match endpoint.dialect {
-        Dialect::OpenAi => Some(named_for(request.client.as_deref(), gated)),
+        Dialect::OpenAi => Some(match request.client.as_deref() {
+            Some(client) => named_for(Some(client), without_foreign_members(gated, catalog, endpoint)),
+            None => gated,
+        }),
         dialect => Some(named_for(request.client.as_deref(), translated(&gated, dialect, endpoint)?)),
     }
 }
@@ -108,6 +115,16 @@ fn clients_own(client: &ClientRequest, endpoint: &Endpoint) -> Option<OutgoingBo
     let translation = Some(Translation { dialect: client.dialect(), names: ToolNames::default() });
     let headers = client.headers.clone();
     Some(OutgoingBody { is_clients_own: true, translation, headers, emulated, ..OutgoingBody::of(body) })
+}
+
+/// A chat body written for a client of another dialect, without what the endpoint does not know inside messages.
+fn without_foreign_members(gated: OutgoingBody, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
+    let plain = std::str::from_utf8(&gated.bytes).ok().and_then(|body| plain_chat(body, catalog, endpoint));
+    let Some(PlainChat { body, without_marks, without_reasoning }) = plain else { return gated };
+    let OutgoingBody { mut dropped, mut emulated, .. } = gated;
+    dropped.extend(without_marks.then(|| "cache_control".into()));
+    emulated.extend(without_reasoning.then(|| "reasoning_details".into()));
+    OutgoingBody { bytes: body, dropped, emulated, ..gated }
 }
 
 /// Names the fields in the client's spelling, and those that were lost on the way to the chat body.

@@ -103,15 +103,23 @@ impl ParameterNames {
     /// The set with the gated parameter that controls `name`, if any.
     ///
     /// Three request fields are controlled by another parameter: `max_completion_tokens` under `max_tokens`,
-    /// `reasoning_effort` under `reasoning`, `parallel_tool_calls` under `tools`.
+    /// `reasoning_effort` under `reasoning`, `parallel_tool_calls` under `tools`. `cache_control` is controlled by none,
+    /// because endpoints that do not list it may have a translation of it.
     #[must_use]
     pub fn gate(&self, name: &str) -> Option<ParameterSet> {
         self.find(match name {
+            "cache_control" => return None,
             "max_completion_tokens" => "max_tokens",
             "reasoning_effort" => "reasoning",
             "parallel_tool_calls" => "tools",
             other => other,
         })
+    }
+
+    /// Whether `set` has this name.
+    #[must_use]
+    pub fn lists(&self, set: ParameterSet, name: &str) -> bool {
+        self.find(name).is_some_and(|one| set.covers(one))
     }
 
     /// The names in `set`, in the order they were added.
