@@ -49,9 +49,7 @@ impl PromptModel {
 
     /// Adds a prompt of `tokens` that took exp(`ln_seconds`) s without the effect of load. `kept` is the share of the
     /// level that is kept, `remembered` the share of the evidence on the slope, which survives a change of level.
-    /// Returns by how much (ln) the estimated mean effect of past prompts has grown.
-    pub(crate) fn observe(&mut self, ln_seconds: f64, tokens: f64, kept: f64, remembered: f64, prior: f64) -> f64 {
-        let before = self.slope(prior);
+    pub(crate) fn observe(&mut self, ln_seconds: f64, tokens: f64, kept: f64, remembered: f64, prior: f64) {
         let left = kept * self.weight;
         for ((mean, squares), slope) in self.means.iter_mut().zip(&mut self.squares).zip(SLOPES) {
             let unexplained = ln_seconds - effect(slope, tokens);
@@ -62,7 +60,6 @@ impl PromptModel {
         self.weight = left + 1.0;
         self.evidence = remembered * self.evidence + 1.0;
         self.slope = self.likeliest(prior);
-        self.mean_effect(self.slope) - self.mean_effect(before)
     }
 
     /// The slope with the least penalized sum of squares, interpolated by the parabola through the best candidate and
@@ -91,16 +88,6 @@ impl PromptModel {
         let (bend, tilt) = ((below + above - 2.0 * here).max(0.0), below - above);
         ((0.5 * tilt + expected) / (bend + 1.0)).clamp(-0.5, 0.5)
     }
-
-    /// Mean effect (ln) of past prompts at this slope, interpolated between candidates.
-    fn mean_effect(&self, slope: f64) -> f64 {
-        let of = |position: usize| Some(self.means.first()? - self.means.get(position)?);
-        let above = SLOPES.iter().position(|tried| *tried >= slope).unwrap_or(SLOPES.len() - 1);
-        let (Some(high), Some(top)) = (of(above), SLOPES.get(above)) else { return 0.0 };
-        let Some(under) = above.checked_sub(1) else { return high };
-        let (Some(low), Some(bottom)) = (of(under), SLOPES.get(under)) else { return high };
-        low + (high - low) * (slope.min(*top) - bottom) / (top - bottom)
-    }
 }
 
 /// Position of the candidate nearest to this slope, by ratio.
@@ -125,7 +112,7 @@ mod tests {
 
     fn learned(answers: impl Iterator<Item = (f64, f64)>, prior: f64) -> PromptModel {
         let mut model = PromptModel::default();
-        answers.for_each(|(tokens, ln_seconds)| _ = model.observe(ln_seconds, tokens, 0.975, 0.975, prior));
+        answers.for_each(|(tokens, ln_seconds)| model.observe(ln_seconds, tokens, 0.975, 0.975, prior));
         model
     }
 
