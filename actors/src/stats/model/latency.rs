@@ -176,7 +176,9 @@ impl LatencyModel {
         self.add(sample.ln_seconds - effect(fit.prompt_slope, sample.prompt_tokens), in_flight, kept);
         self.highest_load = in_flight.max(self.highest_load * by_time);
         let unloaded = sample.ln_seconds - fit.load(in_flight);
-        self.prompt.observe(unloaded, sample.prompt_tokens, kept, remembered, prior.prompt_slope);
+        let more = self.prompt.observe(unloaded, sample.prompt_tokens, kept, remembered, prior.prompt_slope);
+        self.lower(more);
+        self.long_run.mean -= more;
         if !sample.guessed {
             let left = remaining_since(self.at, sample.at, policy.half_life.mul_f64(LONG_RUN));
             let slope = self.prompt.slope(prior.prompt_slope);

@@ -49,7 +49,9 @@ impl PromptModel {
 
     /// Adds a prompt of `tokens` that took exp(`ln_seconds`) s without the effect of load. `kept` is the share of the
     /// level that is kept, `remembered` the share of the evidence on the slope, which survives a change of level.
-    pub(crate) fn observe(&mut self, ln_seconds: f64, tokens: f64, kept: f64, remembered: f64, prior: f64) {
+    /// Returns by how much (ln) the estimated mean effect of past prompts has grown.
+    pub(crate) fn observe(&mut self, ln_seconds: f64, tokens: f64, kept: f64, remembered: f64, prior: f64) -> f64 {
+        let before = self.slope(prior);
         let left = kept * self.weight;
         for ((mean, squares), slope) in self.means.iter_mut().zip(&mut self.squares).zip(SLOPES) {
             let unexplained = ln_seconds - effect(slope, tokens);
@@ -60,6 +62,7 @@ impl PromptModel {
         self.weight = left + 1.0;
         self.evidence = remembered * self.evidence + 1.0;
         self.slope = self.likeliest(prior);
+        self.mean_effect(self.slope) - self.mean_effect(before)
     }
 
     /// The candidate with the least penalized sum of squares, or the prior if it is that candidate.
@@ -76,6 +79,16 @@ impl PromptModel {
         let best = scored.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(at, _)| at);
         let tried = SLOPES.get(best).copied().unwrap_or_default();
         if best == expected && prior > 0.0 { prior } else { tried }
+    }
+
+    /// Mean effect (ln) of past prompts at this slope, interpolated between candidates.
+    fn mean_effect(&self, slope: f64) -> f64 {
+        let of = |position: usize| Some(self.means.first()? - self.means.get(position)?);
+        let above = SLOPES.iter().position(|tried| *tried >= slope).unwrap_or(SLOPES.len() - 1);
+        let (Some(high), Some(top)) = (of(above), SLOPES.get(above)) else { return 0.0 };
+        let Some(under) = above.checked_sub(1) else { return high };
+        let (Some(low), Some(bottom)) = (of(under), SLOPES.get(under)) else { return high };
+        low + (high - low) * (slope.min(*top) - bottom) / (top - bottom)
     }
 }
 
@@ -101,7 +114,7 @@ mod tests {
 
     fn learned(answers: impl Iterator<Item = (f64, f64)>, prior: f64) -> PromptModel {
         let mut model = PromptModel::default();
-        answers.for_each(|(tokens, ln_seconds)| model.observe(ln_seconds, tokens, 0.975, 0.975, prior));
+        answers.for_each(|(tokens, ln_seconds)| _ = model.observe(ln_seconds, tokens, 0.975, 0.975, prior));
         model
     }
 
