@@ -23,7 +23,7 @@ const WANTED: f64 = 1.3;
 pub(crate) fn admit(context: &DecisionContext<'_>, pool: &mut CandidatePool<'_>) -> bool {
     if pool.counts.saturated > 0 {
         admit_saturated(&mut pool.candidates);
-    } else if pool.counts.held == pool.candidates.len() {
+    } else if pool.counts.without_role == pool.candidates.len() {
         relax(context, &mut pool.candidates);
     }
     !pool.candidates.is_empty()

@@ -10,8 +10,8 @@ use crate::{
 pub(crate) fn excluded(context: &DecisionContext<'_>, candidate: &PoolCandidate<'_>) -> ExcludedEndpoint {
     let (index, endpoint) = (candidate.index, candidate.endpoint());
     if !candidate.live.gate.is_passing() {
-        let (failures, last) = behind(context, index, candidate.provider(), candidate.live.gate);
-        return shut((index, endpoint), candidate.live.gate, context.now, failures, last);
+        let (failures, last) = last_failures(context, index, candidate.provider(), candidate.live.gate);
+        return refused_by_gate((index, endpoint), candidate.live.gate, context.now, failures, last);
     }
     match candidate.live.due {
         Some(due) => {
@@ -29,7 +29,7 @@ pub(crate) fn excluded(context: &DecisionContext<'_>, candidate: &PoolCandidate<
 }
 
 /// The exclusion of an endpoint, by position and id, behind a refusing gate.
-pub(crate) fn shut(
+pub(crate) fn refused_by_gate(
     (index, endpoint): (u32, EndpointId),
     gate: Gate,
     now: Tick,
@@ -48,7 +48,7 @@ pub(crate) fn shut(
 }
 
 /// The failures behind the refusing gate, of the endpoint or its provider.
-pub(crate) fn behind(
+pub(crate) fn last_failures(
     context: &DecisionContext<'_>,
     index: u32,
     provider: u32,

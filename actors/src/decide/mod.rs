@@ -104,8 +104,8 @@ fn settled(context: &DecisionContext<'_>, scope: RecordScope) -> Result<Decision
         let best = best_by(&pool, |candidate| candidate.noiseless)?;
         (best.index != choice.index).then(|| best.endpoint())
     });
-    let kept = choice.is_some_and(|choice| is_kept(context, &pool, choice, &scoring));
-    let plan = Plan { order, attempts, noiseless_best, kept };
+    let cache_decided = choice.is_some_and(|choice| cache_decides(context, &pool, choice, &scoring));
+    let plan = Plan { order, attempts, noiseless_best, cache_decided };
     let excluded = std::mem::take(&mut pool.excluded);
     Ok(outcome::decided(context, &pool, excluded, &plan, &scoring, scope))
 }
@@ -121,7 +121,7 @@ fn scoring(context: &DecisionContext<'_>, pool: &CandidatePool<'_>) -> Scoring {
 }
 
 /// Whether the choice differs from what it would be were nothing in its prompt cache.
-fn is_kept(
+fn cache_decides(
     context: &DecisionContext<'_>,
     pool: &CandidatePool<'_>,
     choice: &PoolCandidate<'_>,

@@ -96,12 +96,12 @@ pub(crate) fn decided(
 
 /// Every endpoint of the pool with a refusing or half-open gate, whether or not it was excluded for that.
 fn gates(context: &DecisionContext<'_>, pool: &CandidatePool<'_>, excluded: &[ExcludedEndpoint]) -> Vec<RecordedGate> {
-    // Without held candidates every gate passes.
-    let held = if pool.counts.held == 0 { &[] } else { &*pool.candidates };
-    let held = held.iter().map(|candidate| (candidate.index, candidate.live.gate));
+    // With a role, without relaxing anything, every gate passes.
+    let without_role = if pool.counts.without_role == 0 { &[] } else { &*pool.candidates };
+    let without_role = without_role.iter().map(|candidate| (candidate.index, candidate.live.gate));
     let excluded = excluded.iter().map(|excluded| (excluded.index, context.gate(excluded.index)));
     let refusing = |(index, gate): (u32, Gate)| gate.state().map(|(state, until)| RecordedGate { index, state, until });
-    held.chain(excluded).filter_map(refusing).collect()
+    without_role.chain(excluded).filter_map(refusing).collect()
 }
 
 /// An endpoint that would be the next attempt if fallbacks were allowed.
@@ -122,7 +122,7 @@ fn code(context: &DecisionContext<'_>, candidates: &[Candidate], plan: &Plan<'_,
     let is_free = |position: u32| context.catalog.alias(position).is_some_and(|alias| alias.free_only);
     match target {
         _ if first > 0 && !competed => DecisionCode::ModelFallback,
-        _ if plan.kept => DecisionCode::SessionSticky,
+        _ if plan.cache_decided => DecisionCode::SessionSticky,
         Some(Target::Alias(position)) if is_free(*position) => DecisionCode::FreePool,
         _ if plan.noiseless_best.is_some() => DecisionCode::Exploration,
         Some(Target::Model(_)) if !competed => DecisionCode::FixedModel,

@@ -41,7 +41,7 @@ pub(crate) struct Plan<'r, 'a> {
     /// The choice without noise, if noise changed the choice.
     pub noiseless_best: Option<EndpointId>,
     /// Whether a prompt cache changed the choice.
-    pub kept: bool,
+    pub cache_decided: bool,
 }
 
 /// What an order is computed from.

@@ -3,7 +3,7 @@
 use super::{
     candidate::{PoolCandidate, Role, TargetRank},
     context::DecisionContext,
-    exclusion::{behind, shut},
+    exclusion::{last_failures, refused_by_gate},
     filter::{HardFilters, purpose},
     live_state::LiveState,
     preferences::tier,
@@ -29,7 +29,7 @@ pub(crate) struct CandidatePool<'a> {
 /// Number of pool candidates without a role, and how many of them are saturated or half-open.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    pub held: usize,
+    pub without_role: usize,
     pub saturated: usize,
     pub half_open: usize,
 }
@@ -48,12 +48,9 @@ impl<'a> CandidatePool<'a> {
         let mut pool = CandidatePool::default();
         let several = context.query.targets.len() > 1;
         let mut seen = if several { vec![Seen::Never; context.catalog.endpoints.len()] } else { Vec::new() };
-        for (target, requirements) in (0_u32..).zip(&context.query.targets) {
+        for (target, requested) in (0_u32..).zip(&context.query.targets) {
             let place = TargetRank::of(target, context.query.routing.provider.across_models);
-            match *requirements {
-                Target::Model(position) => pool.enter_model(context, place, position, &mut seen),
-                Target::Alias(position) => pool.enter_alias(context, place, position, &mut seen),
-            }
+            pool.enter(context, place, *requested, &mut seen);
         }
         if context.has_preferences {
             pool.candidates.iter_mut().for_each(|candidate| candidate.class |= u64::from(tier(context, candidate)));
@@ -61,31 +58,28 @@ impl<'a> CandidatePool<'a> {
         pool
     }
 
-    fn enter_model(&mut self, context: &DecisionContext<'a>, place: TargetRank, position: u32, seen: &mut [Seen]) {
-        let filters = HardFilters::new(context.catalog, &context.snapshot.lengths, context.query, None);
-        let endpoints = context.catalog.model(position).map_or(&[][..], |model| &model.endpoints);
-        for &index in endpoints {
-            let Some(stats) = context.snapshot.endpoints.get(index as usize) else { continue };
-            if filters.passes(&stats.facts) && seen.is_empty() || self.admits(&filters, index, stats, seen) {
+    /// Screens the endpoints of one target.
+    fn enter(&mut self, context: &DecisionContext<'a>, place: TargetRank, target: Target, seen: &mut [Seen]) {
+        let alias = match target {
+            Target::Alias(position) => context.catalog.alias(position),
+            Target::Model(_) => None,
+        };
+        let filters = HardFilters::new(context.catalog, &context.snapshot.lengths, context.query, alias);
+        let mut screen = |index: u32, stats: &'a EndpointStats| {
+            if self.admits(&filters, index, stats, seen) {
                 self.pass(context, place, index, stats);
             }
-        }
-    }
-
-    fn enter_alias(&mut self, context: &DecisionContext<'a>, place: TargetRank, position: u32, seen: &mut [Seen]) {
-        let filters = HardFilters::new(
-            context.catalog,
-            &context.snapshot.lengths,
-            context.query,
-            context.catalog.alias(position),
-        );
+        };
         let endpoints = &context.snapshot.endpoints;
-        self.candidates.reserve(endpoints.len());
-        for (index, stats) in (0_u32..).zip(endpoints) {
-            if filters.passes(&stats.facts) && seen.is_empty()
-                || is_in_pool(context, &stats.facts) && self.admits(&filters, index, stats, seen)
-            {
-                self.pass(context, place, index, stats);
+        match target {
+            Target::Model(position) => {
+                let of_model = context.catalog.model(position).map_or(&[][..], |model| &model.endpoints);
+                let known = of_model.iter().filter_map(|index| Some((*index, endpoints.get(*index as usize)?)));
+                known.for_each(|(index, stats)| screen(index, stats));
+            }
+            Target::Alias(_) => {
+                let of_pool = (0_u32..).zip(endpoints).filter(|(_, stats)| is_in_pool(context, &stats.facts));
+                of_pool.for_each(|(index, stats)| screen(index, stats));
             }
         }
     }
@@ -117,8 +111,8 @@ impl<'a> CandidatePool<'a> {
         if let Gate::Cooling { until } | Gate::ConfigFault { until } = live.gate {
             self.costs.push(live.uncached_cost());
             self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));
-            let (failures, last) = behind(context, index, stats.facts.provider, live.gate);
-            self.excluded.push(shut((index, stats.facts.id), live.gate, context.now, failures, last));
+            let (failures, last) = last_failures(context, index, stats.facts.provider, live.gate);
+            self.excluded.push(refused_by_gate((index, stats.facts.id), live.gate, context.now, failures, last));
             return;
         }
         let mut candidate = PoolCandidate::of(context, place, index, stats, live);
@@ -129,7 +123,7 @@ impl<'a> CandidatePool<'a> {
         if open && !saturated {
             candidate.role = Role::Candidate;
         } else {
-            self.counts.held += 1;
+            self.counts.without_role += 1;
             self.counts.saturated += usize::from(open);
             self.counts.half_open += usize::from(!open && matches!(candidate.live.gate, Gate::HalfOpen { .. }));
         }

@@ -1,5 +1,9 @@
 //! Explanations of a decision: `decision_reason`, why-not, what-if, relaxation and replay.
 //!
+//! `reason` writes `decision_reason`, with `why_chosen` for its first clause and `attempt_summary` for its last.
+//! `why_not` answers why an endpoint was not chosen, `relaxation` what to change if none can serve, `what_if` decides
+//! under other conditions, `replay` decides again from a record. `rescoring` computes recorded scores again for all.
+//!
 //! Everything here reads the record of a decision, or makes the decision again. None of it runs on the path of a
 //! request; `decide` does not depend on it.
 

@@ -25,7 +25,7 @@ use crate::domain::{ConversationOpening, EndpointId, StickyEndpoint, StickyPolic
 /// Number of locks, above the number of workers that look up at the same time.
 const SHARDS: usize = 16;
 /// Decay of earlier observations of an endpoint's cache with each new one: about eight count.
-const KEPT: f32 = 0.875;
+const DECAY: f32 = 0.875;
 /// Maximum number of endpoints with a cache estimate, above the size of a catalog.
 const MOST_ENDPOINTS: usize = 20_000;
 
@@ -62,13 +62,13 @@ pub struct ConversationTurn {
 /// Instructions that are long enough to be cached by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shared {
-    name: u128,
+    key: u128,
     tokens: u32,
 }
 
 /// Entry of a key.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct CacheEntry {
     endpoint: EndpointId,
     /// Tokens that its cache should hold.
     tokens: u32,
@@ -95,8 +95,8 @@ impl Cache {
     }
 
     fn learn(&mut self, share: f32) {
-        self.read = self.read * KEPT + share;
-        self.observed = self.observed * KEPT + 1.0;
+        self.read = self.read * DECAY + share;
+        self.observed = self.observed * DECAY + 1.0;
     }
 }
 
@@ -107,29 +107,29 @@ impl Sessions {
     }
 
     /// The keys of a request; `None` if its prompt is too short for caches to matter.
-    pub fn turn(&self, policy: &StickyPolicy, speaker: &ConversationStart<'_>) -> Option<ConversationTurn> {
-        if !policy.enabled || speaker.prompt_tokens < policy.min_prompt_tokens {
+    pub fn turn(&self, policy: &StickyPolicy, start: &ConversationStart<'_>) -> Option<ConversationTurn> {
+        if !policy.enabled || start.prompt_tokens < policy.min_prompt_tokens {
             return None;
         }
-        let conversation = match (speaker.session_id, speaker.opening) {
-            (Some(id), _) => self.name(speaker, Kind::Session, id.as_bytes()),
-            (None, Some(opening)) => self.name(speaker, Kind::ConversationOpening, &opening.conversation.to_le_bytes()),
+        let conversation = match (start.session_id, start.opening) {
+            (Some(id), _) => self.key(start, KeyKind::Session, id.as_bytes()),
+            (None, Some(opening)) => self.key(start, KeyKind::ConversationOpening, &opening.conversation.to_le_bytes()),
             (None, None) => return None,
         };
-        let long = speaker.opening.filter(|opening| opening.instruction_tokens >= policy.min_prompt_tokens);
+        let long = start.opening.filter(|opening| opening.instruction_tokens >= policy.min_prompt_tokens);
         let instructions = long.map(|opening| Shared {
-            name: self.name(speaker, Kind::Instructions, &opening.instructions.to_le_bytes()),
+            key: self.key(start, KeyKind::Instructions, &opening.instructions.to_le_bytes()),
             tokens: opening.instruction_tokens,
         });
-        Some(ConversationTurn { conversation, instructions, prompt_tokens: speaker.prompt_tokens })
+        Some(ConversationTurn { conversation, instructions, prompt_tokens: start.prompt_tokens })
     }
 
     /// Endpoints whose cache may hold the prompt or its beginning. Changes nothing.
     pub fn sticky(&self, policy: &StickyPolicy, turn: &ConversationTurn, now: Tick) -> Option<StickyEndpoint> {
-        let held = self.held(policy, turn, now).next()?;
-        let share = self.caches.lock().get(&held.endpoint).copied().unwrap_or_default().share();
-        let tokens = f64::from(held.tokens.min(turn.prompt_tokens)) * share;
-        (tokens >= 1.0).then_some(StickyEndpoint { endpoint: held.endpoint, cached_tokens: tokens as u32 })
+        let entry = self.entries(policy, turn, now).next()?;
+        let share = self.caches.lock().get(&entry.endpoint).copied().unwrap_or_default().share();
+        let tokens = f64::from(entry.tokens.min(turn.prompt_tokens)) * share;
+        (tokens >= 1.0).then_some(StickyEndpoint { endpoint: entry.endpoint, cached_tokens: tokens as u32 })
     }
 
     /// Records that `endpoint` answered the turn: its cache should hold the prompt and the answer.
@@ -141,17 +141,17 @@ impl Sessions {
         usage: &Usage,
         now: Tick,
     ) {
-        let expected = self.held(policy, turn, now).find(|held| held.endpoint == endpoint);
+        let expected = self.entries(policy, turn, now).find(|entry| entry.endpoint == endpoint);
         if let Some(expected) = expected.filter(|_| !usage.estimated) {
             self.learn(policy, expected, usage);
         }
         let small = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
         let tokens = small(usage.total_tokens());
-        self.put(policy, turn.conversation, Held { endpoint, tokens, at: now });
+        self.put(policy, turn.conversation, CacheEntry { endpoint, tokens, at: now });
         if let Some(shared) = turn.instructions {
             // The estimate, corrected by the error of the estimate of the whole prompt.
             let tokens = u64::from(shared.tokens) * usage.prompt_tokens / u64::from(turn.prompt_tokens.max(1));
-            self.put(policy, shared.name, Held { endpoint, tokens: small(tokens), at: now });
+            self.put(policy, shared.key, CacheEntry { endpoint, tokens: small(tokens), at: now });
         }
     }
 
@@ -166,14 +166,14 @@ impl Sessions {
     }
 
     /// Unexpired entries of the turn's keys, the better first.
-    fn held(&self, policy: &StickyPolicy, turn: &ConversationTurn, now: Tick) -> impl Iterator<Item = Held> {
+    fn entries(&self, policy: &StickyPolicy, turn: &ConversationTurn, now: Tick) -> impl Iterator<Item = CacheEntry> {
         let ttl = policy.ttl;
-        let names = [Some(turn.conversation), turn.instructions.map(|shared| shared.name)];
-        let found = names.into_iter().flatten().filter_map(|name| self.shard(name)?.lock().get(name));
-        found.filter(move |held| now.since(held.at) < ttl)
+        let keys = [Some(turn.conversation), turn.instructions.map(|shared| shared.key)];
+        let found = keys.into_iter().flatten().filter_map(|key| self.shard(key)?.lock().get(key));
+        found.filter(move |entry| now.since(entry.at) < ttl)
     }
 
-    fn learn(&self, policy: &StickyPolicy, expected: Held, usage: &Usage) {
+    fn learn(&self, policy: &StickyPolicy, expected: CacheEntry, usage: &Usage) {
         let tokens = u64::from(expected.tokens).min(usage.prompt_tokens);
         if tokens < u64::from(policy.min_prompt_tokens.max(1)) {
             return;
@@ -186,24 +186,24 @@ impl Sessions {
         caches.entry(expected.endpoint).or_default().learn(share);
     }
 
-    fn put(&self, policy: &StickyPolicy, name: u128, held: Held) {
-        if let Some(shard) = self.shard(name) {
+    fn put(&self, policy: &StickyPolicy, key: u128, entry: CacheEntry) {
+        if let Some(shard) = self.shard(key) {
             let most = (policy.max_conversations as usize).div_ceil(SHARDS);
-            shard.lock().put(name, held, most);
+            shard.lock().put(key, entry, most);
         }
     }
 
-    fn shard(&self, name: u128) -> Option<&Mutex<Shard>> {
-        self.shards.get((name >> 64) as usize % SHARDS)
+    fn shard(&self, key: u128) -> Option<&Mutex<Shard>> {
+        self.shards.get((key >> 64) as usize % SHARDS)
     }
 
     /// The key of a value under the secret. The caller is part of it, so two callers never share one.
-    fn name(&self, speaker: &ConversationStart<'_>, kind: Kind, what: &[u8]) -> u128 {
+    fn key(&self, start: &ConversationStart<'_>, kind: KeyKind, what: &[u8]) -> u128 {
         let mut hasher = HighwayHasher::new(Key(self.secret));
-        hasher.append(&speaker.owner.to_le_bytes());
+        hasher.append(&start.owner.to_le_bytes());
         hasher.append(&[kind as u8]);
-        hasher.append(&(speaker.target.len() as u64).to_le_bytes());
-        hasher.append(speaker.target.as_bytes());
+        hasher.append(&(start.target.len() as u64).to_le_bytes());
+        hasher.append(start.target.as_bytes());
         hasher.append(what);
         let [low, high] = hasher.finalize128();
         u128::from(high) << 64 | u128::from(low)
@@ -213,34 +213,34 @@ impl Sessions {
 /// What a key identifies.
 #[derive(Clone, Copy)]
 #[repr(u8)]
-enum Kind {
+enum KeyKind {
     Session,
     ConversationOpening,
     Instructions,
 }
 
 /// Keys are the output of a keyed hash already, so that nobody can choose colliding ones.
-type Names = HashMap<u128, Held, BuildHasherDefault<DefaultHasher>>;
+type Entries = HashMap<u128, CacheEntry, BuildHasherDefault<DefaultHasher>>;
 
 /// Two generations: writes go to the young one. When it is full it replaces the old one, whose entries are dropped. So
 /// the size is bounded at any time, without searching for the oldest entry.
 #[derive(Default)]
 struct Shard {
-    young: Names,
-    old: Names,
+    young: Entries,
+    old: Entries,
 }
 
 impl Shard {
-    fn get(&self, name: u128) -> Option<Held> {
-        self.young.get(&name).or_else(|| self.old.get(&name)).copied()
+    fn get(&self, key: u128) -> Option<CacheEntry> {
+        self.young.get(&key).or_else(|| self.old.get(&key)).copied()
     }
 
-    fn put(&mut self, name: u128, held: Held, most: usize) {
-        if self.young.len() >= (most / 2).max(1) && !self.young.contains_key(&name) {
+    fn put(&mut self, key: u128, entry: CacheEntry, most: usize) {
+        if self.young.len() >= (most / 2).max(1) && !self.young.contains_key(&key) {
             self.old = mem::take(&mut self.young);
         }
-        self.old.remove(&name);
-        self.young.insert(name, held);
+        self.old.remove(&key);
+        self.young.insert(key, entry);
     }
 
     fn len(&self) -> usize {

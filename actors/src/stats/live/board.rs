@@ -67,8 +67,8 @@ pub struct Claim {
     pub probe: bool,
     serial: u64,
     knee: f64,
-    caller: PassedAs,
-    provider_caller: PassedAs,
+    passed_as: PassedAs,
+    passed_provider_as: PassedAs,
 }
 
 impl Claim {
@@ -171,10 +171,10 @@ impl LiveBoard {
             }
             // Checked before the provider, so that a refusal here takes no probe slot there.
             let mut breaker = state.breaker;
-            let caller = breaker.admit(now, candidate.probe, candidate.panic)?;
-            let provider_caller = self.admit_at_provider(slot.provider, now, candidate)?;
+            let passed_as = breaker.admit(now, candidate.probe, candidate.panic)?;
+            let passed_provider_as = self.admit_at_provider(slot.provider, now, candidate)?;
             state.breaker = breaker;
-            Ok(state.claimed(index, slot, now, candidate, (caller, provider_caller)))
+            Ok(state.claimed(index, slot, now, candidate, (passed_as, passed_provider_as)))
         })
     }
 
@@ -239,7 +239,7 @@ impl LiveBoard {
         slot.cell.change(|state| {
             let from = state.gate(now);
             let opened = opened.then_some((claim.endpoint, slot.endpoints));
-            state.finish(claim.provider_caller, opened, now, end, policy, jitter);
+            state.finish(claim.passed_provider_as, opened, now, end, policy, jitter);
             moved(from, state.gate(now))
         })
     }
@@ -285,7 +285,7 @@ impl EndpointState {
         slot: &Slot,
         now: Tick,
         candidate: &Candidate,
-        (caller, provider_caller): (PassedAs, PassedAs),
+        (passed_as, passed_provider_as): (PassedAs, PassedAs),
     ) -> Claim {
         self.in_flight = self.in_flight.saturating_add(1);
         self.serial = self.serial.wrapping_add(1);
@@ -303,11 +303,11 @@ impl EndpointState {
             cached_tokens: candidate.inputs.cached_tokens,
             prompt_tokens: candidate.inputs.prompt_tokens,
             predicted: candidate.predicted,
-            probe: caller == PassedAs::Probe || provider_caller == PassedAs::Probe,
+            probe: passed_as == PassedAs::Probe || passed_provider_as == PassedAs::Probe,
             serial: self.serial,
             knee: candidate.inputs.knee,
-            caller,
-            provider_caller,
+            passed_as,
+            passed_provider_as,
         }
     }
 
@@ -329,9 +329,9 @@ impl EndpointState {
                 // A request dispatched before the failure does not end a run of failures, unless it was sent past the
                 // breaker.
                 let is_news = self.failed.is_none_or(|failed| failed <= claim.dispatched);
-                if is_news || claim.caller != PassedAs::Ordinary {
+                if is_news || claim.passed_as != PassedAs::Ordinary {
                     self.outcomes.settle(now, policy.stats.half_life);
-                    if self.breaker.succeed(claim.caller) {
+                    if self.breaker.succeed(claim.passed_as) {
                         self.outcomes.recover();
                     }
                 }
@@ -339,11 +339,11 @@ impl EndpointState {
             EventKind::Failed { failure, .. } => self.fail(claim, now, failure, policy, jitter),
             // A probe cancelled while it was late counts as a time-out: a free slot would cost the next request as
             // much.
-            EventKind::Cancelled { .. } if overdue && claim.caller == PassedAs::Probe => {
+            EventKind::Cancelled { .. } if overdue && claim.passed_as == PassedAs::Probe => {
                 self.breaker.count(FailureCause { kind: FailureKind::Timeout, status: None });
-                self.breaker.trip(now, claim.caller, true, &policy.breaker, jitter);
+                self.breaker.trip(now, claim.passed_as, true, &policy.breaker, jitter);
             }
-            _ => self.breaker.release(claim.caller),
+            _ => self.breaker.release(claim.passed_as),
         }
     }
 
@@ -356,19 +356,19 @@ impl EndpointState {
         jitter: impl Fn(u32) -> f64,
     ) {
         let cause = FailureCause { kind: failure.kind, status: failure.status };
-        let verdict = FailureEffect::of(failure);
-        if verdict.is_failure() {
+        let effect = FailureEffect::of(failure);
+        if effect.is_failure() {
             self.outcomes.fail(now, policy.stats.half_life);
         }
-        match verdict {
-            FailureEffect::Late if self.is_overloaded(claim) && claim.caller == PassedAs::Ordinary => {}
+        match effect {
+            FailureEffect::Late if self.is_overloaded(claim) && claim.passed_as == PassedAs::Ordinary => {}
             FailureEffect::Refused | FailureEffect::Fault | FailureEffect::Late => {
                 self.breaker.count(cause);
                 self.failed = self.failed.max(Some(claim.dispatched));
-                let trips = verdict == FailureEffect::Refused
-                    || (verdict == FailureEffect::Late && self.is_mute_since(claim.dispatched))
-                    || self.breaker.failures() >= self.enough(verdict, policy.breaker.consecutive);
-                self.breaker.trip(now, claim.caller, trips, &policy.breaker, jitter);
+                let trips = effect == FailureEffect::Refused
+                    || (effect == FailureEffect::Late && self.is_mute_since(claim.dispatched))
+                    || self.breaker.failures() >= self.enough(effect, policy.breaker.consecutive);
+                self.breaker.trip(now, claim.passed_as, trips, &policy.breaker, jitter);
                 if failure.retry_after.is_some() {
                     self.breaker.cool(now, failure.retry_after, cause);
                 }
@@ -379,18 +379,18 @@ impl EndpointState {
                     self.pacing.refuse(now, claim.dispatched);
                 }
             }
-            FailureEffect::UnknownModel => self.breaker.fault(now, claim.caller, cause),
+            FailureEffect::UnknownModel => self.breaker.fault(now, claim.passed_as, cause),
             FailureEffect::Account | FailureEffect::Forbidden | FailureEffect::Silent => {
-                self.breaker.release(claim.caller)
+                self.breaker.release(claim.passed_as)
             }
         }
     }
 
     /// Consecutive failures that open the breaker: one fewer right after many successes, but at least two. Time-outs
     /// need the full number, because slow endpoints produce runs of them.
-    fn enough(&self, verdict: FailureEffect, consecutive: u32) -> u32 {
+    fn enough(&self, effect: FailureEffect, consecutive: u32) -> u32 {
         let usual = self.outcomes.coincidence(consecutive);
-        let sudden = verdict == FailureEffect::Fault && self.breaker.failed_suddenly() && consecutive > 2;
+        let sudden = effect == FailureEffect::Fault && self.breaker.failed_suddenly() && consecutive > 2;
         if sudden { usual.min(consecutive - 1) } else { usual }
     }
 
@@ -409,7 +409,7 @@ impl ProviderState {
     /// `opened`: the endpoint that opened with this failure, and the number of endpoints of the provider.
     fn finish(
         &mut self,
-        caller: PassedAs,
+        passed_as: PassedAs,
         opened: Option<(EndpointId, usize)>,
         now: Tick,
         end: &EventKind,
@@ -419,19 +419,19 @@ impl ProviderState {
         let EventKind::Failed { failure, .. } = end else {
             if matches!(end, EventKind::Completed { .. }) {
                 self.answered();
-                _ = self.breaker.succeed(caller);
+                _ = self.breaker.succeed(passed_as);
             }
-            return self.breaker.release(caller);
+            return self.breaker.release(passed_as);
         };
         let cause = FailureCause { kind: failure.kind, status: failure.status };
         match FailureEffect::of(failure) {
             FailureEffect::Refused => {
                 let trips = opened.is_some_and(|(id, endpoints)| self.refused(id, now, endpoints, cause));
-                self.breaker.trip(now, caller, trips, &policy.breaker, jitter);
+                self.breaker.trip(now, passed_as, trips, &policy.breaker, jitter);
             }
-            FailureEffect::Late => self.breaker.trip(now, caller, false, &policy.breaker, jitter),
-            FailureEffect::Account => self.breaker.fault(now, caller, cause),
-            FailureEffect::Forbidden if self.forbidden() => self.breaker.fault(now, caller, cause),
+            FailureEffect::Late => self.breaker.trip(now, passed_as, false, &policy.breaker, jitter),
+            FailureEffect::Account => self.breaker.fault(now, passed_as, cause),
+            FailureEffect::Forbidden if self.forbidden() => self.breaker.fault(now, passed_as, cause),
             // The provider answered, so it is reachable. Whether it accepts the account is for the next probe to find
             // out.
             FailureEffect::Fault
@@ -439,7 +439,7 @@ impl ProviderState {
             | FailureEffect::Forbidden
             | FailureEffect::UnknownModel
             | FailureEffect::Silent => {
-                self.breaker.release(caller);
+                self.breaker.release(passed_as);
             }
         }
     }

@@ -123,13 +123,13 @@ impl Breaker {
     }
 
     /// Records a success. Returns whether it closed the breaker.
-    pub fn succeed(&mut self, caller: PassedAs) -> bool {
+    pub fn succeed(&mut self, passed_as: PassedAs) -> bool {
         self.failures = 0;
         self.answers = self.answers.saturating_add(1);
         if self.answers >= SOUND && self.state == State::Closed {
             self.opens = 0;
         }
-        let closes = match (self.state, caller) {
+        let closes = match (self.state, passed_as) {
             (State::Probing { .. }, PassedAs::Probe | PassedAs::Panic) => true,
             (State::Open { .. }, PassedAs::Panic) => true,
             _ => return false,
@@ -155,12 +155,12 @@ impl Breaker {
     pub fn trip(
         &mut self,
         now: Tick,
-        caller: PassedAs,
+        passed_as: PassedAs,
         trips: bool,
         policy: &BreakerPolicy,
         jitter: impl Fn(u32) -> f64,
     ) {
-        let held = match (self.state, caller) {
+        let held = match (self.state, passed_as) {
             (State::Closed, _) if trips => Tick(0),
             (State::Cooling { until }, _) if trips => until,
             (State::Probing { since }, PassedAs::Probe) => since,
@@ -190,8 +190,8 @@ impl Breaker {
 
     /// The account or the model name is wrong: closes for a minute, then twice as long each time, up to a quarter of an
     /// hour. Answers to requests that were in flight when it closed change nothing.
-    pub fn fault(&mut self, now: Tick, caller: PassedAs, cause: FailureCause) {
-        let held = match (self.state, caller) {
+    pub fn fault(&mut self, now: Tick, passed_as: PassedAs, cause: FailureCause) {
+        let held = match (self.state, passed_as) {
             (State::ConfigFault { .. }, _) => return,
             (State::Probing { .. }, PassedAs::Ordinary) => return,
             (State::Cooling { until } | State::Open { until }, _) => until,
@@ -204,8 +204,8 @@ impl Breaker {
     }
 
     /// The request ended without saying anything about the endpoint: its probe slot is free again.
-    pub fn release(&mut self, caller: PassedAs) {
-        if let (State::Probing { since }, PassedAs::Probe) = (self.state, caller) {
+    pub fn release(&mut self, passed_as: PassedAs) {
+        if let (State::Probing { since }, PassedAs::Probe) = (self.state, passed_as) {
             self.state = State::Open { until: since };
         }
     }
@@ -254,7 +254,7 @@ mod tests {
 
     fn play(breaker: &mut Breaker, now: Tick, event: &str) {
         let (event, number) = event.split_once(':').map_or((event, None), |(e, n)| (e, n.parse().ok()));
-        let (caller, event) = match event.split_once('-') {
+        let (passed_as, event) = match event.split_once('-') {
             Some(("probe", rest)) => (PassedAs::Probe, rest),
             Some(("panic", rest)) => (PassedAs::Panic, rest),
             _ => (PassedAs::Ordinary, event),
@@ -264,12 +264,12 @@ mod tests {
             "fail" | "refused" | "timeout" => {
                 breaker.count(if event == "timeout" { TIMEOUT } else { SERVER });
                 let trips = event != "fail" || breaker.failures() >= policy().consecutive;
-                breaker.trip(now, caller, trips, &policy(), |_| 1.0);
+                breaker.trip(now, passed_as, trips, &policy(), |_| 1.0);
             }
-            "ok" => _ = breaker.succeed(caller),
+            "ok" => _ = breaker.succeed(passed_as),
             "429" => breaker.cool(now, seconds, SERVER),
-            "404" => breaker.fault(now, caller, SERVER),
-            "gone" => breaker.release(caller),
+            "404" => breaker.fault(now, passed_as, SERVER),
+            "gone" => breaker.release(passed_as),
             "probe" => _ = breaker.admit(now, true, false),
             "panic" => _ = breaker.admit(now, false, true),
             "look" => {}
@@ -370,7 +370,7 @@ mod tests {
         let callers = ["", "probe-", "panic-"];
         prop_oneof![
             (prop::sample::select(ends.to_vec()), prop::sample::select(callers.to_vec()))
-                .prop_map(|(end, caller)| format!("{caller}{end}")),
+                .prop_map(|(end, passed_as)| format!("{passed_as}{end}")),
             Just("probe".to_owned()),
             Just("panic".to_owned()),
         ]

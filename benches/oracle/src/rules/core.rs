@@ -49,8 +49,6 @@ pub enum Without {
     Nothing,
     /// It does not see its own requests in flight, neither when it decides nor when it learns.
     Load,
-    /// It does not see how long requests have been waiting for a sign of life.
-    Pending,
     /// It does not try what it is not sure of.
     Exploration,
     /// It shows a failure when three attempts failed, like everybody.

@@ -57,17 +57,15 @@ impl Kind {
     ];
 
     /// Pointsman without each of the things that are said to matter.
-    pub const CRIPPLED: [Kind; 4] = [
+    pub const CRIPPLED: [Kind; 3] = [
         Kind::Crippled(Without::Load),
-        Kind::Crippled(Without::Pending),
         Kind::Crippled(Without::Exploration),
         Kind::Crippled(Without::LastResort),
     ];
 
     /// Pointsman without each mechanism that can be taken from it.
-    pub const ABLATED: [Kind; 13] = [
+    pub const ABLATED: [Kind; 12] = [
         Kind::Crippled(Without::Load),
-        Kind::Crippled(Without::Pending),
         Kind::Crippled(Without::Silence),
         Kind::Crippled(Without::Exploration),
         Kind::Crippled(Without::Staleness),
@@ -96,7 +94,6 @@ impl Kind {
             Kind::RoundRobin => "round robin",
             Kind::Crippled(Without::Nothing) => "all there",
             Kind::Crippled(Without::Load) => "no load",
-            Kind::Crippled(Without::Pending) => "no pending",
             Kind::Crippled(Without::Exploration) => "no trying",
             Kind::Crippled(Without::LastResort) => "no last resort",
             Kind::Crippled(Without::Silence) => "no silence",
