@@ -57,11 +57,8 @@ impl Kind {
     ];
 
     /// Pointsman without each of the things that are said to matter.
-    pub const CRIPPLED: [Kind; 3] = [
-        Kind::Crippled(Without::Load),
-        Kind::Crippled(Without::Exploration),
-        Kind::Crippled(Without::LastResort),
-    ];
+    pub const CRIPPLED: [Kind; 3] =
+        [Kind::Crippled(Without::Load), Kind::Crippled(Without::Exploration), Kind::Crippled(Without::LastResort)];
 
     /// Pointsman without each mechanism that can be taken from it.
     pub const ABLATED: [Kind; 12] = [
