@@ -4,7 +4,7 @@
 //! them beyond. The knee is searched among [`KNEES`] by least squares on decayed sums, so an observation costs a few
 //! hundred flops and no allocation. Failures are not observed: an instant refusal must not look fast.
 //!
-//! [`PromptModel`] holds the effect of the prompt length, [`LongRun`] the long-run mean. An ageing
+//! [`PromptModel`] holds the effect of the prompt length, [`LongRun`] the long-run mean and variance. An ageing
 //! estimate returns to the long-run mean, so that what was seen last, during trouble, is not believed for ever.
 
 pub(crate) mod state;
@@ -46,8 +46,11 @@ const LONG_RUN: f64 = 20.0;
 /// Weight of the long-run mean against the ageing estimate, in observations: half of the way back takes about two
 /// half-lives.
 const LONG_RUN_WEIGHT: f64 = 3.0;
-/// Residuals beyond this many standard deviations count as this much in the drift.
-const DRIFT_MOST: f64 = 3.0;
+/// Highest weight of the long-run variance against the present one, in observations. The variance of an endpoint is
+/// steadier than its level.
+const LONG_RUN_VARIANCE_WEIGHT: f64 = 80.0;
+/// Residuals beyond this many standard deviations are a change of level and count as this much in the variance.
+const SCATTER_MOST: f64 = 3.0;
 
 /// Fitted regression: ln seconds = `intercept` + ln (1 + `prompt_slope` · prompt tokens) + `load_exponent` · ln max(1,
 /// in flight / `knee`) ± √`variance`.
@@ -101,11 +104,14 @@ struct LoadSums {
     xy: f64,
 }
 
-/// Long-run mean of ln seconds, without the effects of load and prompt.
+/// Long-run mean and variance of ln seconds, without the effects of load and prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct LongRun {
     mean: f64,
     weight: f64,
+    /// Sum of squared residuals, and their number.
+    squares: f64,
+    evidence: f64,
 }
 
 /// One observed first token.
@@ -156,6 +162,13 @@ impl LatencyModel {
         self.weight * remaining_since(self.at, now, policy.half_life)
     }
 
+    /// The intercept without one such observation that it already includes.
+    pub fn intercept_without(&self, fit: &Fit, ln_seconds: f64, in_flight: f64, prompt_tokens: f64) -> f64 {
+        let others = self.weight + PRIOR_WEIGHT - 1.0;
+        let residual = ln_seconds - fit.expected(in_flight, prompt_tokens);
+        if others > PRIOR_WEIGHT { fit.intercept - residual / others } else { fit.intercept }
+    }
+
     /// Time of the last observation.
     pub fn observed(&self) -> Option<Tick> {
         self.at
@@ -182,7 +195,11 @@ impl LatencyModel {
         if !sample.guessed {
             let left = remaining_since(self.at, sample.at, policy.half_life.mul_f64(LONG_RUN));
             let slope = self.prompt.slope(prior.prompt_slope);
-            self.long_run.observe(unloaded - effect(slope, sample.prompt_tokens), left);
+            // Residuals against the prior say nothing about the variance.
+            let scatter = self.fit.map(|_| residual.abs().min(SCATTER_MOST * fit.variance.sqrt()));
+            let known = self.weight - 1.0 + PRIOR_WEIGHT;
+            let square = scatter.map(|off| off * off * known / (known + 1.0));
+            self.long_run.observe(unloaded - effect(slope, sample.prompt_tokens), square, left);
         }
         self.at = self.at.max(Some(sample.at));
         self.fit = Some(self.fitted(prior));
@@ -240,7 +257,7 @@ impl LatencyModel {
 
     /// Memory length in observations: shorter if recent residuals lean to one side.
     fn memory(&mut self, residual: f64, fit: &Fit, policy: &StatsPolicy) -> f64 {
-        let error = (residual / fit.variance.sqrt()).clamp(-DRIFT_MOST, DRIFT_MOST);
+        let error = (residual / fit.variance.sqrt()).clamp(-SCATTER_MOST, SCATTER_MOST);
         self.drift += (error - self.drift) / DRIFT_SPAN;
         let by_chance = 1.0 / (2.0 * DRIFT_SPAN - 1.0);
         let most = policy.max_weight.max(1.0);
@@ -258,9 +275,10 @@ impl LatencyModel {
             let knee = UNSEEN_KNEE.max(BEYOND_TRIED * self.highest_load);
             (flat_rss, Fit { intercept: flat, knee, ..Fit::cold(prior) })
         });
-        let variance = (rss + PRIOR_VARIANCE_WEIGHT * PRIOR_VARIANCE) / (w + PRIOR_VARIANCE_WEIGHT);
-        let variance = variance.max(LEAST_VARIANCE);
+        let (usual, counts) = self.long_run.variance();
+        let variance = (rss + counts * usual) / (w + counts);
         let prompt_slope = self.prompt.slope(prior.prompt_slope);
+        let variance = variance.max(LEAST_VARIANCE);
         let knee_is_sure = fit.knee_is_sure || flat_rss - rss > KNEE_EVIDENCE * variance;
         Fit { prompt_slope, variance, knee_is_sure, ..fit }
     }
@@ -287,9 +305,18 @@ impl LatencyModel {
 }
 
 impl LongRun {
-    fn observe(&mut self, y: f64, left: f64) {
+    /// `square`: the squared residual, if there was an estimate to compare with.
+    fn observe(&mut self, y: f64, square: Option<f64>, left: f64) {
         self.weight = left * self.weight + 1.0;
         self.mean += (y - self.mean) / self.weight;
+        self.squares = left * self.squares + square.unwrap_or(0.0);
+        self.evidence = left * self.evidence + f64::from(u8::from(square.is_some()));
+    }
+
+    /// The long-run variance and its weight, in observations.
+    fn variance(&self) -> (f64, f64) {
+        let usual = (self.squares + PRIOR_VARIANCE_WEIGHT * PRIOR_VARIANCE) / (self.evidence + PRIOR_VARIANCE_WEIGHT);
+        (usual, PRIOR_VARIANCE_WEIGHT + self.evidence.min(LONG_RUN_VARIANCE_WEIGHT))
     }
 }
 
@@ -356,6 +383,13 @@ mod tests {
         assert!(steady > 0.9 * often.max_weight, "chance shortens nothing: {steady}");
         assert!(moving < 0.5 * steady, "{moving}");
         assert!(followed > 0.5 * 0.59, "of a rise by 0.59 so much is believed: {followed}");
+    }
+
+    #[test]
+    fn the_variance_has_a_longer_memory_than_the_level() {
+        let scattering = (0..1200).map(|second| (if second % 2 == 0 { 0.1 } else { 0.4 }, 1));
+        let model = fed(scattering.chain((0..100).map(|_| (0.2, 1))));
+        assert!(fit(&model).variance > 0.2, "{:?}", fit(&model));
     }
 
     #[test]

@@ -179,9 +179,16 @@ impl EndpointStatistics {
         self.throughput.observe_plain(ln_ratio, decode / predicted, prior.per_token, event.at, &policy.stats);
     }
 
-    /// Updates the tail of the total time.
+    /// Updates the tail of the total time. A stream's own first token is already in the latency model and is removed
+    /// from the prediction.
     fn learn_tail(&mut self, event: &EndpointEvent, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
-        let (first, decode) = self.predicted(event, answer, prior, policy);
+        let (mut first, decode) = self.predicted(event, answer, prior, policy);
+        if answer.streamed {
+            let fit = self.fit(event, prior, policy);
+            let (ln_first, in_flight) = (libm::log(answer.first_token.max(1e-6)), f64::from(event.in_flight));
+            let without = self.first_token.intercept_without(&fit, ln_first, in_flight, answer.prompt_tokens);
+            first *= libm::exp(without - fit.intercept);
+        }
         if self.first_token.observed().is_some() {
             self.tail.observe(libm::log(answer.total / (first + decode)));
         }

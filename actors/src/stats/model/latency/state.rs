@@ -32,6 +32,8 @@ pub(crate) struct FirstTokenState {
     prompt: PromptState,
     /// Mean and weight.
     long_run: [f64; 2],
+    /// Sum of squared residuals and its weight.
+    scatter: [f64; 2],
     /// Seconds since the last observation.
     idle_s: f64,
 }
@@ -51,12 +53,14 @@ impl LatencyModel {
             highest_load: *highest_load,
             prompt: prompt.export(),
             long_run: [long_run.mean, long_run.weight],
+            scatter: [long_run.squares, long_run.evidence],
         })
     }
 
     /// The model with a lower weight.
     pub(crate) fn restored(state: &FirstTokenState, restart: Restart) -> Result<LatencyModel, ImplausibleValue> {
-        let FirstTokenState { weight: w, y, yy, ref by_knee, highest_load, ref prompt, long_run, idle_s } = *state;
+        let FirstTokenState { weight: w, y, yy, ref by_knee, highest_load, ref prompt, long_run, scatter, idle_s } =
+            *state;
         if weight(w)? == 0.0 {
             return Ok(LatencyModel::default());
         }
@@ -67,7 +71,7 @@ impl LatencyModel {
             yy: within(yy, LARGEST * w)?,
             highest_load: weight(highest_load)?,
             prompt: PromptModel::restored(prompt, trusted(w) * w)?,
-            long_run: LongRun::restored(long_run)?,
+            long_run: LongRun::restored(long_run, scatter)?,
             at: Some(restart.time_of(idle(idle_s)?)),
             ..LatencyModel::default()
         };
@@ -98,7 +102,11 @@ impl LatencyModel {
 }
 
 impl LongRun {
-    fn restored([mean, usual]: [f64; 2]) -> Result<LongRun, ImplausibleValue> {
-        Ok(LongRun { mean: ln_mean(mean)?, weight: weight(usual)?.min(LONG_RUN_TRUST) })
+    fn restored([mean, usual]: [f64; 2], [squares, evidence]: [f64; 2]) -> Result<LongRun, ImplausibleValue> {
+        let evidence = weight(evidence)?;
+        let kept = evidence.min(LONG_RUN_TRUST);
+        let squares = within(squares, LARGEST * evidence)?;
+        let squares = if evidence > 0.0 { squares * kept / evidence } else { 0.0 };
+        Ok(LongRun { mean: ln_mean(mean)?, weight: weight(usual)?.min(LONG_RUN_TRUST), squares, evidence: kept })
     }
 }
