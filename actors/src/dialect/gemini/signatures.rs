@@ -13,7 +13,6 @@ pub(crate) enum Signatures {
     #[default]
     Returned,
     /// Stand-ins only: the model refused one that was returned, since it was made under another key or model.
-    #[cfg_attr(not(test), expect(dead_code, reason = "wired by the dispatcher next"))]
     StandIns,
 }
 
