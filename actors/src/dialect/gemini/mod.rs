@@ -6,6 +6,7 @@
 
 mod contents;
 mod decode;
+pub(crate) mod embeddings;
 mod error;
 mod finish;
 mod generation_config;

@@ -19,6 +19,11 @@ use crate::{
 /// The path of a call, relative to the base address, which ends with the version, as in
 /// `https://generativelanguage.googleapis.com/v1beta`, or with the publisher at Vertex.
 pub(crate) fn path(endpoint: &Endpoint, streamed: bool) -> String {
+    path_of(endpoint, if streamed { ":streamGenerateContent?alt=sse" } else { ":generateContent" })
+}
+
+/// The path of a method of the endpoint's model.
+pub(super) fn path_of(endpoint: &Endpoint, method: &str) -> String {
     let mut path = String::from("/models/");
     for byte in endpoint.upstream_model.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -28,7 +33,7 @@ pub(crate) fn path(endpoint: &Endpoint, streamed: bool) -> String {
             let _ = write!(path, "%{byte:02X}");
         }
     }
-    path.push_str(if streamed { ":streamGenerateContent?alt=sse" } else { ":generateContent" });
+    path.push_str(method);
     path
 }
 

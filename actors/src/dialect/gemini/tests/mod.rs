@@ -19,6 +19,7 @@ use crate::{
 };
 
 mod answers;
+mod embeddings;
 mod errors;
 mod history;
 mod properties;

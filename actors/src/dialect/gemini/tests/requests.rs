@@ -170,6 +170,8 @@ fn every_other_parameter_is_mapped_or_named() {
         send(NEWEST, &with(json!({"n": 2, "stream": true, "top_logprobs": 3, "service_tier": "batch"})));
     assert_eq!(body.get("generationConfig"), None);
     assert_eq!(dropped, ["n", "service_tier", "top_logprobs"]);
+    let asked = with(json!({"stream": true, "stream_options": {"include_usage": true}}));
+    assert_eq!(send(NEWEST, &asked).2, Vec::<String>::new(), "usage is always told");
 }
 
 #[test]
