@@ -114,14 +114,15 @@ impl Decoder {
             self.id = Some(id.clone().into_owned());
             sink.event(AnswerEvent::Started { id })?;
         }
+        // First, since a failed answer is billed, too.
+        if let Some(tokens) = value.member(b"usageMetadata").and_then(tokens) {
+            sink.event(AnswerEvent::Usage(tokens))?;
+        }
         for (place, candidate) in value.member(b"candidates").into_iter().flat_map(Raw::elements).enumerate() {
             self.candidate(place, candidate, sink)?;
         }
         if let Some(reason) = value.member(b"promptFeedback").and_then(|feedback| feedback.member(b"blockReason")) {
             self.blocked(&reason.text().unwrap_or_default(), sink)?;
-        }
-        if let Some(tokens) = value.member(b"usageMetadata").and_then(tokens) {
-            sink.event(AnswerEvent::Usage(tokens))?;
         }
         Ok(())
     }

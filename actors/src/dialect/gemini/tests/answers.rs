@@ -243,3 +243,22 @@ fn a_hostile_upstream_ends_in_a_fault_within_the_limits() {
     assert_eq!(fault.kind, FailureKind::Malformed);
     assert!(size_of::<Decoder>() <= 256, "{}", size_of::<Decoder>());
 }
+
+#[test]
+fn tokens_of_a_failed_answer_are_told_before_it_fails() {
+    #[derive(Default)]
+    struct Tokens(Option<(u64, u64)>);
+    impl AnswerSink for Tokens {
+        fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+            if let AnswerEvent::Usage(tokens) = event {
+                self.0 = Some((tokens.prompt, tokens.completion));
+            }
+            Ok(())
+        }
+    }
+    let mut body = chunk(json!([]), Some("MALFORMED_FUNCTION_CALL"));
+    body["usageMetadata"] = json!({"promptTokenCount": 9, "thoughtsTokenCount": 4});
+    let mut tokens = Tokens::default();
+    assert!(Decoder::new(ToolNames::default()).whole(&body.to_string(), &mut tokens).is_err());
+    assert_eq!(tokens.0, Some((9, 4)));
+}

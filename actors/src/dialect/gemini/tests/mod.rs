@@ -12,7 +12,7 @@ use crate::{
     dialect::{
         answer::AnswerFault,
         frame::sse::SseEvent,
-        neutral::{FieldFates, ToolNames},
+        neutral::{AnswerEvent, AnswerSink, FieldFates, ToolNames},
         openai::{completion_writer::CompletionWriter, conversation_reader::read_conversation},
     },
     domain::{Dialect, Endpoint, EndpointId, FailureKind},

@@ -170,6 +170,9 @@ fn every_other_parameter_is_mapped_or_named() {
         send(NEWEST, &with(json!({"n": 2, "stream": true, "top_logprobs": 3, "service_tier": "batch"})));
     assert_eq!(body.get("generationConfig"), None);
     assert_eq!(dropped, ["n", "service_tier", "top_logprobs"]);
+    let (body, _, dropped, _) =
+        send(NEWEST, &with(json!({"modalities": ["text", "audio"], "audio": {"voice": "Kore"}})));
+    assert_eq!((body.get("generationConfig"), dropped), (None, vec!["audio".to_owned(), "modalities".into()]));
     let asked = with(json!({"stream": true, "stream_options": {"include_usage": true}}));
     assert_eq!(send(NEWEST, &asked).2, Vec::<String>::new(), "usage is always told");
 }
