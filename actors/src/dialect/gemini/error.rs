@@ -21,8 +21,9 @@ const KEY: [&str; 3] = ["api key not valid", "api key expired", "api key not fou
 const ACCOUNT: [&str; 2] = ["prepayment credits are depleted", "billing to be enabled"];
 /// What a message says about a signature that it refuses or misses, in lower case.
 const SIGNATURE: [&str; 3] = ["thought_signature", "thought signature", "thoughtsignature"];
-/// How long a limit of a day is waited for at most, if the provider names no time.
-const DAILY_WAIT: Duration = Duration::from_secs(3_600);
+/// Longest wait that is accepted, as for `Retry-After`; longer ones are shortened. A limit of a day is waited for so long if
+/// the provider names no time.
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// The failure that an answer of `status` stands for.
 pub(crate) fn kind_of_response(status: u16, body: &[u8]) -> FailureKind {
@@ -57,7 +58,7 @@ pub(crate) fn retry_delay(body: &[u8]) -> Option<Duration> {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         seconds(rest.get(..=end)?)
     })
-    .or_else(|| is_daily(error).then_some(DAILY_WAIT))
+    .or_else(|| is_daily(error).then_some(MAX_WAIT))
 }
 
 /// Whether a limit of a day was reached.
@@ -77,8 +78,13 @@ fn has_reason(error: Raw<'_>, reason: &str) -> bool {
 
 /// Decimal seconds with an `s` behind.
 fn seconds(text: &str) -> Option<Duration> {
-    let seconds: f64 = text.trim().strip_suffix('s')?.parse().ok()?;
-    Duration::try_from_secs_f64(seconds).ok()
+    let digits = text.trim().strip_suffix('s')?;
+    // `parse` alone would also accept "inf", "nan" and "1e9".
+    if !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return None;
+    }
+    let seconds: f64 = digits.parse().ok()?;
+    Some(Duration::from_secs_f64(seconds.min(MAX_WAIT.as_secs_f64())))
 }
 
 /// The failure of an answer whose body is an error.
