@@ -262,3 +262,12 @@ fn tokens_of_a_failed_answer_are_told_before_it_fails() {
     assert!(Decoder::new(ToolNames::default()).whole(&body.to_string(), &mut tokens).is_err());
     assert_eq!(tokens.0, Some((9, 4)));
 }
+
+#[test]
+fn thoughts_before_and_after_a_call_are_two_blocks() {
+    let thought = |text: &str| json!({"text": text, "thought": true});
+    let parts = json!([thought("a"), thought("b"), {"functionCall": {"name": "f"}}, thought("c"), {"text": "d"}]);
+    let message = whole(&chunk(parts, Some("STOP"))).unwrap()["choices"][0]["message"].clone();
+    let block = |text: &str, index: u32| json!({"type": "reasoning.text", "text": text, "format": "google-gemini-v1", "index": index});
+    assert_eq!(message["reasoning_details"], json!([block("ab", 0), block("c", 1)]));
+}
