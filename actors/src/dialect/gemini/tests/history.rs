@@ -229,3 +229,18 @@ fn media_become_parts_and_what_has_no_place_is_named() {
     let (_, dropped, _) = contents(BUDGET, Signatures::Returned, message);
     assert!(dropped.contains(&"messages[].content[].image_url.detail".to_owned()), "{dropped:?}");
 }
+
+#[test]
+fn a_step_with_a_signature_on_a_later_call_gets_no_stand_in() {
+    let state = r#""content":null,"reasoning_details":[{"type":"reasoning.encrypted","data":"S","id":"b","format":"google-gemini-v1"}]"#;
+    let (sent, _, emulated) = contents(NEWEST, Signatures::Returned, &CALLS.replace(r#""content":null"#, state));
+    assert!(!sent.contains(SKIP) && sent.matches(r#""thoughtSignature":"S""#).count() == 1, "{sent}");
+    assert_eq!(emulated, ["messages[].tool_calls[].id"], "only the missing results");
+    // An id that the client changed still belongs to the step.
+    let (sent, ..) = contents(
+        NEWEST,
+        Signatures::Returned,
+        &CALLS.replace(r#""content":null"#, &state.replace(r#""b""#, r#""changed""#)),
+    );
+    assert!(sent.contains(r#""name":"f","args":{}},"thoughtSignature":"S""#) && !sent.contains(SKIP), "{sent}");
+}
