@@ -50,7 +50,7 @@ fn block(publish_every: usize) -> Vec<Generation> {
         let chance = |salt: u64| splitmix64(number as u64 ^ salt << 32);
         let now = Tick(1_000_000_000 + number as u64 * 100_000 + chance(1) % 50_000);
         for (at, cell) in (2..).zip(&mut world.live.endpoints) {
-            *cell = LiveEndpoint { in_flight: (chance(at) % 4) as u32, used: true, ..LiveEndpoint::UNUSED };
+            *cell = LiveEndpoint { in_flight: (chance(at) % 4) as u32, used: true, ..LiveEndpoint::default() };
         }
         let query = Query {
             prompt_tokens: 50 + (chance(20) % 4000) as u32,

@@ -220,10 +220,14 @@ pub fn former_owner(digest: &[u8; 32]) -> u64 {
     digest.first_chunk::<8>().map_or(0, |head| u64::from_be_bytes(*head))
 }
 
-/// The key in a request: `Authorization: Bearer …` or `X-API-Key: …`, each at most once; both must be equal.
+/// The key in a request: `Authorization: Bearer …` or `X-API-Key: …`, each at most once; both must be equal. A header
+/// without a key counts as absent beside the other: clients send both when one of their variables is empty.
 fn presented_key(headers: &HeaderMap) -> Result<&[u8], ApiError> {
-    let bearer = single(headers, header::AUTHORIZATION.as_str())?.map(bearer_token).transpose()?;
-    let plain = single(headers, "x-api-key")?;
+    let authorization = single(headers, header::AUTHORIZATION.as_str())?;
+    let plain = single(headers, "x-api-key")?.filter(|key| !key.is_empty());
+    let is_blank = |value: &&[u8]| value.is_empty() || value.eq_ignore_ascii_case(b"bearer");
+    let authorization = authorization.filter(|value| plain.is_none() || !is_blank(&value.trim_ascii()));
+    let bearer = authorization.map(bearer_token).transpose()?;
     match (bearer, plain) {
         (Some(bearer), Some(plain)) if bearer != plain => Err(ApiError::unauthorized(KeyFault::Invalid)),
         (Some(key), _) | (None, Some(key)) if !key.is_empty() => Ok(key),

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use actix_web::{FromRequest, HttpRequest, dev::Payload, http::header::HeaderMap};
+use actix_web::{FromRequest, HttpMessage as _, HttpRequest, dev::Payload, http::header::HeaderMap};
 
 use crate::{
     access::keys::{Caller, KeyTable},
@@ -60,5 +60,18 @@ fn authenticate(
     find: fn(&KeyTable, &HeaderMap) -> Result<Arc<Caller>, ApiError>,
 ) -> Result<Arc<Caller>, ApiError> {
     let worker = Worker::of(request).ok_or_else(ApiError::internal)?;
-    find(&worker.setup.keys, request.headers())
+    let caller = find(&worker.setup.keys, request.headers())?;
+    request.extensions_mut().insert(CallerNumber(caller.id));
+    Ok(caller)
+}
+
+/// Number of the caller's key, attached to a request with a valid one.
+#[derive(Clone, Copy)]
+pub(crate) struct CallerNumber(u64);
+
+impl CallerNumber {
+    /// The number at the request.
+    pub(crate) fn of(request: &HttpRequest) -> Option<u64> {
+        request.extensions().get::<CallerNumber>().map(|number| number.0)
+    }
 }

@@ -369,6 +369,8 @@ mod tests {
                 "top_k"
               ],
               "emulated_parameters": [],
+              "inbound_dialect": "openai",
+              "upstream_dialect": "openai",
               "explored": false,
               "route_seed": "18446744073709551615",
               "snapshot_version": 41,

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     api::auth::Authorized,
-    base::{clock, error::ApiError},
+    base::{build, clock, error::ApiError},
     config::Scope,
     state::{ask::ask, gateway::Worker},
 };
@@ -90,8 +90,20 @@ struct StatusBody {
 pub(super) struct ProcessBody {
     status: &'static str,
     version: &'static str,
+    build: BuildBody,
     uptime_secs: u64,
     started_at: String,
+}
+
+/// Facts of the build; `unknown` where the build did not know.
+#[derive(Serialize)]
+struct BuildBody {
+    revision: &'static str,
+    /// Of the commit.
+    date: &'static str,
+    rustc: &'static str,
+    target: &'static str,
+    features: &'static str,
 }
 
 impl ProcessBody {
@@ -99,7 +111,14 @@ impl ProcessBody {
         let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
         ProcessBody {
             status: if worker.shared.is_draining() { "draining" } else { "ok" },
-            version: env!("CARGO_PKG_VERSION"),
+            version: build::VERSION,
+            build: BuildBody {
+                revision: build::REVISION,
+                date: build::DATE,
+                rustc: build::RUSTC,
+                target: build::TARGET,
+                features: build::FEATURES,
+            },
             uptime_secs: clock::uptime_seconds(),
             started_at: clocks.format(clock::started()),
         }

@@ -41,10 +41,16 @@ impl LedgerHealthBody {
 /// The state of the ledger as metrics; none without a durable ledger.
 pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
     let status = worker.shared.ledger.as_ref().map(|ledger| ledger.status());
-    status.and_then(|status| metrics(&status).ok()).unwrap_or_default()
+    status.and_then(|status| metrics(&status, sizes(worker)).ok()).unwrap_or_default()
 }
 
-fn metrics(status: &Status) -> Result<Vec<MetricFamily>, Error> {
+/// Bytes of stored blocks, and most of them.
+fn sizes(worker: &Worker) -> Option<(u64, u64)> {
+    let size = worker.shared.ledger.as_ref()?.size().ok()?;
+    Some((size.bytes, worker.setup.config.ledger.max_bytes))
+}
+
+fn metrics(status: &Status, sizes: Option<(u64, u64)>) -> Result<Vec<MetricFamily>, Error> {
     let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
     let failing = IntGauge::new("ledger_failing", "1 while the durable ledger cannot write to its disk")?;
     failing.set(i64::from(status.trouble.is_some()));
@@ -52,6 +58,16 @@ fn metrics(status: &Status) -> Result<Vec<MetricFamily>, Error> {
     let queued = IntGauge::new("ledger_queued_records", "Records in memory that are not in the database yet")?;
     queued.set(i64::try_from(status.queued).unwrap_or(i64::MAX));
     registry.register(Box::new(queued))?;
+    if let Some((bytes, most)) = sizes {
+        for (name, help, value) in [
+            ("ledger_size_bytes", "Bytes of records on disk", bytes),
+            ("ledger_max_size_bytes", "Bytes of records on disk from which on the oldest are dropped", most),
+        ] {
+            let gauge = IntGauge::new(name, help)?;
+            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+            registry.register(Box::new(gauge))?;
+        }
+    }
     let lost = "Records lost because neither disk nor memory had room";
     let dropped = IntCounter::new("ledger_lost_records_total", lost)?;
     dropped.inc_by(status.dropped);
@@ -78,7 +94,7 @@ mod tests {
         };
         let text = serde_json::to_string(&LedgerHealthBody::of(Some(status.clone()))).unwrap();
         assert_eq!(text, r#"{"state":"degraded","since":"2025-11-20T09:05:40.000Z","queued":7,"dropped":2}"#);
-        let families = metrics(&status).unwrap();
+        let families = metrics(&status, None).unwrap();
         let names: Vec<&str> = families.iter().map(MetricFamily::name).collect();
         assert_eq!(
             names,

@@ -1,7 +1,7 @@
 //! `GET /health/memory`: the statistics restored at the start, and the state of the file they are saved to.
 
 use actix_web::HttpResponse;
-use prometheus::{Error, IntGauge, IntGaugeVec, Opts, Registry, proto::MetricFamily};
+use prometheus::{Error, IntCounterVec, IntGauge, Opts, Registry, proto::MetricFamily};
 use serde::Serialize;
 
 use super::{
@@ -79,7 +79,7 @@ impl MemoryBody {
     }
 }
 
-/// The state of the routing memory as gauges; none without a file.
+/// The state of the routing memory as metrics; none without a file.
 pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
     let memory = worker.shared.memory.as_ref();
     memory.and_then(|memory| gauges(&memory.status()).ok()).unwrap_or_default()
@@ -97,15 +97,22 @@ fn gauges(status: &RoutingMemoryStatus) -> Result<Vec<MetricFamily>, Error> {
         LoadOutcome::Loaded { restored, .. } => restored.endpoints,
         LoadOutcome::NoFile | LoadOutcome::Unusable(_) => 0,
     };
-    set("memory_failing", "1 while the routing memory cannot be written", i64::from(status.write_error.is_some()))?;
-    set("memory_restored_endpoints", "Endpoints restored at the start", whole(restored as u64))?;
-    set("memory_saved_seconds", "Time of the last write, in Unix seconds", status.saved_at_ms.unwrap_or(0) / 1000)?;
-    let writes = IntGaugeVec::new(
-        Opts::new("memory_writes", "Attempts to write the routing memory since the start"),
-        &["outcome"],
+    set(
+        "routing_memory_failing",
+        "1 while the routing memory cannot be written",
+        i64::from(status.write_error.is_some()),
     )?;
-    writes.with_label_values(&["ok"]).set(whole(status.saves));
-    writes.with_label_values(&["failed"]).set(whole(status.failures));
+    set(
+        "routing_memory_restored_endpoints",
+        "Endpoints whose statistics were restored at the start",
+        whole(restored as u64),
+    )?;
+    let saved = "Time of the last write of the routing memory, in Unix seconds; 0 before the first";
+    set("routing_memory_saved_timestamp_seconds", saved, status.saved_at_ms.unwrap_or(0) / 1000)?;
+    let writes = "Attempts to write the routing memory";
+    let writes = IntCounterVec::new(Opts::new("routing_memory_writes_total", writes), &["outcome"])?;
+    writes.with_label_values(&["ok"]).inc_by(status.saves);
+    writes.with_label_values(&["failed"]).inc_by(status.failures);
     registry.register(Box::new(writes))?;
     Ok(registry.gather())
 }

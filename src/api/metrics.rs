@@ -1,17 +1,24 @@
 //! `GET /metrics`: Prometheus text format 0.0.4.
 
+use std::sync::Arc;
+
 use actix_web::{HttpRequest, HttpResponse, http::header};
-use pointsman_actors::{actors::ledger::CountRecords, domain::Catalog, stats::LiveView};
+use pointsman_actors::{
+    actors::ledger::CountRecords,
+    domain::{Catalog, Endpoint, Provider},
+    stats::LiveView,
+};
 
 use super::{calibration_metrics, ledger_health, memory, slo_metrics};
 use crate::{
+    access::keys::Caller,
     base::{
         clock,
         error::ApiError,
-        events::{GaugeReadings, labels},
+        events::{MOST_KEYS, Readings, labels},
     },
     config::Scope,
-    state::{ask::ask, gateway::Worker},
+    state::{ask::ask, gateway::Worker, setup::Setup},
 };
 
 /// Reachability of the listener that serves the page.
@@ -34,25 +41,32 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
         setup.keys.caller(request.headers())?.require(Scope::Read)?;
     }
     let depths = &shared.event_batchers.depths;
-    let question = CountRecords { now_ms: clock::unix_millis() };
-    shared.metrics.observe(&GaugeReadings {
-        in_flight: setup.admission.in_flight(),
-        // Read before the ledger is asked, because the ledger answers only after it has handled these batches.
-        health_depth: depths.health.get(),
-        ledger_depth: depths.ledger.get(),
-        ledger_records: ledger_records(&worker, question).await,
-        dropped_events: shared.event_batchers.dropped(),
-        dropped_records: shared.event_batchers.dropped_records(),
-        load: setup.admission.load().read(),
-    });
-    shared.metrics.observe_concurrency(setup.provider_concurrency());
-    let live = setup.published.live.view(clock::now());
-    shared.metrics.observe_silence(silence_of_used(&setup.catalog, &live));
+    // Read before the ledger is asked, because the ledger answers only after it has handled these batches.
+    let (health_depth, ledger_depth) = (depths.health.get(), depths.ledger.get());
+    if let Some(records) = ledger_records(&worker, CountRecords { now_ms: clock::unix_millis() }).await {
+        shared.metrics.observe_ledger(records);
+    }
     let mut others = calibration_metrics::read(&worker).await;
     others.extend(slo_metrics::read(&worker));
     others.extend(memory::families(&worker));
     others.extend(ledger_health::families(&worker));
-    let text = shared.metrics.render(&others).map_err(|_| ApiError::internal())?;
+    let live = setup.published.live.view(clock::now());
+    let callers = setup.keys.callers();
+    let readings = Readings {
+        in_flight: setup.admission.in_flight(),
+        most_in_flight: setup.config.limits.concurrency,
+        health_depth,
+        ledger_depth,
+        dropped_events: shared.event_batchers.dropped(),
+        dropped_records: shared.event_batchers.dropped_records(),
+        load: setup.admission.load().read(),
+        most_buffered_bytes: setup.config.limits.buffered_bytes,
+        silence: silence(&setup.catalog, &live),
+        providers: setup.provider_concurrency().collect(),
+        budgets: budgets(&callers),
+        price_ages: price_ages(setup),
+    };
+    let text = shared.metrics.render(&readings, &others).map_err(|_| ApiError::internal())?;
     Ok(HttpResponse::Ok().insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")).body(text))
 }
 
@@ -65,8 +79,32 @@ async fn ledger_records(worker: &Worker, question: CountRecords) -> Option<usize
     }
 }
 
-/// Labels of the endpoints that were called since the start, and whether each is silent now.
-fn silence_of_used<'c>(catalog: &'c Catalog, live: &'c LiveView) -> impl Iterator<Item = ([&'c str; 2], bool)> {
-    let cells = (0_u32..).zip(&catalog.endpoints).map(|(index, endpoint)| (endpoint, live.endpoint(index)));
-    cells.filter(|(_, cell)| cell.used).map(|(endpoint, cell)| (labels(catalog, endpoint), cell.silent))
+/// Labels of the endpoints of enabled providers, and whether each is silent now.
+fn silence<'c>(catalog: &'c Catalog, live: &LiveView) -> Vec<([&'c str; 2], bool)> {
+    let is_on = |endpoint: &Endpoint| catalog.provider_of(endpoint).is_some_and(Provider::is_on);
+    let enabled = (0_u32..).zip(&catalog.endpoints).filter(|(_, endpoint)| is_on(endpoint));
+    enabled.map(|(index, endpoint)| (labels(catalog, endpoint), live.endpoint(index).silent)).collect()
+}
+
+/// Name, dollars left and limit of each configured key with a limit on spending, of as many as have labels.
+fn budgets(callers: &[Arc<Caller>]) -> Vec<(&str, f64, f64)> {
+    let now_ms = clock::unix_millis();
+    let configured = callers.iter().filter(|caller| !caller.is_issued).take(MOST_KEYS);
+    let limited = configured.filter_map(|caller| {
+        let reading = caller.state.budget.read(now_ms);
+        let (limit, left) = reading.limit.zip(reading.available)?;
+        Some((&*caller.key.name, left.to_f64(), limit.amount.to_f64()))
+    });
+    limited.collect()
+}
+
+/// Slug of each enabled provider with dated prices, and the age of the oldest in seconds.
+fn price_ages(setup: &Setup) -> Vec<(&str, f64)> {
+    let today = clock::today();
+    let providers = (0_u32..).zip(&setup.catalog.providers).filter(|(_, provider)| provider.is_on());
+    let dated = providers.filter_map(|(index, provider)| {
+        let date = setup.config.price_dates.get(&index)?;
+        Some((provider.slug.as_str(), (today - *date).num_seconds().max(0) as f64))
+    });
+    dated.collect()
 }

@@ -1,5 +1,6 @@
-//! Foundations used by all other modules: clock, secrets, error answers, events, request ids.
+//! Foundations used by all other modules: build facts, clock, secrets, error answers, events, request ids.
 
+pub mod build;
 pub mod clock;
 pub mod error;
 pub mod events;

@@ -3,8 +3,12 @@
 //! This module has the checks that need more than one table: names that are used twice, endpoints at providers that do
 //! not exist. Entries with faults that were reported before are left out.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
+use chrono::NaiveDate;
 use pointsman_actors::domain::{
     Catalog, Endpoint, EndpointId, Model, ParameterNames, ParameterSet, Provider, ProviderSlug, ProviderState,
 };
@@ -38,12 +42,14 @@ pub(super) struct Assembly {
     pub(super) providers: Vec<ProviderConfig>,
     pub(super) simulation: SimulationConfig,
     pub(super) notes: Vec<String>,
+    /// Date of the oldest prices of each provider, by its position.
+    pub(super) price_dates: BTreeMap<u32, NaiveDate>,
 }
 
 pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
     let switches = Switches::of(&tables.providers, &tables.simulation);
     check_names(&tables);
-    let endpoint_defaults: Vec<EndpointDefaults> =
+    let mut endpoint_defaults: Vec<EndpointDefaults> =
         tables.providers.iter().map(|provider| provider.endpoint_defaults).collect();
     let mut parts = Parts::default();
     let mut connections = Vec::new();
@@ -52,7 +58,12 @@ pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
     }
     let mut settings = Vec::new();
     for provider in tables.simulation.providers {
-        settings.extend(parts.add_simulated(provider, &switches.simulated));
+        let dialect = provider.settings.dialect;
+        if let Some((index, character)) = parts.add_simulated(provider, &switches.simulated) {
+            endpoint_defaults.resize(index as usize, EndpointDefaults::STANDARD);
+            endpoint_defaults.push(EndpointDefaults { dialect, ..EndpointDefaults::STANDARD });
+            settings.push((index, character));
+        }
     }
     parts.check_size(root);
     for table in tables.models {
@@ -66,7 +77,9 @@ pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
         settings.models = parts.simulated_models(*index);
     }
     let active = switches.simulated == ProviderState::On && !settings.is_empty();
+    let price_dates = std::mem::take(&mut parts.price_dates);
     Assembly {
+        price_dates,
         catalog: parts.into_catalog(root, tables.aliases),
         providers: connections,
         simulation: SimulationConfig { mode: tables.simulation.mode, active, providers: settings },
@@ -105,6 +118,7 @@ struct Parts {
     models: Vec<Model>,
     endpoints: Vec<Endpoint>,
     parameters: Option<ParameterNames>,
+    price_dates: BTreeMap<u32, NaiveDate>,
 }
 
 impl Parts {
@@ -229,6 +243,10 @@ impl Parts {
             named.fault(wrong, "fewer names in supported_parameters");
             ParameterSet::default()
         });
+        if let Some(date) = table.price_date.filter(|_| !table.disabled) {
+            let oldest = self.price_dates.entry(provider).or_insert(date);
+            *oldest = date.min(*oldest);
+        }
         let endpoint_defaults = endpoint_defaults.get(provider as usize).copied().unwrap_or(EndpointDefaults::STANDARD);
         self.endpoints.push(Endpoint {
             id,

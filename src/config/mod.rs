@@ -47,9 +47,9 @@ mod validity;
 mod widening;
 mod write;
 
-use std::{fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 
-use chrono::Utc;
+use chrono::{NaiveDate, Utc};
 use pointsman_actors::domain::{Alias, Catalog, RoutingPolicy};
 
 pub use accounts::{AccountConfig, HolderLimits, TeamConfig, is_account_name, spend_amount};
@@ -145,6 +145,8 @@ pub struct Config {
     pub providers: Vec<ProviderConfig>,
     /// `[reload]`.
     pub reload: ReloadConfig,
+    /// Date of the oldest prices of each provider whose prices are dated, by its position in the catalog.
+    pub price_dates: BTreeMap<u32, NaiveDate>,
     models: Catalog,
     notes: Vec<String>,
     warnings: Warnings,
@@ -351,7 +353,8 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     let AccountTable { accounts, teams } = AccountTable::read(root, &limits);
     let aliases = Aliases::read(root, &service, &routing);
     let providers = ProviderContext { surroundings, server: &server, admin: &admin };
-    let Assembly { catalog: models, providers, simulation, mut notes } = read_catalog(root, aliases, &providers);
+    let Assembly { catalog: models, providers, simulation, mut notes, price_dates } =
+        read_catalog(root, aliases, &providers);
     notes.extend(keys.absent);
     Config {
         source: name.to_owned(),
@@ -377,6 +380,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         simulation,
         providers,
         models,
+        price_dates,
         notes,
         warnings: Warnings::default(),
         origin: None,

@@ -46,6 +46,8 @@ pub(super) struct EndpointTable<'t> {
     pub(super) variant: String,
     /// `None` where they are unknown.
     pub(super) pricing: Option<Pricing>,
+    /// When the prices were read, if they say so.
+    pub(super) price_date: Option<NaiveDate>,
     pub(super) limits: EndpointLimits,
     pub(super) parameters: Vec<String>,
     pub(super) quantization: Option<String>,
@@ -131,6 +133,7 @@ fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTa
     let disabled = section.flag("disabled").unwrap_or(false);
     let limit = |key, inherited: Option<u32>| tokens(section, key).or(inherited);
     section.required("provider", "the name of a [providers.<name>] or [simulation.providers.<name>]");
+    let pricing = pricing(section, inherited, disabled);
     EndpointTable {
         provider: section.item("provider"),
         upstream_model: section
@@ -138,7 +141,8 @@ fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTa
             .unwrap_or("?")
             .into(),
         variant: variant(section),
-        pricing: pricing(section, inherited, disabled),
+        price_date: pricing.as_ref().and_then(Prices::date),
+        pricing: pricing.and_then(Prices::known),
         limits: EndpointLimits {
             context_length: context_length(section, inherited),
             max_completion_tokens: limit("max_completion_tokens", inherited.max_completion_tokens),
@@ -156,7 +160,7 @@ fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTa
     }
 }
 
-fn pricing(section: &Section<'_>, inherited: &Inherited, disabled: bool) -> Option<Pricing> {
+fn pricing(section: &Section<'_>, inherited: &Inherited, disabled: bool) -> Option<Prices> {
     let own = prices::read(section);
     let has_prices = ["pricing", "usd_per_million", "usd_each"].iter().any(|key| section.has(key));
     if own.is_none() && inherited.pricing.is_none() && !disabled && !has_prices {
@@ -164,7 +168,7 @@ fn pricing(section: &Section<'_>, inherited: &Inherited, disabled: bool) -> Opti
              disabled = true";
         section.absence("pricing", "is missing", allowed);
     }
-    own.or_else(|| inherited.pricing.clone())?.known()
+    own.or_else(|| inherited.pricing.clone())
 }
 
 fn context_length(section: &Section<'_>, inherited: &Inherited) -> u32 {

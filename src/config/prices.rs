@@ -2,6 +2,7 @@
 //!
 //! `usd_per_million` and `usd_each` are in the units of price lists; `pricing` is per token, as in the model list.
 
+use chrono::NaiveDate;
 use pointsman_actors::domain::{Price, Pricing, UsdFault};
 
 use super::section::Section;
@@ -33,8 +34,8 @@ const MILLION: Measure = Measure {
 /// Prices as an entry sets them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Prices {
-    /// These prices.
-    Known(Box<Pricing>),
+    /// These prices, and when they were read; a month is its first day.
+    Known(Box<Pricing>, Option<NaiveDate>),
     /// `pricing = "unknown"`: the operator states that there is no price.
     Unknown,
 }
@@ -42,7 +43,14 @@ pub(super) enum Prices {
 impl Prices {
     pub(super) fn known(self) -> Option<Pricing> {
         match self {
-            Prices::Known(pricing) => Some(*pricing),
+            Prices::Known(pricing, _) => Some(*pricing),
+            Prices::Unknown => None,
+        }
+    }
+
+    pub(super) fn date(&self) -> Option<NaiveDate> {
+        match self {
+            Prices::Known(_, date) => *date,
             Prices::Unknown => None,
         }
     }
@@ -51,7 +59,7 @@ impl Prices {
 /// The prices that an entry sets itself; `None` when it inherits them.
 pub(super) fn read(section: &Section<'_>) -> Option<Prices> {
     if !section.is_word("pricing", UNKNOWN) {
-        return read_known(section).map(Box::new).map(Prices::Known);
+        return read_known(section).map(|(pricing, date)| Prices::Known(Box::new(pricing), date));
     }
     for other in ["usd_per_million", "usd_each"].into_iter().filter(|key| section.has(key)) {
         section.fault(other, "is set although pricing is \"unknown\"", "prices, or pricing = \"unknown\"");
@@ -60,7 +68,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<Prices> {
     Some(Prices::Unknown)
 }
 
-fn read_known(section: &Section<'_>) -> Option<Pricing> {
+fn read_known(section: &Section<'_>) -> Option<(Pricing, Option<NaiveDate>)> {
     let per_token = section.optional("pricing", read_pricing);
     let per_million = section.optional("usd_per_million", read_per_million);
     let each = section.optional("usd_each", |each| {
@@ -71,7 +79,7 @@ fn read_known(section: &Section<'_>) -> Option<Pricing> {
         for other in ["usd_per_million", "usd_each"].into_iter().filter(|key| section.has(key)) {
             section.fault(other, "is set together with pricing", "pricing, or usd_per_million with usd_each");
         }
-        return per_token;
+        return per_token.map(|pricing| (pricing, None));
     }
     if section.has("usd_each") && !section.has("usd_per_million") {
         section.fault(
@@ -81,7 +89,7 @@ fn read_known(section: &Section<'_>) -> Option<Pricing> {
         );
     }
     let [request, image, web_search] = each.unwrap_or_default();
-    per_million.map(|tokens| Pricing { request, image, web_search, ..tokens })
+    per_million.map(|(tokens, date)| (Pricing { request, image, web_search, ..tokens }, date))
 }
 
 /// A `pricing` table. Prompt and completion are required, because every answer shows its cost.
@@ -96,15 +104,15 @@ fn read_pricing(section: &Section<'_>) -> Pricing {
 }
 
 /// A `usd_per_million` table: token prices with their source and date.
-fn read_per_million(section: &Section<'_>) -> Pricing {
+fn read_per_million(section: &Section<'_>) -> (Pricing, Option<NaiveDate>) {
     section.filled("source");
-    if let Some(date) = section.filled("date")
-        && !is_date(date)
-    {
+    let date = section.filled("date");
+    let day = date.and_then(day_of);
+    if date.is_some() && day.is_none() {
         section.fault("date", "is not a month or a day", "when the price was read, such as \"2026-11\"");
     }
     let price = |key| price(section, key, &MILLION);
-    of_tokens(section, &price, &format!("{}; \"0\" if it costs nothing", MILLION.allowed))
+    (of_tokens(section, &price, &format!("{}; \"0\" if it costs nothing", MILLION.allowed)), day)
 }
 
 fn of_tokens(section: &Section<'_>, price: &dyn Fn(&'static str) -> Option<Price>, allowed: &str) -> Pricing {
@@ -158,9 +166,9 @@ fn per_token(text: &str) -> String {
 }
 
 /// `2026-11` or `2026-11-20`.
-fn is_date(text: &str) -> bool {
+fn day_of(text: &str) -> Option<NaiveDate> {
     let day = if text.len() == "2026-11".len() { format!("{text}-01") } else { text.to_owned() };
-    day.len() == "2026-11-20".len() && day.parse::<chrono::NaiveDate>().is_ok()
+    day.parse().ok().filter(|_| day.len() == "2026-11-20".len())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pointsman_actors::domain::ProviderSlug;
 
 use super::{
-    providers::{Disclosure, disclosure, read_slug},
+    providers::{DIALECTS, Disclosure, disclosure, read_slug},
     quantity::MINUTE,
     section::{Item, Section},
 };
@@ -91,6 +91,7 @@ fn read_settings(slug: &str, section: &Section<'_>) -> ProviderSettings {
     ProviderSettings {
         slug: slug.to_owned(),
         name: section.filled("name").unwrap_or(slug).to_owned(),
+        dialect: section.choice("dialect", &DIALECTS).unwrap_or(default.dialect),
         first_token: section.duration("ttft", Duration::ZERO..=10 * MINUTE).unwrap_or(default.first_token),
         first_token_spread: spread("ttft_sigma", default.first_token_spread),
         tokens_per_second: section.number("tokens_per_second", 0.1..=1e6).unwrap_or(default.tokens_per_second),

@@ -43,7 +43,8 @@ impl ContinueCheck {
         let mut answer = error.with_request_id(id.as_str()).respond();
         answer.head_mut().set_connection_type(ConnectionType::Close);
         let status = answer.status().as_u16();
-        events::Answered { route: None, status, took: started.elapsed(), request_id: id.as_str(), generation: None }
+        let (took, request_id) = (started.elapsed(), id.as_str());
+        events::Answered { route: None, status, took, request_id, generation: None, key: None }
             .emit(&self.shared.metrics);
         if let Some(connection) = request.conn_data() {
             OngoingCall::on(connection).end_refused();

@@ -33,7 +33,7 @@ use self::{
 };
 use crate::{
     access::load::{BufferLimitReached, BufferedBytes},
-    base::{clock, error::ApiError},
+    base::{clock, error::ApiError, events},
     proxy::refusal::{self, RequestRestrictions},
     state::gateway::Worker,
     upstream::UpstreamError,
@@ -161,5 +161,10 @@ pub async fn route(worker: &Worker, work: &RequestedWork, query: Query) -> Resul
     let now = clock::now();
     let published = Arc::clone(&worker.setup.published);
     let routed = worker.router.send(Route { query, now, published }).await.map_err(|_| ApiError::internal())?;
+    let (took, excluded) = match &routed {
+        Ok(routed) => (Some(routed.took), &routed.decision.excluded),
+        Err(error) => (None, &error.excluded),
+    };
+    events::Decided { took, excluded }.emit(&worker.shared.metrics);
     routed.map_err(|error| refusal::explain(&worker.setup.published.snapshot(), work, &error, now))
 }

@@ -9,8 +9,8 @@ use std::{
 use pointsman_actors::{
     dialect::{Restriction, RestrictionKind, too_long_message},
     domain::{
-        Alias, ApiType, Catalog, Dialect, ExcludedEndpoint, ExclusionDetail, ExclusionReason, Invalid, InvalidReason,
-        Model, ModelPattern, Query, RouteError, Target, Tick,
+        Alias, ApiType, Catalog, Dialect, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FailureKind, Invalid,
+        InvalidReason, Model, ModelPattern, Query, RouteError, Target, Tick,
     },
     explain::{nearest_relaxation, remedy},
     stats::Snapshot,
@@ -131,11 +131,18 @@ fn temporary(catalog: &Catalog, error: &RouteError, now: Tick) -> ApiError {
     let wait = error.opens.map_or(Duration::from_secs(1), |opens| opens - now).max(Duration::from_millis(1));
     let reasons = || error.excluded.iter().map(|e| e.reason).filter(|reason| reason.is_passing());
     let limited = |reason| matches!(reason, ExclusionReason::RateLimited | ExclusionReason::Paced);
+    // A provider that asks for time because it is overloaded rests like one that limits its rate.
+    let is_overloaded = |excluded: &ExcludedEndpoint| match excluded.detail {
+        ExclusionDetail::Cooling { last, .. } => last.is_some_and(|last| last.kind == FailureKind::Overloaded),
+        _ => false,
+    };
     let broken = |reason| {
         matches!(reason, ExclusionReason::CircuitOpen | ExclusionReason::ProbeInFlight | ExclusionReason::ConfigFault)
     };
     let refusal = if reasons().all(limited) {
-        ApiError::exhausted(Exhausted::RateLimited, wait, Vec::new())
+        let mut passing = error.excluded.iter().filter(|excluded| excluded.reason.is_passing());
+        let how = if passing.all(is_overloaded) { Exhausted::Overloaded } else { Exhausted::RateLimited };
+        ApiError::exhausted(how, wait, Vec::new())
     } else if reasons().any(broken) {
         ApiError::overloaded(Overload::CircuitsOpen, wait)
     } else {

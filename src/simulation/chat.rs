@@ -4,6 +4,7 @@ use actix_web::{
     HttpRequest, HttpResponse,
     web::{Bytes, Data},
 };
+use pointsman_actors::domain::Dialect;
 use serde_json::{Value, json};
 
 use super::{
@@ -23,8 +24,11 @@ pub(super) async fn create(
     body: Bytes,
 ) -> Result<HttpResponse, Refusal> {
     provider.record_request(&request, &body);
-    let body = ChatBody::parse(&body)?;
     let settings = provider.settings();
+    if settings.dialect != Dialect::OpenAi {
+        return Err(Refusal::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() });
+    }
+    let body = ChatBody::parse(&body)?;
     let model = body.check(&settings)?;
     let mut active = provider.admit(&settings, &model.id)?;
     let answer = Answer::generate(&body, model, &settings, &mut active.rng);

@@ -10,6 +10,8 @@
 //! `server` accepts connections.
 
 mod answer;
+mod anthropic;
+mod anthropic_request;
 mod chat;
 mod check;
 mod counters;

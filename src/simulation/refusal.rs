@@ -24,6 +24,8 @@ pub(super) enum Refusal {
     RateLimited { model: String, limit: u32, wait: Duration },
     /// A simulated failure.
     Failed { provider: String },
+    /// The request has no key.
+    Unauthenticated,
     /// The path does not exist.
     UnknownPath { method: String, path: String },
     /// The path does not support the method.
@@ -53,6 +55,7 @@ impl Refusal {
                 (StatusCode::TOO_MANY_REQUESTS, "requests", None, Some("rate_limit_exceeded"))
             }
             Refusal::Failed { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "server_error", None, None),
+            Refusal::Unauthenticated => (StatusCode::UNAUTHORIZED, INVALID, None, Some("invalid_api_key")),
             Refusal::UnknownPath { .. } => (StatusCode::NOT_FOUND, INVALID, None, Some("unknown_url")),
             Refusal::WrongMethod { .. } => {
                 (StatusCode::METHOD_NOT_ALLOWED, INVALID, None, Some("method_not_supported"))
@@ -89,6 +92,7 @@ impl fmt::Display for Refusal {
             Refusal::Failed { provider } => {
                 write!(f, "The server had an error while processing your request: {provider} fails now and then.")
             }
+            Refusal::Unauthenticated => f.write_str("x-api-key header is required"),
             Refusal::UnknownPath { method, path } => write!(f, "Invalid URL ({method} {path})"),
             Refusal::WrongMethod { method, path } => write!(f, "Not allowed to {method} on {path}."),
         }
@@ -118,6 +122,6 @@ impl ResponseError for Refusal {
 }
 
 /// A wait in whole seconds for `Retry-After`, rounded up, at least 1.
-fn whole_seconds(wait: Duration) -> u64 {
+pub(super) fn whole_seconds(wait: Duration) -> u64 {
     (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }

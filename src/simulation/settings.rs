@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pointsman_actors::domain::{Modalities, Modality};
+use pointsman_actors::domain::{Dialect, Modalities, Modality};
 
 /// Speed, faults and models of a simulated provider. The default is fast, without faults and without models.
 ///
@@ -13,6 +13,8 @@ pub struct ProviderSettings {
     pub slug: String,
     /// Display name, used in its answers.
     pub name: String,
+    /// The API that it serves.
+    pub dialect: Dialect,
     /// Median time to first token without other requests.
     pub first_token: Duration,
     /// Standard deviation of the logarithm of that time. Real services have 0.3 to 0.9.
@@ -50,6 +52,7 @@ impl Default for ProviderSettings {
         ProviderSettings {
             slug: "simulated".to_owned(),
             name: "Simulated".to_owned(),
+            dialect: Dialect::OpenAi,
             first_token: Duration::from_millis(200),
             first_token_spread: 0.3,
             tokens_per_second: 80.0,

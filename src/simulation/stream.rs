@@ -28,6 +28,17 @@ use super::{
 
 /// Starts a streamed answer.
 pub(super) async fn respond(active: ActiveRequest, answer: &Answer, with_usage: bool) -> Result<HttpResponse, Refusal> {
+    let events = events(answer, active.settings.tokens_per_chunk, with_usage);
+    let envelope = Envelope::new(answer, json_response::unix_seconds(), with_usage);
+    send(active, events, envelope).await
+}
+
+/// Starts a stream of written events.
+pub(super) async fn respond_with(active: ActiveRequest, events: Vec<Event>) -> Result<HttpResponse, Refusal> {
+    send(active, events, Envelope { opening: String::new(), with_usage: false }).await
+}
+
+async fn send(active: ActiveRequest, events: Vec<Event>, envelope: Envelope) -> Result<HttpResponse, Refusal> {
     match active.draw.outcome {
         Outcome::Fails => return Err(active.fail().await),
         Outcome::Hangs { after } if after < Outcome::SILENT_HEAD => active.hang().await,
@@ -37,22 +48,32 @@ pub(super) async fn respond(active: ActiveRequest, answer: &Answer, with_usage: 
     let mut response = active.accepted();
     response.insert_header((CONTENT_TYPE, "text/event-stream; charset=utf-8"));
     response.insert_header((CACHE_CONTROL, "no-cache"));
-    Ok(response.streaming(EventStream::begin(active, answer, with_usage).writes()))
+    Ok(response.streaming(EventStream::begin(active, events, envelope).writes()))
 }
 
 /// One event before serialization.
 #[derive(Debug, PartialEq)]
-struct Event {
+pub(super) struct Event {
     /// Its output tokens.
-    tokens: u32,
-    content: EventContent,
+    pub(super) tokens: u32,
+    pub(super) content: EventContent,
 }
 
 #[derive(Debug, PartialEq)]
-enum EventContent {
-    Delta { choice: usize, delta: Value, finish: Option<FinishReason> },
+pub(super) enum EventContent {
+    Delta {
+        choice: usize,
+        delta: Value,
+        finish: Option<FinishReason>,
+    },
     Usage(Value),
     Done,
+    /// An event of another dialect.
+    Written(String),
+    /// The one with the reason for the end.
+    WrittenFinish(String),
+    /// The last one.
+    WrittenEnd(String),
 }
 
 /// All events of `answer`. Choices are interleaved, as in real servers.
@@ -130,6 +151,9 @@ impl Envelope {
             }
             EventContent::Usage(usage) => format!("{}],\"usage\":{usage}}}\n\n", self.opening),
             EventContent::Done => "data: [DONE]\n\n".to_owned(),
+            EventContent::Written(text) | EventContent::WrittenFinish(text) | EventContent::WrittenEnd(text) => {
+                text.clone()
+            }
         }
     }
 }
@@ -150,14 +174,13 @@ struct EventStream {
 }
 
 impl EventStream {
-    fn begin(active: ActiveRequest, answer: &Answer, with_usage: bool) -> EventStream {
-        let events = events(answer, active.settings.tokens_per_chunk, with_usage);
+    fn begin(active: ActiveRequest, events: Vec<Event>, envelope: Envelope) -> EventStream {
         let stops_in = match active.draw.outcome {
             Outcome::Truncated { after } | Outcome::Hangs { after } => Some(stop(&events, after)),
             Outcome::Completes | Outcome::Fails => None,
         };
         EventStream {
-            envelope: Envelope::new(answer, json_response::unix_seconds(), with_usage),
+            envelope,
             events: events.into_iter(),
             stops_in,
             due: Instant::now(),
@@ -209,7 +232,7 @@ impl EventStream {
         self.stops_in = self.stops_in.map(|events| events - 1);
         let event = self.events.next()?;
         self.wait_for(event.tokens).await;
-        if event.content == EventContent::Done {
+        if matches!(event.content, EventContent::Done | EventContent::WrittenEnd(_)) {
             self.active.ends(End::Completed);
         }
         Some(Ok(self.envelope.write(&event.content)))
@@ -251,7 +274,9 @@ impl EventStream {
 
 /// Number of events of a stream that stops after a share of its content. It has some content, and never the finish.
 fn stop(events: &[Event], after: f64) -> usize {
-    let finish = |event: &Event| matches!(event.content, EventContent::Delta { finish: Some(_), .. });
+    let finish = |event: &Event| {
+        matches!(event.content, EventContent::Delta { finish: Some(_), .. } | EventContent::WrittenFinish(_))
+    };
     let before_finish = events.iter().position(finish).unwrap_or(events.len());
     let with_content = events.iter().position(|event| event.tokens > 0).map_or(before_finish, |first| first + 1);
     ((before_finish as f64 * after) as usize).clamp(with_content.min(before_finish), before_finish)

@@ -161,6 +161,9 @@ fn announce(shared: &Shared, version: u64) {
     for warning in shared.setup.load().config.warnings() {
         log::warn!("{warning}");
     }
+    let setup = shared.setup.load();
+    let configured = setup.keys.callers().into_iter().filter(|caller| !caller.is_issued);
+    shared.metrics.adopt(&setup.catalog, configured.map(|caller| (caller.id, Arc::clone(&caller.key.name))));
     events::ConfigInForce { version, at_ms }.emit(&shared.metrics);
 }
 

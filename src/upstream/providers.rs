@@ -68,7 +68,9 @@ impl Providers {
         }
         for ((index, character), running) in config.simulation.providers.iter().zip(simulation) {
             if let Some(client) = providers.get_mut(*index as usize) {
-                client.set_simulated(running, &mut tls).map_err(|why| format!("{}: {why}", character.slug))?;
+                client
+                    .set_simulated(running, character.dialect, &mut tls)
+                    .map_err(|why| format!("{}: {why}", character.slug))?;
             }
         }
         let secrets = config.providers.iter().filter_map(|provider| provider.key.clone());
@@ -135,8 +137,13 @@ impl ProviderClient {
         Ok(())
     }
 
-    fn set_simulated(&mut self, running: &Running, tls: &mut TlsConfigs) -> Result<(), String> {
-        let connection = Connection::new(&running.base_url()).map_err(|fault| fault.to_string())?;
+    fn set_simulated(&mut self, running: &Running, dialect: Dialect, tls: &mut TlsConfigs) -> Result<(), String> {
+        let mut connection = Connection::new(&running.base_url()).map_err(|fault| fault.to_string())?;
+        // Simulated providers of this dialect ask for a key, whichever it is.
+        let key: &[_] = if dialect == Dialect::Anthropic { &[("x-api-key", "simulated")] } else { &[] };
+        for (name, value) in standard_headers(dialect).iter().chain(key) {
+            connection = connection.with_header(name, value).map_err(|fault| fault.to_string())?;
+        }
         // Plain HTTP on loopback: no certificate is used.
         self.connection = Some((connection, tls.get(None)?));
         self.max_in_flight = SIMULATED_CONCURRENCY;

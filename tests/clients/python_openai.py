@@ -131,9 +131,11 @@ def usage_of_a_stream() -> None:
 
 
 def same_words_streamed() -> None:
-    model = chat_models()[0]
-    whole = say(model=model, seed=7).choices[0].message.content
-    pieces = text_of(say(model=model, seed=7, stream=True))
+    # The words are the provider's, so both must come from one.
+    first = say(model=chat_models()[0], seed=7)
+    whole = first.choices[0].message.content
+    more = {"extra_body": {"provider": {"only": [explain(first.id)["provider_name"]]}}}
+    pieces = text_of(say(model=first.model, seed=7, stream=True, **more))
     same(pieces, whole, "the streamed text")
 
 

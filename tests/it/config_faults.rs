@@ -670,7 +670,7 @@ base_url = "http://h"
             f:5:11: simulation.providers.Big One.ttft_ms: -1 is out of range; allowed: a number from 0 to 600000
             f:6:21: simulation.providers.Big One.tokens_per_second: 0 is out of range; allowed: a number from 0.1 to 1000000
             f:7:12: simulation.providers.Big One.capacity: 0 is out of range; allowed: a whole number from 1 to 1000000
-            f:8:1: simulation.providers.Big One.base_url: unknown key; allowed: name, ttft, ttft_sigma, tokens_per_second, throughput_sigma, capacity, slowdown_power, error_rate, truncate_rate, hang_rate, rate_limit_per_minute, tokens_per_chunk, odd_framing_rate, reports_usage, seed, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters
+            f:8:1: simulation.providers.Big One.base_url: unknown key; allowed: name, dialect, ttft, ttft_sigma, tokens_per_second, throughput_sigma, capacity, slowdown_power, error_rate, truncate_rate, hang_rate, rate_limit_per_minute, tokens_per_chunk, odd_framing_rate, reports_usage, seed, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters
         "#]],
     );
 }

@@ -87,15 +87,17 @@ async fn missing_malformed_unknown_disabled_and_expired_keys_are_401() {
 }
 
 #[actix_web::test]
-async fn a_key_may_come_in_either_header_with_a_scheme_in_any_case() {
+async fn a_key_may_come_in_either_header_with_a_scheme_in_any_case_and_the_other_one_empty() {
     let upstream = upstream();
     let gateway = gateway(&upstream, &[]).await;
     let (lower, upper) = (format!("bearer {KEY}"), format!("BEARER  {KEY}"));
-    let cases: [&[(&str, &str)]; 4] = [
+    let cases: [&[(&str, &str)]; 6] = [
         &[("authorization", &lower)],
         &[("authorization", &upper)],
         &[("authorization", ""), ("x-api-key", KEY)],
         &[("authorization", &lower), ("x-api-key", KEY)],
+        &[("authorization", "Bearer "), ("x-api-key", KEY)],
+        &[("authorization", &lower), ("x-api-key", "")],
     ];
     for headers in cases {
         assert_eq!(get(&gateway, "/api/v1/key", headers).await.expect(200)["data"]["label"], "test", "{headers:?}");

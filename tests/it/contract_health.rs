@@ -197,7 +197,10 @@ async fn the_health_pages_have_their_fields_and_an_off_provider_says_why() {
     assert_eq!(ready["checks"]["catalog"], json!({"ok": true, "models": 1}));
     let status = gateway.get("/health").await.expect(200);
     assert!(
-        status["version"].is_string() && status["uptime_secs"].is_u64() && status["started_at"].is_string(),
+        status["build"]["revision"].is_string()
+            && status["version"].is_string()
+            && status["uptime_secs"].is_u64()
+            && status["started_at"].is_string(),
         "{status}"
     );
 
@@ -255,9 +258,9 @@ async fn metrics_are_prometheus_text_and_can_be_switched_off() {
     for line in [
         "pointsman_upstream_attempts_total{model=\"acme/small\",outcome=\"ok\",provider=\"acme\"} 1",
         "pointsman_requests_total{route=\"/api/v1/chat/completions\",status=\"200\"} 1",
-        "pointsman_tokens_total{kind=\"prompt\"} 12",
-        "pointsman_tokens_total{kind=\"completion\"} 5",
-        "pointsman_cost_usd_total 0.000017",
+        "pointsman_tokens_total{kind=\"prompt\",model=\"acme/small\",provider=\"acme\"} 12",
+        "pointsman_tokens_total{kind=\"completion\",model=\"acme/small\",provider=\"acme\"} 5",
+        "pointsman_cost_usd_total{model=\"acme/small\",provider=\"acme\"} 0.000017",
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line} is missing:\n{text}");
     }

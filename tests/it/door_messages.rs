@@ -151,6 +151,11 @@ async fn errors_have_the_clients_shape_and_name_its_own_fields() {
         "{error}"
     );
     assert_eq!(error["request_id"].as_str(), reply.header("request-id"));
+    let mut kept = request();
+    kept["thread"] = json!({"type": "create"});
+    let reply = gateway.post("/v1/messages", &kept).await;
+    assert_eq!((reply.status, &reply.json()["error"]["type"]), (400, &json!("invalid_request_error")));
+    assert_eq!(reply.json()["error"]["details"]["error_code"], "thread_unsupported_request", "{}", reply.text());
     let reply = gateway.post("/v1/messages", &request()).await;
     assert_eq!(reply.status, 529, "{}", reply.text());
     assert_eq!(reply.json()["error"]["type"], "overloaded_error");
@@ -312,4 +317,22 @@ async fn headers_route_clients_that_can_set_nothing_else_and_the_record_tells_bo
     let reply = gateway.post("/v1/messages", &long).await;
     let error = reply.json();
     assert!(error["error"]["message"].as_str().unwrap().starts_with("prompt is too long: "), "{error}");
+}
+
+#[actix_web::test]
+async fn an_overloaded_provider_that_asks_for_time_stays_an_overload_while_it_rests() {
+    let answer = "HTTP/1.1 503 Service Unavailable\r\nretry-after: 30\r\ncontent-length: 2\r\n\r\n{}";
+    let maker = Upstream::start([Script::answering(answer)]);
+    let gateway = gateway(&maker, "openai").await;
+    for _ in 0..2 {
+        let reply = gateway.post("/v1/messages", &request()).await;
+        assert_eq!(
+            (reply.status, &reply.json()["error"]["type"]),
+            (529, &json!("overloaded_error")),
+            "{}",
+            reply.text()
+        );
+        assert_eq!(reply.header("retry-after"), Some("30"));
+    }
+    assert_eq!(maker.requests().len(), 1, "the second request is answered without a call");
 }

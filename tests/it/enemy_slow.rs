@@ -159,7 +159,7 @@ async fn bodies_that_never_end_take_no_more_than_the_room_there_is_and_small_one
     let load = load_of(&gateway).await;
     assert_eq!(load["shedding"], true);
     let metrics = gateway.get("/metrics").await.text();
-    assert!(metrics.contains("pointsman_shed_requests{reason=\"buffered_bytes\"} 2"), "{metrics}");
+    assert!(metrics.contains("pointsman_shed_requests_total{reason=\"buffered_bytes\"} 2"), "{metrics}");
     assert!(metrics.contains("pointsman_buffered_body_bytes 3000000"), "{metrics}");
 
     hog.reset();

@@ -314,7 +314,7 @@ async fn an_empty_budget_waits_for_the_late_attempt() {
     let reply = setting.gateway.chat(&fastest(false)).await;
     assert_eq!(heard(&reply), "slow");
     assert_eq!(record_line(&setting.record(&reply).await), "completed | ok:200");
-    assert!(setting.metric("pointsman_budget_spent_total{budget=\"hedge\"} 1").await);
+    assert!(setting.metric("pointsman_attempts_withheld_total{budget=\"hedge\"} 1").await);
 }
 
 #[actix_web::test]

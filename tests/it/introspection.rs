@@ -131,7 +131,7 @@ async fn a_live_and_ready_gateway_says_so_to_anybody() {
         assert_eq!(ready["checks"][check]["ok"], true, "{check}");
     }
     assert!(ready["checks"]["providers"]["available"].as_u64() <= ready["checks"]["providers"]["configured"].as_u64());
-    all_keys(&visit("/health").await.expect(200), &["status", "version", "uptime_secs", "started_at"]);
+    all_keys(&visit("/health").await.expect(200), &["status", "version", "build", "uptime_secs", "started_at"]);
 }
 
 #[actix_web::test]

@@ -124,7 +124,7 @@ async fn last_resorts_come_out_of_a_budget_of_their_own() {
         assert_eq!(asked(&upstreams).iter().sum::<usize>(), tried);
     }
     let metrics = gateway.get("/metrics").await.text();
-    assert!(metrics.contains("pointsman_budget_spent_total{budget=\"last_resort\"} 1"), "{metrics}");
+    assert!(metrics.contains("pointsman_attempts_withheld_total{budget=\"last_resort\"} 1"), "{metrics}");
 }
 
 /// Nothing tells a plain answer that hangs from one at work, so whoever is left races it.

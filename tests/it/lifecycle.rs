@@ -261,7 +261,7 @@ async fn a_key_made_by_keygen_opens_a_server_with_the_lines_it_prints() {
 
 #[test]
 fn help_and_version_are_printed_and_a_wrong_argument_is_named() {
-    for (arguments, part) in [(&["--help"][..], "Usage:"), (&["-h"], "EXIT CODES"), (&["--version"], "pointsman ")] {
+    for (arguments, part) in [(&["--help"][..], "Usage:"), (&["-h"], "EXIT CODES"), (&["--version"], "\ncommit: ")] {
         let output = run(arguments, &[]);
         assert_eq!(output.status.code(), Some(0));
         assert!(String::from_utf8_lossy(&output.stdout).contains(part), "{arguments:?}");

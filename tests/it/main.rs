@@ -160,6 +160,8 @@ mod lifecycle_reload;
 #[cfg(test)]
 mod memory;
 #[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod misspelt;
 #[cfg(test)]
 mod mounted;
@@ -188,6 +190,8 @@ mod retry_budget;
 #[cfg(test)]
 mod schema;
 #[cfg(test)]
+mod scrape;
+#[cfg(test)]
 mod scripted;
 #[cfg(test)]
 mod served_generation;
@@ -197,6 +201,8 @@ mod server_tls;
 mod server_tls_clients;
 #[cfg(test)]
 mod shortage;
+#[cfg(test)]
+mod simulated_anthropic;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]

@@ -232,7 +232,7 @@ async fn by_default_nothing_is_kept_and_the_page_says_so() {
     let gateway = World::new("").gateway().await;
     learn(&gateway).await;
     assert_eq!(memory(&gateway).await["state"], "off");
-    assert!(!gateway.get("/metrics").await.text().contains("pointsman_memory"));
+    assert!(!gateway.get("/metrics").await.text().contains("pointsman_routing_memory"));
 }
 
 #[actix_web::test]
@@ -340,13 +340,13 @@ async fn a_place_that_cannot_be_written_is_said_once_shown_and_tried_again() {
         "no paths for readers: {failing}"
     );
     let metrics = gateway.get("/metrics").await.text();
-    assert!(metrics.contains("\npointsman_memory_failing 1\n"), "{metrics}");
+    assert!(metrics.contains("\npointsman_routing_memory_failing 1\n"), "{metrics}");
     assert_eq!(gateway.get("/health/ready").await.status, 200);
 
     fs::remove_file(directory.at("place")).unwrap();
     let fine = memory_until(&gateway, |shown| shown["state"] == "ok").await;
     assert!(fine["saves"].as_u64() > Some(0) && fine["last_error"].is_null(), "{fine}");
-    assert!(gateway.get("/metrics").await.text().contains("\npointsman_memory_failing 0\n"));
+    assert!(gateway.get("/metrics").await.text().contains("\npointsman_routing_memory_failing 0\n"));
     process.signal("TERM");
     assert_eq!(process.end().await.code(), Some(0));
     let log = process.stderr();

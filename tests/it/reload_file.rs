@@ -64,7 +64,7 @@ async fn a_file_that_is_replaced_comes_into_force_by_itself() {
     assert_eq!(reply["choices"][0]["message"]["content"], "new");
     assert_eq!(reply["system_fingerprint"], "fp_2");
     assert_eq!(metric(&gateway, "pointsman_config_version").await, 2.0);
-    assert_eq!(metric(&gateway, "pointsman_config_reload_total{result=\"changed\"}").await, 1.0);
+    assert_eq!(metric(&gateway, "pointsman_config_reloads_total{result=\"changed\"}").await, 1.0);
 }
 
 #[actix_web::test]

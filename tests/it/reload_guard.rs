@@ -78,7 +78,7 @@ async fn a_file_that_is_emptied_in_place_is_refused_by_watch_and_metric_and_heal
     fs::write(folder.at("config.toml"), "").unwrap();
     assert_eq!(health(&gateway, "refused").await["version"], 1);
     is_as_it_was(&gateway).await;
-    assert!(metric(&gateway, "pointsman_config_reload_total{result=\"refused\"}").await >= 1.0);
+    assert!(metric(&gateway, "pointsman_config_reloads_total{result=\"refused\"}").await >= 1.0);
     assert_eq!(metric(&gateway, "pointsman_config_last_reload_successful").await, 0.0);
 
     folder.put("config.toml", &good);

@@ -59,7 +59,7 @@ async fn an_outage_of_everything_does_not_multiply_the_traffic() {
     assert!((20..=32).contains(&tried), "{tried} attempts past open circuits");
     assert!(refused >= 60 - tried, "{refused} refused");
     let metrics = gateway.get("/metrics").await.text();
-    assert!(metrics.contains("pointsman_budget_spent_total{budget=\"retry\"}"), "{metrics}");
+    assert!(metrics.contains("pointsman_attempts_withheld_total{budget=\"retry\"}"), "{metrics}");
 }
 
 #[actix_web::test]

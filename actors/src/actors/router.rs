@@ -5,7 +5,10 @@
 //! takes the next sequence number for the seed of its exploration noise. A [`Preview`] takes none, ranks without noise
 //! unless it has a seed, and needs no actor: it reads the same published state on any thread.
 
-use std::sync::{Arc, Weak};
+use std::{
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
 
 use actix::{Actor, Addr, Context, Handler, Message, MessageResult};
 use parking_lot::Mutex;
@@ -82,6 +85,8 @@ pub struct Routed {
     pub catalog: Arc<Catalog>,
     /// The policy it was made under.
     pub policy: Arc<RoutingPolicy>,
+    /// Time that the decision took.
+    pub took: Duration,
 }
 
 /// Origin of the seeds of a worker's decisions.
@@ -123,6 +128,7 @@ impl Router {
         now: Tick,
         seed: Option<u64>,
     ) -> Result<Routed, RouteError> {
+        let began = Instant::now();
         published.live.refresh(now, &mut self.view);
         let snapshot = published.snapshot();
         let decision = decide_to_serve(&snapshot, &self.view, query, now, seed)?;
@@ -130,6 +136,7 @@ impl Router {
             decision: Arc::new(decision),
             catalog: Arc::clone(&snapshot.catalog),
             policy: Arc::clone(&snapshot.policy),
+            took: began.elapsed(),
         })
     }
 }

@@ -21,7 +21,6 @@ pub(crate) const GRADE_BITS: u32 = 8;
 pub(crate) enum Role {
     /// Excluded.
     Out,
-    /// Candidate.
     Candidate,
     /// Probe of a half-open breaker.
     Probe,
@@ -34,7 +33,6 @@ pub(crate) enum Role {
 pub(crate) struct PoolCandidate<'a> {
     pub stats: &'a EndpointStats,
     pub index: u32,
-    /// Its target.
     pub target: u32,
     pub role: Role,
     /// Rank before any score: group, then tier.
@@ -47,7 +45,6 @@ pub(crate) struct PoolCandidate<'a> {
     pub noiseless: f64,
 }
 
-/// Target of a pool candidate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TargetRank {
     target: u32,
@@ -85,12 +82,10 @@ impl<'a> PoolCandidate<'a> {
         }
     }
 
-    /// Id of the endpoint.
     pub(crate) fn endpoint(&self) -> EndpointId {
         self.stats.facts.id
     }
 
-    /// Position of its provider.
     pub(crate) fn provider(&self) -> u32 {
         self.stats.facts.provider
     }
@@ -124,7 +119,6 @@ impl<'a> PoolCandidate<'a> {
         self.live.gate.is_passing() && self.live.due.is_none()
     }
 
-    /// The inputs of its score.
     #[inline]
     pub(crate) fn inputs(&self, context: &DecisionContext<'_>) -> ScoreInputs {
         let inputs = inputs(self.stats, &self.live);

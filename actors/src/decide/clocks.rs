@@ -16,7 +16,6 @@ const CLOCK_FLOOR: Duration = Duration::from_secs(2);
 
 /// Delay after which a second attempt may race this one: `hedge.sigma` standard deviations above the expected first
 /// token, and for a plain answer 1.2 times the predicted generation more.
-#[must_use]
 pub fn hedge_after(candidate: &Candidate, streamed: bool, policy: &RoutingPolicy) -> Duration {
     let generation = if streamed { 0.0 } else { generation(candidate) };
     let first_token = (candidate.inputs.expected - generation).max(0.0);
@@ -26,7 +25,6 @@ pub fn hedge_after(candidate: &Candidate, streamed: bool, policy: &RoutingPolicy
 
 /// Time-out of a stream's first byte: four times the expected time at two standard deviations above it, at least 2 s
 /// and at most the configured time-out.
-#[must_use]
 pub fn first_byte_clock(candidate: &Candidate, policy: &RoutingPolicy) -> Duration {
     let late = libm::exp(CLOCK_SIGMA * candidate.inputs.variance.sqrt());
     let most = policy.clocks.first_byte;
@@ -37,7 +35,6 @@ pub fn first_byte_clock(candidate: &Candidate, policy: &RoutingPolicy) -> Durati
 /// deviations above it, at least 2 s. The response head comes last, so a hanging upstream cannot be told from a working
 /// one: a second attempt may race this one, which is not ended. Without measurements it is the time that a stream has
 /// until its first content.
-#[must_use]
 pub fn overdue_after(candidate: &Candidate, policy: &RoutingPolicy) -> Duration {
     let clocks = &policy.clocks;
     if !candidate.predicted.measured {

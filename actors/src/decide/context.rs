@@ -3,7 +3,7 @@
 use super::{forecast::ForecastRules, noise::Noise};
 use crate::{
     domain::{Catalog, EndpointId, Query, RoutingParameters, RoutingPolicy, Tick},
-    stats::{ClassLengths, LengthClass, LiveView, Snapshot},
+    stats::{ClassLengths, Gate, LengthClass, LiveView, Snapshot},
 };
 
 /// One decision to make.
@@ -61,6 +61,12 @@ impl DecisionContext<'_> {
     /// Whether a load (ln) counts as saturation: only a knee with evidence excludes an endpoint.
     pub(crate) fn is_saturated(&self, load: f64, knee_is_sure: bool) -> bool {
         knee_is_sure && load > libm::log(self.policy.hot_inflation.max(1.0))
+    }
+
+    /// The stricter gate of an endpoint and its provider.
+    pub(crate) fn gate(&self, index: u32) -> Gate {
+        let provider = self.catalog.endpoint(index).map_or(Gate::Passing, |at| self.live.provider(at.provider).gate);
+        self.live.endpoint(index).gate.and(provider)
     }
 
     /// Prompt tokens that an endpoint may have in its cache.

@@ -6,21 +6,23 @@ use crate::{
     stats::Gate,
 };
 
-/// Why a row is excluded.
-pub(crate) fn excluded(context: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> ExcludedEndpoint {
-    let (index, endpoint) = (row.index, row.endpoint());
-    if !row.live.gate.is_passing() {
-        let (failures, last) = behind(context, index, row.provider(), row.live.gate);
-        return shut((index, endpoint), row.live.gate, context.now, failures, last);
+/// Why a pool candidate is excluded.
+pub(crate) fn excluded(context: &DecisionContext<'_>, candidate: &PoolCandidate<'_>) -> ExcludedEndpoint {
+    let (index, endpoint) = (candidate.index, candidate.endpoint());
+    if !candidate.live.gate.is_passing() {
+        let (failures, last) = behind(context, index, candidate.provider(), candidate.live.gate);
+        return shut((index, endpoint), candidate.live.gate, context.now, failures, last);
     }
-    match row.live.due {
+    match candidate.live.due {
         Some(due) => {
             let detail = ExclusionDetail::Paced { wait: due - context.now };
             ExcludedEndpoint { index, endpoint, reason: ExclusionReason::Paced, detail }
         }
         None => {
-            let detail =
-                ExclusionDetail::Saturated { in_flight: row.live.in_flight, knee: row.stats.estimates.fit.knee };
+            let detail = ExclusionDetail::Saturated {
+                in_flight: candidate.live.in_flight,
+                knee: candidate.stats.estimates.fit.knee,
+            };
             ExcludedEndpoint { index, endpoint, reason: ExclusionReason::Saturated, detail }
         }
     }

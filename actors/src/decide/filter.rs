@@ -75,21 +75,21 @@ static CHECKS: [FilterRule; 22] = [
     FilterRule::list(has_key_lists, key_policy),
     FilterRule::list(has_blocked, blocked),
     FilterRule::list(has_allowed, not_allowed),
-    FilterRule::list(|screen| screen.alias.is_some_and(|alias| alias.free_only), not_free),
-    FilterRule::list(|screen| !screen.query.routing.provider.ignore.is_empty(), ignored),
-    FilterRule::list(|screen| !screen.query.routing.provider.only.is_empty(), not_only),
+    FilterRule::list(|filters| filters.alias.is_some_and(|alias| alias.free_only), not_free),
+    FilterRule::list(|filters| !filters.query.routing.provider.ignore.is_empty(), ignored),
+    FilterRule::list(|filters| !filters.query.routing.provider.only.is_empty(), not_only),
     FilterRule::list(is_ordered_strictly, not_ordered),
-    FilterRule::fact(|screen| !screen.query.needs.output.is_empty(), output),
-    FilterRule::fact(|screen| !screen.query.needs.input.is_empty(), input),
+    FilterRule::fact(|filters| !filters.query.needs.output.is_empty(), output),
+    FilterRule::fact(|filters| !filters.query.needs.input.is_empty(), input),
     FilterRule::fact(needs_parameters, parameters),
-    FilterRule::list(|screen| screen.query.needs.dialect.is_some(), other_dialect),
+    FilterRule::list(|filters| filters.query.needs.dialect.is_some(), other_dialect),
     FilterRule::fact(ALWAYS, context),
-    FilterRule::list(|screen| !screen.query.routing.provider.quantizations.is_empty(), quantization),
+    FilterRule::list(|filters| !filters.query.routing.provider.quantizations.is_empty(), quantization),
     FilterRule::list(has_data_policy, data_policy),
     FilterRule::fact(needs_price, price_unknown),
-    FilterRule::list(|screen| screen.query.routing.max_cost_per_1k_tokens.is_some(), per_1k_tokens),
+    FilterRule::list(|filters| filters.query.routing.max_cost_per_1k_tokens.is_some(), per_1k_tokens),
     FilterRule::list(has_ceilings, ceilings),
-    FilterRule::list(|screen| screen.query.routing.max_cost.is_some(), max_cost),
+    FilterRule::list(|filters| filters.query.routing.max_cost.is_some(), max_cost),
 ];
 
 /// The checks of one target of a request.
@@ -102,7 +102,7 @@ pub(crate) struct HardFilters<'a> {
     /// The checks that apply, in order; `None` for the others.
     active: [Option<&'static FilterRule>; CHECKS.len()],
     /// The requirements on an endpoint's facts, if they cover all checks.
-    asked: Option<Requirements>,
+    requirements: Option<Requirements>,
 }
 
 /// Requirements of a request on an endpoint's facts, precomputed.
@@ -119,8 +119,8 @@ struct Requirements {
 }
 
 impl Requirements {
-    fn of(screen: &HardFilters<'_>) -> Requirements {
-        let query = screen.query;
+    fn of(filters: &HardFilters<'_>) -> Requirements {
+        let query = filters.query;
         let needs = &query.needs;
         Requirements {
             output: needs.output.with(purpose(query.api)),
@@ -129,7 +129,7 @@ impl Requirements {
             any_parameter: needs.any_parameter,
             context: quarters(query.prompt_tokens, output_tokens(query)).div_ceil(4),
             prompt: quarters(query.prompt_tokens, 0).div_ceil(4),
-            price: needs_price(screen),
+            price: needs_price(filters),
         }
     }
 
@@ -153,19 +153,20 @@ impl<'a> HardFilters<'a> {
         query: &'a Query,
         alias: Option<&'a Alias>,
     ) -> HardFilters<'a> {
-        let mut screen = HardFilters { catalog, lengths, query, alias, active: [None; CHECKS.len()], asked: None };
-        let applying = CHECKS.iter().filter(|check| (check.applies)(&screen));
+        let mut filters =
+            HardFilters { catalog, lengths, query, alias, active: [None; CHECKS.len()], requirements: None };
+        let applying = CHECKS.iter().filter(|check| (check.applies)(&filters));
         let mut active = [None; CHECKS.len()];
         active.iter_mut().zip(applying).for_each(|(slot, check)| *slot = Some(check));
-        screen.asked = active.iter().flatten().all(|check| check.is_fact).then(|| Requirements::of(&screen));
-        screen.active = active;
-        screen
+        filters.requirements = active.iter().flatten().all(|check| check.is_fact).then(|| Requirements::of(&filters));
+        filters.active = active;
+        filters
     }
 
     /// Whether the facts alone show that the endpoint passes. Otherwise [`HardFilters::refusal`] decides.
     #[inline]
     pub(crate) fn passes(&self, facts: &Facts) -> bool {
-        self.asked.as_ref().is_some_and(|asked| asked.is_met_by(facts))
+        self.requirements.as_ref().is_some_and(|requirements| requirements.is_met_by(facts))
     }
 
     /// The first reason against the endpoint at this position with these facts.
@@ -185,8 +186,8 @@ impl<'a> HardFilters<'a> {
     }
 }
 
-fn expired(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let gone = subject.model.expiration_date.filter(|gone| *gone <= screen.query.today)?;
+fn expired(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let gone = subject.model.expiration_date.filter(|gone| *gone <= filters.query.today)?;
     Some((ExclusionReason::ModelExpired, ExclusionDetail::Retired(gone)))
 }
 
@@ -200,8 +201,8 @@ fn provider_off(_: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Ref
     Some((ExclusionReason::ProviderOff, ExclusionDetail::Sentence(why.as_str().into())))
 }
 
-fn wrong_endpoint(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let needed = purpose(screen.query.api);
+fn wrong_endpoint(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let needed = purpose(filters.query.api);
     let gives = subject.model.architecture.output.contains(needed);
     (!gives).then_some((ExclusionReason::WrongEndpoint, ExclusionDetail::DoesNotGive(needed)))
 }
@@ -215,37 +216,37 @@ pub(crate) const fn purpose(api: ApiType) -> Modality {
     }
 }
 
-fn has_key_lists(screen: &HardFilters<'_>) -> bool {
-    !screen.query.key_allowed.is_empty() || !screen.query.key_blocked.is_empty()
+fn has_key_lists(filters: &HardFilters<'_>) -> bool {
+    !filters.query.key_allowed.is_empty() || !filters.query.key_blocked.is_empty()
 }
 
-fn key_policy(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    if let Some(pattern) = subject.matches(&screen.query.key_blocked) {
+fn key_policy(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    if let Some(pattern) = subject.matches(&filters.query.key_blocked) {
         return Some((ExclusionReason::KeyPolicy, ExclusionDetail::Matches(pattern.clone())));
     }
-    let allowed = &screen.query.key_allowed;
+    let allowed = &filters.query.key_allowed;
     let outside = !allowed.is_empty() && subject.matches(allowed).is_none();
     outside.then_some((ExclusionReason::KeyPolicy, ExclusionDetail::Text("not among the models of the key".into())))
 }
 
-fn has_blocked(screen: &HardFilters<'_>) -> bool {
-    !screen.query.routing.blocked.is_empty() || screen.alias.is_some_and(|alias| !alias.blocked.is_empty())
+fn has_blocked(filters: &HardFilters<'_>) -> bool {
+    !filters.query.routing.blocked.is_empty() || filters.alias.is_some_and(|alias| !alias.blocked.is_empty())
 }
 
-fn blocked(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let by_alias = || screen.alias.and_then(|alias| subject.matches(&alias.blocked));
-    let pattern = subject.matches(&screen.query.routing.blocked).or_else(by_alias)?;
+fn blocked(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let by_alias = || filters.alias.and_then(|alias| subject.matches(&alias.blocked));
+    let pattern = subject.matches(&filters.query.routing.blocked).or_else(by_alias)?;
     Some((ExclusionReason::BlockedModel, ExclusionDetail::Matches(pattern.clone())))
 }
 
-fn has_allowed(screen: &HardFilters<'_>) -> bool {
-    !screen.query.routing.allowed.is_empty() || screen.alias.is_some_and(|alias| !alias.allowed.is_empty())
+fn has_allowed(filters: &HardFilters<'_>) -> bool {
+    !filters.query.routing.allowed.is_empty() || filters.alias.is_some_and(|alias| !alias.allowed.is_empty())
 }
 
-fn not_allowed(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+fn not_allowed(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let outside = |list: &[ModelPattern]| !list.is_empty() && subject.matches(list).is_none();
-    let by_alias = || screen.alias.is_some_and(|alias| outside(&alias.allowed));
-    let refused = screen.query.routing.allowed.iter().any(|list| outside(list)) || by_alias();
+    let by_alias = || filters.alias.is_some_and(|alias| outside(&alias.allowed));
+    let refused = filters.query.routing.allowed.iter().any(|list| outside(list)) || by_alias();
     refused.then_some((
         ExclusionReason::NotAllowedModel,
         ExclusionDetail::Text("matches no entry of an allowed list".into()),
@@ -263,14 +264,14 @@ fn not_free(_: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal
     Some((ExclusionReason::NotFree, ExclusionDetail::Above { what: what.into(), price, limit: Usd::ZERO }))
 }
 
-fn ignored(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let entry = screen.query.routing.provider.ignore.iter().find(|entry| subject.is_named(entry))?;
+fn ignored(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let entry = filters.query.routing.provider.ignore.iter().find(|entry| subject.is_named(entry))?;
     Some((ExclusionReason::ProviderIgnored, ExclusionDetail::Named(entry.as_str().into())))
 }
 
-fn not_only(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+fn not_only(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let named = |list: &Vec<String>| list.iter().any(|entry| subject.is_named(entry));
-    let outside = !screen.query.routing.provider.only.iter().all(named);
+    let outside = !filters.query.routing.provider.only.iter().all(named);
     outside.then_some((
         ExclusionReason::ProviderNotAllowed,
         ExclusionDetail::Text("not among the allowed providers".into()),
@@ -278,50 +279,50 @@ fn not_only(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Re
 }
 
 /// Without fallbacks `provider.order` excludes all providers that are not listed.
-fn is_ordered_strictly(screen: &HardFilters<'_>) -> bool {
-    let policy = &screen.query.routing.provider;
+fn is_ordered_strictly(filters: &HardFilters<'_>) -> bool {
+    let policy = &filters.query.routing.provider;
     !policy.allow_fallbacks && !policy.order.is_empty()
 }
 
-fn not_ordered(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let named = screen.query.routing.provider.order.iter().any(|entry| subject.is_named(entry));
+fn not_ordered(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let named = filters.query.routing.provider.order.iter().any(|entry| subject.is_named(entry));
     let detail = ExclusionDetail::Text("not in the order given, and fallbacks are off".into());
     (!named).then_some((ExclusionReason::ProviderNotAllowed, detail))
 }
 
-fn output(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let missing = screen.query.needs.output.without(subject.model.architecture.output).iter().next()?;
+fn output(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let missing = filters.query.needs.output.without(subject.model.architecture.output).iter().next()?;
     Some((ExclusionReason::OutputModality, ExclusionDetail::DoesNotGive(missing)))
 }
 
-fn input(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let missing = screen.query.needs.input.without(subject.model.architecture.input).iter().next()?;
+fn input(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let missing = filters.query.needs.input.without(subject.model.architecture.input).iter().next()?;
     Some((ExclusionReason::InputModality, ExclusionDetail::DoesNotTake(missing)))
 }
 
-fn needs_parameters(screen: &HardFilters<'_>) -> bool {
-    !screen.query.needs.parameters.is_empty() || !screen.query.needs.any_parameter.is_empty()
+fn needs_parameters(filters: &HardFilters<'_>) -> bool {
+    !filters.query.needs.parameters.is_empty() || !filters.query.needs.any_parameter.is_empty()
 }
 
-fn parameters(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let (needs, supported) = (&screen.query.needs, subject.endpoint.parameters);
+fn parameters(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let (needs, supported) = (&filters.query.needs, subject.endpoint.parameters);
     let mut missing = needs.parameters.without(supported);
     let any = needs.any_parameter;
     if missing.is_empty() && !any.is_empty() && any.without(supported) == any {
         missing = any;
     }
-    let name = screen.catalog.parameters.names(missing).next()?;
+    let name = filters.catalog.parameters.names(missing).next()?;
     Some((ExclusionReason::UnsupportedParameter, ExclusionDetail::Lacks(name.clone())))
 }
 
-fn other_dialect(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let needed = screen.query.needs.dialect?;
+fn other_dialect(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let needed = filters.query.needs.dialect?;
     let detail = ExclusionDetail::Text("the request has a feature that only endpoints with its own API have".into());
     (subject.endpoint.dialect != needed).then_some((ExclusionReason::UnsupportedParameter, detail))
 }
 
-fn context(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let (limits, prompt, output) = (subject.endpoint.limits, screen.query.prompt_tokens, output_tokens(screen.query));
+fn context(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let (limits, prompt, output) = (subject.endpoint.limits, filters.query.prompt_tokens, output_tokens(filters.query));
     let refusal = |needed, limit| Some((ExclusionReason::ContextLength, ExclusionDetail::Tokens { needed, limit }));
     if !fits(prompt, output, limits.context_length) {
         return refusal(u64::from(prompt) + u64::from(output), limits.context_length);
@@ -343,19 +344,20 @@ fn output_tokens(query: &Query) -> u32 {
     query.max_tokens.unwrap_or(1).max(1)
 }
 
-fn quantization(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+fn quantization(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let format = subject.endpoint.quantization.as_deref();
-    let wanted = screen.query.routing.provider.quantizations.iter().any(|wanted| wanted == format.unwrap_or("unknown"));
+    let wanted =
+        filters.query.routing.provider.quantizations.iter().any(|wanted| wanted == format.unwrap_or("unknown"));
     (!wanted).then(|| (ExclusionReason::Quantization, ExclusionDetail::Quantization(format.map(Into::into))))
 }
 
-fn has_data_policy(screen: &HardFilters<'_>) -> bool {
-    let policy = &screen.query.routing.provider;
+fn has_data_policy(filters: &HardFilters<'_>) -> bool {
+    let policy = &filters.query.routing.provider;
     policy.data_collection == DataCollection::Deny || policy.zero_data_retention
 }
 
-fn data_policy(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let policy = &screen.query.routing.provider;
+fn data_policy(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let policy = &filters.query.routing.provider;
     let text = if policy.data_collection == DataCollection::Deny && subject.provider.collects_data {
         "the provider may keep prompts"
     } else if policy.zero_data_retention && !subject.provider.zero_data_retention {
@@ -367,13 +369,13 @@ fn data_policy(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option
 }
 
 /// Whether the request limits or minimizes cost, which is impossible with an unknown price.
-fn needs_price(screen: &HardFilters<'_>) -> bool {
-    let routing = &screen.query.routing;
-    screen.query.objective.value == Objective::Cheapest
-        || screen.alias.is_some_and(|alias| alias.free_only)
+fn needs_price(filters: &HardFilters<'_>) -> bool {
+    let routing = &filters.query.routing;
+    filters.query.objective.value == Objective::Cheapest
+        || filters.alias.is_some_and(|alias| alias.free_only)
         || routing.max_cost_per_1k_tokens.is_some()
         || routing.max_cost.is_some()
-        || has_ceilings(screen)
+        || has_ceilings(filters)
 }
 
 fn price_unknown(_: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
@@ -381,20 +383,20 @@ fn price_unknown(_: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Re
     subject.endpoint.pricing.is_none().then(|| (ExclusionReason::PriceUnknown, detail()))
 }
 
-fn per_1k_tokens(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let limit = screen.query.routing.max_cost_per_1k_tokens?.value;
+fn per_1k_tokens(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let limit = filters.query.routing.max_cost_per_1k_tokens?.value;
     let pricing = subject.endpoint.pricing.as_deref()?;
     let price = pricing.prompt.max(pricing.completion) * 1000;
     let detail = ExclusionDetail::Above { what: "price per 1,000 tokens".into(), price, limit };
     (price > limit).then_some((ExclusionReason::MaxCostPer1kTokens, detail))
 }
 
-fn has_ceilings(screen: &HardFilters<'_>) -> bool {
-    screen.query.routing.provider.max_price != crate::domain::PriceCeiling::default()
+fn has_ceilings(filters: &HardFilters<'_>) -> bool {
+    filters.query.routing.provider.max_price != crate::domain::PriceCeiling::default()
 }
 
-fn ceilings(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let (ceiling, pricing) = (&screen.query.routing.provider.max_price, subject.endpoint.pricing.as_deref()?);
+fn ceilings(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let (ceiling, pricing) = (&filters.query.routing.provider.max_price, subject.endpoint.pricing.as_deref()?);
     let prices = [
         ("prompt price", pricing.prompt, ceiling.prompt),
         ("completion price", pricing.completion, ceiling.completion),
@@ -409,11 +411,11 @@ fn ceilings(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Re
 }
 
 /// In exact money, because a price limit is a promise.
-fn max_cost(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let (query, pricing) = (screen.query, subject.endpoint.pricing.as_deref()?);
+fn max_cost(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let (query, pricing) = (filters.query, subject.endpoint.pricing.as_deref()?);
     let limit = query.routing.max_cost?.value;
     let (model, longest) = (subject.endpoint.model, subject.endpoint.limits.longest_answer());
-    let (output, _) = screen.lengths.of(LengthClass::of(query.max_tokens)).expected(model, longest);
+    let (output, _) = filters.lengths.of(LengthClass::of(query.max_tokens)).expected(model, longest);
     let price = pricing.prompt * u64::from(query.prompt_tokens)
         + pricing.completion * (output.ceil() as u64).saturating_mul(u64::from(query.answers))
         + pricing.request

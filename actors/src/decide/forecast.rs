@@ -37,7 +37,7 @@ impl ForecastRules {
         // Measured times end with the first content, so its time-out is the relevant one.
         let clock = if streamed { policy.clocks.first_content } else { policy.clocks.total }.as_secs_f64().max(1e-3);
         ForecastRules {
-            uncertainty: UncertaintyModel::of(policy),
+            uncertainty: UncertaintyModel::of(policy, profile.explores_old_pace),
             exploration: profile.exploration,
             streamed,
             clock,
@@ -45,7 +45,6 @@ impl ForecastRules {
         }
     }
 
-    /// Uncertainty of these inputs.
     fn uncertainty(&self, inputs: &ScoreInputs) -> Uncertainty {
         self.uncertainty.uncertainty(&Evidence {
             variance: inputs.variance,

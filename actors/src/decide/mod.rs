@@ -17,7 +17,6 @@ pub(crate) mod context;
 pub(crate) mod exclusion;
 pub(crate) mod filter;
 pub(crate) mod forecast;
-pub(crate) mod gates;
 pub(crate) mod live_state;
 pub(crate) mod noise;
 pub(crate) mod objective_profile;
@@ -51,7 +50,7 @@ use self::{
 };
 pub use crate::stats::splitmix64;
 use crate::{
-    domain::{Decision, EndpointId, Query, RouteError, Tick},
+    domain::{Decision, Query, RouteError, Tick},
     stats::{LiveView, Snapshot},
 };
 
@@ -94,47 +93,37 @@ fn settled(context: &DecisionContext<'_>, scope: RecordScope) -> Result<Decision
     }
     let scoring = scoring(context, &pool);
     if pool.counts.half_open > 0 {
-        admission::admit_probe(context, &mut pool.rows, &scoring);
+        admission::admit_probe(context, &mut pool.candidates, &scoring);
     }
     let attempts = if query.routing.provider.allow_fallbacks { context.policy.retry.max_attempts.max(1) } else { 1 };
-    scoring.rank(&mut pool.rows);
-    let mut order: Vec<_> = pool.rows.iter().filter(|row| row.role != Role::Out).collect();
+    scoring.rank(&mut pool.candidates);
+    let mut order: Vec<_> = pool.candidates.iter().filter(|candidate| candidate.role != Role::Out).collect();
     plan::settle(&mut order, attempts);
     let choice = order.first().copied().filter(|choice| choice.role == Role::Candidate);
-    let noiseless_best = choice.and_then(|choice| noiseless_best(context, &pool.rows, choice));
-    let kept = choice.is_some_and(|choice| is_kept(context, &pool.rows, choice, &scoring));
+    let noiseless_best = choice.filter(|_| context.seed != 0).and_then(|choice| {
+        let best = best_by(&pool, |candidate| candidate.noiseless)?;
+        (best.index != choice.index).then(|| best.endpoint())
+    });
+    let kept = choice.is_some_and(|choice| is_kept(context, &pool, choice, &scoring));
     let plan = Plan { order, attempts, noiseless_best, kept };
-    let gates = gates::recorded(context, &pool);
-    Ok(outcome::decided(context, &pool.rows, pool.excluded, gates, &plan, &scoring, scope))
+    let excluded = std::mem::take(&mut pool.excluded);
+    Ok(outcome::decided(context, &pool, excluded, &plan, &scoring, scope))
 }
 
 fn scoring(context: &DecisionContext<'_>, pool: &CandidatePool<'_>) -> Scoring {
-    let playing = pool.rows.iter().filter(|row| row.role != Role::Out);
-    let times = playing.clone().map(|row| row.forecast.uncached_time());
-    let costs = playing.map(|row| row.live.uncached_cost());
-    let passed = pool.rows.iter().map(|row| row.live.uncached_cost()).chain(pool.costs.iter().copied());
+    let competing = pool.candidates.iter().filter(|candidate| candidate.role != Role::Out);
+    let times = competing.clone().map(|candidate| candidate.forecast.uncached_time());
+    let costs = competing.map(|candidate| candidate.live.uncached_cost());
+    let passed =
+        pool.candidates.iter().map(|candidate| candidate.live.uncached_cost()).chain(pool.costs.iter().copied());
     let objective = context.query.objective.value;
     Scoring::new(context.policy, objective, context.query.weights, Baselines::of(objective, times, costs, passed))
-}
-
-/// The choice without noise, if that is another one.
-fn noiseless_best(
-    context: &DecisionContext<'_>,
-    rows: &[PoolCandidate<'_>],
-    choice: &PoolCandidate<'_>,
-) -> Option<EndpointId> {
-    if context.seed == 0 {
-        return None;
-    }
-    let candidates = rows.iter().filter(|row| row.role == Role::Candidate);
-    let best = plan::best(candidates.map(|row| (row, row.noiseless)))?;
-    (best.index != choice.index).then(|| best.endpoint())
 }
 
 /// Whether the choice differs from what it would be were nothing in its prompt cache.
 fn is_kept(
     context: &DecisionContext<'_>,
-    rows: &[PoolCandidate<'_>],
+    pool: &CandidatePool<'_>,
     choice: &PoolCandidate<'_>,
     scoring: &Scoring,
 ) -> bool {
@@ -142,7 +131,15 @@ fn is_kept(
         return false;
     }
     let uncached = scoring.uncached_score(context, choice);
-    let candidates = rows.iter().filter(|row| row.role == Role::Candidate);
-    let best = plan::best(candidates.map(|row| (row, if row.index == choice.index { uncached } else { row.rank })));
-    best.is_some_and(|best| best.index != choice.index)
+    let score = |candidate: &PoolCandidate<'_>| if candidate.index == choice.index { uncached } else { candidate.rank };
+    best_by(pool, score).is_some_and(|best| best.index != choice.index)
+}
+
+/// The candidate with the best of these scores.
+fn best_by<'p, 'a>(
+    pool: &'p CandidatePool<'a>,
+    score: impl Fn(&PoolCandidate<'a>) -> f64 + Clone,
+) -> Option<&'p PoolCandidate<'a>> {
+    let candidates = pool.candidates.iter().filter(|candidate| candidate.role == Role::Candidate);
+    plan::best(candidates.map(|candidate| (candidate, score(candidate))))
 }

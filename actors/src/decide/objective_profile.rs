@@ -20,6 +20,8 @@ pub(crate) struct ObjectiveProfile {
     pub baselines: &'static [Baseline],
     /// Share of the uncertainty of times that exploration uses.
     pub exploration: f64,
+    /// Whether an estimate of the time per output token grows more uncertain with its age.
+    pub explores_old_pace: bool,
     /// Whether the probability of a slow answer counts, and exploration covers the failure probability.
     pub counts_slow_answers: bool,
     /// How long a breaker must have been half-open before a request probes it.
@@ -100,6 +102,7 @@ static FASTEST: ObjectiveProfile = ObjectiveProfile {
     per_dollar: |_, _| 1.0,
     baselines: &[Baseline::SecondTime],
     exploration: 1.0,
+    explores_old_pace: true,
     counts_slow_answers: false,
     probe_delay: Duration::ZERO,
     code: DecisionCode::FastestAvailable,
@@ -114,6 +117,7 @@ static CHEAPEST: ObjectiveProfile = ObjectiveProfile {
     per_dollar: |_, _| 1.0,
     baselines: &[Baseline::Costs],
     exploration: CAUTIOUS_EXPLORATION,
+    explores_old_pace: true,
     counts_slow_answers: false,
     probe_delay: Duration::ZERO,
     code: DecisionCode::CheapestAvailable,
@@ -128,6 +132,7 @@ static RELIABLE: ObjectiveProfile = ObjectiveProfile {
     per_dollar: |_, _| 1.0,
     baselines: &[Baseline::MedianTime],
     exploration: CAUTIOUS_EXPLORATION,
+    explores_old_pace: false,
     counts_slow_answers: true,
     probe_delay: Duration::from_secs(5),
     code: DecisionCode::MostReliable,
@@ -149,6 +154,7 @@ static BALANCED: ObjectiveProfile = ObjectiveProfile {
     per_dollar: |weights, baselines| weights.cost / (weights.latency + weights.cost) / baselines.cost,
     baselines: &[Baseline::MedianTime, Baseline::SecondTime, Baseline::Costs],
     exploration: 1.0,
+    explores_old_pace: true,
     counts_slow_answers: false,
     probe_delay: Duration::ZERO,
     code: DecisionCode::BalancedBestMatch,
@@ -156,7 +162,6 @@ static BALANCED: ObjectiveProfile = ObjectiveProfile {
 };
 
 impl ObjectiveProfile {
-    /// The profile of an objective.
     pub(crate) const fn of(objective: Objective) -> &'static ObjectiveProfile {
         match objective {
             Objective::Fastest => &FASTEST,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     candidate::{PoolCandidate, Role},
-    candidate_record::candidate,
+    candidate_record,
     context::DecisionContext,
     exclusion,
     objective_profile::ObjectiveProfile,
@@ -18,6 +18,7 @@ use crate::domain::{
     Candidate, Decision, DecisionCode, ExcludedEndpoint, ExclusionDetail, ExclusionReason, RecordedGate, RequestFacts,
     RouteError, Target,
 };
+use crate::stats::Gate;
 
 /// Version of the algorithm, for records. Incremented when the same inputs may lead to another choice.
 pub const ALGORITHM: u16 = 2;
@@ -25,38 +26,39 @@ pub const ALGORITHM: u16 = 2;
 /// No endpoint may serve the request.
 pub(crate) fn refused(context: &DecisionContext<'_>, pool: CandidatePool<'_>) -> RouteError {
     let mut excluded = pool.excluded;
-    excluded.extend(pool.rows.iter().map(|row| exclusion::excluded(context, row)));
+    excluded.extend(pool.candidates.iter().map(|candidate| exclusion::excluded(context, candidate)));
     RouteError { query: Box::new(context.query.clone()), excluded, opens: pool.opens }
 }
 
 /// The decision with its candidates.
 pub(crate) fn decided(
     context: &DecisionContext<'_>,
-    rows: &[PoolCandidate<'_>],
+    pool: &CandidatePool<'_>,
     mut excluded: Vec<ExcludedEndpoint>,
-    gates: Vec<RecordedGate>,
     plan: &Plan<'_, '_>,
     scoring: &Scoring,
     scope: RecordScope,
 ) -> Decision {
+    let gates = gates(context, pool, &excluded);
     let fallbacks = context.query.routing.provider.allow_fallbacks;
     let planned = if fallbacks { plan.order.len() } else { 1 };
     let (mut candidates, mut omitted) = (Vec::new(), Vec::new());
-    for ((place, row), is_recorded) in plan.order.iter().enumerate().zip(recorded(plan, scope)) {
+    for ((place, candidate), is_recorded) in plan.order.iter().enumerate().zip(recorded(plan, scope)) {
         if is_recorded {
-            candidates.push(candidate(context, row, place, scoring));
+            candidates.push(candidate_record::candidate(context, candidate, place, scoring));
         } else if fallbacks {
-            omitted.push(row.endpoint());
+            omitted.push(candidate.endpoint());
         }
     }
     let rivals = candidates.split_off(planned.min(candidates.len()));
-    excluded.extend(plan.order.iter().skip(planned).map(|row| without_fallbacks(row)));
+    excluded.extend(plan.order.iter().skip(planned).map(|candidate| without_fallbacks(candidate)));
     let mut on_standby = Vec::new();
-    if plan.order.len() < rows.len() {
+    if plan.order.len() < pool.candidates.len() {
         if fallbacks {
-            on_standby = standby(context, rows, scoring, plan);
+            on_standby = standby(context, &pool.candidates, scoring, plan);
         }
-        excluded.extend(rows.iter().filter(|row| row.role == Role::Out).map(|row| exclusion::excluded(context, row)));
+        let left_out = pool.candidates.iter().filter(|candidate| candidate.role == Role::Out);
+        excluded.extend(left_out.map(|candidate| exclusion::excluded(context, candidate)));
     }
     let query = context.query;
     let prompt_tokens = candidates.first().map_or(query.prompt_tokens, |first| first.inputs.prompt_tokens);
@@ -92,10 +94,25 @@ pub(crate) fn decided(
     }
 }
 
+/// Every endpoint of the pool with a refusing or half-open gate, whether or not it was excluded for that.
+fn gates(context: &DecisionContext<'_>, pool: &CandidatePool<'_>, excluded: &[ExcludedEndpoint]) -> Vec<RecordedGate> {
+    // Without held candidates every gate passes.
+    let held = if pool.counts.held == 0 { &[] } else { &*pool.candidates };
+    let held = held.iter().map(|candidate| (candidate.index, candidate.live.gate));
+    let excluded = excluded.iter().map(|excluded| (excluded.index, context.gate(excluded.index)));
+    let refusing = |(index, gate): (u32, Gate)| gate.state().map(|(state, until)| RecordedGate { index, state, until });
+    held.chain(excluded).filter_map(refusing).collect()
+}
+
 /// An endpoint that would be the next attempt if fallbacks were allowed.
-fn without_fallbacks(row: &PoolCandidate<'_>) -> ExcludedEndpoint {
+fn without_fallbacks(candidate: &PoolCandidate<'_>) -> ExcludedEndpoint {
     let detail = ExclusionDetail::Text("fallbacks are off and another endpoint was chosen".into());
-    ExcludedEndpoint { index: row.index, endpoint: row.endpoint(), reason: ExclusionReason::ProviderNotAllowed, detail }
+    ExcludedEndpoint {
+        index: candidate.index,
+        endpoint: candidate.endpoint(),
+        reason: ExclusionReason::ProviderNotAllowed,
+        detail,
+    }
 }
 
 fn code(context: &DecisionContext<'_>, candidates: &[Candidate], plan: &Plan<'_, '_>) -> DecisionCode {

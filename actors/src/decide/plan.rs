@@ -44,76 +44,59 @@ pub(crate) struct Plan<'r, 'a> {
     pub kept: bool,
 }
 
-/// What an order is computed from: pool candidates in a decision, recorded candidates in a replay.
-pub(crate) trait Ranked {
+/// What an order is computed from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RankKey {
     /// Rank before any score: group, then tier.
-    fn class(&self) -> u64;
+    pub class: u64,
     /// Rank within the class: the score, or the time at which the gate opens. Never negative.
-    fn rank(&self) -> f64;
-    fn failure(&self) -> f64;
-    fn cost(&self) -> f64;
-    fn in_flight(&self) -> u32;
-    fn endpoint(&self) -> EndpointId;
-    fn provider(&self) -> u32;
-    fn is_probe(&self) -> bool;
-    /// Neither a probe nor past a refusing gate.
-    fn is_candidate(&self) -> bool;
+    pub rank: f64,
+    pub failure: f64,
+    pub cost: f64,
+    pub in_flight: u32,
+    pub endpoint: EndpointId,
+    pub provider: u32,
+    pub role: Role,
+}
+
+/// A pool candidate in a decision, a recorded candidate in an explanation or a replay.
+pub(crate) trait Ranked {
+    fn key(&self) -> RankKey;
 }
 
 impl Ranked for PoolCandidate<'_> {
-    fn class(&self) -> u64 {
-        self.class
-    }
-
-    fn rank(&self) -> f64 {
-        self.rank
-    }
-
-    fn failure(&self) -> f64 {
-        self.forecast.noiseless.failure
-    }
-
-    fn cost(&self) -> f64 {
-        self.live.cost
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.live.in_flight
-    }
-
-    fn endpoint(&self) -> EndpointId {
-        self.stats.facts.id
-    }
-
-    fn provider(&self) -> u32 {
-        self.stats.facts.provider
-    }
-
-    fn is_probe(&self) -> bool {
-        self.role == Role::Probe
-    }
-
-    fn is_candidate(&self) -> bool {
-        self.role == Role::Candidate
+    #[inline]
+    fn key(&self) -> RankKey {
+        RankKey {
+            class: self.class,
+            rank: self.rank,
+            failure: self.forecast.noiseless.failure,
+            cost: self.live.cost,
+            in_flight: self.live.in_flight,
+            endpoint: self.endpoint(),
+            provider: self.provider(),
+            role: self.role,
+        }
     }
 }
 
 /// Orders the candidates for this number of attempts.
 pub(crate) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
-    order.sort_unstable_by_key(|row| (row.class(), row.rank().to_bits()));
+    order.sort_unstable_by_key(|candidate| (candidate.key().class, candidate.key().rank.to_bits()));
     settle_ties(order);
-    let probe = order.iter().position(|row| row.is_probe());
+    let probe = order.iter().position(|candidate| candidate.key().role == Role::Probe);
     move_to_front(order, probe);
-    place(order, attempts);
+    choose_later_attempts(order, attempts as usize);
 }
 
-/// Chooses every attempt after the first: the candidate with the least expected loss.
-fn place<R: Ranked>(order: &mut [&R], attempts: u32) {
-    let attempts = attempts as usize;
-    let near = near(order, attempts);
-    for position in 1..attempts.min(near.len()) {
+/// Chooses every attempt after the first: of the best candidates the one with the least expected loss.
+fn choose_later_attempts<R: Ranked>(order: &mut [&R], attempts: usize) {
+    let best = best_ones(attempts).min(order.len());
+    for position in 1..attempts.min(best) {
         let risk_weight = if position + 1 < attempts { LATER_RISK } else { LAST_RISK };
-        let Some((tried, open)) = near.split_at_mut_checked(position) else { return };
+        let Some((tried, open)) = order.get_mut(..best).and_then(|best| best.split_at_mut_checked(position)) else {
+            return;
+        };
         let next = least_loss(tried, open, risk_weight);
         move_to_front(open, next);
     }
@@ -121,13 +104,13 @@ fn place<R: Ranked>(order: &mut [&R], attempts: u32) {
 
 /// The best of the best class, with the tie-break of the plan. `scored` pairs candidates with scores.
 pub(crate) fn best<'r, R: Ranked>(scored: impl Iterator<Item = (&'r R, f64)> + Clone) -> Option<&'r R> {
-    let better = |(class, least): (u64, f64), (row, score): (&R, f64)| {
-        let is_better = row.class() < class || (row.class() == class && score < least);
-        if is_better { (row.class(), score) } else { (class, least) }
+    let better = |(class, least): (u64, f64), (candidate, score): (&R, f64)| {
+        let own = candidate.key().class;
+        if own < class || (own == class && score < least) { (own, score) } else { (class, least) }
     };
     let (class, least) = scored.clone().fold((u64::MAX, f64::INFINITY), better);
-    let tied = scored.filter(|(row, score)| is_tie(least, *score) && row.class() == class);
-    tied.map(|(row, _)| row).min_by(|a, b| tie_break(*a, *b))
+    let tied = scored.filter(|(candidate, score)| is_tie(least, *score) && candidate.key().class == class);
+    tied.map(|(candidate, _)| candidate).min_by(|a, b| tie_break(*a, *b))
 }
 
 /// Whether a score ties with the least one.
@@ -136,16 +119,16 @@ pub(crate) fn is_tie(least: f64, score: f64) -> bool {
 }
 
 fn tie_break<R: Ranked>(a: &R, b: &R) -> Ordering {
-    let failure = a.failure().total_cmp(&b.failure());
-    let cost = || a.cost().total_cmp(&b.cost());
-    failure.then_with(cost).then(a.in_flight().cmp(&b.in_flight())).then(a.endpoint().cmp(&b.endpoint()))
+    let (a, b) = (a.key(), b.key());
+    let by_figures = a.failure.total_cmp(&b.failure).then(a.cost.total_cmp(&b.cost));
+    by_figures.then(a.in_flight.cmp(&b.in_flight)).then(a.endpoint.cmp(&b.endpoint))
 }
 
 /// Applies the tie-break to every run of scores that tie with the first of the run.
 fn settle_ties<R: Ranked>(order: &mut [&R]) {
     let mut rest = order;
-    while let Some(first) = rest.first().copied() {
-        let tied = |row: &&&R| row.class() == first.class() && is_tie(first.rank(), row.rank());
+    while let Some(first) = rest.first().map(|first| first.key()) {
+        let tied = |next: &&&R| next.key().class == first.class && is_tie(first.rank, next.key().rank);
         let length = rest.iter().take_while(tied).count().max(1);
         let Some((run, after)) = rest.split_at_mut_checked(length) else { return };
         if run.len() > 1 {
@@ -155,34 +138,29 @@ fn settle_ties<R: Ranked>(order: &mut [&R]) {
     }
 }
 
-fn move_to_front<T>(order: &mut [T], place: Option<usize>) {
-    if let Some(upto) = place.and_then(|place| order.get_mut(..=place)) {
+fn move_to_front<T>(order: &mut [T], position: Option<usize>) {
+    if let Some(upto) = position.and_then(|position| order.get_mut(..=position)) {
         upto.rotate_right(1);
     }
-}
-
-/// The best candidates.
-fn near<'o, 'r, R: Ranked>(order: &'o mut [&'r R], attempts: usize) -> &'o mut [&'r R] {
-    let near = best_ones(attempts).min(order.len());
-    order.get_mut(..near).unwrap_or_default()
 }
 
 /// Position in `open` of the candidate of the first one's class with the least expected loss, given the candidates
 /// already tried. `None` if the first is a probe or past a refusing gate.
 fn least_loss<R: Ranked>(tried: &[&R], open: &[&R], risk_weight: f64) -> Option<usize> {
-    let next = open.first().filter(|next| next.is_candidate())?;
-    let same_provider = |row: &R| tried.iter().any(|before| before.provider() == row.provider());
+    let class = open.first().map(|next| next.key()).filter(|next| next.role == Role::Candidate)?.class;
     let mut least: Option<(usize, f64)> = None;
-    for (at, row) in open.iter().enumerate().take_while(|(_, row)| row.class() == next.class()) {
+    let of_class = open.iter().map(|candidate| candidate.key()).take_while(|key| key.class == class);
+    for (position, key) in of_class.enumerate() {
         // No factor is below 1, so the rank alone shows that many are not the least.
-        if !row.is_candidate() || least.is_some_and(|(_, loss)| row.rank() >= loss) {
+        if key.role != Role::Candidate || least.is_some_and(|(_, loss)| key.rank >= loss) {
             continue;
         }
-        let diversity = if same_provider(row) { SAME_PROVIDER } else { 1.0 };
-        let loss = row.rank() * (1.0 + risk_weight * row.failure()) * diversity;
+        let same_provider = tried.iter().any(|before| before.key().provider == key.provider);
+        let diversity = if same_provider { SAME_PROVIDER } else { 1.0 };
+        let loss = key.rank * (1.0 + risk_weight * key.failure) * diversity;
         if least.is_none_or(|(_, known)| loss < known) {
-            least = Some((at, loss));
+            least = Some((position, loss));
         }
     }
-    least.map(|(at, _)| at)
+    least.map(|(position, _)| position)
 }

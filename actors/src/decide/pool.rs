@@ -13,20 +13,20 @@ use crate::{
     stats::{EndpointStats, Facts, Gate},
 };
 
-/// The endpoints of a request's pool, sorted into possible candidates and excluded ones.
+/// The endpoints of a request's pool, sorted into those that passed the hard filters and excluded ones.
 #[derive(Debug, Default)]
 pub(crate) struct CandidatePool<'a> {
-    pub rows: Vec<PoolCandidate<'a>>,
+    pub candidates: Vec<PoolCandidate<'a>>,
     pub excluded: Vec<ExcludedEndpoint>,
-    /// Expected costs of endpoints that passed the hard filters and are not rows.
+    /// Expected costs of endpoints that passed the hard filters and are not candidates.
     pub costs: Vec<f64>,
     /// When the earliest refusing gate opens.
     pub opens: Option<Tick>,
-    /// Counts that save searches for rows that need special treatment.
+    /// Counts that save searches for candidates that may need another role.
     pub counts: Counts,
 }
 
-/// Number of rows without a role, and how many of them are saturated or half-open.
+/// Number of pool candidates without a role, and how many of them are saturated or half-open.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub held: usize,
@@ -48,42 +48,42 @@ impl<'a> CandidatePool<'a> {
         let mut pool = CandidatePool::default();
         let several = context.query.targets.len() > 1;
         let mut seen = if several { vec![Seen::Never; context.catalog.endpoints.len()] } else { Vec::new() };
-        for (target, asked) in (0_u32..).zip(&context.query.targets) {
+        for (target, requirements) in (0_u32..).zip(&context.query.targets) {
             let place = TargetRank::of(target, context.query.routing.provider.across_models);
-            match *asked {
+            match *requirements {
                 Target::Model(position) => pool.enter_model(context, place, position, &mut seen),
                 Target::Alias(position) => pool.enter_alias(context, place, position, &mut seen),
             }
         }
         if context.has_preferences {
-            pool.rows.iter_mut().for_each(|row| row.class |= u64::from(tier(context, row)));
+            pool.candidates.iter_mut().for_each(|candidate| candidate.class |= u64::from(tier(context, candidate)));
         }
         pool
     }
 
     fn enter_model(&mut self, context: &DecisionContext<'a>, place: TargetRank, position: u32, seen: &mut [Seen]) {
-        let screen = HardFilters::new(context.catalog, &context.snapshot.lengths, context.query, None);
+        let filters = HardFilters::new(context.catalog, &context.snapshot.lengths, context.query, None);
         let endpoints = context.catalog.model(position).map_or(&[][..], |model| &model.endpoints);
         for &index in endpoints {
             let Some(stats) = context.snapshot.endpoints.get(index as usize) else { continue };
-            if screen.passes(&stats.facts) && seen.is_empty() || self.admits(&screen, index, stats, seen) {
+            if filters.passes(&stats.facts) && seen.is_empty() || self.admits(&filters, index, stats, seen) {
                 self.pass(context, place, index, stats);
             }
         }
     }
 
     fn enter_alias(&mut self, context: &DecisionContext<'a>, place: TargetRank, position: u32, seen: &mut [Seen]) {
-        let screen = HardFilters::new(
+        let filters = HardFilters::new(
             context.catalog,
             &context.snapshot.lengths,
             context.query,
             context.catalog.alias(position),
         );
         let endpoints = &context.snapshot.endpoints;
-        self.rows.reserve(endpoints.len());
+        self.candidates.reserve(endpoints.len());
         for (index, stats) in (0_u32..).zip(endpoints) {
-            if screen.passes(&stats.facts) && seen.is_empty()
-                || is_in_pool(context, &stats.facts) && self.admits(&screen, index, stats, seen)
+            if filters.passes(&stats.facts) && seen.is_empty()
+                || is_in_pool(context, &stats.facts) && self.admits(&filters, index, stats, seen)
             {
                 self.pass(context, place, index, stats);
             }
@@ -91,12 +91,12 @@ impl<'a> CandidatePool<'a> {
     }
 
     /// Whether an endpoint passes the hard filters and is not in the pool yet. A refused one is excluded.
-    fn admits(&mut self, screen: &HardFilters<'a>, index: u32, stats: &EndpointStats, seen: &mut [Seen]) -> bool {
+    fn admits(&mut self, filters: &HardFilters<'a>, index: u32, stats: &EndpointStats, seen: &mut [Seen]) -> bool {
         let before = seen.get(index as usize).copied().unwrap_or(Seen::Never);
         if before == Seen::Passed {
             return false;
         }
-        let refusal = screen.refusal_of(index, &stats.facts);
+        let refusal = filters.refusal_of(index, &stats.facts);
         let refused = refusal.is_some();
         if let Some(seen) = seen.get_mut(index as usize) {
             *seen = if refused { Seen::Excluded } else { Seen::Passed };
@@ -113,7 +113,7 @@ impl<'a> CandidatePool<'a> {
 
     /// Adds an endpoint that passed the hard filters. Behind a refusing gate only its cost is used.
     fn pass(&mut self, context: &DecisionContext<'a>, place: TargetRank, index: u32, stats: &'a EndpointStats) {
-        let live = LiveState::of(context, stats, context.live.endpoint(index));
+        let live = LiveState::of(context, stats, &context.live.endpoint(index));
         if let Gate::Cooling { until } | Gate::ConfigFault { until } = live.gate {
             self.costs.push(live.uncached_cost());
             self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));
@@ -121,17 +121,19 @@ impl<'a> CandidatePool<'a> {
             self.excluded.push(shut((index, stats.facts.id), live.gate, context.now, failures, last));
             return;
         }
-        let mut row = PoolCandidate::of(context, place, index, stats, live);
-        let (open, saturated) =
-            (row.is_open(), context.is_saturated(row.forecast.load, row.stats.estimates.fit.knee_is_sure));
+        let mut candidate = PoolCandidate::of(context, place, index, stats, live);
+        let (open, saturated) = (
+            candidate.is_open(),
+            context.is_saturated(candidate.forecast.load, candidate.stats.estimates.fit.knee_is_sure),
+        );
         if open && !saturated {
-            row.role = Role::Candidate;
+            candidate.role = Role::Candidate;
         } else {
             self.counts.held += 1;
             self.counts.saturated += usize::from(open);
-            self.counts.half_open += usize::from(!open && matches!(row.live.gate, Gate::HalfOpen { .. }));
+            self.counts.half_open += usize::from(!open && matches!(candidate.live.gate, Gate::HalfOpen { .. }));
         }
-        self.rows.push(row);
+        self.candidates.push(candidate);
     }
 }
 

@@ -29,27 +29,27 @@ const FORGOTTEN: f64 = 0.5;
 const AT_EASE: f64 = 1.05;
 
 /// Position in `provider.order`, then the grade.
-pub(crate) fn tier(context: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> u32 {
+pub(crate) fn tier(context: &DecisionContext<'_>, candidate: &PoolCandidate<'_>) -> u32 {
     let order = &context.query.routing.provider.order;
     let subject =
-        context.catalog.endpoint(row.index).and_then(|endpoint| CatalogEndpoint::of(context.catalog, endpoint));
+        context.catalog.endpoint(candidate.index).and_then(|endpoint| CatalogEndpoint::of(context.catalog, endpoint));
     let named = |entry: &String| subject.is_some_and(|subject| subject.is_named(entry));
     let place = order.iter().position(named).unwrap_or(order.len());
-    u32::try_from(place).unwrap_or(u32::MAX).min(u32::MAX >> GRADE_BITS) << GRADE_BITS | grade(context, row)
+    u32::try_from(place).unwrap_or(u32::MAX).min(u32::MAX >> GRADE_BITS) << GRADE_BITS | grade(context, candidate)
 }
 
 /// The grade; 0 if every bound is expected to be kept.
-fn grade(context: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> u32 {
-    let (routing, estimates) = (&context.query.routing, &row.stats.estimates);
+fn grade(context: &DecisionContext<'_>, candidate: &PoolCandidate<'_>) -> u32 {
+    let (routing, estimates) = (&context.query.routing, &candidate.stats.estimates);
     let margin = context.query.latency_margin.max(f64::MIN_POSITIVE);
     let forgotten = estimates.weight < FORGOTTEN && margin < AT_EASE;
-    if row.live.in_flight == 0 && (estimates.age.is_infinite() || forgotten) {
+    if candidate.live.in_flight == 0 && (estimates.age.is_infinite() || forgotten) {
         return 0;
     }
-    let first_token = (row.forecast.first_token * margin, spread(row.stats.first_token_p95));
+    let first_token = (candidate.forecast.first_token * margin, spread(candidate.stats.first_token_p95));
     let latency = routing.preferred_max_latency.map_or(0.0, |latency| lateness(&latency.value, first_token));
     let throughput = routing.preferred_min_throughput.map_or(0.0, |rate| {
-        let per_token = row.stats.curve.per_token * libm::exp(row.forecast.load);
+        let per_token = candidate.stats.curve.per_token * libm::exp(candidate.forecast.load);
         shortfall(&rate.value, (per_token, estimates.per_token_variance.sqrt()))
     });
     step(latency.max(throughput))
@@ -61,7 +61,6 @@ fn step(missed: f64) -> u32 {
 }
 
 /// Position in `provider.order` and grade of a tier.
-#[must_use]
 pub const fn place_and_grade(tier: u32) -> (u32, u32) {
     (tier >> GRADE_BITS, tier & ((1 << GRADE_BITS) - 1))
 }

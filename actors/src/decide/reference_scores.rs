@@ -20,7 +20,6 @@ const OUTPUT_TOKENS: f64 = 256.0;
 
 /// Scores in the order of [`Objective::ALL`], by position of the endpoint: a streamed request of 1,000 prompt and
 /// 256 output tokens, without noise, compared among all endpoints that are on. `None` for those that are off.
-#[must_use]
 pub fn reference_scores(snapshot: &Snapshot, live: &LiveView, now: Tick) -> Vec<Option<[f64; 4]>> {
     let mut scores = vec![None; snapshot.endpoints.len()];
     for (place, objective) in Objective::ALL.into_iter().enumerate() {
@@ -50,7 +49,7 @@ fn scores_under(context: &DecisionContext<'_>) -> Vec<(usize, f64)> {
 
 fn forecast(context: &DecisionContext<'_>, index: u32, stats: &EndpointStats) -> (usize, Forecast, f64) {
     let cost = stats.prices.cost(f64::from(PROMPT_TOKENS), OUTPUT_TOKENS, 0.0);
-    let live = LiveState::of(context, stats, context.live.endpoint(index));
+    let live = LiveState::of(context, stats, &context.live.endpoint(index));
     let inputs = inputs(stats, &LiveState { output_tokens: OUTPUT_TOKENS, cost, ..live });
     (index as usize, Forecast::of(&inputs, &stats.curve, &context.rules, None), cost)
 }

@@ -25,24 +25,30 @@ enum Obstacle {
 /// The excluded endpoints to call, in order, at most as many as there are attempts.
 pub(crate) fn standby(
     context: &DecisionContext<'_>,
-    rows: &[PoolCandidate<'_>],
+    candidates: &[PoolCandidate<'_>],
     scoring: &Scoring,
     plan: &Plan<'_, '_>,
 ) -> Vec<Candidate> {
-    let aside = rows.iter().filter(|row| row.role == Role::Out).map(|row| (row, Obstacle::of(row)));
-    let mut aside: Vec<_> = aside.map(|(row, obstacle)| (row, obstacle, rank(row, obstacle, scoring))).collect();
+    let aside = candidates
+        .iter()
+        .filter(|candidate| candidate.role == Role::Out)
+        .map(|candidate| (candidate, Obstacle::of(candidate)));
+    let mut aside: Vec<_> =
+        aside.map(|(candidate, obstacle)| (candidate, obstacle, rank(candidate, obstacle, scoring))).collect();
     aside.sort_unstable_by(|a, b| order(*a, *b));
     let places = plan.order.len()..;
     let standby = aside.into_iter().take(plan.attempts as usize).zip(places);
     standby
-        .map(|((row, obstacle, _), place)| called(obstacle, candidate_record::candidate(context, row, place, scoring)))
+        .map(|((candidate, obstacle, _), place)| {
+            called(obstacle, candidate_record::candidate(context, candidate, place, scoring))
+        })
         .collect()
 }
 
 impl Obstacle {
-    fn of(row: &PoolCandidate<'_>) -> Obstacle {
-        match row.live.gate {
-            Gate::Passing if row.live.due.is_none() => Obstacle::Saturated,
+    fn of(candidate: &PoolCandidate<'_>) -> Obstacle {
+        match candidate.live.gate {
+            Gate::Passing if candidate.live.due.is_none() => Obstacle::Saturated,
             Gate::Passing => Obstacle::Paced,
             Gate::HalfOpen { .. } => Obstacle::HalfOpen,
             _ => Obstacle::Open,
@@ -51,10 +57,10 @@ impl Obstacle {
 }
 
 /// Order among endpoints with the same reason: the time at which it ends, else the score.
-fn rank(row: &PoolCandidate<'_>, obstacle: Obstacle, scoring: &Scoring) -> f64 {
+fn rank(candidate: &PoolCandidate<'_>, obstacle: Obstacle, scoring: &Scoring) -> f64 {
     match obstacle {
-        Obstacle::Saturated | Obstacle::HalfOpen => scoring.score(&row.forecast, row.live.cost),
-        Obstacle::Paced | Obstacle::Open => row.until().0 as f64,
+        Obstacle::Saturated | Obstacle::HalfOpen => scoring.score(&candidate.forecast, candidate.live.cost),
+        Obstacle::Paced | Obstacle::Open => candidate.until().0 as f64,
     }
 }
 

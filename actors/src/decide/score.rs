@@ -18,13 +18,11 @@ const DEAREST_SHARE: f64 = 0.2;
 const LEAST_TIME: f64 = 1e-6;
 
 /// Unit of an objective's scores.
-#[must_use]
 pub const fn score_unit(objective: Objective) -> ScoreUnit {
     ObjectiveProfile::of(objective).unit
 }
 
 /// Names of an objective's terms, in order.
-#[must_use]
 pub const fn term_names(objective: Objective) -> &'static [&'static str] {
     ObjectiveProfile::of(objective).term_names
 }
@@ -124,14 +122,14 @@ impl Scoring {
 
     /// Scores the candidates, with noise and without. Candidates past refusing gates are ranked by the time at which
     /// these open, without preferences.
-    pub(crate) fn rank(&self, rows: &mut [PoolCandidate<'_>]) {
-        for row in rows.iter_mut().filter(|row| row.role != Role::Out) {
-            if row.role == Role::Panic {
-                row.class = row.order_rank() << GRADE_BITS;
-                row.rank = row.until().0 as f64;
+    pub(crate) fn rank(&self, candidates: &mut [PoolCandidate<'_>]) {
+        for candidate in candidates.iter_mut().filter(|candidate| candidate.role != Role::Out) {
+            if candidate.role == Role::Panic {
+                candidate.class = candidate.order_rank() << GRADE_BITS;
+                candidate.rank = candidate.until().0 as f64;
             } else {
-                row.rank = self.score(&row.forecast, row.live.cost);
-                row.noiseless = self.noiseless_score(&row.forecast, row.live.cost);
+                candidate.rank = self.score(&candidate.forecast, candidate.live.cost);
+                candidate.noiseless = self.noiseless_score(&candidate.forecast, candidate.live.cost);
             }
         }
     }

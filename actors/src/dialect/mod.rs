@@ -12,7 +12,8 @@
 
 mod answer;
 mod anthropic;
-mod client;
+mod client_encoder;
+mod client_request;
 pub mod frame;
 mod gemini;
 mod json;
@@ -30,7 +31,7 @@ pub use anthropic::{
     inbound::{InboundMessages, count_tokens_body, read_count_tokens, read_messages},
     model_list::{MessagesModel, ModelPage, messages_model, messages_model_list},
 };
-pub use client::{ClientRequest, ClientShape};
+pub use client_request::{ClientRequest, ClientShape};
 pub use neutral::{FieldFates, StateKey};
 pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, KEEP_ALIVE, MadeImage, Progress, StreamError, StreamOptions,

@@ -9,7 +9,8 @@ use bytes::{Bytes, BytesMut};
 
 use super::{
     Answer, AnswerContext, AnswerFault, ChatRequest, ImageRequest, anthropic,
-    client::{ClientEncoder, ClientRequest, ClientShape},
+    client_encoder::ClientEncoder,
+    client_request::{ClientRequest, ClientShape},
     gemini,
     neutral::{AnswerEvent, AnswerForm, AnswerSink, FieldFates, ToolNames, TranslatedRequest},
     openai::{
@@ -113,9 +114,22 @@ fn clients_own(client: &ClientRequest, endpoint: &Endpoint) -> Option<OutgoingBo
 fn named_for(client: Option<&ClientRequest>, outgoing: OutgoingBody) -> OutgoingBody {
     let Some(client) = client else { return outgoing };
     let mut fates = client.fates.clone();
-    outgoing.dropped.iter().for_each(|name| fates.drop(client.field_name(name)));
-    outgoing.emulated.iter().for_each(|name| fates.emulate(client.field_name(name)));
+    outgoing.dropped.iter().for_each(|name| fates.drop(field_name(client, name)));
+    outgoing.emulated.iter().for_each(|name| fates.emulate(field_name(client, name)));
     OutgoingBody { dropped: fates.dropped().to_vec(), emulated: fates.emulated().to_vec(), ..outgoing }
+}
+
+/// The client's name for a field of the chat body.
+fn field_name<'n>(client: &ClientRequest, name: &'n str) -> &'n str {
+    match (&client.shape, name) {
+        (ClientShape::Responses(_), name) => responses::inbound::field_name(name),
+        (ClientShape::Messages { .. }, "stop") => "stop_sequences",
+        (ClientShape::Messages { .. }, "response_format") => "output_config.format",
+        (ClientShape::Messages { .. }, "reasoning" | "reasoning_effort") => "thinking",
+        (ClientShape::Messages { .. }, "user") => "metadata.user_id",
+        (ClientShape::Messages { .. }, "parallel_tool_calls") => "tool_choice.disable_parallel_tool_use",
+        (ClientShape::Messages { .. }, name) => name,
+    }
 }
 
 fn translated(gated: &OutgoingBody, dialect: Dialect, endpoint: &Endpoint) -> Option<OutgoingBody> {

@@ -107,6 +107,21 @@ pub enum DecisionCode {
 }
 
 impl DecisionCode {
+    /// All codes, in the order of their declaration.
+    pub const ALL: [DecisionCode; 11] = [
+        DecisionCode::FixedModel,
+        DecisionCode::OnlyCandidate,
+        DecisionCode::CheapestAvailable,
+        DecisionCode::FastestAvailable,
+        DecisionCode::MostReliable,
+        DecisionCode::BalancedBestMatch,
+        DecisionCode::FreePool,
+        DecisionCode::ModelFallback,
+        DecisionCode::ProviderFallback,
+        DecisionCode::SessionSticky,
+        DecisionCode::Exploration,
+    ];
+
     /// The name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -73,6 +73,36 @@ pub enum ExclusionReason {
 }
 
 impl ExclusionReason {
+    /// All reasons, in the order of their declaration.
+    pub const ALL: [ExclusionReason; 26] = [
+        ExclusionReason::NotAllowedModel,
+        ExclusionReason::BlockedModel,
+        ExclusionReason::ProviderNotAllowed,
+        ExclusionReason::ProviderIgnored,
+        ExclusionReason::NotFree,
+        ExclusionReason::UnsupportedParameter,
+        ExclusionReason::InputModality,
+        ExclusionReason::OutputModality,
+        ExclusionReason::ContextLength,
+        ExclusionReason::MaxPrice,
+        ExclusionReason::MaxCostPer1kTokens,
+        ExclusionReason::PriceUnknown,
+        ExclusionReason::DataPolicy,
+        ExclusionReason::Quantization,
+        ExclusionReason::KeyPolicy,
+        ExclusionReason::ModelExpired,
+        ExclusionReason::Disabled,
+        ExclusionReason::ProviderOff,
+        ExclusionReason::ConfigFault,
+        ExclusionReason::CircuitOpen,
+        ExclusionReason::ProbeInFlight,
+        ExclusionReason::RateLimited,
+        ExclusionReason::Paced,
+        ExclusionReason::Saturated,
+        ExclusionReason::WrongEndpoint,
+        ExclusionReason::Draining,
+    ];
+
     /// The name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -69,6 +69,30 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// All kinds, in the order of their declaration.
+    pub const ALL: [FailureKind; 20] = [
+        FailureKind::Connect,
+        FailureKind::Tls,
+        FailureKind::Reset,
+        FailureKind::Timeout,
+        FailureKind::Shortage,
+        FailureKind::Deadline,
+        FailureKind::RateLimited,
+        FailureKind::Overloaded,
+        FailureKind::Server,
+        FailureKind::Auth,
+        FailureKind::Forbidden,
+        FailureKind::ContentPolicy,
+        FailureKind::NotFound,
+        FailureKind::Malformed,
+        FailureKind::Truncated,
+        FailureKind::UnexpectedStatus,
+        FailureKind::ContextLength,
+        FailureKind::BadRequest,
+        FailureKind::TooLarge,
+        FailureKind::Unprocessable,
+    ];
+
     /// Kind of an HTTP status of 400 to 599, as far as the status alone decides it. `None` for other numbers.
     #[must_use]
     pub const fn of_status(status: u64) -> Option<FailureKind> {

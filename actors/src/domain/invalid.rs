@@ -34,6 +34,8 @@ pub enum InvalidReason {
     WrongEndpoint,
     /// Prompt and output do not fit the context window.
     ContextLength,
+    /// The conversation is to be kept on the server; clients of the Messages API send it whole when they read this name.
+    ThreadUnsupported,
     /// The request continues a response that this gateway did not keep.
     PreviousResponse,
 }
@@ -62,6 +64,7 @@ impl InvalidReason {
             InvalidReason::UnsupportedPlugin => "unsupported_plugin",
             InvalidReason::WrongEndpoint => "wrong_endpoint",
             InvalidReason::ContextLength => "context_length_exceeded",
+            InvalidReason::ThreadUnsupported => "thread_unsupported_request",
             InvalidReason::PreviousResponse => "previous_response_not_supported",
         }
     }

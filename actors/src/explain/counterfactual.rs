@@ -31,7 +31,6 @@ pub struct Counterfactual {
 
 impl Figure {
     /// The name on the wire.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Figure::Price => "price",
@@ -53,7 +52,6 @@ impl Figure {
 
 impl Counterfactual {
     /// The change relative to the present value: −0.2 is a fifth less. Infinite if the present value is 0.
-    #[must_use]
     pub fn relative(&self) -> f64 {
         self.to / self.from - 1.0
     }

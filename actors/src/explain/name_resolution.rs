@@ -50,7 +50,6 @@ pub(crate) fn endpoints(catalog: &Catalog, model: Option<&str>, provider: Option
 
 /// Whether no provider can satisfy `provider.order`: fallbacks are off, so a provider in `order` must serve, and
 /// `provider.only` allows none of them. Reads the catalog, because a list entry is a slug or a name.
-#[must_use]
 pub fn order_leads_nowhere(catalog: &Catalog, policy: &ProviderPolicy) -> bool {
     let is_restricted = !policy.allow_fallbacks && !policy.order.is_empty() && !policy.only.is_empty();
     let serves = |subject: CatalogEndpoint<'_>| {

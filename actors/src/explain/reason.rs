@@ -25,7 +25,6 @@ const MAX_NAMED: usize = 5;
 /// `<objective>: <choice>. Chosen because <reason>. <Figures>; <candidates>. <Attempts>.`
 ///
 /// The part on the attempts is left out while `attempts` is empty, as in a preview.
-#[must_use]
 pub fn reason_sentence(decision: &Decision, catalog: &Catalog, attempts: &[AttemptRecord]) -> String {
     let objective = decision.objective.value;
     let Some(choice) = decision.candidates.first() else {

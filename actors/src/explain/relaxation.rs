@@ -18,7 +18,6 @@ pub struct Relaxation {
 /// The endpoint that the fewest filters exclude. Endpoints that no change of the request can make available (provider
 /// off, endpoint disabled or expired, policy of the key) are left out. Among endpoints with equally many filters, the
 /// one whose figures exceed their limits the least is returned.
-#[must_use]
 pub fn nearest_relaxation(error: &RouteError, snapshot: &Snapshot) -> Option<Relaxation> {
     let is_feasible = |relaxation: &Relaxation| {
         !relaxation.against.is_empty() && relaxation.against.iter().all(|excluded| is_up_to_the_caller(excluded.reason))
@@ -32,7 +31,6 @@ pub fn nearest_relaxation(error: &RouteError, snapshot: &Snapshot) -> Option<Rel
 }
 
 /// What the caller changes so that this filter no longer excludes an endpoint: `raise max_price`.
-#[must_use]
 pub const fn remedy(reason: ExclusionReason) -> &'static str {
     use ExclusionReason::{
         BlockedModel, CircuitOpen, ConfigFault, ContextLength, DataPolicy, Disabled, Draining, InputModality,

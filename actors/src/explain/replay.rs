@@ -1,11 +1,14 @@
 //! A recorded decision, made again from its record alone.
 //!
 //! The recorded inputs of the candidates, the baselines, the seed and the policy determine every score bit for bit, and
-//! so the order, the choice, its ties, and whether exploration noise decided. ExcludedEndpoint endpoints and the decision to
+//! so the order, the choice, its ties, and whether exploration noise decided. Excluded endpoints and the decision to
 //! probe depend on state that the record does not hold; a replay takes them as recorded.
 
-use super::rescoring::{Rescoring, rank, recorded};
-use crate::decide::plan::{self, Ranked};
+use super::rescoring::{Rescoring, recorded};
+use crate::decide::{
+    candidate::Role,
+    plan::{self, RankKey, Ranked},
+};
 use crate::domain::{Candidate, Decision, EndpointId, RoutingPolicy, ScoreTerms};
 
 /// The result of a replay.
@@ -21,7 +24,7 @@ pub struct Replay {
     pub explored: bool,
     /// Values that differ from the record; empty if the replay is identical.
     pub differences: Vec<Difference>,
-    /// ScoreInputs that are missing or not those of the decision.
+    /// Inputs that are missing or not those of the decision.
     pub lost: Vec<MissingInput>,
 }
 
@@ -88,20 +91,17 @@ pub enum MissingInput {
 
 impl Replay {
     /// Whether every recomputed value equals the record, bit for bit.
-    #[must_use]
     pub fn is_identical(&self) -> bool {
         self.differences.is_empty() && self.lost.is_empty()
     }
 
     /// The choice.
-    #[must_use]
     pub fn choice(&self) -> Option<EndpointId> {
         self.order.first().copied()
     }
 }
 
 /// Makes a recorded decision again. `policy` is the policy of the decision.
-#[must_use]
 pub fn replay(decision: &Decision, policy: &RoutingPolicy) -> Replay {
     let rescoring = Rescoring::of(decision, policy);
     let rescored: Vec<Rescored<'_>> = recorded(decision).map(|candidate| Rescored::of(candidate, &rescoring)).collect();
@@ -128,10 +128,10 @@ fn keep_recorded_ties<'r, 'a>(order: &mut [&'r Rescored<'a>], recorded: &'r [Res
         return;
     };
     let ties = |(is, was): (&&Rescored<'_>, &Rescored<'_>)| {
-        let (less, more) = if is.rank() < was.rank() { (is.rank(), was.rank()) } else { (was.rank(), is.rank()) };
-        is.class() == was.class() && plan::is_tie(less, more)
+        let (is, was) = (is.key(), was.key());
+        is.class == was.class && plan::is_tie(is.rank.min(was.rank), is.rank.max(was.rank))
     };
-    if !is_complete && choice.endpoint() == chosen.endpoint() && order.iter().zip(recorded).all(ties) {
+    if !is_complete && choice.candidate.endpoint == chosen.candidate.endpoint && order.iter().zip(recorded).all(ties) {
         order.iter_mut().zip(recorded).for_each(|(is, was)| *is = was);
     }
 }
@@ -181,67 +181,31 @@ impl<'a> Rescored<'a> {
 }
 
 impl Ranked for Rescored<'_> {
-    fn class(&self) -> u64 {
-        rank(self.candidate)
+    fn key(&self) -> RankKey {
+        let key = self.candidate.key();
+        let rank = if key.role == Role::Panic { key.rank } else { self.score };
+        RankKey { rank, failure: self.figures.failure, ..key }
     }
-
-    fn rank(&self) -> f64 {
-        if self.candidate.panic { self.candidate.inputs.until.0 as f64 } else { self.score }
-    }
-
-    fn failure(&self) -> f64 {
-        self.figures.failure
-    }
-
-    fn cost(&self) -> f64 {
-        self.candidate.inputs.cost
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.candidate.inputs.in_flight
-    }
-
-    fn endpoint(&self) -> EndpointId {
-        self.candidate.endpoint
-    }
-
-    fn provider(&self) -> u32 {
-        self.candidate.provider
-    }
-
-    fn is_probe(&self) -> bool {
-        self.candidate.probe
-    }
-
-    fn is_candidate(&self) -> bool {
-        is_ordinary(self.candidate)
-    }
-}
-
-fn is_ordinary(candidate: &Candidate) -> bool {
-    !candidate.probe && !candidate.panic
 }
 
 /// Whether the choice differs from the choice without noise.
 fn is_explored(decision: &Decision, order: &[&Rescored<'_>]) -> bool {
-    let choice = order.first().filter(|choice| decision.seed != 0 && is_ordinary(choice.candidate));
-    let best = noiseless_best(order.iter().copied());
-    choice.is_some_and(|choice| best != Some(choice.candidate.endpoint))
-}
-
-/// The choice without noise.
-fn noiseless_best<'a: 'r, 'r>(rescored: impl Iterator<Item = &'r Rescored<'a>> + Clone) -> Option<EndpointId> {
-    let competing = rescored.filter(|rescored| is_ordinary(rescored.candidate));
-    plan::best(competing.map(|rescored| (rescored, rescored.noiseless_score))).map(|best| best.candidate.endpoint)
+    let competes = |rescored: &&Rescored<'_>| rescored.key().role == Role::Candidate;
+    let Some(choice) = order.first().copied().filter(|choice| decision.seed != 0 && competes(choice)) else {
+        return false;
+    };
+    let competing = order.iter().copied().filter(competes);
+    let noiseless_best = plan::best(competing.map(|rescored| (rescored, rescored.noiseless_score)));
+    noiseless_best.is_none_or(|best| best.candidate.endpoint != choice.candidate.endpoint)
 }
 
 fn tied(order: &[&Rescored<'_>]) -> Vec<EndpointId> {
     let Some((choice, others)) = order.split_first() else { return Vec::new() };
-    let least = others.iter().fold(choice.rank(), |least, other| least.min(other.rank()));
-    let ties = |other: &&&Rescored<'_>| {
-        other.class() == choice.class() && plan::is_tie(least, other.rank()) && plan::is_tie(least, choice.rank())
-    };
-    others.iter().filter(ties).map(|other| other.candidate.endpoint).collect()
+    let choice = choice.key();
+    let least = others.iter().fold(choice.rank, |least, other| least.min(other.key().rank));
+    let ties =
+        |key: &RankKey| key.class == choice.class && plan::is_tie(least, key.rank) && plan::is_tie(least, choice.rank);
+    others.iter().map(|other| other.key()).filter(ties).map(|key| key.endpoint).collect()
 }
 
 fn differences(

@@ -4,10 +4,11 @@
 //! `selection_probability`, `replay` and `why_not`. Not for the hot path.
 
 use crate::decide::{
+    candidate::Role,
     forecast::{Forecast, ForecastRules},
     noise::Noise,
     objective_profile::Baselines,
-    plan::is_tie,
+    plan::{self, RankKey, Ranked},
     score::Scoring,
 };
 use crate::{
@@ -85,14 +86,27 @@ pub(crate) fn leader(decision: &Decision, probes: bool) -> Option<&Candidate> {
 
 /// The candidate with the best rank and score. Ties are broken as in the plan.
 pub(crate) fn best_scored<'a>(candidates: impl Iterator<Item = &'a Candidate> + Clone) -> Option<&'a Candidate> {
-    let by_score = |a: &&Candidate, b: &&Candidate| rank(a).cmp(&rank(b)).then(a.score.total_cmp(&b.score));
-    let best = candidates.clone().min_by(by_score)?;
-    let tied = candidates.filter(|other| rank(other) == rank(best) && is_tie(best.score, other.score));
-    tied.min_by(|a, b| {
-        let failure = a.predicted.failure.total_cmp(&b.predicted.failure);
-        let cost = || a.inputs.cost.total_cmp(&b.inputs.cost);
-        failure.then_with(cost).then(a.inputs.in_flight.cmp(&b.inputs.in_flight)).then(a.endpoint.cmp(&b.endpoint))
-    })
+    plan::best(candidates.map(|candidate| (candidate, candidate.score)))
+}
+
+impl Ranked for Candidate {
+    fn key(&self) -> RankKey {
+        let role = match (self.probe, self.panic) {
+            (true, _) => Role::Probe,
+            (_, true) => Role::Panic,
+            _ => Role::Candidate,
+        };
+        RankKey {
+            class: rank(self),
+            rank: if self.panic { self.inputs.until.0 as f64 } else { self.score },
+            failure: self.predicted.failure,
+            cost: self.inputs.cost,
+            in_flight: self.inputs.in_flight,
+            endpoint: self.endpoint,
+            provider: self.provider,
+            role,
+        }
+    }
 }
 
 /// The rank before any score: group, then tier.

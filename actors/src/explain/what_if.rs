@@ -52,7 +52,6 @@ impl ResolvedWhatIf {
     }
 
     /// Copies of `snapshot`, `live` and `query` with the overrides applied.
-    #[must_use]
     pub fn world(&self, snapshot: &Snapshot, live: &LiveView, query: &Query, now: Tick) -> WhatIfWorld {
         let mut world = WhatIfWorld::real(snapshot, live, query);
         if let Some(objective) = self.what_if.objective {
@@ -113,14 +112,13 @@ fn unknown_name(param: String, message: String, allowed: Vec<String>) -> Invalid
 /// The live state of every endpoint and provider, with defaults for unused ones.
 fn complete(live: &LiveView, snapshot: &Snapshot) -> LiveView {
     let mut live = live.clone();
-    live.endpoints.resize(snapshot.catalog.endpoints.len(), LiveEndpoint::UNUSED);
-    live.providers.resize(snapshot.catalog.providers.len(), LiveProvider::UNUSED);
+    live.endpoints.resize(snapshot.catalog.endpoints.len(), LiveEndpoint::default());
+    live.providers.resize(snapshot.catalog.providers.len(), LiveProvider::default());
     live
 }
 
 impl WhatIfWorld {
     /// Copies without an override.
-    #[must_use]
     pub fn real(snapshot: &Snapshot, live: &LiveView, query: &Query) -> WhatIfWorld {
         WhatIfWorld { snapshot: snapshot.clone(), live: complete(live, snapshot), query: query.clone() }
     }

@@ -1,7 +1,6 @@
 //! Reproducible pseudo-random numbers from hashes. Not for secrets.
 
 /// One step of the SplitMix64 generator, as a hash of `x`.
-#[must_use]
 pub const fn splitmix64(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -10,7 +9,6 @@ pub const fn splitmix64(x: u64) -> u64 {
 }
 
 /// A hash of both numbers in this order.
-#[must_use]
 pub const fn mix(seed: u64, value: u64) -> u64 {
     splitmix64(splitmix64(seed) ^ value)
 }

@@ -8,36 +8,32 @@
 //! functions come from `libm`, so that the same inputs give the same bits on every platform. [`crate::decide`] chooses
 //! the endpoint.
 
-pub mod live;
+mod live;
 mod mix;
-pub mod model;
-pub mod observe;
-pub mod persist;
-pub mod publish;
+mod model;
+mod observe;
+mod persist;
+mod publish;
 mod sessions;
 mod targets;
 
 pub use live::board::{BreakerChange, Claim, FinishedClaim, GateChange, LiveBoard};
-pub use live::breaker::{Breaker, PassedAs};
 pub use live::gate::Gate;
-pub use live::pacing::Pacing;
-pub use live::quota::{Quota, QuotaReport, Remaining, TokensLeft};
+pub use live::quota::{QuotaReport, Remaining, TokensLeft};
 pub use live::view::{LiveEndpoint, LiveProvider, LiveStatus, LiveView};
 pub use mix::{mix, splitmix64};
 pub use model::estimates::{Curve, Estimates};
 pub use model::failure_effect::FailureEffect;
-pub use model::failures::FailureModel;
-pub use model::latency::{Fit, LatencyModel};
-pub use model::lengths::{ClassLengths, LengthClass, OutputLengths};
-pub use model::pace::PaceModel;
-pub use model::prompt::PromptModel;
-pub use model::prompt_scale::{PromptScale, PromptScales};
-pub use model::saved::ImplausibleValue;
-pub use model::uncertainty::{Evidence, Uncertainty, UncertaintyModel};
+pub(crate) use model::failures::FailureModel;
+pub use model::latency::Fit;
+pub use model::lengths::OutputLengths;
+pub(crate) use model::lengths::{ClassLengths, LengthClass};
+pub use model::prompt_scale::PromptScales;
+pub(crate) use model::uncertainty::{Evidence, Uncertainty, UncertaintyModel};
 pub use observe::calibration::{
     Accuracy, Calibration, Calibrations, CostAccuracy, EndpointCalibration, FailureAccuracy,
 };
-pub use observe::errors::{ErrorClass, ErrorCounts};
+pub use observe::errors::ErrorCounts;
 pub use observe::figures::{EndpointFigures, Figures, LastError, Quantiles, Summary};
 pub use persist::state::{RejectedEntry, Restored, SavedState, SavedStateError};
 pub use publish::snapshot::{EndpointStats, Facts, Prices, Snapshot};

@@ -13,7 +13,7 @@
 
 use std::{
     collections::HashMap,
-    hash::{BuildHasherDefault, Hasher},
+    hash::{BuildHasherDefault, DefaultHasher},
     mem,
 };
 
@@ -102,13 +102,11 @@ impl Cache {
 
 impl Sessions {
     /// Without entries. The secret should be random; it never leaves the process.
-    #[must_use]
     pub fn new(secret: [u64; 4]) -> Sessions {
         Sessions { secret, shards: Default::default(), caches: Mutex::default() }
     }
 
     /// The keys of a request; `None` if its prompt is too short for caches to matter.
-    #[must_use]
     pub fn turn(&self, policy: &StickyPolicy, speaker: &ConversationStart<'_>) -> Option<ConversationTurn> {
         if !policy.enabled || speaker.prompt_tokens < policy.min_prompt_tokens {
             return None;
@@ -127,7 +125,6 @@ impl Sessions {
     }
 
     /// Endpoints whose cache may hold the prompt or its beginning. Changes nothing.
-    #[must_use]
     pub fn sticky(&self, policy: &StickyPolicy, turn: &ConversationTurn, now: Tick) -> Option<StickyEndpoint> {
         let held = self.held(policy, turn, now).next()?;
         let share = self.caches.lock().get(&held.endpoint).copied().unwrap_or_default().share();
@@ -159,13 +156,11 @@ impl Sessions {
     }
 
     /// Number of entries.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
     /// Whether there is no entry.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -224,7 +219,8 @@ enum Kind {
     Instructions,
 }
 
-type Names = HashMap<u128, Held, BuildHasherDefault<Uniform>>;
+/// Keys are the output of a keyed hash already, so that nobody can choose colliding ones.
+type Names = HashMap<u128, Held, BuildHasherDefault<DefaultHasher>>;
 
 /// Two generations: writes go to the young one. When it is full it replaces the old one, whose entries are dropped. So
 /// the size is bounded at any time, without searching for the oldest entry.
@@ -249,26 +245,6 @@ impl Shard {
 
     fn len(&self) -> usize {
         self.young.len() + self.old.len()
-    }
-}
-
-/// Keys are the output of a keyed hash already.
-#[derive(Default)]
-struct Uniform(u64);
-
-impl Hasher for Uniform {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u128(&mut self, name: u128) {
-        self.0 = name as u64;
     }
 }
 

@@ -88,7 +88,6 @@ struct Target {
 
 impl LatencyTargets {
     /// The margin for a request now: the highest of its targets.
-    #[must_use]
     pub fn margin(&self, requested: &RequestedTarget<'_>, now: Tick) -> f64 {
         let targets = self.0.lock();
         let ln_margins = requested.bounds().map(|(percentile, bound)| {
@@ -112,7 +111,6 @@ impl LatencyTargets {
     }
 
     /// Reports of all targets: those of aliases first, then by name, objective, percentile and bound.
-    #[must_use]
     pub fn report(&self, now: Tick) -> Vec<TargetReport> {
         let mut reports: Vec<_> = self.0.lock().iter().map(|target| target.report(now)).collect();
         reports.sort_by(|a, b| a.order().cmp(&b.order()));
@@ -233,20 +231,17 @@ impl TargetReport {
     }
 
     /// Allowed misses in the window.
-    #[must_use]
     pub fn allowed(&self, window: &Tally) -> f64 {
         self.percentile.missable() * window.requests() as f64
     }
 
     /// Share of the allowed misses that is left: 1 without misses, below 0 if there were too many; `None` without a
     /// request.
-    #[must_use]
     pub fn budget_left(&self, window: &Tally) -> Option<f64> {
         (window.requests() > 0).then(|| 1.0 - window.missed as f64 / self.allowed(window))
     }
 
     /// How many times faster than allowed misses happen; `None` without a request.
-    #[must_use]
     pub fn burn_rate(&self, window: &Tally) -> Option<f64> {
         (window.requests() > 0).then(|| window.missed as f64 / self.allowed(window))
     }

@@ -226,7 +226,9 @@ fn a_tool_call_needs_id_name_and_arguments_in_a_string() {
         (r#"7"#, "", "invalid_type"),
         (r#"{}"#, ".id", "missing_field"),
         (r#"{"id":7}"#, ".id", "invalid_type"),
-        (r#"{"id":"c","type":"custom"}"#, ".type", "invalid_value"),
+        (r#"{"id":"c","type":"web"}"#, ".type", "invalid_value"),
+        (r#"{"id":"c","type":"custom"}"#, ".custom", "missing_field"),
+        (r#"{"id":"c","type":"custom","custom":{"name":"f"}}"#, ".custom.input", "missing_field"),
         (r#"{"id":"c","type":7}"#, ".type", "invalid_value"),
         (r#"{"id":"c","type":"function"}"#, ".function", "missing_field"),
         (r#"{"id":"c","function":"f"}"#, ".function", "invalid_type"),
@@ -293,14 +295,16 @@ fn statement_13_an_unknown_part_is_blamed_on_its_type() {
 }
 
 #[test]
-fn tools_need_the_type_function_and_a_unique_name() {
+fn tools_need_a_known_type_and_a_unique_name() {
     let long = format!(r#""tools":[{{"type":"function","function":{{"name":"{}"}}}}]"#, "f".repeat(129));
     let many = vec![r#"{"type":"function","function":{"name":"f"}}"#; 513].join(",");
     check_fields(&[
         (r#""tools":{}"#, "tools", "invalid_type"),
         (r#""tools":["f"]"#, "tools[0]", "invalid_type"),
         (r#""tools":[{"function":{"name":"f"}}]"#, "tools[0].type", "missing_field"),
-        (r#""tools":[{"type":"custom","custom":{"name":"f"}}]"#, "tools[0].type", "invalid_value"),
+        (r#""tools":[{"type":"web","web":{"name":"f"}}]"#, "tools[0].type", "invalid_value"),
+        (r#""tools":[{"type":"custom"}]"#, "tools[0].custom", "missing_field"),
+        (r#""tools":[{"type":"custom","custom":{}}]"#, "tools[0].custom.name", "missing_field"),
         (r#""tools":[{"type":"function"}]"#, "tools[0].function", "missing_field"),
         (r#""tools":[{"type":"function","function":"f"}]"#, "tools[0].function", "invalid_type"),
         (r#""tools":[{"type":"function","function":{}}]"#, "tools[0].function.name", "missing_field"),

@@ -9,6 +9,7 @@ use super::{
     ledger::{ExportFormat, LedgerCommand, LedgerPlace},
     replay::ReplayRequest,
 };
+use crate::base::build;
 
 const FIRST_STEPS: &str = "\
 FIRST STEPS
@@ -45,7 +46,7 @@ docs/CONFIG.md in the repository describes every key; 'pointsman config show' pr
 
 /// Routes language-model requests: one OpenAI-compatible address, many providers, live and explained choices
 #[derive(Debug, Parser)]
-#[command(name = "pointsman", version, after_help = FIRST_STEPS)]
+#[command(name = "pointsman", version, long_version = build::LONG_VERSION, after_help = FIRST_STEPS)]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) config: ConfigArgument,

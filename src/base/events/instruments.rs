@@ -45,10 +45,16 @@ impl Instruments<'_> {
         self.register(Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec()))?)
     }
 
-    /// A histogram of durations per provider and model.
-    pub(super) fn times_of_endpoints(&self, name: &str, help: &str, buckets: &[f64]) -> Result<HistogramVec, Error> {
+    /// The same by labels.
+    pub(super) fn times_by(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+        buckets: &[f64],
+    ) -> Result<HistogramVec, Error> {
         let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());
-        self.register(HistogramVec::new(options, &["provider", "model"])?)
+        self.register(HistogramVec::new(options, labels)?)
     }
 
     fn register<C: Collector + Clone + 'static>(&self, metric: C) -> Result<C, Error> {

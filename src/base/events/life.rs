@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prometheus::{Gauge, IntCounterVec, IntGauge, IntGaugeVec};
+use prometheus::{Gauge, IntCounterVec, IntGauge};
 
 use super::{Metrics, instruments::Instruments};
 
@@ -19,8 +19,6 @@ pub struct LifeMetrics {
     pub(crate) restart_pending: IntGauge,
     replaced: IntCounterVec,
     silent: IntCounterVec,
-    places: IntGaugeVec,
-    places_taken: IntGaugeVec,
 }
 
 impl LifeMetrics {
@@ -30,7 +28,7 @@ impl LifeMetrics {
         let replaced = "Actors that were replaced because they panicked";
         let silent = "Times an actor did not answer the watchdog in time";
         let metrics = LifeMetrics {
-            reloads: make.counters("config_reload_total", "Attempts to read the configuration again", &["result"])?,
+            reloads: make.counters("config_reloads_total", "Attempts to read the configuration again", &["result"])?,
             config_version: make.gauge("config_version", "Version of the configuration in force")?,
             config_loaded: make.timestamp("config_last_success_timestamp_seconds", loaded)?,
             last_reload_good: make
@@ -38,8 +36,6 @@ impl LifeMetrics {
             restart_pending: make.gauge("config_restart_pending", waiting)?,
             replaced: make.counters("actor_restarts_total", replaced, &["actor"])?,
             silent: make.counters("actor_silent_total", silent, &["actor"])?,
-            places: make.gauges("provider_places", "Concurrency limit of a provider", &["provider"])?,
-            places_taken: make.gauges("provider_places_taken", "Calls in progress at a provider", &["provider"])?,
         };
         metrics.last_reload_good.set(1);
         for actor in ACTORS {
@@ -121,16 +117,6 @@ impl ActorSilent<'_> {
 }
 
 impl Metrics {
-    /// Updates the gauges of every provider: slug, permits in use, concurrency limit. Other providers are removed.
-    pub fn observe_concurrency<'p>(&self, providers: impl Iterator<Item = (&'p str, usize, usize)>) {
-        self.life.places.reset();
-        self.life.places_taken.reset();
-        for (provider, in_use, limit) in providers {
-            self.life.places.with_label_values(&[provider]).set(super::gauge_value(limit));
-            self.life.places_taken.with_label_values(&[provider]).set(super::gauge_value(in_use));
-        }
-    }
-
     /// Number of replacements of an actor.
     pub(crate) fn replacements(&self, actor: &str) -> u64 {
         self.life.replaced.with_label_values(&[actor]).get()

@@ -424,7 +424,8 @@ impl GenerationDraft {
             let now = clock::now();
             intent.ended(&self.worker.shared.preferences, &self.record, now - self.accepted, now);
         }
-        events::GenerationEnded { generation: &self.record }.emit(&self.worker.shared.metrics);
+        let took = clock::now() - self.accepted;
+        events::GenerationEnded { generation: &self.record, took }.emit(&self.worker.shared.metrics);
         self.durable.set(self.worker.record_ended(&self.record, self.started.take()));
     }
 

@@ -217,7 +217,11 @@ impl ChatBodyWriter<'_> {
         }
         for key in &members.others {
             let name = String::from_utf8_lossy(&key.name()).into_owned();
-            if matches!(&*name, "container" | "mcp_servers" | "thread") {
+            if name == "thread" {
+                let message = "thread: this gateway keeps no conversations; send all messages without 'thread'";
+                return Err(Invalid::field(InvalidReason::ThreadUnsupported, "thread", message));
+            }
+            if matches!(&*name, "container" | "mcp_servers") {
                 self.native_feature.get_or_insert(name);
             } else {
                 self.fates.drop(&name);

@@ -1,6 +1,6 @@
 //! Answers to embedding requests: checked, put in order, and written in the form that the client asked for.
 
-use std::io::Write as _;
+use std::fmt::Write as _;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -113,7 +113,7 @@ fn push_vector(vector: Raw<'_>, format: VectorFormat, out: &mut BytesMut) -> Res
             }
             let comma = if place > 0 { "," } else { "" };
             // Displayed floats read back as the same bits. Writing to memory cannot fail.
-            let _ = write!(out.writer(), "{comma}{float}");
+            let _ = write!(out, "{comma}{float}");
         }
         out.put_u8(b']');
         return Ok(());

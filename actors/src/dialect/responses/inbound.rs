@@ -5,7 +5,7 @@
 //! this dialect gets the client's bytes.
 
 mod content;
-mod echo;
+pub(crate) mod echo;
 mod input;
 mod items;
 mod tools;

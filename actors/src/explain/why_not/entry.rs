@@ -9,7 +9,6 @@ pub(super) enum DecisionEntry<'a> {
     Recorded(usize, &'a Candidate),
     /// A candidate in the plan that the record omits: place, index and id.
     Omitted(usize, u32, EndpointId),
-    /// An excluded endpoint.
     ExcludedEndpoint(&'a ExcludedEndpoint),
     /// Index and id of an endpoint that the request does not ask for.
     Outside(u32, EndpointId),

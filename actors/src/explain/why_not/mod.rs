@@ -80,7 +80,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// The name on the wire.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Verdict::Refused => "refused",
@@ -108,7 +107,6 @@ pub struct Margin {
 }
 
 /// Answers why `asked` is not the choice of a decision. `catalog` resolves names; endpoints it no longer holds are `?`.
-#[must_use]
 pub fn why_not(asked: &str, decision: &Decision, policy: &RoutingPolicy, catalog: &Catalog) -> WhyNot {
     answer(asked, catalog, |endpoints| match DecisionEntry::find(endpoints, decision, catalog) {
         DecisionEntry::Recorded(0, choice) => chosen(choice),
@@ -122,7 +120,6 @@ pub fn why_not(asked: &str, decision: &Decision, policy: &RoutingPolicy, catalog
 }
 
 /// Answers why `asked` is not the choice if no endpoint can serve the request.
-#[must_use]
 pub fn why_not_in(asked: &str, error: &RouteError, catalog: &Catalog) -> WhyNot {
     answer(asked, catalog, |endpoints| match furthest_excluded(endpoints, &error.excluded, catalog) {
         Some(excluded) => refused(excluded),
@@ -137,7 +134,6 @@ pub fn why_not_in(asked: &str, error: &RouteError, catalog: &Catalog) -> WhyNot 
 }
 
 /// [`why_not`] after the request: for the choice, the answer says how its attempt ended.
-#[must_use]
 pub fn why_not_after(
     asked: &str,
     decision: &Decision,

@@ -16,7 +16,6 @@ use crate::{
 };
 
 /// Answers why `asked` is not the choice of `decided`, which was decided from `world`.
-#[must_use]
 pub fn why_not_now(
     asked: &str,
     world: &WhatIfWorld,

@@ -19,7 +19,6 @@ pub(super) struct RecordedTrial<'a> {
     decision: &'a Decision,
     policy: &'a RoutingPolicy,
     rescoring: Rescoring,
-    /// The best score of the rivals.
     best_rival_score: f64,
     /// Preference grade of the leader.
     grade: u32,

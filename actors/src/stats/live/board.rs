@@ -124,7 +124,6 @@ pub struct GateChange {
 impl LiveBoard {
     /// Unused state for every endpoint and provider of the catalog. The seed varies how long breakers stay open, so
     /// that replicas do not probe at the same time.
-    #[must_use]
     pub fn new(catalog: &Catalog, seed: u64) -> LiveBoard {
         LiveBoard { seed, endpoints: Vec::new(), providers: Vec::new() }.carried(catalog)
     }
@@ -145,7 +144,6 @@ impl LiveBoard {
     }
 
     /// A copy of the state. Unused entries cost a few nanoseconds, used ones a lock.
-    #[must_use]
     pub fn view(&self, now: Tick) -> LiveView {
         let mut view = LiveView::default();
         self.refresh(now, &mut view);

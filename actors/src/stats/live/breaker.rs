@@ -73,7 +73,6 @@ pub struct Breaker {
 
 impl Breaker {
     /// The gate at `now`. Reading it changes nothing, so a preview may.
-    #[must_use]
     pub fn gate(&self, now: Tick) -> Gate {
         match self.state {
             State::Closed => Gate::Passing,
@@ -88,25 +87,20 @@ impl Breaker {
     }
 
     /// Whether the breaker is closed and holds nothing to show.
-    #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.state == State::Closed
     }
 
     /// Whether the run of failures followed many consecutive successes.
-    #[must_use]
     pub fn failed_suddenly(&self) -> bool {
         self.before >= SOUND
     }
 
     /// Consecutive failures.
-    #[must_use]
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// The last failure.
-    #[must_use]
     pub fn last(&self) -> Option<FailureCause> {
         self.last
     }

@@ -37,13 +37,11 @@ pub enum Gate {
 
 impl Gate {
     /// Whether ordinary requests pass.
-    #[must_use]
     pub const fn is_passing(self) -> bool {
         matches!(self, Gate::Passing)
     }
 
     /// The circuit state. It stays closed during a cooldown.
-    #[must_use]
     pub const fn circuit(self) -> Circuit {
         match self {
             Gate::Passing | Gate::Cooling { .. } => Circuit::Closed,
@@ -53,7 +51,6 @@ impl Gate {
     }
 
     /// When the gate opens or opened.
-    #[must_use]
     pub const fn until(self) -> Option<Tick> {
         match self {
             Gate::Passing => None,
@@ -63,7 +60,6 @@ impl Gate {
     }
 
     /// State and time as recorded; `None` if requests pass.
-    #[must_use]
     pub const fn state(self) -> Option<(GateState, Tick)> {
         match self {
             Gate::Passing => None,
@@ -76,7 +72,6 @@ impl Gate {
     }
 
     /// Why an ordinary request is refused.
-    #[must_use]
     pub const fn refusal(self) -> Option<ExclusionReason> {
         match self {
             Gate::Passing => None,

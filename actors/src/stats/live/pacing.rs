@@ -46,13 +46,11 @@ pub struct Pacing {
 
 impl Pacing {
     /// Whether no rate limit applies.
-    #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.pace.is_none()
     }
 
     /// When the next request is allowed; `None` means at once.
-    #[must_use]
     pub fn due(&self, now: Tick) -> Option<Tick> {
         let pace = self.pace.filter(|pace| now - pace.refused < FORGOTTEN)?.refilled(now);
         if pace.tokens >= 1.0 {

@@ -35,7 +35,6 @@ pub struct QuotaReport {
 
 impl QuotaReport {
     /// Whether the answer had no quota headers.
-    #[must_use]
     pub fn is_some(&self) -> bool {
         self.requests.is_some() || self.tokens.is_some()
     }
@@ -68,7 +67,6 @@ pub struct TokensLeft {
 
 impl Quota {
     /// Whether no quota limits requests.
-    #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.tokens.is_none() && self.requests.is_none_or(|budget| budget.left > FEW)
     }
@@ -87,7 +85,6 @@ impl Quota {
     }
 
     /// When the next request is allowed; `None` means at once.
-    #[must_use]
     pub fn due(&self, now: Tick) -> Option<Tick> {
         let budget = self.requests.filter(|budget| now < budget.resets && budget.left <= FEW)?;
         let rest = budget.resets - budget.at;
@@ -97,7 +94,6 @@ impl Quota {
     }
 
     /// Tokens left; `None` if they are not limited.
-    #[must_use]
     pub fn tokens(&self, now: Tick) -> Option<TokensLeft> {
         let budget = self.tokens.filter(|budget| now < budget.resets)?;
         let until = budget.resets.min(budget.at.plus(LONGEST));

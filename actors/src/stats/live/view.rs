@@ -25,21 +25,7 @@ pub struct LiveEndpoint {
     pub used: bool,
 }
 
-impl LiveEndpoint {
-    /// An unused endpoint.
-    pub const UNUSED: LiveEndpoint = LiveEndpoint {
-        in_flight: 0,
-        silent: false,
-        gate: Gate::Passing,
-        due: None,
-        tokens: None,
-        failures: 0,
-        last: None,
-        used: false,
-    };
-}
-
-/// Live state of a provider.
+/// Live state of a provider. The default is an unused provider.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LiveProvider {
     /// Whether requests pass.
@@ -48,11 +34,6 @@ pub struct LiveProvider {
     pub failures: u32,
     /// Last counted failure.
     pub last: Option<FailureCause>,
-}
-
-impl LiveProvider {
-    /// An unused provider.
-    pub const UNUSED: LiveProvider = LiveProvider { gate: Gate::Passing, failures: 0, last: None };
 }
 
 /// Copy of the live state by position in the catalog. Missing entries count as unused.
@@ -83,19 +64,16 @@ pub struct LiveStatus {
 
 impl LiveView {
     /// State of an endpoint.
-    #[must_use]
-    pub fn endpoint(&self, index: u32) -> &LiveEndpoint {
-        self.endpoints.get(index as usize).unwrap_or(&LiveEndpoint::UNUSED)
+    pub fn endpoint(&self, index: u32) -> LiveEndpoint {
+        self.endpoints.get(index as usize).copied().unwrap_or_default()
     }
 
     /// State of a provider.
-    #[must_use]
-    pub fn provider(&self, index: u32) -> &LiveProvider {
-        self.providers.get(index as usize).unwrap_or(&LiveProvider::UNUSED)
+    pub fn provider(&self, index: u32) -> LiveProvider {
+        self.providers.get(index as usize).copied().unwrap_or_default()
     }
 
     /// Status of an endpoint, including the gate of its provider.
-    #[must_use]
     pub fn status(&self, catalog: &Catalog, index: u32) -> LiveStatus {
         let cell = self.endpoint(index);
         let provider = catalog.endpoint(index).map_or(Gate::Passing, |endpoint| self.provider(endpoint.provider).gate);
@@ -104,7 +82,6 @@ impl LiveView {
 
     /// Status of a provider: its own gate, or the mildest gate of its used endpoints if none of them lets requests
     /// pass. It is silent if all used endpoints are.
-    #[must_use]
     pub fn provider_status(&self, catalog: &Catalog, provider: u32) -> LiveStatus {
         let of_provider = (0_u32..).zip(&catalog.endpoints).filter(|(_, endpoint)| endpoint.provider == provider);
         let cells: Vec<_> = of_provider.map(|(index, _)| self.endpoint(index)).filter(|cell| cell.used).collect();

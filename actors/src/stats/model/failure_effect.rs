@@ -27,7 +27,6 @@ pub enum FailureEffect {
 
 impl FailureEffect {
     /// The effect of `failure`.
-    #[must_use]
     pub const fn of(failure: &Failure) -> FailureEffect {
         match failure.kind {
             FailureKind::Connect | FailureKind::Tls => FailureEffect::Refused,
@@ -55,30 +54,7 @@ impl FailureEffect {
     }
 
     /// Whether it counts as a failure of the endpoint.
-    #[must_use]
     pub const fn is_failure(self) -> bool {
         matches!(self, FailureEffect::Refused | FailureEffect::Fault | FailureEffect::Late)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::{Blame, Next};
-
-    #[test]
-    fn a_shortage_of_ours_says_nothing_about_the_endpoint() {
-        let shortage = Failure { kind: FailureKind::Shortage, status: None, retry_after: None };
-        assert_eq!(FailureEffect::of(&shortage), FailureEffect::Silent);
-        assert_eq!(shortage.kind.blame(), Blame::Configuration);
-        assert_eq!(shortage.kind.next(), Next::AnotherEndpoint, "a kept connection may serve");
-    }
-
-    #[test]
-    fn a_deadline_of_ours_says_nothing_about_the_endpoint() {
-        let of = |kind| FailureEffect::of(&Failure { kind, status: Some(200), retry_after: None });
-        assert_eq!(of(FailureKind::Deadline), FailureEffect::Silent);
-        assert!(!of(FailureKind::Deadline).is_failure());
-        assert!(of(FailureKind::Timeout).is_failure());
     }
 }

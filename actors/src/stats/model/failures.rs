@@ -136,7 +136,6 @@ impl FailureModel {
 
     /// Failures and successes at `now`: the usual count and the recent one, mixed by the odds of trouble. `usual` is
     /// the failure probability of the siblings.
-    #[must_use]
     pub fn read(&self, now: Tick, half_life: Duration, usual: f64) -> (f64, f64) {
         self.mixed(now, half_life, |lasting| lasting.shrunk(usual))
     }
@@ -161,7 +160,6 @@ impl FailureModel {
 
     /// Consecutive failures that open the breaker: `consecutive`, and up to twice as many where failures are known to
     /// be frequent.
-    #[must_use]
     pub fn coincidence(&self, consecutive: u32) -> u32 {
         if self.believed <= FLAKY {
             return consecutive;
@@ -172,7 +170,6 @@ impl FailureModel {
     }
 
     /// Posterior probability that the next attempt fails, from decayed counts and the siblings' `usual` probability.
-    #[must_use]
     pub fn probability(failures: f64, successes: f64, usual: f64) -> f64 {
         (failures + FailureModel::PRIOR_WEIGHT * usual) / (failures + successes + FailureModel::PRIOR_WEIGHT)
     }

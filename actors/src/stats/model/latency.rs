@@ -73,7 +73,6 @@ pub struct Fit {
 
 impl Fit {
     /// The prior, for an endpoint without observations.
-    #[must_use]
     pub(crate) const fn cold(prior: Prior) -> Fit {
         let Prior { first_token: intercept, prompt_slope, .. } = prior;
         Fit {
@@ -87,13 +86,11 @@ impl Fit {
     }
 
     /// Expected ln seconds, with `in_flight` requests including this one.
-    #[must_use]
     pub fn expected(&self, in_flight: f64, prompt_tokens: f64) -> f64 {
         self.intercept + self.load(in_flight) + effect(self.prompt_slope, prompt_tokens)
     }
 
     /// Effect of load on ln seconds, with `in_flight` requests including this one.
-    #[must_use]
     pub fn load(&self, in_flight: f64) -> f64 {
         if in_flight > self.knee { self.load_exponent * libm::log(in_flight / self.knee) } else { 0.0 }
     }
@@ -124,7 +121,6 @@ pub(crate) struct Sample {
     pub ln_seconds: f64,
     /// Requests in flight, this one included.
     pub in_flight: u32,
-    /// Prompt tokens.
     pub prompt_tokens: f64,
     /// When it came.
     pub at: Tick,
@@ -152,25 +148,21 @@ pub struct LatencyModel {
 
 impl LatencyModel {
     /// The fit at `now`, or the prior without observations.
-    #[must_use]
     pub(crate) fn fit(&self, now: Tick, prior: Prior, policy: &StatsPolicy) -> Fit {
         self.measured(now, policy).unwrap_or(Fit::cold(prior))
     }
 
     /// The fit at `now`; `None` without observations.
-    #[must_use]
     pub(crate) fn measured(&self, now: Tick, policy: &StatsPolicy) -> Option<Fit> {
         self.fit.map(|fit| Fit { intercept: fit.intercept - self.returned(&fit, now, policy), ..fit })
     }
 
     /// Decayed weight at `now`, in observations.
-    #[must_use]
     pub fn weight(&self, now: Tick, policy: &StatsPolicy) -> f64 {
         self.weight * remaining_since(self.at, now, policy.half_life)
     }
 
     /// The intercept without one such observation that it already includes.
-    #[must_use]
     pub fn intercept_without(&self, fit: &Fit, ln_seconds: f64, in_flight: f64, prompt_tokens: f64) -> f64 {
         let others = self.weight + PRIOR_WEIGHT - 1.0;
         let residual = ln_seconds - fit.expected(in_flight, prompt_tokens);
@@ -178,7 +170,6 @@ impl LatencyModel {
     }
 
     /// Time of the last observation.
-    #[must_use]
     pub fn observed(&self) -> Option<Tick> {
         self.at
     }
@@ -358,11 +349,6 @@ mod tests {
             model.observe(sample(seconds, in_flight, second), PRIOR, &policy());
         }
         model
-    }
-
-    #[test]
-    fn an_endpoint_without_observations_is_what_the_prior_says() {
-        assert_eq!(fit(&LatencyModel::default()), Fit::cold(PRIOR));
     }
 
     #[test]

@@ -50,13 +50,11 @@ pub struct OutputLengths {
 
 impl OutputLengths {
     /// Without observations.
-    #[must_use]
     pub fn new(catalog: &Catalog) -> OutputLengths {
         OutputLengths { classes: std::array::from_fn(|_| vec![Length::default(); catalog.models.len()]) }
     }
 
     /// The models' lengths in one class.
-    #[must_use]
     pub fn of(&self, class: LengthClass) -> ClassLengths<'_> {
         ClassLengths { models: self.classes.get(class.position).map_or(&[], Vec::as_slice), class }
     }
@@ -99,7 +97,6 @@ pub struct ClassLengths<'a> {
 impl ClassLengths<'_> {
     /// Expected output tokens of the model, limited by the request and the endpoint's longest answer, and the variance
     /// of their ln.
-    #[must_use]
     pub fn expected(&self, model: u32, longest_answer: u32) -> (f64, f64) {
         let length = self.models.get(model as usize);
         let Length { known, cold, variance, .. } = length.copied().unwrap_or_default();
@@ -119,8 +116,6 @@ pub struct LengthClass {
 }
 
 impl LengthClass {
-    /// The class of this `max_tokens`.
-    #[must_use]
     pub fn of(max_tokens: Option<u32>) -> LengthClass {
         let below = |limit: u32| CLASSES.iter().take_while(|end| limit > **end).count();
         let most = max_tokens.map_or(f64::INFINITY, f64::from);

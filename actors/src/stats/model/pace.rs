@@ -42,25 +42,21 @@ const PRIOR_VARIANCE_WEIGHT: f64 = 4.0;
 
 impl PaceModel {
     /// Posterior mean of ln seconds per token: the observations, shrunk towards the present prior.
-    #[must_use]
     pub fn mean(&self, prior: f64) -> f64 {
         (self.mean * self.undecayed_weight + PRIOR_WEIGHT * prior) / (self.undecayed_weight + PRIOR_WEIGHT)
     }
 
     /// Mean of the observations, if there are any.
-    #[must_use]
     pub fn measured(&self) -> Option<f64> {
         (self.weight > 0.0).then_some(self.mean)
     }
 
     /// Decayed weight at `now`, in observations.
-    #[must_use]
     pub fn weight(&self, now: Tick, policy: &StatsPolicy) -> f64 {
         self.weight * remaining_since(self.at, now, policy.half_life)
     }
 
     /// Variance of ln seconds per token around the mean.
-    #[must_use]
     pub fn variance(&self) -> f64 {
         (self.deviation + PRIOR_VARIANCE_WEIGHT * PRIOR_VARIANCE) / (self.weight + PRIOR_VARIANCE_WEIGHT)
     }
@@ -83,7 +79,6 @@ impl PaceModel {
     }
 
     /// Share of output tokens that answers show.
-    #[must_use]
     pub fn shown(&self) -> f64 {
         1.0 - self.hidden
     }
@@ -186,9 +181,9 @@ mod tests {
         assert!(pace.measured().unwrap() < -2.9, "one surprise is a fluctuation");
         pace.observe(-3.0, MANY, NOW, &policy());
         pace.observe(-1.0, MANY, NOW, &policy());
-        assert!(pace.measured().unwrap() < -2.8, "an ordinary answer in between ends the row");
+        assert!(pace.measured().unwrap() < -2.8, "an ordinary answer in between ends the run");
         pace.observe(-1.0, MANY, NOW, &policy());
-        assert!(pace.measured().unwrap() > -2.2, "two in a row are a change: {pace:?}");
+        assert!(pace.measured().unwrap() > -2.2, "two consecutive ones are a change: {pace:?}");
     }
 
     #[test]

@@ -38,13 +38,11 @@ pub(crate) fn effect(slope: f64, tokens: f64) -> f64 {
 
 impl PromptModel {
     /// The learned relative slope; `None` without observations.
-    #[must_use]
     pub fn measured(&self) -> Option<f64> {
         (self.weight > 0.0).then_some(self.slope)
     }
 
     /// The learned slope, or the prior.
-    #[must_use]
     pub fn slope(&self, prior: f64) -> f64 {
         self.measured().unwrap_or(prior)
     }

@@ -47,7 +47,6 @@ impl Default for PromptScale {
 
 impl PromptScale {
     /// Expected prompt tokens.
-    #[must_use]
     #[inline]
     pub fn tokens(self, estimated: f64) -> f64 {
         estimated * self.factor
@@ -83,13 +82,11 @@ pub(crate) struct PromptScaleState {
 
 impl PromptScales {
     /// Without observations.
-    #[must_use]
     pub fn new(catalog: &Catalog) -> PromptScales {
         PromptScales(vec![Ratio::default(); catalog.models.len()])
     }
 
     /// The correction for a model.
-    #[must_use]
     #[inline]
     pub fn of(&self, model: u32) -> PromptScale {
         self.0.get(model as usize).map_or_else(PromptScale::default, |ratio| ratio.scale)

@@ -23,7 +23,6 @@ pub(crate) struct Priors {
 }
 
 impl Priors {
-    /// The configured prior.
     pub(crate) fn configured(policy: &StatsPolicy) -> Priors {
         let ln = |time: std::time::Duration| libm::log(time.as_secs_f64().max(1e-6));
         let fallback = Prior {

@@ -41,7 +41,6 @@ pub struct Evidence {
     pub pace_variance: f64,
     /// Observations of that.
     pub pace_weight: f64,
-    /// Failures.
     pub failures: f64,
     /// The failure probability that is usual among its siblings.
     pub usual_failure: f64,
@@ -53,6 +52,8 @@ pub struct UncertaintyModel {
     exploration: f64,
     /// Variance per second without an observation.
     staleness: f64,
+    /// Whether that counts for the time per output token, too.
+    pace_ages: bool,
     /// Seconds.
     stalest: f64,
     /// Share of the way back to the long-run mean, per second without an observation.
@@ -61,19 +62,18 @@ pub struct UncertaintyModel {
 
 impl UncertaintyModel {
     /// The constants of a policy.
-    #[must_use]
-    pub fn of(policy: &RoutingPolicy) -> UncertaintyModel {
+    pub fn of(policy: &RoutingPolicy, pace_ages: bool) -> UncertaintyModel {
         let half_life = policy.stats.half_life.as_secs_f64().max(1e-3);
         UncertaintyModel {
             exploration: policy.exploration,
             staleness: policy.staleness / half_life,
+            pace_ages,
             stalest: STALEST * half_life,
             return_rate: 1.0 / (RETURNED * half_life),
         }
     }
 
     /// How uncertain the estimates are that rest on this evidence.
-    #[must_use]
     pub fn uncertainty(&self, evidence: &Evidence) -> Uncertainty {
         let usual = LONG_RUN_WEIGHT.min(evidence.successes) * (self.return_rate * evidence.age).min(1.0);
         let scale = self.exploration * self.exploration;
@@ -82,7 +82,7 @@ impl UncertaintyModel {
         let of_age = self.of_age(evidence);
         Uncertainty {
             first_token: (of_level + of_age).sqrt(),
-            pace: (of_pace + of_age).sqrt(),
+            pace: (of_pace + if self.pace_ages { of_age } else { 0.0 }).sqrt(),
             failure: self.exploration * of_failure(evidence),
         }
     }
@@ -120,7 +120,7 @@ mod tests {
     fn after(half_lives: f64, evidence: Evidence) -> Uncertainty {
         let policy = RoutingPolicy::default();
         let age = half_lives * policy.stats.half_life.as_secs_f64();
-        UncertaintyModel::of(&policy).uncertainty(&Evidence { age, ..evidence })
+        UncertaintyModel::of(&policy, true).uncertainty(&Evidence { age, ..evidence })
     }
 
     #[test]
@@ -128,6 +128,10 @@ mod tests {
         let (fresh, old) = (after(0.0, EVIDENCE), after(10.0, EVIDENCE));
         assert!(old.first_token > 3.0 * fresh.first_token && old.pace > 3.0 * fresh.pace, "{fresh:?} {old:?}");
         assert_eq!(old.failure, fresh.failure);
+        let known_pace = UncertaintyModel::of(&RoutingPolicy::default(), false);
+        let age = |age| known_pace.uncertainty(&Evidence { age, ..EVIDENCE });
+        assert_eq!(age(600.0).pace, fresh.pace, "unless the objective leaves it out");
+        assert_eq!(age(600.0).first_token, old.first_token);
         assert_eq!(after(1000.0, EVIDENCE).pace, after(STALEST, EVIDENCE).pace, "not without a limit");
     }
 

@@ -8,7 +8,10 @@
 
 use std::time::Duration;
 
-use super::ring::{Merge, Ring};
+use super::{
+    histogram::Histogram,
+    ring::{Merge, Ring},
+};
 use crate::domain::{EndpointEvent, EndpointId, EventKind, Prediction, Tick};
 use crate::stats::model::failure_effect::FailureEffect;
 
@@ -149,10 +152,10 @@ impl Calibrator {
 /// Counts of one time slot.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CalibrationCounts {
-    first_token: Errors,
-    total: Errors,
-    output_tokens: Errors,
-    cost: Errors,
+    first_token: Ratios,
+    total: Ratios,
+    output_tokens: Ratios,
+    cost: Ratios,
     predicted_cost: f64,
     actual_cost: f64,
     attempts: u64,
@@ -228,33 +231,21 @@ impl Merge for CalibrationCounts {
     }
 }
 
-/// Histogram of ln ratios. Nothing is allocated before the first.
+/// Ratios of actual to predicted values.
 #[derive(Debug, Clone, Default)]
-struct Errors {
-    buckets: Vec<u32>,
-    count: u64,
+struct Ratios {
+    ratios: Histogram,
+    /// Each ratio or its inverse, whichever is above 1.
+    distances: Histogram,
     within_p95: u64,
     bounded: u64,
 }
 
-impl Errors {
-    /// Buckets below zero, and as many above. Interpolated medians are within half a bucket.
-    const HALF: usize = 80;
-    /// Width of a bucket: five percent.
-    const WIDTH: f64 = 0.05;
-
+impl Ratios {
     fn record(&mut self, ratio: f64) {
-        if !(ratio.is_finite() && ratio > 0.0) {
-            return;
-        }
-        if self.buckets.is_empty() {
-            self.buckets = vec![0; 2 * Errors::HALF];
-        }
-        let most = (2 * Errors::HALF - 1) as f64;
-        let position = (libm::log(ratio) / Errors::WIDTH + Errors::HALF as f64).clamp(0.0, most);
-        if let Some(bucket) = self.buckets.get_mut(position as usize) {
-            *bucket = bucket.saturating_add(1);
-            self.count += 1;
+        if ratio.is_finite() && ratio > 0.0 {
+            self.ratios.record(ratio);
+            self.distances.record(ratio.max(1.0 / ratio));
         }
     }
 
@@ -263,43 +254,21 @@ impl Errors {
         self.within_p95 += u64::from(within);
     }
 
-    fn merge(&mut self, other: &Errors) {
-        if !other.buckets.is_empty() {
-            self.buckets.resize(2 * Errors::HALF, 0);
-            for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
-                *mine = mine.saturating_add(*theirs);
-            }
-        }
-        self.count += other.count;
+    fn merge(&mut self, other: &Ratios) {
+        self.ratios.merge(&other.ratios);
+        self.distances.merge(&other.distances);
         self.within_p95 += other.within_p95;
         self.bounded += other.bounded;
     }
 
     fn summary(&self) -> Accuracy {
-        let (below, above) = self.buckets.split_at_checked(Errors::HALF).unwrap_or_default();
-        let sizes: Vec<u32> = below.iter().rev().zip(above).map(|(low, high)| low.saturating_add(*high)).collect();
-        let start = -(Errors::HALF as f64) * Errors::WIDTH;
         Accuracy {
-            samples: self.count,
-            median_error: median(&sizes, 0.0),
-            bias: median(&self.buckets, start),
+            samples: self.ratios.count(),
+            median_error: self.distances.quantile(0.5).map(libm::log),
+            bias: self.ratios.quantile(0.5).map(libm::log),
             within_p95: (self.bounded > 0).then(|| self.within_p95 as f64 / self.bounded as f64),
         }
     }
-}
-
-/// Interpolated median of values in buckets of [`Errors::WIDTH`] from `start` on; `None` without values.
-fn median(buckets: &[u32], start: f64) -> Option<f64> {
-    let half = buckets.iter().map(|count| f64::from(*count)).sum::<f64>() / 2.0;
-    let mut below = 0.0;
-    for (position, count) in buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
-        let count = f64::from(*count);
-        if below + count >= half {
-            return Some(start + (position as f64 + (half - below) / count) * Errors::WIDTH);
-        }
-        below += count;
-    }
-    None
 }
 
 #[cfg(test)]
@@ -366,18 +335,18 @@ mod tests {
         let first = judged([token(0.25), token(0.5), token(1.0), token(2.0)]).first_token;
         assert_eq!((first.samples, first.within_p95), (4, Some(0.75)));
         near(first.median_error, std::f64::consts::LN_2, 0.05);
-        near(judged([token(1.0)]).first_token.bias, std::f64::consts::LN_2, 0.03);
-        near(judged([token(0.25)]).first_token.bias, -std::f64::consts::LN_2, 0.03);
+        near(judged([token(1.0)]).first_token.bias, std::f64::consts::LN_2, 0.05);
+        near(judged([token(0.25)]).first_token.bias, -std::f64::consts::LN_2, 0.05);
     }
 
     #[test]
     fn the_total_is_judged_for_the_tokens_that_came_and_the_tokens_for_themselves() {
         // 250 tokens at 100 tokens a second take 3 s, the first 0.5 s included; 100 tokens were expected.
         let all = judged([(PREDICTED, 3.0, completed(3.0, 250, 0.0025))]);
-        near(all.total.median_error, 0.0, 0.03);
+        near(all.total.median_error, 0.0, 0.05);
         assert_eq!(all.total.within_p95, Some(1.0));
-        near(all.output_tokens.bias, 2.5_f64.ln(), 0.03);
-        near(all.cost.error.bias, 2.5_f64.ln(), 0.03);
+        near(all.output_tokens.bias, 2.5_f64.ln(), 0.05);
+        near(all.cost.error.bias, 2.5_f64.ln(), 0.05);
         assert_eq!((all.cost.predicted, all.cost.actual, all.output_tokens.within_p95), (0.001, 0.0025, None));
         // Its 95th percentile is twice the median, as that of the published total.
         let slow = judged([(PREDICTED, 6.1, completed(6.1, 250, 0.0)), (PREDICTED, 5.9, completed(5.9, 250, 0.0))]);
@@ -423,18 +392,17 @@ mod tests {
     }
 
     #[test]
-    fn absurd_ratios_fall_into_the_outer_buckets_or_are_left_out() {
-        let mut errors = Errors::default();
-        [1e300, 1e-300, 0.0, f64::NAN, f64::INFINITY, -1.0].into_iter().for_each(|ratio| errors.record(ratio));
-        assert_eq!(errors.summary().samples, 2);
-        near(errors.summary().median_error, 4.0, 0.051);
+    fn ratios_that_are_not_positive_numbers_are_left_out() {
+        let mut ratios = Ratios::default();
+        [1e300, 1e-300, 0.0, f64::NAN, f64::INFINITY, -1.0].into_iter().for_each(|ratio| ratios.record(ratio));
+        assert_eq!(ratios.summary().samples, 2);
     }
 
     #[test]
     fn the_median_of_spread_errors_is_right_within_a_percent() {
-        let mut errors = Errors::default();
-        (1..2000).for_each(|i| errors.record((f64::from(i) / 1000.0 - 0.8).exp()));
-        near(errors.summary().bias, 0.2, 0.01);
-        near(errors.summary().median_error, 0.5, 0.01);
+        let mut ratios = Ratios::default();
+        (1..2000).for_each(|i| ratios.record((f64::from(i) / 1000.0 - 0.8).exp()));
+        near(ratios.summary().bias, 0.2, 0.01);
+        near(ratios.summary().median_error, 0.5, 0.01);
     }
 }

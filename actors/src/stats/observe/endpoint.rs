@@ -6,8 +6,6 @@
 
 pub(crate) mod state;
 
-use std::time::Duration;
-
 use super::{
     errors::ErrorClass,
     figures::{Averages, LastError, Tally},
@@ -265,6 +263,3 @@ impl EndpointStatistics {
 fn sample(event: &EndpointEvent, ln_seconds: f64) -> Sample {
     Sample { ln_seconds, in_flight: event.in_flight, prompt_tokens: 0.0, at: event.at, guessed: false }
 }
-
-/// Window of the figures.
-pub(crate) const WINDOW: Duration = Duration::from_secs(Windows::SECONDS);

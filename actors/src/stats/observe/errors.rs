@@ -2,7 +2,6 @@
 
 use crate::domain::FailureKind;
 
-/// Class of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
     /// 429 or 529.
@@ -21,7 +20,6 @@ pub enum ErrorClass {
 
 impl ErrorClass {
     /// The class of a failure; `None` for mistakes of the client, our own deadline and our own shortages.
-    #[must_use]
     pub const fn of(kind: FailureKind, status: Option<u16>) -> Option<ErrorClass> {
         match kind {
             FailureKind::RateLimited => Some(ErrorClass::RateLimited),
@@ -61,7 +59,6 @@ pub struct ErrorCounts {
 
 impl ErrorCounts {
     /// The total.
-    #[must_use]
     pub const fn total(&self) -> u64 {
         self.rate_limited + self.timeout + self.connect + self.server + self.auth + self.other
     }

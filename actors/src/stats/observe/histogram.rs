@@ -1,13 +1,14 @@
-//! Histogram for reported percentiles. Decisions do not use it.
+//! Histogram of positive values and ratios, for reported figures. Decisions do not use it.
 //!
-//! Fixed logarithmic buckets 10 % apart: quantiles are within 5 %, histograms merge by addition, and one takes 800
-//! bytes once used. Published sketches grow with their data or are more precise than a health page needs.
+//! Fixed logarithmic buckets 10 % apart: quantiles are within 5 %, and nearer where a bucket holds many values.
+//! Histograms merge by addition, and one takes 800 bytes once used. Published sketches grow with their data or are more
+//! precise than a health page needs.
 
 /// Ratio of neighbouring bucket bounds.
 const STEP: f64 = 1.1;
 const BUCKETS: usize = 200;
-/// Lower bound of the first bucket: 0.3 ms. The last one ends near 57 000, seconds or tokens per second.
-const FIRST: f64 = 0.000_3;
+/// Buckets below 1. The first one begins at 0.3 ms, the last one ends near 57 000, seconds or tokens per second.
+const BELOW_ONE: i32 = 85;
 
 /// Counts per bucket. Nothing is allocated before the first value.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -45,26 +46,25 @@ impl Histogram {
         self.count
     }
 
-    /// The value below which this share of the values lies; `None` without values.
+    /// The value below which this share of the values lies, interpolated within its bucket; `None` without values.
     pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
-        let rank = ((self.count as f64 * share).ceil() as u64).max(1);
-        let mut below = 0;
-        let reaches = |count: &u32| {
-            below += u64::from(*count);
-            below >= rank
-        };
-        self.buckets.iter().position(reaches).map(middle_of)
+        let rank = (self.count as f64 * share).ceil().max(1.0);
+        let mut below = 0.0;
+        for (bucket, count) in self.buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let count = f64::from(*count);
+            if below + count >= rank {
+                let position = bucket as f64 + (rank - below - 0.5) / count;
+                return Some(libm::pow(STEP, position - f64::from(BELOW_ONE)));
+            }
+            below += count;
+        }
+        None
     }
 }
 
 fn bucket_of(value: f64) -> usize {
-    let position = libm::log((value / FIRST).max(1.0)) / libm::log(STEP);
-    (position as usize).min(BUCKETS - 1)
-}
-
-/// The geometric middle of a bucket.
-fn middle_of(bucket: usize) -> f64 {
-    FIRST * libm::pow(STEP, bucket as f64 + 0.5)
+    let position = libm::log(value) / libm::log(STEP) + f64::from(BELOW_ONE);
+    (position.max(0.0) as usize).min(BUCKETS - 1)
 }
 
 #[cfg(test)]

@@ -121,13 +121,4 @@ mod tests {
         assert_eq!(windows.half_hour(minute(20)).success_rate(), Some(0.5));
         assert_eq!(windows.day(minute(60)).success_rate(), Some(0.5));
     }
-
-    #[test]
-    fn a_429_and_a_wrong_key_of_ours_leave_the_success_rate_alone() {
-        let mut windows = Windows::default();
-        windows.success(minute(1), 0.5, None);
-        windows.error(minute(1), ErrorClass::RateLimited);
-        windows.error(minute(1), ErrorClass::Auth);
-        assert_eq!(windows.minutes(minute(1)).success_rate(), Some(1.0));
-    }
 }

@@ -119,7 +119,6 @@ struct Body<'a> {
 
 impl SavedState {
     /// The document, as JSON.
-    #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         let SavedState { learned_at_ms, endpoints, models, prompts, unreadable_endpoints: _, unreadable_models: _ } =
             self;
@@ -159,7 +158,6 @@ impl SavedState {
     }
 
     /// Number of endpoints.
-    #[must_use]
     pub fn endpoints(&self) -> usize {
         self.endpoints.len()
     }

@@ -50,7 +50,6 @@ pub struct EndpointStats {
 
 impl EndpointStats {
     /// The estimates with the values computed from them.
-    #[must_use]
     pub fn new(catalog: &Catalog, endpoint: &Endpoint, estimates: Estimates) -> EndpointStats {
         let fit = &estimates.fit;
         let prompt_token = fit.prompt_slope * libm::exp(fit.intercept);
@@ -168,7 +167,6 @@ impl Prices {
     }
 
     /// Expected dollars of a request.
-    #[must_use]
     pub fn cost(&self, prompt_tokens: f64, output_tokens: f64, images: f64) -> f64 {
         prompt_tokens * self.prompt + output_tokens * self.completion + self.request + images * self.image
     }

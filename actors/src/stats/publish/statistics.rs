@@ -13,9 +13,10 @@ use crate::stats::{
     },
     observe::{
         calibration::{CalibrationCounts, Calibrations, Calibrator, EndpointCalibration},
-        endpoint::{EndpointStatistics, WINDOW},
+        endpoint::EndpointStatistics,
         figures::{EndpointFigures, Figures, Tally},
         ring::Merge as _,
+        windows::Windows,
     },
     persist::state::{RejectedEntry, Restored, SavedState, name_of},
 };
@@ -40,7 +41,6 @@ pub struct Statistics {
 
 impl Statistics {
     /// Without observations.
-    #[must_use]
     pub fn new(catalog: Arc<Catalog>, policy: Arc<RoutingPolicy>) -> Statistics {
         Statistics {
             endpoints: vec![EndpointStatistics::default(); catalog.endpoints.len()],
@@ -74,7 +74,6 @@ impl Statistics {
     }
 
     /// Time of the newest event.
-    #[must_use]
     pub fn latest(&self) -> Tick {
         self.latest
     }
@@ -104,7 +103,6 @@ impl Statistics {
     }
 
     /// State for a later process. `learned_at_ms` is the time of the last event in milliseconds since 1970.
-    #[must_use]
     pub fn export(&self, learned_at_ms: i64) -> SavedState {
         let endpoints = self.catalog.endpoints.iter().zip(&self.endpoints);
         let endpoints = endpoints.filter_map(|(endpoint, statistics)| {
@@ -203,21 +201,17 @@ impl Statistics {
     }
 
     /// Figures with windows that end at `now`.
-    #[must_use]
     pub fn figures(&self, now: Tick) -> Figures {
-        let seconds = WINDOW.as_secs();
         let tallies: Vec<_> = self.endpoints.iter().map(|endpoint| endpoint.tally(now)).collect();
-        let endpoints = self
-            .catalog
-            .endpoints
-            .iter()
-            .zip(&tallies)
-            .map(|(endpoint, tally)| EndpointFigures { endpoint: endpoint.id, summary: tally.summary(seconds) });
+        let endpoints = self.catalog.endpoints.iter().zip(&tallies).map(|(endpoint, tally)| EndpointFigures {
+            endpoint: endpoint.id,
+            summary: tally.summary(Windows::SECONDS),
+        });
         let providers = (0_u32..).take(self.catalog.providers.len()).map(|provider| {
             let its = self.catalog.endpoints.iter().zip(&tallies).filter(|(endpoint, _)| endpoint.provider == provider);
             let mut sum = Tally::default();
             its.for_each(|(_, tally)| sum.add(tally));
-            sum.summary(seconds)
+            sum.summary(Windows::SECONDS)
         });
         Figures {
             catalog_version: self.catalog.version,
@@ -227,7 +221,6 @@ impl Statistics {
     }
 
     /// Calibration over the hour that ends at `now`.
-    #[must_use]
     pub fn calibrations(&self, now: Tick) -> Calibrations {
         let mut overall = CalibrationCounts::default();
         let mut providers = vec![CalibrationCounts::default(); self.catalog.providers.len()];

@@ -21,13 +21,11 @@ pub struct Tally {
 
 impl Tally {
     /// All of them.
-    #[must_use]
     pub const fn requests(&self) -> u64 {
         self.met.saturating_add(self.missed)
     }
 
     /// Share in time; `None` without a request.
-    #[must_use]
     pub fn attainment(&self) -> Option<f64> {
         (self.requests() > 0).then(|| self.met as f64 / self.requests() as f64)
     }

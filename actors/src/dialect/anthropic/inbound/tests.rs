@@ -359,3 +359,13 @@ proptest! {
         let _ = read_messages(body.as_bytes(), &KEY);
     }
 }
+
+#[test]
+fn a_thread_is_refused_with_the_name_after_which_clients_send_the_whole_conversation() {
+    let mut body = asking(json!([{"role": "user", "content": "hi"}]));
+    body["thread"] = json!({"type": "create"});
+    let refusal = read_messages(body.to_string().as_bytes(), &KEY).unwrap_err();
+    assert_eq!(refusal.reason.as_str(), "thread_unsupported_request");
+    body["thread"] = Value::Null;
+    assert_eq!(read(body).native_feature, None);
+}

@@ -13,6 +13,7 @@ mod byte_span;
 mod conversation;
 mod conversation_opening;
 mod embedding;
+mod embedding_fields;
 mod fault;
 mod field_location;
 mod fields;
@@ -42,7 +43,8 @@ mod tool_calls;
 mod tools;
 mod value_visitor;
 
-pub use embedding::{EmbeddingRequest, VectorFormat};
+pub use embedding::EmbeddingRequest;
+pub use embedding_fields::VectorFormat;
 pub use image::ImageRequest;
 pub use image_fields::ImageFormat;
 pub use path::shown;
@@ -62,7 +64,7 @@ use self::{
     requirements::RequestedFeatures,
     tools::ToolChoice,
 };
-use crate::dialect::client::ClientRequest;
+use crate::dialect::client_request::ClientRequest;
 use crate::domain::{ConversationOpening, Invalid, RoutingParameters, WhatIf};
 
 /// Configurable bounds of a request. All other bounds are fixed by the API.

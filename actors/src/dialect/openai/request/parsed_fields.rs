@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::{
-    embedding::{EmbeddingInput, VectorFormat},
+    embedding_fields::{EmbeddingInput, VectorFormat},
     fault,
     field_location::FieldLocation,
     fields::Field,

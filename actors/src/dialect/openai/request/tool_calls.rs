@@ -72,6 +72,7 @@ struct ParsedCall {
     id: Option<TextLength>,
     function: Option<ParsedFunction>,
     custom: Option<ParsedFunction>,
+    is_custom: bool,
 }
 
 impl<'a> ValueVisitor<'a> for CallVisitor<'_, 'a> {
@@ -103,14 +104,15 @@ impl<'a> ValueVisitor<'a> for CallVisitor<'_, 'a> {
                 "function" => call.function = Some(members.next_value_seed(VisitorSeed(FunctionVisitor))?),
                 "custom" => call.custom = Some(members.next_value_seed(VisitorSeed(FunctionVisitor))?),
                 _ => {
-                    if !members.next_value_seed(VisitorSeed(CallTypeVisitor))? {
+                    let Some(is_custom) = members.next_value_seed(VisitorSeed(CallTypeVisitor))? else {
                         return Err(self.refuse(|path| {
                             fault::refused(
                                 &path.member("type"),
                                 "Only tool calls of the types 'function' and 'custom' are supported.",
                             )
                         }));
-                    }
+                    };
+                    call.is_custom = is_custom;
                 }
             }
         }
@@ -123,7 +125,7 @@ impl CallVisitor<'_, '_> {
         if let Some(invalid) = self.mistake(call) {
             return Err(self.conversation.stop(invalid));
         }
-        let called = call.custom.or(call.function);
+        let called = if call.is_custom { call.custom } else { call.function };
         if let Some(ParsedFunction::Object { name: Some(TextLength::Text(name)), arguments, .. }) = &called {
             let arguments = if let Some(TextLength::Text(bytes)) = arguments { *bytes } else { 0 };
             self.conversation.tally.bytes += name + arguments;
@@ -136,9 +138,9 @@ impl CallVisitor<'_, '_> {
         let calls = item.member("tool_calls");
         let path = calls.item(self.call);
         string(call.id, &path.member("id")).or_else(|| {
-            let (called, member, arguments_of) = match call.custom {
-                Some(custom) => (Some(custom), "custom", "input"),
-                None => (call.function, "function", "arguments"),
+            let (called, member, arguments_of) = match call.is_custom {
+                true => (call.custom, "custom", "input"),
+                false => (call.function, "function", "arguments"),
             };
             let path = path.member(member);
             match called {
@@ -169,18 +171,18 @@ fn string(value: Option<TextLength>, path: &Path<'_>) -> Option<Invalid> {
     }
 }
 
-/// Whether a `type` is one of calls, or null as good as absent.
+/// Whether a `type` is that of a custom call; null is as good as absent. `None` for a type that is not supported.
 struct CallTypeVisitor;
 
 impl ValueVisitor<'_> for CallTypeVisitor {
-    type Out = bool;
+    type Out = Option<bool>;
 
-    fn text<E: Error>(self, text: &str) -> Result<bool, E> {
-        Ok(matches!(text, "function" | "custom"))
+    fn text<E: Error>(self, text: &str) -> Result<Option<bool>, E> {
+        Ok(["function", "custom"].contains(&text).then_some(text == "custom"))
     }
 
-    fn other<E: Error>(self, got: JsonType) -> Result<bool, E> {
-        Ok(got == JsonType::Null)
+    fn other<E: Error>(self, got: JsonType) -> Result<Option<bool>, E> {
+        Ok((got == JsonType::Null).then_some(false))
     }
 }
 

@@ -12,7 +12,8 @@ use crate::{
     dialect::{
         answer::{AnswerContext, AnswerFault},
         anthropic,
-        client::{ClientEncoder, ClientRequest},
+        client_encoder::ClientEncoder,
+        client_request::ClientRequest,
         frame::sse::SseEvent,
         json::{Cursor, Raw},
         neutral::AnswerForm,

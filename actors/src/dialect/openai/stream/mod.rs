@@ -18,7 +18,7 @@ use self::{chunk::ChatRewriter, client_stream::ClientStream, translator::StreamT
 use crate::{
     dialect::{
         answer::{AnswerContext, AnswerFault, Outcome},
-        client::ClientRequest,
+        client_request::ClientRequest,
         frame::sse::{EventTooLong, SseEvent, SseSplitter},
         outgoing::OutgoingBody,
     },

@@ -1,4 +1,4 @@
-//! Clients of other dialects than chat: what of their request is kept until the answer, and the writer of their answers.
+//! The writer of answers for clients of other dialects than chat.
 
 use std::sync::Arc;
 
@@ -7,72 +7,14 @@ use bytes::{Bytes, BytesMut};
 use super::{
     AnswerContext, AnswerFault,
     anthropic::encode::{MessageOpening, MessagesEncoder},
-    neutral::{AnswerEvent, AnswerForm, AnswerSink, FieldFates, StateKey},
+    client_request::{ClientRequest, ClientShape},
+    neutral::{AnswerEvent, AnswerForm, AnswerSink},
     openai::StreamError,
-    responses::{
-        self,
-        encode::{ResponseOpening, ResponsesEncoder},
-        inbound::ResponseEcho,
-    },
+    responses::encode::{ResponseOpening, ResponsesEncoder},
 };
-use crate::domain::Dialect;
 
 /// Most bytes of an answer that is repeated at its end.
 const MAX_ANSWER_BYTES: usize = 8 * 1024 * 1024;
-
-/// A request in another dialect than chat.
-#[derive(Debug, Clone)]
-pub struct ClientRequest {
-    /// What only its dialect has.
-    pub shape: ClientShape,
-    /// Its body as it came, for endpoints of the same dialect.
-    pub body: Bytes,
-    /// What became of its fields on the way to the chat body.
-    pub fates: FieldFates,
-    /// A field of a feature that only endpoints of the same dialect have.
-    pub native_feature: Option<String>,
-    /// Headers of the request that endpoints of the same dialect get: names in lower case, and values.
-    pub headers: Vec<(&'static str, String)>,
-    /// Seals reasoning of other providers.
-    pub state_key: StateKey,
-}
-
-/// What only requests of one dialect have.
-#[derive(Debug, Clone)]
-pub enum ClientShape {
-    /// The Anthropic Messages API.
-    Messages {
-        /// Whether the client wants signatures of thoughts without their text.
-        omits_thinking: bool,
-    },
-    /// The OpenAI Responses API, with what answers repeat of the request.
-    Responses(ResponseEcho),
-}
-
-impl ClientRequest {
-    /// Its dialect.
-    #[must_use]
-    pub const fn dialect(&self) -> Dialect {
-        match self.shape {
-            ClientShape::Messages { .. } => Dialect::Anthropic,
-            ClientShape::Responses(_) => Dialect::Responses,
-        }
-    }
-
-    /// The client's name for a field of the chat body.
-    #[must_use]
-    pub fn field_name<'n>(&self, name: &'n str) -> &'n str {
-        match (&self.shape, name) {
-            (ClientShape::Responses(_), name) => responses::inbound::field_name(name),
-            (ClientShape::Messages { .. }, "stop") => "stop_sequences",
-            (ClientShape::Messages { .. }, "response_format") => "output_config.format",
-            (ClientShape::Messages { .. }, "reasoning" | "reasoning_effort") => "thinking",
-            (ClientShape::Messages { .. }, "user") => "metadata.user_id",
-            (ClientShape::Messages { .. }, "parallel_tool_calls") => "tool_choice.disable_parallel_tool_use",
-            (ClientShape::Messages { .. }, name) => name,
-        }
-    }
-}
 
 /// Writes answers in the dialect of a client. `max_held_bytes` bounds what waits for other content.
 #[derive(Debug)]

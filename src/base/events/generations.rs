@@ -1,0 +1,224 @@
+//! The end of a generation: results, times that the client saw, tokens and dollars.
+
+use std::time::Duration;
+
+use pointsman_actors::domain::{Catalog, DecisionCode, Generation, GenerationStatus, Objective, Usage, Usd};
+use prometheus::{Counter, CounterVec, HistogramVec, IntCounter, IntCounterVec};
+
+use super::{
+    Metrics,
+    endpoints::{self, FIRST_TOKEN, WHOLE_ANSWER},
+    instruments::Instruments,
+};
+
+/// Results of a generation in `generations_total`.
+const RESULTS: [&str; 5] = ["ok", "rescued", "failed", "cancelled", "truncated"];
+/// The same in `request_seconds`, where a broken stream is a failure like others.
+const TIMED_RESULTS: [&str; 4] = ["ok", "rescued", "failed", "cancelled"];
+/// Kinds of tokens. The last three are parts of the first two.
+const KINDS: [&str; 5] = ["prompt", "completion", "cache_read", "cache_write", "reasoning"];
+/// Provider and model of costs that belong to no endpoint.
+const NO_ENDPOINT: [&str; 2] = ["none", "none"];
+
+/// Series of generations.
+pub(super) struct GenerationMetrics {
+    results: IntCounterVec,
+    duration: HistogramVec,
+    first_token: HistogramVec,
+    decisions: IntCounterVec,
+    explored: IntCounter,
+    standby: IntCounter,
+    tokens: IntCounterVec,
+    cost: CounterVec,
+    hedge_cost: Counter,
+    compared_cost: CounterVec,
+}
+
+impl GenerationMetrics {
+    pub(super) fn new(make: &Instruments<'_>) -> Result<GenerationMetrics, prometheus::Error> {
+        let metrics = GenerationMetrics {
+            results: make.counters(
+                "generations_total",
+                "Ended generations by result; rescued: complete although an attempt failed; truncated: a stream that broke",
+                &["result"],
+            )?,
+            duration: make.times_by(
+                "request_seconds",
+                "Time from the acceptance of a request to the last byte of its answer, failed attempts included",
+                &["objective", "streamed", "result"],
+                &WHOLE_ANSWER,
+            )?,
+            first_token: make.times_by(
+                "request_ttft_seconds",
+                "Time from the acceptance of a request to the first content of its stream, failed attempts included",
+                &["objective"],
+                &FIRST_TOKEN,
+            )?,
+            decisions: make.counters(
+                "decisions_total",
+                "Ended generations by objective and by the code of the decision, or of the fallback that served",
+                &["objective", "code"],
+            )?,
+            explored: make.counter("explored_total", "Ended generations whose decision was changed by exploration")?,
+            standby: make.counter("standby_called_total", "Attempts at endpoints of the fallback reserve")?,
+            tokens: make.counters(
+                "tokens_total",
+                "Tokens of answers; cache_read and cache_write are parts of prompt, reasoning of completion",
+                &["provider", "model", "kind"],
+            )?,
+            cost: make.dollars_by(
+                "cost_usd_total",
+                "Dollars billed, lost and failed attempts included; unknown prices are not",
+                &["provider", "model"],
+            )?,
+            hedge_cost: make.dollars("hedge_cost_usd_total", "Dollars billed for attempts that lost a race")?,
+            compared_cost: make.dollars_by(
+                "compared_cost_usd_total",
+                "Dollars of answers whose provider reported a cost: as computed here and as reported there",
+                &["provider", "source"],
+            )?,
+        };
+        metrics.create();
+        Ok(metrics)
+    }
+
+    /// Creates the series whose labels are known.
+    fn create(&self) {
+        for result in RESULTS {
+            let _ = self.results.with_label_values(&[result]);
+        }
+        for objective in Objective::ALL.map(Objective::as_str) {
+            let _ = self.first_token.with_label_values(&[objective]);
+            for code in DecisionCode::ALL {
+                let _ = self.decisions.with_label_values(&[objective, code.as_str()]);
+            }
+            for (streamed, result) in
+                ["true", "false"].into_iter().flat_map(|it| TIMED_RESULTS.map(|result| (it, result)))
+            {
+                let _ = self.duration.with_label_values(&[objective, streamed, result]);
+            }
+        }
+    }
+
+    /// Creates the series of every endpoint and provider that is on, and removes those of others.
+    pub(super) fn adopt(&self, catalog: &Catalog) {
+        let mut endpoints = endpoints::endpoints_of(catalog);
+        endpoints.insert(NO_ENDPOINT);
+        for [provider, model] in &endpoints {
+            let _ = self.cost.with_label_values(&[*provider, *model]);
+        }
+        for ([provider, model], kind) in endpoints.iter().flat_map(|it| KINDS.map(|kind| (it, kind))) {
+            let _ = self.tokens.with_label_values(&[*provider, *model, kind]);
+        }
+        endpoints::retain(&self.cost, &endpoints);
+        endpoints::retain(&self.tokens, &endpoints);
+        let providers = endpoints.iter().map(|[provider, _]| [*provider, ""]).collect();
+        endpoints::retain(&self.compared_cost, &providers);
+        for (provider, source) in
+            providers.iter().flat_map(|[provider, _]| ["computed", "reported"].map(|it| (provider, it)))
+        {
+            let _ = self.compared_cost.with_label_values(&[*provider, source]);
+        }
+    }
+
+    fn count(&self, ended: &GenerationEnded<'_>) {
+        let generation = ended.generation;
+        let result = result_of(generation);
+        self.results.with_label_values(&[result]).inc();
+        let decision = &generation.decision;
+        let objective = decision.objective.value.as_str();
+        let streamed = if generation.streamed { "true" } else { "false" };
+        let timed = if result == "truncated" { "failed" } else { result };
+        self.duration.with_label_values(&[objective, streamed, timed]).observe(ended.took.as_secs_f64());
+        if let Some(first) = generation.latency_ms.filter(|_| generation.streamed) {
+            self.first_token.with_label_values(&[objective]).observe(first as f64 / 1e3);
+        }
+        self.decisions.with_label_values(&[objective, generation.decision_code().as_str()]).inc();
+        self.explored.inc_by(u64::from(decision.explored));
+        let reserve = |endpoint| decision.standby.iter().any(|candidate| candidate.index == endpoint);
+        let from_reserve = generation.attempts.iter().filter(|attempt| reserve(attempt.endpoint)).count();
+        self.standby.inc_by(from_reserve as u64);
+        self.count_usage(generation);
+        self.count_cost(generation);
+        self.compare_costs(generation);
+    }
+
+    fn count_usage(&self, generation: &Generation) {
+        let Usage { prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, .. } =
+            generation.usage;
+        let counts = [prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, reasoning_tokens];
+        let [provider, model] = endpoint_of(generation);
+        for (kind, count) in KINDS.into_iter().zip(counts).filter(|(_, count)| *count > 0) {
+            self.tokens.with_label_values(&[provider, model, kind]).inc_by(count);
+        }
+    }
+
+    /// Adds up to [`Generation::known_spending`].
+    fn count_cost(&self, generation: &Generation) {
+        let add = |[provider, model]: [&str; 2], cost: Usd| {
+            if cost != Usd::ZERO {
+                self.cost.with_label_values(&[provider, model]).inc_by(cost.to_f64().max(0.0));
+            }
+        };
+        add(endpoint_of(generation), generation.total_cost().unwrap_or(Usd::ZERO));
+        for attempt in generation.attempts.iter().filter(|attempt| !attempt.served) {
+            add([&attempt.provider_slug, &attempt.model], attempt.cost.unwrap_or(Usd::ZERO));
+        }
+        if generation.hedged() {
+            self.hedge_cost.inc_by(generation.hedge_cost().unwrap_or_default().to_f64().max(0.0));
+        }
+    }
+
+    /// Shows how far the prices in the configuration are from those that the provider bills.
+    fn compare_costs(&self, generation: &Generation) {
+        let Generation { usage, provider_slug: Some(provider), .. } = generation else { return };
+        let Some((computed, reported)) = generation.total_cost().zip(usage.reported_cost) else { return };
+        if !usage.estimated {
+            let count = |source, cost: Usd| {
+                self.compared_cost.with_label_values(&[&**provider, source]).inc_by(cost.to_f64().max(0.0));
+            };
+            count("computed", computed);
+            count("reported", reported);
+        }
+    }
+}
+
+/// Provider and model that served.
+fn endpoint_of(generation: &Generation) -> [&str; 2] {
+    match (&generation.provider_slug, &generation.model) {
+        (Some(provider), Some(model)) => [provider, model],
+        _ => NO_ENDPOINT,
+    }
+}
+
+fn result_of(generation: &Generation) -> &'static str {
+    match generation.status {
+        GenerationStatus::Completed if generation.rescued() => "rescued",
+        GenerationStatus::Completed => "ok",
+        GenerationStatus::Truncated => "truncated",
+        GenerationStatus::Cancelled => "cancelled",
+        GenerationStatus::Failed | GenerationStatus::Running => "failed",
+    }
+}
+
+/// A generation ended.
+pub struct GenerationEnded<'a> {
+    /// Its record.
+    pub generation: &'a Generation,
+    /// Time since its request was accepted.
+    pub took: Duration,
+}
+
+impl GenerationEnded<'_> {
+    /// Counts its result, time, tokens and dollars; logs it at `debug`, a failure at `info`.
+    pub fn emit(&self, metrics: &Metrics) {
+        metrics.generations.count(self);
+        metrics.keys.count_cost(self.generation.key, self.generation.known_spending().to_f64());
+        let Generation { id, status, request_id, .. } = self.generation;
+        if status.is_failure() {
+            log::info!("{id} failed after {} attempts ({request_id})", self.generation.attempts.len());
+        } else {
+            log::debug!("{id} {} ({request_id})", status.as_str());
+        }
+    }
+}
