@@ -41,7 +41,8 @@ pub(crate) fn check(body: &[u8]) {
     }
 }
 
-fn in_our_form(body: &[u8]) {
+/// Checks the form of an answer for a client.
+pub(crate) fn in_our_form(body: &[u8]) {
     let text = std::str::from_utf8(body).expect("a client is sent UTF-8");
     let Some(answer) = super::json::read(text) else { return };
     assert_eq!(answer["id"], "gen-1763629500-AbCdEfGhIjKlMnOpQrStUv");

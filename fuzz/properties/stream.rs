@@ -7,11 +7,21 @@ use serde_json::Value;
 
 /// See the module.
 pub(crate) fn check(bytes: &[u8]) {
-    let whole = run(std::iter::once(bytes));
+    check_with(bytes, || ChatStream::new(super::answer::context(), options()));
+}
+
+/// Limits of the streams here.
+pub(crate) fn options() -> StreamOptions {
+    StreamOptions { max_event_bytes: 4096, ..StreamOptions::default() }
+}
+
+/// The property for the streams that `new` makes.
+pub(crate) fn check_with(bytes: &[u8], new: impl Fn() -> ChatStream) {
+    let whole = run(new(), std::iter::once(bytes));
     in_our_form(&whole);
     let pieces = super::pieces::cut(bytes);
     // A fault in the middle of a read takes what stood before it in the same read; what is whole must be the same.
-    let cut = run(pieces.iter().map(Vec::as_slice));
+    let cut = run(new(), pieces.iter().map(Vec::as_slice));
     in_our_form(&cut);
     if !whole.failed && !cut.failed {
         assert_eq!(String::from_utf8_lossy(&whole.out), String::from_utf8_lossy(&cut.out), "cut by chance");
@@ -24,9 +34,7 @@ struct Run {
     failed: bool,
 }
 
-fn run<'a>(reads: impl Iterator<Item = &'a [u8]>) -> Run {
-    let options = StreamOptions { max_event_bytes: 4096, ..StreamOptions::default() };
-    let mut stream = ChatStream::new(super::answer::context(), options);
+fn run<'a>(mut stream: ChatStream, reads: impl Iterator<Item = &'a [u8]>) -> Run {
     let mut out = BytesMut::new();
     let mut pushed = Ok(());
     for read in reads {

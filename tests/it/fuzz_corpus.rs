@@ -88,6 +88,7 @@ fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
     let others: &[&str] = match target {
         "answer" => &["actors/tests/corpus/answers", "actors/tests/corpus/images"],
         "chat_body" => &["actors/tests/corpus/requests"],
+        "gemini" => &["actors/tests/corpus/sse"],
         "sse" | "stream" => &["actors/tests/corpus/sse"],
         _ => &[],
     };
@@ -190,6 +191,11 @@ fn plain_answers() {
 #[test]
 fn chat_bodies() {
     run("chat_body");
+}
+
+#[test]
+fn answers_of_the_gemini_api() {
+    run("gemini");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use bytes::{BufMut as _, BytesMut};
 
 use crate::dialect::{
     answer::AnswerFault,
-    json::{Raw, push_member, push_u64},
-    neutral::{AnswerEvent, AnswerSink, EscapedText, json_value},
+    json::{Raw, push_member},
+    neutral::{AnswerEvent, AnswerSink, EscapedText, json_value, url_citation},
 };
 
 /// Most bytes of the citations of one block.
@@ -41,15 +41,8 @@ impl Citations {
     /// Those of the sink.
     pub(super) fn finish(self, start: u64, end: u64, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         for (title, url) in self.pages {
-            let mut json = BytesMut::new();
-            json.put_slice(b"{\"type\":\"url_citation\",\"url_citation\":{\"start_index\":");
-            push_u64(&mut json, start);
-            push_member(&mut json, b"end_index", b"");
-            push_u64(&mut json, end);
-            push_member(&mut json, b"title", &title);
-            push_member(&mut json, b"url", &url);
-            json.put_slice(b"}}");
-            sink.event(AnswerEvent::Annotation { choice: 0, json: json.to_vec().into() })?;
+            let json = url_citation(start, end, &title, &url);
+            sink.event(AnswerEvent::Annotation { choice: 0, json: json.into() })?;
         }
         Ok(())
     }

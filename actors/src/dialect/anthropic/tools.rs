@@ -1,13 +1,14 @@
 //! `tools` and `tool_choice`.
 
-use std::borrow::Cow;
-
 use bytes::{BufMut as _, BytesMut};
 
 use super::{cache_marks::CacheMarks, models::Capabilities, schema};
 use crate::dialect::{
     json::{Raw, push_member, push_string},
-    neutral::{Conversation, EscapedText, FieldFates, Tool, ToolChoice, ToolKind, ToolNames},
+    neutral::{
+        CUSTOM_INPUT_SCHEMA, Conversation, EscapedText, FieldFates, Tool, ToolChoice, ToolKind, ToolNames,
+        description_of_custom,
+    },
 };
 
 /// The tools to declare, and which of them the model may or must call.
@@ -157,25 +158,10 @@ fn push_schema(schema: Option<Raw<'_>>, out: &mut BytesMut, fates: &mut FieldFat
 /// A tool with free-form input is declared as a function with one text; the decoder turns its calls back.
 fn push_custom(tool: &Tool<'_>, out: &mut BytesMut, fates: &mut FieldFates) {
     fates.emulate("tools[].custom");
-    let description = tool.description.as_ref().map_or(Cow::Borrowed(""), EscapedText::unescaped);
-    let description = [&*description, &*grammar(tool.grammar)];
-    let description: Vec<&str> = description.into_iter().filter(|text| !text.is_empty()).collect();
+    let description = description_of_custom(tool);
     if !description.is_empty() {
         push_member(out, b"description", b"");
-        push_string(out, &description.join("\n"));
+        push_string(out, &description);
     }
-    let schema = b"{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\"}},\"required\":[\"input\"]}";
-    push_member(out, b"input_schema", schema);
-}
-
-/// A sentence about the grammar of the input; empty without one. Chat wraps the grammar in another object.
-fn grammar(format: Option<Raw<'_>>) -> String {
-    let text = |name: &[u8]| {
-        let format = format?;
-        let holder = format.member(b"grammar").filter(|grammar| grammar.is_object()).unwrap_or(format);
-        holder.member(name)?.text()
-    };
-    let Some(definition) = text(b"definition") else { return String::new() };
-    let syntax = text(b"syntax").map(|syntax| format!("{syntax} ")).unwrap_or_default();
-    format!("The input must match this {syntax}grammar:\n{definition}")
+    push_member(out, b"input_schema", CUSTOM_INPUT_SCHEMA);
 }

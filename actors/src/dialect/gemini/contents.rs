@@ -2,28 +2,33 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::models::Capabilities;
+use super::{
+    media::push_media,
+    models::Capabilities,
+    signatures::{Signature, Signatures, TurnSignatures},
+};
 use crate::dialect::{
-    json::{push_member, push_string},
+    json::{Raw, push_member},
     neutral::{
-        AlternatingTurn, Content, EscapedText, FieldFates, MediaSource, Part, ReasoningFormat, Speaker, ToolKind,
-        ToolNames, push_arguments_object,
+        AlternatingTurn, Content, EscapedText, FieldFates, MediaSource, Part, Speaker, ToolKind, ToolNames,
+        is_made_call_id, push_arguments_object,
     },
 };
 
 /// Google's documented stand-in for the signature of a call that another provider made.
-const NO_SIGNATURE: &[u8] = b"\"skip_thought_signature_validator\"";
+const STAND_IN: &[u8] = b"\"skip_thought_signature_validator\"";
 
 /// Appends the list.
 pub(super) fn push(
     turns: &[AlternatingTurn<'_>],
     names: &ToolNames,
     capabilities: Capabilities,
+    signatures: Signatures,
     out: &mut BytesMut,
     fates: &mut FieldFates,
 ) {
     out.put_u8(b'[');
-    let mut contents = Contents { out, fates, names, capabilities, calls: Vec::new(), is_first_part: true };
+    let mut contents = Contents { out, fates, names, capabilities, signatures, calls: Vec::new(), is_first_part: true };
     let mut is_empty = true;
     for turn in turns {
         is_empty &= !contents.turn(turn, is_empty);
@@ -40,15 +45,18 @@ struct Contents<'o, 'a> {
     fates: &'o mut FieldFates,
     names: &'o ToolNames,
     capabilities: Capabilities,
-    /// Ids of the calls so far with the names of their functions, as sent.
-    calls: Vec<(EscapedText<'a>, EscapedText<'a>)>,
+    signatures: Signatures,
+    /// The calls of the last turn of the model that have no result yet.
+    calls: Vec<Call<'a>>,
     is_first_part: bool,
 }
 
-/// The signatures of a turn: those of calls by their ids, and that of the text.
-struct Signatures<'p, 'a> {
-    of_calls: Vec<(&'p EscapedText<'a>, &'p EscapedText<'a>)>,
-    of_text: Option<&'p EscapedText<'a>>,
+/// A call, as its result refers to it.
+struct Call<'a> {
+    id: EscapedText<'a>,
+    /// As sent.
+    name: EscapedText<'a>,
+    is_id_sent: bool,
 }
 
 impl<'a> Contents<'_, 'a> {
@@ -58,38 +66,16 @@ impl<'a> Contents<'_, 'a> {
         if !is_first {
             self.out.put_u8(b',');
         }
-        self.out.put_slice(match turn.speaker {
-            Speaker::User => b"{\"role\":\"user\",\"parts\":[",
-            Speaker::Assistant => b"{\"role\":\"model\",\"parts\":[",
-        });
         self.is_first_part = true;
-        let signatures = self.signatures(turn);
-        let is_text = |part: &Part<'_>| matches!(part.content, Content::Text(_) | Content::Refusal(_));
-        let last_text = turn.parts.iter().rposition(is_text);
-        let mut has_call = false;
-        for (place, part) in turn.parts.iter().enumerate() {
-            if part.cache_control.is_some() {
-                self.fates.drop("messages[].content[].cache_control");
+        match turn.speaker {
+            Speaker::User => {
+                self.out.put_slice(b"{\"role\":\"user\",\"parts\":[");
+                self.user(turn);
             }
-            match &part.content {
-                Content::Reasoning(_) => {}
-                Content::Text(text) | Content::Refusal(text) => {
-                    let signature = signatures.of_text.filter(|_| last_text == Some(place));
-                    self.text(text, signature);
-                }
-                Content::ToolCall { id, name, arguments, kind } => {
-                    let signature = signatures.of_calls.iter().find(|(owner, _)| *owner == id);
-                    let is_unsigned = signature.is_none() && !has_call && self.capabilities.signs_calls;
-                    self.call((id, name), (arguments, *kind), signature.map(|(_, sealed)| *sealed), is_unsigned);
-                    has_call = true;
-                }
-                Content::ToolResult { id, parts, failed } => self.result(id, parts, *failed),
-                content => self.media(content),
+            Speaker::Assistant => {
+                self.out.put_slice(b"{\"role\":\"model\",\"parts\":[");
+                self.model(turn);
             }
-        }
-        // A signature without a text to stand on.
-        if let (Some(sealed), None) = (signatures.of_text, last_text) {
-            self.text(&EscapedText::plain(""), Some(sealed));
         }
         if self.is_first_part {
             self.out.truncate(before);
@@ -99,21 +85,63 @@ impl<'a> Contents<'_, 'a> {
         true
     }
 
-    fn signatures<'p>(&mut self, turn: &'p AlternatingTurn<'a>) -> Signatures<'p, 'a> {
-        let mut signatures = Signatures { of_calls: Vec::new(), of_text: None };
-        for part in &turn.parts {
-            let Content::Reasoning(state) = &part.content else { continue };
-            match (&state.sealed, &state.id) {
-                (Some(sealed), Some(id)) if state.format == ReasoningFormat::Gemini => {
-                    signatures.of_calls.push((id, sealed));
+    fn user(&mut self, turn: &AlternatingTurn<'a>) {
+        let is_result = |part: &&Part<'a>| matches!(part.content, Content::ToolResult { .. });
+        let results: Vec<&Part<'a>> = turn.parts.iter().take_while(is_result).collect();
+        let count = results.len();
+        self.results(&results);
+        turn.parts.iter().skip(count).for_each(|part| self.part(part, None));
+    }
+
+    fn model(&mut self, turn: &AlternatingTurn<'a>) {
+        let signatures = TurnSignatures::of(turn, self.signatures, self.capabilities, self.fates);
+        self.calls.clear();
+        for (place, part) in turn.parts.iter().enumerate() {
+            let signature = signatures.at(place);
+            match &part.content {
+                Content::Reasoning(_) => {}
+                Content::ToolCall { id, name, arguments, kind } => {
+                    self.mark(part.cache_control);
+                    let is_id_sent = signatures.is_own && !is_made_call_id(id);
+                    let call = Call { id: id.clone(), name: self.names.sent(name), is_id_sent };
+                    self.call(&call, arguments, *kind, signature);
+                    self.calls.push(call);
                 }
-                (Some(sealed), None) if state.format == ReasoningFormat::Gemini => signatures.of_text = Some(sealed),
-                // The model needs no text of its thoughts.
-                (None, _) if state.format == ReasoningFormat::Gemini => {}
-                _ => self.fates.drop("messages[].reasoning_details"),
+                _ => self.part(part, signature),
             }
         }
-        signatures
+        if let Some(sealed) = signatures.last {
+            self.text(&EscapedText::plain(""), Some(Signature::Returned(sealed)));
+        }
+    }
+
+    /// There are no breakpoints in this API: it caches by itself.
+    fn mark(&mut self, mark: Option<Raw<'_>>) {
+        let Some(mark) = mark else { return };
+        let is_type = mark.member(b"type").is_some();
+        let name = if is_type { "cache_control" } else { "prompt_cache_breakpoint" };
+        self.fates.drop(&format!("messages[].content[].{name}"));
+    }
+
+    /// Appends a text or a medium.
+    fn part(&mut self, part: &Part<'a>, signature: Option<Signature<'_, 'a>>) {
+        self.mark(part.cache_control);
+        match &part.content {
+            Content::Text(text) | Content::Refusal(text) => self.text(text, signature),
+            content => self.media(content),
+        }
+    }
+
+    fn media(&mut self, content: &Content<'a>) {
+        let before = self.out.len();
+        if !self.is_first_part {
+            self.out.put_u8(b',');
+        }
+        if push_media(content, self.capabilities, self.out, self.fates) {
+            self.is_first_part = false;
+        } else {
+            self.out.truncate(before);
+        }
     }
 
     fn begin_part(&mut self) {
@@ -122,29 +150,35 @@ impl<'a> Contents<'_, 'a> {
         }
     }
 
-    fn text(&mut self, text: &EscapedText<'a>, signature: Option<&EscapedText<'a>>) {
+    fn text(&mut self, text: &EscapedText<'_>, signature: Option<Signature<'_, 'a>>) {
         self.begin_part();
         self.out.put_slice(b"{\"text\":");
         text.push_quoted(self.out);
-        if let Some(signature) = signature {
-            push_member(self.out, b"thoughtSignature", b"");
-            signature.push_quoted(self.out);
+        self.end_part(signature);
+    }
+
+    fn end_part(&mut self, signature: Option<Signature<'_, 'a>>) {
+        match signature {
+            Some(Signature::Returned(sealed)) => {
+                push_member(self.out, b"thoughtSignature", b"");
+                sealed.push_quoted(self.out);
+            }
+            Some(Signature::StandIn) => push_member(self.out, b"thoughtSignature", STAND_IN),
+            None => {}
         }
         self.out.put_u8(b'}');
     }
 
     fn call(
         &mut self,
-        (id, name): (&EscapedText<'a>, &EscapedText<'a>),
-        (arguments, kind): (&EscapedText<'a>, ToolKind),
-        signature: Option<&EscapedText<'a>>,
-        is_unsigned: bool,
+        call: &Call<'a>,
+        arguments: &EscapedText<'a>,
+        kind: ToolKind,
+        signature: Option<Signature<'_, 'a>>,
     ) {
         self.begin_part();
-        let name = self.names.sent(name);
-        self.out.put_slice(b"{\"functionCall\":{\"name\":");
-        name.push_quoted(self.out);
-        self.calls.push((id.clone(), name));
+        self.out.put_slice(b"{\"functionCall\":{");
+        self.identity(call);
         push_member(self.out, b"args", b"");
         match kind {
             ToolKind::Function => {
@@ -160,95 +194,85 @@ impl<'a> Contents<'_, 'a> {
             }
         }
         self.out.put_u8(b'}');
-        if let Some(signature) = signature {
-            push_member(self.out, b"thoughtSignature", b"");
-            signature.push_quoted(self.out);
-        } else if is_unsigned {
-            self.fates.emulate("messages[].reasoning_details");
-            push_member(self.out, b"thoughtSignature", NO_SIGNATURE);
+        self.end_part(signature);
+    }
+
+    /// Appends name and id of a call. Only an id that this provider gave goes back.
+    fn identity(&mut self, call: &Call<'a>) {
+        if call.is_id_sent {
+            self.out.put_slice(b"\"id\":");
+            call.id.push_quoted(self.out);
+            self.out.put_u8(b',');
+        }
+        self.out.put_slice(b"\"name\":");
+        call.name.push_quoted(self.out);
+    }
+
+    /// Appends results in the order of their calls, since calls of one function are told apart by nothing else; then what
+    /// the results hold besides text.
+    fn results(&mut self, parts: &[&Part<'a>]) {
+        let mut open: Vec<Option<Call<'a>>> = std::mem::take(&mut self.calls).into_iter().map(Some).collect();
+        let mut results = Vec::new();
+        for part in parts {
+            let Content::ToolResult { id, parts, failed } = &part.content else { continue };
+            self.mark(part.cache_control);
+            let place = open.iter().position(|call| call.as_ref().is_some_and(|call| call.id == *id));
+            // There is no result without a call: it would have become text.
+            let call = place.and_then(|place| open.get_mut(place)?.take());
+            results.extend(call.map(|call| (place, call, parts, *failed)));
+        }
+        results.sort_by_key(|(place, ..)| *place);
+        let mut others = Vec::new();
+        for (_, call, parts, failed) in results {
+            others.extend(self.result(&call, parts, failed));
+        }
+        others.into_iter().for_each(|part| self.part(part, None));
+    }
+
+    /// Appends a result; returns those of its parts that must stand beside it.
+    fn result<'p>(&mut self, call: &Call<'a>, parts: &'p [Part<'a>], failed: bool) -> Vec<&'p Part<'a>> {
+        let is_inside = |part: &Part<'_>| {
+            let source = match &part.content {
+                Content::Image { source, .. } | Content::File { source, .. } => source,
+                _ => return false,
+            };
+            self.capabilities.media_in_results && matches!(source, MediaSource::Base64 { .. })
+        };
+        let (inside, others): (Vec<&Part<'_>>, Vec<&Part<'_>>) =
+            parts.iter().filter(|part| text_of(part).is_none()).partition(|part| is_inside(part));
+        self.begin_part();
+        self.out.put_slice(b"{\"functionResponse\":{");
+        self.identity(call);
+        push_member(self.out, b"response", if failed { b"{\"error\":" } else { b"{\"output\":" });
+        let texts: Vec<&EscapedText<'_>> = parts.iter().filter_map(text_of).filter(|text| !text.is_blank()).collect();
+        match texts.as_slice() {
+            [] => self.out.put_slice(b"\"\""),
+            [text] => text.push_quoted(self.out),
+            texts => {
+                for (place, text) in texts.iter().enumerate() {
+                    self.out.put_u8(if place > 0 { b',' } else { b'[' });
+                    text.push_quoted(self.out);
+                }
+                self.out.put_u8(b']');
+            }
         }
         self.out.put_u8(b'}');
-    }
-
-    /// A result names the function of its call, not the call: results stand in the order of the calls.
-    fn result(&mut self, id: &EscapedText<'a>, parts: &[Part<'a>], failed: bool) {
-        self.begin_part();
-        self.out.put_slice(b"{\"functionResponse\":{\"name\":");
-        match self.calls.iter().rev().find(|(call, _)| call == id) {
-            Some((_, name)) => name.push_quoted(self.out),
-            None => self.out.put_slice(b"\"unknown\""),
+        parts.iter().filter(|part| text_of(part).is_some()).for_each(|part| self.mark(part.cache_control));
+        if !inside.is_empty() {
+            push_member(self.out, b"parts", b"[");
+            self.is_first_part = true;
+            inside.into_iter().for_each(|part| self.part(part, None));
+            self.is_first_part = false;
+            self.out.put_u8(b']');
         }
-        let texts = parts.iter().filter_map(|part| match &part.content {
-            Content::Text(text) | Content::Refusal(text) => Some(text.unescaped()),
-            _ => None,
-        });
-        let text = texts.collect::<Vec<_>>().join("\n");
-        push_member(self.out, b"response", if failed { b"{\"error\":" } else { b"{\"output\":" });
-        push_string(self.out, &text);
-        self.out.put_slice(b"}}}");
-        for part in parts {
-            if !matches!(part.content, Content::Text(_) | Content::Refusal(_)) {
-                self.media(&part.content);
-            }
-        }
-    }
-
-    fn media(&mut self, content: &Content<'a>) {
-        let (source, guess) = match content {
-            Content::Image { source, detail } => {
-                if detail.as_ref().is_some_and(|detail| *detail != EscapedText::plain("auto")) {
-                    self.fates.drop("messages[].content[].image_url.detail");
-                }
-                (source, "image/jpeg")
-            }
-            Content::File { source, .. } => (source, "application/pdf"),
-            Content::Video { source } => (source, "video/mp4"),
-            Content::Audio { format, data } => {
-                self.begin_part();
-                self.out.put_slice(b"{\"inlineData\":{\"mimeType\":\"audio/");
-                self.out.put_slice(format.bytes());
-                self.out.put_slice(b"\",\"data\":");
-                data.push_quoted(self.out);
-                return self.out.put_slice(b"}}");
-            }
-            _ => return self.fates.drop("messages[].content[]"),
-        };
-        match source {
-            MediaSource::Base64 { media_type, data } => {
-                self.begin_part();
-                self.out.put_slice(b"{\"inlineData\":{\"mimeType\":");
-                media_type.push_quoted(self.out);
-                push_member(self.out, b"data", b"");
-                data.push_quoted(self.out);
-                self.out.put_slice(b"}}");
-            }
-            MediaSource::Url(address) | MediaSource::FileId(address) => {
-                self.begin_part();
-                self.out.put_slice(b"{\"fileData\":{\"mimeType\":");
-                push_string(self.out, media_type(&address.unescaped()).unwrap_or(guess));
-                push_member(self.out, b"fileUri", b"");
-                address.push_quoted(self.out);
-                self.out.put_slice(b"}}");
-            }
-            MediaSource::Text(text) => self.text(text, None),
-        }
+        self.out.put_slice(b"}}");
+        others
     }
 }
 
-/// The media type of an address, by the ending of its path.
-fn media_type(address: &str) -> Option<&'static str> {
-    const ENDINGS: [(&str, &str); 10] = [
-        (".png", "image/png"),
-        (".jpg", "image/jpeg"),
-        (".jpeg", "image/jpeg"),
-        (".webp", "image/webp"),
-        (".gif", "image/gif"),
-        (".pdf", "application/pdf"),
-        (".txt", "text/plain"),
-        (".mp4", "video/mp4"),
-        (".webm", "video/webm"),
-        (".mov", "video/quicktime"),
-    ];
-    let path = address.split(['?', '#']).next()?.to_ascii_lowercase();
-    ENDINGS.iter().find(|(ending, _)| path.ends_with(ending)).map(|(_, media_type)| *media_type)
+fn text_of<'p, 'a>(part: &'p Part<'a>) -> Option<&'p EscapedText<'a>> {
+    match &part.content {
+        Content::Text(text) | Content::Refusal(text) => Some(text),
+        _ => None,
+    }
 }

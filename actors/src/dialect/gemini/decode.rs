@@ -2,55 +2,47 @@
 //!
 //! A stream is a sequence of whole answers that continue each other; it ends with the body, after a finish reason.
 
-use std::borrow::Cow;
-
-use bytes::BytesMut;
-
-use super::{error, finish::finish};
+use super::{
+    error,
+    finish::{finish, is_fault},
+    usage::tokens,
+};
 use crate::{
     dialect::{
         answer::AnswerFault,
         frame::sse::SseEvent,
-        json::{Cursor, Raw, push_string},
-        neutral::{
-            AnswerEvent, AnswerSink, EscapedText, ReasoningFormat, ReasoningKind, ReportedTokens, ToolKind, ToolNames,
-        },
+        json::{Cursor, Raw},
+        neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
+        sanitize::{NAME_CHARS, clean},
     },
-    domain::FinishReason,
+    domain::{FailureKind, FinishReason},
 };
+
+mod candidate;
+mod citations;
+mod logprobs;
+mod positions;
+
+use candidate::Candidate;
 
 /// Most candidates of an answer.
 const MAX_CANDIDATES: usize = 128;
-/// Most tool calls of a candidate.
-const MAX_CALLS: u32 = 128;
-/// Longest signature of a thought, bytes.
-const MAX_SIGNATURE: usize = 64 * 1_024;
 
 /// Reads one answer.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     names: ToolNames,
-    is_started: bool,
+    /// Whether the upstream sent anything that is an answer.
+    has_answer: bool,
+    /// Id of the answer.
+    id: Option<EscapedText<'static>>,
     candidates: Vec<Candidate>,
-    /// Number of an answer, for ids of calls that have none.
-    calls_without_id: u32,
-    /// Id of the answer, for the same.
-    id: String,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Candidate {
-    calls: u32,
-    thoughts: u32,
-    is_in_thought: bool,
-    has_content: bool,
-    is_finished: bool,
 }
 
 impl Decoder {
     /// A decoder for the answer to a request with these names.
     pub(crate) fn new(names: ToolNames) -> Decoder {
-        Decoder { names, is_started: false, candidates: Vec::new(), calls_without_id: 0, id: String::new() }
+        Decoder { names, has_answer: false, id: None, candidates: Vec::new() }
     }
 
     /// Whether the stream has ended by its own word: this API has none.
@@ -65,22 +57,29 @@ impl Decoder {
     pub(crate) fn event(&mut self, event: &SseEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         let text = std::str::from_utf8(&event.data).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?;
         let text = text.trim();
-        if text.is_empty() || text == "[DONE]" {
+        if !event.is_error && (text.is_empty() || text == "[DONE]") {
             return Ok(());
         }
-        let mut cursor = Cursor::new(text);
-        let value = cursor.value()?;
-        cursor.end()?;
-        self.answer(value, sink)
+        match json(text) {
+            Ok(value) if event.is_error => Err(error::fault(value).unwrap_or_else(unnamed_error)),
+            Ok(value) => self.answers(value, sink),
+            Err(_) if event.is_error => Err(unnamed_error()),
+            Err(fault) => Err(fault),
+        }
     }
 
     /// The end of the stream.
     ///
     /// # Errors
     /// When the answer is incomplete, and those of the sink.
-    pub(crate) fn end(&mut self, _: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let is_whole = !self.candidates.is_empty() && self.candidates.iter().all(|candidate| candidate.is_finished);
-        if is_whole { Ok(()) } else { Err(AnswerFault::truncated("the stream ended without a finish reason")) }
+    pub(crate) fn end(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        if self.has_answer && self.candidates.is_empty() {
+            return Err(AnswerFault::malformed("an answer without candidates"));
+        }
+        if self.candidates.is_empty() || !self.candidates.iter().all(Candidate::is_finished) {
+            return Err(AnswerFault::truncated("the stream ended without a finish reason"));
+        }
+        self.candidates.iter_mut().try_for_each(|candidate| candidate.flush(sink))
     }
 
     /// Reads an unstreamed answer.
@@ -88,11 +87,17 @@ impl Decoder {
     /// # Errors
     /// When the upstream reports an error, or the answer is invalid or incomplete, and those of the sink.
     pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let mut cursor = Cursor::new(body.strip_prefix('\u{feff}').unwrap_or(body));
-        let value = cursor.value()?;
-        cursor.end()?;
-        self.answer(value, sink)?;
+        let value = json(body.strip_prefix('\u{feff}').unwrap_or(body))?;
+        self.answers(value, sink)?;
         self.end(sink)
+    }
+
+    /// Takes an answer, or the list of answers that a stream without framing is.
+    fn answers(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        if !value.is_array() {
+            return self.answer(value, sink);
+        }
+        value.elements().try_for_each(|answer| self.answer(answer, sink))
     }
 
     fn answer(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
@@ -102,19 +107,22 @@ impl Decoder {
         if !value.is_object() {
             return Err(AnswerFault::malformed("an answer that is no object"));
         }
-        if let Some(id) = value.member(b"responseId").and_then(EscapedText::of).filter(|_| !self.is_started) {
-            self.is_started = true;
-            self.id = id.unescaped().chars().filter(char::is_ascii_alphanumeric).take(22).collect();
+        self.has_answer = true;
+        if self.id.is_none()
+            && let Some(id) = value.member(b"responseId").and_then(Raw::filled_string).and_then(EscapedText::of)
+        {
+            self.id = Some(id.clone().into_owned());
             sink.event(AnswerEvent::Started { id })?;
+        }
+        // First, since a failed answer is billed, too.
+        if let Some(tokens) = value.member(b"usageMetadata").and_then(tokens) {
+            sink.event(AnswerEvent::Usage(tokens))?;
         }
         for (place, candidate) in value.member(b"candidates").into_iter().flat_map(Raw::elements).enumerate() {
             self.candidate(place, candidate, sink)?;
         }
         if let Some(reason) = value.member(b"promptFeedback").and_then(|feedback| feedback.member(b"blockReason")) {
             self.blocked(&reason.text().unwrap_or_default(), sink)?;
-        }
-        if let Some(tokens) = value.member(b"usageMetadata").and_then(tokens) {
-            sink.event(AnswerEvent::Usage(tokens))?;
         }
         Ok(())
     }
@@ -124,7 +132,7 @@ impl Decoder {
         if !self.candidates.is_empty() {
             return Ok(());
         }
-        self.candidates.push(Candidate { is_finished: true, ..Candidate::default() });
+        self.candidates.push(Candidate::finished());
         let native = EscapedText::escaping(&format!("PROMPT_BLOCKED:{reason}"));
         sink.event(AnswerEvent::Text { choice: 0, text: EscapedText::plain("") })?;
         sink.event(AnswerEvent::Finished { choice: 0, finish: FinishReason::ContentFilter, native })
@@ -135,176 +143,46 @@ impl Decoder {
             value.member(b"index").and_then(Raw::count).map_or(Some(place), |index| usize::try_from(index).ok());
         let index =
             index.filter(|index| *index < MAX_CANDIDATES).ok_or(AnswerFault::malformed("too many candidates"))?;
-        if self.candidates.len() <= index {
-            self.candidates.resize(index + 1, Candidate::default());
+        while self.candidates.len() <= index {
+            self.candidates.push(Candidate::new(u32::try_from(self.candidates.len()).unwrap_or(u32::MAX)));
         }
-        let choice = u32::try_from(index).unwrap_or(u32::MAX);
+        let Decoder { names, id, candidates, .. } = self;
+        let Some(candidate) = candidates.get_mut(index) else { return Ok(()) };
+        let native = value.member(b"finishReason").and_then(EscapedText::of).filter(|_| !candidate.is_finished());
+        // Before its parts, so that another provider can still be tried if these are the first ones.
+        if let Some(reason) = native.as_ref().map(EscapedText::unescaped).filter(|reason| is_fault(reason)) {
+            return Err(ended_with(&reason));
+        }
         let parts = value.member(b"content").and_then(|content| content.member(b"parts"));
         for part in parts.into_iter().flat_map(Raw::elements) {
-            self.part(index, choice, part, sink)?;
+            candidate.part(part, names, id.as_ref(), sink)?;
         }
-        let Some(candidate) = self.candidates.get_mut(index) else { return Ok(()) };
-        if let Some(logprobs) = value.member(b"logprobsResult").and_then(logprobs) {
+        candidate.citations(value, sink)?;
+        if let Some(logprobs) = value.member(b"logprobsResult").and_then(logprobs::of_chat) {
             let mut cursor = Cursor::new(&logprobs);
-            sink.event(AnswerEvent::Logprobs { choice, value: cursor.value()? })?;
+            sink.event(AnswerEvent::Logprobs { choice: candidate.choice, value: cursor.value()? })?;
         }
-        let Some(native) = value.member(b"finishReason").and_then(EscapedText::of) else { return Ok(()) };
-        if std::mem::replace(&mut candidate.is_finished, true) {
-            return Ok(());
+        let Some(native) = native else { return Ok(()) };
+        candidate.finish(sink)?;
+        match finish(&native.unescaped(), candidate.has_calls(), candidate.has_content) {
+            FinishReason::Error => Err(ended_with(&native.unescaped())),
+            FinishReason::Stop if !candidate.has_parts => Err(AnswerFault::malformed("an answer without content")),
+            finish => sink.event(AnswerEvent::Finished { choice: candidate.choice, finish, native }),
         }
-        let finish = finish(&native.unescaped(), candidate.calls > 0, candidate.has_content);
-        match finish {
-            FinishReason::Error => Err(AnswerFault::malformed(format!("ended with {}", native.unescaped()))),
-            FinishReason::Stop if !candidate.has_content => Err(AnswerFault::malformed("an answer without content")),
-            finish => sink.event(AnswerEvent::Finished { choice, finish, native }),
-        }
-    }
-
-    fn part(
-        &mut self,
-        index: usize,
-        choice: u32,
-        part: Raw<'_>,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
-        let Some(candidate) = self.candidates.get_mut(index) else { return Ok(()) };
-        let signature = part.member(b"thoughtSignature").and_then(EscapedText::of);
-        if signature.as_ref().is_some_and(|signature| signature.bytes().len() > MAX_SIGNATURE) {
-            return Err(AnswerFault::malformed("a signature longer than allowed"));
-        }
-        let is_thought = part.member(b"thought").is_some_and(|thought| thought.bytes() == b"true");
-        if candidate.is_in_thought && !is_thought {
-            candidate.is_in_thought = false;
-            candidate.thoughts += 1;
-        }
-        let sealed = |candidate: &mut Candidate, sealed, id| {
-            let index = candidate.thoughts;
-            candidate.thoughts += 1;
-            let (format, kind) = (ReasoningFormat::Gemini, ReasoningKind::Encrypted);
-            AnswerEvent::Reasoning { choice, index, format, kind, text: None, sealed: Some(sealed), id }
-        };
-        if let Some(call) = part.member(b"functionCall").filter(|call| call.is_object()) {
-            candidate.has_content = true;
-            let number = candidate.calls;
-            candidate.calls += 1;
-            if number >= MAX_CALLS {
-                return Err(AnswerFault::malformed("too many tool calls"));
-            }
-            let id = match call.member(b"id").and_then(EscapedText::of).filter(|id| !id.is_empty()) {
-                Some(id) => id,
-                None => {
-                    self.calls_without_id += 1;
-                    EscapedText::escaping(&format!("call_{}_{}", self.id, self.calls_without_id))
-                }
-            };
-            if let Some(signature) = signature {
-                sink.event(sealed(candidate, signature, Some(id.clone())))?;
-            }
-            return self.call(choice, number, call, id, sink);
-        }
-        if let Some(text) = part.member(b"text").and_then(EscapedText::of) {
-            if is_thought && !text.is_empty() {
-                candidate.is_in_thought = true;
-                let (index, format, kind) = (candidate.thoughts, ReasoningFormat::Gemini, ReasoningKind::Text);
-                let text = Some(text);
-                sink.event(AnswerEvent::Reasoning { choice, index, format, kind, text, sealed: None, id: None })?;
-            } else if !is_thought && !text.is_empty() {
-                candidate.has_content = true;
-                sink.event(AnswerEvent::Text { choice, text })?;
-            }
-        } else if let Some(data) = part.member(b"inlineData").filter(|data| data.is_object()) {
-            let text = |name: &[u8]| data.member(name).and_then(EscapedText::of);
-            if let (Some(media_type), Some(data)) = (text(b"mimeType"), text(b"data"))
-                && media_type.bytes().starts_with(b"image/")
-            {
-                candidate.has_content = true;
-                sink.event(AnswerEvent::Image { choice, media_type, data })?;
-            }
-        }
-        match signature {
-            Some(signature) => sink.event(sealed(candidate, signature, None)),
-            None => Ok(()),
-        }
-    }
-
-    fn call(
-        &self,
-        choice: u32,
-        call: u32,
-        value: Raw<'_>,
-        id: EscapedText<'_>,
-        sink: &mut impl AnswerSink,
-    ) -> Result<(), AnswerFault> {
-        let name = value.member(b"name").and_then(EscapedText::of).filter(|name| !name.is_empty());
-        let name = self.names.original(&name.ok_or(AnswerFault::malformed("a tool call without a name"))?);
-        let args = value.member(b"args").filter(|args| args.is_object());
-        let custom = self.names.is_custom(&name);
-        let kind = if custom { ToolKind::Custom } else { ToolKind::Function };
-        sink.event(AnswerEvent::ToolCallStarted { choice, call, id, name, kind })?;
-        let text = match args {
-            Some(args) if custom => args.member(b"input").and_then(EscapedText::of).unwrap_or(EscapedText::plain("")),
-            Some(args) => escaped(args.bytes()),
-            None if custom => EscapedText::plain(""),
-            None => EscapedText::plain("{}"),
-        };
-        sink.event(AnswerEvent::ToolCallArguments { choice, call, text })
     }
 }
 
-/// JSON as text inside a JSON string.
-fn escaped(json: &[u8]) -> EscapedText<'static> {
-    EscapedText::escaping(&String::from_utf8_lossy(json))
+fn json(text: &str) -> Result<Raw<'_>, AnswerFault> {
+    let mut cursor = Cursor::new(text);
+    let value = cursor.value()?;
+    cursor.end()?;
+    Ok(value)
 }
 
-/// The counts of a complete report; a report without the prompt is of something else.
-fn tokens(usage: Raw<'_>) -> Option<ReportedTokens> {
-    let count = |name: &[u8]| usage.member(name).and_then(Raw::count);
-    let prompt = count(b"promptTokenCount")?;
-    let thoughts = count(b"thoughtsTokenCount");
-    Some(ReportedTokens {
-        prompt: prompt.saturating_add(count(b"toolUsePromptTokenCount").unwrap_or_default()),
-        cached: count(b"cachedContentTokenCount"),
-        completion: count(b"candidatesTokenCount").unwrap_or_default().saturating_add(thoughts.unwrap_or_default()),
-        reasoning: thoughts,
-        ..ReportedTokens::default()
-    })
+fn unnamed_error() -> AnswerFault {
+    AnswerFault { kind: FailureKind::Server, detail: "an error event that names no error".into() }
 }
 
-/// `logprobs` of chat.
-fn logprobs(result: Raw<'_>) -> Option<String> {
-    let chosen: Vec<Raw<'_>> = result.member(b"chosenCandidates")?.elements().collect();
-    let tops: Vec<Raw<'_>> = result.member(b"topCandidates").into_iter().flat_map(Raw::elements).collect();
-    let mut out = BytesMut::from(&b"{\"content\":["[..]);
-    for (place, candidate) in chosen.iter().enumerate() {
-        if place > 0 {
-            out.extend_from_slice(b",");
-        }
-        push_logprob(*candidate, &mut out)?;
-        out.extend_from_slice(b",\"top_logprobs\":[");
-        let others = tops.get(place).and_then(|top| top.member(b"candidates"));
-        for (place, other) in others.into_iter().flat_map(Raw::elements).enumerate() {
-            if place > 0 {
-                out.extend_from_slice(b",");
-            }
-            push_logprob(other, &mut out)?;
-            out.extend_from_slice(b"}");
-        }
-        out.extend_from_slice(b"]}");
-    }
-    out.extend_from_slice(b"],\"refusal\":null}");
-    String::from_utf8(out.to_vec()).ok()
-}
-
-/// Appends an entry without its closing brace.
-fn push_logprob(candidate: Raw<'_>, out: &mut BytesMut) -> Option<()> {
-    let token: Cow<'_, str> = candidate.member(b"token")?.text()?;
-    out.extend_from_slice(b"{\"token\":");
-    push_string(out, &token);
-    out.extend_from_slice(b",\"logprob\":");
-    out.extend_from_slice(candidate.member(b"logProbability")?.bytes());
-    out.extend_from_slice(b",\"bytes\":[");
-    let bytes: Vec<String> = token.bytes().map(|byte| byte.to_string()).collect();
-    out.extend_from_slice(bytes.join(",").as_bytes());
-    out.extend_from_slice(b"]");
-    Some(())
+fn ended_with(reason: &str) -> AnswerFault {
+    AnswerFault::malformed(format!("the answer ended with {}", clean(reason, NAME_CHARS)))
 }

@@ -15,6 +15,15 @@ use crate::{
 
 /// What a message says about a prompt that does not fit, in lower case.
 const TOO_LONG: [&str; 2] = ["input token count", "exceeds the maximum number of tokens"];
+/// What a message says about our key, in lower case.
+const KEY: [&str; 3] = ["api key not valid", "api key expired", "api key not found"];
+/// What a message says about our account, in lower case.
+const ACCOUNT: [&str; 2] = ["prepayment credits are depleted", "billing to be enabled"];
+/// What a message says about a signature that it refuses or misses, in lower case.
+const SIGNATURE: [&str; 3] = ["thought_signature", "thought signature", "thoughtsignature"];
+/// Longest wait that is accepted, as for `Retry-After`; longer ones are shortened. A limit of a day is waited for so long if
+/// the provider names no time.
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// The failure that an answer of `status` stands for.
 pub(crate) fn kind_of_response(status: u16, body: &[u8]) -> FailureKind {
@@ -27,24 +36,55 @@ pub(crate) fn kind_of_response(status: u16, body: &[u8]) -> FailureKind {
     })
 }
 
-/// The time after which the provider will accept requests again, if it says so.
+/// Whether an answer of `status` says that a signature of a thought was refused or missed. The same body with
+/// [`super::Signatures::StandIns`] may then be accepted.
+#[cfg_attr(not(test), expect(dead_code, reason = "wired by the dispatcher next"))]
+pub(crate) fn refuses_signature(status: u16, body: &[u8]) -> bool {
+    let value = std::str::from_utf8(body).ok().and_then(|text| Cursor::new(text).value().ok());
+    let message = value.and_then(error_of).and_then(|error| error.member(b"message")?.text());
+    let message = message.unwrap_or_default().to_ascii_lowercase();
+    status == 400 && SIGNATURE.iter().any(|words| message.contains(words))
+}
+
+/// The time after which the provider will accept requests again, if it says so. Limits of minutes bear the names of limits
+/// of days, too, so that a time counts for more than a name.
 pub(crate) fn retry_delay(body: &[u8]) -> Option<Duration> {
     let value = Cursor::new(std::str::from_utf8(body).ok()?).value().ok()?;
     let error = error_of(value)?;
-    let details = error.member(b"details").into_iter().flat_map(Raw::elements);
-    let told = details.filter_map(|detail| detail.member(b"retryDelay")?.text()).find_map(|text| seconds(&text));
+    let told = details(error).filter_map(|detail| detail.member(b"retryDelay")?.text()).find_map(|text| seconds(&text));
     told.or_else(|| {
         let message = error.member(b"message")?.text()?.into_owned();
         let (_, rest) = message.split_once("Please retry in ")?;
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         seconds(rest.get(..=end)?)
     })
+    .or_else(|| is_daily(error).then_some(MAX_WAIT))
+}
+
+/// Whether a limit of a day was reached.
+fn is_daily(error: Raw<'_>) -> bool {
+    let violations = details(error).filter_map(|detail| detail.member(b"violations")).flat_map(Raw::elements);
+    let mut ids = violations.filter_map(|violation| violation.member(b"quotaId")?.text());
+    ids.any(|id| id.contains("PerDay") || id.contains("Daily"))
+}
+
+fn details(error: Raw<'_>) -> impl Iterator<Item = Raw<'_>> {
+    error.member(b"details").into_iter().flat_map(Raw::elements)
+}
+
+fn has_reason(error: Raw<'_>, reason: &str) -> bool {
+    details(error).any(|detail| detail.member(b"reason").and_then(Raw::text).as_deref() == Some(reason))
 }
 
 /// Decimal seconds with an `s` behind.
 fn seconds(text: &str) -> Option<Duration> {
-    let seconds: f64 = text.trim().strip_suffix('s')?.parse().ok()?;
-    Duration::try_from_secs_f64(seconds).ok()
+    let digits = text.trim().strip_suffix('s')?;
+    // `parse` alone would also accept "inf", "nan" and "1e9".
+    if !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return None;
+    }
+    let seconds: f64 = digits.parse().ok()?;
+    Some(Duration::from_secs_f64(seconds.min(MAX_WAIT.as_secs_f64())))
 }
 
 /// The failure of an answer whose body is an error.
@@ -70,7 +110,7 @@ fn kind(error: Raw<'_>) -> Option<FailureKind> {
     let status = error.member(b"status").and_then(Raw::text);
     Some(match status.as_deref()? {
         "INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE" => {
-            if message.contains("api key not valid") || message.contains("api key expired") {
+            if KEY.iter().chain(&ACCOUNT).any(|words| message.contains(words)) || has_reason(error, "API_KEY_INVALID") {
                 FailureKind::Auth
             } else if TOO_LONG.iter().any(|words| message.contains(words)) {
                 FailureKind::ContextLength
@@ -83,6 +123,7 @@ fn kind(error: Raw<'_>) -> Option<FailureKind> {
         "UNAUTHENTICATED" => FailureKind::Auth,
         "PERMISSION_DENIED" => FailureKind::Forbidden,
         "NOT_FOUND" => FailureKind::NotFound,
+        "RESOURCE_EXHAUSTED" if ACCOUNT.iter().any(|words| message.contains(words)) => FailureKind::Auth,
         "RESOURCE_EXHAUSTED" => FailureKind::RateLimited,
         "CANCELLED" | "DEADLINE_EXCEEDED" => FailureKind::Timeout,
         "UNAVAILABLE" => FailureKind::Overloaded,

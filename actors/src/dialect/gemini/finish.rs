@@ -2,6 +2,11 @@
 
 use crate::domain::FinishReason;
 
+/// Whether the reason means that the provider failed to make a valid answer, whatever it sent.
+pub(super) fn is_fault(reason: &str) -> bool {
+    finish(reason, false, true) == FinishReason::Error
+}
+
 /// The finish of a candidate. [`FinishReason::Error`] if the provider failed to make a valid answer.
 pub(super) fn finish(reason: &str, has_calls: bool, has_content: bool) -> FinishReason {
     match reason {

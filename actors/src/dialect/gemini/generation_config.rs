@@ -2,42 +2,49 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::models::{Capabilities, ThinkingControl};
-use crate::dialect::{
-    json::{Raw, push_member, push_u64},
-    neutral::{AnswerFormat, Conversation, Effort, FieldFates, Reasoning},
+use super::{models::Capabilities, schema, thinking};
+use crate::{
+    dialect::{
+        json::{Raw, push_member, push_u64},
+        neutral::{AnswerFormat, Conversation, EscapedText, FieldFates},
+    },
+    domain::Endpoint,
 };
 
 /// Most texts that end the answer.
 const MAX_STOPS: usize = 5;
 
-/// Appends the members. Parameters without a place in this API are dropped and named.
+/// Appends the members. Parameters without a place in this API are dropped and named. Returns an instruction for a format
+/// that the model cannot be held to.
 pub(super) fn push(
     conversation: &Conversation<'_>,
+    endpoint: &Endpoint,
     capabilities: Capabilities,
     out: &mut BytesMut,
     fates: &mut FieldFates,
-) {
+) -> Option<String> {
     let mut config = BytesMut::new();
     let mut tier = None;
-    if let Some(most) = conversation.max_tokens {
-        push_member(&mut config, b"maxOutputTokens", b"");
-        push_u64(&mut config, most);
-    }
+    push_max_tokens(conversation, endpoint, &mut config, fates);
+    let has_logprobs = conversation.parameter("logprobs").is_some_and(|value| value.bytes() == b"true");
     for parameter in &conversation.parameters {
         let (name, value) = (&*parameter.name, parameter.value);
-        if name == "service_tier" {
-            tier = service_tier(value);
-            if tier.is_none() && value.text().as_deref() != Some("auto") {
-                fates.drop(name);
+        let is_kept = match name {
+            "service_tier" => {
+                tier = service_tier(value);
+                tier.is_some() || value.text().as_deref() == Some("auto")
             }
-        } else if !push_parameter(name, value, conversation.stream, &mut config) {
+            "top_logprobs" if !has_logprobs => value.count() == Some(0),
+            "image_config" => push_image_config(value, &mut config, fates),
+            _ => push_parameter(name, value, conversation.stream, &mut config),
+        };
+        if !is_kept {
             fates.drop(name);
         }
     }
     push_stops(conversation, &mut config, fates);
-    push_format(&conversation.format, &mut config);
-    push_thinking(&conversation.reasoning, capabilities, &mut config, fates);
+    let instruction = push_format(conversation, capabilities, &mut config, fates);
+    thinking::push(&conversation.reasoning, capabilities, &mut config, fates);
     if let Some(members) = config.get(1..) {
         push_member(out, b"generationConfig", b"{");
         out.put_slice(members);
@@ -46,6 +53,22 @@ pub(super) fn push(
     if let Some(tier) = tier {
         push_member(out, b"serviceTier", tier);
     }
+    instruction
+}
+
+fn push_max_tokens(
+    conversation: &Conversation<'_>,
+    endpoint: &Endpoint,
+    config: &mut BytesMut,
+    fates: &mut FieldFates,
+) {
+    let Some(wanted) = conversation.max_tokens else { return };
+    let given = wanted.clamp(1, u64::from(endpoint.limits.longest_answer()).max(1));
+    if given != wanted {
+        fates.emulate("max_tokens");
+    }
+    push_member(config, b"maxOutputTokens", b"");
+    push_u64(config, given);
 }
 
 /// False if the parameter has no place here.
@@ -64,7 +87,6 @@ fn push_parameter(name: &str, value: Raw<'_>, stream: bool, config: &mut BytesMu
         "n" if value.count() == Some(1) => return true,
         "n" if !stream => b"candidateCount",
         "modalities" => return push_modalities(value, config),
-        "image_config" => return push_image_config(value, config),
         _ => return false,
     };
     push_member(config, member, value.bytes());
@@ -76,34 +98,42 @@ fn is_small_integer(value: Raw<'_>) -> bool {
     std::str::from_utf8(value.bytes()).is_ok_and(|text| text.parse::<i32>().is_ok())
 }
 
+/// False if one was left out: chat has no form for audio of this API.
 fn push_modalities(value: Raw<'_>, config: &mut BytesMut) -> bool {
-    let names: Option<Vec<&str>> = value
-        .elements()
-        .map(|modality| match modality.text().as_deref() {
-            Some("text") => Some("\"TEXT\""),
-            Some("image") => Some("\"IMAGE\""),
-            Some("audio") => Some("\"AUDIO\""),
-            _ => None,
-        })
-        .collect();
-    let Some(names) = names.filter(|names| !names.is_empty()) else { return false };
-    if names != ["\"TEXT\""] {
+    let mut is_whole = true;
+    let mut names = Vec::new();
+    for modality in value.elements() {
+        match modality.text().as_deref() {
+            Some("text") => names.push("\"TEXT\""),
+            Some("image") => names.push("\"IMAGE\""),
+            _ => is_whole = false,
+        }
+    }
+    if !names.is_empty() && names != ["\"TEXT\""] {
         push_member(config, b"responseModalities", format!("[{}]", names.join(",")).as_bytes());
     }
-    true
+    is_whole && !names.is_empty()
 }
 
-fn push_image_config(value: Raw<'_>, config: &mut BytesMut) -> bool {
-    let members = [(&b"aspect_ratio"[..], &b"aspectRatio"[..]), (b"image_size", b"imageSize")];
-    let given: Vec<_> = members.iter().filter_map(|(name, member)| Some((*member, value.member(name)?))).collect();
-    let Some(((first, value), others)) = given.split_first() else { return false };
-    push_member(config, b"imageConfig", b"{\"");
-    config.put_slice(first);
-    config.put_slice(b"\":");
-    config.put_slice(value.bytes());
-    others.iter().for_each(|(name, value)| push_member(config, name, value.bytes()));
-    config.put_u8(b'}');
-    true
+fn push_image_config(value: Raw<'_>, config: &mut BytesMut, fates: &mut FieldFates) -> bool {
+    let mut members = BytesMut::new();
+    for (key, value) in value.members() {
+        let member: &[u8] = match &*key.name() {
+            b"aspect_ratio" => b"aspectRatio",
+            b"image_size" => b"imageSize",
+            other => {
+                fates.drop(&format!("image_config.{}", String::from_utf8_lossy(other)));
+                continue;
+            }
+        };
+        push_member(&mut members, member, value.bytes());
+    }
+    if let Some(members) = members.get(1..) {
+        push_member(config, b"imageConfig", b"{");
+        config.put_slice(members);
+        config.put_u8(b'}');
+    }
+    value.is_object()
 }
 
 fn service_tier(value: Raw<'_>) -> Option<&'static [u8]> {
@@ -116,103 +146,58 @@ fn service_tier(value: Raw<'_>) -> Option<&'static [u8]> {
 }
 
 fn push_stops(conversation: &Conversation<'_>, config: &mut BytesMut, fates: &mut FieldFates) {
-    let stops = &conversation.stop;
-    if stops.is_empty() {
-        return;
+    let stops: Vec<&EscapedText<'_>> =
+        conversation.stop.iter().filter(|stop| !stop.is_empty()).take(MAX_STOPS).collect();
+    if stops.len() < conversation.stop.len() {
+        fates.drop("stop[]");
     }
-    if stops.len() > MAX_STOPS {
-        fates.drop("stop");
-    }
+    let Some((first, others)) = stops.split_first() else { return };
     push_member(config, b"stopSequences", b"[");
-    for (place, stop) in stops.iter().take(MAX_STOPS).enumerate() {
-        if place > 0 {
-            config.put_u8(b',');
-        }
+    first.push_quoted(config);
+    for stop in others {
+        config.put_u8(b',');
         stop.push_quoted(config);
     }
     config.put_u8(b']');
 }
 
-fn push_format(format: &AnswerFormat<'_>, config: &mut BytesMut) {
-    if matches!(format, AnswerFormat::Text) {
-        return;
-    }
-    push_member(config, b"responseMimeType", b"\"application/json\"");
-    if let AnswerFormat::Schema { schema, .. } = format {
-        push_member(config, b"responseJsonSchema", schema.bytes());
-    }
-}
-
-fn push_thinking(reasoning: &Reasoning, capabilities: Capabilities, config: &mut BytesMut, fates: &mut FieldFates) {
-    if !reasoning.is_on() && !reasoning.is_off() {
-        return;
-    }
-    let shown: &[u8] = if reasoning.is_on() && !reasoning.exclude { b",\"includeThoughts\":true" } else { b"" };
-    let mut push = |member: &[u8], value: &[u8]| {
-        push_member(config, b"thinkingConfig", b"{\"");
-        config.put_slice(member);
-        config.put_slice(b"\":");
-        config.put_slice(value);
-        config.put_slice(shown);
-        config.put_u8(b'}');
+/// Appends the format of the answer. Returns an instruction for what the model cannot be held to.
+fn push_format(
+    conversation: &Conversation<'_>,
+    capabilities: Capabilities,
+    config: &mut BytesMut,
+    fates: &mut FieldFates,
+) -> Option<String> {
+    let (schema, is_strict) = match &conversation.format {
+        AnswerFormat::Text => return None,
+        AnswerFormat::JsonObject => (None, false),
+        AnswerFormat::Schema { schema, strict, .. } => (Some(*schema), *strict == Some(true)),
     };
-    match capabilities.thinking {
-        ThinkingControl::Never if reasoning.is_off() => {}
-        ThinkingControl::Never => fates.drop("reasoning"),
-        ThinkingControl::Budget { least, most } => {
-            let (budget, is_exact) = budget(reasoning, least, most);
-            if !is_exact {
-                fates.emulate("reasoning");
-            }
-            push(b"thinkingBudget", budget.as_bytes());
+    let can_be_held = conversation.tools.is_empty() || capabilities.json_with_tools;
+    let lowered = schema.filter(|_| !capabilities.json_schema).map(schema::lower);
+    if can_be_held && !matches!(lowered, Some(None)) {
+        push_member(config, b"responseMimeType", b"\"application/json\"");
+        match (schema, lowered.flatten()) {
+            (_, Some(lowered)) => push_member(config, b"responseSchema", &lowered),
+            (Some(schema), None) => push_member(config, b"responseJsonSchema", schema.bytes()),
+            (None, None) => {}
         }
-        ThinkingControl::Level => {
-            let (level, is_exact) = level(reasoning);
-            if !is_exact {
-                fates.emulate("reasoning");
-            }
-            match level {
-                Some(level) => push(b"thinkingLevel", level),
-                None if reasoning.exclude => {}
-                None => push_member(config, b"thinkingConfig", b"{\"includeThoughts\":true}"),
-            }
+        return None;
+    }
+    if can_be_held {
+        push_member(config, b"responseMimeType", b"\"application/json\"");
+    }
+    // An instruction is no guarantee: a strict schema should not have come here.
+    if is_strict {
+        fates.drop("response_format");
+    } else {
+        fates.emulate("response_format");
+    }
+    Some(match schema {
+        None => "Answer with exactly one JSON object and nothing else.".to_owned(),
+        Some(schema) => {
+            let schema = String::from_utf8_lossy(schema.bytes());
+            format!("Answer with JSON that follows this JSON schema, and nothing else: {schema}")
         }
-    }
-}
-
-/// The budget, and whether it is what was asked for. -1: as much as the model finds right.
-fn budget(reasoning: &Reasoning, least: u64, most: u64) -> (String, bool) {
-    if reasoning.is_off() {
-        return (least.to_string(), least == 0);
-    }
-    let wanted = match (reasoning.max_tokens, reasoning.effort) {
-        (Some(tokens), _) => tokens,
-        (None, Some(effort)) => effort.budget(),
-        (None, None) => return ("-1".to_owned(), true),
-    };
-    let given = wanted.clamp(least.max(1), most);
-    (given.to_string(), given == wanted)
-}
-
-/// The level, and whether it is what was asked for. `None`: as much as the model finds right.
-fn level(reasoning: &Reasoning) -> (Option<&'static [u8]>, bool) {
-    let (level, is_exact): (&[u8], bool) = match (reasoning.is_off(), reasoning.max_tokens, reasoning.effort) {
-        (true, ..) => (b"\"MINIMAL\"", false),
-        (_, Some(tokens), None) => return (level_of(Effort::of_budget(tokens)).0.into(), false),
-        (_, _, Some(effort)) => level_of(effort),
-        (_, None, None) => return (None, true),
-    };
-    (Some(level), is_exact)
-}
-
-const fn level_of(effort: Effort) -> (&'static [u8], bool) {
-    match effort {
-        Effort::None => (b"\"MINIMAL\"", false),
-        Effort::Minimal => (b"\"MINIMAL\"", true),
-        Effort::Low => (b"\"LOW\"", true),
-        Effort::Medium => (b"\"MEDIUM\"", true),
-        Effort::High => (b"\"HIGH\"", true),
-        // Not all models know a higher level.
-        Effort::XHigh | Effort::Max => (b"\"HIGH\"", false),
-    }
+    })
 }

@@ -6,16 +6,28 @@
 
 mod contents;
 mod decode;
+pub(crate) mod embeddings;
 mod error;
 mod finish;
 mod generation_config;
+mod media;
 mod models;
 mod request;
+mod schema;
+mod signatures;
+mod thinking;
 mod tools;
+mod usage;
 
 pub(crate) use decode::Decoder;
+#[cfg_attr(not(test), expect(unused_imports, reason = "wired by the dispatcher next"))]
+pub(crate) use error::refuses_signature;
 pub(crate) use error::{kind_of_response, retry_delay};
+#[cfg_attr(not(test), expect(unused_imports, reason = "wired by the dispatcher next"))]
+pub(crate) use request::write_request_with;
 pub(crate) use request::{path, write_request};
+#[cfg_attr(not(test), expect(unused_imports, reason = "wired by the dispatcher next"))]
+pub(crate) use signatures::Signatures;
 
 #[cfg(test)]
 mod tests;

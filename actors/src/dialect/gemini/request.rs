@@ -7,11 +7,11 @@ use std::fmt::Write as _;
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{contents, generation_config, models, tools::ToolPlan};
+use super::{contents, generation_config, models, signatures::Signatures, tools::ToolPlan};
 use crate::{
     dialect::{
         json::push_member,
-        neutral::{Content, Conversation, FieldFates, ToolNames, TranslatedRequest, alternating_turns},
+        neutral::{Content, Conversation, EscapedText, FieldFates, ToolNames, TranslatedRequest, alternating_turns},
     },
     domain::Endpoint,
 };
@@ -19,6 +19,11 @@ use crate::{
 /// The path of a call, relative to the base address, which ends with the version, as in
 /// `https://generativelanguage.googleapis.com/v1beta`, or with the publisher at Vertex.
 pub(crate) fn path(endpoint: &Endpoint, streamed: bool) -> String {
+    path_of(endpoint, if streamed { ":streamGenerateContent?alt=sse" } else { ":generateContent" })
+}
+
+/// The path of a method of the endpoint's model.
+pub(super) fn path_of(endpoint: &Endpoint, method: &str) -> String {
     let mut path = String::from("/models/");
     for byte in endpoint.upstream_model.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -28,7 +33,7 @@ pub(crate) fn path(endpoint: &Endpoint, streamed: bool) -> String {
             let _ = write!(path, "%{byte:02X}");
         }
     }
-    path.push_str(if streamed { ":streamGenerateContent?alt=sse" } else { ":generateContent" });
+    path.push_str(method);
     path
 }
 
@@ -38,19 +43,29 @@ pub(crate) fn write_request(
     endpoint: &Endpoint,
     fates: &mut FieldFates,
 ) -> TranslatedRequest {
+    write_request_with(conversation, endpoint, Signatures::default(), fates)
+}
+
+/// The body for an endpoint, with these signatures of thoughts.
+pub(crate) fn write_request_with(
+    conversation: &Conversation<'_>,
+    endpoint: &Endpoint,
+    signatures: Signatures,
+    fates: &mut FieldFates,
+) -> TranslatedRequest {
     let capabilities = models::capabilities(&endpoint.upstream_model);
     let names = ToolNames::of(conversation, models::NAMES);
     let turns = alternating_turns(conversation, fates);
     let mut out = BytesMut::with_capacity(1_024);
     out.put_u8(b'{');
-    push_system(conversation, &mut out, fates);
-    ToolPlan::of(conversation, fates).push(&names, &mut out, fates);
+    ToolPlan::of(conversation, fates).push(&names, capabilities, &mut out, fates);
     if conversation.parallel_tool_calls == Some(false) {
         fates.drop("parallel_tool_calls");
     }
-    generation_config::push(conversation, capabilities, &mut out, fates);
+    let instruction = generation_config::push(conversation, endpoint, capabilities, &mut out, fates);
+    push_system(conversation, instruction.as_deref(), &mut out, fates);
     push_member(&mut out, b"contents", b"");
-    contents::push(&turns, &names, capabilities, &mut out, fates);
+    contents::push(&turns, &names, capabilities, signatures, &mut out, fates);
     out.put_u8(b'}');
     // The first member was written with a comma before it.
     let body = match out.get(1) {
@@ -65,24 +80,22 @@ pub(crate) fn write_request(
     TranslatedRequest { body: body.freeze(), names }
 }
 
-fn push_system(conversation: &Conversation<'_>, out: &mut BytesMut, fates: &mut FieldFates) {
-    let texts: Vec<_> = conversation
-        .system
-        .iter()
-        .filter_map(|part| match &part.content {
-            Content::Text(text) | Content::Refusal(text) if !text.is_blank() => {
+/// Appends the instructions of the client, part by part, and one of ours behind them.
+fn push_system(conversation: &Conversation<'_>, instruction: Option<&str>, out: &mut BytesMut, fates: &mut FieldFates) {
+    let mut texts = Vec::new();
+    for part in &conversation.system {
+        match &part.content {
+            Content::Text(text) | Content::Refusal(text) if text.is_blank() => {}
+            Content::Text(text) | Content::Refusal(text) => {
                 if part.cache_control.is_some() {
                     fates.drop("messages[].content[].cache_control");
                 }
-                Some(text)
+                texts.push(text.clone());
             }
-            Content::Text(_) | Content::Refusal(_) => None,
-            _ => {
-                fates.drop("messages[].content[]");
-                None
-            }
-        })
-        .collect();
+            _ => fates.drop("messages[].content[]"),
+        }
+    }
+    texts.extend(instruction.map(EscapedText::escaping));
     if texts.is_empty() {
         return;
     }

@@ -2,9 +2,13 @@
 
 use bytes::{BufMut as _, BytesMut};
 
+use super::{models::Capabilities, schema};
 use crate::dialect::{
-    json::{push_member, push_string},
-    neutral::{Conversation, EscapedText, FieldFates, Tool, ToolChoice, ToolKind, ToolNames},
+    json::{Raw, push_member, push_string},
+    neutral::{
+        CUSTOM_INPUT_SCHEMA, Conversation, EscapedText, FieldFates, Tool, ToolChoice, ToolKind, ToolNames,
+        description_of_custom, json_value,
+    },
 };
 
 /// The functions to declare, and which of them the model may or must call.
@@ -54,7 +58,13 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
     }
 
     /// Appends `,"tools":[…],"toolConfig":{…}`.
-    pub(super) fn push(&self, names: &ToolNames, out: &mut BytesMut, fates: &mut FieldFates) {
+    pub(super) fn push(
+        &self,
+        names: &ToolNames,
+        capabilities: Capabilities,
+        out: &mut BytesMut,
+        fates: &mut FieldFates,
+    ) {
         if self.tools.is_empty() {
             return;
         }
@@ -63,10 +73,14 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
             if place > 0 {
                 out.put_u8(b',');
             }
-            push_declaration(tool, names, out, fates);
+            push_declaration(tool, names, capabilities, out, fates);
         }
         out.put_slice(b"]}]");
-        let is_strict = self.tools.iter().any(|tool| tool.strict == Some(true));
+        let wants_strict = self.tools.iter().any(|tool| tool.strict == Some(true));
+        let is_strict = wants_strict && capabilities.validates_calls;
+        if wants_strict && !is_strict {
+            fates.drop("tools[].function.strict");
+        }
         let mode: &[u8] = match self.mode {
             Mode::Unsaid | Mode::Auto if is_strict => b"VALIDATED",
             Mode::Unsaid => return,
@@ -91,39 +105,52 @@ impl<'c, 'a> ToolPlan<'c, 'a> {
     }
 }
 
-fn push_declaration(tool: &Tool<'_>, names: &ToolNames, out: &mut BytesMut, fates: &mut FieldFates) {
+fn push_declaration(
+    tool: &Tool<'_>,
+    names: &ToolNames,
+    capabilities: Capabilities,
+    out: &mut BytesMut,
+    fates: &mut FieldFates,
+) {
     out.put_slice(b"{\"name\":");
     names.sent(&tool.name).push_quoted(out);
     if tool.cache_control.is_some() {
         fates.drop("tools[].cache_control");
     }
-    let description = tool.description.as_ref().filter(|text| !text.is_blank());
     match tool.kind {
         ToolKind::Function => {
-            if let Some(description) = description {
+            if let Some(description) = tool.description.as_ref().filter(|text| !text.is_blank()) {
                 push_member(out, b"description", b"");
                 description.push_quoted(out);
             }
             if let Some(schema) = tool.parameters {
-                push_member(out, b"parametersJsonSchema", schema.bytes());
+                push_parameters(schema, capabilities, out, fates);
             }
         }
         // A tool with free-form input is declared as a function with one text; the decoder turns its calls back.
         ToolKind::Custom => {
             fates.emulate("tools[].custom");
-            let mut words = description.map(|text| text.unescaped().into_owned()).unwrap_or_default();
-            if let Some(grammar) = tool.grammar {
-                words.push_str("\nThe input must match this grammar:\n");
-                words.push_str(&String::from_utf8_lossy(grammar.bytes()));
-            }
-            if !words.is_empty() {
+            let description = description_of_custom(tool);
+            if !description.is_empty() {
                 push_member(out, b"description", b"");
-                push_string(out, words.trim_start());
+                push_string(out, &description);
             }
-            let schema =
-                b"{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\"}},\"required\":[\"input\"]}";
-            push_member(out, b"parametersJsonSchema", schema);
+            let schema = std::str::from_utf8(CUSTOM_INPUT_SCHEMA).ok().and_then(json_value);
+            schema.into_iter().for_each(|schema| push_parameters(schema, capabilities, out, fates));
         }
     }
     out.put_u8(b'}');
+}
+
+/// Appends the schema of the arguments, as it is where the model takes it so.
+fn push_parameters(schema: Raw<'_>, capabilities: Capabilities, out: &mut BytesMut, fates: &mut FieldFates) {
+    if capabilities.json_schema {
+        return push_member(out, b"parametersJsonSchema", schema.bytes());
+    }
+    match schema::lower(schema) {
+        Some(lowered) => push_member(out, b"parameters", &lowered),
+        // A function without arguments has no schema there.
+        None if schema::has_no_members(schema) => {}
+        None => fates.drop("tools[].function.parameters"),
+    }
 }

@@ -6,9 +6,11 @@
 //! are never reprinted.
 #![expect(dead_code, unused_imports, reason = "the dialects that use it follow")]
 
+mod annotation;
 mod arguments;
 mod call_ids;
 mod conversation;
+mod custom_tools;
 mod event;
 mod field_fates;
 mod history;
@@ -18,12 +20,14 @@ pub(crate) mod surrogates;
 mod text;
 mod tool_names;
 
+pub(crate) use annotation::url_citation;
 pub(crate) use arguments::push_arguments_object;
 pub(crate) use call_ids::CallIds;
 pub(crate) use conversation::{
     AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningFormat,
     ReasoningKind, ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
 };
+pub(crate) use custom_tools::{CUSTOM_INPUT_SCHEMA, custom_input, description_of_custom};
 pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ReportedTokens};
 pub use field_fates::FieldFates;
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns};
@@ -31,7 +35,9 @@ pub(crate) use request_body::{json_object, members_once};
 pub(crate) use state_envelope::Envelope;
 pub use state_envelope::StateKey;
 pub(crate) use text::{EscapedText, is_high_surrogate, json_value};
-pub(crate) use tool_names::{NameRules, ToolNames, fitting_call_id, has_tool_history};
+pub(crate) use tool_names::{
+    CLIENT_IDS, NameRules, ToolNames, fitting_call_id, has_tool_history, is_made_call_id, made_call_id,
+};
 
 /// A request body in the dialect of an endpoint.
 #[derive(Debug, Clone)]

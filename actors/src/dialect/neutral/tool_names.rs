@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
 
 use super::{
@@ -19,6 +20,9 @@ pub(crate) struct NameRules {
     /// Most characters.
     pub(crate) max: usize,
 }
+
+/// Call ids as clients of chat may see them.
+pub(crate) const CLIENT_IDS: NameRules = NameRules { extra: "_-", begins_with_letter: false, max: 40 };
 
 impl NameRules {
     fn admits(self, index: usize, c: char) -> bool {
@@ -128,6 +132,29 @@ impl ToolNames {
 pub(crate) fn has_tool_history(conversation: &Conversation<'_>) -> bool {
     let is_tool = |part: &Part<'_>| matches!(part.content, Content::ToolCall { .. } | Content::ToolResult { .. });
     conversation.turns.iter().flat_map(|turn| &turn.parts).any(is_tool)
+}
+
+/// How a made call id begins.
+const MADE_CALL_ID: &str = "call_";
+/// Bytes of the hash that a made call id shows, in 22 characters.
+const MADE_CALL_ID_BYTES: usize = 16;
+
+/// An id for a call that the upstream gave none. Depends on nothing but `parts`, which tell the call from every other one.
+pub(crate) fn made_call_id(parts: &[&[u8]]) -> EscapedText<'static> {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let digest = hash.finalize();
+    let shown = URL_SAFE_NO_PAD.encode(digest.get(..MADE_CALL_ID_BYTES).unwrap_or_default());
+    EscapedText::escaping(&format!("{MADE_CALL_ID}{shown}"))
+}
+
+/// Whether the id has the form of [`made_call_id`].
+pub(crate) fn is_made_call_id(id: &EscapedText<'_>) -> bool {
+    let shown = id.bytes().strip_prefix(MADE_CALL_ID.as_bytes());
+    shown.is_some_and(|shown| URL_SAFE_NO_PAD.decode(shown).is_ok_and(|bytes| bytes.len() == MADE_CALL_ID_BYTES))
 }
 
 /// A call id that fits the upstream: the same for a call and its result.

@@ -10,8 +10,8 @@ use crate::dialect::{
     },
     json::Raw,
     neutral::{
-        AnswerEvent, AnswerSink, EscapedText, NameRules, ReasoningFormat, ReasoningKind, ToolKind, ToolNames,
-        fitting_call_id, json_value,
+        AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningFormat, ReasoningKind, ToolKind, ToolNames,
+        custom_input, fitting_call_id,
     },
 };
 
@@ -21,8 +21,6 @@ const MAX_CALLS: u32 = 128;
 const MAX_SIGNATURE: usize = 64 * 1_024;
 /// Longest input of a custom tool, bytes: it is collected, because it comes wrapped in an object.
 const MAX_CUSTOM_INPUT: usize = 1_024 * 1_024;
-/// Call ids as clients of chat may see them.
-const CLIENT_IDS: NameRules = NameRules { extra: "_-", begins_with_letter: false, max: 40 };
 
 /// What was counted over all blocks.
 #[derive(Debug, Default)]
@@ -269,12 +267,6 @@ impl Call {
         }
         sink.event(AnswerEvent::ToolCallArguments { choice: 0, call: self.index, text })
     }
-}
-
-/// The free-form input in the arguments of a function that stands for a custom tool; arguments of another form as they are.
-fn custom_input(arguments: &str) -> EscapedText<'static> {
-    let input = json_value(arguments).and_then(|value| value.member(b"input")).and_then(EscapedText::of);
-    input.map_or_else(|| EscapedText::escaping(arguments), EscapedText::into_owned)
 }
 
 fn thought<'a>(

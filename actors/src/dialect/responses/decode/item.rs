@@ -7,13 +7,10 @@ use crate::dialect::{
     answer::AnswerFault,
     json::{Raw, push_member, push_u64},
     neutral::{
-        AnswerEvent, AnswerSink, EscapedText, NameRules, ReasoningFormat, ReasoningKind, ToolKind, ToolNames,
+        AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningFormat, ReasoningKind, ToolKind, ToolNames,
         fitting_call_id, surrogates::SplitPairs,
     },
 };
-
-/// Call ids as clients of chat may see them.
-const CLIENT_IDS: NameRules = NameRules { extra: "_-", begins_with_letter: false, max: 40 };
 
 /// Kind of a part of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
