@@ -3,9 +3,13 @@
 //! [`run`] runs every command except `serve`, for which it returns the checked configuration. Binds no listener.
 
 mod arguments;
+mod explain;
+mod gateway;
 mod keygen;
 mod keys;
 mod ledger;
+mod models;
+mod reference;
 mod replay;
 mod summary;
 
@@ -22,9 +26,11 @@ use clap::{Parser, error::ErrorKind};
 use self::arguments::{Arguments, ConfigArgument, ConfigCommand, Subcommands};
 use crate::config::{Config, Environment, Fault, LoadedConfig};
 
+pub use explain::{ExplainRequest, PreviewRequest};
 pub use keygen::NewKey;
 pub use keys::KeysRequest;
 pub use ledger::{ExportFormat, LedgerCommand, LedgerPlace};
+pub use models::ModelsRequest;
 pub use replay::ReplayRequest;
 pub use summary::summary;
 
@@ -55,6 +61,12 @@ pub enum Command {
         /// Label of the key.
         name: String,
     },
+    /// List models and prices.
+    Models(ModelsRequest),
+    /// Explain a generation.
+    Explain(ExplainRequest),
+    /// Show where a request would go.
+    Preview(PreviewRequest),
     /// Issue, list, rotate, disable or revoke keys.
     Keys(KeysRequest),
     /// Repeat a recorded decision.
@@ -123,6 +135,16 @@ impl Command {
                 Ok(Command::ShowConfig { config: path_of(config)? })
             }
             Some(Subcommands::Keygen { name }) => refuse_config("keygen").map(|()| Command::Keygen { name }),
+            Some(Subcommands::Models(mut request)) => {
+                request.config = path_of(ConfigArgument { config: request.config.take() })?;
+                Ok(Command::Models(request))
+            }
+            Some(Subcommands::Explain(request)) => refuse_config("explain").map(|()| Command::Explain(request)),
+            Some(Subcommands::Preview(request)) => refuse_config("preview").map(|()| Command::Preview(request)),
+            Some(Subcommands::Completions { shell }) => {
+                refuse_config("completions").map(|()| Command::Print(reference::completions(shell)))
+            }
+            Some(Subcommands::Man) => refuse_config("man").map(|()| Command::Print(reference::man())),
             Some(Subcommands::Keys(mut request)) => {
                 request.config = path_of(ConfigArgument { config: request.config.take() })?;
                 Ok(Command::Keys(request))
@@ -199,6 +221,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
             load(config.as_deref(), environment).map_or_else(|output| output, |loaded| success(summary(&loaded.config)))
         }
         Ok(Command::Keygen { name }) => success(NewKey::random().report(&name)),
+        Ok(Command::Models(request)) => models::run(&request, environment),
+        Ok(Command::Explain(request)) => explain::explain(&request, environment),
+        Ok(Command::Preview(request)) => explain::preview(&request, environment),
         Ok(Command::Keys(request)) => keys::run(&request, environment),
         Ok(Command::Replay(request)) => replay::run(&request, environment),
         Ok(Command::Ledger(place, command)) => {

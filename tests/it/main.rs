@@ -103,8 +103,9 @@ mod enemy_readers;
 #[cfg(test)]
 mod enemy_slow;
 #[cfg(test)]
-mod folder;
+mod explain_command;
 #[cfg(test)]
+mod folder;
 mod fuzz_corpus;
 #[cfg(test)]
 #[path = "../../fuzz/properties/mod.rs"]

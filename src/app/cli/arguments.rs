@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 
 use super::{
+    explain::{ExplainRequest, PreviewRequest},
     keys::KeysRequest,
     ledger::{ExportFormat, LedgerCommand, LedgerPlace},
+    models::ModelsRequest,
     replay::ReplayRequest,
 };
 use crate::base::build;
@@ -39,7 +42,7 @@ EXIT CODES
   2  the command line or the configuration is invalid (every fault is printed), the record cannot be read, or
      the directory of the ledger is in use or holds no ledger
   3  the address cannot be listened on
-  4  'ledger --url': the gateway cannot be reached
+  4  'explain', 'preview', 'ledger --url': the gateway cannot be reached
 
 docs/CONFIG.md in the repository describes every key; 'pointsman config show' prints the values in force.
 ";
@@ -71,6 +74,12 @@ pub(super) enum Subcommands {
     /// Show the configuration
     #[command(subcommand, arg_required_else_help = true)]
     Config(ConfigCommand),
+    /// List models, the providers that serve them, and prices; needs no gateway
+    Models(ModelsRequest),
+    /// Show why a request went where it went
+    Explain(ExplainRequest),
+    /// Show where a request would go and why, without sending it to a provider
+    Preview(PreviewRequest),
     /// Generate a key, and print the lines for the configuration
     Keygen {
         /// Label of the new key in logs and records
@@ -84,6 +93,13 @@ pub(super) enum Subcommands {
     /// Export, verify or compact the ledger on disk
     #[command(subcommand, arg_required_else_help = true)]
     Ledger(LedgerSubcommand),
+    /// Print the completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the man page
+    Man,
     /// Print the version
     #[command(hide = true)]
     Version,

@@ -1,0 +1,107 @@
+//! `models`: models, the providers that serve them, and prices, from the configuration.
+
+use std::{fmt::Write as _, path::PathBuf};
+
+use clap::Args;
+use pointsman_actors::domain::{Endpoint, Price, Pricing, Provider};
+use serde_json::{Value, json};
+
+use super::{CommandOutput, load, success};
+use crate::{base::clock, config::Environment};
+
+/// Tokens that a shown price is for.
+const MILLION: u64 = 1_000_000;
+
+/// Which models to list.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ModelsRequest {
+    /// Only models and providers whose name contains this text
+    filter: Option<String>,
+    /// Configuration to read; default: ./config.toml if it exists, else the built-in one
+    #[arg(id = "models_config", short, long = "config", value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Also those that cannot be called now: provider off, endpoint disabled, model retired
+    #[arg(long)]
+    all: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One model at one provider.
+struct Row<'a> {
+    model: &'a str,
+    provider: &'a str,
+    callable: bool,
+    endpoint: &'a Endpoint,
+}
+
+impl Row<'_> {
+    /// US dollars per million tokens; `None` where no price is known.
+    fn price(&self, of: impl Fn(&Pricing) -> Price) -> Option<String> {
+        self.endpoint.pricing.as_deref().map(|pricing| of(pricing).times(MILLION).to_string())
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "model": self.model,
+            "provider": self.provider,
+            "callable": self.callable,
+            "upstream_model": &*self.endpoint.upstream_model,
+            "context_length": self.endpoint.limits.context_length,
+            "prompt_usd_per_million": self.price(|pricing| pricing.prompt),
+            "completion_usd_per_million": self.price(|pricing| pricing.completion),
+        })
+    }
+}
+
+/// Lists the models.
+pub(super) fn run(request: &ModelsRequest, environment: &Environment) -> CommandOutput {
+    let loaded = match load(request.config.as_deref(), environment) {
+        Ok(loaded) => loaded,
+        Err(output) => return output,
+    };
+    let catalog = loaded.config.catalog(1);
+    let wanted = |text: &str| request.filter.as_deref().is_none_or(|filter| text.contains(filter));
+    let mut rows = Vec::new();
+    for model in &catalog.models {
+        let served = catalog.is_served(model, clock::today());
+        for (_, endpoint) in catalog.endpoints_of(model) {
+            let Some(provider) = catalog.provider_of(endpoint) else { continue };
+            let callable = served && !endpoint.disabled && Provider::is_on(provider);
+            let (model, provider) = (model.id.as_str(), provider.slug.as_str());
+            if (callable || request.all) && (wanted(model) || wanted(provider)) {
+                rows.push(Row { model, provider, callable, endpoint });
+            }
+        }
+    }
+    if request.json {
+        let rows: Vec<Value> = rows.iter().map(Row::json).collect();
+        return success(format!("{}\n", json!({ "data": rows })));
+    }
+    if rows.is_empty() {
+        return success(
+            "No model matches; --all shows those that cannot be called now, 'pointsman check' says why.\n".to_owned(),
+        );
+    }
+    success(table(&rows))
+}
+
+fn table(rows: &[Row<'_>]) -> String {
+    let mut text = format!("{:<36} {:<12} {:>9} {:>9} {:>9}\n", "MODEL", "PROVIDER", "IN $/M", "OUT $/M", "CONTEXT");
+    for row in rows {
+        let known = |price: Option<String>| price.unwrap_or_else(|| "unknown".to_owned());
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{:<36} {:<12} {:>9} {:>9} {:>9}{}",
+            row.model,
+            row.provider,
+            known(row.price(|pricing| pricing.prompt)),
+            known(row.price(|pricing| pricing.completion)),
+            row.endpoint.limits.context_length,
+            if row.callable { "" } else { "  off" }
+        );
+    }
+    text
+}
