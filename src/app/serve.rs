@@ -91,7 +91,7 @@ async fn stop_on_signal(
     second_signal: oneshot::Sender<()>,
 ) {
     signals.next_stop().await;
-    log::info!("stopping: draining");
+    log::info!(event = "stop"; "stopping: draining");
     gateway.begin_drain();
     let second = async {
         signals.next_stop().await;

@@ -150,6 +150,8 @@ mod lifecycle_drain;
 #[cfg(test)]
 mod lifecycle_reload;
 #[cfg(test)]
+mod logs;
+#[cfg(test)]
 mod memory;
 #[cfg(test)]
 mod metrics;
