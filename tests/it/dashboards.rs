@@ -83,6 +83,7 @@ fn unknown(scrape: &Scrape, expression: &str, texts: &[&str]) -> Vec<String> {
             let choices = value.split('|').filter(|value| !value.contains('$') && !value.is_empty());
             if !family.labels().contains(label.as_str()) {
                 wrong.push(format!("{} has no label {label}: {expression}", selector.name));
+                continue;
             }
             let gone = choices.filter(|value| !shown.contains(value));
             wrong.extend(gone.map(|value| format!("{}{{{label}{operator}\"{value}\"}} is never shown", selector.name)));
