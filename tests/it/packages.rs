@@ -47,6 +47,23 @@ fn every_shipped_configuration_passes_the_check() {
 }
 
 #[test]
+fn a_credential_of_systemd_is_accepted_as_the_key_of_a_provider() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = Folder::new();
+    folder.put("openai", "sk-credential-0123456789");
+    fs::set_permissions(folder.at("openai"), fs::Permissions::from_mode(0o400)).unwrap();
+    let text = file("deploy/debian/config.toml");
+    let lines = text.lines().filter(|line| line.starts_with("# [providers.openai]") || line.starts_with("# api_key_file"));
+    let provider: String = lines.map(|line| line.trim_start_matches("# ").to_owned() + "\n").collect();
+    let provider = provider.replace("/run/credentials/pointsman.service/openai", folder.at("openai").to_str().unwrap());
+    folder.put("config.toml", &(text + &provider));
+    let output = process::run(&["check", "--config", folder.at("config.toml").to_str().unwrap()], &[]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(provider.contains("[providers.openai]") && said.contains("openai"), "{said}");
+}
+
+#[test]
 fn version_prints_the_facts_of_the_build() {
     let output = process::run(&["--version"], &[]);
     let text = String::from_utf8(output.stdout).unwrap();
