@@ -25,28 +25,28 @@ fn read(expression: &str) -> (Vec<Selector>, BTreeSet<String>) {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut rest = expression;
     while let Some(start) = rest.find(|c: char| c.is_alphabetic()) {
-        let tail = &rest[start..];
+        let (_, tail) = rest.split_at(start);
         let end = tail.find(|c| !is_word(c)).unwrap_or(tail.len());
         let (word, mut after) = tail.split_at(end);
         if word.starts_with("pointsman_") || word.starts_with("process_") {
             let mut matchers = Vec::new();
             if let Some(inside) = after.strip_prefix('{') {
-                let close = inside.find('}').unwrap_or_else(|| panic!("an open brace: {expression}"));
-                matchers = inside[..close].split(", ").map(matcher).collect();
-                after = &inside[close + 1..];
+                let (list, behind) = inside.split_once('}').unwrap_or_else(|| panic!("an open brace: {expression}"));
+                matchers = list.split(\", \").map(matcher).collect();
+                after = behind;
             }
             selectors.push(Selector { name: word.to_owned(), matchers });
         } else if ["by", "ignoring", "on", "without"].contains(&word) {
             let inside = after.trim_start().strip_prefix('(').and_then(|list| list.split(')').next());
             let inside = inside.unwrap_or_else(|| panic!("no list after {word}: {expression}"));
             groups.extend(inside.split(',').map(|label| label.trim().to_owned()));
-            after = &after[after.find(')').unwrap() + 1..];
+            after = after.split_once(')').unwrap().1;
         } else if let Some(duration) = after.strip_prefix('[') {
-            after = &duration[duration.find(']').unwrap()..];
+            after = duration.split_once(']').unwrap().1;
         }
         rest = after.strip_prefix(is_word).unwrap_or(after);
         if let Some(range) = rest.strip_prefix('[') {
-            rest = &range[range.find(']').unwrap_or_else(|| panic!("an open range: {expression}"))..];
+            rest = range.split_once(']').unwrap_or_else(|| panic!("an open range: {expression}")).1;
         }
     }
     (selectors, groups)

@@ -83,7 +83,7 @@ fn the_image_is_static_without_a_shell_and_does_not_run_as_root() {
     let last = instructions.iter().rposition(|line| line.starts_with("FROM ")).unwrap();
     assert!(instructions[last].contains("distroless/static"), "{}", instructions[last]);
     let shipped = &instructions[last..];
-    assert!(shipped.iter().any(|line| *line == "USER 65532:65532"));
+    assert!(shipped.contains(&"USER 65532:65532"));
     assert!(shipped.iter().all(|line| !line.starts_with("RUN ") && !line.starts_with("ADD ")), "no shell to run it");
     for line in shipped.iter().filter(|line| line.starts_with("COPY ") && !line.contains("--from=build")) {
         let source = line.split(' ').nth(1).unwrap();
