@@ -32,7 +32,7 @@ fn read(expression: &str) -> (Vec<Selector>, BTreeSet<String>) {
             let mut matchers = Vec::new();
             if let Some(inside) = after.strip_prefix('{') {
                 let (list, behind) = inside.split_once('}').unwrap_or_else(|| panic!("an open brace: {expression}"));
-                matchers = list.split(\", \").map(matcher).collect();
+                matchers = list.split(", ").map(matcher).collect();
                 after = behind;
             }
             selectors.push(Selector { name: word.to_owned(), matchers });

@@ -53,7 +53,8 @@ fn a_credential_of_systemd_is_accepted_as_the_key_of_a_provider() {
     folder.put("openai", "sk-credential-0123456789");
     fs::set_permissions(folder.at("openai"), fs::Permissions::from_mode(0o400)).unwrap();
     let text = file("deploy/debian/config.toml");
-    let lines = text.lines().filter(|line| line.starts_with("# [providers.openai]") || line.starts_with("# api_key_file"));
+    let lines =
+        text.lines().filter(|line| line.starts_with("# [providers.openai]") || line.starts_with("# api_key_file"));
     let provider: String = lines.map(|line| line.trim_start_matches("# ").to_owned() + "\n").collect();
     let provider = provider.replace("/run/credentials/pointsman.service/openai", folder.at("openai").to_str().unwrap());
     folder.put("config.toml", &(text + &provider));
