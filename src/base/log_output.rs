@@ -212,8 +212,6 @@ impl<'kvs> VisitSource<'kvs> for JsonLine {
         self.has_event |= key == "event";
         if let Some(number) = value.to_u64() {
             self.add(key, &number.into());
-        } else if let Some(number) = value.to_f64() {
-            self.add(key, &number.into());
         } else if let Some(flag) = value.to_bool() {
             self.add(key, &flag.into());
         } else {
