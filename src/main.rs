@@ -7,6 +7,7 @@ use pointsman::{
         cli::{self, EXIT_BIND, Next},
         serve,
     },
+    base::log_output,
     config::Environment,
 };
 
@@ -14,12 +15,14 @@ use pointsman::{
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What is logged unless `RUST_LOG` says otherwise. The HTTP library reports every broken head of a client as an
-/// error: any client could fill the log.
-const LOGGED: &str = "info,actix_server=warn,actix_http=off";
-
 fn main() -> ExitCode {
-    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(LOGGED)).init();
+    log_output::install();
+    let code = run();
+    log_output::flush();
+    code
+}
+
+fn run() -> ExitCode {
     let config = match cli::run(env::args_os().skip(1), &Environment::of_process()) {
         Next::Serve(config) => *config,
         Next::Finish(answer) => return answer.print(),

@@ -61,17 +61,20 @@ fn authenticate(
 ) -> Result<Arc<Caller>, ApiError> {
     let worker = Worker::of(request).ok_or_else(ApiError::internal)?;
     let caller = find(&worker.setup.keys, request.headers())?;
-    request.extensions_mut().insert(CallerNumber(caller.id));
+    request.extensions_mut().insert(CallerLabel { number: caller.id, name: Arc::clone(&caller.key.name) });
     Ok(caller)
 }
 
-/// Number of the caller's key, attached to a request with a valid one.
-#[derive(Clone, Copy)]
-pub(crate) struct CallerNumber(u64);
+/// Number and name of the caller's key, attached to a request with a valid one.
+#[derive(Clone)]
+pub(crate) struct CallerLabel {
+    pub(crate) number: u64,
+    pub(crate) name: Arc<str>,
+}
 
-impl CallerNumber {
-    /// The number at the request.
-    pub(crate) fn of(request: &HttpRequest) -> Option<u64> {
-        request.extensions().get::<CallerNumber>().map(|number| number.0)
+impl CallerLabel {
+    /// The label at the request.
+    pub(crate) fn of(request: &HttpRequest) -> Option<CallerLabel> {
+        request.extensions().get::<CallerLabel>().cloned()
     }
 }

@@ -18,6 +18,7 @@ use tokio::{
 
 use crate::{
     app::server::{Gateway, Server, StartError},
+    base::log_output,
     config::LoadedConfig,
     state::reload::ReloadTrigger,
 };
@@ -61,6 +62,9 @@ impl From<StartError> for ServeError {
 /// # Errors
 /// When the gateway cannot start, or its listener fails.
 pub async fn serve(config: impl Into<LoadedConfig>) -> Result<(), ServeError> {
+    let config: LoadedConfig = config.into();
+    let log = &config.config.log;
+    log_output::configure(log.format, log.level, log.requests);
     // Before the start is announced, so that a signal from then on drains instead of killing the process.
     let mut signals = Signals::listen();
     raise_descriptor_limit();
@@ -91,7 +95,7 @@ async fn stop_on_signal(
     second_signal: oneshot::Sender<()>,
 ) {
     signals.next_stop().await;
-    log::info!("stopping: draining");
+    log::info!(event = "stop"; "stopping: draining");
     gateway.begin_drain();
     let second = async {
         signals.next_stop().await;

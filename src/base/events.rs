@@ -18,7 +18,7 @@ use prometheus::{
     Encoder as _, Histogram, IntCounter, IntCounterVec, IntGauge, Registry, TextEncoder, proto::MetricFamily,
 };
 
-use crate::base::{build, clock};
+use crate::base::{build, clock, log_output};
 
 pub use decisions::Decided;
 use decisions::DecisionMetrics;
@@ -38,6 +38,9 @@ pub use readings::Readings;
 pub(crate) const PREFIX: &str = "pointsman";
 /// Buckets of the histogram for the gateway's own time, in seconds.
 const OVERHEAD: [f64; 10] = [0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.2];
+
+/// Ends of the paths of inference calls.
+const INFERENCE: [&str; 3] = ["/chat/completions", "/images/generations", "/messages"];
 
 /// All metrics of `/metrics`.
 pub struct Metrics {
@@ -147,6 +150,8 @@ pub struct Answered<'a> {
     pub generation: Option<&'a str>,
     /// Number of the caller's key; `None` without a valid one.
     pub key: Option<u64>,
+    /// Name of the caller's key.
+    pub key_name: Option<&'a str>,
 }
 
 impl Answered<'_> {
@@ -158,13 +163,39 @@ impl Answered<'_> {
         if let Some(key) = self.key {
             metrics.keys.count_request(key, self.status);
         }
+        self.log_refused_call(status);
         log::debug!(
+            request_id = self.request_id, generation_id = self.generation.unwrap_or_default(), status = self.status;
             "{} {status} in {:.1} ms ({}{}{})",
             self.route.unwrap_or("unknown path"),
             self.took.as_secs_f64() * 1e3,
             self.request_id,
             if self.generation.is_some() { ", " } else { "" },
             self.generation.unwrap_or_default()
+        );
+    }
+}
+
+impl Answered<'_> {
+    /// The line of an inference call that was refused before there was a generation; others are logged at their end.
+    fn log_refused_call(&self, status: &str) {
+        let route = self.route.unwrap_or_default();
+        if !log_output::logs_requests()
+            || self.generation.is_some()
+            || !INFERENCE.iter().any(|end| route.ends_with(end))
+        {
+            return;
+        }
+        let ms = u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX);
+        log::info!(
+            event = "call",
+            request_id = self.request_id,
+            key = self.key_name.unwrap_or_default(),
+            route = route,
+            status = self.status,
+            ms = ms;
+            "refused with {status} in {ms} ms: {route} ({})",
+            self.request_id
         );
     }
 }
@@ -271,6 +302,6 @@ impl Panicked<'_> {
     /// Counts the panic and logs it at `error`.
     pub fn emit(&self, metrics: &Metrics) {
         metrics.panics.inc();
-        log::error!("a handler panicked while serving {}", self.request_id);
+        log::error!(event = "panic", request_id = self.request_id; "a handler panicked while serving {}", self.request_id);
     }
 }

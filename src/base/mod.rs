@@ -5,5 +5,6 @@ pub mod clock;
 pub mod error;
 pub mod events;
 pub mod load_reading;
+pub mod log_output;
 pub mod request_id;
 pub mod secret;

@@ -24,6 +24,7 @@ mod former;
 mod hosts;
 mod keys;
 mod limits;
+mod logging;
 mod memory;
 mod messages;
 mod models;
@@ -62,6 +63,7 @@ pub use fault::{Fault, SourceLocation, Warning};
 pub use hosts::Hosts;
 pub use keys::{Key, Scope, digest_of, from_hex, to_hex};
 pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, TimeoutsConfig};
+pub use logging::{LogConfig, LogFormat};
 pub use memory::MemoryConfig;
 pub use messages::MessagesConfig;
 pub use origin::{LoadedConfig, ReadOutcome};
@@ -135,6 +137,8 @@ pub struct Config {
     pub ledger: LedgerConfig,
     /// `[images]`.
     pub images: ImagesConfig,
+    /// `[log]`.
+    pub log: LogConfig,
     /// `[metrics]`.
     pub metrics: MetricsConfig,
     /// `[cors]`.
@@ -362,6 +366,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         messages: root.section("messages", MessagesConfig::read),
         ledger: root.section("ledger", |section| LedgerConfig::read(section, directory)),
         images: root.section("images", ImagesConfig::read),
+        log: root.section("log", LogConfig::read),
         metrics: root.section("metrics", MetricsConfig::read),
         cors: root.section("cors", CorsConfig::read),
         reload: root.section("reload", ReloadConfig::read),

@@ -20,7 +20,7 @@ use futures_util::FutureExt as _;
 use pointsman_actors::domain::Dialect;
 
 use crate::{
-    api::auth::CallerNumber,
+    api::auth::CallerLabel,
     base::{
         error::ApiError,
         events,
@@ -82,6 +82,7 @@ fn emit_answered(result: &Result<ServiceResponse<BoxBody>, Error>, started: Inst
         Ok(response) => response.status(),
         Err(error) => error.as_response_error().status_code(),
     };
+    let caller = result.as_ref().ok().and_then(|response| CallerLabel::of(response.request()));
     let route = result.as_ref().ok().and_then(|response| response.request().match_pattern());
     events::Answered {
         route: route.as_deref(),
@@ -89,7 +90,8 @@ fn emit_answered(result: &Result<ServiceResponse<BoxBody>, Error>, started: Inst
         took: started.elapsed(),
         request_id: id.as_str(),
         generation: result.as_ref().ok().and_then(generation),
-        key: result.as_ref().ok().and_then(|response| CallerNumber::of(response.request())),
+        key: caller.as_ref().map(|caller| caller.number),
+        key_name: caller.as_ref().map(|caller| &*caller.name),
     }
     .emit(&shared.metrics);
 }

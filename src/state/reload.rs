@@ -16,7 +16,7 @@ use pointsman_actors::actors::{
 };
 
 use crate::{
-    base::{clock, events},
+    base::{clock, events, log_output},
     config::{Config, LoadedConfig, PendingRestart, ReadOutcome},
     state::{
         gateway::Shared,
@@ -162,6 +162,8 @@ fn announce(shared: &Shared, version: u64) {
         log::warn!("{warning}");
     }
     let setup = shared.setup.load();
+    let log = &setup.config.log;
+    log_output::configure(log.format, log.level, log.requests);
     let configured = setup.keys.callers().into_iter().filter(|caller| !caller.is_issued);
     shared.metrics.adopt(&setup.catalog, configured.map(|caller| (caller.id, Arc::clone(&caller.key.name))));
     events::ConfigInForce { version, at_ms }.emit(&shared.metrics);

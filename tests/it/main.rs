@@ -73,6 +73,8 @@ mod contract_stream;
 #[cfg(test)]
 mod contract_stream_pace;
 #[cfg(test)]
+mod dashboards;
+#[cfg(test)]
 mod diagnosis;
 #[cfg(test)]
 mod dialect_anthropic;
@@ -159,6 +161,8 @@ mod lifecycle_drain;
 #[cfg(test)]
 mod lifecycle_reload;
 #[cfg(test)]
+mod logs;
+#[cfg(test)]
 mod memory;
 #[cfg(test)]
 mod metrics;
@@ -166,6 +170,8 @@ mod metrics;
 mod misspelt;
 #[cfg(test)]
 mod mounted;
+#[cfg(test)]
+mod packages;
 #[cfg(test)]
 mod patience;
 #[cfg(test)]

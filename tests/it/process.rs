@@ -77,11 +77,21 @@ impl Process {
         Process::launch(shell)
     }
 
-    fn launch(mut command: Command) -> Process {
+    /// The same, with a log that nobody reads.
+    pub(crate) fn start_unread(arguments: &[&str], environment: &[(&str, &str)]) -> Process {
+        Process::launch_with(command(arguments, environment), false)
+    }
+
+    fn launch(command: Command) -> Process {
+        Process::launch_with(command, true)
+    }
+
+    fn launch_with(mut command: Command, reads_log: bool) -> Process {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (stdout, stderr) = (Arc::default(), Arc::default());
-        let readers =
-            vec![collect(child.stdout.take().unwrap(), &stdout), collect(child.stderr.take().unwrap(), &stderr)];
+        let mut readers = vec![collect(child.stdout.take().unwrap(), &stdout)];
+        // What is not read stays open with the child.
+        readers.extend(child.stderr.take_if(|_| reads_log).map(|log| collect(log, &stderr)));
         let mut process = Process { child, stdout, stderr, readers, address: NOWHERE };
         let greeting = || {
             let ended = process.child.try_wait().unwrap();

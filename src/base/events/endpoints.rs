@@ -245,10 +245,11 @@ impl AttemptEnded<'_> {
         if failure.kind == FailureKind::Shortage {
             // Only the operator can repair this, and only this log line reports it.
             log::warn!(
+                event = "attempt_failed", provider = provider, model = model;
                 "{model} at {provider} could not be called, the gateway lacks descriptors, ports or memory{cause}"
             );
         } else {
-            log::info!("{model} at {provider} failed: {kind}{cause}");
+            log::info!(event = "attempt_failed", provider = provider, model = model; "{model} at {provider} failed: {kind}{cause}");
         }
     }
 }
@@ -280,11 +281,16 @@ impl BreakerMoved<'_> {
     fn log(&self, subject: &str, gate: GateChange) {
         let cause = self.change.cause.map(|cause| format!(" ({cause})")).unwrap_or_default();
         match gate.to {
-            Gate::Passing => log::info!("{subject}: in service again"),
-            Gate::HalfOpen { .. } | Gate::Probing { .. } => log::info!("{subject}: probing"),
-            Gate::Cooling { until } => log::info!("{subject}: cooling down for {}{cause}", seconds_to(until)),
-            Gate::Open { until } => log::warn!("{subject}: circuit open for {}{cause}", seconds_to(until)),
+            Gate::Passing => log::info!(event = "breaker"; "{subject}: in service again"),
+            Gate::HalfOpen { .. } | Gate::Probing { .. } => log::info!(event = "breaker"; "{subject}: probing"),
+            Gate::Cooling { until } => {
+                log::info!(event = "breaker"; "{subject}: cooling down for {}{cause}", seconds_to(until))
+            }
+            Gate::Open { until } => {
+                log::warn!(event = "breaker"; "{subject}: circuit open for {}{cause}", seconds_to(until))
+            }
             Gate::ConfigFault { until } => log::error!(
+                event = "breaker";
                 "{subject}: the provider does not accept the configured key or model name{cause}; next attempt in {}",
                 seconds_to(until)
             ),

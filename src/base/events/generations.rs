@@ -1,7 +1,8 @@
 //! The end of a generation: results, times that the client saw, tokens and dollars.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use log::kv;
 use pointsman_actors::domain::{Catalog, DecisionCode, Generation, GenerationStatus, Objective, Usage, Usd};
 use prometheus::{Counter, CounterVec, HistogramVec, IntCounter, IntCounterVec};
 
@@ -10,6 +11,7 @@ use super::{
     endpoints::{self, FIRST_TOKEN, WHOLE_ANSWER},
     instruments::Instruments,
 };
+use crate::base::log_output;
 
 /// Results of a generation in `generations_total`.
 const RESULTS: [&str; 5] = ["ok", "rescued", "failed", "cancelled", "truncated"];
@@ -207,6 +209,8 @@ pub struct GenerationEnded<'a> {
     pub generation: &'a Generation,
     /// Time since its request was accepted.
     pub took: Duration,
+    /// Name of the key that called, where every call is logged.
+    pub key_name: Option<Arc<str>>,
 }
 
 impl GenerationEnded<'_> {
@@ -214,11 +218,46 @@ impl GenerationEnded<'_> {
     pub fn emit(&self, metrics: &Metrics) {
         metrics.generations.count(self);
         metrics.keys.count_cost(self.generation.key, self.generation.known_spending().to_f64());
+        if log_output::logs_requests() {
+            self.log_call();
+        }
         let Generation { id, status, request_id, .. } = self.generation;
         if status.is_failure() {
             log::info!("{id} failed after {} attempts ({request_id})", self.generation.attempts.len());
         } else {
             log::debug!("{id} {} ({request_id})", status.as_str());
         }
+    }
+
+    /// One line with everything that people look for. Fields that are not known are empty, and left out of JSON.
+    fn log_call(&self) {
+        let Generation { id, request_id, usage, provider_slug, model, requested_model, .. } = self.generation;
+        let (provider, model) = (provider_slug.as_deref().unwrap_or_default(), model.as_deref().unwrap_or_default());
+        let decision = &self.generation.decision;
+        let result = result_of(self.generation);
+        let ms = u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX);
+        let first = self.generation.latency_ms.filter(|_| self.generation.streamed);
+        let cost = self.generation.spent().map(|cost| cost.to_string()).unwrap_or_default();
+        log::info!(
+            event = "call",
+            request_id = &**request_id,
+            generation_id = id.as_str(),
+            key = self.key_name.as_deref().unwrap_or_default(),
+            result = result,
+            ms = ms,
+            requested_model = &**requested_model,
+            model = model,
+            provider = provider,
+            objective = decision.objective.value.as_str(),
+            code = self.generation.decision_code().as_str(),
+            attempts = self.generation.attempts.len() as u64,
+            ttft_ms = first.map_or(kv::Value::from(""), kv::Value::from),
+            prompt_tokens = usage.prompt_tokens,
+            completion_tokens = usage.completion_tokens,
+            cost_usd = cost.as_str();
+            "{result} in {ms} ms: {model} at {provider}, {} + {} tokens, {cost} USD ({id}, {request_id})",
+            usage.prompt_tokens,
+            usage.completion_tokens
+        );
     }
 }

@@ -62,7 +62,7 @@ impl ConfigInForce {
     pub fn emit(&self, metrics: &Metrics) {
         metrics.life.config_version.set(i64::try_from(self.version).unwrap_or(i64::MAX));
         metrics.life.config_loaded.set(self.at_ms as f64 / 1e3);
-        log::debug!("configuration {} is in force", self.version);
+        log::debug!(event = "config"; "configuration {} is in force", self.version);
     }
 }
 
@@ -80,8 +80,10 @@ impl Administered<'_> {
     /// Logs the action at `warn`, for audits.
     pub fn emit(&self) {
         match self.whom {
-            Some(whom) => log::warn!("administration: '{}' {} {whom:?}", self.by, self.what),
-            None => log::warn!("administration: '{}' {}", self.by, self.what),
+            Some(whom) => {
+                log::warn!(event = "administration", key = self.by; "administration: '{}' {} {whom:?}", self.by, self.what)
+            }
+            None => log::warn!(event = "administration", key = self.by; "administration: '{}' {}", self.by, self.what),
         }
     }
 }
@@ -96,7 +98,7 @@ impl ActorReplaced<'_> {
     /// Counts it, and logs it at `error`, because the panic has to be investigated.
     pub fn emit(&self, metrics: &Metrics) {
         metrics.life.replaced.with_label_values(&[self.actor]).inc();
-        log::error!("actor '{}' stopped and was replaced; its panic is in the log before this", self.actor);
+        log::error!(event = "actor"; "actor '{}' stopped and was replaced; its panic is in the log before this", self.actor);
     }
 }
 
@@ -112,7 +114,7 @@ impl ActorSilent<'_> {
     /// Counts it, and logs it at `error`.
     pub fn emit(&self, metrics: &Metrics) {
         metrics.life.silent.with_label_values(&[self.actor]).inc();
-        log::error!("actor '{}' has not answered for {:.0} s", self.actor, self.waited.as_secs_f64());
+        log::error!(event = "actor"; "actor '{}' has not answered for {:.0} s", self.actor, self.waited.as_secs_f64());
     }
 }
 

@@ -6,7 +6,7 @@ use prometheus::{
 };
 
 use super::PREFIX;
-use crate::base::load_reading::LoadReading;
+use crate::base::{load_reading::LoadReading, log_output};
 
 /// Values that are read when `/metrics` is requested.
 pub struct Readings<'a> {
@@ -55,6 +55,8 @@ impl Readings<'_> {
         families.gauge("client_connections", "Client connections", value(self.load.connections))?;
         let events = "Statistics events dropped because an event buffer was full";
         families.counter("dropped_events_total", events, self.dropped_events)?;
+        let lines = "Log lines dropped because their writer was behind";
+        families.counter("log_lines_dropped_total", lines, log_output::dropped())?;
         let records = "Records of generations dropped because an event buffer was full";
         families.counter("dropped_records_total", records, self.dropped_records)
     }

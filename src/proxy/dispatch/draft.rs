@@ -23,6 +23,7 @@ use crate::{
     base::{
         clock,
         events::{self, HedgeEnd},
+        log_output,
         request_id::RequestId,
     },
     proxy::{
@@ -425,7 +426,9 @@ impl GenerationDraft {
             intent.ended(&self.worker.shared.preferences, &self.record, now - self.accepted, now);
         }
         let took = clock::now() - self.accepted;
-        events::GenerationEnded { generation: &self.record, took }.emit(&self.worker.shared.metrics);
+        let (owner, key) = (self.record.owner, self.record.key);
+        let key_name = log_output::logs_requests().then(|| self.worker.setup.keys.name_of(owner, key)).flatten();
+        events::GenerationEnded { generation: &self.record, took, key_name }.emit(&self.worker.shared.metrics);
         self.durable.set(self.worker.record_ended(&self.record, self.started.take()));
     }
 

@@ -1,0 +1,285 @@
+//! What `deploy` ships: image, compose file, unit, Debian package, chart, release script.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+use yaml_rust2::{Yaml, YamlLoader};
+
+use crate::{folder::Folder, process};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn file(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn yaml(path: &str) -> Yaml {
+    YamlLoader::load_from_str(&file(path)).unwrap_or_else(|error| panic!("{path}: {error}")).remove(0)
+}
+
+/// Whether a program can be started here.
+fn is_installed(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn every_shipped_configuration_passes_the_check() {
+    let chart = yaml("deploy/helm/pointsman/values.yaml");
+    let folder = Folder::new();
+    folder.put("chart.toml", chart["config"].as_str().unwrap());
+    let paths =
+        [root().join("deploy/docker/config.toml"), root().join("deploy/debian/config.toml"), folder.at("chart.toml")];
+    for path in paths {
+        let output = process::run(
+            &["check", "--config", path.to_str().unwrap()],
+            &[("POINTSMAN_KEY", "sk-test-of-the-image-0123"), ("POINTSMAN__SIMULATION__MODE", "on")],
+        );
+        let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{}: {said}", path.display());
+    }
+}
+
+#[test]
+fn a_credential_of_systemd_is_accepted_as_the_key_of_a_provider() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = Folder::new();
+    folder.put("openai", "sk-credential-0123456789");
+    fs::set_permissions(folder.at("openai"), fs::Permissions::from_mode(0o400)).unwrap();
+    let text = file("deploy/debian/config.toml");
+    let lines =
+        text.lines().filter(|line| line.starts_with("# [providers.openai]") || line.starts_with("# api_key_file"));
+    let provider: String = lines.map(|line| line.trim_start_matches("# ").to_owned() + "\n").collect();
+    let provider = provider.replace("/run/credentials/pointsman.service/openai", folder.at("openai").to_str().unwrap());
+    folder.put("config.toml", &(text + &provider));
+    let output = process::run(&["check", "--config", folder.at("config.toml").to_str().unwrap()], &[]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(provider.contains("[providers.openai]") && said.contains("openai"), "{said}");
+}
+
+#[test]
+fn version_prints_the_facts_of_the_build() {
+    let output = process::run(&["--version"], &[]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], format!("pointsman {}", env!("CARGO_PKG_VERSION")));
+    for name in ["commit", "date", "rustc", "target", "features"] {
+        let value = lines.iter().find_map(|line| line.strip_prefix(&format!("{name}: ")));
+        assert!(value.is_some_and(|value| !value.is_empty()), "{name}: {text}");
+    }
+    assert!(text.contains("rustc: 1."), "{text}");
+}
+
+#[test]
+fn the_image_is_static_without_a_shell_and_does_not_run_as_root() {
+    let text = file("Dockerfile");
+    let instructions: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let last = instructions.iter().rposition(|line| line.starts_with("FROM ")).unwrap();
+    assert!(instructions[last].contains("distroless/static"), "{}", instructions[last]);
+    let shipped = &instructions[last..];
+    assert!(shipped.contains(&"USER 65532:65532"));
+    assert!(shipped.iter().all(|line| !line.starts_with("RUN ") && !line.starts_with("ADD ")), "no shell to run it");
+    for line in shipped.iter().filter(|line| line.starts_with("COPY ") && !line.contains("--from=build")) {
+        let source = line.split(' ').nth(1).unwrap();
+        assert!(root().join(source).exists(), "{line}");
+    }
+    let ignored = file(".dockerignore");
+    for line in ignored.lines().filter_map(|line| line.strip_prefix('!')) {
+        assert!(root().join(line).exists(), "{line} of .dockerignore");
+    }
+    // Everything that the build of the workspace reads reaches it.
+    for part in
+        ["Cargo.toml", "Cargo.lock", "build.rs", "src", "actors", "benches", "examples", "config.toml", "deploy/docker"]
+    {
+        assert!(ignored.contains(&format!("!{part}\n")), "{part} does not reach the image");
+    }
+}
+
+#[test]
+fn the_compose_file_mounts_files_that_exist_and_publishes_on_loopback_alone() {
+    let compose = yaml("deploy/compose.yml");
+    let services = compose["services"].as_hash().unwrap();
+    for name in ["pointsman", "prometheus", "grafana"] {
+        assert!(services.contains_key(&Yaml::from_str(name)), "{name}");
+    }
+    for (name, service) in services {
+        for port in service["ports"].as_vec().into_iter().flatten() {
+            assert!(port.as_str().unwrap().starts_with("127.0.0.1:"), "{name:?} publishes {port:?}");
+        }
+        for volume in service["volumes"].as_vec().into_iter().flatten() {
+            let source = volume.as_str().unwrap().split(':').next().unwrap();
+            let exists = match source.strip_prefix("./") {
+                Some(path) => root().join("deploy").join(path).exists(),
+                None => compose["volumes"].as_hash().unwrap().contains_key(&Yaml::from_str(source)),
+            };
+            assert!(exists, "{name:?} mounts {source}");
+        }
+    }
+    let scrape = yaml("deploy/compose/prometheus.yml");
+    assert_eq!(scrape["scrape_configs"][0]["static_configs"][0]["targets"][0].as_str(), Some("pointsman:8080"));
+    assert_eq!(yaml("deploy/compose/grafana/datasource.yml")["datasources"][0]["type"].as_str(), Some("prometheus"));
+    assert!(yaml("deploy/compose/grafana/dashboards.yml")["providers"][0]["options"]["path"].as_str().is_some());
+}
+
+#[test]
+fn the_unit_is_accepted_by_systemd_and_closes_what_the_gateway_does_not_need() {
+    let unit = file("deploy/systemd/pointsman.service");
+    for line in [
+        "DynamicUser=yes",
+        "NoNewPrivileges=yes",
+        "ProtectSystem=strict",
+        "CapabilityBoundingSet=",
+        "RestartPreventExitStatus=2",
+        "ExecReload=/bin/kill -HUP $MAINPID",
+    ] {
+        assert!(unit.lines().any(|found| found == line), "{line}");
+    }
+    if !is_installed("systemd-analyze") {
+        return;
+    }
+    // The program is not where the package puts it.
+    let folder = Folder::new();
+    folder.put("pointsman.service", &unit.replace("/usr/bin/pointsman", env!("CARGO_BIN_EXE_pointsman")));
+    let path = folder.at("pointsman.service");
+    let verify = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output().unwrap();
+    let said = String::from_utf8_lossy(&verify.stderr);
+    assert!(!said.lines().any(|line| line.contains("pointsman.service")), "{said}");
+    let security = Command::new("systemd-analyze")
+        .args(["security", "--offline=yes", "--threshold=20"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert!(
+        security.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&security.stdout),
+        String::from_utf8_lossy(&security.stderr)
+    );
+}
+
+#[test]
+fn every_file_of_the_debian_package_exists() {
+    let manifest: toml::Table = file("Cargo.toml").parse().unwrap();
+    let deb = &manifest["package"]["metadata"]["deb"];
+    let mut targets = BTreeSet::new();
+    for asset in deb["assets"].as_array().unwrap() {
+        let (source, target) = (asset[0].as_str().unwrap(), asset[1].as_str().unwrap());
+        assert!(source == "target/release/pointsman" || root().join(source).exists(), "{source}");
+        targets.insert(target.to_owned());
+    }
+    for configuration in deb["conf-files"].as_array().unwrap() {
+        assert!(targets.contains(configuration.as_str().unwrap().trim_start_matches('/')), "{configuration}");
+    }
+    let units = &deb["systemd-units"];
+    assert_eq!((units["start"].as_bool(), units["enable"].as_bool()), (Some(false), Some(false)));
+    let unit = format!("{}.service", units["unit-name"].as_str().unwrap());
+    assert!(root().join(units["unit-scripts"].as_str().unwrap()).join(unit).exists());
+    assert!(file("deploy/debian/postrm").contains("#DEBHELPER#"));
+}
+
+/// The names `.Values.a.b` in a template.
+fn values_of(template: &str) -> impl Iterator<Item = Vec<&str>> {
+    let uses = template.split(".Values.").skip(1);
+    uses.map(|rest| {
+        rest.split(|c: char| !c.is_alphanumeric() && c != '.').next().unwrap_or_default().split('.').collect()
+    })
+}
+
+#[test]
+fn the_templates_of_the_chart_use_only_values_that_exist_and_that_the_schema_describes() {
+    let values = yaml("deploy/helm/pointsman/values.yaml");
+    let schema: Value = serde_json::from_str(&file("deploy/helm/pointsman/values.schema.json")).unwrap();
+    let chart = yaml("deploy/helm/pointsman/Chart.yaml");
+    let version = Some(env!("CARGO_PKG_VERSION"));
+    assert_eq!((chart["version"].as_str(), chart["appVersion"].as_str()), (version, version));
+    let folder = root().join("deploy/helm/pointsman/templates");
+    let mut used = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path: PathBuf = entry.unwrap().path();
+        let template = fs::read_to_string(&path).unwrap();
+        assert_eq!(template.matches("{{").count(), template.matches("}}").count(), "{}", path.display());
+        let opened = ["{{- if ", "{{- with ", "{{- range ", "{{- define "].map(|word| template.matches(word).count());
+        assert_eq!(opened.iter().sum::<usize>(), template.matches("{{- end }}").count(), "{}", path.display());
+        for name in values_of(&template) {
+            used += 1;
+            let (mut value, mut described) = (&values, &schema);
+            for part in &name {
+                value = &value[*part];
+                described = &described["properties"][*part];
+            }
+            assert!(!value.is_badvalue(), "{}: .Values.{}", path.display(), name.join("."));
+            assert!(described.is_object(), "{}: the schema lacks {}", path.display(), name.join("."));
+        }
+    }
+    assert!(used > 25, "{used}");
+    for (name, _) in values.as_hash().unwrap() {
+        assert!(schema["properties"][name.as_str().unwrap()].is_object(), "the schema lacks {name:?}");
+    }
+    for shipped in ["alerts.yml", "pointsman.json"] {
+        assert!(!file(&format!("deploy/helm/pointsman/files/{shipped}")).is_empty(), "{shipped}");
+    }
+    if is_installed("helm") {
+        let mut helm = Command::new("helm");
+        helm.args(["template", "test"]).arg(root().join("deploy/helm/pointsman"));
+        for name in ["persistence", "autoscaling", "networkPolicy", "metrics.rules", "metrics.dashboard"] {
+            helm.args(["--set", &format!("{name}.enabled=true")]);
+        }
+        let output = helm.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        YamlLoader::load_from_str(&String::from_utf8(output.stdout).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn the_sbom_lists_the_crates_of_the_binary_and_none_of_the_tests() {
+    let missing: Vec<&str> = ["bash", "jq", "cargo"].into_iter().filter(|program| !is_installed(program)).collect();
+    if !missing.is_empty() {
+        return;
+    }
+    let folder = Folder::new();
+    let path = folder.at("sbom.json");
+    let status = Command::new(root().join("deploy/release")).arg("sbom").arg(&path).status().unwrap();
+    assert!(status.success());
+    let sbom: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!((&sbom["bomFormat"], &sbom["specVersion"]), (&"CycloneDX".into(), &"1.6".into()));
+    assert_eq!(sbom["metadata"]["component"]["version"], env!("CARGO_PKG_VERSION"));
+    let names: BTreeSet<&str> =
+        sbom["components"].as_array().unwrap().iter().map(|crate_| crate_["name"].as_str().unwrap()).collect();
+    for name in ["actix-web", "rustls", "redb", "prometheus", "pointsman-actors"] {
+        assert!(names.contains(name), "{name}");
+    }
+    for name in ["criterion", "proptest", "yaml-rust2", "expect-test"] {
+        assert!(!names.contains(name), "{name} is for tests");
+    }
+    let lock: toml::Table = file("Cargo.lock").parse().unwrap();
+    let locked: BTreeSet<&str> =
+        lock["package"].as_array().unwrap().iter().map(|package| package["name"].as_str().unwrap()).collect();
+    assert!(names.is_subset(&locked), "{:?}", names.difference(&locked));
+    let components = sbom["components"].as_array().unwrap();
+    assert!(components.iter().all(|it| it["licenses"][0]["expression"].as_str().is_some_and(|text| !text.is_empty())));
+}
+
+#[test]
+fn a_flipped_byte_in_a_release_file_is_found() {
+    if !is_installed("bash") || !is_installed("sha256sum") {
+        return;
+    }
+    let folder = Folder::new();
+    folder.put("pointsman.tar.gz", "archive");
+    let verify = || {
+        let path = folder.at("");
+        Command::new(root().join("deploy/release")).arg("verify").arg(path).output().unwrap().status.success()
+    };
+    let sums = Command::new("sha256sum").current_dir(folder.at("")).arg("pointsman.tar.gz").output().unwrap();
+    folder.put("SHA256SUMS", &String::from_utf8(sums.stdout).unwrap());
+    assert!(verify());
+    folder.put("pointsman.tar.gz", "brchive");
+    assert!(!verify());
+}
