@@ -87,27 +87,27 @@ struct StatusBody {
 
 /// Public state of the process.
 #[derive(Serialize)]
-pub(super) struct ProcessBody {
-    status: &'static str,
-    version: &'static str,
-    build: BuildBody,
-    uptime_secs: u64,
-    started_at: String,
+pub(crate) struct ProcessBody {
+    pub(crate) status: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) build: BuildBody,
+    pub(crate) uptime_secs: u64,
+    pub(crate) started_at: String,
 }
 
 /// Facts of the build; `unknown` where the build did not know.
 #[derive(Serialize)]
-struct BuildBody {
-    revision: &'static str,
+pub(crate) struct BuildBody {
+    pub(crate) revision: &'static str,
     /// Of the commit.
-    date: &'static str,
-    rustc: &'static str,
-    target: &'static str,
-    features: &'static str,
+    pub(crate) date: &'static str,
+    pub(crate) rustc: &'static str,
+    pub(crate) target: &'static str,
+    pub(crate) features: &'static str,
 }
 
 impl ProcessBody {
-    pub(super) fn now(worker: &Worker) -> ProcessBody {
+    pub(crate) fn now(worker: &Worker) -> ProcessBody {
         let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
         ProcessBody {
             status: if worker.shared.is_draining() { "draining" } else { "ok" },

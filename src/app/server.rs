@@ -39,6 +39,7 @@ use crate::{
     access::{analysis::Analyses, keys, registry::Registry},
     base::{clock, events::Metrics, secret::Secret},
     config::{AdminConfig, Config, Durability, Key, LedgerConfig, LoadedConfig, MemoryConfig, RoutingConfig},
+    console::{Console, Transport},
     http::{
         host::Listener,
         listeners::{self, ListenerService},
@@ -505,9 +506,10 @@ fn serve_admin(
     gateway: &Gateway,
 ) -> Result<(HttpServing, SocketAddr), StartError> {
     let mounted = gateway.clone();
+    let console = Console::new(if tls { Transport::Tls } else { Transport::Plain });
     let mount = move |app: &mut ServiceConfig| {
         app.app_data(Listener::Admin);
-        routes::serve_admin(app, &LocalData::new(mounted.numbered_handle(ADMIN_WORKER)));
+        routes::serve_admin(app, &LocalData::new(mounted.numbered_handle(ADMIN_WORKER)), &console);
     };
     let private = ListenerService { workers: 1, max_connections: ADMIN_CONNECTIONS, tls, mount };
     let serving = private.open(listener, &gateway.shared).map_err(|error| StartError::BindAdmin(address, error))?;

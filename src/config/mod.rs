@@ -16,6 +16,7 @@ mod assemble;
 mod auth;
 mod catalog;
 mod changes;
+mod console;
 mod credential;
 mod environment;
 mod fault;
@@ -58,6 +59,7 @@ pub use address::{BaseUrl, BaseUrlFault};
 pub use admin::AdminConfig;
 pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
 pub(crate) use changes::WrittenConfig;
+pub use console::ConsoleConfig;
 pub use environment::Environment;
 pub use fault::{Fault, SourceLocation, Warning};
 pub use hosts::Hosts;
@@ -111,6 +113,8 @@ pub struct Config {
     pub tls: Option<TlsConfig>,
     /// `[admin]`.
     pub admin: AdminConfig,
+    /// `[console]`.
+    pub console: ConsoleConfig,
     /// `[service]`.
     pub service: ServiceConfig,
     /// `[auth]`.
@@ -363,6 +367,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     Config {
         source: name.to_owned(),
         catalog: root.section("catalog", CatalogConfig::read),
+        console: root.section("console", ConsoleConfig::read),
         messages: root.section("messages", MessagesConfig::read),
         ledger: root.section("ledger", |section| LedgerConfig::read(section, directory)),
         images: root.section("images", ImagesConfig::read),

@@ -19,6 +19,7 @@ use crate::{
     },
     base::error::ApiError,
     config::Config,
+    console::{Console, headers},
     http::{cors, middleware::frame},
     state::gateway::WorkerHandle,
 };
@@ -65,14 +66,14 @@ pub(crate) fn mount(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
     }
 }
 
-/// Mounts the pages of the admin listener, and those that both listeners have.
-pub(crate) fn serve_admin(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
+/// Mounts the pages of the admin listener, those that both listeners have, and the console.
+pub(crate) fn serve_admin(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>, console: &Console) {
     let loopback = worker.shared().setup.load().config.admin.is_loopback();
     let admin = add_all(web::scope("/api/v1/admin"), admin_pages("")).default_service(web::to(unknown_path));
     let root = web::scope("").app_data(worker.clone()).app_data(Exposure { loopback });
     // Before the keys, whose paths are longer.
-    let root = add_all(add_all(root, health_pages("")).service(admin), key_pages("/api/v1"));
-    app.service(root.default_service(web::to(unknown_path)).wrap(from_fn(frame)));
+    let root = add_all(add_all(root, health_pages("")).service(admin), key_pages("/api/v1")).service(console.scope());
+    app.service(root.default_service(web::to(unknown_path)).wrap(from_fn(frame)).wrap(from_fn(headers::secure)));
 }
 
 /// Mounts each page for administrators separately, as [`mount`] does.

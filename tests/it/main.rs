@@ -38,6 +38,7 @@ mod config_shipped;
 mod config_show;
 #[cfg(test)]
 mod config_targets;
+mod console_login;
 #[cfg(test)]
 mod contract_access;
 #[cfg(test)]

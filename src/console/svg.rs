@@ -1,0 +1,303 @@
+//! Charts as SVG. Positions are percentages, so that a chart has the width of its box and its text stays as it is.
+//!
+//! Each chart has a title and a description, and stands beside a table with the same numbers. Colours are classes of the
+//! stylesheet, because the pages allow no inline style.
+
+use maud::{Markup, html};
+
+/// What a chart says to people who do not see it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Caption<'a> {
+    pub(super) title: &'a str,
+    pub(super) description: &'a str,
+}
+
+/// A part of a bar: its class and its length in the unit of the chart.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Segment<'a> {
+    pub(super) class: &'a str,
+    pub(super) value: f64,
+    pub(super) title: &'a str,
+}
+
+/// A part of a lane: from `start` to `end`.
+#[derive(Debug, Clone)]
+pub(super) struct Span {
+    pub(super) class: &'static str,
+    pub(super) start: f64,
+    pub(super) end: f64,
+    pub(super) title: String,
+}
+
+/// A prediction and what became of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Whisker {
+    pub(super) p50: f64,
+    pub(super) p95: f64,
+    pub(super) actual: Option<f64>,
+}
+
+/// A point of a scatter chart.
+#[derive(Debug, Clone)]
+pub(super) struct Point {
+    pub(super) class: &'static str,
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) title: String,
+}
+
+/// Percent of `most`, with two decimals, for an attribute.
+fn percent(value: f64, most: f64) -> String {
+    format!("{}%", number(if most > 0.0 { (value / most).clamp(0.0, 1.0) * 100.0 } else { 0.0 }))
+}
+
+/// A coordinate: two decimals at most.
+fn number(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Ticks from 0 in steps of 1, 2 or 5 times a power of ten: four to eight of them.
+pub(super) fn ticks(most: f64) -> Vec<f64> {
+    if !(most.is_finite() && most > 0.0) {
+        return vec![0.0];
+    }
+    let power = 10_f64.powf((most / 4.0).log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).rfind(|step| most / step >= 4.0);
+    let step = step.unwrap_or(power);
+    (0..).map(|n| f64::from(n) * step).take_while(|tick| *tick <= most * 1.000_001).collect()
+}
+
+/// A line without axes. Gaps are values that are not known.
+pub(super) fn sparkline(caption: Caption<'_>, values: &[Option<f64>]) -> Markup {
+    lines(caption, &[("line", values)], None)
+}
+
+/// Lines over the same places, each with its class. `most` is the top; without it the greatest value.
+pub(super) fn lines(caption: Caption<'_>, series: &[(&str, &[Option<f64>])], most: Option<f64>) -> Markup {
+    let greatest = || series.iter().flat_map(|(_, values)| values.iter().flatten()).copied().fold(0.0, f64::max);
+    let most = most.unwrap_or_else(greatest);
+    let places = series.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
+    let width = places.saturating_sub(1).max(1);
+    html! {
+        svg.chart role="img" viewBox={ "0 0 " (width) " 100" } preserveAspectRatio="none" {
+            (described(caption))
+            @for (class, values) in series { path class=(class) d=(line_path(values, most)) {} }
+        }
+    }
+}
+
+fn line_path(values: &[Option<f64>], most: f64) -> String {
+    let mut path = String::new();
+    let mut is_drawing = false;
+    for (x, value) in values.iter().enumerate() {
+        if let Some(value) = value {
+            let y = if most > 0.0 { 100.0 - value / most * 98.0 } else { 100.0 };
+            path.push_str(&format!("{}{x} {}", if is_drawing { "L" } else { "M" }, number(y)));
+            if !is_drawing {
+                // A single value is a short stroke.
+                path.push_str("h.01");
+            }
+        }
+        is_drawing = value.is_some();
+    }
+    path
+}
+
+/// Areas over the same places, stacked in their order, each with its class.
+pub(super) fn stacked_areas(caption: Caption<'_>, series: &[(&str, &[f64])]) -> Markup {
+    let places = series.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
+    let mut totals = vec![0.0; places];
+    let mut stacks: Vec<(&str, Vec<f64>, Vec<f64>)> = Vec::new();
+    for (class, values) in series {
+        let base = totals.clone();
+        for (total, value) in totals.iter_mut().zip(*values) {
+            *total += value;
+        }
+        stacks.push((class, base, totals.clone()));
+    }
+    let most = totals.iter().copied().fold(0.0, f64::max);
+    html! {
+        svg.chart role="img" viewBox={ "0 0 " (places.max(1)) " 100" } preserveAspectRatio="none" {
+            (described(caption))
+            @for (class, base, top) in &stacks { path class=(class) d=(area_path(base, top, most)) {} }
+        }
+    }
+}
+
+/// Steps along the top and back along the base; places without height are left out.
+fn area_path(base: &[f64], top: &[f64], most: f64) -> String {
+    let y = |value: f64| number(if most > 0.0 { 100.0 - value / most * 98.0 } else { 100.0 });
+    let mut path = String::new();
+    for (x, (base, top)) in base.iter().zip(top).enumerate().filter(|(_, (base, top))| top > base) {
+        path.push_str(&format!("M{x} {}V{}h1V{}z", y(*base), y(*top), y(*base)));
+    }
+    path
+}
+
+/// A horizontal bar of parts. `most` is the length of the whole width. With `marker`, a line at that place.
+pub(super) fn bar(caption: Caption<'_>, segments: &[Segment<'_>], most: f64, marker: Option<f64>) -> Markup {
+    let mut at = 0.0;
+    let placed: Vec<(f64, &Segment<'_>)> = segments
+        .iter()
+        .map(|segment| {
+            let start = at;
+            at += segment.value.max(0.0);
+            (start, segment)
+        })
+        .collect();
+    html! {
+        svg.bar role="img" height="16" width="100%" {
+            (described(caption))
+            @for (start, segment) in placed {
+                rect class=(segment.class) x=(percent(start, most)) width=(percent(segment.value, most)) y="1" height="14"
+                    data-v=(segment.value) {
+                    title { (segment.title) }
+                }
+            }
+            @if let Some(marker) = marker {
+                line.marker x1=(percent(marker, most)) x2=(percent(marker, most)) y1="0" y2="16" {}
+            }
+        }
+    }
+}
+
+/// A predicted median with a whisker to the 95th percentile, and a dot for what happened.
+pub(super) fn whisker(caption: Caption<'_>, whisker: Whisker, most: f64) -> Markup {
+    let (p50, p95) = (percent(whisker.p50, most), percent(whisker.p95, most));
+    html! {
+        svg.whisker role="img" height="16" width="100%" {
+            (described(caption))
+            line.axis x1="0" x2="100%" y1="15.5" y2="15.5" {}
+            line.range x1=(p50) x2=(p95) y1="8" y2="8" {}
+            line.median x1=(p50) x2=(p50) y1="3" y2="13" {}
+            line.end x1=(p95) x2=(p95) y1="5" y2="11" {}
+            @if let Some(actual) = whisker.actual { circle.actual cx=(percent(actual, most)) cy="8" r="3.5" {} }
+        }
+    }
+}
+
+/// Spans of time in one lane. `markers` are vertical lines with their classes.
+pub(super) fn lane(caption: Caption<'_>, spans: &[Span], markers: &[(&str, f64)], most: f64) -> Markup {
+    html! {
+        svg.lane role="img" height="22" width="100%" {
+            (described(caption))
+            @for tick in ticks(most) { line.grid x1=(percent(tick, most)) x2=(percent(tick, most)) y1="0" y2="22" {} }
+            @for span in spans {
+                rect class=(span.class) x=(percent(span.start, most)) width=(percent(span.end - span.start, most))
+                    y="4" height="14" data-start=(span.start) data-end=(span.end) {
+                    title { (span.title) }
+                }
+            }
+            @for (class, at) in markers { line class=(class) x1=(percent(*at, most)) x2=(percent(*at, most)) y1="0" y2="22" {} }
+        }
+    }
+}
+
+/// The labels of the ticks of an axis.
+pub(super) fn axis(most: f64, label: impl Fn(f64) -> String) -> Markup {
+    let ticks = ticks(most);
+    html! {
+        svg.ticks height="16" width="100%" aria-hidden="true" {
+            @for tick in &ticks {
+                @let anchor = if *tick == 0.0 { "start" } else if *tick > most * 0.95 { "end" } else { "middle" };
+                text x=(percent(*tick, most)) y="12" text-anchor=(anchor) { (label(*tick)) }
+            }
+        }
+    }
+}
+
+/// Points between 0 and `most` on both axes, with the diagonal on which both are equal.
+pub(super) fn scatter(caption: Caption<'_>, points: &[Point], most: f64) -> Markup {
+    let ticks = ticks(most);
+    html! {
+        svg.scatter role="img" width="100%" height="260" {
+            (described(caption))
+            @for tick in &ticks {
+                line.grid x1=(percent(*tick, most)) x2=(percent(*tick, most)) y1="0" y2="100%" {}
+                line.grid y1=(percent(most - tick, most)) y2=(percent(most - tick, most)) x1="0" x2="100%" {}
+            }
+            line.diagonal x1="0" y1="100%" x2="100%" y2="0" {}
+            @for point in points {
+                circle class=(point.class) cx=(percent(point.x, most)) cy=(percent(most - point.y, most)) r="4"
+                    data-x=(point.x) data-y=(point.y) {
+                    title { (point.title) }
+                }
+            }
+        }
+    }
+}
+
+/// States over time, one after the other in a strip. Times are those of the spans.
+pub(super) fn steps(caption: Caption<'_>, spans: &[Span], most: f64) -> Markup {
+    html! {
+        svg.steps role="img" height="12" width="100%" {
+            (described(caption))
+            @for span in spans {
+                rect class=(span.class) x=(percent(span.start, most)) width=(percent(span.end - span.start, most)) height="12" {
+                    title { (span.title) }
+                }
+            }
+        }
+    }
+}
+
+fn described(caption: Caption<'_>) -> Markup {
+    html! { title { (caption.title) } desc { (caption.description) } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPTION: Caption<'_> = Caption { title: "T <1>", description: "D & d" };
+
+    #[test]
+    fn ticks_are_steps_of_1_2_and_5() {
+        assert_eq!(ticks(10.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(ticks(2_104.0), [0.0, 500.0, 1_000.0, 1_500.0, 2_000.0]);
+        assert_eq!(ticks(4.0), [0.0, 1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(ticks(0.0), [0.0]);
+        assert_eq!(ticks(f64::NAN), [0.0]);
+        for most in [0.003, 0.7, 1.0, 9.9, 33.0, 12_345.0] {
+            assert!((5..=10).contains(&ticks(most).len()), "{most} {:?}", ticks(most));
+        }
+    }
+
+    #[test]
+    fn a_chart_describes_itself_and_escapes_its_words() {
+        let segment = Segment { class: "a", value: 1.0, title: "<b>" };
+        let chart = bar(CAPTION, &[segment], 4.0, None).into_string();
+        assert!(chart.contains("role=\"img\""), "{chart}");
+        assert!(chart.contains("<title>T &lt;1&gt;</title><desc>D &amp; d</desc>"), "{chart}");
+        assert!(chart.contains("width=\"25%\"") && chart.contains("&lt;b&gt;"), "{chart}");
+        assert!(!chart.contains("style="), "{chart}");
+    }
+
+    #[test]
+    fn parts_of_a_bar_stand_one_behind_the_other() {
+        let segment = |value| Segment { class: "a", value, title: "" };
+        let chart = bar(CAPTION, &[segment(1.0), segment(2.0)], 4.0, Some(3.0)).into_string();
+        assert!(chart.contains("x=\"0%\" width=\"25%\"") && chart.contains("x=\"25%\" width=\"50%\""), "{chart}");
+        assert!(chart.contains("x1=\"75%\""), "{chart}");
+    }
+
+    #[test]
+    fn a_line_has_gaps_where_nothing_is_known() {
+        assert_eq!(line_path(&[Some(1.0), Some(2.0), None, Some(2.0)], 2.0), "M0 51h.01L1 2M3 2h.01");
+        assert_eq!(line_path(&[None, None], 0.0), "");
+    }
+
+    #[test]
+    fn areas_are_stacked_and_empty_places_cost_nothing() {
+        assert_eq!(area_path(&[0.0, 0.0], &[1.0, 0.0], 2.0), "M0 100V51h1V100z");
+        let chart = stacked_areas(CAPTION, &[("ok", &[1.0, 0.0]), ("bad", &[1.0, 0.0])]).into_string();
+        assert!(chart.contains("class=\"bad\" d=\"M0 51V2h1V51z\""), "{chart}");
+    }
+
+    #[test]
+    fn nothing_that_is_not_finite_becomes_a_coordinate() {
+        let whiskers = whisker(CAPTION, Whisker { p50: f64::NAN, p95: f64::INFINITY, actual: None }, 0.0).into_string();
+        assert!(!whiskers.contains("NaN") && !whiskers.contains("inf"), "{whiskers}");
+    }
+}
