@@ -103,5 +103,34 @@
     });
   }
 
-  document.addEventListener('DOMContentLoaded', () => { themes(); zones(); copying(); keys(); });
+  // Parts with an id and data-refresh are fetched again every so many seconds, while the page is seen and not in use.
+  function refreshing() {
+    for (const part of document.querySelectorAll('[id][data-refresh]')) {
+      const again = () => setTimeout(() => refresh(part.id, again), Number(part.dataset.refresh) * 1000);
+      again();
+    }
+  }
+  async function refresh(id, again) {
+    const old = document.getElementById(id);
+    if (!old) return;
+    if (!document.hidden && !old.contains(document.activeElement) && !document.querySelector('dialog[open]')) {
+      try {
+        const response = await fetch(location.href, { credentials: 'same-origin' });
+        if (response.redirected) { location.reload(); return; }
+        if (response.ok) {
+          const next = new DOMParser().parseFromString(await response.text(), 'text/html').getElementById(id);
+          if (next) {
+            const opened = [...old.querySelectorAll('details')].map(details => details.open);
+            old.replaceChildren(...next.childNodes);
+            [...old.querySelectorAll('details')].forEach((details, n) => { details.open = opened[n] ?? details.open; });
+            showTimes(old, isLocal());
+            at = -1;
+          }
+        }
+      } catch { /* the gateway is away: the next time */ }
+    }
+    again();
+  }
+
+  document.addEventListener('DOMContentLoaded', () => { themes(); zones(); copying(); keys(); refreshing(); });
 })();

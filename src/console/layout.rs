@@ -9,15 +9,17 @@ use crate::base::build;
 /// The pages of the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nav {
+    Decisions,
     About,
 }
 
 impl Nav {
-    const ALL: [Nav; 1] = [Nav::About];
+    const ALL: [Nav; 2] = [Nav::Decisions, Nav::About];
 
     /// Label, path below `/console/`, and the key that follows `g`.
     const fn entry(self) -> (&'static str, &'static str, &'static str) {
         match self {
+            Nav::Decisions => ("Decisions", "decisions", "d"),
             Nav::About => ("About", "about", "a"),
         }
     }

@@ -11,6 +11,8 @@ pub(crate) mod headers;
 mod about;
 mod answer;
 mod assets;
+mod decision;
+mod decisions;
 mod format;
 mod gate;
 mod layout;
@@ -18,6 +20,7 @@ mod login;
 mod session;
 mod svg;
 mod visitor;
+mod words;
 
 use std::sync::Arc;
 
@@ -61,7 +64,13 @@ impl Console {
 
 /// The pages behind the login.
 fn pages() -> Vec<Resource> {
-    vec![call("/logout").route(web::post().to(login::end)), page("/about").route(read().to(about::show))]
+    vec![
+        page("/").route(read().to(async || answer::redirect("decisions"))),
+        page("/decisions").route(read().to(decisions::show)),
+        page("/decisions/{id}").route(read().to(decision::show)),
+        page("/about").route(read().to(about::show)),
+        call("/logout").route(web::post().to(login::end)),
+    ]
 }
 
 fn read() -> actix_web::Route {

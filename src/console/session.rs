@@ -47,6 +47,15 @@ pub(super) struct Session {
     used: Instant,
 }
 
+/// What a request says about the person behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Usage {
+    /// Somebody opened a page or sent a form.
+    ByPerson,
+    /// An open page refreshes itself.
+    ByPage,
+}
+
 impl Session {
     fn is_over(&self, now: Instant) -> bool {
         now.duration_since(self.used) > MAX_IDLE || now.duration_since(self.began) > MAX_AGE
@@ -67,8 +76,8 @@ impl Sessions {
         text
     }
 
-    /// The session with this text, which counts as used now.
-    pub(super) fn find(&self, text: &str, now: Instant) -> Option<Session> {
+    /// The session with this text. Its idle time begins again, unless the page refreshes itself.
+    pub(super) fn find(&self, text: &str, now: Instant, usage: Usage) -> Option<Session> {
         let mut table = self.0.lock();
         let id = digest(text);
         if table.sessions.get(&id)?.is_over(now) {
@@ -76,7 +85,9 @@ impl Sessions {
             return None;
         }
         let session = table.sessions.get_mut(&id)?;
-        session.used = now;
+        if usage == Usage::ByPerson {
+            session.used = now;
+        }
         Some(session.clone())
     }
 
@@ -150,12 +161,15 @@ mod tests {
         let mut now = start;
         while now.duration_since(start) + step <= MAX_AGE {
             now += step;
-            assert!(sessions.find(&text, now).is_some(), "{:?}", now.duration_since(start));
+            assert!(sessions.find(&text, now, Usage::ByPerson).is_some(), "{:?}", now.duration_since(start));
         }
-        assert!(sessions.find(&text, now + step).is_none(), "8 hours");
+        assert!(sessions.find(&text, now + step, Usage::ByPerson).is_none(), "8 hours");
         let text = sessions.begin([1; 32], start);
-        assert!(sessions.find(&text, start + MAX_IDLE + Duration::from_secs(1)).is_none(), "30 idle minutes");
-        assert!(sessions.find(&text, start).is_none(), "it does not come back");
+        assert!(
+            sessions.find(&text, start + MAX_IDLE + Duration::from_secs(1), Usage::ByPerson).is_none(),
+            "30 idle minutes"
+        );
+        assert!(sessions.find(&text, start, Usage::ByPerson).is_none(), "it does not come back");
     }
 
     #[test]
@@ -163,9 +177,10 @@ mod tests {
         let (sessions, start) = (Sessions::default(), Instant::now());
         let at = |second: usize| start + Duration::from_secs(second as u64);
         let texts: Vec<String> = (0..MAX_SESSIONS).map(|n| sessions.begin([1; 32], at(n))).collect();
-        assert!(sessions.find(&texts[0], at(100)).is_some());
+        assert!(sessions.find(&texts[0], at(100), Usage::ByPerson).is_some());
         sessions.begin([1; 32], at(101));
-        let alive: Vec<usize> = (0..MAX_SESSIONS).filter(|n| sessions.find(&texts[*n], at(102)).is_some()).collect();
+        let alive: Vec<usize> =
+            (0..MAX_SESSIONS).filter(|n| sessions.find(&texts[*n], at(102), Usage::ByPerson).is_some()).collect();
         assert_eq!((alive.len(), alive[0], alive[1]), (MAX_SESSIONS - 1, 0, 2));
     }
 

@@ -147,7 +147,7 @@ pub(super) fn bar(caption: Caption<'_>, segments: &[Segment<'_>], most: f64, mar
         })
         .collect();
     html! {
-        svg.bar role="img" height="16" width="100%" {
+        svg.score role="img" height="16" width="100%" {
             (described(caption))
             @for (start, segment) in placed {
                 rect class=(segment.class) x=(percent(start, most)) width=(percent(segment.value, most)) y="1" height="14"
@@ -164,7 +164,9 @@ pub(super) fn bar(caption: Caption<'_>, segments: &[Segment<'_>], most: f64, mar
 
 /// A predicted median with a whisker to the 95th percentile, and a dot for what happened.
 pub(super) fn whisker(caption: Caption<'_>, whisker: Whisker, most: f64) -> Markup {
-    let (p50, p95) = (percent(whisker.p50, most), percent(whisker.p95, most));
+    // A value that is not finite stands at the end.
+    let place = |value: f64| percent(if value.is_finite() { value } else { most }, most);
+    let (p50, p95) = (place(whisker.p50), place(whisker.p95));
     html! {
         svg.whisker role="img" height="16" width="100%" {
             (described(caption))
@@ -175,6 +177,16 @@ pub(super) fn whisker(caption: Caption<'_>, whisker: Whisker, most: f64) -> Mark
             @if let Some(actual) = whisker.actual { circle.actual cx=(percent(actual, most)) cy="8" r="3.5" {} }
         }
     }
+}
+
+/// A small whisker, for a legend.
+pub(super) fn whisker_key() -> Markup {
+    html! { svg.whisker.key aria-hidden="true" { line.median x1="4" x2="4" y1="2" y2="10" {} line.range x1="4" x2="16" y1="6" y2="6" {} } }
+}
+
+/// A small dot, for a legend.
+pub(super) fn dot_key() -> Markup {
+    html! { svg aria-hidden="true" viewBox="0 0 12 12" { circle.actual cx="6" cy="6" r="4" {} } }
 }
 
 /// Spans of time in one lane. `markers` are vertical lines with their classes.

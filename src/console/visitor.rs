@@ -8,7 +8,7 @@ use std::{
 
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, dev::Payload, web};
 
-use super::Console;
+use super::{Console, session::Usage};
 use crate::{access::keys::Caller, base::error::ApiError, state::gateway::Worker};
 
 /// The person behind a request: a session whose key is valid now.
@@ -24,7 +24,10 @@ impl Visitor {
     pub(super) fn of(request: &HttpRequest) -> Option<Visitor> {
         let console = request.app_data::<web::Data<Console>>()?;
         let text = console.transport.session_text(request.headers())?;
-        let session = console.sessions.find(text, Instant::now())?;
+        // Browsers send `empty` with what a script fetches.
+        let is_script = request.headers().get("sec-fetch-dest").is_some_and(|purpose| purpose == "empty");
+        let usage = if is_script { Usage::ByPage } else { Usage::ByPerson };
+        let session = console.sessions.find(text, Instant::now(), usage)?;
         let caller = Worker::of(request)?.setup.keys.administrator_by_digest(&session.key);
         match caller {
             Ok(caller) => Some(Visitor { caller, form_token: session.form_token }),
