@@ -151,17 +151,25 @@ impl ConfigBody {
 
 async fn show(worker: &Worker, slug: Option<&str>) -> Result<HttpResponse, ApiError> {
     let readings = Readings::now(worker).await?;
+    let data = provider_bodies(worker, &readings, slug);
+    if slug.is_some() && data.is_empty() {
+        return Err(ApiError::no_such("provider"));
+    }
+    Ok(uncached(&Data { data }))
+}
+
+/// The health of all providers or of one, enabled ones first.
+pub(crate) fn provider_bodies<'a>(
+    worker: &'a Worker,
+    readings: &Readings,
+    slug: Option<&str>,
+) -> Vec<ProviderHealthBody<'a>> {
     let catalog = &worker.setup.catalog;
     let wanted = (0_u32..).zip(&catalog.providers);
     let wanted = wanted.filter(|(_, provider)| slug.is_none_or(|slug| provider.slug.as_str() == slug));
     let (on, off): (Vec<_>, Vec<_>) = wanted.partition(|(_, provider)| provider.is_on());
     let all = on.into_iter().chain(off);
-    let data: Vec<_> =
-        all.map(|(position, provider)| ProviderHealthBody::new(catalog, position, provider, &readings)).collect();
-    if slug.is_some() && data.is_empty() {
-        return Err(ApiError::no_such("provider"));
-    }
-    Ok(uncached(&Data { data }))
+    all.map(|(position, provider)| ProviderHealthBody::new(catalog, position, provider, readings)).collect()
 }
 
 /// Pings all actors concurrently.

@@ -9,16 +9,20 @@ use crate::base::build;
 /// The pages of the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nav {
+    Overview,
     Decisions,
+    Providers,
     About,
 }
 
 impl Nav {
-    const ALL: [Nav; 2] = [Nav::Decisions, Nav::About];
+    const ALL: [Nav; 4] = [Nav::Overview, Nav::Decisions, Nav::Providers, Nav::About];
 
     /// Label, path below `/console/`, and the key that follows `g`.
     const fn entry(self) -> (&'static str, &'static str, &'static str) {
         match self {
+            Nav::Overview => ("Overview", "./", "o"),
+            Nav::Providers => ("Providers", "providers", "p"),
             Nav::Decisions => ("Decisions", "decisions", "d"),
             Nav::About => ("About", "about", "a"),
         }

@@ -17,6 +17,9 @@ mod format;
 mod gate;
 mod layout;
 mod login;
+mod measured;
+mod overview;
+mod providers;
 mod session;
 mod svg;
 mod visitor;
@@ -65,7 +68,8 @@ impl Console {
 /// The pages behind the login.
 fn pages() -> Vec<Resource> {
     vec![
-        page("/").route(read().to(async || answer::redirect("decisions"))),
+        page("/").route(read().to(overview::show)),
+        page("/providers").route(read().to(providers::show)),
         page("/decisions").route(read().to(decisions::show)),
         page("/decisions/{id}").route(read().to(decision::show)),
         page("/about").route(read().to(about::show)),

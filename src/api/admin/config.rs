@@ -44,22 +44,22 @@ pub(crate) async fn reload(
 
 /// Result of one reload.
 #[derive(Serialize)]
-struct ReloadBody {
-    result: &'static str,
-    version: u64,
-    cause: &'static str,
-    at: String,
-    faults: Vec<String>,
+pub(crate) struct ReloadBody {
+    pub(crate) result: &'static str,
+    pub(crate) version: u64,
+    pub(crate) cause: &'static str,
+    pub(crate) at: String,
+    pub(crate) faults: Vec<String>,
     /// Names of the changed keys, without values.
-    changes: Vec<String>,
-    restart_pending: Vec<PendingBody>,
+    pub(crate) changes: Vec<String>,
+    pub(crate) restart_pending: Vec<PendingBody>,
 }
 
 #[derive(Serialize)]
-struct PendingBody {
-    key: &'static str,
-    in_force: String,
-    wanted: String,
+pub(crate) struct PendingBody {
+    pub(crate) key: &'static str,
+    pub(crate) in_force: String,
+    pub(crate) wanted: String,
 }
 
 impl ReloadBody {
@@ -83,12 +83,12 @@ impl ReloadBody {
 
 /// State of the configuration.
 #[derive(Serialize)]
-pub(super) struct ConfigBody {
-    version: u64,
-    source: String,
-    loaded_at: String,
-    files: Vec<PathBuf>,
-    last_reload: Option<ReloadBody>,
+pub(crate) struct ConfigBody {
+    pub(crate) version: u64,
+    pub(crate) source: String,
+    pub(crate) loaded_at: String,
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) last_reload: Option<ReloadBody>,
 }
 
 impl ConfigBody {
