@@ -36,8 +36,10 @@
       if (!isLocal || Number.isNaN(at.getTime())) { element.textContent = element.dataset.utc; continue; }
       const clock = `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
       const date = `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;
-      element.textContent = element.classList.contains('clock') ? clock : `${date} ${clock}`;
+      const kind = element.classList;
+      element.textContent = kind.contains('clock') ? clock : `${kind.contains('short') ? date.slice(5) : date} ${clock}`;
     }
+    for (const element of within.querySelectorAll('[data-zone-name]')) element.textContent = isLocal ? 'local' : 'UTC';
   }
   const isLocal = () => recall('zone') === 'local';
   function zones() {

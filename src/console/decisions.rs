@@ -195,7 +195,7 @@ fn empty(page: &PageBody<'_>, filters: &Filters) -> Markup {
             } @else {
                 "No decisions yet. Send a request to " code { "POST /api/v1/chat/completions" } " of the inference listener, and it appears here."
             }
-            @if let Some(time) = &page.aged_out_before { " Records from before " (format::time(time)) " UTC may have been deleted." }
+            @if let Some(time) = &page.aged_out_before { " Records from before " (format::time(time)) " " (format::zone()) " may have been deleted." }
         }
     }
 }
@@ -207,7 +207,7 @@ fn table(page: &PageBody<'_>) -> Markup {
                 caption { "Decisions, newest first" }
                 thead {
                     tr {
-                        th scope="col" { "Time (UTC)" } th scope="col" { "Requested → served" } th scope="col" { "Chain" }
+                        th scope="col" { "Time " (format::zone()) } th scope="col" { "Requested → served" } th scope="col" { "Chain" }
                         th scope="col" { "Objective" } th scope="col" { "Status" } th.r scope="col" { "First token" }
                         th.r scope="col" { "Total" } th.r scope="col" { "Tokens" } th.r scope="col" { "Cost" } th scope="col" { "Key" }
                     }
@@ -224,7 +224,7 @@ fn table_row(row: &GenerationRow<'_>) -> Markup {
     let model = row.model.as_deref();
     html! {
         tr data-row {
-            td.t { a href={ "decisions/" (row.id) } title=(row.id) { (format::time(&row.created_at)) } }
+            td.t { a href={ "decisions/" (row.id) } title=(row.id) { (format::short_time(&row.created_at)) } }
             td {
                 (format::name(&row.requested_model, 40))
                 @if let Some(model) = model.filter(|model| *model != row.requested_model) { span.muted { " → " } (format::name(model, 40)) }

@@ -69,10 +69,14 @@ pub(super) fn duration(millis: f64) -> String {
 pub(super) fn seconds(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
-        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
+        60..3_600 => two_units(seconds / 60, "min", seconds % 60, "s"),
+        3_600..86_400 => two_units(seconds / 3_600, "h", seconds % 3_600 / 60, "min"),
+        _ => two_units(seconds / 86_400, "d", seconds % 86_400 / 3_600, "h"),
     }
+}
+
+fn two_units(greater: u64, unit: &str, lesser: u64, lesser_unit: &str) -> String {
+    if lesser == 0 { format!("{greater} {unit}") } else { format!("{greater} {unit} {lesser} {lesser_unit}") }
 }
 
 /// A count with thin spaces between thousands.
@@ -111,6 +115,17 @@ pub(super) fn time(rfc_3339: &str) -> Markup {
     let date = rfc_3339.get(..10).unwrap_or(rfc_3339);
     let clock = rfc_3339.get(11..19).unwrap_or_default();
     html! { time datetime=(rfc_3339) title=(rfc_3339) { (date) " " (clock) } }
+}
+
+/// The zone in which the page shows times.
+pub(super) fn zone() -> Markup {
+    html! { span data-zone-name { "UTC" } }
+}
+
+/// A time without its year.
+pub(super) fn short_time(rfc_3339: &str) -> Markup {
+    let date = rfc_3339.get(5..10).unwrap_or_default();
+    html! { time.short datetime=(rfc_3339) title=(rfc_3339) { (date) " " (rfc_3339.get(11..19).unwrap_or(rfc_3339)) } }
 }
 
 /// The same without the date.
@@ -211,7 +226,7 @@ mod tests {
             [0.0, 0.00001, 0.0031, 0.912, 0.9998, 1.0].map(percent),
             ["0 %", "< 0.01 %", "0.31 %", "91.2 %", "99.980 %", "100 %"]
         );
-        assert_eq!([59, 61, 7_260, 90_000].map(seconds), ["59 s", "1 min 1 s", "2 h 1 min", "1 d 1 h"]);
+        assert_eq!([59, 61, 300, 7_260, 90_000].map(seconds), ["59 s", "1 min 1 s", "5 min", "2 h 1 min", "1 d 1 h"]);
     }
 
     #[test]

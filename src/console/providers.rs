@@ -155,7 +155,7 @@ fn errors(errors: &ErrorsBody, measured: &MeasuredBody) -> Markup {
                 p.muted { @if measured.requests == 0 { "Not called in this window." } @else { "No errors in this window." } }
             } @else {
                 p { (format::count(total)) " errors in this window" }
-                (svg::bar(Caption { title: "Errors by kind", description: &said.join(", ") }, &segments, total as f64, None))
+                (svg::bar(Caption { title: "Errors by kind", description: &said.join(", ") }, &segments, total as f64))
                 ul.legend {
                     @for (class, kind, count) in kinds.iter().filter(|(_, _, count)| *count > 0) {
                         li { svg aria-hidden="true" viewBox="0 0 12 12" { rect class=(class) width="12" height="12" rx="2" {} } (kind) " " (count) }

@@ -135,8 +135,8 @@ fn area_path(base: &[f64], top: &[f64], most: f64) -> String {
     path
 }
 
-/// A horizontal bar of parts. `most` is the length of the whole width. With `marker`, a line at that place.
-pub(super) fn bar(caption: Caption<'_>, segments: &[Segment<'_>], most: f64, marker: Option<f64>) -> Markup {
+/// A horizontal bar of parts. `most` is the length of the whole width; a longer bar is cut there, and says so.
+pub(super) fn bar(caption: Caption<'_>, segments: &[Segment<'_>], most: f64) -> Markup {
     let mut at = 0.0;
     let placed: Vec<(f64, &Segment<'_>)> = segments
         .iter()
@@ -155,9 +155,7 @@ pub(super) fn bar(caption: Caption<'_>, segments: &[Segment<'_>], most: f64, mar
                     title { (segment.title) }
                 }
             }
-            @if let Some(marker) = marker {
-                line.marker x1=(percent(marker, most)) x2=(percent(marker, most)) y1="0" y2="16" {}
-            }
+            @if at > most * 1.000_001 { svg x="100%" width="1" height="16" { path.cut d="M-9 18l5-20M-5 18l5-20" {} } }
         }
     }
 }
@@ -279,7 +277,7 @@ mod tests {
     #[test]
     fn a_chart_describes_itself_and_escapes_its_words() {
         let segment = Segment { class: "a", value: 1.0, title: "<b>" };
-        let chart = bar(CAPTION, &[segment], 4.0, None).into_string();
+        let chart = bar(CAPTION, &[segment], 4.0).into_string();
         assert!(chart.contains("role=\"img\""), "{chart}");
         assert!(chart.contains("<title>T &lt;1&gt;</title><desc>D &amp; d</desc>"), "{chart}");
         assert!(chart.contains("width=\"25%\"") && chart.contains("&lt;b&gt;"), "{chart}");
@@ -289,9 +287,10 @@ mod tests {
     #[test]
     fn parts_of_a_bar_stand_one_behind_the_other() {
         let segment = |value| Segment { class: "a", value, title: "" };
-        let chart = bar(CAPTION, &[segment(1.0), segment(2.0)], 4.0, Some(3.0)).into_string();
+        let chart = bar(CAPTION, &[segment(1.0), segment(2.0)], 4.0).into_string();
         assert!(chart.contains("x=\"0%\" width=\"25%\"") && chart.contains("x=\"25%\" width=\"50%\""), "{chart}");
-        assert!(chart.contains("x1=\"75%\""), "{chart}");
+        assert!(!chart.contains("cut"), "{chart}");
+        assert!(bar(CAPTION, &[segment(9.0)], 4.0).into_string().contains("cut"), "longer than the whole width");
     }
 
     #[test]

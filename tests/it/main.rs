@@ -39,6 +39,7 @@ mod config_show;
 #[cfg(test)]
 mod config_targets;
 mod console_login;
+mod console_pages;
 #[cfg(test)]
 mod contract_access;
 #[cfg(test)]

@@ -38,6 +38,7 @@ pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
         ul.legend {
             @for (class, name) in TERMS.iter().zip(&names) { li { (swatch(class)) (words::spaced(name)) } }
             li.muted { "score in " (unit) ", less is better" }
+            li.muted { "a bar with a notch is longer than the column" }
             li { (svg::whisker_key()) "predicted median to 95th percentile" }
             li { (svg::dot_key()) "what happened" }
         }
@@ -112,7 +113,7 @@ fn score_bar(candidate: &CandidateBody<'_>, name: &str, most: f64) -> Markup {
     let parts = candidate.score_terms.iter().zip(TERMS).zip(&titles);
     let segments: Vec<Segment<'_>> =
         parts.map(|((term, class), title)| Segment { class, value: term.value.value(), title }).collect();
-    svg::bar(Caption { title: &format!("Score of {name}"), description: &titles.join(", ") }, &segments, most, None)
+    svg::bar(Caption { title: &format!("Score of {name}"), description: &titles.join(", ") }, &segments, most)
 }
 
 fn outcome(actual: Option<&ActualBody<'_>>) -> Markup {

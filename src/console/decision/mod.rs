@@ -87,7 +87,7 @@ impl Content<'_> {
         let parameters = &body.parameters;
         let (tone, status) = words::status(body.status);
         html! {
-            h1.reason { (body.decision_reason) }
+            (reason(body.decision_reason))
             dl.strip {
                 div { dt { "Status" } dd { span.tag.(tone) { (status) } @if body.hedged { " " span.tag.info { "hedged" } } @if body.explored { " " span.tag.info { "explored" } } } }
                 div { dt { "Requested" } dd { (format::name(body.requested_model, 48)) } }
@@ -103,7 +103,7 @@ impl Content<'_> {
                 div { dt { "First token" } dd { (format::millis(body.latency_ms.map(|ms| ms as f64))) } }
                 div { dt { "Tokens" } dd { (format::count(body.usage.prompt_tokens)) " in, " (format::count(body.usage.completion_tokens)) " out" @if body.usage.estimated { " " span.muted { "estimated" } } } }
                 div { dt { "Cost" } dd { (format::money(body.spent.ledger_cost.map(|cost| cost.0))) } }
-                div { dt { "At" } dd { (format::time(&body.created_at)) " UTC" } }
+                div { dt { "At" } dd { (format::time(&body.created_at)) " " (format::zone()) } }
             }
             p.versions.muted {
                 "Seed " code { (body.route_seed.0) } " · snapshot " (body.snapshot_version) " · catalog " (body.catalog_version)
@@ -149,6 +149,17 @@ impl Content<'_> {
             } @else {
                 p { a.button href="?raw=true#raw" { "Show the whole record as JSON" } }
             }
+        }
+    }
+}
+
+/// The reason, word for word: its first sentence large, the others beside it.
+fn reason(text: &str) -> Markup {
+    let (first, rest) = text.split_once(". ").map_or((text, ""), |(first, rest)| (first, rest));
+    html! {
+        h1.reason {
+            strong { (first) @if !rest.is_empty() { "." } }
+            @if !rest.is_empty() { " " span { (rest) } }
         }
     }
 }
