@@ -51,6 +51,11 @@ fn percent(value: f64, most: f64) -> String {
     format!("{}%", number(if most > 0.0 { (value / most).clamp(0.0, 1.0) * 100.0 } else { 0.0 }))
 }
 
+/// The width of a part, of which only what lies within the whole width is drawn.
+fn width(start: f64, end: f64, most: f64) -> String {
+    percent(end.min(most) - start.clamp(0.0, most), most)
+}
+
 /// A coordinate: two decimals at most.
 fn number(value: f64) -> String {
     let text = format!("{value:.2}");
@@ -150,7 +155,7 @@ pub(super) fn bar(caption: Caption<'_>, segments: &[Segment<'_>], most: f64) -> 
         svg.score role="img" height="16" width="100%" {
             (described(caption))
             @for (start, segment) in placed {
-                rect class=(segment.class) x=(percent(start, most)) width=(percent(segment.value, most)) y="1" height="14"
+                rect class=(segment.class) x=(percent(start, most)) width=(width(start, start + segment.value, most)) y="1" height="14"
                     data-v=(segment.value) {
                     title { (segment.title) }
                 }
@@ -194,7 +199,7 @@ pub(super) fn lane(caption: Caption<'_>, spans: &[Span], markers: &[(&str, f64)]
             (described(caption))
             @for tick in ticks(most) { line.grid x1=(percent(tick, most)) x2=(percent(tick, most)) y1="0" y2="22" {} }
             @for span in spans {
-                rect class=(span.class) x=(percent(span.start, most)) width=(percent(span.end - span.start, most))
+                rect class=(span.class) x=(percent(span.start, most)) width=(width(span.start, span.end, most))
                     y="4" height="14" data-start=(span.start) data-end=(span.end) {
                     title { (span.title) }
                 }
@@ -244,7 +249,7 @@ pub(super) fn steps(caption: Caption<'_>, spans: &[Span], most: f64) -> Markup {
         svg.steps role="img" height="12" width="100%" {
             (described(caption))
             @for span in spans {
-                rect class=(span.class) x=(percent(span.start, most)) width=(percent(span.end - span.start, most)) height="12" {
+                rect class=(span.class) x=(percent(span.start, most)) width=(width(span.start, span.end, most)) height="12" {
                     title { (span.title) }
                 }
             }
@@ -290,7 +295,9 @@ mod tests {
         let chart = bar(CAPTION, &[segment(1.0), segment(2.0)], 4.0).into_string();
         assert!(chart.contains("x=\"0%\" width=\"25%\"") && chart.contains("x=\"25%\" width=\"50%\""), "{chart}");
         assert!(!chart.contains("cut"), "{chart}");
-        assert!(bar(CAPTION, &[segment(9.0)], 4.0).into_string().contains("cut"), "longer than the whole width");
+        let long = bar(CAPTION, &[segment(1.0), segment(9.0), segment(1.0)], 4.0).into_string();
+        assert!(long.contains("x=\"25%\" width=\"75%\"") && long.contains("x=\"100%\" width=\"0%\""), "{long}");
+        assert!(long.contains("cut"), "longer than the whole width");
     }
 
     #[test]

@@ -14,7 +14,7 @@ const freePort = () => new Promise((resolve, reject) => {
   server.listen(0, '127.0.0.1', () => { const { port } = server.address(); server.close(() => resolve(port)); });
 });
 
-export async function startGateway() {
+export async function startGateway(keyName = 'team <b>blue</b>') {
   const [port, adminPort] = [await freePort(), await freePort()];
   const directory = await mkdtemp(join(tmpdir(), 'pointsman-console-'));
   const env = {
@@ -25,7 +25,7 @@ export async function startGateway() {
     POINTSMAN__SIMULATION__MODE: 'on',
     POINTSMAN__LEDGER__DATA_DIR: join(directory, 'ledger'),
     POINTSMAN__LEDGER__DURABILITY: 'group',
-    POINTSMAN__KEYS: '[{ name = "team <b>blue</b>", env = "CHECKS_KEY", scopes = ["inference", "read", "admin"] }]',
+    POINTSMAN__KEYS: `[{ name = "${keyName}", env = "CHECKS_KEY", scopes = ["inference", "read", "admin"] }]`,
   };
   const child = spawn(process.env.POINTSMAN_BINARY, [], { cwd: directory, env, stdio: ['ignore', 'ignore', 'pipe'] });
   let log = '';

@@ -37,8 +37,10 @@ pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
         h2 { "Candidates " span.muted { (body.candidates_total) } }
         ul.legend {
             @for (class, name) in TERMS.iter().zip(&names) { li { (swatch(class)) (words::spaced(name)) } }
-            li.muted { "score in " (unit) ", less is better" }
-            li.muted { "a bar with a notch is longer than the column" }
+            li { "score in " (unit) ", less is better" }
+            @if body.candidates.iter().any(|candidate| candidate.score.value() > most_score) {
+                li { "a bar with a notch is longer than its column" }
+            }
             li { (svg::whisker_key()) "predicted median to 95th percentile" }
             li { (svg::dot_key()) "what happened" }
         }
