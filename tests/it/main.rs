@@ -115,7 +115,6 @@ mod folder;
 mod fuzz_corpus;
 #[cfg(test)]
 #[path = "../../fuzz/properties/mod.rs"]
-#[cfg(test)]
 mod fuzz_properties;
 #[cfg(test)]
 mod generation_lists;
