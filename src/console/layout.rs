@@ -12,11 +12,26 @@ pub(super) enum Nav {
     Overview,
     Decisions,
     Providers,
+    Models,
+    Keys,
+    Calibration,
+    Targets,
+    Configuration,
     About,
 }
 
 impl Nav {
-    const ALL: [Nav; 4] = [Nav::Overview, Nav::Decisions, Nav::Providers, Nav::About];
+    const ALL: [Nav; 9] = [
+        Nav::Overview,
+        Nav::Decisions,
+        Nav::Providers,
+        Nav::Models,
+        Nav::Keys,
+        Nav::Calibration,
+        Nav::Targets,
+        Nav::Configuration,
+        Nav::About,
+    ];
 
     /// Label, path below `/console/`, and the key that follows `g`.
     const fn entry(self) -> (&'static str, &'static str, &'static str) {
@@ -24,6 +39,11 @@ impl Nav {
             Nav::Overview => ("Overview", "./", "o"),
             Nav::Providers => ("Providers", "providers", "p"),
             Nav::Decisions => ("Decisions", "decisions", "d"),
+            Nav::Models => ("Models", "models", "m"),
+            Nav::Keys => ("Keys", "keys", "k"),
+            Nav::Calibration => ("Calibration", "calibration", "c"),
+            Nav::Targets => ("Targets", "targets", "t"),
+            Nav::Configuration => ("Configuration", "config", "f"),
             Nav::About => ("About", "about", "a"),
         }
     }

@@ -11,17 +11,22 @@ pub(crate) mod headers;
 mod about;
 mod answer;
 mod assets;
+mod calibration;
+mod configuration;
 mod decision;
 mod decisions;
 mod format;
 mod gate;
+mod keys;
 mod layout;
 mod login;
 mod measured;
+mod models;
 mod overview;
 mod providers;
 mod session;
 mod svg;
+mod targets;
 mod visitor;
 mod words;
 
@@ -72,6 +77,14 @@ fn pages() -> Vec<Resource> {
         page("/providers").route(read().to(providers::show)),
         page("/decisions").route(read().to(decisions::show)),
         page("/decisions/{id}").route(read().to(decision::show)),
+        page("/models").route(read().to(models::show)),
+        page("/keys").route(read().to(keys::show)),
+        call("/keys/{name}/disable").route(web::post().to(keys::disable)),
+        call("/keys/{name}/enable").route(web::post().to(keys::enable)),
+        page("/calibration").route(read().to(calibration::show)),
+        page("/targets").route(read().to(targets::show)),
+        page("/config").route(read().to(configuration::show)),
+        call("/config/reload").route(web::post().to(configuration::reload)),
         page("/about").route(read().to(about::show)),
         call("/logout").route(web::post().to(login::end)),
     ]
