@@ -25,7 +25,8 @@ pub(super) fn dollars(amount: Usd) -> String {
     let unit = 10_u128.pow(last);
     let rounded = (femto + unit / 2) / unit * unit;
     let (whole, fraction) = (rounded / DOLLAR, rounded % DOLLAR);
-    let decimals = 15 - last as usize;
+    // What is rounded up to a dollar has two decimals too.
+    let decimals = if whole > 0 { 2 } else { 15 - last as usize };
     let fraction: String = format!("{fraction:015}").chars().take(decimals).collect();
     format!("{sign}${}.{fraction}", grouped(whole))
 }
@@ -40,7 +41,8 @@ pub(super) fn estimate(amount: Option<f64>) -> Markup {
 
 /// As [`dollars`], for an expected amount.
 pub(super) fn estimated_dollars(amount: f64) -> String {
-    if amount == 0.0 {
+    // Less than the smallest amount there is.
+    if amount.abs() < 1e-15 {
         return "$0".to_owned();
     }
     let digits = (DIGITS as i32 - 1 - amount.abs().log10().floor() as i32).clamp(2, 15) as usize;

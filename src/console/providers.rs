@@ -89,7 +89,7 @@ fn breaker(measured: &MeasuredBody) -> Markup {
     let state = |name: &'static str, x: &str, y: &str| {
         let is_here = measured.circuit == name;
         html! {
-            g.here[is_here].(words::circuit(name)) {
+            g class={ (words::circuit(name)) @if is_here { " here" } } {
                 rect x=(x) y=(y) width="74" height="24" rx="12" {}
                 text x=(x.parse::<u32>().unwrap_or(0) + 37) y=(y.parse::<u32>().unwrap_or(0) + 16) text-anchor="middle" { (words::spaced(name)) }
             }
@@ -106,7 +106,8 @@ fn breaker(measured: &MeasuredBody) -> Markup {
             figcaption {
                 @if let Some(until) = &measured.open_until { "next probe at " (format::clock(until)) }
                 @else if let Some(until) = &measured.cooldown_until { "cools down until " (format::clock(until)) }
-                @else if measured.consecutive_failures > 0 { (measured.consecutive_failures) " failures in a row" }
+                @else if measured.consecutive_failures == 1 { "1 failure at the end" }
+                @else if measured.consecutive_failures > 1 { (measured.consecutive_failures) " failures in a row" }
                 @else { span.muted { "no failures in a row" } }
             }
         }

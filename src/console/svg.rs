@@ -3,6 +3,8 @@
 //! Each chart has a title and a description, and stands beside a table with the same numbers. Colours are classes of the
 //! stylesheet, because the pages allow no inline style.
 
+mod series;
+
 use maud::{Markup, html};
 
 /// What a chart says to people who do not see it.
@@ -37,15 +39,6 @@ pub(super) struct Whisker {
     pub(super) actual: Option<f64>,
 }
 
-/// A point of a scatter chart.
-#[derive(Debug, Clone)]
-pub(super) struct Point {
-    pub(super) class: &'static str,
-    pub(super) x: f64,
-    pub(super) y: f64,
-    pub(super) title: String,
-}
-
 /// Percent of `most`, with two decimals, for an attribute.
 fn percent(value: f64, most: f64) -> String {
     format!("{}%", number(if most > 0.0 { (value / most).clamp(0.0, 1.0) * 100.0 } else { 0.0 }))
@@ -71,73 +64,6 @@ pub(super) fn ticks(most: f64) -> Vec<f64> {
     let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).rfind(|step| most / step >= 4.0);
     let step = step.unwrap_or(power);
     (0..).map(|n| f64::from(n) * step).take_while(|tick| *tick <= most * 1.000_001).collect()
-}
-
-/// A line without axes. Gaps are values that are not known.
-pub(super) fn sparkline(caption: Caption<'_>, values: &[Option<f64>]) -> Markup {
-    lines(caption, &[("line", values)], None)
-}
-
-/// Lines over the same places, each with its class. `most` is the top; without it the greatest value.
-pub(super) fn lines(caption: Caption<'_>, series: &[(&str, &[Option<f64>])], most: Option<f64>) -> Markup {
-    let greatest = || series.iter().flat_map(|(_, values)| values.iter().flatten()).copied().fold(0.0, f64::max);
-    let most = most.unwrap_or_else(greatest);
-    let places = series.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
-    let width = places.saturating_sub(1).max(1);
-    html! {
-        svg.chart role="img" viewBox={ "0 0 " (width) " 100" } preserveAspectRatio="none" {
-            (described(caption))
-            @for (class, values) in series { path class=(class) d=(line_path(values, most)) {} }
-        }
-    }
-}
-
-fn line_path(values: &[Option<f64>], most: f64) -> String {
-    let mut path = String::new();
-    let mut is_drawing = false;
-    for (x, value) in values.iter().enumerate() {
-        if let Some(value) = value {
-            let y = if most > 0.0 { 100.0 - value / most * 98.0 } else { 100.0 };
-            path.push_str(&format!("{}{x} {}", if is_drawing { "L" } else { "M" }, number(y)));
-            if !is_drawing {
-                // A single value is a short stroke.
-                path.push_str("h.01");
-            }
-        }
-        is_drawing = value.is_some();
-    }
-    path
-}
-
-/// Areas over the same places, stacked in their order, each with its class.
-pub(super) fn stacked_areas(caption: Caption<'_>, series: &[(&str, &[f64])]) -> Markup {
-    let places = series.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
-    let mut totals = vec![0.0; places];
-    let mut stacks: Vec<(&str, Vec<f64>, Vec<f64>)> = Vec::new();
-    for (class, values) in series {
-        let base = totals.clone();
-        for (total, value) in totals.iter_mut().zip(*values) {
-            *total += value;
-        }
-        stacks.push((class, base, totals.clone()));
-    }
-    let most = totals.iter().copied().fold(0.0, f64::max);
-    html! {
-        svg.chart role="img" viewBox={ "0 0 " (places.max(1)) " 100" } preserveAspectRatio="none" {
-            (described(caption))
-            @for (class, base, top) in &stacks { path class=(class) d=(area_path(base, top, most)) {} }
-        }
-    }
-}
-
-/// Steps along the top and back along the base; places without height are left out.
-fn area_path(base: &[f64], top: &[f64], most: f64) -> String {
-    let y = |value: f64| number(if most > 0.0 { 100.0 - value / most * 98.0 } else { 100.0 });
-    let mut path = String::new();
-    for (x, (base, top)) in base.iter().zip(top).enumerate().filter(|(_, (base, top))| top > base) {
-        path.push_str(&format!("M{x} {}V{}h1V{}z", y(*base), y(*top), y(*base)));
-    }
-    path
 }
 
 /// A horizontal bar of parts. `most` is the length of the whole width; a longer bar is cut there, and says so.
@@ -222,41 +148,6 @@ pub(super) fn axis(most: f64, label: impl Fn(f64) -> String) -> Markup {
     }
 }
 
-/// Points between 0 and `most` on both axes, with the diagonal on which both are equal.
-pub(super) fn scatter(caption: Caption<'_>, points: &[Point], most: f64) -> Markup {
-    let ticks = ticks(most);
-    html! {
-        svg.scatter role="img" width="100%" height="260" {
-            (described(caption))
-            @for tick in &ticks {
-                line.grid x1=(percent(*tick, most)) x2=(percent(*tick, most)) y1="0" y2="100%" {}
-                line.grid y1=(percent(most - tick, most)) y2=(percent(most - tick, most)) x1="0" x2="100%" {}
-            }
-            line.diagonal x1="0" y1="100%" x2="100%" y2="0" {}
-            @for point in points {
-                circle class=(point.class) cx=(percent(point.x, most)) cy=(percent(most - point.y, most)) r="4"
-                    data-x=(point.x) data-y=(point.y) {
-                    title { (point.title) }
-                }
-            }
-        }
-    }
-}
-
-/// States over time, one after the other in a strip. Times are those of the spans.
-pub(super) fn steps(caption: Caption<'_>, spans: &[Span], most: f64) -> Markup {
-    html! {
-        svg.steps role="img" height="12" width="100%" {
-            (described(caption))
-            @for span in spans {
-                rect class=(span.class) x=(percent(span.start, most)) width=(width(span.start, span.end, most)) height="12" {
-                    title { (span.title) }
-                }
-            }
-        }
-    }
-}
-
 fn described(caption: Caption<'_>) -> Markup {
     html! { title { (caption.title) } desc { (caption.description) } }
 }
@@ -298,19 +189,6 @@ mod tests {
         let long = bar(CAPTION, &[segment(1.0), segment(9.0), segment(1.0)], 4.0).into_string();
         assert!(long.contains("x=\"25%\" width=\"75%\"") && long.contains("x=\"100%\" width=\"0%\""), "{long}");
         assert!(long.contains("cut"), "longer than the whole width");
-    }
-
-    #[test]
-    fn a_line_has_gaps_where_nothing_is_known() {
-        assert_eq!(line_path(&[Some(1.0), Some(2.0), None, Some(2.0)], 2.0), "M0 51h.01L1 2M3 2h.01");
-        assert_eq!(line_path(&[None, None], 0.0), "");
-    }
-
-    #[test]
-    fn areas_are_stacked_and_empty_places_cost_nothing() {
-        assert_eq!(area_path(&[0.0, 0.0], &[1.0, 0.0], 2.0), "M0 100V51h1V100z");
-        let chart = stacked_areas(CAPTION, &[("ok", &[1.0, 0.0]), ("bad", &[1.0, 0.0])]).into_string();
-        assert!(chart.contains("class=\"bad\" d=\"M0 51V2h1V51z\""), "{chart}");
     }
 
     #[test]
