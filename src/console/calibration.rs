@@ -8,7 +8,10 @@ use maud::{Markup, html};
 use super::{
     answer, format,
     layout::{Frame, Nav, api_line},
-    svg::{self, Caption, Point},
+    svg::{
+        Caption,
+        series::{Point, scatter},
+    },
     visitor::Visitor,
 };
 use crate::{
@@ -83,7 +86,7 @@ fn failures(rows: &[&EndpointBody<'_>]) -> Markup {
     html! {
         h2 { "Failures: predicted and seen" }
         div.card.chart-card {
-            (svg::scatter(Caption { title: "Predicted and seen shares of failed attempts", description: &description }, &points, most))
+            (scatter(Caption { title: "Predicted and seen shares of failed attempts", description: &description }, &points, most))
             p.muted { "Across: predicted, 0 to " (format::percent(most)) ". Up: seen. On the diagonal the prediction was right; grey: fewer than " (ENOUGH) " attempts." }
         }
     }

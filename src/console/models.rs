@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Models shown at once.
-const MOST_MODELS: usize = 200;
+const MOST_MODELS: usize = 60;
 /// Tokens of the sample request without other numbers in the query.
 const SAMPLE: (u64, u64) = (1_000, 300);
 /// Most tokens of the sample request.
@@ -73,7 +73,7 @@ pub(super) async fn show(
         } @else {
             (table(&shown, catalog, dates, sample))
         }
-        @if shown.len() > MOST_MODELS { p.muted { "and " (shown.len() - MOST_MODELS) " more" } }
+        @if shown.len() > MOST_MODELS { p.muted { "and " (shown.len() - MOST_MODELS) " more: search by a part of the id" } }
         (aliases(&catalog.aliases))
         (api_line("/api/v1/models"))
     };

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::harness::{Reply, TestGateway};
 
-const ADMIN_KEY: &str = "sk-boss-0123456789abcdef";
+pub const ADMIN_KEY: &str = "sk-boss-0123456789abcdef";
 /// The policy, literally.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";

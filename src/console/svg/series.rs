@@ -8,20 +8,20 @@ use super::{Caption, Span, described, number, percent, ticks, width};
 
 /// A point of a scatter chart.
 #[derive(Debug, Clone)]
-pub(super) struct Point {
-    pub(super) class: &'static str,
-    pub(super) x: f64,
-    pub(super) y: f64,
-    pub(super) title: String,
+pub(in crate::console) struct Point {
+    pub(in crate::console) class: &'static str,
+    pub(in crate::console) x: f64,
+    pub(in crate::console) y: f64,
+    pub(in crate::console) title: String,
 }
 
 /// A line without axes. Gaps are values that are not known.
-pub(super) fn sparkline(caption: Caption<'_>, values: &[Option<f64>]) -> Markup {
+pub(in crate::console) fn sparkline(caption: Caption<'_>, values: &[Option<f64>]) -> Markup {
     lines(caption, &[("line", values)], None)
 }
 
 /// Lines over the same places, each with its class. `most` is the top; without it the greatest value.
-pub(super) fn lines(caption: Caption<'_>, series: &[(&str, &[Option<f64>])], most: Option<f64>) -> Markup {
+pub(in crate::console) fn lines(caption: Caption<'_>, series: &[(&str, &[Option<f64>])], most: Option<f64>) -> Markup {
     let greatest = || series.iter().flat_map(|(_, values)| values.iter().flatten()).copied().fold(0.0, f64::max);
     let most = most.unwrap_or_else(greatest);
     let places = series.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
@@ -52,7 +52,7 @@ fn line_path(values: &[Option<f64>], most: f64) -> String {
 }
 
 /// Areas over the same places, stacked in their order, each with its class.
-pub(super) fn stacked_areas(caption: Caption<'_>, series: &[(&str, &[f64])]) -> Markup {
+pub(in crate::console) fn stacked_areas(caption: Caption<'_>, series: &[(&str, &[f64])]) -> Markup {
     let places = series.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
     let mut totals = vec![0.0; places];
     let mut stacks: Vec<(&str, Vec<f64>, Vec<f64>)> = Vec::new();
@@ -83,7 +83,7 @@ fn area_path(base: &[f64], top: &[f64], most: f64) -> String {
 }
 
 /// Points between 0 and `most` on both axes, with the diagonal on which both are equal.
-pub(super) fn scatter(caption: Caption<'_>, points: &[Point], most: f64) -> Markup {
+pub(in crate::console) fn scatter(caption: Caption<'_>, points: &[Point], most: f64) -> Markup {
     let ticks = ticks(most);
     html! {
         svg.scatter role="img" width="100%" height="260" {
@@ -104,7 +104,7 @@ pub(super) fn scatter(caption: Caption<'_>, points: &[Point], most: f64) -> Mark
 }
 
 /// States over time, one after the other in a strip. Times are those of the spans.
-pub(super) fn steps(caption: Caption<'_>, spans: &[Span], most: f64) -> Markup {
+pub(in crate::console) fn steps(caption: Caption<'_>, spans: &[Span], most: f64) -> Markup {
     html! {
         svg.steps role="img" height="12" width="100%" {
             (described(caption))
