@@ -39,7 +39,9 @@ mod config_shipped;
 mod config_show;
 #[cfg(test)]
 mod config_targets;
+#[cfg(test)]
 mod console_login;
+#[cfg(test)]
 mod console_pages;
 #[cfg(test)]
 mod contract_access;
