@@ -58,7 +58,7 @@ pub(super) struct Frame {
 
 impl Frame {
     pub(super) fn of(request: &HttpRequest) -> Frame {
-        let below = request.path().trim_start_matches("/console").trim_start_matches('/');
+        let below = request.path().strip_prefix("/console/").unwrap_or_default();
         let root = "../".repeat(below.matches('/').count());
         Frame { root, visitor: request.extensions().get::<Visitor>().cloned() }
     }

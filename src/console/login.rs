@@ -48,6 +48,9 @@ pub(super) async fn submit(
     tokio::time::sleep_until(began + MIN_ANSWER).await;
     match result {
         Ok(text) => {
+            if let Some(former) = console.transport.session_text(request.headers()) {
+                console.sessions.end(former);
+            }
             let mut response = answer::redirect("./");
             if let Ok(cookie) = console.transport.set_cookie(&text).parse() {
                 response.headers_mut().insert(header::SET_COOKIE, cookie);

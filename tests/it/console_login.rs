@@ -84,7 +84,12 @@ async fn start() -> TestGateway {
 async fn an_administrator_logs_in_sees_pages_and_logs_out() {
     let gateway = start().await;
     let stranger = Browser::new(&gateway);
-    for (path, login) in [("/console/", "login"), ("/console/about", "login"), ("/console/no/such", "../login")] {
+    for (path, login) in [
+        ("/console/", "login"),
+        ("/console/about", "login"),
+        ("/console/no/such", "../login"),
+        ("/console//about", "../login"),
+    ] {
         let reply = stranger.get(path).await;
         assert_eq!((reply.status, reply.header("location")), (303, Some(login)), "{path}");
     }
@@ -99,6 +104,12 @@ async fn an_administrator_logs_in_sees_pages_and_logs_out() {
     assert!(page.contains(env!("CARGO_PKG_VERSION")), "{page}");
     assert!(!page.contains(ADMIN_KEY), "the key never goes back");
 
+    // Another login in the same browser ends the session before it.
+    assert_eq!(browser.log_in(ADMIN_KEY).await.status, 303);
+    assert_eq!(browser.get("/console/about").await.status, 303);
+
+    let browser = Browser::logged_in(&gateway, ADMIN_KEY).await;
+    let page = browser.page("/console/about").await;
     let reply = browser.post("/console/logout", &format!("token={}", token(&page))).await;
     assert_eq!((reply.status, reply.header("location")), (303, Some("login")));
     assert!(reply.header("set-cookie").unwrap().contains("Max-Age=0"));
@@ -213,6 +224,26 @@ async fn the_session_ends_with_its_key() {
     assert_eq!(browser.get("/console/about").await.header("location"), Some("login"));
     gateway.adopt(CONFIG, &ENVIRONMENT).await;
     assert_eq!(browser.get("/console/about").await.status, 303, "the session does not come back");
+}
+
+#[actix_web::test]
+async fn a_key_that_is_disabled_or_expired_opens_nothing_any_more() {
+    let second = "[[keys]]\nname = \"second\"\nenv = \"SECOND_KEY\"\nscopes = [\"admin\"]\n";
+    let environment = [ENVIRONMENT[0], ENVIRONMENT[1], ("SECOND_KEY", "sk-second-0123456789abcdef")];
+    let gateway = TestGateway::start_with(&format!("{CONFIG}{second}"), &environment).await;
+    let browser = Browser::logged_in(&gateway, "sk-second-0123456789abcdef").await;
+    browser.page("/console/about").await;
+    let header = format!("Bearer {ADMIN_KEY}");
+    let path = "/api/v1/admin/keys/second/disable";
+    let disabled = gateway.admin().call(Method::POST, path, &[("authorization", &header)], None).await;
+    assert_eq!(disabled.status, 200, "{}", disabled.text());
+    assert_eq!(browser.get("/console/about").await.header("location"), Some("login"));
+    assert_eq!(browser.log_in("sk-second-0123456789abcdef").await.status, 401);
+
+    let boss = Browser::logged_in(&gateway, ADMIN_KEY).await;
+    let expired = CONFIG.replace("scopes", "expires_at = 2020-01-01\nscopes");
+    gateway.adopt(&format!("{expired}{second}"), &environment).await;
+    assert_eq!(boss.get("/console/about").await.header("location"), Some("login"));
 }
 
 #[actix_web::test]

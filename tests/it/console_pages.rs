@@ -18,6 +18,11 @@ const KEYS: &str = "[[keys]]\nname = \"<img src=x onerror=alert(1)>\"\nenv = \"B
 
 /// A gateway with simulated providers that answer at once, and a ledger in this folder.
 async fn start(folder: &Folder) -> TestGateway {
+    start_with(folder, &[]).await
+}
+
+/// The same with further variables.
+async fn start_with(folder: &Folder, further: &[(&str, &str)]) -> TestGateway {
     let ledger = folder.at("ledger").to_str().unwrap().to_owned();
     let mut environment: Vec<(String, String)> = [
         ("BOSS_KEY", ADMIN_KEY),
@@ -33,8 +38,8 @@ async fn start(folder: &Folder) -> TestGateway {
             environment.push((format!("POINTSMAN__SIMULATION__PROVIDERS__{slug}__{key}"), value.to_owned()));
         }
     }
-    let environment: Vec<(&str, &str)> =
-        environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let environment = environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let environment: Vec<(&str, &str)> = environment.chain(further.iter().copied()).collect();
     TestGateway::start_with(KEYS, &environment).await
 }
 
@@ -174,6 +179,39 @@ async fn the_numbers_of_a_decision_are_those_of_explain() {
         let (_, cost) = text.split_once("\"ledger_cost\":").unwrap();
         let cost = cost.split([',', '}']).next().unwrap();
         assert!(shown.contains(cost), "{cost}");
+    }
+}
+
+#[actix_web::test]
+async fn a_rescued_decision_shows_both_attempts_in_their_order_in_the_list_and_in_the_waterfall() {
+    let folder = Folder::new();
+    let gateway = start_with(&folder, &[("POINTSMAN__SIMULATION__PROVIDERS__SIM_FLAKY__ERROR_RATE", "1")]).await;
+    let mut body = question("meadow/small");
+    body["provider"] = json!({ "order": ["sim-flaky"] });
+    let id = chat(&gateway, body).await;
+    let browser = Browser::logged_in(&gateway, ADMIN_KEY).await;
+    let list = browser.page("/console/decisions").await;
+    let (_, chain) = list.split_once("class=\"chain\"").unwrap();
+    let chain = chain.split_once("</td>").unwrap().0;
+    let (failed, served) = (chain.find('✗').unwrap(), chain.find('✓').unwrap());
+    assert!(chain.find("sim-flaky").unwrap() < failed && failed < served, "{chain}");
+    assert!(list.contains(">rescued<"), "{list}");
+
+    let page = browser.page(&format!("/console/decisions/{id}")).await;
+    let explained = json_of(&gateway, &format!("/api/v1/route/explain?generation_id={id}")).await;
+    let lanes: Vec<&str> = page.split("class=\"lane\" role=\"img\"").skip(1).collect();
+    let attempts = explained["attempts"].as_array().unwrap();
+    assert_eq!((lanes.len(), attempts.len()), (2, 2));
+    for (lane, attempt) in lanes.iter().zip(attempts) {
+        let lane = lane.split_once("</svg>").unwrap().0;
+        let model = format!("{} on {}", attempt["model"].as_str().unwrap(), attempt["provider_name"].as_str().unwrap());
+        assert!(lane.contains(&model), "{lane}");
+        let number = |name: &str| -> Vec<f64> {
+            lane.split(name).skip(1).map(|rest| rest.split('"').next().unwrap().parse().unwrap()).collect()
+        };
+        let end = number("data-end=\"").into_iter().fold(0.0, f64::max);
+        let expected = attempt["started_ms"].as_u64().unwrap() + attempt["duration_ms"].as_u64().unwrap();
+        assert!((end - expected as f64).abs() <= 1.0, "{end} {attempt}");
     }
 }
 

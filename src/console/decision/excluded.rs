@@ -8,8 +8,9 @@ use crate::{
     console::{format, words},
 };
 
-/// Endpoints shown of one reason; further ones are counted.
-const MOST_OF_A_REASON: usize = 40;
+/// Endpoints shown of all reasons together, at least [`LEAST_OF_A_REASON`] of each; further ones are counted.
+const MOST: usize = 90;
+const LEAST_OF_A_REASON: usize = 3;
 
 pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
     html! {
@@ -21,15 +22,17 @@ pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
                 table {
                     caption { "Endpoints that could not be chosen, by reason" }
                     thead { tr { th scope="col" { "Reason" } th scope="col" { "Endpoint" } th scope="col" { "Detail" } th.r scope="col" { "Opens in" } th.r scope="col" { "Reserve" } } }
-                    @for (reason, group) in by_reason(&body.excluded) { (rows(reason, &group)) }
+                    @let groups = by_reason(&body.excluded);
+                    @let most = (MOST / groups.len().max(1)).max(LEAST_OF_A_REASON);
+                    @for (reason, group) in &groups { (rows(reason, group, most)) }
                 }
             }
         }
     }
 }
 
-fn rows(reason: &str, group: &[&ExcludedBody<'_>]) -> Markup {
-    let shown = group.len().min(MOST_OF_A_REASON);
+fn rows(reason: &str, group: &[&ExcludedBody<'_>], most: usize) -> Markup {
+    let shown = group.len().min(most);
     let hidden = group.len() - shown;
     html! {
         tbody {
@@ -42,7 +45,7 @@ fn rows(reason: &str, group: &[&ExcludedBody<'_>]) -> Markup {
                     td.r { @if let Some(place) = excluded.standby { (place) } @else { (format::none()) } }
                 }
             }
-            @if hidden > 0 { tr { td.muted colspan="4" { "and " (hidden) " more" } } }
+            @if hidden > 0 { tr { td.muted colspan="4" { "and " (hidden) " more, all of them in the record" } } }
         }
     }
 }
