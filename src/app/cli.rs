@@ -3,8 +3,10 @@
 //! [`run`] runs every command except `serve`, for which it returns the checked configuration. Binds no listener.
 
 mod arguments;
+mod doctor;
 mod explain;
 mod gateway;
+mod init;
 mod keygen;
 mod keys;
 mod ledger;
@@ -26,7 +28,9 @@ use clap::{Parser, error::ErrorKind};
 use self::arguments::{Arguments, ConfigArgument, ConfigCommand, Subcommands};
 use crate::config::{Config, Environment, Fault, LoadedConfig};
 
+pub use doctor::DoctorRequest;
 pub use explain::{ExplainRequest, PreviewRequest};
+pub use init::InitRequest;
 pub use keygen::NewKey;
 pub use keys::KeysRequest;
 pub use ledger::{ExportFormat, LedgerCommand, LedgerPlace};
@@ -56,6 +60,10 @@ pub enum Command {
         /// The configuration named on the command line.
         config: Option<PathBuf>,
     },
+    /// Check whether this machine can serve.
+    Doctor(DoctorRequest),
+    /// Write a first configuration.
+    Init(InitRequest),
     /// Generate a key.
     Keygen {
         /// Label of the key.
@@ -135,6 +143,11 @@ impl Command {
                 Ok(Command::ShowConfig { config: path_of(config)? })
             }
             Some(Subcommands::Keygen { name }) => refuse_config("keygen").map(|()| Command::Keygen { name }),
+            Some(Subcommands::Init(request)) => refuse_config("init").map(|()| Command::Init(request)),
+            Some(Subcommands::Doctor(mut request)) => {
+                request.config = path_of(ConfigArgument { config: request.config.take() })?;
+                Ok(Command::Doctor(request))
+            }
             Some(Subcommands::Models(mut request)) => {
                 request.config = path_of(ConfigArgument { config: request.config.take() })?;
                 Ok(Command::Models(request))
@@ -221,6 +234,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
             load(config.as_deref(), environment).map_or_else(|output| output, |loaded| success(summary(&loaded.config)))
         }
         Ok(Command::Keygen { name }) => success(NewKey::random().report(&name)),
+        Ok(Command::Init(request)) => init::run(&request, environment),
+        Ok(Command::Doctor(request)) => doctor::run(&request, environment),
         Ok(Command::Models(request)) => models::run(&request, environment),
         Ok(Command::Explain(request)) => explain::explain(&request, environment),
         Ok(Command::Preview(request)) => explain::preview(&request, environment),

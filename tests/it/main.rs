@@ -81,8 +81,9 @@ mod dialect_anthropic;
 #[cfg(test)]
 mod dialect_gemini;
 #[cfg(test)]
-mod door_messages;
+mod doctor_command;
 #[cfg(test)]
+mod door_messages;
 mod door_responses;
 #[cfg(test)]
 mod embeddings;
@@ -135,6 +136,7 @@ mod hostile_streams;
 #[cfg(test)]
 mod image_links;
 #[cfg(test)]
+mod init_command;
 mod introspection;
 #[cfg(test)]
 mod issued_keys;

@@ -6,7 +6,9 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::{
+    doctor::DoctorRequest,
     explain::{ExplainRequest, PreviewRequest},
+    init::InitRequest,
     keys::KeysRequest,
     ledger::{ExportFormat, LedgerCommand, LedgerPlace},
     models::ModelsRequest,
@@ -69,8 +71,12 @@ pub(super) struct ConfigArgument {
 pub(super) enum Subcommands {
     /// Start the server; the default without a command
     Serve(ConfigArgument),
+    /// Write a first configuration: the providers whose keys are in the environment, and a new key
+    Init(InitRequest),
     /// Check the configuration and print a summary; starts nothing
     Check(ConfigArgument),
+    /// Check configuration, clock, data directory and each provider, by calls that cost nothing
+    Doctor(DoctorRequest),
     /// Show the configuration
     #[command(subcommand, arg_required_else_help = true)]
     Config(ConfigCommand),
