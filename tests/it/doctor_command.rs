@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     process::{ConfigFile, run},
-    scripted::{Upstream, refused_address},
+    scripted::{Script, Upstream, refused_address},
     world::{always, http_with},
 };
 
@@ -76,7 +76,7 @@ fn each_fault_of_a_provider_is_one_finding_with_one_remedy_and_exit_code_1() {
 
 #[test]
 fn a_closed_port_an_unknown_host_and_plain_text_in_place_of_tls_are_named_as_such() {
-    let plain = always(200, &models(&["one"]));
+    let plain = Upstream::start([Script::new().send("HTTP/1.1 400 Bad Request\r\n\r\n").fin()]);
     for (url, expected) in [
         (format!("http://{}/v1", refused_address()), vec!["name: ok", "connect: failed"]),
         ("http://doctor.invalid/v1".to_owned(), vec!["name: failed"]),
@@ -91,7 +91,7 @@ fn a_closed_port_an_unknown_host_and_plain_text_in_place_of_tls_are_named_as_suc
 fn a_clock_apart_from_that_of_the_provider_is_a_finding() {
     let upstream = |date: SystemTime| {
         let date = format!("date: {}\r\n", httpdate::fmt_http_date(date));
-        Upstream::start([crate::scripted::Script::answering(http_with(200, &date, &models(&["one"])))])
+        Upstream::start([Script::answering(http_with(200, &date, &models(&["one"])))])
     };
     let hour = std::time::Duration::from_secs(3600);
     let (wrong, right) = (upstream(SystemTime::now() - hour), upstream(SystemTime::now()));

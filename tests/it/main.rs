@@ -29,6 +29,7 @@ mod config_faults;
 mod config_fuzz;
 #[cfg(test)]
 mod config_models;
+#[cfg(test)]
 mod config_routing;
 #[cfg(test)]
 mod config_secrets;
@@ -84,6 +85,7 @@ mod dialect_gemini;
 mod doctor_command;
 #[cfg(test)]
 mod door_messages;
+#[cfg(test)]
 mod door_responses;
 #[cfg(test)]
 mod embeddings;
@@ -109,9 +111,11 @@ mod enemy_slow;
 mod explain_command;
 #[cfg(test)]
 mod folder;
+#[cfg(test)]
 mod fuzz_corpus;
 #[cfg(test)]
 #[path = "../../fuzz/properties/mod.rs"]
+#[cfg(test)]
 mod fuzz_properties;
 #[cfg(test)]
 mod generation_lists;
@@ -137,6 +141,7 @@ mod hostile_streams;
 mod image_links;
 #[cfg(test)]
 mod init_command;
+#[cfg(test)]
 mod introspection;
 #[cfg(test)]
 mod issued_keys;
@@ -172,6 +177,8 @@ mod metrics;
 mod misspelt;
 #[cfg(test)]
 mod mounted;
+#[cfg(test)]
+mod openapi;
 #[cfg(test)]
 mod packages;
 #[cfg(test)]

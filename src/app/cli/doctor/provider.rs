@@ -70,14 +70,15 @@ fn unreachable(provider: &ProviderConfig, error: &UpstreamError) -> Vec<Check> {
     let slug = provider.slug.as_str();
     let (passed, name, remedy) = match error.cause {
         Some("name_unknown") => (0, "name", "check the host in base_url, and the name server of this machine"),
-        Some("refused" | "unreachable" | "timed_out" | "not_connected") => {
+        Some("refused" | "unreachable" | "timed_out" | "not_connected" | "reset") => {
             (1, "connect", "check the port in base_url, the firewall, and whether the provider runs")
         }
         Some("tls_unknown_issuer") => (2, "tls", "name the certificate authority in ca_file, or install it"),
         Some("tls_expired") => (2, "tls", "check the clock of this machine; else the provider must renew it"),
         Some("tls_name_mismatch") => (2, "tls", "write the host in base_url as it stands in the certificate"),
         Some(cause) if cause.starts_with("tls") => (2, "tls", "check that base_url names a port that speaks TLS"),
-        _ => (STEPS.len(), "answer", "check that base_url names the API of a provider"),
+        Some(_) => (0, "connect", "raise the limits of this machine for open files and memory"),
+        None => (STEPS.len(), "answer", "check that base_url names the API of a provider"),
     };
     let mut checks = connected(provider, passed);
     checks.push(Check::failed(slug, name, error.to_string(), remedy));
