@@ -14,6 +14,7 @@ mod models;
 mod reference;
 mod replay;
 mod summary;
+mod top;
 
 use std::{
     ffi::OsString,
@@ -37,6 +38,7 @@ pub use ledger::{ExportFormat, LedgerCommand, LedgerPlace};
 pub use models::ModelsRequest;
 pub use replay::ReplayRequest;
 pub use summary::summary;
+pub use top::TopRequest;
 
 /// Exit code when a replayed decision differs from the recorded one, or the ledger has a fault.
 pub const EXIT_DIFFERENT: u8 = 1;
@@ -75,6 +77,8 @@ pub enum Command {
     Explain(ExplainRequest),
     /// Show where a request would go.
     Preview(PreviewRequest),
+    /// Watch the endpoints of a running gateway.
+    Top(TopRequest),
     /// Issue, list, rotate, disable or revoke keys.
     Keys(KeysRequest),
     /// Repeat a recorded decision.
@@ -154,6 +158,7 @@ impl Command {
             }
             Some(Subcommands::Explain(request)) => refuse_config("explain").map(|()| Command::Explain(request)),
             Some(Subcommands::Preview(request)) => refuse_config("preview").map(|()| Command::Preview(request)),
+            Some(Subcommands::Top(request)) => refuse_config("top").map(|()| Command::Top(request)),
             Some(Subcommands::Completions { shell }) => {
                 refuse_config("completions").map(|()| Command::Print(reference::completions(shell)))
             }
@@ -239,6 +244,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
         Ok(Command::Models(request)) => models::run(&request, environment),
         Ok(Command::Explain(request)) => explain::explain(&request, environment),
         Ok(Command::Preview(request)) => explain::preview(&request, environment),
+        Ok(Command::Top(request)) => top::run(&request, environment),
         Ok(Command::Keys(request)) => keys::run(&request, environment),
         Ok(Command::Replay(request)) => replay::run(&request, environment),
         Ok(Command::Ledger(place, command)) => {
@@ -297,7 +303,7 @@ mod tests {
             ("replay gen-1-x --url http://h --key-env K", {
                 let given = |text: &str| Some(text.to_owned());
                 let (generation, url, key_env) = (given("gen-1-x"), given("http://h"), given("K"));
-                Command::Replay(ReplayRequest { generation, url, key_env, file: None })
+                Command::Replay(ReplayRequest { generation, url, key_env, ..ReplayRequest::default() })
             }),
             ("replay --file x.toml", Command::Replay(ReplayRequest { file: file(), ..ReplayRequest::default() })),
             ("config show", Command::ShowConfig { config: None }),

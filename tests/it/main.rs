@@ -226,6 +226,8 @@ mod smoke;
 #[cfg(test)]
 mod stickiness;
 #[cfg(test)]
+mod top_command;
+#[cfg(test)]
 mod unknown_price;
 #[cfg(test)]
 mod upstream_answers;

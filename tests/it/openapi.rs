@@ -6,6 +6,7 @@ use actix_web::http::Method;
 use serde_json::{Value, json};
 
 use crate::{
+    folder::Folder,
     harness::{KEY, Reply, TestGateway},
     process::Process,
     schema,
@@ -29,6 +30,7 @@ const ENVIRONMENT: [(&str, &str); 6] = [
 /// A gateway with both listeners, and their documents.
 struct Both {
     _process: Process,
+    _folder: Folder,
     inference: Described,
     admin: Described,
 }
@@ -84,10 +86,13 @@ fn admin_address(process: &Process) -> TestGateway {
 }
 
 async fn both() -> Both {
-    let process = Process::start(&[], &ENVIRONMENT);
+    let folder = Folder::new();
+    let data = folder.at("data");
+    let ledger = [("POINTSMAN__LEDGER__DURABILITY", "group"), ("POINTSMAN__LEDGER__DATA_DIR", data.to_str().unwrap())];
+    let process = Process::start(&[], &[&ENVIRONMENT[..], &ledger].concat());
     let inference = Described::of(process.gateway()).await;
     let admin = Described::of(admin_address(&process)).await;
-    Both { inference, admin, _process: process }
+    Both { inference, admin, _process: process, _folder: folder }
 }
 
 /// Every documented path with its methods; below the first server of the path, else of the document.
@@ -156,7 +161,7 @@ async fn every_server_that_a_document_names_answers_its_paths() {
 
 #[actix_web::test]
 async fn every_answer_fits_its_schema() {
-    let Both { inference, admin, _process } = &both().await;
+    let Both { inference, admin, .. } = &both().await;
     let chat =
         json!({"model": "meadow/small", "messages": [{"role": "user", "content": "Which way?"}], "max_tokens": 20});
     let post = async |described: &str, body: &Value| {
@@ -210,6 +215,8 @@ async fn keys_and_accounts(inference: &Described, admin: &Described) {
     inference.conforms(Method::GET, "/keys/{hash}", &path, None).await.expect(200);
     let change = json!({"disabled": true});
     inference.conforms(Method::PATCH, "/keys/{hash}", &path, Some(&change)).await.expect(200);
+    let rotation = format!("{path}/rotate");
+    inference.conforms(Method::POST, "/keys/{hash}/rotate", &rotation, None).await.expect(200);
     inference.conforms(Method::DELETE, "/keys/{hash}", &path, None).await.expect(200);
     let below = "/api/v1/admin";
     for kind in ["accounts", "teams"] {
@@ -279,6 +286,9 @@ async fn the_parser_takes_what_the_schema_of_a_chat_takes_and_refuses_what_it_re
         ),
         ("a_member_of_tomorrow", json!({"any": "thing"}), true),
     ];
+    let messages = json!([{"role": "user", "content": "Hello"}]);
+    cases.push((json!({"messages": messages, "max_tokens": 5}), false));
+    cases.push((json!({"model": "meadow/small"}), false));
     cases.extend(bounds.into_iter().map(|(name, value, good)| (with(name, value), good)));
     let mut wrong = Vec::new();
     for (body, good) in cases {

@@ -1,11 +1,12 @@
-//! A running gateway as `explain` and `preview` ask it.
+//! A running gateway as `explain`, `preview`, `replay` and `top` ask it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use actix_web::http::Method;
 use bytes::Bytes;
 use clap::Args;
 use pointsman_actors::domain::FailureKind;
+use rustls::ClientConfig;
 
 use super::{
     CommandOutput, EXIT_UNREACHABLE, failure,
@@ -35,7 +36,29 @@ pub struct GatewayArguments {
     pub(super) json: bool,
 }
 
+/// A gateway with the key to call it.
+pub(super) struct ReachedGateway {
+    url: String,
+    connection: Connection,
+    tls: Arc<ClientConfig>,
+}
+
 impl GatewayArguments {
+    /// A gateway as other commands name it; without an address the default one.
+    pub(super) fn new(url: Option<String>, key_env: Option<String>) -> GatewayArguments {
+        GatewayArguments { url, key_env, json: false }
+    }
+
+    /// The gateway. Connects only with the first call.
+    pub(super) fn connect(&self, environment: &Environment) -> Result<ReachedGateway, CommandOutput> {
+        let url = replay::root(self.url.as_deref().unwrap_or(DEFAULT_URL));
+        let connection = Connection::new(url).map_err(|fault| refused(format!("--url {fault}")))?;
+        let key = replay::key(self.key_env.as_deref(), url, environment).map_err(refused)?;
+        let connection = connection.with_bearer(key).map_err(|fault| refused(format!("the key {fault}")))?;
+        let tls = client_config(None).map_err(|fault| refused(fault.to_string()))?;
+        Ok(ReachedGateway { url: url.to_owned(), connection, tls })
+    }
+
     /// The answer of the gateway; every other status than 200 is a failure.
     pub(super) fn call(
         &self,
@@ -43,14 +66,21 @@ impl GatewayArguments {
         body: Option<Bytes>,
         environment: &Environment,
     ) -> Result<Bytes, CommandOutput> {
-        let refused = |message: String| failure(format!("pointsman: {message}\n"));
-        let url = replay::root(self.url.as_deref().unwrap_or(DEFAULT_URL));
-        let connection = Connection::new(url).map_err(|fault| refused(format!("--url {fault}")))?;
-        let key = replay::key(self.key_env.as_deref(), url, environment).map_err(refused)?;
-        let connection = connection.with_bearer(key).map_err(|fault| refused(format!("the key {fault}")))?;
-        let tls = client_config(None).map_err(|fault| refused(fault.to_string()))?;
-        let called = actix_web::rt::System::new().block_on(call_page(&connection, &tls, call, body, TIMEOUT));
-        match called {
+        let gateway = self.connect(environment)?;
+        actix_web::rt::System::new().block_on(gateway.call(call, body))
+    }
+}
+
+impl ReachedGateway {
+    /// Its address.
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The answer to one call; every other status than 200 is a failure.
+    pub(super) async fn call(&self, call: (Method, &str), body: Option<Bytes>) -> Result<Bytes, CommandOutput> {
+        let url = &self.url;
+        match call_page(&self.connection, &self.tls, call, body, TIMEOUT).await {
             Ok((200, body)) => Ok(body),
             Ok((status, body)) => {
                 let message = serde_json::from_slice(&body).map(|ErrorPage { error }| error.message);
@@ -66,4 +96,8 @@ impl GatewayArguments {
             }
         }
     }
+}
+
+fn refused(message: String) -> CommandOutput {
+    failure(format!("pointsman: {message}\n"))
 }
