@@ -82,6 +82,8 @@ mod dialect_anthropic;
 #[cfg(test)]
 mod dialect_gemini;
 #[cfg(test)]
+mod dialect_pairs;
+#[cfg(test)]
 mod doctor_command;
 #[cfg(test)]
 mod door_messages;
@@ -115,7 +117,6 @@ mod folder;
 mod fuzz_corpus;
 #[cfg(test)]
 #[path = "../../fuzz/properties/mod.rs"]
-#[cfg(test)]
 mod fuzz_properties;
 #[cfg(test)]
 mod generation_lists;
