@@ -68,10 +68,10 @@ impl Described {
         }) else {
             panic!("{method} {path}: {status} of type {kind} is not described: {}", reply.text())
         };
-        if kind.starts_with("application/json") {
-            if let Some(fault) = schema::fault(&reply.json(), &content["schema"], &self.document) {
-                panic!("{method} {path}: {fault}\n{:#}", reply.json());
-            }
+        if kind.starts_with("application/json")
+            && let Some(fault) = schema::fault(&reply.json(), &content["schema"], &self.document)
+        {
+            panic!("{method} {path}: {fault}\n{:#}", reply.json());
         }
         reply
     }
@@ -109,11 +109,10 @@ fn documented(document: &Value) -> BTreeMap<String, BTreeSet<String>> {
 /// The patterns in the body of a function of the file of routes.
 fn patterns(function: &str) -> Vec<String> {
     let source = include_str!("../../src/http/routes.rs");
-    let start = source.find(&format!("fn {function}(")).expect("the function");
-    let body = &source[start..];
-    let body = &body[..body.find("\n}\n").unwrap()];
-    let found: BTreeSet<String> =
-        body.split("(&at(\"").skip(1).map(|rest| rest[..rest.find('"').unwrap()].replace("{id:.+}", "{id}")).collect();
+    let (_, rest) = source.split_once(&format!("fn {function}(")).expect("the function");
+    let (body, _) = rest.split_once("\n}\n").expect("its end");
+    let pattern = |rest: &str| rest.split('"').next().unwrap_or_default().replace("{id:.+}", "{id}");
+    let found: BTreeSet<String> = body.split("(&at(\"").skip(1).map(pattern).collect();
     assert!(!found.is_empty(), "{function}");
     found.into_iter().collect()
 }

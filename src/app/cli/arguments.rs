@@ -77,7 +77,7 @@ pub(super) enum Subcommands {
     Init(InitRequest),
     /// Check the configuration and print a summary; starts nothing
     Check(ConfigArgument),
-    /// Check configuration, clock, data directory and each provider, by calls that cost nothing
+    /// Check configuration, clock, data directory and every provider; the calls are free
     Doctor(DoctorRequest),
     /// Show the configuration
     #[command(subcommand, arg_required_else_help = true)]
