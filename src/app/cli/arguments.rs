@@ -41,8 +41,8 @@ ENVIRONMENT
 EXIT CODES
   0  success: stopped in order, the configuration is valid, the replayed decision is identical, or the ledger
      has no fault
-  1  a finding: a check of 'doctor' failed, the replayed decision differs, or the ledger has a fault or records
-     that cannot be read
+  1  a finding: a check of 'doctor' failed, the replayed decision differs, or the ledger has a fault or
+     records that cannot be read
   2  the command line or the configuration is invalid (every fault is printed), the record cannot be read, or
      the directory of the ledger is in use or holds no ledger
   3  the address cannot be listened on

@@ -1,6 +1,6 @@
 //! `replay`: repeats a recorded decision in this process, from the answer of a gateway's `/route/replay`.
 
-use std::{fmt, net::IpAddr, path::PathBuf};
+use std::{fmt, path::PathBuf};
 
 use actix_web::http::Method;
 use pointsman_actors::{domain::GenerationId, explain::replay};
@@ -8,13 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{CommandOutput, EXIT_DIFFERENT, failure, gateway::GatewayArguments};
 use crate::{
-    base::secret::Secret,
-    config::{DEVELOPMENT_KEY, Environment},
+    config::Environment,
     proxy::record::{Recorded, ReplayResult},
 };
-
-/// Default environment variable of the key.
-const DEFAULT_KEY_VARIABLE: &str = "POINTSMAN_API_KEY";
 
 /// The record to replay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -41,17 +37,6 @@ struct Page {
 struct Data {
     generation_id: String,
     recorded: Recorded,
-}
-
-/// An error answer.
-#[derive(Deserialize)]
-pub(super) struct ErrorPage {
-    pub(super) error: Message,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Message {
-    pub(super) message: String,
 }
 
 /// Result of a replay as JSON.
@@ -100,27 +85,4 @@ fn page(request: &ReplayRequest, environment: &Environment) -> Result<Vec<u8>, C
     let gateway = GatewayArguments::new(request.url.clone(), request.key_env.clone());
     let path = format!("/api/v1/route/replay?generation_id={id}");
     gateway.call((Method::GET, &path), None, environment).map(|body| body.to_vec())
-}
-
-/// The address without the version path at the end of the printed base address.
-pub(super) fn root(url: &str) -> &str {
-    let url = url.trim().trim_end_matches('/');
-    ["/api/v1", "/v1", "/api"].iter().find_map(|version| url.strip_suffix(version)).unwrap_or(url)
-}
-
-/// The key in the named variable. For a gateway on loopback the development key is the default.
-pub(super) fn key(key_env: Option<&str>, url: &str, environment: &Environment) -> Result<Secret, String> {
-    let variable = key_env.unwrap_or(DEFAULT_KEY_VARIABLE);
-    match environment.get(variable).filter(|key| !key.is_empty()) {
-        Some(key) => Ok(Secret::from(key)),
-        None if key_env.is_none() && is_loopback(url) => Ok(Secret::from(DEVELOPMENT_KEY)),
-        None => Err(format!("the variable {variable} is not set; set it to a key that may read the record")),
-    }
-}
-
-fn is_loopback(url: &str) -> bool {
-    let uri = url.parse::<actix_web::http::Uri>().ok();
-    let host = uri.as_ref().and_then(|uri| uri.host()).unwrap_or_default();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
