@@ -20,6 +20,7 @@ pub mod memory;
 pub mod messages;
 pub mod metrics;
 pub mod models;
+pub(crate) mod openapi;
 pub mod preview;
 pub mod providers;
 pub mod replay;

@@ -58,6 +58,7 @@ pub use accounts::{AccountConfig, HolderLimits, TeamConfig, is_account_name, spe
 pub use address::{BaseUrl, BaseUrlFault};
 pub use admin::AdminConfig;
 pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
+pub use catalog::{BuiltInProvider, built_in_providers};
 pub(crate) use changes::WrittenConfig;
 pub use console::ConsoleConfig;
 pub use environment::Environment;

@@ -90,6 +90,8 @@ mod dialect_gemini;
 #[cfg(test)]
 mod dialect_pairs;
 #[cfg(test)]
+mod doctor_command;
+#[cfg(test)]
 mod door_messages;
 #[cfg(test)]
 mod door_responses;
@@ -145,6 +147,8 @@ mod hostile_streams;
 #[cfg(test)]
 mod image_links;
 #[cfg(test)]
+mod init_command;
+#[cfg(test)]
 mod introspection;
 #[cfg(test)]
 mod issued_keys;
@@ -180,6 +184,8 @@ mod metrics;
 mod misspelt;
 #[cfg(test)]
 mod mounted;
+#[cfg(test)]
+mod openapi;
 #[cfg(test)]
 mod packages;
 #[cfg(test)]
@@ -226,6 +232,8 @@ mod simulation;
 mod smoke;
 #[cfg(test)]
 mod stickiness;
+#[cfg(test)]
+mod top_command;
 #[cfg(test)]
 mod unknown_price;
 #[cfg(test)]
