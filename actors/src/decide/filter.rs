@@ -305,13 +305,14 @@ fn needs_parameters(filters: &HardFilters<'_>) -> bool {
 }
 
 fn parameters(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let (needs, supported) = (&filters.query.needs, subject.endpoint.parameters);
+    let names = &filters.catalog.parameters;
+    let (needs, supported) = (&filters.query.needs, names.accepted(subject.endpoint.parameters));
     let mut missing = needs.parameters.without(supported);
     let any = needs.any_parameter;
     if missing.is_empty() && !any.is_empty() && any.without(supported) == any {
         missing = any;
     }
-    let name = filters.catalog.parameters.names(missing).next()?;
+    let name = names.names(missing).next()?;
     Some((ExclusionReason::UnsupportedParameter, ExclusionDetail::Lacks(name.clone())))
 }
 

@@ -59,8 +59,8 @@ pub fn chat_body(
     let gated = request.limited_body(catalog, endpoint, most_output);
     match endpoint.dialect {
         Dialect::OpenAi => Some(match request.client.as_deref() {
-            Some(client) => named_for(Some(client), without_foreign_members(gated, catalog, endpoint)),
-            None => gated,
+            Some(client) => named_for(Some(client), without_foreign_members(gated, catalog, endpoint, true)),
+            None => without_foreign_members(gated, catalog, endpoint, false),
         }),
         dialect => Some(named_for(request.client.as_deref(), translated(&gated, dialect, endpoint)?)),
     }
@@ -117,9 +117,9 @@ fn clients_own(client: &ClientRequest, endpoint: &Endpoint) -> Option<OutgoingBo
     Some(OutgoingBody { is_clients_own: true, translation, headers, emulated, ..OutgoingBody::of(body) })
 }
 
-/// A chat body written for a client of another dialect, without what the endpoint does not know inside messages.
-fn without_foreign_members(gated: OutgoingBody, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
-    let plain = std::str::from_utf8(&gated.bytes).ok().and_then(|body| plain_chat(body, catalog, endpoint));
+/// A chat body without what the endpoint must not get inside messages. `written`: for a client of another dialect.
+fn without_foreign_members(gated: OutgoingBody, catalog: &Catalog, endpoint: &Endpoint, written: bool) -> OutgoingBody {
+    let plain = std::str::from_utf8(&gated.bytes).ok().and_then(|body| plain_chat(body, catalog, endpoint, written));
     let Some(PlainChat { body, without_marks, without_reasoning }) = plain else { return gated };
     let OutgoingBody { mut dropped, mut emulated, .. } = gated;
     dropped.extend(without_marks.then(|| "cache_control".into()));

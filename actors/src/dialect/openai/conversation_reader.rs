@@ -72,20 +72,11 @@ impl<'a> Reader<'a> {
             b"stop" => self.stop = texts(value),
             b"stream" => self.stream = value.bytes() == b"true",
             b"reasoning_effort" => self.reasoning.effort = effort(value).or(self.reasoning.effort),
-            b"reasoning" => self.reasoning(value),
+            b"reasoning" => self.reasoning.add(value),
             b"include_reasoning" => self.reasoning.exclude |= value.bytes() == b"false",
             b"extra_body" => self.extra_body = Some(value),
             _ => self.parameter(name, value),
         }
-    }
-
-    fn reasoning(&mut self, value: Raw<'a>) {
-        let member = |name: &[u8]| value.member(name).filter(|value| !value.is_null());
-        let reasoning = &mut self.reasoning;
-        reasoning.effort = member(b"effort").and_then(effort).or(reasoning.effort);
-        reasoning.max_tokens = member(b"max_tokens").and_then(Raw::count).or(reasoning.max_tokens);
-        reasoning.enabled = member(b"enabled").map(|value| value.bytes() == b"true").or(reasoning.enabled);
-        reasoning.exclude |= member(b"exclude").is_some_and(|value| value.bytes() == b"true");
     }
 
     fn parameter(&mut self, name: Cow<'a, [u8]>, value: Raw<'a>) {
@@ -123,6 +114,17 @@ impl<'a> Reader<'a> {
             stream: self.stream,
             parameters: self.parameters,
         }
+    }
+}
+
+impl Reasoning {
+    /// Adds what the object `reasoning` asks.
+    pub(crate) fn add(&mut self, value: Raw<'_>) {
+        let member = |name: &[u8]| value.member(name).filter(|value| !value.is_null());
+        self.effort = member(b"effort").and_then(effort).or(self.effort);
+        self.max_tokens = member(b"max_tokens").and_then(Raw::count).or(self.max_tokens);
+        self.enabled = member(b"enabled").map(|value| value.bytes() == b"true").or(self.enabled);
+        self.exclude |= member(b"exclude").is_some_and(|value| value.bytes() == b"true");
     }
 }
 

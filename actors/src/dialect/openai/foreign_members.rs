@@ -1,12 +1,16 @@
-//! Chat bodies that the gateway wrote for a client of another dialect, for endpoints that refuse what chat itself has not.
+//! Chat bodies without what their endpoint must not get or would refuse inside messages.
 //!
 //! Marks of the prompt cache and sealed reasoning travel inside messages, where no parameter of the endpoint controls them.
-//! Some providers refuse a message with a member that they do not know.
+//! Sealed reasoning is of use to the provider that sealed it only. And a body that the gateway wrote for a client of another
+//! dialect has members that chat itself has not: some providers refuse a message with a member that they do not know.
 
 use bytes::Bytes;
 
 use crate::{
-    dialect::json::{Fate, Raw, Splice, object},
+    dialect::{
+        json::{Fate, Raw, Splice, object},
+        neutral::ReasoningFormat,
+    },
     domain::{Catalog, Endpoint},
 };
 
@@ -22,16 +26,25 @@ pub(crate) struct PlainChat {
     pub(crate) without_reasoning: bool,
 }
 
-/// Cuts marks of the cache where the endpoint does not list `cache_control`, and reasoning of earlier turns where it does not
-/// list `reasoning`. `None` if there is nothing to cut.
-pub(crate) fn plain_chat(body: &str, catalog: &Catalog, endpoint: &Endpoint) -> Option<PlainChat> {
+/// Cuts sealed reasoning of other providers. Of a body that was `written` for a client of another dialect, also marks of the
+/// cache where the endpoint does not list `cache_control`, and all reasoning of earlier turns where it does not list
+/// `reasoning`. `None` if there is nothing to cut.
+pub(crate) fn plain_chat(body: &str, catalog: &Catalog, endpoint: &Endpoint, written: bool) -> Option<PlainChat> {
     let lists = |name| catalog.parameters.lists(endpoint.parameters, name);
     let has = |name: &[u8]| memchr::memmem::find(body.as_bytes(), name).is_some();
-    let (cuts_marks, cuts_reasoning) = (!lists("cache_control"), !lists("reasoning"));
-    if !(cuts_marks && has(CACHE_CONTROL) || cuts_reasoning && has(REASONING_DETAILS)) {
+    let (cuts_marks, cuts_reasoning) = (written && !lists("cache_control"), written && !lists("reasoning"));
+    if !(cuts_marks && has(CACHE_CONTROL) || has(REASONING_DETAILS)) {
         return None;
     }
-    let mut cutter = Cutter { splice: Splice::new(body), cuts_marks, cuts_reasoning, marks: false, reasoning: false };
+    let maker = catalog.model_of(endpoint).and_then(|model| model.id.as_str().split_once('/')).map(|(maker, _)| maker);
+    let mut cutter = Cutter {
+        splice: Splice::new(body),
+        cuts_marks,
+        cuts_reasoning,
+        understood: maker.and_then(format_of),
+        marks: false,
+        reasoning: false,
+    };
     cutter.body(object(body).ok()?);
     let Cutter { splice, marks, reasoning, .. } = cutter;
     (marks || reasoning).then(|| PlainChat {
@@ -41,10 +54,22 @@ pub(crate) fn plain_chat(body: &str, catalog: &Catalog, endpoint: &Endpoint) -> 
     })
 }
 
+/// The sealed reasoning that a maker's models understand, wherever they are served.
+fn format_of(maker: &str) -> Option<ReasoningFormat> {
+    match maker {
+        "anthropic" => Some(ReasoningFormat::Anthropic),
+        "google" => Some(ReasoningFormat::Gemini),
+        // Reasoning of OpenAI is bound to an organisation.
+        _ => None,
+    }
+}
+
 struct Cutter<'a> {
     splice: Splice<'a>,
     cuts_marks: bool,
     cuts_reasoning: bool,
+    /// The sealed reasoning that the endpoint understands.
+    understood: Option<ReasoningFormat>,
     /// What was cut.
     marks: bool,
     reasoning: bool,
@@ -52,15 +77,24 @@ struct Cutter<'a> {
 
 impl<'a> Cutter<'a> {
     fn body(&mut self, body: Raw<'a>) {
-        let Cutter { splice, cuts_marks, cuts_reasoning, marks, reasoning } = self;
-        let mut fate_of = |key: Raw<'a>, is_message: bool| match &*key.name() {
+        let Cutter { splice, cuts_marks, cuts_reasoning, understood, marks, reasoning } = self;
+        let is_foreign = |detail: Raw<'a>| *cuts_reasoning || is_foreign(detail, *understood);
+        let mut fate_of = |key: Raw<'a>, details: Option<Raw<'a>>, splice: &mut Splice<'a>| match &*key.name() {
             CACHE_CONTROL if *cuts_marks => {
                 *marks = true;
                 Fate::Cut
             }
-            REASONING_DETAILS if *cuts_reasoning && is_message => {
-                *reasoning = true;
-                Fate::Cut
+            REASONING_DETAILS => {
+                let Some(details) = details.filter(|details| *cuts_reasoning || details.is_array()) else {
+                    return Fate::Kept;
+                };
+                let any_foreign = *cuts_reasoning || details.elements().any(is_foreign);
+                *reasoning |= any_foreign;
+                if any_foreign && details.elements().all(is_foreign) {
+                    return Fate::Cut;
+                }
+                splice.elements(details, |detail, _| if is_foreign(detail) { Fate::Cut } else { Fate::Kept });
+                Fate::Kept
             }
             _ => Fate::Kept,
         };
@@ -71,18 +105,27 @@ impl<'a> Cutter<'a> {
                     splice.members(element, |key, value, splice| {
                         if is_messages && *key.name() == *b"content" && value.is_array() {
                             splice.elements(value, |part, splice| {
-                                splice.members(part, |key, _, _| fate_of(key, false));
+                                splice.members(part, |key, _, splice| fate_of(key, None, splice));
                                 Fate::Kept
                             });
                         }
-                        fate_of(key, is_messages)
+                        fate_of(key, is_messages.then_some(value), splice)
                     });
                     Fate::Kept
                 });
             }
-            fate_of(key, false)
+            fate_of(key, None, splice)
         });
     }
+}
+
+/// Whether an element of `reasoning_details` is sealed, in a form that the endpoint does not understand.
+fn is_foreign(detail: Raw<'_>, understood: Option<ReasoningFormat>) -> bool {
+    let is_sealed =
+        [&b"signature"[..], b"data"].into_iter().any(|name| detail.member(name).is_some_and(|it| !it.is_null()));
+    let format = detail.member(b"format").and_then(Raw::text);
+    let format = format.as_deref().map_or(ReasoningFormat::Unknown, ReasoningFormat::named);
+    is_sealed && format != ReasoningFormat::Unknown && Some(format) != understood
 }
 
 #[cfg(test)]
@@ -98,11 +141,45 @@ mod tests {
             splice: Splice::new(&text),
             cuts_marks: true,
             cuts_reasoning: true,
+            understood: None,
             marks: false,
             reasoning: false,
         };
         cutter.body(object(&text).unwrap());
         serde_json::from_slice(&cutter.splice.finish()).unwrap()
+    }
+
+    #[test]
+    fn sealed_reasoning_reaches_only_models_of_its_maker_and_plain_reasoning_all() {
+        let of = |format: &str| json!({"type": "reasoning.text", "text": "hm", "signature": "c2ln", "format": format});
+        let plain = json!({"type": "reasoning.text", "text": "hm", "format": "anthropic-claude-v1", "signature": null});
+        let state = json!({"type": "reasoning.encrypted", "data": "AbC=", "format": "google-gemini-v1"});
+        let message =
+            |details: Value| json!({"messages": [{"role": "assistant", "content": "a", "reasoning_details": details}]});
+        let cut = |details: Value, maker: &str| {
+            let text = message(details).to_string();
+            let mut cutter = Cutter {
+                splice: Splice::new(&text),
+                cuts_marks: false,
+                cuts_reasoning: false,
+                understood: format_of(maker),
+                marks: false,
+                reasoning: false,
+            };
+            cutter.body(object(&text).unwrap());
+            (serde_json::from_slice::<Value>(&cutter.splice.finish()).unwrap(), cutter.reasoning)
+        };
+        let all = json!([of("anthropic-claude-v1"), plain, state, of("unknown"), of("openai-responses-v1")]);
+        assert_eq!(cut(all.clone(), "acme"), (message(json!([plain, of("unknown")])), true));
+        assert_eq!(
+            cut(all.clone(), "anthropic"),
+            (message(json!([of("anthropic-claude-v1"), plain, of("unknown")])), true)
+        );
+        assert_eq!(cut(all, "google"), (message(json!([plain, state, of("unknown")])), true));
+        assert_eq!(cut(json!([state]), "acme"), (json!({"messages": [{"role": "assistant", "content": "a"}]}), true));
+        for same in [json!([plain]), json!([]), json!("odd"), json!([1, {}])] {
+            assert_eq!(cut(same.clone(), "acme"), (message(same), false));
+        }
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub struct Facts {
     pub model: u32,
     /// Position of its provider.
     pub provider: u32,
-    /// Supported parameters.
+    /// Parameters that can be sent, in whatever form.
     pub parameters: ParameterSet,
     /// Input modalities of its model.
     pub input: Modalities,
@@ -104,7 +104,7 @@ impl Facts {
             id: endpoint.id,
             model: endpoint.model,
             provider: endpoint.provider,
-            parameters: endpoint.parameters,
+            parameters: catalog.parameters.accepted(endpoint.parameters),
             input: model.map_or(Modalities::NONE, |model| model.architecture.input),
             output: model.map_or(Modalities::NONE, |model| model.architecture.output),
             on,

@@ -70,6 +70,8 @@ pub(super) enum Fate {
     Always,
     /// Sent if the endpoint supports it, or if it is not gated.
     Parameter,
+    /// As a parameter, but in another form where the endpoint lists `reasoning_effort` only.
+    Reasoning,
     /// The limit on output tokens under its older name.
     MaxTokens,
     /// The limit on output tokens under its newer name.
@@ -189,10 +191,10 @@ impl Field {
             Field::MaxTokens => Fate::MaxTokens,
             Field::MaxCompletionTokens => Fate::MaxCompletionTokens,
             Field::ResponseFormat => Fate::ResponseFormat,
+            Field::Reasoning => Fate::Reasoning,
             Field::N
             | Field::Tools
             | Field::ToolChoice
-            | Field::Reasoning
             | Field::ReasoningEffort
             | Field::IncludeReasoning
             | Field::Modalities

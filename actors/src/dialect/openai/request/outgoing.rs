@@ -8,18 +8,24 @@ use std::{io::Write, sync::Arc};
 
 use super::{
     ChatRequest,
+    byte_span::value_start,
     fields::Fate,
     parsed_body::{BodyMember, ParsedBody},
     parsed_fields::OutputFormat,
     splice::{Splice, string},
 };
 use crate::{
-    dialect::outgoing::OutgoingBody,
-    domain::{Catalog, DefaultParameters, Endpoint},
+    dialect::{
+        json::object,
+        neutral::{Effort, Reasoning},
+        outgoing::OutgoingBody,
+    },
+    domain::{Catalog, DefaultParameters, Dialect, Endpoint, ParameterSet},
 };
 
 const MAX_TOKENS: &str = "max_tokens";
 const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
+const REASONING_EFFORT: &str = "reasoning_effort";
 /// Most dropped names that are reported: they travel in a header, and the client chooses them.
 const MAX_LISTED: usize = 64;
 
@@ -33,7 +39,18 @@ pub(super) struct ParameterGates<'c> {
 impl ParameterGates<'_> {
     /// Whether a gated name is open; `None` when the name is not gated.
     pub(super) fn open(&self, name: &str) -> Option<bool> {
-        self.catalog.parameters.gate(name).map(|gate| self.endpoint.parameters.covers(gate))
+        self.catalog.parameters.gate(name).map(|gate| self.accepted().covers(gate))
+    }
+
+    fn accepted(&self) -> ParameterSet {
+        self.catalog.parameters.accepted(self.endpoint.parameters)
+    }
+
+    /// Whether the endpoint gets `reasoning_effort` in the place of `reasoning`. Other dialects are translated later, from
+    /// the whole object.
+    fn takes_effort_only(&self) -> bool {
+        let lists = |name| self.catalog.parameters.lists(self.endpoint.parameters, name);
+        self.endpoint.dialect == Dialect::OpenAi && lists(REASONING_EFFORT) && !lists("reasoning")
     }
 
     /// Whether a known parameter is sent.
@@ -53,6 +70,7 @@ pub(super) struct UpstreamBodyBuilder<'e, 'c> {
     pub(super) splice: Splice<'e>,
     envelope: &'e ParsedBody,
     dropped: Vec<Arc<str>>,
+    emulated: Vec<Arc<str>>,
     has_model: bool,
 }
 
@@ -68,6 +86,7 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
             splice,
             envelope,
             dropped: Vec::new(),
+            emulated: Vec::new(),
             has_model: false,
         }
     }
@@ -108,7 +127,7 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
         if let Some(metadata) = &self.envelope.metadata {
             self.splice.add_written(metadata);
         }
-        OutgoingBody { dropped: self.dropped, ..OutgoingBody::of(self.splice.finish()) }
+        OutgoingBody { dropped: self.dropped, emulated: self.emulated, ..OutgoingBody::of(self.splice.finish()) }
     }
 }
 
@@ -135,6 +154,7 @@ impl ChatRequest {
                 Fate::MaxTokens | Fate::MaxCompletionTokens if lower.is_some() => outgoing.splice.skip(),
                 Fate::MaxTokens | Fate::MaxCompletionTokens => limit(&mut outgoing, member),
                 Fate::ResponseFormat if self.schema_admitted(&outgoing.gates) => outgoing.splice.keep(member),
+                Fate::Reasoning if outgoing.gates.takes_effort_only() => reasoning_effort(&mut outgoing, member),
                 _ => outgoing.member(member),
             }
         }
@@ -171,6 +191,31 @@ fn limit(outgoing: &mut UpstreamBodyBuilder<'_, '_>, member: &BodyMember) {
         (true, false) => outgoing.splice.rename(member, MAX_TOKENS),
         _ => outgoing.splice.keep(member),
     }
+}
+
+/// The object `reasoning` as `reasoning_effort`. Whether the client sees the reasoning is up to the gateway.
+fn reasoning_effort(outgoing: &mut UpstreamBodyBuilder<'_, '_>, member: &BodyMember) {
+    outgoing.splice.skip();
+    let envelope = outgoing.envelope;
+    let written = envelope.body.get(value_start(&envelope.body, member.key.end)..member.end).unwrap_or_default();
+    let mut reasoning = Reasoning::default();
+    if let Some(object) = str::from_utf8(written).ok().and_then(|text| object(text).ok()) {
+        reasoning.add(object);
+    }
+    // Both forms say the same, or the request was refused.
+    if envelope.gives(REASONING_EFFORT) {
+        return;
+    }
+    let effort = match reasoning {
+        _ if reasoning.is_off() => Effort::None,
+        Reasoning { effort: Some(effort), .. } => effort,
+        _ if !reasoning.is_on() => return,
+        Reasoning { max_tokens, .. } => {
+            outgoing.emulated.push("reasoning".into());
+            max_tokens.map_or(Effort::Medium, Effort::of_budget)
+        }
+    };
+    outgoing.splice.add(REASONING_EFFORT, |out| string(out, effort.as_str()));
 }
 
 /// The model's own values for what the client left open.

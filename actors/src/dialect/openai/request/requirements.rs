@@ -52,7 +52,9 @@ impl ChatRequest {
         match member.fate {
             Fate::MaxTokens | Fate::MaxCompletionTokens => names.gate("max_tokens"),
             Fate::ResponseFormat if self.demands.format == OutputFormat::JsonSchema => None,
-            Fate::ResponseFormat | Fate::Parameter | Fate::Unknown => names.gate(&self.envelope.name(member)),
+            Fate::ResponseFormat | Fate::Reasoning | Fate::Parameter | Fate::Unknown => {
+                names.gate(&self.envelope.name(member))
+            }
             Fate::Always | Fate::Model | Fate::Consumed | Fate::Absent => None,
         }
     }
@@ -97,8 +99,10 @@ impl ChatRequest {
     }
 
     fn unmet_parameter(&self, needs: &Needs, catalog: &Catalog, model: &Model) -> Option<Invalid> {
+        let accepted = |endpoint: &Endpoint| catalog.parameters.accepted(endpoint.parameters);
         let fits = |endpoint: &Endpoint| {
-            endpoint.parameters.covers(needs.parameters) && meets(endpoint.parameters, needs.any_parameter)
+            let accepted = accepted(endpoint);
+            accepted.covers(needs.parameters) && meets(accepted, needs.any_parameter)
         };
         let mut endpoints = catalog.endpoints_of(model).map(|(_, endpoint)| endpoint);
         let first = endpoints.next()?;
@@ -108,9 +112,9 @@ impl ChatRequest {
         // When each endpoint lacks something else, the preferred one says what.
         let all = catalog
             .endpoints_of(model)
-            .fold(ParameterSet::default(), |all, (_, endpoint)| all.union(endpoint.parameters));
+            .fold(ParameterSet::default(), |all, (_, endpoint)| all.union(accepted(endpoint)));
         let fits_all = all.covers(needs.parameters) && meets(all, needs.any_parameter);
-        let supported = if fits_all { first.parameters } else { all };
+        let supported = if fits_all { accepted(first) } else { all };
         Some(self.blame(needs, supported, &catalog.parameters, model))
     }
 
