@@ -175,6 +175,8 @@ pub struct Endpoint {
     pub disabled: bool,
     /// Whether it takes the field `max_completion_tokens` (else `max_tokens`).
     pub wants_max_completion_tokens: bool,
+    /// Whether it takes the field `reasoning_effort` and knows neither `reasoning` nor `reasoning_details`.
+    pub wants_reasoning_effort: bool,
     /// Whether it knows the role `developer`.
     pub knows_developer_role: bool,
     /// Whether fields the gateway does not know are passed on.

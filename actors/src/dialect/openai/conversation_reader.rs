@@ -72,11 +72,20 @@ impl<'a> Reader<'a> {
             b"stop" => self.stop = texts(value),
             b"stream" => self.stream = value.bytes() == b"true",
             b"reasoning_effort" => self.reasoning.effort = effort(value).or(self.reasoning.effort),
-            b"reasoning" => self.reasoning.add(value),
+            b"reasoning" => self.reasoning(value),
             b"include_reasoning" => self.reasoning.exclude |= value.bytes() == b"false",
             b"extra_body" => self.extra_body = Some(value),
             _ => self.parameter(name, value),
         }
+    }
+
+    fn reasoning(&mut self, value: Raw<'a>) {
+        let asked = requested_reasoning(value);
+        let reasoning = &mut self.reasoning;
+        reasoning.effort = asked.effort.or(reasoning.effort);
+        reasoning.max_tokens = asked.max_tokens.or(reasoning.max_tokens);
+        reasoning.enabled = asked.enabled.or(reasoning.enabled);
+        reasoning.exclude |= asked.exclude;
     }
 
     fn parameter(&mut self, name: Cow<'a, [u8]>, value: Raw<'a>) {
@@ -117,14 +126,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Reasoning {
-    /// Adds what the object `reasoning` asks.
-    pub(crate) fn add(&mut self, value: Raw<'_>) {
-        let member = |name: &[u8]| value.member(name).filter(|value| !value.is_null());
-        self.effort = member(b"effort").and_then(effort).or(self.effort);
-        self.max_tokens = member(b"max_tokens").and_then(Raw::count).or(self.max_tokens);
-        self.enabled = member(b"enabled").map(|value| value.bytes() == b"true").or(self.enabled);
-        self.exclude |= member(b"exclude").is_some_and(|value| value.bytes() == b"true");
+/// What the object `reasoning` asks for.
+pub(crate) fn requested_reasoning(value: Raw<'_>) -> Reasoning {
+    let member = |name: &[u8]| value.member(name).filter(|value| !value.is_null());
+    Reasoning {
+        effort: member(b"effort").and_then(effort),
+        max_tokens: member(b"max_tokens").and_then(Raw::count),
+        enabled: member(b"enabled").map(|value| value.bytes() == b"true"),
+        exclude: member(b"exclude").is_some_and(|value| value.bytes() == b"true"),
     }
 }
 

@@ -70,14 +70,14 @@ pub(super) enum Fate {
     Always,
     /// Sent if the endpoint supports it, or if it is not gated.
     Parameter,
-    /// As a parameter, but in another form where the endpoint lists `reasoning_effort` only.
-    Reasoning,
     /// The limit on output tokens under its older name.
     MaxTokens,
     /// The limit on output tokens under its newer name.
     MaxCompletionTokens,
     /// Sent if the endpoint supports one of the two parameters that control it.
     ResponseFormat,
+    /// Sent as it is, or as `reasoning_effort`.
+    Reasoning,
     /// Sent if the endpoint supports it or accepts unknown fields.
     Unknown,
 }

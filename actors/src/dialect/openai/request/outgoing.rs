@@ -8,7 +8,6 @@ use std::{io::Write, sync::Arc};
 
 use super::{
     ChatRequest,
-    byte_span::value_start,
     fields::Fate,
     parsed_body::{BodyMember, ParsedBody},
     parsed_fields::OutputFormat,
@@ -16,9 +15,7 @@ use super::{
 };
 use crate::{
     dialect::{
-        json::object,
-        neutral::{Effort, Reasoning},
-        outgoing::OutgoingBody,
+        json::object, neutral::Effort, openai::conversation_reader::requested_reasoning, outgoing::OutgoingBody,
     },
     domain::{Catalog, DefaultParameters, Dialect, Endpoint, ParameterSet},
 };
@@ -50,7 +47,8 @@ impl ParameterGates<'_> {
     /// the whole object.
     fn takes_effort_only(&self) -> bool {
         let lists = |name| self.catalog.parameters.lists(self.endpoint.parameters, name);
-        self.endpoint.dialect == Dialect::OpenAi && lists(REASONING_EFFORT) && !lists("reasoning")
+        let lists_effort_only = || lists(REASONING_EFFORT) && !lists("reasoning");
+        self.endpoint.dialect == Dialect::OpenAi && (self.endpoint.wants_reasoning_effort || lists_effort_only())
     }
 
     /// Whether a known parameter is sent.
@@ -153,8 +151,8 @@ impl ChatRequest {
                 Fate::MaxTokens if envelope.gives(MAX_COMPLETION_TOKENS) => outgoing.splice.skip(),
                 Fate::MaxTokens | Fate::MaxCompletionTokens if lower.is_some() => outgoing.splice.skip(),
                 Fate::MaxTokens | Fate::MaxCompletionTokens => limit(&mut outgoing, member),
+                Fate::Reasoning if outgoing.gates.takes_effort_only() => reasoning(&mut outgoing),
                 Fate::ResponseFormat if self.schema_admitted(&outgoing.gates) => outgoing.splice.keep(member),
-                Fate::Reasoning if outgoing.gates.takes_effort_only() => reasoning_effort(&mut outgoing, member),
                 _ => outgoing.member(member),
             }
         }
@@ -193,29 +191,28 @@ fn limit(outgoing: &mut UpstreamBodyBuilder<'_, '_>, member: &BodyMember) {
     }
 }
 
-/// The object `reasoning` as `reasoning_effort`. Whether the client sees the reasoning is up to the gateway.
-fn reasoning_effort(outgoing: &mut UpstreamBodyBuilder<'_, '_>, member: &BodyMember) {
-    outgoing.splice.skip();
-    let envelope = outgoing.envelope;
-    let written = envelope.body.get(value_start(&envelope.body, member.key.end)..member.end).unwrap_or_default();
-    let mut reasoning = Reasoning::default();
-    if let Some(object) = str::from_utf8(written).ok().and_then(|text| object(text).ok()) {
-        reasoning.add(object);
+/// The object `reasoning` as the effort that comes closest, for an endpoint that knows no other form.
+fn reasoning(outgoing: &mut UpstreamBodyBuilder<'_, '_>) {
+    if !outgoing.gates.admits("reasoning") {
+        return outgoing.drop("reasoning");
     }
-    // Both forms say the same, or the request was refused.
-    if envelope.gives(REASONING_EFFORT) {
+    outgoing.splice.skip();
+    // A given effort is the same one.
+    if outgoing.envelope.gives(REASONING_EFFORT) {
         return;
     }
-    let effort = match reasoning {
-        _ if reasoning.is_off() => Effort::None,
-        Reasoning { effort: Some(effort), .. } => effort,
-        _ if !reasoning.is_on() => return,
-        Reasoning { max_tokens, .. } => {
-            outgoing.emulated.push("reasoning".into());
-            max_tokens.map_or(Effort::Medium, Effort::of_budget)
-        }
+    let asked = outgoing.envelope.value("reasoning").and_then(|value| std::str::from_utf8(value).ok());
+    let asked = asked.and_then(|text| object(text).ok()).map(requested_reasoning).unwrap_or_default();
+    if asked.max_tokens.is_some() {
+        outgoing.emulated.push("reasoning".into());
+    }
+    let effort = match asked.effort.or_else(|| asked.max_tokens.map(Effort::of_budget)) {
+        None if asked.is_off() => Some(Effort::None),
+        effort => effort,
     };
-    outgoing.splice.add(REASONING_EFFORT, |out| string(out, effort.as_str()));
+    if let Some(effort) = effort {
+        outgoing.splice.add(REASONING_EFFORT, |out| string(out, effort.as_str()));
+    }
 }
 
 /// The model's own values for what the client left open.
