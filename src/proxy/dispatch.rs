@@ -22,7 +22,8 @@ use pointsman_actors::{
     actors::router::{Route, Routed},
     dialect::{
         Answer, AnswerContext, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody, Restriction, Translation,
-        chat_body, chat_path, completion_of, image_body, rewrite_embeddings, rewrite_whole, usage_of_failure,
+        chat_body, chat_path, completion_of, embedding_body, embedding_path, embeddings_of, image_body,
+        rewrite_embeddings, rewrite_whole, usage_of_failure,
     },
     domain::{Catalog, Dialect, Endpoint, Invalid, Model, Query, Usage},
 };
@@ -55,14 +56,14 @@ impl RequestedWork {
         match self {
             RequestedWork::Chat(request) => chat_body(request, catalog, endpoint, most_output),
             RequestedWork::Image(work) => image_body(&work.request, catalog, endpoint),
-            RequestedWork::Embedding(request) => Some(request.upstream_body(catalog, endpoint)),
+            RequestedWork::Embedding(request) => embedding_body(request, catalog, endpoint),
         }
     }
 
     /// The path of the call, below the provider's base address.
     fn path(&self, endpoint: &Endpoint, streamed: bool) -> Arc<str> {
         match self {
-            RequestedWork::Embedding(_) => "/embeddings".into(),
+            RequestedWork::Embedding(_) => embedding_path(endpoint),
             RequestedWork::Image(_) if !endpoint.images_through_chat => "/images/generations".into(),
             RequestedWork::Chat(_) | RequestedWork::Image(_) => chat_path(endpoint, streamed),
         }
@@ -80,7 +81,8 @@ impl RequestedWork {
         match self {
             RequestedWork::Chat(chat) => Ok(Ok(rewrite_whole(body, outgoing, chat.client.as_deref(), context)?)),
             RequestedWork::Embedding(request) => {
-                Ok(Ok(rewrite_embeddings(body, request.inputs, request.format, context)?))
+                let body = embeddings_of(body, outgoing)?;
+                Ok(Ok(rewrite_embeddings(&body, request.inputs, request.format, context)?))
             }
             // Boxed, so that this future does not enlarge that of every chat.
             RequestedWork::Image(work) => {
@@ -135,7 +137,7 @@ impl RequestRestrictions for RequestedWork {
         match self {
             RequestedWork::Chat(request) => request.unmet(catalog, model),
             RequestedWork::Image(work) => work.request.unmet(model),
-            RequestedWork::Embedding(request) => request.unmet(model),
+            RequestedWork::Embedding(request) => request.unmet(catalog, model),
         }
     }
 

@@ -423,8 +423,17 @@ async fn thinking_reaches_a_chat_endpoint_in_the_form_it_lists_or_is_named_as_dr
 
 #[actix_web::test]
 async fn a_chat_endpoint_never_gets_the_signatures_of_another_provider() {
-    let maker = always(200, &completion("Left."));
-    let gateway = gateway_listing(&maker, &["max_tokens", "reasoning"]).await;
+    let (maker, native) = (always(200, &completion("Left.")), always(500, &json!({})));
+    let lists = ["max_tokens", "reasoning"];
+    let chat = |id: &str| Model::new(id).taking(&lists).at("maker", "0.000001", "0.000002");
+    let gateway = World::new()
+        .provider("maker", maker.address())
+        .provider_with("native", native.address(), "dialect = \"anthropic\"")
+        .model(&chat("acme/claude"))
+        .model(&chat("anthropic/claude"))
+        .model(&Model::new("acme/other").taking(&lists).at("native", "0.000001", "0.000002"))
+        .start()
+        .await;
     let thought = json!({"type": "thinking", "thinking": "hm", "signature": "EqQB"});
     let messages = json!({"model": "acme/claude", "max_tokens": 9, "messages": [
         {"role": "user", "content": "a"},
@@ -435,13 +444,19 @@ async fn a_chat_endpoint_never_gets_the_signatures_of_another_provider() {
         {"role": "user", "content": "a"},
         {"role": "assistant", "content": "b", "reasoning_details": [detail]},
         {"role": "user", "content": "c"}]});
-    for (path, asked) in [("/v1/messages", messages), ("/v1/chat/completions", chat)] {
+    for (path, mut asked) in [("/v1/messages", messages), ("/v1/chat/completions", chat)] {
         let reply = gateway.post(path, &asked).await;
         reply.expect(200);
         let body = maker.last_body();
         assert_eq!(body["messages"][1]["content"], "b", "{path}: {body}");
         assert_eq!(body["messages"][1].get("reasoning_details"), None, "{path}: {body}");
         assert_eq!(reply.header("x-route-emulated-parameters"), Some("reasoning_details"), "{path}");
+
+        // The same maker's model understands them, whoever serves it.
+        asked["model"] = json!("anthropic/claude");
+        gateway.post(path, &asked).await.expect(200);
+        let body = maker.last_body();
+        assert_eq!(body["messages"][1]["reasoning_details"][0]["signature"], "EqQB", "{path}: {body}");
     }
 }
 

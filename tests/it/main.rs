@@ -18,6 +18,7 @@ mod budgets;
 #[cfg(test)]
 mod calibration;
 #[cfg(test)]
+mod capabilities;
 mod catalog;
 #[cfg(test)]
 mod config_commands;

@@ -12,6 +12,7 @@
 
 mod answer;
 mod anthropic;
+mod capability_gaps;
 mod client_encoder;
 mod client_request;
 pub mod frame;
@@ -31,6 +32,7 @@ pub use anthropic::{
     inbound::{InboundMessages, count_tokens_body, read_count_tokens, read_messages},
     model_list::{MessagesModel, ModelPage, messages_model, messages_model_list},
 };
+pub use capability_gaps::capability_gaps;
 pub use client_request::{ClientRequest, ClientShape};
 pub use neutral::{FieldFates, StateKey};
 pub use openai::{
@@ -45,5 +47,6 @@ pub use openai::{
 pub use outgoing::{OutgoingBody, Translation};
 pub use responses::inbound::{InboundResponses, ResponseEcho, input_tokens_body, read_responses};
 pub use translation::{
-    chat_body, chat_path, completion_of, image_body, kind_of_refusal, retry_delay, rewrite_whole, usage_of_failure,
+    chat_body, chat_path, completion_of, embedding_body, embedding_path, embeddings_of, image_body, kind_of_refusal,
+    retry_delay, rewrite_whole, usage_of_failure,
 };

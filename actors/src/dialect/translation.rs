@@ -8,7 +8,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    Answer, AnswerContext, AnswerFault, ChatRequest, ImageRequest, anthropic,
+    Answer, AnswerContext, AnswerFault, ChatRequest, EmbeddingRequest, ImageRequest, anthropic,
     client_encoder::ClientEncoder,
     client_request::{ClientRequest, ClientShape},
     gemini,
@@ -76,6 +76,40 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
         }
         _ => Some(outgoing),
     }
+}
+
+/// Path of embeddings, relative to the base address of the upstream.
+#[must_use]
+pub fn embedding_path(endpoint: &Endpoint) -> Arc<str> {
+    match endpoint.dialect {
+        Dialect::Gemini => gemini::embeddings_path(endpoint).into(),
+        Dialect::OpenAi | Dialect::Anthropic | Dialect::Responses => "/embeddings".into(),
+    }
+}
+
+/// The body of an embedding request for one endpoint. `None` if its API has no form for the input.
+#[must_use]
+pub fn embedding_body(request: &EmbeddingRequest, catalog: &Catalog, endpoint: &Endpoint) -> Option<OutgoingBody> {
+    let gated = request.upstream_body(catalog, endpoint);
+    if endpoint.dialect != Dialect::Gemini {
+        return Some(gated);
+    }
+    let mut fates = FieldFates::default();
+    gated.dropped.iter().for_each(|name| fates.drop(name));
+    let body = gemini::write_embeddings(std::str::from_utf8(&gated.bytes).ok()?, endpoint, &mut fates)?;
+    let translation = Some(Translation { dialect: Dialect::Gemini, names: ToolNames::default() });
+    Some(OutgoingBody { dropped: fates.dropped().to_vec(), translation, ..OutgoingBody::of(body) })
+}
+
+/// An answer with embeddings in the form of the OpenAI API, without what the gateway adds.
+///
+/// # Errors
+/// When the body is not a valid answer.
+pub fn embeddings_of<'b>(body: &'b Bytes, outgoing: &OutgoingBody) -> Result<Cow<'b, Bytes>, AnswerFault> {
+    if outgoing.translation.is_none() {
+        return Ok(Cow::Borrowed(body));
+    }
+    gemini::embeddings_of(utf8(body)?).map(Cow::Owned)
 }
 
 /// An answer as a chat completion, without what the gateway adds.

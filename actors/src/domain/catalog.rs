@@ -1,6 +1,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{
+    capability::CapabilitySet,
     dialect::Dialect,
     id::{EndpointId, ModelId, ProviderSlug},
     modality::Modalities,
@@ -167,6 +168,8 @@ pub struct Endpoint {
     pub dialect: Dialect,
     /// Supported parameters.
     pub parameters: ParameterSet,
+    /// What it refuses, whatever parameters it lists.
+    pub lacks: CapabilitySet,
     /// Number format of the weights, lower case.
     pub quantization: Option<String>,
     /// Whether the provider filters content.

@@ -6,7 +6,7 @@
 
 mod contents;
 mod decode;
-pub(crate) mod embeddings;
+mod embeddings;
 mod error;
 mod finish;
 mod generation_config;
@@ -20,6 +20,7 @@ mod tools;
 mod usage;
 
 pub(crate) use decode::Decoder;
+pub(crate) use embeddings::{embeddings_of, embeddings_path, write_embeddings};
 #[cfg_attr(not(test), expect(unused_imports, reason = "wired by the dispatcher next"))]
 pub(crate) use error::refuses_signature;
 pub(crate) use error::{kind_of_response, retry_delay};

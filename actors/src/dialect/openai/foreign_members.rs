@@ -11,7 +11,7 @@ use crate::{
         json::{Fate, Raw, Splice, object},
         neutral::ReasoningFormat,
     },
-    domain::{Catalog, Endpoint},
+    domain::{Catalog, Dialect, Endpoint, Provider},
 };
 
 const CACHE_CONTROL: &[u8] = b"cache_control";
@@ -37,12 +37,11 @@ pub(crate) fn plain_chat(body: &str, catalog: &Catalog, endpoint: &Endpoint, wri
     if !(cuts_marks && has(CACHE_CONTROL) || has(REASONING_DETAILS)) {
         return None;
     }
-    let maker = catalog.model_of(endpoint).and_then(|model| model.id.as_str().split_once('/')).map(|(maker, _)| maker);
     let mut cutter = Cutter {
         splice: Splice::new(body),
         cuts_marks,
         cuts_reasoning,
-        understood: maker.and_then(format_of),
+        foreign: foreign_formats(catalog, endpoint),
         marks: false,
         reasoning: false,
     };
@@ -55,22 +54,30 @@ pub(crate) fn plain_chat(body: &str, catalog: &Catalog, endpoint: &Endpoint, wri
     })
 }
 
-/// The sealed reasoning that a maker's models understand, wherever they are served.
-fn format_of(maker: &str) -> Option<ReasoningFormat> {
-    match maker {
-        "anthropic" => Some(ReasoningFormat::Anthropic),
-        "google" => Some(ReasoningFormat::Gemini),
-        // Reasoning of OpenAI is bound to an organisation.
-        _ => None,
-    }
+/// Formats of sealed reasoning that another provider of the catalog issues, and that the model of the endpoint does not
+/// understand. Reasoning in another format can only come from a chat endpoint, such as this one.
+fn foreign_formats(catalog: &Catalog, endpoint: &Endpoint) -> Vec<ReasoningFormat> {
+    let maker = catalog.model_of(endpoint).and_then(|model| model.id.as_str().split_once('/')).map(|(maker, _)| maker);
+    let is_issued = |dialect: Dialect| {
+        let mut others = catalog.endpoints.iter().filter(|other| other.provider != endpoint.provider);
+        others.any(|other| other.dialect == dialect && catalog.provider_of(other).is_some_and(Provider::is_on))
+    };
+    // Reasoning of OpenAI is bound to an organisation: no other provider of its models understands it.
+    let formats = [
+        (ReasoningFormat::Anthropic, Dialect::Anthropic, Some("anthropic")),
+        (ReasoningFormat::Gemini, Dialect::Gemini, Some("google")),
+        (ReasoningFormat::Responses, Dialect::Responses, None),
+    ];
+    let foreign = formats.into_iter().filter(|(_, dialect, of)| (of.is_none() || *of != maker) && is_issued(*dialect));
+    foreign.map(|(format, ..)| format).collect()
 }
 
 struct Cutter<'a> {
     splice: Splice<'a>,
     cuts_marks: bool,
     cuts_reasoning: bool,
-    /// The sealed reasoning that the endpoint understands.
-    understood: Option<ReasoningFormat>,
+    /// Formats of sealed reasoning that the endpoint must not get.
+    foreign: Vec<ReasoningFormat>,
     /// What was cut.
     marks: bool,
     reasoning: bool,
@@ -78,8 +85,8 @@ struct Cutter<'a> {
 
 impl<'a> Cutter<'a> {
     fn body(&mut self, body: Raw<'a>) {
-        let Cutter { splice, cuts_marks, cuts_reasoning, understood, marks, reasoning } = self;
-        let is_foreign = |detail: Raw<'a>| *cuts_reasoning || is_foreign(detail, *understood);
+        let Cutter { splice, cuts_marks, cuts_reasoning, foreign, marks, reasoning } = self;
+        let is_foreign = |detail: Raw<'a>| *cuts_reasoning || is_foreign(detail, foreign);
         let mut fate_of = |key: Raw<'a>, details: Option<Raw<'a>>, splice: &mut Splice<'a>| match &*key.name() {
             CACHE_CONTROL if *cuts_marks => {
                 *marks = true;
@@ -120,13 +127,12 @@ impl<'a> Cutter<'a> {
     }
 }
 
-/// Whether an element of `reasoning_details` is sealed, in a form that the endpoint does not understand.
-fn is_foreign(detail: Raw<'_>, understood: Option<ReasoningFormat>) -> bool {
+/// Whether an element of `reasoning_details` is sealed in one of these formats.
+fn is_foreign(detail: Raw<'_>, formats: &[ReasoningFormat]) -> bool {
     let is_sealed =
         [&b"signature"[..], b"data"].into_iter().any(|name| detail.member(name).is_some_and(|it| !it.is_null()));
     let format = detail.member(b"format").and_then(Raw::text);
-    let format = format.as_deref().map_or(ReasoningFormat::Unknown, ReasoningFormat::named);
-    is_sealed && format != ReasoningFormat::Unknown && Some(format) != understood
+    is_sealed && format.is_some_and(|format| formats.contains(&ReasoningFormat::named(&format)))
 }
 
 #[cfg(test)]
@@ -142,7 +148,7 @@ mod tests {
             splice: Splice::new(&text),
             cuts_marks: true,
             cuts_reasoning: true,
-            understood: None,
+            foreign: Vec::new(),
             marks: false,
             reasoning: false,
         };
@@ -151,19 +157,20 @@ mod tests {
     }
 
     #[test]
-    fn sealed_reasoning_reaches_only_models_of_its_maker_and_plain_reasoning_all() {
+    fn sealed_reasoning_of_foreign_formats_is_cut_and_all_other_reasoning_stays() {
+        use ReasoningFormat::{Anthropic, Gemini, Responses};
         let of = |format: &str| json!({"type": "reasoning.text", "text": "hm", "signature": "c2ln", "format": format});
         let plain = json!({"type": "reasoning.text", "text": "hm", "format": "anthropic-claude-v1", "signature": null});
         let state = json!({"type": "reasoning.encrypted", "data": "AbC=", "format": "google-gemini-v1"});
         let message =
             |details: Value| json!({"messages": [{"role": "assistant", "content": "a", "reasoning_details": details}]});
-        let cut = |details: Value, maker: &str| {
+        let cut = |details: Value, foreign: &[ReasoningFormat]| {
             let text = message(details).to_string();
             let mut cutter = Cutter {
                 splice: Splice::new(&text),
                 cuts_marks: false,
                 cuts_reasoning: false,
-                understood: format_of(maker),
+                foreign: foreign.to_vec(),
                 marks: false,
                 reasoning: false,
             };
@@ -171,15 +178,16 @@ mod tests {
             (serde_json::from_slice::<Value>(&cutter.splice.finish()).unwrap(), cutter.reasoning)
         };
         let all = json!([of("anthropic-claude-v1"), plain, state, of("unknown"), of("openai-responses-v1")]);
-        assert_eq!(cut(all.clone(), "acme"), (message(json!([plain, of("unknown")])), true));
+        assert_eq!(cut(all.clone(), &[Anthropic, Gemini, Responses]), (message(json!([plain, of("unknown")])), true));
+        let own = json!([of("anthropic-claude-v1"), plain, of("unknown")]);
+        assert_eq!(cut(all.clone(), &[Gemini, Responses]), (message(own), true));
+        assert_eq!(cut(all.clone(), &[]), (message(all), false));
         assert_eq!(
-            cut(all.clone(), "anthropic"),
-            (message(json!([of("anthropic-claude-v1"), plain, of("unknown")])), true)
+            cut(json!([state]), &[Gemini]),
+            (json!({"messages": [{"role": "assistant", "content": "a"}]}), true)
         );
-        assert_eq!(cut(all, "google"), (message(json!([plain, state, of("unknown")])), true));
-        assert_eq!(cut(json!([state]), "acme"), (json!({"messages": [{"role": "assistant", "content": "a"}]}), true));
         for same in [json!([plain]), json!([]), json!("odd"), json!([1, {}])] {
-            assert_eq!(cut(same.clone(), "acme"), (message(same), false));
+            assert_eq!(cut(same.clone(), &[Anthropic]), (message(same), false));
         }
     }
 

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use crate::domain::{Catalog, Endpoint, EndpointId, Modalities, ParameterSet, Pricing, Provider, RoutingPolicy, Tick};
+use crate::domain::{
+    CapabilitySet, Catalog, Endpoint, EndpointId, Modalities, ParameterSet, Pricing, Provider, RoutingPolicy, Tick,
+};
 use crate::stats::model::{
     estimates::{Curve, Estimates},
     lengths::OutputLengths,
@@ -76,6 +78,8 @@ pub struct Facts {
     pub provider: u32,
     /// Parameters that can be sent, in whatever form.
     pub parameters: ParameterSet,
+    /// What it refuses, whatever its parameters.
+    pub lacks: CapabilitySet,
     /// Input modalities of its model.
     pub input: Modalities,
     /// Output modalities of its model.
@@ -105,6 +109,7 @@ impl Facts {
             model: endpoint.model,
             provider: endpoint.provider,
             parameters: catalog.parameters.accepted(endpoint.parameters),
+            lacks: endpoint.lacks,
             input: model.map_or(Modalities::NONE, |model| model.architecture.input),
             output: model.map_or(Modalities::NONE, |model| model.architecture.output),
             on,

@@ -207,9 +207,12 @@ impl ChatRequest {
         tally.bytes += found.tools.bytes;
         let opening = conversation.opening.finish(envelope.value("tools"), found.tools.bytes, &tally);
         let demands = RequestedFeatures {
+            reasoning: found.asks_reasoning(),
+            prefill: conversation.ends_with_answer,
             inputs: conversation.inputs,
             output: found.output,
             tools: !found.tools.names.is_empty(),
+            functions: found.tools.has_functions,
             forced_tool,
             format: found.format,
         };
