@@ -21,9 +21,9 @@ use bytes::Bytes;
 use pointsman_actors::{
     actors::router::{Route, Routed},
     dialect::{
-        Answer, AnswerContext, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody, Restriction, Translation,
-        chat_body, chat_path, completion_of, embedding_body, embedding_path, embeddings_of, image_body,
-        rewrite_embeddings, rewrite_whole, usage_of_failure,
+        Answer, AnswerContext, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody, Restriction, Signatures,
+        Translation, chat_body_with, chat_path, completion_of, embedding_body, embedding_path, embeddings_of,
+        image_body, rewrite_embeddings, rewrite_whole, usage_of_failure,
     },
     domain::{Catalog, Dialect, Endpoint, Invalid, Model, Query, Usage},
 };
@@ -52,9 +52,15 @@ pub enum RequestedWork {
 
 impl RequestedWork {
     /// The body to send to an endpoint. `None` if the request is nested too deeply to be translated.
-    fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint, most_output: Option<u32>) -> Option<OutgoingBody> {
+    pub(crate) fn upstream_body(
+        &self,
+        catalog: &Catalog,
+        endpoint: &Endpoint,
+        most_output: Option<u32>,
+        signatures: Signatures,
+    ) -> Option<OutgoingBody> {
         match self {
-            RequestedWork::Chat(request) => chat_body(request, catalog, endpoint, most_output),
+            RequestedWork::Chat(request) => chat_body_with(request, catalog, endpoint, most_output, signatures),
             RequestedWork::Image(work) => image_body(&work.request, catalog, endpoint),
             RequestedWork::Embedding(request) => embedding_body(request, catalog, endpoint),
         }
@@ -127,6 +133,21 @@ impl RequestedWork {
         }
     }
 
+    /// API of the client.
+    pub(crate) fn client_dialect(&self) -> Dialect {
+        self.client().map_or(Dialect::OpenAi, |client| client.dialect())
+    }
+
+    /// Names of the client's fields that are not for the gateway alone, sorted.
+    pub(crate) fn given_names(&self) -> Vec<String> {
+        match self {
+            RequestedWork::Chat(request) => request.given_names(),
+            RequestedWork::Embedding(request) => request.given_names(),
+            // There are no previews of images.
+            RequestedWork::Image(_) => Vec::new(),
+        }
+    }
+
     fn excludes_reasoning(&self) -> bool {
         matches!(self, RequestedWork::Chat(request) if request.exclude_reasoning)
     }
@@ -142,7 +163,7 @@ impl RequestRestrictions for RequestedWork {
     }
 
     fn dialect(&self) -> Dialect {
-        self.client().map_or(Dialect::OpenAi, |client| client.dialect())
+        self.client_dialect()
     }
 
     fn restrictions(&self) -> Vec<Restriction> {

@@ -180,6 +180,7 @@ mod packages;
 #[cfg(test)]
 mod patience;
 #[cfg(test)]
+mod preview_doors;
 mod process;
 #[cfg(test)]
 mod provider_preferences;

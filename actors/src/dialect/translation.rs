@@ -11,7 +11,7 @@ use super::{
     Answer, AnswerContext, AnswerFault, ChatRequest, EmbeddingRequest, ImageRequest, anthropic,
     client_encoder::ClientEncoder,
     client_request::{ClientRequest, ClientShape},
-    gemini,
+    gemini::{self, Signatures},
     neutral::{AnswerEvent, AnswerForm, AnswerSink, FieldFates, ToolNames, TranslatedRequest},
     openai::{
         answer_reader::read_completion,
@@ -49,6 +49,18 @@ pub fn chat_body(
     endpoint: &Endpoint,
     most_output: Option<u32>,
 ) -> Option<OutgoingBody> {
+    chat_body_with(request, catalog, endpoint, most_output, Signatures::Returned)
+}
+
+/// As [`chat_body`], with these signatures of thoughts where an endpoint wants any on calls.
+#[must_use]
+pub fn chat_body_with(
+    request: &ChatRequest,
+    catalog: &Catalog,
+    endpoint: &Endpoint,
+    most_output: Option<u32>,
+    signatures: Signatures,
+) -> Option<OutgoingBody> {
     if let Some(client) = request.client.as_deref().filter(|client| client.dialect() == endpoint.dialect)
         && most_output.is_none()
         && let Some(own) = clients_own(client, endpoint)
@@ -62,7 +74,7 @@ pub fn chat_body(
             Some(client) => named_for(Some(client), without_foreign_members(gated, catalog, endpoint, true)),
             None => without_foreign_members(gated, catalog, endpoint, false),
         }),
-        dialect => Some(named_for(request.client.as_deref(), translated(&gated, dialect, endpoint)?)),
+        dialect => Some(named_for(request.client.as_deref(), translated(&gated, dialect, endpoint, signatures)?)),
     }
 }
 
@@ -72,7 +84,7 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
     let outgoing = request.upstream_body(catalog, endpoint);
     match endpoint.dialect {
         dialect if endpoint.images_through_chat && dialect != Dialect::OpenAi => {
-            translated(&outgoing, dialect, endpoint)
+            translated(&outgoing, dialect, endpoint, Signatures::Returned)
         }
         _ => Some(outgoing),
     }
@@ -183,7 +195,12 @@ fn field_name<'n>(client: &ClientRequest, name: &'n str) -> &'n str {
     }
 }
 
-fn translated(gated: &OutgoingBody, dialect: Dialect, endpoint: &Endpoint) -> Option<OutgoingBody> {
+fn translated(
+    gated: &OutgoingBody,
+    dialect: Dialect,
+    endpoint: &Endpoint,
+    signatures: Signatures,
+) -> Option<OutgoingBody> {
     let conversation = read_conversation(std::str::from_utf8(&gated.bytes).ok()?).ok()?;
     let mut fates = FieldFates::default();
     gated.dropped.iter().for_each(|name| fates.drop(name));
@@ -194,7 +211,7 @@ fn translated(gated: &OutgoingBody, dialect: Dialect, endpoint: &Endpoint) -> Op
             let headers = (!betas.is_empty()).then(|| ("anthropic-beta", betas.join(",")));
             (anthropic::write_request(&conversation, endpoint, &mut fates), headers.into_iter().collect())
         }
-        Dialect::Gemini => (gemini::write_request(&conversation, endpoint, &mut fates), Vec::new()),
+        Dialect::Gemini => (gemini::write_request_with(&conversation, endpoint, signatures, &mut fates), Vec::new()),
         Dialect::Responses => (responses::write_request(&conversation, endpoint, &mut fates), Vec::new()),
     };
     Some(OutgoingBody {
@@ -216,6 +233,12 @@ pub fn kind_of_refusal(dialect: Dialect, status: u16, has_retry_after: bool, bod
         Dialect::Anthropic => Some(anthropic::kind_of_response(status, has_retry_after, body)),
         Dialect::Gemini => Some(gemini::kind_of_response(status, body)),
     }
+}
+
+/// Whether an answer refuses a signature of a thought, so that the same chat may be accepted with stand-ins.
+#[must_use]
+pub fn refuses_signature(dialect: Dialect, status: u16, body: &[u8]) -> bool {
+    dialect == Dialect::Gemini && gemini::refuses_signature(status, body)
 }
 
 /// The time to wait that the body of an error names, where a dialect has no header for it.

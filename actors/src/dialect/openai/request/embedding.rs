@@ -91,6 +91,12 @@ impl EmbeddingRequest {
         restrictions::of(&self.envelope.body)
     }
 
+    /// Names of the members that are not for the gateway alone, sorted.
+    #[must_use]
+    pub fn given_names(&self) -> Vec<String> {
+        self.envelope.given_names()
+    }
+
     /// What the request cannot do without: a model that makes embeddings, of what was given.
     #[must_use]
     pub fn needs(&self) -> Needs {
