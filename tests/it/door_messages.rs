@@ -60,6 +60,7 @@ async fn a_message_is_answered_by_a_chat_endpoint_in_the_clients_own_shape() {
         assert_eq!(message["usage"]["output_tokens"], 3);
         assert_eq!(message["id"].as_str(), reply.header("x-generation-id"));
         assert_eq!(reply.header("request-id"), reply.header("x-request-id"));
+        assert_eq!(reply.header("x-route-cost"), Some("0.000026"), "the answer itself has no place for it");
     }
     let body = maker.last_body();
     assert_eq!(body["messages"][0], json!({"role": "system", "content": "Be brief."}));
