@@ -19,6 +19,7 @@ mod budgets;
 mod calibration;
 #[cfg(test)]
 mod capabilities;
+#[cfg(test)]
 mod catalog;
 #[cfg(test)]
 mod config_commands;
@@ -181,6 +182,7 @@ mod packages;
 mod patience;
 #[cfg(test)]
 mod preview_doors;
+#[cfg(test)]
 mod process;
 #[cfg(test)]
 mod provider_preferences;
