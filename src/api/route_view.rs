@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::{
     condition::Condition,
     number::{Dollars, Figure, Text},
+    previewed_fates::PreviewedFates,
 };
 
 /// Finds the endpoints of a decision, and their names, in a catalog.
@@ -68,6 +69,9 @@ pub(crate) struct CandidateBody<'a> {
     pub(crate) health: HealthBody,
     pub(crate) pricing: Option<PricePairBody>,
     pub(crate) context_length: Option<u32>,
+    /// What it would get of the request; preview only.
+    #[serde(flatten)]
+    pub(crate) fates: Option<&'a PreviewedFates>,
 }
 
 /// Properties that rank before the score.
@@ -268,6 +272,7 @@ impl<'a> CandidateBody<'a> {
             health: HealthBody::new(candidate.health),
             pricing: endpoint.and_then(|endpoint| endpoint.pricing.as_deref()).map(PricePairBody::new),
             context_length: endpoint.map(|endpoint| endpoint.limits.context_length),
+            fates: None,
         }
     }
 }

@@ -9,8 +9,11 @@ use std::{
 };
 
 use chrono::NaiveDate;
-use pointsman_actors::domain::{
-    Catalog, Endpoint, EndpointId, Model, ParameterNames, ParameterSet, Provider, ProviderSlug, ProviderState,
+use pointsman_actors::{
+    dialect::capability_gaps,
+    domain::{
+        Catalog, Endpoint, EndpointId, Model, ParameterNames, ParameterSet, Provider, ProviderSlug, ProviderState,
+    },
 };
 
 use super::{
@@ -248,15 +251,20 @@ impl Parts {
             *oldest = date.min(*oldest);
         }
         let endpoint_defaults = endpoint_defaults.get(provider as usize).copied().unwrap_or(EndpointDefaults::STANDARD);
+        let dialect = table.dialect.unwrap_or(endpoint_defaults.dialect);
         self.endpoints.push(Endpoint {
             id,
             model,
             provider,
             variant: table.variant,
-            upstream_model: table.upstream_model.into(),
             pricing: table.pricing.map(Arc::new),
             limits: table.limits,
-            dialect: table.dialect.unwrap_or(endpoint_defaults.dialect),
+            dialect,
+            lacks: table
+                .lacks
+                .or(endpoint_defaults.lacks)
+                .unwrap_or_else(|| capability_gaps(dialect, &table.upstream_model)),
+            upstream_model: table.upstream_model.into(),
             parameters,
             quantization: table.quantization,
             is_moderated: table.is_moderated,

@@ -18,6 +18,8 @@ mod budgets;
 #[cfg(test)]
 mod calibration;
 #[cfg(test)]
+mod capabilities;
+#[cfg(test)]
 mod catalog;
 #[cfg(test)]
 mod config_commands;
@@ -190,6 +192,8 @@ mod openapi;
 mod packages;
 #[cfg(test)]
 mod patience;
+#[cfg(test)]
+mod preview_doors;
 #[cfg(test)]
 mod process;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{
+    capability::CapabilitySet,
     dialect::Dialect,
     id::{EndpointId, ModelId, ProviderSlug},
     modality::Modalities,
@@ -167,6 +168,8 @@ pub struct Endpoint {
     pub dialect: Dialect,
     /// Supported parameters.
     pub parameters: ParameterSet,
+    /// What it refuses, whatever parameters it lists.
+    pub lacks: CapabilitySet,
     /// Number format of the weights, lower case.
     pub quantization: Option<String>,
     /// Whether the provider filters content.
@@ -190,12 +193,6 @@ impl Endpoint {
     #[must_use]
     pub fn is_free(&self) -> bool {
         self.pricing.as_deref().is_some_and(Pricing::is_free)
-    }
-
-    /// Whether requested reasoning reaches it as the field `reasoning_effort` of a chat.
-    #[must_use]
-    pub fn is_chat_with_effort(&self) -> bool {
-        self.dialect == Dialect::OpenAi && self.wants_reasoning_effort
     }
 
     /// The exact cost of `usage`; `None` where the prices are unknown.

@@ -237,6 +237,31 @@ fn names_of_dropped_parameters_are_fit_for_a_header() {
 }
 
 #[test]
+fn the_object_reasoning_becomes_an_effort_where_only_that_is_listed() {
+    for (fields, expected, emulated) in [
+        (r#","reasoning":{"effort":"high","exclude":true}"#, r#","reasoning_effort":"high""#, &[][..]),
+        (r#","reasoning":{"effort":"low"},"reasoning_effort":"low""#, r#","reasoning_effort":"low""#, &[]),
+        (r#","reasoning_effort":"minimal""#, r#","reasoning_effort":"minimal""#, &[]),
+        (r#","reasoning":{"max_tokens":2000}"#, r#","reasoning_effort":"low""#, &["reasoning"]),
+        (r#","reasoning":{"enabled":true}"#, "", &[]),
+        (r#","reasoning":{"enabled":false}"#, r#","reasoning_effort":"none""#, &[]),
+        (r#","reasoning":{"exclude":true}"#, "", &[]),
+        (r#","extra_body":{"reasoning":{"effort":"high"}}"#, r#","reasoning_effort":"high""#, &[]),
+    ] {
+        let outgoing = sent("acme/thinks", &body(fields));
+        let expected = format!(r#"{{"model":"up-thinks","messages":[{{"role":"user","content":"Hi"}}]{expected}}}"#);
+        assert_eq!(shown(&outgoing), expected, "{fields}");
+        assert_eq!(outgoing.emulated.iter().map(|name| &**name).collect::<Vec<_>>(), emulated, "{fields}");
+    }
+    let object = shown(&sent("acme/able", &body(r#","reasoning":{"effort":"high"}"#)));
+    assert!(object.contains(r#""reasoning":{"effort":"high"}"#) && !object.contains("reasoning_effort"), "{object}");
+    for fields in [r#","reasoning":{"effort":"high"}"#, r#","reasoning_effort":"high""#] {
+        let neither = shown(&sent("acme/plain", &body(fields)));
+        assert!(neither.ends_with("dropped: reasoning") || neither.ends_with("dropped: reasoning_effort"), "{neither}");
+    }
+}
+
+#[test]
 fn requested_reasoning_becomes_an_effort_where_an_endpoint_knows_no_other_form() {
     let cases = [
         (r#"{"effort":"high"}"#, Some("high"), false),

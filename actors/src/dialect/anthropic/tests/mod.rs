@@ -37,6 +37,7 @@ fn endpoint(model: &str, max_completion_tokens: Option<u32>) -> Endpoint {
         parameters: ParameterSet::default(),
         quantization: None,
         is_moderated: false,
+        lacks: crate::domain::CapabilitySet::NONE,
         disabled: false,
         wants_max_completion_tokens: false,
         wants_reasoning_effort: false,

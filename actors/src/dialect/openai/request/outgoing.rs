@@ -17,11 +17,12 @@ use crate::{
     dialect::{
         json::object, neutral::Effort, openai::conversation_reader::requested_reasoning, outgoing::OutgoingBody,
     },
-    domain::{Catalog, DefaultParameters, Endpoint},
+    domain::{Catalog, DefaultParameters, Dialect, Endpoint, ParameterSet},
 };
 
 const MAX_TOKENS: &str = "max_tokens";
 const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
+const REASONING_EFFORT: &str = "reasoning_effort";
 /// Most dropped names that are reported: they travel in a header, and the client chooses them.
 const MAX_LISTED: usize = 64;
 
@@ -35,7 +36,19 @@ pub(super) struct ParameterGates<'c> {
 impl ParameterGates<'_> {
     /// Whether a gated name is open; `None` when the name is not gated.
     pub(super) fn open(&self, name: &str) -> Option<bool> {
-        self.catalog.parameters.gate(name).map(|gate| self.endpoint.parameters.covers(gate))
+        self.catalog.parameters.gate(name).map(|gate| self.accepted().covers(gate))
+    }
+
+    fn accepted(&self) -> ParameterSet {
+        self.catalog.parameters.accepted(self.endpoint.parameters)
+    }
+
+    /// Whether the endpoint gets `reasoning_effort` in the place of `reasoning`. Other dialects are translated later, from
+    /// the whole object.
+    fn takes_effort_only(&self) -> bool {
+        let lists = |name| self.catalog.parameters.lists(self.endpoint.parameters, name);
+        let lists_effort_only = || lists(REASONING_EFFORT) && !lists("reasoning");
+        self.endpoint.dialect == Dialect::OpenAi && (self.endpoint.wants_reasoning_effort || lists_effort_only())
     }
 
     /// Whether a known parameter is sent.
@@ -138,7 +151,7 @@ impl ChatRequest {
                 Fate::MaxTokens if envelope.gives(MAX_COMPLETION_TOKENS) => outgoing.splice.skip(),
                 Fate::MaxTokens | Fate::MaxCompletionTokens if lower.is_some() => outgoing.splice.skip(),
                 Fate::MaxTokens | Fate::MaxCompletionTokens => limit(&mut outgoing, member),
-                Fate::Reasoning if endpoint.is_chat_with_effort() => reasoning(&mut outgoing),
+                Fate::Reasoning if outgoing.gates.takes_effort_only() => reasoning(&mut outgoing),
                 Fate::ResponseFormat if self.schema_admitted(&outgoing.gates) => outgoing.splice.keep(member),
                 _ => outgoing.member(member),
             }
@@ -185,7 +198,7 @@ fn reasoning(outgoing: &mut UpstreamBodyBuilder<'_, '_>) {
     }
     outgoing.splice.skip();
     // A given effort is the same one.
-    if outgoing.envelope.gives("reasoning_effort") {
+    if outgoing.envelope.gives(REASONING_EFFORT) {
         return;
     }
     let asked = outgoing.envelope.value("reasoning").and_then(|value| std::str::from_utf8(value).ok());
@@ -198,7 +211,7 @@ fn reasoning(outgoing: &mut UpstreamBodyBuilder<'_, '_>) {
         effort => effort,
     };
     if let Some(effort) = effort {
-        outgoing.splice.add("reasoning_effort", |out| string(out, effort.as_str()));
+        outgoing.splice.add(REASONING_EFFORT, |out| string(out, effort.as_str()));
     }
 }
 

@@ -38,6 +38,7 @@ fn endpoint(model: &str) -> Endpoint {
         parameters: ParameterSet::default(),
         quantization: None,
         is_moderated: false,
+        lacks: crate::domain::CapabilitySet::NONE,
         disabled: false,
         wants_max_completion_tokens: false,
         wants_reasoning_effort: false,
