@@ -11,6 +11,7 @@ pub mod base;
 pub mod config;
 pub mod http;
 pub mod proxy;
+pub mod replicas;
 pub mod simulation;
 pub mod state;
 pub mod store;

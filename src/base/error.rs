@@ -9,6 +9,7 @@ mod body;
 mod budget;
 mod change;
 mod limit;
+mod replicas;
 mod upstream;
 
 use std::{fmt, time::Duration};
