@@ -26,6 +26,7 @@ pub mod replay;
 pub mod responses;
 pub mod slo;
 pub mod stats;
+mod stores_health;
 
 mod answer;
 mod attempt_view;

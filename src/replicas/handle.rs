@@ -89,6 +89,10 @@ impl Replicas {
         let redis = config.redis.as_ref().map(|_| StoreStatus::new("Redis"));
         // `lasting` runs until the stop, `others` as long as the thread.
         let (mut lasting, mut others): (Vec<Task>, Vec<Task>) = (Vec::new(), Vec::new());
+        #[cfg(feature = "redis")]
+        if let (Some(address), Some(status)) = (&config.redis, &redis) {
+            begin_redis(&start, address, status, &stopped, &mut lasting, &mut others)?;
+        }
         #[cfg(feature = "postgres")]
         let questions = match (&config.postgres, &postgres) {
             (Some(address), Some(status)) => begin_postgres(start, address, status, &stopped, &mut lasting, &mut others)?,
@@ -212,4 +216,24 @@ fn begin_postgres(
     lasting.push(Box::pin(worker.run(stopped.clone())));
     others.push(Box::pin(lookups.run()));
     Ok(Some(Questions { sender, delay: every * 2 + Duration::from_millis(50) }))
+}
+
+#[cfg(feature = "redis")]
+fn begin_redis(
+    start: &Start,
+    address: &crate::config::StoreAddress,
+    status: &Arc<StoreStatus>,
+    stopped: &watch::Receiver<bool>,
+    lasting: &mut Vec<Task>,
+    others: &mut Vec<Task>,
+) -> io::Result<()> {
+    use super::redis;
+    let server = redis::Server::new(address).map_err(|fault| io::Error::other(fault.to_string()))?;
+    let (channel, run) = (format!("{{{}}}:usage", start.config.prefix), rand::random());
+    let listener = redis::Listener::new(server.clone(), channel.clone(), run, Arc::clone(&start.registry));
+    let (registry, status) = (Arc::clone(&start.registry), Arc::clone(status));
+    let worker = redis::Worker::new(server, &start.config, &start.node, (channel, run), registry, status);
+    lasting.push(Box::pin(worker.run(stopped.clone())));
+    others.push(Box::pin(listener.run()));
+    Ok(())
 }

@@ -11,6 +11,8 @@ pub mod status;
 
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod transport;
 

@@ -193,6 +193,10 @@ mod replay;
 #[cfg(test)]
 mod replay_worlds;
 #[cfg(test)]
+mod replicas;
+#[cfg(test)]
+mod replicas_redis;
+#[cfg(test)]
 mod retry_budget;
 #[cfg(test)]
 mod schema;
@@ -216,6 +220,8 @@ mod simulation;
 mod smoke;
 #[cfg(test)]
 mod stickiness;
+#[cfg(test)]
+mod stores;
 #[cfg(test)]
 mod unknown_price;
 #[cfg(test)]

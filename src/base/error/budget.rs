@@ -30,7 +30,7 @@ impl BudgetHolder {
         }
     }
 
-    const fn of_whom(self) -> &'static str {
+    pub(super) const fn of_whom(self) -> &'static str {
         match self {
             BudgetHolder::Key => "this API key",
             BudgetHolder::Account => "the account of this API key",

@@ -1,0 +1,111 @@
+//! The loop that reports to Redis.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
+
+use super::{
+    connection::{RedisFault, Server, Session},
+    leases::Leases,
+    usage,
+};
+use crate::{
+    access::{
+        lease::LeaseTerms,
+        leasing::Leasing,
+        registry::Registry,
+    },
+    config::SharedConfig,
+    replicas::status::StoreStatus,
+};
+
+/// Longest time for one exchange.
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest time between two attempts to connect.
+const LONGEST_RETRY: Duration = Duration::from_millis(500);
+
+/// The loop.
+pub struct Worker {
+    server: Server,
+    status: Arc<StoreStatus>,
+    registry: Arc<Registry>,
+    leasing: Arc<Leasing>,
+    leases: Leases,
+    channel: String,
+    run: u64,
+    every: Duration,
+}
+
+impl Worker {
+    /// A worker that has not connected yet. All spending limits are leased from now on.
+    #[must_use]
+    pub fn new(
+        server: Server,
+        config: &SharedConfig,
+        node: &str,
+        (channel, run): (String, u64),
+        registry: Arc<Registry>,
+        status: Arc<StoreStatus>,
+    ) -> Worker {
+        let block_ppm = (config.budget_block * 1_000_000.0) as u32;
+        let leasing = registry.holders.lease_by(LeaseTerms { block_ppm, usable: config.lease_expiry / 2 });
+        let leases = Leases::new(node, &config.prefix, config.lease_expiry, Arc::clone(&leasing));
+        Worker { server, status, registry, leasing, leases, channel, run, every: config.sync_every }
+    }
+
+    /// Reports until `stop`, and once more then.
+    pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        let mut session: Option<Session> = None;
+        let mut told_at = Instant::now();
+        loop {
+            let stopping = *stop.borrow();
+            let is_time = told_at <= Instant::now();
+            if is_time {
+                told_at = Instant::now() + self.every;
+            }
+            let done = timeout(EXCHANGE_TIMEOUT, self.step(&mut session, is_time)).await;
+            match done.unwrap_or(Err(RedisFault::Timeout)) {
+                Ok(leases) => {
+                    self.status.reached();
+                    self.status.count(leases);
+                }
+                Err(fault) => {
+                    self.status.lost(&fault);
+                    session = None;
+                    self.leasing.answered(false);
+                }
+            }
+            if stopping {
+                return;
+            }
+            let pause = if session.is_some() { self.every } else { self.every.min(LONGEST_RETRY) };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.leasing.wanted(), if session.is_some() => {}
+                _ = stop.changed() => {}
+            }
+        }
+    }
+
+    async fn step(&mut self, session: &mut Option<Session>, tells: bool) -> Result<usize, RedisFault> {
+        let open = match session {
+            Some(open) => open,
+            None => {
+                self.leases.reconnected();
+                session.insert(self.server.open().await?)
+            }
+        };
+        let leases = self.leases.exchange(&mut open.connection, &self.registry.holders).await?;
+        if tells {
+            let _: String = redis::cmd("PING").query_async(&mut open.connection).await?;
+            for message in usage::messages(self.run, &self.registry.holders) {
+                let mut publish = redis::cmd("PUBLISH");
+                let _: i64 = publish.arg(&self.channel).arg(message).query_async(&mut open.connection).await?;
+            }
+        }
+        Ok(leases)
+    }
+}
