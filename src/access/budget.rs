@@ -123,6 +123,13 @@ impl Budget {
         lease.report(limit, &meter, at, &terms, is_forced)
     }
 
+    /// Says that Redis does not answer: the whole lease is used now.
+    pub fn cut_off_lease(&self) {
+        if let Some((lease, _)) = self.state.lock().lease.as_mut() {
+            lease.cut_off();
+        }
+    }
+
     /// Takes the answer to a report over.
     pub fn take_lease(&self, report: &LeaseReport, answer: LeaseAnswer, at: Moment) {
         if let Some((lease, _)) = self.state.lock().lease.as_mut() {

@@ -3,6 +3,9 @@
 //! Replicas share a limit. Each leases a part of it in blocks and admits requests from memory, as long as what it spent and
 //! reserved stays within its lease. A lease is lowered here before Redis hears of it, and raised by Redis before it counts here,
 //! so that the leases of all replicas together never exceed the limit.
+//!
+//! While Redis answers, a replica uses its lease only up to a ceiling that Redis knows. If it is killed, what is above the ceiling
+//! was certainly not spent and can be given to others. Without Redis it uses the whole lease.
 
 use std::time::Duration;
 
@@ -31,6 +34,10 @@ pub struct Lease {
     period: Option<i64>,
     /// What this replica may have spent and reserved in the period.
     granted: Usd,
+    /// The part of it that it uses while Redis answers.
+    ceiling: Usd,
+    /// Redis does not answer.
+    is_cut_off: bool,
     /// Last report that Redis took.
     reported_at: Option<Tick>,
     /// What was used then.
@@ -63,6 +70,8 @@ pub struct LeaseReport {
     pub granted: i64,
     /// What it spent and reserved.
     pub used: i64,
+    /// What it may use before its next report.
+    pub ceiling: i64,
     /// What it spent.
     pub spent: i64,
     /// The least that helps it.
@@ -100,7 +109,16 @@ impl Lease {
     #[must_use]
     pub fn amount(&self, limit: SpendLimit, at: Moment, terms: &LeaseTerms) -> Usd {
         let is_fresh = self.reported_at.is_some_and(|reported| at.now.since(reported) < terms.usable);
-        if is_fresh && self.period == period(limit, at.now_ms) { self.granted.min(limit.amount) } else { Usd::ZERO }
+        if !is_fresh || self.period != period(limit, at.now_ms) {
+            return Usd::ZERO;
+        }
+        let amount = if self.is_cut_off { self.granted } else { self.granted.min(self.ceiling) };
+        amount.min(limit.amount)
+    }
+
+    /// Says that Redis does not answer. The next answer says the opposite.
+    pub fn cut_off(&mut self) {
+        self.is_cut_off = true;
     }
 
     /// What the other replicas used, if Redis told.
@@ -137,8 +155,9 @@ impl Lease {
         let is_idle = since(self.changed_at) > IDLE;
         let holds_unused = self.granted > used;
         let is_due = holds_unused && since(self.reported_at) >= IDLE_REPORT;
+        let is_forced = is_forced && !(used.is_zero() && self.granted.is_zero());
         let is_first = self.reported_at.is_none() && !used.is_zero();
-        if !(is_forced && !used.is_zero() || is_changed || is_first || is_due || !self.wanted.is_zero()) {
+        if !(is_forced || is_changed || is_first || is_due || !self.wanted.is_zero()) {
             return None;
         }
         let block = Usd::from_femto(limit.amount.femto() * i128::from(terms.block_ppm) / 1_000_000);
@@ -152,12 +171,17 @@ impl Lease {
         };
         // A lease that is half used is raised in time; one that is larger than the target is lowered.
         let want = if is_wanting || self.granted < used + half(block) { target } else { self.granted.min(target) };
-        self.granted = self.granted.min(want).max(used);
+        // Two replicas that each keep too little for a request would wait for each other.
+        let kept = if self.is_asked_back { used } else { self.granted.min(want) };
+        self.granted = kept.max(used);
         self.reported_used = used;
+        let ceiling = used + half(want - used).max(self.wanted).max(Usd::ZERO);
+        self.ceiling = self.ceiling.min(ceiling);
         Some(LeaseReport {
             period,
             granted: micros_up(self.granted),
             used: micros_up(used),
+            ceiling: micros_up(ceiling),
             spent: micros_up(spent),
             need: micros_up(if is_wanting { used + self.wanted } else { self.granted }),
             want: micros_up(want),
@@ -171,6 +195,8 @@ impl Lease {
             return;
         }
         self.granted = self.granted.max(micros(answer.granted));
+        self.ceiling = micros(report.ceiling.min(answer.granted));
+        self.is_cut_off = false;
         if answer.granted >= report.need {
             self.wanted = Usd::ZERO;
         }
@@ -237,6 +263,7 @@ mod tests {
         lease.want(usd("0.5"));
         let report = lease.report(limit(), meter, at(1), &TERMS, false).unwrap();
         assert_eq!((report.granted, report.need, report.want, report.limit), (0, 500_000, 1_000_000, 10_000_000));
+        assert_eq!(report.ceiling, 500_000);
         lease.take(&report, answer(1_000_000), at(1));
         lease
     }
@@ -246,7 +273,10 @@ mod tests {
         let meter = SpendingMeter::default();
         let lease = leased(&meter);
         assert_eq!(Lease::default().amount(limit(), at(1), &TERMS), Usd::ZERO);
-        assert_eq!(lease.amount(limit(), at(2), &TERMS), usd("1"));
+        assert_eq!(lease.amount(limit(), at(2), &TERMS), usd("0.5"), "what Redis knows that it may use");
+        let mut cut_off = lease;
+        cut_off.cut_off();
+        assert_eq!(cut_off.amount(limit(), at(2), &TERMS), usd("1"));
         assert_eq!(lease.amount(limit(), at(61), &TERMS), Usd::ZERO);
         let tomorrow = Moment { now_ms: DAY_MS + 1, now: at(2).now };
         assert_eq!(lease.amount(limit(), tomorrow, &TERMS), Usd::ZERO);
@@ -276,6 +306,17 @@ mod tests {
         let mut idle = leased(&SpendingMeter::default());
         let report = idle.report(limit(), &SpendingMeter::default(), at(100), &TERMS, false).unwrap();
         assert_eq!((report.granted, report.want), (0, 0));
+    }
+
+    #[test]
+    fn a_replica_that_waits_for_more_keeps_nothing_that_another_one_waits_for() {
+        let meter = SpendingMeter::default();
+        let mut lease = leased(&meter);
+        lease.want(usd("2"));
+        let report = lease.report(limit(), &meter, at(2), &TERMS, false).unwrap();
+        lease.take(&report, LeaseAnswer { is_asked_back: true, ..answer(report.granted) }, at(2));
+        let report = lease.report(limit(), &meter, at(3), &TERMS, false).unwrap();
+        assert_eq!((report.granted, report.need, report.want), (0, 2_000_000, 2_000_000));
     }
 
     #[test]

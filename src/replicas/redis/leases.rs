@@ -129,13 +129,13 @@ impl Leases {
     }
 
     fn command(&self, name: &str, report: &LeaseReport) -> Cmd {
-        let LeaseReport { period, granted, used, spent, need, want, limit } = *report;
+        let LeaseReport { period, granted, used, ceiling, spent, need, want, limit } = *report;
         let period = period.unwrap_or(0);
         let mut command = redis::cmd("EVALSHA");
         command.arg(self.script.as_deref().unwrap_or_default()).arg(2);
         command.arg(self.key(&format!("budget:{name}:{period}"))).arg(self.key("settled"));
         command.arg(&self.node).arg(self.seq).arg(granted).arg(used).arg(spent).arg(need).arg(want).arg(limit);
-        command.arg(self.expiry_ms).arg(SETTLE_MS).arg(period);
+        command.arg(self.expiry_ms).arg(SETTLE_MS).arg(period).arg(ceiling);
         command
     }
 

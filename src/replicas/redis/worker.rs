@@ -75,6 +75,7 @@ impl Worker {
                 Err(fault) => {
                     self.status.lost(&fault);
                     session = None;
+                    self.registry.holders.budgets().iter().for_each(|(_, budget)| budget.cut_off_lease());
                     self.leasing.answered(false);
                 }
             }
