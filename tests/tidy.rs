@@ -62,7 +62,19 @@ mod tidy {
         ("http", &["base", "config", "access", "state", "proxy", "api"]),
         (
             "app",
-            &["base", "store", "config", "access", "upstream", "replicas", "state", "proxy", "api", "http", "simulation"],
+            &[
+                "base",
+                "store",
+                "config",
+                "access",
+                "upstream",
+                "replicas",
+                "state",
+                "proxy",
+                "api",
+                "http",
+                "simulation",
+            ],
         ),
     ];
     /// Most entries of `src`: rooms, `lib.rs` and `main.rs`.

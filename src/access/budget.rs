@@ -130,6 +130,13 @@ impl Budget {
         }
     }
 
+    /// Gives back what is not used with the next report: this replica ends.
+    pub fn give_lease_back(&self) {
+        if let Some((lease, _)) = self.state.lock().lease.as_mut() {
+            lease.give_back();
+        }
+    }
+
     /// Takes the answer to a report over.
     pub fn take_lease(&self, report: &LeaseReport, answer: LeaseAnswer, at: Moment) {
         if let Some((lease, _)) = self.state.lock().lease.as_mut() {
@@ -158,7 +165,9 @@ impl Budget {
             let amount = lease.amount(limit, Moment { now_ms, now: clock::now() }, &terms);
             SpendLimit { amount, ..limit }
         });
-        let Err(available) = state.meter.reserve(amount, Some(of_lease.unwrap_or(limit)), now_ms) else { return Ok(()) };
+        let Err(available) = state.meter.reserve(amount, Some(of_lease.unwrap_or(limit)), now_ms) else {
+            return Ok(());
+        };
         let left = state.available(limit, now_ms);
         match &mut state.lease {
             Some((lease, _)) if amount <= left => {

@@ -193,13 +193,16 @@ impl Holders {
     #[must_use]
     pub fn budgets(&self) -> Vec<(String, Arc<Budget>)> {
         let keys = self.keys.lock();
-        let mut all: Vec<_> = keys.iter().map(|(id, key)| (format!("key:{id:016x}"), Arc::clone(&key.budget))).collect();
+        let mut all: Vec<_> =
+            keys.iter().map(|(id, key)| (format!("key:{id:016x}"), Arc::clone(&key.budget))).collect();
         drop(keys);
         let accounts = self.accounts.lock();
         all.extend(accounts.iter().map(|(id, account)| (format!("account:{id:016x}"), Arc::clone(&account.budget))));
         drop(accounts);
         let teams = self.teams.lock();
-        all.extend(teams.iter().map(|(name, team)| (format!("team:{:016x}", number_of("team", name)), Arc::clone(team))));
+        all.extend(
+            teams.iter().map(|(name, team)| (format!("team:{:016x}", number_of("team", name)), Arc::clone(team))),
+        );
         all
     }
 
@@ -260,7 +263,8 @@ impl Holders {
             ..HolderUsage::default()
         };
         let keys = self.keys.lock();
-        let mut all: Vec<_> = keys.iter().map(|(key, state)| HolderUsage { key: Some(*key), ..of(&state.gates) }).collect();
+        let mut all: Vec<_> =
+            keys.iter().map(|(key, state)| HolderUsage { key: Some(*key), ..of(&state.gates) }).collect();
         drop(keys);
         let accounts = self.accounts.lock();
         all.extend(accounts.iter().map(|(account, state)| {

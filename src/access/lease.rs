@@ -205,6 +205,11 @@ impl Lease {
         self.others = Some(Others { spent: micros(answer.others_spent), used: micros(answer.others_used) });
     }
 
+    /// Gives back what is not used with the next report: this replica ends.
+    pub fn give_back(&mut self) {
+        (self.is_asked_back, self.wanted) = (true, Usd::ZERO);
+    }
+
     /// Gives up what a request needed: it waited long enough.
     pub fn give_up(&mut self) {
         self.wanted = Usd::ZERO;

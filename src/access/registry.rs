@@ -14,8 +14,8 @@ use std::{
 use parking_lot::Mutex;
 use pointsman_actors::domain::SpendLimit;
 
-pub use self::sharing::{ChangeId, Imported, SharedChange, is_shared};
 use self::sharing::Sharing;
+pub use self::sharing::{ChangeId, Imported, SharedChange, is_readable, is_shared};
 
 use crate::{
     access::{

@@ -71,7 +71,7 @@ fn metrics<'a>(readings: impl Iterator<Item = (&'a str, StoreReading)>) -> Resul
     let away = gauge("shared_store_away", "1 while a store that replicas share is away")?;
     let waiting = gauge("shared_store_waiting", "Records and changes in memory that wait for the store")?;
     let outages = counter("shared_store_outages_total", "Times that the store went away")?;
-    let done = counter("shared_store_exchanged_total", "Records sent to PostgreSQL, or leases taken from Redis")?;
+    let done = counter("shared_store_exchanged_total", "Records sent to PostgreSQL, or leases reported to Redis")?;
     for (name, reading) in readings {
         away.with_label_values(&[name]).set(i64::from(reading.away_since_ms.is_some()));
         waiting.with_label_values(&[name]).set(i64::try_from(reading.waiting).unwrap_or(i64::MAX));

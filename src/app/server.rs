@@ -32,6 +32,7 @@ use pointsman_actors::{
         published::PublishedState,
         router::{RouterSeeds, Routers},
     },
+    domain::EndpointId,
     stats::{LiveBoard, Statistics, mix},
 };
 
@@ -45,7 +46,7 @@ use crate::{
         routes,
     },
     replicas::{
-        self, Replicas, node,
+        self, HealthPort, Replicas, node,
         shared_log::{Merged, SharedLog},
     },
     state::{
@@ -178,6 +179,7 @@ impl Gateway {
         let seeds = RouterSeeds { seed, instance, worker: ADMIN_WORKER };
         let arbiter = Arbiter::new();
         let shared = Arc::new(shared(draft, generated_key, metrics, seeds, (opened, node), &arbiter));
+        connect_health(&shared);
         reload::begin(&shared);
         let watchdog = Arc::new(watchdog::start(&shared));
         accounts::start_upkeep(&shared);
@@ -336,6 +338,22 @@ fn start_replicas(setup: &Setup, opened: Opened, node: String, control: &Control
     let start = replicas::Start { config, node, registry, ledger, max_age, changes, deleted: Box::new(deleted) };
     let started = Replicas::start(start);
     started.inspect_err(|error| log::error!("nothing is shared with other replicas: {error}")).ok()
+}
+
+/// Lets replicas advise each other about endpoints that fail.
+fn connect_health(shared: &Arc<Shared>) {
+    let Some(replicas) = &shared.replicas else { return };
+    let (asked, advised) = (Arc::downgrade(shared), Arc::downgrade(shared));
+    let open = move || {
+        let endpoints = asked.upgrade().map(|shared| shared.setup.load().published.live.open_endpoints(clock::now()));
+        endpoints.unwrap_or_default().into_iter().map(|endpoint| endpoint.0).collect()
+    };
+    let advise = move |endpoint, age| {
+        if let Some(shared) = advised.upgrade() {
+            shared.setup.load().published.live.advise(EndpointId(endpoint), clock::now(), age);
+        }
+    };
+    replicas.connect_health(HealthPort { open: Box::new(open), advise: Box::new(advise) });
 }
 
 /// Counts what was spent before this start.

@@ -77,7 +77,7 @@ impl SharedConfig {
             section.fault("node", "is no name", "1 to 64 letters, digits, '-', '_' and '.'");
         }
         let second = Duration::from_secs(1);
-        let sync_every = section.duration("sync_every", 20 * MILLISECOND..=10 * second);
+        let sync_every = section.duration("sync_every", 20 * MILLISECOND..=second);
         let budget_block = section.number("budget_block", 0.0001..=1.0);
         let lease_expiry = section.duration("lease_expiry", 2 * second..=30 * DAY);
         let postgres = section.optional("postgres", |section| {

@@ -4,7 +4,7 @@ use std::{
     future::Future,
     io,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -55,11 +55,20 @@ pub struct Start {
     pub deleted: Box<dyn Fn(i64, Option<u64>) + Send + Sync>,
 }
 
+/// The breakers of this replica, for advice to and from others.
+pub struct HealthPort {
+    /// Numbers of the endpoints whose breakers are open.
+    pub open: Box<dyn Fn() -> Vec<u64> + Send + Sync>,
+    /// Takes the advice that the breaker of this endpoint was open so long ago.
+    pub advise: Box<dyn Fn(u64, Duration) + Send + Sync>,
+}
+
 /// What replicas share. Lives as long as the gateway.
 pub struct Replicas {
     node: String,
     postgres: Option<Arc<StoreStatus>>,
     redis: Option<Arc<StoreStatus>>,
+    health: Arc<OnceLock<HealthPort>>,
     #[cfg(feature = "postgres")]
     questions: Option<Questions>,
     stop: watch::Sender<bool>,
@@ -87,15 +96,18 @@ impl Replicas {
         let (node, config) = (start.node.clone(), start.config.clone());
         let postgres = config.postgres.as_ref().map(|_| StoreStatus::new("PostgreSQL"));
         let redis = config.redis.as_ref().map(|_| StoreStatus::new("Redis"));
+        let health = Arc::<OnceLock<HealthPort>>::default();
         // `lasting` runs until the stop, `others` as long as the thread.
         let (mut lasting, mut others): (Vec<Task>, Vec<Task>) = (Vec::new(), Vec::new());
         #[cfg(feature = "redis")]
         if let (Some(address), Some(status)) = (&config.redis, &redis) {
-            begin_redis(&start, address, status, &stopped, &mut lasting, &mut others)?;
+            begin_redis(&start, address, (status, &health), &stopped, &mut lasting, &mut others)?;
         }
         #[cfg(feature = "postgres")]
         let questions = match (&config.postgres, &postgres) {
-            (Some(address), Some(status)) => begin_postgres(start, address, status, &stopped, &mut lasting, &mut others)?,
+            (Some(address), Some(status)) => {
+                begin_postgres(start, address, status, &stopped, &mut lasting, &mut others)?
+            }
             _ => None,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -112,6 +124,7 @@ impl Replicas {
             node,
             postgres,
             redis,
+            health,
             #[cfg(feature = "postgres")]
             questions,
             stop,
@@ -123,6 +136,11 @@ impl Replicas {
     #[must_use]
     pub fn node(&self) -> &str {
         &self.node
+    }
+
+    /// Gives advice about endpoints from now on, and takes it. Called once.
+    pub fn connect_health(&self, port: HealthPort) {
+        let _ = self.health.set(port);
     }
 
     /// State of PostgreSQL; `None` if it is not configured.
@@ -180,10 +198,7 @@ impl Replicas {
 
 #[cfg(feature = "postgres")]
 impl Questions {
-    async fn ask(
-        &self,
-        id: crate::store::entry::Id,
-    ) -> Result<Option<super::postgres::FoundEntry>, LookupFault> {
+    async fn ask(&self, id: crate::store::entry::Id) -> Result<Option<super::postgres::FoundEntry>, LookupFault> {
         let (answer, answered) = tokio::sync::oneshot::channel();
         let question = super::postgres::Question { id, answer };
         self.sender.try_send(question).map_err(|_| LookupFault::Away)?;
@@ -222,7 +237,7 @@ fn begin_postgres(
 fn begin_redis(
     start: &Start,
     address: &crate::config::StoreAddress,
-    status: &Arc<StoreStatus>,
+    (status, health): (&Arc<StoreStatus>, &Arc<OnceLock<HealthPort>>),
     stopped: &watch::Receiver<bool>,
     lasting: &mut Vec<Task>,
     others: &mut Vec<Task>,
@@ -230,8 +245,9 @@ fn begin_redis(
     use super::redis;
     let server = redis::Server::new(address).map_err(|fault| io::Error::other(fault.to_string()))?;
     let (channel, run) = (format!("{{{}}}:usage", start.config.prefix), rand::random());
-    let listener = redis::Listener::new(server.clone(), channel.clone(), run, Arc::clone(&start.registry));
-    let (registry, status) = (Arc::clone(&start.registry), Arc::clone(status));
+    let (registry, status) = (Arc::clone(&start.registry), (Arc::clone(status), Arc::clone(health)));
+    let listener =
+        redis::Listener::new(server.clone(), channel.clone(), run, Arc::clone(&registry), Arc::clone(health));
     let worker = redis::Worker::new(server, &start.config, &start.node, (channel, run), registry, status);
     lasting.push(Box::pin(worker.run(stopped.clone())));
     others.push(Box::pin(listener.run()));

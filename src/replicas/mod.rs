@@ -18,4 +18,4 @@ mod transport;
 
 mod handle;
 
-pub use handle::{LookupFault, Replicas, Start};
+pub use handle::{HealthPort, LookupFault, Replicas, Start};

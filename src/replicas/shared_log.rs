@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    access::registry::{ChangeId, SharedChange, is_shared},
+    access::registry::{ChangeId, SharedChange, is_readable, is_shared},
     config::{from_hex, to_hex},
     store::{
         accounts::{AccountLog, SHARED_FILE},
@@ -88,7 +88,8 @@ impl SharedLog {
         let own: Vec<SharedChange> = own.into_iter().map(SharedChange::of).collect();
         let ids = own.iter().map(|change| change.id).collect();
         let without: Vec<SharedChange> = own.into_iter().filter(|change| !placed.contains(&change.id)).collect();
-        let readable = |placed: &&PlacedChange| is_shared(&placed.change.line);
+        // What a later version wrote is left out here as it was when it came.
+        let readable = |placed: &&PlacedChange| is_readable(&placed.change.line);
         let first = self.placed.iter().filter(readable).map(|placed| placed.change.line.clone());
         let lines = first.chain(without.iter().map(|change| change.line.clone())).collect();
         Merged { lines, unsent: without.into_iter().filter(|change| is_shared(&change.line)).collect(), own: ids }
@@ -122,7 +123,9 @@ mod tests {
     use crate::store::disk::{SystemDisk, make_folder};
 
     fn change(name: &str) -> SharedChange {
-        let switch = format!(r#"{{"at_ms":1,"by":"a","from":"b","change":{{"action":"switch_key","name":"{name}","on":false}}}}"#);
+        let switch = format!(
+            r#"{{"at_ms":1,"by":"a","from":"b","change":{{"action":"switch_key","name":"{name}","on":false}}}}"#
+        );
         SharedChange::of(switch.into_bytes())
     }
 
@@ -133,10 +136,13 @@ mod tests {
         let disk = || Arc::new(SystemDisk::new(&folder)) as Arc<dyn Disk>;
         let mut log = SharedLog::open(disk()).unwrap();
         let placed = |seq, name| PlacedChange { seq, change: change(name) };
-        log.add(vec![placed(3, "foreign"), placed(7, "own")]).unwrap();
+        let later = br#"{"at_ms":1,"by":"a","from":"b","change":{"action":"fly"}}"#.to_vec();
+        log.add(vec![placed(3, "foreign"), PlacedChange { seq: 5, change: SharedChange::of(later) }]).unwrap();
+        log.add(vec![placed(7, "own")]).unwrap();
         let log = SharedLog::open(disk()).unwrap();
         assert_eq!(log.last(), Some((7, change("own").id)));
-        let carried = br#"{"at_ms":1,"by":"a","from":"b","change":{"action":"carry_spending","until_ms":1,"sums":[]}}"#.to_vec();
+        let carried =
+            br#"{"at_ms":1,"by":"a","from":"b","change":{"action":"carry_spending","until_ms":1,"sums":[]}}"#.to_vec();
         let merged = log.merge(vec![carried.clone(), change("own").line, change("new").line]);
         assert_eq!(merged.lines, [change("foreign").line, change("own").line, carried, change("new").line]);
         assert_eq!(merged.unsent, [change("new")]);

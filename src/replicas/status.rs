@@ -20,7 +20,7 @@ pub struct StoreStatus {
     last_ms: AtomicI64,
     /// Times that it went away.
     outages: AtomicU64,
-    /// Records sent, or leases granted.
+    /// Records sent, or leases reported.
     done: AtomicU64,
     /// What waits for the store: records and changes.
     waiting: AtomicU64,
@@ -35,7 +35,7 @@ pub struct StoreReading {
     pub last_ms: Option<i64>,
     /// Times that it went away since the start.
     pub outages: u64,
-    /// Records sent, or leases granted, since the start.
+    /// Records sent, or leases reported, since the start.
     pub done: u64,
     /// Records and changes that wait for it.
     pub waiting: u64,
@@ -81,7 +81,7 @@ impl StoreStatus {
         self.away_since_ms.lock().is_none()
     }
 
-    /// Counts records sent, or leases granted.
+    /// Counts records sent, or leases reported.
     pub fn count(&self, done: usize) {
         self.done.fetch_add(done as u64, Ordering::Relaxed);
     }

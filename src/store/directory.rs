@@ -126,8 +126,7 @@ fn set_aside_all(disk: &dyn Disk, now_ms: i64) -> Result<String, Fault> {
         disk.rename(&format!("{JOURNAL}/{name}"), &format!("{folder}/{JOURNAL}/{name}"))?;
     }
     let staying = [LOCK_FILE, FORMAT_FILE, NODE_FILE, accounts::FILE, accounts::SHARED_FILE];
-    for name in disk.list("")?.iter().filter(|name| !staying.contains(&name.as_str()))
-    {
+    for name in disk.list("")?.iter().filter(|name| !staying.contains(&name.as_str())) {
         disk.rename(name, &format!("{folder}/{name}"))?;
     }
     disk.rename(FORMAT_FILE, &format!("{folder}/{FORMAT_FILE}"))?;

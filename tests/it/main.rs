@@ -195,6 +195,8 @@ mod replay_worlds;
 #[cfg(test)]
 mod replicas;
 #[cfg(test)]
+mod replicas_chaos;
+#[cfg(test)]
 mod replicas_redis;
 #[cfg(test)]
 mod retry_budget;

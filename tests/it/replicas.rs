@@ -124,8 +124,14 @@ pub(crate) struct OwnProcess {
 }
 
 impl OwnProcess {
-    pub(crate) fn new(upstream: &Upstream, folder: &Folder, postgres: Option<&Store>, redis: Option<&Store>) -> OwnProcess {
-        let mut environment: Vec<(String, String)> = ENVIRONMENT.map(|(name, value)| (name.into(), value.into())).into();
+    pub(crate) fn new(
+        upstream: &Upstream,
+        folder: &Folder,
+        postgres: Option<&Store>,
+        redis: Option<&Store>,
+    ) -> OwnProcess {
+        let mut environment: Vec<(String, String)> =
+            ENVIRONMENT.map(|(name, value)| (name.into(), value.into())).into();
         for (name, store) in [("POSTGRES", postgres), ("REDIS", redis)] {
             if let Some(store) = store {
                 environment.push((format!("{name}_URL"), store.url()));
@@ -141,7 +147,8 @@ impl OwnProcess {
     }
 
     pub(crate) fn start(&self) -> Process {
-        let environment: Vec<_> = self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let environment: Vec<_> =
+            self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         Process::start(&["serve", "--config", self.config.path()], &environment)
     }
 }

@@ -89,7 +89,10 @@ async fn one_budget_is_never_overspent_by_two_replicas_and_is_used_up_to_its_end
     }
     let kept = redis.ask("keys *budget:key*").unwrap();
     let kept = redis.ask(&format!("hgetall {}", kept.trim())).unwrap();
-    assert_eq!(refused_for_good, 2, "in the end both know that the limit is used up; served {served}; {last:?}; {kept}");
+    assert_eq!(
+        refused_for_good, 2,
+        "in the end both know that the limit is used up; served {served}; {last:?}; {kept}"
+    );
     let all = async || postgres.ask("select count(*) from pointsman_records where cost > 0").unwrap();
     eventually("all records are in PostgreSQL", all, |count| *count == served.to_string()).await;
     let spent = spent(&postgres);
@@ -165,7 +168,8 @@ async fn a_rate_limit_holds_for_both_replicas_together_and_for_each_alone_withou
     let (key, data) = issue(&pair.one, json!({ "name": "slow" })).await;
     let path = format!("/api/v1/keys/{}", data["hash"].as_str().unwrap());
     call(&pair.one, Method::PATCH, &path, ADMIN, Some(json!({ "requests_per_minute": 6 }))).await.expect(200);
-    let known = async || call(&pair.two, Method::GET, &path, ADMIN, None).await.json()["data"]["requests_per_minute"].clone();
+    let known =
+        async || call(&pair.two, Method::GET, &path, ADMIN, None).await.json()["data"]["requests_per_minute"].clone();
     eventually("the other replica knows the limit", known, |limit| *limit == json!(6)).await;
     for _ in 0..4 {
         chat(&pair.one, &key, json!({"max_tokens": 5})).await.expect(200);
@@ -182,7 +186,8 @@ async fn a_rate_limit_holds_for_both_replicas_together_and_for_each_alone_withou
     let (other, data) = issue(&pair.one, json!({ "name": "other" })).await;
     let path = format!("/api/v1/keys/{}", data["hash"].as_str().unwrap());
     call(&pair.one, Method::PATCH, &path, ADMIN, Some(json!({ "requests_per_minute": 3 }))).await.expect(200);
-    let known = async || call(&pair.two, Method::GET, &path, ADMIN, None).await.json()["data"]["requests_per_minute"].clone();
+    let known =
+        async || call(&pair.two, Method::GET, &path, ADMIN, None).await.json()["data"]["requests_per_minute"].clone();
     eventually("the other replica knows the limit", known, |limit| *limit == json!(3)).await;
     for gateway in pair.both() {
         for expected in [200, 200, 200, 429] {

@@ -110,7 +110,9 @@ impl Store {
             Kind::Postgres => {
                 let mut command = unprivileged(&postgres_programs().unwrap().join("postgres"));
                 command.arg("-D").arg(self.folder.join("data")).args(["-p", &self.port.to_string()]);
-                for setting in ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "max_connections=30"] {
+                for setting in
+                    ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "max_connections=30"]
+                {
                     command.args(["-c", setting]);
                 }
                 command
@@ -150,7 +152,19 @@ impl Store {
         let mut command = match self.kind {
             Kind::Postgres => {
                 let mut command = Command::new(postgres_programs()?.join("psql"));
-                command.args(["-h", "127.0.0.1", "-p", &port, "-U", "pointsman", "-d", "postgres", "-At", "-c", question]);
+                command.args([
+                    "-h",
+                    "127.0.0.1",
+                    "-p",
+                    &port,
+                    "-U",
+                    "pointsman",
+                    "-d",
+                    "postgres",
+                    "-At",
+                    "-c",
+                    question,
+                ]);
                 command
             }
             Kind::Redis => {

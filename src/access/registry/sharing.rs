@@ -9,9 +9,12 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use sha2::{Digest as _, Sha256};
 
 use super::{Registry, State};
-use crate::access::{
-    holders::{account_number, key_number},
-    issued::{AuditEntry, Change, IssuedKey},
+use crate::{
+    access::{
+        holders::{account_number, key_number},
+        issued::{AuditEntry, Change, IssuedKey},
+    },
+    config::LimitsConfig,
 };
 
 /// SHA-256 of a stored change. Two equal changes of one millisecond are one.
@@ -60,6 +63,18 @@ pub(super) struct Sharing {
 pub fn is_shared(line: &[u8]) -> bool {
     let entry = serde_json::from_slice::<AuditEntry>(line);
     entry.is_ok_and(|entry| !matches!(entry.change, Change::CarrySpending(_)))
+}
+
+/// Whether this version can read the change in this line, with all values of its key.
+#[must_use]
+pub fn is_readable(line: &[u8]) -> bool {
+    let Ok(entry) = serde_json::from_slice::<AuditEntry>(line) else { return false };
+    match &entry.change {
+        Change::CreateKey(key) | Change::UpdateKey(key) | Change::RotateKey(key) => {
+            key.key(&LimitsConfig::default()).is_some()
+        }
+        _ => true,
+    }
 }
 
 impl Registry {
@@ -186,7 +201,6 @@ mod tests {
             registry::ChangeLog,
         },
         base::clock,
-        config::LimitsConfig,
     };
 
     struct Nowhere;
@@ -211,7 +225,14 @@ mod tests {
     fn key(name: &str) -> IssuedKey {
         let sha256 = crate::config::to_hex(&crate::config::digest_of(name));
         let (id, account) = (key_number(name), name.to_owned());
-        IssuedKey { id, name: name.to_owned(), sha256, account, scopes: vec!["read".to_owned()], ..IssuedKey::default() }
+        IssuedKey {
+            id,
+            name: name.to_owned(),
+            sha256,
+            account,
+            scopes: vec!["read".to_owned()],
+            ..IssuedKey::default()
+        }
     }
 
     /// Gives the changes of the replicas their places in the order of `order`.
@@ -280,7 +301,8 @@ mod tests {
     fn a_change_of_a_later_version_is_left_out_and_the_others_take_effect() {
         let (one, two) = (replica(), replica());
         one.create(by("one"), key("known")).unwrap();
-        let mut changes = vec![SharedChange::of(br#"{"at_ms":1,"by":"a","from":"b","change":{"action":"fly"}}"#.to_vec())];
+        let mut changes =
+            vec![SharedChange::of(br#"{"at_ms":1,"by":"a","from":"b","change":{"action":"fly"}}"#.to_vec())];
         changes.extend(one.unsent());
         assert_eq!(two.import(&changes).unreadable, 1);
         assert_eq!(two.keys().len(), 1);

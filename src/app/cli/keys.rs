@@ -16,6 +16,7 @@ use crate::{
     api::keys::{new_key, new_text},
     base::secret::Secret,
     config::{Config, Environment},
+    replicas::shared_log::SharedLog,
     state::accounts,
     store::{accounts::AccountLog, directory::Directory, fault::Fault},
     upstream::{Connection, call_page, client_config},
@@ -166,8 +167,11 @@ fn stopped(config: &Config, action: &KeysAction) -> Result<String, String> {
         ),
         fault => format!("{}: {fault}", path.display()),
     })?;
-    let log = AccountLog::open(opened.disk()).map_err(|fault| fault.to_string())?;
-    let registry = accounts::registry(&config.limits, Some(log)).map_err(|fault| fault.to_string())?;
+    let (log, mut stored) = AccountLog::open(opened.disk()).map_err(|fault| fault.to_string())?;
+    // Keys of other replicas too. What is changed here is sent at the next start.
+    let shared_log = SharedLog::open(opened.disk()).map_err(|fault| fault.to_string())?;
+    stored.changes = shared_log.merge(stored.changes).lines;
+    let registry = accounts::registry(&config.limits, Some((log, stored))).map_err(|fault| fault.to_string())?;
     registry.adopt(config);
     let from = std::env::var("USER").unwrap_or_default();
     let actor = Actor { by: "command line".to_owned(), from, request_id: None };

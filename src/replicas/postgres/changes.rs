@@ -107,9 +107,8 @@ impl Changes {
 async fn place(client: &mut Client, node: &str, unsent: &[SharedChange]) -> Result<(), PostgresFault> {
     let transaction = client.transaction().await?;
     transaction.execute("select pg_advisory_xact_lock($1)", &[&CHANGES_LOCK]).await?;
-    let insert = transaction.prepare(
-        "insert into pointsman_changes (id, node, change) values ($1, $2, $3) on conflict (id) do nothing",
-    );
+    let insert = transaction
+        .prepare("insert into pointsman_changes (id, node, change) values ($1, $2, $3) on conflict (id) do nothing");
     let insert = insert.await?;
     for SharedChange { id, line } in unsent {
         let Ok(text) = std::str::from_utf8(line) else { continue };
@@ -155,7 +154,8 @@ async fn delete_own(
             log::error!("records that an administrator of another replica deleted are still here: {fault}");
         }
     }
-    let delete = "delete from pointsman_records where node = $1 and created_ms < $2 and ($3::text is null or account = $3)";
+    let delete =
+        "delete from pointsman_records where node = $1 and created_ms < $2 and ($3::text is null or account = $3)";
     client.execute(delete, &[&node, &before_ms, owner]).await?;
     Ok(())
 }

@@ -167,8 +167,8 @@ impl Sender {
                 .execute(
                     &statement,
                     &[
-                        &node, ids, created, accounts, keys, models, providers, status, costs, prompt, completion, catalogs,
-                        policies, entries,
+                        &node, ids, created, accounts, keys, models, providers, status, costs, prompt, completion,
+                        catalogs, policies, entries,
                     ],
                 )
                 .await?;

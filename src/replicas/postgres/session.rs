@@ -22,10 +22,7 @@ use tokio_postgres::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::schema;
-use crate::{
-    config::StoreAddress,
-    replicas::transport::Tls,
-};
+use crate::{config::StoreAddress, replicas::transport::Tls};
 
 /// Longest wait for a connection and for the tables.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -48,9 +45,9 @@ pub enum PostgresFault {
 impl fmt::Display for PostgresFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PostgresFault::Address => f.write_str(
-                "the address cannot be read; it must be like postgres://user:password@host:5432/database",
-            ),
+            PostgresFault::Address => {
+                f.write_str("the address cannot be read; it must be like postgres://user:password@host:5432/database")
+            }
             PostgresFault::Tls(why) => f.write_str(why),
             PostgresFault::Server(error) => match error.as_db_error() {
                 Some(error) => write!(f, "{}: {}", error.severity(), error.message()),

@@ -60,7 +60,13 @@ pub struct Worker {
 impl Worker {
     /// A worker that has not connected yet.
     #[must_use]
-    pub fn new(sources: Sources, server: Server, log: SharedLog, status: Arc<StoreStatus>, wake: Arc<Notify>) -> Worker {
+    pub fn new(
+        sources: Sources,
+        server: Server,
+        log: SharedLog,
+        status: Arc<StoreStatus>,
+        wake: Arc<Notify>,
+    ) -> Worker {
         let (sender, changes) = (Sender::default(), Changes::new(log));
         Worker { sources, server, status, wake, sender, changes, retention_at: None }
     }
@@ -69,8 +75,15 @@ impl Worker {
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let mut session: Option<Session> = None;
         let mut wait = self.sources.every;
+        let mut last_by: Option<Instant> = None;
         loop {
             let stopping = *stop.borrow();
+            if stopping && (session.is_none() || last_by.is_some_and(|by| by <= Instant::now())) {
+                return;
+            }
+            if stopping {
+                last_by.get_or_insert_with(|| Instant::now() + LAST_TIMEOUT);
+            }
             let done = timeout(if stopping { LAST_TIMEOUT } else { EXCHANGE_TIMEOUT }, self.step(&mut session));
             let pause = match done.await.unwrap_or(Err(PostgresFault::Timeout)) {
                 Ok(more) => {
@@ -91,7 +104,7 @@ impl Worker {
                 }
             };
             self.status.set_waiting(self.sender.waiting(&self.sources.ledger) + self.sources.registry.unsent().len());
-            if stopping && !(pause.is_zero() && session.is_some()) {
+            if stopping && !pause.is_zero() {
                 return;
             }
             tokio::select! {

@@ -33,6 +33,8 @@ pub enum RedisFault {
     Server(RedisError),
     /// An answer that makes no sense.
     Answer,
+    /// Another process has the name of this replica.
+    NameTaken(String),
     /// No answer in time.
     Timeout,
 }
@@ -47,6 +49,11 @@ impl fmt::Display for RedisFault {
             RedisFault::Connect(error) => error.fmt(f),
             RedisFault::Server(error) => error.fmt(f),
             RedisFault::Answer => f.write_str("an answer that cannot be read; another program may use the same names"),
+            RedisFault::NameTaken(name) => write!(
+                f,
+                "another process, or one that was killed in the last 3 s, is the replica \"{name}\"; give each replica a name of \
+                 its own with shared.node"
+            ),
             RedisFault::Timeout => f.write_str("no answer in time"),
         }
     }

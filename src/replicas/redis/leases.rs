@@ -26,6 +26,9 @@ const BATCH: usize = 500;
 /// time between two attempts to connect.
 const SETTLE_MS: u64 = 1_500;
 
+/// Time for which a name is claimed.
+const NAME_MS: u64 = 3_000;
+
 /// The leases of this replica.
 pub struct Leases {
     node: String,
@@ -47,6 +50,35 @@ impl Leases {
         let expiry_ms = u64::try_from(expiry.as_millis()).unwrap_or(u64::MAX);
         let (node, prefix) = (node.to_owned(), prefix.to_owned());
         Leases { node, prefix, expiry_ms, leasing, script: None, seq: 0, is_forced: true }
+    }
+
+    /// Gives back with the next exchange what is not used: this replica ends.
+    pub fn give_back(&mut self, holders: &Holders) {
+        self.is_forced = true;
+        holders.budgets().iter().for_each(|(_, budget)| budget.give_lease_back());
+    }
+
+    /// Says that this process has the name of the replica. Two processes of one name would overwrite each other's leases.
+    ///
+    /// # Errors
+    /// Redis fails, or another process has the name. That of a killed process is free after [`NAME_MS`].
+    pub async fn claim_name(&self, connection: &mut MultiplexedConnection, run: u64) -> Result<(), RedisFault> {
+        let claim = "local run = redis.call('GET', KEYS[1]) \
+                     if run and run ~= ARGV[1] then return 0 end \
+                     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1";
+        let mut command = redis::cmd("EVAL");
+        command.arg(claim).arg(1).arg(self.key(&format!("node:{}", self.node))).arg(run).arg(NAME_MS);
+        let is_ours: i64 = command.query_async(connection).await?;
+        if is_ours == 1 { Ok(()) } else { Err(RedisFault::NameTaken(self.node.clone())) }
+    }
+
+    /// Leaves the name to the next process. Without an answer it is free after [`NAME_MS`].
+    pub async fn leave_name(&self, connection: &mut MultiplexedConnection) {
+        let left: Result<i64, _> =
+            redis::cmd("DEL").arg(self.key(&format!("node:{}", self.node))).query_async(connection).await;
+        if let Err(error) = left {
+            log::debug!("the name of this replica is free later: {error}");
+        }
     }
 
     /// Redis may be another one, or have lost what it knew.

@@ -1,11 +1,14 @@
-//! Hears what other replicas admitted.
+//! Hears what other replicas admitted, and their advice about endpoints.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use futures_util::StreamExt as _;
 
 use super::{connection::Server, usage};
-use crate::access::registry::Registry;
+use crate::{access::registry::Registry, base::clock, replicas::HealthPort};
 
 /// Time between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(500);
@@ -16,13 +19,20 @@ pub struct Listener {
     channel: String,
     run: u64,
     registry: Arc<Registry>,
+    health: Arc<OnceLock<HealthPort>>,
 }
 
 impl Listener {
     /// A listener that has not connected yet. `run` tells own messages from those of others.
     #[must_use]
-    pub fn new(server: Server, channel: String, run: u64, registry: Arc<Registry>) -> Listener {
-        Listener { server, channel, run, registry }
+    pub fn new(
+        server: Server,
+        channel: String,
+        run: u64,
+        registry: Arc<Registry>,
+        health: Arc<OnceLock<HealthPort>>,
+    ) -> Listener {
+        Listener { server, channel, run, registry, health }
     }
 
     /// Hears. The state of Redis is told by the other connection.
@@ -34,6 +44,9 @@ impl Listener {
                     while let Some(message) = messages.next().await {
                         if let Ok(text) = message.get_payload::<String>() {
                             usage::charge(self.run, &text, &self.registry.holders);
+                            if let Some(health) = self.health.get() {
+                                usage::advise(self.run, clock::unix_millis(), &text, health);
+                            }
                         }
                     }
                 }

@@ -1,6 +1,9 @@
 //! The loop that reports to Redis.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use tokio::{
     sync::watch,
@@ -13,19 +16,19 @@ use super::{
     usage,
 };
 use crate::{
-    access::{
-        lease::LeaseTerms,
-        leasing::Leasing,
-        registry::Registry,
-    },
+    access::{lease::LeaseTerms, leasing::Leasing, registry::Registry},
+    base::clock,
     config::SharedConfig,
-    replicas::status::StoreStatus,
+    replicas::{HealthPort, status::StoreStatus},
 };
 
 /// Longest time for one exchange.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest time between two attempts to connect.
 const LONGEST_RETRY: Duration = Duration::from_millis(500);
+
+/// Time between two messages about open breakers.
+const HINT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The loop.
 pub struct Worker {
@@ -37,6 +40,8 @@ pub struct Worker {
     channel: String,
     run: u64,
     every: Duration,
+    health: Arc<OnceLock<HealthPort>>,
+    hinted_at: Option<Instant>,
 }
 
 impl Worker {
@@ -48,12 +53,23 @@ impl Worker {
         node: &str,
         (channel, run): (String, u64),
         registry: Arc<Registry>,
-        status: Arc<StoreStatus>,
+        (status, health): (Arc<StoreStatus>, Arc<OnceLock<HealthPort>>),
     ) -> Worker {
         let block_ppm = (config.budget_block * 1_000_000.0) as u32;
         let leasing = registry.holders.lease_by(LeaseTerms { block_ppm, usable: config.lease_expiry / 2 });
         let leases = Leases::new(node, &config.prefix, config.lease_expiry, Arc::clone(&leasing));
-        Worker { server, status, registry, leasing, leases, channel, run, every: config.sync_every }
+        Worker {
+            server,
+            status,
+            registry,
+            leasing,
+            leases,
+            channel,
+            run,
+            every: config.sync_every,
+            health,
+            hinted_at: None,
+        }
     }
 
     /// Reports until `stop`, and once more then.
@@ -62,7 +78,11 @@ impl Worker {
         let mut told_at = Instant::now();
         loop {
             let stopping = *stop.borrow();
-            let is_time = told_at <= Instant::now();
+            if stopping {
+                self.leases.give_back(&self.registry.holders);
+            }
+            // A new connection begins with the claim of the name.
+            let is_time = session.is_none() || told_at <= Instant::now();
             if is_time {
                 told_at = Instant::now() + self.every;
             }
@@ -80,6 +100,9 @@ impl Worker {
                 }
             }
             if stopping {
+                if let Some(open) = &mut session {
+                    self.leases.leave_name(&mut open.connection).await;
+                }
                 return;
             }
             let pause = if session.is_some() { self.every } else { self.every.min(LONGEST_RETRY) };
@@ -91,6 +114,15 @@ impl Worker {
         }
     }
 
+    /// Advice to other replicas, about once a second.
+    fn hint(&mut self) -> Option<String> {
+        if self.hinted_at.is_some_and(|at| at.elapsed() < HINT_INTERVAL) {
+            return None;
+        }
+        self.hinted_at = Some(Instant::now());
+        usage::hint(self.run, clock::unix_millis(), self.health.get()?)
+    }
+
     async fn step(&mut self, session: &mut Option<Session>, tells: bool) -> Result<usize, RedisFault> {
         let open = match session {
             Some(open) => open,
@@ -99,10 +131,12 @@ impl Worker {
                 session.insert(self.server.open().await?)
             }
         };
+        if tells {
+            self.leases.claim_name(&mut open.connection, self.run).await?;
+        }
         let leases = self.leases.exchange(&mut open.connection, &self.registry.holders).await?;
         if tells {
-            let _: String = redis::cmd("PING").query_async(&mut open.connection).await?;
-            for message in usage::messages(self.run, &self.registry.holders) {
+            for message in usage::messages(self.run, &self.registry.holders).into_iter().chain(self.hint()) {
                 let mut publish = redis::cmd("PUBLISH");
                 let _: i64 = publish.arg(&self.channel).arg(message).query_async(&mut open.connection).await?;
             }
