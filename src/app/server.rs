@@ -51,7 +51,7 @@ use crate::{
     },
     state::{
         accounts,
-        budgets::Budgets,
+        attempt_tokens::AttemptTokens,
         control::{Control, StatsPersistence},
         conversations::PreferenceMemory,
         drain::Drain,
@@ -397,7 +397,7 @@ fn shared(
         setup: ArcSwap::from_pointee(setup),
         preferences: PreferenceMemory::new(rand::random()),
         metrics,
-        budgets: Budgets::default(),
+        attempt_tokens: AttemptTokens::default(),
         analyses: Analyses::default(),
         event_batchers: control.event_batchers(),
         routers: Routers::default(),

@@ -264,6 +264,7 @@ impl Parts {
             wants_max_completion_tokens: table
                 .wants_max_completion_tokens
                 .unwrap_or(endpoint_defaults.wants_max_completion_tokens),
+            wants_reasoning_effort: table.wants_reasoning_effort.unwrap_or(endpoint_defaults.wants_reasoning_effort),
             knows_developer_role: table.knows_developer_role.unwrap_or(endpoint_defaults.knows_developer_role),
             forwards_unknown_fields: table.forwards_unknown_fields.unwrap_or(endpoint_defaults.forwards_unknown_fields),
             images_through_chat: table.images_through_chat,

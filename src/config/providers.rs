@@ -97,6 +97,7 @@ pub(super) struct Disclosure {
 pub(super) struct EndpointDefaults {
     pub(super) dialect: Dialect,
     pub(super) wants_max_completion_tokens: bool,
+    pub(super) wants_reasoning_effort: bool,
     pub(super) knows_developer_role: bool,
     pub(super) forwards_unknown_fields: bool,
 }
@@ -106,6 +107,7 @@ impl EndpointDefaults {
     pub(super) const STANDARD: EndpointDefaults = EndpointDefaults {
         dialect: Dialect::OpenAi,
         wants_max_completion_tokens: false,
+        wants_reasoning_effort: false,
         knows_developer_role: false,
         forwards_unknown_fields: true,
     };
@@ -117,6 +119,7 @@ impl EndpointDefaults {
             wants_max_completion_tokens: section
                 .flag("wants_max_completion_tokens")
                 .unwrap_or(inherited.wants_max_completion_tokens),
+            wants_reasoning_effort: section.flag("wants_reasoning_effort").unwrap_or(inherited.wants_reasoning_effort),
             knows_developer_role: section.flag("knows_developer_role").unwrap_or(inherited.knows_developer_role),
             forwards_unknown_fields: unknown_fields.unwrap_or(inherited.forwards_unknown_fields),
         }

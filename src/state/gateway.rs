@@ -34,7 +34,7 @@ use crate::{
     config::Key,
     replicas::Replicas,
     state::{
-        budgets::Budgets,
+        attempt_tokens::AttemptTokens,
         control::{self, Control},
         conversations::PreferenceMemory,
         drain::Drain,
@@ -72,7 +72,7 @@ pub struct Shared {
     /// Counters and histograms.
     pub metrics: Metrics,
     /// Token buckets for hedges and retries.
-    pub budgets: Budgets,
+    pub attempt_tokens: AttemptTokens,
     /// Images served by link.
     pub images: ImageFiles,
     /// State of conversations and latency targets.

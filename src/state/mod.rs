@@ -2,7 +2,7 @@
 
 pub mod accounts;
 pub mod ask;
-pub mod budgets;
+pub mod attempt_tokens;
 pub mod control;
 pub mod conversations;
 pub mod drain;

@@ -375,3 +375,38 @@ async fn an_endpoint_gets_cache_marks_and_earlier_thoughts_only_if_it_lists_them
     };
     assert_eq!(meant(&plain), meant(&kept), "names and arguments stay");
 }
+
+#[actix_web::test]
+async fn an_endpoint_that_knows_only_an_effort_gets_one_and_no_thoughts_of_other_providers() {
+    let maker = always(200, &completion("Left."));
+    let model = "[[models]]\nid = \"acme/strict\"\ncontext_length = 100000\nsupported_parameters = [\"max_tokens\", \"reasoning\"]\n\
+                 endpoints = [{ provider = \"maker\", upstream_model = \"m\", pricing = { prompt = \"0\", completion = \"0\" } }]\n";
+    let strict = "wants_reasoning_effort = true";
+    let gateway = World::new().provider_with("maker", maker.address(), strict).with(model).start().await;
+    let thought = json!({"type": "thinking", "thinking": "hm", "signature": "EqQB"});
+    let asked = json!({
+        "model": "acme/strict", "max_tokens": 9000, "thinking": {"type": "enabled", "budget_tokens": 3000},
+        "messages": [
+            {"role": "user", "content": "Hi"}, {"role": "assistant", "content": [thought, {"type": "text", "text": "Ho."}]},
+            {"role": "user", "content": "Which way?"},
+        ],
+    });
+    let reply = gateway.post("/v1/messages", &asked).await;
+    reply.expect(200);
+    let sent = maker.last_body();
+    assert_eq!((&sent["reasoning_effort"], &sent["reasoning"]), (&json!("low"), &Value::Null), "{sent}");
+    assert!(!sent.to_string().contains("reasoning_details"), "{sent}");
+    assert_eq!(reply.header("x-route-emulated-parameters"), Some("reasoning_details,thinking"));
+
+    let details =
+        json!([{"type": "reasoning.text", "text": "hm", "signature": "EqQB", "format": "anthropic-claude-v1"}]);
+    let turns = json!([{"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Ho.", "reasoning_content": "hm", "reasoning_details": details}, {"role": "user", "content": "Which way?"}]);
+    let chat = json!({"model": "acme/strict", "messages": turns, "reasoning": {"effort": "high"}});
+    let reply = gateway.chat(&chat).await;
+    reply.expect(200);
+    let sent = maker.last_body();
+    assert_eq!((&sent["reasoning_effort"], &sent["reasoning"]), (&json!("high"), &Value::Null), "{sent}");
+    assert_eq!(sent["messages"][1], json!({"role": "assistant", "content": "Ho.", "reasoning_content": "hm"}));
+    assert_eq!(reply.header("x-route-emulated-parameters"), Some("reasoning_details"));
+}

@@ -29,6 +29,7 @@ mod config_faults;
 mod config_fuzz;
 #[cfg(test)]
 mod config_models;
+#[cfg(test)]
 mod config_routing;
 #[cfg(test)]
 mod config_secrets;
@@ -81,6 +82,8 @@ mod dialect_anthropic;
 #[cfg(test)]
 mod dialect_gemini;
 #[cfg(test)]
+mod dialect_pairs;
+#[cfg(test)]
 mod door_messages;
 #[cfg(test)]
 mod door_responses;
@@ -108,6 +111,7 @@ mod enemy_slow;
 mod explain_command;
 #[cfg(test)]
 mod folder;
+#[cfg(test)]
 mod fuzz_corpus;
 #[cfg(test)]
 #[path = "../../fuzz/properties/mod.rs"]

@@ -42,7 +42,7 @@ fn is_installed(kind: Kind) -> bool {
     };
     assert!(found || std::env::var_os("CI").is_none(), "{kind:?} is not installed: see .ci/run");
     if !found {
-        println!("skipped: {kind:?} is not installed (apt-get install postgresql redis-server)");
+        eprintln!("skipped: {kind:?} is not installed (apt-get install postgresql redis-server)");
     }
     found
 }

@@ -58,10 +58,14 @@ pub fn chat_body(
     // Gateway fields and parameters that the endpoint does not list are removed here, for every dialect.
     let gated = request.limited_body(catalog, endpoint, most_output);
     match endpoint.dialect {
-        Dialect::OpenAi => Some(match request.client.as_deref() {
-            Some(client) => named_for(Some(client), without_foreign_members(gated, catalog, endpoint)),
-            None => gated,
-        }),
+        Dialect::OpenAi => {
+            let client = request.client.as_deref();
+            let is_foreign = client.is_some();
+            if !is_foreign && !endpoint.wants_reasoning_effort {
+                return Some(gated);
+            }
+            Some(named_for(client, without_foreign_members(gated, is_foreign, catalog, endpoint)))
+        }
         dialect => Some(named_for(request.client.as_deref(), translated(&gated, dialect, endpoint)?)),
     }
 }
@@ -117,9 +121,15 @@ fn clients_own(client: &ClientRequest, endpoint: &Endpoint) -> Option<OutgoingBo
     Some(OutgoingBody { is_clients_own: true, translation, headers, emulated, ..OutgoingBody::of(body) })
 }
 
-/// A chat body written for a client of another dialect, without what the endpoint does not know inside messages.
-fn without_foreign_members(gated: OutgoingBody, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
-    let plain = std::str::from_utf8(&gated.bytes).ok().and_then(|body| plain_chat(body, catalog, endpoint));
+/// A chat body without what the endpoint does not know inside messages. `is_foreign`: written for a client of another dialect.
+fn without_foreign_members(
+    gated: OutgoingBody,
+    is_foreign: bool,
+    catalog: &Catalog,
+    endpoint: &Endpoint,
+) -> OutgoingBody {
+    let body = std::str::from_utf8(&gated.bytes).ok();
+    let plain = body.and_then(|body| plain_chat(body, is_foreign, catalog, endpoint));
     let Some(PlainChat { body, without_marks, without_reasoning }) = plain else { return gated };
     let OutgoingBody { mut dropped, mut emulated, .. } = gated;
     dropped.extend(without_marks.then(|| "cache_control".into()));

@@ -175,6 +175,8 @@ pub struct Endpoint {
     pub disabled: bool,
     /// Whether it takes the field `max_completion_tokens` (else `max_tokens`).
     pub wants_max_completion_tokens: bool,
+    /// Whether it takes the field `reasoning_effort` and knows neither `reasoning` nor `reasoning_details`.
+    pub wants_reasoning_effort: bool,
     /// Whether it knows the role `developer`.
     pub knows_developer_role: bool,
     /// Whether fields the gateway does not know are passed on.
@@ -188,6 +190,12 @@ impl Endpoint {
     #[must_use]
     pub fn is_free(&self) -> bool {
         self.pricing.as_deref().is_some_and(Pricing::is_free)
+    }
+
+    /// Whether requested reasoning reaches it as the field `reasoning_effort` of a chat.
+    #[must_use]
+    pub fn is_chat_with_effort(&self) -> bool {
+        self.dialect == Dialect::OpenAi && self.wants_reasoning_effort
     }
 
     /// The exact cost of `usage`; `None` where the prices are unknown.

@@ -76,6 +76,7 @@ impl Endpoint {
             is_moderated: false,
             disabled: false,
             wants_max_completion_tokens: false,
+            wants_reasoning_effort: false,
             knows_developer_role: true,
             forwards_unknown_fields: true,
             images_through_chat: false,

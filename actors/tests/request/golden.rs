@@ -235,3 +235,30 @@ fn names_of_dropped_parameters_are_fit_for_a_header() {
     let many: String = (0..100).map(|n| format!(",\"x{n}\":1")).collect();
     assert_eq!(sent("acme/plain", &body(&many)).dropped.len(), 64);
 }
+
+#[test]
+fn requested_reasoning_becomes_an_effort_where_an_endpoint_knows_no_other_form() {
+    let cases = [
+        (r#"{"effort":"high"}"#, Some("high"), false),
+        (r#"{"max_tokens":3000,"exclude":true}"#, Some("low"), true),
+        (r#"{"effort":"low","max_tokens":30000}"#, Some("low"), true),
+        (r#"{"enabled":false}"#, Some("none"), false),
+        (r#"{"enabled":true}"#, None, false),
+        (r#"{"exclude":true}"#, None, false),
+        ("{}", None, false),
+    ];
+    for (reasoning, effort, is_emulated) in cases {
+        let asked = body(&format!(r#","reasoning":{reasoning},"seed":1"#));
+        let outgoing = sent("acme/effort", &asked);
+        let effort = effort.map(|effort| format!(r#","reasoning_effort":"{effort}""#)).unwrap_or_default();
+        let expected =
+            format!(r#"{{"model":"up-effort","messages":[{{"role":"user","content":"Hi"}}]{effort},"seed":1}}"#);
+        assert_eq!(shown(&outgoing), expected, "{reasoning}");
+        assert_eq!(outgoing.emulated.iter().any(|name| &**name == "reasoning"), is_emulated, "{reasoning}");
+    }
+    let both = sent("acme/effort", &body(r#","reasoning_effort":"low","reasoning":{"effort":"low"}"#));
+    assert_eq!(
+        shown(&both),
+        r#"{"model":"up-effort","messages":[{"role":"user","content":"Hi"}],"reasoning_effort":"low"}"#
+    );
+}

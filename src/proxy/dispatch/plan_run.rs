@@ -1,9 +1,9 @@
 //! Chooses the next candidate of a plan, and the timeouts of each attempt.
 //!
-//! `budgeted` starts the attempts that a budget pays for: the one that races a late attempt, and those of last resort.
+//! `extra_attempts` starts the attempts that cost a token: the one that races a late attempt, and those of last resort.
 //! `give_up` makes the client's error when no candidate is left.
 
-mod budgeted;
+mod extra_attempts;
 mod give_up;
 
 use std::time::{Duration, Instant};
@@ -98,9 +98,9 @@ impl PlanRun {
         budget: RequestBudget,
     ) -> PlanRun {
         let (decision, policy) = (&routed.decision, &routed.policy);
-        let budgets = &worker.shared.budgets;
-        budgets.retry.earn(policy.retry.budget_ratio);
-        budgets.last_resort.earn(policy.retry.budget_ratio);
+        let tokens = &worker.shared.attempt_tokens;
+        tokens.retry.earn(policy.retry.budget_ratio);
+        tokens.last_resort.earn(policy.retry.budget_ratio);
         let may_race = size.may_be_raced
             && decision.max_attempts > 1
             && decision.candidates.len() > 1
@@ -108,7 +108,7 @@ impl PlanRun {
         let may_hedge =
             may_race && policy.hedge.budget > 0.0 && policy.hedge.objectives.contains(&decision.objective.value);
         if may_hedge {
-            budgets.hedge.earn(policy.hedge.budget);
+            tokens.hedge.earn(policy.hedge.budget);
         }
         PlanRun {
             worker: worker.clone(),
@@ -218,15 +218,15 @@ impl PlanRun {
         };
         let permit = self.permit(candidate).await?;
         // No await from here on, so a client that leaves cannot lose a token.
-        let budget = &self.worker.shared.budgets.retry;
+        let bucket = &self.worker.shared.attempt_tokens.retry;
         let costs_a_token = candidate.is_past_open_circuit();
-        if costs_a_token && !budget.take() {
+        if costs_a_token && !bucket.take() {
             BudgetSpent::Retry.emit(&self.worker.shared.metrics);
             return Err(ExclusionReason::CircuitOpen);
         }
         let attempt = self.claim(position, reason, permit);
         if attempt.is_err() && costs_a_token {
-            budget.give_back();
+            bucket.give_back();
         }
         self.attempts += u32::from(attempt.is_ok());
         attempt

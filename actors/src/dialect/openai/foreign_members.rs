@@ -1,4 +1,4 @@
-//! Chat bodies that the gateway wrote for a client of another dialect, for endpoints that refuse what chat itself has not.
+//! Chat bodies for endpoints that refuse what OpenAI's own chat has not.
 //!
 //! Marks of the prompt cache and sealed reasoning travel inside messages, where no parameter of the endpoint controls them.
 //! Some providers refuse a message with a member that they do not know.
@@ -22,12 +22,13 @@ pub(crate) struct PlainChat {
     pub(crate) without_reasoning: bool,
 }
 
-/// Cuts marks of the cache where the endpoint does not list `cache_control`, and reasoning of earlier turns where it does not
-/// list `reasoning`. `None` if there is nothing to cut.
-pub(crate) fn plain_chat(body: &str, catalog: &Catalog, endpoint: &Endpoint) -> Option<PlainChat> {
+/// Cuts reasoning of earlier turns where the endpoint does not know it, and of a body that the gateway wrote for a client of
+/// another dialect also marks of the cache where the endpoint does not list `cache_control`. `None` if there is nothing to cut.
+pub(crate) fn plain_chat(body: &str, is_foreign: bool, catalog: &Catalog, endpoint: &Endpoint) -> Option<PlainChat> {
     let lists = |name| catalog.parameters.lists(endpoint.parameters, name);
     let has = |name: &[u8]| memchr::memmem::find(body.as_bytes(), name).is_some();
-    let (cuts_marks, cuts_reasoning) = (!lists("cache_control"), !lists("reasoning"));
+    let cuts_marks = is_foreign && !lists("cache_control");
+    let cuts_reasoning = endpoint.wants_reasoning_effort || is_foreign && !lists("reasoning");
     if !(cuts_marks && has(CACHE_CONTROL) || cuts_reasoning && has(REASONING_DETAILS)) {
         return None;
     }

@@ -39,6 +39,7 @@ fn endpoint(model: &str, max_completion_tokens: Option<u32>) -> Endpoint {
         is_moderated: false,
         disabled: false,
         wants_max_completion_tokens: false,
+        wants_reasoning_effort: false,
         knows_developer_role: false,
         forwards_unknown_fields: false,
         dialect: crate::domain::Dialect::Anthropic,

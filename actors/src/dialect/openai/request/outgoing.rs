@@ -14,7 +14,9 @@ use super::{
     splice::{Splice, string},
 };
 use crate::{
-    dialect::outgoing::OutgoingBody,
+    dialect::{
+        json::object, neutral::Effort, openai::conversation_reader::requested_reasoning, outgoing::OutgoingBody,
+    },
     domain::{Catalog, DefaultParameters, Endpoint},
 };
 
@@ -53,6 +55,7 @@ pub(super) struct UpstreamBodyBuilder<'e, 'c> {
     pub(super) splice: Splice<'e>,
     envelope: &'e ParsedBody,
     dropped: Vec<Arc<str>>,
+    emulated: Vec<Arc<str>>,
     has_model: bool,
 }
 
@@ -68,6 +71,7 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
             splice,
             envelope,
             dropped: Vec::new(),
+            emulated: Vec::new(),
             has_model: false,
         }
     }
@@ -108,7 +112,7 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
         if let Some(metadata) = &self.envelope.metadata {
             self.splice.add_written(metadata);
         }
-        OutgoingBody { dropped: self.dropped, ..OutgoingBody::of(self.splice.finish()) }
+        OutgoingBody { dropped: self.dropped, emulated: self.emulated, ..OutgoingBody::of(self.splice.finish()) }
     }
 }
 
@@ -134,6 +138,7 @@ impl ChatRequest {
                 Fate::MaxTokens if envelope.gives(MAX_COMPLETION_TOKENS) => outgoing.splice.skip(),
                 Fate::MaxTokens | Fate::MaxCompletionTokens if lower.is_some() => outgoing.splice.skip(),
                 Fate::MaxTokens | Fate::MaxCompletionTokens => limit(&mut outgoing, member),
+                Fate::Reasoning if endpoint.is_chat_with_effort() => reasoning(&mut outgoing),
                 Fate::ResponseFormat if self.schema_admitted(&outgoing.gates) => outgoing.splice.keep(member),
                 _ => outgoing.member(member),
             }
@@ -170,6 +175,30 @@ fn limit(outgoing: &mut UpstreamBodyBuilder<'_, '_>, member: &BodyMember) {
         (false, true) => outgoing.splice.rename(member, MAX_COMPLETION_TOKENS),
         (true, false) => outgoing.splice.rename(member, MAX_TOKENS),
         _ => outgoing.splice.keep(member),
+    }
+}
+
+/// The object `reasoning` as the effort that comes closest, for an endpoint that knows no other form.
+fn reasoning(outgoing: &mut UpstreamBodyBuilder<'_, '_>) {
+    if !outgoing.gates.admits("reasoning") {
+        return outgoing.drop("reasoning");
+    }
+    outgoing.splice.skip();
+    // A given effort is the same one.
+    if outgoing.envelope.gives("reasoning_effort") {
+        return;
+    }
+    let asked = outgoing.envelope.value("reasoning").and_then(|value| std::str::from_utf8(value).ok());
+    let asked = asked.and_then(|text| object(text).ok()).map(requested_reasoning).unwrap_or_default();
+    if asked.max_tokens.is_some() {
+        outgoing.emulated.push("reasoning".into());
+    }
+    let effort = match asked.effort.or_else(|| asked.max_tokens.map(Effort::of_budget)) {
+        None if asked.is_off() => Some(Effort::None),
+        effort => effort,
+    };
+    if let Some(effort) = effort {
+        outgoing.splice.add("reasoning_effort", |out| string(out, effort.as_str()));
     }
 }
 

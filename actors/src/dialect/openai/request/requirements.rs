@@ -52,7 +52,9 @@ impl ChatRequest {
         match member.fate {
             Fate::MaxTokens | Fate::MaxCompletionTokens => names.gate("max_tokens"),
             Fate::ResponseFormat if self.demands.format == OutputFormat::JsonSchema => None,
-            Fate::ResponseFormat | Fate::Parameter | Fate::Unknown => names.gate(&self.envelope.name(member)),
+            Fate::ResponseFormat | Fate::Reasoning | Fate::Parameter | Fate::Unknown => {
+                names.gate(&self.envelope.name(member))
+            }
             Fate::Always | Fate::Model | Fate::Consumed | Fate::Absent => None,
         }
     }

@@ -40,6 +40,7 @@ fn endpoint(model: &str) -> Endpoint {
         is_moderated: false,
         disabled: false,
         wants_max_completion_tokens: false,
+        wants_reasoning_effort: false,
         knows_developer_role: false,
         forwards_unknown_fields: false,
         images_through_chat: false,

@@ -17,34 +17,34 @@ const TOKEN: i64 = 1_000_000;
 
 /// The buckets of a process.
 #[derive(Debug)]
-pub struct Budgets {
+pub struct AttemptTokens {
     /// For attempts at endpoints whose circuit is open, and for second attempts next to overdue ones.
-    pub retry: Budget,
+    pub retry: TokenBucket,
     /// For attempts of last resort. Separate, so that a request which no endpoint can serve uses no tokens of others.
-    pub last_resort: Budget,
+    pub last_resort: TokenBucket,
     /// For hedges.
-    pub hedge: Budget,
+    pub hedge: TokenBucket,
 }
 
-impl Default for Budgets {
-    fn default() -> Budgets {
-        let full = || Budget::new(RETRY_CAPACITY, RETRY_CAPACITY);
-        Budgets { retry: full(), last_resort: full(), hedge: Budget::new(INITIAL_HEDGES, HEDGE_CAPACITY) }
+impl Default for AttemptTokens {
+    fn default() -> AttemptTokens {
+        let full = || TokenBucket::new(RETRY_CAPACITY, RETRY_CAPACITY);
+        AttemptTokens { retry: full(), last_resort: full(), hedge: TokenBucket::new(INITIAL_HEDGES, HEDGE_CAPACITY) }
     }
 }
 
 /// One token bucket, without locks.
 #[derive(Debug)]
-pub struct Budget {
+pub struct TokenBucket {
     /// In millionths of a token.
     available: AtomicI64,
     /// In millionths of a token.
     capacity: i64,
 }
 
-impl Budget {
-    fn new(tokens: i64, capacity: i64) -> Budget {
-        Budget { available: AtomicI64::new(tokens * TOKEN), capacity: capacity * TOKEN }
+impl TokenBucket {
+    fn new(tokens: i64, capacity: i64) -> TokenBucket {
+        TokenBucket { available: AtomicI64::new(tokens * TOKEN), capacity: capacity * TOKEN }
     }
 
     /// Adds the tokens of one request, usually a fraction of one.
@@ -76,32 +76,32 @@ impl Budget {
 mod tests {
     use super::*;
 
-    fn taken(budget: &Budget) -> usize {
-        std::iter::repeat_with(|| budget.take()).take_while(|taken| *taken).count()
+    fn taken(bucket: &TokenBucket) -> usize {
+        std::iter::repeat_with(|| bucket.take()).take_while(|taken| *taken).count()
     }
 
     #[test]
     fn retries_start_full_and_hedges_with_one() {
-        let budgets = Budgets::default();
-        assert_eq!([&budgets.retry, &budgets.last_resort, &budgets.hedge].map(taken), [20, 20, 1]);
+        let tokens = AttemptTokens::default();
+        assert_eq!([&tokens.retry, &tokens.last_resort, &tokens.hedge].map(taken), [20, 20, 1]);
     }
 
     #[test]
     fn requests_add_their_fraction_of_a_token_up_to_the_capacity() {
-        let budget = Budget::new(0, 5);
-        (0..14).for_each(|_| budget.earn(0.2));
-        assert_eq!(taken(&budget), 2);
-        (0..1000).for_each(|_| budget.earn(0.2));
-        assert_eq!(taken(&budget), 5);
-        (0..50).for_each(|_| budget.earn(0.02));
-        assert_eq!(taken(&budget), 1, "no fraction is lost to rounding");
+        let bucket = TokenBucket::new(0, 5);
+        (0..14).for_each(|_| bucket.earn(0.2));
+        assert_eq!(taken(&bucket), 2);
+        (0..1000).for_each(|_| bucket.earn(0.2));
+        assert_eq!(taken(&bucket), 5);
+        (0..50).for_each(|_| bucket.earn(0.02));
+        assert_eq!(taken(&bucket), 1, "no fraction is lost to rounding");
     }
 
     #[test]
     fn an_unused_token_is_returned() {
-        let budget = Budget::new(1, 5);
-        assert!(budget.take());
-        budget.give_back();
-        assert_eq!(taken(&budget), 1);
+        let bucket = TokenBucket::new(1, 5);
+        assert!(bucket.take());
+        bucket.give_back();
+        assert_eq!(taken(&bucket), 1);
     }
 }

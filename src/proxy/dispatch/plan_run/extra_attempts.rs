@@ -1,4 +1,4 @@
-//! Attempts that cost a token of a budget and wait for no permit: the one that races a late attempt, and those of last resort.
+//! Attempts that cost a token and wait for no permit: the one that races a late attempt, and those of last resort.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::{Lateness, PlanRun};
 use crate::{base::events::BudgetSpent, proxy::dispatch::attempt::Attempt};
 
 impl PlanRun {
-    /// Starts the attempt that races the one at `position`. `None` if budget or endpoints do not allow it.
+    /// Starts the attempt that races the one at `position`. `None` without a token or an endpoint for it.
     pub fn hedge(&mut self, position: usize, lateness: Lateness) -> Option<Attempt> {
         let budget = match lateness {
             Lateness::Unusual => BudgetSpent::Hedge,
@@ -43,15 +43,15 @@ impl PlanRun {
         decision.max_attempts + further
     }
 
-    /// Starts an attempt at the first of `positions` that has a free permit, for one token of the budget.
+    /// Starts an attempt at the first of `positions` that has a free permit, for one token.
     fn start_first(&self, budget: BudgetSpent, reason: AttemptReason, positions: Vec<usize>) -> Option<Attempt> {
-        let budgets = &self.worker.shared.budgets;
-        let tokens = match budget {
-            BudgetSpent::Hedge => &budgets.hedge,
-            BudgetSpent::Retry => &budgets.retry,
-            BudgetSpent::LastResort => &budgets.last_resort,
+        let tokens = &self.worker.shared.attempt_tokens;
+        let bucket = match budget {
+            BudgetSpent::Hedge => &tokens.hedge,
+            BudgetSpent::Retry => &tokens.retry,
+            BudgetSpent::LastResort => &tokens.last_resort,
         };
-        if !tokens.take() {
+        if !bucket.take() {
             budget.emit(&self.worker.shared.metrics);
             return None;
         }
@@ -63,7 +63,7 @@ impl PlanRun {
             self.claim(position, reason, (permit, Duration::ZERO)).ok()
         });
         if started.is_none() {
-            tokens.give_back();
+            bucket.give_back();
         }
         started
     }
