@@ -20,7 +20,7 @@ use crate::{
     access::{
         budget::Budget,
         gates::{Gates, RequestRate},
-        lease::LeaseTerms,
+        lease::{LeaseReport, LeaseTerms, Moment},
         leasing::Leasing,
         load::{BufferLimits, KeyBuffer, Load},
     },
@@ -101,6 +101,9 @@ impl KeyLife {
     }
 }
 
+/// A report of a lease with a name of its budget that is the same on all replicas.
+pub type NamedReport = (String, Arc<Budget>, LeaseReport);
+
 /// All of them. One per process.
 pub struct Holders {
     load: Arc<Load>,
@@ -179,7 +182,7 @@ impl Holders {
     /// Shares all spending limits with other replicas from now on. Called once.
     pub fn lease_by(&self, terms: LeaseTerms) -> Arc<Leasing> {
         let leasing = Arc::clone(self.leases.get_or_init(|| Arc::new(Leasing::new(terms))));
-        self.budgets().iter().for_each(|(_, budget)| budget.lease_by(terms));
+        self.budgets().iter().for_each(|budget| budget.lease_by(terms));
         leasing
     }
 
@@ -189,20 +192,27 @@ impl Holders {
         self.leases.get()
     }
 
-    /// All budgets, by names that are the same on all replicas.
+    /// All budgets.
     #[must_use]
-    pub fn budgets(&self) -> Vec<(String, Arc<Budget>)> {
-        let keys = self.keys.lock();
-        let mut all: Vec<_> =
-            keys.iter().map(|(id, key)| (format!("key:{id:016x}"), Arc::clone(&key.budget))).collect();
-        drop(keys);
-        let accounts = self.accounts.lock();
-        all.extend(accounts.iter().map(|(id, account)| (format!("account:{id:016x}"), Arc::clone(&account.budget))));
-        drop(accounts);
-        let teams = self.teams.lock();
-        all.extend(
-            teams.iter().map(|(name, team)| (format!("team:{:016x}", number_of("team", name)), Arc::clone(team))),
-        );
+    pub fn budgets(&self) -> Vec<Arc<Budget>> {
+        let mut all: Vec<_> = self.keys.lock().values().map(|key| Arc::clone(&key.budget)).collect();
+        all.extend(self.accounts.lock().values().map(|account| Arc::clone(&account.budget)));
+        all.extend(self.teams.lock().values().cloned());
+        all
+    }
+
+    /// What is to be reported of the leases of all budgets.
+    #[must_use]
+    pub fn lease_reports(&self, at: Moment, is_forced: bool) -> Vec<NamedReport> {
+        let mut all = Vec::new();
+        let mut add = |kind: &str, number: u64, budget: &Arc<Budget>| {
+            if let Some(report) = budget.report_lease(at, is_forced) {
+                all.push((format!("{kind}:{number:016x}"), Arc::clone(budget), report));
+            }
+        };
+        self.keys.lock().iter().for_each(|(number, key)| add("key", *number, &key.budget));
+        self.accounts.lock().iter().for_each(|(number, account)| add("account", *number, &account.budget));
+        self.teams.lock().iter().for_each(|(name, team)| add("team", number_of("team", name), team));
         all
     }
 

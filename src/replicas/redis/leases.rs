@@ -10,8 +10,7 @@ use redis::{Cmd, Pipeline, aio::MultiplexedConnection};
 use super::connection::RedisFault;
 use crate::{
     access::{
-        budget::Budget,
-        holders::Holders,
+        holders::{Holders, NamedReport},
         lease::{LeaseAnswer, LeaseReport, Moment},
         leasing::Leasing,
     },
@@ -22,9 +21,9 @@ use crate::{
 const SCRIPT: &str = include_str!("lease.lua");
 /// Most reports of one round trip.
 const BATCH: usize = 500;
-/// Time after a start of Redis in which no lease is given, so that all replicas can report theirs. Longer than the longest
-/// time between two attempts to connect.
-const SETTLE_MS: u64 = 1_500;
+/// Time after a start of Redis in which no lease is given, so that all replicas can report theirs. Longer than a replica needs to
+/// notice that its connection is dead and to make another.
+const SETTLE_MS: u64 = 5_000;
 
 /// Time for which a name is claimed.
 const NAME_MS: u64 = 3_000;
@@ -55,7 +54,7 @@ impl Leases {
     /// Gives back with the next exchange what is not used: this replica ends.
     pub fn give_back(&mut self, holders: &Holders) {
         self.is_forced = true;
-        holders.budgets().iter().for_each(|(_, budget)| budget.give_lease_back());
+        holders.budgets().iter().for_each(|budget| budget.give_lease_back());
     }
 
     /// Says that this process has the name of the replica. Two processes of one name would overwrite each other's leases.
@@ -104,11 +103,7 @@ impl Leases {
             return Ok(0);
         }
         let at = Moment { now_ms: clock::unix_millis(), now: clock::now() };
-        let reports: Vec<(String, Arc<Budget>, LeaseReport)> = holders
-            .budgets()
-            .into_iter()
-            .filter_map(|(name, budget)| budget.report_lease(at, self.is_forced).map(|report| (name, budget, report)))
-            .collect();
+        let reports = holders.lease_reports(at, self.is_forced);
         for batch in reports.chunks(BATCH) {
             self.report(connection, batch, at).await?;
         }
@@ -134,7 +129,7 @@ impl Leases {
     async fn report(
         &mut self,
         connection: &mut MultiplexedConnection,
-        batch: &[(String, Arc<Budget>, LeaseReport)],
+        batch: &[NamedReport],
         at: Moment,
     ) -> Result<(), RedisFault> {
         let mut pipeline = Pipeline::with_capacity(batch.len());

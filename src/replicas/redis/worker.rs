@@ -27,6 +27,8 @@ const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest time between two attempts to connect.
 const LONGEST_RETRY: Duration = Duration::from_millis(500);
 
+/// Least time between two exchanges, however many requests wait for a lease.
+const LEAST_PAUSE: Duration = Duration::from_millis(10);
 /// Time between two messages about open breakers.
 const HINT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -95,7 +97,7 @@ impl Worker {
                 Err(fault) => {
                     self.status.lost(&fault);
                     session = None;
-                    self.registry.holders.budgets().iter().for_each(|(_, budget)| budget.cut_off_lease());
+                    self.registry.holders.budgets().iter().for_each(|budget| budget.cut_off_lease());
                     self.leasing.answered(false);
                 }
             }
@@ -106,8 +108,9 @@ impl Worker {
                 return;
             }
             let pause = if session.is_some() { self.every } else { self.every.min(LONGEST_RETRY) };
+            tokio::time::sleep(LEAST_PAUSE).await;
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                () = tokio::time::sleep(pause.saturating_sub(LEAST_PAUSE)) => {}
                 () = self.leasing.wanted(), if session.is_some() => {}
                 _ = stop.changed() => {}
             }
@@ -128,7 +131,10 @@ impl Worker {
             Some(open) => open,
             None => {
                 self.leases.reconnected();
-                session.insert(self.server.open().await?)
+                let open = self.server.open().await?;
+                // What was admitted meanwhile is an old story: the limits were those of each replica alone.
+                let _ = self.registry.holders.take_usage();
+                session.insert(open)
             }
         };
         if tells {
