@@ -1,6 +1,6 @@
 //! Changes of keys and accounts: own ones get their place in the common order, and those of others are fetched.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use tokio_postgres::Client;
 
@@ -23,13 +23,15 @@ pub struct Changes {
     /// The last place is known to be that of PostgreSQL.
     is_checked: bool,
     unreadable: usize,
+    /// Deletions of records that are to be done here too.
+    deletions: VecDeque<AuditEntry>,
 }
 
 impl Changes {
     /// Goes on where the file ends.
     #[must_use]
     pub fn new(log: SharedLog) -> Changes {
-        Changes { log, is_checked: false, unreadable: 0 }
+        Changes { log, is_checked: false, unreadable: 0, deletions: VecDeque::new() }
     }
 
     /// PostgreSQL may be another one.
@@ -58,6 +60,7 @@ impl Changes {
         let fetch = "select seq, id, change from pointsman_changes where seq > $1 order by seq limit $2";
         let rows = client.query(fetch, &[&after, &BATCH]).await?;
         if rows.is_empty() {
+            self.delete(client, node, ledger, deleted).await?;
             return Ok(false);
         }
         let more = rows.len() as i64 == BATCH;
@@ -80,10 +83,24 @@ impl Changes {
                 self.unreadable
             );
         }
-        for deletion in &imported.deletions {
-            delete_own(client, node, deletion, ledger, deleted).await?;
-        }
+        self.deletions.extend(imported.deletions);
+        self.delete(client, node, ledger, deleted).await?;
         Ok(more)
+    }
+
+    /// Does the deletions that are due. One that fails is done by the next exchange.
+    async fn delete(
+        &mut self,
+        client: &Client,
+        node: &str,
+        ledger: &Arc<GenerationStore>,
+        deleted: &(dyn Fn(Deletion) + Send + Sync),
+    ) -> Result<(), PostgresFault> {
+        while let Some(deletion) = self.deletions.front() {
+            delete_own(client, node, deletion, ledger, deleted).await?;
+            self.deletions.pop_front();
+        }
+        Ok(())
     }
 
     /// Sends all changes again if the last known place is not there: PostgreSQL was restored from a backup, or is new.
