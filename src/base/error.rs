@@ -9,7 +9,6 @@ mod body;
 mod budget;
 mod change;
 mod limit;
-mod replicas;
 mod upstream;
 
 use std::{fmt, time::Duration};

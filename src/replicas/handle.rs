@@ -1,4 +1,8 @@
 //! The door to what replicas share.
+#![cfg_attr(
+    not(all(feature = "postgres", feature = "redis")),
+    allow(unused_imports, unused_mut, unused_variables, reason = "a build without a store begins fewer tasks")
+)]
 
 use std::{
     future::Future,

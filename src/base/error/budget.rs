@@ -30,7 +30,7 @@ impl BudgetHolder {
         }
     }
 
-    pub(super) const fn of_whom(self) -> &'static str {
+    const fn of_whom(self) -> &'static str {
         match self {
             BudgetHolder::Key => "this API key",
             BudgetHolder::Account => "the account of this API key",
@@ -123,6 +123,19 @@ impl ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Server, "server", message)
             .because("spending_unknown")
             .retry_after(Duration::from_secs(10))
+    }
+
+    /// 503: the part of a spending limit that this replica leased is used up, and it gets no further one at the moment.
+    #[must_use]
+    pub fn lease_used_up(holder: BudgetHolder) -> ApiError {
+        let message = format!(
+            "Replicas share the spending limit of {}, and this one has no part of it left. It gets a further part when Redis \
+             answers and the other replicas leave one.",
+            holder.of_whom()
+        );
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Server, "server", message)
+            .because("budget_lease_used_up")
+            .retry_after(Duration::from_secs(1))
     }
 
     fn payment_required(message: String, reason: &'static str) -> ApiError {
