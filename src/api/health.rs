@@ -18,6 +18,7 @@ use super::{
     path_name::PathName,
     readiness::{Checks, ReadinessBody},
     readings::{Clocks, Readings, rfc_3339},
+    stores_health::StoresBody,
 };
 use crate::{
     api::auth::Authorized,
@@ -34,7 +35,7 @@ pub(crate) async fn live() -> HttpResponse {
 /// Shows version, uptime and the state of the configuration.
 pub(crate) async fn status(worker: Worker) -> HttpResponse {
     let (process, config) = (ProcessBody::now(&worker), ConfigBody::now(&worker));
-    let body = StatusBody { process, config, ledger: LedgerHealthBody::now(&worker) };
+    let body = StatusBody { process, config, ledger: LedgerHealthBody::now(&worker), stores: StoresBody::now(&worker) };
     uncached(&body)
 }
 
@@ -83,6 +84,9 @@ struct StatusBody {
     process: ProcessBody,
     config: ConfigBody,
     ledger: LedgerHealthBody,
+    /// What replicas share; absent for a gateway alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stores: Option<StoresBody>,
 }
 
 /// Public state of the process.

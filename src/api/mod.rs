@@ -27,6 +27,7 @@ pub mod replay;
 pub mod responses;
 pub mod slo;
 pub mod stats;
+mod stores_health;
 
 pub(crate) mod answer;
 pub(crate) mod attempt_view;

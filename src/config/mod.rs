@@ -39,6 +39,7 @@ mod restart;
 mod routing;
 mod section;
 mod server;
+mod shared;
 mod simulation;
 mod storage;
 mod switches;
@@ -76,6 +77,7 @@ pub use reload::ReloadConfig;
 pub use restart::PendingRestart;
 pub use routing::{RoutingConfig, ServiceConfig};
 pub use server::{CorsConfig, MetricsConfig, ServerConfig};
+pub use shared::{SharedConfig, StoreAddress};
 pub use simulation::{SimulationConfig, SimulationMode};
 pub use storage::{CatalogConfig, Durability, Envelope, ImagesConfig, LedgerConfig};
 pub use tls::{Identity, TlsConfig};
@@ -140,6 +142,8 @@ pub struct Config {
     pub messages: MessagesConfig,
     /// `[ledger]`.
     pub ledger: LedgerConfig,
+    /// `[shared]`.
+    pub shared: SharedConfig,
     /// `[images]`.
     pub images: ImagesConfig,
     /// `[log]`.
@@ -365,12 +369,14 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     let Assembly { catalog: models, providers, simulation, mut notes, price_dates } =
         read_catalog(root, aliases, &providers);
     notes.extend(keys.absent);
+    let ledger = root.section("ledger", |section| LedgerConfig::read(section, directory));
     Config {
         source: name.to_owned(),
         catalog: root.section("catalog", CatalogConfig::read),
         console: root.section("console", ConsoleConfig::read),
         messages: root.section("messages", MessagesConfig::read),
-        ledger: root.section("ledger", |section| LedgerConfig::read(section, directory)),
+        shared: root.section("shared", |section| SharedConfig::read(section, &ledger, surroundings)),
+        ledger,
         images: root.section("images", ImagesConfig::read),
         log: root.section("log", LogConfig::read),
         metrics: root.section("metrics", MetricsConfig::read),

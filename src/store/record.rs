@@ -191,6 +191,13 @@ pub fn read(bytes: &[u8], versions: &impl Versions) -> Result<Generation, Record
     Ok(generation)
 }
 
+/// The hashes of the catalog and of the policy that a record names. `None` if these are not the bytes of a record.
+#[must_use]
+pub fn versions_of(bytes: &[u8]) -> Option<[ContentHash; 2]> {
+    let mut from = opened(bytes).ok()?;
+    Some([ContentHash(from.array().ok()?), ContentHash(from.array().ok()?)])
+}
+
 /// Reads the bytes of a catalog's version.
 ///
 /// # Errors

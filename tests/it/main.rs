@@ -213,6 +213,12 @@ mod replay;
 #[cfg(test)]
 mod replay_worlds;
 #[cfg(test)]
+mod replicas;
+#[cfg(test)]
+mod replicas_chaos;
+#[cfg(test)]
+mod replicas_redis;
+#[cfg(test)]
 mod retry_budget;
 #[cfg(test)]
 mod schema;
@@ -236,6 +242,8 @@ mod simulation;
 mod smoke;
 #[cfg(test)]
 mod stickiness;
+#[cfg(test)]
+mod stores;
 #[cfg(test)]
 mod top_command;
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::{
     base::secret::Secret,
     config::{Config, Environment},
     state::accounts,
+    state::replicas::shared_log::SharedLog,
     store::{accounts::AccountLog, directory::Directory, fault::Fault},
     upstream::{Connection, UpstreamError, call_page, client_config},
 };
@@ -220,8 +221,11 @@ fn stopped(config: &Config, action: &KeysAction) -> Result<Done, Failed> {
         ),
         fault => format!("{}: {fault}", path.display()),
     })?;
-    let log = AccountLog::open(opened.disk()).map_err(|fault| fault.to_string())?;
-    let registry = accounts::registry(&config.limits, Some(log)).map_err(|fault| fault.to_string())?;
+    let (log, mut stored) = AccountLog::open(opened.disk()).map_err(|fault| fault.to_string())?;
+    // Keys of other replicas too. What is changed here is sent at the next start.
+    let shared_log = SharedLog::open(opened.disk()).map_err(|fault| fault.to_string())?;
+    stored.changes = shared_log.merge(stored.changes).lines;
+    let registry = accounts::registry(&config.limits, Some((log, stored))).map_err(|fault| fault.to_string())?;
     registry.adopt(config);
     let from = std::env::var("USER").unwrap_or_default();
     let actor = Actor { by: "command line".to_owned(), from, request_id: None };
