@@ -127,6 +127,7 @@ struct Parts {
 impl Parts {
     /// Adds a real provider. Returns its connection settings when it is on.
     fn add_real(&mut self, table: ProviderTable, state: ProviderState) -> Option<ProviderConfig> {
+        let auth = table.key_header();
         let slug = table.slug?;
         let on = state == ProviderState::On;
         let name: Arc<str> = table.name.into();
@@ -142,6 +143,8 @@ impl Parts {
             name,
             base_url,
             key,
+            auth,
+            routes: table.routes,
             headers: table.headers,
             ca_file: table.ca_file,
             dialect: table.endpoint_defaults.dialect,

@@ -71,7 +71,7 @@ pub use logging::{LogConfig, LogFormat};
 pub use memory::MemoryConfig;
 pub use messages::MessagesConfig;
 pub use origin::{LoadedConfig, ReadOutcome};
-pub use providers::{ProviderConfig, RESERVED_HEADERS};
+pub use providers::{KeyHeader, ProviderConfig, RESERVED_HEADERS, Routes};
 pub use reference::page as reference_page;
 pub use reload::ReloadConfig;
 pub use restart::PendingRestart;

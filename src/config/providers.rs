@@ -49,6 +49,51 @@ pub(super) const DIALECTS: [(&str, Dialect); 4] = [
     (Dialect::Responses.as_str(), Dialect::Responses),
 ];
 
+/// Names of the headers with the key, for `auth`.
+const AUTHS: [(&str, KeyHeader); 4] = [
+    ("bearer", KeyHeader::Bearer),
+    ("api-key", KeyHeader::ApiKey),
+    ("x-api-key", KeyHeader::XApiKey),
+    ("x-goog-api-key", KeyHeader::XGoogApiKey),
+];
+
+/// Names of the addresses of calls, for `routes`.
+const ROUTES: [(&str, Routes); 2] = [("standard", Routes::Standard), ("deployments", Routes::Deployments)];
+
+/// The header that holds a provider's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyHeader {
+    /// `authorization: Bearer <key>`.
+    Bearer,
+    /// `api-key`, as at Azure.
+    ApiKey,
+    /// `x-api-key`, as at Anthropic.
+    XApiKey,
+    /// `x-goog-api-key`, as at Google.
+    XGoogApiKey,
+}
+
+impl KeyHeader {
+    /// The header of a dialect's own provider.
+    const fn of(dialect: Dialect) -> KeyHeader {
+        match dialect {
+            Dialect::OpenAi | Dialect::Responses => KeyHeader::Bearer,
+            Dialect::Anthropic => KeyHeader::XApiKey,
+            Dialect::Gemini => KeyHeader::XGoogApiKey,
+        }
+    }
+}
+
+/// How the paths of calls are made below the base address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Routes {
+    /// The paths of the dialect.
+    #[default]
+    Standard,
+    /// Below `/deployments/<model>`, as at Azure with a dated `api-version`.
+    Deployments,
+}
+
 /// Connection settings of a provider that is on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderConfig {
@@ -66,8 +111,12 @@ pub struct ProviderConfig {
     pub headers: Vec<(String, String)>,
     /// File of trusted certificates in addition to those of the system.
     pub ca_file: Option<PathBuf>,
-    /// Wire format, which decides in which header the key is sent.
+    /// Wire format.
     pub dialect: Dialect,
+    /// The header that holds the key.
+    pub auth: KeyHeader,
+    /// How the paths of calls are made.
+    pub routes: Routes,
     /// Concurrency limit.
     pub max_in_flight: usize,
     /// Longest wait for a concurrency permit.
@@ -148,6 +197,9 @@ pub(super) struct ProviderTable {
     /// The address; `None` when it is wrong; the fault is reported then.
     pub(super) base_url: Option<BaseUrl>,
     pub(super) credential: Credential,
+    /// The header of the dialect when it is `None`.
+    pub(super) auth: Option<KeyHeader>,
+    pub(super) routes: Routes,
     pub(super) headers: Vec<(String, String)>,
     pub(super) ca_file: Option<PathBuf>,
     pub(super) max_in_flight: usize,
@@ -162,6 +214,11 @@ impl ProviderTable {
         root.named("providers", |name, section| ProviderTable::read(name, section, context))
     }
 
+    /// The header that holds the key.
+    pub(super) fn key_header(&self) -> KeyHeader {
+        self.auth.unwrap_or(KeyHeader::of(self.endpoint_defaults.dialect))
+    }
+
     fn read(name: &Item<'_>, section: &Section<'_>, context: &ProviderContext<'_>) -> ProviderTable {
         let enabled = section.flag("enabled").unwrap_or(true);
         ProviderTable {
@@ -171,6 +228,8 @@ impl ProviderTable {
             enabled_by: section.variable("enabled").map(str::to_owned),
             base_url: base_url(section, enabled, context),
             credential: credential::read(section, enabled, context.surroundings),
+            auth: section.choice("auth", &AUTHS),
+            routes: section.choice("routes", &ROUTES).unwrap_or_default(),
             headers: headers(section),
             ca_file: credential::ca_file(section, enabled, context.surroundings),
             max_in_flight: section.integer("max_in_flight", 1..=1_000_000).unwrap_or(ProviderConfig::MAX_IN_FLIGHT),

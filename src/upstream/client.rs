@@ -215,6 +215,12 @@ impl UpstreamClient {
         }
     }
 
+    /// The path of a call to `model`, whose usual path is `path`.
+    #[must_use]
+    pub fn path_for(&self, path: Arc<str>, model: &str) -> Arc<str> {
+        self.connection.path_for(path, model)
+    }
+
     /// The bytes of an image that the provider's answer links to, at most `max_bytes`, until `deadline`.
     ///
     /// # Errors

@@ -1,6 +1,9 @@
 //! Address of a provider and the headers that are sent to it.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt::{self, Write as _},
+    sync::Arc,
+};
 
 use actix_http::{
     Uri,
@@ -9,7 +12,10 @@ use actix_http::{
 };
 use rustls::pki_types::ServerName;
 
-use crate::{base::secret::Secret, config::RESERVED_HEADERS};
+use crate::{
+    base::secret::Secret,
+    config::{RESERVED_HEADERS, Routes},
+};
 
 /// A provider's address and the credentials for it. Validated when made; each worker builds its client from it.
 #[derive(Debug, Clone)]
@@ -23,6 +29,7 @@ pub struct Connection {
     pub(super) authority: String,
     base_path: String,
     query: Option<String>,
+    routes: Routes,
     credentials: Option<Credentials>,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     /// Further hosts from which its images may be fetched.
@@ -107,6 +114,7 @@ impl Connection {
             host,
             base_path: uri.path().trim_end_matches('/').to_owned(),
             query: uri.query().map(str::to_owned),
+            routes: Routes::Standard,
             credentials: None,
             headers: Vec::new(),
             image_hosts: Arc::default(),
@@ -151,6 +159,21 @@ impl Connection {
         self
     }
 
+    /// Makes the paths of calls in this way.
+    #[must_use]
+    pub fn with_routes(mut self, routes: Routes) -> Connection {
+        self.routes = routes;
+        self
+    }
+
+    /// The path of a call to `model`, whose usual path is `path`.
+    pub(super) fn path_for(&self, path: Arc<str>, model: &str) -> Arc<str> {
+        match self.routes {
+            Routes::Standard => path,
+            Routes::Deployments => format!("/deployments/{}{path}", path_segment(model)).into(),
+        }
+    }
+
     /// The secret sent with every call, for redaction.
     #[must_use]
     pub fn secret(&self) -> Option<&Secret> {
@@ -166,7 +189,8 @@ impl Connection {
     /// The address of `path` for awc. Always `http`, because TLS happens below awc, in the connector.
     pub(super) fn uri(&self, path: &str) -> Result<Uri, ConnectionFault> {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        let query = self.query.as_ref().map_or(String::new(), |query| format!("?{query}"));
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let query = self.query.as_ref().map_or(String::new(), |query| format!("{separator}{query}"));
         let uri = format!("http://{host}:{}{}{path}{query}", self.port, self.base_path);
         uri.parse().map_err(|error| ConnectionFault::Url(format!("{error}")))
     }
@@ -183,6 +207,20 @@ impl Credentials {
         value.set_sensitive(true);
         Ok(value)
     }
+}
+
+/// A text as one segment of a path.
+fn path_segment(text: &str) -> String {
+    let mut segment = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            segment.push(char::from(byte));
+        } else {
+            // Writing to a `String` cannot fail.
+            let _ = write!(segment, "%{byte:02X}");
+        }
+    }
+    segment
 }
 
 fn header_name(name: &str) -> Result<HeaderName, ConnectionFault> {

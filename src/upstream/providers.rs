@@ -9,7 +9,7 @@ use pointsman_actors::domain::{Catalog, Dialect, ProviderSlug};
 use rustls::ClientConfig;
 
 use crate::{
-    config::{Config, ProviderConfig},
+    config::{Config, KeyHeader, ProviderConfig},
     simulation::Running,
     upstream::{
         self,
@@ -146,7 +146,7 @@ impl ProviderClient {
 pub fn connection_to(provider: &ProviderConfig) -> Result<Connection, String> {
     let mut connection = Connection::new(&provider.base_url.to_string()).map_err(|fault| fault.to_string())?;
     if let Some(key) = &provider.key {
-        let (header, scheme) = credential_header(provider.dialect);
+        let (header, scheme) = credential_header(provider.auth);
         connection = connection.with_secret(header, scheme, key.clone()).map_err(|fault| fault.to_string())?;
     }
     for (name, value) in standard_headers(provider.dialect) {
@@ -157,15 +157,16 @@ pub fn connection_to(provider: &ProviderConfig) -> Result<Connection, String> {
     for (name, value) in &provider.headers {
         connection = connection.with_header(name, value).map_err(|fault| fault.to_string())?;
     }
-    Ok(connection.with_image_hosts(provider.image_hosts.clone()))
+    Ok(connection.with_image_hosts(provider.image_hosts.clone()).with_routes(provider.routes))
 }
 
 /// The header that holds the key, and what stands before the key in it.
-const fn credential_header(dialect: Dialect) -> (&'static str, &'static str) {
-    match dialect {
-        Dialect::OpenAi | Dialect::Responses => ("authorization", "Bearer"),
-        Dialect::Anthropic => ("x-api-key", ""),
-        Dialect::Gemini => ("x-goog-api-key", ""),
+const fn credential_header(auth: KeyHeader) -> (&'static str, &'static str) {
+    match auth {
+        KeyHeader::Bearer => ("authorization", "Bearer"),
+        KeyHeader::ApiKey => ("api-key", ""),
+        KeyHeader::XApiKey => ("x-api-key", ""),
+        KeyHeader::XGoogApiKey => ("x-goog-api-key", ""),
     }
 }
 

@@ -22,6 +22,8 @@ mod capabilities;
 #[cfg(test)]
 mod catalog;
 #[cfg(test)]
+mod cloud_providers;
+#[cfg(test)]
 mod config_commands;
 #[cfg(test)]
 mod config_environment;

@@ -118,7 +118,7 @@ impl<'a> Target<'a> {
         streamed: bool,
     ) -> Call {
         Call {
-            path: work.path(self.endpoint, streamed),
+            path: self.client.path_for(work.path(self.endpoint, streamed), &self.endpoint.upstream_model),
             body: outgoing.bytes.clone(),
             headers: outgoing.headers.clone(),
             dialect: self.endpoint.dialect,

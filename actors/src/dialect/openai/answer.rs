@@ -161,6 +161,7 @@ impl<'a> AnswerRewriter<'a> {
                 return Err(AnswerFault::malformed(fault.detail));
             }
             b"object" | b"created" | b"model" | b"provider" | b"usage" | b"error" => {}
+            name if error::is_filter_note(name) => {}
             _ => push_member(&mut self.out, key.inner(), value.bytes()),
         }
         Ok(())
@@ -208,6 +209,7 @@ impl<'a> AnswerRewriter<'a> {
                 b"finish_reason" => summary.finish = value.filled_string(),
                 b"native_finish_reason" => summary.native = value.filled_string(),
                 b"logprobs" => summary.logprobs = Some(value),
+                name if error::is_filter_note(name) => {}
                 _ => push_member(&mut self.out, key.inner(), value.bytes()),
             }
         }

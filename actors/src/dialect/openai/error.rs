@@ -41,6 +41,11 @@ const WORDS: [(&str, FailureKind); 24] = [
     ("bad_request", FailureKind::BadRequest),
 ];
 
+/// Whether a member of an answer holds what a content filter noted, which is not for clients.
+pub(super) fn is_filter_note(name: &[u8]) -> bool {
+    name == b"prompt_filter_results" || name.starts_with(b"content_filter_")
+}
+
 /// Whether a member `error` says that something is wrong.
 pub(super) fn is_error(error: Raw<'_>) -> bool {
     !(error.is_null() || matches!(error.bytes(), b"false" | b"0" | b"\"\""))

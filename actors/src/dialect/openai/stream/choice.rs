@@ -10,6 +10,7 @@ use crate::{
         answer::AnswerFault,
         json::{Cursor, JsonFault, Raw, push_member, push_u64},
         openai::{
+            error::is_filter_note,
             finish::{clean_name, normalise},
             message_member::{MessageMember, OutputLengths},
             tool_call::CallPart,
@@ -73,7 +74,7 @@ impl<'a> ChoicePart<'a> {
                 b"finish_reason" => part.finish = value.filled_string(),
                 b"native_finish_reason" => part.native = value.filled_string(),
                 b"logprobs" => part.logprobs = Some(value).filter(|value| !value.is_null()),
-                _ => has_others = true,
+                name => has_others |= !is_filter_note(name),
             }
         }
         part.others = has_others.then(|| cursor.since(start));
@@ -94,6 +95,7 @@ impl<'a> ChoicePart<'a> {
         for (key, value) in self.others.into_iter().flat_map(Raw::members) {
             match &*key.name() {
                 b"index" | b"delta" | b"finish_reason" | b"native_finish_reason" | b"logprobs" => {}
+                name if is_filter_note(name) => {}
                 _ => push_member(out, key.inner(), value.bytes()),
             }
         }

@@ -202,6 +202,7 @@ impl ChatRewriter {
         match name {
             b"error" if error::is_error(value) => return Err(error::fault(value)),
             b"id" | b"object" | b"created" | b"model" | b"provider" | b"system_fingerprint" | b"usage" | b"error" => {}
+            name if error::is_filter_note(name) => {}
             _ => push_member(out, key.inner(), value.bytes()),
         }
         Ok(true)

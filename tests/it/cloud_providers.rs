@@ -1,0 +1,136 @@
+//! Providers whose addresses and keys differ from those of the maker of their dialect: Azure, Bedrock, Vertex AI.
+
+use serde_json::{Value, json};
+
+use crate::{
+    harness::TestGateway,
+    scripted::{Script, Upstream},
+    world::{World, always, and, ask, completion, error_of, provider_key},
+};
+
+/// A gateway with the model `acme/small`, named `my model` at a provider with this path of its address and these keys.
+async fn gateway(cloud: &Upstream, path: &str, toml: &str) -> TestGateway {
+    let address = cloud.address();
+    World::new()
+        .with(&format!(
+            "[providers.cloud]\nbase_url = \"http://{address}{path}\"\napi_key_env = \"CLOUD_KEY\"\n{toml}\n[[models]]\nid = \
+             \"acme/small\"\ncontext_length = 100000\nsupported_parameters = [\"max_tokens\"]\nendpoints = [{{ provider = \
+             \"cloud\", upstream_model = \"my model\", pricing = {{ prompt = \"0.000001\", completion = \"0.000002\" }} }}]"
+        ))
+        .variable("CLOUD_KEY", &provider_key("cloud"))
+        .start()
+        .await
+}
+
+fn stream(events: &[Value]) -> String {
+    let mut body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    body.push_str("data: [DONE]\n\n");
+    format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+const DATED: &str = "/openai?api-version=2024-10-21";
+const AZURE: &str = "auth = \"api-key\"\n";
+const AZURE_DATED: &str = "auth = \"api-key\"\nroutes = \"deployments\"\n";
+
+#[actix_web::test]
+async fn the_v1_form_of_azure_names_the_deployment_in_the_body_and_sends_the_key_in_api_key_only() {
+    let cloud = always(200, &completion("Left."));
+    let gateway = gateway(&cloud, "/openai/v1", AZURE).await;
+    let reply = gateway.chat(&ask("acme/small")).await;
+    assert_eq!(reply.expect(200)["choices"][0]["message"]["content"], "Left.");
+    let sent = cloud.requests().remove(0);
+    assert!(sent.starts_with("POST /openai/v1/chat/completions HTTP/1.1\r\n"), "{sent}");
+    let head = sent.to_lowercase();
+    assert!(head.contains(&format!("\r\napi-key: {}\r\n", provider_key("cloud"))), "{sent}");
+    assert!(!head.contains("authorization"), "{sent}");
+    assert_eq!(cloud.last_body()["model"], "my model");
+}
+
+#[actix_web::test]
+async fn the_dated_form_of_azure_names_the_deployment_in_the_path_and_the_version_in_the_query() {
+    let cloud = always(200, &completion("Left."));
+    let gateway = gateway(&cloud, DATED, AZURE_DATED).await;
+    gateway.chat(&ask("acme/small")).await.expect(200);
+    let sent = cloud.requests().remove(0);
+    let line = "POST /openai/deployments/my%20model/chat/completions?api-version=2024-10-21 HTTP/1.1\r\n";
+    assert!(sent.starts_with(line), "{sent}");
+}
+
+#[actix_web::test]
+async fn notes_of_a_content_filter_are_neither_content_nor_sent_to_clients() {
+    let filter = json!({"hate": {"filtered": false, "severity": "safe"}});
+    let choice = |more: Value| json!({"id": "x", "object": "chat.completion.chunk", "created": 1, "choices": [more]});
+    let cloud = Upstream::start([Script::answering(stream(&[
+        json!({"id": "", "model": "", "created": 0, "object": "", "choices": [], "prompt_filter_results": [{"prompt_index": 0,
+            "content_filter_results": filter}]}),
+        choice(json!({"index": 0, "delta": {"role": "assistant", "content": "Left."}, "finish_reason": null,
+            "content_filter_results": filter})),
+        choice(json!({"index": 0, "finish_reason": null, "content_filter_offsets": {"start_offset": 0},
+            "content_filter_results": filter})),
+        choice(json!({"index": 0, "delta": {}, "finish_reason": "stop", "content_filter_results": {}})),
+    ]))]);
+    let gateway = gateway(&cloud, DATED, AZURE_DATED).await;
+    let reply = gateway.chat(&and(ask("acme/small"), json!({"stream": true}))).await;
+    assert_eq!(reply.content(), "Left.", "{}", reply.text());
+    assert!(!reply.text().contains("filter"), "{}", reply.text());
+    assert!(reply.text().ends_with("data: [DONE]\n\n"), "{}", reply.text());
+}
+
+#[actix_web::test]
+async fn notes_of_a_content_filter_are_cut_from_a_whole_answer() {
+    let mut answer = completion("Left.");
+    answer["prompt_filter_results"] = json!([{"prompt_index": 0}]);
+    answer["choices"][0]["content_filter_results"] = json!({"hate": {"filtered": false}});
+    let cloud = always(200, &answer);
+    let gateway = gateway(&cloud, "/openai/v1", AZURE).await;
+    let reply = gateway.chat(&ask("acme/small")).await;
+    assert_eq!(reply.expect(200)["choices"][0]["message"]["content"], "Left.");
+    assert!(!reply.text().contains("filter"), "{}", reply.text());
+}
+
+#[actix_web::test]
+async fn a_filtered_prompt_is_the_clients_fault_and_a_missing_deployment_is_not() {
+    let filtered = json!({"error": {"message": "The response was filtered.", "type": null, "param": "prompt", "code":
+        "content_filter", "status": 400, "innererror": {"code": "ResponsibleAIPolicyViolation"}}});
+    let cloud = always(400, &filtered);
+    let azure = gateway(&cloud, "/openai/v1", AZURE).await;
+    let error = error_of(&azure.chat(&ask("acme/small")).await, 400);
+    assert!(error.to_string().contains("content_filter"), "{error}");
+    let missing = json!({"error": {"code": "DeploymentNotFound", "message": "The API deployment does not exist."}});
+    let cloud = always(404, &missing);
+    let azure = gateway(&cloud, DATED, AZURE_DATED).await;
+    let reply = azure.chat(&ask("acme/small")).await;
+    assert!(reply.status >= 500, "{} {}", reply.status, reply.text());
+}
+
+#[actix_web::test]
+async fn the_openai_format_route_of_bedrock_takes_a_key_as_bearer() {
+    let cloud = always(200, &completion("Left."));
+    let gateway = gateway(&cloud, "/openai/v1", "").await;
+    gateway.chat(&ask("acme/small")).await.expect(200);
+    let sent = cloud.requests().remove(0);
+    assert!(sent.starts_with("POST /openai/v1/chat/completions HTTP/1.1\r\n"), "{sent}");
+    assert!(sent.contains(&format!("authorization: Bearer {}\r\n", provider_key("cloud"))), "{sent}");
+}
+
+#[actix_web::test]
+async fn the_anthropic_format_route_of_bedrock_takes_a_key_as_bearer_and_not_as_x_api_key() {
+    let cloud = always(200, &message());
+    let gateway = gateway(&cloud, "/anthropic/v1", "dialect = \"anthropic\"\nauth = \"bearer\"\n").await;
+    let reply = gateway.chat(&ask("acme/small")).await;
+    assert_eq!(reply.expect(200)["choices"][0]["message"]["content"], "Left.");
+    let sent = cloud.requests().remove(0);
+    assert!(sent.starts_with("POST /anthropic/v1/messages HTTP/1.1\r\n"), "{sent}");
+    let head = sent.to_lowercase();
+    assert!(sent.contains(&format!("authorization: Bearer {}\r\n", provider_key("cloud"))), "{sent}");
+    assert!(!head.contains("x-api-key"), "{sent}");
+    assert!(head.contains("anthropic-version: 2023-06-01\r\n"), "{sent}");
+}
+
+/// A message as the Anthropic API answers it.
+fn message() -> Value {
+    json!({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "Left."}], "usage": {"input_tokens": 20, "output_tokens": 5},
+    })
+}
