@@ -7,12 +7,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde_json::Value;
+
 use super::{Surroundings, environment::Environment, keys::is_variable_name, section::Section};
 use crate::base::secret::Secret;
 
 /// Largest accepted key file, in bytes.
 const MAX_KEY_FILE_BYTES: u64 = 16 * 1024;
 const MAX_CA_FILE_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Value of `auth` for the key file of a Google service account, which is JSON.
+pub(super) const SERVICE_ACCOUNT: &str = "service-account";
 
 /// The API key for a provider.
 pub(super) enum Credential {
@@ -70,11 +75,23 @@ fn missing(why: String) -> Credential {
 const VISIBLE: &str = "a key of visible ASCII characters";
 
 fn found(section: &Section<'_>, key: &'static str, secret: &str, from: String) -> Credential {
-    if !secret.bytes().all(|b| b.is_ascii_graphic()) {
+    let is_file = section.filled("auth") == Some(SERVICE_ACCOUNT);
+    if is_file && let Err(why) = check_service_account(secret) {
+        section.fault(key, format!("{from} {why}"), "the JSON key file of a Google service account");
+        return Credential::None;
+    }
+    if !is_file && !secret.bytes().all(|b| b.is_ascii_graphic()) {
         section.fault(key, format!("the key in {from} has characters that are not allowed in a header"), VISIBLE);
         return Credential::None;
     }
     Credential::Found { secret: Secret::new(secret.to_owned()), from }
+}
+
+/// Whether a text is the key file of a service account. The fault does not contain the text.
+fn check_service_account(text: &str) -> Result<(), &'static str> {
+    let file: Value = serde_json::from_str(text).map_err(|_| "is not JSON")?;
+    let has = |name: &str| file.get(name).is_some_and(Value::is_string);
+    if has("client_email") && has("private_key") { Ok(()) } else { Err("has no client_email or no private_key") }
 }
 
 fn from_file(section: &Section<'_>, path: &Path) -> Credential {

@@ -50,11 +50,12 @@ pub(super) const DIALECTS: [(&str, Dialect); 4] = [
 ];
 
 /// Names of the headers with the key, for `auth`.
-const AUTHS: [(&str, KeyHeader); 4] = [
+const AUTHS: [(&str, KeyHeader); 5] = [
     ("bearer", KeyHeader::Bearer),
     ("api-key", KeyHeader::ApiKey),
     ("x-api-key", KeyHeader::XApiKey),
     ("x-goog-api-key", KeyHeader::XGoogApiKey),
+    (credential::SERVICE_ACCOUNT, KeyHeader::ServiceAccount),
 ];
 
 /// Names of the addresses of calls, for `routes`.
@@ -71,6 +72,8 @@ pub enum KeyHeader {
     XApiKey,
     /// `x-goog-api-key`, as at Google.
     XGoogApiKey,
+    /// `authorization: Bearer <token>`: the key is the key file of a Google service account, which tokens are got for.
+    ServiceAccount,
 }
 
 impl KeyHeader {

@@ -198,9 +198,17 @@ impl UpstreamClient {
     ///
     /// # Errors
     /// Anything but a regular 200: see [`UpstreamError`].
-    pub async fn send_observed(&self, call: Call, observe: impl Fn(Phases)) -> Result<UpstreamAnswer, UpstreamError> {
+    pub async fn send_observed(
+        &self,
+        mut call: Call,
+        observe: impl Fn(Phases),
+    ) -> Result<UpstreamAnswer, UpstreamError> {
         let started = Instant::now();
         let head_deadline = call.deadline.min(started + call.head_timeout);
+        if let Some(account) = &self.connection.service_account {
+            let token = account.token(&self.tls, head_deadline).await?;
+            call.headers.push(("authorization", format!("Bearer {}", token.expose())));
+        }
         let prepared = self.prepare(&call.path, call.streamed)?;
         let first = attempt(&prepared.pooled, &call, (started, head_deadline), &observe).await;
         let sent = match first {

@@ -12,6 +12,7 @@ use actix_http::{
 };
 use rustls::pki_types::ServerName;
 
+use super::service_account::ServiceAccount;
 use crate::{
     base::secret::Secret,
     config::{RESERVED_HEADERS, Routes},
@@ -31,6 +32,8 @@ pub struct Connection {
     query: Option<String>,
     routes: Routes,
     credentials: Option<Credentials>,
+    /// Where the tokens come from that are sent instead of a key.
+    pub(super) service_account: Option<Arc<ServiceAccount>>,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     /// Further hosts from which its images may be fetched.
     pub(super) image_hosts: Arc<[String]>,
@@ -116,6 +119,7 @@ impl Connection {
             query: uri.query().map(str::to_owned),
             routes: Routes::Standard,
             credentials: None,
+            service_account: None,
             headers: Vec::new(),
             image_hosts: Arc::default(),
         })
@@ -156,6 +160,13 @@ impl Connection {
     #[must_use]
     pub fn with_image_hosts(mut self, hosts: Vec<String>) -> Connection {
         self.image_hosts = hosts.into();
+        self
+    }
+
+    /// Sends `authorization: Bearer <token>` with every call, with tokens of this account.
+    #[must_use]
+    pub(super) fn with_service_account(mut self, account: Arc<ServiceAccount>) -> Connection {
+        self.service_account = Some(account);
         self
     }
 

@@ -34,6 +34,7 @@ mod redact;
 mod refusal;
 mod request;
 mod retry_after;
+mod service_account;
 mod shortage;
 mod tls;
 mod transport;

@@ -16,6 +16,7 @@ use crate::{
         client::{TransportLimits, UpstreamClient},
         connection::Connection,
         redact::Redactor,
+        service_account::ServiceAccount,
     },
 };
 
@@ -146,8 +147,12 @@ impl ProviderClient {
 pub fn connection_to(provider: &ProviderConfig) -> Result<Connection, String> {
     let mut connection = Connection::new(&provider.base_url.to_string()).map_err(|fault| fault.to_string())?;
     if let Some(key) = &provider.key {
-        let (header, scheme) = credential_header(provider.auth);
-        connection = connection.with_secret(header, scheme, key.clone()).map_err(|fault| fault.to_string())?;
+        connection = match credential_header(provider.auth) {
+            Some((header, scheme)) => {
+                connection.with_secret(header, scheme, key.clone()).map_err(|fault| fault.to_string())?
+            }
+            None => connection.with_service_account(Arc::new(ServiceAccount::parse(key)?)),
+        };
     }
     for (name, value) in standard_headers(provider.dialect) {
         if !provider.headers.iter().any(|(configured, _)| configured == name) {
@@ -160,14 +165,15 @@ pub fn connection_to(provider: &ProviderConfig) -> Result<Connection, String> {
     Ok(connection.with_image_hosts(provider.image_hosts.clone()).with_routes(provider.routes))
 }
 
-/// The header that holds the key, and what stands before the key in it.
-const fn credential_header(auth: KeyHeader) -> (&'static str, &'static str) {
-    match auth {
+/// The header that holds the key, and what stands before the key in it. `None` if tokens are sent instead of the key.
+const fn credential_header(auth: KeyHeader) -> Option<(&'static str, &'static str)> {
+    Some(match auth {
+        KeyHeader::ServiceAccount => return None,
         KeyHeader::Bearer => ("authorization", "Bearer"),
         KeyHeader::ApiKey => ("api-key", ""),
         KeyHeader::XApiKey => ("x-api-key", ""),
         KeyHeader::XGoogApiKey => ("x-goog-api-key", ""),
-    }
+    })
 }
 
 /// Headers that every call in a dialect needs, unless the configuration sets them.

@@ -12,8 +12,17 @@ const MASK: &str = "***";
 const MIN_SECRET_LENGTH: usize = 4;
 
 /// Prefixes of keys of popular providers, each with the least number of characters that follow in a key.
-const KEY_PREFIXES: [(&str, usize); 8] =
-    [("sk-", 4), ("sk_", 12), ("gsk_", 12), ("xai-", 12), ("hf_", 12), ("pplx-", 12), ("fw_", 12), ("AIza", 24)];
+const KEY_PREFIXES: [(&str, usize); 9] = [
+    ("sk-", 4),
+    ("sk_", 12),
+    ("gsk_", 12),
+    ("xai-", 12),
+    ("hf_", 12),
+    ("pplx-", 12),
+    ("fw_", 12),
+    ("AIza", 24),
+    ("ya29.", 12),
+];
 
 /// Least number of characters after `Bearer` in a token; fewer are an ordinary word.
 const MIN_TOKEN_LENGTH: usize = 8;

@@ -66,7 +66,8 @@ pub(super) fn send(
     }
     let mut extra = HeaderMap::new();
     for (name, value) in headers {
-        if let Ok(value) = HeaderValue::from_str(value) {
+        if let Ok(mut value) = HeaderValue::from_str(value) {
+            value.set_sensitive(*name == "authorization");
             extra.insert(HeaderName::from_static(name), value);
         }
     }

@@ -134,3 +134,70 @@ fn message() -> Value {
         "content": [{"type": "text", "text": "Left."}], "usage": {"input_tokens": 20, "output_tokens": 5},
     })
 }
+
+/// The token endpoint of a service account, which gives one token that is valid for an hour.
+fn tokens() -> Upstream {
+    always(
+        200,
+        &json!({"access_token": "ya29.token-5ec2e7-of-the-account", "expires_in": 3600, "token_type": "Bearer"}),
+    )
+}
+
+/// A gateway with a model at Vertex AI, called with tokens from that endpoint.
+async fn vertex(cloud: &Upstream, tokens: &Upstream) -> TestGateway {
+    let account = json!({
+        "type": "service_account", "client_email": "gateway@project.example", "private_key_id": "k1",
+        "private_key": include_str!("fixtures/service_account/key.pem"), "token_uri": tokens.url("/token"),
+    });
+    let address = cloud.address();
+    World::new()
+        .with(&format!(
+            "[providers.cloud]\nbase_url = \"http://{address}/v1/projects/p/locations/europe-west4/publishers/google\"\n\
+             dialect = \"gemini\"\nauth = \"service-account\"\napi_key_env = \"CLOUD_KEY\"\n[[models]]\nid = \"acme/small\"\n\
+             context_length = 100000\nendpoints = [{{ provider = \"cloud\", upstream_model = \"gemini-3.8-flash\", pricing = \
+             {{ prompt = \"0.000001\", completion = \"0.000002\" }} }}]"
+        ))
+        .variable("CLOUD_KEY", &account.to_string())
+        .start()
+        .await
+}
+
+#[actix_web::test]
+async fn a_service_account_is_exchanged_once_for_a_token_that_vertex_is_called_with() {
+    let cloud = always(
+        200,
+        &json!({
+            "candidates": [{"content": {"role": "model", "parts": [{"text": "Left."}]}, "finishReason": "STOP"}],
+            "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 2, "totalTokenCount": 12},
+        }),
+    );
+    let tokens = tokens();
+    let gateway = vertex(&cloud, &tokens).await;
+    for _ in 0..2 {
+        let reply = gateway.chat(&ask("acme/small")).await;
+        assert_eq!(reply.expect(200)["choices"][0]["message"]["content"], "Left.");
+    }
+    let sent = cloud.requests().remove(1);
+    let path = "/v1/projects/p/locations/europe-west4/publishers/google/models/gemini-3.8-flash:generateContent";
+    assert!(sent.starts_with(&format!("POST {path} HTTP/1.1\r\n")), "{sent}");
+    assert!(sent.contains("authorization: Bearer ya29.token-5ec2e7-of-the-account\r\n"), "{sent}");
+    assert!(!sent.to_lowercase().contains("x-goog-api-key"), "{sent}");
+    let asked = tokens.requests();
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert!(asked[0].starts_with("POST /token HTTP/1.1\r\n"), "{}", asked[0]);
+    assert!(asked[0].contains("content-type: application/x-www-form-urlencoded\r\n"), "{}", asked[0]);
+    let form = asked[0].split_once("\r\n\r\n").unwrap().1;
+    let start = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=ey";
+    assert!(form.starts_with(start) && form.matches('.').count() == 2, "{form}");
+}
+
+#[actix_web::test]
+async fn a_refused_service_account_is_a_fault_of_the_provider_and_calls_nothing() {
+    let cloud = always(200, &json!({}));
+    let tokens = always(400, &json!({"error": "invalid_grant"}));
+    let gateway = vertex(&cloud, &tokens).await;
+    let reply = gateway.chat(&ask("acme/small")).await;
+    assert!(reply.status >= 500, "{} {}", reply.status, reply.text());
+    assert_eq!(tokens.requests().len(), 1);
+    assert!(cloud.requests().is_empty());
+}
