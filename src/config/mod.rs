@@ -43,6 +43,7 @@ mod storage;
 mod switches;
 mod tls;
 mod toml_value;
+mod traces;
 mod tree;
 mod validity;
 mod widening;
@@ -76,6 +77,7 @@ pub use server::{CorsConfig, MetricsConfig, ServerConfig};
 pub use simulation::{SimulationConfig, SimulationMode};
 pub use storage::{CatalogConfig, Durability, Envelope, ImagesConfig, LedgerConfig};
 pub use tls::{Identity, TlsConfig};
+pub use traces::{SpanBatches, TracesConfig};
 
 use accounts::AccountTable;
 use admin::Transport;
@@ -141,6 +143,8 @@ pub struct Config {
     pub log: LogConfig,
     /// `[metrics]`.
     pub metrics: MetricsConfig,
+    /// `[traces]`, completed by the standard variables.
+    pub traces: TracesConfig,
     /// `[cors]`.
     pub cors: CorsConfig,
     /// `[simulation]`.
@@ -368,6 +372,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         images: root.section("images", ImagesConfig::read),
         log: root.section("log", LogConfig::read),
         metrics: root.section("metrics", MetricsConfig::read),
+        traces: root.section("traces", |section| TracesConfig::read(section, surroundings)),
         cors: root.section("cors", CorsConfig::read),
         reload: root.section("reload", ReloadConfig::read),
         keys: keys.entries,

@@ -41,6 +41,7 @@ use crate::{
         reload_status::Reloads,
         routing_memory::RoutingMemory,
         setup::Setup,
+        traces::Traces,
     },
     store::{
         engine,
@@ -84,6 +85,8 @@ pub struct Shared {
     pub startup_key: Option<Key>,
     /// State of the shutdown.
     pub drain: Drain,
+    /// Sends spans of generations to a collector; `None` when traces are off.
+    pub traces: Option<Arc<Traces>>,
 }
 
 impl Shared {

@@ -13,4 +13,5 @@ pub mod reload_status;
 pub mod routing_memory;
 pub mod setup;
 pub mod state_key;
+pub mod traces;
 pub mod watchdog;

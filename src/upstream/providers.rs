@@ -131,6 +131,7 @@ impl ProviderClient {
             connection = connection.with_header(name, value).map_err(|fault| fault.to_string())?;
         }
         connection = connection.with_image_hosts(provider.image_hosts.clone());
+        connection.forwards_traceparent = provider.forward_traceparent;
         self.connection = Some((connection, tls.get(provider.ca_file.as_ref())?));
         self.max_in_flight = provider.max_in_flight;
         self.permit_wait = provider.permit_wait;

@@ -137,23 +137,45 @@ pub trait LedgerStore: Send + Unpin + 'static {
     }
 }
 
+/// Gets every record of an ended generation, once, before it is stored. Runs on the ledger's thread, so it must not wait.
+pub trait RecordFollower: Send + Sync {
+    /// A generation has ended.
+    fn ended(&self, record: &Arc<Generation>);
+}
+
 /// State of a ledger. It outlives the actor: a restarted actor continues with it.
 pub struct LedgerState<S> {
     store: Mutex<S>,
     undelivered: Undelivered,
+    follower: Option<Arc<dyn RecordFollower>>,
 }
 
 impl<S: LedgerStore> LedgerState<S> {
     /// State that keeps its records in `store` and also enters `undelivered` records.
     pub fn new(store: S, undelivered: Undelivered) -> LedgerState<S> {
-        LedgerState { store: Mutex::new(store), undelivered }
+        LedgerState { store: Mutex::new(store), undelivered, follower: None }
+    }
+
+    /// The same, showing every record of an ended generation to `follower`, if there is one.
+    #[must_use]
+    pub fn followed_by(self, follower: Option<Arc<dyn RecordFollower>>) -> LedgerState<S> {
+        LedgerState { follower, ..self }
     }
 
     /// Locks the state, after entering undelivered records. Only the actor locks it, so the lock is never contended.
     fn lock(&self) -> MutexGuard<'_, S> {
         let mut store = self.store.lock();
-        self.undelivered.take().into_iter().for_each(|record| store.put(record));
+        self.put(&mut store, self.undelivered.take());
         store
+    }
+
+    fn put(&self, store: &mut S, records: Vec<Arc<Generation>>) {
+        for record in records {
+            if let Some(follower) = self.follower.as_ref().filter(|_| record.status != GenerationStatus::Running) {
+                follower.ended(&record);
+            }
+            store.put(record);
+        }
     }
 }
 
@@ -184,7 +206,7 @@ impl<S: LedgerStore> Handler<Records> for Ledger<S> {
 
     fn handle(&mut self, mut records: Records, _: &mut Context<Self>) {
         let mut store = self.state.lock();
-        records.take().into_iter().for_each(|record| store.put(record));
+        self.state.put(&mut store, records.take());
     }
 }
 
@@ -323,6 +345,8 @@ mod tests {
             origin: None,
             media_prompt: 0,
             media_completion: 0,
+            trace_parent: None,
+            served: None,
         }
     }
 
