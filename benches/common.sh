@@ -151,9 +151,13 @@ END
     fail 'nginx did not start'
 }
 
-# One provider, the fixed upstream, and everything else as shipped: keys, routing, ledger, metrics, log.
+# One provider, the fixed upstream, and everything else as shipped: keys, routing, ledger, metrics, log. With a name, a
+# directory of its own and further lines of configuration.
 start_pointsman() {
-    cat >"$work/config.toml" <<END
+    local home=$work/${1:-pointsman}
+    mkdir -p "$home"
+    cat >"$home/config.toml" <<END
+${2:-}
 [server]
 bind = "127.0.0.1:0"
 workers = 1
@@ -184,10 +188,10 @@ pricing = { prompt = "0.0000001", completion = "0.0000004" }
 provider = "bench"
 upstream_model = "bench-held"
 END
-    pinned 0 "$binary" --config "$work/config.toml" >"$work/pointsman.out" 2>"$work/pointsman.err" &
+    pinned 0 "$binary" --config "$home/config.toml" >"$home.out" 2>"$home.err" &
     pids+=("$!")
     pointsman_pid=$!
-    pointsman=$(await_line "$work/pointsman.out" '127\.0\.0\.1:[0-9]+' "$pointsman_pid")
+    pointsman=$(await_line "$home.out" '127\.0\.0\.1:[0-9]+' "$pointsman_pid")
 }
 
 machine() {

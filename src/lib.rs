@@ -9,6 +9,7 @@ mod api;
 pub mod app;
 pub mod base;
 pub mod config;
+mod console;
 pub mod http;
 pub mod proxy;
 pub mod simulation;

@@ -48,7 +48,7 @@ mod tidy {
         ("actors", &["domain", "dialect", "stats", "decide", "explain"]),
     ];
     /// The rooms of `src`, and the rooms each may use.
-    const SERVER_ROOMS: [(&str, &[&str]); 11] = [
+    const SERVER_ROOMS: [(&str, &[&str]); 12] = [
         ("base", &[]),
         ("simulation", &["base"]),
         ("store", &["base"]),
@@ -58,19 +58,35 @@ mod tidy {
         ("state", &["base", "store", "config", "simulation", "access", "upstream"]),
         ("proxy", &["base", "store", "config", "access", "upstream", "state"]),
         ("api", &["base", "store", "config", "access", "upstream", "state", "proxy"]),
-        ("http", &["base", "config", "access", "state", "proxy", "api"]),
-        ("app", &["base", "store", "config", "access", "upstream", "state", "proxy", "api", "http", "simulation"]),
+        ("console", &["base", "store", "config", "access", "state", "proxy", "api"]),
+        ("http", &["base", "config", "access", "state", "proxy", "api", "console"]),
+        (
+            "app",
+            &[
+                "base",
+                "store",
+                "config",
+                "access",
+                "upstream",
+                "state",
+                "proxy",
+                "api",
+                "console",
+                "http",
+                "simulation",
+            ],
+        ),
     ];
     /// Most entries of `src`: rooms, `lib.rs` and `main.rs`.
     const MOST_ENTRIES: usize = 14;
     /// Where status codes are known: the home of errors, the page that answers 503 by its nature, the one that
-    /// answers 201, and where
-    /// answers are read or played rather than given.
-    const STATUS_CODES: [&str; 6] = [
+    /// answers 201, the one that makes pages of the console, and where answers are read or played rather than given.
+    const STATUS_CODES: [&str; 7] = [
         "src/base/error.rs",
         "src/base/error/",
         "src/api/health.rs",
         "src/api/keys.rs",
+        "src/console/answer.rs",
         "src/upstream/",
         "src/simulation/",
     ];

@@ -8,8 +8,8 @@ use std::{sync::Arc, time::Duration};
 use pointsman_actors::{
     decide::decide,
     domain::{
-        Candidate, Decision, EventKind, ExclusionReason, Failure, FailureKind, GateEvent, Objective, RoutingPolicy,
-        Tick,
+        Candidate, Decision, EndpointId, EventKind, ExclusionReason, Failure, FailureKind, GateEvent, Objective,
+        RoutingPolicy, Tick,
     },
     stats::{BreakerChange, Claim, Gate, LiveBoard, QuotaReport, Remaining, Statistics},
 };
@@ -355,6 +355,44 @@ fn two_consecutive_time_outs_do_not_open_an_endpoint_that_answers_meanwhile() {
         rig.finish(claim, 55.0, failed(FailureKind::Timeout, 0, None));
         assert_eq!(rig.circuit("acme/a", 55.5), circuit);
     }
+}
+
+#[test]
+fn advice_of_another_replica_excludes_nothing_and_lets_the_first_failure_here_open_the_breaker() {
+    let failed_once = |advised_at: Option<f64>| {
+        let rig = Rig::of("acme/a 90ms | bolt/b 300ms");
+        let endpoint = rig.claim("acme/a", 0.0).unwrap();
+        let id = endpoint.endpoint;
+        rig.finish(endpoint, 0.1, LEFT);
+        if let Some(seconds) = advised_at {
+            assert!(rig.board.advise(id, at(seconds), Duration::from_secs(2)));
+        }
+        assert_eq!((rig.plan(10.0), rig.circuit("acme/a", 10.0)), ("acme/a bolt/b".to_owned(), "closed"));
+        rig.attempt("acme/a", 10.0, server_error());
+        rig.circuit("acme/a", 10.2)
+    };
+    assert_eq!(failed_once(None), "closed");
+    assert_eq!(failed_once(Some(5.0)), "open");
+    assert_eq!(failed_once(Some(1.0)), "closed", "it was heard too long ago");
+}
+
+#[test]
+fn advice_is_not_believed_against_what_was_measured_here_since() {
+    let rig = Rig::of("acme/a 90ms | bolt/b 300ms");
+    let claim = rig.claim("acme/a", 0.0).unwrap();
+    let id = claim.endpoint;
+    rig.finish(claim, 1.0, OK);
+    let advise = |seconds: f64, age| rig.board.advise(id, at(seconds), Duration::from_secs(age));
+    assert!(!advise(2.0, 3), "it answered here since then");
+    assert!(!advise(20.0, 11), "it is too old");
+    assert!(advise(3.0, 1));
+    rig.attempt("acme/a", 3.5, OK);
+    rig.attempt("acme/a", 4.0, server_error());
+    assert_eq!(rig.circuit("acme/a", 4.2), "closed", "an answer here ends the advice");
+    let unknown = rig.board.advise(EndpointId(7), at(4.0), Duration::ZERO);
+    assert!(!unknown);
+    rig.attempt("acme/a", 4.5, refused());
+    assert_eq!(rig.board.open_endpoints(at(4.7)), [id]);
 }
 
 #[test]

@@ -6,14 +6,35 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{io::AsyncWriteExt, net::TcpStream, task::JoinSet};
+use tokio::{io::AsyncWriteExt, net::TcpStream, task::JoinSet, time::sleep_until};
 
 use crate::{Failure, Options, http::Connection, process::cpu_time, question::question, say, upstream::CHUNKS};
+
+/// Precision of tokio's timers, and one more for the scheduler.
+const TIMER: Duration = Duration::from_millis(2);
 
 /// What all connections did together.
 #[derive(Default)]
 struct Tally {
     times: Vec<Duration>,
+}
+
+/// When one connection sends, of a steady load.
+struct Pace {
+    next: Instant,
+    pause: Duration,
+}
+
+impl Pace {
+    /// Waits for the next request's turn and gives the moment its time is counted from: now, or its turn if the wait became
+    /// longer than a timer's precision, so that a server that stalls cannot hide requests that should have been sent.
+    async fn turn(&mut self) -> Instant {
+        let turn = self.next;
+        self.next += self.pause;
+        sleep_until(turn.into()).await;
+        let now = Instant::now();
+        if now > turn + TIMER { turn } else { now }
+    }
 }
 
 /// Prints `requests=… chunks=… cpu_us=… …` or fails at the first irregular answer.
@@ -25,13 +46,16 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
     let before = cpu_time(options.pid, options.ticks_per_second)?;
     let started = Instant::now();
     let mut tasks = JoinSet::new();
-    for connection in connections {
+    let pause = options.steady.then(|| Duration::from_secs_f64(1.0 / options.rate.max(1.0)));
+    for (number, connection) in connections.into_iter().enumerate() {
         let (request, tally) = (Rc::clone(&request), Rc::clone(&tally));
+        let pace = pause
+            .map(|pause| Pace { next: started + pause * number as u32, pause: pause * options.connections as u32 });
         let end = started + options.duration;
         let stream = options.stream;
-        tasks.spawn_local(
-            async move { drive(connection, &request, stream, end, &tally).await.map_err(|f| f.to_string()) },
-        );
+        tasks.spawn_local(async move {
+            drive(connection, &request, stream, (pace, end), &tally).await.map_err(|f| f.to_string())
+        });
     }
     while let Some(driven) = tasks.join_next().await {
         driven??;
@@ -60,12 +84,15 @@ async fn drive(
     mut connection: Connection,
     request: &[u8],
     stream: bool,
-    end: Instant,
+    (mut pace, end): (Option<Pace>, Instant),
     tally: &RefCell<Tally>,
 ) -> Result<(), Failure> {
     let mut body = Vec::new();
     while Instant::now() < end {
-        let sent = Instant::now();
+        let sent = match &mut pace {
+            Some(pace) => pace.turn().await,
+            None => Instant::now(),
+        };
         exchange(&mut connection, request, stream, &mut body).await?;
         tally.borrow_mut().times.push(sent.elapsed());
     }

@@ -32,8 +32,8 @@ The peers of the end-to-end benchmarks.
   bench-peer upstream [--chunk-ms N]
       serves fixed answers on a free port of 127.0.0.1 and prints the address
   bench-peer load --address A --pid P [--path /...] [--key K] [--connections N] [--seconds N]
-                  [--bytes N] [--stream] [--ticks N]
-      sends requests until the time is over and prints what they cost the process P
+                  [--bytes N] [--stream] [--steady [--rate N]] [--ticks N]
+      sends requests until the time is over, as fast as it goes or at a steady rate, and prints what they cost the process P
   bench-peer hold --address A --pid P [--path /...] [--key K] [--connections N]
       holds idle connections, then silent streams, and prints what they cost P in memory
   bench-peer broken [--flap-ms N] [--chunk-ms N]
@@ -60,7 +60,9 @@ struct Options {
     stream: bool,
     chunk_pause: Duration,
     ticks_per_second: u64,
-    /// Requests per second of a soak, all connections together.
+    /// Whether `load` keeps to the rate.
+    steady: bool,
+    /// Requests per second of a soak or a steady load, all connections together.
     rate: f64,
     calm: bool,
     flap: Duration,
@@ -81,6 +83,7 @@ impl Default for Options {
             stream: false,
             chunk_pause: Duration::from_millis(4),
             ticks_per_second: 100,
+            steady: false,
             rate: 500.0,
             calm: false,
             flap: Duration::ZERO,
@@ -104,6 +107,7 @@ impl Options {
                 Arg::Long("stream") => options.stream = true,
                 Arg::Long("chunk-ms") => options.chunk_pause = Duration::from_millis(parser.value()?.parse()?),
                 Arg::Long("ticks") => options.ticks_per_second = parser.value()?.parse()?,
+                Arg::Long("steady") => options.steady = true,
                 Arg::Long("rate") => options.rate = parser.value()?.parse()?,
                 Arg::Long("calm") => options.calm = true,
                 Arg::Long("flap-ms") => options.flap = Duration::from_millis(parser.value()?.parse()?),

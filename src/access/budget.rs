@@ -9,9 +9,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pointsman_actors::domain::{SpendLimit, SpendingMeter, Spent, Usd};
 
-use crate::base::{
-    clock,
-    error::{ApiError, BudgetHolder, BudgetShortfall},
+use crate::{
+    access::lease::{Lease, LeaseAnswer, LeaseReport, LeaseTerms, Moment},
+    base::{
+        clock,
+        error::{ApiError, BudgetHolder, BudgetShortfall},
+    },
 };
 
 /// The budget of one key, account or team.
@@ -25,6 +28,26 @@ pub struct Budget {
 struct BudgetState {
     limit: Option<SpendLimit>,
     meter: SpendingMeter,
+    /// With replicas that share the limit.
+    lease: Option<(Lease, LeaseTerms)>,
+}
+
+/// Why an amount was not reserved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shortage {
+    /// The limit leaves no room.
+    Limit(BudgetShortfall),
+    /// The limit may leave room, and the part of it that this replica leased does not.
+    Lease(BudgetHolder),
+}
+
+impl From<Shortage> for ApiError {
+    fn from(shortage: Shortage) -> ApiError {
+        match shortage {
+            Shortage::Limit(shortfall) => ApiError::out_of_budget(&shortfall),
+            Shortage::Lease(holder) => ApiError::lease_used_up(holder),
+        }
+    }
 }
 
 /// State of a budget at one time.
@@ -32,7 +55,7 @@ struct BudgetState {
 pub struct BudgetReading {
     /// The limit.
     pub limit: Option<SpendLimit>,
-    /// What is left of the limit; reserved amounts are not.
+    /// What is left of the limit; reserved amounts are not. Other replicas count as far as they have reported.
     pub available: Option<Usd>,
     /// Amounts spent.
     pub spent: Spent,
@@ -76,38 +99,111 @@ impl Budget {
     /// The state now.
     #[must_use]
     pub fn read(&self, now_ms: i64) -> BudgetReading {
-        let BudgetState { limit, meter } = *self.state.lock();
+        let state = *self.state.lock();
+        let BudgetState { limit, meter, .. } = state;
         BudgetReading {
             limit,
-            available: limit.map(|limit| meter.available(limit, now_ms)),
+            available: limit.map(|limit| state.available(limit, now_ms)),
             spent: meter.read(now_ms),
             reserved: meter.reserved(),
         }
     }
 
+    /// Shares the limit with other replicas from now on.
+    pub fn lease_by(&self, terms: LeaseTerms) {
+        self.state.lock().lease = Some((Lease::default(), terms));
+    }
+
+    /// What is to be reported of the lease; `None` if nothing is new.
+    pub fn report_lease(&self, at: Moment, is_forced: bool) -> Option<LeaseReport> {
+        let mut state = self.state.lock();
+        let (limit, meter) = (state.limit?, state.meter);
+        let (lease, terms) = state.lease.as_mut()?;
+        let terms = *terms;
+        lease.report(limit, &meter, at, &terms, is_forced)
+    }
+
+    /// Says that Redis does not answer: the whole lease is used now.
+    pub fn cut_off_lease(&self) {
+        if let Some((lease, _)) = self.state.lock().lease.as_mut() {
+            lease.cut_off();
+        }
+    }
+
+    /// Gives back what is not used with the next report: this replica ends.
+    pub fn give_lease_back(&self) {
+        if let Some((lease, _)) = self.state.lock().lease.as_mut() {
+            lease.give_back();
+        }
+    }
+
+    /// Takes the answer to a report over.
+    pub fn take_lease(&self, report: &LeaseReport, answer: LeaseAnswer, at: Moment) {
+        if let Some((lease, _)) = self.state.lock().lease.as_mut() {
+            lease.take(report, answer, at);
+        }
+    }
+
     /// Refuses a request when the limit is used up.
     fn check(&self, now_ms: i64) -> Result<(), ApiError> {
-        let BudgetState { limit, meter } = *self.state.lock();
-        match limit {
-            Some(limit) if meter.is_exhausted(limit, now_ms) => {
+        let state = *self.state.lock();
+        match state.limit {
+            Some(limit) if state.is_exhausted(limit, now_ms) => {
                 Err(ApiError::out_of_budget(&self.shortfall(limit, Usd::ZERO, None, now_ms)))
             }
             _ => Ok(()),
         }
     }
 
-    fn reserve(&self, amount: Usd, now_ms: i64) -> Result<(), BudgetShortfall> {
+    fn reserve(&self, amount: Usd, now_ms: i64) -> Result<(), Shortage> {
         let mut state = self.state.lock();
-        let limit = state.limit;
-        state.meter.reserve(amount, limit, now_ms).map_err(|available| {
-            let limit = limit.unwrap_or(SpendLimit { amount: Usd::ZERO, reset: None });
-            self.shortfall(limit, available, Some(amount), now_ms)
-        })
+        let Some(limit) = state.limit else {
+            let _ = state.meter.reserve(amount, None, now_ms);
+            return Ok(());
+        };
+        let of_lease = state.lease.map(|(lease, terms)| {
+            let amount = lease.amount(limit, Moment { now_ms, now: clock::now() }, &terms);
+            SpendLimit { amount, ..limit }
+        });
+        let Err(available) = state.meter.reserve(amount, Some(of_lease.unwrap_or(limit)), now_ms) else {
+            return Ok(());
+        };
+        let left = state.available(limit, now_ms);
+        match &mut state.lease {
+            Some((lease, _)) if amount <= left => {
+                lease.want(amount);
+                Err(Shortage::Lease(self.holder))
+            }
+            None => Err(Shortage::Limit(self.shortfall(limit, available, Some(amount), now_ms))),
+            Some(_) => Err(Shortage::Limit(self.shortfall(limit, left, Some(amount), now_ms))),
+        }
+    }
+
+    fn give_up_lease(&self) {
+        if let Some((lease, _)) = self.state.lock().lease.as_mut() {
+            lease.give_up();
+        }
     }
 
     fn shortfall(&self, limit: SpendLimit, available: Usd, needed: Option<Usd>, now_ms: i64) -> BudgetShortfall {
         let resets_at_ms = limit.reset.map(|reset| reset.next_start_ms(now_ms));
         BudgetShortfall { holder: self.holder, limit: limit.amount, available, needed, resets_at_ms }
+    }
+}
+
+impl BudgetState {
+    /// What is left of the limit, as far as this replica knows.
+    fn available(&self, limit: SpendLimit, now_ms: i64) -> Usd {
+        let others = self.lease.and_then(|(lease, _)| lease.others(limit, now_ms)).unwrap_or_default();
+        (self.meter.available(limit, now_ms) - others.used).max(Usd::ZERO)
+    }
+
+    fn is_exhausted(&self, limit: SpendLimit, now_ms: i64) -> bool {
+        let others = self.lease.and_then(|(lease, _)| lease.others(limit, now_ms)).unwrap_or_default();
+        let left = SpendLimit { amount: (limit.amount - others.spent).max(Usd::ZERO), ..limit };
+        self.meter.is_exhausted(limit, now_ms)
+            || (!others.spent.is_zero() && !limit.amount.is_zero())
+                && self.meter.read(now_ms).since_reset(limit.reset) >= left.amount
     }
 }
 
@@ -140,10 +236,17 @@ impl Budgets {
     /// Reserves an amount with all of them, or with none.
     ///
     /// # Errors
-    /// The shortfall of the first that has no room.
-    pub fn reserve(&self, amount: Usd) -> Result<Reservation, BudgetShortfall> {
+    /// The shortage of the first that has no room.
+    pub fn reserve(&self, amount: Usd) -> Result<Reservation, Shortage> {
         let mut reservation = Reservation { budgets: self.clone(), amount: Usd::ZERO };
         reservation.extend(amount).map(|()| reservation)
+    }
+}
+
+impl Budgets {
+    /// Asks for no further part of a limit: the request that needed it has gone.
+    pub fn give_up_leases(&self) {
+        self.0.iter().for_each(|budget| budget.give_up_lease());
     }
 }
 
@@ -164,14 +267,14 @@ impl Reservation {
     /// Reserves more with all budgets, or with none.
     ///
     /// # Errors
-    /// The shortfall of the first that has no room.
-    pub fn extend(&mut self, more: Usd) -> Result<(), BudgetShortfall> {
+    /// The shortage of the first that has no room.
+    pub fn extend(&mut self, more: Usd) -> Result<(), Shortage> {
         let more = more.max(Usd::ZERO);
         let now_ms = clock::unix_millis();
         for (position, budget) in self.budgets.0.iter().enumerate() {
-            if let Err(shortfall) = budget.reserve(more, now_ms) {
+            if let Err(shortage) = budget.reserve(more, now_ms) {
                 self.budgets.0.iter().take(position).for_each(|reserved| reserved.state.lock().meter.release(more));
-                return Err(shortfall);
+                return Err(shortage);
             }
         }
         self.amount += more;
@@ -244,7 +347,7 @@ mod tests {
         let (key, team) = (budget(BudgetHolder::Key, "10"), budget(BudgetHolder::Team, "5"));
         let budgets = Budgets::new(Arc::clone(&key), Arc::new(Budget::new(BudgetHolder::Account)), Some(team));
         let mut reservation = budgets.reserve(usd("3")).unwrap();
-        let shortfall = reservation.extend(usd("3")).unwrap_err();
+        let Shortage::Limit(shortfall) = reservation.extend(usd("3")).unwrap_err() else { panic!() };
         assert_eq!((shortfall.holder, shortfall.available), (BudgetHolder::Team, usd("2")));
         assert_eq!(key.read(0).reserved, usd("3"));
         drop(reservation);

@@ -80,6 +80,39 @@ struct RequestLimiter {
     limiter: Limiter,
     /// When the whole burst is available again, as a [`Tick`]: the limiter cannot be asked without spending.
     full_at: AtomicU64,
+    /// Requests admitted here that other replicas have not heard of.
+    untold: AtomicU32,
+    /// Requests admitted by other replicas for which there was no room yet.
+    owed: AtomicU32,
+}
+
+impl RequestLimiter {
+    fn new(per_minute: NonZeroU32) -> RequestLimiter {
+        RequestLimiter {
+            per_minute,
+            limiter: RateLimiter::direct(Quota::per_minute(per_minute)).with_middleware(),
+            full_at: AtomicU64::new(0),
+            untold: AtomicU32::new(0),
+            owed: AtomicU32::new(0),
+        }
+    }
+
+    /// Takes what is owed out of the limit as far as there is room. Gives what is still owed.
+    fn pay(&self) -> u32 {
+        let limit = self.per_minute.get();
+        let mut part = self.owed.swap(0, Ordering::AcqRel).min(limit);
+        let mut rest = part;
+        while let Some(requests) = NonZeroU32::new(part.min(rest)) {
+            match self.limiter.check_n(requests) {
+                Ok(Ok(_)) => rest -= requests.get(),
+                _ => part = requests.get() / 2,
+            }
+        }
+        if rest > 0 {
+            self.owed.fetch_add(rest, Ordering::AcqRel);
+        }
+        rest
+    }
 }
 
 impl RequestRate {
@@ -87,10 +120,7 @@ impl RequestRate {
     pub fn set(&self, per_minute: Option<u32>) {
         let per_minute = per_minute.and_then(NonZeroU32::new);
         if self.limiter.load().as_ref().map(|limiter| limiter.per_minute) != per_minute {
-            self.limiter.store(per_minute.map(|per_minute| {
-                let limiter = RateLimiter::direct(Quota::per_minute(per_minute)).with_middleware();
-                Arc::new(RequestLimiter { per_minute, limiter, full_at: AtomicU64::new(0) })
-            }));
+            self.limiter.store(per_minute.map(|per_minute| Arc::new(RequestLimiter::new(per_minute))));
         }
     }
 
@@ -103,8 +133,14 @@ impl RequestRate {
         let Some(rate) = limiter.as_ref() else { return Ok(None) };
         let limit = rate.per_minute.get();
         let refill = MINUTE / limit;
+        let owed = if rate.owed.load(Ordering::Relaxed) > 0 { rate.pay() } else { 0 };
+        if owed > 0 {
+            let state = RateState { limit, remaining: 0, reset: refill * limit };
+            return Err(RateExceeded { state, wait: refill * owed.saturating_add(1) });
+        }
         match rate.limiter.check() {
             Ok(state) => {
+                rate.untold.fetch_add(1, Ordering::Relaxed);
                 let remaining = state.remaining_burst_capacity();
                 let reset = refill * limit.saturating_sub(remaining);
                 rate.full_at.fetch_max(clock::now().plus(reset).0, Ordering::Relaxed);
@@ -114,6 +150,22 @@ impl RequestRate {
                 let state = RateState { limit, remaining: 0, reset: refill * limit };
                 Err(RateExceeded { state, wait: until.wait_time_from(self.clock.now()) })
             }
+        }
+    }
+
+    /// Requests admitted since the last call. 0 without a limit.
+    #[must_use]
+    pub fn take_untold(&self) -> u32 {
+        self.limiter.load().as_ref().map_or(0, |rate| rate.untold.swap(0, Ordering::Relaxed))
+    }
+
+    /// Charges the limit with requests that another replica admitted, with the whole limit at most.
+    pub fn charge(&self, requests: u32) {
+        if let Some(rate) = self.limiter.load().as_ref().filter(|_| requests > 0) {
+            let limit = rate.per_minute.get();
+            let add = |owed: u32| Some(owed.saturating_add(requests).min(limit));
+            let _ = rate.owed.fetch_update(Ordering::AcqRel, Ordering::Relaxed, add);
+            rate.pay();
         }
     }
 
@@ -141,6 +193,8 @@ struct TokenBucket {
     per_minute: u32,
     level: i128,
     at: Tick,
+    /// Tokens taken here that other replicas have not heard of; negative after a correction.
+    untold: i64,
 }
 
 impl TokenBucket {
@@ -148,7 +202,7 @@ impl TokenBucket {
     const TOKEN: i128 = 60_000_000;
 
     fn full(per_minute: u32, at: Tick) -> TokenBucket {
-        TokenBucket { per_minute, level: i128::from(per_minute) * Self::TOKEN, at }
+        TokenBucket { per_minute, level: i128::from(per_minute) * Self::TOKEN, at, untold: 0 }
     }
 
     fn capacity(&self) -> i128 {
@@ -171,6 +225,7 @@ impl TokenBucket {
             return Err(RateExceeded { state: self.state(), wait });
         }
         self.level -= wanted;
+        self.untold = self.untold.saturating_add(i64::try_from(tokens).unwrap_or(i64::MAX));
         Ok(self.state())
     }
 
@@ -208,6 +263,22 @@ impl TokenRate {
         if let Some(bucket) = self.0.lock().as_mut() {
             let more = i128::from(estimated) - i128::from(actual);
             bucket.level = (bucket.level + more * TokenBucket::TOKEN).min(bucket.capacity());
+            bucket.untold = bucket.untold.saturating_sub(i64::try_from(more).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// Tokens taken since the last call; negative if more was given back. 0 without a limit.
+    #[must_use]
+    pub fn take_untold(&self) -> i64 {
+        self.0.lock().as_mut().map_or(0, |bucket| std::mem::take(&mut bucket.untold))
+    }
+
+    /// Charges the limit with tokens that another replica took, or gives back what it had taken too much.
+    pub fn charge(&self, tokens: i64) {
+        if let Some(bucket) = self.0.lock().as_mut() {
+            bucket.refill(clock::now());
+            let capacity = bucket.capacity();
+            bucket.level = (bucket.level - i128::from(tokens) * TokenBucket::TOKEN).clamp(-capacity, capacity);
         }
     }
 }
@@ -291,6 +362,28 @@ mod tests {
         assert!(refused.wait > Duration::from_secs(200), "{refused:?}");
         rate.correct(1_000_000, 0);
         assert_eq!(rate.take(0).unwrap().unwrap().remaining, 100);
+    }
+
+    #[test]
+    fn what_another_replica_admitted_is_taken_from_the_limit_here() {
+        clock::start();
+        let rate = RequestRate::default();
+        rate.set(Some(10));
+        rate.charge(7);
+        let here = std::iter::repeat_with(|| rate.take()).take_while(Result::is_ok).count();
+        assert_eq!((here, rate.take_untold()), (3, 3));
+        rate.charge(2);
+        let refused = rate.take().unwrap_err();
+        assert!(refused.wait > Duration::from_secs(10), "{refused:?}");
+        assert_eq!(rate.take_untold(), 0, "a charge is no usage of this replica");
+        let tokens = TokenRate::default();
+        tokens.set(Some(100));
+        tokens.charge(90);
+        assert!(tokens.take(20).is_err());
+        tokens.charge(-30);
+        assert!(tokens.take(20).is_ok());
+        tokens.correct(20, 15);
+        assert_eq!(tokens.take_untold(), 15);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering},
     },
 };
@@ -13,12 +13,15 @@ use std::{
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use pointsman_actors::domain::Usd;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
     access::{
         budget::Budget,
         gates::{Gates, RequestRate},
+        lease::{LeaseReport, LeaseTerms, Moment},
+        leasing::Leasing,
         load::{BufferLimits, KeyBuffer, Load},
     },
     base::{clock, error::BudgetHolder},
@@ -98,6 +101,9 @@ impl KeyLife {
     }
 }
 
+/// A report of a lease with a name of its budget that is the same on all replicas.
+pub type NamedReport = (String, Arc<Budget>, LeaseReport);
+
 /// All of them. One per process.
 pub struct Holders {
     load: Arc<Load>,
@@ -106,6 +112,8 @@ pub struct Holders {
     teams: Mutex<HashMap<Arc<str>, Arc<Budget>>>,
     /// Whether what was spent before this start is counted.
     is_spending_known: AtomicBool,
+    /// With replicas that share spending limits.
+    leases: OnceLock<Arc<Leasing>>,
 }
 
 impl Holders {
@@ -118,6 +126,7 @@ impl Holders {
             accounts: Mutex::default(),
             teams: Mutex::default(),
             is_spending_known: AtomicBool::new(true),
+            leases: OnceLock::new(),
         }
     }
 
@@ -133,7 +142,7 @@ impl Holders {
         let new = || {
             Arc::new(KeyState {
                 gates: Gates::default(),
-                budget: Arc::new(Budget::new(BudgetHolder::Key)),
+                budget: self.budget(BudgetHolder::Key),
                 buffer: KeyBuffer::of(&self.load),
                 life: KeyLife::default(),
             })
@@ -148,7 +157,7 @@ impl Holders {
             Arc::new(AccountState {
                 gates: Gates::default(),
                 free_pool: RequestRate::default(),
-                budget: Arc::new(Budget::new(BudgetHolder::Account)),
+                budget: self.budget(BudgetHolder::Account),
                 team: ArcSwapOption::empty(),
             })
         };
@@ -158,8 +167,53 @@ impl Holders {
     /// The budget of the team with this name.
     #[must_use]
     pub fn team(&self, name: &Arc<str>) -> Arc<Budget> {
-        let new = || Arc::new(Budget::new(BudgetHolder::Team));
+        let new = || self.budget(BudgetHolder::Team);
         Arc::clone(self.teams.lock().entry(Arc::clone(name)).or_insert_with(new))
+    }
+
+    fn budget(&self, holder: BudgetHolder) -> Arc<Budget> {
+        let budget = Budget::new(holder);
+        if let Some(leasing) = self.leases.get() {
+            budget.lease_by(leasing.terms);
+        }
+        Arc::new(budget)
+    }
+
+    /// Shares all spending limits with other replicas from now on. Called once.
+    pub fn lease_by(&self, terms: LeaseTerms) -> Arc<Leasing> {
+        let leasing = Arc::clone(self.leases.get_or_init(|| Arc::new(Leasing::new(terms))));
+        self.budgets().iter().for_each(|budget| budget.lease_by(terms));
+        leasing
+    }
+
+    /// How spending limits are shared, if they are.
+    #[must_use]
+    pub fn leasing(&self) -> Option<&Arc<Leasing>> {
+        self.leases.get()
+    }
+
+    /// All budgets.
+    #[must_use]
+    pub fn budgets(&self) -> Vec<Arc<Budget>> {
+        let mut all: Vec<_> = self.keys.lock().values().map(|key| Arc::clone(&key.budget)).collect();
+        all.extend(self.accounts.lock().values().map(|account| Arc::clone(&account.budget)));
+        all.extend(self.teams.lock().values().cloned());
+        all
+    }
+
+    /// What is to be reported of the leases of all budgets.
+    #[must_use]
+    pub fn lease_reports(&self, at: Moment, is_forced: bool) -> Vec<NamedReport> {
+        let mut all = Vec::new();
+        let mut add = |kind: &str, number: u64, budget: &Arc<Budget>| {
+            if let Some(report) = budget.report_lease(at, is_forced) {
+                all.push((format!("{kind}:{number:016x}"), Arc::clone(budget), report));
+            }
+        };
+        self.keys.lock().iter().for_each(|(number, key)| add("key", *number, &key.budget));
+        self.accounts.lock().iter().for_each(|(number, account)| add("account", *number, &account.budget));
+        self.teams.lock().iter().for_each(|(name, team)| add("team", number_of("team", name), team));
+        all
     }
 
     /// Whether what was spent before this start is counted. Until then no request is admitted under a spending limit.
@@ -184,6 +238,65 @@ impl Holders {
     #[must_use]
     pub fn total_spent(&self, now_ms: i64) -> Usd {
         self.accounts.lock().values().map(|account| account.budget.read(now_ms).spent.total).sum()
+    }
+}
+
+/// What a key or an account used of its rate limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HolderUsage {
+    /// Number of the key; absent for an account.
+    pub key: Option<u64>,
+    /// Number of the account; absent for a key.
+    pub account: Option<u64>,
+    /// Requests.
+    pub requests: u32,
+    /// Tokens; negative if more was given back.
+    pub tokens: i64,
+    /// Requests to the free pool.
+    pub free: u32,
+}
+
+impl HolderUsage {
+    fn is_empty(&self) -> bool {
+        (self.requests, self.tokens, self.free) == (0, 0, 0)
+    }
+}
+
+impl Holders {
+    /// What keys and accounts with rate limits used since the last call.
+    #[must_use]
+    pub fn take_usage(&self) -> Vec<HolderUsage> {
+        let of = |gates: &Gates| HolderUsage {
+            requests: gates.requests.take_untold(),
+            tokens: gates.tokens.take_untold(),
+            ..HolderUsage::default()
+        };
+        let keys = self.keys.lock();
+        let mut all: Vec<_> =
+            keys.iter().map(|(key, state)| HolderUsage { key: Some(*key), ..of(&state.gates) }).collect();
+        drop(keys);
+        let accounts = self.accounts.lock();
+        all.extend(accounts.iter().map(|(account, state)| {
+            let free = state.free_pool.take_untold();
+            HolderUsage { account: Some(*account), free, ..of(&state.gates) }
+        }));
+        drop(accounts);
+        all.retain(|usage| !usage.is_empty());
+        all
+    }
+
+    /// Charges the rate limits of a key or an account with what another replica admitted.
+    pub fn charge(&self, usage: &HolderUsage) {
+        if let Some(key) = usage.key.and_then(|key| self.keys.lock().get(&key).cloned()) {
+            key.gates.requests.charge(usage.requests);
+            key.gates.tokens.charge(usage.tokens);
+        }
+        if let Some(account) = usage.account.and_then(|account| self.accounts.lock().get(&account).cloned()) {
+            account.gates.requests.charge(usage.requests);
+            account.gates.tokens.charge(usage.tokens);
+            account.free_pool.charge(usage.free);
+        }
     }
 }
 

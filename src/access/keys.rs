@@ -184,11 +184,23 @@ impl KeyTable {
         Ok(caller)
     }
 
+    /// The administrator whose key has this SHA-256.
+    ///
+    /// # Errors
+    /// As [`KeyTable::administrator`].
+    pub fn administrator_by_digest(&self, digest: &[u8; 32]) -> Result<Arc<Caller>, ApiError> {
+        let caller = self.holder_of(digest)?;
+        caller.require(Scope::Admin)?;
+        Ok(caller)
+    }
+
     fn holder(&self, headers: &HeaderMap) -> Result<Arc<Caller>, ApiError> {
-        let presented = presented_key(headers)?;
-        let digest: [u8; 32] = Sha256::digest(presented).into();
-        let configured = self.keys.get(&digest).map(Arc::clone);
-        let caller = configured.or_else(|| self.issued.0.load().get(&digest).map(Arc::clone));
+        self.holder_of(&Sha256::digest(presented_key(headers)?).into())
+    }
+
+    fn holder_of(&self, digest: &[u8; 32]) -> Result<Arc<Caller>, ApiError> {
+        let configured = self.keys.get(digest).map(Arc::clone);
+        let caller = configured.or_else(|| self.issued.0.load().get(digest).map(Arc::clone));
         let caller = caller.ok_or(ApiError::unauthorized(KeyFault::Invalid))?;
         if caller.is_disabled() {
             return Err(ApiError::unauthorized(KeyFault::Disabled));

@@ -8,5 +8,7 @@ pub mod gates;
 pub mod holders;
 pub mod issued;
 pub mod keys;
+pub mod lease;
+pub mod leasing;
 pub mod load;
 pub mod registry;

@@ -3,6 +3,8 @@
 //! All of it is in memory, so no failure of the disk affects a key. A change is stored first and takes effect then. Only the
 //! refusal of a key takes effect even if it cannot be stored.
 
+mod sharing;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     fmt, io,
@@ -11,6 +13,9 @@ use std::{
 
 use parking_lot::Mutex;
 use pointsman_actors::domain::SpendLimit;
+
+use self::sharing::Sharing;
+pub use self::sharing::{ChangeId, Imported, SharedChange, is_readable, is_shared};
 
 use crate::{
     access::{
@@ -87,6 +92,8 @@ pub struct Registry {
     /// while only this is locked.
     turn: Mutex<()>,
     state: Mutex<State>,
+    /// Changes that other replicas have yet to hear of; `None` if they are not shared.
+    sharing: Mutex<Option<Sharing>>,
 }
 
 #[derive(Default)]
@@ -134,7 +141,8 @@ impl Registry {
             state.apply(entry);
         }
         let (issued, turn) = (Arc::default(), Mutex::default());
-        Ok(Registry { holders: Holders::new(limits), issued, log, turn, state: Mutex::new(state) })
+        let sharing = Mutex::default();
+        Ok(Registry { holders: Holders::new(limits), issued, log, turn, state: Mutex::new(state), sharing })
     }
 
     /// The table of issued keys.
@@ -387,6 +395,7 @@ impl Registry {
         let entry = AuditEntry { at_ms: clock::unix_millis(), actor, change };
         let line = serde_json::to_vec(&entry).map_err(|error| ChangeFault::Disk(error.into()))?;
         log.append(&line).map_err(ChangeFault::Disk)?;
+        self.note_unsent(line);
         let removed = if let Change::RemoveAccount { name } = &entry.change { Some(name.clone()) } else { None };
         let mut state = self.state.lock();
         state.apply(entry);
@@ -408,7 +417,19 @@ fn disabled(stored: Result<(), ChangeFault>) -> Result<(), ChangeFault> {
 
 impl State {
     fn apply(&mut self, entry: AuditEntry) {
-        match &entry.change {
+        self.change(&entry.change);
+        // No action of an administrator.
+        if matches!(entry.change, Change::CarrySpending(_)) {
+            return;
+        }
+        self.audit.push_back(entry);
+        if self.audit.len() > MAX_AUDIT {
+            self.audit.pop_front();
+        }
+    }
+
+    fn change(&mut self, change: &Change) {
+        match change {
             Change::CreateKey(key)
             | Change::UpdateKey(key)
             | Change::RotateKey(key)
@@ -438,15 +459,7 @@ impl State {
                 self.teams.remove(name);
             }
             Change::Reload | Change::DeleteRecords { .. } => {}
-            Change::CarrySpending(carried) => {
-                self.carried = carried.clone();
-                // No action of an administrator.
-                return;
-            }
-        }
-        self.audit.push_back(entry);
-        if self.audit.len() > MAX_AUDIT {
-            self.audit.pop_front();
+            Change::CarrySpending(carried) => self.carried = carried.clone(),
         }
     }
 

@@ -9,43 +9,43 @@ use super::number::Dollars;
 /// permit of the provider. `first_byte_ms` and `first_token_ms` count from the start of the attempt, `stream_ms` from the
 /// first content.
 #[derive(Serialize)]
-pub(super) struct AttemptBody<'a> {
-    n: u32,
-    reason: &'static str,
-    model: &'a str,
-    provider_name: &'a str,
-    provider_slug: &'a str,
-    status: Option<u16>,
-    error_type: Option<&'a str>,
+pub(crate) struct AttemptBody<'a> {
+    pub(crate) n: u32,
+    pub(crate) reason: &'static str,
+    pub(crate) model: &'a str,
+    pub(crate) provider_name: &'a str,
+    pub(crate) provider_slug: &'a str,
+    pub(crate) status: Option<u16>,
+    pub(crate) error_type: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cause: Option<&'a str>,
-    outcome: &'a str,
-    started_ms: u64,
-    duration_ms: u64,
-    queue_ms: u64,
-    connect_ms: Option<u64>,
-    tls_ms: Option<u64>,
-    first_byte_ms: Option<u64>,
-    first_token_ms: Option<u64>,
-    stream_ms: Option<u64>,
+    pub(crate) cause: Option<&'a str>,
+    pub(crate) outcome: &'a str,
+    pub(crate) started_ms: u64,
+    pub(crate) duration_ms: u64,
+    pub(crate) queue_ms: u64,
+    pub(crate) connect_ms: Option<u64>,
+    pub(crate) tls_ms: Option<u64>,
+    pub(crate) first_byte_ms: Option<u64>,
+    pub(crate) first_token_ms: Option<u64>,
+    pub(crate) stream_ms: Option<u64>,
     /// `null` at an unknown price.
-    cost: Option<Dollars>,
+    pub(crate) cost: Option<Dollars>,
     /// Whether the cost rests on tokens that the gateway estimated.
-    estimated: bool,
+    pub(crate) estimated: bool,
     /// The cost that the provider reported.
-    reported_cost: Option<Dollars>,
+    pub(crate) reported_cost: Option<Dollars>,
 }
 
 /// Cost of hedges and failed attempts, and the total with the answer; `null` where a price is unknown.
 #[derive(Serialize)]
-pub(super) struct SpentBody {
-    hedge_cost: Option<Dollars>,
-    failed_cost: Option<Dollars>,
-    ledger_cost: Option<Dollars>,
+pub(crate) struct SpentBody {
+    pub(crate) hedge_cost: Option<Dollars>,
+    pub(crate) failed_cost: Option<Dollars>,
+    pub(crate) ledger_cost: Option<Dollars>,
 }
 
 impl<'a> AttemptBody<'a> {
-    pub(super) fn new(attempt: &'a AttemptRecord) -> AttemptBody<'a> {
+    pub(crate) fn new(attempt: &'a AttemptRecord) -> AttemptBody<'a> {
         AttemptBody {
             n: attempt.n,
             reason: attempt.reason.as_str(),

@@ -15,68 +15,68 @@ use super::number::Figure;
 /// The page.
 #[derive(Serialize)]
 pub(crate) struct CalibrationsBody<'a> {
-    window_secs: u64,
-    overall: CalibrationBody,
-    providers: Vec<ProviderBody<'a>>,
-    data: Vec<EndpointBody<'a>>,
+    pub(crate) window_secs: u64,
+    pub(crate) overall: CalibrationBody,
+    pub(crate) providers: Vec<ProviderBody<'a>>,
+    pub(crate) data: Vec<EndpointBody<'a>>,
 }
 
 #[derive(Serialize)]
-struct ProviderBody<'a> {
-    slug: &'a str,
-    name: &'a str,
+pub(crate) struct ProviderBody<'a> {
+    pub(crate) slug: &'a str,
+    pub(crate) name: &'a str,
     #[serde(flatten)]
-    calibration: CalibrationBody,
+    pub(crate) calibration: CalibrationBody,
 }
 
 #[derive(Serialize)]
-struct EndpointBody<'a> {
-    model: &'a str,
-    provider_name: &'a str,
-    provider_slug: &'a str,
-    variant: &'a str,
+pub(crate) struct EndpointBody<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) provider_name: &'a str,
+    pub(crate) provider_slug: &'a str,
+    pub(crate) variant: &'a str,
     #[serde(flatten)]
-    calibration: CalibrationBody,
+    pub(crate) calibration: CalibrationBody,
 }
 
 #[derive(Serialize)]
-struct CalibrationBody {
-    ttft: BoundedBody,
-    total: BoundedBody,
-    output_tokens: AccuracyBody,
-    cost: CostBody,
-    failures: FailuresBody,
-    unmeasured: u64,
+pub(crate) struct CalibrationBody {
+    pub(crate) ttft: BoundedBody,
+    pub(crate) total: BoundedBody,
+    pub(crate) output_tokens: AccuracyBody,
+    pub(crate) cost: CostBody,
+    pub(crate) failures: FailuresBody,
+    pub(crate) unmeasured: u64,
 }
 
 #[derive(Serialize)]
-struct AccuracyBody {
-    samples: u64,
-    median_error: Option<Figure>,
-    bias: Option<Figure>,
+pub(crate) struct AccuracyBody {
+    pub(crate) samples: u64,
+    pub(crate) median_error: Option<Figure>,
+    pub(crate) bias: Option<Figure>,
 }
 
 #[derive(Serialize)]
-struct BoundedBody {
+pub(crate) struct BoundedBody {
     #[serde(flatten)]
-    accuracy: AccuracyBody,
-    within_p95: Option<Figure>,
+    pub(crate) accuracy: AccuracyBody,
+    pub(crate) within_p95: Option<Figure>,
 }
 
 #[derive(Serialize)]
-struct CostBody {
+pub(crate) struct CostBody {
     #[serde(flatten)]
-    accuracy: AccuracyBody,
-    predicted_usd: Figure,
-    actual_usd: Figure,
+    pub(crate) accuracy: AccuracyBody,
+    pub(crate) predicted_usd: Figure,
+    pub(crate) actual_usd: Figure,
 }
 
 #[derive(Serialize)]
-struct FailuresBody {
-    attempts: u64,
-    expected: Figure,
-    seen: u64,
-    brier: Option<Figure>,
+pub(crate) struct FailuresBody {
+    pub(crate) attempts: u64,
+    pub(crate) expected: Figure,
+    pub(crate) seen: u64,
+    pub(crate) brier: Option<Figure>,
 }
 
 impl<'a> CalibrationsBody<'a> {

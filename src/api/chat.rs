@@ -83,7 +83,7 @@ pub(super) async fn answer(mut chat: ChatRequest, call: AdmittedCall) -> Result<
     let work = RequestedWork::Chat(chat);
     let routed = dispatch::route(&worker, &work, query).await;
     let routed = routed.inspect_err(|error| intent.refused(intents, error, clock::now()))?;
-    let budget = cost::admit(&worker, &routed, size, &mut admitted);
+    let budget = cost::admit(&worker, &routed, size, &mut admitted).await;
     let budget = budget.inspect_err(|error| intent.refused(intents, error, clock::now()))?;
     let is_chat = matches!(&work, RequestedWork::Chat(chat) if chat.client.is_none());
     let metadata =

@@ -52,7 +52,7 @@ pub async fn create(
     let ignored = std::mem::take(&mut embedding.unknown_members);
     let work = RequestedWork::Embedding(embedding);
     let routed = dispatch::route(&worker, &work, query).await?;
-    let budget = cost::admit(&worker, &routed, size, &mut admitted)?;
+    let budget = cost::admit(&worker, &routed, size, &mut admitted).await?;
     let record = opening.record(&request, &routed);
     let draft =
         GenerationDraft::new(&worker, clock::tick(accepted), admitted, budget.clone(), record).with_ignored(ignored);

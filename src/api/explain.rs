@@ -4,7 +4,7 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 use pointsman_actors::{
     domain::Generation,
-    explain::{reason_sentence, why_not_after},
+    explain::{WhyNot, reason_sentence, why_not_after},
 };
 
 use super::{answer::uncached, explain_view::ExplainBody, why_not_view};
@@ -54,16 +54,43 @@ async fn explain(
     id: Option<String>,
     why_not: Option<String>,
 ) -> Result<HttpResponse, ApiError> {
-    let record = lookup::find(worker, caller, id).await?;
-    let explain = move || {
-        let generation = lookup::with_probabilities(&record);
-        let Generation { decision, attempts, policy, catalog, .. } = &generation;
-        let why_not = why_not.map(|name| why_not_after(&name, decision, attempts, policy, catalog));
-        (generation, why_not)
-    };
-    let (generation, why_not) = worker.analyse(caller, explain).await?;
-    let catalog = &generation.catalog;
-    let reason = reason_sentence(&generation.decision, catalog, &generation.attempts);
-    let body = ExplainBody::new(&generation, catalog, &reason).with_why_not(why_not.as_ref(), &generation, catalog);
-    Ok(uncached(&body))
+    Ok(uncached(&Explanation::of(worker, caller, id, why_not).await?.body()))
+}
+
+/// A generation, and what is said about its routing.
+pub(crate) struct Explanation {
+    pub(crate) generation: Generation,
+    reason: String,
+    why_not: Option<WhyNot>,
+}
+
+impl Explanation {
+    /// The explanation of the generation with this id, with the answer to `why_not`.
+    ///
+    /// # Errors
+    /// 400 without an id, 404 for an id that the caller may not read.
+    pub(crate) async fn of(
+        worker: &Worker,
+        caller: &Caller,
+        id: Option<String>,
+        why_not: Option<String>,
+    ) -> Result<Explanation, ApiError> {
+        let record = lookup::find(worker, caller, id).await?;
+        let explain = move || {
+            let generation = lookup::with_probabilities(&record);
+            let Generation { decision, attempts, policy, catalog, .. } = &generation;
+            let why_not = why_not.map(|name| why_not_after(&name, decision, attempts, policy, catalog));
+            (generation, why_not)
+        };
+        let (generation, why_not) = worker.analyse(caller, explain).await?;
+        let reason = reason_sentence(&generation.decision, &generation.catalog, &generation.attempts);
+        Ok(Explanation { generation, reason, why_not })
+    }
+
+    /// The explanation as it is shown.
+    pub(crate) fn body(&self) -> ExplainBody<'_> {
+        let catalog = &self.generation.catalog;
+        let body = ExplainBody::new(&self.generation, catalog, &self.reason);
+        body.with_why_not(self.why_not.as_ref(), &self.generation, catalog)
+    }
 }

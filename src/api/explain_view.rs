@@ -18,90 +18,90 @@ use super::{
 /// The answer of explain, without an envelope.
 #[derive(Serialize)]
 pub(crate) struct ExplainBody<'a> {
-    generation_id: &'a str,
-    model: Option<&'a str>,
-    provider_name: Option<&'a str>,
-    latency_ms: Option<u64>,
-    generation_time_ms: Option<u64>,
-    router: Option<&'a str>,
+    pub(crate) generation_id: &'a str,
+    pub(crate) model: Option<&'a str>,
+    pub(crate) provider_name: Option<&'a str>,
+    pub(crate) latency_ms: Option<u64>,
+    pub(crate) generation_time_ms: Option<u64>,
+    pub(crate) router: Option<&'a str>,
     /// `null` at an unknown price, like every cost below.
-    total_cost: Option<Dollars>,
+    pub(crate) total_cost: Option<Dollars>,
     /// The cost that the provider reported; never billed.
-    reported_cost: Option<Dollars>,
-    decision_reason: &'a str,
-    decision_code: &'static str,
-    requested_model: &'a str,
-    objective: &'static str,
-    parameters: ParametersBody<'a>,
-    estimate: EstimateBody,
-    candidates: Vec<CandidateBody<'a>>,
-    candidates_total: usize,
-    excluded: Vec<ExcludedBody<'a>>,
-    excluded_total: usize,
-    attempts: Vec<AttemptBody<'a>>,
-    hedged: bool,
-    cost_breakdown: Option<CostBreakdownBody>,
+    pub(crate) reported_cost: Option<Dollars>,
+    pub(crate) decision_reason: &'a str,
+    pub(crate) decision_code: &'static str,
+    pub(crate) requested_model: &'a str,
+    pub(crate) objective: &'static str,
+    pub(crate) parameters: ParametersBody<'a>,
+    pub(crate) estimate: EstimateBody,
+    pub(crate) candidates: Vec<CandidateBody<'a>>,
+    pub(crate) candidates_total: usize,
+    pub(crate) excluded: Vec<ExcludedBody<'a>>,
+    pub(crate) excluded_total: usize,
+    pub(crate) attempts: Vec<AttemptBody<'a>>,
+    pub(crate) hedged: bool,
+    pub(crate) cost_breakdown: Option<CostBreakdownBody>,
     #[serde(flatten)]
-    spent: SpentBody,
-    created_at: String,
-    status: &'static str,
-    streamed: bool,
-    finish_reason: Option<&'static str>,
-    usage: UsageBody,
-    dropped_parameters: Vec<&'a str>,
-    emulated_parameters: Vec<&'a str>,
-    inbound_dialect: &'static str,
+    pub(crate) spent: SpentBody,
+    pub(crate) created_at: String,
+    pub(crate) status: &'static str,
+    pub(crate) streamed: bool,
+    pub(crate) finish_reason: Option<&'static str>,
+    pub(crate) usage: UsageBody,
+    pub(crate) dropped_parameters: Vec<&'a str>,
+    pub(crate) emulated_parameters: Vec<&'a str>,
+    pub(crate) inbound_dialect: &'static str,
     /// `null` until an endpoint is called.
-    upstream_dialect: Option<&'static str>,
-    explored: bool,
+    pub(crate) upstream_dialect: Option<&'static str>,
+    pub(crate) explored: bool,
     /// A string, because JSON numbers of many clients are limited to 53 bits.
-    route_seed: Text<u64>,
-    snapshot_version: u64,
-    catalog_version: u64,
-    policy_version: u64,
+    pub(crate) route_seed: Text<u64>,
+    pub(crate) snapshot_version: u64,
+    pub(crate) catalog_version: u64,
+    pub(crate) policy_version: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    why_not: Option<WhyNotBody<'a>>,
+    pub(crate) why_not: Option<WhyNotBody<'a>>,
 }
 
 /// The parts of the cost; their sum is exactly the total.
 #[derive(Serialize)]
-struct CostBreakdownBody {
-    prompt: Dollars,
-    completion: Dollars,
-    reasoning: Dollars,
-    cache_read: Dollars,
-    cache_write: Dollars,
-    cache_write_1h: Dollars,
-    audio: Dollars,
-    audio_output: Dollars,
-    request: Dollars,
-    image: Dollars,
-    web_search: Dollars,
+pub(crate) struct CostBreakdownBody {
+    pub(crate) prompt: Dollars,
+    pub(crate) completion: Dollars,
+    pub(crate) reasoning: Dollars,
+    pub(crate) cache_read: Dollars,
+    pub(crate) cache_write: Dollars,
+    pub(crate) cache_write_1h: Dollars,
+    pub(crate) audio: Dollars,
+    pub(crate) audio_output: Dollars,
+    pub(crate) request: Dollars,
+    pub(crate) image: Dollars,
+    pub(crate) web_search: Dollars,
 }
 
 #[derive(Serialize)]
-struct UsageBody {
-    prompt_tokens: u64,
-    completion_tokens: u64,
-    total_tokens: u64,
-    cost: Option<Dollars>,
-    prompt_tokens_details: PromptDetailsBody,
-    completion_tokens_details: CompletionDetailsBody,
-    estimated: bool,
+pub(crate) struct UsageBody {
+    pub(crate) prompt_tokens: u64,
+    pub(crate) completion_tokens: u64,
+    pub(crate) total_tokens: u64,
+    pub(crate) cost: Option<Dollars>,
+    pub(crate) prompt_tokens_details: PromptDetailsBody,
+    pub(crate) completion_tokens_details: CompletionDetailsBody,
+    pub(crate) estimated: bool,
 }
 
 #[derive(Serialize)]
-struct PromptDetailsBody {
-    cached_tokens: u64,
-    cache_write_tokens: u64,
-    cache_write_1h_tokens: u64,
-    audio_tokens: u64,
+pub(crate) struct PromptDetailsBody {
+    pub(crate) cached_tokens: u64,
+    pub(crate) cache_write_tokens: u64,
+    pub(crate) cache_write_1h_tokens: u64,
+    pub(crate) audio_tokens: u64,
 }
 
 #[derive(Serialize)]
-struct CompletionDetailsBody {
-    reasoning_tokens: u64,
-    audio_tokens: u64,
+pub(crate) struct CompletionDetailsBody {
+    pub(crate) reasoning_tokens: u64,
+    pub(crate) audio_tokens: u64,
 }
 
 impl<'a> ExplainBody<'a> {

@@ -16,30 +16,30 @@ use crate::store::generations::Event;
 /// One row. `ttft_ms` and `total_ms` count from the acceptance of the request. `cost` includes all attempts.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct GenerationRow<'a> {
-    pub(super) id: Cow<'a, str>,
-    pub(super) created_at: String,
+    pub(crate) id: Cow<'a, str>,
+    pub(crate) created_at: String,
     /// `null` for a key that is no longer in the configuration.
-    pub(super) key: Option<Cow<'a, str>>,
-    pub(super) requested_model: Cow<'a, str>,
+    pub(crate) key: Option<Cow<'a, str>>,
+    pub(crate) requested_model: Cow<'a, str>,
     /// `null` if none served.
-    pub(super) model: Option<Cow<'a, str>>,
-    pub(super) provider_slug: Option<Cow<'a, str>>,
-    pub(super) objective: Cow<'a, str>,
-    pub(super) decision_code: Cow<'a, str>,
-    pub(super) status: Cow<'a, str>,
-    pub(super) streamed: bool,
-    pub(super) chain: Vec<LinkBody<'a>>,
-    pub(super) ttft_ms: Option<u64>,
-    pub(super) total_ms: Option<u64>,
-    pub(super) prompt_tokens: u64,
-    pub(super) completion_tokens: u64,
-    pub(super) cached_tokens: u64,
-    pub(super) reasoning_tokens: u64,
+    pub(crate) model: Option<Cow<'a, str>>,
+    pub(crate) provider_slug: Option<Cow<'a, str>>,
+    pub(crate) objective: Cow<'a, str>,
+    pub(crate) decision_code: Cow<'a, str>,
+    pub(crate) status: Cow<'a, str>,
+    pub(crate) streamed: bool,
+    pub(crate) chain: Vec<LinkBody<'a>>,
+    pub(crate) ttft_ms: Option<u64>,
+    pub(crate) total_ms: Option<u64>,
+    pub(crate) prompt_tokens: u64,
+    pub(crate) completion_tokens: u64,
+    pub(crate) cached_tokens: u64,
+    pub(crate) reasoning_tokens: u64,
     /// `null`, in CSV empty, where a price is unknown.
-    pub(super) cost: Option<RowCost>,
-    pub(super) rescued: bool,
-    pub(super) hedged: bool,
-    pub(super) explored: bool,
+    pub(crate) cost: Option<RowCost>,
+    pub(crate) rescued: bool,
+    pub(crate) hedged: bool,
+    pub(crate) explored: bool,
 }
 
 /// An amount, in JSON a number or a text. Read from both.
@@ -50,7 +50,8 @@ pub(crate) enum RowCost {
 }
 
 impl RowCost {
-    const fn amount(self) -> Usd {
+    /// The amount.
+    pub(crate) const fn amount(self) -> Usd {
         match self {
             RowCost::Number(amount) | RowCost::Text(amount) => amount,
         }
@@ -75,10 +76,10 @@ impl<'de> Deserialize<'de> for RowCost {
 
 /// One attempt in the chain of a generation.
 #[derive(Serialize, Deserialize)]
-pub(super) struct LinkBody<'a> {
-    pub(super) provider_slug: Cow<'a, str>,
-    pub(super) outcome: Cow<'a, str>,
-    pub(super) cause: Option<Cow<'a, str>>,
+pub(crate) struct LinkBody<'a> {
+    pub(crate) provider_slug: Cow<'a, str>,
+    pub(crate) outcome: Cow<'a, str>,
+    pub(crate) cause: Option<Cow<'a, str>>,
 }
 
 impl<'a> GenerationRow<'a> {

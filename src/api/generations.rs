@@ -53,17 +53,22 @@ pub(crate) async fn respond(
     listed: Listed<'_>,
     query: &str,
 ) -> Result<HttpResponse, ApiError> {
+    Ok(uncached(&select(worker, caller, listed, query).await?.body(worker, listed)))
+}
+
+/// The generations of a page of the list for `caller`.
+///
+/// # Errors
+/// As [`list`].
+pub(crate) async fn select(
+    worker: &Worker,
+    caller: &Caller,
+    listed: Listed<'_>,
+    query: &str,
+) -> Result<SelectedPage, ApiError> {
     let ledger = ledger(worker)?;
     let selection = Selection::parse(query, listed, (DEFAULT_PAGE, MAX_PAGE))?;
-    let page = read(worker, caller, &ledger, selection).await?;
-    let row = |generation| GenerationRow::new(generation, key_name(worker, generation.owner, generation.key));
-    Ok(uncached(&PageBody {
-        data: page.generations.iter().map(|generation| row(generation)).collect(),
-        next: page.next.map(|key| cursor::write(&key, listed.owner())),
-        aged_out_before: page.aged_out_ms.map(|at| rfc_3339(at.saturating_add(1))),
-        unreadable_records: page.unreadable,
-        damaged_blocks: page.damaged_blocks,
-    }))
+    read(worker, caller, &ledger, selection).await
 }
 
 /// Generations that a selection shows.
@@ -73,6 +78,20 @@ pub(crate) struct SelectedPage {
     aged_out_ms: Option<i64>,
     pub(crate) unreadable: usize,
     pub(crate) damaged_blocks: usize,
+}
+
+impl SelectedPage {
+    /// The page as it is shown.
+    pub(crate) fn body(&self, worker: &Worker, listed: Listed<'_>) -> PageBody<'_> {
+        let row = |generation| GenerationRow::new(generation, key_name(worker, generation.owner, generation.key));
+        PageBody {
+            data: self.generations.iter().map(|generation| row(generation)).collect(),
+            next: self.next.map(|key| cursor::write(&key, listed.owner())),
+            aged_out_before: self.aged_out_ms.map(|at| rfc_3339(at.saturating_add(1))),
+            unreadable_records: self.unreadable,
+            damaged_blocks: self.damaged_blocks,
+        }
+    }
 }
 
 /// Reads a page on another thread. Counts as an analysis of the caller, so that lists cannot take the disk from others.
@@ -125,17 +144,18 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
+/// One page of the list.
 #[derive(Serialize)]
-struct PageBody<'a> {
-    data: Vec<GenerationRow<'a>>,
+pub(crate) struct PageBody<'a> {
+    pub(crate) data: Vec<GenerationRow<'a>>,
     /// For `after`; `null` at the end.
-    next: Option<String>,
+    pub(crate) next: Option<String>,
     /// Records created before this time may have been deleted.
-    aged_out_before: Option<String>,
+    pub(crate) aged_out_before: Option<String>,
     /// Records of this page that cannot be read and were left out; absent if there are none.
     #[serde(skip_serializing_if = "is_zero")]
-    unreadable_records: usize,
+    pub(crate) unreadable_records: usize,
     /// Damaged blocks of up to 256 records each, which may hold more records of this page; absent if there are none.
     #[serde(skip_serializing_if = "is_zero")]
-    damaged_blocks: usize,
+    pub(crate) damaged_blocks: usize,
 }

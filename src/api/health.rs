@@ -18,6 +18,7 @@ use super::{
     path_name::PathName,
     readiness::{Checks, ReadinessBody},
     readings::{Clocks, Readings, rfc_3339},
+    stores_health::StoresBody,
 };
 use crate::{
     api::auth::Authorized,
@@ -34,7 +35,7 @@ pub(crate) async fn live() -> HttpResponse {
 /// Shows version, uptime and the state of the configuration.
 pub(crate) async fn status(worker: Worker) -> HttpResponse {
     let (process, config) = (ProcessBody::now(&worker), ConfigBody::now(&worker));
-    let body = StatusBody { process, config, ledger: LedgerHealthBody::now(&worker) };
+    let body = StatusBody { process, config, ledger: LedgerHealthBody::now(&worker), stores: StoresBody::now(&worker) };
     uncached(&body)
 }
 
@@ -83,31 +84,34 @@ struct StatusBody {
     process: ProcessBody,
     config: ConfigBody,
     ledger: LedgerHealthBody,
+    /// What replicas share; absent for a gateway alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stores: Option<StoresBody>,
 }
 
 /// Public state of the process.
 #[derive(Serialize)]
-pub(super) struct ProcessBody {
-    status: &'static str,
-    version: &'static str,
-    build: BuildBody,
-    uptime_secs: u64,
-    started_at: String,
+pub(crate) struct ProcessBody {
+    pub(crate) status: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) build: BuildBody,
+    pub(crate) uptime_secs: u64,
+    pub(crate) started_at: String,
 }
 
 /// Facts of the build; `unknown` where the build did not know.
 #[derive(Serialize)]
-struct BuildBody {
-    revision: &'static str,
+pub(crate) struct BuildBody {
+    pub(crate) revision: &'static str,
     /// Of the commit.
-    date: &'static str,
-    rustc: &'static str,
-    target: &'static str,
-    features: &'static str,
+    pub(crate) date: &'static str,
+    pub(crate) rustc: &'static str,
+    pub(crate) target: &'static str,
+    pub(crate) features: &'static str,
 }
 
 impl ProcessBody {
-    pub(super) fn now(worker: &Worker) -> ProcessBody {
+    pub(crate) fn now(worker: &Worker) -> ProcessBody {
         let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
         ProcessBody {
             status: if worker.shared.is_draining() { "draining" } else { "ok" },
@@ -151,17 +155,25 @@ impl ConfigBody {
 
 async fn show(worker: &Worker, slug: Option<&str>) -> Result<HttpResponse, ApiError> {
     let readings = Readings::now(worker).await?;
+    let data = provider_bodies(worker, &readings, slug);
+    if slug.is_some() && data.is_empty() {
+        return Err(ApiError::no_such("provider"));
+    }
+    Ok(uncached(&Data { data }))
+}
+
+/// The health of all providers or of one, enabled ones first.
+pub(crate) fn provider_bodies<'a>(
+    worker: &'a Worker,
+    readings: &Readings,
+    slug: Option<&str>,
+) -> Vec<ProviderHealthBody<'a>> {
     let catalog = &worker.setup.catalog;
     let wanted = (0_u32..).zip(&catalog.providers);
     let wanted = wanted.filter(|(_, provider)| slug.is_none_or(|slug| provider.slug.as_str() == slug));
     let (on, off): (Vec<_>, Vec<_>) = wanted.partition(|(_, provider)| provider.is_on());
     let all = on.into_iter().chain(off);
-    let data: Vec<_> =
-        all.map(|(position, provider)| ProviderHealthBody::new(catalog, position, provider, &readings)).collect();
-    if slug.is_some() && data.is_empty() {
-        return Err(ApiError::no_such("provider"));
-    }
-    Ok(uncached(&Data { data }))
+    all.map(|(position, provider)| ProviderHealthBody::new(catalog, position, provider, readings)).collect()
 }
 
 /// Pings all actors concurrently.

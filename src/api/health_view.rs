@@ -15,78 +15,78 @@ use super::{
 /// Health of a provider.
 #[derive(Serialize)]
 pub(crate) struct ProviderHealthBody<'a> {
-    slug: &'a str,
-    name: &'a str,
+    pub(crate) slug: &'a str,
+    pub(crate) name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
+    pub(crate) reason: Option<&'a str>,
     #[serde(flatten)]
-    measured: MeasuredBody,
+    pub(crate) measured: MeasuredBody,
 }
 
 /// Health and scores of a model at a provider.
 #[derive(Serialize)]
 pub(crate) struct EndpointHealthBody<'a> {
-    model: &'a str,
-    provider_name: &'a str,
-    provider_slug: &'a str,
-    variant: &'a str,
+    pub(crate) model: &'a str,
+    pub(crate) provider_name: &'a str,
+    pub(crate) provider_slug: &'a str,
+    pub(crate) variant: &'a str,
     #[serde(flatten)]
-    measured: MeasuredBody,
-    score: ScoresBody,
+    pub(crate) measured: MeasuredBody,
+    pub(crate) score: ScoresBody,
 }
 
 #[derive(Serialize)]
-struct MeasuredBody {
-    state: &'static str,
-    circuit: &'static str,
-    open_until: Option<String>,
-    cooldown_until: Option<String>,
-    silent: bool,
-    in_flight: u32,
-    window_secs: u64,
-    requests: u64,
-    successes: u64,
-    errors: ErrorsBody,
-    success_rate: Option<Figure>,
-    latency_ms: QuantilesBody,
-    ttft_ms: QuantilesBody,
-    throughput_tps: QuantilesBody,
-    last_error: Option<LastErrorBody>,
-    consecutive_failures: u32,
+pub(crate) struct MeasuredBody {
+    pub(crate) state: &'static str,
+    pub(crate) circuit: &'static str,
+    pub(crate) open_until: Option<String>,
+    pub(crate) cooldown_until: Option<String>,
+    pub(crate) silent: bool,
+    pub(crate) in_flight: u32,
+    pub(crate) window_secs: u64,
+    pub(crate) requests: u64,
+    pub(crate) successes: u64,
+    pub(crate) errors: ErrorsBody,
+    pub(crate) success_rate: Option<Figure>,
+    pub(crate) latency_ms: QuantilesBody,
+    pub(crate) ttft_ms: QuantilesBody,
+    pub(crate) throughput_tps: QuantilesBody,
+    pub(crate) last_error: Option<LastErrorBody>,
+    pub(crate) consecutive_failures: u32,
 }
 
 #[derive(Serialize)]
-struct ErrorsBody {
-    rate_limited: u64,
-    timeout: u64,
-    connect: u64,
-    server: u64,
-    auth: u64,
-    other: u64,
+pub(crate) struct ErrorsBody {
+    pub(crate) rate_limited: u64,
+    pub(crate) timeout: u64,
+    pub(crate) connect: u64,
+    pub(crate) server: u64,
+    pub(crate) auth: u64,
+    pub(crate) other: u64,
 }
 
 #[derive(Serialize)]
-struct QuantilesBody {
-    p50: Option<Figure>,
-    p90: Option<Figure>,
-    p99: Option<Figure>,
-    ewma: Option<Figure>,
+pub(crate) struct QuantilesBody {
+    pub(crate) p50: Option<Figure>,
+    pub(crate) p90: Option<Figure>,
+    pub(crate) p99: Option<Figure>,
+    pub(crate) ewma: Option<Figure>,
 }
 
 #[derive(Serialize)]
-struct LastErrorBody {
-    at: String,
-    error_type: &'static str,
-    status: Option<u16>,
+pub(crate) struct LastErrorBody {
+    pub(crate) at: String,
+    pub(crate) error_type: &'static str,
+    pub(crate) status: Option<u16>,
 }
 
 /// Scores of an endpoint for a reference request, lower is better; `null` if the endpoint is excluded.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct ScoresBody {
-    cheapest: Option<f64>,
-    fastest: Option<f64>,
-    reliable: Option<f64>,
-    balanced: Option<f64>,
+    pub(crate) cheapest: Option<f64>,
+    pub(crate) fastest: Option<f64>,
+    pub(crate) reliable: Option<f64>,
+    pub(crate) balanced: Option<f64>,
 }
 
 impl ScoresBody {

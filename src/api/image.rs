@@ -57,7 +57,7 @@ pub async fn create(
     let routed = dispatch::route(&worker, &work, query).await?;
     // A generated image costs `pricing.image`.
     let worst = RequestSize { images: images_wanted, ..size };
-    let budget = cost::admit(&worker, &routed, worst, &mut admitted)?;
+    let budget = cost::admit(&worker, &routed, worst, &mut admitted).await?;
     let record = opening.record(&request, &routed);
     let draft =
         GenerationDraft::new(&worker, clock::tick(accepted), admitted, budget.clone(), record).with_ignored(ignored);

@@ -8,20 +8,20 @@ use crate::{base::events::PREFIX, state::gateway::Worker, store::handle::Status}
 
 /// State of the ledger. The reason of a failure is in the log only, because it may name files.
 #[derive(Serialize)]
-pub(super) struct LedgerHealthBody {
+pub(crate) struct LedgerHealthBody {
     /// `memory` without a durable ledger, `degraded` while the disk fails, else `ok`.
-    state: &'static str,
+    pub(crate) state: &'static str,
     /// Start of the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<String>,
+    pub(crate) since: Option<String>,
     /// Records in memory that are not in the database yet.
-    queued: usize,
+    pub(crate) queued: usize,
     /// Records lost since the start, because neither disk nor memory had room.
-    dropped: u64,
+    pub(crate) dropped: u64,
 }
 
 impl LedgerHealthBody {
-    pub(super) fn now(worker: &Worker) -> LedgerHealthBody {
+    pub(crate) fn now(worker: &Worker) -> LedgerHealthBody {
         LedgerHealthBody::of(worker.shared.ledger.as_ref().map(|ledger| ledger.status()))
     }
 

@@ -17,6 +17,7 @@ use serde::Deserialize;
 use crate::{
     access::keys::Caller,
     base::{clock, error::ApiError},
+    state::replicas::LookupFault,
     state::{ask::ask, gateway::Worker},
     store::generations::GenerationStore,
 };
@@ -80,6 +81,12 @@ pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Resul
     let found = match (recent, worker.shared.ledger.clone()) {
         (None, Some(ledger)) => stored(ledger, id).await?,
         (recent, _) => recent,
+    };
+    let found = match (found, &worker.shared.replicas, &worker.shared.ledger) {
+        (None, Some(replicas), Some(ledger)) => {
+            replicas.find(id, ledger).await.map_err(|LookupFault::Away| ApiError::records_away())?
+        }
+        (found, ..) => found,
     };
     let is_readable = |generation: &Arc<Generation>| caller.owns(generation.owner) || caller.is_admin();
     found.filter(is_readable).ok_or_else(ApiError::unknown_generation)

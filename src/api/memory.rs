@@ -18,25 +18,26 @@ use crate::{
     },
 };
 
+/// State of the routing memory.
 #[derive(Serialize, Default)]
-struct MemoryBody {
-    state: &'static str,
-    restored: Option<RestoredBody>,
-    not_restored: Option<String>,
-    saved_at: Option<String>,
-    bytes: u64,
-    saves: u64,
-    failures: u64,
-    last_error: Option<String>,
+pub(crate) struct MemoryBody {
+    pub(crate) state: &'static str,
+    pub(crate) restored: Option<RestoredBody>,
+    pub(crate) not_restored: Option<String>,
+    pub(crate) saved_at: Option<String>,
+    pub(crate) bytes: u64,
+    pub(crate) saves: u64,
+    pub(crate) failures: u64,
+    pub(crate) last_error: Option<String>,
 }
 
 #[derive(Serialize)]
-struct RestoredBody {
-    learned_at: String,
-    age_secs: u64,
-    endpoints: usize,
-    unknown: usize,
-    rejected: usize,
+pub(crate) struct RestoredBody {
+    pub(crate) learned_at: String,
+    pub(crate) age_secs: u64,
+    pub(crate) endpoints: usize,
+    pub(crate) unknown: usize,
+    pub(crate) rejected: usize,
 }
 
 /// Shows the routing memory. `state` is `off` without a file, `failing` while the file cannot be written, `ok` otherwise.
@@ -45,11 +46,15 @@ struct RestoredBody {
 /// 403 without the scope `read`.
 pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    let data = MemoryBody::new(worker.shared.memory.as_ref().map(|memory| memory.status()));
-    Ok(uncached(&Data { data }))
+    Ok(uncached(&Data { data: MemoryBody::now(&worker) }))
 }
 
 impl MemoryBody {
+    /// The state now.
+    pub(crate) fn now(worker: &Worker) -> MemoryBody {
+        MemoryBody::new(worker.shared.memory.as_ref().map(|memory| memory.status()))
+    }
+
     fn new(status: Option<RoutingMemoryStatus>) -> MemoryBody {
         let Some(status) = status else { return MemoryBody { state: "off", ..MemoryBody::default() } };
         let (restored, not_restored) = match status.loaded {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use actix_web::{
     HttpRequest, HttpResponse,
     http::header::{ContentType, HeaderMap},
-    web,
+    web::{self, Bytes},
 };
 use pointsman_actors::{
     dialect::{
@@ -44,12 +44,26 @@ pub async fn create(
     let limits = worker.setup.body_limits(&caller);
     let share = Arc::clone(&limits.buffer);
     let body = read_json(&request, payload, limits).await?;
+    let chat = read_chat(body, request.headers(), &worker, ChatPurpose::Chat)?;
+    chat::answer(chat, AdmittedCall { caller, worker, request, accepted, admitted, share }).await
+}
+
+/// Reads a request of this API as a chat.
+///
+/// # Errors
+/// The 400 for a refused request.
+pub(super) fn read_chat(
+    body: Bytes,
+    headers: &HeaderMap,
+    worker: &Worker,
+    purpose: ChatPurpose,
+) -> Result<ChatRequest, ApiError> {
     let read = read_messages(&body, &worker.shared.state_key)?;
-    read.check_version(version(request.headers()))?;
+    read.check_version(version(headers))?;
     let InboundMessages { chat, fates, native_feature, omits_thinking, .. } = read;
-    let mut chat = ChatRequest::parse(chat, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
+    let mut chat = ChatRequest::parse(chat, purpose, &worker.setup.config.limits.request)?;
     for name in chat.model.iter_mut().chain(&mut chat.models) {
-        if let Some(meant) = meaning(&worker, name) {
+        if let Some(meant) = meaning(worker, name) {
             *name = meant;
         }
     }
@@ -58,10 +72,10 @@ pub async fn create(
         body,
         fates,
         native_feature,
-        headers: passed_on(request.headers()),
+        headers: passed_on(headers),
         state_key: worker.shared.state_key.clone(),
     }));
-    chat::answer(chat, AdmittedCall { caller, worker, request, accepted, admitted, share }).await
+    Ok(chat)
 }
 
 /// The number of prompt tokens of a request that is not answered: the gateway's estimate.

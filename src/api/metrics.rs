@@ -9,7 +9,7 @@ use pointsman_actors::{
     stats::LiveView,
 };
 
-use super::{calibration_metrics, ledger_health, memory, slo_metrics};
+use super::{calibration_metrics, ledger_health, memory, slo_metrics, stores_health};
 use crate::{
     access::keys::Caller,
     base::{
@@ -50,6 +50,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     others.extend(slo_metrics::read(&worker));
     others.extend(memory::families(&worker));
     others.extend(ledger_health::families(&worker));
+    others.extend(stores_health::families(&worker));
     let live = setup.published.live.view(clock::now());
     let callers = setup.keys.callers();
     let readings = Readings {

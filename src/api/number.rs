@@ -42,6 +42,11 @@ impl Figure {
         Figure(value)
     }
 
+    /// The rounded number.
+    pub(crate) const fn value(self) -> f64 {
+        self.0
+    }
+
     /// The number with twelve significant digits, which hides rounding errors of floats.
     pub(crate) fn significant(value: f64) -> Figure {
         if value == 0.0 || !value.is_finite() {

@@ -13,47 +13,47 @@ use super::number::{Dollars, Figure, Text};
 /// The merged routing parameters.
 #[derive(Serialize)]
 pub(crate) struct ParametersBody<'a> {
-    objective: SourcedBody<&'static str>,
-    weights: WeightsBody,
+    pub(crate) objective: SourcedBody<&'static str>,
+    pub(crate) weights: WeightsBody,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    allowed_models: Vec<Vec<Text<&'a ModelPattern>>>,
+    pub(crate) allowed_models: Vec<Vec<Text<&'a ModelPattern>>>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    blocked_models: Vec<Text<&'a ModelPattern>>,
+    pub(crate) blocked_models: Vec<Text<&'a ModelPattern>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    provider: Option<ProviderPolicyBody<'a>>,
+    pub(crate) provider: Option<ProviderPolicyBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    max_cost_per_1k_tokens: Option<SourcedBody<Dollars>>,
+    pub(crate) max_cost_per_1k_tokens: Option<SourcedBody<Dollars>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    max_cost: Option<SourcedBody<Dollars>>,
+    pub(crate) max_cost: Option<SourcedBody<Dollars>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    preferred_max_latency: Option<TargetBody>,
+    pub(crate) preferred_max_latency: Option<TargetBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    preferred_min_throughput: Option<SourcedBody<PreferenceBody>>,
+    pub(crate) preferred_min_throughput: Option<SourcedBody<PreferenceBody>>,
 }
 
 #[derive(Serialize)]
-struct SourcedBody<T> {
-    value: T,
-    source: &'static str,
+pub(crate) struct SourcedBody<T> {
+    pub(crate) value: T,
+    pub(crate) source: &'static str,
 }
 
 /// A latency bound, and the factor by which the decision was stricter.
 #[derive(Serialize)]
-struct TargetBody {
+pub(crate) struct TargetBody {
     #[serde(flatten)]
     preference: SourcedBody<PreferenceBody>,
     margin: Figure,
 }
 
 #[derive(Serialize)]
-struct WeightsBody {
-    latency: Figure,
-    cost: Figure,
-    source: &'static str,
+pub(crate) struct WeightsBody {
+    pub(crate) latency: Figure,
+    pub(crate) cost: Figure,
+    pub(crate) source: &'static str,
 }
 
 #[derive(Serialize)]
-struct PreferenceBody {
+pub(crate) struct PreferenceBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     p50: Option<Figure>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,7 +67,7 @@ struct PreferenceBody {
 }
 
 #[derive(Serialize)]
-struct ProviderPolicyBody<'a> {
+pub(crate) struct ProviderPolicyBody<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     order: &'a [String],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -88,7 +88,7 @@ struct ProviderPolicyBody<'a> {
 
 /// In the units of requests: dollars per million tokens.
 #[derive(Serialize)]
-struct PriceCeilingBody {
+pub(crate) struct PriceCeilingBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt: Option<Dollars>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,35 +4,45 @@
 
 use std::sync::Arc;
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{
+    HttpRequest, HttpResponse,
+    web::{self, Bytes},
+};
 use pointsman_actors::{
     actors::router::{Preview, PreviewedDecision},
-    dialect::{ChatPurpose, ChatRequest},
-    domain::{Catalog, Tick},
+    dialect::{ChatPurpose, ChatRequest, EmbeddingRequest},
+    domain::{Candidate, Catalog, Query, Tick},
     explain::{ResolvedWhatIf, fill_selection_probabilities, reason_sentence},
 };
 
 use super::{
     answer::uncached,
+    messages,
+    preview_door::{self, Door},
     preview_view::{PreviewBody, PreviewHeader, RenderedDecision},
-    why_not_view,
+    previewed_fates::PreviewedFates,
+    responses, why_not_view,
 };
 use crate::{
+    access::keys::Caller,
     api::auth::Authorized,
     base::{clock, error::ApiError},
     config::Scope,
     proxy::{
         body::{header_text, read_json},
         dispatch::RequestedWork,
-        query, refusal, route_headers, unknown_fields,
+        query, refusal, route_headers,
+        unknown_fields::{self, UnknownField},
     },
     state::gateway::Worker,
 };
 
-/// Ranks the candidates of a chat request. No upstream call, no cost, no generation; counts as one request.
+/// Ranks the candidates of a request of any API of the gateway but images. No upstream call, no cost, no generation; counts as
+/// one request.
 ///
 /// # Errors
-/// The same 4xx as chat, except that an empty pool is an answer; 400 also for a `what_if` that names no known endpoint.
+/// The same 4xx as the API of the request, except that an empty pool is an answer; 400 also for a `what_if` that names no known
+/// endpoint.
 pub async fn show(
     Authorized(caller): Authorized,
     worker: Worker,
@@ -42,31 +52,94 @@ pub async fn show(
     caller.require(Scope::Inference)?;
     let _admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
-    let mut chat = ChatRequest::parse(body, ChatPurpose::Preview, &worker.setup.config.limits.request)?;
-    route_headers::apply(&mut chat.routing, &request)?;
-    route_headers::add_models(&mut chat.models, &request)?;
-    let catalog = &*worker.setup.catalog;
-    let default_model = format!("{}/auto", worker.setup.config.service.alias_prefix);
-    let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, Some(&default_model))?;
-    let session_id = chat.session_id.clone().or_else(|| header_text(&request, "x-session-id"));
-    // Completes the query with remembered preferences; a preview remembers none.
-    let intents = &worker.shared.preferences;
-    let _ = intents.apply(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
-    let requested = chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or(default_model);
-    let warnings = unknown_fields::warnings(catalog, &chat.unknown_members, &chat.restrictions());
+    let asked = match preview_door::door(&request, &body, &worker.setup.catalog)? {
+        Door::Chat => {
+            let chat = ChatRequest::parse(body, ChatPurpose::Preview, &worker.setup.config.limits.request)?;
+            of_chat(chat, &request, &worker, &caller)?
+        }
+        Door::Messages => {
+            let chat = messages::read_chat(body, request.headers(), &worker, ChatPurpose::Preview)?;
+            of_chat(chat, &request, &worker, &caller)?
+        }
+        Door::Responses => {
+            of_chat(responses::read_chat(body, &worker, ChatPurpose::Preview)?, &request, &worker, &caller)?
+        }
+        Door::Embeddings => of_embedding(body, &request, &worker, &caller)?,
+    };
+    let AskedPreview { query, work, requested, warnings, top_n, seed, why_not, what_if } = asked;
     let at = clock::unix_millis() / 1000;
-    let header = PreviewHeader { model: &requested, at, top_n: chat.routing.top_n, warnings: &warnings };
-    let why_not = chat.why_not.take().map_or_else(|| why_not_view::in_query(&request), |name| Ok(Some(name)))?;
-    let what_if = what_if(&mut chat, catalog)?;
-    let (published, seed) = (Arc::clone(&worker.setup.published), chat.routing.route_seed);
+    let header = PreviewHeader { model: &requested, at, top_n, warnings: &warnings };
+    let (published, shown) = (Arc::clone(&worker.setup.published), header.shown());
     let decide = move || {
         let now = clock::now();
         let answer = Preview { query, now, published, seed, imagination: what_if, why_not }.answer();
-        let work = RequestedWork::Chat(chat);
-        (render(answer.actual, &work, now), answer.imagined.map(|imagined| render(imagined, &work, now)))
+        let render = |previewed| render(previewed, &work, shown, now);
+        (render(answer.actual), answer.imagined.map(render))
     };
     let (actual, hypothetical) = worker.analyse(&caller, decide).await?;
     Ok(uncached(&PreviewBody::new(header, &actual, hypothetical.as_ref())))
+}
+
+/// A request whose routing is to be shown.
+struct AskedPreview {
+    query: Query,
+    work: RequestedWork,
+    /// The requested model, or the default alias.
+    requested: String,
+    warnings: Vec<UnknownField>,
+    top_n: Option<u32>,
+    seed: Option<u64>,
+    why_not: Option<String>,
+    what_if: Option<Box<ResolvedWhatIf>>,
+}
+
+fn of_chat(
+    mut chat: ChatRequest,
+    request: &HttpRequest,
+    worker: &Worker,
+    caller: &Caller,
+) -> Result<AskedPreview, ApiError> {
+    route_headers::apply(&mut chat.routing, request)?;
+    route_headers::add_models(&mut chat.models, request)?;
+    let catalog = &*worker.setup.catalog;
+    let default_model = format!("{}/auto", worker.setup.config.service.alias_prefix);
+    let mut query = query::of_chat(&chat, catalog, &worker.setup.config, caller, Some(&default_model))?;
+    let session_id = chat.session_id.clone().or_else(|| header_text(request, "x-session-id"));
+    // Completes the query with remembered preferences; a preview remembers none.
+    let intents = &worker.shared.preferences;
+    let _ = intents.apply(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
+    Ok(AskedPreview {
+        query,
+        requested: chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or(default_model),
+        warnings: unknown_fields::warnings(catalog, &chat.unknown_members, &chat.restrictions()),
+        top_n: chat.routing.top_n,
+        seed: chat.routing.route_seed,
+        why_not: chat.why_not.take().map_or_else(|| why_not_view::in_query(request), |name| Ok(Some(name)))?,
+        what_if: what_if(&mut chat, catalog)?,
+        work: RequestedWork::Chat(chat),
+    })
+}
+
+/// Embeddings have no `what_if`: their model is fixed.
+fn of_embedding(
+    body: Bytes,
+    request: &HttpRequest,
+    worker: &Worker,
+    caller: &Caller,
+) -> Result<AskedPreview, ApiError> {
+    let mut embedding = EmbeddingRequest::parse(body, &worker.setup.config.limits.request)?;
+    route_headers::apply(&mut embedding.routing, request)?;
+    let catalog = &*worker.setup.catalog;
+    Ok(AskedPreview {
+        query: query::of_embedding(&embedding, catalog, &worker.setup.config, caller)?,
+        requested: embedding.model.clone(),
+        warnings: unknown_fields::warnings(catalog, &embedding.unknown_members, &embedding.restrictions()),
+        top_n: embedding.routing.top_n,
+        seed: embedding.routing.route_seed,
+        why_not: why_not_view::in_query(request)?,
+        what_if: None,
+        work: RequestedWork::Embedding(embedding),
+    })
 }
 
 fn what_if(chat: &mut ChatRequest, catalog: &Catalog) -> Result<Option<Box<ResolvedWhatIf>>, ApiError> {
@@ -74,12 +147,17 @@ fn what_if(chat: &mut ChatRequest, catalog: &Catalog) -> Result<Option<Box<Resol
     Ok(resolved.transpose()?.map(Box::new))
 }
 
-/// Adds probabilities, the reason sentence and the nearest relaxation to a decision.
-fn render(previewed: PreviewedDecision, work: &RequestedWork, now: Tick) -> RenderedDecision {
+/// Adds probabilities, the reason sentence, the nearest relaxation, and what becomes of the request's fields at the first
+/// candidates.
+fn render(previewed: PreviewedDecision, work: &RequestedWork, shown: usize, now: Tick) -> RenderedDecision {
     let PreviewedDecision { mut decided, snapshot, why_not } = previewed;
+    let mut fates = Vec::new();
     let (reason, nearest) = match &mut decided {
         Ok(decision) => {
             fill_selection_probabilities(decision, &snapshot.policy);
+            let endpoint = |candidate: &Candidate| snapshot.catalog.find(candidate.index, candidate.endpoint);
+            let fates_at = |candidate| PreviewedFates::of(work, &snapshot.catalog, endpoint(candidate)?);
+            fates.extend(decision.candidates.iter().take(shown).map(fates_at));
             (reason_sentence(decision, &snapshot.catalog, &[]), None)
         }
         Err(error) => {
@@ -87,5 +165,5 @@ fn render(previewed: PreviewedDecision, work: &RequestedWork, now: Tick) -> Rend
             (refusal.message().to_owned(), refusal::nearest(&snapshot, error))
         }
     };
-    RenderedDecision { decided, catalog: snapshot.catalog, reason, nearest, why_not }
+    RenderedDecision { decided, catalog: snapshot.catalog, reason, nearest, why_not, fates }
 }

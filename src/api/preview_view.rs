@@ -9,6 +9,7 @@ use pointsman_actors::{
 use serde::Serialize;
 
 use super::{
+    previewed_fates::PreviewedFates,
     route_view::{self, CandidateBody, CatalogView, EstimateBody, ExcludedBody},
     why_not_view::WhyNotBody,
 };
@@ -28,6 +29,13 @@ pub(crate) struct PreviewHeader<'a> {
     pub(crate) top_n: Option<u32>,
     /// Parts of the request without effect.
     pub(crate) warnings: &'a [UnknownField],
+}
+
+impl PreviewHeader<'_> {
+    /// Most candidates that are shown.
+    pub(crate) fn shown(&self) -> usize {
+        self.top_n.unwrap_or(DEFAULT_TOP_N) as usize
+    }
 }
 
 /// The answer to a preview.
@@ -85,6 +93,8 @@ pub(crate) struct RenderedDecision {
     pub(crate) nearest: Option<NearestRelaxation>,
     /// Answer to `why_not`.
     pub(crate) why_not: Option<WhyNot>,
+    /// What becomes of the fields of the request at each candidate that is shown, in their order.
+    pub(crate) fates: Vec<Option<PreviewedFates>>,
 }
 
 impl<'a> PreviewBody<'a> {
@@ -112,7 +122,6 @@ impl<'a> PreviewBody<'a> {
 
 impl<'a> DecisionBody<'a> {
     fn new(header: PreviewHeader<'a>, rendered: &'a RenderedDecision) -> DecisionBody<'a> {
-        let shown = header.top_n.unwrap_or(DEFAULT_TOP_N) as usize;
         let (view, reason) = (CatalogView(&rendered.catalog), &rendered.reason);
         let why_not = rendered.why_not.as_ref().map(|answer| WhyNotBody::new(answer, &rendered.catalog, &[]));
         match &rendered.decided {
@@ -121,7 +130,7 @@ impl<'a> DecisionBody<'a> {
                 decision_code: Some(decision.code.as_str()),
                 decision_reason: reason,
                 estimate: EstimateBody::new(decision.prompt_tokens, decision.completion_tokens),
-                candidates: route_view::candidates(decision, view, shown),
+                candidates: candidates(decision, view, header, &rendered.fates),
                 candidates_total: decision.candidates.len(),
                 excluded: route_view::excluded(decision, view),
                 excluded_total: decision.excluded.len(),
@@ -142,6 +151,17 @@ impl<'a> DecisionBody<'a> {
             },
         }
     }
+}
+
+fn candidates<'a>(
+    decision: &'a Decision,
+    view: CatalogView<'a>,
+    header: PreviewHeader<'a>,
+    fates: &'a [Option<PreviewedFates>],
+) -> Vec<CandidateBody<'a>> {
+    let mut bodies = route_view::candidates(decision, view, header.shown());
+    bodies.iter_mut().zip(fates).for_each(|(body, fates)| body.fates = fates.as_ref());
+    bodies
 }
 
 impl<'a> WhatIfBody<'a> {
@@ -197,6 +217,7 @@ mod tests {
             reason: reason.to_owned(),
             nearest: None,
             why_not: None,
+            fates: Vec::new(),
         }
     }
 

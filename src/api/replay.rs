@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse};
-use pointsman_actors::explain::replay;
+use pointsman_actors::{domain::Generation, explain::replay};
 use serde::Serialize;
 
 use super::answer::{Data, uncached};
 use crate::{
+    access::keys::Caller,
     api::{auth::Authorized, lookup},
     base::error::ApiError,
     config::Scope,
@@ -35,12 +36,25 @@ pub async fn show(
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
     let generation = lookup::find(&worker, &caller, lookup::id_in_query(&request)).await?;
-    let (record, catalog) = (Arc::clone(&generation), Arc::clone(&worker.setup.catalog));
-    let repeat = move || {
-        let recorded = Recorded::new(&record.decision, &record.policy, &catalog);
-        (ReplayResult::new(&replay(&record.decision, &record.policy), &recorded), recorded)
-    };
-    let (result, recorded) = worker.analyse(&caller, repeat).await?;
+    let (result, recorded) = repeat(&worker, &caller, &generation).await?;
     let data = ReplayBody { generation_id: generation.id.as_str(), result, recorded };
     Ok(uncached(&Data { data }))
+}
+
+/// Repeats the decision of `generation`: the comparison, and the recorded inputs.
+///
+/// # Errors
+/// As other analyses.
+pub(crate) async fn repeat(
+    worker: &Worker,
+    caller: &Caller,
+    generation: &Generation,
+) -> Result<(ReplayResult, Recorded), ApiError> {
+    let (decision, policy) = (Arc::clone(&generation.decision), Arc::clone(&generation.policy));
+    let catalog = Arc::clone(&worker.setup.catalog);
+    let repeat = move || {
+        let recorded = Recorded::new(&decision, &policy, &catalog);
+        (ReplayResult::new(&replay(&decision, &policy), &recorded), recorded)
+    };
+    worker.analyse(caller, repeat).await
 }

@@ -2,7 +2,11 @@
 
 use std::{sync::Arc, time::Instant};
 
-use actix_web::{HttpRequest, HttpResponse, http::header::ContentType, web};
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::header::ContentType,
+    web::{self, Bytes},
+};
 use pointsman_actors::dialect::{
     ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundResponses, input_tokens_body, read_responses,
 };
@@ -29,8 +33,17 @@ pub async fn create(
     let limits = worker.setup.body_limits(&caller);
     let share = Arc::clone(&limits.buffer);
     let body = read_json(&request, payload, limits).await?;
+    let chat = read_chat(body, &worker, ChatPurpose::Chat)?;
+    chat::answer(chat, AdmittedCall { caller, worker, request, accepted, admitted, share }).await
+}
+
+/// Reads a request of this API as a chat.
+///
+/// # Errors
+/// The 400 for a refused request.
+pub(super) fn read_chat(body: Bytes, worker: &Worker, purpose: ChatPurpose) -> Result<ChatRequest, ApiError> {
     let InboundResponses { chat, fates, native_feature, echo, .. } = read_responses(&body, &worker.shared.state_key)?;
-    let mut chat = ChatRequest::parse(chat, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
+    let mut chat = ChatRequest::parse(chat, purpose, &worker.setup.config.limits.request)?;
     chat.client = Some(Arc::new(ClientRequest {
         shape: ClientShape::Responses(echo),
         body,
@@ -39,7 +52,7 @@ pub async fn create(
         headers: Vec::new(),
         state_key: worker.shared.state_key.clone(),
     }));
-    chat::answer(chat, AdmittedCall { caller, worker, request, accepted, admitted, share }).await
+    Ok(chat)
 }
 
 /// The number of prompt tokens of a request that is not answered: the gateway's estimate.

@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::{
     condition::Condition,
     number::{Dollars, Figure, Text},
+    previewed_fates::PreviewedFates,
 };
 
 /// Finds the endpoints of a decision, and their names, in a catalog.
@@ -37,145 +38,148 @@ impl<'a> CatalogView<'a> {
 /// The names of an endpoint.
 #[derive(Serialize, Default)]
 pub(crate) struct EndpointNames<'a> {
-    model: Option<&'a str>,
-    provider_name: Option<&'a str>,
-    provider_slug: Option<&'a str>,
+    pub(crate) model: Option<&'a str>,
+    pub(crate) provider_name: Option<&'a str>,
+    pub(crate) provider_slug: Option<&'a str>,
 }
 
 /// One candidate.
 #[derive(Serialize)]
 pub(crate) struct CandidateBody<'a> {
-    rank: usize,
-    selected: bool,
+    pub(crate) rank: usize,
+    pub(crate) selected: bool,
     /// `candidate`, `probe`, or `panic`.
-    role: &'static str,
+    pub(crate) role: &'static str,
     #[serde(flatten)]
-    endpoint: EndpointNames<'a>,
+    pub(crate) endpoint: EndpointNames<'a>,
     /// Only with `provider.order` or a preference.
     #[serde(skip_serializing_if = "Option::is_none")]
-    tier: Option<TierBody>,
-    score: Figure,
-    score_unit: &'static str,
-    score_terms: Vec<ScoreTermBody>,
-    selection_probability: Option<Figure>,
-    predicted: PredictionBody,
+    pub(crate) tier: Option<TierBody>,
+    pub(crate) score: Figure,
+    pub(crate) score_unit: &'static str,
+    pub(crate) score_terms: Vec<ScoreTermBody>,
+    pub(crate) selection_probability: Option<Figure>,
+    pub(crate) predicted: PredictionBody,
     /// Outcome of an attempt; explain only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    actual: Option<ActualBody<'a>>,
+    pub(crate) actual: Option<ActualBody<'a>>,
     /// Expected saving by a prompt cache, already deducted from cost and first token.
     #[serde(skip_serializing_if = "Option::is_none")]
-    saving: Option<SavingBody>,
-    health: HealthBody,
-    pricing: Option<PricePairBody>,
-    context_length: Option<u32>,
+    pub(crate) saving: Option<SavingBody>,
+    pub(crate) health: HealthBody,
+    pub(crate) pricing: Option<PricePairBody>,
+    pub(crate) context_length: Option<u32>,
+    /// What it would get of the request; preview only.
+    #[serde(flatten)]
+    pub(crate) fates: Option<&'a PreviewedFates>,
 }
 
 /// Properties that rank before the score.
 #[derive(Serialize)]
-struct TierBody {
+pub(crate) struct TierBody {
     /// Rank in `provider.order`, from 1; `null` if not listed.
-    provider_order: Option<u32>,
+    pub(crate) provider_order: Option<u32>,
     /// 0: expected to meet all preferences, or not measured enough to tell. n: misses one by at most n tenths. `null`
     /// without preferences.
-    preference_grade: Option<u32>,
+    pub(crate) preference_grade: Option<u32>,
 }
 
 #[derive(Serialize)]
-struct ScoreTermBody {
-    name: &'static str,
-    value: Figure,
+pub(crate) struct ScoreTermBody {
+    pub(crate) name: &'static str,
+    pub(crate) value: Figure,
 }
 
 /// Predictions for an endpoint; `null` if unknown.
 #[derive(Serialize)]
-struct PredictionBody {
-    ttft_ms: PercentilesBody,
-    throughput_tps: Figure,
-    total_ms: PercentilesBody,
+pub(crate) struct PredictionBody {
+    pub(crate) ttft_ms: PercentilesBody,
+    pub(crate) throughput_tps: Figure,
+    pub(crate) total_ms: PercentilesBody,
     /// `null` at an unknown price, as is the range.
-    cost: Option<Figure>,
+    pub(crate) cost: Option<Figure>,
     /// 10th to 90th percentile over the lengths of answers, and of prompts as far as they are estimated.
-    cost_range: Option<RangeBody>,
-    failure_probability: Figure,
+    pub(crate) cost_range: Option<RangeBody>,
+    pub(crate) failure_probability: Figure,
     /// Whether any prediction uses measurements; else all use priors only.
-    measured: bool,
+    pub(crate) measured: bool,
 }
 
 #[derive(Serialize)]
-struct PercentilesBody {
-    p50: Figure,
-    p95: Figure,
+pub(crate) struct PercentilesBody {
+    pub(crate) p50: Figure,
+    pub(crate) p95: Figure,
 }
 
 #[derive(Serialize)]
-struct RangeBody {
-    low: Figure,
-    high: Figure,
+pub(crate) struct RangeBody {
+    pub(crate) low: Figure,
+    pub(crate) high: Figure,
 }
 
 #[derive(Serialize)]
-struct SavingBody {
-    cached_tokens: u32,
-    saving_usd: Figure,
-    saving_ms: Figure,
+pub(crate) struct SavingBody {
+    pub(crate) cached_tokens: u32,
+    pub(crate) saving_usd: Figure,
+    pub(crate) saving_ms: Figure,
 }
 
 /// Outcome of an attempt, in the units of the prediction.
 #[derive(Serialize)]
-struct ActualBody<'a> {
+pub(crate) struct ActualBody<'a> {
     /// Number of the attempt.
-    attempt: u32,
-    outcome: &'a str,
-    ttft_ms: Option<u64>,
-    throughput_tps: Option<Figure>,
-    total_ms: u64,
+    pub(crate) attempt: u32,
+    pub(crate) outcome: &'a str,
+    pub(crate) ttft_ms: Option<u64>,
+    pub(crate) throughput_tps: Option<Figure>,
+    pub(crate) total_ms: u64,
     /// Predicted median for an answer of the actual length.
-    predicted_total_ms: Option<Figure>,
-    completion_tokens: Option<u64>,
-    cost: Option<Dollars>,
+    pub(crate) predicted_total_ms: Option<Figure>,
+    pub(crate) completion_tokens: Option<u64>,
+    pub(crate) cost: Option<Dollars>,
 }
 
 #[derive(Serialize)]
-struct HealthBody {
-    state: &'static str,
-    circuit: &'static str,
-    success_rate: Option<Figure>,
-    samples: u64,
-    in_flight: u32,
+pub(crate) struct HealthBody {
+    pub(crate) state: &'static str,
+    pub(crate) circuit: &'static str,
+    pub(crate) success_rate: Option<Figure>,
+    pub(crate) samples: u64,
+    pub(crate) in_flight: u32,
 }
 
 #[derive(Serialize)]
-struct PricePairBody {
-    prompt: Text<Price>,
-    completion: Text<Price>,
+pub(crate) struct PricePairBody {
+    pub(crate) prompt: Text<Price>,
+    pub(crate) completion: Text<Price>,
 }
 
 /// One excluded endpoint.
 #[derive(Serialize)]
 pub(crate) struct ExcludedBody<'a> {
     #[serde(flatten)]
-    endpoint: EndpointNames<'a>,
-    reason: &'static str,
-    detail: Text<&'a ExclusionDetail>,
+    pub(crate) endpoint: EndpointNames<'a>,
+    pub(crate) reason: &'static str,
+    pub(crate) detail: Text<&'a ExclusionDetail>,
     /// Time until the exclusion ends, if it ends by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
-    opens_in_ms: Option<Figure>,
+    pub(crate) opens_in_ms: Option<Figure>,
     /// Rank, from 1, in the fallback reserve, which is called if all candidates fail.
     #[serde(skip_serializing_if = "Option::is_none")]
-    standby: Option<usize>,
+    pub(crate) standby: Option<usize>,
     /// Prediction, if the endpoint was called from the reserve; explain only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    predicted: Option<PredictionBody>,
+    pub(crate) predicted: Option<PredictionBody>,
     /// Outcome of that attempt; explain only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    actual: Option<ActualBody<'a>>,
+    pub(crate) actual: Option<ActualBody<'a>>,
 }
 
 /// Estimated sizes that a decision was made for.
 #[derive(Serialize)]
 pub(crate) struct EstimateBody {
-    prompt_tokens: u32,
-    completion_tokens: u32,
+    pub(crate) prompt_tokens: u32,
+    pub(crate) completion_tokens: u32,
 }
 
 impl EstimateBody {
@@ -268,6 +272,7 @@ impl<'a> CandidateBody<'a> {
             health: HealthBody::new(candidate.health),
             pricing: endpoint.and_then(|endpoint| endpoint.pricing.as_deref()).map(PricePairBody::new),
             context_length: endpoint.map(|endpoint| endpoint.limits.context_length),
+            fates: None,
         }
     }
 }

@@ -23,13 +23,18 @@ use crate::{
 /// 403 without the scope `read`.
 pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
+    let reports = reports(&worker);
+    Ok(uncached(&SloBody::new(&reports)))
+}
+
+/// The reports on all targets.
+pub(crate) fn reports(worker: &Worker) -> Vec<TargetReport> {
     let mut reports = worker.shared.preferences.targets.report(clock::now());
     let objective = worker.setup.config.routing.objective;
     let configured = worker.setup.catalog.aliases.iter().flat_map(|alias| configured(alias, objective));
     let unused: Vec<_> = configured.filter(|unused| !reports.iter().any(|report| is_same(unused, report))).collect();
     reports.splice(0..0, unused);
-    let body = SloBody { object: "health.slo", data: reports.iter().map(TargetBody::new).collect() };
-    Ok(uncached(&body))
+    reports
 }
 
 /// The targets of an alias before its first request.
@@ -45,32 +50,38 @@ fn is_same(one: &TargetReport, other: &TargetReport) -> bool {
 }
 
 #[derive(Serialize)]
-struct SloBody<'a> {
-    object: &'static str,
-    data: Vec<TargetBody<'a>>,
+pub(crate) struct SloBody<'a> {
+    pub(crate) object: &'static str,
+    pub(crate) data: Vec<TargetBody<'a>>,
 }
 
 #[derive(Serialize)]
-struct TargetBody<'a> {
-    target: &'a str,
-    objective: &'static str,
-    source: &'static str,
-    percentile: &'static str,
-    max_ttft_ms: Figure,
-    margin: Figure,
-    windows: Vec<WindowBody>,
+pub(crate) struct TargetBody<'a> {
+    pub(crate) target: &'a str,
+    pub(crate) objective: &'static str,
+    pub(crate) source: &'static str,
+    pub(crate) percentile: &'static str,
+    pub(crate) max_ttft_ms: Figure,
+    pub(crate) margin: Figure,
+    pub(crate) windows: Vec<WindowBody>,
 }
 
 #[derive(Serialize)]
-struct WindowBody {
-    window_secs: u64,
-    requests: u64,
-    met: u64,
-    missed: u64,
-    attainment: Option<Figure>,
-    allowed_misses: Figure,
-    error_budget_left: Option<Figure>,
-    burn_rate: Option<Figure>,
+pub(crate) struct WindowBody {
+    pub(crate) window_secs: u64,
+    pub(crate) requests: u64,
+    pub(crate) met: u64,
+    pub(crate) missed: u64,
+    pub(crate) attainment: Option<Figure>,
+    pub(crate) allowed_misses: Figure,
+    pub(crate) error_budget_left: Option<Figure>,
+    pub(crate) burn_rate: Option<Figure>,
+}
+
+impl<'a> SloBody<'a> {
+    pub(crate) fn new(reports: &'a [TargetReport]) -> SloBody<'a> {
+        SloBody { object: "health.slo", data: reports.iter().map(TargetBody::new).collect() }
+    }
 }
 
 impl<'a> TargetBody<'a> {

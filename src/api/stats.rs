@@ -4,6 +4,7 @@ use actix_web::{HttpRequest, HttpResponse, web::Query};
 use pointsman_actors::{
     decide::reference_scores,
     domain::{Catalog, Resolved, Target},
+    stats::Snapshot,
 };
 
 use super::{
@@ -34,14 +35,23 @@ pub(crate) async fn show(
     let snapshot = worker.setup.published.snapshot();
     let catalog = &*snapshot.catalog;
     let model = model_in_query(&request).map(|name| position(catalog, &name)).transpose()?;
-    let scores = reference_scores(&snapshot, &readings.live, readings.clocks.now);
+    Ok(uncached(&Data { data: endpoint_bodies(&snapshot, &readings, model) }))
+}
+
+/// The measurements of all enabled endpoints, or of those of the model at this position.
+pub(crate) fn endpoint_bodies<'a>(
+    snapshot: &'a Snapshot,
+    readings: &Readings,
+    model: Option<u32>,
+) -> Vec<EndpointHealthBody<'a>> {
+    let catalog = &*snapshot.catalog;
+    let scores = reference_scores(snapshot, &readings.live, readings.clocks.now);
     let wanted = (0_u32..).zip(&catalog.endpoints).filter(|(_, it)| model.is_none_or(|model| it.model == model));
-    let data = wanted.filter_map(|(position, _)| {
+    let bodies = wanted.filter_map(|(position, _)| {
         let scores = scores.get(position as usize).copied().flatten().map(ScoresBody::new);
-        EndpointHealthBody::new(catalog, position, &readings, scores.unwrap_or_default())
+        EndpointHealthBody::new(catalog, position, readings, scores.unwrap_or_default())
     });
-    let data: Vec<_> = data.collect();
-    Ok(uncached(&Data { data }))
+    bodies.collect()
 }
 
 /// The last `model` of the query; an empty one counts as absent.

@@ -44,55 +44,55 @@ pub(crate) fn checked(name: String) -> Result<String, ApiError> {
 /// The answer to `why_not`.
 #[derive(Serialize)]
 pub(crate) struct WhyNotBody<'a> {
-    asked: &'a str,
-    verdict: &'static str,
+    pub(crate) asked: &'a str,
+    pub(crate) verdict: &'static str,
     #[serde(flatten)]
-    endpoint: EndpointNames<'a>,
+    pub(crate) endpoint: EndpointNames<'a>,
     /// Number of endpoints that the name matches; the answer is about the one closest to being chosen.
-    matched: usize,
-    rank: Option<usize>,
-    reason: &'static str,
-    detail: &'a str,
-    opens_in_ms: Option<Figure>,
-    margin: Option<MarginBody<'a>>,
-    would_win_if: Vec<ChangeBody>,
+    pub(crate) matched: usize,
+    pub(crate) rank: Option<usize>,
+    pub(crate) reason: &'static str,
+    pub(crate) detail: &'a str,
+    pub(crate) opens_in_ms: Option<Figure>,
+    pub(crate) margin: Option<MarginBody<'a>>,
+    pub(crate) would_win_if: Vec<ChangeBody>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    suggestions: &'a [String],
+    pub(crate) suggestions: &'a [String],
     /// Attempts at the endpoint.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tried: Vec<TriedBody<'a>>,
-    sentence: &'a str,
+    pub(crate) tried: Vec<TriedBody<'a>>,
+    pub(crate) sentence: &'a str,
 }
 
 #[derive(Serialize)]
-struct MarginBody<'a> {
-    difference: Figure,
-    unit: &'static str,
-    relative: Figure,
-    to: EndpointNames<'a>,
-    dominant_term: Option<TermBody>,
+pub(crate) struct MarginBody<'a> {
+    pub(crate) difference: Figure,
+    pub(crate) unit: &'static str,
+    pub(crate) relative: Figure,
+    pub(crate) to: EndpointNames<'a>,
+    pub(crate) dominant_term: Option<TermBody>,
 }
 
 #[derive(Serialize)]
-struct TermBody {
-    name: &'static str,
-    difference: Figure,
+pub(crate) struct TermBody {
+    pub(crate) name: &'static str,
+    pub(crate) difference: Figure,
 }
 
 #[derive(Serialize)]
-struct ChangeBody {
-    change: &'static str,
-    from: Figure,
-    to: Figure,
-    unit: &'static str,
-    relative: Figure,
+pub(crate) struct ChangeBody {
+    pub(crate) change: &'static str,
+    pub(crate) from: Figure,
+    pub(crate) to: Figure,
+    pub(crate) unit: &'static str,
+    pub(crate) relative: Figure,
 }
 
 #[derive(Serialize)]
-struct TriedBody<'a> {
-    n: u32,
-    status: Option<u16>,
-    error_type: Option<&'a str>,
+pub(crate) struct TriedBody<'a> {
+    pub(crate) n: u32,
+    pub(crate) status: Option<u16>,
+    pub(crate) error_type: Option<&'a str>,
 }
 
 impl<'a> WhyNotBody<'a> {

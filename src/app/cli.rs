@@ -3,8 +3,10 @@
 //! [`run`] runs every command except `serve`, for which it returns the checked configuration. Binds no listener.
 
 mod arguments;
+mod doctor;
 mod explain;
 mod gateway;
+mod init;
 mod keygen;
 mod keys;
 mod ledger;
@@ -12,6 +14,7 @@ mod models;
 mod reference;
 mod replay;
 mod summary;
+mod top;
 
 use std::{
     ffi::OsString,
@@ -26,13 +29,16 @@ use clap::{Parser, error::ErrorKind};
 use self::arguments::{Arguments, ConfigArgument, ConfigCommand, Subcommands};
 use crate::config::{Config, Environment, Fault, LoadedConfig};
 
+pub use doctor::DoctorRequest;
 pub use explain::{ExplainRequest, PreviewRequest};
+pub use init::InitRequest;
 pub use keygen::NewKey;
 pub use keys::KeysRequest;
 pub use ledger::{ExportFormat, LedgerCommand, LedgerPlace};
 pub use models::ModelsRequest;
 pub use replay::ReplayRequest;
 pub use summary::summary;
+pub use top::TopRequest;
 
 /// Exit code when a replayed decision differs from the recorded one, or the ledger has a fault.
 pub const EXIT_DIFFERENT: u8 = 1;
@@ -56,6 +62,10 @@ pub enum Command {
         /// The configuration named on the command line.
         config: Option<PathBuf>,
     },
+    /// Check whether this machine can serve.
+    Doctor(DoctorRequest),
+    /// Write a first configuration.
+    Init(InitRequest),
     /// Generate a key.
     Keygen {
         /// Label of the key.
@@ -67,6 +77,8 @@ pub enum Command {
     Explain(ExplainRequest),
     /// Show where a request would go.
     Preview(PreviewRequest),
+    /// Watch the endpoints of a running gateway.
+    Top(TopRequest),
     /// Issue, list, rotate, disable or revoke keys.
     Keys(KeysRequest),
     /// Repeat a recorded decision.
@@ -135,12 +147,18 @@ impl Command {
                 Ok(Command::ShowConfig { config: path_of(config)? })
             }
             Some(Subcommands::Keygen { name }) => refuse_config("keygen").map(|()| Command::Keygen { name }),
+            Some(Subcommands::Init(request)) => refuse_config("init").map(|()| Command::Init(request)),
+            Some(Subcommands::Doctor(mut request)) => {
+                request.config = path_of(ConfigArgument { config: request.config.take() })?;
+                Ok(Command::Doctor(request))
+            }
             Some(Subcommands::Models(mut request)) => {
                 request.config = path_of(ConfigArgument { config: request.config.take() })?;
                 Ok(Command::Models(request))
             }
             Some(Subcommands::Explain(request)) => refuse_config("explain").map(|()| Command::Explain(request)),
             Some(Subcommands::Preview(request)) => refuse_config("preview").map(|()| Command::Preview(request)),
+            Some(Subcommands::Top(request)) => refuse_config("top").map(|()| Command::Top(request)),
             Some(Subcommands::Completions { shell }) => {
                 refuse_config("completions").map(|()| Command::Print(reference::completions(shell)))
             }
@@ -221,9 +239,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
             load(config.as_deref(), environment).map_or_else(|output| output, |loaded| success(summary(&loaded.config)))
         }
         Ok(Command::Keygen { name }) => success(NewKey::random().report(&name)),
+        Ok(Command::Init(request)) => init::run(&request, environment),
+        Ok(Command::Doctor(request)) => doctor::run(&request, environment),
         Ok(Command::Models(request)) => models::run(&request, environment),
         Ok(Command::Explain(request)) => explain::explain(&request, environment),
         Ok(Command::Preview(request)) => explain::preview(&request, environment),
+        Ok(Command::Top(request)) => top::run(&request, environment),
         Ok(Command::Keys(request)) => keys::run(&request, environment),
         Ok(Command::Replay(request)) => replay::run(&request, environment),
         Ok(Command::Ledger(place, command)) => {
@@ -282,7 +303,7 @@ mod tests {
             ("replay gen-1-x --url http://h --key-env K", {
                 let given = |text: &str| Some(text.to_owned());
                 let (generation, url, key_env) = (given("gen-1-x"), given("http://h"), given("K"));
-                Command::Replay(ReplayRequest { generation, url, key_env, file: None })
+                Command::Replay(ReplayRequest { generation, url, key_env, ..ReplayRequest::default() })
             }),
             ("replay --file x.toml", Command::Replay(ReplayRequest { file: file(), ..ReplayRequest::default() })),
             ("config show", Command::ShowConfig { config: None }),

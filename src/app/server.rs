@@ -26,12 +26,13 @@ use actix_web_lab::extract::LocalData;
 use arc_swap::ArcSwap;
 use pointsman_actors::{
     actors::{
-        ledger::{CountRecords, MemoryStore, RecordFollower},
+        ledger::{CountRecords, DeleteRecords, MemoryStore, RecordFollower},
         persistence::StatsStore,
         provider_health::SaveNow,
         published::PublishedState,
         router::{RouterSeeds, Routers},
     },
+    domain::EndpointId,
     stats::{LiveBoard, Statistics, mix},
 };
 
@@ -39,10 +40,15 @@ use crate::{
     access::{analysis::Analyses, keys, registry::Registry},
     base::{clock, events::Metrics, secret::Secret},
     config::{AdminConfig, Config, Durability, Key, LedgerConfig, LoadedConfig, MemoryConfig, RoutingConfig},
+    console::{Console, Transport},
     http::{
         host::Listener,
         listeners::{self, ListenerService},
         routes,
+    },
+    state::replicas::{
+        self, HealthPort, Replicas, node,
+        shared_log::{Merged, SharedLog},
     },
     state::{
         accounts,
@@ -63,6 +69,7 @@ use crate::{
     store::{
         accounts::AccountLog,
         directory::Directory,
+        disk::Disk,
         fault::Fault,
         generations::{GenerationStore, LedgerBounds},
         settings::Settings,
@@ -159,21 +166,26 @@ impl Gateway {
         clock::start();
         let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
         let draft = SetupDraft::new(loaded, 1, None)?;
-        let (ledger, registry) = match ledger {
-            Some(open) => (
-                Some(open),
-                accounts::registry(&draft.config.limits, None)
+        let opened = match ledger {
+            Some(open) => Opened {
+                ledger: Some(open),
+                registry: accounts::registry(&draft.config.limits, None)
                     .map_err(|fault| StartError::Ledger(PathBuf::new(), fault))?,
-            ),
+                changes: None,
+                disk: None,
+            },
             None => open_ledger(&draft.config)?,
         };
+        let node = node::name(draft.config.shared.node.as_deref(), opened.disk.as_deref());
+        let node = node.map_err(|error| StartError::Ledger(PathBuf::new(), Fault::Disk(error)))?;
         // From here on nothing fails, because a started thread would keep running. Simulated providers stop on drop.
         let RoutingConfig { seed, instance_id, .. } = draft.config.routing;
         let (seed, instance) = (seed.unwrap_or_else(rand::random), instance_id.unwrap_or_else(rand::random));
         log::info!("routing seed {seed}, instance {instance}");
         let seeds = RouterSeeds { seed, instance, worker: ADMIN_WORKER };
         let arbiter = Arbiter::new();
-        let shared = Arc::new(shared(draft, generated_key, metrics, seeds, (ledger, registry), &arbiter));
+        let shared = Arc::new(shared(draft, generated_key, metrics, seeds, (opened, node), &arbiter));
+        connect_health(&shared);
         reload::begin(&shared);
         let watchdog = Arc::new(watchdog::start(&shared));
         accounts::start_upkeep(&shared);
@@ -276,6 +288,10 @@ impl Gateway {
                 log::warn!("the ledger was not flushed: {fault}");
             }
         }
+        if let Some(replicas) = self.shared.replicas.clone() {
+            // After the ledger is flushed, so that the last records go out too.
+            let _ = web::block(move || replicas.stop()).await;
+        }
         self.watchdog.abort();
         self.control.stop();
         for provider in self.setup().simulation() {
@@ -284,21 +300,69 @@ impl Gateway {
     }
 }
 
+/// What the disk held at the start.
+struct Opened {
+    ledger: Option<Arc<GenerationStore>>,
+    registry: Arc<Registry>,
+    /// Changes of other replicas.
+    changes: Option<(SharedLog, Merged)>,
+    disk: Option<Arc<dyn Disk>>,
+}
+
 /// Opens the durable ledger, if the configuration has one, and the keys and accounts beside it. Blocks on reading what an
 /// earlier process left.
-fn open_ledger(config: &Config) -> Result<(Option<Arc<GenerationStore>>, Arc<Registry>), StartError> {
+fn open_ledger(config: &Config) -> Result<Opened, StartError> {
     let LedgerConfig { max_age, max_bytes, durability, .. } = config.ledger;
     let path = config.ledger.durable_directory();
     let at = |fault| StartError::Ledger(path.unwrap_or(Path::new("")).to_owned(), fault);
-    let Some(path) = path else { return Ok((None, accounts::registry(&config.limits, None).map_err(at)?)) };
+    let Some(path) = path else {
+        let registry = accounts::registry(&config.limits, None).map_err(at)?;
+        return Ok(Opened { ledger: None, registry, changes: None, disk: None });
+    };
     let directory = Directory::open(path).map_err(at)?;
-    let log = AccountLog::open(directory.disk()).map_err(at)?;
-    let registry = accounts::registry(&config.limits, Some(log)).map_err(at)?;
+    let disk = directory.disk();
+    let (log, mut stored) = AccountLog::open(Arc::clone(&disk)).map_err(at)?;
+    let shared_log = SharedLog::open(Arc::clone(&disk)).map_err(at)?;
+    let mut merged = shared_log.merge(stored.changes);
+    stored.changes = std::mem::take(&mut merged.lines);
+    let registry = accounts::registry(&config.limits, Some((log, stored))).map_err(at)?;
     let (sync, queue) = (durability == Durability::Sync, Settings::default().queue);
     let bounds = LedgerBounds { max_age, max_bytes, sync, queue };
     let store = GenerationStore::open_in(directory, bounds).map_err(at)?;
     log::info!("ledger in {}", path.display());
-    Ok((Some(Arc::new(store)), registry))
+    let (ledger, changes, disk) = (Some(Arc::new(store)), Some((shared_log, merged)), Some(disk));
+    Ok(Opened { ledger, registry, changes, disk })
+}
+
+/// Begins to share with other replicas, if the configuration names a store.
+fn start_replicas(setup: &Setup, opened: Opened, node: String, control: &Control) -> Option<Arc<Replicas>> {
+    let config = setup.config.shared.clone();
+    if !config.is_on() {
+        return None;
+    }
+    let recent = control.ledger();
+    let deleted = move |before_ms, owner| recent.do_send(DeleteRecords { before_ms: Some(before_ms), owner });
+    let Opened { ledger, registry, changes, .. } = opened;
+    let max_age = setup.config.ledger.max_age;
+    let start = replicas::Start { config, node, registry, ledger, max_age, changes, deleted: Box::new(deleted) };
+    let started = Replicas::start(start);
+    started.inspect_err(|error| log::error!("nothing is shared with other replicas: {error}")).ok()
+}
+
+/// Lets replicas advise each other about endpoints that fail.
+fn connect_health(shared: &Arc<Shared>) {
+    let Some(replicas) = &shared.replicas else { return };
+    let (asked, advised) = (Arc::downgrade(shared), Arc::downgrade(shared));
+    let open = move || {
+        let endpoints = asked.upgrade().map(|shared| shared.setup.load().published.live.open_endpoints(clock::now()));
+        endpoints.unwrap_or_default().into_iter().map(|endpoint| endpoint.0).collect()
+    };
+    let advise = move |endpoint, age| {
+        if let Some(shared) = advised.upgrade() {
+            shared.setup.load().published.live.advise(EndpointId(endpoint), clock::now(), age);
+        }
+    };
+    replicas.connect_health(HealthPort { open: Box::new(open), advise: Box::new(advise) });
 }
 
 /// Counts what was spent before this start.
@@ -314,9 +378,10 @@ fn shared(
     generated_key: Option<Key>,
     metrics: Metrics,
     seeds: RouterSeeds,
-    (durable, registry): (Option<Arc<GenerationStore>>, Arc<Registry>),
+    (opened, node): (Opened, String),
     arbiter: &Arbiter,
 ) -> Shared {
+    let (durable, registry) = (opened.ledger.clone(), Arc::clone(&opened.registry));
     let mut statistics = Statistics::new(Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
     let MemoryConfig { save_interval: interval, .. } = draft.config.routing.memory;
     let memory = RoutingMemory::load(&draft.config.routing.memory, &mut statistics);
@@ -334,8 +399,10 @@ fn shared(
     let traces = Traces::start(&setup.config.traces, metrics.spans.clone(), seeds.instance);
     let follower = traces.clone().map(|traces| traces as Arc<dyn RecordFollower>);
     let control = Control::start(arbiter, statistics, &published, (store, follower), persistence);
+    let replicas = start_replicas(&setup, opened, node, &control);
     Shared {
         state_key,
+        replicas,
         images: ImageFiles::new(images.url_ttl, images.max_bytes),
         registry,
         setup: ArcSwap::from_pointee(setup),
@@ -516,9 +583,10 @@ fn serve_admin(
     gateway: &Gateway,
 ) -> Result<(HttpServing, SocketAddr), StartError> {
     let mounted = gateway.clone();
+    let console = Console::new(if tls { Transport::Tls } else { Transport::Plain });
     let mount = move |app: &mut ServiceConfig| {
         app.app_data(Listener::Admin);
-        routes::serve_admin(app, &LocalData::new(mounted.numbered_handle(ADMIN_WORKER)));
+        routes::serve_admin(app, &LocalData::new(mounted.numbered_handle(ADMIN_WORKER)), &console);
     };
     let private = ListenerService { workers: 1, max_connections: ADMIN_CONNECTIONS, tls, mount };
     let serving = private.open(listener, &gateway.shared).map_err(|error| StartError::BindAdmin(address, error))?;

@@ -8,6 +8,7 @@ mod availability;
 mod body;
 mod budget;
 mod change;
+mod console;
 mod limit;
 mod upstream;
 
@@ -30,7 +31,6 @@ pub use budget::{BudgetHolder, BudgetShortfall};
 pub use limit::Limit;
 use serde_json::value::RawValue;
 pub use upstream::Exhausted;
-
 /// The error answer of a failed call.
 #[derive(Debug, Clone)]
 pub struct ApiError(Box<Problem>);

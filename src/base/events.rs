@@ -32,7 +32,7 @@ use instruments::Instruments;
 use keys::KeyMetrics;
 pub(crate) use keys::MOST_KEYS;
 use life::LifeMetrics;
-pub use life::{ActorReplaced, ActorSilent, Administered, ConfigInForce};
+pub use life::{ActorReplaced, ActorSilent, Administered, ConfigInForce, ConsoleLogin};
 pub use readings::Readings;
 pub use spans::{SpanCounts, SpanLoss};
 

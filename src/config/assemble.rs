@@ -9,8 +9,11 @@ use std::{
 };
 
 use chrono::NaiveDate;
-use pointsman_actors::domain::{
-    Catalog, Endpoint, EndpointId, Model, ParameterNames, ParameterSet, Provider, ProviderSlug, ProviderState,
+use pointsman_actors::{
+    dialect::capability_gaps,
+    domain::{
+        Catalog, Endpoint, EndpointId, Model, ParameterNames, ParameterSet, Provider, ProviderSlug, ProviderState,
+    },
 };
 
 use super::{
@@ -249,15 +252,20 @@ impl Parts {
             *oldest = date.min(*oldest);
         }
         let endpoint_defaults = endpoint_defaults.get(provider as usize).copied().unwrap_or(EndpointDefaults::STANDARD);
+        let dialect = table.dialect.unwrap_or(endpoint_defaults.dialect);
         self.endpoints.push(Endpoint {
             id,
             model,
             provider,
             variant: table.variant,
-            upstream_model: table.upstream_model.into(),
             pricing: table.pricing.map(Arc::new),
             limits: table.limits,
-            dialect: table.dialect.unwrap_or(endpoint_defaults.dialect),
+            dialect,
+            lacks: table
+                .lacks
+                .or(endpoint_defaults.lacks)
+                .unwrap_or_else(|| capability_gaps(dialect, &table.upstream_model)),
+            upstream_model: table.upstream_model.into(),
             parameters,
             quantization: table.quantization,
             is_moderated: table.is_moderated,
@@ -265,6 +273,7 @@ impl Parts {
             wants_max_completion_tokens: table
                 .wants_max_completion_tokens
                 .unwrap_or(endpoint_defaults.wants_max_completion_tokens),
+            wants_reasoning_effort: table.wants_reasoning_effort.unwrap_or(endpoint_defaults.wants_reasoning_effort),
             knows_developer_role: table.knows_developer_role.unwrap_or(endpoint_defaults.knows_developer_role),
             forwards_unknown_fields: table.forwards_unknown_fields.unwrap_or(endpoint_defaults.forwards_unknown_fields),
             images_through_chat: table.images_through_chat,

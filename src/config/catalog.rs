@@ -39,6 +39,29 @@ static CATALOGUE: LazyLock<Table> = LazyLock::new(|| {
     all
 });
 
+/// A provider of the built-in catalogue that needs a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuiltInProvider {
+    /// Short name.
+    pub slug: String,
+    /// Display name.
+    pub name: String,
+    /// The environment variable of its key.
+    pub key_variable: String,
+}
+
+/// The providers of the built-in catalogue that need a key, in its order.
+#[must_use]
+pub fn built_in_providers() -> Vec<BuiltInProvider> {
+    let providers = CATALOGUE.at(["providers"]).and_then(Node::table);
+    let read = |entry: &Entry| {
+        let table = entry.node.table()?;
+        let name = table.text("name").unwrap_or(&entry.key).to_owned();
+        Some(BuiltInProvider { slug: entry.key.clone(), name, key_variable: table.text("api_key_env")?.to_owned() })
+    };
+    providers.into_iter().flat_map(|table| &table.entries).filter_map(read).collect()
+}
+
 /// Adds the catalogue to a configuration that sets `catalog.builtin`, or that defines no provider of its own.
 pub(super) fn add_to(root: &mut Table) {
     let wanted = match root.at(["catalog", "builtin"]).map(|node| &node.value) {

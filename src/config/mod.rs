@@ -16,6 +16,7 @@ mod assemble;
 mod auth;
 mod catalog;
 mod changes;
+mod console;
 mod credential;
 mod environment;
 mod fault;
@@ -38,6 +39,7 @@ mod restart;
 mod routing;
 mod section;
 mod server;
+mod shared;
 mod simulation;
 mod storage;
 mod switches;
@@ -58,7 +60,9 @@ pub use accounts::{AccountConfig, HolderLimits, TeamConfig, is_account_name, spe
 pub use address::{BaseUrl, BaseUrlFault};
 pub use admin::AdminConfig;
 pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
+pub use catalog::{BuiltInProvider, built_in_providers};
 pub(crate) use changes::WrittenConfig;
+pub use console::ConsoleConfig;
 pub use environment::Environment;
 pub use fault::{Fault, SourceLocation, Warning};
 pub use hosts::Hosts;
@@ -74,6 +78,7 @@ pub use reload::ReloadConfig;
 pub use restart::PendingRestart;
 pub use routing::{RoutingConfig, ServiceConfig};
 pub use server::{CorsConfig, MetricsConfig, ServerConfig};
+pub use shared::{SharedConfig, StoreAddress};
 pub use simulation::{SimulationConfig, SimulationMode};
 pub use storage::{CatalogConfig, Durability, Envelope, ImagesConfig, LedgerConfig};
 pub use tls::{Identity, TlsConfig};
@@ -113,6 +118,8 @@ pub struct Config {
     pub tls: Option<TlsConfig>,
     /// `[admin]`.
     pub admin: AdminConfig,
+    /// `[console]`.
+    pub console: ConsoleConfig,
     /// `[service]`.
     pub service: ServiceConfig,
     /// `[auth]`.
@@ -137,6 +144,8 @@ pub struct Config {
     pub messages: MessagesConfig,
     /// `[ledger]`.
     pub ledger: LedgerConfig,
+    /// `[shared]`.
+    pub shared: SharedConfig,
     /// `[images]`.
     pub images: ImagesConfig,
     /// `[log]`.
@@ -364,11 +373,14 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     let Assembly { catalog: models, providers, simulation, mut notes, price_dates } =
         read_catalog(root, aliases, &providers);
     notes.extend(keys.absent);
+    let ledger = root.section("ledger", |section| LedgerConfig::read(section, directory));
     Config {
         source: name.to_owned(),
         catalog: root.section("catalog", CatalogConfig::read),
+        console: root.section("console", ConsoleConfig::read),
         messages: root.section("messages", MessagesConfig::read),
-        ledger: root.section("ledger", |section| LedgerConfig::read(section, directory)),
+        shared: root.section("shared", |section| SharedConfig::read(section, &ledger, surroundings)),
+        ledger,
         images: root.section("images", ImagesConfig::read),
         log: root.section("log", LogConfig::read),
         metrics: root.section("metrics", MetricsConfig::read),

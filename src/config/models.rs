@@ -5,12 +5,12 @@
 
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use pointsman_actors::domain::{
-    Architecture, DefaultParameters, Dialect, EndpointLimits, Modalities, Modality, ModelId, Pricing,
+    Architecture, CapabilitySet, DefaultParameters, Dialect, EndpointLimits, Modalities, Modality, ModelId, Pricing,
 };
 
 use super::{
     prices::{self, Prices},
-    providers::DIALECTS,
+    providers::{self, DIALECTS},
     section::{Item, Section},
     tree::Value,
 };
@@ -56,6 +56,8 @@ pub(super) struct EndpointTable<'t> {
     /// The default of the provider is used when this or one of the next three is `None`.
     pub(super) dialect: Option<Dialect>,
     pub(super) wants_max_completion_tokens: Option<bool>,
+    pub(super) wants_reasoning_effort: Option<bool>,
+    pub(super) lacks: Option<CapabilitySet>,
     pub(super) knows_developer_role: Option<bool>,
     pub(super) forwards_unknown_fields: Option<bool>,
     pub(super) images_through_chat: bool,
@@ -154,6 +156,8 @@ fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTa
         disabled,
         dialect: section.choice("dialect", &DIALECTS),
         wants_max_completion_tokens: section.flag("wants_max_completion_tokens"),
+        wants_reasoning_effort: section.flag("wants_reasoning_effort"),
+        lacks: providers::lacks(section),
         knows_developer_role: section.flag("knows_developer_role"),
         forwards_unknown_fields: section.choice("unknown_fields", &[("forward", true), ("drop", false)]),
         images_through_chat: section.flag("images_through_chat").unwrap_or(false),

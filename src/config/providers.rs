@@ -5,7 +5,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use pointsman_actors::domain::{Dialect, ProviderSlug};
+use pointsman_actors::domain::{CapabilitySet, Dialect, ProviderSlug};
 
 use super::{
     Surroundings,
@@ -21,6 +21,7 @@ use crate::base::secret::Secret;
 /// Limit of providers, because the hot path stores their positions in one byte.
 pub(super) const MAX_PROVIDERS: usize = 255;
 const MAX_HEADERS: usize = 32;
+const MAX_CAPABILITIES: usize = 16;
 
 /// Headers that the transport sets itself, or that change the framing of a message.
 pub const RESERVED_HEADERS: [&str; 14] = [
@@ -99,6 +100,9 @@ pub(super) struct Disclosure {
 pub(super) struct EndpointDefaults {
     pub(super) dialect: Dialect,
     pub(super) wants_max_completion_tokens: bool,
+    pub(super) wants_reasoning_effort: bool,
+    /// `None`: what is known of the model.
+    pub(super) lacks: Option<CapabilitySet>,
     pub(super) knows_developer_role: bool,
     pub(super) forwards_unknown_fields: bool,
 }
@@ -108,6 +112,8 @@ impl EndpointDefaults {
     pub(super) const STANDARD: EndpointDefaults = EndpointDefaults {
         dialect: Dialect::OpenAi,
         wants_max_completion_tokens: false,
+        wants_reasoning_effort: false,
+        lacks: None,
         knows_developer_role: false,
         forwards_unknown_fields: true,
     };
@@ -119,6 +125,8 @@ impl EndpointDefaults {
             wants_max_completion_tokens: section
                 .flag("wants_max_completion_tokens")
                 .unwrap_or(inherited.wants_max_completion_tokens),
+            wants_reasoning_effort: section.flag("wants_reasoning_effort").unwrap_or(inherited.wants_reasoning_effort),
+            lacks: lacks(section).or(inherited.lacks),
             knows_developer_role: section.flag("knows_developer_role").unwrap_or(inherited.knows_developer_role),
             forwards_unknown_fields: unknown_fields.unwrap_or(inherited.forwards_unknown_fields),
         }
@@ -178,6 +186,20 @@ impl ProviderTable {
             endpoint_defaults: EndpointDefaults::read(section, EndpointDefaults::STANDARD),
         }
     }
+}
+
+/// What endpoints refuse, if it is said.
+pub(super) fn lacks(section: &Section<'_>) -> Option<CapabilitySet> {
+    let items = section.texts("lacks", MAX_CAPABILITIES)?;
+    let set = items.iter().filter_map(|item| {
+        let set = CapabilitySet::named(item.text);
+        if set.is_none() {
+            let allowed = CapabilitySet::names().collect::<Vec<_>>().join(", ");
+            item.fault("is no capability", allowed);
+        }
+        set
+    });
+    Some(set.fold(CapabilitySet::NONE, CapabilitySet::union))
 }
 
 /// The slug in the name of a provider's table.

@@ -83,6 +83,7 @@ impl Config {
         pins.keep("ledger.data_dir", &mut ledger.data_dir, &old.data_dir);
         pins.keep("ledger.durability", &mut ledger.durability, &old.durability);
         pins.keep("ledger.max_size", &mut ledger.max_bytes, &old.max_bytes);
+        pins.keep("shared", &mut self.shared, &running.shared);
         pins.keep("images.url_ttl", &mut self.images.url_ttl, &running.images.url_ttl);
         pins.keep("images.capacity", &mut self.images.max_bytes, &running.images.max_bytes);
         let (traces, old) = (&mut self.traces, &running.traces);

@@ -11,7 +11,7 @@ use actix_web::http::{
 use crate::config::CorsConfig;
 
 /// Headers of answers that scripts may read.
-const EXPOSED: [&str; 22] = [
+const EXPOSED: [&str; 24] = [
     "x-request-id",
     "x-generation-id",
     "x-route-model",
@@ -22,7 +22,9 @@ const EXPOSED: [&str; 22] = [
     "x-route-latency-ms",
     "x-route-overhead-ms",
     "x-route-dropped-parameters",
+    "x-route-emulated-parameters",
     "x-route-ignored",
+    "x-route-cost",
     "x-route-usage",
     "x-ratelimit-limit-requests",
     "x-ratelimit-remaining-requests",

@@ -200,10 +200,11 @@ fn api_error(error: &Error) -> ApiError {
 }
 
 /// Merges repeated slashes and removes a trailing one: `/api//v1/models/` becomes `/api/v1/models`. Does nothing in a host
-/// application, which has already matched part of the path.
+/// application, which has already matched part of the path, and below `/console/`, where the browser resolves relative
+/// links against the path that it sent.
 fn normalize_path(request: &mut ServiceRequest) {
     let path = request.path();
-    if request.match_info().unprocessed() != path {
+    if request.match_info().unprocessed() != path || path.starts_with("/console/") {
         return;
     }
     if !path.contains("//") && (path.len() <= 1 || !path.ends_with('/')) {

@@ -15,10 +15,13 @@ use crate::{
         activity, admin, calibration, chat, embeddings, explain, generation, generations, health, image, key, keys,
         memory, messages,
         metrics::{self, Exposure},
-        models, preview, providers, replay, responses, slo, stats,
+        models,
+        openapi::{self, Document},
+        preview, providers, replay, responses, slo, stats,
     },
     base::error::ApiError,
     config::Config,
+    console::{Console, headers},
     http::{cors, middleware::frame},
     state::gateway::WorkerHandle,
 };
@@ -35,6 +38,7 @@ pub(crate) fn serve(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
     let setup = worker.shared().setup.load_full();
     let config = &setup.config;
     let root = web::scope("").app_data(worker.clone()).app_data(Exposure { loopback: config.server.is_loopback() });
+    let root = add_all(root.app_data(Document::Inference), documents(""));
     let root = prefixes(config).into_iter().fold(add_all(root, health_pages("")), |root, (path, version)| {
         // Without a default service of the scope, the 404 of its bare path would have no body.
         root.service(add_all(web::scope(path), resources("", version)).default_service(web::to(unknown_path)))
@@ -65,14 +69,15 @@ pub(crate) fn mount(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
     }
 }
 
-/// Mounts the pages of the admin listener, and those that both listeners have.
-pub(crate) fn serve_admin(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
+/// Mounts the pages of the admin listener, those that both listeners have, and the console.
+pub(crate) fn serve_admin(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>, console: &Console) {
     let loopback = worker.shared().setup.load().config.admin.is_loopback();
     let admin = add_all(web::scope("/api/v1/admin"), admin_pages("")).default_service(web::to(unknown_path));
     let root = web::scope("").app_data(worker.clone()).app_data(Exposure { loopback });
+    let root = add_all(root.app_data(Document::Admin), documents(""));
     // Before the keys, whose paths are longer.
-    let root = add_all(add_all(root, health_pages("")).service(admin), key_pages("/api/v1"));
-    app.service(root.default_service(web::to(unknown_path)).wrap(from_fn(frame)));
+    let root = add_all(add_all(root, health_pages("")).service(admin), key_pages("/api/v1")).service(console.scope());
+    app.service(root.default_service(web::to(unknown_path)).wrap(from_fn(frame)).wrap(from_fn(headers::secure)));
 }
 
 /// Mounts each page for administrators separately, as [`mount`] does.
@@ -140,6 +145,12 @@ fn key_pages(below: &str) -> Vec<Resource> {
 enum Version {
     V1,
     Unversioned,
+}
+
+/// The description of the listener's paths. A host application describes its paths itself.
+fn documents(below: &str) -> Vec<Resource> {
+    let at = |path: &str| format!("{below}{path}");
+    vec![page(&at("/openapi.json")).route(read().to(openapi::json)), page(&at("/docs")).route(read().to(openapi::html))]
 }
 
 fn health_pages(below: &str) -> Vec<Resource> {

@@ -21,8 +21,9 @@ use bytes::Bytes;
 use pointsman_actors::{
     actors::router::{Route, Routed},
     dialect::{
-        Answer, AnswerContext, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody, Restriction, Translation,
-        chat_body, chat_path, completion_of, image_body, rewrite_embeddings, rewrite_whole, usage_of_failure,
+        Answer, AnswerContext, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody, Restriction, Signatures,
+        Translation, chat_body_with, chat_path, completion_of, embedding_body, embedding_path, embeddings_of,
+        image_body, rewrite_embeddings, rewrite_whole, usage_of_failure,
     },
     domain::{Catalog, Dialect, Endpoint, Invalid, Model, Query, Usage},
 };
@@ -51,18 +52,24 @@ pub enum RequestedWork {
 
 impl RequestedWork {
     /// The body to send to an endpoint. `None` if the request is nested too deeply to be translated.
-    fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint, most_output: Option<u32>) -> Option<OutgoingBody> {
+    pub(crate) fn upstream_body(
+        &self,
+        catalog: &Catalog,
+        endpoint: &Endpoint,
+        most_output: Option<u32>,
+        signatures: Signatures,
+    ) -> Option<OutgoingBody> {
         match self {
-            RequestedWork::Chat(request) => chat_body(request, catalog, endpoint, most_output),
+            RequestedWork::Chat(request) => chat_body_with(request, catalog, endpoint, most_output, signatures),
             RequestedWork::Image(work) => image_body(&work.request, catalog, endpoint),
-            RequestedWork::Embedding(request) => Some(request.upstream_body(catalog, endpoint)),
+            RequestedWork::Embedding(request) => embedding_body(request, catalog, endpoint),
         }
     }
 
     /// The path of the call, below the provider's base address.
     fn path(&self, endpoint: &Endpoint, streamed: bool) -> Arc<str> {
         match self {
-            RequestedWork::Embedding(_) => "/embeddings".into(),
+            RequestedWork::Embedding(_) => embedding_path(endpoint),
             RequestedWork::Image(_) if !endpoint.images_through_chat => "/images/generations".into(),
             RequestedWork::Chat(_) | RequestedWork::Image(_) => chat_path(endpoint, streamed),
         }
@@ -80,7 +87,8 @@ impl RequestedWork {
         match self {
             RequestedWork::Chat(chat) => Ok(Ok(rewrite_whole(body, outgoing, chat.client.as_deref(), context)?)),
             RequestedWork::Embedding(request) => {
-                Ok(Ok(rewrite_embeddings(body, request.inputs, request.format, context)?))
+                let body = embeddings_of(body, outgoing)?;
+                Ok(Ok(rewrite_embeddings(&body, request.inputs, request.format, context)?))
             }
             // Boxed, so that this future does not enlarge that of every chat.
             RequestedWork::Image(work) => {
@@ -125,6 +133,21 @@ impl RequestedWork {
         }
     }
 
+    /// API of the client.
+    pub(crate) fn client_dialect(&self) -> Dialect {
+        self.client().map_or(Dialect::OpenAi, |client| client.dialect())
+    }
+
+    /// Names of the client's fields that are not for the gateway alone, sorted.
+    pub(crate) fn given_names(&self) -> Vec<String> {
+        match self {
+            RequestedWork::Chat(request) => request.given_names(),
+            RequestedWork::Embedding(request) => request.given_names(),
+            // There are no previews of images.
+            RequestedWork::Image(_) => Vec::new(),
+        }
+    }
+
     fn excludes_reasoning(&self) -> bool {
         matches!(self, RequestedWork::Chat(request) if request.exclude_reasoning)
     }
@@ -135,12 +158,12 @@ impl RequestRestrictions for RequestedWork {
         match self {
             RequestedWork::Chat(request) => request.unmet(catalog, model),
             RequestedWork::Image(work) => work.request.unmet(model),
-            RequestedWork::Embedding(request) => request.unmet(model),
+            RequestedWork::Embedding(request) => request.unmet(catalog, model),
         }
     }
 
     fn dialect(&self) -> Dialect {
-        self.client().map_or(Dialect::OpenAi, |client| client.dialect())
+        self.client_dialect()
     }
 
     fn restrictions(&self) -> Vec<Restriction> {

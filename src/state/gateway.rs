@@ -32,6 +32,7 @@ use crate::{
         events::{ActorReplaced, Metrics},
     },
     config::Key,
+    state::replicas::Replicas,
     state::{
         attempt_tokens::AttemptTokens,
         control::{self, Control},
@@ -61,6 +62,8 @@ pub struct Shared {
     pub control: Control,
     /// The ledger on disk; `None` if records are kept in memory only.
     pub ledger: Option<Arc<GenerationStore>>,
+    /// What replicas share; `None` for a gateway alone.
+    pub replicas: Option<Arc<Replicas>>,
     /// Seals reasoning for clients of another dialect than the provider's.
     pub state_key: StateKey,
     /// The event batchers of all workers.

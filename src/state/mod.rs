@@ -10,6 +10,7 @@ pub mod gateway;
 pub mod images;
 pub mod reload;
 pub mod reload_status;
+pub mod replicas;
 pub mod routing_memory;
 pub mod setup;
 pub mod state_key;

@@ -14,12 +14,15 @@ use crate::store::{
 
 /// Name of the file.
 pub const FILE: &str = "accounts.log";
+/// Name of the file of changes that came from PostgreSQL, those of this replica among them.
+pub const SHARED_FILE: &str = "shared.log";
 /// Length of the checksum and the space behind it.
 const HEAD: usize = 9;
 
 /// The open file.
 pub struct AccountLog {
     disk: Arc<dyn Disk>,
+    name: &'static str,
     open: Mutex<OpenLog>,
 }
 
@@ -46,15 +49,23 @@ impl AccountLog {
     /// # Errors
     /// The file cannot be read, or a line before the last is damaged: without it a disabled key might work again.
     pub fn open(disk: Arc<dyn Disk>) -> Result<(AccountLog, StoredChanges), Fault> {
-        let bytes = match disk.read(FILE) {
+        AccountLog::open_named(disk, FILE)
+    }
+
+    /// The same of a file of another name.
+    ///
+    /// # Errors
+    /// As for [`AccountLog::open`].
+    pub fn open_named(disk: Arc<dyn Disk>, name: &'static str) -> Result<(AccountLog, StoredChanges), Fault> {
+        let bytes = match disk.read(name) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(Fault::Disk(error)),
         };
-        let (changes, valid) = parse(&bytes)?;
+        let (changes, valid) = parse(&bytes, name)?;
         let torn = bytes.len() - valid;
         let open = OpenLog { file: None, length: valid as u64, torn: torn > 0 };
-        Ok((AccountLog { disk, open: Mutex::new(open) }, StoredChanges { changes, torn }))
+        Ok((AccountLog { disk, name, open: Mutex::new(open) }, StoredChanges { changes, torn }))
     }
 
     /// Appends a change, which must not contain a line feed. Durable when it returns. Blocks for an `fsync`.
@@ -62,17 +73,28 @@ impl AccountLog {
     /// # Errors
     /// The disk is full or refuses. The change is then not stored.
     pub fn append(&self, change: &[u8]) -> io::Result<()> {
-        if change.contains(&b'\n') {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a change with a line feed"));
+        self.append_all([change])
+    }
+
+    /// Appends several changes with one write. All are durable when it returns. Blocks for an `fsync`.
+    ///
+    /// # Errors
+    /// As for [`AccountLog::append`].
+    pub fn append_all<'a>(&self, changes: impl IntoIterator<Item = &'a [u8]>) -> io::Result<()> {
+        let mut line = Vec::new();
+        for change in changes {
+            if change.contains(&b'\n') {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "a change with a line feed"));
+            }
+            line.extend_from_slice(format!("{:08x} ", crc32fast::hash(change)).as_bytes());
+            line.extend_from_slice(change);
+            line.push(b'\n');
         }
-        let mut line = format!("{:08x} ", crc32fast::hash(change)).into_bytes();
-        line.extend_from_slice(change);
-        line.push(b'\n');
         let mut open = self.open.lock();
         let OpenLog { file, length, torn } = &mut *open;
         let file = match file {
             Some(file) => file,
-            None => file.insert(self.disk.open(FILE)?),
+            None => file.insert(self.disk.open(self.name)?),
         };
         if *torn {
             file.set_length(*length)?;
@@ -85,8 +107,25 @@ impl AccountLog {
     }
 }
 
+impl AccountLog {
+    /// Forgets all changes.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn clear(&self) -> io::Result<()> {
+        let mut open = self.open.lock();
+        if open.file.is_none() {
+            open.file = Some(self.disk.open(self.name)?);
+        }
+        (open.length, open.torn) = (0, true);
+        let Some(file) = &open.file else { return Ok(()) };
+        file.set_length(0)?;
+        file.sync()
+    }
+}
+
 /// The changes in `bytes`, and the length of the valid lines.
-fn parse(bytes: &[u8]) -> Result<(Vec<Vec<u8>>, usize), Fault> {
+fn parse(bytes: &[u8], name: &str) -> Result<(Vec<Vec<u8>>, usize), Fault> {
     let (mut changes, mut valid, mut damaged) = (Vec::new(), 0, None);
     for (number, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let Some(change) = change_of(line) else {
@@ -95,7 +134,7 @@ fn parse(bytes: &[u8]) -> Result<(Vec<Vec<u8>>, usize), Fault> {
         };
         if let Some(damaged) = damaged {
             return Err(Fault::Damaged(format!(
-                "line {damaged} of \"{FILE}\"; restore the file from a backup, or delete that line if the change in it, such as \
+                "line {damaged} of \"{name}\"; restore the file from a backup, or delete that line if the change in it, such as \
                  a disabled key, may be lost"
             )));
         }

@@ -5,6 +5,7 @@
 
 mod blobs;
 pub(super) mod deletions;
+mod outbox;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -40,6 +41,8 @@ const CHUNK: usize = 8 * 1024 - 64;
 const DROPPED_AT_ONCE: usize = 256;
 /// Free space that compaction is worth, beside half of the file.
 const WORTH_COMPACTING: u64 = 64 * 1024 * 1024;
+
+pub use outbox::{Identity, OutboxBlock};
 
 const STATE_KEY: &str = "state";
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");

@@ -20,6 +20,8 @@ pub const DATABASE: &str = "ledger.redb";
 pub const JOURNAL: &str = "journal";
 /// Number of the layout that this version writes. A reader of a later number upgrades what an earlier one wrote.
 pub const FORMAT: u32 = 1;
+/// File with the name of the replica that the directory belongs to.
+pub const NODE_FILE: &str = "node";
 const FORMAT_FILE: &str = "format";
 const LOCK_FILE: &str = "lock";
 
@@ -123,8 +125,8 @@ fn set_aside_all(disk: &dyn Disk, now_ms: i64) -> Result<String, Fault> {
     for name in disk.list(JOURNAL)? {
         disk.rename(&format!("{JOURNAL}/{name}"), &format!("{folder}/{JOURNAL}/{name}"))?;
     }
-    for name in disk.list("")?.iter().filter(|name| ![LOCK_FILE, FORMAT_FILE, accounts::FILE].contains(&name.as_str()))
-    {
+    let staying = [LOCK_FILE, FORMAT_FILE, NODE_FILE, accounts::FILE, accounts::SHARED_FILE];
+    for name in disk.list("")?.iter().filter(|name| !staying.contains(&name.as_str())) {
         disk.rename(name, &format!("{folder}/{name}"))?;
     }
     disk.rename(FORMAT_FILE, &format!("{folder}/{FORMAT_FILE}"))?;

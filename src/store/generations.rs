@@ -211,14 +211,24 @@ impl GenerationStore {
         self.store.flush(deadline)
     }
 
+    /// The entries of the ledger, for their replication.
+    #[must_use]
+    pub fn entries(&self) -> &Store {
+        &self.store
+    }
+
+    /// The record of an entry that another replica wrote. Catalogs and policies that this ledger does not have come from
+    /// `versions`.
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    pub fn read_foreign(&self, entry: &Entry, versions: &HashMap<ContentHash, Vec<u8>>) -> Result<Generation, Fault> {
+        let both = ForeignVersions { own: self, foreign: versions };
+        generation(entry, &both)
+    }
+
     pub(super) fn read(&self, entry: &Entry) -> Result<Generation, Fault> {
-        let mut generation = record::read(&entry.bytes, self).map_err(|fault| Fault::Damaged(fault.to_string()))?;
-        generation.key = u64::from_str_radix(label_of(&entry.facts, label::KEY), 16).unwrap_or_default();
-        // Only its beginning was recorded: the process ended before the generation did.
-        if generation.status == GenerationStatus::Running {
-            generation.status = GenerationStatus::Truncated;
-        }
-        Ok(generation)
+        generation(entry, self)
     }
 
     /// Stores a version unless it is stored.
@@ -232,6 +242,35 @@ impl GenerationStore {
             // It waits in memory and is offered again with the next version of this hash.
             Err(error) => log::warn!("the ledger cannot write a version of the catalog or policy: {error}"),
         }
+    }
+}
+
+/// The record of an entry.
+fn generation(entry: &Entry, versions: &impl Versions) -> Result<Generation, Fault> {
+    let mut generation = record::read(&entry.bytes, versions).map_err(|fault| Fault::Damaged(fault.to_string()))?;
+    generation.key = u64::from_str_radix(label_of(&entry.facts, label::KEY), 16).unwrap_or_default();
+    // Only its beginning was recorded: the process ended before the generation did.
+    if generation.status == GenerationStatus::Running {
+        generation.status = GenerationStatus::Truncated;
+    }
+    Ok(generation)
+}
+
+/// Catalogs and policies of this ledger, and those that came with a record.
+struct ForeignVersions<'a> {
+    own: &'a GenerationStore,
+    foreign: &'a HashMap<ContentHash, Vec<u8>>,
+}
+
+impl Versions for ForeignVersions<'_> {
+    fn catalog(&self, hash: ContentHash) -> Option<Arc<Catalog>> {
+        let bytes = self.foreign.get(&hash);
+        self.own.catalog(hash).or_else(|| record::read_catalog(bytes?).ok().map(Arc::new))
+    }
+
+    fn policy(&self, hash: ContentHash) -> Option<Arc<RoutingPolicy>> {
+        let bytes = self.foreign.get(&hash);
+        self.own.policy(hash).or_else(|| record::read_policy(bytes?).ok().map(Arc::new))
     }
 }
 

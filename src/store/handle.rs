@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::{
     base::clock,
     store::{
-        database::Ledger,
+        database::{Identity, Ledger, OutboxBlock},
         directory::Directory,
         disk::Disk,
         engine::{Engine, Now, Shared},
@@ -192,6 +192,29 @@ impl Store {
     pub fn delete(&self, filter: &Filter, deadline: Instant) -> Result<u64, Fault> {
         self.flush(deadline)?;
         self.control.shared.read(|ledger| ledger.delete(filter))
+    }
+
+    /// The identity of the database: it changes when a new file takes the place of a damaged one.
+    ///
+    /// # Errors
+    /// The database is closed, or the disk refuses.
+    pub fn identity(&self) -> Result<Identity, Fault> {
+        self.control.shared.read(|ledger| ledger.identity(rand::random()))
+    }
+
+    /// At most `most` stored blocks with a greater number than `after`, in the order in which they were written. Every entry
+    /// comes in one of them, some twice. Reads the disk.
+    ///
+    /// # Errors
+    /// The database is closed, or the disk refuses.
+    pub fn blocks_after(&self, after: Option<u64>, most: usize) -> Result<Vec<OutboxBlock>, Fault> {
+        self.control.shared.read(|ledger| ledger.view()?.blocks_after(after, most))
+    }
+
+    /// At most `most` of the first entries that wait for the database, after the one with this ordinal.
+    #[must_use]
+    pub fn waiting_after(&self, ordinal: u64, most: usize) -> Vec<(u64, Packed)> {
+        self.control.shared.queue.entries_after(ordinal, most)
     }
 
     /// Number of stored and waiting entries, bytes on disk and the time of what retention dropped last.

@@ -328,6 +328,18 @@ impl Queue {
         state.items.iter().filter_map(entry).collect()
     }
 
+    /// At most `most` of the first entries with a greater ordinal than `after`.
+    #[must_use]
+    pub fn entries_after(&self, after: u64, most: usize) -> Vec<(u64, Packed)> {
+        let state = self.state.lock();
+        let from = state.items.partition_point(|queued| queued.ordinal <= after);
+        let entry = |queued: &Queued| match &queued.item {
+            Item::Entry(entry) => Some((queued.ordinal, entry.clone())),
+            Item::Blob(..) | Item::Gap => None,
+        };
+        state.items.range(from..).filter_map(entry).take(most).collect()
+    }
+
     /// Wakes the engine, also when nothing waits.
     pub fn call(&self) {
         self.state.lock().called = true;

@@ -26,7 +26,7 @@ pub use self::bytes::Unreadable;
 use self::bytes::{Reader, Stored};
 
 /// The format that is written. It changes with every change of what is written, and readers keep reading older ones.
-pub const FORMAT: u8 = 2;
+pub const FORMAT: u8 = 4;
 /// The oldest format that is read.
 const OLDEST_FORMAT: u8 = 1;
 
@@ -189,6 +189,13 @@ pub fn read(bytes: &[u8], versions: &impl Versions) -> Result<Generation, Record
     let generation = generation::take(&mut from, catalog, policy)?;
     from.end()?;
     Ok(generation)
+}
+
+/// The hashes of the catalog and of the policy that a record names. `None` if these are not the bytes of a record.
+#[must_use]
+pub fn versions_of(bytes: &[u8]) -> Option<[ContentHash; 2]> {
+    let mut from = opened(bytes).ok()?;
+    Some([ContentHash(from.array().ok()?), ContentHash(from.array().ok()?)])
 }
 
 /// Reads the bytes of a catalog's version.

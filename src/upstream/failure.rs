@@ -30,6 +30,8 @@ pub struct UpstreamError {
     pub raw: Option<String>,
     /// The provider's own code for the error, made printable.
     pub code: Option<Box<str>>,
+    /// Whether it refused a signature of a thought: with stand-ins it may accept the request.
+    pub refuses_signature: bool,
     /// Remaining quota that the provider reported, if any.
     pub quota: Option<Box<QuotaReport>>,
 }
@@ -44,6 +46,7 @@ impl UpstreamError {
             cause: None,
             raw: None,
             code: None,
+            refuses_signature: false,
             quota: None,
         }
     }

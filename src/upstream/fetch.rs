@@ -92,7 +92,8 @@ impl ImageFetcher {
         max_bytes: usize,
     ) -> Result<Bytes, UpstreamError> {
         let head_deadline = deadline.min(Instant::now() + IDLE_TIMEOUT);
-        let response = http_client::get(&self.client(origin), origin, uri, "image/*", None, head_deadline).await?;
+        let response =
+            http_client::get(&self.client(origin), origin, uri, "image/*", Vec::new(), head_deadline).await?;
         accept(response, deadline, max_bytes)?.collect().await
     }
 

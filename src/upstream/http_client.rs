@@ -42,7 +42,7 @@ pub(super) async fn get(
     connection: &Connection,
     uri: Uri,
     accept: &'static str,
-    credentials: Option<(HeaderName, HeaderValue)>,
+    headers: Vec<(HeaderName, HeaderValue)>,
     deadline: Instant,
 ) -> Result<ClientResponse, UpstreamError> {
     let mut request = client
@@ -52,8 +52,8 @@ pub(super) async fn get(
         .insert_header((USER_AGENT, request::AGENT))
         .insert_header((ACCEPT, accept))
         .insert_header((ACCEPT_ENCODING, "identity"));
-    if let Some(credentials) = credentials {
-        request = request.insert_header(credentials);
+    for header in headers {
+        request = request.insert_header(header);
     }
     let sent = timeout_at(deadline.into(), request.send_body(NoBody::new())).await;
     sent.map_err(|_| UpstreamError::timeout("no head in time"))?.map_err(|error| failure::of_send(&error))

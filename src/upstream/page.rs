@@ -1,11 +1,15 @@
-//! Reads one page of a gateway for the command line: one request, with the key, without redirects.
+//! Reads one page of a gateway or provider for the command line: one request, with the key, without redirects.
 
 use std::{
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
-use actix_http::{HttpMessage as _, Method};
+use actix_http::{
+    HttpMessage as _, Method, Uri,
+    header::{DATE, HeaderName, HeaderValue},
+};
+use awc::{Client, ClientResponse};
 use bytes::Bytes;
 use pointsman_actors::domain::FailureKind;
 use rustls::ClientConfig;
@@ -35,6 +39,33 @@ pub async fn read_page(
     call_page(connection, tls, (Method::GET, path), None, timeout).await
 }
 
+/// A page of a provider.
+#[derive(Debug, Clone)]
+pub struct ProviderPage {
+    /// Status of the answer.
+    pub status: u16,
+    /// The provider's clock, from the header `date`.
+    pub date: Option<SystemTime>,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// The page of a provider at `path`, asked for with its key and its configured headers.
+///
+/// # Errors
+/// As [`read_page`].
+pub async fn read_provider_page(
+    connection: &Connection,
+    tls: &Arc<ClientConfig>,
+    path: &str,
+    timeout: Duration,
+) -> Result<ProviderPage, UpstreamError> {
+    let deadline = Instant::now() + timeout;
+    let mut response = get(connection, tls, path, &connection.headers, deadline, timeout).await?;
+    let date = response.headers().get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
+    Ok(ProviderPage { status: response.status().as_u16(), date, body: read_body(&mut response, deadline).await? })
+}
+
 /// Status and body of the answer to a call with `body` as JSON; without one the page is only read.
 ///
 /// # Errors
@@ -47,19 +78,47 @@ pub async fn call_page(
     timeout: Duration,
 ) -> Result<(u16, Bytes), UpstreamError> {
     let deadline = Instant::now() + timeout;
-    let failed = |why: String| UpstreamError::new(FailureKind::Connect, why);
-    let uri = connection.uri(path).map_err(|fault| failed(fault.to_string()))?;
-    let connector = Connector::new(connection, tls, timeout, KeepAlive::NEVER);
-    let credentials = connection.credentials().map_err(|fault| failed(fault.to_string()))?;
-    let client = http_client::build(connector);
     let mut response = if method == Method::GET {
-        http_client::get(&client, connection, uri, "application/json", credentials, deadline).await?
+        get(connection, tls, path, &[], deadline, timeout).await?
     } else {
+        let (client, uri, credentials) = prepare(connection, tls, path, timeout)?;
         let body = body.unwrap_or_default();
         http_client::call(&client, connection, (method, uri), body, credentials, deadline).await?
     };
+    Ok((response.status().as_u16(), read_body(&mut response, deadline).await?))
+}
+
+type Prepared = (Client, Uri, Option<(HeaderName, HeaderValue)>);
+
+/// Client, address and credentials of one request.
+fn prepare(
+    connection: &Connection,
+    tls: &Arc<ClientConfig>,
+    path: &str,
+    timeout: Duration,
+) -> Result<Prepared, UpstreamError> {
+    let failed = |why: String| UpstreamError::new(FailureKind::Connect, why);
+    let uri = connection.uri(path).map_err(|fault| failed(fault.to_string()))?;
+    let credentials = connection.credentials().map_err(|fault| failed(fault.to_string()))?;
+    let connector = Connector::new(connection, tls, timeout, KeepAlive::NEVER);
+    Ok((http_client::build(connector), uri, credentials))
+}
+
+async fn get(
+    connection: &Connection,
+    tls: &Arc<ClientConfig>,
+    path: &str,
+    headers: &[(HeaderName, HeaderValue)],
+    deadline: Instant,
+    timeout: Duration,
+) -> Result<ClientResponse, UpstreamError> {
+    let (client, uri, credentials) = prepare(connection, tls, path, timeout)?;
+    let headers: Vec<_> = headers.iter().cloned().chain(credentials).collect();
+    http_client::get(&client, connection, uri, "application/json", headers, deadline).await
+}
+
+async fn read_body(response: &mut ClientResponse, deadline: Instant) -> Result<Bytes, UpstreamError> {
     let bounds = BodyBounds { deadline, idle: None, size: MAX_BYTES };
     let announced = http_client::announced_length(response.headers());
-    let body = UpstreamBody::new(response.take_payload(), announced, bounds).collect().await?;
-    Ok((response.status().as_u16(), body))
+    UpstreamBody::new(response.take_payload(), announced, bounds).collect().await
 }

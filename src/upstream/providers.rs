@@ -117,20 +117,7 @@ impl ProviderClient {
     }
 
     fn set_real(&mut self, provider: &ProviderConfig, tls: &mut TlsConfigs) -> Result<(), String> {
-        let mut connection = Connection::new(&provider.base_url.to_string()).map_err(|fault| fault.to_string())?;
-        if let Some(key) = &provider.key {
-            let (header, scheme) = credential_header(provider.dialect);
-            connection = connection.with_secret(header, scheme, key.clone()).map_err(|fault| fault.to_string())?;
-        }
-        for (name, value) in standard_headers(provider.dialect) {
-            if !provider.headers.iter().any(|(configured, _)| configured == name) {
-                connection = connection.with_header(name, value).map_err(|fault| fault.to_string())?;
-            }
-        }
-        for (name, value) in &provider.headers {
-            connection = connection.with_header(name, value).map_err(|fault| fault.to_string())?;
-        }
-        connection = connection.with_image_hosts(provider.image_hosts.clone());
+        let mut connection = connection_to(provider)?;
         connection.forwards_traceparent = provider.forward_traceparent;
         self.connection = Some((connection, tls.get(provider.ca_file.as_ref())?));
         self.max_in_flight = provider.max_in_flight;
@@ -151,6 +138,27 @@ impl ProviderClient {
         self.permit_wait = SIMULATED_WAIT;
         Ok(())
     }
+}
+
+/// Address, credentials and headers of a provider.
+///
+/// # Errors
+/// A sentence about the fault in its address, key or headers.
+pub fn connection_to(provider: &ProviderConfig) -> Result<Connection, String> {
+    let mut connection = Connection::new(&provider.base_url.to_string()).map_err(|fault| fault.to_string())?;
+    if let Some(key) = &provider.key {
+        let (header, scheme) = credential_header(provider.dialect);
+        connection = connection.with_secret(header, scheme, key.clone()).map_err(|fault| fault.to_string())?;
+    }
+    for (name, value) in standard_headers(provider.dialect) {
+        if !provider.headers.iter().any(|(configured, _)| configured == name) {
+            connection = connection.with_header(name, value).map_err(|fault| fault.to_string())?;
+        }
+    }
+    for (name, value) in &provider.headers {
+        connection = connection.with_header(name, value).map_err(|fault| fault.to_string())?;
+    }
+    Ok(connection.with_image_hosts(provider.image_hosts.clone()))
 }
 
 /// The header that holds the key, and what stands before the key in it.

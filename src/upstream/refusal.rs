@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use actix_http::header::HeaderMap;
 use pointsman_actors::{
-    dialect::{kind_of_refusal, retry_delay},
+    dialect::{kind_of_refusal, refuses_signature, retry_delay},
     domain::{Blame, Dialect, Failure, FailureKind},
     stats::QuotaReport,
 };
@@ -81,6 +81,7 @@ pub(super) fn classify(
         detail: format!("status {status}, code {}, {} bytes of body", code.as_deref().unwrap_or("none"), body.len()),
         raw: is_clients_fault.then(|| redactor.clean(&String::from_utf8_lossy(body), RAW_LIMIT)),
         code,
+        refuses_signature: refuses_signature(dialect, status, body),
         quota: Some(quota(headers, || now)).filter(QuotaReport::is_some).map(Box::new),
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     harness::TestGateway,
     scripted::{Script, Upstream},
-    world::{World, always, and, ask, provider_key},
+    world::{World, always, and, ask, http, provider_key},
 };
 
 async fn gateway(maker: &Upstream) -> TestGateway {
@@ -99,4 +99,45 @@ async fn an_image_is_made_through_the_chat_of_the_model() {
         json!({"responseModalities": ["IMAGE", "TEXT"], "imageConfig": {"aspectRatio": "16:9"}})
     );
     assert_eq!(body["contents"][0]["parts"], json!([{"text": "A fork"}]));
+}
+
+#[actix_web::test]
+async fn a_refused_signature_is_replaced_by_the_stand_in_once_and_both_attempts_are_recorded() {
+    let refusal = http(
+        400,
+        &json!({"error": {"code": 400, "message": "Corrupted thought signature.", "status": "INVALID_ARGUMENT"}}),
+    );
+    let answer = http(
+        200,
+        &json!({"candidates": [{"content": {"role": "model", "parts": [{"text": "Left."}]}, "finishReason": "STOP"}]}),
+    );
+    let asked = json!({"model": "acme/pro", "provider": {"allow_fallbacks": false}, "messages": [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": null,
+         "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+         "reasoning_details": [{"type": "reasoning.encrypted", "data": "AbC=", "id": "c", "format": "google-gemini-v1"}]},
+        {"role": "tool", "tool_call_id": "c", "content": "1"}]});
+    for (second, status) in [(answer, 200), (refusal.clone(), 400)] {
+        let closing = refusal.replacen("\r\n", "\r\nconnection: close\r\n", 1);
+        let google = Upstream::start([Script::answering(closing), Script::answering(second)]);
+        let gateway = World::new()
+            .provider_with("google", google.address(), "dialect = \"gemini\"")
+            .with(
+                "[[models]]\nid = \"acme/pro\"\ncontext_length = 100000\nsupported_parameters = [\"tools\"]\nendpoints = [{ provider = \
+                 \"google\", upstream_model = \"gemini-3-pro\", pricing = { prompt = \"0\", completion = \"0\" } }]",
+            )
+            .start()
+            .await;
+        let reply = gateway.chat(&asked).await;
+        assert_eq!(reply.status, status, "{}", reply.text());
+        let signatures: Vec<String> = google
+            .bodies()
+            .iter()
+            .map(|body| body["contents"][1]["parts"][0]["thoughtSignature"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(signatures, ["AbC=", "skip_thought_signature_validator"]);
+        if status == 200 {
+            assert_eq!(reply.header("x-route-attempts"), Some("2"));
+        }
+    }
 }

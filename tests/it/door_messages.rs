@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::{
     harness::{Reply, TestGateway},
     scripted::{Script, Upstream},
-    world::{World, always, answer, completion, http, stream_of},
+    world::{Model, World, always, answer, ask, completion, http, stream_of},
 };
 
 /// `acme/claude` at one provider, which speaks `dialect`.
@@ -60,6 +60,7 @@ async fn a_message_is_answered_by_a_chat_endpoint_in_the_clients_own_shape() {
         assert_eq!(message["usage"]["output_tokens"], 3);
         assert_eq!(message["id"].as_str(), reply.header("x-generation-id"));
         assert_eq!(reply.header("request-id"), reply.header("x-request-id"));
+        assert_eq!(reply.header("x-route-cost"), Some("0.000026"), "the answer itself has no place for it");
     }
     let body = maker.last_body();
     assert_eq!(body["messages"][0], json!({"role": "system", "content": "Be brief."}));
@@ -374,4 +375,123 @@ async fn an_endpoint_gets_cache_marks_and_earlier_thoughts_only_if_it_lists_them
         (body["messages"][1].clone(), body["messages"][2]["tool_calls"].clone(), body["tools"][0]["function"].clone())
     };
     assert_eq!(meant(&plain), meant(&kept), "names and arguments stay");
+}
+
+/// `acme/claude` at a chat endpoint that lists these parameters only.
+async fn gateway_listing(upstream: &Upstream, parameters: &[&str]) -> TestGateway {
+    let model = Model::new("acme/claude").taking(parameters).at("maker", "0.000001", "0.000002");
+    World::new().provider("maker", upstream.address()).model(&model).start().await
+}
+
+#[actix_web::test]
+async fn thinking_reaches_a_chat_endpoint_in_the_form_it_lists_or_is_named_as_dropped() {
+    let maker = always(200, &completion("Left."));
+    let mut messages = request();
+    messages["thinking"] = json!({"type": "enabled", "budget_tokens": 20_000});
+    messages["max_tokens"] = json!(30_000);
+    let responses = json!({"model": "acme/claude", "input": "Which way?", "reasoning": {"effort": "high"}});
+    let mut chat = ask("acme/claude");
+    chat["reasoning"] = json!({"effort": "high"});
+    let doors = [
+        ("/v1/messages", &messages, "thinking", Some("thinking")),
+        ("/v1/responses", &responses, "reasoning", None),
+        ("/v1/chat/completions", &chat, "reasoning", None),
+    ];
+    for (path, asked, name, emulated) in doors {
+        let gateway = gateway_listing(&maker, &["max_tokens", "stop", "reasoning_effort"]).await;
+        let reply = gateway.post(path, asked).await;
+        reply.expect(200);
+        let body = maker.last_body();
+        assert_eq!(body["reasoning_effort"], "high", "{path}: {body}");
+        assert_eq!(body.get("reasoning"), None, "{path}: {body}");
+        assert_eq!(reply.header("x-route-dropped-parameters"), None, "{path}");
+        assert_eq!(reply.header("x-route-emulated-parameters"), emulated, "{path}");
+
+        let gateway = gateway_listing(&maker, &["max_tokens", "stop"]).await;
+        let reply = gateway.post(path, asked).await;
+        reply.expect(200);
+        let body = maker.last_body();
+        assert!(body.get("reasoning").is_none() && body.get("reasoning_effort").is_none(), "{path}: {body}");
+        let dropped = reply.header("x-route-dropped-parameters").unwrap_or_default().to_owned();
+        assert!(dropped.split(',').any(|one| one.starts_with(name)), "{path}: {dropped}");
+
+        let gateway = gateway_listing(&maker, &["max_tokens", "stop", "reasoning"]).await;
+        gateway.post(path, asked).await.expect(200);
+        let body = maker.last_body();
+        assert!(body["reasoning"].is_object() && body.get("reasoning_effort").is_none(), "{path}: {body}");
+    }
+}
+
+#[actix_web::test]
+async fn a_chat_endpoint_never_gets_the_signatures_of_another_provider() {
+    let (maker, native) = (always(200, &completion("Left.")), always(500, &json!({})));
+    let lists = ["max_tokens", "reasoning"];
+    let chat = |id: &str| Model::new(id).taking(&lists).at("maker", "0.000001", "0.000002");
+    let gateway = World::new()
+        .provider("maker", maker.address())
+        .provider_with("native", native.address(), "dialect = \"anthropic\"")
+        .model(&chat("acme/claude"))
+        .model(&chat("anthropic/claude"))
+        .model(&Model::new("acme/other").taking(&lists).at("native", "0.000001", "0.000002"))
+        .start()
+        .await;
+    let thought = json!({"type": "thinking", "thinking": "hm", "signature": "EqQB"});
+    let messages = json!({"model": "acme/claude", "max_tokens": 9, "messages": [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": [thought, {"type": "text", "text": "b"}]},
+        {"role": "user", "content": "c"}]});
+    let detail = json!({"type": "reasoning.text", "text": "hm", "signature": "EqQB", "format": "anthropic-claude-v1"});
+    let chat = json!({"model": "acme/claude", "messages": [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b", "reasoning_details": [detail]},
+        {"role": "user", "content": "c"}]});
+    for (path, mut asked) in [("/v1/messages", messages), ("/v1/chat/completions", chat)] {
+        let reply = gateway.post(path, &asked).await;
+        reply.expect(200);
+        let body = maker.last_body();
+        assert_eq!(body["messages"][1]["content"], "b", "{path}: {body}");
+        assert_eq!(body["messages"][1].get("reasoning_details"), None, "{path}: {body}");
+        assert_eq!(reply.header("x-route-emulated-parameters"), Some("reasoning_details"), "{path}");
+
+        // The same maker's model understands them, whoever serves it.
+        asked["model"] = json!("anthropic/claude");
+        gateway.post(path, &asked).await.expect(200);
+        let body = maker.last_body();
+        assert_eq!(body["messages"][1]["reasoning_details"][0]["signature"], "EqQB", "{path}: {body}");
+    }
+}
+
+#[actix_web::test]
+async fn an_endpoint_that_knows_only_an_effort_gets_one_and_no_thoughts_of_other_providers() {
+    let maker = always(200, &completion("Left."));
+    let model = "[[models]]\nid = \"acme/strict\"\ncontext_length = 100000\nsupported_parameters = [\"max_tokens\", \"reasoning\"]\n\
+                 endpoints = [{ provider = \"maker\", upstream_model = \"m\", pricing = { prompt = \"0\", completion = \"0\" } }]\n";
+    let strict = "wants_reasoning_effort = true";
+    let gateway = World::new().provider_with("maker", maker.address(), strict).with(model).start().await;
+    let thought = json!({"type": "thinking", "thinking": "hm", "signature": "EqQB"});
+    let asked = json!({
+        "model": "acme/strict", "max_tokens": 9000, "thinking": {"type": "enabled", "budget_tokens": 3000},
+        "messages": [
+            {"role": "user", "content": "Hi"}, {"role": "assistant", "content": [thought, {"type": "text", "text": "Ho."}]},
+            {"role": "user", "content": "Which way?"},
+        ],
+    });
+    let reply = gateway.post("/v1/messages", &asked).await;
+    reply.expect(200);
+    let sent = maker.last_body();
+    assert_eq!((&sent["reasoning_effort"], &sent["reasoning"]), (&json!("low"), &Value::Null), "{sent}");
+    assert!(!sent.to_string().contains("reasoning_details"), "{sent}");
+    assert_eq!(reply.header("x-route-emulated-parameters"), Some("reasoning_details,thinking"));
+
+    let details =
+        json!([{"type": "reasoning.text", "text": "hm", "signature": "EqQB", "format": "anthropic-claude-v1"}]);
+    let turns = json!([{"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Ho.", "reasoning_content": "hm", "reasoning_details": details}, {"role": "user", "content": "Which way?"}]);
+    let chat = json!({"model": "acme/strict", "messages": turns, "reasoning": {"effort": "high"}});
+    let reply = gateway.chat(&chat).await;
+    reply.expect(200);
+    let sent = maker.last_body();
+    assert_eq!((&sent["reasoning_effort"], &sent["reasoning"]), (&json!("high"), &Value::Null), "{sent}");
+    assert_eq!(sent["messages"][1], json!({"role": "assistant", "content": "Ho.", "reasoning_content": "hm"}));
+    assert_eq!(reply.header("x-route-emulated-parameters"), Some("reasoning_details"));
 }

@@ -132,3 +132,40 @@ async fn token_ids_pass_and_count_as_one_input_or_one_per_list() {
     assert_eq!(gateway.post("/v1/embeddings", &request).await.expect(200)["data"].as_array().unwrap().len(), 1);
     assert_eq!(near.last_body()["input"], json!([1, 2, 3]));
 }
+
+#[actix_web::test]
+async fn a_gemini_endpoint_embeds_texts_in_its_own_form_and_token_ids_go_elsewhere() {
+    let google = always(200, &json!({"embeddings": [{"values": [0.5, -1.25]}, {"values": [1, 2]}]}));
+    let far = always(200, &vectors(&[json!([3])]));
+    let gateway = World::new()
+        .provider_with("google", google.address(), "dialect = \"gemini\"")
+        .provider("far", far.address())
+        .with(
+            "[[models]]\nid = \"acme/vectors\"\ncontext_length = 8192\noutput_modalities = [\"embeddings\"]\nsupported_parameters = \
+             [\"dimensions\"]\nendpoints = [{ provider = \"google\", upstream_model = \"gemini-embedding-001\", pricing = { prompt = \
+             \"0.000001\", completion = \"0\" } }, { provider = \"far\", upstream_model = \"far-v\", pricing = { prompt = \"0.001\", \
+             completion = \"0\" } }]",
+        )
+        .start()
+        .await;
+    let texts = json!({"model": "acme/vectors", "input": ["one", "t\u{e9}"], "dimensions": 2, "objective": "cheapest",
+        "user": "u", "task_type": "SEMANTIC_SIMILARITY"});
+    let reply = gateway.post("/v1/embeddings", &texts).await;
+    let answer = reply.expect(200);
+    assert_eq!(answer["data"][0], json!({"object": "embedding", "index": 0, "embedding": [0.5, -1.25]}));
+    assert_eq!(answer["data"][1]["embedding"], json!([1, 2]));
+    assert!(answer["usage"]["prompt_tokens"].as_u64().unwrap() > 0, "an estimate: {answer}");
+    let call = google.requests().remove(0);
+    assert!(call.starts_with("POST /v1/models/gemini-embedding-001:batchEmbedContents "), "{call}");
+    let one = |text: &str| json!({"model": "models/gemini-embedding-001", "content": {"parts": [{"text": text}]}, "outputDimensionality": 2});
+    assert_eq!(google.last_body(), json!({"requests": [one("one"), one("t\u{e9}")]}));
+    assert_eq!(reply.header("x-route-dropped-parameters"), Some("task_type,user"));
+
+    let base64 = gateway.post("/v1/embeddings", &json!({"model": "acme/vectors", "input": ["a", "b"], "encoding_format": "base64", "objective": "cheapest"})).await;
+    assert!(base64.expect(200)["data"][0]["embedding"].is_string(), "{}", base64.text());
+
+    let ids = json!({"model": "acme/vectors", "input": [[1, 2, 3]], "objective": "cheapest"});
+    let reply = gateway.post("/v1/embeddings", &ids).await;
+    assert_eq!(reply.expect(200)["data"][0]["embedding"], json!([3]));
+    assert_eq!(reply.header("x-route-provider"), Some("Far"));
+}

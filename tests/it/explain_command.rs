@@ -7,8 +7,12 @@ use crate::{
     process::{Process, run},
 };
 
-const SIMULATED: [(&str, &str); 2] =
-    [("POINTSMAN__SIMULATION__MODE", "on"), ("POINTSMAN__SERVER__BIND", "127.0.0.1:0")];
+const SIMULATED: [(&str, &str); 4] = [
+    ("POINTSMAN__SIMULATION__MODE", "on"),
+    ("POINTSMAN__SERVER__BIND", "127.0.0.1:0"),
+    ("POINTSMAN__KEYS", "[{ name = \"test\", env = \"TEST_KEY\" }]"),
+    ("TEST_KEY", KEY),
+];
 
 #[actix_web::test]
 async fn preview_and_explain_say_the_sentence_of_the_gateway_and_its_json_unchanged() {

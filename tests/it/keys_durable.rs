@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A configuration file with one model at a cent per token, and its ledger in `folder`.
-fn config(upstream: &Upstream, folder: &Folder) -> ConfigFile {
+pub(crate) fn config(upstream: &Upstream, folder: &Folder) -> ConfigFile {
     ConfigFile::new(&format!(
         "[server]\nbind = \"127.0.0.1:0\"\nworkers = 2\n[simulation]\nmode = \"off\"\n[auth]\ndevelopment_key_enabled = false\n\
          [ledger]\ndata_dir = {:?}\n[routing]\nexploration = 0\n\
@@ -26,7 +26,7 @@ fn config(upstream: &Upstream, folder: &Folder) -> ConfigFile {
     ))
 }
 
-const ENVIRONMENT: [(&str, &str); 5] = [
+pub(crate) const ENVIRONMENT: [(&str, &str); 5] = [
     ("TEST_KEY", KEY),
     ("ADMIN", ADMIN),
     ("ACME_KEY", "sk-upstream-acme-5ec2e7"),

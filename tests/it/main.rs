@@ -18,6 +18,8 @@ mod budgets;
 #[cfg(test)]
 mod calibration;
 #[cfg(test)]
+mod capabilities;
+#[cfg(test)]
 mod catalog;
 #[cfg(test)]
 mod config_commands;
@@ -29,6 +31,7 @@ mod config_faults;
 mod config_fuzz;
 #[cfg(test)]
 mod config_models;
+#[cfg(test)]
 mod config_routing;
 #[cfg(test)]
 mod config_secrets;
@@ -38,6 +41,12 @@ mod config_shipped;
 mod config_show;
 #[cfg(test)]
 mod config_targets;
+#[cfg(test)]
+mod console_login;
+#[cfg(test)]
+mod console_pages;
+#[cfg(test)]
+mod console_settings;
 #[cfg(test)]
 mod contract_access;
 #[cfg(test)]
@@ -81,6 +90,10 @@ mod dialect_anthropic;
 #[cfg(test)]
 mod dialect_gemini;
 #[cfg(test)]
+mod dialect_pairs;
+#[cfg(test)]
+mod doctor_command;
+#[cfg(test)]
 mod door_messages;
 #[cfg(test)]
 mod door_responses;
@@ -108,6 +121,7 @@ mod enemy_slow;
 mod explain_command;
 #[cfg(test)]
 mod folder;
+#[cfg(test)]
 mod fuzz_corpus;
 #[cfg(test)]
 #[path = "../../fuzz/properties/mod.rs"]
@@ -134,6 +148,8 @@ mod hostile_statuses;
 mod hostile_streams;
 #[cfg(test)]
 mod image_links;
+#[cfg(test)]
+mod init_command;
 #[cfg(test)]
 mod introspection;
 #[cfg(test)]
@@ -171,9 +187,13 @@ mod misspelt;
 #[cfg(test)]
 mod mounted;
 #[cfg(test)]
+mod openapi;
+#[cfg(test)]
 mod packages;
 #[cfg(test)]
 mod patience;
+#[cfg(test)]
+mod preview_doors;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
@@ -192,6 +212,12 @@ mod reload_guard;
 mod replay;
 #[cfg(test)]
 mod replay_worlds;
+#[cfg(test)]
+mod replicas;
+#[cfg(test)]
+mod replicas_chaos;
+#[cfg(test)]
+mod replicas_redis;
 #[cfg(test)]
 mod retry_budget;
 #[cfg(test)]
@@ -216,6 +242,10 @@ mod simulation;
 mod smoke;
 #[cfg(test)]
 mod stickiness;
+#[cfg(test)]
+mod stores;
+#[cfg(test)]
+mod top_command;
 #[cfg(test)]
 mod unknown_price;
 #[cfg(test)]

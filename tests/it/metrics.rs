@@ -299,6 +299,9 @@ pub(crate) async fn full_gateway(folder: &Folder) -> (TestGateway, Vec<Upstream>
         .model(&small)
         .model(&Model::new("acme/priced").at("priced", "0.000001", "0.000001"))
         .with(&model)
+        // A store that is never reached: its families are there, and no call notices it.
+        .with("[shared.postgres]\nurl_env = \"POSTGRES\"")
+        .variable("POSTGRES", "postgres://nobody@127.0.0.1:1/none?sslmode=disable")
         .variable("POINTSMAN__LEDGER__DURABILITY", "group")
         .variable("POINTSMAN__LEDGER__DATA_DIR", folder.at("data").to_str().unwrap());
     let gateway = world.start().await;

@@ -14,6 +14,11 @@ pub(crate) fn conforms(value: &Value, name: &str) {
     }
 }
 
+/// Why `value` does not fit a schema whose references lead into `root`.
+pub(crate) fn fault(value: &Value, schema: &Value, root: &Value) -> Option<String> {
+    check(value, schema, root, "body").err()
+}
+
 fn check(value: &Value, schema: &Value, root: &Value, path: &str) -> Result<(), String> {
     if let Some(reference) = schema["$ref"].as_str() {
         let target = root.pointer(reference.trim_start_matches('#')).expect("a dangling reference");
@@ -37,6 +42,16 @@ fn check(value: &Value, schema: &Value, root: &Value, path: &str) -> Result<(), 
     }
     if schema["enum"].as_array().is_some_and(|words| !words.contains(value)) {
         return Err(format!("{path}: {value} is not among {}", schema["enum"]));
+    }
+    for (keyword, is_outside) in [("minimum", f64::lt as fn(&f64, &f64) -> bool), ("maximum", f64::gt)] {
+        let pair = value.as_f64().zip(schema[keyword].as_f64());
+        if pair.is_some_and(|(value, bound)| is_outside(&value, &bound)) {
+            return Err(format!("{path}: {value} is beyond the {keyword} {}", schema[keyword]));
+        }
+    }
+    let fewest = schema["minItems"].as_u64().unwrap_or(0);
+    if value.as_array().is_some_and(|list| (list.len() as u64) < fewest) {
+        return Err(format!("{path}: fewer than {fewest} items"));
     }
     for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         if value.get(key).is_none() {

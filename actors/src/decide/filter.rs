@@ -6,8 +6,8 @@
 
 use crate::{
     domain::{
-        Alias, ApiType, Catalog, DataCollection, Endpoint, ExclusionDetail, ExclusionReason, Modalities, Modality,
-        Model, ModelPattern, Objective, ParameterSet, Provider, ProviderState, Query, Usd,
+        Alias, ApiType, CapabilitySet, Catalog, DataCollection, Endpoint, ExclusionDetail, ExclusionReason, Modalities,
+        Modality, Model, ModelPattern, Objective, ParameterSet, Provider, ProviderState, Query, Usd,
     },
     stats::{Facts, LengthClass, OutputLengths},
 };
@@ -67,7 +67,7 @@ impl FilterRule {
 
 const ALWAYS: fn(&HardFilters<'_>) -> bool = |_| true;
 
-static CHECKS: [FilterRule; 22] = [
+static CHECKS: [FilterRule; 23] = [
     FilterRule::fact(ALWAYS, expired),
     FilterRule::fact(ALWAYS, disabled),
     FilterRule::fact(ALWAYS, provider_off),
@@ -82,6 +82,7 @@ static CHECKS: [FilterRule; 22] = [
     FilterRule::fact(|filters| !filters.query.needs.output.is_empty(), output),
     FilterRule::fact(|filters| !filters.query.needs.input.is_empty(), input),
     FilterRule::fact(needs_parameters, parameters),
+    FilterRule::fact(|filters| !filters.query.needs.capabilities.is_empty(), capabilities),
     FilterRule::list(|filters| filters.query.needs.dialect.is_some(), other_dialect),
     FilterRule::fact(ALWAYS, context),
     FilterRule::list(|filters| !filters.query.routing.provider.quantizations.is_empty(), quantization),
@@ -111,6 +112,7 @@ struct Requirements {
     input: Modalities,
     parameters: ParameterSet,
     any_parameter: ParameterSet,
+    capabilities: CapabilitySet,
     /// Least context window, and longest prompt, tokens.
     context: u64,
     prompt: u64,
@@ -127,6 +129,7 @@ impl Requirements {
             input: needs.input,
             parameters: needs.parameters,
             any_parameter: needs.any_parameter,
+            capabilities: needs.capabilities,
             context: quarters(query.prompt_tokens, output_tokens(query)).div_ceil(4),
             prompt: quarters(query.prompt_tokens, 0).div_ceil(4),
             price: needs_price(filters),
@@ -140,6 +143,7 @@ impl Requirements {
             && facts.input.covers(self.input)
             && facts.parameters.covers(self.parameters)
             && (self.any_parameter.is_empty() || self.any_parameter.without(facts.parameters) != self.any_parameter)
+            && self.capabilities.common(facts.lacks).is_empty()
             && self.context <= u64::from(facts.context_length)
             && self.prompt <= u64::from(facts.longest_prompt)
             && (facts.priced || !self.price)
@@ -305,14 +309,20 @@ fn needs_parameters(filters: &HardFilters<'_>) -> bool {
 }
 
 fn parameters(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let (needs, supported) = (&filters.query.needs, subject.endpoint.parameters);
+    let names = &filters.catalog.parameters;
+    let (needs, supported) = (&filters.query.needs, names.accepted(subject.endpoint.parameters));
     let mut missing = needs.parameters.without(supported);
     let any = needs.any_parameter;
     if missing.is_empty() && !any.is_empty() && any.without(supported) == any {
         missing = any;
     }
-    let name = filters.catalog.parameters.names(missing).next()?;
+    let name = names.names(missing).next()?;
     Some((ExclusionReason::UnsupportedParameter, ExclusionDetail::Lacks(name.clone())))
+}
+
+fn capabilities(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let missing = filters.query.needs.capabilities.common(subject.endpoint.lacks).first()?;
+    Some((ExclusionReason::UnsupportedParameter, ExclusionDetail::Lacks(missing.into())))
 }
 
 fn other_dialect(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {

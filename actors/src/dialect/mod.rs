@@ -12,6 +12,7 @@
 
 mod answer;
 mod anthropic;
+mod capability_gaps;
 mod client_encoder;
 mod client_request;
 pub mod frame;
@@ -31,7 +32,9 @@ pub use anthropic::{
     inbound::{InboundMessages, count_tokens_body, read_count_tokens, read_messages},
     model_list::{MessagesModel, ModelPage, messages_model, messages_model_list},
 };
+pub use capability_gaps::capability_gaps;
 pub use client_request::{ClientRequest, ClientShape};
+pub use gemini::Signatures;
 pub use neutral::{FieldFates, StateKey};
 pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, KEEP_ALIVE, MadeImage, Progress, StreamError, StreamOptions,
@@ -39,11 +42,13 @@ pub use openai::{
     request::{
         ChatPurpose, ChatRequest, EmbeddingRequest, ImageFormat, ImageRequest, PROVIDER_MEMBERS, RequestLimits,
         Restriction, RestrictionKind, VectorFormat, field_meant_at_top_level, field_meant_in_metadata, shown,
+        top_level_names,
     },
     rewrite_answer, rewrite_embeddings, rewrite_image_answer, usage_of_failed_answer,
 };
 pub use outgoing::{OutgoingBody, Translation};
 pub use responses::inbound::{InboundResponses, ResponseEcho, input_tokens_body, read_responses};
 pub use translation::{
-    chat_body, chat_path, completion_of, image_body, kind_of_refusal, retry_delay, rewrite_whole, usage_of_failure,
+    chat_body, chat_body_with, chat_path, completion_of, embedding_body, embedding_path, embeddings_of, image_body,
+    kind_of_refusal, refuses_signature, retry_delay, rewrite_whole, usage_of_failure,
 };

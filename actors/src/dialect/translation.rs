@@ -8,10 +8,10 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    Answer, AnswerContext, AnswerFault, ChatRequest, ImageRequest, anthropic,
+    Answer, AnswerContext, AnswerFault, ChatRequest, EmbeddingRequest, ImageRequest, anthropic,
     client_encoder::ClientEncoder,
     client_request::{ClientRequest, ClientShape},
-    gemini,
+    gemini::{self, Signatures},
     neutral::{AnswerEvent, AnswerForm, AnswerSink, FieldFates, ToolNames, TranslatedRequest},
     openai::{
         answer_reader::read_completion,
@@ -49,6 +49,18 @@ pub fn chat_body(
     endpoint: &Endpoint,
     most_output: Option<u32>,
 ) -> Option<OutgoingBody> {
+    chat_body_with(request, catalog, endpoint, most_output, Signatures::Returned)
+}
+
+/// As [`chat_body`], with these signatures of thoughts where an endpoint wants any on calls.
+#[must_use]
+pub fn chat_body_with(
+    request: &ChatRequest,
+    catalog: &Catalog,
+    endpoint: &Endpoint,
+    most_output: Option<u32>,
+    signatures: Signatures,
+) -> Option<OutgoingBody> {
     if let Some(client) = request.client.as_deref().filter(|client| client.dialect() == endpoint.dialect)
         && most_output.is_none()
         && let Some(own) = clients_own(client, endpoint)
@@ -59,10 +71,10 @@ pub fn chat_body(
     let gated = request.limited_body(catalog, endpoint, most_output);
     match endpoint.dialect {
         Dialect::OpenAi => Some(match request.client.as_deref() {
-            Some(client) => named_for(Some(client), without_foreign_members(gated, catalog, endpoint)),
-            None => gated,
+            Some(client) => named_for(Some(client), without_foreign_members(gated, catalog, endpoint, true)),
+            None => without_foreign_members(gated, catalog, endpoint, false),
         }),
-        dialect => Some(named_for(request.client.as_deref(), translated(&gated, dialect, endpoint)?)),
+        dialect => Some(named_for(request.client.as_deref(), translated(&gated, dialect, endpoint, signatures)?)),
     }
 }
 
@@ -72,10 +84,44 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
     let outgoing = request.upstream_body(catalog, endpoint);
     match endpoint.dialect {
         dialect if endpoint.images_through_chat && dialect != Dialect::OpenAi => {
-            translated(&outgoing, dialect, endpoint)
+            translated(&outgoing, dialect, endpoint, Signatures::Returned)
         }
         _ => Some(outgoing),
     }
+}
+
+/// Path of embeddings, relative to the base address of the upstream.
+#[must_use]
+pub fn embedding_path(endpoint: &Endpoint) -> Arc<str> {
+    match endpoint.dialect {
+        Dialect::Gemini => gemini::embeddings_path(endpoint).into(),
+        Dialect::OpenAi | Dialect::Anthropic | Dialect::Responses => "/embeddings".into(),
+    }
+}
+
+/// The body of an embedding request for one endpoint. `None` if its API has no form for the input.
+#[must_use]
+pub fn embedding_body(request: &EmbeddingRequest, catalog: &Catalog, endpoint: &Endpoint) -> Option<OutgoingBody> {
+    let gated = request.upstream_body(catalog, endpoint);
+    if endpoint.dialect != Dialect::Gemini {
+        return Some(gated);
+    }
+    let mut fates = FieldFates::default();
+    gated.dropped.iter().for_each(|name| fates.drop(name));
+    let body = gemini::write_embeddings(std::str::from_utf8(&gated.bytes).ok()?, endpoint, &mut fates)?;
+    let translation = Some(Translation { dialect: Dialect::Gemini, names: ToolNames::default() });
+    Some(OutgoingBody { dropped: fates.dropped().to_vec(), translation, ..OutgoingBody::of(body) })
+}
+
+/// An answer with embeddings in the form of the OpenAI API, without what the gateway adds.
+///
+/// # Errors
+/// When the body is not a valid answer.
+pub fn embeddings_of<'b>(body: &'b Bytes, outgoing: &OutgoingBody) -> Result<Cow<'b, Bytes>, AnswerFault> {
+    if outgoing.translation.is_none() {
+        return Ok(Cow::Borrowed(body));
+    }
+    gemini::embeddings_of(utf8(body)?).map(Cow::Owned)
 }
 
 /// An answer as a chat completion, without what the gateway adds.
@@ -117,9 +163,9 @@ fn clients_own(client: &ClientRequest, endpoint: &Endpoint) -> Option<OutgoingBo
     Some(OutgoingBody { is_clients_own: true, translation, headers, emulated, ..OutgoingBody::of(body) })
 }
 
-/// A chat body written for a client of another dialect, without what the endpoint does not know inside messages.
-fn without_foreign_members(gated: OutgoingBody, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
-    let plain = std::str::from_utf8(&gated.bytes).ok().and_then(|body| plain_chat(body, catalog, endpoint));
+/// A chat body without what the endpoint must not get inside messages. `written`: for a client of another dialect.
+fn without_foreign_members(gated: OutgoingBody, catalog: &Catalog, endpoint: &Endpoint, written: bool) -> OutgoingBody {
+    let plain = std::str::from_utf8(&gated.bytes).ok().and_then(|body| plain_chat(body, catalog, endpoint, written));
     let Some(PlainChat { body, without_marks, without_reasoning }) = plain else { return gated };
     let OutgoingBody { mut dropped, mut emulated, .. } = gated;
     dropped.extend(without_marks.then(|| "cache_control".into()));
@@ -149,7 +195,12 @@ fn field_name<'n>(client: &ClientRequest, name: &'n str) -> &'n str {
     }
 }
 
-fn translated(gated: &OutgoingBody, dialect: Dialect, endpoint: &Endpoint) -> Option<OutgoingBody> {
+fn translated(
+    gated: &OutgoingBody,
+    dialect: Dialect,
+    endpoint: &Endpoint,
+    signatures: Signatures,
+) -> Option<OutgoingBody> {
     let conversation = read_conversation(std::str::from_utf8(&gated.bytes).ok()?).ok()?;
     let mut fates = FieldFates::default();
     gated.dropped.iter().for_each(|name| fates.drop(name));
@@ -160,7 +211,7 @@ fn translated(gated: &OutgoingBody, dialect: Dialect, endpoint: &Endpoint) -> Op
             let headers = (!betas.is_empty()).then(|| ("anthropic-beta", betas.join(",")));
             (anthropic::write_request(&conversation, endpoint, &mut fates), headers.into_iter().collect())
         }
-        Dialect::Gemini => (gemini::write_request(&conversation, endpoint, &mut fates), Vec::new()),
+        Dialect::Gemini => (gemini::write_request_with(&conversation, endpoint, signatures, &mut fates), Vec::new()),
         Dialect::Responses => (responses::write_request(&conversation, endpoint, &mut fates), Vec::new()),
     };
     Some(OutgoingBody {
@@ -182,6 +233,12 @@ pub fn kind_of_refusal(dialect: Dialect, status: u16, has_retry_after: bool, bod
         Dialect::Anthropic => Some(anthropic::kind_of_response(status, has_retry_after, body)),
         Dialect::Gemini => Some(gemini::kind_of_response(status, body)),
     }
+}
+
+/// Whether an answer refuses a signature of a thought, so that the same chat may be accepted with stand-ins.
+#[must_use]
+pub fn refuses_signature(dialect: Dialect, status: u16, body: &[u8]) -> bool {
+    dialect == Dialect::Gemini && gemini::refuses_signature(status, body)
 }
 
 /// The time to wait that the body of an error names, where a dialect has no header for it.

@@ -1,6 +1,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{
+    capability::CapabilitySet,
     dialect::Dialect,
     id::{EndpointId, ModelId, ProviderSlug},
     modality::Modalities,
@@ -167,6 +168,8 @@ pub struct Endpoint {
     pub dialect: Dialect,
     /// Supported parameters.
     pub parameters: ParameterSet,
+    /// What it refuses, whatever parameters it lists.
+    pub lacks: CapabilitySet,
     /// Number format of the weights, lower case.
     pub quantization: Option<String>,
     /// Whether the provider filters content.
@@ -175,6 +178,8 @@ pub struct Endpoint {
     pub disabled: bool,
     /// Whether it takes the field `max_completion_tokens` (else `max_tokens`).
     pub wants_max_completion_tokens: bool,
+    /// Whether it takes the field `reasoning_effort` and knows neither `reasoning` nor `reasoning_details`.
+    pub wants_reasoning_effort: bool,
     /// Whether it knows the role `developer`.
     pub knows_developer_role: bool,
     /// Whether fields the gateway does not know are passed on.

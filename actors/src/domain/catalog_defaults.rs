@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::{
+    capability::CapabilitySet,
     catalog::{Architecture, Endpoint, EndpointLimits, Model, Provider, ProviderState},
     dialect::Dialect,
     id::{EndpointId, ModelId, ProviderSlug},
@@ -72,10 +73,12 @@ impl Endpoint {
             limits: EndpointLimits { context_length: 128_000, max_completion_tokens: None, max_prompt_tokens: None },
             dialect: Dialect::default(),
             parameters: ParameterSet::default(),
+            lacks: CapabilitySet::NONE,
             quantization: None,
             is_moderated: false,
             disabled: false,
             wants_max_completion_tokens: false,
+            wants_reasoning_effort: false,
             knows_developer_role: true,
             forwards_unknown_fields: true,
             images_through_chat: false,

@@ -6,6 +6,7 @@
 
 mod api_type;
 mod attempt_record;
+mod capability;
 mod catalog;
 mod catalog_defaults;
 mod circuit;
@@ -40,6 +41,7 @@ mod what_if;
 
 pub use api_type::ApiType;
 pub use attempt_record::{AttemptReason, AttemptRecord};
+pub use capability::{Capability, CapabilitySet};
 pub use catalog::{
     Alias, Architecture, Catalog, CatalogFault, DefaultParameters, Endpoint, EndpointLimits, Model, Provider,
     ProviderState, Resolved, Target,

@@ -122,6 +122,13 @@ impl ParameterNames {
         self.find(name).is_some_and(|one| set.covers(one))
     }
 
+    /// What an endpoint that lists `listed` can be sent: one that lists `reasoning_effort` gets `reasoning` in that form.
+    #[must_use]
+    pub fn accepted(&self, listed: ParameterSet) -> ParameterSet {
+        let reasoning = self.find("reasoning").filter(|_| self.lists(listed, "reasoning_effort"));
+        listed.union(reasoning.unwrap_or_default())
+    }
+
     /// The names in `set`, in the order they were added.
     pub fn names(&self, set: ParameterSet) -> impl Iterator<Item = &Arc<str>> {
         self.0.iter().enumerate().filter(move |(position, _)| set.0 & (1 << position) != 0).map(|(_, name)| name)

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use super::{
     api_type::ApiType,
+    capability::CapabilitySet,
     catalog::Target,
     conversation::StickyEndpoint,
     dialect::Dialect,
@@ -172,6 +173,8 @@ pub struct Needs {
     /// Parameters of which the endpoint must support at least one (a JSON schema may be honoured under
     /// `structured_outputs` or `response_format`); empty means no requirement.
     pub any_parameter: ParameterSet,
+    /// What the endpoint must not refuse.
+    pub capabilities: CapabilitySet,
     /// Wire format that the endpoint must have, for a feature that no other has.
     pub dialect: Option<Dialect>,
 }

@@ -235,3 +235,55 @@ fn names_of_dropped_parameters_are_fit_for_a_header() {
     let many: String = (0..100).map(|n| format!(",\"x{n}\":1")).collect();
     assert_eq!(sent("acme/plain", &body(&many)).dropped.len(), 64);
 }
+
+#[test]
+fn the_object_reasoning_becomes_an_effort_where_only_that_is_listed() {
+    for (fields, expected, emulated) in [
+        (r#","reasoning":{"effort":"high","exclude":true}"#, r#","reasoning_effort":"high""#, &[][..]),
+        (r#","reasoning":{"effort":"low"},"reasoning_effort":"low""#, r#","reasoning_effort":"low""#, &[]),
+        (r#","reasoning_effort":"minimal""#, r#","reasoning_effort":"minimal""#, &[]),
+        (r#","reasoning":{"max_tokens":2000}"#, r#","reasoning_effort":"low""#, &["reasoning"]),
+        (r#","reasoning":{"enabled":true}"#, "", &[]),
+        (r#","reasoning":{"enabled":false}"#, r#","reasoning_effort":"none""#, &[]),
+        (r#","reasoning":{"exclude":true}"#, "", &[]),
+        (r#","extra_body":{"reasoning":{"effort":"high"}}"#, r#","reasoning_effort":"high""#, &[]),
+    ] {
+        let outgoing = sent("acme/thinks", &body(fields));
+        let expected = format!(r#"{{"model":"up-thinks","messages":[{{"role":"user","content":"Hi"}}]{expected}}}"#);
+        assert_eq!(shown(&outgoing), expected, "{fields}");
+        assert_eq!(outgoing.emulated.iter().map(|name| &**name).collect::<Vec<_>>(), emulated, "{fields}");
+    }
+    let object = shown(&sent("acme/able", &body(r#","reasoning":{"effort":"high"}"#)));
+    assert!(object.contains(r#""reasoning":{"effort":"high"}"#) && !object.contains("reasoning_effort"), "{object}");
+    for fields in [r#","reasoning":{"effort":"high"}"#, r#","reasoning_effort":"high""#] {
+        let neither = shown(&sent("acme/plain", &body(fields)));
+        assert!(neither.ends_with("dropped: reasoning") || neither.ends_with("dropped: reasoning_effort"), "{neither}");
+    }
+}
+
+#[test]
+fn requested_reasoning_becomes_an_effort_where_an_endpoint_knows_no_other_form() {
+    let cases = [
+        (r#"{"effort":"high"}"#, Some("high"), false),
+        (r#"{"max_tokens":3000,"exclude":true}"#, Some("low"), true),
+        (r#"{"effort":"low","max_tokens":30000}"#, Some("low"), true),
+        (r#"{"enabled":false}"#, Some("none"), false),
+        (r#"{"enabled":true}"#, None, false),
+        (r#"{"exclude":true}"#, None, false),
+        ("{}", None, false),
+    ];
+    for (reasoning, effort, is_emulated) in cases {
+        let asked = body(&format!(r#","reasoning":{reasoning},"seed":1"#));
+        let outgoing = sent("acme/effort", &asked);
+        let effort = effort.map(|effort| format!(r#","reasoning_effort":"{effort}""#)).unwrap_or_default();
+        let expected =
+            format!(r#"{{"model":"up-effort","messages":[{{"role":"user","content":"Hi"}}]{effort},"seed":1}}"#);
+        assert_eq!(shown(&outgoing), expected, "{reasoning}");
+        assert_eq!(outgoing.emulated.iter().any(|name| &**name == "reasoning"), is_emulated, "{reasoning}");
+    }
+    let both = sent("acme/effort", &body(r#","reasoning_effort":"low","reasoning":{"effort":"low"}"#));
+    assert_eq!(
+        shown(&both),
+        r#"{"model":"up-effort","messages":[{"role":"user","content":"Hi"}],"reasoning_effort":"low"}"#
+    );
+}

@@ -65,3 +65,12 @@ fn a_required_parameter_is_blamed_by_its_own_name() {
     let fields = r#","provider":{"require_parameters":true},"temperature":1,"reasoning_effort":"low""#;
     check("acme/plain", &body(fields), "reasoning_effort", "reasoning_effort");
 }
+
+#[test]
+fn an_endpoint_that_lists_the_effort_alone_meets_a_requirement_of_reasoning() {
+    for form in [r#","reasoning":{"effort":"high"}"#, r#","reasoning_effort":"high""#] {
+        let required = body(&format!(r#"{form},"provider":{{"require_parameters":true}}"#));
+        assert_eq!(blame("acme/thinks", &required), None, "{form}");
+        assert!(blame("acme/plain", &required).is_some(), "{form}");
+    }
+}

@@ -25,6 +25,10 @@ pub(crate) fn catalog() -> Catalog {
     build.add("acme/newer", text, text, &[common, &["structured_outputs"]].concat(), |_, endpoint| {
         endpoint.wants_max_completion_tokens = true;
     });
+    build.add("acme/thinks", text, text, &[common, &["reasoning_effort"]].concat(), |_, _| {});
+    build.add("acme/effort", text, text, &[common, &["reasoning"]].concat(), |_, endpoint| {
+        endpoint.wants_reasoning_effort = true;
+    });
     build.add("acme/tuned", text, text, common, |model, _| {
         model.default_parameters = Some(DefaultParameters {
             temperature: Some(0.7),

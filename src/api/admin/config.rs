@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::audit;
 use crate::{
-    access::issued::Change,
+    access::{issued::Change, keys::Caller},
     api::{answer::uncached, auth::Administrator, readings::rfc_3339},
     base::{error::ApiError, events},
     config::PendingRestart,
@@ -26,8 +26,20 @@ pub(crate) async fn reload(
     worker: Worker,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    let actor = audit::actor(&request, &caller);
-    if let Err(error) = audit::record(&worker, actor, Change::Reload).await {
+    let reload = reload_by(&worker, &request, &caller).await?;
+    match &reload.outcome {
+        ReloadOutcome::Refused(faults) => Err(ApiError::refused_configuration(reload.version, faults)),
+        ReloadOutcome::Changed | ReloadOutcome::Unchanged => Ok(uncached(&ReloadBody::new(&reload))),
+    }
+}
+
+/// Reloads the configuration for an administrator, and writes that to the audit log.
+///
+/// # Errors
+/// 500 when the reload was interrupted.
+pub(crate) async fn reload_by(worker: &Worker, request: &HttpRequest, caller: &Caller) -> Result<Reload, ApiError> {
+    let actor = audit::actor(request, caller);
+    if let Err(error) = audit::record(worker, actor, Change::Reload).await {
         // A full disk must not keep a better configuration out.
         log::error!("the audit log does not hold the reload: {error}");
     }
@@ -35,31 +47,27 @@ pub(crate) async fn reload(
     let shared = worker.shared.clone();
     // In a separate task, so that a disconnect of the client does not interrupt the reload.
     let reloading = actix_rt::spawn(async move { reload::reload(&shared, ReloadTrigger::Admin).await.0 });
-    let reload = reloading.await.map_err(|_| ApiError::internal())?;
-    match &reload.outcome {
-        ReloadOutcome::Refused(faults) => Err(ApiError::refused_configuration(reload.version, faults)),
-        ReloadOutcome::Changed | ReloadOutcome::Unchanged => Ok(uncached(&ReloadBody::new(&reload))),
-    }
+    reloading.await.map_err(|_| ApiError::internal())
 }
 
 /// Result of one reload.
 #[derive(Serialize)]
-struct ReloadBody {
-    result: &'static str,
-    version: u64,
-    cause: &'static str,
-    at: String,
-    faults: Vec<String>,
+pub(crate) struct ReloadBody {
+    pub(crate) result: &'static str,
+    pub(crate) version: u64,
+    pub(crate) cause: &'static str,
+    pub(crate) at: String,
+    pub(crate) faults: Vec<String>,
     /// Names of the changed keys, without values.
-    changes: Vec<String>,
-    restart_pending: Vec<PendingBody>,
+    pub(crate) changes: Vec<String>,
+    pub(crate) restart_pending: Vec<PendingBody>,
 }
 
 #[derive(Serialize)]
-struct PendingBody {
-    key: &'static str,
-    in_force: String,
-    wanted: String,
+pub(crate) struct PendingBody {
+    pub(crate) key: &'static str,
+    pub(crate) in_force: String,
+    pub(crate) wanted: String,
 }
 
 impl ReloadBody {
@@ -83,16 +91,16 @@ impl ReloadBody {
 
 /// State of the configuration.
 #[derive(Serialize)]
-pub(super) struct ConfigBody {
-    version: u64,
-    source: String,
-    loaded_at: String,
-    files: Vec<PathBuf>,
-    last_reload: Option<ReloadBody>,
+pub(crate) struct ConfigBody {
+    pub(crate) version: u64,
+    pub(crate) source: String,
+    pub(crate) loaded_at: String,
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) last_reload: Option<ReloadBody>,
 }
 
 impl ConfigBody {
-    pub(super) fn now(worker: &Worker) -> ConfigBody {
+    pub(crate) fn now(worker: &Worker) -> ConfigBody {
         let status = &worker.shared.reloads.status;
         ConfigBody {
             version: worker.setup.version,

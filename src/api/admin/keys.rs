@@ -54,13 +54,26 @@ pub(crate) async fn disable(
     request: HttpRequest,
     name: PathName,
 ) -> Result<HttpResponse, ApiError> {
-    let key = find(&worker, &name)?;
+    turn_off(&worker, &request, &caller, &name).await?;
+    respond(&worker, &*find(&worker, &name)?).await
+}
+
+/// Disables a key by name.
+///
+/// # Errors
+/// As [`disable`].
+pub(crate) async fn turn_off(
+    worker: &Worker,
+    request: &HttpRequest,
+    caller: &Caller,
+    name: &str,
+) -> Result<(), ApiError> {
+    let key = find(worker, name)?;
     if key.id == caller.id {
         return Err(ApiError::bad_query("name", "A key cannot disable itself: use another key with the scope admin."));
     }
     events::Administered { by: &caller.key.name, what: "disables the key", whom: Some(&key.key.name) }.emit();
-    switch(&worker, &request, &caller, &key, false).await?;
-    respond(&worker, &*find(&worker, &name)?).await
+    switch(worker, request, caller, &key, false).await
 }
 
 /// Enables a key, also one that the configuration disables.
@@ -73,10 +86,23 @@ pub(crate) async fn enable(
     request: HttpRequest,
     name: PathName,
 ) -> Result<HttpResponse, ApiError> {
-    let key = find(&worker, &name)?;
-    events::Administered { by: &caller.key.name, what: "enables the key", whom: Some(&key.key.name) }.emit();
-    switch(&worker, &request, &caller, &key, true).await?;
+    turn_on(&worker, &request, &caller, &name).await?;
     respond(&worker, &*find(&worker, &name)?).await
+}
+
+/// Enables a key by name.
+///
+/// # Errors
+/// As [`enable`].
+pub(crate) async fn turn_on(
+    worker: &Worker,
+    request: &HttpRequest,
+    caller: &Caller,
+    name: &str,
+) -> Result<(), ApiError> {
+    let key = find(worker, name)?;
+    events::Administered { by: &caller.key.name, what: "enables the key", whom: Some(&key.key.name) }.emit();
+    switch(worker, request, caller, &key, true).await
 }
 
 /// Disables or enables a key for good.
@@ -104,7 +130,7 @@ async fn switch(
 }
 
 /// The configured and issued keys; with `auth.mode = "none"` the anonymous caller too.
-fn callers(worker: &Worker) -> Vec<Arc<Caller>> {
+pub(crate) fn callers(worker: &Worker) -> Vec<Arc<Caller>> {
     let keys = &worker.setup.keys;
     let without_keys = worker.setup.config.auth.mode == AuthMode::None;
     let mut callers = keys.callers();
@@ -122,7 +148,7 @@ async fn respond(worker: &Worker, caller: &Caller) -> Result<HttpResponse, ApiEr
 }
 
 /// Size of the ledger, including records that have just ended.
-pub(super) async fn ledger_size(worker: &Worker) -> Result<LedgerSize, ApiError> {
+pub(crate) async fn ledger_size(worker: &Worker) -> Result<LedgerSize, ApiError> {
     worker.shared.event_batchers.flush();
     let recent = ask(&worker.shared.control.ledger(), ReadLedgerSize { now_ms: clock::unix_millis() }).await?;
     let Some(ledger) = worker.shared.ledger.clone() else { return Ok(recent) };
@@ -146,52 +172,53 @@ pub(super) async fn ledger_size(worker: &Worker) -> Result<LedgerSize, ApiError>
 
 /// One key.
 #[derive(Serialize)]
-struct KeyBody<'a> {
-    name: &'a str,
+pub(crate) struct KeyBody<'a> {
+    pub(crate) name: &'a str,
     /// Number of the key.
-    id: String,
-    issued: bool,
-    account: &'a str,
+    pub(crate) id: String,
+    pub(crate) issued: bool,
+    pub(crate) account: &'a str,
     /// Number of the account, which identifies its records in the ledger, also after its keys were removed.
-    owner: String,
+    pub(crate) owner: String,
     /// Identifies the records that an earlier version wrote for the key.
     #[serde(skip_serializing_if = "Option::is_none")]
-    former_owner: Option<String>,
-    state: &'static str,
-    disabled: bool,
+    pub(crate) former_owner: Option<String>,
+    pub(crate) state: &'static str,
+    pub(crate) disabled: bool,
     /// Whether an administrator set `disabled`, rather than the configuration.
-    switched: bool,
-    scopes: Vec<&'static str>,
-    expires_at: Option<String>,
-    allowed_models: Vec<String>,
-    blocked_models: Vec<String>,
-    requests_per_minute: Option<u32>,
-    tokens_per_minute: Option<u32>,
-    concurrency: Option<u32>,
+    pub(crate) switched: bool,
+    pub(crate) scopes: Vec<&'static str>,
+    pub(crate) expires_at: Option<String>,
+    pub(crate) allowed_models: Vec<String>,
+    pub(crate) blocked_models: Vec<String>,
+    pub(crate) requests_per_minute: Option<u32>,
+    pub(crate) tokens_per_minute: Option<u32>,
+    pub(crate) concurrency: Option<u32>,
     /// Spending limit, in dollars.
-    limit: Option<Dollars>,
-    limit_remaining: Option<Dollars>,
-    limit_reset: Option<&'static str>,
+    pub(crate) limit: Option<Dollars>,
+    pub(crate) limit_remaining: Option<Dollars>,
+    pub(crate) limit_reset: Option<&'static str>,
     /// Reserved for running requests, in dollars.
-    reserved: Dollars,
-    in_flight: u32,
-    calls: u64,
-    last_call_at: Option<String>,
-    records: usize,
-    usage: UsageBody,
+    pub(crate) reserved: Dollars,
+    pub(crate) in_flight: u32,
+    pub(crate) calls: u64,
+    pub(crate) last_call_at: Option<String>,
+    pub(crate) records: usize,
+    pub(crate) usage: UsageBody,
 }
 
 /// Spending of the key, in dollars.
 #[derive(Serialize)]
-struct UsageBody {
-    total: Dollars,
-    daily: Dollars,
-    weekly: Dollars,
-    monthly: Dollars,
+pub(crate) struct UsageBody {
+    pub(crate) total: Dollars,
+    pub(crate) daily: Dollars,
+    pub(crate) weekly: Dollars,
+    pub(crate) monthly: Dollars,
 }
 
 impl<'a> KeyBody<'a> {
-    fn read(worker: &Worker, caller: &'a Caller, ledger_size: &LedgerSize) -> KeyBody<'a> {
+    /// The key of a caller.
+    pub(crate) fn read(worker: &Worker, caller: &'a Caller, ledger_size: &LedgerSize) -> KeyBody<'a> {
         let records =
             ledger_size.by_owner.iter().filter(|(owner, _)| caller.owns(*owner)).map(|(_, count)| count).sum();
         let reading = caller.state.budget.read(clock::unix_millis());

@@ -24,54 +24,61 @@ use crate::{
 /// # Errors
 /// None: an actor that does not answer is shown with `ok: false`.
 pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
-    let body = StatusBody {
-        process: ProcessBody::now(&worker),
-        config: ConfigBody::now(&worker),
-        actors: actors(&worker).await,
-        in_flight: worker.setup.admission.in_flight(),
-        concurrency: worker.setup.config.limits.concurrency,
-        dropped_events: worker.shared.event_batchers.dropped(),
-        dropped_records: worker.shared.event_batchers.dropped_records(),
-        providers: providers(&worker),
-    };
-    Ok(uncached(&Data { data: body }))
+    Ok(uncached(&Data { data: StatusBody::now(&worker).await }))
 }
 
+/// The state of the process.
 #[derive(Serialize)]
-struct StatusBody<'a> {
+pub(crate) struct StatusBody<'a> {
     #[serde(flatten)]
-    process: ProcessBody,
-    config: ConfigBody,
-    actors: Vec<ActorBody>,
-    in_flight: u32,
-    concurrency: Option<u32>,
-    dropped_events: u64,
-    dropped_records: u64,
-    providers: Vec<ProviderBody<'a>>,
+    pub(crate) process: ProcessBody,
+    pub(crate) config: ConfigBody,
+    pub(crate) actors: Vec<ActorBody>,
+    pub(crate) in_flight: u32,
+    pub(crate) concurrency: Option<u32>,
+    pub(crate) dropped_events: u64,
+    pub(crate) dropped_records: u64,
+    pub(crate) providers: Vec<ProviderBody<'a>>,
+}
+
+impl StatusBody<'_> {
+    /// The state now.
+    pub(crate) async fn now(worker: &Worker) -> StatusBody<'_> {
+        StatusBody {
+            process: ProcessBody::now(worker),
+            config: ConfigBody::now(worker),
+            actors: actors(worker).await,
+            in_flight: worker.setup.admission.in_flight(),
+            concurrency: worker.setup.config.limits.concurrency,
+            dropped_events: worker.shared.event_batchers.dropped(),
+            dropped_records: worker.shared.event_batchers.dropped_records(),
+            providers: providers(worker),
+        }
+    }
 }
 
 /// One actor, or the routers of all workers.
 #[derive(Serialize)]
-struct ActorBody {
-    name: &'static str,
-    ok: bool,
+pub(crate) struct ActorBody {
+    pub(crate) name: &'static str,
+    pub(crate) ok: bool,
     /// Time until the answer, in milliseconds.
-    answered_in_ms: Option<f64>,
+    pub(crate) answered_in_ms: Option<f64>,
     /// Replacements after a panic.
-    restarts: u64,
+    pub(crate) restarts: u64,
     /// Batches in the mailbox, for actors that count them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    mailbox: Option<usize>,
+    pub(crate) mailbox: Option<usize>,
 }
 
 /// Address and concurrency limit of one provider.
 #[derive(Serialize)]
-struct ProviderBody<'a> {
-    slug: &'a str,
+pub(crate) struct ProviderBody<'a> {
+    pub(crate) slug: &'a str,
     /// Host and port; `null` for a simulated provider.
-    address: Option<String>,
-    taken: usize,
-    most: usize,
+    pub(crate) address: Option<String>,
+    pub(crate) taken: usize,
+    pub(crate) most: usize,
 }
 
 async fn actors(worker: &Worker) -> Vec<ActorBody> {

@@ -6,11 +6,14 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::{
+    doctor::DoctorRequest,
     explain::{ExplainRequest, PreviewRequest},
+    init::InitRequest,
     keys::KeysRequest,
     ledger::{ExportFormat, LedgerCommand, LedgerPlace},
     models::ModelsRequest,
     replay::ReplayRequest,
+    top::TopRequest,
 };
 use crate::base::build;
 
@@ -38,11 +41,12 @@ ENVIRONMENT
 EXIT CODES
   0  success: stopped in order, the configuration is valid, the replayed decision is identical, or the ledger
      has no fault
-  1  the replayed decision differs, or the ledger has a fault or records that cannot be read
+  1  a finding: a check of 'doctor' failed, the replayed decision differs, or the ledger has a fault or
+     records that cannot be read
   2  the command line or the configuration is invalid (every fault is printed), the record cannot be read, or
      the directory of the ledger is in use or holds no ledger
   3  the address cannot be listened on
-  4  'explain', 'preview', 'ledger --url': the gateway cannot be reached
+  4  the gateway cannot be reached: 'explain', 'preview', 'replay', 'top', 'keys --url', 'ledger --url'
 
 docs/CONFIG.md in the repository describes every key; 'pointsman config show' prints the values in force.
 ";
@@ -69,8 +73,12 @@ pub(super) struct ConfigArgument {
 pub(super) enum Subcommands {
     /// Start the server; the default without a command
     Serve(ConfigArgument),
+    /// Write a first configuration: the providers whose keys are in the environment, and a new key
+    Init(InitRequest),
     /// Check the configuration and print a summary; starts nothing
     Check(ConfigArgument),
+    /// Check configuration, clock, data directory and every provider; the calls are free
+    Doctor(DoctorRequest),
     /// Show the configuration
     #[command(subcommand, arg_required_else_help = true)]
     Config(ConfigCommand),
@@ -80,6 +88,8 @@ pub(super) enum Subcommands {
     Explain(ExplainRequest),
     /// Show where a request would go and why, without sending it to a provider
     Preview(PreviewRequest),
+    /// Watch the endpoints of a running gateway, those in trouble first
+    Top(TopRequest),
     /// Generate a key, and print the lines for the configuration
     Keygen {
         /// Label of the new key in logs and records
@@ -133,6 +143,9 @@ pub(super) struct ReplayArguments {
     /// A saved answer of /api/v1/route/replay, instead of a gateway
     #[arg(long)]
     file: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -214,7 +227,7 @@ impl LedgerSubcommand {
 
 impl From<ReplayArguments> for ReplayRequest {
     fn from(arguments: ReplayArguments) -> ReplayRequest {
-        let ReplayArguments { generation, url, key_env, file } = arguments;
-        ReplayRequest { generation, url, key_env, file }
+        let ReplayArguments { generation, url, key_env, file, json } = arguments;
+        ReplayRequest { generation, url, key_env, file, json }
     }
 }

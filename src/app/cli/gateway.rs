@@ -1,25 +1,38 @@
-//! A running gateway as `explain` and `preview` ask it.
+//! A running gateway as `explain`, `preview`, `replay` and `top` ask it.
 
-use std::time::Duration;
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use actix_web::http::Method;
 use bytes::Bytes;
 use clap::Args;
 use pointsman_actors::domain::FailureKind;
+use rustls::ClientConfig;
+use serde::Deserialize;
 
-use super::{
-    CommandOutput, EXIT_UNREACHABLE, failure,
-    replay::{self, ErrorPage},
-};
+use super::{CommandOutput, EXIT_UNREACHABLE, failure};
 use crate::{
-    config::Environment,
+    base::secret::Secret,
+    config::{DEVELOPMENT_KEY, Environment},
     upstream::{Connection, call_page, client_config},
 };
 
+/// Default environment variable of the key.
+const DEFAULT_KEY_VARIABLE: &str = "POINTSMAN_API_KEY";
 /// Default address of the gateway.
 const DEFAULT_URL: &str = "http://127.0.0.1:8080";
 /// Timeout of a request to the gateway.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An error answer.
+#[derive(Deserialize)]
+pub(super) struct ErrorPage {
+    pub(super) error: Message,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Message {
+    pub(super) message: String,
+}
 
 /// Which gateway, with which key, and the form of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -35,7 +48,29 @@ pub struct GatewayArguments {
     pub(super) json: bool,
 }
 
+/// A gateway with the key to call it.
+pub(super) struct ReachedGateway {
+    url: String,
+    connection: Connection,
+    tls: Arc<ClientConfig>,
+}
+
 impl GatewayArguments {
+    /// A gateway as other commands name it; without an address the default one.
+    pub(super) fn new(url: Option<String>, key_env: Option<String>) -> GatewayArguments {
+        GatewayArguments { url, key_env, json: false }
+    }
+
+    /// The gateway. Connects only with the first call.
+    pub(super) fn connect(&self, environment: &Environment) -> Result<ReachedGateway, CommandOutput> {
+        let url = root(self.url.as_deref().unwrap_or(DEFAULT_URL));
+        let connection = Connection::new(url).map_err(|fault| refused(format!("--url {fault}")))?;
+        let key = key(self.key_env.as_deref(), url, environment).map_err(refused)?;
+        let connection = connection.with_bearer(key).map_err(|fault| refused(format!("the key {fault}")))?;
+        let tls = client_config(None).map_err(|fault| refused(fault.to_string()))?;
+        Ok(ReachedGateway { url: url.to_owned(), connection, tls })
+    }
+
     /// The answer of the gateway; every other status than 200 is a failure.
     pub(super) fn call(
         &self,
@@ -43,14 +78,21 @@ impl GatewayArguments {
         body: Option<Bytes>,
         environment: &Environment,
     ) -> Result<Bytes, CommandOutput> {
-        let refused = |message: String| failure(format!("pointsman: {message}\n"));
-        let url = replay::root(self.url.as_deref().unwrap_or(DEFAULT_URL));
-        let connection = Connection::new(url).map_err(|fault| refused(format!("--url {fault}")))?;
-        let key = replay::key(self.key_env.as_deref(), url, environment).map_err(refused)?;
-        let connection = connection.with_bearer(key).map_err(|fault| refused(format!("the key {fault}")))?;
-        let tls = client_config(None).map_err(|fault| refused(fault.to_string()))?;
-        let called = actix_web::rt::System::new().block_on(call_page(&connection, &tls, call, body, TIMEOUT));
-        match called {
+        let gateway = self.connect(environment)?;
+        actix_web::rt::System::new().block_on(gateway.call(call, body))
+    }
+}
+
+impl ReachedGateway {
+    /// Its address.
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The answer to one call; every other status than 200 is a failure.
+    pub(super) async fn call(&self, call: (Method, &str), body: Option<Bytes>) -> Result<Bytes, CommandOutput> {
+        let url = &self.url;
+        match call_page(&self.connection, &self.tls, call, body, TIMEOUT).await {
             Ok((200, body)) => Ok(body),
             Ok((status, body)) => {
                 let message = serde_json::from_slice(&body).map(|ErrorPage { error }| error.message);
@@ -66,4 +108,31 @@ impl GatewayArguments {
             }
         }
     }
+}
+
+fn refused(message: String) -> CommandOutput {
+    failure(format!("pointsman: {message}\n"))
+}
+
+/// The address without the version path at the end of the printed base address.
+pub(super) fn root(url: &str) -> &str {
+    let url = url.trim().trim_end_matches('/');
+    ["/api/v1", "/v1", "/api"].iter().find_map(|version| url.strip_suffix(version)).unwrap_or(url)
+}
+
+/// The key in the named variable. For a gateway on loopback the development key is the default.
+pub(super) fn key(key_env: Option<&str>, url: &str, environment: &Environment) -> Result<Secret, String> {
+    let variable = key_env.unwrap_or(DEFAULT_KEY_VARIABLE);
+    match environment.get(variable).filter(|key| !key.is_empty()) {
+        Some(key) => Ok(Secret::from(key)),
+        None if key_env.is_none() && is_loopback(url) => Ok(Secret::from(DEVELOPMENT_KEY)),
+        None => Err(format!("the variable {variable} is not set; set it to a key that may read the record")),
+    }
+}
+
+fn is_loopback(url: &str) -> bool {
+    let uri = url.parse::<actix_web::http::Uri>().ok();
+    let host = uri.as_ref().and_then(|uri| uri.host()).unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }

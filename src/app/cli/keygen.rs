@@ -18,16 +18,28 @@ impl NewKey {
         NewKey(format!("sk-pointsman-v1-{}", to_hex(&bits)))
     }
 
+    /// The key itself, to be shown once.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// The configuration lines that accept the key. They hold only its SHA-256.
+    #[must_use]
+    pub fn configuration(&self, name: &str) -> String {
+        let name = toml::Value::String(name.to_owned());
+        let sha256 = to_hex(&digest_of(&self.0));
+        format!("[[keys]]\nname = {name}\nsha256 = \"{sha256}\"\nscopes = [\"inference\", \"read\"]\n")
+    }
+
     /// Output of `keygen`: the key, and the configuration lines that accept it.
     #[must_use]
     pub fn report(&self, name: &str) -> String {
-        let NewKey(key) = self;
-        let name = toml::Value::String(name.to_owned());
-        let sha256 = to_hex(&digest_of(key));
         format!(
-            "The new key. It is shown only once and not stored:\n\n  {key}\n\n\
-             Add these lines to the configuration. They hold only the SHA-256 of the key:\n\n\
-             [[keys]]\nname = {name}\nsha256 = \"{sha256}\"\nscopes = [\"inference\", \"read\"]\n"
+            "The new key. It is shown only once and not stored:\n\n  {}\n\n\
+             Add these lines to the configuration. They hold only the SHA-256 of the key:\n\n{}",
+            self.0,
+            self.configuration(name)
         )
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::{CommandOutput, EXIT_CONFIGURATION, load};
+use super::{CommandOutput, EXIT_CONFIGURATION, EXIT_UNREACHABLE, load, success};
 use crate::{
     access::{
         issued::{Actor, Change},
@@ -17,8 +17,9 @@ use crate::{
     base::secret::Secret,
     config::{Config, Environment},
     state::accounts,
+    state::replicas::shared_log::SharedLog,
     store::{accounts::AccountLog, directory::Directory, fault::Fault},
-    upstream::{Connection, call_page, client_config},
+    upstream::{Connection, UpstreamError, call_page, client_config},
 };
 
 /// Default environment variable of the administrator's key.
@@ -40,6 +41,9 @@ pub struct KeysRequest {
     /// Environment variable with a key of the scope admin, with --url; default: POINTSMAN_ADMIN_KEY
     #[arg(long, global = true, value_name = "NAME")]
     key_env: Option<String>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
@@ -144,21 +148,72 @@ pub(super) fn run(request: &KeysRequest, environment: &Environment) -> CommandOu
         },
     };
     match done {
-        Ok(text) => CommandOutput { text, code: 0 },
-        Err(message) => CommandOutput { text: format!("pointsman: {message}\n"), code: EXIT_CONFIGURATION },
+        Ok(done) if request.json => success(format!("{}\n", done.json())),
+        Ok(done) => success(done.text()),
+        Err(Failed { message, code }) => CommandOutput { text: format!("pointsman: {message}\n"), code },
     }
 }
 
-fn shown_once(name: &str, text: &str) -> String {
-    format!("The key '{name}'. It is shown only once and not stored:\n\n  {text}\n")
+/// What was done.
+enum Done {
+    /// The key with this name got this text.
+    Issued {
+        name: String,
+        text: String,
+    },
+    Listed(Vec<Value>),
+    Switched {
+        name: String,
+        on: bool,
+    },
+    Revoked {
+        name: String,
+    },
+}
+
+impl Done {
+    fn text(&self) -> String {
+        match self {
+            Done::Issued { name, text } => {
+                format!("The key '{name}'. It is shown only once and not stored:\n\n  {text}\n")
+            }
+            Done::Listed(keys) => list(keys),
+            Done::Switched { name, on } => {
+                format!("The key '{name}' is {}.\n", if *on { "enabled" } else { "disabled" })
+            }
+            Done::Revoked { name } => format!("The key '{name}' is revoked.\n"),
+        }
+    }
+
+    fn json(&self) -> Value {
+        match self {
+            Done::Issued { name, text } => json!({ "name": name, "key": text }),
+            Done::Listed(keys) => json!({ "data": keys }),
+            Done::Switched { name, on } => json!({ "name": name, "disabled": !on }),
+            Done::Revoked { name } => json!({ "name": name, "revoked": true }),
+        }
+    }
+}
+
+/// Why nothing was done, and the exit code.
+struct Failed {
+    message: String,
+    code: u8,
+}
+
+impl From<String> for Failed {
+    fn from(message: String) -> Failed {
+        Failed { message, code: EXIT_CONFIGURATION }
+    }
 }
 
 /// Works on the data directory of a gateway that does not run.
-fn stopped(config: &Config, action: &KeysAction) -> Result<String, String> {
-    let path = config.ledger.durable_directory().ok_or(
+fn stopped(config: &Config, action: &KeysAction) -> Result<Done, Failed> {
+    let path = config.ledger.durable_directory().ok_or_else(|| {
         "the configuration keeps records in memory only, so keys cannot be stored; set ledger.data_dir and \
-         ledger.durability = \"group\"",
-    )?;
+         ledger.durability = \"group\""
+            .to_owned()
+    })?;
     let opened = Directory::open(path).map_err(|fault| match fault {
         Fault::InUse(path) => format!(
             "{path} is in use by a running gateway; give its admin address with --url, and set {DEFAULT_KEY_VARIABLE} to a key \
@@ -166,8 +221,11 @@ fn stopped(config: &Config, action: &KeysAction) -> Result<String, String> {
         ),
         fault => format!("{}: {fault}", path.display()),
     })?;
-    let log = AccountLog::open(opened.disk()).map_err(|fault| fault.to_string())?;
-    let registry = accounts::registry(&config.limits, Some(log)).map_err(|fault| fault.to_string())?;
+    let (log, mut stored) = AccountLog::open(opened.disk()).map_err(|fault| fault.to_string())?;
+    // Keys of other replicas too. What is changed here is sent at the next start.
+    let shared_log = SharedLog::open(opened.disk()).map_err(|fault| fault.to_string())?;
+    stored.changes = shared_log.merge(stored.changes).lines;
+    let registry = accounts::registry(&config.limits, Some((log, stored))).map_err(|fault| fault.to_string())?;
     registry.adopt(config);
     let from = std::env::var("USER").unwrap_or_default();
     let actor = Actor { by: "command line".to_owned(), from, request_id: None };
@@ -175,15 +233,21 @@ fn stopped(config: &Config, action: &KeysAction) -> Result<String, String> {
     match action {
         KeysAction::Create(arguments) => {
             let (key, text) = new_key(&arguments.members(), &actor.by).map_err(|error| error.message().to_owned())?;
-            let shown = shown_once(&key.name, text.expose());
+            let name = key.name.clone();
             registry.create(actor, key).map_err(fault)?;
-            Ok(shown)
+            Ok(Done::Issued { name, text: text.expose().to_owned() })
         }
-        KeysAction::List => Ok(list(registry.keys().iter().map(|key| {
-            let expires = key.expires_ms.map(|ms| json!(crate::api::keys::time(ms)));
-            json!({ "name": key.name, "label": key.label, "account": key.account, "disabled": key.disabled,
+        KeysAction::List => Ok(Done::Listed(
+            registry
+                .keys()
+                .iter()
+                .map(|key| {
+                    let expires = key.expires_ms.map(|ms| json!(crate::api::keys::time(ms)));
+                    json!({ "name": key.name, "label": key.label, "account": key.account, "disabled": key.disabled,
                     "scopes": key.scopes, "expires_at": expires })
-        }))),
+                })
+                .collect(),
+        )),
         KeysAction::Rotate { name } => {
             let (text, label, sha256) = new_text();
             let id = issued(&registry, name)?;
@@ -191,13 +255,14 @@ fn stopped(config: &Config, action: &KeysAction) -> Result<String, String> {
                 (key.label, key.sha256) = (label, sha256);
                 Change::RotateKey
             });
-            change.map_err(fault).map(|key| shown_once(&key.name, text.expose()))
+            let key = change.map_err(fault)?;
+            Ok(Done::Issued { name: key.name.clone(), text: text.expose().to_owned() })
         }
         KeysAction::Disable { name } => switch(&registry, config, actor, name, false),
         KeysAction::Enable { name } => switch(&registry, config, actor, name, true),
         KeysAction::Revoke { name } => {
             registry.revoke(actor, issued(&registry, name)?).map_err(fault)?;
-            Ok(format!("The key '{name}' is revoked.\n"))
+            Ok(Done::Revoked { name: name.clone() })
         }
     }
 }
@@ -207,7 +272,7 @@ fn issued(registry: &Registry, name: &str) -> Result<u64, String> {
     key.map(|key| key.id).ok_or_else(|| format!("there is no issued key '{name}'; 'pointsman keys list' shows them"))
 }
 
-fn switch(registry: &Registry, config: &Config, actor: Actor, name: &str, on: bool) -> Result<String, String> {
+fn switch(registry: &Registry, config: &Config, actor: Actor, name: &str, on: bool) -> Result<Done, Failed> {
     let configured = config.keys.iter().find(|key| *key.name == *name);
     let done = match configured {
         Some(key) => registry.switch(actor, name, (!on || key.disabled).then_some(on)),
@@ -219,15 +284,11 @@ fn switch(registry: &Registry, config: &Config, actor: Actor, name: &str, on: bo
             .map(drop),
     };
     done.map_err(|fault| fault.to_string())?;
-    Ok(switched(name, on))
-}
-
-fn switched(name: &str, on: bool) -> String {
-    format!("The key '{name}' is {}.\n", if on { "enabled" } else { "disabled" })
+    Ok(Done::Switched { name: name.to_owned(), on })
 }
 
 /// One line per key.
-fn list(keys: impl Iterator<Item = Value>) -> String {
+fn list(keys: &[Value]) -> String {
     let mut lines = String::new();
     for key in keys {
         let text = |member: &str| key.get(member).and_then(Value::as_str).unwrap_or("-");
@@ -255,12 +316,13 @@ struct RunningGateway {
 }
 
 impl RunningGateway {
-    fn new(url: &str, request: &KeysRequest, environment: &Environment) -> Result<RunningGateway, String> {
+    fn new(url: &str, request: &KeysRequest, environment: &Environment) -> Result<RunningGateway, Failed> {
         let url = url.trim().trim_end_matches('/').trim_end_matches("/api/v1").to_owned();
         if url.starts_with("http://") && !is_loopback(&url) {
             return Err(format!(
                 "--url {url}: a key would be sent unencrypted; use https, or call from the machine itself"
-            ));
+            )
+            .into());
         }
         let variable = request.key_env.as_deref().unwrap_or(DEFAULT_KEY_VARIABLE);
         let key = environment.get(variable).filter(|key| !key.is_empty());
@@ -271,33 +333,35 @@ impl RunningGateway {
         Ok(RunningGateway { connection, url })
     }
 
-    fn run(&self, action: &KeysAction) -> Result<String, String> {
+    fn run(&self, action: &KeysAction) -> Result<Done, Failed> {
         match action {
             KeysAction::Create(arguments) => {
                 let issued = self.call(Method::POST, "/api/v1/keys", Some(Value::Object(arguments.members())))?;
-                Ok(shown_once(&arguments.name, text_of(&issued)))
+                Ok(Done::Issued { name: arguments.name.clone(), text: text_of(&issued).to_owned() })
             }
-            KeysAction::List => Ok(list(self.keys()?.into_iter())),
+            KeysAction::List => self.keys().map(Done::Listed),
             KeysAction::Rotate { name } => {
                 let issued = self.call(Method::POST, &format!("/api/v1/keys/{}/rotate", self.hash(name)?), None)?;
-                Ok(shown_once(name, text_of(&issued)))
+                Ok(Done::Issued { name: name.clone(), text: text_of(&issued).to_owned() })
             }
-            KeysAction::Disable { name } => self.switch(name, "disable").map(|()| switched(name, false)),
-            KeysAction::Enable { name } => self.switch(name, "enable").map(|()| switched(name, true)),
+            KeysAction::Disable { name } => self.switch(name, false),
+            KeysAction::Enable { name } => self.switch(name, true),
             KeysAction::Revoke { name } => {
                 self.call(Method::DELETE, &format!("/api/v1/keys/{}", self.hash(name)?), None)?;
-                Ok(format!("The key '{name}' is revoked.\n"))
+                Ok(Done::Revoked { name: name.clone() })
             }
         }
     }
 
-    fn switch(&self, name: &str, verb: &str) -> Result<(), String> {
-        let name = name.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
-        self.call(Method::POST, &format!("/api/v1/admin/keys/{name}/{verb}"), None).map(drop)
+    fn switch(&self, name: &str, on: bool) -> Result<Done, Failed> {
+        let encoded = name.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+        let verb = if on { "enable" } else { "disable" };
+        self.call(Method::POST, &format!("/api/v1/admin/keys/{encoded}/{verb}"), None)?;
+        Ok(Done::Switched { name: name.to_owned(), on })
     }
 
     /// All issued keys, page by page.
-    fn keys(&self) -> Result<Vec<Value>, String> {
+    fn keys(&self) -> Result<Vec<Value>, Failed> {
         let mut keys = Vec::new();
         loop {
             let path = format!("/api/v1/keys?include_disabled=true&offset={}", keys.len());
@@ -310,25 +374,26 @@ impl RunningGateway {
         }
     }
 
-    fn hash(&self, name: &str) -> Result<String, String> {
+    fn hash(&self, name: &str) -> Result<String, Failed> {
         let keys = self.keys()?;
         let key = keys.iter().find(|key| key.get("name").and_then(Value::as_str) == Some(name));
         let hash = key.and_then(|key| key.get("hash")).and_then(Value::as_str);
-        hash.map(str::to_owned).ok_or_else(|| format!("there is no issued key '{name}'"))
+        hash.map(str::to_owned).ok_or_else(|| Failed::from(format!("there is no issued key '{name}'")))
     }
 
-    fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, String> {
+    fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failed> {
         let tls = client_config(None).map_err(|fault| fault.to_string())?;
         let body = body.map(|body| Bytes::from(body.to_string()));
         let called = call_page(&self.connection, &tls, (method, path), body, TIMEOUT);
-        let (status, body) =
-            actix_web::rt::System::new().block_on(called).map_err(|error| format!("{}: {error}", self.url))?;
+        let unreachable =
+            |error: UpstreamError| Failed { message: format!("{}: {error}", self.url), code: EXIT_UNREACHABLE };
+        let (status, body) = actix_web::rt::System::new().block_on(called).map_err(unreachable)?;
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         if (200..300).contains(&status) {
             return Ok(body);
         }
         let message = body.pointer("/error/message").and_then(Value::as_str).unwrap_or("no readable error message");
-        Err(format!("{} answers {status}: {message}", self.url))
+        Err(format!("{} answers {status}: {message}", self.url).into())
     }
 }
 

@@ -63,6 +63,9 @@ fn write_admin(text: &mut String, config: &Config, admin: &AdminAccess) -> std::
     // On loopback the admin listener does not use TLS.
     let scheme = if config.tls.is_some() && !config.admin.is_loopback() { "https" } else { "http" };
     writeln!(text, "  Admin         {scheme}://{address}/api/v1/admin")?;
+    if config.console.enabled {
+        writeln!(text, "  Console       {scheme}://{address}/console/ (log in with the admin key)")?;
+    }
     match &admin.key {
         Some(key) => writeln!(
             text,

@@ -125,6 +125,19 @@ impl ApiError {
             .retry_after(Duration::from_secs(10))
     }
 
+    /// 503: the part of a spending limit that this replica leased is used up, and it gets no further one at the moment.
+    #[must_use]
+    pub fn lease_used_up(holder: BudgetHolder) -> ApiError {
+        let message = format!(
+            "Replicas share the spending limit of {}, and this one has no part of it left. It gets a further part when Redis \
+             answers and the other replicas leave one.",
+            holder.of_whom()
+        );
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Server, "server", message)
+            .because("budget_lease_used_up")
+            .retry_after(Duration::from_secs(1))
+    }
+
     fn payment_required(message: String, reason: &'static str) -> ApiError {
         ApiError::new(StatusCode::PAYMENT_REQUIRED, Kind::Quota, "payment_required", message).because(reason)
     }

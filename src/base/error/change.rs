@@ -1,4 +1,4 @@
-//! Changes of keys and accounts that were not made.
+//! Changes of keys and accounts that were not made, and records that another replica may have.
 
 use std::time::Duration;
 
@@ -39,5 +39,15 @@ impl ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Server, "server", message)
             .because(if in_effect { "disabled_until_restart" } else { "not_stored" })
             .retry_after(DISK_WAIT)
+    }
+
+    /// 503: another replica may have the record, and PostgreSQL is away.
+    #[must_use]
+    pub fn records_away() -> ApiError {
+        let message = "This replica has no record with this id. Another one may have it, but PostgreSQL, where replicas share \
+                       their records, does not answer at the moment.";
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Server, "server", message)
+            .because("shared_records_unavailable")
+            .retry_after(Duration::from_secs(2))
     }
 }

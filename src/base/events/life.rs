@@ -88,6 +88,24 @@ impl Administered<'_> {
     }
 }
 
+/// Somebody tried to log in to the console.
+pub struct ConsoleLogin<'a> {
+    /// Address of the browser, or of the proxy before it.
+    pub from: &'a str,
+    /// Label of the administrator's key; `None` if the login was refused.
+    pub by: Option<&'a str>,
+}
+
+impl ConsoleLogin<'_> {
+    /// Logs the login at `warn`, for audits.
+    pub fn emit(&self) {
+        match self.by {
+            Some(by) => log::warn!(event = "console_login", key = by; "console: '{by}' logged in from {}", self.from),
+            None => log::warn!(event = "console_login"; "console: a login from {} was refused", self.from),
+        }
+    }
+}
+
 /// A stopped actor was replaced.
 pub struct ActorReplaced<'a> {
     /// Name of the actor.

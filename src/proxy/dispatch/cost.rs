@@ -41,7 +41,7 @@ struct BudgetState {
 ///
 /// # Errors
 /// 402 when a spending limit or the ceiling of the request leaves no room, 429 for the limits of tokens and of the free pool.
-pub fn admit(
+pub async fn admit(
     worker: &Worker,
     routed: &Routed,
     size: RequestSize,
@@ -65,7 +65,11 @@ pub fn admit(
         assumed_output_tokens: worker.setup.config.limits.assumed_output_tokens,
     };
     let amount = if state.is_limited { state.dearest(routed)? } else { Usd::ZERO };
-    let reservation = budgets.reserve(amount).map_err(|shortfall| ApiError::out_of_budget(&shortfall))?;
+    let reserved = match worker.shared.registry.holders.leasing() {
+        Some(leasing) => leasing.reserve(&budgets, amount).await,
+        None => budgets.reserve(amount),
+    };
+    let reservation = reserved?;
     let output = u64::from(routed.decision.completion_tokens) * u64::from(size.answers.max(1));
     admitted.take_tokens(u64::from(size.prompt_tokens) + output)?;
     state.reservation = Some(reservation);

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use pointsman_actors::{
     actors::router::Routed,
     decide,
+    dialect::Signatures,
     domain::{AttemptReason, Candidate, ExclusionReason, FailureKind, Next, Usd},
 };
 
@@ -45,6 +46,10 @@ pub struct PlanRun {
     position: usize,
     /// Positions of candidates that were started out of order.
     out_of_order: Vec<usize>,
+    /// Positions of candidates that refused a signature of a thought: they get stand-ins, once.
+    refused_signature: Vec<usize>,
+    /// The position of one that is to be tried again with stand-ins.
+    retry: Option<usize>,
     /// Number of attempts started.
     attempts: u32,
     /// Whether a second attempt may still race a late one.
@@ -118,6 +123,8 @@ impl PlanRun {
             size,
             position: 0,
             out_of_order: Vec::new(),
+            refused_signature: Vec::new(),
+            retry: None,
             attempts: 0,
             may_race,
             may_hedge,
@@ -130,6 +137,11 @@ impl PlanRun {
 
     /// Starts the next attempt. `None` when plan, attempts or time are used up and no attempt of last resort is allowed.
     pub async fn next(&mut self) -> Option<Attempt> {
+        if let Some(position) = self.retry.take().filter(|_| Instant::now() < self.deadline)
+            && let Ok(attempt) = self.start(position).await
+        {
+            return Some(attempt);
+        }
         while self.attempts < self.routed.decision.max_attempts && Instant::now() < self.deadline {
             let position = self.position;
             let candidate = self.routed.decision.at(position)?;
@@ -166,6 +178,11 @@ impl PlanRun {
     pub fn failed(&mut self, position: usize, error: &UpstreamError, raced: bool) -> AfterFailure {
         let kind = error.failure.kind;
         self.record_failure(position, kind, error.failure.status, error.failure.retry_after);
+        if error.refuses_signature && !raced && !self.refused_signature.contains(&position) {
+            self.refused_signature.push(position);
+            self.retry = Some(position);
+            return AfterFailure::Continue;
+        }
         match kind.next() {
             Next::AnotherEndpoint => AfterFailure::Continue,
             Next::LargerContext => {
@@ -179,6 +196,12 @@ impl PlanRun {
             }
             Next::Stop => AfterFailure::Stop(self.refused(error)),
         }
+    }
+
+    /// The signatures of thoughts for the candidate at `position`.
+    #[must_use]
+    pub fn signatures(&self, position: usize) -> Signatures {
+        if self.refused_signature.contains(&position) { Signatures::StandIns } else { Signatures::Returned }
     }
 
     /// Deadline of an attempt at a plain answer: half of the time that is left, as long as another candidate can take over.

@@ -287,7 +287,7 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         let (n, position, endpoint) = (attempt.turn.n, attempt.turn.position, attempt.endpoint);
         let target = Target::new(self.worker, routed, endpoint)?;
         let cap = plan.budget.output_cap(n, target.endpoint);
-        let mut outgoing = self.work.upstream_body(&routed.catalog, target.endpoint, cap)?;
+        let mut outgoing = self.work.upstream_body(&routed.catalog, target.endpoint, cap, plan.signatures(position))?;
         let fates = ParameterFates {
             dropped: std::mem::take(&mut outgoing.dropped),
             emulated: std::mem::take(&mut outgoing.emulated),

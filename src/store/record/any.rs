@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use pointsman_actors::domain::{
-    Alias, Candidate, Catalog, EndpointHealth, EndpointId, GenerationId, Modalities, Modality, ModelId,
+    Alias, Candidate, CapabilitySet, Catalog, EndpointHealth, EndpointId, GenerationId, Modalities, Modality, ModelId,
     OutputCostSpread, ParameterNames, ParameterSet, Prediction, ProviderSlug, ScoreInputs, ScoreTerms, ScoreUnit,
     Sourced, Tick, Usd,
 };
@@ -148,6 +148,12 @@ impl Any for ProviderSlug {
 impl Any for ParameterSet {
     fn any(dice: &mut Dice) -> ParameterSet {
         ParameterSet::of_bits(u128::any(dice))
+    }
+}
+
+impl Any for CapabilitySet {
+    fn any(dice: &mut Dice) -> CapabilitySet {
+        CapabilitySet::of_bits(dice.roll() as u8)
     }
 }
 

@@ -43,7 +43,7 @@ stored_enum! {
 
 stored_struct! {
     ExcludedEndpoint { index, endpoint, reason, detail }
-    Needs { input, output, parameters, any_parameter, dialect @ 2 }
+    Needs { input, output, parameters, any_parameter, dialect @ 2, capabilities @ 4 }
     StickyEndpoint { endpoint, cached_tokens }
     RequestFacts {
         api, today, targets, needs, key_allowed, key_blocked, prompt_tokens, images, max_tokens, answers, sticky,

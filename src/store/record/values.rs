@@ -1,9 +1,10 @@
 //! The values that records and catalogs share.
 
 use pointsman_actors::domain::{
-    ApiType, AttemptReason, Circuit, DataCollection, DecisionCode, Dialect, EndpointId, FailureCause, FailureKind,
-    FinishReason, GenerationId, GenerationStatus, Modalities, Modality, ModelId, ModelPattern, Objective, ParameterSet,
-    Preference, PriceCeiling, ProviderPolicy, ProviderSlug, ProviderState, Source, Sourced, Target, Tick, Usd, Weights,
+    ApiType, AttemptReason, CapabilitySet, Circuit, DataCollection, DecisionCode, Dialect, EndpointId, FailureCause,
+    FailureKind, FinishReason, GenerationId, GenerationStatus, Modalities, Modality, ModelId, ModelPattern, Objective,
+    ParameterSet, Preference, PriceCeiling, ProviderPolicy, ProviderSlug, ProviderState, Source, Sourced, Target, Tick,
+    Usd, Weights,
 };
 
 use super::bytes::{Reader, Stored, Unreadable, stored_enum, stored_struct};
@@ -129,6 +130,17 @@ impl Stored for ParameterSet {
 
     fn take(from: &mut Reader<'_>) -> Result<ParameterSet, Unreadable> {
         u128::take(from).map(ParameterSet::of_bits)
+    }
+}
+
+impl Stored for CapabilitySet {
+    fn put(&self, out: &mut Vec<u8>) {
+        u64::from(self.bits()).put(out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<CapabilitySet, Unreadable> {
+        let bits = u8::try_from(u64::take(from)?).map_err(|_| from.fault("unknown capabilities"))?;
+        Ok(CapabilitySet::of_bits(bits))
     }
 }
 

@@ -5,7 +5,7 @@ use bytes::{BufMut as _, BytesMut};
 use crate::dialect::{
     answer::AnswerFault,
     json::{Raw, push_member},
-    neutral::{AnswerEvent, AnswerSink, EscapedText, json_value, url_citation},
+    neutral::{AnswerEvent, AnswerSink, json_value, url_citation},
 };
 
 /// Most bytes of the citations of one block.
@@ -60,13 +60,4 @@ pub(super) fn push_citation(annotation: &[u8], out: &mut BytesMut) -> bool {
     push_member(out, b"url", url.bytes());
     out.put_u8(b'}');
     true
-}
-
-/// Characters of an escaped text.
-pub(super) fn characters(text: &EscapedText<'_>) -> u64 {
-    let bytes = text.bytes();
-    if bytes.contains(&b'\\') {
-        return text.unescaped().chars().count() as u64;
-    }
-    bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count() as u64
 }

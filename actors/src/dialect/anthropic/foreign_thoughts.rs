@@ -1,13 +1,11 @@
 //! Thoughts of other providers in a body that an endpoint of this dialect gets as it came: cut, because their signatures are
 //! the gateway's envelopes, which the endpoint refuses.
 
-use std::ops::Range;
-
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::dialect::{
-    json::Raw,
-    neutral::{StateKey, json_value},
+    json::{Fate, Raw, Splice, object},
+    neutral::StateKey,
 };
 
 /// A body without thoughts of other providers.
@@ -24,32 +22,46 @@ pub(crate) struct WithoutForeignThoughts {
 /// is no JSON object.
 pub(crate) fn without_foreign_thoughts(body: &str) -> Option<WithoutForeignThoughts> {
     memchr::memmem::find(body.as_bytes(), StateKey::PREFIX.as_bytes())?;
-    let whole = json_value(body).filter(|whole| whole.is_object())?;
-    let mut messages: Vec<Message<'_>> = whole.member(b"messages")?.elements().map(Message::read).collect();
+    let whole = object(body).ok()?;
+    let list = whole.member(b"messages").filter(|list| list.is_array())?;
+    let messages: Vec<Message<'_>> = list.elements().map(Message::read).collect();
     if !messages.iter().any(Message::has_foreign) {
         return None;
     }
-    let has_budget = whole.member(b"thinking").and_then(|thinking| thinking.member(b"type")).and_then(Raw::text);
-    let without_thinking = has_budget.as_deref() == Some("enabled") && is_open_turn_foreign(&messages);
-    let text = Text(body);
-    let mut cuts = Vec::new();
-    let members = whole.members().map(|(key, value)| {
-        let is_cut = without_thinking && *key.name() == *b"thinking";
-        (text.span(key).start..text.span(value).end, is_cut)
+    let kind = whole.member(b"thinking").and_then(|thinking| thinking.member(b"type")).and_then(Raw::text);
+    let without_thinking = kind.as_deref() == Some("enabled") && is_open_turn_foreign(&messages);
+    let mut splice = Splice::new(body);
+    splice.members(whole, |key, value, splice| match &*key.name() {
+        b"thinking" if without_thinking => Fate::Cut,
+        b"messages" if value.is_array() => {
+            cut_messages(value, &messages, splice);
+            Fate::Kept
+        }
+        _ => Fate::Kept,
     });
-    push_cuts(members, &mut cuts);
-    let spans = messages.iter().map(|message| (text.span(message.value), message.is_foreign()));
-    push_cuts(spans, &mut cuts);
-    for message in messages.iter_mut().filter(|message| !message.is_foreign()) {
-        let blocks = message.blocks.iter().map(|(block, is_foreign)| (text.span(*block), *is_foreign));
-        push_cuts(blocks, &mut cuts);
-    }
-    cuts.sort_by_key(|cut| cut.start);
-    Some(WithoutForeignThoughts { body: text.without(&cuts), without_thinking })
+    Some(WithoutForeignThoughts { body: splice.finish(), without_thinking })
+}
+
+/// Cuts thoughts of other providers in a list of `messages`, and those that consist of nothing else.
+fn cut_messages<'a>(list: Raw<'a>, messages: &[Message<'a>], splice: &mut Splice<'a>) {
+    let mut messages = messages.iter();
+    splice.elements(list, |element, splice| {
+        let Some(message) = messages.next() else { return Fate::Kept };
+        if message.is_foreign() {
+            return Fate::Cut;
+        }
+        if let Some(content) = element.member(b"content").filter(|content| content.is_array()) {
+            let mut blocks = message.blocks.iter();
+            splice.elements(content, |_, _| match blocks.next() {
+                Some((_, true)) => Fate::Cut,
+                _ => Fate::Kept,
+            });
+        }
+        Fate::Kept
+    });
 }
 
 struct Message<'a> {
-    value: Raw<'a>,
     is_assistant: bool,
     /// The blocks, and whether each is a thought of another provider.
     blocks: Vec<(Raw<'a>, bool)>,
@@ -60,7 +72,7 @@ impl<'a> Message<'a> {
         let is_assistant = value.member(b"role").and_then(Raw::text).as_deref() == Some("assistant");
         let blocks = value.member(b"content").into_iter().flat_map(Raw::elements);
         let blocks = blocks.map(|block| (block, is_assistant && is_foreign(block))).collect();
-        Message { value, is_assistant, blocks }
+        Message { is_assistant, blocks }
     }
 
     fn has_foreign(&self) -> bool {
@@ -96,49 +108,6 @@ fn is_open_turn_foreign(messages: &[Message<'_>]) -> bool {
     let in_turn = |message: &&Message<'_>| message.is_assistant || message.answers_calls();
     messages.last().is_some_and(Message::answers_calls)
         && messages.iter().rev().take_while(in_turn).any(Message::has_foreign)
-}
-
-/// Appends what must be cut of a list to leave some of its elements out, each with one comma.
-fn push_cuts(elements: impl Iterator<Item = (Range<usize>, bool)>, cuts: &mut Vec<Range<usize>>) {
-    let mut elements = elements.peekable();
-    // Where the last element that is kept ends.
-    let mut kept: Option<usize> = None;
-    while let Some((span, is_cut)) = elements.next() {
-        if !is_cut {
-            kept = Some(span.end);
-            continue;
-        }
-        let cut = match (kept, elements.peek()) {
-            (Some(end), _) => end..span.end,
-            (None, Some((next, _))) => span.start..next.start,
-            (None, None) => span,
-        };
-        if kept.is_some() {
-            kept = Some(cut.end);
-        }
-        cuts.push(cut);
-    }
-}
-
-struct Text<'a>(&'a str);
-
-impl Text<'_> {
-    /// Where a value stands in the text.
-    fn span(&self, value: Raw<'_>) -> Range<usize> {
-        let start = (value.bytes().as_ptr() as usize).saturating_sub(self.0.as_ptr() as usize);
-        start..start + value.bytes().len()
-    }
-
-    fn without(&self, cuts: &[Range<usize>]) -> Bytes {
-        let mut out = BytesMut::with_capacity(self.0.len());
-        let mut at = 0;
-        for cut in cuts {
-            out.put_slice(self.0.as_bytes().get(at..cut.start).unwrap_or_default());
-            at = at.max(cut.end);
-        }
-        out.put_slice(self.0.as_bytes().get(at..).unwrap_or_default());
-        out.freeze()
-    }
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ pub(crate) use betas::required_betas;
 pub(crate) use decode::Decoder;
 pub(crate) use error::kind_of_response;
 pub(crate) use foreign_thoughts::without_foreign_thoughts;
+pub(crate) use models::capability_gaps;
 pub(crate) use request::write_request;
 #[cfg(test)]
 pub(crate) use {parameters::ApiVersion, request::write_request_for};

@@ -1,5 +1,7 @@
 //! What the models behind the Messages API differ in.
 
+use crate::domain::{Capability, CapabilitySet};
+
 /// Longest name of a tool, and of the id of a call.
 const MAX_NAME: usize = 128;
 
@@ -47,6 +49,8 @@ pub(crate) struct Capabilities {
     pub(crate) sampling: Sampling,
     /// Whether `tool_choice` may force a call.
     pub(crate) forces_tools: bool,
+    /// Whether the last message may be the beginning of the answer.
+    pub(crate) prefill: bool,
     /// How it reasons.
     pub(crate) thinking: ThinkingControl,
     /// How reasoning is switched off.
@@ -62,6 +66,7 @@ const RECENT: Capabilities = Capabilities {
     max_output: 128_000,
     sampling: Sampling::No,
     forces_tools: true,
+    prefill: false,
     thinking: ThinkingControl::Adaptive,
     thinking_off: ThinkingOff::Disabled,
     structured_output: true,
@@ -69,8 +74,13 @@ const RECENT: Capabilities = Capabilities {
 };
 const OPUS: Capabilities = Capabilities { fast: true, ..RECENT };
 const GENERATION_4_6: Capabilities = Capabilities { sampling: Sampling::EitherOf, ..RECENT };
-const GENERATION_4_5: Capabilities =
-    Capabilities { max_output: 64_000, sampling: Sampling::EitherOf, thinking: ThinkingControl::Budget, ..RECENT };
+const GENERATION_4_5: Capabilities = Capabilities {
+    max_output: 64_000,
+    sampling: Sampling::EitherOf,
+    thinking: ThinkingControl::Budget,
+    prefill: true,
+    ..RECENT
+};
 const OPUS_4: Capabilities =
     Capabilities { max_output: 32_000, sampling: Sampling::Any, structured_output: false, ..GENERATION_4_5 };
 
@@ -102,6 +112,16 @@ pub(crate) fn capabilities(upstream_model: &str) -> Capabilities {
     let name: String = upstream_model.chars().map(|c| if matches!(c, '@' | '.') { '-' } else { c }).collect();
     let name = name.to_ascii_lowercase();
     MODELS.iter().find(|(part, _)| name.contains(part)).map_or(RECENT, |(_, capabilities)| *capabilities)
+}
+
+/// What an endpoint of that model refuses. Nothing is said about a model of another name.
+pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {
+    if !upstream_model.to_ascii_lowercase().contains("claude") {
+        return CapabilitySet::NONE;
+    }
+    let Capabilities { forces_tools, prefill, .. } = capabilities(upstream_model);
+    let lacks = [(Capability::ForcedTool, !forces_tools), (Capability::Prefill, !prefill)];
+    lacks.into_iter().filter(|(_, lacks)| *lacks).fold(CapabilitySet::NONE, |all, (one, _)| all.with(one))
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
 //! Embeddings: the body of `batchEmbedContents`, and its answer in the form of the OpenAI API.
-#![cfg_attr(not(test), expect(dead_code, reason = "wired by the dispatcher next"))]
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 

@@ -38,7 +38,6 @@ pub(crate) fn kind_of_response(status: u16, body: &[u8]) -> FailureKind {
 
 /// Whether an answer of `status` says that a signature of a thought was refused or missed. The same body with
 /// [`super::Signatures::StandIns`] may then be accepted.
-#[cfg_attr(not(test), expect(dead_code, reason = "wired by the dispatcher next"))]
 pub(crate) fn refuses_signature(status: u16, body: &[u8]) -> bool {
     let value = std::str::from_utf8(body).ok().and_then(|text| Cursor::new(text).value().ok());
     let message = value.and_then(error_of).and_then(|error| error.member(b"message")?.text());

@@ -6,7 +6,7 @@
 
 mod contents;
 mod decode;
-pub(crate) mod embeddings;
+mod embeddings;
 mod error;
 mod finish;
 mod generation_config;
@@ -20,14 +20,12 @@ mod tools;
 mod usage;
 
 pub(crate) use decode::Decoder;
-#[cfg_attr(not(test), expect(unused_imports, reason = "wired by the dispatcher next"))]
-pub(crate) use error::refuses_signature;
-pub(crate) use error::{kind_of_response, retry_delay};
-#[cfg_attr(not(test), expect(unused_imports, reason = "wired by the dispatcher next"))]
-pub(crate) use request::write_request_with;
-pub(crate) use request::{path, write_request};
-#[cfg_attr(not(test), expect(unused_imports, reason = "wired by the dispatcher next"))]
-pub(crate) use signatures::Signatures;
+pub(crate) use embeddings::{embeddings_of, embeddings_path, write_embeddings};
+pub(crate) use error::{kind_of_response, refuses_signature, retry_delay};
+#[cfg(test)]
+pub(crate) use request::write_request;
+pub(crate) use request::{path, write_request_with};
+pub use signatures::Signatures;
 
 #[cfg(test)]
 mod tests;

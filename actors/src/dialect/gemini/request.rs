@@ -37,7 +37,8 @@ pub(super) fn path_of(endpoint: &Endpoint, method: &str) -> String {
     path
 }
 
-/// The body for an endpoint. What the endpoint cannot carry is named in `fates`.
+/// The body for an endpoint, with the signatures that the client returned.
+#[cfg(test)]
 pub(crate) fn write_request(
     conversation: &Conversation<'_>,
     endpoint: &Endpoint,
@@ -46,7 +47,7 @@ pub(crate) fn write_request(
     write_request_with(conversation, endpoint, Signatures::default(), fates)
 }
 
-/// The body for an endpoint, with these signatures of thoughts.
+/// The body for an endpoint, with these signatures of thoughts. What the endpoint cannot carry is named in `fates`.
 pub(crate) fn write_request_with(
     conversation: &Conversation<'_>,
     endpoint: &Endpoint,

@@ -8,7 +8,7 @@ const STATE: &str = "messages[].reasoning_details";
 
 /// Which signatures a body has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Signatures {
+pub enum Signatures {
     /// Those that the client returned, and stand-ins for steps without any.
     #[default]
     Returned,

@@ -14,6 +14,20 @@ impl<'a> Raw<'a> {
         self.members().filter(|(key, _)| *key.name() == *name).last().map(|(_, value)| value)
     }
 
+    /// The values of several members in one pass, which is cheaper than one [`Raw::member`] each.
+    pub(crate) fn pick<const N: usize>(self, names: [&[u8]; N]) -> [Option<Raw<'a>>; N] {
+        let mut found = [None; N];
+        for (key, value) in self.members() {
+            let key = key.name();
+            for (name, found) in names.iter().zip(&mut found) {
+                if **name == *key {
+                    *found = Some(value);
+                }
+            }
+        }
+        found
+    }
+
     /// Elements of an array; nothing for anything else.
     pub(crate) fn elements(self) -> Elements<'a> {
         let cursor = self.is_array().then(|| Cursor::inside(self));

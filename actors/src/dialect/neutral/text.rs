@@ -55,7 +55,12 @@ impl<'a> EscapedText<'a> {
 
     /// Whether there is nothing but white space in it.
     pub(crate) fn is_blank(&self) -> bool {
-        self.0.is_empty() || self.unescaped().trim().is_empty()
+        // Most texts begin with a letter: then nothing is unescaped.
+        match self.0.first() {
+            None => true,
+            Some(b' ' | b'\\' | 0x80..) => self.unescaped().trim().is_empty(),
+            Some(_) => false,
+        }
     }
 
     /// Number of characters it stands for.

@@ -80,12 +80,12 @@ impl<'a> Reader<'a> {
     }
 
     fn reasoning(&mut self, value: Raw<'a>) {
-        let member = |name: &[u8]| value.member(name).filter(|value| !value.is_null());
+        let asked = requested_reasoning(value);
         let reasoning = &mut self.reasoning;
-        reasoning.effort = member(b"effort").and_then(effort).or(reasoning.effort);
-        reasoning.max_tokens = member(b"max_tokens").and_then(Raw::count).or(reasoning.max_tokens);
-        reasoning.enabled = member(b"enabled").map(|value| value.bytes() == b"true").or(reasoning.enabled);
-        reasoning.exclude |= member(b"exclude").is_some_and(|value| value.bytes() == b"true");
+        reasoning.effort = asked.effort.or(reasoning.effort);
+        reasoning.max_tokens = asked.max_tokens.or(reasoning.max_tokens);
+        reasoning.enabled = asked.enabled.or(reasoning.enabled);
+        reasoning.exclude |= asked.exclude;
     }
 
     fn parameter(&mut self, name: Cow<'a, [u8]>, value: Raw<'a>) {
@@ -123,6 +123,17 @@ impl<'a> Reader<'a> {
             stream: self.stream,
             parameters: self.parameters,
         }
+    }
+}
+
+/// What the object `reasoning` asks for.
+pub(crate) fn requested_reasoning(value: Raw<'_>) -> Reasoning {
+    let member = |name: &[u8]| value.member(name).filter(|value| !value.is_null());
+    Reasoning {
+        effort: member(b"effort").and_then(effort),
+        max_tokens: member(b"max_tokens").and_then(Raw::count),
+        enabled: member(b"enabled").map(|value| value.bytes() == b"true"),
+        exclude: member(b"exclude").is_some_and(|value| value.bytes() == b"true"),
     }
 }
 

@@ -1,13 +1,17 @@
-//! Chat bodies that the gateway wrote for a client of another dialect, for endpoints that refuse what chat itself has not.
+//! Chat bodies without what their endpoint must not get or would refuse inside messages.
 //!
 //! Marks of the prompt cache and sealed reasoning travel inside messages, where no parameter of the endpoint controls them.
-//! Some providers refuse a message with a member that they do not know.
+//! Sealed reasoning is of use to the provider that sealed it only. And a body that the gateway wrote for a client of another
+//! dialect has members that chat itself has not: some providers refuse a message with a member that they do not know.
 
 use bytes::Bytes;
 
 use crate::{
-    dialect::json::{Fate, Raw, Splice, object},
-    domain::{Catalog, Endpoint},
+    dialect::{
+        json::{Fate, Raw, Splice, object},
+        neutral::ReasoningFormat,
+    },
+    domain::{Catalog, Dialect, Endpoint, Provider},
 };
 
 const CACHE_CONTROL: &[u8] = b"cache_control";
@@ -22,16 +26,25 @@ pub(crate) struct PlainChat {
     pub(crate) without_reasoning: bool,
 }
 
-/// Cuts marks of the cache where the endpoint does not list `cache_control`, and reasoning of earlier turns where it does not
-/// list `reasoning`. `None` if there is nothing to cut.
-pub(crate) fn plain_chat(body: &str, catalog: &Catalog, endpoint: &Endpoint) -> Option<PlainChat> {
+/// Cuts sealed reasoning of other providers, and all reasoning of earlier turns where the endpoint does not know it. Of a body
+/// that was `written` for a client of another dialect, also marks of the cache where the endpoint does not list
+/// `cache_control`. `None` if there is nothing to cut.
+pub(crate) fn plain_chat(body: &str, catalog: &Catalog, endpoint: &Endpoint, written: bool) -> Option<PlainChat> {
     let lists = |name| catalog.parameters.lists(endpoint.parameters, name);
     let has = |name: &[u8]| memchr::memmem::find(body.as_bytes(), name).is_some();
-    let (cuts_marks, cuts_reasoning) = (!lists("cache_control"), !lists("reasoning"));
-    if !(cuts_marks && has(CACHE_CONTROL) || cuts_reasoning && has(REASONING_DETAILS)) {
+    let cuts_marks = written && !lists("cache_control");
+    let cuts_reasoning = endpoint.wants_reasoning_effort || written && !lists("reasoning");
+    if !(cuts_marks && has(CACHE_CONTROL) || has(REASONING_DETAILS)) {
         return None;
     }
-    let mut cutter = Cutter { splice: Splice::new(body), cuts_marks, cuts_reasoning, marks: false, reasoning: false };
+    let mut cutter = Cutter {
+        splice: Splice::new(body),
+        cuts_marks,
+        cuts_reasoning,
+        foreign: foreign_formats(catalog, endpoint),
+        marks: false,
+        reasoning: false,
+    };
     cutter.body(object(body).ok()?);
     let Cutter { splice, marks, reasoning, .. } = cutter;
     (marks || reasoning).then(|| PlainChat {
@@ -41,10 +54,30 @@ pub(crate) fn plain_chat(body: &str, catalog: &Catalog, endpoint: &Endpoint) -> 
     })
 }
 
+/// Formats of sealed reasoning that another provider of the catalog issues, and that the model of the endpoint does not
+/// understand. Reasoning in another format can only come from a chat endpoint, such as this one.
+fn foreign_formats(catalog: &Catalog, endpoint: &Endpoint) -> Vec<ReasoningFormat> {
+    let maker = catalog.model_of(endpoint).and_then(|model| model.id.as_str().split_once('/')).map(|(maker, _)| maker);
+    let is_issued = |dialect: Dialect| {
+        let mut others = catalog.endpoints.iter().filter(|other| other.provider != endpoint.provider);
+        others.any(|other| other.dialect == dialect && catalog.provider_of(other).is_some_and(Provider::is_on))
+    };
+    // Reasoning of OpenAI is bound to an organisation: no other provider of its models understands it.
+    let formats = [
+        (ReasoningFormat::Anthropic, Dialect::Anthropic, Some("anthropic")),
+        (ReasoningFormat::Gemini, Dialect::Gemini, Some("google")),
+        (ReasoningFormat::Responses, Dialect::Responses, None),
+    ];
+    let foreign = formats.into_iter().filter(|(_, dialect, of)| (of.is_none() || *of != maker) && is_issued(*dialect));
+    foreign.map(|(format, ..)| format).collect()
+}
+
 struct Cutter<'a> {
     splice: Splice<'a>,
     cuts_marks: bool,
     cuts_reasoning: bool,
+    /// Formats of sealed reasoning that the endpoint must not get.
+    foreign: Vec<ReasoningFormat>,
     /// What was cut.
     marks: bool,
     reasoning: bool,
@@ -52,15 +85,24 @@ struct Cutter<'a> {
 
 impl<'a> Cutter<'a> {
     fn body(&mut self, body: Raw<'a>) {
-        let Cutter { splice, cuts_marks, cuts_reasoning, marks, reasoning } = self;
-        let mut fate_of = |key: Raw<'a>, is_message: bool| match &*key.name() {
+        let Cutter { splice, cuts_marks, cuts_reasoning, foreign, marks, reasoning } = self;
+        let is_foreign = |detail: Raw<'a>| *cuts_reasoning || is_foreign(detail, foreign);
+        let mut fate_of = |key: Raw<'a>, details: Option<Raw<'a>>, splice: &mut Splice<'a>| match &*key.name() {
             CACHE_CONTROL if *cuts_marks => {
                 *marks = true;
                 Fate::Cut
             }
-            REASONING_DETAILS if *cuts_reasoning && is_message => {
-                *reasoning = true;
-                Fate::Cut
+            REASONING_DETAILS => {
+                let Some(details) = details.filter(|details| *cuts_reasoning || details.is_array()) else {
+                    return Fate::Kept;
+                };
+                let any_foreign = *cuts_reasoning || details.elements().any(is_foreign);
+                *reasoning |= any_foreign;
+                if any_foreign && details.elements().all(is_foreign) {
+                    return Fate::Cut;
+                }
+                splice.elements(details, |detail, _| if is_foreign(detail) { Fate::Cut } else { Fate::Kept });
+                Fate::Kept
             }
             _ => Fate::Kept,
         };
@@ -71,18 +113,26 @@ impl<'a> Cutter<'a> {
                     splice.members(element, |key, value, splice| {
                         if is_messages && *key.name() == *b"content" && value.is_array() {
                             splice.elements(value, |part, splice| {
-                                splice.members(part, |key, _, _| fate_of(key, false));
+                                splice.members(part, |key, _, splice| fate_of(key, None, splice));
                                 Fate::Kept
                             });
                         }
-                        fate_of(key, is_messages)
+                        fate_of(key, is_messages.then_some(value), splice)
                     });
                     Fate::Kept
                 });
             }
-            fate_of(key, false)
+            fate_of(key, None, splice)
         });
     }
+}
+
+/// Whether an element of `reasoning_details` is sealed in one of these formats.
+fn is_foreign(detail: Raw<'_>, formats: &[ReasoningFormat]) -> bool {
+    let is_sealed =
+        [&b"signature"[..], b"data"].into_iter().any(|name| detail.member(name).is_some_and(|it| !it.is_null()));
+    let format = detail.member(b"format").and_then(Raw::text);
+    is_sealed && format.is_some_and(|format| formats.contains(&ReasoningFormat::named(&format)))
 }
 
 #[cfg(test)]
@@ -98,11 +148,47 @@ mod tests {
             splice: Splice::new(&text),
             cuts_marks: true,
             cuts_reasoning: true,
+            foreign: Vec::new(),
             marks: false,
             reasoning: false,
         };
         cutter.body(object(&text).unwrap());
         serde_json::from_slice(&cutter.splice.finish()).unwrap()
+    }
+
+    #[test]
+    fn sealed_reasoning_of_foreign_formats_is_cut_and_all_other_reasoning_stays() {
+        use ReasoningFormat::{Anthropic, Gemini, Responses};
+        let of = |format: &str| json!({"type": "reasoning.text", "text": "hm", "signature": "c2ln", "format": format});
+        let plain = json!({"type": "reasoning.text", "text": "hm", "format": "anthropic-claude-v1", "signature": null});
+        let state = json!({"type": "reasoning.encrypted", "data": "AbC=", "format": "google-gemini-v1"});
+        let message =
+            |details: Value| json!({"messages": [{"role": "assistant", "content": "a", "reasoning_details": details}]});
+        let cut = |details: Value, foreign: &[ReasoningFormat]| {
+            let text = message(details).to_string();
+            let mut cutter = Cutter {
+                splice: Splice::new(&text),
+                cuts_marks: false,
+                cuts_reasoning: false,
+                foreign: foreign.to_vec(),
+                marks: false,
+                reasoning: false,
+            };
+            cutter.body(object(&text).unwrap());
+            (serde_json::from_slice::<Value>(&cutter.splice.finish()).unwrap(), cutter.reasoning)
+        };
+        let all = json!([of("anthropic-claude-v1"), plain, state, of("unknown"), of("openai-responses-v1")]);
+        assert_eq!(cut(all.clone(), &[Anthropic, Gemini, Responses]), (message(json!([plain, of("unknown")])), true));
+        let own = json!([of("anthropic-claude-v1"), plain, of("unknown")]);
+        assert_eq!(cut(all.clone(), &[Gemini, Responses]), (message(own), true));
+        assert_eq!(cut(all.clone(), &[]), (message(all), false));
+        assert_eq!(
+            cut(json!([state]), &[Gemini]),
+            (json!({"messages": [{"role": "assistant", "content": "a"}]}), true)
+        );
+        for same in [json!([plain]), json!([]), json!("odd"), json!([1, {}])] {
+            assert_eq!(cut(same.clone(), &[Anthropic]), (message(same), false));
+        }
     }
 
     #[test]

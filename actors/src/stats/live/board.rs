@@ -6,7 +6,7 @@
 //!
 //! Every [`Claim`] must be finished, however its request ends; a guard in the actors ensures that.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     breaker::PassedAs,
@@ -20,6 +20,9 @@ use crate::domain::{
     GateEvent, Prediction, Provider, RoutingPolicy, Tick,
 };
 use crate::stats::{mix::mix, model::failure_effect::FailureEffect};
+
+/// Age from which the advice of another replica counts no more: as long as a breaker that has just opened for the first times.
+const ADVICE_AGE: Duration = Duration::from_secs(10);
 
 /// Live state of every endpoint and provider. Shared by all workers.
 #[derive(Debug)]
@@ -176,6 +179,28 @@ impl LiveBoard {
             state.breaker = breaker;
             Ok(state.claimed(index, slot, now, candidate, (passed_as, passed_provider_as)))
         })
+    }
+
+    /// Hears from another replica that its breaker of an endpoint was open `age` ago. That excludes nothing here: it only lets
+    /// the next failure here open the breaker at once. Not believed if the endpoint has answered here since then, or is
+    /// known to fail. Returns whether it is believed.
+    pub fn advise(&self, endpoint: EndpointId, now: Tick, age: Duration) -> bool {
+        let slot = self.endpoints.iter().find(|slot| slot.cell.id == endpoint);
+        let (Some(slot), Some(left)) = (slot, ADVICE_AGE.checked_sub(age)) else { return false };
+        slot.cell.change(|state| {
+            let has_answered_since = state.alive.is_some_and(|alive| now.since(alive) <= age);
+            let is_believed = !has_answered_since && state.breaker.is_quiet();
+            if is_believed {
+                state.advised = Some(now.plus(left));
+            }
+            is_believed
+        })
+    }
+
+    /// The endpoints whose breakers are open.
+    pub fn open_endpoints(&self, now: Tick) -> Vec<EndpointId> {
+        let is_open = |slot: &&Slot| matches!(slot.cell.view(now).gate, Gate::Open { .. });
+        self.endpoints.iter().filter(is_open).map(|slot| slot.cell.id).collect()
     }
 
     /// Records the first sign of life of a request.
@@ -367,6 +392,7 @@ impl EndpointState {
                 self.failed = self.failed.max(Some(claim.dispatched));
                 let trips = effect == FailureEffect::Refused
                     || (effect == FailureEffect::Late && self.is_mute_since(claim.dispatched))
+                    || self.advised.is_some_and(|until| now < until)
                     || self.breaker.failures() >= self.enough(effect, policy.breaker.consecutive);
                 self.breaker.trip(now, claim.passed_as, trips, &policy.breaker, jitter);
                 if failure.retry_after.is_some() {

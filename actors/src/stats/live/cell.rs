@@ -79,6 +79,8 @@ pub(crate) struct EndpointState {
     pub alive: Option<Tick>,
     /// Latest start of a request that failed.
     pub failed: Option<Tick>,
+    /// Until when the advice of another replica counts that the endpoint fails.
+    pub advised: Option<Tick>,
 }
 
 #[derive(Debug)]
@@ -159,6 +161,8 @@ impl EndpointState {
     /// Records a sign of life of a request.
     pub(crate) fn sign_of_life(&mut self, dispatched: Tick, now: Tick) {
         self.alive = self.alive.max(Some(now));
+        // What is measured here counts more than what others say.
+        self.advised = None;
         self.heard = self.heard.max(Some(dispatched));
         if dispatched > self.lost.start {
             self.lost = Lost::default();

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use crate::domain::{Catalog, Endpoint, EndpointId, Modalities, ParameterSet, Pricing, Provider, RoutingPolicy, Tick};
+use crate::domain::{
+    CapabilitySet, Catalog, Endpoint, EndpointId, Modalities, ParameterSet, Pricing, Provider, RoutingPolicy, Tick,
+};
 use crate::stats::model::{
     estimates::{Curve, Estimates},
     lengths::OutputLengths,
@@ -74,8 +76,10 @@ pub struct Facts {
     pub model: u32,
     /// Position of its provider.
     pub provider: u32,
-    /// Supported parameters.
+    /// Parameters that can be sent, in whatever form.
     pub parameters: ParameterSet,
+    /// What it refuses, whatever its parameters.
+    pub lacks: CapabilitySet,
     /// Input modalities of its model.
     pub input: Modalities,
     /// Output modalities of its model.
@@ -104,7 +108,8 @@ impl Facts {
             id: endpoint.id,
             model: endpoint.model,
             provider: endpoint.provider,
-            parameters: endpoint.parameters,
+            parameters: catalog.parameters.accepted(endpoint.parameters),
+            lacks: endpoint.lacks,
             input: model.map_or(Modalities::NONE, |model| model.architecture.input),
             output: model.map_or(Modalities::NONE, |model| model.architecture.output),
             on,

@@ -7,7 +7,7 @@ use pointsman_actors::domain::FailureKind;
 use rustls::ClientConfig;
 
 use super::{
-    super::replay::{self, ErrorPage},
+    super::gateway::{self, ErrorPage},
     Failed, LedgerPlace,
 };
 use crate::{
@@ -29,9 +29,9 @@ pub(super) struct Remote {
 
 impl Remote {
     pub(super) fn new(url: &str, place: &LedgerPlace, environment: &Environment) -> Result<Remote, Failed> {
-        let url = replay::root(url);
+        let url = gateway::root(url);
         let connection = Connection::new(url).map_err(|fault| Failed::Refused(format!("--url {fault}")))?;
-        let key = replay::key(place.key_env.as_deref(), url, environment).map_err(Failed::Refused)?;
+        let key = gateway::key(place.key_env.as_deref(), url, environment).map_err(Failed::Refused)?;
         let connection = connection.with_bearer(key).map_err(|fault| Failed::Refused(format!("the key {fault}")))?;
         let tls = client_config(None).map_err(|fault| Failed::Refused(fault.to_string()))?;
         Ok(Remote { url: url.to_owned(), connection, tls })

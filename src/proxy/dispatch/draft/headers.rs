@@ -12,7 +12,7 @@ use actix_web::{
     HttpResponseBuilder,
     http::header::{self, HeaderName, HeaderValue},
 };
-use pointsman_actors::domain::{AttemptRecord, Tick};
+use pointsman_actors::domain::{AttemptRecord, Dialect, Tick};
 
 use super::GenerationDraft;
 use crate::{
@@ -32,6 +32,7 @@ const OVERHEAD: HeaderName = HeaderName::from_static("x-route-overhead-ms");
 const DROPPED_PARAMETERS: HeaderName = HeaderName::from_static("x-route-dropped-parameters");
 const EMULATED_PARAMETERS: HeaderName = HeaderName::from_static("x-route-emulated-parameters");
 const IGNORED: HeaderName = HeaderName::from_static("x-route-ignored");
+const COST: HeaderName = HeaderName::from_static("x-route-cost");
 const USAGE: HeaderName = HeaderName::from_static("x-route-usage");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
@@ -79,6 +80,7 @@ impl GenerationDraft {
             (DROPPED_PARAMETERS, listed(&record.dropped_parameters)),
             (EMULATED_PARAMETERS, listed(&record.emulated_parameters)),
             (IGNORED, name_list(&self.ignored)),
+            (COST, self.cost_header()),
             (USAGE, record.usage.estimated.then(|| HeaderValue::from_static("estimated"))),
         ];
         for (name, value) in headers.into_iter().filter_map(|(name, value)| Some((name, value?))) {
@@ -90,6 +92,13 @@ impl GenerationDraft {
         for (name, value) in requests.chain(tokens) {
             response.insert_header((name, value));
         }
+    }
+
+    /// The cost of an answer that does not tell it itself, in USD. Unknown before the end of a stream.
+    fn cost_header(&self) -> Option<HeaderValue> {
+        let record = &*self.record;
+        let cost = record.cost.as_ref().filter(|_| record.client_dialect != Dialect::OpenAi)?;
+        header_value(&cost.total().to_string())
     }
 
     fn write_timing(&self, response: &mut HttpResponseBuilder) {

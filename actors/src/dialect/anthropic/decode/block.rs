@@ -4,10 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use crate::dialect::{
     answer::AnswerFault,
-    anthropic::{
-        citations::{Citations, characters},
-        surrogates::SplitPairs,
-    },
+    anthropic::{citations::Citations, surrogates::SplitPairs},
     json::Raw,
     neutral::{
         AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningFormat, ReasoningKind, ToolKind, ToolNames,
@@ -209,7 +206,7 @@ impl Block {
     ) -> Result<(), AnswerFault> {
         match &mut self.kind {
             Kind::Text { .. } => {
-                counters.characters = counters.characters.saturating_add(characters(&text));
+                counters.characters = counters.characters.saturating_add(text.characters());
                 sink.event(AnswerEvent::Text { choice: 0, text })
             }
             Kind::Thought { index, .. } => sink.event(thought(*index, ReasoningKind::Text, Some(text), None)),

@@ -7,24 +7,79 @@ use crate::dialect::{
     },
 };
 
+/// What a message of any role may have.
+struct Members<'a> {
+    content: Option<Raw<'a>>,
+    refusal: Option<Raw<'a>>,
+    tool_calls: Option<Raw<'a>>,
+    function_call: Option<Raw<'a>>,
+    name: Option<Raw<'a>>,
+    tool_call_id: Option<Raw<'a>>,
+    is_error: Option<Raw<'a>>,
+    reasoning_details: Option<Raw<'a>>,
+    reasoning: Option<Raw<'a>>,
+    reasoning_content: Option<Raw<'a>>,
+}
+
 /// Reads a message.
 pub(super) fn turn(message: Raw<'_>) -> Turn<'_> {
-    let member = |name: &[u8]| message.member(name).filter(|value| !value.is_null());
-    let role = role(member(b"role"));
-    let mut parts = Vec::new();
-    match role {
-        Role::Tool => parts.push(result(message)),
-        Role::Assistant => {
-            parts.extend(reasoning(message));
-            parts.extend(member(b"content").into_iter().flat_map(content));
-            parts.extend(member(b"refusal").and_then(EscapedText::of).map(|text| Part::new(Content::Refusal(text))));
-            parts.extend(member(b"tool_calls").into_iter().flat_map(Raw::elements).filter_map(call));
-            parts.extend(member(b"function_call").and_then(legacy_call));
-        }
-        Role::System | Role::User => parts.extend(member(b"content").into_iter().flat_map(content)),
-    }
-    mark_last(&mut parts, member(b"cache_control"));
-    Turn { role, parts, is_named: member(b"name").is_some() && role != Role::Tool }
+    let names: [&[u8]; 12] = [
+        b"role",
+        b"content",
+        b"cache_control",
+        b"name",
+        b"tool_calls",
+        b"tool_call_id",
+        b"refusal",
+        b"function_call",
+        b"is_error",
+        b"reasoning_details",
+        b"reasoning",
+        b"reasoning_content",
+    ];
+    let [
+        said_by,
+        content,
+        cache_control,
+        name,
+        tool_calls,
+        tool_call_id,
+        refusal,
+        function_call,
+        is_error,
+        reasoning_details,
+        reasoning,
+        reasoning_content,
+    ] = message.pick(names).map(|value| value.filter(|value| !value.is_null()));
+    let role = role(said_by);
+    let members = Members {
+        content,
+        refusal,
+        tool_calls,
+        function_call,
+        name,
+        tool_call_id,
+        is_error,
+        reasoning_details,
+        reasoning,
+        reasoning_content,
+    };
+    let mut parts = match role {
+        Role::Tool => vec![result(&members)],
+        Role::Assistant => answer(&members),
+        Role::System | Role::User => content_parts(content),
+    };
+    mark_last(&mut parts, cache_control);
+    Turn { role, parts, is_named: name.is_some() && role != Role::Tool }
+}
+
+fn answer<'a>(members: &Members<'a>) -> Vec<Part<'a>> {
+    let mut parts = reasoning(members);
+    parts.extend(content_parts(members.content));
+    parts.extend(members.refusal.and_then(EscapedText::of).map(|text| Part::new(Content::Refusal(text))));
+    parts.extend(members.tool_calls.into_iter().flat_map(Raw::elements).filter_map(call));
+    parts.extend(members.function_call.and_then(legacy_call));
+    parts
 }
 
 /// A `cache_control` of the whole message stands for its last part.
@@ -44,7 +99,8 @@ fn role(value: Option<Raw<'_>>) -> Role {
 }
 
 /// Parts of `content`, which is a string or an array.
-fn content(value: Raw<'_>) -> Vec<Part<'_>> {
+fn content_parts(content: Option<Raw<'_>>) -> Vec<Part<'_>> {
+    let Some(value) = content else { return Vec::new() };
     match EscapedText::of(value) {
         Some(text) => vec![Part::new(Content::Text(text))],
         None => value.elements().map(part).collect(),
@@ -52,8 +108,10 @@ fn content(value: Raw<'_>) -> Vec<Part<'_>> {
 }
 
 fn part(value: Raw<'_>) -> Part<'_> {
-    let known = match value.member(b"type").and_then(Raw::text).as_deref() {
-        Some("text") => value.member(b"text").and_then(EscapedText::of).map(Content::Text),
+    let [kind, text, cache_control, breakpoint] =
+        value.pick([b"type", b"text", b"cache_control", b"prompt_cache_breakpoint"]);
+    let known = match kind.and_then(Raw::text).as_deref() {
+        Some("text") => text.and_then(EscapedText::of).map(Content::Text),
         Some("refusal") => value.member(b"refusal").and_then(EscapedText::of).map(Content::Refusal),
         Some("image_url") => value.member(b"image_url").and_then(image),
         Some("input_audio") => value.member(b"input_audio").and_then(audio),
@@ -61,8 +119,8 @@ fn part(value: Raw<'_>) -> Part<'_> {
         Some("video_url") => value.member(b"video_url").and_then(address).map(|source| Content::Video { source }),
         _ => None,
     };
-    let marked = [&b"cache_control"[..], b"prompt_cache_breakpoint"].into_iter().find_map(|name| value.member(name));
-    Part { content: known.unwrap_or(Content::Unknown(value)), cache_control: marked.filter(|mark| !mark.is_null()) }
+    let marked = cache_control.or(breakpoint).filter(|mark| !mark.is_null());
+    Part { content: known.unwrap_or(Content::Unknown(value)), cache_control: marked }
 }
 
 fn image(value: Raw<'_>) -> Option<Content<'_>> {
@@ -109,20 +167,23 @@ fn source(text: EscapedText<'_>) -> MediaSource<'_> {
 }
 
 fn call(value: Raw<'_>) -> Option<Part<'_>> {
-    let id = value.member(b"id").and_then(EscapedText::of).unwrap_or(EscapedText::plain(""));
-    if value.member(b"type").and_then(Raw::text).as_deref() == Some("custom") {
-        let custom = value.member(b"custom");
-        let name = text_of(custom, b"name")?;
-        let arguments = text_of(custom, b"input").unwrap_or(EscapedText::plain(""));
+    let [id, kind, function, custom] = value.pick([b"id", b"type", b"function", b"custom"]);
+    let id = id.and_then(EscapedText::of).unwrap_or(EscapedText::plain(""));
+    if kind.and_then(Raw::text).as_deref() == Some("custom") {
+        let [name, input] = custom?.pick([b"name", b"input"]);
+        let (name, arguments) = (text_in(name)?, text_in(input).unwrap_or(EscapedText::plain("")));
         return Some(Part::new(Content::ToolCall { id, name, arguments, kind: ToolKind::Custom }));
     }
-    let function = value.member(b"function");
-    let name = text_of(function, b"name")?;
-    let arguments = match function.and_then(|function| function.member(b"arguments")) {
+    let [name, arguments] = function?.pick([b"name", b"arguments"]);
+    let arguments = match arguments {
         Some(arguments) if arguments.is_object() => EscapedText::escaping(&String::from_utf8_lossy(arguments.bytes())),
-        other => other.and_then(EscapedText::of).unwrap_or(EscapedText::plain("")),
+        other => text_in(other).unwrap_or(EscapedText::plain("")),
     };
-    Some(Part::new(Content::ToolCall { id, name, arguments, kind: ToolKind::Function }))
+    Some(Part::new(Content::ToolCall { id, name: text_in(name)?, arguments, kind: ToolKind::Function }))
+}
+
+fn text_in(value: Option<Raw<'_>>) -> Option<EscapedText<'_>> {
+    value.and_then(EscapedText::of)
 }
 
 fn text_of<'a>(object: Option<Raw<'a>>, name: &[u8]) -> Option<EscapedText<'a>> {
@@ -136,23 +197,22 @@ fn legacy_call(value: Raw<'_>) -> Option<Part<'_>> {
     Some(Part::new(Content::ToolCall { id: name.clone(), name, arguments, kind: ToolKind::Function }))
 }
 
-fn result(message: Raw<'_>) -> Part<'_> {
-    let id = text_of(Some(message), b"tool_call_id").or_else(|| text_of(Some(message), b"name"));
-    let parts = message.member(b"content").filter(|value| !value.is_null()).map_or_else(Vec::new, content);
-    let failed = message.member(b"is_error").is_some_and(|flag| flag.bytes() == b"true");
-    Part::new(Content::ToolResult { id: id.unwrap_or(EscapedText::plain("")), parts, failed })
+fn result<'a>(message: &Members<'a>) -> Part<'a> {
+    let id = text_in(message.tool_call_id).or_else(|| text_in(message.name)).unwrap_or(EscapedText::plain(""));
+    let failed = message.is_error.is_some_and(|flag| flag.bytes() == b"true");
+    Part::new(Content::ToolResult { id, parts: content_parts(message.content), failed })
 }
 
 /// Reasoning of an earlier answer: `reasoning_details`, else the signature in `extra_content` of a call, else plain text.
-fn reasoning(message: Raw<'_>) -> Vec<Part<'_>> {
-    let details = message.member(b"reasoning_details").into_iter().flat_map(Raw::elements);
+fn reasoning<'a>(message: &Members<'a>) -> Vec<Part<'a>> {
+    let details = message.reasoning_details.into_iter().flat_map(Raw::elements);
     let mut states: Vec<ReasoningState<'_>> = details.filter_map(detail).collect();
     if states.is_empty() {
-        let calls = message.member(b"tool_calls").into_iter().flat_map(Raw::elements);
+        let calls = message.tool_calls.into_iter().flat_map(Raw::elements);
         states.extend(calls.filter_map(signature_of_call));
     }
     if states.is_empty() {
-        let text = [&b"reasoning"[..], b"reasoning_content"].into_iter().find_map(|name| text_of(Some(message), name));
+        let text = text_in(message.reasoning).or_else(|| text_in(message.reasoning_content));
         states.extend(text.filter(|text| !text.is_empty()).map(|text| ReasoningState {
             format: ReasoningFormat::Unknown,
             kind: ReasoningKind::Text,
@@ -165,17 +225,17 @@ fn reasoning(message: Raw<'_>) -> Vec<Part<'_>> {
 }
 
 fn detail(value: Raw<'_>) -> Option<ReasoningState<'_>> {
-    let text = |name: &[u8]| text_of(Some(value), name);
-    let (kind, shown, sealed) = match value.member(b"type").and_then(Raw::text).as_deref()? {
-        "reasoning.text" => (ReasoningKind::Text, text(b"text"), text(b"signature")),
-        "reasoning.summary" => (ReasoningKind::Summary, text(b"summary"), None),
-        "reasoning.encrypted" => (ReasoningKind::Encrypted, None, text(b"data")),
+    let [kind, text, signature, summary, data, format, id] =
+        value.pick([b"type", b"text", b"signature", b"summary", b"data", b"format", b"id"]);
+    let (kind, shown, sealed) = match kind.and_then(Raw::text).as_deref()? {
+        "reasoning.text" => (ReasoningKind::Text, text, signature),
+        "reasoning.summary" => (ReasoningKind::Summary, summary, None),
+        "reasoning.encrypted" => (ReasoningKind::Encrypted, None, data),
         _ => return None,
     };
     // A detail without a format is of the format that its first client knew.
-    let format = value.member(b"format").and_then(Raw::text);
-    let format = format.map_or(ReasoningFormat::Anthropic, |name| ReasoningFormat::named(&name));
-    Some(ReasoningState { format, kind, text: shown, sealed, id: text(b"id") })
+    let format = format.and_then(Raw::text).map_or(ReasoningFormat::Anthropic, |name| ReasoningFormat::named(&name));
+    Some(ReasoningState { format, kind, text: text_in(shown), sealed: text_in(sealed), id: text_in(id) })
 }
 
 /// The thought signature of a call, as Google's own compatible endpoint sends it.

@@ -23,6 +23,8 @@ pub(super) struct Conversation<'a> {
     pub(super) max_messages: usize,
     /// What was counted.
     pub(super) tally: PromptSize,
+    /// Whether the last message so far is an answer of the model that calls nothing.
+    pub(super) ends_with_answer: bool,
     /// What names it.
     pub(super) opening: OpeningHasher,
     /// Where each kind of input was first met: message, part.
@@ -40,6 +42,7 @@ impl<'a> Conversation<'a> {
             source,
             max_messages,
             tally: PromptSize::default(),
+            ends_with_answer: false,
             opening: OpeningHasher::default(),
             inputs: Vec::new(),
             edits: Vec::new(),

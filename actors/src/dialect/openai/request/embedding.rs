@@ -9,13 +9,16 @@ use super::{
     outgoing::UpstreamBodyBuilder,
     parsed_body::{BodyReader, ParsedBody},
     prompt_size::PromptSize,
-    requirements::wrong_endpoint,
+    requirements::{unmet_capability, wrong_endpoint},
     restrictions::{self, Restriction},
     stored_metadata, syntax,
 };
 use crate::{
     dialect::outgoing::OutgoingBody,
-    domain::{Catalog, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, RoutingParameters},
+    domain::{
+        Capability, CapabilitySet, Catalog, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs,
+        RoutingParameters,
+    },
 };
 use bytes::Bytes;
 
@@ -26,6 +29,8 @@ pub struct EmbeddingRequest {
     pub model: String,
     /// Number of inputs, and so of vectors.
     pub inputs: usize,
+    /// Whether the inputs are token ids, not texts.
+    pub token_ids: bool,
     /// How the vectors are to come back.
     pub format: VectorFormat,
     /// Estimated prompt tokens.
@@ -67,6 +72,7 @@ impl EmbeddingRequest {
         Ok(EmbeddingRequest {
             model,
             inputs: input.inputs,
+            token_ids: input.tokens > 0,
             format: found.vector_format,
             prompt_tokens: size.tokens(0).saturating_add(u32::try_from(input.tokens).unwrap_or(u32::MAX)),
             unknown_members: found.routing.take_unknown_members(),
@@ -85,16 +91,30 @@ impl EmbeddingRequest {
         restrictions::of(&self.envelope.body)
     }
 
-    /// What the request cannot do without: a model that makes embeddings.
+    /// Names of the members that are not for the gateway alone, sorted.
     #[must_use]
-    pub fn needs(&self) -> Needs {
-        Needs { output: Modalities::NONE.with(Modality::Embeddings), ..Needs::default() }
+    pub fn given_names(&self) -> Vec<String> {
+        self.envelope.given_names()
     }
 
-    /// The mistake of requesting this model: it makes no embeddings.
+    /// What the request cannot do without: a model that makes embeddings, of what was given.
     #[must_use]
-    pub fn unmet(&self, model: &Model) -> Option<Invalid> {
-        (!model.architecture.output.contains(Modality::Embeddings)).then(|| wrong_endpoint(model))
+    pub fn needs(&self) -> Needs {
+        let output = Modalities::NONE.with(Modality::Embeddings);
+        Needs { output, capabilities: self.capabilities(), ..Needs::default() }
+    }
+
+    /// The mistake of requesting this model: it makes no embeddings, or none of what was given.
+    #[must_use]
+    pub fn unmet(&self, catalog: &Catalog, model: &Model) -> Option<Invalid> {
+        if !model.architecture.output.contains(Modality::Embeddings) {
+            return Some(wrong_endpoint(model));
+        }
+        unmet_capability(self.capabilities(), catalog, model)
+    }
+
+    fn capabilities(&self) -> CapabilitySet {
+        if self.token_ids { CapabilitySet::NONE.with(Capability::TokenIds) } else { CapabilitySet::NONE }
     }
 
     /// The body for one endpoint.

@@ -76,6 +76,8 @@ pub(super) enum Fate {
     MaxCompletionTokens,
     /// Sent if the endpoint supports one of the two parameters that control it.
     ResponseFormat,
+    /// Sent as it is, or as `reasoning_effort`.
+    Reasoning,
     /// Sent if the endpoint supports it or accepts unknown fields.
     Unknown,
 }
@@ -189,10 +191,10 @@ impl Field {
             Field::MaxTokens => Fate::MaxTokens,
             Field::MaxCompletionTokens => Fate::MaxCompletionTokens,
             Field::ResponseFormat => Fate::ResponseFormat,
+            Field::Reasoning => Fate::Reasoning,
             Field::N
             | Field::Tools
             | Field::ToolChoice
-            | Field::Reasoning
             | Field::ReasoningEffort
             | Field::IncludeReasoning
             | Field::Modalities

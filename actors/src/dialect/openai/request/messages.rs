@@ -191,7 +191,8 @@ impl<'a> ValueVisitor<'a> for MessageVisitor<'_, 'a> {
         }
         let index = self.index;
         let judged = message.judge(&MESSAGES.item(index));
-        let Conversation { opening, tally, .. } = &mut *self.conversation;
+        let Conversation { opening, tally, ends_with_answer, .. } = &mut *self.conversation;
+        *ends_with_answer = message.role == Some(Role::Assistant) && message.calls.unwrap_or(0) == 0;
         opening.message(matches!(message.role, Some(Role::System | Role::Developer)), tally);
         judged.map_err(|invalid| self.conversation.stop(invalid))
     }

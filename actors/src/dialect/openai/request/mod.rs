@@ -64,7 +64,10 @@ use self::{
     requirements::RequestedFeatures,
     tools::ToolChoice,
 };
-use crate::dialect::client_request::ClientRequest;
+use crate::dialect::{
+    client_request::ClientRequest,
+    json::{Raw, object},
+};
 use crate::domain::{ConversationOpening, Invalid, RoutingParameters, WhatIf};
 
 /// Configurable bounds of a request. All other bounds are fixed by the API.
@@ -207,9 +210,12 @@ impl ChatRequest {
         tally.bytes += found.tools.bytes;
         let opening = conversation.opening.finish(envelope.value("tools"), found.tools.bytes, &tally);
         let demands = RequestedFeatures {
+            reasoning: found.asks_reasoning(),
+            prefill: conversation.ends_with_answer,
             inputs: conversation.inputs,
             output: found.output,
             tools: !found.tools.names.is_empty(),
+            functions: found.tools.has_functions,
             forced_tool,
             format: found.format,
         };
@@ -245,11 +251,31 @@ impl ChatRequest {
         restrictions::of(&self.envelope.body)
     }
 
+    /// Names of the members at the top level of the client's body that are not for the gateway alone, sorted.
+    #[must_use]
+    pub fn given_names(&self) -> Vec<String> {
+        match self.client.as_deref() {
+            Some(client) => top_level_names(&client.body).into_iter().filter(|name| !is_for_gateway(name)).collect(),
+            None => self.envelope.given_names(),
+        }
+    }
+
     /// The body as it came.
     #[must_use]
     pub fn body(&self) -> &Bytes {
         &self.envelope.body
     }
+}
+
+/// Names of the members of a JSON object, sorted; none if it is something else.
+#[must_use]
+pub fn top_level_names(body: &[u8]) -> Vec<String> {
+    let whole = str::from_utf8(body).ok().and_then(|text| object(text).ok());
+    let members = whole.into_iter().flat_map(Raw::members).filter(|(_, value)| !value.is_null());
+    let mut names: Vec<String> = members.map(|(key, _)| String::from_utf8_lossy(&key.name()).into_owned()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 fn require(found: &ParsedFields<'_>) -> Result<(), Invalid> {

@@ -14,12 +14,15 @@ use super::{
     splice::{Splice, string},
 };
 use crate::{
-    dialect::outgoing::OutgoingBody,
-    domain::{Catalog, DefaultParameters, Endpoint},
+    dialect::{
+        json::object, neutral::Effort, openai::conversation_reader::requested_reasoning, outgoing::OutgoingBody,
+    },
+    domain::{Catalog, DefaultParameters, Dialect, Endpoint, ParameterSet},
 };
 
 const MAX_TOKENS: &str = "max_tokens";
 const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
+const REASONING_EFFORT: &str = "reasoning_effort";
 /// Most dropped names that are reported: they travel in a header, and the client chooses them.
 const MAX_LISTED: usize = 64;
 
@@ -33,7 +36,19 @@ pub(super) struct ParameterGates<'c> {
 impl ParameterGates<'_> {
     /// Whether a gated name is open; `None` when the name is not gated.
     pub(super) fn open(&self, name: &str) -> Option<bool> {
-        self.catalog.parameters.gate(name).map(|gate| self.endpoint.parameters.covers(gate))
+        self.catalog.parameters.gate(name).map(|gate| self.accepted().covers(gate))
+    }
+
+    fn accepted(&self) -> ParameterSet {
+        self.catalog.parameters.accepted(self.endpoint.parameters)
+    }
+
+    /// Whether the endpoint gets `reasoning_effort` in the place of `reasoning`. Other dialects are translated later, from
+    /// the whole object.
+    fn takes_effort_only(&self) -> bool {
+        let lists = |name| self.catalog.parameters.lists(self.endpoint.parameters, name);
+        let lists_effort_only = || lists(REASONING_EFFORT) && !lists("reasoning");
+        self.endpoint.dialect == Dialect::OpenAi && (self.endpoint.wants_reasoning_effort || lists_effort_only())
     }
 
     /// Whether a known parameter is sent.
@@ -53,6 +68,7 @@ pub(super) struct UpstreamBodyBuilder<'e, 'c> {
     pub(super) splice: Splice<'e>,
     envelope: &'e ParsedBody,
     dropped: Vec<Arc<str>>,
+    emulated: Vec<Arc<str>>,
     has_model: bool,
 }
 
@@ -68,6 +84,7 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
             splice,
             envelope,
             dropped: Vec::new(),
+            emulated: Vec::new(),
             has_model: false,
         }
     }
@@ -108,7 +125,7 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
         if let Some(metadata) = &self.envelope.metadata {
             self.splice.add_written(metadata);
         }
-        OutgoingBody { dropped: self.dropped, ..OutgoingBody::of(self.splice.finish()) }
+        OutgoingBody { dropped: self.dropped, emulated: self.emulated, ..OutgoingBody::of(self.splice.finish()) }
     }
 }
 
@@ -134,6 +151,7 @@ impl ChatRequest {
                 Fate::MaxTokens if envelope.gives(MAX_COMPLETION_TOKENS) => outgoing.splice.skip(),
                 Fate::MaxTokens | Fate::MaxCompletionTokens if lower.is_some() => outgoing.splice.skip(),
                 Fate::MaxTokens | Fate::MaxCompletionTokens => limit(&mut outgoing, member),
+                Fate::Reasoning if outgoing.gates.takes_effort_only() => reasoning(&mut outgoing),
                 Fate::ResponseFormat if self.schema_admitted(&outgoing.gates) => outgoing.splice.keep(member),
                 _ => outgoing.member(member),
             }
@@ -170,6 +188,30 @@ fn limit(outgoing: &mut UpstreamBodyBuilder<'_, '_>, member: &BodyMember) {
         (false, true) => outgoing.splice.rename(member, MAX_COMPLETION_TOKENS),
         (true, false) => outgoing.splice.rename(member, MAX_TOKENS),
         _ => outgoing.splice.keep(member),
+    }
+}
+
+/// The object `reasoning` as the effort that comes closest, for an endpoint that knows no other form.
+fn reasoning(outgoing: &mut UpstreamBodyBuilder<'_, '_>) {
+    if !outgoing.gates.admits("reasoning") {
+        return outgoing.drop("reasoning");
+    }
+    outgoing.splice.skip();
+    // A given effort is the same one.
+    if outgoing.envelope.gives(REASONING_EFFORT) {
+        return;
+    }
+    let asked = outgoing.envelope.value("reasoning").and_then(|value| std::str::from_utf8(value).ok());
+    let asked = asked.and_then(|text| object(text).ok()).map(requested_reasoning).unwrap_or_default();
+    if asked.max_tokens.is_some() {
+        outgoing.emulated.push("reasoning".into());
+    }
+    let effort = match asked.effort.or_else(|| asked.max_tokens.map(Effort::of_budget)) {
+        None if asked.is_off() => Some(Effort::None),
+        effort => effort,
+    };
+    if let Some(effort) = effort {
+        outgoing.splice.add(REASONING_EFFORT, |out| string(out, effort.as_str()));
     }
 }
 

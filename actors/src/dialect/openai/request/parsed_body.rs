@@ -80,6 +80,15 @@ impl ParsedBody {
         self.body.get(value_start(&self.body, member.key.end)..member.end)
     }
 
+    /// Names of the members that are not for the gateway alone, sorted.
+    pub(super) fn given_names(&self) -> Vec<String> {
+        let given = self.members.iter().filter(|member| !matches!(member.fate, Fate::Absent | Fate::Consumed));
+        let mut names: Vec<String> = given.map(|member| self.name(member).into_owned()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
     /// Whether a parameter of that name was given.
     pub(super) fn gives(&self, name: &str) -> bool {
         let given = |member: &&BodyMember| !matches!(member.fate, Fate::Absent | Fate::Consumed);

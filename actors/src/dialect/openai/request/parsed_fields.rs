@@ -59,6 +59,8 @@ pub(super) struct ParsedFields<'a> {
     pub(super) tool_choice: Option<(&'a RawValue, FieldLocation)>,
     pub(super) format: OutputFormat,
     pub(super) effort: Option<Cow<'a, str>>,
+    /// `reasoning.enabled`, or that there is a budget.
+    pub(super) reasoning_enabled: Option<bool>,
     pub(super) reasoning_effort: Option<(Cow<'a, str>, FieldLocation)>,
     pub(super) exclude_reasoning: bool,
     pub(super) output: Option<Modalities>,
@@ -113,6 +115,16 @@ impl<'a> ParsedFields<'a> {
         Ok(())
     }
 
+    /// Whether reasoning is asked for, or is not to be; `None` if nothing is said.
+    pub(super) fn asks_reasoning(&self) -> Option<bool> {
+        let effort = self.effort.as_deref().or(self.reasoning_effort.as_ref().map(|(effort, _)| &**effort));
+        match (effort, self.reasoning_enabled) {
+            (Some("none"), _) | (_, Some(false)) => Some(false),
+            (None, None) => None,
+            _ => Some(true),
+        }
+    }
+
     fn thinking(
         &mut self,
         field: Field,
@@ -136,9 +148,10 @@ impl<'a> ParsedFields<'a> {
         }
         if let Some(raw) = object.get("max_tokens") {
             json::integer_within(raw, &path.member("max_tokens"), 0, i64::MAX)?;
+            self.reasoning_enabled = Some(true);
         }
         if let Some(raw) = object.get("enabled") {
-            json::flag(raw, &path.member("enabled"))?;
+            self.reasoning_enabled = Some(json::flag(raw, &path.member("enabled"))?);
         }
         if let Some(raw) = object.get("exclude") {
             self.exclude_reasoning |= json::flag(raw, &path.member("exclude"))?;

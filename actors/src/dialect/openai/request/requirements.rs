@@ -4,8 +4,8 @@ use super::{
     ChatRequest, conversation::MESSAGES, fields::Fate, parsed_body::BodyMember, parsed_fields::OutputFormat, path::Path,
 };
 use crate::domain::{
-    Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames,
-    ParameterSet,
+    Capability, CapabilitySet, Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs,
+    ParameterNames, ParameterSet,
 };
 
 /// Requested features that not every model supports.
@@ -15,12 +15,32 @@ pub(super) struct RequestedFeatures {
     pub(super) inputs: Vec<(Modality, usize, usize)>,
     /// Kinds of output, if any were named.
     pub(super) output: Option<Modalities>,
-    /// Whether functions were declared.
+    /// Whether tools were declared.
     pub(super) tools: bool,
+    /// Whether any of them is a function.
+    pub(super) functions: bool,
     /// Whether the model must call one.
     pub(super) forced_tool: bool,
+    /// Whether reasoning is asked for, or is not to be; `None` if nothing is said.
+    pub(super) reasoning: Option<bool>,
+    /// Whether the last message is the beginning of the answer.
+    pub(super) prefill: bool,
     /// What the answer is to look like.
     pub(super) format: OutputFormat,
+}
+
+impl RequestedFeatures {
+    /// What an endpoint must not refuse.
+    fn capabilities(&self) -> CapabilitySet {
+        let needed = [
+            (Capability::ForcedTool, self.forced_tool),
+            (Capability::ToolsWithEffort, self.functions && self.reasoning == Some(true)),
+            (Capability::ToolsByDefault, self.functions && self.reasoning.is_none()),
+            (Capability::Prefill, self.prefill),
+        ];
+        let needed = needed.into_iter().filter(|(_, needed)| *needed);
+        needed.fold(CapabilitySet::NONE, |all, (one, _)| all.with(one))
+    }
 }
 
 impl ChatRequest {
@@ -42,6 +62,7 @@ impl ChatRequest {
             input: demands.inputs.iter().map(|(modality, ..)| *modality).collect(),
             output: demands.output.unwrap_or(Modalities::TEXT),
             parameters,
+            capabilities: demands.capabilities(),
             any_parameter: gate("structured_outputs", schema).union(gate("response_format", schema)),
         }
     }
@@ -52,7 +73,9 @@ impl ChatRequest {
         match member.fate {
             Fate::MaxTokens | Fate::MaxCompletionTokens => names.gate("max_tokens"),
             Fate::ResponseFormat if self.demands.format == OutputFormat::JsonSchema => None,
-            Fate::ResponseFormat | Fate::Parameter | Fate::Unknown => names.gate(&self.envelope.name(member)),
+            Fate::ResponseFormat | Fate::Reasoning | Fate::Parameter | Fate::Unknown => {
+                names.gate(&self.envelope.name(member))
+            }
             Fate::Always | Fate::Model | Fate::Consumed | Fate::Absent => None,
         }
     }
@@ -66,6 +89,7 @@ impl ChatRequest {
             .or_else(|| self.unmet_input(model))
             .or_else(|| self.unmet_parameter(&needs, catalog, model))
             .or_else(|| self.unmet_dialect(catalog, model))
+            .or_else(|| unmet_capability(needs.capabilities, catalog, model))
     }
 
     /// A feature that only endpoints of the client's dialect have: the dialect and the field.
@@ -97,8 +121,10 @@ impl ChatRequest {
     }
 
     fn unmet_parameter(&self, needs: &Needs, catalog: &Catalog, model: &Model) -> Option<Invalid> {
+        let accepted = |endpoint: &Endpoint| catalog.parameters.accepted(endpoint.parameters);
         let fits = |endpoint: &Endpoint| {
-            endpoint.parameters.covers(needs.parameters) && meets(endpoint.parameters, needs.any_parameter)
+            let accepted = accepted(endpoint);
+            accepted.covers(needs.parameters) && meets(accepted, needs.any_parameter)
         };
         let mut endpoints = catalog.endpoints_of(model).map(|(_, endpoint)| endpoint);
         let first = endpoints.next()?;
@@ -108,9 +134,9 @@ impl ChatRequest {
         // When each endpoint lacks something else, the preferred one says what.
         let all = catalog
             .endpoints_of(model)
-            .fold(ParameterSet::default(), |all, (_, endpoint)| all.union(endpoint.parameters));
+            .fold(ParameterSet::default(), |all, (_, endpoint)| all.union(accepted(endpoint)));
         let fits_all = all.covers(needs.parameters) && meets(all, needs.any_parameter);
-        let supported = if fits_all { first.parameters } else { all };
+        let supported = if fits_all { accepted(first) } else { all };
         Some(self.blame(needs, supported, &catalog.parameters, model))
     }
 
@@ -127,6 +153,20 @@ impl ChatRequest {
         let path = self.envelope.place(position).path(&name);
         unsupported(&path.to_string(), model, &Path::Field(&name).to_string())
     }
+}
+
+/// What every endpoint of the model refuses.
+pub(super) fn unmet_capability(needed: CapabilitySet, catalog: &Catalog, model: &Model) -> Option<Invalid> {
+    let lacks = catalog.endpoints_of(model).map(|(_, endpoint)| endpoint.lacks);
+    let missing = needed.common(lacks.reduce(CapabilitySet::common)?).first()?;
+    let thing = match missing {
+        Capability::ForcedTool => "a 'tool_choice' that forces a call",
+        Capability::ToolsWithEffort => "tools while it reasons: leave one of them out",
+        Capability::ToolsByDefault => "tools while it reasons: ask for no reasoning, with 'reasoning_effort': 'none'",
+        Capability::Prefill => "a conversation that ends with a message of the assistant",
+        Capability::TokenIds => "token ids in 'input'",
+    };
+    Some(unsupported(missing.field(), model, thing))
 }
 
 /// Whether the set has at least one of the names; an empty demand is always met.

@@ -29,6 +29,8 @@ const NAME_RULE: &str = "Each function needs a unique, non-empty name of at most
 pub(super) struct DeclaredTools<'a> {
     /// Their names, in order.
     pub(super) names: Vec<Cow<'a, str>>,
+    /// Whether any is a function, not a tool with free-form input.
+    pub(super) has_functions: bool,
     /// Bytes of names, descriptions and schemas.
     pub(super) bytes: usize,
     /// The mistake that stopped the pass.
@@ -117,6 +119,7 @@ impl<'a> ValueVisitor<'a> for ToolVisitor<'_, 'a> {
                 return Err(stop(&mut self.declared.fault, fault::given_twice(&path.member(name))));
             }
         }
+        self.declared.has_functions |= function.is_some();
         match judge(kind, function, custom, &path) {
             Ok((name, bytes)) => {
                 self.declared.bytes += name.len() + bytes;

@@ -1,0 +1,56 @@
+//! What models refuse at endpoints of a dialect, by the provider's name of the model. The configuration overrides it.
+
+use super::anthropic;
+use crate::domain::{Capability, CapabilitySet, Dialect};
+
+/// Families whose chats serve no functions while they reason, and whether they reason unless they are told not to. OpenAI's
+/// other API serves both.
+const NO_TOOLS_WITH_REASONING: [(&str, bool); 4] =
+    [("gpt-5.4", false), ("gpt-5.5", true), ("gpt-5.6", true), ("gpt-6", true)];
+
+/// What an endpoint lacks.
+#[must_use]
+pub fn capability_gaps(dialect: Dialect, upstream_model: &str) -> CapabilitySet {
+    match dialect {
+        Dialect::OpenAi => of_chat(upstream_model),
+        Dialect::Anthropic => anthropic::capability_gaps(upstream_model),
+        Dialect::Gemini => CapabilitySet::NONE.with(Capability::TokenIds),
+        Dialect::Responses => CapabilitySet::NONE,
+    }
+}
+
+/// Only OpenAI's own names: whoever serves these models under a name with its maker translates chats itself.
+fn of_chat(upstream_model: &str) -> CapabilitySet {
+    let family = NO_TOOLS_WITH_REASONING.into_iter().find(|(name, _)| upstream_model.starts_with(name));
+    match family {
+        None => CapabilitySet::NONE,
+        Some((_, false)) => CapabilitySet::NONE.with(Capability::ToolsWithEffort),
+        Some((_, true)) => CapabilitySet::NONE.with(Capability::ToolsWithEffort).with(Capability::ToolsByDefault),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(dialect: Dialect, model: &str, expected: &[Capability]) {
+        let expected = expected.iter().fold(CapabilitySet::NONE, |all, one| all.with(*one));
+        assert_eq!(capability_gaps(dialect, model), expected, "{model}");
+    }
+
+    #[test]
+    fn what_models_refuse_is_known_by_their_names() {
+        use Capability::{ForcedTool, Prefill, ToolsByDefault, ToolsWithEffort};
+        check(Dialect::OpenAi, "gpt-5.4-mini", &[ToolsWithEffort]);
+        check(Dialect::OpenAi, "gpt-5.6", &[ToolsWithEffort, ToolsByDefault]);
+        check(Dialect::OpenAi, "gpt-5.2", &[]);
+        check(Dialect::OpenAi, "openai/gpt-5.6", &[]);
+        check(Dialect::Responses, "gpt-5.6", &[]);
+        check(Dialect::Anthropic, "claude-sonnet-5-5", &[ForcedTool, Prefill]);
+        check(Dialect::Anthropic, "claude-opus-5", &[Prefill]);
+        check(Dialect::Anthropic, "claude-opus-4-5-20251101", &[]);
+        check(Dialect::Anthropic, "my-alias", &[]);
+        check(Dialect::Gemini, "gemini-3-pro", &[Capability::TokenIds]);
+    }
+}

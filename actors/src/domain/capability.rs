@@ -1,0 +1,138 @@
+//! What some endpoints refuse of a request, whatever parameters they list.
+
+use std::sync::Arc;
+
+/// One thing that an endpoint may refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capability {
+    /// A call of a tool can be forced, of any or of a named one.
+    ForcedTool,
+    /// Functions are served while an effort of reasoning is given.
+    ToolsWithEffort,
+    /// Functions are served while nothing is said about reasoning.
+    ToolsByDefault,
+    /// The last message may be the beginning of the answer.
+    Prefill,
+    /// Texts to embed may be given as token ids.
+    TokenIds,
+}
+
+impl Capability {
+    const ALL: [Capability; 5] = [
+        Capability::ForcedTool,
+        Capability::ToolsWithEffort,
+        Capability::ToolsByDefault,
+        Capability::Prefill,
+        Capability::TokenIds,
+    ];
+
+    /// The name in reasons, errors and configurations.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Capability::ForcedTool => "tool_choice.required",
+            Capability::ToolsWithEffort | Capability::ToolsByDefault => "tools_with_reasoning",
+            Capability::Prefill => "prefill",
+            Capability::TokenIds => "token_ids",
+        }
+    }
+
+    /// The field of a request that needs it.
+    #[must_use]
+    pub const fn field(self) -> &'static str {
+        match self {
+            Capability::ForcedTool => "tool_choice",
+            Capability::ToolsWithEffort | Capability::ToolsByDefault => "tools",
+            Capability::Prefill => "messages",
+            Capability::TokenIds => "input",
+        }
+    }
+}
+
+/// A set of capabilities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct CapabilitySet(u8);
+
+impl CapabilitySet {
+    /// No capability.
+    pub const NONE: CapabilitySet = CapabilitySet(0);
+
+    /// The set with one more.
+    #[must_use]
+    pub const fn with(self, one: Capability) -> CapabilitySet {
+        CapabilitySet(self.0 | (1 << one as u8))
+    }
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn union(self, other: CapabilitySet) -> CapabilitySet {
+        CapabilitySet(self.0 | other.0)
+    }
+
+    /// What is in both sets.
+    #[must_use]
+    pub const fn common(self, other: CapabilitySet) -> CapabilitySet {
+        CapabilitySet(self.0 & other.0)
+    }
+
+    /// Whether the set is empty.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Its first capability.
+    #[must_use]
+    pub fn first(self) -> Option<Capability> {
+        Capability::ALL.into_iter().find(|one| !self.common(CapabilitySet::NONE.with(*one)).is_empty())
+    }
+
+    /// The capabilities of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<CapabilitySet> {
+        let of_name = Capability::ALL.into_iter().filter(|one| one.as_str() == name);
+        let set = of_name.fold(CapabilitySet::NONE, CapabilitySet::with);
+        (!set.is_empty()).then_some(set)
+    }
+
+    /// The names of all capabilities.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        let mut names: Vec<&str> = Capability::ALL.into_iter().map(Capability::as_str).collect();
+        names.dedup();
+        names.into_iter()
+    }
+
+    /// The set as bits: for records.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set of these bits.
+    #[must_use]
+    pub const fn of_bits(bits: u8) -> CapabilitySet {
+        CapabilitySet(bits)
+    }
+}
+
+impl From<Capability> for Arc<str> {
+    fn from(one: Capability) -> Arc<str> {
+        one.as_str().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stands_for_all_capabilities_that_share_it() {
+        let tools = CapabilitySet::NONE.with(Capability::ToolsWithEffort).with(Capability::ToolsByDefault);
+        assert_eq!(CapabilitySet::named("tools_with_reasoning"), Some(tools));
+        assert_eq!(CapabilitySet::named("odd"), None);
+        let names: Vec<&str> = CapabilitySet::names().collect();
+        assert_eq!(names, ["tool_choice.required", "tools_with_reasoning", "prefill", "token_ids"]);
+        assert_eq!(tools.common(CapabilitySet::NONE.with(Capability::Prefill)).first(), None);
+        assert_eq!(tools.first(), Some(Capability::ToolsWithEffort));
+    }
+}

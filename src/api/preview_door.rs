@@ -1,0 +1,73 @@
+//! The API that the body of a preview belongs to.
+
+use std::borrow::Cow;
+
+use actix_web::{HttpRequest, web::Query};
+use pointsman_actors::domain::{Catalog, Modality, Resolved, Target};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::base::{clock, error::ApiError};
+
+/// An API of the gateway whose requests can be previewed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Door {
+    Chat,
+    Messages,
+    Responses,
+    Embeddings,
+}
+
+const NAMES: [(&str, Door); 4] = [
+    ("chat", Door::Chat),
+    ("messages", Door::Messages),
+    ("responses", Door::Responses),
+    ("embeddings", Door::Embeddings),
+];
+
+#[derive(Deserialize)]
+struct Parameters {
+    api: Option<String>,
+}
+
+/// The members that tell the APIs apart.
+#[derive(Deserialize, Default)]
+struct Members<'b> {
+    #[serde(borrow)]
+    model: Option<Cow<'b, str>>,
+    #[serde(borrow)]
+    messages: Option<&'b RawValue>,
+    #[serde(borrow)]
+    input: Option<&'b RawValue>,
+    /// Chat has these instructions as a message.
+    #[serde(borrow)]
+    system: Option<&'b RawValue>,
+}
+
+/// The API that the query string names with `api`. Else: Messages with the header `anthropic-version` or a member `system`;
+/// with `input` and without `messages`, embeddings if the model makes them, and Responses if it does not; chat otherwise.
+///
+/// # Errors
+/// 400 for another `api`.
+pub(super) fn door(request: &HttpRequest, body: &[u8], catalog: &Catalog) -> Result<Door, ApiError> {
+    let named = Query::<Parameters>::from_query(request.query_string()).ok().and_then(|query| query.into_inner().api);
+    if let Some(name) = named {
+        let known = NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, door)| door);
+        return known
+            .ok_or_else(|| ApiError::bad_query("api", "'api' must be one of: chat, messages, responses, embeddings."));
+    }
+    // What is no such object is refused by the parser of chats.
+    let members: Members<'_> = serde_json::from_slice(body).unwrap_or_default();
+    let is_message = request.headers().contains_key("anthropic-version") || members.system.is_some();
+    Ok(match (members.messages, members.input) {
+        (None, Some(_)) if members.model.is_some_and(|model| makes_embeddings(&model, catalog)) => Door::Embeddings,
+        (None, Some(_)) => Door::Responses,
+        _ if is_message => Door::Messages,
+        _ => Door::Chat,
+    })
+}
+
+fn makes_embeddings(model: &str, catalog: &Catalog) -> bool {
+    let Resolved::Found(Target::Model(index)) = catalog.resolve(model, clock::today()) else { return false };
+    catalog.model(index).is_some_and(|model| model.architecture.output.contains(Modality::Embeddings))
+}

@@ -1,0 +1,60 @@
+//! What becomes of the fields of a request at one candidate, for previews.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use pointsman_actors::{
+    dialect::{OutgoingBody, Signatures, top_level_names},
+    domain::{Catalog, Dialect, Endpoint},
+};
+use serde::Serialize;
+
+use crate::proxy::dispatch::RequestedWork;
+
+/// The fields of the client's request, by their fate. Each is named once, in the client's spelling; parts of a field are named
+/// in addition to it.
+#[derive(Debug, Serialize)]
+pub(crate) struct PreviewedFates {
+    /// API of the endpoint.
+    upstream_dialect: &'static str,
+    /// Sent under the same name.
+    kept_parameters: Vec<String>,
+    /// Sent in another form.
+    translated_parameters: Vec<String>,
+    /// Their meaning is produced by other means.
+    emulated_parameters: Vec<String>,
+    /// Not sent.
+    dropped_parameters: Vec<String>,
+}
+
+impl PreviewedFates {
+    /// Those at an endpoint. `None` if the request cannot be translated for it.
+    pub(crate) fn of(work: &RequestedWork, catalog: &Catalog, endpoint: &Endpoint) -> Option<PreviewedFates> {
+        let outgoing = work.upstream_body(catalog, endpoint, None, Signatures::Returned)?;
+        let has_other_form =
+            outgoing.translation.is_some() && !outgoing.is_clients_own || is_from_another_door(work, &outgoing);
+        let sent = if has_other_form { Vec::new() } else { top_level_names(&outgoing.bytes) };
+        let OutgoingBody { emulated, dropped, .. } = outgoing;
+        let is_listed = |list: &[Arc<str>], name: &String| list.iter().any(|listed| **listed == **name);
+        let left =
+            work.given_names().into_iter().filter(|name| !is_listed(&dropped, name) && !is_listed(&emulated, name));
+        let (kept, translated) = left.partition(|name| sent.contains(name));
+        Some(PreviewedFates {
+            upstream_dialect: endpoint.dialect.as_str(),
+            kept_parameters: kept,
+            translated_parameters: translated,
+            emulated_parameters: texts(&emulated),
+            dropped_parameters: texts(&dropped),
+        })
+    }
+}
+
+/// Sorted, each once.
+fn texts(names: &[Arc<str>]) -> Vec<String> {
+    let names: BTreeSet<&str> = names.iter().map(|name| &**name).collect();
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// Whether a chat endpoint gets a chat that was made from a request in another form.
+fn is_from_another_door(work: &RequestedWork, outgoing: &OutgoingBody) -> bool {
+    work.client_dialect() != Dialect::OpenAi && !outgoing.is_clients_own
+}

@@ -1,0 +1,120 @@
+//! `init`: writes a first configuration, with the providers whose keys are in the environment and a new key for callers.
+
+use std::{
+    fmt::Write as _,
+    fs::OpenOptions,
+    io::{ErrorKind, Write as _},
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use serde_json::json;
+
+use super::{CommandOutput, failure, keygen::NewKey, report, success};
+use crate::config::{BuiltInProvider, Config, DEFAULT_FILE, Environment, built_in_providers};
+
+/// Where to write.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct InitRequest {
+    /// File to write; an existing file is never overwritten
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_FILE)]
+    out: PathBuf,
+    /// Name of the new key in logs and records
+    #[arg(long, value_name = "NAME", default_value = "my-key")]
+    name: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Writes the file and shows the key, once.
+pub(super) fn run(request: &InitRequest, environment: &Environment) -> CommandOutput {
+    let is_set = |provider: &BuiltInProvider| {
+        environment.get(&provider.key_variable).is_some_and(|value| !value.trim().is_empty())
+    };
+    let (found, others): (Vec<_>, Vec<_>) = built_in_providers().into_iter().partition(is_set);
+    let key = NewKey::random();
+    let text = configuration(&found, &others, &key, &request.name);
+    let shown = request.out.display();
+    // The file is checked as it will be read, so that a variable with an invalid key is reported now.
+    if let Err(faults) = Config::parse(&text, &shown.to_string(), Path::new("."), environment) {
+        return failure(format!("{}\npointsman: {shown} is not written.\n", report(&faults)));
+    }
+    if let Err(error) = write_new(&request.out, &text) {
+        let why = match error.kind() {
+            ErrorKind::AlreadyExists => {
+                "exists already and is not changed; name another file with --out, or move it away".to_owned()
+            }
+            _ => format!("cannot be written: {error}"),
+        };
+        return failure(format!("pointsman: {shown} {why}\n"));
+    }
+    if request.json {
+        let providers: Vec<&str> = found.iter().map(|provider| provider.slug.as_str()).collect();
+        let page = json!({ "file": shown.to_string(), "providers": providers, "key": key.expose() });
+        return success(format!("{page}\n"));
+    }
+    success(summary(request, &found, &key))
+}
+
+/// Writes a file that did not exist. One that cannot be written whole is removed.
+fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    if written.is_err() {
+        let _ = std::fs::remove_file(path);
+    }
+    written
+}
+
+fn configuration(found: &[BuiltInProvider], others: &[BuiltInProvider], key: &NewKey, name: &str) -> String {
+    let mut text = String::from(
+        "# Configuration of Pointsman, written by 'pointsman init'. A key that is left out has its default;\n\
+         # 'pointsman config show' prints every key with its value and where that comes from.\n\
+         # Secrets never stand here: a provider's key is named by its variable, a caller's key by its SHA-256.\n\n\
+         [server]\n\
+         bind = \"127.0.0.1:8080\"       # where applications call; other addresses need TLS or a proxy before it\n\n\
+         [admin]\n\
+         bind = \"127.0.0.1:8081\"       # reload, keys and ledger, for keys with the scope admin; \"\": none\n\n\
+         [auth]\n\
+         development_key_enabled = false\n\n\
+         # Your key. Further ones: 'pointsman keygen', or 'pointsman keys create' at the running gateway.\n",
+    );
+    text.push_str(&key.configuration(name));
+    text.push_str("\n[routing]\nobjective = \"balanced\"        # cheapest, fastest, reliable or balanced\n");
+    text.push_str(
+        "\n# Providers. Models and prices come from the built-in catalogue: 'pointsman models' lists them.\n",
+    );
+    if found.is_empty() {
+        text.push_str("# No variable of a provider was set; until one is, simulated providers answer.\n");
+    }
+    // Writing to a string cannot fail.
+    for BuiltInProvider { slug, name, key_variable } in found {
+        let _ = writeln!(text, "\n[providers.{slug}]             # {name}\napi_key_env = \"{key_variable}\"");
+    }
+    if !others.is_empty() {
+        text.push_str("\n# Also known; each is on once its variable is set:\n");
+    }
+    for BuiltInProvider { slug, key_variable, .. } in others {
+        let _ = writeln!(text, "#   {slug:<14} {key_variable}");
+    }
+    text
+}
+
+fn summary(request: &InitRequest, found: &[BuiltInProvider], key: &NewKey) -> String {
+    let mut text = format!("{} is written.\n\nProviders\n", request.out.display());
+    for provider in found {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {:<14} {} is set", provider.slug, provider.key_variable);
+    }
+    if found.is_empty() {
+        text.push_str("  none: set a variable such as OPENAI_API_KEY; until then simulated providers answer\n");
+    }
+    let _ = write!(
+        text,
+        "\nYour key. It is shown only once and not stored:\n\n  {}\n\nNext: 'pointsman doctor' checks the providers, \
+         'pointsman' starts the gateway.\n",
+        key.expose()
+    );
+    text
+}

@@ -1,0 +1,178 @@
+//! How good the predictions of the last hour were, per endpoint.
+
+use std::time::Duration;
+
+use actix_web::{HttpRequest, HttpResponse};
+use maud::{Markup, html};
+
+use super::{
+    answer, format,
+    layout::{Frame, Nav, api_line},
+    svg::{
+        Caption,
+        series::{Point, scatter},
+    },
+    visitor::Visitor,
+};
+use crate::{
+    api::{
+        calibration,
+        calibration_view::{AccuracyBody, BoundedBody, CalibrationsBody, EndpointBody},
+        number::Figure,
+    },
+    base::error::ApiError,
+    state::gateway::Worker,
+};
+
+/// With fewer samples a row is grey.
+const ENOUGH: u64 = 30;
+/// Endpoints shown at once.
+const MOST_ROWS: usize = 100;
+
+/// Shows the accuracy of predictions.
+///
+/// # Errors
+/// 503 when the statistics actor does not answer in time.
+pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let frame = Frame::of(&request);
+    worker.shared.event_batchers.flush();
+    let calibrations = calibration::read(&worker, Duration::ZERO).await?;
+    let body = CalibrationsBody::new(&worker.setup.catalog, &calibrations);
+    let mut called: Vec<_> = body.data.iter().filter(|row| row.calibration.failures.attempts > 0).collect();
+    called.sort_by_key(|row| std::cmp::Reverse(row.calibration.failures.attempts));
+    let content = html! {
+        h1 { "Calibration" }
+        p.lead { "What was predicted for the last " (format::seconds(body.window_secs)) ", against what happened." }
+        @if called.is_empty() {
+            p.empty { "No endpoint was called in the last " (format::seconds(body.window_secs)) ": nothing was predicted." }
+        } @else {
+            (failures(&called))
+            (table(&called))
+            h2 { "In words" }
+            ul.plain { @for row in called.iter().filter(|row| row.calibration.ttft.accuracy.samples >= ENOUGH).take(MOST_ROWS) { li { (sentence(row)) } } }
+            @if called.iter().all(|row| row.calibration.ttft.accuracy.samples < ENOUGH) {
+                p.muted { "A sentence per endpoint stands here from " (ENOUGH) " samples on." }
+            }
+        }
+        (api_line("/api/v1/health/calibration"))
+    };
+    Ok(answer::page(frame.page("Calibration", Some(Nav::Calibration), content)))
+}
+
+/// Predicted against seen shares of failures, a point per endpoint.
+fn failures(rows: &[&EndpointBody<'_>]) -> Markup {
+    let shares = |row: &EndpointBody<'_>| {
+        let failures = &row.calibration.failures;
+        let attempts = failures.attempts.max(1) as f64;
+        (failures.expected.value() / attempts, failures.seen as f64 / attempts)
+    };
+    let most = rows.iter().map(|row| shares(row)).fold(0.01, |most: f64, (x, y)| most.max(x).max(y)).min(1.0);
+    let points: Vec<Point> = rows
+        .iter()
+        .map(|row| {
+            let (x, y) = shares(row);
+            let is_thin = row.calibration.failures.attempts < ENOUGH;
+            let title = format!(
+                "{} on {}: {} predicted, {} seen",
+                row.model,
+                row.provider_name,
+                format::percent(x),
+                format::percent(y)
+            );
+            Point { class: if is_thin { "thin" } else { "point" }, x, y, title }
+        })
+        .collect();
+    let description = format!("{} endpoints; the axes end at {}.", points.len(), format::percent(most));
+    html! {
+        h2 { "Failures: predicted and seen" }
+        div.card.chart-card {
+            (scatter(Caption { title: "Predicted and seen shares of failed attempts", description: &description }, &points, most))
+            p.muted { "Across: predicted, 0 to " (format::percent(most)) ". Up: seen. On the diagonal the prediction was right; grey: fewer than " (ENOUGH) " attempts." }
+        }
+    }
+}
+
+fn table(rows: &[&EndpointBody<'_>]) -> Markup {
+    html! {
+        h2 { "Endpoints " span.muted { (rows.len()) } }
+        div.scroll {
+            table {
+                caption { "Bias: how much more than the predicted median it was, in the median. Error: how far off, either way." }
+                thead {
+                    tr {
+                        th scope="col" rowspan="2" { "Endpoint" }
+                        th.group scope="colgroup" colspan="4" { "First token" } th.group scope="colgroup" colspan="2" { "Whole answer" }
+                        th.group scope="colgroup" colspan="2" { "Cost" } th.group scope="colgroup" colspan="3" { "Failures" }
+                    }
+                    tr {
+                        th.r scope="col" { "Samples" } th.r scope="col" { "Bias" } th.r scope="col" { "Error" } th.r scope="col" { "Within p95" }
+                        th.r scope="col" { "Bias" } th.r scope="col" { "Within p95" }
+                        th.r scope="col" { "Predicted" } th.r scope="col" { "Actual" }
+                        th.r scope="col" { "Expected" } th.r scope="col" { "Seen" } th.r scope="col" { "Attempts" }
+                    }
+                }
+                tbody { @for row in rows.iter().take(MOST_ROWS) { (endpoint(row)) } }
+            }
+        }
+        @if rows.len() > MOST_ROWS { p.muted { "and " (rows.len() - MOST_ROWS) " more" } }
+    }
+}
+
+fn endpoint(row: &EndpointBody<'_>) -> Markup {
+    let of = &row.calibration;
+    html! {
+        tr.none[of.ttft.accuracy.samples < ENOUGH] data-row {
+            th.endpoint scope="row" {
+                (format::name(row.model, 56)) " " span.at { "on " (format::name(row.provider_name, 32)) }
+                @if !row.variant.is_empty() { " " span.tag { (row.variant) } }
+            }
+            td.r { (format::count(of.ttft.accuracy.samples)) }
+            td.r { (bias(&of.ttft.accuracy)) }
+            td.r { (error(&of.ttft.accuracy)) }
+            td.r { (within(&of.ttft)) }
+            td.r { (bias(&of.total.accuracy)) }
+            td.r { (within(&of.total)) }
+            td.r { (format::estimate(Some(of.cost.predicted_usd.value()))) }
+            td.r { (format::estimate(Some(of.cost.actual_usd.value()))) }
+            td.r { (format::figure(Some(of.failures.expected.value()), 1)) }
+            td.r { (of.failures.seen) }
+            td.r { (format::count(of.failures.attempts)) }
+        }
+    }
+}
+
+/// A natural logarithm of actual over predicted, as percent more or less.
+fn percent_off(ln: Figure) -> f64 {
+    ln.value().exp() - 1.0
+}
+
+fn bias(accuracy: &AccuracyBody) -> Markup {
+    html! {
+        @match accuracy.bias.map(percent_off) {
+            None => (format::none()),
+            Some(off) => { @if off >= 0.0 { "+" } @else { "−" } (format::percent(off.abs())) }
+        }
+    }
+}
+
+fn error(accuracy: &AccuracyBody) -> Markup {
+    html! { @match accuracy.median_error.map(percent_off) { None => (format::none()), Some(off) => { (format::percent(off)) } } }
+}
+
+fn within(bounded: &BoundedBody) -> Markup {
+    format::share(bounded.within_p95.map(Figure::value))
+}
+
+fn sentence(row: &EndpointBody<'_>) -> String {
+    let ttft = &row.calibration.ttft;
+    let off = ttft.accuracy.bias.map_or(0.0, percent_off);
+    let direction = match off {
+        _ if off.abs() < 0.005 => "as said".to_owned(),
+        _ if off < 0.0 => format!("{} earlier than said", format::percent(-off)),
+        _ => format!("{} later than said", format::percent(off)),
+    };
+    let within = ttft.within_p95.map_or(String::new(), |share| {
+        format!("; {} within the predicted p95 of {}", format::percent(share.value()), ttft.accuracy.samples)
+    });
+    format!("First tokens of {} on {} come {direction}{within}.", row.model, row.provider_name)
+}

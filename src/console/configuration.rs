@@ -1,0 +1,115 @@
+//! The configuration in force, what waits for a restart, and the last reload.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::{
+    answer, format,
+    layout::{Frame, Nav, api_line},
+    visitor::Visitor,
+};
+use crate::{
+    api::admin::config::{self, ConfigBody, PendingBody, ReloadBody},
+    base::error::ApiError,
+    state::gateway::Worker,
+};
+
+/// The hidden field of the form.
+#[derive(Deserialize)]
+pub(super) struct TokenForm {
+    token: String,
+}
+
+/// Shows the state of the configuration.
+///
+/// # Errors
+/// None.
+pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let frame = Frame::of(&request);
+    let body = ConfigBody::now(&worker);
+    let notes = worker.setup.config.start_up_notes();
+    let warnings = worker.setup.config.warnings();
+    let content = html! {
+        h1 { "Configuration" }
+        (facts(&body))
+        form method="post" action="config/reload" {
+            (frame.token())
+            button.primary type="submit" { "Read the file again" }
+        }
+        @if let Some(reload) = &body.last_reload { (last(reload)) }
+        @if !warnings.is_empty() {
+            h2 { "Warnings" }
+            ul.plain { @for warning in warnings { li { (warning) } } }
+        }
+        @if !notes.is_empty() {
+            h2 { "Notes" }
+            ul.plain { @for note in notes { li { (note) } } }
+        }
+        p.muted {
+            "The console does not edit the configuration. " code { "pointsman config show --effective" }
+            " prints all values in force with their sources, secrets as names of their variables."
+        }
+        (api_line("/api/v1/admin/status"))
+    };
+    Ok(answer::page(frame.page("Configuration", Some(Nav::Configuration), content)))
+}
+
+fn facts(body: &ConfigBody) -> Markup {
+    html! {
+        dl.facts {
+            dt { "Version in force" } dd { (body.version) }
+            dt { "Source" } dd { code { (body.source) } }
+            dt { "Loaded" } dd { (format::time(&body.loaded_at)) " " (format::zone()) }
+            @if !body.files.is_empty() {
+                dt { "Files it reads" } dd { @for (n, file) in body.files.iter().enumerate() { @if n > 0 { br; } code { (file.display()) } } }
+            }
+        }
+    }
+}
+
+fn last(reload: &ReloadBody) -> Markup {
+    let tone = if reload.result == "refused" { "bad" } else { "good" };
+    html! {
+        h2 { "Last reload" }
+        p { span.tag.(tone) { (reload.result) } " " span.muted { "by " (reload.cause) " at " (format::time(&reload.at)) } }
+        @if !reload.faults.is_empty() {
+            p { "The configuration in force is the one from before. What is wrong with the new one:" }
+            pre tabindex="0" { @for fault in &reload.faults { (fault) "\n" } }
+        }
+        @if !reload.changes.is_empty() {
+            p { "Changed keys: " @for (n, change) in reload.changes.iter().enumerate() { @if n > 0 { ", " } code { (change) } } }
+        }
+        (pending(&reload.restart_pending))
+    }
+}
+
+fn pending(pending: &[PendingBody]) -> Markup {
+    html! {
+        @if !pending.is_empty() {
+            h2 { "Waits for a restart" }
+            div.scroll.hide-caption {
+                table {
+                    caption { "Keys whose new values take effect at a restart" }
+                    thead { tr { th scope="col" { "Key" } th scope="col" { "In force" } th scope="col" { "Wanted" } } }
+                    tbody { @for key in pending { tr { th scope="row" { code { (key.key) } } td { code { (key.in_force) } } td { code { (key.wanted) } } } } }
+                }
+            }
+        }
+    }
+}
+
+/// Reads the configuration again, and shows what came of it.
+///
+/// # Errors
+/// As `POST /admin/reload`, except that a refused configuration is shown on the page; 403 for a form of another session.
+pub(super) async fn reload(
+    visitor: Visitor,
+    worker: Worker,
+    request: HttpRequest,
+    form: web::Form<TokenForm>,
+) -> Result<HttpResponse, ApiError> {
+    visitor.check(&form.token)?;
+    config::reload_by(&worker, &request, &visitor.caller).await?;
+    Ok(answer::redirect("../config"))
+}

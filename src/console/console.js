@@ -1,0 +1,138 @@
+// Adds to pages that work without it: theme, time zone, keys, copying and live parts. Keeps theme and zone in
+// localStorage, and nothing else.
+'use strict';
+(() => {
+  const root = document.documentElement;
+  const recall = name => { try { return localStorage.getItem(name); } catch { return null; } };
+  const keep = (name, value) => { try { localStorage.setItem(name, value); } catch { /* private mode */ } };
+
+  // Before the page is drawn.
+  const theme = recall('theme');
+  if (theme === 'light' || theme === 'dark') root.classList.add(theme);
+
+  const isDark = () => root.classList.contains('dark') ||
+    (!root.classList.contains('light') && matchMedia('(prefers-color-scheme: dark)').matches);
+
+  function themes() {
+    const button = document.querySelector('[data-theme-switch]');
+    const label = () => { button.textContent = isDark() ? 'Light' : 'Dark'; };
+    button.hidden = false;
+    label();
+    button.addEventListener('click', () => {
+      const next = isDark() ? 'light' : 'dark';
+      root.classList.remove('light', 'dark');
+      root.classList.add(next);
+      keep('theme', next);
+      label();
+    });
+  }
+
+  // Times arrive in UTC; the switch shows them in the zone of the browser.
+  const pad = number => String(number).padStart(2, '0');
+  function showTimes(within, isLocal) {
+    for (const element of within.querySelectorAll('time[datetime]')) {
+      element.dataset.utc ??= element.textContent;
+      const at = new Date(element.dateTime);
+      if (!isLocal || Number.isNaN(at.getTime())) { element.textContent = element.dataset.utc; continue; }
+      const clock = `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+      const date = `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;
+      const kind = element.classList;
+      element.textContent = kind.contains('clock') ? clock : `${kind.contains('short') ? date.slice(5) : date} ${clock}`;
+    }
+    for (const element of within.querySelectorAll('[data-zone-name]')) element.textContent = isLocal ? 'local' : 'UTC';
+  }
+  const isLocal = () => recall('zone') === 'local';
+  function zones() {
+    const button = document.querySelector('[data-zone]');
+    const own = Intl.DateTimeFormat().resolvedOptions().timeZone || 'local';
+    const show = () => { button.textContent = isLocal() ? own : 'UTC'; showTimes(document, isLocal()); };
+    button.hidden = false;
+    show();
+    button.addEventListener('click', () => { keep('zone', isLocal() ? 'utc' : 'local'); show(); });
+  }
+
+  function copying() {
+    for (const button of document.querySelectorAll('[data-copy]')) {
+      button.hidden = !navigator.clipboard;
+      const label = button.textContent;
+      button.addEventListener('click', async () => {
+        const text = button.dataset.copy.replaceAll('$POINTSMAN_URL', location.origin + prefix());
+        try { await navigator.clipboard.writeText(text); button.textContent = 'Copied'; } catch { button.textContent = 'Copying is not allowed here'; }
+        setTimeout(() => { button.textContent = label; }, 1500);
+      });
+    }
+  }
+  // What a proxy put before /console/.
+  const prefix = () => new URL(`${document.body.dataset.root}../`, location.href).pathname.replace(/\/$/, '');
+
+  // Rows: j and k move, Enter opens the first link of the row.
+  let at = -1;
+  const rows = () => [...document.querySelectorAll('tr[data-row]')];
+  function move(step) {
+    const all = rows();
+    if (!all.length) return;
+    all[at]?.classList.remove('at');
+    at = Math.min(Math.max(at + step, 0), all.length - 1);
+    all[at].classList.add('at');
+    all[at].querySelector('a')?.focus({ preventScroll: true });
+    all[at].scrollIntoView({ block: 'nearest' });
+  }
+
+  function keys() {
+    let isGoing = false;
+    const dialog = document.getElementById('keys');
+    document.addEventListener('keydown', event => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.target.matches('input:not([type=checkbox]), select, textarea')) {
+        if (event.key === 'Escape') event.target.blur();
+        return;
+      }
+      if (isGoing) {
+        isGoing = false;
+        const link = document.querySelector(`[data-go="${CSS.escape(event.key)}"]`);
+        if (link) { event.preventDefault(); link.click(); }
+        return;
+      }
+      const actions = {
+        g: () => { isGoing = true; setTimeout(() => { isGoing = false; }, 1500); },
+        j: () => move(1),
+        k: () => move(-1),
+        '/': () => document.querySelector('[data-filter]')?.focus(),
+        '?': () => dialog.open || dialog.showModal(),
+      };
+      const action = actions[event.key];
+      if (action && !dialog.open) { event.preventDefault(); action(); }
+    });
+  }
+
+  // Parts with an id and data-refresh are fetched again every so many seconds, while the page is seen and not in use.
+  function refreshing() {
+    for (const part of document.querySelectorAll('[id][data-refresh]')) {
+      const again = () => setTimeout(() => refresh(part.id, again), Number(part.dataset.refresh) * 1000);
+      again();
+    }
+  }
+  async function refresh(id, again) {
+    const old = document.getElementById(id);
+    if (!old) return;
+    if (!document.hidden && !old.contains(document.activeElement) && !document.querySelector('dialog[open]')) {
+      try {
+        const response = await fetch(location.href, { credentials: 'same-origin' });
+        if (response.redirected) { location.reload(); return; }
+        if (response.ok) {
+          const next = new DOMParser().parseFromString(await response.text(), 'text/html').getElementById(id);
+          if (next) {
+            const opened = [...old.querySelectorAll('details')].map(details => details.open);
+            old.replaceChildren(...next.childNodes);
+            [...old.querySelectorAll('details')].forEach((details, n) => { details.open = opened[n] ?? details.open; });
+            showTimes(old, isLocal());
+            at = -1;
+          }
+        }
+      } catch { /* the gateway is away: the next time */ }
+    }
+    again();
+  }
+
+  document.addEventListener('DOMContentLoaded', () => { themes(); zones(); copying(); keys(); refreshing(); });
+})();

@@ -1,0 +1,303 @@
+//! Candidates as bars of their score terms, and predictions against what happened.
+
+use maud::{Markup, html};
+
+use crate::{
+    api::{
+        explain_view::ExplainBody,
+        number::Figure,
+        route_view::{ActualBody, CandidateBody, EndpointNames, PredictionBody},
+    },
+    console::{
+        format,
+        svg::{self, Caption, Segment, Whisker},
+        words,
+    },
+};
+
+/// Classes of the terms of a score, in their order.
+const TERMS: [&str; 4] = ["t1", "t2", "t3", "t4"];
+/// A bar or whisker ends at this many times the best one, so that one bad candidate does not flatten all others.
+const MOST_TIMES: f64 = 6.0;
+
+/// All candidates in their order.
+pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
+    let Some(first) = body.candidates.first() else {
+        return html! {
+            h2 { "Candidates" }
+            p.empty { "No endpoint was left to choose from. The reasons are below." }
+        };
+    };
+    let names: Vec<&str> = first.score_terms.iter().map(|term| term.name).collect();
+    let most_score = limit(body.candidates.iter().map(|candidate| candidate.score.value()), 0.0);
+    let most_ms = longest(body);
+    let unit = unit(first.score_unit);
+    let omitted = body.candidates_total.saturating_sub(body.candidates.len());
+    html! {
+        h2 { "Candidates " span.muted { (body.candidates_total) } }
+        ul.legend {
+            @for (class, name) in TERMS.iter().zip(&names) { li { (swatch(class)) (words::spaced(name)) } }
+            li { "score in " (unit) ", less is better" }
+            @if body.candidates.iter().any(|candidate| candidate.score.value() > most_score) {
+                li { "a bar with a notch is longer than its column" }
+            }
+            li { (svg::whisker_key()) "predicted median to 95th percentile" }
+            li { (svg::dot_key()) "what happened" }
+        }
+        div.scroll.hide-caption {
+            table {
+                caption { "Candidates by rank, with the terms of their scores" }
+                thead {
+                    tr {
+                        th scope="col" { "#" }
+                        th scope="col" { "Endpoint" }
+                        th.wide scope="col" { "Score" }
+                        th.r scope="col" { (unit) }
+                        th.r scope="col" title="Share of equal requests that would choose it" { "Chance" }
+                        th.mid scope="col" { "First token" }
+                        th.r scope="col" { "Expected cost" }
+                        th.r scope="col" { "Failure" }
+                        th scope="col" { "Then" }
+                    }
+                }
+                tbody { @for candidate in &body.candidates { (row(candidate, most_score, most_ms)) } }
+            }
+        }
+        @if omitted > 0 {
+            p.muted { (omitted) " more ranked behind these and could not have been called; the record holds only their names." }
+        }
+        details.twin { summary { "The same as numbers" } (numbers(body, &names)) }
+    }
+}
+
+fn row(candidate: &CandidateBody<'_>, most_score: f64, most_ms: f64) -> Markup {
+    let predicted = &candidate.predicted;
+    let name = endpoint_text(&candidate.endpoint);
+    html! {
+        tr.chosen[candidate.selected] data-row {
+            td.r { (candidate.rank) }
+            th.endpoint scope="row" {
+                (endpoint(&candidate.endpoint))
+                @if candidate.selected { " " span.tag.info { "chosen" } }
+                @if candidate.role != "candidate" { " " span.tag.warn { (candidate.role) } }
+                @if let Some(tier) = &candidate.tier {
+                    @if let Some(order) = tier.provider_order { " " span.tag { "order " (order) } }
+                    @if let Some(grade) = tier.preference_grade.filter(|grade| *grade > 0) { " " span.tag.warn { "misses a preference, grade " (grade) } }
+                }
+            }
+            td.wide { (score_bar(candidate, &name, most_score)) }
+            td.r { (score(candidate.score, candidate.score_unit)) }
+            td.r { (format::share(candidate.selection_probability.map(Figure::value))) }
+            td.mid {
+                (svg::whisker(
+                    Caption { title: &format!("First token of {name}"), description: &first_token_sentence(candidate) },
+                    Whisker {
+                        p50: predicted.ttft_ms.p50.value(),
+                        p95: predicted.ttft_ms.p95.value(),
+                        actual: candidate.actual.as_ref().and_then(|actual| actual.ttft_ms).map(|ms| ms as f64),
+                    },
+                    most_ms,
+                ))
+            }
+            td.r { (format::estimate(predicted.cost.map(Figure::value))) }
+            td.r { (format::share(Some(predicted.failure_probability.value()))) }
+            td.t { (outcome(candidate.actual.as_ref())) }
+        }
+    }
+}
+
+fn score_bar(candidate: &CandidateBody<'_>, name: &str, most: f64) -> Markup {
+    let titles: Vec<String> = candidate
+        .score_terms
+        .iter()
+        .map(|term| format!("{} {}", words::spaced(term.name), score_text(term.value.value(), candidate.score_unit)))
+        .collect();
+    let parts = candidate.score_terms.iter().zip(TERMS).zip(&titles);
+    let segments: Vec<Segment<'_>> =
+        parts.map(|((term, class), title)| Segment { class, value: term.value.value(), title }).collect();
+    svg::bar(Caption { title: &format!("Score of {name}"), description: &titles.join(", ") }, &segments, most)
+}
+
+fn outcome(actual: Option<&ActualBody<'_>>) -> Markup {
+    let Some(actual) = actual else { return format::none() };
+    let (class, sign) = words::outcome(actual.outcome);
+    html! { span.(class) { (sign) " " (words::spaced(actual.outcome)) } }
+}
+
+/// Predictions against outcomes of the candidates that were called.
+pub(super) fn tried(body: &ExplainBody<'_>) -> Markup {
+    let called: Vec<(&EndpointNames<'_>, &PredictionBody, &ActualBody<'_>)> =
+        body.candidates
+            .iter()
+            .filter_map(|candidate| Some((&candidate.endpoint, &candidate.predicted, candidate.actual.as_ref()?)))
+            .chain(body.excluded.iter().filter_map(|excluded| {
+                Some((&excluded.endpoint, excluded.predicted.as_ref()?, excluded.actual.as_ref()?))
+            }))
+            .collect();
+    html! {
+        h2 { "Predicted against actual" }
+        @if called.is_empty() {
+            p.empty { "No endpoint was called." }
+        } @else {
+            div.scroll.hide-caption {
+                table {
+                    caption { "Predictions of the decision beside what the called endpoints did" }
+                    thead {
+                        tr {
+                            th scope="col" rowspan="2" { "Endpoint" }
+                            th.group scope="colgroup" colspan="3" { "First token" }
+                            th.group scope="colgroup" colspan="3" { "Whole answer" }
+                            th.group scope="colgroup" colspan="2" { "Tokens/s" }
+                            th.group scope="colgroup" colspan="2" { "Cost" }
+                        }
+                        tr {
+                            th.r scope="col" { "p50" } th.r scope="col" { "p95" } th.r scope="col" { "actual" }
+                            th.r scope="col" title="For an answer of the actual length" { "at this length" } th.r scope="col" { "p95" } th.r scope="col" { "actual" }
+                            th.r scope="col" { "predicted" } th.r scope="col" { "actual" }
+                            th.r scope="col" { "expected" } th.r scope="col" { "actual" }
+                        }
+                    }
+                    tbody {
+                        @for (names, predicted, actual) in called {
+                            tr {
+                                th.endpoint scope="row" { (endpoint(names)) }
+                                td.r { (millis(predicted.ttft_ms.p50)) }
+                                td.r { (millis(predicted.ttft_ms.p95)) }
+                                td.r { (against(actual.ttft_ms.map(|ms| ms as f64), predicted.ttft_ms.p95.value())) }
+                                td.r { (format::millis(actual.predicted_total_ms.map(Figure::value))) }
+                                td.r { (millis(predicted.total_ms.p95)) }
+                                td.r { (format::millis(Some(actual.total_ms as f64))) }
+                                td.r { (format::figure(Some(predicted.throughput_tps.value()), 1)) }
+                                td.r { (format::figure(actual.throughput_tps.map(Figure::value), 1)) }
+                                td.r { (format::estimate(predicted.cost.map(Figure::value))) }
+                                td.r { (format::money(actual.cost.map(|cost| cost.0))) }
+                            }
+                        }
+                    }
+                }
+            }
+            @if !body.streamed { p.muted { "The answer was not streamed, so its first token is not known." } }
+        }
+    }
+}
+
+/// A time, marked if it is above what was predicted for 95 of 100 requests.
+fn against(actual: Option<f64>, p95: f64) -> Markup {
+    let is_late = actual.is_some_and(|actual| actual > p95);
+    html! {
+        span.warn[is_late] title=[is_late.then_some("Slower than the predicted 95th percentile")] {
+            (format::millis(actual)) @if is_late { " ▲" }
+        }
+    }
+}
+
+fn numbers(body: &ExplainBody<'_>, names: &[&str]) -> Markup {
+    html! {
+        div.scroll.hide-caption {
+            table.numbers {
+                caption { "Numbers of all candidates" }
+                thead {
+                    tr {
+                        th scope="col" { "#" } th scope="col" { "Endpoint" }
+                        @for name in names { th.r scope="col" { (words::spaced(name)) } }
+                        th.r scope="col" { "score" }
+                        th.r scope="col" { "first token p50" } th.r scope="col" { "p95" }
+                        th.r scope="col" { "whole p50" } th.r scope="col" { "p95" }
+                        th.r scope="col" { "tokens/s" } th.r scope="col" { "cost 10–90 %" }
+                        th scope="col" { "health" } th.r scope="col" { "samples" } th.r scope="col" { "in flight" }
+                    }
+                }
+                tbody {
+                    @for candidate in &body.candidates {
+                        @let predicted = &candidate.predicted;
+                        tr {
+                            td.r { (candidate.rank) } th.endpoint scope="row" { (endpoint(&candidate.endpoint)) }
+                            @for term in &candidate.score_terms { td.r { (score(term.value, candidate.score_unit)) } }
+                            td.r { (score(candidate.score, candidate.score_unit)) }
+                            td.r { (millis(predicted.ttft_ms.p50)) } td.r { (millis(predicted.ttft_ms.p95)) }
+                            td.r { (millis(predicted.total_ms.p50)) } td.r { (millis(predicted.total_ms.p95)) }
+                            td.r { (format::figure(Some(predicted.throughput_tps.value()), 1)) }
+                            td.r {
+                                @if let Some(range) = &predicted.cost_range {
+                                    (format::estimate(Some(range.low.value()))) " – " (format::estimate(Some(range.high.value())))
+                                } @else { (format::none()) }
+                            }
+                            td.t { span.tag.(words::condition(candidate.health.state)) { (candidate.health.state) } }
+                            td.r { (format::count(candidate.health.samples)) @if !predicted.measured { " " span.muted title="Nothing was measured here yet: these are assumptions" { "assumed" } } }
+                            td.r { (candidate.health.in_flight) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The names of an endpoint: `model` on `provider`.
+pub(super) fn endpoint(names: &EndpointNames<'_>) -> Markup {
+    html! {
+        @if let Some(model) = names.model { (format::name(model, 56)) } @else { span.muted { "removed since" } }
+        @if let Some(provider) = names.provider_name { " " span.at { "on " (format::name(provider, 32)) } }
+    }
+}
+
+/// The same as text.
+pub(super) fn endpoint_text(names: &EndpointNames<'_>) -> String {
+    match (names.model, names.provider_name) {
+        (Some(model), Some(provider)) => format!("{model} on {provider}"),
+        _ => "a removed endpoint".to_owned(),
+    }
+}
+
+fn millis(value: Figure) -> Markup {
+    format::millis(Some(value.value()))
+}
+
+fn score(value: Figure, unit: &str) -> Markup {
+    let value = value.value();
+    html! { data.num value=(value) data-v=(value) { (score_text(value, unit)) } }
+}
+
+fn score_text(value: f64, unit: &str) -> String {
+    match unit {
+        "usd" => format::estimated_dollars(value),
+        "seconds" => format::duration(value * 1e3),
+        "probability" => format::percent(value),
+        _ => format!("{value:.3}"),
+    }
+}
+
+fn unit(unit: &str) -> &str {
+    match unit {
+        "usd" => "dollars",
+        "seconds" => "time",
+        "probability" => "failures",
+        _ => "points",
+    }
+}
+
+fn first_token_sentence(candidate: &CandidateBody<'_>) -> String {
+    let predicted = &candidate.predicted.ttft_ms;
+    let (p50, p95) = (format::duration(predicted.p50.value()), format::duration(predicted.p95.value()));
+    let actual = candidate.actual.as_ref().and_then(|actual| actual.ttft_ms);
+    let actual = actual.map_or_else(String::new, |ms| format!(", actual {}", format::duration(ms as f64)));
+    format!("predicted {p50}, 95th percentile {p95}{actual}")
+}
+
+/// The width of the scale of first tokens, with every outcome on it.
+fn longest(body: &ExplainBody<'_>) -> f64 {
+    let outcomes = body.candidates.iter().filter_map(|candidate| candidate.actual.as_ref()?.ttft_ms);
+    let least = outcomes.map(|ms| ms as f64 * 1.05).fold(0.0, f64::max);
+    limit(body.candidates.iter().map(|candidate| candidate.predicted.ttft_ms.p95.value()), least)
+}
+
+/// The greatest value, at most [`MOST_TIMES`] the smallest positive one and at least `least`.
+fn limit(values: impl Iterator<Item = f64> + Clone, least: f64) -> f64 {
+    let finite = || values.clone().filter(|value| value.is_finite() && *value > 0.0);
+    let (most, best) = (finite().fold(0.0, f64::max), finite().fold(f64::INFINITY, f64::min));
+    most.min(best * MOST_TIMES).max(least)
+}
+
+fn swatch(class: &str) -> Markup {
+    html! { svg aria-hidden="true" viewBox="0 0 12 12" { rect class=(class) width="12" height="12" rx="2" {} } }
+}

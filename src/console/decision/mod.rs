@@ -1,0 +1,165 @@
+//! The page "Why did it go there": one decision, from its explanation and its finished record.
+
+mod candidates;
+mod excluded;
+mod money;
+mod waterfall;
+mod why_not;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::{
+    answer, format,
+    layout::{Frame, Nav, api_line},
+    visitor::Visitor,
+    words,
+};
+use crate::{
+    api::{explain::Explanation, explain_view::ExplainBody, replay, why_not_view},
+    base::error::ApiError,
+    proxy::record::ReplayResult,
+    state::gateway::Worker,
+};
+
+#[derive(Deserialize)]
+pub(super) struct Question {
+    why_not: Option<String>,
+    #[serde(default)]
+    replay: bool,
+    #[serde(default)]
+    raw: bool,
+}
+
+/// Explains one decision; on request also why a named endpoint was not chosen, and whether a replay gives the same.
+///
+/// # Errors
+/// 404 for an unknown id.
+pub(super) async fn show(
+    Visitor { caller, .. }: Visitor,
+    worker: Worker,
+    request: HttpRequest,
+    id: web::Path<String>,
+    question: web::Query<Question>,
+) -> Result<HttpResponse, ApiError> {
+    let question = question.into_inner();
+    let why_not = question.why_not.filter(|name| !name.trim().is_empty()).map(why_not_view::checked).transpose()?;
+    let explanation = Explanation::of(&worker, &caller, Some(id.into_inner()), why_not).await?;
+    let replayed = match question.replay {
+        true => Some(replay::repeat(&worker, &caller, &explanation.generation).await?.0),
+        false => None,
+    };
+    let frame = Frame::of(&request);
+    let body = explanation.body();
+    let content = Content { body: &body, replayed: replayed.as_ref(), is_raw: question.raw };
+    Ok(answer::page(frame.page("Why did it go there", Some(Nav::Decisions), content.markup(&frame))))
+}
+
+/// What the page shows.
+struct Content<'a> {
+    body: &'a ExplainBody<'a>,
+    replayed: Option<&'a ReplayResult>,
+    is_raw: bool,
+}
+
+impl Content<'_> {
+    fn markup(&self, frame: &Frame) -> Markup {
+        let body = self.body;
+        html! {
+            p.crumbs { a href={ (frame.root) "decisions" } { "Decisions" } " / " code { (body.generation_id) } }
+            (self.head())
+            (candidates::section(body))
+            (candidates::tried(body))
+            (waterfall::section(body))
+            (excluded::section(body))
+            (money::section(body))
+            (why_not::section(body))
+            (self.replay())
+            (self.raw())
+            (api_line(&format!("/api/v1/route/explain?generation_id={}", body.generation_id)))
+        }
+    }
+
+    /// The reason, and the facts that a reader needs first.
+    fn head(&self) -> Markup {
+        let body = self.body;
+        let parameters = &body.parameters;
+        let (tone, status) = words::status(body.status);
+        html! {
+            (reason(body.decision_reason))
+            dl.strip {
+                div { dt { "Status" } dd { span.tag.(tone) { (status) } @if body.hedged { " " span.tag.info { "hedged" } } @if body.explored { " " span.tag.info { "explored" } } } }
+                div { dt { "Requested" } dd { (format::name(body.requested_model, 48)) } }
+                div {
+                    dt { "Served" }
+                    dd {
+                        @if let Some(model) = body.model { (format::name(model, 48)) } @else { (format::none()) }
+                        @if let Some(provider) = body.provider_name { " on " (format::name(provider, 32)) }
+                    }
+                }
+                div { dt { "Objective" } dd { (parameters.objective.value) " " span.muted { "from " (words::source(parameters.objective.source)) } } }
+                div { dt { "Code" } dd { code { (body.decision_code) } } }
+                div { dt { "First token" } dd { (format::millis(body.latency_ms.map(|ms| ms as f64))) } }
+                div { dt { "Tokens" } dd { (format::count(body.usage.prompt_tokens)) " in, " (format::count(body.usage.completion_tokens)) " out" @if body.usage.estimated { " " span.muted { "estimated" } } } }
+                div { dt { "Cost" } dd { (format::money(body.spent.ledger_cost.map(|cost| cost.0))) } }
+                div { dt { "At" } dd { (format::time(&body.created_at)) " " (format::zone()) } }
+            }
+            p.versions.muted {
+                "Seed " code { (body.route_seed.0) } " · snapshot " (body.snapshot_version) " · catalog " (body.catalog_version)
+                " · policy " (body.policy_version) " · decided for " (body.estimate.prompt_tokens) " prompt and "
+                (body.estimate.completion_tokens) " completion tokens"
+                @if !body.dropped_parameters.is_empty() {
+                    " · dropped parameters: "
+                    @for (n, name) in body.dropped_parameters.iter().enumerate() { @if n > 0 { ", " } code { (format::name(name, 40)) } }
+                }
+                @if !body.emulated_parameters.is_empty() {
+                    " · emulated parameters: "
+                    @for (n, name) in body.emulated_parameters.iter().enumerate() { @if n > 0 { ", " } code { (format::name(name, 40)) } }
+                }
+            }
+        }
+    }
+
+    fn replay(&self) -> Markup {
+        html! {
+            h2 #replay { "Replay" }
+            p.muted { "Makes the decision again from its record only: the same inputs, the same seed, no live state." }
+            form.inline method="get" action="#replay" {
+                input type="hidden" name="replay" value="true";
+                button type="submit" { "Replay the decision" }
+                span.muted { "Offline: " code { "pointsman replay " (self.body.generation_id) } }
+            }
+            @if let Some(result) = self.replayed {
+                @if result.identical {
+                    p.verdict.good role="status" { "Identical, bit for bit: the same scores, the same order, the same choice." }
+                } @else {
+                    p.verdict.bad role="status" { "The replay differs from the record." }
+                    pre tabindex="0" { (result) }
+                }
+            }
+        }
+    }
+
+    fn raw(&self) -> Markup {
+        html! {
+            h2 #raw { "Record" }
+            @if self.is_raw {
+                pre tabindex="0" { (serde_json::to_string_pretty(self.body).unwrap_or_default()) }
+            } @else {
+                p { a.button href="?raw=true#raw" { "Show the whole record as JSON" } }
+            }
+        }
+    }
+}
+
+/// The reason, word for word: its first sentence large, the others beside it.
+fn reason(text: &str) -> Markup {
+    let (first, rest) = text.split_once(". ").map_or((text, ""), |(first, rest)| (first, rest));
+    html! {
+        h1.reason {
+            strong { (first) @if !rest.is_empty() { "." } }
+            @if !rest.is_empty() { " " span { (rest) } }
+        }
+    }
+}

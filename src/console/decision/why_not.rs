@@ -1,0 +1,78 @@
+//! "Why not …": the form, and the answer about one endpoint.
+
+use std::collections::BTreeSet;
+
+use maud::{Markup, html};
+
+use super::candidates::endpoint_text;
+use crate::{
+    api::{
+        explain_view::ExplainBody,
+        route_view::EndpointNames,
+        why_not_view::{ChangeBody, WhyNotBody},
+    },
+    console::{format, words},
+};
+
+/// Endpoints that the field suggests.
+const MOST_SUGGESTED: usize = 100;
+
+pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
+    let names = body.candidates.iter().map(|candidate| &candidate.endpoint);
+    let names = names.chain(body.excluded.iter().map(|excluded| &excluded.endpoint));
+    let suggested: BTreeSet<String> = names.filter_map(qualified).collect();
+    html! {
+        h2 #why-not { "Why not …" }
+        form.inline method="get" action="#why-not" {
+            label for="why-not-name" { "Model, provider or model@provider" }
+            input #why-not-name name="why_not" list="endpoints" size="36" maxlength="256" data-filter required
+                value=[body.why_not.as_ref().map(|answer| answer.asked)];
+            datalist #endpoints { @for name in suggested.iter().take(MOST_SUGGESTED) { option value=(name) {} } }
+            button type="submit" { "Ask" }
+        }
+        @if let Some(answer) = &body.why_not { (said(answer)) }
+    }
+}
+
+fn said(answer: &WhyNotBody<'_>) -> Markup {
+    html! {
+        div.card.answer role="status" {
+            p.lead { (answer.sentence) }
+            @if let Some(margin) = &answer.margin {
+                p.muted {
+                    "Behind " (endpoint_text(&margin.to)) " by " (format::percent(margin.relative.value().abs()))
+                    @if let Some(term) = &margin.dominant_term { ", most of it " (words::spaced(term.name)) }
+                    "."
+                }
+            }
+            @if !answer.would_win_if.is_empty() {
+                h3 { "It would win with one of these changes" }
+                ul { @for change in &answer.would_win_if { li { (changed(change)) } } }
+            }
+            @if !answer.suggestions.is_empty() {
+                p { "Similar names: " @for (n, name) in answer.suggestions.iter().enumerate() { @if n > 0 { ", " } code { (format::name(name, 60)) } } }
+            }
+        }
+    }
+}
+
+fn changed(change: &ChangeBody) -> Markup {
+    let name = match change.change {
+        "price" => "expected cost",
+        "ttft_ms" => "first token",
+        "tokens_per_second" => "tokens per second",
+        "failure_probability" => "failures",
+        _ => "weight of latency",
+    };
+    let text = |value: f64| match change.unit {
+        "usd" => format::estimated_dollars(value),
+        "ms" => format::duration(value),
+        "probability" | "share" => format::percent(value),
+        _ => format!("{value:.1} {}", change.unit),
+    };
+    html! { (name) " " strong { (text(change.to.value())) } " instead of " (text(change.from.value())) }
+}
+
+fn qualified(names: &EndpointNames<'_>) -> Option<String> {
+    Some(format!("{}@{}", names.model?, names.provider_slug?))
+}

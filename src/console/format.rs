@@ -1,0 +1,241 @@
+//! Numbers, money and times as people read them. Exact values are kept in `data-v` and `title`.
+
+use maud::{Markup, html};
+use pointsman_actors::domain::Usd;
+
+/// Femtodollars of one dollar.
+const DOLLAR: u128 = 1_000_000_000_000_000;
+/// Digits shown of an amount below one dollar.
+const DIGITS: u32 = 3;
+
+/// An amount; `unknown` without one.
+pub(super) fn money(amount: Option<Usd>) -> Markup {
+    let Some(amount) = amount else { return unknown("No price is known for this.") };
+    html! { data.num value=(amount) data-v=(amount) title={ "$" (amount) } { (dollars(amount)) } }
+}
+
+/// An amount with unit: at least two decimals, and three significant digits below one dollar. Never an exponent.
+pub(super) fn dollars(amount: Usd) -> String {
+    let (sign, femto) = (if amount.femto() < 0 { "-" } else { "" }, amount.femto().unsigned_abs());
+    if femto == 0 {
+        return "$0".to_owned();
+    }
+    // The power of ten of the last shown digit, in femtodollars.
+    let last = if femto >= DOLLAR { 13 } else { (femto.ilog10() + 1).saturating_sub(DIGITS).min(13) };
+    let unit = 10_u128.pow(last);
+    let rounded = (femto + unit / 2) / unit * unit;
+    let (whole, fraction) = (rounded / DOLLAR, rounded % DOLLAR);
+    // What is rounded up to a dollar has two decimals too.
+    let decimals = if whole > 0 { 2 } else { 15 - last as usize };
+    let fraction: String = format!("{fraction:015}").chars().take(decimals).collect();
+    format!("{sign}${}.{fraction}", grouped(whole))
+}
+
+/// An expected amount, which is a float because it only ranks.
+pub(super) fn estimate(amount: Option<f64>) -> Markup {
+    let Some(amount) = amount.filter(|amount| amount.is_finite()) else {
+        return unknown("No price is known for this.");
+    };
+    html! { data.num value=(amount) data-v=(amount) { (estimated_dollars(amount)) } }
+}
+
+/// As [`dollars`], for an expected amount.
+pub(super) fn estimated_dollars(amount: f64) -> String {
+    // Less than the smallest amount there is.
+    if amount.abs() < 1e-15 {
+        return "$0".to_owned();
+    }
+    let digits = (DIGITS as i32 - 1 - amount.abs().log10().floor() as i32).clamp(2, 15) as usize;
+    let sign = if amount < 0.0 { "-" } else { "" };
+    format!("{sign}${:.digits$}", amount.abs())
+}
+
+/// Milliseconds; a dash without a value.
+pub(super) fn millis(value: Option<f64>) -> Markup {
+    let Some(value) = value.filter(|value| value.is_finite()) else { return none() };
+    html! { data.num value=(value) data-v=(value) { (duration(value)) } }
+}
+
+/// Milliseconds with a unit of fitting size.
+pub(super) fn duration(millis: f64) -> String {
+    match millis {
+        _ if millis < 10.0 && millis.fract() != 0.0 => format!("{millis:.1} ms"),
+        _ if millis < 1e3 => format!("{millis:.0} ms"),
+        _ if millis < 1e4 => format!("{:.2} s", millis / 1e3),
+        _ if millis < 1e5 => format!("{:.1} s", millis / 1e3),
+        _ => seconds((millis / 1e3).round() as u64),
+    }
+}
+
+/// Whole seconds in two units.
+pub(super) fn seconds(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => two_units(seconds / 60, "min", seconds % 60, "s"),
+        3_600..86_400 => two_units(seconds / 3_600, "h", seconds % 3_600 / 60, "min"),
+        _ => two_units(seconds / 86_400, "d", seconds % 86_400 / 3_600, "h"),
+    }
+}
+
+fn two_units(greater: u64, unit: &str, lesser: u64, lesser_unit: &str) -> String {
+    if lesser == 0 { format!("{greater} {unit}") } else { format!("{greater} {unit} {lesser} {lesser_unit}") }
+}
+
+/// A count with thin spaces between thousands.
+pub(super) fn count(value: impl Into<u128>) -> Markup {
+    let value = value.into();
+    html! { data.num value=(value) data-v=(value) { (grouped(value)) } }
+}
+
+/// A share between 0 and 1 in percent; a dash without a value.
+pub(super) fn share(value: Option<f64>) -> Markup {
+    let Some(value) = value.filter(|value| value.is_finite()) else { return none() };
+    html! { data.num value=(value) data-v=(value) { (percent(value)) } }
+}
+
+/// A share in percent. Only 0 and 1 are shown as 0 % and 100 %.
+pub(super) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        0.0 => "0 %".to_owned(),
+        100.0 => "100 %".to_owned(),
+        _ if percent.abs() < 0.01 => "< 0.01 %".to_owned(),
+        _ if percent.abs() < 1.0 => format!("{percent:.2} %"),
+        _ if percent < 99.95 => format!("{percent:.1} %"),
+        _ => format!("{percent:.3} %"),
+    }
+}
+
+/// A measured number with this many decimals; a dash without a value.
+pub(super) fn figure(value: Option<f64>, decimals: usize) -> Markup {
+    let Some(value) = value.filter(|value| value.is_finite()) else { return none() };
+    html! { data.num value=(value) data-v=(value) { (format!("{value:.decimals$}")) } }
+}
+
+/// A time that is written as in RFC 3339. The script shows it in the zone of the browser on request.
+pub(super) fn time(rfc_3339: &str) -> Markup {
+    let date = rfc_3339.get(..10).unwrap_or(rfc_3339);
+    let clock = rfc_3339.get(11..19).unwrap_or_default();
+    html! { time datetime=(rfc_3339) title=(rfc_3339) { (date) " " (clock) } }
+}
+
+/// The zone in which the page shows times.
+pub(super) fn zone() -> Markup {
+    html! { span data-zone-name { "UTC" } }
+}
+
+/// A time without its year.
+pub(super) fn short_time(rfc_3339: &str) -> Markup {
+    let date = rfc_3339.get(5..10).unwrap_or_default();
+    html! { time.short datetime=(rfc_3339) title=(rfc_3339) { (date) " " (rfc_3339.get(11..19).unwrap_or(rfc_3339)) } }
+}
+
+/// The same without the date.
+pub(super) fn clock(rfc_3339: &str) -> Markup {
+    html! { time.clock datetime=(rfc_3339) title=(rfc_3339) { (rfc_3339.get(11..19).unwrap_or(rfc_3339)) } }
+}
+
+/// Text of any length and kind from files and wires: cut after `most` characters, whole in its title.
+pub(super) fn name(text: &str, most: usize) -> Markup {
+    let text = printable(text);
+    if text.chars().count() <= most {
+        return html! { bdi { (text) } };
+    }
+    let cut: String = text.chars().take(most.saturating_sub(1)).collect();
+    let whole: String = text.chars().take(MAX_TITLE).collect();
+    html! { bdi title=(whole) { (cut) "…" } }
+}
+
+/// Longest text in a title, in characters.
+const MAX_TITLE: usize = 400;
+
+/// The text with a visible sign for each control character and for each mark that changes the direction of writing.
+fn printable(text: &str) -> String {
+    let is_hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    };
+    text.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// A dash for a value that does not apply.
+pub(super) fn none() -> Markup {
+    html! { span.none { "–" } }
+}
+
+/// A value that should be known, and is not.
+pub(super) fn unknown(why: &str) -> Markup {
+    html! { span.unknown title=(why) { "unknown" } }
+}
+
+fn grouped(value: u128) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() * 2);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
+    use super::*;
+
+    #[test]
+    fn money_has_a_unit_and_the_digits_that_matter() {
+        for (amount, shown) in [
+            ("0", "$0"),
+            ("0.00000453", "$0.00000453"),
+            ("0.000004535001", "$0.00000454"),
+            ("0.9996", "$1.00"),
+            ("0.5", "$0.500"),
+            ("1.005", "$1.01"),
+            ("1234567.891", "$1,234,567.89"),
+            ("-0.25", "-$0.250"),
+            ("0.000000000000001", "$0.000000000000001"),
+        ] {
+            assert_eq!(dollars(amount.parse().unwrap()), shown, "{amount}");
+        }
+    }
+
+    #[test]
+    fn shown_amounts_parse_back_to_the_amount_within_half_of_the_last_digit() {
+        let mut rng = StdRng::seed_from_u64(7);
+        for _ in 0..10_000 {
+            let femto = rng.random::<i64>() >> rng.random_range(0..62);
+            let amount = Usd::from_femto(i128::from(femto));
+            let shown = dollars(amount);
+            assert!(shown.contains('$') && !shown.contains(['e', 'E']), "{shown}");
+            let digits = shown.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+            let back: Usd = shown.replace(['$', ','], "").parse().unwrap();
+            let half = 10_i128.pow(15 - digits as u32) / 2;
+            assert!((back.femto() - amount.femto()).abs() <= half, "{amount} {shown}");
+        }
+    }
+
+    #[test]
+    fn durations_and_shares_have_units() {
+        assert_eq!(
+            [4.25, 312.4, 2_104.0, 61_300.0, 150_000.0].map(duration),
+            ["4.2 ms", "312 ms", "2.10 s", "61.3 s", "2 min 30 s"]
+        );
+        assert_eq!(
+            [0.0, 0.00001, 0.0031, 0.912, 0.9998, 1.0].map(percent),
+            ["0 %", "< 0.01 %", "0.31 %", "91.2 %", "99.980 %", "100 %"]
+        );
+        assert_eq!([59, 61, 300, 7_260, 90_000].map(seconds), ["59 s", "1 min 1 s", "5 min", "2 h 1 min", "1 d 1 h"]);
+    }
+
+    #[test]
+    fn names_are_escaped_and_cut_and_hidden_marks_are_visible() {
+        let shown = name("<script>alert(1)</script>\u{202e}\n", 100).into_string();
+        assert_eq!(shown, "<bdi>&lt;script&gt;alert(1)&lt;/script&gt;\u{fffd}\u{fffd}</bdi>");
+        let long = name(&"x\"".repeat(10_000), 20).into_string();
+        assert!(long.len() < 4_000 && long.contains("&quot;") && long.contains('…'), "{}", long.len());
+    }
+}

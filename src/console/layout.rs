@@ -1,0 +1,176 @@
+//! The frame of every page: head, navigation, footer.
+
+use actix_web::{HttpMessage as _, HttpRequest};
+use maud::{DOCTYPE, Markup, html};
+
+use super::{assets, visitor::Visitor};
+use crate::base::build;
+
+/// The pages of the navigation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nav {
+    Overview,
+    Decisions,
+    Providers,
+    Models,
+    Keys,
+    Calibration,
+    Targets,
+    Configuration,
+    About,
+}
+
+impl Nav {
+    const ALL: [Nav; 9] = [
+        Nav::Overview,
+        Nav::Decisions,
+        Nav::Providers,
+        Nav::Models,
+        Nav::Keys,
+        Nav::Calibration,
+        Nav::Targets,
+        Nav::Configuration,
+        Nav::About,
+    ];
+
+    /// Label, path below `/console/`, and the key that follows `g`.
+    const fn entry(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Nav::Overview => ("Overview", "./", "o"),
+            Nav::Providers => ("Providers", "providers", "p"),
+            Nav::Decisions => ("Decisions", "decisions", "d"),
+            Nav::Models => ("Models", "models", "m"),
+            Nav::Keys => ("Keys", "keys", "k"),
+            Nav::Calibration => ("Calibration", "calibration", "c"),
+            Nav::Targets => ("Targets", "targets", "t"),
+            Nav::Configuration => ("Configuration", "config", "f"),
+            Nav::About => ("About", "about", "a"),
+        }
+    }
+}
+
+/// What a page needs to know about its request.
+pub(super) struct Frame {
+    /// Relative path to `/console/`: empty, or some `../`.
+    pub(super) root: String,
+    visitor: Option<Visitor>,
+}
+
+impl Frame {
+    pub(super) fn of(request: &HttpRequest) -> Frame {
+        let below = request.path().strip_prefix("/console/").unwrap_or_default();
+        let root = "../".repeat(below.matches('/').count());
+        Frame { root, visitor: request.extensions().get::<Visitor>().cloned() }
+    }
+
+    /// The hidden field of every form.
+    pub(super) fn token(&self) -> Markup {
+        html! {
+            @if let Some(visitor) = &self.visitor {
+                input type="hidden" name="token" value=(visitor.form_token);
+            }
+        }
+    }
+
+    /// A whole page. Without a visitor it has no navigation.
+    pub(super) fn page(&self, title: &str, here: Option<Nav>, content: Markup) -> Markup {
+        let assets = format!("{}assets/{}/", self.root, *assets::HASH);
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (title) " · Pointsman" }
+                    link rel="icon" href={ (assets) "icon.svg" } type="image/svg+xml";
+                    link rel="stylesheet" href={ (assets) "console.css" };
+                    // Not deferred: it sets the theme before the page is drawn.
+                    script src={ (assets) "console.js" } {}
+                }
+                body data-root=(self.root) {
+                    a.skip href="#content" { "Skip to content" }
+                    (self.header(here))
+                    main #content tabindex="-1" { (content) }
+                    (self.footer())
+                }
+            }
+        }
+    }
+
+    fn header(&self, here: Option<Nav>) -> Markup {
+        html! {
+            header.top {
+                a.brand href={ (self.root) "./" } { (mark()) span { "Pointsman" } }
+                @if self.visitor.is_some() {
+                    nav aria-label="Pages" {
+                        ul {
+                            @for (nav, (label, path, key)) in Nav::ALL.into_iter().map(|nav| (nav, nav.entry())) {
+                                li {
+                                    a href={ (self.root) (path) } title={ "Keys: g " (key) } data-go=(key)
+                                        aria-current=[(here == Some(nav)).then_some("page")] { (label) }
+                                }
+                            }
+                        }
+                    }
+                }
+                div.tools {
+                    button.ghost type="button" data-zone hidden title="Switch between UTC and the zone of this browser" { "UTC" }
+                    button.ghost type="button" data-theme-switch hidden title="Switch between light and dark" { "Theme" }
+                    @if let Some(visitor) = &self.visitor {
+                        form method="post" action={ (self.root) "logout" } {
+                            (self.token())
+                            button.ghost type="submit" title={ "Logged in with the key " (visitor.caller.key.name) } { "Log out" }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn footer(&self) -> Markup {
+        html! {
+            footer {
+                span { "Pointsman " (build::VERSION) }
+                @if self.visitor.is_some() {
+                    span.muted { "Press " kbd { "?" } " for keys" }
+                }
+            }
+            dialog #keys aria-labelledby="keys-title" {
+                h2 #keys-title { "Keys" }
+                dl.keys {
+                    @for (label, _, key) in Nav::ALL.into_iter().map(Nav::entry) {
+                        dt { kbd { "g" } " " kbd { (key) } } dd { (label) }
+                    }
+                    dt { kbd { "/" } } dd { "First filter of the page" }
+                    dt { kbd { "j" } " " kbd { "k" } } dd { "Next and previous row" }
+                    dt { kbd { "Enter" } } dd { "Open the row" }
+                    dt { kbd { "Esc" } } dd { "Close" }
+                }
+                form method="dialog" { button type="submit" { "Close" } }
+            }
+        }
+    }
+}
+
+/// The line with the JSON call of the same content.
+pub(super) fn api_line(path: &str) -> Markup {
+    html! {
+        p.api {
+            "The same as JSON: " code { "GET " (path) } " "
+            button.link type="button" hidden
+                data-copy={ "curl -H \"Authorization: Bearer $POINTSMAN_KEY\" \"$POINTSMAN_URL" (path) "\"" } { "Copy as curl" }
+        }
+    }
+}
+
+/// The mark of the product: one line that parts into two.
+fn mark() -> Markup {
+    html! {
+        svg.mark viewBox="0 0 24 24" width="22" height="22" aria-hidden="true" {
+            path d="M3 12h6c5 0 5-6 12-6" {}
+            path.off d="M9 12c5 0 5 6 12 6" {}
+            circle cx="9" cy="12" r="2.4" {}
+        }
+    }
+}

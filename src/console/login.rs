@@ -1,0 +1,124 @@
+//! Login with an administrator's key, and log-out.
+
+use std::time::{Duration, Instant};
+
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use maud::html;
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+use super::{Console, answer, layout::Frame, visitor::Visitor};
+use crate::{
+    base::{
+        error::{ApiError, KeyFault},
+        events,
+    },
+    state::gateway::Worker,
+};
+
+/// Shortest time of an answer to a login, so that guessing is slow.
+const MIN_ANSWER: Duration = Duration::from_millis(300);
+
+#[derive(Deserialize)]
+pub(super) struct LoginForm {
+    key: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct LogoutForm {
+    #[serde(default)]
+    token: String,
+}
+
+/// Shows the form.
+pub(super) async fn show(request: HttpRequest) -> HttpResponse {
+    answer::page(login_page(&Frame::of(&request), None))
+}
+
+/// Begins a session, if the key has the scope `admin`.
+pub(super) async fn submit(
+    console: web::Data<Console>,
+    worker: Worker,
+    request: HttpRequest,
+    form: web::Form<LoginForm>,
+) -> HttpResponse {
+    let began = tokio::time::Instant::now();
+    let from = request.peer_addr().map(|address| address.ip().to_string()).unwrap_or_default();
+    let result = try_login(&console, &worker, form.key.trim(), &from);
+    tokio::time::sleep_until(began + MIN_ANSWER).await;
+    match result {
+        Ok(text) => {
+            if let Some(former) = console.transport.session_text(request.headers()) {
+                console.sessions.end(former);
+            }
+            let mut response = answer::redirect("./");
+            if let Ok(cookie) = console.transport.set_cookie(&text).parse() {
+                response.headers_mut().insert(header::SET_COOKIE, cookie);
+            }
+            response
+        }
+        Err(error) => answer::refused(&error, login_page(&Frame::of(&request), Some(&error))),
+    }
+}
+
+/// Ends the session on the server.
+pub(super) async fn end(
+    console: web::Data<Console>,
+    visitor: Visitor,
+    request: HttpRequest,
+    form: web::Form<LogoutForm>,
+) -> Result<HttpResponse, ApiError> {
+    visitor.check(&form.token)?;
+    if let Some(text) = console.transport.session_text(request.headers()) {
+        console.sessions.end(text);
+    }
+    let mut response = answer::redirect("login");
+    if let Ok(cookie) = console.transport.remove_cookie().parse() {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    Ok(response)
+}
+
+/// The text of a new session.
+fn try_login(console: &Console, worker: &Worker, key: &str, from: &str) -> Result<String, ApiError> {
+    let now = Instant::now();
+    if let Some(wait) = console.sessions.login_pause(now) {
+        return Err(ApiError::too_many_logins(wait));
+    }
+    let digest: [u8; 32] = Sha256::digest(key.as_bytes()).into();
+    let caller = if key.is_empty() {
+        Err(ApiError::unauthorized(KeyFault::Invalid))
+    } else {
+        worker.setup.keys.administrator_by_digest(&digest)
+    };
+    let by = caller.as_ref().ok().map(|caller| &*caller.key.name);
+    events::ConsoleLogin { from, by }.emit();
+    if caller.is_err() {
+        console.sessions.count_wrong_login(now);
+    }
+    caller.map(|_| console.sessions.begin(digest, now))
+}
+
+fn login_page(frame: &Frame, error: Option<&ApiError>) -> maud::Markup {
+    frame.page(
+        "Log in",
+        None,
+        html! {
+            div.login {
+                h1 { "Log in" }
+                p.muted { "With a key of this gateway that has the scope " code { "admin" } ". It is checked, and not kept." }
+                @if let Some(error) = error { p.alert role="alert" { (error.message()) } }
+                form method="post" action="login" {
+                    label for="key" { "Key" }
+                    input #key type="password" name="key" required autocomplete="current-password" spellcheck="false"
+                        autofocus maxlength="512";
+                    button.primary type="submit" { "Log in" }
+                }
+                p.muted {
+                    "No key? A gateway on this machine without an administrator's key prints one at each start. "
+                    code { "pointsman keygen" } " makes a lasting one."
+                }
+            }
+        },
+    )
+}

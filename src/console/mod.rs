@@ -1,0 +1,112 @@
+//! The console: HTML pages for administrators on the admin listener, below `/console/`.
+//!
+//! The pages show what the JSON API shows, from the same view structs of [`crate::api`], and they change nothing but the
+//! session. They work without scripts; `console.js` adds keys, time zones and live parts. Every link is relative, so that
+//! a proxy may put any prefix before `/console/`.
+//!
+//! A request passes [`headers`] (security headers), then [`gate`] (session, origin of forms, error pages), then one page.
+
+pub(crate) mod headers;
+
+mod about;
+mod answer;
+mod assets;
+mod calibration;
+mod configuration;
+mod decision;
+mod decisions;
+mod format;
+mod gate;
+mod keys;
+mod layout;
+mod login;
+mod measured;
+mod models;
+mod overview;
+mod providers;
+mod session;
+mod svg;
+mod targets;
+mod visitor;
+mod words;
+
+use std::sync::Arc;
+
+use actix_web::{Resource, Scope, dev::HttpServiceFactory, guard, middleware::from_fn, web};
+
+use crate::base::error::ApiError;
+use session::Sessions;
+
+/// What the pages of one listener share. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Console {
+    sessions: Arc<Sessions>,
+    transport: Transport,
+}
+
+/// Transport of the listener, which decides about the cookie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Plain,
+    Tls,
+}
+
+impl Console {
+    pub(crate) fn new(transport: Transport) -> Console {
+        Console { sessions: Arc::default(), transport }
+    }
+
+    /// All paths of the console.
+    pub(crate) fn scope(&self) -> impl HttpServiceFactory + 'static + use<> {
+        let pages = pages().into_iter().fold(web::scope(""), Scope::service);
+        let pages = pages.default_service(web::to(async || Err::<String, _>(ApiError::no_such("page"))));
+        web::scope("/console")
+            .app_data(web::Data::new(self.clone()))
+            .service(web::resource("").route(read().to(async || answer::redirect("console/"))))
+            .service(page("/assets/{hash}/{name}").route(read().to(assets::show)))
+            .service(both("/login").route(read().to(login::show)).route(web::post().to(login::submit)))
+            .service(pages.wrap(from_fn(gate::session)))
+            .wrap(from_fn(gate::forms))
+    }
+}
+
+/// The pages behind the login.
+fn pages() -> Vec<Resource> {
+    vec![
+        page("/").route(read().to(overview::show)),
+        page("/providers").route(read().to(providers::show)),
+        page("/decisions").route(read().to(decisions::show)),
+        page("/decisions/{id}").route(read().to(decision::show)),
+        page("/models").route(read().to(models::show)),
+        page("/keys").route(read().to(keys::show)),
+        call("/keys/{name}/disable").route(web::post().to(keys::disable)),
+        call("/keys/{name}/enable").route(web::post().to(keys::enable)),
+        page("/calibration").route(read().to(calibration::show)),
+        page("/targets").route(read().to(targets::show)),
+        page("/config").route(read().to(configuration::show)),
+        call("/config/reload").route(web::post().to(configuration::reload)),
+        page("/about").route(read().to(about::show)),
+        call("/logout").route(web::post().to(login::end)),
+    ]
+}
+
+fn read() -> actix_web::Route {
+    web::route().guard(guard::Any(guard::Get()).or(guard::Head()))
+}
+
+fn page(path: &str) -> Resource {
+    resource(path, "GET, HEAD")
+}
+
+fn call(path: &str) -> Resource {
+    resource(path, "POST")
+}
+
+fn both(path: &str) -> Resource {
+    resource(path, "GET, HEAD, POST")
+}
+
+fn resource(path: &str, allowed: &'static str) -> Resource {
+    web::resource(path)
+        .default_service(web::to(move || std::future::ready(Err::<String, _>(ApiError::method_not_allowed(allowed)))))
+}

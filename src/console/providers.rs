@@ -1,0 +1,187 @@
+//! The board of providers: one card each, with its circuit breaker, its errors and its endpoints.
+
+use actix_web::{HttpRequest, HttpResponse};
+use maud::{Markup, html};
+
+use super::{
+    answer, format,
+    layout::{Frame, Nav, api_line},
+    measured, svg,
+    svg::{Caption, Segment},
+    visitor::Visitor,
+    words,
+};
+use crate::{
+    api::{
+        admin::status::{ProviderBody, StatusBody},
+        health,
+        health_view::{EndpointHealthBody, ErrorsBody, MeasuredBody, ProviderHealthBody},
+        readings::Readings,
+        stats,
+    },
+    base::error::ApiError,
+    state::gateway::Worker,
+};
+
+/// Seconds between two refreshes.
+const REFRESH: u32 = 5;
+
+/// Shows all providers.
+///
+/// # Errors
+/// 503 when the statistics actor does not answer in time.
+pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let frame = Frame::of(&request);
+    let readings = Readings::now(&worker).await?;
+    let status = StatusBody::now(&worker).await;
+    let snapshot = worker.setup.published.snapshot();
+    let endpoints = stats::endpoint_bodies(&snapshot, &readings, None);
+    let providers = health::provider_bodies(&worker, &readings, None);
+    let (off, on): (Vec<_>, Vec<_>) = providers.into_iter().partition(|provider| provider.measured.state == "off");
+    let content = html! {
+        h1 { "Providers" }
+        div #board data-refresh=(REFRESH) {
+            @if on.is_empty() {
+                p.empty { "No provider is on. A provider is on when its key is set, see the reasons below." }
+            }
+            div.cards {
+                @for provider in &on {
+                    @let own: Vec<_> = endpoints.iter().filter(|endpoint| endpoint.provider_slug == provider.slug).collect();
+                    (card(provider, status.providers.iter().find(|places| places.slug == provider.slug), &own))
+                }
+            }
+            (switched_off(&off))
+        }
+        (api_line("/api/v1/health/providers"))
+    };
+    Ok(answer::page(frame.page("Providers", Some(Nav::Providers), content)))
+}
+
+fn card(
+    provider: &ProviderHealthBody<'_>,
+    places: Option<&ProviderBody<'_>>,
+    endpoints: &[&EndpointHealthBody<'_>],
+) -> Markup {
+    let measured = &provider.measured;
+    html! {
+        article.card.provider aria-labelledby={ "p-" (provider.slug) } {
+            header {
+                h2 id={ "p-" (provider.slug) } { (format::name(provider.name, 40)) }
+                code.muted { (provider.slug) }
+                span.tag.(words::condition(measured.state)) { (measured.state) }
+                @if measured.silent { span.tag.warn { "silent" } }
+                @if let Some(address) = places.and_then(|places| places.address.as_deref()) { code.muted.address { (address) } }
+                @else { span.muted.address { "simulated" } }
+            }
+            @if let Some(reason) = provider.reason { p.warn { (reason) } }
+            div.facts-row {
+                (breaker(measured))
+                (figures(measured, places))
+                (errors(&measured.errors, measured))
+            }
+            (measured::endpoint_table(endpoints, "Endpoints of the provider", measured::Columns::OfProvider))
+        }
+    }
+}
+
+/// The circuit breaker as a state machine, with the state it is in.
+fn breaker(measured: &MeasuredBody) -> Markup {
+    let state = |name: &'static str, x: &str, y: &str| {
+        let is_here = measured.circuit == name;
+        html! {
+            g class={ (words::circuit(name)) @if is_here { " here" } } {
+                rect x=(x) y=(y) width="74" height="24" rx="12" {}
+                text x=(x.parse::<u32>().unwrap_or(0) + 37) y=(y.parse::<u32>().unwrap_or(0) + 16) text-anchor="middle" { (words::spaced(name)) }
+            }
+        }
+    };
+    let description = format!("The circuit breaker is {}.", words::spaced(measured.circuit));
+    html! {
+        figure.breaker {
+            svg role="img" viewBox="0 0 190 76" width="190" height="76" {
+                title { "Circuit breaker" } desc { (description) }
+                path d="M76 12h38m-5-4l5 4-5 4M148 26c-2 14-18 22-30 30m2-6-2 6 7-1M66 58C50 52 40 42 37 28m-4 5 4-6 5 5" {}
+                (state("closed", "2", "2")) (state("open", "114", "2")) (state("half_open", "58", "50"))
+            }
+            figcaption {
+                @if let Some(until) = &measured.open_until { "next probe at " (format::clock(until)) }
+                @else if let Some(until) = &measured.cooldown_until { "cools down until " (format::clock(until)) }
+                @else if measured.consecutive_failures == 1 { "1 failure at the end" }
+                @else if measured.consecutive_failures > 1 { (measured.consecutive_failures) " failures in a row" }
+                @else { span.muted { "no failures in a row" } }
+            }
+        }
+    }
+}
+
+fn figures(measured: &MeasuredBody, places: Option<&ProviderBody<'_>>) -> Markup {
+    html! {
+        dl.facts {
+            dt { "Last " (format::seconds(measured.window_secs)) } dd { (format::count(measured.requests)) " requests, " (format::share(measured.success_rate.map(|rate| rate.value()))) " well" }
+            dt { "First token" } dd { (format::millis(measured.ttft_ms.p50.map(|p50| p50.value()))) " p50, " (format::millis(measured.ttft_ms.p90.map(|p90| p90.value()))) " p90" }
+            dt { "In flight" }
+            dd {
+                (measured.in_flight)
+                @if let Some(places) = places { span.muted { ", " (places.taken) " of " (places.most) " places taken" } }
+            }
+            dt { "Last error" }
+            dd {
+                @if let Some(error) = &measured.last_error {
+                    (words::spaced(error.error_type))
+                    @if let Some(status) = error.status { " " (status) }
+                    " at " (format::time(&error.at))
+                } @else { span.muted { "none in this process" } }
+            }
+        }
+    }
+}
+
+/// Errors of the window by kind.
+fn errors(errors: &ErrorsBody, measured: &MeasuredBody) -> Markup {
+    let kinds = [
+        ("t1", "rate limited", errors.rate_limited),
+        ("t2", "timeout", errors.timeout),
+        ("t3", "connect", errors.connect),
+        ("t4", "server", errors.server),
+        ("t5", "auth", errors.auth),
+        ("t6", "other", errors.other),
+    ];
+    let total: u64 = kinds.iter().map(|(_, _, count)| count).sum();
+    let said: Vec<String> =
+        kinds.iter().filter(|(_, _, count)| *count > 0).map(|(_, kind, count)| format!("{count} {kind}")).collect();
+    let segments = kinds.map(|(class, title, count)| Segment { class, value: count as f64, title });
+    html! {
+        div.errors {
+            @if total == 0 {
+                p.muted { @if measured.requests == 0 { "Not called in this window." } @else { "No errors in this window." } }
+            } @else {
+                p { (format::count(total)) " errors in this window" }
+                (svg::bar(Caption { title: "Errors by kind", description: &said.join(", ") }, &segments, total as f64))
+                ul.legend {
+                    @for (class, kind, count) in kinds.iter().filter(|(_, _, count)| *count > 0) {
+                        li { svg aria-hidden="true" viewBox="0 0 12 12" { rect class=(class) width="12" height="12" rx="2" {} } (kind) " " (count) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn switched_off(providers: &[ProviderHealthBody<'_>]) -> Markup {
+    html! {
+        @if !providers.is_empty() {
+            h2 { "Off " span.muted { (providers.len()) } }
+            div.scroll.hide-caption {
+                table {
+                    caption { "Providers that are off" }
+                    thead { tr { th scope="col" { "Provider" } th scope="col" { "Slug" } th scope="col" { "Why" } } }
+                    tbody {
+                        @for provider in providers {
+                            tr { th scope="row" { (format::name(provider.name, 40)) } td { code { (provider.slug) } } td { (provider.reason.unwrap_or("–")) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! PostgreSQL: records, keys and accounts of all replicas.
+//!
+//! [`worker`] is the loop that sends and fetches, [`lookups`] answers questions for single records on a connection of its own.
+
+mod changes;
+mod lookups;
+mod records;
+mod schema;
+mod session;
+mod worker;
+
+pub use changes::Deletion;
+pub use lookups::{FoundEntry, Question, questions};
+pub use session::Server;
+pub use worker::{Sources, Worker};

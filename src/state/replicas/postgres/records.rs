@@ -1,0 +1,251 @@
+//! Records on their way to PostgreSQL.
+//!
+//! The ledger on disk is the outbox. Entries that still wait for its database are sent first, because they are the newest and
+//! other replicas are asked for them. Every entry is later in a block of that database; blocks are sent in their order, without
+//! the entries that were sent before. The number of the last block is stored in one transaction with its entries, so that after
+//! a crash of either side nothing is missing. What is sent twice is inserted once.
+
+use std::collections::{HashSet, VecDeque};
+
+use tokio_postgres::Client;
+
+use super::session::PostgresFault;
+use crate::store::{
+    database::Identity,
+    entry::{Entry, Id},
+    facts::{FEMTO_PER_MILLI, label, number},
+    generations::GenerationStore,
+    packed::Packed,
+    record::{ContentHash, versions_of},
+};
+
+/// Most entries of one insert.
+const BATCH: usize = 1_000;
+/// Most blocks of one exchange.
+const BLOCKS: usize = 8;
+/// Most ids that are remembered as sent before their block.
+const REMEMBERED: usize = 65_536;
+/// 10⁻¹⁵ dollars in a dollar.
+const FEMTO: i128 = 1_000_000_000_000_000;
+
+const INSERT: &str = "
+    insert into pointsman_records (id, created_ms, node, account, key, model, provider, status, cost, prompt_tokens,
+        completion_tokens, catalog, policy, entry)
+    select id, created_ms, $1, account, nullif(key, ''), model, nullif(provider, ''), status, cost::numeric, prompt_tokens,
+        completion_tokens, catalog, policy, entry
+    from unnest($2::bytea[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
+        $10::bigint[], $11::bigint[], $12::bytea[], $13::bytea[], $14::bytea[])
+        as new(id, created_ms, account, key, model, provider, status, cost, prompt_tokens, completion_tokens, catalog,
+        policy, entry)
+    on conflict do nothing";
+
+/// What was sent already. Lives as long as the process; after a failure it may know less than PostgreSQL.
+#[derive(Default)]
+pub struct Sender {
+    /// Identity of the database on disk, and its last block that PostgreSQL has.
+    position: Option<(Identity, Option<u64>)>,
+    /// Ordinal of the last waiting entry that was sent.
+    ordinal: u64,
+    /// Ids sent before their block.
+    sent: HashSet<Id>,
+    sent_order: VecDeque<Id>,
+    /// Catalogs and policies that PostgreSQL has.
+    versions: HashSet<ContentHash>,
+}
+
+/// What one exchange did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sent {
+    /// Records that were new to PostgreSQL.
+    pub records: usize,
+    /// Whether there is more to send.
+    pub more: bool,
+}
+
+impl Sender {
+    /// Forgets what PostgreSQL is believed to have: it may be another one.
+    pub fn reconnected(&mut self) {
+        *self = Sender { ordinal: 0, ..Sender::default() };
+    }
+
+    /// About how many entries wait: those that the database on disk does not hold yet.
+    pub fn waiting(&self, ledger: &GenerationStore) -> usize {
+        ledger.entries().waiting_after(self.ordinal, usize::MAX).len()
+    }
+
+    /// Sends what is new.
+    ///
+    /// # Errors
+    /// PostgreSQL or the ledger on disk fails; the same is sent again by the next call.
+    pub async fn send(
+        &mut self,
+        client: &mut Client,
+        node: &str,
+        ledger: &GenerationStore,
+    ) -> Result<Sent, PostgresFault> {
+        let waiting = ledger.entries().waiting_after(self.ordinal, BATCH);
+        let mut sent = Sent { records: 0, more: waiting.len() == BATCH };
+        let new: Vec<Packed> =
+            waiting.iter().map(|(_, entry)| entry).filter(|entry| !self.sent.contains(entry.id())).cloned().collect();
+        sent.records += self.insert(client, node, ledger, &new, None).await?;
+        new.iter().for_each(|entry| self.remember(*entry.id()));
+        if let Some((ordinal, _)) = waiting.last() {
+            self.ordinal = *ordinal;
+        }
+        let (identity, after) = self.position(client, node, ledger).await?;
+        let blocks = ledger.entries().blocks_after(after, BLOCKS)?;
+        sent.more |= blocks.len() == BLOCKS;
+        for block in blocks {
+            let is_new = |entry: &&Entry| !self.sent.contains(&entry.id);
+            let new: Vec<Packed> = block.entries.iter().filter(is_new).map(Packed::of).collect();
+            sent.records += self.insert(client, node, ledger, &new, Some((identity, block.number))).await?;
+            self.position = Some((identity, Some(block.number)));
+        }
+        Ok(sent)
+    }
+
+    fn remember(&mut self, id: Id) {
+        if self.sent.insert(id) {
+            self.sent_order.push_back(id);
+        }
+        if self.sent.len() > REMEMBERED
+            && let Some(oldest) = self.sent_order.pop_front()
+        {
+            self.sent.remove(&oldest);
+        }
+    }
+
+    /// The database on disk, and its last block that PostgreSQL has.
+    async fn position(
+        &mut self,
+        client: &Client,
+        node: &str,
+        ledger: &GenerationStore,
+    ) -> Result<(Identity, Option<u64>), PostgresFault> {
+        let identity = ledger.entries().identity()?;
+        if let Some((known, block)) = self.position
+            && known == identity
+        {
+            return Ok((identity, block));
+        }
+        let position = "select block from pointsman_positions where node = $1 and ledger = $2";
+        let row = client.query_opt(position, &[&node, &identity.as_slice()]).await?;
+        let block = row.and_then(|row| u64::try_from(row.get::<_, i64>(0)).ok());
+        self.position = Some((identity, block));
+        Ok((identity, block))
+    }
+
+    /// Inserts entries and, for those of a block, its number, in one transaction. Gives the number of new records.
+    async fn insert(
+        &mut self,
+        client: &mut Client,
+        node: &str,
+        ledger: &GenerationStore,
+        entries: &[Packed],
+        block: Option<(Identity, u64)>,
+    ) -> Result<usize, PostgresFault> {
+        if entries.is_empty() && block.is_none() {
+            return Ok(0);
+        }
+        let batch = Batch::of(entries);
+        let transaction = client.transaction().await?;
+        let mut versions = Vec::new();
+        for hash in batch.versions.difference(&self.versions) {
+            // Without its catalog a record cannot be shown, and is kept all the same.
+            if let Some(bytes) = ledger.entries().blob(&hash.0)? {
+                let insert = "insert into pointsman_versions (hash, bytes) values ($1, $2) on conflict do nothing";
+                transaction.execute(insert, &[&hash.0.as_slice(), &bytes]).await?;
+                versions.push(*hash);
+            }
+        }
+        let Batch { ids, created, accounts, keys, models, providers, status, costs, prompt, completion, .. } = &batch;
+        let Batch { catalogs, policies, entries, .. } = &batch;
+        let mut inserted = 0;
+        if !ids.is_empty() {
+            let statement = transaction.prepare(INSERT).await?;
+            inserted = transaction
+                .execute(
+                    &statement,
+                    &[
+                        &node, ids, created, accounts, keys, models, providers, status, costs, prompt, completion,
+                        catalogs, policies, entries,
+                    ],
+                )
+                .await?;
+        }
+        if let Some((identity, number)) = block {
+            let number = i64::try_from(number).unwrap_or(i64::MAX);
+            let position = "insert into pointsman_positions (node, ledger, block) values ($1, $2, $3)
+                            on conflict (node, ledger) do update set block = excluded.block";
+            transaction.execute(position, &[&node, &identity.as_slice(), &number]).await?;
+        }
+        transaction.commit().await?;
+        self.versions.extend(versions);
+        Ok(usize::try_from(inserted).unwrap_or(usize::MAX))
+    }
+}
+
+/// Entries as columns.
+#[derive(Default)]
+struct Batch<'a> {
+    ids: Vec<&'a [u8]>,
+    created: Vec<i64>,
+    accounts: Vec<String>,
+    keys: Vec<String>,
+    models: Vec<String>,
+    providers: Vec<String>,
+    status: Vec<String>,
+    costs: Vec<String>,
+    prompt: Vec<i64>,
+    completion: Vec<i64>,
+    catalogs: Vec<Vec<u8>>,
+    policies: Vec<Vec<u8>>,
+    entries: Vec<&'a [u8]>,
+    versions: HashSet<ContentHash>,
+}
+
+impl<'a> Batch<'a> {
+    fn of(entries: &'a [Packed]) -> Batch<'a> {
+        let mut batch = Batch::default();
+        for entry in entries {
+            let Some([catalog, policy]) = versions_of(entry.record()) else { continue };
+            let facts = entry.facts();
+            // PostgreSQL has no zero byte in texts.
+            let text = |field| facts.label(field).replace('\0', "");
+            batch.ids.push(&entry.id().0);
+            batch.created.push(entry.key().created_ms);
+            batch.accounts.push(text(label::OWNER));
+            batch.keys.push(text(label::KEY));
+            batch.models.push(text(label::MODEL));
+            batch.providers.push(text(label::PROVIDER));
+            batch.status.push(text(label::STATUS));
+            batch.costs.push(dollars(facts.number(number::COST_MILLIS), facts.number(number::COST_REST)));
+            batch.prompt.push(facts.number(number::PROMPT_TOKENS));
+            batch.completion.push(facts.number(number::COMPLETION_TOKENS));
+            batch.catalogs.push(catalog.0.to_vec());
+            batch.policies.push(policy.0.to_vec());
+            batch.entries.push(entry.bytes());
+            batch.versions.extend([catalog, policy]);
+        }
+        batch
+    }
+}
+
+/// An amount as a decimal number.
+fn dollars(millis: i64, rest: i64) -> String {
+    let femto = i128::from(millis) * FEMTO_PER_MILLI + i128::from(rest);
+    let sign = if femto < 0 { "-" } else { "" };
+    format!("{sign}{}.{:015}", femto.abs() / FEMTO, femto.abs() % FEMTO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_is_exact_to_its_last_digit() {
+        assert_eq!(dollars(1_234, 567), "1.234000000000567");
+        assert_eq!(dollars(0, 1), "0.000000000000001");
+        assert_eq!(dollars(-1, 0), "-0.001000000000000");
+    }
+}

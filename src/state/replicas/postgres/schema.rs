@@ -1,0 +1,74 @@
+//! The tables, and how they change.
+//!
+//! A step only ever adds: a table, an index, a column with a default. So a version that knows fewer steps works beside one that
+//! knows more. Steps are taken under an advisory lock, by the first replica that has them.
+
+use tokio_postgres::Client;
+
+/// Number of the advisory lock for steps: "pointsma" in ASCII.
+const STEPS_LOCK: i64 = 0x706f_696e_7473_6d61;
+/// Number of the advisory lock under which changes get their places, so that a place is visible no later than those behind it.
+pub const CHANGES_LOCK: i64 = STEPS_LOCK + 1;
+
+/// The steps, in order. A released step is never changed.
+const STEPS: [&str; 1] = ["
+    create table pointsman_records (
+        id bytea primary key,
+        created_ms bigint not null,
+        node text not null,
+        account text not null,
+        key text,
+        model text not null,
+        provider text,
+        status text not null,
+        cost numeric not null,
+        prompt_tokens bigint not null,
+        completion_tokens bigint not null,
+        catalog bytea not null,
+        policy bytea not null,
+        entry bytea not null,
+        stored_at timestamptz not null default now()
+    );
+    create index pointsman_records_created on pointsman_records (created_ms);
+    create index pointsman_records_account on pointsman_records (account, created_ms);
+    create table pointsman_versions (
+        hash bytea primary key,
+        bytes bytea not null
+    );
+    create table pointsman_positions (
+        node text not null,
+        ledger bytea not null,
+        block bigint not null,
+        primary key (node, ledger)
+    );
+    create table pointsman_changes (
+        seq bigint generated always as identity primary key,
+        id bytea not null unique,
+        node text not null,
+        change text not null
+    );
+"];
+
+/// Takes the steps that were not taken yet.
+///
+/// # Errors
+/// The server refuses.
+pub async fn migrate(client: &mut Client) -> Result<(), tokio_postgres::Error> {
+    const HIGHEST: &str = "select coalesce(max(step), 0)::bigint from pointsman_steps";
+    // Without the lock first, so that an ordinary start waits for nobody.
+    let exists = client.query_one("select to_regclass('pointsman_steps') is not null", &[]).await?;
+    if exists.get::<_, bool>(0) && client.query_one(HIGHEST, &[]).await?.get::<_, i64>(0) >= STEPS.len() as i64 {
+        return Ok(());
+    }
+    let transaction = client.transaction().await?;
+    transaction.execute("select pg_advisory_xact_lock($1)", &[&STEPS_LOCK]).await?;
+    let table = "create table if not exists pointsman_steps (step bigint primary key, at timestamptz default now())";
+    transaction.batch_execute(table).await?;
+    let taken: i64 = transaction.query_one(HIGHEST, &[]).await?.get(0);
+    for (number, step) in (1_i64..).zip(STEPS).filter(|(number, _)| *number > taken) {
+        transaction.batch_execute(step).await?;
+        transaction.execute("insert into pointsman_steps (step) values ($1)", &[&number]).await?;
+        log::info!("PostgreSQL: step {number} of the tables was taken");
+    }
+    transaction.commit().await
+}

@@ -1,0 +1,144 @@
+//! The loop that exchanges records and changes with PostgreSQL.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, timeout},
+};
+
+use super::{
+    changes::{Changes, Deletion},
+    records::Sender,
+    session::{PostgresFault, Server, Session},
+};
+use crate::{
+    access::registry::Registry,
+    base::clock,
+    state::replicas::{shared_log::SharedLog, status::StoreStatus},
+    store::generations::GenerationStore,
+};
+
+/// Longest time for one exchange.
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(15);
+/// Longest time between two attempts to connect.
+const LONGEST_RETRY: Duration = Duration::from_secs(1);
+/// Time between two deletions of old records, and most of one statement.
+const RETENTION_INTERVAL: Duration = Duration::from_secs(600);
+const DELETED_AT_ONCE: i64 = 10_000;
+/// Longest time that the end of the process waits for the last records.
+const LAST_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What is exchanged.
+pub struct Sources {
+    /// Name of this replica.
+    pub node: String,
+    /// Keys and accounts.
+    pub registry: Arc<Registry>,
+    /// Records.
+    pub ledger: Arc<GenerationStore>,
+    /// Called when records were deleted by an administrator of any replica.
+    pub deleted: Box<dyn Fn(Deletion) + Send + Sync>,
+    /// Age at which records are deleted.
+    pub max_age: Duration,
+    /// Time between two exchanges.
+    pub every: Duration,
+}
+
+/// The loop.
+pub struct Worker {
+    sources: Sources,
+    server: Server,
+    status: Arc<StoreStatus>,
+    /// A change waits to be sent.
+    wake: Arc<Notify>,
+    sender: Sender,
+    changes: Changes,
+    retention_at: Option<Instant>,
+}
+
+impl Worker {
+    /// A worker that has not connected yet.
+    #[must_use]
+    pub fn new(
+        sources: Sources,
+        server: Server,
+        log: SharedLog,
+        status: Arc<StoreStatus>,
+        wake: Arc<Notify>,
+    ) -> Worker {
+        let (sender, changes) = (Sender::default(), Changes::new(log));
+        Worker { sources, server, status, wake, sender, changes, retention_at: None }
+    }
+
+    /// Exchanges until `stop`, and once more then.
+    pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        let mut session: Option<Session> = None;
+        let mut wait = self.sources.every;
+        let mut last_by: Option<Instant> = None;
+        loop {
+            let stopping = *stop.borrow();
+            if stopping && (session.is_none() || last_by.is_some_and(|by| by <= Instant::now())) {
+                return;
+            }
+            if stopping {
+                last_by.get_or_insert_with(|| Instant::now() + LAST_TIMEOUT);
+            }
+            let done = timeout(if stopping { LAST_TIMEOUT } else { EXCHANGE_TIMEOUT }, self.step(&mut session));
+            let pause = match done.await.unwrap_or(Err(PostgresFault::Timeout)) {
+                Ok(more) => {
+                    self.status.reached();
+                    wait = self.sources.every;
+                    if more { Duration::ZERO } else { self.sources.every }
+                }
+                // The disk of this replica fails: PostgreSQL has no part in it.
+                Err(PostgresFault::Ledger(fault)) => {
+                    log::debug!("records wait for PostgreSQL: {fault}");
+                    self.sources.every
+                }
+                Err(fault) => {
+                    self.status.lost(&fault);
+                    session = None;
+                    wait = (wait * 2).min(LONGEST_RETRY);
+                    wait
+                }
+            };
+            self.status.set_waiting(self.sender.waiting(&self.sources.ledger) + self.sources.registry.unsent().len());
+            if stopping && !pause.is_zero() {
+                return;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.wake.notified() => {}
+                _ = stop.changed() => {}
+            }
+        }
+    }
+
+    /// One exchange. Gives whether there is more.
+    async fn step(&mut self, session: &mut Option<Session>) -> Result<bool, PostgresFault> {
+        let Sources { node, registry, ledger, deleted, .. } = &self.sources;
+        let open = match session {
+            Some(open) => open,
+            None => {
+                self.changes.reconnected();
+                self.sender.reconnected();
+                session.insert(self.server.open().await?)
+            }
+        };
+        // Keys first: a revocation does not wait for records.
+        let more = self.changes.exchange(&mut open.client, node, registry, ledger, &**deleted).await?;
+        let sent = self.sender.send(&mut open.client, node, ledger).await?;
+        self.status.count(sent.records);
+        if self.retention_at.is_none_or(|at| at <= Instant::now()) {
+            let age_ms = i64::try_from(self.sources.max_age.as_millis()).unwrap_or(i64::MAX);
+            let before_ms = clock::unix_millis().saturating_sub(age_ms);
+            let delete = "delete from pointsman_records where id in
+                          (select id from pointsman_records where created_ms < $1 limit $2)";
+            let deleted = open.client.execute(delete, &[&before_ms, &DELETED_AT_ONCE]).await?;
+            let pause = if deleted < DELETED_AT_ONCE as u64 { RETENTION_INTERVAL } else { self.sources.every };
+            self.retention_at = Some(Instant::now() + pause);
+        }
+        Ok(more || sent.more)
+    }
+}

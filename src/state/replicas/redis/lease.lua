@@ -1,0 +1,60 @@
+-- Reports what a replica keeps and used of a spending limit, and gives it more of the limit if nobody else has it.
+-- Amounts are millionths of a dollar.
+--
+-- KEYS  1: the leases of this limit and period, a hash of replicas   2: since when this Redis knows all leases
+-- ARGV  1: replica  2: number of the report  3: kept  4: used  5: spent  6: least that helps  7: wished  8: limit
+--       9: expiry, ms  10: time in which no lease is given after a start, ms  11: end of the period, Unix ms, or 0
+--       12: what it may use before its next report
+-- Gives {stored number of the report, kept, spent by others, used by others, 1 if another replica needs what is not used}
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local node, seq = ARGV[1], tonumber(ARGV[2])
+local kept, used, spent = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local need, want, limit = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local expiry, settle, ends = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
+local ceiling = tonumber(ARGV[12])
+
+-- After a start Redis may have forgotten leases: replicas report theirs before any new one is given.
+local settled = tonumber(redis.call('GET', KEYS[2]) or '0')
+if settled == 0 then
+  settled = now + settle
+  redis.call('SET', KEYS[2], settled)
+end
+
+local others_kept, others_spent, others_used, own, hungry = 0, 0, 0, -1, false
+local all = redis.call('HGETALL', KEYS[1])
+for at = 1, #all, 2 do
+  local s, k, u, p, seen, h, c = string.match(all[at + 1], '^(%d+):(%d+):(%d+):(%d+):(%d+):(%d+):(%d+)')
+  if all[at] == node then
+    own = tonumber(s)
+  elseif s then
+    k, u, c, seen = tonumber(k), tonumber(u), tonumber(c), tonumber(seen)
+    -- A replica that is gone keeps what it may have used; the rest comes back. Without Redis it may have used all of it.
+    if now - seen > expiry and seen > settled - settle then k = math.min(k, c) end
+    others_kept = others_kept + k
+    others_used = others_used + u
+    others_spent = others_spent + tonumber(p)
+    if now - tonumber(h) < 2000 then hungry = true end
+  end
+end
+if seq <= own then
+  return {own, -1, others_spent, others_used, 0}
+end
+
+local asks = 0
+if want > kept then
+  local free = limit - others_kept
+  if now >= settled and free >= need then
+    kept = math.max(kept, math.min(want, free))
+  elseif kept < need then
+    asks = now
+  end
+end
+ceiling = math.max(used, math.min(ceiling, kept))
+local format = string.format
+local fields = format('%.0f:%.0f:%.0f:%.0f:%.0f:%.0f:%.0f', seq, kept, used, spent, now, asks, ceiling)
+redis.call('HSET', KEYS[1], node, fields)
+if ends > 0 then
+  redis.call('PEXPIREAT', KEYS[1], format('%.0f', ends + 86400000))
+end
+return {seq, kept, others_spent, others_used, hungry and 1 or 0}

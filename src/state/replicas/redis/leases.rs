@@ -1,0 +1,173 @@
+//! Leases of spending limits in Redis.
+//!
+//! All reports of one replica go through one connection, one after the other, and each has a greater number than those before, so
+//! that a late one has no effect.
+
+use std::sync::Arc;
+
+use redis::{Cmd, Pipeline, aio::MultiplexedConnection};
+
+use super::connection::RedisFault;
+use crate::{
+    access::{
+        holders::{Holders, NamedReport},
+        lease::{LeaseAnswer, LeaseReport, Moment},
+        leasing::Leasing,
+    },
+    base::clock,
+};
+
+/// What Redis runs.
+const SCRIPT: &str = include_str!("lease.lua");
+/// Most reports of one round trip.
+const BATCH: usize = 500;
+/// Time after a start of Redis in which no lease is given, so that all replicas can report theirs. Longer than a replica needs to
+/// notice that its connection is dead and to make another.
+const SETTLE_MS: u64 = 5_000;
+
+/// Time for which a name is claimed.
+const NAME_MS: u64 = 3_000;
+
+/// The leases of this replica.
+pub struct Leases {
+    node: String,
+    prefix: String,
+    expiry_ms: u64,
+    leasing: Arc<Leasing>,
+    /// Digest of the script in Redis, once it is there.
+    script: Option<String>,
+    /// Number of the last report.
+    seq: i64,
+    /// Redis may have lost what was reported.
+    is_forced: bool,
+}
+
+impl Leases {
+    /// Nothing is leased yet.
+    #[must_use]
+    pub fn new(node: &str, prefix: &str, expiry: std::time::Duration, leasing: Arc<Leasing>) -> Leases {
+        let expiry_ms = u64::try_from(expiry.as_millis()).unwrap_or(u64::MAX);
+        let (node, prefix) = (node.to_owned(), prefix.to_owned());
+        Leases { node, prefix, expiry_ms, leasing, script: None, seq: 0, is_forced: true }
+    }
+
+    /// Gives back with the next exchange what is not used: this replica ends.
+    pub fn give_back(&mut self, holders: &Holders) {
+        self.is_forced = true;
+        holders.budgets().iter().for_each(|budget| budget.give_lease_back());
+    }
+
+    /// Says that this process has the name of the replica. Two processes of one name would overwrite each other's leases.
+    ///
+    /// # Errors
+    /// Redis fails, or another process has the name. That of a killed process is free after [`NAME_MS`].
+    pub async fn claim_name(&self, connection: &mut MultiplexedConnection, run: u64) -> Result<(), RedisFault> {
+        let claim = "local run = redis.call('GET', KEYS[1]) \
+                     if run and run ~= ARGV[1] then return 0 end \
+                     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1";
+        let mut command = redis::cmd("EVAL");
+        command.arg(claim).arg(1).arg(self.key(&format!("node:{}", self.node))).arg(run).arg(NAME_MS);
+        let is_ours: i64 = command.query_async(connection).await?;
+        if is_ours == 1 { Ok(()) } else { Err(RedisFault::NameTaken(self.node.clone())) }
+    }
+
+    /// Leaves the name to the next process. Without an answer it is free after [`NAME_MS`].
+    pub async fn leave_name(&self, connection: &mut MultiplexedConnection) {
+        let left: Result<i64, _> =
+            redis::cmd("DEL").arg(self.key(&format!("node:{}", self.node))).query_async(connection).await;
+        if let Err(error) = left {
+            log::debug!("the name of this replica is free later: {error}");
+        }
+    }
+
+    /// Redis may be another one, or have lost what it knew.
+    pub fn reconnected(&mut self) {
+        self.script = None;
+        self.is_forced = true;
+    }
+
+    /// Reports what is new, and takes leases. Gives how many were answered.
+    ///
+    /// # Errors
+    /// Redis fails; the next call reports the same again.
+    pub async fn exchange(
+        &mut self,
+        connection: &mut MultiplexedConnection,
+        holders: &Holders,
+    ) -> Result<usize, RedisFault> {
+        if self.script.is_none() {
+            self.script = Some(self.arrive(connection).await?);
+        }
+        // What this replica spent before its start must not be reported as too little.
+        if !holders.is_spending_known() {
+            return Ok(0);
+        }
+        let at = Moment { now_ms: clock::unix_millis(), now: clock::now() };
+        let reports = holders.lease_reports(at, self.is_forced);
+        for batch in reports.chunks(BATCH) {
+            self.report(connection, batch, at).await?;
+        }
+        self.is_forced = false;
+        self.leasing.answered(true);
+        Ok(reports.len())
+    }
+
+    /// Stores the script, and notes a start of Redis.
+    async fn arrive(&self, connection: &mut MultiplexedConnection) -> Result<String, RedisFault> {
+        let digest: String = redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query_async(connection).await?;
+        let info: String = redis::cmd("INFO").arg("server").query_async(connection).await?;
+        let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default().trim().to_owned();
+        let note = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then \
+                    redis.call('SET', KEYS[1], ARGV[1]) redis.call('DEL', KEYS[2]) end return 0";
+        let keys = [self.key("run"), self.key("settled")];
+        let mut command = redis::cmd("EVAL");
+        command.arg(note).arg(keys.len()).arg(&keys).arg(run);
+        let _: i64 = command.query_async(connection).await?;
+        Ok(digest)
+    }
+
+    async fn report(
+        &mut self,
+        connection: &mut MultiplexedConnection,
+        batch: &[NamedReport],
+        at: Moment,
+    ) -> Result<(), RedisFault> {
+        let mut pipeline = Pipeline::with_capacity(batch.len());
+        for (name, _, report) in batch {
+            self.seq = (self.seq + 1).max(at.now_ms);
+            pipeline.add_command(self.command(name, report));
+        }
+        let answers: Vec<Vec<i64>> = pipeline.query_async(connection).await?;
+        if answers.len() != batch.len() {
+            return Err(RedisFault::Answer);
+        }
+        for ((_, budget, report), answer) in batch.iter().zip(answers) {
+            let [seq, granted, others_spent, others_used, asked_back] = *answer.as_slice() else {
+                return Err(RedisFault::Answer);
+            };
+            // The clock was set back: the next report has a greater number.
+            self.seq = self.seq.max(seq);
+            if granted >= 0 {
+                let is_asked_back = asked_back != 0;
+                budget.take_lease(report, LeaseAnswer { granted, others_spent, others_used, is_asked_back }, at);
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&self, name: &str, report: &LeaseReport) -> Cmd {
+        let LeaseReport { period, granted, used, ceiling, spent, need, want, limit } = *report;
+        let period = period.unwrap_or(0);
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(self.script.as_deref().unwrap_or_default()).arg(2);
+        command.arg(self.key(&format!("budget:{name}:{period}"))).arg(self.key("settled"));
+        command.arg(&self.node).arg(self.seq).arg(granted).arg(used).arg(spent).arg(need).arg(want).arg(limit);
+        command.arg(self.expiry_ms).arg(SETTLE_MS).arg(period).arg(ceiling);
+        command
+    }
+
+    fn key(&self, name: &str) -> String {
+        // One slot of a cluster, because a script reads two keys.
+        format!("{{{}}}:{name}", self.prefix)
+    }
+}

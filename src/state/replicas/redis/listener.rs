@@ -1,0 +1,58 @@
+//! Hears what other replicas admitted, and their advice about endpoints.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use futures_util::StreamExt as _;
+
+use super::{connection::Server, usage};
+use crate::{access::registry::Registry, base::clock, state::replicas::HealthPort};
+
+/// Time between two attempts to connect.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// Hears a channel for as long as the process runs.
+pub struct Listener {
+    server: Server,
+    channel: String,
+    run: u64,
+    registry: Arc<Registry>,
+    health: Arc<OnceLock<HealthPort>>,
+}
+
+impl Listener {
+    /// A listener that has not connected yet. `run` tells own messages from those of others.
+    #[must_use]
+    pub fn new(
+        server: Server,
+        channel: String,
+        run: u64,
+        registry: Arc<Registry>,
+        health: Arc<OnceLock<HealthPort>>,
+    ) -> Listener {
+        Listener { server, channel, run, registry, health }
+    }
+
+    /// Hears. The state of Redis is told by the other connection.
+    pub async fn run(self) {
+        loop {
+            match self.server.listen(&self.channel).await {
+                Ok(mut heard) => {
+                    let mut messages = heard.on_message();
+                    while let Some(message) = messages.next().await {
+                        if let Ok(text) = message.get_payload::<String>() {
+                            usage::charge(self.run, &text, &self.registry.holders);
+                            if let Some(health) = self.health.get() {
+                                usage::advise(self.run, clock::unix_millis(), &text, health);
+                            }
+                        }
+                    }
+                }
+                Err(fault) => log::debug!("usage of other replicas is not heard: {fault}"),
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+}

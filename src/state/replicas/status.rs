@@ -1,0 +1,125 @@
+//! How the shared stores are, for health, metrics and the log.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, AtomicU64, Ordering},
+};
+
+use parking_lot::Mutex;
+
+use crate::base::clock;
+
+/// State of one store.
+#[derive(Debug)]
+pub struct StoreStatus {
+    /// Name of the store in the log.
+    name: &'static str,
+    /// Since when it is away, Unix milliseconds; `None`: it is there. It is away until it was reached once.
+    away_since_ms: Mutex<Option<i64>>,
+    /// Last exchange that succeeded, Unix milliseconds; 0: none.
+    last_ms: AtomicI64,
+    /// Times that it went away.
+    outages: AtomicU64,
+    /// Records sent, or leases reported.
+    done: AtomicU64,
+    /// What waits for the store: records and changes.
+    waiting: AtomicU64,
+}
+
+/// State of one store at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreReading {
+    /// Since when it is away, Unix milliseconds; `None`: it is there.
+    pub away_since_ms: Option<i64>,
+    /// Last exchange that succeeded, Unix milliseconds.
+    pub last_ms: Option<i64>,
+    /// Times that it went away since the start.
+    pub outages: u64,
+    /// Records sent, or leases reported, since the start.
+    pub done: u64,
+    /// Records and changes that wait for it.
+    pub waiting: u64,
+}
+
+impl StoreStatus {
+    /// A store that was not reached yet.
+    #[must_use]
+    pub fn new(name: &'static str) -> Arc<StoreStatus> {
+        Arc::new(StoreStatus {
+            name,
+            away_since_ms: Mutex::new(Some(clock::unix_millis())),
+            last_ms: AtomicI64::new(0),
+            outages: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
+        })
+    }
+
+    /// An exchange succeeded.
+    pub fn reached(&self) {
+        let now_ms = clock::unix_millis();
+        self.last_ms.store(now_ms, Ordering::Relaxed);
+        if let Some(since_ms) = self.away_since_ms.lock().take() {
+            log::info!("{} is reached, after {} ms without it", self.name, now_ms.saturating_sub(since_ms));
+        }
+    }
+
+    /// An exchange failed. `why` must hold no secret. Logged once per outage.
+    pub fn lost(&self, why: &dyn std::fmt::Display) {
+        let mut away = self.away_since_ms.lock();
+        let never = self.last_ms.load(Ordering::Relaxed) == 0 && self.outages.load(Ordering::Relaxed) == 0;
+        if away.is_none() || never {
+            self.outages.fetch_add(1, Ordering::Relaxed);
+            log::warn!("{} is away, and requests go on without it: {why}", self.name);
+        }
+        away.get_or_insert_with(clock::unix_millis);
+    }
+
+    /// Whether the store is there.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.away_since_ms.lock().is_none()
+    }
+
+    /// Counts records sent, or leases reported.
+    pub fn count(&self, done: usize) {
+        self.done.fetch_add(done as u64, Ordering::Relaxed);
+    }
+
+    /// Sets what waits.
+    pub fn set_waiting(&self, waiting: usize) {
+        self.waiting.store(waiting as u64, Ordering::Relaxed);
+    }
+
+    /// The state now.
+    #[must_use]
+    pub fn read(&self) -> StoreReading {
+        StoreReading {
+            away_since_ms: *self.away_since_ms.lock(),
+            last_ms: Some(self.last_ms.load(Ordering::Relaxed)).filter(|at| *at > 0),
+            outages: self.outages.load(Ordering::Relaxed),
+            done: self.done.load(Ordering::Relaxed),
+            waiting: self.waiting.load(Ordering::Relaxed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_begins_once_and_ends_with_the_first_success() {
+        clock::start();
+        let status = StoreStatus::new("a store");
+        assert!(!status.is_there());
+        status.reached();
+        assert!(status.is_there());
+        status.lost(&"first");
+        let since = status.read().away_since_ms;
+        status.lost(&"second");
+        assert_eq!((status.read().away_since_ms, status.read().outages), (since, 1));
+        status.reached();
+        assert_eq!(status.read().away_since_ms, None);
+    }
+}

@@ -1,0 +1,233 @@
+// Checks of every page of the console in a browser. Prints one line per check, and ends with a count.
+import { createServer, request as httpRequest } from 'node:http';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { startGateway, sendTraffic, startBrowser, logIn } from './gateway.mjs';
+
+const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const MOST_BYTES = 150_000;
+const gateway = await startGateway();
+const browser = await startBrowser();
+let failed = 0;
+let passed = 0;
+
+async function check(name, run) {
+  try {
+    await run();
+    passed += 1;
+    console.log(`ok    ${name}`);
+  } catch (error) {
+    failed += 1;
+    console.log(`FAIL  ${name}\n      ${String(error.message ?? error).split('\n').slice(0, 12).join('\n      ')}`);
+  }
+}
+const assert = (is, message) => { if (!is) throw new Error(message); };
+
+// A context whose pages may reach the gateway only, and that notes whatever is wrong.
+async function open(options = {}) {
+  const origin = options.origin ?? gateway.admin;
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, bypassCSP: false, ...options.context });
+  const troubles = [];
+  await context.route('**', route => {
+    if (route.request().url().startsWith(origin) || route.request().url().startsWith('data:')) return route.continue();
+    troubles.push(`asked another host: ${route.request().url()}`);
+    return route.abort();
+  });
+  await context.addInitScript(() => {
+    document.addEventListener('securitypolicyviolation', event => console.error(`policy violated: ${event.violatedDirective} ${event.blockedURI}`));
+  });
+  const page = await context.newPage();
+  page.on('console', message => { if (message.type() === 'error') troubles.push(message.text()); });
+  page.on('pageerror', error => troubles.push(error.message));
+  return { context, page, troubles };
+}
+
+const ids = await sendTraffic(gateway, 24);
+const why = `decisions/${ids.at(-1)}`;
+const pages = { overview: '', decisions: 'decisions', why: `${why}?why_not=sim-thrift&replay=true`, providers: 'providers', models: 'models', keys: 'keys', calibration: 'calibration', targets: 'targets', configuration: 'config', about: 'about', 'no such page': 'no-such', 'bad filter': 'decisions?status=odd' };
+const url = path => `${gateway.admin}/console/${path}`;
+
+try {
+  for (const colorScheme of ['light', 'dark']) {
+    const { context, page, troubles } = await open({ context: { colorScheme } });
+    const audit = async name => {
+      // Evaluated by the protocol, so that the policy of the page stays as it is.
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+      const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+      assert(serious.length === 0, serious.map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 160)} (${nodes.length})\n${nodes[0].failureSummary}`).join('\n'));
+      assert(troubles.length === 0, `${name}: ${troubles.join('; ')}`);
+    };
+    await check(`login, ${colorScheme}`, async () => { await page.goto(url('login')); await audit('login'); });
+    await logIn(page, gateway);
+    for (const [name, path] of Object.entries(pages)) {
+      await check(`${name}, ${colorScheme}: accessible, no error, no other host`, async () => {
+        const response = await page.goto(url(path));
+        const expected = { 'no such page': 404, 'bad filter': 400 }[name] ?? 200;
+        assert(response.status() === expected, `status ${response.status()}`);
+        // The browser reports statuses of errors as console errors.
+        troubles.splice(0, troubles.length, ...troubles.filter(text => expected === 200 || !text.includes(`status of ${expected}`)));
+        await audit(name);
+        assert(await page.locator('h1').count() === 1, 'one h1');
+      });
+    }
+    await context.close();
+  }
+
+  await check('a page with its style and script stays below 150 kB', async () => {
+    const { context, page } = await open();
+    await logIn(page, gateway);
+    for (const path of Object.values(pages)) {
+      let bytes = 0;
+      const add = async response => { bytes += (await response.body().catch(() => '')).length; };
+      page.on('response', add);
+      await page.goto(url(path), { waitUntil: 'networkidle' });
+      page.off('response', add);
+      assert(bytes < MOST_BYTES, `${path}: ${bytes} bytes`);
+      const script = await (await page.request.get(await page.locator('script').evaluate(element => element.src))).body();
+      assert(script.length < 25_000, `console.js: ${script.length} bytes`);
+    }
+    await context.close();
+  });
+
+  await check('at 360 pixels nothing scrolls sideways but tables in their boxes', async () => {
+    const { context, page } = await open({ context: { viewport: { width: 360, height: 740 } } });
+    await logIn(page, gateway);
+    for (const path of ['login', ...Object.values(pages)]) {
+      await page.goto(url(path));
+      const width = await page.evaluate(() => document.documentElement.scrollWidth);
+      const wide = await page.evaluate(() => [...document.querySelectorAll('body *')].filter(element => !element.closest('.scroll, nav, pre, .skip') && element.getBoundingClientRect().right > 361).map(element => element.outerHTML.slice(0, 100)));
+      assert(width <= 360, `${path}: ${width} pixels wide: ${wide.slice(0, 3).join(' | ')}`);
+    }
+    await context.close();
+  });
+
+  await check('keys: help opens and closes, g goes, j and Enter open a decision, / finds the filter', async () => {
+    const { context, page } = await open();
+    await logIn(page, gateway);
+    await page.keyboard.press('?');
+    assert(await page.locator('dialog[open]').count() === 1, '? opens the list of keys');
+    await page.keyboard.press('Escape');
+    assert(await page.locator('dialog[open]').count() === 0, 'Esc closes it');
+    await page.keyboard.press('g');
+    await page.keyboard.press('d');
+    await page.waitForURL('**/console/decisions');
+    await page.keyboard.press('/');
+    assert(await page.evaluate(() => document.activeElement.name) === 'model', '/ focuses the filter');
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('j');
+    await page.keyboard.press('j');
+    await page.keyboard.press('k');
+    await page.keyboard.press('Enter');
+    await page.waitForURL('**/console/decisions/gen-*');
+    const outline = await page.evaluate(() => { document.querySelector('.crumbs a').focus(); return getComputedStyle(document.activeElement).outlineStyle; });
+    assert(outline !== undefined, 'focus is visible');
+    await context.close();
+  });
+
+  await check('every control is reached with Tab and shows its focus', async () => {
+    const { context, page } = await open();
+    await logIn(page, gateway);
+    await page.goto(url(why));
+    const controls = await page.evaluate(() => [...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, summary')].filter(element => element.checkVisibility() && !element.closest('dialog')).length);
+    const seen = new Set();
+    for (let n = 0; n < controls + 5; n++) {
+      await page.keyboard.press('Tab');
+      const at = await page.evaluate(() => {
+        const element = document.activeElement;
+        element.dataset.seen ??= String(Math.random());
+        const style = getComputedStyle(element);
+        return [element.dataset.seen, element.tagName, style.outlineStyle, style.outlineWidth];
+      });
+      if (at[1] === 'BODY') continue;
+      assert(at[2] !== 'none' && at[3] !== '0px', `no visible focus on ${at[1]}`);
+      seen.add(at[0]);
+    }
+    assert(seen.size >= controls, `${seen.size} of ${controls} controls reached`);
+    await context.close();
+  });
+
+  await check('theme and time zone can be switched, and are kept', async () => {
+    const { context, page } = await open({ context: { timezoneId: 'Asia/Kolkata' } });
+    await logIn(page, gateway);
+    await page.goto(url('decisions'));
+    const [before, background] = [await page.locator('td time').first().textContent(), await page.evaluate(() => getComputedStyle(document.body).backgroundColor)];
+    await page.click('[data-zone]');
+    await page.click('[data-theme-switch]');
+    await page.reload();
+    assert(await page.evaluate(() => getComputedStyle(document.body).backgroundColor) !== background, 'another background');
+    assert(await page.locator('td time').first().textContent() !== before, 'another zone');
+    assert((await page.locator('[data-zone]').textContent()).includes('/') || (await page.locator('[data-zone-name]').first().textContent()) === 'local', 'the zone is named');
+    assert(await page.evaluate(() => Object.keys(localStorage).sort().join()) === 'theme,zone', 'nothing else is kept');
+    await context.close();
+  });
+
+  await check('a new decision appears by itself', async () => {
+    const { context, page } = await open();
+    await logIn(page, gateway);
+    await page.goto(url('decisions'));
+    const [id] = await sendTraffic(gateway, 1);
+    await page.waitForSelector(`a[href="decisions/${id}"]`, { timeout: 12_000 });
+    await context.close();
+  });
+
+  await check('without scripts the same numbers are shown', async () => {
+    const numbers = page => page.evaluate(() => [...document.querySelectorAll('main [data-v]')].map(element => element.dataset.v).join());
+    const [on, off] = [await open(), await open({ context: { javaScriptEnabled: false } })];
+    for (const { page } of [on, off]) await logIn(page, gateway);
+    for (const path of [why, 'decisions']) {
+      const shown = [];
+      for (const { page } of [on, off]) { await page.goto(url(path)); shown.push(await numbers(page)); }
+      assert(shown[0] === shown[1] && shown[0].length > 20, path);
+    }
+    await on.context.close();
+    await off.context.close();
+  });
+
+  await check('after log-out the back button shows the login page', async () => {
+    const { context, page } = await open();
+    await logIn(page, gateway);
+    await page.goto(url('decisions'));
+    await page.click('text=Log out');
+    await page.waitForURL('**/console/login');
+    await page.goBack();
+    await page.waitForURL('**/console/login');
+    assert(await page.locator('#key').count() === 1, page.url());
+    await context.close();
+  });
+
+  await check('behind a proxy that puts a prefix before it, everything works', async () => {
+    const target = new URL(gateway.admin);
+    const proxy = createServer((incoming, outgoing) => {
+      if (!incoming.url.startsWith('/a/b/')) { outgoing.writeHead(404).end(); return; }
+      const forwarded = httpRequest({ host: target.hostname, port: target.port, method: incoming.method, path: incoming.url.slice(4), headers: incoming.headers }, answer => {
+        outgoing.writeHead(answer.statusCode, answer.headers);
+        answer.pipe(outgoing);
+      });
+      incoming.pipe(forwarded);
+    });
+    await new Promise(resolve => proxy.listen(0, '127.0.0.1', resolve));
+    const origin = `http://127.0.0.1:${proxy.address().port}`;
+    const { context, page, troubles } = await open({ origin });
+    const wrong = [];
+    page.on('response', response => { if (response.status() >= 400) wrong.push(response.url()); });
+    await logIn(page, { admin: `${origin}/a/b` });
+    await page.click('nav >> text=Decisions');
+    await page.waitForURL('**/a/b/console/decisions');
+    await page.click('td a >> nth=0');
+    await page.waitForURL('**/a/b/console/decisions/gen-*');
+    await page.click('nav >> text=Providers');
+    await page.waitForURL('**/a/b/console/providers');
+    await page.click('text=Log out');
+    await page.waitForURL('**/a/b/console/login');
+    assert(wrong.length === 0 && troubles.length === 0, [...wrong, ...troubles].join('; '));
+    await context.close();
+    proxy.close();
+    proxy.closeAllConnections();
+  });
+} finally {
+  await browser.close();
+  await gateway.stop();
+}
+console.log(`${passed} passed, ${failed} failed`);
+process.exitCode = failed === 0 ? 0 : 1;

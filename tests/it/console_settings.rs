@@ -1,0 +1,115 @@
+//! Pages of the console about models, keys, predictions, targets and the configuration.
+
+use serde_json::json;
+
+use crate::{
+    console_login::{ADMIN_KEY, Browser, token},
+    folder::Folder,
+    harness::TestGateway,
+    patience::eventually,
+};
+
+const USER_KEY: &str = "sk-user-0123456789abcdef-0123";
+const CONFIG: &str = "[[keys]]\nname = \"boss\"\nenv = \"BOSS_KEY\"\nscopes = [\"admin\", \"inference\", \"read\"]\n\
+                      [[keys]]\nname = \"team/a b\"\nenv = \"USER_KEY\"\nspend_limit = \"5\"\n\
+                      [[aliases]]\nname = \"quick\"\nallowed_models = [\"meadow/*\"]\npreferred_max_latency = { p90 = 2.5 }\n";
+
+async fn start(folder: &Folder) -> TestGateway {
+    let ledger = folder.at("ledger").to_str().unwrap().to_owned();
+    let environment = [
+        ("BOSS_KEY", ADMIN_KEY),
+        ("USER_KEY", USER_KEY),
+        ("POINTSMAN__ADMIN__BIND", "127.0.0.1:0"),
+        ("POINTSMAN__SIMULATION__MODE", "on"),
+        ("POINTSMAN__LEDGER__DATA_DIR", &ledger),
+        ("POINTSMAN__LEDGER__DURABILITY", "group"),
+    ];
+    TestGateway::start_with(CONFIG, &environment).await
+}
+
+async fn ask(gateway: &TestGateway, key: &str) -> u16 {
+    let authorization = format!("Bearer {key}");
+    let headers = [("authorization", authorization.as_str()), ("content-type", "application/json")];
+    let body = json!({"model": "service/quick", "max_tokens": 8, "messages": [{"role": "user", "content": "Hi"}]});
+    let body = Some(body.to_string().into_bytes());
+    gateway.call(actix_web::http::Method::POST, "/api/v1/chat/completions", &headers, body).await.status
+}
+
+#[actix_web::test]
+async fn a_key_is_disabled_and_enabled_on_its_page_and_only_with_the_token_of_the_session() {
+    let folder = Folder::new();
+    let gateway = start(&folder).await;
+    let browser = Browser::logged_in(&gateway, ADMIN_KEY).await;
+    let page = browser.page("/console/keys").await;
+    assert!(page.contains("action=\"keys/team%2Fa%20b/disable\"") && !page.contains("keys/boss/disable"), "{page}");
+    assert!(page.contains("of <data class=\"num\" value=\"5\""), "{page}");
+    let path = "/console/keys/team%2Fa%20b";
+    assert_eq!(browser.post(&format!("{path}/disable"), "token=wrong").await.status, 403);
+    assert_eq!(ask(&gateway, USER_KEY).await, 200);
+
+    let token = format!("token={}", token(&page));
+    let reply = browser.post(&format!("{path}/disable"), &token).await;
+    assert_eq!((reply.status, reply.header("location")), (303, Some("../../keys")));
+    assert_eq!(ask(&gateway, USER_KEY).await, 401);
+    assert!(browser.page("/console/keys").await.contains("action=\"keys/team%2Fa%20b/enable\""));
+    assert_eq!(browser.post(&format!("{path}/enable"), &token).await.status, 303);
+    assert_eq!(ask(&gateway, USER_KEY).await, 200);
+    assert_eq!(browser.post("/console/keys/boss/disable", &token).await.status, 400, "nobody locks himself out");
+    assert_eq!(browser.post("/console/keys/nobody/disable", &token).await.status, 404);
+}
+
+#[actix_web::test]
+async fn prices_are_shown_per_million_tokens_and_a_sample_is_added_up() {
+    let folder = Folder::new();
+    let gateway = start(&folder).await;
+    let browser = Browser::logged_in(&gateway, ADMIN_KEY).await;
+    let listed = gateway.get("/api/v1/models/meadow/small/endpoints").await.expect(200);
+    let prices = listed["data"]["endpoints"].as_array().unwrap().iter();
+    let prices: Vec<f64> =
+        prices.map(|endpoint| endpoint["pricing"]["prompt"].as_str().unwrap().parse().unwrap()).collect();
+    let page = browser.page("/console/models?q=meadow/small&prompt=1000000&completion=0").await;
+    assert!(page.contains("meadow/small") && !page.contains("meadow/large"), "{page}");
+    let rows: Vec<&str> = page.split("<tr data-row").skip(1).take(prices.len()).collect();
+    for (row, price) in rows.iter().zip(&prices) {
+        let amounts =
+            row.split("data-v=\"").skip(1).map(|rest| rest.split('"').next().unwrap().parse::<f64>().unwrap());
+        let same = amounts.filter(|amount| (amount - price * 1e6).abs() < 1e-9).count();
+        // The sample of a million prompt tokens costs the price per million.
+        assert!(if *price == 0.0 { row.contains("free") } else { same >= 2 }, "{price}: {row}");
+    }
+    assert_eq!(rows.len(), prices.len());
+    assert!(page.contains("quick"), "aliases are listed");
+    assert!(browser.page("/console/models?q=no-such-model").await.contains("No model has"));
+}
+
+#[actix_web::test]
+async fn targets_predictions_and_configuration_say_what_the_api_says() {
+    let folder = Folder::new();
+    let gateway = start(&folder).await;
+    let browser = Browser::logged_in(&gateway, ADMIN_KEY).await;
+    assert!(browser.page("/console/calibration").await.contains("nothing was predicted"));
+    for _ in 0..3 {
+        assert_eq!(ask(&gateway, USER_KEY).await, 200);
+    }
+    let is_called = |page: &String| page.contains("meadow/");
+    eventually("calls are on the page", async || browser.page("/console/calibration").await, is_called).await;
+    let targets = browser.page("/console/targets").await;
+    assert!(targets.contains("quick") && targets.contains("2.5") && targets.contains("p90"), "{targets}");
+
+    let page = browser.page("/console/config").await;
+    assert!(page.contains("Version in force"), "{page}");
+    let token = format!("token={}", token(&page));
+    assert_eq!(browser.post("/console/config/reload", "token=").await.status, 403);
+    let reply = browser.post("/console/config/reload", &token).await;
+    assert_eq!((reply.status, reply.header("location")), (303, Some("../config")));
+    let page = browser.page("/console/config").await;
+    assert!(page.contains("Last reload"), "{page}");
+    for path in ["models", "keys", "calibration", "targets", "config"] {
+        let page = browser.page(&format!("/console/{path}")).await;
+        for secret in [ADMIN_KEY, USER_KEY] {
+            assert!(!page.contains(secret), "{path}");
+        }
+        assert!(page.len() < 110_000, "{path}: {} bytes", page.len());
+        assert!(!page.contains(" style=") && page.matches("<h1").count() == 1, "{path}");
+    }
+}

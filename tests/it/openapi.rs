@@ -1,0 +1,318 @@
+//! `/openapi.json` and `/docs` of both listeners, compared with the routes and with real answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use actix_web::http::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    folder::Folder,
+    harness::{KEY, Reply, TestGateway},
+    process::Process,
+    schema,
+};
+
+const ADMIN_KEY: &str = "sk-admin-0123456789abcdef";
+
+const ENVIRONMENT: [(&str, &str); 6] = [
+    ("POINTSMAN__SIMULATION__MODE", "on"),
+    ("POINTSMAN__SERVER__BIND", "127.0.0.1:0"),
+    ("POINTSMAN__ADMIN__BIND", "127.0.0.1:0"),
+    ("TEST_KEY", KEY),
+    ("ADMIN_KEY", ADMIN_KEY),
+    (
+        "POINTSMAN__KEYS",
+        "[{ name = \"test\", env = \"TEST_KEY\" }, \
+          { name = \"admin\", env = \"ADMIN_KEY\", scopes = [\"inference\", \"read\", \"admin\"] }]",
+    ),
+];
+
+/// A gateway with both listeners, and their documents.
+struct Both {
+    _process: Process,
+    _folder: Folder,
+    inference: Described,
+    admin: Described,
+}
+
+struct Described {
+    gateway: TestGateway,
+    document: Value,
+}
+
+impl Described {
+    async fn of(gateway: TestGateway) -> Described {
+        let document = gateway.call(Method::GET, "/openapi.json", &[], None).await.expect(200);
+        Described { gateway, document }
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Reply {
+        let key = format!("Bearer {ADMIN_KEY}");
+        let headers = [("authorization", key.as_str()), ("content-type", "application/json")];
+        let body = body.map(|body| body.to_string().into_bytes());
+        self.gateway.call(method, path, &headers, body).await
+    }
+
+    /// Calls a path, and fails unless the answer is as described.
+    async fn conforms(&self, method: Method, described: &str, path: &str, body: Option<&Value>) -> Reply {
+        let reply = self.call(method.clone(), path, body).await;
+        let operation = &self.document["paths"][described][method.as_str().to_ascii_lowercase()];
+        assert!(operation.is_object(), "{method} {described} is not described");
+        let answers = &operation["responses"];
+        let status = reply.status.to_string();
+        let answer = answers.get(&status).unwrap_or(&answers["default"]);
+        let kind = reply.header("content-type").unwrap_or_default();
+        let Some(content) = answer["content"].as_object().and_then(|content| {
+            let of_kind = |name: &str| kind.starts_with(name.trim_end_matches('*'));
+            content.iter().find(|(name, _)| of_kind(name)).map(|(_, content)| content)
+        }) else {
+            panic!("{method} {path}: {status} of type {kind} is not described: {}", reply.text())
+        };
+        if kind.starts_with("application/json")
+            && let Some(fault) = schema::fault(&reply.json(), &content["schema"], &self.document)
+        {
+            panic!("{method} {path}: {fault}\n{:#}", reply.json());
+        }
+        reply
+    }
+}
+
+/// The address of the admin listener in the greeting of a process.
+fn admin_address(process: &Process) -> TestGateway {
+    let said = process.stdout();
+    let line = said.lines().find_map(|line| line.trim().strip_prefix("Admin  ")).expect("an admin listener");
+    let address = line.trim().trim_start_matches("http://").trim_end_matches("/api/v1/admin");
+    TestGateway::at(address.parse().unwrap())
+}
+
+async fn both() -> Both {
+    let folder = Folder::new();
+    let data = folder.at("data");
+    let ledger = [("POINTSMAN__LEDGER__DURABILITY", "group"), ("POINTSMAN__LEDGER__DATA_DIR", data.to_str().unwrap())];
+    let process = Process::start(&[], &[&ENVIRONMENT[..], &ledger].concat());
+    let inference = Described::of(process.gateway()).await;
+    let admin = Described::of(admin_address(&process)).await;
+    Both { inference, admin, _process: process, _folder: folder }
+}
+
+/// Every documented path with its methods; below the first server of the path, else of the document.
+fn documented(document: &Value) -> BTreeMap<String, BTreeSet<String>> {
+    let paths = document["paths"].as_object().unwrap().iter().map(|(path, item)| {
+        let servers = item.get("servers").unwrap_or(&document["servers"]);
+        let base = servers[0]["url"].as_str().unwrap().trim_end_matches('/');
+        let methods = item.as_object().unwrap().keys().filter(|name| *name != "servers");
+        (format!("{base}{path}"), methods.map(|name| name.to_ascii_uppercase()).collect())
+    });
+    paths.collect()
+}
+
+/// The patterns in the body of a function of the file of routes.
+fn patterns(function: &str) -> Vec<String> {
+    let source = include_str!("../../src/http/routes.rs");
+    let (_, rest) = source.split_once(&format!("fn {function}(")).expect("the function");
+    let (body, _) = rest.split_once("\n}\n").expect("its end");
+    let pattern = |rest: &str| rest.split('"').next().unwrap_or_default().replace("{id:.+}", "{id}");
+    let found: BTreeSet<String> = body.split("(&at(\"").skip(1).map(pattern).collect();
+    assert!(!found.is_empty(), "{function}");
+    found.into_iter().collect()
+}
+
+/// What the routes answer, asked of the server: a path of the kind with a method that it has not names the others.
+async fn served(described: &Described, functions: &[(&str, &str)]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut served = BTreeMap::new();
+    for (prefix, function) in functions {
+        for pattern in patterns(function) {
+            let path = format!("{prefix}{pattern}");
+            let filled = path.replace("{id}", "meadow/small").replace(['{', '}'], "");
+            let reply = described.call(Method::TRACE, &filled, None).await;
+            assert_eq!(reply.status, 405, "{path}: {}", reply.text());
+            let methods = reply.header("allow").unwrap().split(", ").filter(|name| *name != "HEAD");
+            served.insert(path, methods.map(str::to_owned).collect());
+        }
+    }
+    served
+}
+
+#[actix_web::test]
+async fn every_route_is_in_the_document_of_its_listener_and_the_other_way_round() {
+    let Both { inference, admin, .. } = &both().await;
+    let shared = [("", "health_pages"), ("", "documents"), ("/api/v1", "key_pages")];
+    let routes = served(inference, &[&shared[..], &[("/api/v1", "resources")]].concat()).await;
+    assert_eq!(documented(&inference.document), routes);
+    let routes = served(admin, &[&shared[..], &[("/api/v1/admin", "admin_pages")]].concat()).await;
+    assert_eq!(documented(&admin.document), routes);
+}
+
+#[actix_web::test]
+async fn every_server_that_a_document_names_answers_its_paths() {
+    let Both { inference, admin, .. } = &both().await;
+    for described in [inference, admin] {
+        for (path, item) in described.document["paths"].as_object().unwrap() {
+            let servers = item.get("servers").unwrap_or(&described.document["servers"]);
+            for server in servers.as_array().unwrap() {
+                let path = format!("{}{path}", server["url"].as_str().unwrap().trim_end_matches('/'));
+                let filled = path.replace("{id}", "meadow/small").replace(['{', '}'], "");
+                assert_eq!(described.call(Method::TRACE, &filled, None).await.status, 405, "{path}");
+            }
+        }
+    }
+}
+
+#[actix_web::test]
+async fn every_answer_fits_its_schema() {
+    let Both { inference, admin, .. } = &both().await;
+    let chat =
+        json!({"model": "meadow/small", "messages": [{"role": "user", "content": "Which way?"}], "max_tokens": 20});
+    let post = async |described: &str, body: &Value| {
+        inference.conforms(Method::POST, described, &format!("/api/v1{described}"), Some(body)).await
+    };
+    let id = post("/chat/completions", &chat).await.expect(200)["id"].as_str().unwrap().to_owned();
+    post("/messages", &chat).await.expect(200);
+    post("/messages/count_tokens", &chat).await.expect(200);
+    let input = json!({"model": "meadow/small", "input": "Hello"});
+    post("/responses", &input).await.expect(200);
+    post("/responses/input_tokens", &input).await.expect(200);
+    post("/embeddings", &input).await.expect(400);
+    let image = json!({"model": "lantern/canvas", "prompt": "A cat"});
+    post("/images/generations", &image).await.expect(200);
+    post("/images", &image).await.expect(200);
+    post("/route/preview", &chat).await.expect(200);
+    post("/route/explain", &json!({"generation_id": id})).await.expect(200);
+    post("/chat/completions", &json!({"messages": 1})).await.expect(400);
+
+    let visited = all_pages(inference, &id).await + all_pages(admin, &id).await;
+    assert!(visited > 40, "{visited}");
+    keys_and_accounts(inference, admin).await;
+}
+
+/// Reads every page of a listener, and gives their number.
+async fn all_pages(described: &Described, id: &str) -> usize {
+    let mut visited = 0;
+    for (path, item) in described.document["paths"].as_object().unwrap() {
+        if item.get("get").is_none() || path.contains("{hash}") || path.contains("/files/") {
+            continue;
+        }
+        let base = item.get("servers").unwrap_or(&described.document["servers"])[0]["url"].as_str().unwrap();
+        let query = match path.as_str() {
+            "/route/explain" | "/route/replay" => format!("?generation_id={id}"),
+            "/generation" => format!("?id={id}"),
+            _ => String::new(),
+        };
+        let filled = path.replace("{id}", "meadow/small").replace("{slug}", "sim-swift").replace("{name}", "test");
+        let filled = format!("{}{filled}{query}", base.trim_end_matches('/'));
+        let reply = described.conforms(Method::GET, path, &filled, None).await;
+        assert_eq!(reply.status, 200, "{filled}: {}", reply.text());
+        visited += 1;
+    }
+    visited
+}
+
+/// The calls that change something, in an order in which each finds what it needs.
+async fn keys_and_accounts(inference: &Described, admin: &Described) {
+    let named = json!({"name": "described"});
+    let created = inference.conforms(Method::POST, "/keys", "/api/v1/keys", Some(&named)).await.expect(201);
+    let path = format!("/api/v1/keys/{}", created["data"]["hash"].as_str().unwrap());
+    inference.conforms(Method::GET, "/keys", "/api/v1/keys", None).await.expect(200);
+    inference.conforms(Method::GET, "/keys/{hash}", &path, None).await.expect(200);
+    let change = json!({"disabled": true});
+    inference.conforms(Method::PATCH, "/keys/{hash}", &path, Some(&change)).await.expect(200);
+    let rotation = format!("{path}/rotate");
+    inference.conforms(Method::POST, "/keys/{hash}/rotate", &rotation, None).await.expect(200);
+    inference.conforms(Method::DELETE, "/keys/{hash}", &path, None).await.expect(200);
+    let below = "/api/v1/admin";
+    for kind in ["accounts", "teams"] {
+        let described = format!("{below}/{kind}/{{name}}");
+        let path = format!("{below}/{kind}/described");
+        admin.conforms(Method::PUT, &described, &path, Some(&json!({}))).await.expect(200);
+        admin.conforms(Method::DELETE, &described, &path, None).await.expect(200);
+    }
+    for change in ["disable", "enable"] {
+        let described = format!("{below}/keys/{{name}}/{change}");
+        admin.conforms(Method::POST, &described, &format!("{below}/keys/test/{change}"), None).await.expect(200);
+    }
+    let path = format!("{below}/reload");
+    admin.conforms(Method::POST, &path, &path, None).await.expect(200);
+    let path = format!("{below}/ledger/records");
+    admin.conforms(Method::DELETE, &path, &path, None).await.expect(400);
+}
+
+#[actix_web::test]
+async fn the_parser_takes_what_the_schema_of_a_chat_takes_and_refuses_what_it_refuses() {
+    let gateway = TestGateway::simulated().await;
+    let document = gateway.get("/openapi.json").await.expect(200);
+    let schema = &document["components"]["schemas"]["ChatRequest"];
+    let with = |name: &str, value: Value| {
+        let mut body =
+            json!({"model": "meadow/small", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 5});
+        body[name] = value;
+        body
+    };
+    let examples = schema["examples"].as_array().unwrap();
+    assert!(examples.len() >= 3);
+    let mut cases: Vec<(Value, bool)> = examples.iter().map(|example| (example.clone(), true)).collect();
+    let bounds = [
+        ("temperature", json!(0), true),
+        ("temperature", json!(2), true),
+        ("temperature", json!(2.1), false),
+        ("temperature", json!(-0.1), false),
+        ("temperature", json!("1"), false),
+        ("temperature", Value::Null, true),
+        ("top_p", json!(1.5), false),
+        ("top_k", json!(-1), false),
+        ("top_logprobs", json!(21), false),
+        ("frequency_penalty", json!(-2), true),
+        ("presence_penalty", json!(-2.5), false),
+        ("max_tokens", json!(0), false),
+        ("max_tokens", json!(1), true),
+        ("max_tokens", json!(1.5), false),
+        ("seed", json!(-7), true),
+        ("seed", json!("7"), false),
+        ("stop", json!(["a", "b"]), true),
+        ("stop", json!(7), false),
+        ("stream", json!("yes"), false),
+        ("models", json!("meadow/small"), false),
+        ("provider", json!([]), false),
+        ("metadata", json!("a"), false),
+        ("user", json!(7), false),
+        ("model", json!(7), false),
+        ("messages", json!([]), false),
+        ("messages", json!("Hello"), false),
+        ("messages", json!([{"content": "Hello"}]), false),
+        ("messages", json!([{"role": "wizard", "content": "Hello"}]), false),
+        ("messages", json!([{"role": "user", "content": 7}]), false),
+        (
+            "messages",
+            json!([{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hello"}]),
+            true,
+        ),
+        ("a_member_of_tomorrow", json!({"any": "thing"}), true),
+    ];
+    let messages = json!([{"role": "user", "content": "Hello"}]);
+    cases.push((json!({"messages": messages, "max_tokens": 5}), false));
+    cases.push((json!({"model": "meadow/small"}), false));
+    cases.extend(bounds.into_iter().map(|(name, value, good)| (with(name, value), good)));
+    let mut wrong = Vec::new();
+    for (body, good) in cases {
+        let fault = schema::fault(&body, schema, &document);
+        let reply = gateway.chat(&body).await;
+        let verdicts = (fault.is_none(), reply.status != 400);
+        if verdicts != (good, good) {
+            wrong.push(format!("{body}: schema {fault:?}, parser {} {}", reply.status, reply.text()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[actix_web::test]
+async fn the_page_is_shown_without_a_key_under_a_policy_that_allows_only_its_own_style() {
+    let Both { inference, admin, .. } = &both().await;
+    for (described, path) in [(inference, "/chat/completions"), (admin, "/api/v1/admin/reload")] {
+        let page = described.gateway.call(Method::GET, "/docs", &[], None).await;
+        assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+        let policy = page.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
+        assert!(page.text().contains(path) && page.text().matches("<style>").count() == 1);
+    }
+}

@@ -1,0 +1,214 @@
+//! PostgreSQL and Redis of Debian's packages, started on free ports, killed and brought back.
+
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, Instant},
+};
+
+/// Longest wait for a store to start.
+const START: Duration = Duration::from_secs(60);
+
+/// A store in a folder of its own.
+pub(crate) struct Store {
+    kind: Kind,
+    folder: PathBuf,
+    port: u16,
+    child: Option<Child>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Postgres,
+    Redis,
+}
+
+/// Where Debian puts the programs of PostgreSQL.
+fn postgres_programs() -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
+    let mut found: Vec<PathBuf> = versions.flatten().map(|version| version.path().join("bin")).collect();
+    found.sort();
+    found.into_iter().rev().find(|programs| programs.join("initdb").exists())
+}
+
+fn is_installed(kind: Kind) -> bool {
+    let found = match kind {
+        Kind::Postgres => postgres_programs().is_some(),
+        Kind::Redis => Path::new("/usr/bin/redis-server").exists(),
+    };
+    assert!(found || std::env::var_os("CI").is_none(), "{kind:?} is not installed: see .ci/run");
+    if !found {
+        eprintln!("skipped: {kind:?} is not installed (apt-get install postgresql redis-server)");
+    }
+    found
+}
+
+/// A running PostgreSQL, or `None` where it is not installed.
+pub(crate) fn postgres() -> Option<Store> {
+    Store::start_new(Kind::Postgres)
+}
+
+/// A running Redis that keeps its data, or `None` where it is not installed.
+pub(crate) fn redis() -> Option<Store> {
+    Store::start_new(Kind::Redis)
+}
+
+/// A free port.
+fn port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The program, as a user that is not root: PostgreSQL refuses to run as root.
+fn unprivileged(program: &Path) -> Command {
+    let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    if !is_root {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]).arg(program);
+    command
+}
+
+impl Store {
+    fn start_new(kind: Kind) -> Option<Store> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        if !is_installed(kind) {
+            return None;
+        }
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("pointsman-{kind:?}-{}-{number}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        if kind == Kind::Postgres {
+            // For a root that gives its rights up.
+            let _ = Command::new("chown").arg("postgres:postgres").arg(&folder).stderr(Stdio::null()).status();
+            let mut initdb = unprivileged(&postgres_programs()?.join("initdb"));
+            initdb.args(["--no-sync", "-A", "trust", "-U", "pointsman", "-E", "UTF8", "--locale=C", "-D"]);
+            let made = initdb.arg(folder.join("data")).current_dir(&folder).output().unwrap();
+            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        }
+        let mut store = Store { kind, folder, port: port(), child: None };
+        store.start();
+        Some(store)
+    }
+
+    /// Brings it back, on its port and with its data, and waits until it answers.
+    pub(crate) fn start(&mut self) {
+        let begun = Instant::now();
+        while !self.try_start() {
+            assert!(begun.elapsed() < START, "{:?} does not start: {}", self.kind, self.log());
+        }
+    }
+
+    fn try_start(&mut self) -> bool {
+        let log = || fs::File::options().create(true).append(true).open(self.folder.join("log")).unwrap();
+        let mut command = match self.kind {
+            Kind::Postgres => {
+                let mut command = unprivileged(&postgres_programs().unwrap().join("postgres"));
+                command.arg("-D").arg(self.folder.join("data")).args(["-p", &self.port.to_string()]);
+                for setting in
+                    ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "max_connections=30"]
+                {
+                    command.args(["-c", setting]);
+                }
+                command
+            }
+            Kind::Redis => {
+                let mut command = Command::new("/usr/bin/redis-server");
+                command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--appendonly", "yes"]);
+                command.args(["--save", "", "--dir"]).arg(&self.folder);
+                command
+            }
+        };
+        command.current_dir(&self.folder).stdin(Stdio::null()).stdout(log()).stderr(log()).process_group(0);
+        let mut child = command.spawn().unwrap();
+        let begun = Instant::now();
+        while child.try_wait().unwrap().is_none() && begun.elapsed() < START {
+            if self.answers() {
+                self.child = Some(child);
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        false
+    }
+
+    fn answers(&self) -> bool {
+        match self.kind {
+            Kind::Postgres => self.ask("select 1").as_deref() == Some("1"),
+            Kind::Redis => self.ask("ping").as_deref() == Some("PONG"),
+        }
+    }
+
+    /// The answer to a question, as psql and redis-cli print it.
+    pub(crate) fn ask(&self, question: &str) -> Option<String> {
+        let port = self.port.to_string();
+        let mut command = match self.kind {
+            Kind::Postgres => {
+                let mut command = Command::new(postgres_programs()?.join("psql"));
+                command.args([
+                    "-h",
+                    "127.0.0.1",
+                    "-p",
+                    &port,
+                    "-U",
+                    "pointsman",
+                    "-d",
+                    "postgres",
+                    "-At",
+                    "-c",
+                    question,
+                ]);
+                command
+            }
+            Kind::Redis => {
+                let mut command = Command::new("redis-cli");
+                command.args(["-p", &port]).args(question.split(' '));
+                command
+            }
+        };
+        let output = command.stdin(Stdio::null()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// What it wrote to its log.
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+
+    /// Kills it without a word to its clients. PostgreSQL's processes are a group of their own.
+    pub(crate) fn kill(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        let line = format!("kill -KILL -{}", child.id());
+        let _ = Command::new("sh").args(["-c", &line]).stderr(Stdio::null()).status();
+        let _ = child.wait();
+    }
+
+    /// Kills it and takes its data away.
+    pub(crate) fn wipe(&mut self) {
+        self.kill();
+        assert_eq!(self.kind, Kind::Redis);
+        let _ = fs::remove_dir_all(self.folder.join("appendonlydir"));
+    }
+
+    /// Its address, for the configuration.
+    pub(crate) fn url(&self) -> String {
+        match self.kind {
+            Kind::Postgres => format!("postgres://pointsman@127.0.0.1:{}/postgres?sslmode=disable", self.port),
+            Kind::Redis => format!("redis://127.0.0.1:{}/0", self.port),
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}

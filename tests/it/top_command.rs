@@ -1,0 +1,117 @@
+//! `pointsman top`, and the form and exit codes that all commands share.
+
+use serde_json::{Value, json};
+
+use crate::{
+    harness::KEY,
+    process::{Process, run},
+    scripted::refused_address,
+};
+
+const SIMULATED: [(&str, &str); 4] = [
+    ("POINTSMAN__SIMULATION__MODE", "on"),
+    ("POINTSMAN__SERVER__BIND", "127.0.0.1:0"),
+    ("POINTSMAN__KEYS", "[{ name = \"test\", env = \"TEST_KEY\" }]"),
+    ("TEST_KEY", KEY),
+];
+
+#[actix_web::test]
+async fn top_shows_the_endpoints_of_the_gateway_once_as_text_and_as_json() {
+    let process = Process::start(&[], &SIMULATED);
+    let gateway = process.gateway();
+    let body = json!({"model": "meadow/small", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 5});
+    gateway.chat(&body).await.expect(200);
+    let (url, key) = (gateway.url(""), [("POINTSMAN_API_KEY", KEY)]);
+    let text = run(&["top", "--once", "--url", &url], &key);
+    let said = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert_eq!(text.status.code(), Some(0), "{}", String::from_utf8_lossy(&text.stderr));
+    assert!(said.contains("meadow/small @ sim-") && said.contains("TTFT MS") && said.contains(&url), "{said}");
+    assert!(!said.contains('\u{1b}') && said.lines().skip(1).all(|line| line.chars().count() <= 80), "{said}");
+    let as_json = run(&["top", "--once", "--json", "--url", &url], &key);
+    let shown: Value = serde_json::from_slice(&as_json.stdout).unwrap();
+    let stats = gateway.get("/api/v1/models/stats").await.expect(200);
+    let names = |page: &Value| -> Vec<String> {
+        let rows = page["data"].as_array().unwrap().iter();
+        rows.map(|row| format!("{} {} {}", row["model"], row["provider_slug"], row["requests"])).collect()
+    };
+    assert_eq!(names(&shown), names(&stats));
+}
+
+#[actix_web::test]
+async fn into_a_pipe_top_prints_a_json_line_per_interval_and_ends_with_code_4_once_the_gateway_is_lost() {
+    let process = Process::start(&[], &SIMULATED);
+    let url = process.gateway().url("");
+    let watching =
+        std::thread::spawn(move || run(&["top", "--interval", "1", "--url", &url], &[("POINTSMAN_API_KEY", KEY)]));
+    let gateway = process.gateway();
+    let asked = async || gateway.get("/metrics").await.text();
+    let is_read = |text: &String| text.lines().any(|line| line.contains("/models/stats") && !line.ends_with(" 0"));
+    crate::patience::eventually("it is asked", asked, is_read).await;
+    drop(process);
+    let output = watching.join().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!said.is_empty() && !said.contains('\u{1b}'), "{said}");
+    for line in said.lines() {
+        assert!(serde_json::from_str::<Value>(line).unwrap()["data"].is_array());
+    }
+}
+
+#[test]
+fn every_command_that_asks_a_gateway_ends_with_code_4_and_no_output_when_there_is_none() {
+    let url = format!("http://{}", refused_address());
+    let key = [("POINTSMAN_API_KEY", KEY), ("POINTSMAN_ADMIN_KEY", KEY)];
+    for command in [
+        &["top", "--once"][..],
+        &["preview", "Hello"],
+        &["explain", "gen-1-AAAAAAAAAAAAAAAAAAAAAA"],
+        &["replay", "gen-1-AAAAAAAAAAAAAAAAAAAAAA"],
+        &["replay", "gen-1-AAAAAAAAAAAAAAAAAAAAAA", "--json"],
+        &["keys", "list"],
+        &["keys", "list", "--json"],
+        &["ledger", "verify"],
+    ] {
+        let output = run(&[command, &["--url", &url]].concat(), &key);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(4), 0), "{command:?}: {said}");
+        assert!(said.contains(&url), "{command:?}: {said}");
+    }
+}
+
+#[actix_web::test]
+async fn replay_says_as_json_what_it_says_as_text() {
+    let process = Process::start(&[], &SIMULATED);
+    let gateway = process.gateway();
+    let body = json!({"model": "meadow/small", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 5});
+    let id = gateway.chat(&body).await.expect(200)["id"].as_str().unwrap().to_owned();
+    let (url, key) = (gateway.url(""), [("POINTSMAN_API_KEY", KEY)]);
+    let text = run(&["replay", &id, "--url", &url], &key);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("identical"), "{}", String::from_utf8_lossy(&text.stderr));
+    let page = run(&["replay", &id, "--url", &url, "--json"], &key);
+    let page: Value = serde_json::from_slice(&page.stdout).unwrap();
+    assert_eq!(
+        (&page["generation_id"], &page["identical"], &page["differences"]),
+        (&json!(id), &json!(true), &json!([]))
+    );
+}
+
+#[test]
+fn keys_are_issued_listed_and_switched_as_json() {
+    let folder = crate::folder::Folder::new();
+    let data = folder.at("data");
+    let environment =
+        [("POINTSMAN__LEDGER__DATA_DIR", data.to_str().unwrap()), ("POINTSMAN__LEDGER__DURABILITY", "group")];
+    let keys = |arguments: &[&str]| {
+        let output = run(&[&["keys"], arguments, &["--json"]].concat(), &environment);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let issued = keys(&["create", "--name", "team"]);
+    assert!(issued["name"] == "team" && issued["key"].as_str().unwrap().starts_with("sk-pointsman-"), "{issued}");
+    let listed = keys(&["list"]);
+    assert_eq!((&listed["data"][0]["name"], &listed["data"][0]["disabled"]), (&json!("team"), &json!(false)));
+    assert_eq!(keys(&["disable", "team"]), json!({"name": "team", "disabled": true}));
+    assert_eq!(keys(&["list"])["data"][0]["disabled"], true);
+    assert_eq!(keys(&["revoke", "team"]), json!({"name": "team", "revoked": true}));
+    assert_eq!(keys(&["list"]), json!({"data": []}));
+}
