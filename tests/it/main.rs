@@ -247,6 +247,8 @@ mod stores;
 #[cfg(test)]
 mod top_command;
 #[cfg(test)]
+mod traces;
+#[cfg(test)]
 mod unknown_price;
 #[cfg(test)]
 mod upstream_answers;
