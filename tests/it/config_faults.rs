@@ -55,7 +55,7 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[sevrer]\nbind = 1",
         expect![[r#"
-            f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, service, auth, admin, limits, timeouts, stream, routing, keys, teams, accounts, aliases, simulation, providers, models, catalog, console, messages, ledger, images, log, metrics, cors, reload
+            f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, service, auth, admin, limits, timeouts, stream, routing, keys, teams, accounts, aliases, simulation, providers, models, ledger, catalog, console, messages, shared, images, log, metrics, cors, reload
         "#]],
     );
     check(
