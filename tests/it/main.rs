@@ -131,6 +131,8 @@ mod generation_lists;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod health_command;
+#[cfg(test)]
 mod hedging;
 #[cfg(test)]
 mod host_names;
