@@ -171,6 +171,11 @@ impl Worker {
         self.recorder.as_ref()?.borrow_mut().start(generation)
     }
 
+    /// Replaces the record of a running generation in the ledger's memory.
+    pub fn update_running(&self, generation: &Arc<Generation>) {
+        self.schedule_flush(self.events.record(Arc::clone(generation)));
+    }
+
     /// Records an ended generation. When this returns, the operating system has its record. With
     /// `ledger.durability = "sync"` it gives what becomes ready when the disk has it.
     pub fn record_ended(&self, generation: &Arc<Generation>, started: Option<Started>) -> Option<Synced> {
