@@ -7,6 +7,7 @@ pub(crate) mod config;
 pub(crate) mod generations;
 pub(crate) mod keys;
 pub(crate) mod ledger;
+pub(crate) mod live;
 pub(crate) mod running;
 pub(crate) mod series;
 pub(crate) mod series_view;

@@ -123,6 +123,7 @@ fn admin_pages(below: &str) -> Vec<Resource> {
         page(&at("/generations.csv")).route(read().to(admin::generations::csv)),
         page(&at("/series")).route(read().to(admin::series::show)),
         page(&at("/running")).route(read().to(admin::running::show)),
+        page(&at("/live")).route(read().to(admin::live::show)),
         page(&at("/verdict")).route(read().to(admin::verdict::show)),
         page(&at("/ledger")).route(read().to(admin::ledger::show)),
         page(&at("/ledger/verification")).route(read().to(admin::ledger::verify)),

@@ -39,6 +39,7 @@ use crate::{
         conversations::PreferenceMemory,
         drain::Drain,
         images::ImageFiles,
+        live::LiveFeed,
         reload_status::Reloads,
         routing_memory::RoutingMemory,
         setup::Setup,
@@ -85,6 +86,8 @@ pub struct Shared {
     pub memory: Option<Arc<RoutingMemory>>,
     /// The administrator's key generated at this start. Its text was printed once, in the greeting.
     pub startup_key: Option<Key>,
+    /// Subscribers of the live feed.
+    pub live: LiveFeed,
     /// State of the shutdown.
     pub drain: Drain,
 }

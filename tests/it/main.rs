@@ -8,6 +8,8 @@ mod admin;
 #[cfg(test)]
 mod admin_key;
 #[cfg(test)]
+mod admin_live;
+#[cfg(test)]
 mod admin_series;
 #[cfg(test)]
 mod admin_verdict;

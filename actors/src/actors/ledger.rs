@@ -18,10 +18,10 @@ use crate::{
 };
 
 pub use memory::MemoryStore;
-use reading::Running;
+use reading::{Ended, Running};
 use series::Series;
 
-pub use reading::{CountShed, ReadRunning, ReadSeries};
+pub use reading::{CountShed, ReadEnded, ReadRunning, ReadSeries};
 
 /// Records of generations, running and ended. Sent by a worker's [`crate::actors::event_batches::EventBatcher`].
 /// No reply; a record whose id is known replaces the older one.
@@ -154,6 +154,7 @@ struct Held<S> {
     store: S,
     series: Series,
     running: Running,
+    ended: Ended,
 }
 
 impl<S: LedgerStore> Held<S> {
@@ -164,6 +165,7 @@ impl<S: LedgerStore> Held<S> {
         if !had_ended {
             self.series.count(&record);
             self.running.put(&record);
+            self.ended.put(&record);
         }
         self.store.put(record);
     }
@@ -172,7 +174,7 @@ impl<S: LedgerStore> Held<S> {
 impl<S: LedgerStore> LedgerState<S> {
     /// State that keeps its records in `store` and also enters `undelivered` records.
     pub fn new(store: S, undelivered: Undelivered) -> LedgerState<S> {
-        let held = Held { store, series: Series::default(), running: Running::default() };
+        let held = Held { store, series: Series::default(), running: Running::default(), ended: Ended::default() };
         LedgerState { held: Mutex::new(held), undelivered }
     }
 

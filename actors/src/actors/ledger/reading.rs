@@ -1,6 +1,9 @@
 //! What operators read from the ledger: series, and calls in progress.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use actix::{Context, Handler, Message, MessageResult};
 
@@ -41,6 +44,53 @@ pub struct CountShed {
 pub struct ReadRunning {
     /// Most calls in the answer.
     pub most: usize,
+}
+
+/// Asks for the generations that ended after the one of number `after`, as far as they are among the newest.
+#[derive(Message)]
+#[rtype(result = "EndedCalls")]
+pub struct ReadEnded {
+    /// Number of the newest one known to the sender; [`u64::MAX`] to learn the number only.
+    pub after: u64,
+}
+
+/// Generations that have ended, in the order in which the ledger heard of them.
+#[derive(Debug, Clone, Default)]
+pub struct EndedCalls {
+    /// Oldest first.
+    pub generations: Vec<Arc<Generation>>,
+    /// Number of the newest one; they are numbered from 1.
+    pub newest: u64,
+}
+
+/// The newest ended generations.
+#[derive(Default)]
+pub(super) struct Ended {
+    newest: u64,
+    generations: VecDeque<Arc<Generation>>,
+}
+
+impl Ended {
+    /// Most generations that are kept.
+    const KEPT: usize = 200;
+
+    /// Enters an ended record.
+    pub(super) fn put(&mut self, record: &Arc<Generation>) {
+        if record.status == GenerationStatus::Running {
+            return;
+        }
+        self.newest += 1;
+        self.generations.push_back(Arc::clone(record));
+        if self.generations.len() > Ended::KEPT {
+            self.generations.pop_front();
+        }
+    }
+
+    fn read(&self, after: u64) -> EndedCalls {
+        let wanted = usize::try_from(self.newest.saturating_sub(after)).unwrap_or(usize::MAX);
+        let first = self.generations.len().saturating_sub(wanted);
+        EndedCalls { generations: self.generations.iter().skip(first).cloned().collect(), newest: self.newest }
+    }
 }
 
 /// Calls in progress.
@@ -99,6 +149,14 @@ impl<S: LedgerStore> Handler<ReadRunning> for Ledger<S> {
     }
 }
 
+impl<S: LedgerStore> Handler<ReadEnded> for Ledger<S> {
+    type Result = MessageResult<ReadEnded>;
+
+    fn handle(&mut self, ReadEnded { after }: ReadEnded, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(self.state.lock().ended.read(after))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{super::tests::admitted, *};
@@ -116,6 +174,16 @@ mod tests {
         running.put(&record(1, GenerationStatus::Completed));
         let RunningCalls { calls, total } = running.read(1);
         assert_eq!((calls[0].created_ms, calls.len(), total), (admitted(2).created_ms, 1, 2));
+    }
+
+    #[test]
+    fn ended_calls_are_read_once_by_number_and_the_oldest_are_forgotten() {
+        let mut ended = Ended::default();
+        ended.put(&record(0, GenerationStatus::Running));
+        (1..=250).for_each(|hours| ended.put(&record(hours, GenerationStatus::Completed)));
+        let since = |after| ended.read(after).generations.iter().map(|call| call.created_ms).collect::<Vec<_>>();
+        assert_eq!(since(248), [249, 250].map(|hours| admitted(hours).created_ms));
+        assert_eq!((ended.read(250).newest, since(250).len(), since(u64::MAX).len(), since(0).len()), (250, 0, 0, 200));
     }
 
     #[test]
