@@ -8,6 +8,7 @@ pub mod conversations;
 pub mod drain;
 pub mod gateway;
 pub mod images;
+pub mod live;
 pub mod reload;
 pub mod reload_status;
 pub mod replicas;

@@ -8,6 +8,12 @@ mod admin;
 #[cfg(test)]
 mod admin_key;
 #[cfg(test)]
+mod admin_live;
+#[cfg(test)]
+mod admin_series;
+#[cfg(test)]
+mod admin_verdict;
+#[cfg(test)]
 mod analyses;
 #[cfg(test)]
 mod billing;

@@ -308,6 +308,11 @@ impl GenerationDraft {
         self.started = self.worker.record_running(&self.record);
     }
 
+    /// Posts the record of a running stream again: meanwhile an endpoint gave output.
+    pub fn update_running(&self) {
+        self.worker.update_running(&self.record);
+    }
+
     /// Posts the record: attempt `n` gave the complete answer.
     pub fn complete(&mut self, n: u32, outcome: Outcome) {
         if let Some(running) = self.take(n) {

@@ -112,7 +112,10 @@ fn late_relay_input(
     draft: SharedDraft,
 ) -> RelayInputStream {
     let opened = opening.map(move |outcome| match outcome {
-        Ok(open) => relay_input(open),
+        Ok(open) => {
+            draft.borrow().update_running();
+            relay_input(open)
+        }
         Err(error) => {
             let unopened = StreamNotOpened { chat, error: stream_error(&error, draft.borrow().record()) };
             stream::iter([RelayInput::Failed(Box::new(unopened))]).boxed_local()
