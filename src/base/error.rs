@@ -156,6 +156,8 @@ pub enum Overload {
     CircuitsOpen,
     /// The disk of the ledger fails, and memory has no room for further records.
     Ledger,
+    /// As many live streams of administrators as there may be.
+    LiveStreams,
     /// A control actor did not answer.
     ActorSilent,
 }
@@ -397,6 +399,7 @@ impl ApiError {
         let (reason, message) = match by {
             Overload::RequestsInFlight => ("overloaded", "The gateway is at its limit of requests in flight."),
             Overload::RequestRate => ("overloaded", "The gateway is at its limit of requests per minute."),
+            Overload::LiveStreams => ("overloaded", "The gateway has as many live streams as it has room for."),
             Overload::BufferedBytes => {
                 ("overloaded", "The gateway holds as many bytes of requests and answers as it has room for.")
             }

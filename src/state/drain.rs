@@ -16,12 +16,18 @@ pub const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub struct Drain {
     begun: AtomicBool,
+    /// The same, for those that wait for it.
+    begun_signal: watch::Sender<bool>,
     over: watch::Sender<bool>,
 }
 
 impl Default for Drain {
     fn default() -> Drain {
-        Drain { begun: AtomicBool::new(false), over: watch::Sender::new(false) }
+        Drain {
+            begun: AtomicBool::new(false),
+            begun_signal: watch::Sender::new(false),
+            over: watch::Sender::new(false),
+        }
     }
 }
 
@@ -29,6 +35,7 @@ impl Drain {
     /// Begins the shutdown: new calls are refused, calls in progress continue.
     pub fn begin(&self) {
         self.begun.store(true, Ordering::Relaxed);
+        self.begun_signal.send_replace(true);
     }
 
     /// Whether the process was asked to stop.
@@ -47,6 +54,15 @@ impl Drain {
     #[must_use]
     pub fn is_over(&self) -> bool {
         *self.over.borrow()
+    }
+
+    /// Completes when the shutdown begins.
+    pub fn begun(&self) -> impl Future<Output = ()> + use<> {
+        let mut begun = self.begun_signal.subscribe();
+        async move {
+            // An error means that the gateway was dropped.
+            let _ = begun.wait_for(|begun| *begun).await;
+        }
     }
 
     /// Completes when the grace period is over.

@@ -39,9 +39,11 @@ use crate::{
         conversations::PreferenceMemory,
         drain::Drain,
         images::ImageFiles,
+        live::LiveFeed,
         reload_status::Reloads,
         routing_memory::RoutingMemory,
         setup::Setup,
+        traces::Traces,
     },
     store::{
         engine,
@@ -85,8 +87,12 @@ pub struct Shared {
     pub memory: Option<Arc<RoutingMemory>>,
     /// The administrator's key generated at this start. Its text was printed once, in the greeting.
     pub startup_key: Option<Key>,
+    /// Subscribers of the live feed.
+    pub live: LiveFeed,
     /// State of the shutdown.
     pub drain: Drain,
+    /// Sends spans of generations to a collector; `None` when traces are off.
+    pub traces: Option<Arc<Traces>>,
 }
 
 impl Shared {
@@ -169,6 +175,11 @@ impl Worker {
     pub fn record_running(&self, generation: &Arc<Generation>) -> Option<Started> {
         self.schedule_flush(self.events.record(Arc::clone(generation)));
         self.recorder.as_ref()?.borrow_mut().start(generation)
+    }
+
+    /// Replaces the record of a running generation in the ledger's memory.
+    pub fn update_running(&self, generation: &Arc<Generation>) {
+        self.schedule_flush(self.events.record(Arc::clone(generation)));
     }
 
     /// Records an ended generation. When this returns, the operating system has its record. With

@@ -13,7 +13,11 @@ use std::{
 
 use actix::{Actor, Addr, Handler, MailboxError, Message, dev::ToEnvelope};
 use actix_rt::task::JoinHandle;
-use pointsman_actors::actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping};
+use pointsman_actors::actors::{
+    catalog::CurrentCatalog,
+    ledger::{CountRecords, CountShed},
+    provider_health::Ping,
+};
 
 use crate::{
     base::{
@@ -38,11 +42,22 @@ pub(crate) fn start(shared: &Arc<Shared>) -> JoinHandle<()> {
 }
 
 async fn watch(shared: Weak<Shared>) {
-    let mut stops = VecDeque::new();
+    let (mut stops, mut shed_before) = (VecDeque::new(), 0);
     loop {
         actix_rt::time::sleep(CHECK_INTERVAL).await;
         let Some(shared) = shared.upgrade() else { return };
+        count_shed(&shared, &mut shed_before);
         check_all(&shared, &mut stops).await;
+    }
+}
+
+/// Tells the ledger how many calls were refused since the last time; it counts them in the series.
+fn count_shed(shared: &Shared, before: &mut u64) {
+    let shed = shared.registry.holders.load().read().shed.iter().map(|(_, count)| count).sum();
+    let calls = u32::try_from(u64::saturating_sub(shed, *before)).unwrap_or(u32::MAX);
+    *before = shed;
+    if calls > 0 {
+        shared.control.ledger().do_send(CountShed { calls, now_ms: clock::unix_millis() });
     }
 }
 

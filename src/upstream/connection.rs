@@ -37,6 +37,8 @@ pub struct Connection {
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     /// Further hosts from which its images may be fetched.
     pub(super) image_hosts: Arc<[String]>,
+    /// Whether calls carry a `traceparent`.
+    pub(super) forwards_traceparent: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -122,6 +124,7 @@ impl Connection {
             service_account: None,
             headers: Vec::new(),
             image_hosts: Arc::default(),
+            forwards_traceparent: false,
         })
     }
 

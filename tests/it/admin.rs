@@ -46,7 +46,7 @@ async fn chat(gateway: &TestGateway, key: &str) -> Reply {
 }
 
 /// Every page and what it is called with.
-fn pages() -> [(Method, &'static str); 11] {
+fn pages() -> [(Method, &'static str); 14] {
     [
         (Method::GET, "/api/v1/admin/status"),
         (Method::POST, "/api/v1/admin/reload"),
@@ -55,6 +55,9 @@ fn pages() -> [(Method, &'static str); 11] {
         (Method::POST, "/api/v1/admin/keys/boss/disable"),
         (Method::POST, "/api/v1/admin/keys/boss/enable"),
         (Method::GET, "/api/v1/admin/ledger"),
+        (Method::GET, "/api/v1/admin/series"),
+        (Method::GET, "/api/v1/admin/running"),
+        (Method::GET, "/api/v1/admin/verdict"),
         (Method::GET, "/api/v1/admin/accounts"),
         (Method::GET, "/api/v1/admin/teams"),
         (Method::GET, "/api/v1/admin/audit"),

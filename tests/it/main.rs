@@ -8,6 +8,12 @@ mod admin;
 #[cfg(test)]
 mod admin_key;
 #[cfg(test)]
+mod admin_live;
+#[cfg(test)]
+mod admin_series;
+#[cfg(test)]
+mod admin_verdict;
+#[cfg(test)]
 mod analyses;
 #[cfg(test)]
 mod billing;
@@ -133,6 +139,8 @@ mod generation_lists;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod health_command;
+#[cfg(test)]
 mod hedging;
 #[cfg(test)]
 mod host_names;
@@ -248,6 +256,8 @@ mod stickiness;
 mod stores;
 #[cfg(test)]
 mod top_command;
+#[cfg(test)]
+mod traces;
 #[cfg(test)]
 mod unknown_price;
 #[cfg(test)]

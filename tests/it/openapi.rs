@@ -189,7 +189,11 @@ async fn every_answer_fits_its_schema() {
 async fn all_pages(described: &Described, id: &str) -> usize {
     let mut visited = 0;
     for (path, item) in described.document["paths"].as_object().unwrap() {
-        if item.get("get").is_none() || path.contains("{hash}") || path.contains("/files/") {
+        if item.get("get").is_none()
+            || path.contains("{hash}")
+            || path.contains("/files/")
+            || path.ends_with("/admin/live")
+        {
             continue;
         }
         let base = item.get("servers").unwrap_or(&described.document["servers"])[0]["url"].as_str().unwrap();

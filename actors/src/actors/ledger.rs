@@ -4,6 +4,8 @@
 //! kept in a [`LedgerStore`]; [`MemoryStore`] loses them when the process ends.
 
 mod memory;
+mod reading;
+pub mod series;
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,6 +18,10 @@ use crate::{
 };
 
 pub use memory::MemoryStore;
+use reading::{Ended, Running};
+use series::Series;
+
+pub use reading::{CountShed, ReadEnded, ReadRunning, ReadSeries};
 
 /// Records of generations, running and ended. Sent by a worker's [`crate::actors::event_batches::EventBatcher`].
 /// No reply; a record whose id is known replaces the older one.
@@ -137,23 +143,68 @@ pub trait LedgerStore: Send + Unpin + 'static {
     }
 }
 
+/// Gets every record of an ended generation, once, before it is stored. Runs on the ledger's thread, so it must not wait.
+pub trait RecordFollower: Send + Sync {
+    /// A generation has ended.
+    fn ended(&self, record: &Arc<Generation>);
+}
+
 /// State of a ledger. It outlives the actor: a restarted actor continues with it.
 pub struct LedgerState<S> {
-    store: Mutex<S>,
+    held: Mutex<Held<S>>,
     undelivered: Undelivered,
+    follower: Option<Arc<dyn RecordFollower>>,
+}
+
+/// What the lock protects.
+struct Held<S> {
+    store: S,
+    series: Series,
+    running: Running,
+    ended: Ended,
+}
+
+impl<S: LedgerStore> Held<S> {
+    /// Stores a record, and counts it in the series when it has ended.
+    fn put(&mut self, record: Arc<Generation>) {
+        let known = self.store.get(record.id, record.created_ms);
+        let had_ended = known.is_some_and(|known| known.status != GenerationStatus::Running);
+        if !had_ended {
+            self.series.count(&record);
+            self.running.put(&record);
+            self.ended.put(&record);
+        }
+        self.store.put(record);
+    }
 }
 
 impl<S: LedgerStore> LedgerState<S> {
     /// State that keeps its records in `store` and also enters `undelivered` records.
     pub fn new(store: S, undelivered: Undelivered) -> LedgerState<S> {
-        LedgerState { store: Mutex::new(store), undelivered }
+        let held = Held { store, series: Series::default(), running: Running::default(), ended: Ended::default() };
+        LedgerState { held: Mutex::new(held), undelivered, follower: None }
+    }
+
+    /// The same, showing every record of an ended generation to `follower`, if there is one.
+    #[must_use]
+    pub fn followed_by(self, follower: Option<Arc<dyn RecordFollower>>) -> LedgerState<S> {
+        LedgerState { follower, ..self }
     }
 
     /// Locks the state, after entering undelivered records. Only the actor locks it, so the lock is never contended.
-    fn lock(&self) -> MutexGuard<'_, S> {
-        let mut store = self.store.lock();
-        self.undelivered.take().into_iter().for_each(|record| store.put(record));
-        store
+    fn lock(&self) -> MutexGuard<'_, Held<S>> {
+        let mut held = self.held.lock();
+        self.put(&mut held, self.undelivered.take());
+        held
+    }
+
+    fn put(&self, held: &mut Held<S>, records: Vec<Arc<Generation>>) {
+        for record in records {
+            if let Some(follower) = self.follower.as_ref().filter(|_| record.status != GenerationStatus::Running) {
+                follower.ended(&record);
+            }
+            held.put(record);
+        }
     }
 }
 
@@ -183,8 +234,8 @@ impl<S: LedgerStore> Handler<Records> for Ledger<S> {
     type Result = ();
 
     fn handle(&mut self, mut records: Records, _: &mut Context<Self>) {
-        let mut store = self.state.lock();
-        records.take().into_iter().for_each(|record| store.put(record));
+        let mut held = self.state.lock();
+        self.state.put(&mut held, records.take());
     }
 }
 
@@ -192,7 +243,7 @@ impl<S: LedgerStore> Handler<Lookup> for Ledger<S> {
     type Result = MessageResult<Lookup>;
 
     fn handle(&mut self, Lookup { id, now_ms }: Lookup, _: &mut Context<Self>) -> Self::Result {
-        let mut store = self.state.lock();
+        let store = &mut self.state.lock().store;
         store.evict(now_ms);
         MessageResult(store.get(id, now_ms))
     }
@@ -202,7 +253,7 @@ impl<S: LedgerStore> Handler<CountRecords> for Ledger<S> {
     type Result = usize;
 
     fn handle(&mut self, CountRecords { now_ms }: CountRecords, _: &mut Context<Self>) -> usize {
-        let mut store = self.state.lock();
+        let store = &mut self.state.lock().store;
         store.evict(now_ms);
         store.len()
     }
@@ -212,7 +263,7 @@ impl<S: LedgerStore> Handler<SetBounds> for Ledger<S> {
     type Result = ();
 
     fn handle(&mut self, SetBounds { capacity, max_age }: SetBounds, _: &mut Context<Self>) {
-        self.state.lock().set_bounds(capacity, max_age);
+        self.state.lock().store.set_bounds(capacity, max_age);
     }
 }
 
@@ -220,7 +271,7 @@ impl<S: LedgerStore> Handler<ReadLedgerSize> for Ledger<S> {
     type Result = MessageResult<ReadLedgerSize>;
 
     fn handle(&mut self, ReadLedgerSize { now_ms }: ReadLedgerSize, _: &mut Context<Self>) -> Self::Result {
-        let mut store = self.state.lock();
+        let store = &mut self.state.lock().store;
         store.evict(now_ms);
         MessageResult(store.size())
     }
@@ -230,7 +281,7 @@ impl<S: LedgerStore> Handler<DeleteRecords> for Ledger<S> {
     type Result = usize;
 
     fn handle(&mut self, DeleteRecords { before_ms, owner }: DeleteRecords, _: &mut Context<Self>) -> usize {
-        self.state.lock().delete(&|record| {
+        self.state.lock().store.delete(&|record| {
             record.status != GenerationStatus::Running
                 && before_ms.is_none_or(|before| record.created_ms < before)
                 && owner.is_none_or(|owner| record.owner == owner)
@@ -286,7 +337,7 @@ mod tests {
     }
 
     /// A generation admitted `hours` after the first.
-    fn admitted(hours: i64) -> Generation {
+    pub(super) fn admitted(hours: i64) -> Generation {
         Generation {
             id: GenerationId::new(hours as u64 * 3600, [hours as u64; 3]),
             owner: 1,
@@ -323,6 +374,8 @@ mod tests {
             origin: None,
             media_prompt: 0,
             media_completion: 0,
+            trace_parent: None,
+            served: None,
         }
     }
 

@@ -112,7 +112,10 @@ fn late_relay_input(
     draft: SharedDraft,
 ) -> RelayInputStream {
     let opened = opening.map(move |outcome| match outcome {
-        Ok(open) => relay_input(open),
+        Ok(open) => {
+            draft.borrow().update_running();
+            relay_input(open)
+        }
         Err(error) => {
             let unopened = StreamNotOpened { chat, error: stream_error(&error, draft.borrow().record()) };
             stream::iter([RelayInput::Failed(Box::new(unopened))]).boxed_local()
@@ -183,6 +186,7 @@ impl AttemptRunner for StreamRunner<'_> {
     ) -> Result<Self::Output, UpstreamError> {
         let content_deadline = self.content_deadline();
         let call = target.stream_call(self.work, &outgoing, self.deadline, attempt.first_byte);
+        let call = target.with_traceparent(call, attempt);
         let response =
             target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
         attempt.update(|attempt| attempt.quota(response.quota));

@@ -1,0 +1,76 @@
+//! `GET /admin/series`: calls, cost, tokens and times to the first output of the last hour or day, in slots of time.
+
+use actix_web::{HttpRequest, HttpResponse};
+use pointsman_actors::{
+    actors::ledger::{
+        ReadSeries,
+        series::{GroupBy, SeriesRange},
+    },
+    domain::{Invalid, InvalidReason},
+};
+
+use super::series_view::{SeriesBody, Totals};
+use crate::{
+    api::{answer::uncached, auth::Administrator, generations::key_name, ledger_query::pairs},
+    base::{clock, error::ApiError},
+    state::{ask::ask, gateway::Worker},
+};
+
+/// Values of `span`, in milliseconds.
+const SPANS: [(&str, i64); 2] = [("1h", HOUR_MS), ("24h", 24 * HOUR_MS)];
+const HOUR_MS: i64 = 3_600_000;
+
+/// Values of `by`.
+const GROUPS: [(&str, GroupBy); 4] =
+    [("all", GroupBy::All), ("endpoint", GroupBy::Endpoint), ("provider", GroupBy::Provider), ("key", GroupBy::Key)];
+
+/// Shows the series of `by` (default `all`) over `span` (default `1h`).
+///
+/// # Errors
+/// 400 for another value, and for a day of endpoints, of which only one hour is kept; 503 when the ledger does not answer.
+pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let (mut span_ms, mut by) = (HOUR_MS, GroupBy::All);
+    for (name, value) in pairs(request.query_string())? {
+        match name.as_str() {
+            "span" => span_ms = one_of("span", &value, SPANS)?,
+            "by" => by = one_of("by", &value, GROUPS)?,
+            _ => return Err(unknown(&name)),
+        }
+    }
+    let range = read(&worker, by, span_ms).await?.ok_or_else(|| {
+        let message = "Of endpoints, one hour is kept: 'span' must be 1h with by=endpoint.";
+        ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, "span", message).allowing(["1h"]))
+    })?;
+    Ok(uncached(&SeriesBody::new(&range, |owner, key| key_name(&worker, owner, key))))
+}
+
+/// The sums of all calls in the last minute that is complete, and in the last hour.
+///
+/// # Errors
+/// 503 when the ledger does not answer in time.
+pub(crate) async fn totals(worker: &Worker) -> Result<(Totals, Totals), ApiError> {
+    let range = read(worker, GroupBy::All, HOUR_MS).await?;
+    let slots = range.and_then(|range| range.series.into_iter().next()).map(|(_, slots)| slots).unwrap_or_default();
+    let minute = slots.iter().rev().skip(1).take(1);
+    Ok((Totals::of(minute), Totals::of(&slots)))
+}
+
+/// The series now, calls included that have just ended.
+async fn read(worker: &Worker, by: GroupBy, span_ms: i64) -> Result<Option<SeriesRange>, ApiError> {
+    worker.shared.event_batchers.flush();
+    ask(&worker.shared.control.ledger(), ReadSeries { by, span_ms, now_ms: clock::unix_millis() }).await
+}
+
+fn one_of<T: Copy, const N: usize>(param: &str, value: &str, known: [(&'static str, T); N]) -> Result<T, ApiError> {
+    let found = known.iter().find(|(name, _)| *name == value);
+    found.map(|(_, meant)| *meant).ok_or_else(|| {
+        let names = known.map(|(name, _)| name);
+        let message = format!("'{param}' must be one of {}.", names.join(", "));
+        ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, param, message).allowing(names))
+    })
+}
+
+fn unknown(name: &str) -> ApiError {
+    let message = format!("Unknown parameter '{name}'. Allowed: span, by.");
+    ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, name, message).allowing(["span", "by"]))
+}

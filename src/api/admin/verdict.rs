@@ -1,0 +1,80 @@
+//! `GET /admin/verdict`: one sentence about the gateway, the worst thing first, and everything else that needs attention.
+
+use actix_web::HttpResponse;
+
+use super::{
+    series,
+    status::StatusBody,
+    verdict_view::{Situation, VerdictBody},
+};
+use crate::{
+    api::{
+        answer::{Data, uncached},
+        auth::Administrator,
+        ledger_health::LedgerHealthBody,
+        memory::MemoryBody,
+        readings::Readings,
+        stats,
+    },
+    base::error::ApiError,
+    state::gateway::Worker,
+};
+
+/// Shows the verdict.
+///
+/// # Errors
+/// None: a part that does not answer is in the verdict.
+pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
+    Ok(uncached(&Data { data: VerdictBody::now(&worker).await }))
+}
+
+impl VerdictBody {
+    /// The verdict now.
+    pub(crate) async fn now(worker: &Worker) -> VerdictBody {
+        VerdictBody::of(&situation(worker).await)
+    }
+}
+
+async fn situation(worker: &Worker) -> Situation {
+    let status = StatusBody::now(worker).await;
+    let (ledger, memory) = (LedgerHealthBody::now(worker), MemoryBody::now(worker));
+    // Without an answer the actor is named as silent.
+    let readings = Readings::now(worker).await.ok();
+    let (endpoints, down, degraded) = readings.map(|readings| endpoints(worker, &readings)).unwrap_or_default();
+    let reload = status.config.last_reload;
+    let (config_faults, pending) = reload.map(|it| (it.faults, it.restart_pending)).unwrap_or_default();
+    let replicas = worker.shared.replicas.as_ref();
+    let stores = replicas.map(|it| [("postgres", it.postgres()), ("redis", it.redis())]);
+    let away = stores.into_iter().flatten().filter(|(_, store)| store.is_some_and(|it| it.away_since_ms.is_some()));
+    let restarted = status.actors.iter().filter(|actor| actor.restarts > 0);
+    Situation {
+        draining: worker.shared.is_draining(),
+        silent_actors: status.actors.iter().filter(|actor| !actor.ok).map(|actor| actor.name).collect(),
+        restarted_actors: restarted.map(|actor| (actor.name, actor.restarts)).collect(),
+        endpoints,
+        down,
+        degraded,
+        config_version: status.config.version,
+        config_faults,
+        restart_pending: pending.into_iter().map(|pending| pending.key).collect(),
+        ledger_failing: ledger.since.filter(|_| ledger.state == "degraded"),
+        ledger_in_memory: ledger.state == "memory",
+        dropped: status.dropped_events + status.dropped_records,
+        memory_failing: memory.last_error.filter(|_| memory.state == "failing"),
+        memory_not_restored: memory.not_restored,
+        stores_away: away.map(|(name, _)| name).collect(),
+        shedding: worker.setup.admission.load().read().shedding,
+        calls: series::totals(worker).await.ok(),
+    }
+}
+
+/// Number of enabled endpoints, and the names of those that are down and degraded.
+fn endpoints(worker: &Worker, readings: &Readings) -> (usize, Vec<String>, Vec<String>) {
+    let snapshot = worker.setup.published.snapshot();
+    let bodies = stats::endpoint_bodies(&snapshot, readings, None);
+    let named = |state: &str| {
+        let found = bodies.iter().filter(|endpoint| endpoint.measured.state == state);
+        found.map(|endpoint| format!("{} at {}", endpoint.model, endpoint.provider_name)).collect()
+    };
+    (bodies.len(), named("down"), named("degraded"))
+}
