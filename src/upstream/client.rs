@@ -33,7 +33,7 @@ use super::{
     probe::{PROBE, Phases, Probe, ProbedSend},
     rate_limits::quota,
     redact::Redactor,
-    refusal, request,
+    refusal, request, token,
 };
 
 /// Most bytes that are read of an error body.
@@ -206,7 +206,7 @@ impl UpstreamClient {
         let started = Instant::now();
         let head_deadline = call.deadline.min(started + call.head_timeout);
         if let Some(account) = &self.connection.service_account {
-            let token = account.token(&self.tls, head_deadline).await?;
+            let token = token::token(account, &self.tls, head_deadline).await?;
             call.headers.push(("authorization", format!("Bearer {}", token.expose())));
         }
         let prepared = self.prepare(&call.path, call.streamed)?;

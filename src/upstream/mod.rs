@@ -38,6 +38,7 @@ mod retry_after;
 mod service_account;
 mod shortage;
 mod tls;
+mod token;
 mod transport;
 
 pub use body::UpstreamBody;

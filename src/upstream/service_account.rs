@@ -1,37 +1,20 @@
-//! Tokens for a service account of Google: a signed statement of who calls is exchanged for a token, which is kept until
-//! shortly before its end.
+//! A service account of Google: the signed statement of who calls, and the token it was exchanged for.
 
 use std::{
     fmt,
-    sync::Arc,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
-use actix_http::{
-    HttpMessage as _,
-    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT},
-};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use parking_lot::Mutex;
-use pointsman_actors::domain::FailureKind;
 use rustls::{
-    ClientConfig, SignatureScheme,
+    SignatureScheme,
     crypto::ring::sign::any_supported_type,
     pki_types::{PrivateKeyDer, pem::PemObject as _},
     sign::Signer,
 };
 use serde::Deserialize;
-use tokio::time::timeout_at;
 
-use super::{
-    body::{BodyBounds, UpstreamBody},
-    connection::Connection,
-    connector::Connector,
-    failure::{self, UpstreamError},
-    http_client,
-    idle::KeepAlive,
-    request,
-};
 use crate::base::secret::Secret;
 
 /// What the token allows.
@@ -39,27 +22,19 @@ const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const DEFAULT_TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
 /// Longest time that the signed statement is valid.
 const STATEMENT_SECONDS: u64 = 3600;
-/// A token is renewed so long before its end, while calls still use it.
-const AHEAD: Duration = Duration::from_secs(300);
-/// A token that ends earlier than this is not used any more.
-const LEAST: Duration = Duration::from_secs(10);
-/// Longest time for one token.
-const TIMEOUT: Duration = Duration::from_secs(10);
-const MAX_BYTES: usize = 64 * 1024;
 
 /// A service account and its current token. Shared by all workers.
 pub struct ServiceAccount {
     email: String,
     key_id: Option<String>,
     signer: Box<dyn Signer>,
-    token_uri: String,
-    endpoint: Connection,
+    /// Where statements are exchanged for tokens.
+    pub(super) token_uri: String,
     token: Mutex<Option<Token>>,
     /// Held while a token is fetched, so that there is one fetch at a time.
-    fetching: tokio::sync::Mutex<()>,
+    pub(super) fetching: tokio::sync::Mutex<()>,
 }
 
-#[derive(Clone)]
 struct Token {
     secret: Secret,
     ends: Instant,
@@ -71,12 +46,6 @@ struct KeyFile {
     private_key: String,
     private_key_id: Option<String>,
     token_uri: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct TokenAnswer {
-    access_token: String,
-    expires_in: u64,
 }
 
 impl fmt::Debug for ServiceAccount {
@@ -101,102 +70,29 @@ impl ServiceAccount {
             .and_then(|key| key.choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256]))
             .ok_or("the private_key of the service account is not an RSA key in PEM form")?;
         let token_uri = file.token_uri.unwrap_or_else(|| DEFAULT_TOKEN_URI.to_owned());
-        let endpoint =
-            Connection::new(&token_uri).map_err(|fault| format!("token_uri of the service account {fault}"))?;
         Ok(ServiceAccount {
             email: file.client_email,
             key_id: file.private_key_id,
             signer,
             token_uri,
-            endpoint,
             token: Mutex::new(None),
             fetching: tokio::sync::Mutex::new(()),
         })
     }
 
-    /// A token that is valid for now.
-    ///
-    /// # Errors
-    /// When the token endpoint does not give one until `deadline`.
-    pub(super) async fn token(
-        self: &Arc<Self>,
-        tls: &Arc<ClientConfig>,
-        deadline: Instant,
-    ) -> Result<Secret, UpstreamError> {
-        if let Some(token) = self.current(LEAST) {
-            if self.current(AHEAD).is_none() && self.fetching.try_lock().is_ok() {
-                let (account, tls) = (Arc::clone(self), Arc::clone(tls));
-                actix_rt::spawn(async move {
-                    if let Err(error) = account.renewed(&tls, AHEAD, Instant::now() + TIMEOUT).await {
-                        log::warn!("the token of a service account could not be renewed: {}", error.detail);
-                    }
-                });
-            }
-            return Ok(token);
-        }
-        self.renewed(tls, LEAST, deadline.min(Instant::now() + TIMEOUT)).await
-    }
-
     /// The token, if it is valid for at least so long.
-    fn current(&self, least: Duration) -> Option<Secret> {
+    pub(super) fn current(&self, least: Duration) -> Option<Secret> {
         let token = self.token.lock();
         token.as_ref().filter(|token| token.ends > Instant::now() + least).map(|token| token.secret.clone())
     }
 
-    /// A new token, unless somebody else has fetched one meanwhile.
-    async fn renewed(
-        &self,
-        tls: &Arc<ClientConfig>,
-        least: Duration,
-        deadline: Instant,
-    ) -> Result<Secret, UpstreamError> {
-        let late = |_| UpstreamError::timeout("no token in time");
-        let _fetching = timeout_at(deadline.into(), self.fetching.lock()).await.map_err(late)?;
-        if let Some(token) = self.current(least) {
-            return Ok(token);
-        }
-        let token = self.fetch(tls, deadline).await?;
-        let secret = token.secret.clone();
-        *self.token.lock() = Some(token);
-        Ok(secret)
-    }
-
-    async fn fetch(&self, tls: &Arc<ClientConfig>, deadline: Instant) -> Result<Token, UpstreamError> {
-        let failed = |why: &str| UpstreamError::new(FailureKind::Auth, format!("token of the service account: {why}"));
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        let statement = self.statement(now).ok_or_else(|| failed("it cannot be signed"))?;
-        let form = format!(
-            "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion={}",
-            statement.expose()
-        );
-        let uri = self.endpoint.uri("").map_err(|fault| failed(&fault.to_string()))?;
-        let client = http_client::build(Connector::new(&self.endpoint, tls, TIMEOUT, KeepAlive::NEVER));
-        let request = client
-            .post(uri)
-            .force_close()
-            .insert_header((HOST, self.endpoint.authority.as_str()))
-            .insert_header((USER_AGENT, request::AGENT))
-            .insert_header((ACCEPT, "application/json"))
-            .insert_header((ACCEPT_ENCODING, "identity"))
-            .insert_header((CONTENT_TYPE, "application/x-www-form-urlencoded"));
-        let asked = Instant::now();
-        let sent = timeout_at(deadline.into(), request.send_body(form)).await;
-        let mut response =
-            sent.map_err(|_| UpstreamError::timeout("no token in time"))?.map_err(|error| failure::of_send(&error))?;
-        let status = response.status().as_u16();
-        let announced = http_client::announced_length(response.headers());
-        let bounds = BodyBounds { deadline, idle: None, size: MAX_BYTES };
-        let body = UpstreamBody::new(response.take_payload(), announced, bounds).collect().await?;
-        if status != 200 {
-            return Err(failed(&format!("status {status}")));
-        }
-        let answer: TokenAnswer = serde_json::from_slice(&body).map_err(|_| failed("the answer holds none"))?;
-        let time = Duration::from_secs(answer.expires_in.min(86_400));
-        Ok(Token { secret: Secret::new(answer.access_token), ends: asked + time })
+    /// Keeps a token that ends then.
+    pub(super) fn keep(&self, secret: Secret, ends: Instant) {
+        *self.token.lock() = Some(Token { secret, ends });
     }
 
     /// The signed statement (a JSON web token, RS256) that is exchanged for a token.
-    fn statement(&self, now: u64) -> Option<Secret> {
+    pub(super) fn statement(&self, now: u64) -> Option<Secret> {
         let mut head = serde_json::json!({"alg": "RS256", "typ": "JWT"});
         if let (Some(head), Some(id)) = (head.as_object_mut(), &self.key_id) {
             head.insert("kid".to_owned(), id.as_str().into());
