@@ -159,6 +159,8 @@ pub(crate) fn generation(catalog: &Catalog) -> Generation {
         origin: None,
         media_prompt: 0,
         media_completion: 0,
+        trace_parent: None,
+        served: None,
     }
 }
 

@@ -6,12 +6,14 @@ mod arguments;
 mod doctor;
 mod explain;
 mod gateway;
+mod health;
 mod init;
 mod keygen;
 mod keys;
 mod ledger;
 mod models;
 mod reference;
+mod reload;
 mod replay;
 mod summary;
 mod top;
@@ -31,16 +33,18 @@ use crate::config::{Config, Environment, Fault, LoadedConfig};
 
 pub use doctor::DoctorRequest;
 pub use explain::{ExplainRequest, PreviewRequest};
+pub use health::HealthRequest;
 pub use init::InitRequest;
 pub use keygen::NewKey;
 pub use keys::KeysRequest;
 pub use ledger::{ExportFormat, LedgerCommand, LedgerPlace};
 pub use models::ModelsRequest;
+pub use reload::ReloadRequest;
 pub use replay::ReplayRequest;
 pub use summary::summary;
 pub use top::TopRequest;
 
-/// Exit code when a replayed decision differs from the recorded one, or the ledger has a fault.
+/// Exit code when a replayed decision differs from the recorded one, a gateway is not ready, or the ledger has a fault.
 pub const EXIT_DIFFERENT: u8 = 1;
 /// Exit code when the command line or the configuration is invalid.
 pub const EXIT_CONFIGURATION: u8 = 2;
@@ -79,6 +83,10 @@ pub enum Command {
     Preview(PreviewRequest),
     /// Watch the endpoints of a running gateway.
     Top(TopRequest),
+    /// Ask a gateway whether it is ready.
+    Health(HealthRequest),
+    /// Have a gateway read its configuration again.
+    Reload(ReloadRequest),
     /// Issue, list, rotate, disable or revoke keys.
     Keys(KeysRequest),
     /// Repeat a recorded decision.
@@ -159,6 +167,8 @@ impl Command {
             Some(Subcommands::Explain(request)) => refuse_config("explain").map(|()| Command::Explain(request)),
             Some(Subcommands::Preview(request)) => refuse_config("preview").map(|()| Command::Preview(request)),
             Some(Subcommands::Top(request)) => refuse_config("top").map(|()| Command::Top(request)),
+            Some(Subcommands::Health(request)) => refuse_config("health").map(|()| Command::Health(request)),
+            Some(Subcommands::Reload(request)) => refuse_config("reload").map(|()| Command::Reload(request)),
             Some(Subcommands::Completions { shell }) => {
                 refuse_config("completions").map(|()| Command::Print(reference::completions(shell)))
             }
@@ -245,6 +255,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
         Ok(Command::Explain(request)) => explain::explain(&request, environment),
         Ok(Command::Preview(request)) => explain::preview(&request, environment),
         Ok(Command::Top(request)) => top::run(&request, environment),
+        Ok(Command::Health(request)) => health::run(&request),
+        Ok(Command::Reload(request)) => reload::run(&request, environment),
         Ok(Command::Keys(request)) => keys::run(&request, environment),
         Ok(Command::Replay(request)) => replay::run(&request, environment),
         Ok(Command::Ledger(place, command)) => {

@@ -26,7 +26,7 @@ use actix_web_lab::extract::LocalData;
 use arc_swap::ArcSwap;
 use pointsman_actors::{
     actors::{
-        ledger::{CountRecords, DeleteRecords, MemoryStore},
+        ledger::{CountRecords, DeleteRecords, MemoryStore, RecordFollower},
         persistence::StatsStore,
         provider_health::SaveNow,
         published::PublishedState,
@@ -63,7 +63,9 @@ use crate::{
         reload_status::Reloads,
         routing_memory::RoutingMemory,
         setup::{Setup, SetupDraft, SetupError},
-        state_key, watchdog,
+        state_key,
+        traces::Traces,
+        watchdog,
     },
     store::{
         accounts::AccountLog,
@@ -82,6 +84,9 @@ const ADMIN_CONNECTIONS: usize = 256;
 
 /// Records of ended generations that stay in memory beside a durable ledger.
 const RECENT_RECORDS: usize = 1000;
+
+/// How long the shutdown waits for the last spans to be sent.
+const TRACES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long the shutdown waits for each actor, such as for a slow disk.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -272,6 +277,9 @@ impl Gateway {
         let now_ms = clock::unix_millis();
         // The ledger answers after it has handled all earlier records. If it is gone, no records are left to save.
         let _ = self.shared.control.ledger().send(CountRecords { now_ms }).timeout(CLOSE_TIMEOUT).await;
+        if let Some(traces) = &self.shared.traces {
+            traces.close(TRACES_TIMEOUT).await;
+        }
         // The statistics actor answers after it has handled and saved all earlier events.
         let _ = self.shared.control.health().send(SaveNow).timeout(CLOSE_TIMEOUT).await;
         if let Some(ledger) = self.shared.ledger.clone() {
@@ -389,7 +397,9 @@ fn shared(
     let store = MemoryStore::new(capacity, ledger.max_age);
     let place = memory.clone().map(|memory| memory as Arc<dyn StatsStore>);
     let persistence = place.map(|store| StatsPersistence { store, interval });
-    let control = Control::start(arbiter, statistics, &published, store, persistence);
+    let traces = Traces::start(&setup.config.traces, metrics.spans.clone(), seeds.instance);
+    let follower = traces.clone().map(|traces| traces as Arc<dyn RecordFollower>);
+    let control = Control::start(arbiter, statistics, &published, (store, follower), persistence);
     let replicas = start_replicas(&setup, opened, node, &control);
     Shared {
         state_key,
@@ -410,6 +420,7 @@ fn shared(
         startup_key: generated_key,
         control,
         ledger: durable,
+        traces,
     }
 }
 

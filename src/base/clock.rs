@@ -44,6 +44,13 @@ pub fn uptime_seconds() -> u64 {
     START.elapsed().as_secs()
 }
 
+/// Microseconds since 1970. May jump: use it for display, never to measure durations.
+#[must_use]
+pub fn unix_micros() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
 /// Milliseconds since 1970. May jump: use it for display, never to measure durations.
 #[must_use]
 pub fn unix_millis() -> i64 {

@@ -10,6 +10,7 @@ mod keys;
 mod life;
 mod process;
 mod readings;
+mod spans;
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,6 +34,7 @@ pub(crate) use keys::MOST_KEYS;
 use life::LifeMetrics;
 pub use life::{ActorReplaced, ActorSilent, Administered, ConfigInForce, ConsoleLogin};
 pub use readings::Readings;
+pub use spans::{SpanCounts, SpanLoss};
 
 /// Prefix of all metric names.
 pub(crate) const PREFIX: &str = "pointsman";
@@ -58,6 +60,8 @@ pub struct Metrics {
     decisions: DecisionMetrics,
     keys: KeyMetrics,
     pub(crate) life: LifeMetrics,
+    /// Spans sent and lost.
+    pub spans: SpanCounts,
 }
 
 impl Metrics {
@@ -100,6 +104,7 @@ impl Metrics {
             decisions: DecisionMetrics::new(&make)?,
             keys: KeyMetrics::new(&make)?,
             life: LifeMetrics::new(&make)?,
+            spans: SpanCounts::new(&make)?,
             registry,
         })
     }

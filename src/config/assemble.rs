@@ -147,6 +147,7 @@ impl Parts {
             dialect: table.endpoint_defaults.dialect,
             max_in_flight: table.max_in_flight,
             permit_wait: table.permit_wait,
+            forward_traceparent: table.forward_traceparent,
             image_hosts: table.image_hosts,
         })
     }

@@ -45,6 +45,7 @@ mod storage;
 mod switches;
 mod tls;
 mod toml_value;
+mod traces;
 mod tree;
 mod validity;
 mod widening;
@@ -81,6 +82,7 @@ pub use shared::{SharedConfig, StoreAddress};
 pub use simulation::{SimulationConfig, SimulationMode};
 pub use storage::{CatalogConfig, Durability, Envelope, ImagesConfig, LedgerConfig};
 pub use tls::{Identity, TlsConfig};
+pub use traces::{SpanBatches, TracesConfig};
 
 use accounts::AccountTable;
 use admin::Transport;
@@ -150,6 +152,8 @@ pub struct Config {
     pub log: LogConfig,
     /// `[metrics]`.
     pub metrics: MetricsConfig,
+    /// `[traces]`, completed by the standard variables.
+    pub traces: TracesConfig,
     /// `[cors]`.
     pub cors: CorsConfig,
     /// `[simulation]`.
@@ -380,6 +384,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         images: root.section("images", ImagesConfig::read),
         log: root.section("log", LogConfig::read),
         metrics: root.section("metrics", MetricsConfig::read),
+        traces: root.section("traces", |section| TracesConfig::read(section, surroundings)),
         cors: root.section("cors", CorsConfig::read),
         reload: root.section("reload", ReloadConfig::read),
         keys: keys.entries,

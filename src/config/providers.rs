@@ -72,6 +72,8 @@ pub struct ProviderConfig {
     pub max_in_flight: usize,
     /// Longest wait for a concurrency permit.
     pub permit_wait: Duration,
+    /// Whether calls carry a `traceparent`.
+    pub forward_traceparent: bool,
     /// Hosts, in addition to its own, from which generated images may be fetched.
     pub image_hosts: Vec<String>,
 }
@@ -152,6 +154,7 @@ pub(super) struct ProviderTable {
     pub(super) ca_file: Option<PathBuf>,
     pub(super) max_in_flight: usize,
     pub(super) permit_wait: Duration,
+    pub(super) forward_traceparent: bool,
     pub(super) image_hosts: Vec<String>,
     pub(super) disclosure: Disclosure,
     pub(super) endpoint_defaults: EndpointDefaults,
@@ -177,6 +180,7 @@ impl ProviderTable {
             permit_wait: section
                 .duration("permit_wait", Duration::ZERO..=MINUTE)
                 .unwrap_or(ProviderConfig::PERMIT_WAIT),
+            forward_traceparent: section.flag("forward_traceparent").unwrap_or(false),
             image_hosts: image_hosts(section),
             disclosure: disclosure(section),
             endpoint_defaults: EndpointDefaults::read(section, EndpointDefaults::STANDARD),

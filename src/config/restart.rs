@@ -86,6 +86,12 @@ impl Config {
         pins.keep("shared", &mut self.shared, &running.shared);
         pins.keep("images.url_ttl", &mut self.images.url_ttl, &running.images.url_ttl);
         pins.keep("images.capacity", &mut self.images.max_bytes, &running.images.max_bytes);
+        let (traces, old) = (&mut self.traces, &running.traces);
+        pins.keep("traces.endpoint", &mut traces.collector, &old.collector);
+        pins.keep("traces.ca_file", &mut traces.ca_file, &old.ca_file);
+        pins.keep("traces.sample_ratio", &mut traces.sample_ratio, &old.sample_ratio);
+        pins.keep("traces.slow", &mut traces.slow, &old.slow);
+        traces.batches = old.batches;
         pins.keep("reload.watch", &mut self.reload.watch, &running.reload.watch);
         pins.0
     }

@@ -95,7 +95,7 @@ fn failures(rows: &[&EndpointBody<'_>]) -> Markup {
 fn table(rows: &[&EndpointBody<'_>]) -> Markup {
     html! {
         h2 { "Endpoints " span.muted { (rows.len()) } }
-        div.scroll {
+        div.scroll tabindex="0" {
             table {
                 caption { "Bias: how much more than the predicted median it was, in the median. Error: how far off, either way." }
                 thead {

@@ -88,7 +88,7 @@ fn pending(pending: &[PendingBody]) -> Markup {
     html! {
         @if !pending.is_empty() {
             h2 { "Waits for a restart" }
-            div.scroll.hide-caption {
+            div.scroll.hide-caption tabindex="0" {
                 table {
                     caption { "Keys whose new values take effect at a restart" }
                     thead { tr { th scope="col" { "Key" } th scope="col" { "In force" } th scope="col" { "Wanted" } } }

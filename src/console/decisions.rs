@@ -202,7 +202,7 @@ fn empty(page: &PageBody<'_>, filters: &Filters) -> Markup {
 
 fn table(page: &PageBody<'_>) -> Markup {
     html! {
-        div.scroll.hide-caption {
+        div.scroll.hide-caption tabindex="0" {
             table.list {
                 caption { "Decisions, newest first" }
                 thead {

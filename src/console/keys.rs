@@ -51,7 +51,7 @@ pub(super) async fn show(visitor: Visitor, worker: Worker, request: HttpRequest)
 
 fn table(frame: &Frame, keys: &[KeyBody<'_>], own: &str) -> Markup {
     html! {
-        div.scroll.hide-caption {
+        div.scroll.hide-caption tabindex="0" {
             table {
                 caption { "Keys with their limits, use and spending" }
                 thead {

@@ -28,7 +28,7 @@ pub(super) fn endpoint_table(endpoints: &[&EndpointHealthBody<'_>], caption: &st
         return html! { p.empty { "No endpoint is on." } };
     }
     html! {
-        div.scroll.hide-caption {
+        div.scroll.hide-caption tabindex="0" {
             table {
                 caption { (caption) }
                 thead {

@@ -93,7 +93,7 @@ fn form(q: &str, sample: Sample) -> Markup {
 
 fn table(models: &[ListedModel<'_>], catalog: &Catalog, dates: &BTreeMap<u32, NaiveDate>, sample: Sample) -> Markup {
     html! {
-        div.scroll {
+        div.scroll tabindex="0" {
             table {
                 caption { "Prices in dollars per million tokens. A dash: charged as the class before it." }
                 thead {
@@ -174,7 +174,7 @@ fn aliases(aliases: &[Alias]) -> Markup {
     html! {
         @if !aliases.is_empty() {
             h2 { "Aliases " span.muted { (aliases.len()) } }
-            div.scroll.hide-caption {
+            div.scroll.hide-caption tabindex="0" {
                 table {
                     caption { "Aliases: names for a choice among models" }
                     thead { tr { th scope="col" { "Alias" } th scope="col" { "Objective" } th scope="col" { "Chooses among" } th scope="col" { "Never" } } }

@@ -171,7 +171,7 @@ fn switched_off(providers: &[ProviderHealthBody<'_>]) -> Markup {
     html! {
         @if !providers.is_empty() {
             h2 { "Off " span.muted { (providers.len()) } }
-            div.scroll.hide-caption {
+            div.scroll.hide-caption tabindex="0" {
                 table {
                     caption { "Providers that are off" }
                     thead { tr { th scope="col" { "Provider" } th scope="col" { "Slug" } th scope="col" { "Why" } } }

@@ -57,7 +57,7 @@ fn card(target: &TargetBody<'_>) -> Markup {
                 @else if widened < 1.0 { "Decisions aim lower, at " (format::percent(widened)) " of the bound, because it was missed too often." }
                 @else { "Decisions allow " (format::percent(widened)) " of the bound, because more misses are left." }
             }
-            div.scroll.hide-caption {
+            div.scroll.hide-caption tabindex="0" {
                 table {
                     caption { "Attainment of the target per window" }
                     thead {

@@ -12,7 +12,7 @@ use pointsman_actors::{
     actors::{
         catalog::CatalogActor,
         event_batches::EventBatchers,
-        ledger::{Ledger, LedgerState, MemoryStore, SetBounds},
+        ledger::{Ledger, LedgerState, MemoryStore, RecordFollower, SetBounds},
         mailbox::Undelivered,
         persistence::StatsStore,
         provider_health::ProviderHealth,
@@ -48,18 +48,19 @@ pub struct StatsPersistence {
 }
 
 impl Control {
-    /// Starts the actors on `arbiter`. The owner of `statistics` publishes to `published`.
+    /// Starts the actors on `arbiter`. The owner of `statistics` publishes to `published`. A follower, if there is one, gets
+    /// the records of ended generations.
     #[must_use]
     pub fn start(
         arbiter: &Arbiter,
         statistics: Statistics,
         published: &Arc<PublishedState>,
-        store: MemoryStore,
+        (store, follower): (MemoryStore, Option<Arc<dyn RecordFollower>>),
         persistence: Option<StatsPersistence>,
     ) -> Control {
         let (arbiter, undelivered) = (arbiter.handle(), Undelivered::default());
         let statistics = Arc::new(Mutex::new(statistics));
-        let ledger_state = Arc::new(LedgerState::new(store, undelivered.clone()));
+        let ledger_state = Arc::new(LedgerState::new(store, undelivered.clone()).followed_by(follower));
         let catalog = CatalogActor::new(Arc::clone(&published.snapshot().catalog));
         Control {
             catalog: ArcSwap::from_pointee(CatalogActor::start_in_arbiter(&arbiter, move |_| catalog)),

@@ -43,6 +43,7 @@ use crate::{
         reload_status::Reloads,
         routing_memory::RoutingMemory,
         setup::Setup,
+        traces::Traces,
     },
     store::{
         engine,
@@ -90,6 +91,8 @@ pub struct Shared {
     pub live: LiveFeed,
     /// State of the shutdown.
     pub drain: Drain,
+    /// Sends spans of generations to a collector; `None` when traces are off.
+    pub traces: Option<Arc<Traces>>,
 }
 
 impl Shared {

@@ -15,4 +15,5 @@ pub mod replicas;
 pub mod routing_memory;
 pub mod setup;
 pub mod state_key;
+pub mod traces;
 pub mod watchdog;

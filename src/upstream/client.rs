@@ -223,6 +223,12 @@ impl UpstreamClient {
         self.fetcher.fetch(link, deadline, max_bytes).await
     }
 
+    /// Whether calls to this provider carry a `traceparent`.
+    #[must_use]
+    pub fn forwards_traceparent(&self) -> bool {
+        self.connection.forwards_traceparent
+    }
+
     fn bounds(&self, call: &Call) -> BodyBounds {
         let idle = call.streamed.then_some(self.limits.idle);
         BodyBounds { deadline: call.deadline, idle, size: self.limits.max_body }

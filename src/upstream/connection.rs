@@ -27,6 +27,8 @@ pub struct Connection {
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     /// Further hosts from which its images may be fetched.
     pub(super) image_hosts: Arc<[String]>,
+    /// Whether calls carry a `traceparent`.
+    pub(super) forwards_traceparent: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -110,6 +112,7 @@ impl Connection {
             credentials: None,
             headers: Vec::new(),
             image_hosts: Arc::default(),
+            forwards_traceparent: false,
         })
     }
 

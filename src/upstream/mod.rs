@@ -8,14 +8,15 @@
 //! From the outside in: `client` is used by callers, `connector` opens sockets for awc, `guard` wraps each socket and
 //! checks the framing, `body` is the answer with its timeouts, `failure` and `refusal` classify errors. `names` resolves
 //! hosts, `idle` closes idle connections, `shortage` recognises missing resources of the gateway itself. `fetch` downloads
-//! images that a provider links to. `page` reads a page of a gateway for the command line. `http_client` builds the awc
-//! client of all three.
+//! images that a provider links to. `page` reads a page of a gateway for the command line. `collector` posts spans.
+//! `http_client` builds the awc client of all of them.
 //!
 //! Models, routing and JSON answers are unknown here: the dialect decides whether a body is a *valid* answer, and the
 //! dispatcher whether another endpoint is tried.
 
 mod body;
 mod client;
+mod collector;
 pub mod concurrency;
 mod connection;
 mod connector;
@@ -40,6 +41,7 @@ mod transport;
 
 pub use body::UpstreamBody;
 pub use client::{Call, TransportLimits, UpstreamAnswer, UpstreamClient};
+pub use collector::{CollectorAnswer, CollectorClient};
 pub use connection::{Connection, ConnectionFault};
 pub use failure::UpstreamError;
 pub use guard::dry_run::{ExaminedExchange, examine};

@@ -117,7 +117,8 @@ impl ProviderClient {
     }
 
     fn set_real(&mut self, provider: &ProviderConfig, tls: &mut TlsConfigs) -> Result<(), String> {
-        let connection = connection_to(provider)?;
+        let mut connection = connection_to(provider)?;
+        connection.forwards_traceparent = provider.forward_traceparent;
         self.connection = Some((connection, tls.get(provider.ca_file.as_ref())?));
         self.max_in_flight = provider.max_in_flight;
         self.permit_wait = provider.permit_wait;

@@ -111,14 +111,14 @@ fn a_variable_that_names_no_key_is_a_fault_that_names_it() {
         "",
         [("POINTSMAN__LIMIT__MAX_N", "2")],
         expect![[r#"
-            POINTSMAN__LIMIT__MAX_N: limit: unknown section, did you mean 'limits'?; allowed: server, service, auth, admin, limits, timeouts, stream, routing, keys, teams, accounts, aliases, simulation, providers, models, ledger, catalog, console, messages, shared, images, log, metrics, cors, reload
+            POINTSMAN__LIMIT__MAX_N: limit: unknown section, did you mean 'limits'?; allowed: server, service, auth, admin, limits, timeouts, stream, routing, keys, teams, accounts, aliases, simulation, providers, models, ledger, catalog, console, messages, shared, images, log, metrics, traces, cors, reload
         "#]],
     );
     check(
         "",
         [("POINTSMAN__DEBUG", "1")],
         expect![[r#"
-            POINTSMAN__DEBUG: debug: unknown section; allowed: server, service, auth, admin, limits, timeouts, stream, routing, keys, teams, accounts, aliases, simulation, providers, models, ledger, catalog, console, messages, shared, images, log, metrics, cors, reload
+            POINTSMAN__DEBUG: debug: unknown section; allowed: server, service, auth, admin, limits, timeouts, stream, routing, keys, teams, accounts, aliases, simulation, providers, models, ledger, catalog, console, messages, shared, images, log, metrics, traces, cors, reload
         "#]],
     );
     check(

@@ -137,6 +137,8 @@ mod generation_lists;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod health_command;
+#[cfg(test)]
 mod hedging;
 #[cfg(test)]
 mod host_names;
@@ -252,6 +254,8 @@ mod stickiness;
 mod stores;
 #[cfg(test)]
 mod top_command;
+#[cfg(test)]
+mod traces;
 #[cfg(test)]
 mod unknown_price;
 #[cfg(test)]

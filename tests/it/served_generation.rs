@@ -82,5 +82,7 @@ pub fn served(decision: Decision, catalog: &Arc<Catalog>, policy: &Arc<RoutingPo
         origin: None,
         media_prompt: 0,
         media_completion: 0,
+        trace_parent: None,
+        served: None,
     }
 }

@@ -143,10 +143,17 @@ pub trait LedgerStore: Send + Unpin + 'static {
     }
 }
 
+/// Gets every record of an ended generation, once, before it is stored. Runs on the ledger's thread, so it must not wait.
+pub trait RecordFollower: Send + Sync {
+    /// A generation has ended.
+    fn ended(&self, record: &Arc<Generation>);
+}
+
 /// State of a ledger. It outlives the actor: a restarted actor continues with it.
 pub struct LedgerState<S> {
     held: Mutex<Held<S>>,
     undelivered: Undelivered,
+    follower: Option<Arc<dyn RecordFollower>>,
 }
 
 /// What the lock protects.
@@ -175,14 +182,29 @@ impl<S: LedgerStore> LedgerState<S> {
     /// State that keeps its records in `store` and also enters `undelivered` records.
     pub fn new(store: S, undelivered: Undelivered) -> LedgerState<S> {
         let held = Held { store, series: Series::default(), running: Running::default(), ended: Ended::default() };
-        LedgerState { held: Mutex::new(held), undelivered }
+        LedgerState { held: Mutex::new(held), undelivered, follower: None }
+    }
+
+    /// The same, showing every record of an ended generation to `follower`, if there is one.
+    #[must_use]
+    pub fn followed_by(self, follower: Option<Arc<dyn RecordFollower>>) -> LedgerState<S> {
+        LedgerState { follower, ..self }
     }
 
     /// Locks the state, after entering undelivered records. Only the actor locks it, so the lock is never contended.
     fn lock(&self) -> MutexGuard<'_, Held<S>> {
         let mut held = self.held.lock();
-        self.undelivered.take().into_iter().for_each(|record| held.put(record));
+        self.put(&mut held, self.undelivered.take());
         held
+    }
+
+    fn put(&self, held: &mut Held<S>, records: Vec<Arc<Generation>>) {
+        for record in records {
+            if let Some(follower) = self.follower.as_ref().filter(|_| record.status != GenerationStatus::Running) {
+                follower.ended(&record);
+            }
+            held.put(record);
+        }
     }
 }
 
@@ -213,7 +235,7 @@ impl<S: LedgerStore> Handler<Records> for Ledger<S> {
 
     fn handle(&mut self, mut records: Records, _: &mut Context<Self>) {
         let mut held = self.state.lock();
-        records.take().into_iter().for_each(|record| held.put(record));
+        self.state.put(&mut held, records.take());
     }
 }
 
@@ -352,6 +374,8 @@ mod tests {
             origin: None,
             media_prompt: 0,
             media_completion: 0,
+            trace_parent: None,
+            served: None,
         }
     }
 

@@ -9,6 +9,7 @@ use super::{
     id::GenerationId,
     money::Usd,
     policy::RoutingPolicy,
+    trace_parent::{ServedTime, TraceParent},
     usage::{CostBreakdown, Usage},
 };
 
@@ -149,6 +150,10 @@ pub struct Generation {
     pub media_prompt: u64,
     /// Images in the answer.
     pub media_completion: u64,
+    /// The client's span, from `traceparent`. Kept in memory only.
+    pub trace_parent: Option<TraceParent>,
+    /// From acceptance to the end, if traces are on. Kept in memory only.
+    pub served: Option<ServedTime>,
 }
 
 impl Generation {

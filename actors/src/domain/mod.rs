@@ -35,6 +35,7 @@ mod similar_names;
 mod spending;
 mod task_class;
 mod tick;
+mod trace_parent;
 mod usage;
 mod what_if;
 
@@ -76,5 +77,6 @@ pub use similar_names::{closest_name, name_distance};
 pub use spending::{ResetPeriod, SpendLimit, SpendingMeter, Spent};
 pub use task_class::{TaskClass, TaskClassSource};
 pub use tick::Tick;
+pub use trace_parent::{ServedTime, TraceParent, is_in_share, span_of, trace_of};
 pub use usage::{CostBreakdown, Pricing, Usage};
 pub use what_if::{EndpointOverride, PriceOverride, WhatIf};

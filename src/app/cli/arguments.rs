@@ -8,10 +8,12 @@ use clap_complete::Shell;
 use super::{
     doctor::DoctorRequest,
     explain::{ExplainRequest, PreviewRequest},
+    health::HealthRequest,
     init::InitRequest,
     keys::KeysRequest,
     ledger::{ExportFormat, LedgerCommand, LedgerPlace},
     models::ModelsRequest,
+    reload::ReloadRequest,
     replay::ReplayRequest,
     top::TopRequest,
 };
@@ -41,12 +43,13 @@ ENVIRONMENT
 EXIT CODES
   0  success: stopped in order, the configuration is valid, the replayed decision is identical, or the ledger
      has no fault
-  1  a finding: a check of 'doctor' failed, the replayed decision differs, or the ledger has a fault or
-     records that cannot be read
+  1  a finding: a check of 'doctor' failed, the gateway is not ready, the replayed decision differs, or the
+     ledger has a fault or records that cannot be read
   2  the command line or the configuration is invalid (every fault is printed), the record cannot be read, or
      the directory of the ledger is in use or holds no ledger
   3  the address cannot be listened on
-  4  the gateway cannot be reached: 'explain', 'preview', 'replay', 'top', 'keys --url', 'ledger --url'
+  4  the gateway cannot be reached: 'health', 'reload', 'explain', 'preview', 'replay', 'top', 'keys --url',
+     'ledger --url'
 
 docs/CONFIG.md in the repository describes every key; 'pointsman config show' prints the values in force.
 ";
@@ -90,6 +93,10 @@ pub(super) enum Subcommands {
     Preview(PreviewRequest),
     /// Watch the endpoints of a running gateway, those in trouble first
     Top(TopRequest),
+    /// Ask a gateway whether it can take requests
+    Health(HealthRequest),
+    /// Have a running gateway read its configuration again
+    Reload(ReloadRequest),
     /// Generate a key, and print the lines for the configuration
     Keygen {
         /// Label of the new key in logs and records

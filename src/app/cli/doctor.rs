@@ -28,7 +28,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct DoctorRequest {
     /// Configuration to read; default: ./config.toml if it exists, else the built-in one
-    #[arg(id = "doctor_config", short, long = "config", value_name = "FILE")]
+    #[arg(id = "doctor_config", short = 'c', long = "config", value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Only this provider; it must be on
     #[arg(long, value_name = "SLUG")]

@@ -1,4 +1,4 @@
-//! A running gateway as `explain`, `preview`, `replay` and `top` ask it.
+//! A running gateway as `health`, `explain`, `preview`, `replay` and `top` ask it.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -63,10 +63,16 @@ impl GatewayArguments {
 
     /// The gateway. Connects only with the first call.
     pub(super) fn connect(&self, environment: &Environment) -> Result<ReachedGateway, CommandOutput> {
+        let gateway = self.connect_without_key()?;
+        let key = key(self.key_env.as_deref(), &gateway.url, environment).map_err(refused)?;
+        let connection = gateway.connection.with_bearer(key).map_err(|fault| refused(format!("the key {fault}")))?;
+        Ok(ReachedGateway { connection, ..gateway })
+    }
+
+    /// The gateway for pages that need no key.
+    pub(super) fn connect_without_key(&self) -> Result<ReachedGateway, CommandOutput> {
         let url = root(self.url.as_deref().unwrap_or(DEFAULT_URL));
         let connection = Connection::new(url).map_err(|fault| refused(format!("--url {fault}")))?;
-        let key = key(self.key_env.as_deref(), url, environment).map_err(refused)?;
-        let connection = connection.with_bearer(key).map_err(|fault| refused(format!("the key {fault}")))?;
         let tls = client_config(None).map_err(|fault| refused(fault.to_string()))?;
         Ok(ReachedGateway { url: url.to_owned(), connection, tls })
     }
@@ -91,22 +97,26 @@ impl ReachedGateway {
 
     /// The answer to one call; every other status than 200 is a failure.
     pub(super) async fn call(&self, call: (Method, &str), body: Option<Bytes>) -> Result<Bytes, CommandOutput> {
-        let url = &self.url;
-        match call_page(&self.connection, &self.tls, call, body, TIMEOUT).await {
-            Ok((200, body)) => Ok(body),
-            Ok((status, body)) => {
+        match self.page(call, body).await? {
+            (200, body) => Ok(body),
+            (status, body) => {
                 let message = serde_json::from_slice(&body).map(|ErrorPage { error }| error.message);
                 let message = message.as_deref().unwrap_or("no readable error message");
-                Err(refused(format!("{url} answers {status}: {message}")))
-            }
-            Err(error) => {
-                let hint = match error.failure.kind {
-                    FailureKind::Connect => "; start it with 'pointsman', or name its address with --url",
-                    _ => "",
-                };
-                Err(CommandOutput { text: format!("pointsman: {url}: {error}{hint}\n"), code: EXIT_UNREACHABLE })
+                Err(refused(format!("{} answers {status}: {message}", self.url)))
             }
         }
+    }
+
+    /// Status and body of the answer to one call.
+    pub(super) async fn page(&self, call: (Method, &str), body: Option<Bytes>) -> Result<(u16, Bytes), CommandOutput> {
+        let called = call_page(&self.connection, &self.tls, call, body, TIMEOUT).await;
+        called.map_err(|error| {
+            let hint = match error.failure.kind {
+                FailureKind::Connect => "; start it with 'pointsman', or name its address with --url",
+                _ => "",
+            };
+            CommandOutput { text: format!("pointsman: {}: {error}{hint}\n", self.url), code: EXIT_UNREACHABLE }
+        })
     }
 }
 

@@ -33,7 +33,7 @@ pub struct KeysRequest {
     #[command(subcommand)]
     action: KeysAction,
     /// Configuration that names the data directory of a gateway that does not run
-    #[arg(id = "keys_config", short, long = "config", global = true, value_name = "FILE")]
+    #[arg(id = "keys_config", short = 'c', long = "config", global = true, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Admin address of a running gateway, such as http://127.0.0.1:8081
     #[arg(long, global = true)]
@@ -141,7 +141,8 @@ impl NewKeyArguments {
 /// Runs the command.
 pub(super) fn run(request: &KeysRequest, environment: &Environment) -> CommandOutput {
     let done = match &request.url {
-        Some(url) => RunningGateway::new(url, request, environment).and_then(|gateway| gateway.run(&request.action)),
+        Some(url) => RunningGateway::new(url, request.key_env.as_deref(), environment)
+            .and_then(|gateway| gateway.run(&request.action)),
         None => match load(request.config.as_deref(), environment) {
             Ok(loaded) => stopped(&loaded.config, &request.action),
             Err(output) => return output,
@@ -196,9 +197,9 @@ impl Done {
 }
 
 /// Why nothing was done, and the exit code.
-struct Failed {
-    message: String,
-    code: u8,
+pub(super) struct Failed {
+    pub(super) message: String,
+    pub(super) code: u8,
 }
 
 impl From<String> for Failed {
@@ -310,13 +311,13 @@ fn list(keys: &[Value]) -> String {
 }
 
 /// A running gateway, reached through its admin listener.
-struct RunningGateway {
+pub(super) struct RunningGateway {
     connection: Connection,
     url: String,
 }
 
 impl RunningGateway {
-    fn new(url: &str, request: &KeysRequest, environment: &Environment) -> Result<RunningGateway, Failed> {
+    pub(super) fn new(url: &str, key_env: Option<&str>, environment: &Environment) -> Result<RunningGateway, Failed> {
         let url = url.trim().trim_end_matches('/').trim_end_matches("/api/v1").to_owned();
         if url.starts_with("http://") && !is_loopback(&url) {
             return Err(format!(
@@ -324,7 +325,7 @@ impl RunningGateway {
             )
             .into());
         }
-        let variable = request.key_env.as_deref().unwrap_or(DEFAULT_KEY_VARIABLE);
+        let variable = key_env.unwrap_or(DEFAULT_KEY_VARIABLE);
         let key = environment.get(variable).filter(|key| !key.is_empty());
         let key =
             key.ok_or_else(|| format!("the variable {variable} is not set; set it to a key with the scope admin"))?;
@@ -381,7 +382,7 @@ impl RunningGateway {
         hash.map(str::to_owned).ok_or_else(|| Failed::from(format!("there is no issued key '{name}'")))
     }
 
-    fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failed> {
+    pub(super) fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failed> {
         let tls = client_config(None).map_err(|fault| fault.to_string())?;
         let body = body.map(|body| Bytes::from(body.to_string()));
         let called = call_page(&self.connection, &tls, (method, path), body, TIMEOUT);

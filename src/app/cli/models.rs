@@ -18,7 +18,7 @@ pub struct ModelsRequest {
     /// Only models and providers whose name contains this text
     filter: Option<String>,
     /// Configuration to read; default: ./config.toml if it exists, else the built-in one
-    #[arg(id = "models_config", short, long = "config", value_name = "FILE")]
+    #[arg(id = "models_config", short = 'c', long = "config", value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Also those that cannot be called now: provider off, endpoint disabled, model retired
     #[arg(long)]

@@ -44,7 +44,7 @@ pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
             li { (svg::whisker_key()) "predicted median to 95th percentile" }
             li { (svg::dot_key()) "what happened" }
         }
-        div.scroll.hide-caption {
+        div.scroll.hide-caption tabindex="0" {
             table {
                 caption { "Candidates by rank, with the terms of their scores" }
                 thead {
@@ -139,7 +139,7 @@ pub(super) fn tried(body: &ExplainBody<'_>) -> Markup {
         @if called.is_empty() {
             p.empty { "No endpoint was called." }
         } @else {
-            div.scroll.hide-caption {
+            div.scroll.hide-caption tabindex="0" {
                 table {
                     caption { "Predictions of the decision beside what the called endpoints did" }
                     thead {
@@ -193,7 +193,7 @@ fn against(actual: Option<f64>, p95: f64) -> Markup {
 
 fn numbers(body: &ExplainBody<'_>, names: &[&str]) -> Markup {
     html! {
-        div.scroll.hide-caption {
+        div.scroll.hide-caption tabindex="0" {
             table.numbers {
                 caption { "Numbers of all candidates" }
                 thead {

@@ -18,7 +18,7 @@ pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
         @if body.excluded.is_empty() {
             p.empty { "No endpoint was excluded: every endpoint of the requested models was a candidate." }
         } @else {
-            div.scroll.hide-caption {
+            div.scroll.hide-caption tabindex="0" {
                 table {
                     caption { "Endpoints that could not be chosen, by reason" }
                     thead { tr { th scope="col" { "Reason" } th scope="col" { "Endpoint" } th scope="col" { "Detail" } th.r scope="col" { "Opens in" } th.r scope="col" { "Reserve" } } }

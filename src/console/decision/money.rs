@@ -16,7 +16,7 @@ pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
     html! {
         h2 { "Money" }
         div.columns {
-            div.scroll.hide-caption {
+            div.scroll.hide-caption tabindex="0" {
                 table {
                     caption { "Parts of the cost of the answer" }
                     thead { tr { th scope="col" { "Part of the answer" } th.r scope="col" { "Cost" } } }
@@ -26,7 +26,7 @@ pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
                     }
                 }
             }
-            div.scroll.hide-caption {
+            div.scroll.hide-caption tabindex="0" {
                 table {
                     caption { "All that was spent, and what was expected" }
                     thead { tr { th scope="col" { "Spent" } th.r scope="col" { "Cost" } } }

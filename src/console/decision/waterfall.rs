@@ -35,7 +35,7 @@ pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
                 @for (class, name) in PHASES { li { svg aria-hidden="true" viewBox="0 0 12 12" { rect class=(class) width="12" height="12" rx="2" {} } (name) } }
                 @if client.is_some() { li { svg aria-hidden="true" viewBox="0 0 12 12" { line.client x1="6" x2="6" y1="0" y2="12" {} } "first output to the client" } }
             }
-            div.scroll.hide-caption {
+            div.scroll.hide-caption tabindex="0" {
                 table.lanes {
                     caption { "Attempts in time since the request was accepted" }
                     thead { tr { th scope="col" { "Attempt" } th.lane scope="col" { (svg::axis(most, format::duration)) } th.r scope="col" { "Took" } th scope="col" { "Outcome" } } }

@@ -13,7 +13,7 @@ use pointsman_actors::{
     dialect::Outcome,
     domain::{
         ApiType, AttemptReason, AttemptRecord, CostBreakdown, Dialect, Generation, GenerationId, GenerationStatus,
-        Tick, Usage,
+        ServedTime, Tick, TraceParent, Usage,
     },
 };
 
@@ -126,8 +126,17 @@ impl GenerationOpening {
             origin: header_text(request, "x-title"),
             media_prompt: self.media_prompt,
             media_completion: 0,
+            trace_parent: trace_parent(request),
+            served: None,
         }
     }
+}
+
+/// The client's span; `None` if it sent none, or not exactly one that is valid.
+fn trace_parent(request: &HttpRequest) -> Option<TraceParent> {
+    let mut sent = request.headers().get_all("traceparent");
+    let only = sent.next().filter(|_| sent.next().is_none())?;
+    TraceParent::parse(only.to_str().ok()?)
 }
 
 /// A record and the attempts that still run for it.
@@ -433,6 +442,9 @@ impl GenerationDraft {
         let took = clock::now() - self.accepted;
         let (owner, key) = (self.record.owner, self.record.key);
         let key_name = log_output::logs_requests().then(|| self.worker.setup.keys.name_of(owner, key)).flatten();
+        if self.worker.shared.traces.is_some() {
+            self.record_mut().served = Some(ServedTime::ending_at(clock::unix_micros(), took));
+        }
         events::GenerationEnded { generation: &self.record, took, key_name }.emit(&self.worker.shared.metrics);
         self.durable.set(self.worker.record_ended(&self.record, self.started.take()));
     }

@@ -88,6 +88,7 @@ impl AttemptRunner for PlainRunner<'_> {
         attempt: AttemptHandle<'_>,
     ) -> Result<Self::Output, UpstreamError> {
         let call = target.plain_call(self.work, &outgoing, attempt.deadline);
+        let call = target.with_traceparent(call, attempt);
         let response =
             target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
         attempt.update(|attempt| attempt.quota(response.quota));

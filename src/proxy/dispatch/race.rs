@@ -27,7 +27,10 @@ use crate::{
         draft::{GenerationDraft, ParameterFates},
         plan_run::{AfterFailure, PlanRun},
     },
-    state::gateway::Worker,
+    state::{
+        gateway::Worker,
+        traces::{self, Traces},
+    },
     upstream::{Call, UpstreamClient, UpstreamError},
 };
 
@@ -76,6 +79,7 @@ pub(super) struct Target<'a> {
     model: &'a Model,
     provider: &'a Provider,
     routed: &'a Routed,
+    traces: Option<&'a Arc<Traces>>,
 }
 
 impl<'a> Target<'a> {
@@ -89,7 +93,18 @@ impl<'a> Target<'a> {
             model: routed.catalog.model_of(endpoint)?,
             provider: routed.catalog.provider_of(endpoint)?,
             routed,
+            traces: worker.shared.traces.as_ref(),
         })
+    }
+
+    /// Adds `traceparent` to `call`, if the provider shall have it.
+    pub(super) fn with_traceparent(&self, mut call: Call, attempt: AttemptHandle<'_>) -> Call {
+        if self.client.forwards_traceparent() {
+            let draft = attempt.draft.borrow();
+            let parent = traces::parent_for_provider(self.traces, draft.record(), attempt.n);
+            call.headers.extend(parent.map(|parent| ("traceparent", parent.to_string())));
+        }
+        call
     }
 
     /// A call for a plain answer. Its head may come last, so only the deadline limits the head.

@@ -186,6 +186,7 @@ impl AttemptRunner for StreamRunner<'_> {
     ) -> Result<Self::Output, UpstreamError> {
         let content_deadline = self.content_deadline();
         let call = target.stream_call(self.work, &outgoing, self.deadline, attempt.first_byte);
+        let call = target.with_traceparent(call, attempt);
         let response =
             target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
         attempt.update(|attempt| attempt.quota(response.quota));

@@ -27,7 +27,7 @@ stored_struct! {
 }
 
 /// Lists the stored members of a generation but for the decision, once for both directions. The key stands among the facts
-/// of its entry.
+/// of its entry; what belongs to a trace is not stored.
 macro_rules! members {
     ($with:ident) => {
         $with! {
@@ -44,7 +44,8 @@ pub(super) fn put(generation: &Generation, out: &mut Vec<u8>) {
     macro_rules! put {
         ($($member:ident),*) => {
             let Generation {
-                decision, policy: _, catalog, key: _, emulated_parameters, client_dialect, $($member),*
+                decision, policy: _, catalog, key: _, emulated_parameters, client_dialect, trace_parent: _, served: _,
+                $($member),*
             } = generation;
             $($member.put(out);)*
             decision::put(decision, catalog, out);
@@ -66,7 +67,10 @@ pub(super) fn take(
             $(let $member = Stored::take(from)?;)*
             let decision = Arc::new(decision::take(from, &catalog)?);
             let (emulated_parameters, client_dialect) = (since(from, 2)?, since(from, 2)?);
-            Ok(Generation { decision, policy, catalog, key: 0, emulated_parameters, client_dialect, $($member),* })
+            let (trace_parent, served) = (None, None);
+            Ok(Generation {
+                decision, policy, catalog, key: 0, emulated_parameters, client_dialect, trace_parent, served, $($member),*
+            })
         }};
     }
     members!(take)
@@ -82,7 +86,10 @@ pub(super) fn any(dice: &mut super::dice::Dice, catalog: &Arc<Catalog>, policy: 
             let (catalog, policy) = (Arc::clone(catalog), Arc::clone(policy));
             let (emulated_parameters, client_dialect) = (Any::any(dice), Any::any(dice));
             let decision = Any::any(dice);
-            Generation { decision, policy, catalog, key: 0, emulated_parameters, client_dialect, $($member),* }
+            let (trace_parent, served) = (None, None);
+            Generation {
+                decision, policy, catalog, key: 0, emulated_parameters, client_dialect, trace_parent, served, $($member),*
+            }
         }};
     }
     members!(any)

@@ -1,0 +1,39 @@
+//! Traces in a build without the feature `otel`: there are none.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use pointsman_actors::{actors::ledger::RecordFollower, domain::Generation};
+
+use super::sampler::Sampler;
+use crate::{base::events::SpanCounts, config::TracesConfig};
+
+/// Never made.
+pub struct Traces(Infallible);
+
+impl Traces {
+    /// `None`, with a warning if a collector is configured.
+    #[must_use]
+    pub fn start(config: &TracesConfig, _: SpanCounts, _: u64) -> Option<Arc<Traces>> {
+        if let Some(collector) = &config.collector {
+            log::warn!("no traces are sent to {collector}: this build is without the feature 'otel'");
+        }
+        None
+    }
+
+    /// Never called.
+    #[must_use]
+    pub fn sampler(&self) -> &Sampler {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub async fn close(&self, _: Duration) {
+        match self.0 {}
+    }
+}
+
+impl RecordFollower for Traces {
+    fn ended(&self, _: &Arc<Generation>) {
+        match self.0 {}
+    }
+}
