@@ -10,6 +10,7 @@ mod budget;
 mod change;
 mod console;
 mod limit;
+mod overload;
 mod upstream;
 
 use std::{fmt, time::Duration};
@@ -29,8 +30,10 @@ use pointsman_actors::{
 pub use availability::{Availability, Constraint, NearestRelaxation};
 pub use budget::{BudgetHolder, BudgetShortfall};
 pub use limit::Limit;
+pub use overload::Overload;
 use serde_json::value::RawValue;
 pub use upstream::Exhausted;
+
 /// The error answer of a failed call.
 #[derive(Debug, Clone)]
 pub struct ApiError(Box<Problem>);
@@ -133,33 +136,6 @@ pub enum KeyFault {
     Disabled,
     /// Past its date.
     Expired,
-}
-
-/// Reason for refusing a call with 503.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Overload {
-    /// Limit of requests in flight.
-    RequestsInFlight,
-    /// Limit of requests per minute, all keys together.
-    RequestRate,
-    /// Limit of buffered bytes of the gateway.
-    BufferedBytes,
-    /// Limit of buffered bytes of this key.
-    BufferedBytesOfKey,
-    /// The queue of previews, explanations, replays and lists does not move.
-    Analyses,
-    /// The process is shutting down.
-    Draining,
-    /// Every endpoint is saturated or has no free permit.
-    EndpointsBusy,
-    /// Every circuit is open.
-    CircuitsOpen,
-    /// The disk of the ledger fails, and memory has no room for further records.
-    Ledger,
-    /// As many live streams of administrators as there may be.
-    LiveStreams,
-    /// A control actor did not answer.
-    ActorSilent,
 }
 
 impl ApiError {
@@ -396,32 +372,7 @@ impl ApiError {
     /// 503: the gateway cannot serve the call now.
     #[must_use]
     pub fn overloaded(by: Overload, wait: Duration) -> ApiError {
-        let (reason, message) = match by {
-            Overload::RequestsInFlight => ("overloaded", "The gateway is at its limit of requests in flight."),
-            Overload::RequestRate => ("overloaded", "The gateway is at its limit of requests per minute."),
-            Overload::LiveStreams => ("overloaded", "The gateway has as many live streams as it has room for."),
-            Overload::BufferedBytes => {
-                ("overloaded", "The gateway holds as many bytes of requests and answers as it has room for.")
-            }
-            Overload::BufferedBytesOfKey => {
-                ("overloaded", "This API key's requests and unread answers take as much room as one key may have.")
-            }
-            Overload::Analyses => {
-                ("overloaded", "Too many previews, explanations, replays and lists wait at the moment.")
-            }
-            Overload::Draining => ("draining", "The gateway is shutting down."),
-            Overload::EndpointsBusy => {
-                ("overloaded", "Every endpoint that could serve this request takes no more requests at the moment.")
-            }
-            Overload::CircuitsOpen => {
-                ("all_circuits_open", "Every provider that could serve this request is failing at the moment.")
-            }
-            Overload::Ledger => (
-                "ledger_unavailable",
-                "The gateway cannot record further requests: the disk of its ledger fails, and its memory is full.",
-            ),
-            Overload::ActorSilent => ("overloaded", "A part of the gateway did not answer in time."),
-        };
+        let (reason, message) = by.reason_with_message();
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)
             .because(reason)
             .retry_after(wait)
