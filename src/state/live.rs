@@ -1,6 +1,6 @@
 //! Subscribers of the live feed, and the events that a reconnecting one may have missed.
 //!
-//! This module only passes bytes on; [`crate::api`] renders them, once a second for all subscribers together. A
+//! This module only passes bytes on; `api` renders them, once a second for all subscribers together. A
 //! subscriber whose queue is full is removed: it neither holds memory nor delays others.
 
 use std::collections::VecDeque;
