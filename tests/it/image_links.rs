@@ -33,7 +33,7 @@ struct Painter {
 impl Painter {
     /// The host of images does as `script` says; the provider's answer holds what `elements` makes of the host's address.
     fn start(script: Script, elements: impl FnOnce(&str) -> Value) -> Painter {
-        let images = Upstream::start([script]);
+        let images = Upstream::start_at("127.0.0.1:0".parse().unwrap(), [script]);
         let answer = json!({"created": 1, "data": elements(&images.url(""))});
         let beside = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), images.address().port()));
         let answer = Script::answering(http("200 OK", "content-type: application/json\r\n", &bytes_of(&answer)));

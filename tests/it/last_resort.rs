@@ -146,7 +146,8 @@ async fn a_plain_answer_that_hangs_at_the_third_attempt_is_raced_as_a_last_resor
 #[actix_web::test]
 async fn after_a_failure_another_provider_is_not_taken_at_any_price() {
     let down = http(500, &json!({"error": {"message": "down"}}));
-    let acme = Upstream::start([Script::new().request().send(down).fin(), Script::answering(answer(false))]);
+    let first = Script::new().request().send(down).request().send(answer(false)).fin();
+    let acme = Upstream::start([first, Script::answering(answer(false))]);
     let bolt = saying("there");
     let cheap = Model::new("acme/one").at("acme", "0.0000001", "0.0000001");
     let second = Model::new("acme/two").at("acme", "0.0000002", "0.0000002");

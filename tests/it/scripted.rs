@@ -165,9 +165,10 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    /// Starts listening; the n-th connection plays the n-th script, later ones the last.
+    /// Starts listening; the n-th connection plays the n-th script, later ones the last. Not at 127.0.0.1, where a client
+    /// of another test may still call a port whose listener is gone: connections are counted here.
     pub(crate) fn start(scripts: impl IntoIterator<Item = Script>) -> Upstream {
-        Upstream::start_at("127.0.0.1:0".parse().unwrap(), scripts)
+        Upstream::start_at("127.0.0.2:0".parse().unwrap(), scripts)
     }
 
     /// The same at an address of the test's choice.

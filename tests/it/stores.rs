@@ -2,13 +2,14 @@
 
 use std::{
     fs,
-    net::TcpListener,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
+
+use tokio::net::TcpSocket;
 
 /// Longest wait for a store to start.
 const START: Duration = Duration::from_secs(60);
@@ -18,6 +19,7 @@ pub(crate) struct Store {
     kind: Kind,
     folder: PathBuf,
     port: u16,
+    _reserved: TcpSocket,
     child: Option<Child>,
 }
 
@@ -57,9 +59,13 @@ pub(crate) fn redis() -> Option<Store> {
     Store::start_new(Kind::Redis)
 }
 
-/// A free port.
-fn port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// A port for a store, held as long as the socket lives: no listener of another test gets it while the store is down. The
+/// store itself can listen on it, because both sides set `SO_REUSEADDR`.
+fn reserved_port() -> TcpSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    socket
 }
 
 /// The program, as a user that is not root: PostgreSQL refuses to run as root.
@@ -91,7 +97,9 @@ impl Store {
             let made = initdb.arg(folder.join("data")).current_dir(&folder).output().unwrap();
             assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         }
-        let mut store = Store { kind, folder, port: port(), child: None };
+        let reserved = reserved_port();
+        let port = reserved.local_addr().unwrap().port();
+        let mut store = Store { kind, folder, port, _reserved: reserved, child: None };
         store.start();
         Some(store)
     }

@@ -109,11 +109,17 @@ async fn a_server_vouched_for_under_another_name_is_refused() {
 }
 
 /// In a word that names no host, for clients; the log has the rest.
+/// An upstream at localhost that answers a handshake in plain HTTP.
+fn speaking_no_tls() -> Upstream {
+    let refusal = Script::new().send("HTTP/1.1 400 Bad Request\r\n\r\n").fin();
+    Upstream::start_at("127.0.0.1:0".parse().unwrap(), [refusal])
+}
+
 #[actix_web::test]
 async fn why_a_handshake_failed_is_said_in_a_word() {
     let authority = authority();
     let stranger = Upstream::start_tls(Arc::clone(&authority.server), [Script::answering(ok("hello"))]);
-    let plain_http = Upstream::start([Script::new().send("HTTP/1.1 400 Bad Request\r\n\r\n").fin()]);
+    let plain_http = speaking_no_tls();
     for (upstream, cause) in [(&stranger, "tls_unknown_issuer"), (&plain_http, "tls_handshake")] {
         let error = client(&url(upstream), None).send(plain("{}")).await.map(drop).unwrap_err();
         assert_eq!(error.cause, Some(cause), "{error}");
@@ -123,7 +129,7 @@ async fn why_a_handshake_failed_is_said_in_a_word() {
 
 #[actix_web::test]
 async fn a_server_that_speaks_no_tls_is_refused() {
-    let upstream = Upstream::start([Script::new().send("HTTP/1.1 400 Bad Request\r\n\r\n").fin()]);
+    let upstream = speaking_no_tls();
     assert_eq!(outcome(&client(&url(&upstream), None), plain("{}")).await, "tls");
 }
 
