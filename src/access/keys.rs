@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use actix_web::http::header::{self, HeaderMap};
+use actix_web::http::header::{self, HeaderMap, HeaderName};
 use arc_swap::ArcSwap;
 use sha2::{Digest, Sha256};
 
@@ -232,11 +232,14 @@ pub fn former_owner(digest: &[u8; 32]) -> u64 {
     digest.first_chunk::<8>().map_or(0, |head| u64::from_be_bytes(*head))
 }
 
+/// Where clients of Messages put their key.
+static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
 /// The key in a request: `Authorization: Bearer …` or `X-API-Key: …`, each at most once; both must be equal. A header
 /// without a key counts as absent beside the other: clients send both when one of their variables is empty.
 fn presented_key(headers: &HeaderMap) -> Result<&[u8], ApiError> {
-    let authorization = single(headers, header::AUTHORIZATION.as_str())?;
-    let plain = single(headers, "x-api-key")?.filter(|key| !key.is_empty());
+    let authorization = single(headers, &header::AUTHORIZATION)?;
+    let plain = single(headers, &API_KEY)?.filter(|key| !key.is_empty());
     let is_blank = |value: &&[u8]| value.is_empty() || value.eq_ignore_ascii_case(b"bearer");
     let authorization = authorization.filter(|value| plain.is_none() || !is_blank(&value.trim_ascii()));
     let bearer = authorization.map(bearer_token).transpose()?;
@@ -247,7 +250,7 @@ fn presented_key(headers: &HeaderMap) -> Result<&[u8], ApiError> {
     }
 }
 
-fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a [u8]>, ApiError> {
+fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, ApiError> {
     let mut values = headers.get_all(name);
     let first = values.next().map(|value| value.as_bytes());
     if values.next().is_some() {

@@ -1,22 +1,25 @@
 //! `POST /chat/completions`.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
-use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::header::{self, HeaderName},
+    web,
+};
 use pointsman_actors::{
     actors::router::Routed,
     dialect::{ChatPurpose, ChatRequest, StreamOptions, UsageChunk},
     domain::{ApiType, Dialect},
 };
 
-use super::route_metadata;
+use super::{admitted_call::AdmittedCall, route_metadata};
 use crate::{
-    access::{admission::Admitted, keys::Caller, load::KeyBuffer},
+    access::{keys::Caller, load::KeyBuffer},
     api::auth::Authorized,
     base::{clock, error::ApiError},
-    config::Scope,
     proxy::{
-        body::{header_text, read_json},
+        body::{SESSION_ID, header_text},
         dispatch::{
             self, RequestedWork,
             attempt::RequestSize,
@@ -31,6 +34,14 @@ use crate::{
     state::gateway::Worker,
 };
 
+/// The headers in which agents name a session.
+static AGENT_SESSION_IDS: [HeaderName; 4] = [
+    HeaderName::from_static("x-claude-code-session-id"),
+    HeaderName::from_static("session_id"),
+    HeaderName::from_static("session-id"),
+    HeaderName::from_static("thread-id"),
+];
+
 /// Serves one chat completion, plain or streamed.
 ///
 /// # Errors
@@ -41,34 +52,16 @@ pub async fn create(
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let accepted = Instant::now();
-    caller.require(Scope::Inference)?;
-    let admitted = worker.setup.admission.admit(&caller)?;
-    caller.budgets().check()?;
-    let limits = worker.setup.body_limits(&caller);
-    let share = Arc::clone(&limits.buffer);
-    let body = read_json(&request, payload, limits).await?;
-    let chat = ChatRequest::parse(body, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
-    answer(chat, AdmittedCall { caller, worker, request, accepted, admitted, share }).await
-}
-
-/// A call whose body was read.
-pub(super) struct AdmittedCall {
-    pub caller: Arc<Caller>,
-    pub worker: Worker,
-    pub request: HttpRequest,
-    /// When the call was accepted.
-    pub accepted: Instant,
-    pub admitted: Admitted,
-    /// The caller's share of the buffered bytes.
-    pub share: Arc<KeyBuffer>,
+    let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
+    let chat = ChatRequest::parse(body, ChatPurpose::Chat, &call.worker.setup.config.limits.request)?;
+    answer(Box::new(chat), call).await
 }
 
 /// Answers a chat, in the dialect of its client.
 ///
 /// # Errors
 /// As [`create`].
-pub(super) async fn answer(mut chat: ChatRequest, call: AdmittedCall) -> Result<HttpResponse, ApiError> {
+pub(super) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedCall) -> Result<HttpResponse, ApiError> {
     let AdmittedCall { caller, worker, request, accepted, mut admitted, share } = call;
     route_headers::apply(&mut chat.routing, &request)?;
     route_headers::add_models(&mut chat.models, &request)?;
@@ -123,9 +116,7 @@ fn opening(chat: &ChatRequest, request: &HttpRequest, caller: &Caller) -> Genera
 
 /// The session that a header names: ours, or that of an agent.
 fn session_header(request: &HttpRequest) -> Option<String> {
-    ["x-session-id", "x-claude-code-session-id", "session_id", "session-id", "thread-id"]
-        .into_iter()
-        .find_map(|name| header_text(request, name))
+    [&SESSION_ID].into_iter().chain(&AGENT_SESSION_IDS).find_map(|name| header_text(request, name))
 }
 
 /// Size of the request, for predictions and prices.
@@ -145,7 +136,7 @@ async fn answer_unstreamed(
     worker: &Worker,
     work: &RequestedWork,
     plan: PlanRun,
-    draft: GenerationDraft,
+    draft: Box<GenerationDraft>,
     share: &Arc<KeyBuffer>,
     metadata: Option<&Routed>,
 ) -> Result<HttpResponse, ApiError> {

@@ -1,6 +1,6 @@
 //! `POST /images/generations`, and the image files that its answers link to.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use pointsman_actors::{
@@ -8,22 +8,14 @@ use pointsman_actors::{
     domain::{ApiType, Dialect},
 };
 
+use super::admitted_call::AdmittedCall;
 use crate::{
     access::{keys::Caller, load::Pieces},
     api::{auth::Authorized, path_name::PathName},
-    base::{clock, error::ApiError},
-    config::Scope,
+    base::error::ApiError,
     proxy::{
-        body::{header_text, read_json},
-        dispatch::{
-            self, RequestedWork,
-            attempt::RequestSize,
-            cost,
-            draft::{GenerationDraft, GenerationOpening},
-            images::ImageWork,
-            plain::{self, PlainAnswer},
-            plan_run::PlanRun,
-        },
+        body::{SESSION_ID, header_text},
+        dispatch::{RequestedWork, attempt::RequestSize, draft::GenerationOpening, images::ImageWork},
         query, route_headers,
     },
     state::gateway::Worker,
@@ -39,33 +31,17 @@ pub async fn create(
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let accepted = Instant::now();
-    caller.require(Scope::Inference)?;
-    let mut admitted = worker.setup.admission.admit(&caller)?;
-    caller.budgets().check()?;
-    let limits = worker.setup.body_limits(&caller);
-    let share = Arc::clone(&limits.buffer);
-    let body = read_json(&request, payload, limits).await?;
+    let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
+    let AdmittedCall { caller, worker, request, .. } = &call;
     let mut image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
-    route_headers::apply(&mut image.routing, &request)?;
-    let images_wanted = image.n;
-    let catalog = &*worker.setup.catalog;
-    let query = query::of_image(&image, catalog, &worker.setup.config, &caller)?;
-    let (opening, size) = (opening(&image, &request, &caller), request_size(&image));
-    let ignored = std::mem::take(&mut image.unknown_members);
-    let work = RequestedWork::Image(ImageWork::new(image, &request));
-    let routed = dispatch::route(&worker, &work, query).await?;
+    route_headers::apply(&mut image.routing, request)?;
+    let query = query::of_image(&image, &worker.setup.catalog, &worker.setup.config, caller)?;
+    let (opening, size) = (opening(&image, request, caller), request_size(&image));
     // A generated image costs `pricing.image`.
-    let worst = RequestSize { images: images_wanted, ..size };
-    let budget = cost::admit(&worker, &routed, worst, &mut admitted).await?;
-    let record = opening.record(&request, &routed);
-    let draft =
-        GenerationDraft::new(&worker, clock::tick(accepted), admitted, budget.clone(), record).with_ignored(ignored);
-    let plan = PlanRun::new(&worker, routed, accepted, size, budget);
-    let PlainAnswer { answer, held, draft } = plain::answer(&worker, &work, plan, draft, &share).await?;
-    let mut response = HttpResponse::Ok();
-    draft.write_headers(&mut response);
-    Ok(response.insert_header(header::ContentType::json()).body(held.answer(answer.body)))
+    let worst = RequestSize { images: image.n, ..size };
+    let ignored = std::mem::take(&mut image.unknown_members);
+    let work = RequestedWork::Image(Box::new(ImageWork::new(image, request)));
+    call.answer(work, query, opening, (size, worst), ignored).await
 }
 
 /// The part of the record that is known before routing.
@@ -78,7 +54,7 @@ fn opening(image: &ImageRequest, request: &HttpRequest, caller: &Caller) -> Gene
         requested_model: query::first_name(&image.model, &image.models).into(),
         streamed: false,
         external_user: image.user.clone(),
-        session_id: image.session_id.clone().or_else(|| header_text(request, "x-session-id")),
+        session_id: image.session_id.clone().or_else(|| header_text(request, &SESSION_ID)),
         tags: image.tags.clone(),
         trace: image.trace.clone(),
         media_prompt: u64::from(image.references),

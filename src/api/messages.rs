@@ -1,6 +1,6 @@
 //! `POST /messages` and `POST /messages/count_tokens`: the Anthropic Messages API for clients.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -15,7 +15,7 @@ use pointsman_actors::{
     domain::{Dialect, Endpoint, Resolved},
 };
 
-use super::chat::{self, AdmittedCall};
+use super::{admitted_call::AdmittedCall, chat};
 use crate::{
     api::auth::Authorized,
     base::{clock, error::ApiError},
@@ -37,15 +37,9 @@ pub async fn create(
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let accepted = Instant::now();
-    caller.require(Scope::Inference)?;
-    let admitted = worker.setup.admission.admit(&caller)?;
-    caller.budgets().check()?;
-    let limits = worker.setup.body_limits(&caller);
-    let share = Arc::clone(&limits.buffer);
-    let body = read_json(&request, payload, limits).await?;
-    let chat = read_chat(body, request.headers(), &worker, ChatPurpose::Chat)?;
-    chat::answer(chat, AdmittedCall { caller, worker, request, accepted, admitted, share }).await
+    let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
+    let chat = read_chat(body, call.request.headers(), &call.worker, ChatPurpose::Chat)?;
+    chat::answer(Box::new(chat), call).await
 }
 
 /// Reads a request of this API as a chat.

@@ -29,6 +29,7 @@ pub mod slo;
 pub mod stats;
 mod stores_health;
 
+mod admitted_call;
 pub(crate) mod answer;
 pub(crate) mod attempt_view;
 mod caching;

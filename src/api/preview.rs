@@ -29,7 +29,7 @@ use crate::{
     base::{clock, error::ApiError},
     config::Scope,
     proxy::{
-        body::{header_text, read_json},
+        body::{SESSION_ID, header_text, read_json},
         dispatch::RequestedWork,
         query, refusal, route_headers,
         unknown_fields::{self, UnknownField},
@@ -104,7 +104,7 @@ fn of_chat(
     let catalog = &*worker.setup.catalog;
     let default_model = format!("{}/auto", worker.setup.config.service.alias_prefix);
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, caller, Some(&default_model))?;
-    let session_id = chat.session_id.clone().or_else(|| header_text(request, "x-session-id"));
+    let session_id = chat.session_id.clone().or_else(|| header_text(request, &SESSION_ID));
     // Completes the query with remembered preferences; a preview remembers none.
     let intents = &worker.shared.preferences;
     let _ = intents.apply(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
@@ -116,7 +116,7 @@ fn of_chat(
         seed: chat.routing.route_seed,
         why_not: chat.why_not.take().map_or_else(|| why_not_view::in_query(request), |name| Ok(Some(name)))?,
         what_if: what_if(&mut chat, catalog)?,
-        work: RequestedWork::Chat(chat),
+        work: RequestedWork::Chat(Box::new(chat)),
     })
 }
 
@@ -138,7 +138,7 @@ fn of_embedding(
         seed: embedding.routing.route_seed,
         why_not: why_not_view::in_query(request)?,
         what_if: None,
-        work: RequestedWork::Embedding(embedding),
+        work: RequestedWork::Embedding(Box::new(embedding)),
     })
 }
 

@@ -1,6 +1,6 @@
 //! `POST /responses` and `POST /responses/input_tokens`: the OpenAI Responses API for clients. Nothing is stored.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -11,7 +11,7 @@ use pointsman_actors::dialect::{
     ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundResponses, input_tokens_body, read_responses,
 };
 
-use super::chat::{self, AdmittedCall};
+use super::{admitted_call::AdmittedCall, chat};
 use crate::{
     api::auth::Authorized, base::error::ApiError, config::Scope, proxy::body::read_json, state::gateway::Worker,
 };
@@ -26,15 +26,9 @@ pub async fn create(
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let accepted = Instant::now();
-    caller.require(Scope::Inference)?;
-    let admitted = worker.setup.admission.admit(&caller)?;
-    caller.budgets().check()?;
-    let limits = worker.setup.body_limits(&caller);
-    let share = Arc::clone(&limits.buffer);
-    let body = read_json(&request, payload, limits).await?;
-    let chat = read_chat(body, &worker, ChatPurpose::Chat)?;
-    chat::answer(chat, AdmittedCall { caller, worker, request, accepted, admitted, share }).await
+    let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
+    let chat = read_chat(body, &call.worker, ChatPurpose::Chat)?;
+    chat::answer(Box::new(chat), call).await
 }
 
 /// Reads a request of this API as a chat.

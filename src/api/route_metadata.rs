@@ -1,7 +1,7 @@
 //! Member `openrouter_metadata` of answers: how the request was routed. Added when the request has the header
 //! `X-OpenRouter-Metadata: enabled`.
 
-use actix_web::HttpRequest;
+use actix_web::{HttpRequest, http::header::HeaderName};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use pointsman_actors::{
     actors::router::Routed,
@@ -12,7 +12,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::base::error::{ApiError, PreviousError};
 
-const HEADER: &str = "x-openrouter-metadata";
+static HEADER: HeaderName = HeaderName::from_static("x-openrouter-metadata");
 
 /// Value of the member.
 #[derive(Serialize)]
@@ -50,7 +50,7 @@ struct Attempt<'a> {
 /// Whether the request asks for the member.
 #[must_use]
 pub fn is_wanted(request: &HttpRequest) -> bool {
-    request.headers().get(HEADER).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"enabled"))
+    request.headers().get(&HEADER).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"enabled"))
 }
 
 /// Appends the member to an unstreamed answer. An answer that is not a JSON object is returned unchanged.

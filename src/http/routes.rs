@@ -38,11 +38,13 @@ pub(crate) fn serve(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
     let setup = worker.shared().setup.load_full();
     let config = &setup.config;
     let root = web::scope("").app_data(worker.clone()).app_data(Exposure { loopback: config.server.is_loopback() });
-    let root = add_all(root.app_data(Document::Inference), documents(""));
-    let root = prefixes(config).into_iter().fold(add_all(root, health_pages("")), |root, (path, version)| {
+    let root = root.app_data(Document::Inference);
+    // Paths are compared in this order: those that are called most come first.
+    let root = prefixes(config).into_iter().fold(root, |root, (path, version)| {
         // Without a default service of the scope, the 404 of its bare path would have no body.
         root.service(add_all(web::scope(path), resources("", version)).default_service(web::to(unknown_path)))
     });
+    let root = add_all(add_all(root, health_pages("")), documents(""));
     let root = root.default_service(web::to(unknown_path));
     // The last `wrap` is the outermost layer.
     if config.cors.is_on() {
@@ -175,8 +177,7 @@ fn resources(below: &str, version: Version) -> Vec<Resource> {
         Version::V1 => page(&at("/models")).route(read().to(models::list_text)),
         Version::Unversioned => page(&at("/models")).route(read().to(models::list_all)),
     };
-    let mut resources = health_pages(below);
-    resources.extend([
+    let mut resources = vec![
         call(&at("/chat/completions")).route(web::post().to(chat::create)),
         call(&at("/messages")).route(web::post().to(messages::create)),
         call(&at("/messages/count_tokens")).route(web::post().to(messages::count_tokens)),
@@ -210,7 +211,8 @@ fn resources(below: &str, version: Version) -> Vec<Resource> {
         page(&at("/key")).route(read().to(key::show)),
         page(&at("/auth/key")).route(read().to(key::show)),
         page(&at("/credits")).route(read().to(key::credits)),
-    ]);
+    ];
+    resources.extend(health_pages(below));
     resources.extend(key_pages(below));
     resources
 }

@@ -40,14 +40,14 @@ use crate::{
     upstream::UpstreamError,
 };
 
-/// A parsed request.
+/// A parsed request. Boxed: it is moved through several futures, and each would hold room for it.
 pub enum RequestedWork {
     /// A chat completion.
-    Chat(ChatRequest),
+    Chat(Box<ChatRequest>),
     /// Images.
-    Image(ImageWork),
+    Image(Box<ImageWork>),
     /// Embeddings.
-    Embedding(EmbeddingRequest),
+    Embedding(Box<EmbeddingRequest>),
 }
 
 impl RequestedWork {

@@ -1,18 +1,18 @@
 //! Routing parameters in headers, for clients that can set nothing else. What the body says has precedence.
 
-use actix_web::HttpRequest;
+use actix_web::{HttpRequest, http::header::HeaderName};
 use pointsman_actors::domain::{
     Invalid, InvalidReason, ModelPattern, Objective, RoutingParameters, Source, Sourced, Usd,
 };
 
 use crate::config::spend_amount;
 
-const MAX_COST: &str = "x-max-cost";
-const OBJECTIVE: &str = "x-route-objective";
-const MODELS: &str = "x-route-models";
-const ALLOWED_MODELS: &str = "x-route-allowed-models";
-const BLOCKED_MODELS: &str = "x-route-blocked-models";
-const MAX_COST_PER_1K_TOKENS: &str = "x-route-max-cost-per-1k-tokens";
+static MAX_COST: HeaderName = HeaderName::from_static("x-max-cost");
+static OBJECTIVE: HeaderName = HeaderName::from_static("x-route-objective");
+static MODELS: HeaderName = HeaderName::from_static("x-route-models");
+static ALLOWED_MODELS: HeaderName = HeaderName::from_static("x-route-allowed-models");
+static BLOCKED_MODELS: HeaderName = HeaderName::from_static("x-route-blocked-models");
+static MAX_COST_PER_1K_TOKENS: HeaderName = HeaderName::from_static("x-route-max-cost-per-1k-tokens");
 /// Most entries of a list.
 const MAX_ENTRIES: usize = 64;
 
@@ -21,30 +21,30 @@ const MAX_ENTRIES: usize = 64;
 /// # Errors
 /// 400 for a value that is not one of the header's.
 pub fn apply(routing: &mut RoutingParameters, request: &HttpRequest) -> Result<(), Invalid> {
-    if let Some(amount) = dollars(request, MAX_COST)?
+    if let Some(amount) = dollars(request, &MAX_COST)?
         && routing.max_cost.is_none_or(|given| amount < given.value)
     {
         routing.max_cost = of_header(amount);
     }
-    if let Some(amount) = dollars(request, MAX_COST_PER_1K_TOKENS)?
+    if let Some(amount) = dollars(request, &MAX_COST_PER_1K_TOKENS)?
         && routing.max_cost_per_1k_tokens.is_none_or(|given| amount < given.value)
     {
         routing.max_cost_per_1k_tokens = of_header(amount);
     }
-    if let Some(text) = text(request, OBJECTIVE)?
+    if let Some(text) = text(request, &OBJECTIVE)?
         && routing.objective.is_none()
     {
         let objective: Objective = text
             .trim()
             .parse()
-            .map_err(|()| refused(OBJECTIVE, "must be one of: cheapest, fastest, reliable, balanced."))?;
+            .map_err(|()| refused(&OBJECTIVE, "must be one of: cheapest, fastest, reliable, balanced."))?;
         routing.objective = of_header(objective);
     }
-    let allowed = patterns(request, ALLOWED_MODELS)?;
+    let allowed = patterns(request, &ALLOWED_MODELS)?;
     if !allowed.is_empty() {
         routing.allowed.push(allowed);
     }
-    routing.blocked.extend(patterns(request, BLOCKED_MODELS)?);
+    routing.blocked.extend(patterns(request, &BLOCKED_MODELS)?);
     Ok(())
 }
 
@@ -54,7 +54,7 @@ pub fn apply(routing: &mut RoutingParameters, request: &HttpRequest) -> Result<(
 /// 400 for a list that is too long.
 pub fn add_models(models: &mut Vec<String>, request: &HttpRequest) -> Result<(), Invalid> {
     if models.is_empty() {
-        models.extend(list(request, MODELS)?.into_iter().map(str::to_owned));
+        models.extend(list(request, &MODELS)?.into_iter().map(str::to_owned));
     }
     Ok(())
 }
@@ -64,20 +64,20 @@ fn of_header<T>(value: T) -> Option<Sourced<T>> {
     Some(Sourced { value, source: Source::Header })
 }
 
-fn dollars(request: &HttpRequest, name: &'static str) -> Result<Option<Usd>, Invalid> {
+fn dollars(request: &HttpRequest, name: &'static HeaderName) -> Result<Option<Usd>, Invalid> {
     let Some(text) = text(request, name)? else { return Ok(None) };
     let amount = spend_amount(text);
     let wrong = || refused(name, "must be US dollars as a plain decimal number, such as 0.05.");
     amount.ok_or_else(wrong).map(Some)
 }
 
-fn patterns(request: &HttpRequest, name: &'static str) -> Result<Vec<ModelPattern>, Invalid> {
+fn patterns(request: &HttpRequest, name: &'static HeaderName) -> Result<Vec<ModelPattern>, Invalid> {
     let parsed = list(request, name)?.into_iter().map(str::parse);
     let wrong = |_| refused(name, "must be model ids or prefixes that end in '*', separated by commas.");
     parsed.collect::<Result<_, _>>().map_err(wrong)
 }
 
-fn list<'r>(request: &'r HttpRequest, name: &'static str) -> Result<Vec<&'r str>, Invalid> {
+fn list<'r>(request: &'r HttpRequest, name: &'static HeaderName) -> Result<Vec<&'r str>, Invalid> {
     let Some(text) = text(request, name)? else { return Ok(Vec::new()) };
     let entries: Vec<&str> = text.split(',').map(str::trim).filter(|entry| !entry.is_empty()).collect();
     if entries.len() > MAX_ENTRIES {
@@ -86,11 +86,11 @@ fn list<'r>(request: &'r HttpRequest, name: &'static str) -> Result<Vec<&'r str>
     Ok(entries)
 }
 
-fn text<'r>(request: &'r HttpRequest, name: &'static str) -> Result<Option<&'r str>, Invalid> {
+fn text<'r>(request: &'r HttpRequest, name: &'static HeaderName) -> Result<Option<&'r str>, Invalid> {
     let Some(value) = request.headers().get(name) else { return Ok(None) };
     value.to_str().map(Some).map_err(|_| refused(name, "must be visible ASCII."))
 }
 
-fn refused(name: &'static str, what: &str) -> Invalid {
-    Invalid::field(InvalidReason::InvalidValue, name, format!("The header '{name}' {what}"))
+fn refused(name: &'static HeaderName, what: &str) -> Invalid {
+    Invalid::field(InvalidReason::InvalidValue, name.as_str(), format!("The header '{name}' {what}"))
 }

@@ -165,7 +165,7 @@ fn clients_own(client: &ClientRequest, endpoint: &Endpoint) -> Option<OutgoingBo
 
 /// A chat body without what the endpoint must not get inside messages. `written`: for a client of another dialect.
 fn without_foreign_members(gated: OutgoingBody, catalog: &Catalog, endpoint: &Endpoint, written: bool) -> OutgoingBody {
-    let plain = std::str::from_utf8(&gated.bytes).ok().and_then(|body| plain_chat(body, catalog, endpoint, written));
+    let plain = plain_chat(&gated.bytes, catalog, endpoint, written);
     let Some(PlainChat { body, without_marks, without_reasoning }) = plain else { return gated };
     let OutgoingBody { mut dropped, mut emulated, .. } = gated;
     dropped.extend(without_marks.then(|| "cache_control".into()));

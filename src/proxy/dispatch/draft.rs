@@ -7,7 +7,10 @@ mod headers;
 
 use std::{sync::Arc, time::Duration};
 
-use actix_web::HttpRequest;
+use actix_web::{
+    HttpRequest,
+    http::header::{self, HeaderName},
+};
 use pointsman_actors::{
     actors::router::Routed,
     dialect::Outcome,
@@ -38,6 +41,10 @@ use crate::{
     store::journal::Started,
     upstream::UpstreamError,
 };
+
+static HTTP_REFERER: HeaderName = HeaderName::from_static("http-referer");
+static TITLE: HeaderName = HeaderName::from_static("x-title");
+static TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Most attempts of one request that run at once: one, and one that races it.
 const MAX_RUNNING: usize = 2;
@@ -121,9 +128,9 @@ impl GenerationOpening {
             session_id: self.session_id,
             tags: self.tags,
             trace: self.trace,
-            user_agent: header_text(request, "user-agent"),
-            http_referer: header_text(request, "referer").or_else(|| header_text(request, "http-referer")),
-            origin: header_text(request, "x-title"),
+            user_agent: header_text(request, &header::USER_AGENT),
+            http_referer: header_text(request, &header::REFERER).or_else(|| header_text(request, &HTTP_REFERER)),
+            origin: header_text(request, &TITLE),
             media_prompt: self.media_prompt,
             media_completion: 0,
             trace_parent: trace_parent(request),
@@ -134,7 +141,7 @@ impl GenerationOpening {
 
 /// The client's span; `None` if it sent none, or not exactly one that is valid.
 fn trace_parent(request: &HttpRequest) -> Option<TraceParent> {
-    let mut sent = request.headers().get_all("traceparent");
+    let mut sent = request.headers().get_all(&TRACE_PARENT);
     let only = sent.next().filter(|_| sent.next().is_none())?;
     TraceParent::parse(only.to_str().ok()?)
 }
@@ -174,15 +181,16 @@ struct RunningAttempt {
 }
 
 impl GenerationDraft {
-    /// The draft of `record`, for a request accepted at `accepted` and routed just now.
+    /// The draft of `record`, for a request accepted at `accepted` and routed just now. Boxed: it is moved through several
+    /// futures, and each would hold room for it.
     pub fn new(
         worker: &Worker,
         accepted: Tick,
         admitted: Admitted,
         budget: RequestBudget,
         record: Generation,
-    ) -> GenerationDraft {
-        GenerationDraft {
+    ) -> Box<GenerationDraft> {
+        Box::new(GenerationDraft {
             worker: worker.clone(),
             accepted,
             routing: clock::now() - record.decision.tick,
@@ -200,19 +208,19 @@ impl GenerationDraft {
             ignored: Vec::new(),
             started: None,
             durable: Durable::default(),
-        }
+        })
     }
 
     /// Sets the preferences that are updated when the request ends.
     #[must_use]
-    pub fn with_intent(mut self, intent: RequestPreferences) -> GenerationDraft {
+    pub fn with_intent(mut self: Box<Self>, intent: RequestPreferences) -> Box<GenerationDraft> {
         self.intent = Some(intent);
         self
     }
 
     /// Sets the paths of request members that had no effect.
     #[must_use]
-    pub fn with_ignored(mut self, paths: Vec<String>) -> GenerationDraft {
+    pub fn with_ignored(mut self: Box<Self>, paths: Vec<String>) -> Box<GenerationDraft> {
         self.ignored = paths;
         self
     }

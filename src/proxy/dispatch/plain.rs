@@ -25,7 +25,7 @@ pub struct PlainAnswer {
     /// Its bytes in the caller's share, until the client has them.
     pub held: BufferedBytes,
     /// Its record, already posted and as safe as `ledger.durability` asks.
-    pub draft: GenerationDraft,
+    pub draft: Box<GenerationDraft>,
 }
 
 /// Runs the plan until an endpoint gives a complete answer.
@@ -37,7 +37,7 @@ pub async fn answer(
     worker: &Worker,
     work: &RequestedWork,
     mut plan: PlanRun,
-    draft: GenerationDraft,
+    draft: Box<GenerationDraft>,
     share: &Arc<KeyBuffer>,
 ) -> Result<PlainAnswer, ApiError> {
     let durable = draft.durable();
@@ -51,7 +51,7 @@ async fn answer_now(
     worker: &Worker,
     work: &RequestedWork,
     plan: &mut PlanRun,
-    draft: GenerationDraft,
+    draft: Box<GenerationDraft>,
     share: &Arc<KeyBuffer>,
 ) -> Result<PlainAnswer, ApiError> {
     let draft = RefCell::new(draft);

@@ -52,7 +52,7 @@ pub(super) trait AttemptRunner {
 #[derive(Clone, Copy)]
 pub(super) struct AttemptHandle<'a> {
     /// Holds the attempt. Never borrowed across an await.
-    pub draft: &'a RefCell<GenerationDraft>,
+    pub draft: &'a RefCell<Box<GenerationDraft>>,
     /// Number of the attempt.
     pub n: u32,
     /// End of the time for a plain answer.
@@ -163,7 +163,7 @@ impl<'a> Target<'a> {
 pub(super) struct Race<'a, A> {
     pub worker: &'a Worker,
     pub work: &'a RequestedWork,
-    pub draft: &'a RefCell<GenerationDraft>,
+    pub draft: &'a RefCell<Box<GenerationDraft>>,
     pub runner: &'a A,
 }
 
@@ -219,9 +219,8 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
             }
             let at_work = self.draft.borrow_mut().attempt(first.handle.n).is_none_or(|attempt| attempt.at_work);
             let hedge = if at_work { None } else { plan.hedge(position, lateness) };
-            if let Some((second, rival)) = hedge.and_then(|hedge| self.start(plan, routed, hedge)) {
-                // Boxed: few requests are raced, and the second future would enlarge that of every request.
-                return self.raced(plan, (first, running), (second, Box::pin(rival))).await;
+            if let Some((second, rival)) = hedge.and_then(|hedge| self.start_boxed(plan, routed, hedge)) {
+                return self.raced(plan, (first, running), (second, rival)).await;
             }
         }
         self.alone(plan, first, running.await)
@@ -298,6 +297,20 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         let runner = self.runner;
         let running = async move { runner.run(&target, outgoing, handle).await };
         Some((StartedAttempt { handle, position }, running))
+    }
+
+    /// Starts an attempt that races another. Boxed: few requests are raced, and the second future would enlarge that of
+    /// every request.
+    fn start_boxed<'r>(
+        &self,
+        plan: &PlanRun,
+        routed: &'r Routed,
+        attempt: Attempt,
+    ) -> Option<(StartedAttempt<'a>, Pin<Box<impl Future<Output = Result<A::Output, UpstreamError>> + use<'r, 'a, A>>>)>
+    where
+        'a: 'r,
+    {
+        self.start(plan, routed, attempt).map(|(started, running)| (started, Box::pin(running)))
     }
 
     fn give_up(&self, error: ApiError) -> ApiError {

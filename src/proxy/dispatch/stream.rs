@@ -37,7 +37,7 @@ use crate::{
 };
 
 /// A draft that first the attempts and then the relay update.
-type SharedDraft = Rc<RefCell<GenerationDraft>>;
+type SharedDraft = Rc<RefCell<Box<GenerationDraft>>>;
 
 /// An upstream stream whose first content was read.
 struct OpenStream {
@@ -54,7 +54,7 @@ pub async fn answer(
     worker: &Worker,
     work: RequestedWork,
     plan: PlanRun,
-    draft: GenerationDraft,
+    draft: Box<GenerationDraft>,
     options: StreamOptions,
     share: &Arc<KeyBuffer>,
 ) -> Result<HttpResponse, ApiError> {

@@ -29,14 +29,15 @@ pub(crate) struct PlainChat {
 /// Cuts sealed reasoning of other providers, and all reasoning of earlier turns where the endpoint does not know it. Of a body
 /// that was `written` for a client of another dialect, also marks of the cache where the endpoint does not list
 /// `cache_control`. `None` if there is nothing to cut.
-pub(crate) fn plain_chat(body: &str, catalog: &Catalog, endpoint: &Endpoint, written: bool) -> Option<PlainChat> {
+pub(crate) fn plain_chat(body: &[u8], catalog: &Catalog, endpoint: &Endpoint, written: bool) -> Option<PlainChat> {
     let lists = |name| catalog.parameters.lists(endpoint.parameters, name);
-    let has = |name: &[u8]| memchr::memmem::find(body.as_bytes(), name).is_some();
+    let has = |name: &[u8]| memchr::memmem::find(body, name).is_some();
     let cuts_marks = written && !lists("cache_control");
     let cuts_reasoning = endpoint.wants_reasoning_effort || written && !lists("reasoning");
     if !(cuts_marks && has(CACHE_CONTROL) || has(REASONING_DETAILS)) {
         return None;
     }
+    let body = std::str::from_utf8(body).ok()?;
     let mut cutter = Cutter {
         splice: Splice::new(body),
         cuts_marks,

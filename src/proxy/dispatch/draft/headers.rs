@@ -108,7 +108,7 @@ impl GenerationDraft {
         let waiting = self.waiting_since.map(|since| now - since).unwrap_or_default();
         let overhead = elapsed.saturating_sub(self.upstream_time + waiting);
         events::AnswerBegan { overhead }.emit(&self.worker.shared.metrics);
-        response.insert_header((OVERHEAD, format!("{:.3}", overhead.as_secs_f64() * 1e3)));
+        response.insert_header((OVERHEAD, format!("{}.{:03}", overhead.as_millis(), overhead.subsec_micros() % 1000)));
         if let Some(timing) = header_value(&self.server_timing(now)) {
             response.insert_header((SERVER_TIMING, timing));
         }

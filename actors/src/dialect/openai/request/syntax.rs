@@ -5,21 +5,17 @@
 
 use std::str;
 
-use memchr::{memchr2, memmem};
+use memchr::{memchr2, memchr2_iter, memmem};
 
 use super::fault::{broken_at, not_json};
 use crate::domain::Invalid;
-
-/// Openings are counted in blocks of this many bytes, so that a byte can hold the count of one: then the
-/// compiler counts in vectors.
-const BLOCK: usize = 192;
 
 /// The body as text: valid UTF-8, nested at most `max_depth` deep, without half a surrogate pair.
 ///
 /// # Errors
 /// The 400 for the first of these that does not hold, with line and column.
 pub(super) fn text(body: &[u8], max_depth: usize) -> Result<&str, Invalid> {
-    let text = str::from_utf8(body).map_err(|fault| broken_at(body, fault.valid_up_to(), "invalid UTF-8"))?;
+    let text = utf8(body)?;
     if openings_exceed(body, max_depth)
         && let Some(at) = too_deep(body, max_depth)
     {
@@ -30,6 +26,12 @@ pub(super) fn text(body: &[u8], max_depth: usize) -> Result<&str, Invalid> {
         Some(at) => Err(broken_at(body, at, "half of a surrogate pair")),
         None => Ok(text),
     }
+}
+
+/// The body as UTF-8. The vectorised check does not say where a fault is: that is looked up only then.
+fn utf8(body: &[u8]) -> Result<&str, Invalid> {
+    simdutf8::basic::from_utf8(body)
+        .or_else(|_| str::from_utf8(body).map_err(|fault| broken_at(body, fault.valid_up_to(), "invalid UTF-8")))
 }
 
 /// The 400 for a body that is no object: not JSON at all, or JSON of another type.
@@ -56,13 +58,7 @@ pub(super) fn valid(text: &str) -> Result<(), Invalid> {
 /// Whether there are more opening brackets than the depth allows: if not, no nesting can be too deep.
 /// Brackets inside strings count as well, so this may say yes to a flat body, never no to a deep one.
 fn openings_exceed(body: &[u8], most: usize) -> bool {
-    // `[` and `{` differ in one bit, so one comparison finds both.
-    let openings = |block: &[u8]| block.iter().map(|byte| u8::from(*byte | 0x20 == b'{')).sum::<u8>();
-    let mut found = 0;
-    body.chunks(BLOCK).any(|block| {
-        found += usize::from(openings(block));
-        found > most
-    })
+    memchr2_iter(b'{', b'[', body).nth(most).is_some()
 }
 
 /// Where the nesting first exceeds `max_depth`.

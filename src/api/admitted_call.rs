@@ -1,0 +1,88 @@
+//! A call that was admitted and whose body was read: what all calls that are routed have in common.
+
+use std::{sync::Arc, time::Instant};
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::header::ContentType,
+    web::{Bytes, Payload},
+};
+use pointsman_actors::domain::Query;
+
+use crate::{
+    access::{admission::Admitted, keys::Caller, load::KeyBuffer},
+    base::{clock, error::ApiError},
+    config::Scope,
+    proxy::{
+        body::read_json,
+        dispatch::{
+            self, RequestedWork,
+            attempt::RequestSize,
+            cost,
+            draft::{GenerationDraft, GenerationOpening},
+            plain::{self, PlainAnswer},
+            plan_run::PlanRun,
+        },
+    },
+    state::gateway::Worker,
+};
+
+/// A call whose body was read.
+pub(super) struct AdmittedCall {
+    pub caller: Arc<Caller>,
+    pub worker: Worker,
+    pub request: HttpRequest,
+    /// When the call was accepted.
+    pub accepted: Instant,
+    pub admitted: Admitted,
+    /// The caller's share of the buffered bytes.
+    pub share: Arc<KeyBuffer>,
+}
+
+impl AdmittedCall {
+    /// Admits a call and reads its body.
+    ///
+    /// # Errors
+    /// 403 without the scope `inference`, 402 or 429 over a limit of the key, 503 under too much load, and those of
+    /// [`read_json`].
+    pub async fn read(
+        caller: Arc<Caller>,
+        worker: Worker,
+        request: HttpRequest,
+        payload: Payload,
+    ) -> Result<(AdmittedCall, Bytes), ApiError> {
+        let accepted = Instant::now();
+        caller.require(Scope::Inference)?;
+        let admitted = worker.setup.admission.admit(&caller)?;
+        caller.budgets().check()?;
+        let limits = worker.setup.body_limits(&caller);
+        let share = Arc::clone(&limits.buffer);
+        let body = read_json(&request, payload, limits).await?;
+        Ok((AdmittedCall { caller, worker, request, accepted, admitted, share }, body))
+    }
+
+    /// Routes and answers work that is never streamed. Its cost is reserved for a request of the size `worst`.
+    ///
+    /// # Errors
+    /// 4xx when no endpoint may serve it; 4xx, 502, 503 or 504 when no attempt succeeds.
+    pub async fn answer(
+        self,
+        work: RequestedWork,
+        query: Query,
+        opening: GenerationOpening,
+        (size, worst): (RequestSize, RequestSize),
+        ignored: Vec<String>,
+    ) -> Result<HttpResponse, ApiError> {
+        let AdmittedCall { worker, request, accepted, mut admitted, share, .. } = self;
+        let routed = dispatch::route(&worker, &work, query).await?;
+        let budget = cost::admit(&worker, &routed, worst, &mut admitted).await?;
+        let record = opening.record(&request, &routed);
+        let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, budget.clone(), record);
+        let draft = draft.with_ignored(ignored);
+        let plan = PlanRun::new(&worker, routed, accepted, size, budget);
+        let PlainAnswer { answer, held, draft } = plain::answer(&worker, &work, plan, draft, &share).await?;
+        let mut response = HttpResponse::Ok();
+        draft.write_headers(&mut response);
+        Ok(response.insert_header(ContentType::json()).body(held.answer(answer.body)))
+    }
+}
