@@ -35,7 +35,7 @@ impl Painter {
     fn start(script: Script, elements: impl FnOnce(&str) -> Value) -> Painter {
         let images = Upstream::start_at("127.0.0.1:0".parse().unwrap(), [script]);
         let answer = json!({"created": 1, "data": elements(&images.url(""))});
-        let beside = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), images.address().port()));
+        let beside = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 3), images.address().port()));
         let answer = Script::answering(http("200 OK", "content-type: application/json\r\n", &bytes_of(&answer)));
         Painter { images, upstream: Upstream::start_at(beside, [answer]) }
     }

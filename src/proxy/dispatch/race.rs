@@ -12,7 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::future::{Either, select};
+use futures_util::{
+    FutureExt as _,
+    future::{Either, LocalBoxFuture, select},
+};
 use pointsman_actors::{
     actors::router::Routed,
     dialect::{AnswerContext, AnswerFault, OutgoingBody},
@@ -184,6 +187,9 @@ struct StartedAttempt<'a> {
     position: usize,
 }
 
+/// A started attempt that races another, and its result.
+type Rival<'a, 'r, T> = (StartedAttempt<'a>, LocalBoxFuture<'r, Result<T, UpstreamError>>);
+
 impl<'a, A: AttemptRunner> Race<'a, A> {
     /// Runs attempts until one has a result. Returns its number, under which it still runs, and the result.
     ///
@@ -230,7 +236,7 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         &self,
         plan: &mut PlanRun,
         (first, one): (StartedAttempt<'a>, Pin<&mut impl Future<Output = Result<A::Output, UpstreamError>>>),
-        (second, other): (StartedAttempt<'a>, Pin<Box<impl Future<Output = Result<A::Output, UpstreamError>>>>),
+        (second, other): Rival<'a, '_, A::Output>,
     ) -> RaceOutcome<A::Output> {
         match select(one, other).await {
             Either::Left((Ok(output), _)) => RaceOutcome::Won(first.handle.n, output),
@@ -301,16 +307,11 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
 
     /// Starts an attempt that races another. Boxed: few requests are raced, and the second future would enlarge that of
     /// every request.
-    fn start_boxed<'r>(
-        &self,
-        plan: &PlanRun,
-        routed: &'r Routed,
-        attempt: Attempt,
-    ) -> Option<(StartedAttempt<'a>, Pin<Box<impl Future<Output = Result<A::Output, UpstreamError>> + use<'r, 'a, A>>>)>
+    fn start_boxed<'r>(&self, plan: &PlanRun, routed: &'r Routed, attempt: Attempt) -> Option<Rival<'a, 'r, A::Output>>
     where
         'a: 'r,
     {
-        self.start(plan, routed, attempt).map(|(started, running)| (started, Box::pin(running)))
+        self.start(plan, routed, attempt).map(|(started, running)| (started, running.boxed_local()))
     }
 
     fn give_up(&self, error: ApiError) -> ApiError {
