@@ -18,6 +18,7 @@ mod decisions;
 mod format;
 mod gate;
 mod keys;
+mod last_hour;
 mod layout;
 mod login;
 mod measured;

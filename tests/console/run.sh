@@ -4,6 +4,7 @@
 #
 #   bash tests/console/run.sh              all checks
 #   bash tests/console/run.sh shots DIR    pictures of the pages, into DIR
+#   bash tests/console/run.sh readme       the pictures of the README, into docs/console, after MINUTES=15 of traffic
 #
 # Node and Debian's chromium-headless-shell are installed when they are missing and this runs as root; without a browser
 # the checks are skipped with a message, unless CI is set. POINTSMAN_BINARY names a binary to check instead of building one.
@@ -62,5 +63,9 @@ export POINTSMAN_BINARY CONSOLE_BROWSER
 if [[ ${1:-} == shots ]]; then
     mkdir -p "${2:?names no directory}"
     exec node "$work/shots.mjs" "$(realpath "$2")"
+fi
+if [[ ${1:-} == readme ]]; then
+    mkdir -p docs/console
+    exec node "$work/readme.mjs" "$(realpath docs/console)"
 fi
 exec node "$work/checks.mjs"

@@ -292,6 +292,17 @@ async fn the_overview_and_the_board_show_the_measurements_of_the_api() {
     }
     let browser = Browser::logged_in(&gateway, ADMIN_KEY).await;
     let (overview, board) = (browser.page("/console/").await, browser.page("/console/providers").await);
+    let verdict = json_of(&gateway, "/api/v1/admin/verdict").await;
+    assert!(overview.contains(verdict["data"]["sentence"].as_str().unwrap()), "{verdict}");
+    let series = json_of(&gateway, "/api/v1/admin/series").await;
+    let sum = |name: &str| {
+        series["series"][0][name].as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).sum::<u64>()
+    };
+    let (ok, rescued, failed) = (sum("ok"), sum("rescued"), sum("failed"));
+    assert_eq!(ok + rescued + failed, 3, "{series}");
+    let told = format!("{ok} answered at the first attempt, {rescued} after a failover, {failed} failed;");
+    assert!(overview.contains(&told), "{overview}");
+    assert!(overview.contains("No stream is running."), "{overview}");
     let measured = json_of(&gateway, "/api/v1/models/stats").await;
     for endpoint in measured["data"].as_array().unwrap() {
         let model = endpoint["model"].as_str().unwrap();

@@ -4,7 +4,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use pointsman_actors::{
     actors::ledger::{
         ReadSeries,
-        series::{GroupBy, SeriesRange},
+        series::{GroupBy, SeriesRange, Slot},
     },
     domain::{Invalid, InvalidReason},
 };
@@ -18,7 +18,8 @@ use crate::{
 
 /// Values of `span`, in milliseconds.
 const SPANS: [(&str, i64); 2] = [("1h", HOUR_MS), ("24h", 24 * HOUR_MS)];
-const HOUR_MS: i64 = 3_600_000;
+/// Milliseconds of an hour.
+pub(crate) const HOUR_MS: i64 = 3_600_000;
 
 /// Values of `by`.
 const GROUPS: [(&str, GroupBy); 4] =
@@ -49,10 +50,21 @@ pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest)
 /// # Errors
 /// 503 when the ledger does not answer in time.
 pub(crate) async fn totals(worker: &Worker) -> Result<(Totals, Totals), ApiError> {
-    let range = read(worker, GroupBy::All, HOUR_MS).await?;
-    let slots = range.and_then(|range| range.series.into_iter().next()).map(|(_, slots)| slots).unwrap_or_default();
+    let (_, slots) = minutes(worker, HOUR_MS).await?;
     let minute = slots.iter().rev().skip(1).take(1);
     Ok((Totals::of(minute), Totals::of(&slots)))
+}
+
+/// When the slots of all calls within `span_ms` begin, in Unix milliseconds, and the slots: one per minute, oldest first,
+/// the last one unfinished.
+///
+/// # Errors
+/// 503 when the ledger does not answer in time.
+pub(crate) async fn minutes(worker: &Worker, span_ms: i64) -> Result<(i64, Vec<Slot>), ApiError> {
+    let range = read(worker, GroupBy::All, span_ms).await?;
+    Ok(range.map_or_else(Default::default, |range| {
+        (range.start_ms, range.series.into_iter().next().map(|(_, slots)| slots).unwrap_or_default())
+    }))
 }
 
 /// The series now, calls included that have just ended.

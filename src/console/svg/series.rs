@@ -1,10 +1,8 @@
-//! Charts over time and of calibration: lines, stacked areas, points and steps.
-
-#![cfg_attr(not(test), expect(dead_code, reason = "for pages of series and calibration, which are not here yet"))]
+//! Charts over time and of calibration: lines, stacked areas and points.
 
 use maud::{Markup, html};
 
-use super::{Caption, Span, described, number, percent, ticks, width};
+use super::{Caption, described, number, percent, ticks};
 
 /// A point of a scatter chart.
 #[derive(Debug, Clone)]
@@ -15,15 +13,9 @@ pub(in crate::console) struct Point {
     pub(in crate::console) title: String,
 }
 
-/// A line without axes. Gaps are values that are not known.
-pub(in crate::console) fn sparkline(caption: Caption<'_>, values: &[Option<f64>]) -> Markup {
-    lines(caption, &[("line", values)], None)
-}
-
-/// Lines over the same places, each with its class. `most` is the top; without it the greatest value.
-pub(in crate::console) fn lines(caption: Caption<'_>, series: &[(&str, &[Option<f64>])], most: Option<f64>) -> Markup {
-    let greatest = || series.iter().flat_map(|(_, values)| values.iter().flatten()).copied().fold(0.0, f64::max);
-    let most = most.unwrap_or_else(greatest);
+/// Lines over the same places, each with its class. Gaps are values that are not known; the top is the greatest value.
+pub(in crate::console) fn lines(caption: Caption<'_>, series: &[(&str, &[Option<f64>])]) -> Markup {
+    let most = series.iter().flat_map(|(_, values)| values.iter().flatten()).copied().fold(0.0, f64::max);
     let places = series.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
     let width = places.saturating_sub(1).max(1);
     html! {
@@ -103,20 +95,6 @@ pub(in crate::console) fn scatter(caption: Caption<'_>, points: &[Point], most: 
     }
 }
 
-/// States over time, one after the other in a strip. Times are those of the spans.
-pub(in crate::console) fn steps(caption: Caption<'_>, spans: &[Span], most: f64) -> Markup {
-    html! {
-        svg.steps role="img" height="12" width="100%" {
-            (described(caption))
-            @for span in spans {
-                rect class=(span.class) x=(percent(span.start, most)) width=(width(span.start, span.end, most)) height="12" {
-                    title { (span.title) }
-                }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,14 +115,11 @@ mod tests {
     }
 
     #[test]
-    fn points_and_steps_stand_where_their_numbers_say() {
+    fn points_and_lines_stand_where_their_numbers_say() {
         let point = Point { class: "thin", x: 0.25, y: 0.75, title: "p".to_owned() };
         let chart = scatter(CAPTION, &[point], 1.0).into_string();
         assert!(chart.contains("cx=\"25%\" cy=\"25%\""), "{chart}");
-        let span = Span { class: "ok", start: 10.0, end: 60.0, title: "closed".to_owned() };
-        let strip = steps(CAPTION, &[span], 60.0).into_string();
-        assert!(strip.contains("x=\"16.67%\" width=\"83.33%\""), "{strip}");
-        let spark = sparkline(CAPTION, &[Some(1.0), Some(2.0)]).into_string();
-        assert!(spark.contains("d=\"M0 51h.01L1 2\""), "{spark}");
+        let chart = lines(CAPTION, &[("p50", &[Some(1.0), Some(2.0)])]).into_string();
+        assert!(chart.contains("class=\"p50\" d=\"M0 51h.01L1 2\""), "{chart}");
     }
 }

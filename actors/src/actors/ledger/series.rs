@@ -118,19 +118,7 @@ impl Slot {
     /// its bucket; `None` without a call that had output.
     #[must_use]
     pub fn first_output_ms(&self, percent: u64) -> Option<u64> {
-        let all: u64 = self.first_outputs.iter().map(|count| u64::from(*count)).sum();
-        let wanted = (all * percent).div_ceil(100).max(1);
-        let (mut before, mut lower) = (0, 0);
-        let uppers = BOUNDS_MS.into_iter().map(Some).chain([None]);
-        for (count, upper) in self.first_outputs.iter().map(|count| u64::from(*count)).zip(uppers) {
-            if count > 0 && before + count >= wanted {
-                // The last bucket has no upper bound: its lower one is all that is known.
-                return Some(upper.map_or(lower, |upper| lower + (upper - lower) * (wanted - before) / count));
-            }
-            before += count;
-            lower = upper.unwrap_or(lower);
-        }
-        None
+        first_output_ms([self], percent)
     }
 
     fn add(&mut self, change: &Change) {
@@ -159,6 +147,27 @@ impl Slot {
             *count += 1;
         }
     }
+}
+
+/// As [`Slot::first_output_ms`], for the calls of several slots together.
+#[must_use]
+pub fn first_output_ms<'a>(slots: impl IntoIterator<Item = &'a Slot>, percent: u64) -> Option<u64> {
+    let mut counts = [0_u64; BUCKETS];
+    for slot in slots {
+        counts.iter_mut().zip(slot.first_outputs).for_each(|(sum, count)| *sum += u64::from(count));
+    }
+    let wanted = (counts.iter().sum::<u64>() * percent).div_ceil(100).max(1);
+    let (mut before, mut lower) = (0, 0);
+    let uppers = BOUNDS_MS.into_iter().map(Some).chain([None]);
+    for (count, upper) in counts.into_iter().zip(uppers) {
+        if count > 0 && before + count >= wanted {
+            // The last bucket has no upper bound: its lower one is all that is known.
+            return Some(upper.map_or(lower, |upper| lower + (upper - lower) * (wanted - before) / count));
+        }
+        before += count;
+        lower = upper.unwrap_or(lower);
+    }
+    None
 }
 
 /// Rounded to the nearest.
