@@ -1,4 +1,4 @@
-//! A call that was admitted and whose body was read: what all calls that are routed have in common.
+//! An admitted call: what all calls that are routed have in common.
 
 use std::{sync::Arc, time::Instant};
 
@@ -27,8 +27,8 @@ use crate::{
     state::gateway::Worker,
 };
 
-/// A call whose body was read.
-pub(super) struct AdmittedCall {
+/// An admitted call.
+pub(crate) struct AdmittedCall {
     pub caller: Arc<Caller>,
     pub worker: Worker,
     pub request: HttpRequest,
@@ -51,14 +51,23 @@ impl AdmittedCall {
         request: HttpRequest,
         payload: Payload,
     ) -> Result<(AdmittedCall, Bytes), ApiError> {
+        let call = AdmittedCall::admit(caller, worker, request)?;
+        let limits = call.worker.setup.body_limits(&call.caller);
+        let body = read_json(&call.request, payload, limits).await?;
+        Ok((call, body))
+    }
+
+    /// Admits a call whose body is made by the gateway.
+    ///
+    /// # Errors
+    /// As [`AdmittedCall::read`], without those of the body.
+    pub fn admit(caller: Arc<Caller>, worker: Worker, request: HttpRequest) -> Result<AdmittedCall, ApiError> {
         let accepted = Instant::now();
         caller.require(Scope::Inference)?;
         let admitted = worker.setup.admission.admit(&caller)?;
         caller.budgets().check()?;
-        let limits = worker.setup.body_limits(&caller);
-        let share = Arc::clone(&limits.buffer);
-        let body = read_json(&request, payload, limits).await?;
-        Ok((AdmittedCall { caller, worker, request, accepted, admitted, share }, body))
+        let share = worker.setup.body_limits(&caller).buffer;
+        Ok(AdmittedCall { caller, worker, request, accepted, admitted, share })
     }
 
     /// Routes and answers work that is never streamed. Its cost is reserved for a request of the size `worst`.

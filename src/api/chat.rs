@@ -61,7 +61,7 @@ pub async fn create(
 ///
 /// # Errors
 /// As [`create`].
-pub(super) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedCall) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedCall) -> Result<HttpResponse, ApiError> {
     let AdmittedCall { caller, worker, request, accepted, mut admitted, share } = call;
     route_headers::apply(&mut chat.routing, &request)?;
     route_headers::add_models(&mut chat.models, &request)?;

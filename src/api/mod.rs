@@ -29,7 +29,7 @@ pub mod slo;
 pub mod stats;
 mod stores_health;
 
-mod admitted_call;
+pub(crate) mod admitted_call;
 pub(crate) mod answer;
 pub(crate) mod attempt_view;
 mod caching;
@@ -54,7 +54,7 @@ pub(crate) mod number;
 pub(crate) mod parameters_view;
 pub(crate) mod path_name;
 mod preview_door;
-mod preview_view;
+pub(crate) mod preview_view;
 mod previewed_fates;
 mod providers_view;
 mod readiness;

@@ -19,7 +19,7 @@ use super::{
     answer::uncached,
     messages,
     preview_door::{self, Door},
-    preview_view::{PreviewBody, PreviewHeader, RenderedDecision},
+    preview_view::{self, PreviewBody, PreviewHeader, RenderedDecision},
     previewed_fates::PreviewedFates,
     responses, why_not_view,
 };
@@ -66,18 +66,54 @@ pub async fn show(
         }
         Door::Embeddings => of_embedding(body, &request, &worker, &caller)?,
     };
+    Ok(uncached(&answer(asked, &worker, &caller).await?.body()))
+}
+
+/// Ranks the candidates of a chat, as [`show`] does.
+///
+/// # Errors
+/// As [`show`].
+pub(crate) async fn of_chat_body(
+    body: Bytes,
+    request: &HttpRequest,
+    worker: &Worker,
+    caller: &Arc<Caller>,
+) -> Result<PreviewAnswer, ApiError> {
+    let chat = ChatRequest::parse(body, ChatPurpose::Preview, &worker.setup.config.limits.request)?;
+    answer(of_chat(chat, request, worker, caller)?, worker, caller).await
+}
+
+/// The decision, and that under the conditions of `what_if`.
+pub(crate) struct PreviewAnswer {
+    requested: String,
+    at: i64,
+    top_n: Option<u32>,
+    warnings: Vec<UnknownField>,
+    actual: RenderedDecision,
+    hypothetical: Option<RenderedDecision>,
+}
+
+impl PreviewAnswer {
+    /// The answer as JSON.
+    pub(crate) fn body(&self) -> PreviewBody<'_> {
+        let PreviewAnswer { requested, at, top_n, warnings, actual, hypothetical } = self;
+        let header = PreviewHeader { model: requested, at: *at, top_n: *top_n, warnings };
+        PreviewBody::new(header, actual, hypothetical.as_ref())
+    }
+}
+
+async fn answer(asked: AskedPreview, worker: &Worker, caller: &Arc<Caller>) -> Result<PreviewAnswer, ApiError> {
     let AskedPreview { query, work, requested, warnings, top_n, seed, why_not, what_if } = asked;
     let at = clock::unix_millis() / 1000;
-    let header = PreviewHeader { model: &requested, at, top_n, warnings: &warnings };
-    let (published, shown) = (Arc::clone(&worker.setup.published), header.shown());
+    let (published, shown) = (Arc::clone(&worker.setup.published), preview_view::shown(top_n));
     let decide = move || {
         let now = clock::now();
         let answer = Preview { query, now, published, seed, imagination: what_if, why_not }.answer();
         let render = |previewed| render(previewed, &work, shown, now);
         (render(answer.actual), answer.imagined.map(render))
     };
-    let (actual, hypothetical) = worker.analyse(&caller, decide).await?;
-    Ok(uncached(&PreviewBody::new(header, &actual, hypothetical.as_ref())))
+    let (actual, hypothetical) = worker.analyse(caller, decide).await?;
+    Ok(PreviewAnswer { requested, at, top_n, warnings, actual, hypothetical })
 }
 
 /// A request whose routing is to be shown.

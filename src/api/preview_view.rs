@@ -31,11 +31,9 @@ pub(crate) struct PreviewHeader<'a> {
     pub(crate) warnings: &'a [UnknownField],
 }
 
-impl PreviewHeader<'_> {
-    /// Most candidates that are shown.
-    pub(crate) fn shown(&self) -> usize {
-        self.top_n.unwrap_or(DEFAULT_TOP_N) as usize
-    }
+/// Most candidates that are shown for a `top_n`.
+pub(crate) fn shown(top_n: Option<u32>) -> usize {
+    top_n.unwrap_or(DEFAULT_TOP_N) as usize
 }
 
 /// The answer to a preview.
@@ -46,12 +44,12 @@ pub(crate) struct PreviewBody<'a> {
     requested_model: &'a str,
     router: Option<&'a str>,
     #[serde(flatten)]
-    decision_body: DecisionBody<'a>,
+    pub(crate) decision_body: DecisionBody<'a>,
     /// Parts of the request without effect: unknown members, and names that match nothing.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    warnings: &'a [UnknownField],
+    pub(crate) warnings: &'a [UnknownField],
     #[serde(skip_serializing_if = "Option::is_none")]
-    what_if: Option<WhatIfBody<'a>>,
+    pub(crate) what_if: Option<WhatIfBody<'a>>,
 }
 
 /// A decision, or the reasons why there is none.
@@ -59,12 +57,12 @@ pub(crate) struct PreviewBody<'a> {
 pub(crate) struct DecisionBody<'a> {
     objective: &'static str,
     decision_code: Option<&'static str>,
-    decision_reason: &'a str,
+    pub(crate) decision_reason: &'a str,
     estimate: EstimateBody,
-    candidates: Vec<CandidateBody<'a>>,
-    candidates_total: usize,
+    pub(crate) candidates: Vec<CandidateBody<'a>>,
+    pub(crate) candidates_total: usize,
     excluded: Vec<ExcludedBody<'a>>,
-    excluded_total: usize,
+    pub(crate) excluded_total: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     nearest_relaxation: Option<NearestRelaxation>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,10 +73,10 @@ pub(crate) struct DecisionBody<'a> {
 #[derive(Serialize)]
 pub(crate) struct WhatIfBody<'a> {
     /// Whether another endpoint would be chosen.
-    changed: bool,
-    sentence: String,
+    pub(crate) changed: bool,
+    pub(crate) sentence: String,
     #[serde(flatten)]
-    decision_body: DecisionBody<'a>,
+    pub(crate) decision_body: DecisionBody<'a>,
 }
 
 /// A decision with its explanation.
@@ -159,7 +157,7 @@ fn candidates<'a>(
     header: PreviewHeader<'a>,
     fates: &'a [Option<PreviewedFates>],
 ) -> Vec<CandidateBody<'a>> {
-    let mut bodies = route_view::candidates(decision, view, header.shown());
+    let mut bodies = route_view::candidates(decision, view, shown(header.top_n));
     bodies.iter_mut().zip(fates).for_each(|(body, fates)| body.fates = fates.as_ref());
     bodies
 }

@@ -134,5 +134,71 @@
     again();
   }
 
-  document.addEventListener('DOMContentLoaded', () => { themes(); zones(); copying(); keys(); refreshing(); });
+  // A form with data-live is previewed after each pause of typing: the part it names is replaced. Its button
+  // data-send-button sends what was entered and shows the answer as it comes.
+  function playing() {
+    for (const form of document.querySelectorAll('form[data-live]')) {
+      let pause, latest = 0;
+      const entered = () => ({ method: 'POST', credentials: 'same-origin', body: new URLSearchParams(new FormData(form)) });
+      const preview = async () => {
+        const mine = ++latest;
+        try {
+          const response = await fetch(form.action, entered());
+          if (response.redirected) { location.reload(); return; }
+          const next = new DOMParser().parseFromString(await response.text(), 'text/html').getElementById(form.dataset.live);
+          if (next && mine === latest) document.getElementById(form.dataset.live).replaceChildren(...next.childNodes);
+        } catch { /* the gateway is away: the next time */ }
+      };
+      form.addEventListener('input', () => { clearTimeout(pause); pause = setTimeout(preview, 200); });
+      form.querySelector('[data-send-button]')?.addEventListener('click', event => {
+        event.preventDefault();
+        send(new URL(form.dataset.send, location.href), entered(), event.target);
+      });
+    }
+  }
+  async function send(url, entered, button) {
+    const [part, facts, text] = ['#sent', '[data-sent-facts]', '[data-sent-text]'].map(name => document.querySelector(name));
+    part.hidden = false;
+    button.disabled = true;
+    facts.textContent = 'Waiting …';
+    text.textContent = '';
+    const began = performance.now();
+    let first = null;
+    let served = '';
+    const show = usage => {
+      const seconds = (performance.now() - began) / 1000;
+      const parts = [served, first === null ? null : `first token ${(first / 1000).toFixed(2)} s`, `${seconds.toFixed(1)} s`];
+      if (usage) parts.push(`${usage.completion_tokens} tokens`, `${(usage.completion_tokens / Math.max(seconds - (first ?? 0) / 1000, .001)).toFixed(0)} tokens/s`, `$${usage.cost}`);
+      facts.textContent = parts.filter(Boolean).join(' · ');
+    };
+    try {
+      const response = await fetch(url, entered);
+      if (!response.ok || !response.body) {
+        const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+        facts.textContent = page.querySelector('main')?.textContent.trim() || `Refused with ${response.status}.`;
+        return;
+      }
+      served = [response.headers.get('x-route-model'), response.headers.get('x-route-provider')].filter(Boolean).join(' on ');
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      let rest = '';
+      for (let read = await reader.read(); !read.done; read = await reader.read()) {
+        const lines = (rest + read.value).split('\n');
+        rest = lines.pop();
+        for (const line of lines) {
+          if (!line.startsWith('data: {')) continue;
+          const chunk = JSON.parse(line.slice(6));
+          const more = chunk.choices?.[0]?.delta?.content;
+          if (more) { first ??= performance.now() - began; text.append(more); }
+          if (chunk.error) text.append(`\n${chunk.error.message}`);
+          show(chunk.usage);
+        }
+      }
+    } catch (error) {
+      facts.textContent = `The answer broke off: ${error.message}`;
+    } finally {
+      button.disabled = false;
+    }
+  }
+
+  document.addEventListener('DOMContentLoaded', () => { themes(); zones(); copying(); keys(); refreshing(); playing(); });
 })();

@@ -14,6 +14,7 @@ pub(super) enum Nav {
     Providers,
     Models,
     Keys,
+    Playground,
     Calibration,
     Targets,
     Configuration,
@@ -21,12 +22,13 @@ pub(super) enum Nav {
 }
 
 impl Nav {
-    const ALL: [Nav; 9] = [
+    const ALL: [Nav; 10] = [
         Nav::Overview,
         Nav::Decisions,
         Nav::Providers,
         Nav::Models,
         Nav::Keys,
+        Nav::Playground,
         Nav::Calibration,
         Nav::Targets,
         Nav::Configuration,
@@ -41,6 +43,7 @@ impl Nav {
             Nav::Decisions => ("Decisions", "decisions", "d"),
             Nav::Models => ("Models", "models", "m"),
             Nav::Keys => ("Keys", "keys", "k"),
+            Nav::Playground => ("Playground", "try", "s"),
             Nav::Calibration => ("Calibration", "calibration", "c"),
             Nav::Targets => ("Targets", "targets", "t"),
             Nav::Configuration => ("Configuration", "config", "f"),

@@ -24,6 +24,7 @@ mod login;
 mod measured;
 mod models;
 mod overview;
+mod playground;
 mod providers;
 mod session;
 mod svg;
@@ -73,6 +74,8 @@ impl Console {
 
 /// The pages behind the login.
 fn pages() -> Vec<Resource> {
+    let too_large = |_, _: &_| ApiError::body_too_large(playground::MOST_BYTES).into();
+    let forms = web::FormConfig::default().limit(playground::MOST_BYTES).error_handler(too_large);
     vec![
         page("/").route(read().to(overview::show)),
         page("/providers").route(read().to(providers::show)),
@@ -82,6 +85,11 @@ fn pages() -> Vec<Resource> {
         page("/keys").route(read().to(keys::show)),
         call("/keys/{name}/disable").route(web::post().to(keys::disable)),
         call("/keys/{name}/enable").route(web::post().to(keys::enable)),
+        both("/try")
+            .app_data(forms.clone())
+            .route(read().to(playground::show))
+            .route(web::post().to(playground::preview)),
+        call("/try/send").app_data(forms).route(web::post().to(playground::send)),
         page("/calibration").route(read().to(calibration::show)),
         page("/targets").route(read().to(targets::show)),
         page("/config").route(read().to(configuration::show)),

@@ -44,7 +44,7 @@ async function open(options = {}) {
 
 const ids = await sendTraffic(gateway, 24);
 const why = `decisions/${ids.at(-1)}`;
-const pages = { overview: '', decisions: 'decisions', why: `${why}?why_not=sim-thrift&replay=true`, providers: 'providers', models: 'models', keys: 'keys', calibration: 'calibration', targets: 'targets', configuration: 'config', about: 'about', 'no such page': 'no-such', 'bad filter': 'decisions?status=odd' };
+const pages = { overview: '', decisions: 'decisions', why: `${why}?why_not=sim-thrift&replay=true`, providers: 'providers', models: 'models', keys: 'keys', playground: 'try', calibration: 'calibration', targets: 'targets', configuration: 'config', about: 'about', 'no such page': 'no-such', 'bad filter': 'decisions?status=odd' };
 const url = path => `${gateway.admin}/console/${path}`;
 
 try {
@@ -168,6 +168,21 @@ try {
     await page.goto(url('decisions'));
     const [id] = await sendTraffic(gateway, 1);
     await page.waitForSelector(`a[href="decisions/${id}"]`, { timeout: 12_000 });
+    await context.close();
+  });
+
+  await check('the playground previews while one types, and shows an answer as it comes', async () => {
+    const { context, page } = await open();
+    await logIn(page, gateway);
+    await page.goto(url('try'));
+    await page.fill('[name=model]', 'meadow/small');
+    await page.selectOption('[name=if_endpoint]', 'meadow/small@sim-thrift');
+    await page.selectOption('[name=if_circuit]', 'open');
+    await page.waitForFunction(() => document.querySelectorAll('#preview .pair section').length === 2);
+    await page.fill('[name=max_tokens]', '20');
+    await page.click('[data-send-button]');
+    await page.waitForFunction(() => document.querySelector('[data-sent-facts]').textContent.includes('tokens/s'), null, { timeout: 20_000 });
+    assert(await page.evaluate(() => document.querySelector('[data-sent-text]').textContent.length > 5), 'no text came');
     await context.close();
   });
 

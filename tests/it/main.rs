@@ -54,6 +54,8 @@ mod console_login;
 #[cfg(test)]
 mod console_pages;
 #[cfg(test)]
+mod console_playground;
+#[cfg(test)]
 mod console_settings;
 #[cfg(test)]
 mod contract_access;

@@ -22,27 +22,34 @@ const MOST_TIMES: f64 = 6.0;
 
 /// All candidates in their order.
 pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
-    let Some(first) = body.candidates.first() else {
-        return html! {
-            h2 { "Candidates" }
-            p.empty { "No endpoint was left to choose from. The reasons are below." }
-        };
-    };
-    let names: Vec<&str> = first.score_terms.iter().map(|term| term.name).collect();
-    let most_score = limit(body.candidates.iter().map(|candidate| candidate.score.value()), 0.0);
-    let most_ms = longest(body);
-    let unit = unit(first.score_unit);
-    let omitted = body.candidates_total.saturating_sub(body.candidates.len());
     html! {
         h2 { "Candidates " span.muted { (body.candidates_total) } }
+        @if body.candidates.is_empty() {
+            p.empty { "No endpoint was left to choose from. The reasons are below." }
+        } @else {
+            (ranking(&body.candidates, body.candidates_total))
+        }
+    }
+}
+
+/// Candidates as bars, of `total` in all, and a table with the same numbers.
+pub(in crate::console) fn ranking(candidates: &[CandidateBody<'_>], total: usize) -> Markup {
+    let Some(first) = candidates.first() else { return Markup::default() };
+    let names: Vec<&str> = first.score_terms.iter().map(|term| term.name).collect();
+    let most_score = limit(candidates.iter().map(|candidate| candidate.score.value()), 0.0);
+    let most_ms = longest(candidates);
+    let unit = unit(first.score_unit);
+    let omitted = total.saturating_sub(candidates.len());
+    let was_called = candidates.iter().any(|candidate| candidate.actual.is_some());
+    html! {
         ul.legend {
             @for (class, name) in TERMS.iter().zip(&names) { li { (swatch(class)) (words::spaced(name)) } }
             li { "score in " (unit) ", less is better" }
-            @if body.candidates.iter().any(|candidate| candidate.score.value() > most_score) {
+            @if candidates.iter().any(|candidate| candidate.score.value() > most_score) {
                 li { "a bar with a notch is longer than its column" }
             }
             li { (svg::whisker_key()) "predicted median to 95th percentile" }
-            li { (svg::dot_key()) "what happened" }
+            @if was_called { li { (svg::dot_key()) "what happened" } }
         }
         div.scroll.hide-caption tabindex="0" {
             table {
@@ -57,20 +64,20 @@ pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
                         th.mid scope="col" { "First token" }
                         th.r scope="col" { "Expected cost" }
                         th.r scope="col" { "Failure" }
-                        th scope="col" { "Then" }
+                        @if was_called { th scope="col" { "Then" } }
                     }
                 }
-                tbody { @for candidate in &body.candidates { (row(candidate, most_score, most_ms)) } }
+                tbody { @for candidate in candidates { (row(candidate, most_score, most_ms, was_called)) } }
             }
         }
         @if omitted > 0 {
-            p.muted { (omitted) " more ranked behind these and could not have been called; the record holds only their names." }
+            p.muted { (omitted) " more ranked behind these." @if was_called { " They could not have been called; the record holds only their names." } }
         }
-        details.twin { summary { "The same as numbers" } (numbers(body, &names)) }
+        details.twin { summary { "The same as numbers" } (numbers(candidates, &names)) }
     }
 }
 
-fn row(candidate: &CandidateBody<'_>, most_score: f64, most_ms: f64) -> Markup {
+fn row(candidate: &CandidateBody<'_>, most_score: f64, most_ms: f64, was_called: bool) -> Markup {
     let predicted = &candidate.predicted;
     let name = endpoint_text(&candidate.endpoint);
     html! {
@@ -101,7 +108,7 @@ fn row(candidate: &CandidateBody<'_>, most_score: f64, most_ms: f64) -> Markup {
             }
             td.r { (format::estimate(predicted.cost.map(Figure::value))) }
             td.r { (format::share(Some(predicted.failure_probability.value()))) }
-            td.t { (outcome(candidate.actual.as_ref())) }
+            @if was_called { td.t { (outcome(candidate.actual.as_ref())) } }
         }
     }
 }
@@ -191,7 +198,7 @@ fn against(actual: Option<f64>, p95: f64) -> Markup {
     }
 }
 
-fn numbers(body: &ExplainBody<'_>, names: &[&str]) -> Markup {
+fn numbers(candidates: &[CandidateBody<'_>], names: &[&str]) -> Markup {
     html! {
         div.scroll.hide-caption tabindex="0" {
             table.numbers {
@@ -208,7 +215,7 @@ fn numbers(body: &ExplainBody<'_>, names: &[&str]) -> Markup {
                     }
                 }
                 tbody {
-                    @for candidate in &body.candidates {
+                    @for candidate in candidates {
                         @let predicted = &candidate.predicted;
                         tr {
                             td.r { (candidate.rank) } th.endpoint scope="row" { (endpoint(&candidate.endpoint)) }
@@ -285,10 +292,10 @@ fn first_token_sentence(candidate: &CandidateBody<'_>) -> String {
 }
 
 /// The width of the scale of first tokens, with every outcome on it.
-fn longest(body: &ExplainBody<'_>) -> f64 {
-    let outcomes = body.candidates.iter().filter_map(|candidate| candidate.actual.as_ref()?.ttft_ms);
+fn longest(candidates: &[CandidateBody<'_>]) -> f64 {
+    let outcomes = candidates.iter().filter_map(|candidate| candidate.actual.as_ref()?.ttft_ms);
     let least = outcomes.map(|ms| ms as f64 * 1.05).fold(0.0, f64::max);
-    limit(body.candidates.iter().map(|candidate| candidate.predicted.ttft_ms.p95.value()), least)
+    limit(candidates.iter().map(|candidate| candidate.predicted.ttft_ms.p95.value()), least)
 }
 
 /// The greatest value, at most [`MOST_TIMES`] the smallest positive one and at least `least`.

@@ -1,6 +1,6 @@
 //! The page "Why did it go there": one decision, from its explanation and its finished record.
 
-mod candidates;
+pub(super) mod candidates;
 mod excluded;
 mod money;
 mod waterfall;

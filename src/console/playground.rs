@@ -1,0 +1,290 @@
+//! The playground: where a request would go, and where it would go under other conditions. On request it is sent.
+//!
+//! Both decisions come from the code of `POST /route/preview`, and a request is sent through that of `POST /chat/completions`, with
+//! the key of the session. The text is kept nowhere.
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    web::{self, Bytes},
+};
+use maud::{Markup, html};
+use pointsman_actors::{
+    dialect::{ChatPurpose, ChatRequest},
+    domain::Catalog,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    answer,
+    decision::candidates::ranking,
+    format,
+    layout::{Frame, Nav, api_line},
+    visitor::Visitor,
+};
+use crate::{
+    api::{
+        admitted_call::AdmittedCall,
+        chat,
+        number::Figure,
+        preview::{self, PreviewAnswer},
+        preview_view::DecisionBody,
+    },
+    base::error::ApiError,
+    config::Scope,
+    state::gateway::Worker,
+};
+
+/// Most bytes of a form.
+pub(super) const MOST_BYTES: usize = 1024 * 1024;
+/// Most tokens of a prompt that is given by its size.
+const MOST_TOKENS: u32 = 1_000_000;
+/// Text of about one token.
+const ONE_TOKEN: &str = "abc ";
+/// Names and values of the objectives.
+const OBJECTIVES: [&str; 4] = ["balanced", "cheapest", "fastest", "reliable"];
+/// Values of `circuit`.
+const CIRCUITS: [&str; 4] = ["closed", "open", "half_open", "cooldown"];
+
+/// The form. Empty fields are left out of the request.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Question {
+    token: String,
+    model: String,
+    objective: String,
+    prompt: String,
+    prompt_tokens: String,
+    max_tokens: String,
+    only: String,
+    /// The conditions of the second decision.
+    if_objective: String,
+    if_latency: String,
+    if_endpoint: String,
+    if_price: String,
+    if_ttft_ms: String,
+    if_tokens_per_second: String,
+    if_failure: String,
+    if_circuit: String,
+}
+
+/// Shows the form with a first preview.
+///
+/// # Errors
+/// Those of a preview that are no fault of the request.
+pub(super) async fn show(visitor: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let model = format!("{}/auto", worker.setup.config.service.alias_prefix);
+    page(visitor, worker, request, Question { model, prompt: "Say hello.".to_owned(), ..Question::default() }).await
+}
+
+/// Shows the form with the preview of what was entered. Not a page of its own address: the text must not stand in one.
+///
+/// # Errors
+/// As [`show`]; 403 for a form of another session.
+pub(super) async fn preview(
+    visitor: Visitor,
+    worker: Worker,
+    request: HttpRequest,
+    question: web::Form<Question>,
+) -> Result<HttpResponse, ApiError> {
+    visitor.check(&question.token)?;
+    page(visitor, worker, request, question.into_inner()).await
+}
+
+/// Sends the request, streamed, with the key of the session.
+///
+/// # Errors
+/// 403 for a form of another session and for a key without the scope `inference`; those of `POST /chat/completions`.
+pub(super) async fn send(
+    visitor: Visitor,
+    worker: Worker,
+    request: HttpRequest,
+    question: web::Form<Question>,
+) -> Result<HttpResponse, ApiError> {
+    visitor.check(&question.token)?;
+    let call = AdmittedCall::admit(visitor.caller, worker, request)?;
+    let mut body = question.request(false)?;
+    body.insert("stream".to_owned(), json!(true));
+    body.insert("metadata".to_owned(), json!({"source": "console"}));
+    let chat = ChatRequest::parse(bytes(&body), ChatPurpose::Chat, &call.worker.setup.config.limits.request)?;
+    chat::answer(Box::new(chat), call).await
+}
+
+async fn page(
+    visitor: Visitor,
+    worker: Worker,
+    request: HttpRequest,
+    question: Question,
+) -> Result<HttpResponse, ApiError> {
+    let frame = Frame::of(&request);
+    let previewed = match question.request(true) {
+        Ok(body) => preview::of_chat_body(bytes(&body), &request, &worker, &visitor.caller).await,
+        Err(error) => Err(error),
+    };
+    let may_send = visitor.caller.require(Scope::Inference).is_ok();
+    let content = html! {
+        h1 { "Playground" }
+        p.lead { "Where a request would go now, and where it would go under other conditions. Nothing is sent before you press Send." }
+        form.playground method="post" action={ (frame.root) "try" } data-live="preview" data-send={ (frame.root) "try/send" } {
+            (frame.token())
+            (question.fields(&worker.setup.catalog))
+            div.actions {
+                button type="submit" { "Preview" }
+                @if may_send { button type="submit" formaction={ (frame.root) "try/send" } data-send-button { "Send" } }
+                @else { span.muted { "Sending needs a key that has the scope 'inference' too." } }
+            }
+        }
+        section #sent aria-live="polite" hidden { h2 { "Answer" } p.muted data-sent-facts {} pre data-sent-text {} }
+        div #preview aria-live="polite" {
+            @match &previewed {
+                Ok(previewed) => (decisions(previewed)),
+                Err(error) => p.verdict.bad { strong { "This request would be refused: " } (error.message()) },
+            }
+        }
+        (api_line("/api/v1/route/preview"))
+    };
+    Ok(answer::page(frame.page("Playground", Some(Nav::Playground), content)))
+}
+
+/// The decision, and beside it that under other conditions.
+fn decisions(previewed: &PreviewAnswer) -> Markup {
+    let body = previewed.body();
+    html! {
+        ul.notices { @for warning in body.warnings { li.warn { (warning.message) } } }
+        @if let Some(what_if) = &body.what_if {
+            p.verdict.(if what_if.changed { "warn" } else { "good" }) { (what_if.sentence) }
+        }
+        div.pair {
+            section { h2 { "As asked" } (decision(&body.decision_body)) }
+            @if let Some(what_if) = &body.what_if { section { h2 { "What if" } (decision(&what_if.decision_body)) } }
+        }
+    }
+}
+
+fn decision(body: &DecisionBody<'_>) -> Markup {
+    html! {
+        p { (body.decision_reason) }
+        @if let Some(first) = body.candidates.first() {
+            p.muted {
+                "Expected cost " (format::estimate(first.predicted.cost.map(Figure::value)))
+                @if let Some(range) = &first.predicted.cost_range { ", at most " (format::estimate(Some(range.high.value()))) " in nine of ten cases" }
+                ". " (body.excluded_total) " endpoints are excluded."
+            }
+        }
+        (ranking(&body.candidates, body.candidates_total))
+    }
+}
+
+impl Question {
+    /// The body of a chat request; for a preview with the conditions of the second decision.
+    fn request(&self, is_preview: bool) -> Result<Map<String, Value>, ApiError> {
+        let mut body = Map::new();
+        let mut put = |name: &str, value: Option<Value>| {
+            body.extend(value.map(|value| (name.to_owned(), value)));
+        };
+        put("model", text(&self.model));
+        put("objective", text(&self.objective));
+        put("max_tokens", number(&self.max_tokens));
+        put("provider", text(&self.only).map(|slug| json!({"only": [slug]})));
+        put("messages", Some(json!([{"role": "user", "content": self.content()?}])));
+        if is_preview {
+            put("what_if", self.what_if());
+        }
+        Ok(body)
+    }
+
+    /// The text, or as much text as the given number of tokens.
+    fn content(&self) -> Result<String, ApiError> {
+        match self.prompt_tokens.trim().parse::<u32>() {
+            Ok(tokens) if self.prompt.trim().is_empty() => Ok(ONE_TOKEN.repeat(tokens.min(MOST_TOKENS) as usize)),
+            _ if self.prompt.len() > MOST_BYTES => Err(ApiError::body_too_large(MOST_BYTES)),
+            _ => Ok(self.prompt.clone()),
+        }
+    }
+
+    fn what_if(&self) -> Option<Value> {
+        let mut conditions = Map::new();
+        conditions.extend(text(&self.if_objective).map(|objective| ("objective".to_owned(), objective)));
+        conditions.extend(number(&self.if_latency).map(|weight| ("weights".to_owned(), json!({"latency": weight}))));
+        let mut endpoint = Map::new();
+        let mut put = |name: &str, value: Option<Value>| {
+            endpoint.extend(value.map(|value| (name.to_owned(), value)));
+        };
+        put("price", number(&self.if_price).map(|factor| json!({"factor": factor})));
+        put("ttft_ms", number(&self.if_ttft_ms));
+        put("tokens_per_second", number(&self.if_tokens_per_second));
+        put("failure_probability", number(&self.if_failure));
+        put("circuit", text(&self.if_circuit));
+        if let Some((model, provider)) = self.if_endpoint.rsplit_once('@').filter(|_| !endpoint.is_empty()) {
+            endpoint.insert("model".to_owned(), json!(model));
+            endpoint.insert("provider".to_owned(), json!(provider));
+            conditions.insert("endpoints".to_owned(), json!([endpoint]));
+        }
+        (!conditions.is_empty()).then_some(Value::Object(conditions))
+    }
+
+    fn fields(&self, catalog: &Catalog) -> Markup {
+        let endpoints = catalog.endpoints.iter().filter_map(|endpoint| {
+            let (model, provider) = (catalog.model_of(endpoint)?, catalog.provider_of(endpoint)?);
+            provider.is_on().then(|| format!("{}@{}", model.id, provider.slug))
+        });
+        let endpoints: Vec<String> = endpoints.collect();
+        let providers: Vec<&str> =
+            catalog.providers.iter().filter(|it| it.is_on()).map(|it| it.slug.as_str()).collect();
+        html! {
+            fieldset {
+                legend { "Request" }
+                label { "Model or alias" input name="model" value=(self.model) list="models" autocomplete="off" data-filter; }
+                datalist #models {
+                    @for alias in &catalog.aliases { option value=(alias.id) {} }
+                    @for model in &catalog.models { option value=(model.id) {} }
+                }
+                label { "Objective" (select("objective", "of the key or the default", &self.objective, OBJECTIVES)) }
+                label { "Only this provider" (select("only", "any", &self.only, providers)) }
+                label { "Most output tokens" input name="max_tokens" value=(self.max_tokens) inputmode="numeric" placeholder="the model's"; }
+                label { "Prompt tokens, without a text" input name="prompt_tokens" value=(self.prompt_tokens) inputmode="numeric"; }
+                label.wide { "Text" textarea name="prompt" rows="4" { (self.prompt) } }
+            }
+            fieldset {
+                legend { "What if" }
+                label { "Objective" (select("if_objective", "the same", &self.if_objective, OBJECTIVES)) }
+                label { "Weight of time, 0 to 1" input name="if_latency" value=(self.if_latency) inputmode="decimal"; }
+                label { "At this endpoint" (select("if_endpoint", "none", &self.if_endpoint, endpoints.iter().map(String::as_str))) }
+                label { "prices times" input name="if_price" value=(self.if_price) inputmode="decimal"; }
+                label { "first token, ms" input name="if_ttft_ms" value=(self.if_ttft_ms) inputmode="decimal"; }
+                label { "tokens a second" input name="if_tokens_per_second" value=(self.if_tokens_per_second) inputmode="decimal"; }
+                label { "failures, 0 to 1" input name="if_failure" value=(self.if_failure) inputmode="decimal"; }
+                label { "circuit" (select("if_circuit", "as it is", &self.if_circuit, CIRCUITS)) }
+            }
+        }
+    }
+}
+
+fn bytes(body: &Map<String, Value>) -> Bytes {
+    // Maps with text keys are always written.
+    Bytes::from(serde_json::to_vec(body).unwrap_or_default())
+}
+
+fn text(entered: &str) -> Option<Value> {
+    let entered = entered.trim();
+    (!entered.is_empty()).then(|| json!(entered))
+}
+
+/// A number; other text stays text, which the parser of requests refuses by name.
+fn number(entered: &str) -> Option<Value> {
+    text(entered).map(|text| {
+        match text.as_str().and_then(|text| serde_json::from_str::<serde_json::Number>(text).ok()) {
+            Some(number) => Value::Number(number),
+            None => text,
+        }
+    })
+}
+
+fn select<'a>(name: &str, without: &str, chosen: &str, values: impl IntoIterator<Item = &'a str>) -> Markup {
+    html! {
+        select name=(name) {
+            option value="" { (without) }
+            @for value in values { option value=(value) selected[value == chosen] { (value) } }
+        }
+    }
+}
