@@ -11,12 +11,13 @@ use serde_json::{Value, json};
 
 use super::{
     answer::{Answer, Choice},
-    anthropic_request::{chat_body, check, invalid, marked_text},
-    anthropic_seal::{REDACTED_TRIGGER, signature},
+    anthropic_request::{chat_body, check, marked_text},
     json_response::send_json,
+    json_value::invalid,
     provider::{ActiveRequest, Provider},
     refusal::Refusal,
     request::ChatBody,
+    seal::{REDACTED_TRIGGER, signature},
     settings::{ProviderSettings, SimulatedModel},
     stream::{self, Event, EventContent},
     tools::random_name,

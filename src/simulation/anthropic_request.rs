@@ -6,8 +6,9 @@ use pointsman_actors::domain::Modality;
 use serde_json::{Value, json};
 
 use super::{
-    anthropic_seal::{is_own_redacted, signature},
+    json_value::{invalid, member},
     refusal::Refusal,
+    seal::{is_own_redacted, signature},
     settings::{ProviderSettings, SimulatedModel},
 };
 
@@ -233,13 +234,4 @@ fn add_message(message: &Value, messages: &mut Vec<Value>) {
     if !calls.is_empty() || !parts.is_empty() {
         messages.push(json!({ "role": message["role"], "content": parts, "tool_calls": calls }));
     }
-}
-
-/// A member of an object; null if it has none of that name.
-pub(super) fn member<'v>(value: &'v Value, name: &str) -> &'v Value {
-    value.get(name).unwrap_or(&Value::Null)
-}
-
-pub(super) fn invalid(message: &str) -> Refusal {
-    Refusal::Invalid { param: None, message: message.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! Simulated providers: HTTP servers with OpenAI's API on loopback ports, each with its own [`ProviderSettings`].
+//! Simulated providers: HTTP servers with the API of OpenAI (chat or Responses), Anthropic or Google on loopback ports, each with its own [`ProviderSettings`].
 //!
 //! They are used for first trials, tests and fault injection. Requests to them use the same path as those to real
 //! providers, sockets included; only the answers are generated text. This module does not depend on the router.
@@ -12,13 +12,14 @@
 mod answer;
 mod anthropic;
 mod anthropic_request;
-mod anthropic_seal;
 mod chat;
 mod check;
 mod counters;
 mod drawing;
+mod gemini;
 mod images;
 mod json_response;
+mod json_value;
 mod load;
 mod mentions;
 mod png;
@@ -26,8 +27,10 @@ mod provider;
 mod quota;
 mod refusal;
 mod request;
+mod responses;
 mod routes;
 mod schema;
+mod seal;
 mod server;
 mod settings;
 mod stream;

@@ -6,7 +6,9 @@ use actix_web::{
 };
 use serde_json::{Value, json};
 
-use super::{anthropic, chat, images, provider::Provider, refusal::Refusal, settings::SimulatedModel};
+use super::{
+    anthropic, chat, gemini, images, provider::Provider, refusal::Refusal, responses, settings::SimulatedModel,
+};
 
 /// Creation time of all simulated models: 2025-01-01.
 const CREATED: u64 = 1_735_689_600;
@@ -18,9 +20,10 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(only("/v1/chat/completions").route(post().to(chat::create)))
         .service(only("/v1/messages").route(post().to(anthropic::create)))
         .service(only("/v1/messages/count_tokens").route(post().to(anthropic::count_tokens)))
+        .service(only("/v1/responses").route(post().to(responses::create)))
         .service(only("/v1/images/generations").route(post().to(images::create)))
         .service(only("/v1/models").route(get().to(models)))
-        .service(only("/v1/models/{id:.+}").route(get().to(one_model)));
+        .service(only("/v1/models/{id:.+}").route(get().to(one_model)).route(post().to(gemini::create)));
 }
 
 /// Answers all other paths.

@@ -275,7 +275,10 @@ impl EventStream {
 /// Number of events of a stream that stops after a share of its content. It has some content, and never the finish.
 fn stop(events: &[Event], after: f64) -> usize {
     let finish = |event: &Event| {
-        matches!(event.content, EventContent::Delta { finish: Some(_), .. } | EventContent::WrittenFinish(_))
+        matches!(
+            event.content,
+            EventContent::Delta { finish: Some(_), .. } | EventContent::WrittenFinish(_) | EventContent::WrittenEnd(_)
+        )
     };
     let before_finish = events.iter().position(finish).unwrap_or(events.len());
     let with_content = events.iter().position(|event| event.tokens > 0).map_or(before_finish, |first| first + 1);

@@ -128,8 +128,12 @@ impl ProviderClient {
 
     fn set_simulated(&mut self, running: &Running, dialect: Dialect, tls: &mut TlsConfigs) -> Result<(), String> {
         let mut connection = Connection::new(&running.base_url()).map_err(|fault| fault.to_string())?;
-        // Simulated providers of this dialect ask for a key, whichever it is.
-        let key: &[_] = if dialect == Dialect::Anthropic { &[("x-api-key", "simulated")] } else { &[] };
+        // Simulated providers of these dialects ask for a key, whichever it is.
+        let key: &[_] = match dialect {
+            Dialect::Anthropic => &[("x-api-key", "simulated")],
+            Dialect::Gemini => &[("x-goog-api-key", "simulated")],
+            _ => &[],
+        };
         for (name, value) in standard_headers(dialect).iter().chain(key) {
             connection = connection.with_header(name, value).map_err(|fault| fault.to_string())?;
         }

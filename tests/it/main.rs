@@ -247,7 +247,7 @@ mod server_tls_clients;
 #[cfg(test)]
 mod shortage;
 #[cfg(test)]
-mod simulated_anthropic;
+mod simulated_dialects;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]

@@ -1,0 +1,15 @@
+//! What readers of JSON bodies share.
+
+use serde_json::Value;
+
+use super::refusal::Refusal;
+
+/// A member of an object; null if it has none of that name.
+pub(super) fn member<'v>(value: &'v Value, name: &str) -> &'v Value {
+    value.get(name).unwrap_or(&Value::Null)
+}
+
+/// The refusal of a body, in the words of the API.
+pub(super) fn invalid(message: &str) -> Refusal {
+    Refusal::Invalid { param: None, message: message.to_owned() }
+}

@@ -1,0 +1,145 @@
+//! Chats through the gateway to simulated providers that serve another API than chat.
+
+use serde_json::{Value, json};
+
+use crate::{
+    harness::TestGateway,
+    world::{and, ask},
+};
+
+/// The dialects, and how each says that an answer has come to its end.
+const DIALECTS: [(&str, &str); 3] = [("anthropic", "end_turn"), ("gemini", "STOP"), ("openai-responses", "completed")];
+
+/// `test/poet` at `claudia`, which serves this dialect, and for more money at `charles`, which serves chats.
+async fn gateway(dialect: &str, claudia: &str) -> TestGateway {
+    let quick = "ttft = \"0ms\"\ntokens_per_second = 1000000\nodd_framing_rate = 0.0\n";
+    let endpoint = |provider: &str, price: &str| {
+        format!(
+            "{{ provider = \"{provider}\", upstream_model = \"claude-sonnet-4-5\", pricing = {{ prompt = \"{price}\", \
+             completion = \"{price}\" }} }}"
+        )
+    };
+    let quick_claudia = if claudia.contains("odd_framing_rate") { quick.split_at(quick.len() - 23).0 } else { quick };
+    let config = format!(
+        "[simulation.providers.claudia]\ndialect = \"{dialect}\"\n{quick_claudia}{claudia}\n\
+         [simulation.providers.charles]\n{quick}\n\
+         [[models]]\nid = \"test/poet\"\ncontext_length = 100000\nmax_completion_tokens = 8000\nsupported_parameters = \
+         [\"max_tokens\", \"tools\", \"tool_choice\", \"reasoning\", \"response_format\", \"structured_outputs\"]\n\
+         endpoints = [{}, {}]\n",
+        endpoint("claudia", "0.000001"),
+        endpoint("charles", "0.001")
+    );
+    TestGateway::start_with(&config, &[("POINTSMAN__SIMULATION__MODE", "on")]).await
+}
+
+fn with_tool(request: Value) -> Value {
+    let parameters = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
+    let tool = json!({"type": "function", "function": {"name": "get_weather", "parameters": parameters}});
+    let messages = json!([{"role": "user", "content": "Weather in Paris and Tokyo?"}]);
+    and(request, json!({"tools": [tool], "messages": messages}))
+}
+
+#[actix_web::test]
+async fn a_chat_is_answered_with_text_and_usage_by_a_simulated_provider_of_every_dialect() {
+    for (dialect, end) in DIALECTS {
+        let gateway = gateway(dialect, "").await;
+        let answer = gateway.chat(&ask("test/poet")).await.expect(200);
+        assert_eq!(
+            (&answer["provider"], &answer["choices"][0]["native_finish_reason"]),
+            (&json!("claudia"), &json!(end)),
+            "{answer}"
+        );
+        assert!(!answer["choices"][0]["message"]["content"].as_str().unwrap().is_empty());
+        let usage = &answer["usage"];
+        assert!(
+            usage["prompt_tokens"].as_u64().unwrap() > 0 && usage["completion_tokens"].as_u64().unwrap() > 0,
+            "{answer}"
+        );
+        let cut = gateway.chat(&and(ask("test/poet"), json!({"max_tokens": 3}))).await.expect(200);
+        assert_eq!(cut["choices"][0]["finish_reason"], "length", "{dialect}: {cut}");
+    }
+}
+
+#[actix_web::test]
+async fn thinking_and_parallel_calls_are_accepted_back_and_a_changed_seal_is_refused_or_replaced() {
+    for (dialect, _) in DIALECTS {
+        let gateway = gateway(dialect, "").await;
+        let request = and(with_tool(ask("test/poet")), json!({"reasoning": {"effort": "low"}, "max_tokens": 4000}));
+        let request = and(request, json!({"provider": {"only": ["claudia"]}}));
+        let answer = gateway.chat(&request).await.expect(200);
+        let reply = answer["choices"][0]["message"].clone();
+        assert_eq!(reply["tool_calls"].as_array().map(Vec::len), Some(2), "{answer}");
+        assert!(reply["reasoning"].as_str().unwrap().contains("Paris"), "{answer}");
+        assert!(reply["reasoning_details"].is_array(), "{answer}");
+        let turn = |reply: &Value| {
+            let mut messages = vec![request["messages"][0].clone(), reply.clone()];
+            for call in reply["tool_calls"].as_array().unwrap() {
+                messages.push(json!({"role": "tool", "tool_call_id": call["id"], "content": "sunny"}));
+            }
+            and(request.clone(), json!({"messages": messages}))
+        };
+        let second = gateway.chat(&turn(&reply)).await.expect(200);
+        assert!(second["choices"][0]["message"]["content"].as_str().unwrap().contains("sunny"), "{dialect}: {second}");
+        let mut changed = reply;
+        for detail in changed["reasoning_details"].as_array_mut().unwrap() {
+            for name in ["signature", "data"] {
+                if detail[name].is_string() {
+                    detail[name] = json!("QW5vdGhlciBzZWFsLg==");
+                }
+            }
+        }
+        let reply = gateway.chat(&turn(&changed)).await;
+        // For Gemini there is a seal that says that the call is of another model.
+        let expected = if dialect == "gemini" { 200 } else { 400 };
+        assert_eq!(reply.status, expected, "{dialect}: {}", reply.text());
+    }
+}
+
+#[actix_web::test]
+async fn a_stream_of_oddly_framed_events_arrives_whole() {
+    for (dialect, _) in DIALECTS {
+        let gateway = gateway(dialect, "odd_framing_rate = 1.0").await;
+        let request = and(with_tool(ask("test/poet")), json!({"stream": true, "provider": {"only": ["claudia"]}}));
+        let reply = gateway.chat(&request).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        let deltas = reply.events();
+        let calls = deltas.iter().filter_map(|event| event["choices"][0]["delta"]["tool_calls"][0].as_object());
+        let arguments: String = calls.filter_map(|call| call["function"]["arguments"].as_str()).collect();
+        assert_eq!(arguments, r#"{"city":"Paris"}{"city":"Tokyo"}"#, "{dialect}");
+        assert!(reply.text().ends_with("data: [DONE]\n\n"), "{}", reply.text());
+    }
+}
+
+#[actix_web::test]
+async fn an_answer_follows_the_schema_that_was_asked_for() {
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": false});
+    let format = json!({"type": "json_schema", "json_schema": {"name": "place", "strict": true, "schema": schema}});
+    for (dialect, _) in DIALECTS {
+        let gateway = gateway(dialect, "").await;
+        let request = and(ask("test/poet"), json!({"response_format": format, "provider": {"only": ["claudia"]}}));
+        let answer = gateway.chat(&request).await.expect(200);
+        let text = answer["choices"][0]["message"]["content"].as_str().unwrap();
+        let place: Value = serde_json::from_str(text).unwrap_or_else(|_| panic!("{dialect}: {answer}"));
+        assert!(place["city"].is_string(), "{dialect}: {answer}");
+    }
+}
+
+#[actix_web::test]
+async fn an_overloaded_simulated_provider_hands_over_to_one_of_chats() {
+    for (dialect, _) in DIALECTS {
+        let gateway = gateway(dialect, "error_rate = 1.0").await;
+        let reply = gateway.chat(&ask("test/poet")).await;
+        let answer = reply.expect(200);
+        assert_eq!(answer["provider"], "charles", "{dialect}: {answer}");
+        assert_eq!(reply.header("x-route-attempts"), Some("2"));
+    }
+}
+
+#[actix_web::test]
+async fn an_answer_that_the_filter_of_gemini_blocks_ends_as_such() {
+    let gateway = gateway("gemini", "").await;
+    let messages = json!([{"role": "user", "content": "SIMULATED_SAFETY_BLOCK"}]);
+    let request = and(ask("test/poet"), json!({"messages": messages, "provider": {"only": ["claudia"]}}));
+    let answer = gateway.chat(&request).await;
+    assert!(answer.text().contains("content_filter"), "{}", answer.text());
+}
