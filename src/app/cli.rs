@@ -3,6 +3,7 @@
 //! [`run`] runs every command except `serve`, for which it returns the checked configuration. Binds no listener.
 
 mod arguments;
+mod check;
 mod doctor;
 mod explain;
 mod gateway;
@@ -15,7 +16,6 @@ mod models;
 mod reference;
 mod reload;
 mod replay;
-mod summary;
 mod top;
 
 use std::{
@@ -31,6 +31,7 @@ use clap::{Parser, error::ErrorKind};
 use self::arguments::{Arguments, ConfigArgument, ConfigCommand, Subcommands};
 use crate::config::{Config, Environment, Fault, LoadedConfig};
 
+pub use check::{CheckRequest, summary};
 pub use doctor::DoctorRequest;
 pub use explain::{ExplainRequest, PreviewRequest};
 pub use health::HealthRequest;
@@ -41,7 +42,6 @@ pub use ledger::{ExportFormat, LedgerCommand, LedgerPlace};
 pub use models::ModelsRequest;
 pub use reload::ReloadRequest;
 pub use replay::ReplayRequest;
-pub use summary::summary;
 pub use top::TopRequest;
 
 /// Exit code when a replayed decision differs from the recorded one, a gateway is not ready, or the ledger has a fault.
@@ -62,10 +62,7 @@ pub enum Command {
         config: Option<PathBuf>,
     },
     /// Check the configuration.
-    Check {
-        /// The configuration named on the command line.
-        config: Option<PathBuf>,
-    },
+    Check(CheckRequest),
     /// Check whether this machine can serve.
     Doctor(DoctorRequest),
     /// Write a first configuration.
@@ -74,6 +71,8 @@ pub enum Command {
     Keygen {
         /// Label of the key.
         name: String,
+        /// Print JSON.
+        json: bool,
     },
     /// List models and prices.
     Models(ModelsRequest),
@@ -97,9 +96,14 @@ pub enum Command {
     ShowConfig {
         /// The configuration named on the command line.
         config: Option<PathBuf>,
+        /// Print JSON.
+        json: bool,
     },
     /// Show every default and the built-in catalogue.
-    ShowDefaults,
+    ShowDefaults {
+        /// Print JSON.
+        json: bool,
+    },
     /// Print this text: help or version.
     Print(String),
 }
@@ -147,14 +151,19 @@ impl Command {
         match command {
             None => Ok(Command::Serve { config: before }),
             Some(Subcommands::Serve(given)) => Ok(Command::Serve { config: path_of(given)? }),
-            Some(Subcommands::Check(given)) => Ok(Command::Check { config: path_of(given)? }),
-            Some(Subcommands::Config(ConfigCommand::Show { defaults: true, .. })) => {
-                refuse_config("config show --defaults").map(|()| Command::ShowDefaults)
+            Some(Subcommands::Check(mut request)) => {
+                request.config = path_of(ConfigArgument { config: request.config.take() })?;
+                Ok(Command::Check(request))
             }
-            Some(Subcommands::Config(ConfigCommand::Show { config, .. })) => {
-                Ok(Command::ShowConfig { config: path_of(config)? })
+            Some(Subcommands::Config(ConfigCommand::Show { defaults: true, json, .. })) => {
+                refuse_config("config show --defaults").map(|()| Command::ShowDefaults { json })
             }
-            Some(Subcommands::Keygen { name }) => refuse_config("keygen").map(|()| Command::Keygen { name }),
+            Some(Subcommands::Config(ConfigCommand::Show { config, json, .. })) => {
+                Ok(Command::ShowConfig { config: path_of(config)?, json })
+            }
+            Some(Subcommands::Keygen { name, json }) => {
+                refuse_config("keygen").map(|()| Command::Keygen { name, json })
+            }
             Some(Subcommands::Init(request)) => refuse_config("init").map(|()| Command::Init(request)),
             Some(Subcommands::Doctor(mut request)) => {
                 request.config = path_of(ConfigArgument { config: request.config.take() })?;
@@ -219,16 +228,16 @@ pub enum Next {
 pub struct CommandOutput {
     /// What to print.
     pub text: String,
-    /// Exit code; above [`EXIT_DIFFERENT`] the text goes to standard error.
+    /// Exit code; above [`EXIT_DIFFERENT`] the text goes to standard error, unless it is JSON.
     pub code: u8,
 }
 
 impl CommandOutput {
-    /// Prints the text and returns the exit code.
+    /// Prints the text and returns the exit code. Talk goes to stderr, a result to stdout: JSON is one, whatever it tells.
     #[must_use]
     pub fn print(&self) -> ExitCode {
         // A closed pipe (`pointsman check | head`) is not an error.
-        let _ = if self.code <= EXIT_DIFFERENT {
+        let _ = if self.code <= EXIT_DIFFERENT || self.text.starts_with('{') {
             std::io::stdout().lock().write_all(self.text.as_bytes())
         } else {
             std::io::stderr().lock().write_all(self.text.as_bytes())
@@ -245,10 +254,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
             Ok(config) => return Next::Serve(Box::new(config)),
             Err(output) => output,
         },
-        Ok(Command::Check { config }) => {
-            load(config.as_deref(), environment).map_or_else(|output| output, |loaded| success(summary(&loaded.config)))
-        }
-        Ok(Command::Keygen { name }) => success(NewKey::random().report(&name)),
+        Ok(Command::Check(request)) => check::run(&request, environment),
+        Ok(Command::Keygen { name, json: false }) => success(NewKey::random().report(&name)),
+        Ok(Command::Keygen { name, json: true }) => success(NewKey::random().json(&name)),
         Ok(Command::Init(request)) => init::run(&request, environment),
         Ok(Command::Doctor(request)) => doctor::run(&request, environment),
         Ok(Command::Models(request)) => models::run(&request, environment),
@@ -263,13 +271,21 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
             let mut output = BufWriter::new(std::io::stdout().lock());
             return Next::Exit(ledger::run(&place, &command, environment, &mut output));
         }
-        Ok(Command::ShowConfig { config }) => {
-            Config::show(config.as_deref(), environment).map_or_else(|faults| failure(report(&faults)), success)
+        Ok(Command::ShowConfig { config, json }) => Config::show(config.as_deref(), environment)
+            .map_or_else(|faults| failure(report(&faults)), |shown| success(if json { values(&shown) } else { shown })),
+        Ok(Command::ShowDefaults { json }) => {
+            let shown = Config::show_defaults();
+            success(if json { values(&shown) } else { shown })
         }
-        Ok(Command::ShowDefaults) => success(Config::show_defaults()),
         Ok(Command::Print(text)) => success(text),
     };
     Next::Finish(output)
+}
+
+/// The values of a configuration as JSON.
+fn values(shown: &str) -> String {
+    let values: toml::Table = toml::from_str(shown).unwrap_or_default();
+    format!("{:#}\n", serde_json::json!(values))
 }
 
 fn load(path: Option<&Path>, environment: &Environment) -> Result<LoadedConfig, CommandOutput> {
@@ -308,19 +324,19 @@ mod tests {
             ("serve", Command::Serve { config: None }),
             ("--config x.toml", Command::Serve { config: file() }),
             ("serve --config=x.toml", Command::Serve { config: file() }),
-            ("-c x.toml check", Command::Check { config: file() }),
-            ("check", Command::Check { config: None }),
-            ("keygen", Command::Keygen { name: "my-key".to_owned() }),
-            ("keygen --name team", Command::Keygen { name: "team".to_owned() }),
+            ("-c x.toml check", Command::Check(CheckRequest { config: file(), ..CheckRequest::default() })),
+            ("check --json", Command::Check(CheckRequest { json: true, ..CheckRequest::default() })),
+            ("keygen", Command::Keygen { name: "my-key".to_owned(), json: false }),
+            ("keygen --name team --json", Command::Keygen { name: "team".to_owned(), json: true }),
             ("replay gen-1-x --url http://h --key-env K", {
                 let given = |text: &str| Some(text.to_owned());
                 let (generation, url, key_env) = (given("gen-1-x"), given("http://h"), given("K"));
                 Command::Replay(ReplayRequest { generation, url, key_env, ..ReplayRequest::default() })
             }),
             ("replay --file x.toml", Command::Replay(ReplayRequest { file: file(), ..ReplayRequest::default() })),
-            ("config show", Command::ShowConfig { config: None }),
-            ("config show --effective -c x.toml", Command::ShowConfig { config: file() }),
-            ("config show --defaults", Command::ShowDefaults),
+            ("config show", Command::ShowConfig { config: None, json: false }),
+            ("config show --effective -c x.toml", Command::ShowConfig { config: file(), json: false }),
+            ("config show --defaults --json", Command::ShowDefaults { json: true }),
             ("ledger export --data-dir d --format csv --status failed", {
                 let place = LedgerPlace { data_dir: Some(PathBuf::from("d")), ..LedgerPlace::default() };
                 let conditions = vec![("status", "failed".to_owned())];
@@ -335,7 +351,7 @@ mod tests {
                 let place = LedgerPlace { url: given("http://h"), key_env: given("K"), ..LedgerPlace::default() };
                 Command::Ledger(place, LedgerCommand::Verify { json: false })
             }),
-            ("ledger compact", Command::Ledger(LedgerPlace::default(), LedgerCommand::Compact)),
+            ("ledger compact", Command::Ledger(LedgerPlace::default(), LedgerCommand::Compact { json: false })),
             ("version", Command::Print(VERSION.to_owned())),
             ("-V", Command::Print(VERSION.to_owned())),
         ] {

@@ -58,7 +58,7 @@ impl LastHour {
             div.bad[hour.failed > 0] { dt { "Failures shown" } dd { (format::count(hour.failed)) @if let Some(share) = share(hour.failed) { small { " " (format::percent(share)) } } } }
             div { dt { "Saved by failover" } dd { (format::count(hour.rescued)) @if let Some(share) = share(hour.rescued) { small { " " (format::percent(share)) } } } }
             div { dt { "First token p50 p95" } dd { (format::millis(first(50))) small { " " (format::millis(first(95))) } } }
-            div { dt { "Spent in an hour, a day" } dd { (format::money(Some(hour.spent))) small { " " (format::money(Some(self.spent_in_a_day))) } } }
+            div { dt { "Spent in the hour" } dd { (format::money(Some(hour.spent))) small.below { "in 24 hours " (format::money(Some(self.spent_in_a_day))) } } }
             div.warn[hour.shed > 0] { dt { "Refused under load" } dd { (format::count(hour.shed)) } }
         }
     }

@@ -6,6 +6,9 @@ use pointsman::{
     app::cli::{NewKey, Next, report, run, summary},
     config::{Config, Environment, digest_of},
 };
+use serde_json::{Value, json};
+
+use crate::process::{self, ConfigFile};
 
 fn parse(toml: &str) -> Config {
     Config::parse(toml, "f", Path::new("."), &Environment::default()).unwrap()
@@ -21,6 +24,45 @@ fn the_lines_that_keygen_prints_let_its_key_in() {
     let config = parse(&format!("[[keys]]{lines}"));
     assert_eq!(&*config.keys[1].name, "build \"server\"");
     assert_eq!(config.keys[1].sha256, digest_of(key));
+}
+
+#[test]
+fn check_prints_json_with_the_place_of_each_fault_and_warnings_fail_it_on_request() {
+    let file = ConfigFile::new("[timeouts]\nconnect_secs = 3\n[server]\nbnid = 1\n");
+    let check = |file: &ConfigFile, more: &[&str]| {
+        let output = process::run(&[&["check", "--config", file.path(), "--json"], more].concat(), &[]);
+        let page: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), page)
+    };
+    let (code, refused) = check(&file, &[]);
+    assert_eq!((code, &refused["valid"]), (Some(2), &json!(false)), "{refused}");
+    let fault = &refused["faults"][0];
+    assert_eq!((&fault["line"], &fault["column"], &fault["key"]), (&json!(4), &json!(1), &json!("server.bnid")));
+    assert!(fault["file"].as_str().unwrap().ends_with("config.toml"), "{fault}");
+
+    let file = ConfigFile::new("[timeouts]\nconnect_secs = 3\n");
+    let (code, valid) = check(&file, &[]);
+    assert_eq!((code, &valid["valid"]), (Some(0), &json!(true)), "{valid}");
+    assert_eq!(valid["warnings"][0]["key"], "timeouts.connect_secs", "{valid}");
+    assert!(valid["providers"].as_array().unwrap().iter().any(|provider| provider["on"] == true), "{valid}");
+    assert!(valid["models"].as_array().is_some_and(|models| !models.is_empty()), "{valid}");
+    assert_eq!(check(&file, &["--strict"]).0, Some(1));
+}
+
+#[test]
+fn keygen_and_config_show_print_json() {
+    let output = process::run(&["keygen", "--name", "team", "--json"], &[]);
+    let key: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let config = parse(key["configuration"].as_str().unwrap());
+    assert_eq!(config.keys[1].sha256, digest_of(key["key"].as_str().unwrap()));
+    let file = ConfigFile::new("[server]\nbind = \"127.0.0.1:8099\"\n");
+    let output = process::run(&["config", "show", "--json", "--config", file.path()], &[]);
+    let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&shown["server"]["bind"], &shown["timeouts"]["connect"]),
+        (&json!("127.0.0.1:8099"), &json!("2s")),
+        "{shown}"
+    );
 }
 
 #[test]

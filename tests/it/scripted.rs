@@ -176,9 +176,18 @@ impl Upstream {
         Upstream::listen(address, scripts, None)
     }
 
-    /// The same behind TLS.
+    /// The same behind TLS, at 127.0.0.1, for which its certificate is.
     pub(crate) fn start_tls(config: Arc<ServerConfig>, scripts: impl IntoIterator<Item = Script>) -> Upstream {
-        Upstream::listen("127.0.0.1:0".parse().unwrap(), scripts, Some(config))
+        Upstream::start_tls_at("127.0.0.1:0".parse().unwrap(), config, scripts)
+    }
+
+    /// The same behind TLS at an address of the test's choice.
+    pub(crate) fn start_tls_at(
+        address: SocketAddr,
+        config: Arc<ServerConfig>,
+        scripts: impl IntoIterator<Item = Script>,
+    ) -> Upstream {
+        Upstream::listen(address, scripts, Some(config))
     }
 
     fn listen(

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::{
+    check::CheckRequest,
     doctor::DoctorRequest,
     explain::{ExplainRequest, PreviewRequest},
     health::HealthRequest,
@@ -79,7 +80,7 @@ pub(super) enum Subcommands {
     /// Write a first configuration: the providers whose keys are in the environment, and a new key
     Init(InitRequest),
     /// Check the configuration and print a summary; starts nothing
-    Check(ConfigArgument),
+    Check(CheckRequest),
     /// Check configuration, clock, data directory and every provider; the calls are free
     Doctor(DoctorRequest),
     /// Show the configuration
@@ -102,6 +103,9 @@ pub(super) enum Subcommands {
         /// Label of the new key in logs and records
         #[arg(long, default_value = "my-key")]
         name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Issue, list, rotate, disable and revoke keys
     Keys(KeysRequest),
@@ -134,6 +138,9 @@ pub(super) enum ConfigCommand {
         /// The defaults and the built-in catalogue alone
         #[arg(long, conflicts_with = "config")]
         defaults: bool,
+        /// Print JSON: the values without their places
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -189,6 +196,9 @@ pub(super) enum LedgerSubcommand {
         /// Directory of the ledger; default: ledger.data_dir of the configuration
         #[arg(long, value_name = "DIR")]
         data_dir: Option<PathBuf>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -225,8 +235,8 @@ impl LedgerSubcommand {
                 (place.into(), LedgerCommand::Export { format, conditions })
             }
             LedgerSubcommand::Verify { place, json } => (place.into(), LedgerCommand::Verify { json }),
-            LedgerSubcommand::Compact { config: ConfigArgument { config }, data_dir } => {
-                (LedgerPlace { config, data_dir, ..LedgerPlace::default() }, LedgerCommand::Compact)
+            LedgerSubcommand::Compact { config: ConfigArgument { config }, data_dir, json } => {
+                (LedgerPlace { config, data_dir, ..LedgerPlace::default() }, LedgerCommand::Compact { json })
             }
         }
     }

@@ -32,6 +32,15 @@ impl NewKey {
         format!("[[keys]]\nname = {name}\nsha256 = \"{sha256}\"\nscopes = [\"inference\", \"read\"]\n")
     }
 
+    /// Output of `keygen --json`.
+    #[must_use]
+    pub fn json(&self, name: &str) -> String {
+        let (key, sha256) = (&self.0, to_hex(&digest_of(&self.0)));
+        let configuration = self.configuration(name);
+        let page = serde_json::json!({ "name": name, "key": key, "sha256": sha256, "configuration": configuration });
+        format!("{page:#}\n")
+    }
+
     /// Output of `keygen`: the key, and the configuration lines that accept it.
     #[must_use]
     pub fn report(&self, name: &str) -> String {

@@ -63,7 +63,10 @@ pub enum LedgerCommand {
         json: bool,
     },
     /// Give free space back to the disk.
-    Compact,
+    Compact {
+        /// Print JSON.
+        json: bool,
+    },
 }
 
 /// Why a command failed.
@@ -98,7 +101,7 @@ pub fn run(
     let done = match command {
         LedgerCommand::Export { format, conditions } => export::run(place, *format, conditions, environment, output),
         LedgerCommand::Verify { json } => verify::run(place, *json, environment, output),
-        LedgerCommand::Compact => compact(place, environment, output),
+        LedgerCommand::Compact { json } => compact(place, *json, environment, output),
     };
     let done = done.and_then(|code| output.flush().map(|()| code).map_err(Failed::from));
     let (code, message) = match done {
@@ -115,10 +118,17 @@ pub fn run(
     ExitCode::from(code)
 }
 
-fn compact(place: &LedgerPlace, environment: &Environment, output: &mut impl Write) -> Result<u8, Failed> {
+fn compact(place: &LedgerPlace, json: bool, environment: &Environment, output: &mut impl Write) -> Result<u8, Failed> {
     let (path, _) = directory(place, environment)?;
     let done = inspection::compact(&path).map_err(|fault| failed(&fault, "compact"))?;
     let freed = done.before.saturating_sub(done.after);
+    if json {
+        let page = serde_json::json!({
+            "directory": path, "bytes_before": done.before, "bytes_after": done.after, "bytes_given_back": freed,
+        });
+        writeln!(output, "{page:#}")?;
+        return Ok(0);
+    }
     writeln!(output, "{}: {} bytes before, {} after, {freed} given back", path.display(), done.before, done.after)?;
     Ok(0)
 }

@@ -50,6 +50,23 @@ mod tests {
         expect_test::expect_file!["../../../docs/CLI.md"].assert_eq(&text);
     }
 
+    /// The commands that print results without `--json`: a server, scripts and pages, and records that are JSON or CSV anyway.
+    const WITHOUT_JSON: [&str; 4] = ["serve", "completions", "man", "export"];
+
+    fn assert_json(command: &Command) {
+        let below: Vec<&Command> =
+            command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help").collect();
+        if below.is_empty() && !WITHOUT_JSON.contains(&command.get_name()) {
+            assert!(command.get_arguments().any(|argument| argument.get_id() == "json"), "{}", command.get_name());
+        }
+        below.into_iter().for_each(assert_json);
+    }
+
+    #[test]
+    fn every_command_that_prints_a_result_prints_it_as_json_too() {
+        assert_json(&Arguments::command());
+    }
+
     #[test]
     fn completions_and_man_page_name_every_command() {
         let page = man().replace('\\', "");

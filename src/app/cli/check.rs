@@ -1,0 +1,200 @@
+//! `check`: every fault of a configuration, or a summary of a valid one.
+
+use std::{fmt::Write, path::PathBuf};
+
+use clap::Args;
+use pointsman_actors::domain::{Catalog, Endpoint, Model, Provider, ProviderState};
+
+use serde_json::{Value, json};
+
+use super::{CommandOutput, EXIT_CONFIGURATION, EXIT_DIFFERENT, report};
+use crate::{
+    base::clock,
+    config::{AuthMode, Config, DEVELOPMENT_KEY, Environment, Fault, Key, SourceLocation, Warning, digest_of},
+};
+
+/// Most models that are listed; further ones are counted.
+const MAX_LISTED_MODELS: usize = 60;
+
+/// What to check.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct CheckRequest {
+    /// Configuration to check; default: ./config.toml if it exists, else the built-in one
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Print JSON; each fault with its file, line and column
+    #[arg(long)]
+    pub json: bool,
+    /// Exit with 1 if there are warnings
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// Checks the configuration.
+pub(super) fn run(request: &CheckRequest, environment: &Environment) -> CommandOutput {
+    let (text, code) = match Config::load(request.config.as_deref(), environment) {
+        Ok(loaded) => {
+            let config = &loaded.config;
+            let text = if request.json { format!("{:#}\n", summary_json(config)) } else { summary(config) };
+            let is_finding = request.strict && !config.warnings().is_empty();
+            (text, if is_finding { EXIT_DIFFERENT } else { 0 })
+        }
+        Err(faults) if request.json => (format!("{:#}\n", faults_json(&faults)), EXIT_CONFIGURATION),
+        Err(faults) => (report(&faults), EXIT_CONFIGURATION),
+    };
+    CommandOutput { text, code }
+}
+
+fn faults_json(faults: &[Fault]) -> Value {
+    let fault = |fault: &Fault| {
+        let mut body = location(&fault.location);
+        body["key"] = json!(fault.key);
+        body["wrong"] = json!(fault.wrong);
+        body["allowed"] = json!(fault.allowed);
+        body
+    };
+    json!({ "valid": false, "faults": faults.iter().map(fault).collect::<Vec<_>>() })
+}
+
+fn location(location: &SourceLocation) -> Value {
+    match location {
+        SourceLocation::File { file, line, column } => json!({ "file": &**file, "line": line, "column": column }),
+        SourceLocation::Variable(name) => json!({ "variable": &**name }),
+        SourceLocation::Default => json!({}),
+    }
+}
+
+fn summary_json(config: &Config) -> Value {
+    let catalog = config.catalog(1);
+    let providers = catalog.providers.iter().map(|provider| match &provider.state {
+        ProviderState::On => json!({ "slug": provider.slug.as_str(), "on": true }),
+        ProviderState::Off(why) => json!({ "slug": provider.slug.as_str(), "on": false, "why": why.to_string() }),
+    });
+    let served = catalog.models.iter().filter(|model| catalog.is_served(model, clock::today()));
+    let models = served.map(|model| json!({ "id": model.id.as_str(), "providers": callable(&catalog, model) }));
+    let keys = config.keys.iter().map(|key| {
+        let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+        json!({ "name": &*key.name, "scopes": scopes, "disabled": key.disabled })
+    });
+    let warning = |warning: &Warning| {
+        let mut body = location(&warning.location);
+        body["key"] = json!(warning.key);
+        body["text"] = json!(warning.text);
+        body
+    };
+    json!({
+        "valid": true,
+        "source": config.source.to_string(),
+        "address": config.server.bind.to_string(),
+        "aliases": catalog.aliases.iter().map(|alias| alias.id.as_str()).collect::<Vec<_>>(),
+        "providers": providers.collect::<Vec<_>>(),
+        "models": models.collect::<Vec<_>>(),
+        "models_total": catalog.models.len(),
+        "keys": keys.collect::<Vec<_>>(),
+        "warnings": config.warnings().iter().map(warning).collect::<Vec<_>>(),
+        "notes": config.start_up_notes().iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+/// Slugs of the providers at which a model can be called.
+fn callable<'c>(catalog: &'c Catalog, model: &'c Model) -> Vec<&'c str> {
+    let is_callable =
+        |endpoint: &Endpoint| !endpoint.disabled && catalog.provider_of(endpoint).is_some_and(Provider::is_on);
+    let endpoints = catalog.endpoints_of(model).filter(|(_, endpoint)| is_callable(endpoint));
+    endpoints.filter_map(|(_, endpoint)| Some(catalog.provider_of(endpoint)?.slug.as_str())).collect()
+}
+
+/// The summary: address, providers with reasons, models, keys, warnings and notes.
+#[must_use]
+pub fn summary(config: &Config) -> String {
+    let mut page = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_summary(&mut page, config);
+    page
+}
+
+fn write_summary(page: &mut String, config: &Config) -> std::fmt::Result {
+    let catalog = config.catalog(1);
+    writeln!(page, "{}: nothing is wrong.\n", config.source)?;
+    writeln!(page, "Address: {}", config.server.bind)?;
+    let aliases: Vec<&str> = catalog.aliases.iter().map(|alias| alias.id.as_str()).collect();
+    writeln!(page, "Aliases: {}", aliases.join(", "))?;
+    writeln!(page, "\nProviders")?;
+    for (index, provider) in (0_u32..).zip(&catalog.providers) {
+        writeln!(page, "  {}", provider_line(&catalog, index, provider))?;
+    }
+    write_models(page, &catalog)?;
+    write_keys(page, config)?;
+    if !config.warnings().is_empty() {
+        writeln!(page, "\nWarnings")?;
+    }
+    for warning in config.warnings() {
+        writeln!(page, "  {warning}")?;
+    }
+    if !config.start_up_notes().is_empty() {
+        writeln!(page, "\nNotes")?;
+    }
+    for note in config.start_up_notes() {
+        writeln!(page, "  {note}")?;
+    }
+    Ok(())
+}
+
+fn provider_line(catalog: &Catalog, index: u32, provider: &Provider) -> String {
+    let slug = provider.slug.as_str();
+    match &provider.state {
+        ProviderState::On => {
+            let served = |model: &&Model| {
+                catalog.endpoints_of(model).any(|(_, endpoint)| endpoint.provider == index && !endpoint.disabled)
+            };
+            let models = catalog.models.iter().filter(served).count();
+            format!("on   {slug:<14} {models} model{}", if models == 1 { "" } else { "s" })
+        }
+        ProviderState::Off(why) => format!("off  {slug:<14} {why}"),
+    }
+}
+
+fn write_models(page: &mut String, catalog: &Catalog) -> std::fmt::Result {
+    let served: Vec<&Model> = catalog.models.iter().filter(|model| catalog.is_served(model, clock::today())).collect();
+    writeln!(page, "\nModels: {} can be called now, of {}", served.len(), catalog.models.len())?;
+    for model in served.iter().take(MAX_LISTED_MODELS) {
+        writeln!(page, "  {:<32} {}", model.id.as_str(), callable(catalog, model).join(", "))?;
+    }
+    if served.len() > MAX_LISTED_MODELS {
+        writeln!(page, "  and {} more", served.len() - MAX_LISTED_MODELS)?;
+    }
+    Ok(())
+}
+
+fn write_keys(page: &mut String, config: &Config) -> std::fmt::Result {
+    if config.auth.mode == AuthMode::None {
+        return writeln!(page, "\nKeys: none required (auth.mode = \"none\")");
+    }
+    writeln!(page, "\nKeys")?;
+    for key in &config.keys {
+        writeln!(page, "  {}", key_line(key))?;
+    }
+    Ok(())
+}
+
+fn key_line(key: &Key) -> String {
+    let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+    let mut line = format!("{:<18} {}", key.name, scopes.join(", "));
+    let mut add = |text: &str| line.push_str(&format!("; {text}"));
+    if key.disabled {
+        add("disabled");
+    }
+    if key.sha256 == digest_of(DEVELOPMENT_KEY) {
+        add("on loopback only");
+    }
+    if let Some(end) = key.expires_at {
+        add(&format!("until {}", end.to_rfc3339()));
+    }
+    if let Some(rate) = key.requests_per_minute {
+        add(&format!("{rate} requests per minute"));
+    }
+    if let Some(limit) = key.concurrency {
+        add(&format!("{limit} concurrent calls"));
+    }
+    line
+}
