@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{
     answer::{Answer, Choice},
     json_response::send_json,
-    json_value::{invalid, member},
+    json_value::{invalid, member, put},
     provider::{ActiveRequest, Provider},
     refusal::Refusal,
     request::ChatBody,
@@ -253,16 +253,17 @@ impl Content {
     fn chunk(&self, parts: &[Value], finish: Option<&str>) -> Value {
         let mut candidate = json!({ "content": { "role": "model", "parts": parts }, "index": 0 });
         if let Some(finish) = finish {
-            candidate["finishReason"] = json!(finish);
+            put(&mut candidate, "finishReason", json!(finish));
         }
         let mut chunk = json!({ "candidates": [candidate], "modelVersion": self.model, "responseId": self.id });
         if self.reports_usage {
             let visible = self.output_tokens() - self.thought_tokens.min(self.output_tokens());
-            chunk["usageMetadata"] = json!({
+            let usage = json!({
                 "promptTokenCount": self.prompt_tokens, "candidatesTokenCount": visible,
                 "thoughtsTokenCount": self.thought_tokens,
                 "totalTokenCount": self.prompt_tokens + visible + self.thought_tokens,
             });
+            put(&mut chunk, "usageMetadata", usage);
         }
         chunk
     }
@@ -281,7 +282,7 @@ impl Content {
             };
             for piece in words::pieces(text, self.tokens_per_chunk) {
                 let mut part = part.clone();
-                part["text"] = json!(piece);
+                put(&mut part, "text", json!(piece));
                 pieces.push((words::tokens(piece), part));
             }
         }
@@ -314,7 +315,8 @@ fn written(choice: &Choice, settings: &ProviderSettings, is_thinking: bool) -> V
     let mut parts: Vec<Value> = text.chain(calls).collect();
     let first_call = parts.iter_mut().find(|part| part.get("functionCall").is_some());
     if let Some(part) = first_call.filter(|_| is_thinking) {
-        part["thoughtSignature"] = json!(signature(settings, &signable(part)));
+        let signed = json!(signature(settings, &signable(part)));
+        put(part, "thoughtSignature", signed);
     }
     parts
 }
@@ -336,7 +338,8 @@ fn error(refusal: &Refusal) -> HttpResponse {
     let mut error = json!({ "code": code, "message": message, "status": status });
     if let Refusal::RateLimited { wait, .. } = refusal {
         let delay = format!("{}s", super::refusal::whole_seconds(*wait));
-        error["details"] = json!([{ "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay }]);
+        let details = json!([{ "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay }]);
+        put(&mut error, "details", details);
     }
     HttpResponse::build(StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_REQUEST)).json(json!({ "error": error }))
 }

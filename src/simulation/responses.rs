@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{
     answer::Answer,
     json_response::{send_json, unix_seconds},
-    json_value::{invalid, member},
+    json_value::{invalid, member, put},
     provider::{ActiveRequest, Provider},
     refusal::Refusal,
     request::ChatBody,
@@ -40,7 +40,7 @@ pub(super) async fn create(
     let mut active = provider.admit(&settings, &model.id)?;
     let answer = Answer::generate(&chat, model, &settings, &mut active.rng);
     let response = Response::of(&body, &answer, &settings, &mut active);
-    if body["stream"] == true {
+    if *member(&body, "stream") == true {
         let events = response.events(&mut active);
         return stream::respond_with(active, events).await;
     }
@@ -127,7 +127,7 @@ fn chat_body(body: &Value) -> Value {
     for item in items(body) {
         match kind(&item) {
             "function_call" => {
-                let call = json!({ "id": item["call_id"], "function": { "name": item["name"], "arguments": item["arguments"] } });
+                let call = json!({ "id": member(&item, "call_id"), "function": { "name": member(&item, "name"), "arguments": member(&item, "arguments") } });
                 let open = messages.last_mut().filter(|last| last["role"] == "assistant");
                 match open.and_then(|last| last.get_mut("tool_calls")).and_then(Value::as_array_mut) {
                     Some(calls) => calls.push(call),
@@ -135,15 +135,15 @@ fn chat_body(body: &Value) -> Value {
                 }
             }
             "function_call_output" => messages.push(json!({
-                "role": "tool", "tool_call_id": item["call_id"], "content": text_of(&item["output"]),
+                "role": "tool", "tool_call_id": member(&item, "call_id"), "content": text_of(member(&item, "output")),
             })),
             "message" => {
-                let images = item["content"].as_array().into_iter().flatten();
+                let images = member(&item, "content").as_array().into_iter().flatten();
                 let images =
                     images.filter(|part| part["type"] == "input_image").map(|_| json!({ "type": "image_url" }));
-                let text = json!({ "type": "text", "text": text_of(&item["content"]) });
+                let text = json!({ "type": "text", "text": text_of(member(&item, "content")) });
                 let parts: Vec<Value> = std::iter::once(text).chain(images).collect();
-                messages.push(json!({ "role": item["role"], "content": parts, "tool_calls": [] }));
+                messages.push(json!({ "role": member(&item, "role"), "content": parts, "tool_calls": [] }));
             }
             _ => {}
         }
@@ -198,7 +198,8 @@ impl Response {
             let mut item = json!({ "id": name("rs"), "type": "reasoning", "summary": shown });
             let includes = member(body, "include").as_array();
             if includes.is_some_and(|names| names.iter().any(|name| name == "reasoning.encrypted_content")) {
-                item["encrypted_content"] = json!(signature(settings, &summary(&item)));
+                let sealed = json!(signature(settings, &summary(&item)));
+                put(&mut item, "encrypted_content", sealed);
             }
             output.push(item);
         }
@@ -266,8 +267,8 @@ impl Response {
         let last = data.len() - 1;
         let odd_framing = active.settings.odd_framing_rate;
         let numbered = data.into_iter().enumerate().map(|(number, (tokens, mut data))| {
-            data["sequence_number"] = json!(number);
-            let mut text = format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap_or_default());
+            put(&mut data, "sequence_number", json!(number));
+            let mut text = format!("event: {}\ndata: {data}\n\n", member(&data, "type").as_str().unwrap_or_default());
             if active.rng.random::<f64>() < odd_framing {
                 text = format!(": simulated\n{text}").replace('\n', "\r\n");
             }
@@ -297,22 +298,22 @@ fn item_events(index: usize, item: &Value, tokens_per_chunk: u32, data: &mut Vec
     let mut opened = item.clone();
     let (kinds, place, text) = match kind(item) {
         "message" => {
-            opened["content"] = json!([]);
+            put(&mut opened, "content", json!([]));
             (("content_part", "output_text"), json!({ "content_index": 0 }), text_of(&item["content"]))
         }
         "reasoning" => {
-            opened["summary"] = json!([]);
+            put(&mut opened, "summary", json!([]));
             (("reasoning_summary_part", "reasoning_summary_text"), json!({ "summary_index": 0 }), summary(item))
         }
         _ => {
-            opened["arguments"] = json!("");
+            put(&mut opened, "arguments", json!(""));
             let arguments = item["arguments"].as_str().unwrap_or_default().to_owned();
             (("", "function_call_arguments"), json!({}), arguments)
         }
     };
     let with = |name: &str, value: Value| {
         let mut place = place.clone();
-        place[name] = value;
+        put(&mut place, name, value);
         place
     };
     let part = |text: &str| match kind(item) {
@@ -320,7 +321,7 @@ fn item_events(index: usize, item: &Value, tokens_per_chunk: u32, data: &mut Vec
         _ => json!({ "type": "summary_text", "text": text }),
     };
     if kind(item) != "reasoning" {
-        opened["status"] = json!("in_progress");
+        put(&mut opened, "status", json!("in_progress"));
     }
     data.push((0, of_item("output_item.added", json!({ "item": opened }))));
     if !text.is_empty() {

@@ -47,21 +47,23 @@ pub(super) fn run(request: &CheckRequest, environment: &Environment) -> CommandO
 
 fn faults_json(faults: &[Fault]) -> Value {
     let fault = |fault: &Fault| {
-        let mut body = location(&fault.location);
-        body["key"] = json!(fault.key);
-        body["wrong"] = json!(fault.wrong);
-        body["allowed"] = json!(fault.allowed);
-        body
+        let more = [("key", &fault.key), ("wrong", &fault.wrong), ("allowed", &fault.allowed)];
+        located(&fault.location, more)
     };
     json!({ "valid": false, "faults": faults.iter().map(fault).collect::<Vec<_>>() })
 }
 
-fn location(location: &SourceLocation) -> Value {
-    match location {
-        SourceLocation::File { file, line, column } => json!({ "file": &**file, "line": line, "column": column }),
-        SourceLocation::Variable(name) => json!({ "variable": &**name }),
-        SourceLocation::Default => json!({}),
-    }
+/// These members behind the place that they are about.
+fn located<const N: usize>(location: &SourceLocation, more: [(&str, &String); N]) -> Value {
+    let place = match location {
+        SourceLocation::File { file, line, column } => {
+            vec![("file", json!(&**file)), ("line", json!(line)), ("column", json!(column))]
+        }
+        SourceLocation::Variable(name) => vec![("variable", json!(&**name))],
+        SourceLocation::Default => Vec::new(),
+    };
+    let more = more.map(|(name, text)| (name, json!(text)));
+    place.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn summary_json(config: &Config) -> Value {
@@ -76,12 +78,7 @@ fn summary_json(config: &Config) -> Value {
         let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
         json!({ "name": &*key.name, "scopes": scopes, "disabled": key.disabled })
     });
-    let warning = |warning: &Warning| {
-        let mut body = location(&warning.location);
-        body["key"] = json!(warning.key);
-        body["text"] = json!(warning.text);
-        body
-    };
+    let warning = |warning: &Warning| located(&warning.location, [("key", &warning.key), ("text", &warning.text)]);
     json!({
         "valid": true,
         "source": config.source.to_string(),

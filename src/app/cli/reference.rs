@@ -53,18 +53,20 @@ mod tests {
     /// The commands that print results without `--json`: a server, scripts and pages, and records that are JSON or CSV anyway.
     const WITHOUT_JSON: [&str; 4] = ["serve", "completions", "man", "export"];
 
-    fn assert_json(command: &Command) {
+    /// `inherits`: the option of a command above holds for this one too.
+    fn assert_json(command: &Command, inherits: bool) {
+        let has = inherits || command.get_arguments().any(|argument| argument.get_id() == "json");
         let below: Vec<&Command> =
             command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help").collect();
         if below.is_empty() && !WITHOUT_JSON.contains(&command.get_name()) {
-            assert!(command.get_arguments().any(|argument| argument.get_id() == "json"), "{}", command.get_name());
+            assert!(has, "{}", command.get_name());
         }
-        below.into_iter().for_each(assert_json);
+        below.into_iter().for_each(|below| assert_json(below, has));
     }
 
     #[test]
     fn every_command_that_prints_a_result_prints_it_as_json_too() {
-        assert_json(&Arguments::command());
+        assert_json(&Arguments::command(), false);
     }
 
     #[test]
