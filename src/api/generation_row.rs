@@ -40,6 +40,11 @@ pub(crate) struct GenerationRow<'a> {
     pub(crate) rescued: bool,
     pub(crate) hedged: bool,
     pub(crate) explored: bool,
+    // Gateways before these members existed are read, too.
+    #[serde(default)]
+    pub(crate) missed_target: bool,
+    #[serde(default)]
+    pub(crate) slower_than_predicted: bool,
 }
 
 /// An amount, in JSON a number or a text. Read from both.
@@ -114,6 +119,8 @@ impl<'a> GenerationRow<'a> {
             rescued: Event::Rescued.happened(generation),
             hedged: Event::Hedged.happened(generation),
             explored: Event::Explored.happened(generation),
+            missed_target: Event::MissedTarget.happened(generation),
+            slower_than_predicted: Event::SlowerThanPredicted.happened(generation),
         }
     }
 
@@ -123,7 +130,7 @@ impl<'a> GenerationRow<'a> {
     }
 
     /// The names of the columns, as in JSON.
-    const COLUMNS: [&'static str; 21] = [
+    const COLUMNS: [&'static str; 23] = [
         "id",
         "created_at",
         "key",
@@ -145,6 +152,8 @@ impl<'a> GenerationRow<'a> {
         "rescued",
         "hedged",
         "explored",
+        "missed_target",
+        "slower_than_predicted",
     ];
 
     /// Writes the names of the columns.
@@ -157,7 +166,7 @@ impl<'a> GenerationRow<'a> {
         let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         let link = |link: &LinkBody<'_>| format!("{}:{}", link.provider_slug, link.outcome);
         let chain: Vec<String> = self.chain.iter().map(link).collect();
-        let cells: [&str; 21] = [
+        let cells: [&str; 23] = [
             &self.id,
             &self.created_at,
             self.key.as_deref().unwrap_or_default(),
@@ -179,6 +188,8 @@ impl<'a> GenerationRow<'a> {
             flag(self.rescued),
             flag(self.hedged),
             flag(self.explored),
+            flag(self.missed_target),
+            flag(self.slower_than_predicted),
         ];
         csv.row(cells);
     }
