@@ -244,6 +244,22 @@ mod tests {
     }
 
     #[test]
+    fn a_streamed_answer_after_its_predicted_p95_is_slower_than_predicted_and_a_plain_one_never_is() {
+        let mut generation = generation(&catalog());
+        let slower = |generation: &Generation| GenerationRow::new(generation, None).slower_than_predicted;
+        let served = generation.attempts.iter().position(|attempt| attempt.served).unwrap();
+        let endpoint = generation.attempts[served].endpoint;
+        let candidate = generation.decision.plan().find(|candidate| candidate.index == endpoint).unwrap();
+        assert!((candidate.predicted.first_token_p95 - 0.51).abs() < 1e-9);
+        for (first_token_ms, expected) in [(None, false), (Some(510), false), (Some(511), true)] {
+            generation.attempts[served].first_token_ms = first_token_ms;
+            assert_eq!(slower(&generation), expected, "{first_token_ms:?}");
+        }
+        generation.streamed = false;
+        assert!(!slower(&generation));
+    }
+
+    #[test]
     fn the_whole_time_is_never_below_the_time_to_the_first_output() {
         let mut generation = generation(&catalog());
         let end = generation.attempts.iter().map(|attempt| attempt.started_ms + attempt.duration_ms).max().unwrap();

@@ -180,7 +180,10 @@ impl Generation {
         let mut plan = self.decision.plan();
         let predicted = plan.find(|candidate| candidate.index == served.endpoint).map(|candidate| candidate.predicted);
         let seconds = served.first_token_ms.map(|millis| millis as f64 / 1e3);
-        predicted.filter(|predicted| predicted.measured).zip(seconds).is_some_and(|(p, actual)| actual > p.first_token_p95)
+        predicted
+            .filter(|predicted| predicted.measured)
+            .zip(seconds)
+            .is_some_and(|(p, actual)| actual > p.first_token_p95)
     }
 
     /// Cost of attempts that lost a race, at their own prices; `None` where one of them is unknown.
