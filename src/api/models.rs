@@ -138,6 +138,10 @@ async fn list(worker: &Worker, request: &HttpRequest, default: Outputs) -> Resul
     if is_messages_client(request) {
         return list_for_messages(worker, request);
     }
+    if is_codex(request) {
+        // An entry of its form carries instructions, which replace those that it has for a model. Without entries it keeps them.
+        return Ok(json(r#"{"models":[]}"#.into()));
+    }
     let query = ModelQuery::parse(request.query_string(), default)?;
     let readings = if query.needs_readings() { Readings::recent(worker).await? } else { Readings::default() };
     let catalog = &worker.setup.catalog;
@@ -171,6 +175,11 @@ fn find<'a>(worker: &Worker, catalog: &'a Catalog, name: &str) -> Result<ListedM
 /// Whether the client speaks the Messages API, which has lists of models of its own.
 fn is_messages_client(request: &HttpRequest) -> bool {
     request.headers().contains_key("anthropic-version")
+}
+
+/// Whether Codex asks, for models in a form of its own.
+fn is_codex(request: &HttpRequest) -> bool {
+    request.query_string().split('&').any(|parameter| parameter.starts_with("client_version="))
 }
 
 fn list_for_messages(worker: &Worker, request: &HttpRequest) -> Result<HttpResponse, ApiError> {

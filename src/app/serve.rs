@@ -18,7 +18,7 @@ use tokio::{
 
 use crate::{
     app::server::{Gateway, Server, StartError},
-    base::log_output,
+    base::{log_output, service_manager},
     config::LoadedConfig,
     state::reload::ReloadTrigger,
 };
@@ -70,6 +70,7 @@ pub async fn serve(config: impl Into<LoadedConfig>) -> Result<(), ServeError> {
     raise_descriptor_limit();
     let mut server = Server::bind(config).await?;
     print_greeting(&mut server);
+    service_manager::ready(&status(server.gateway()));
     let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
     let (second_signal, second_signalled) = oneshot::channel();
     actix_rt::spawn(reload_on_signal(signals.hangup.take(), gateway.clone()));
@@ -96,6 +97,7 @@ async fn stop_on_signal(
 ) {
     signals.next_stop().await;
     log::info!(event = "stop"; "stopping: draining");
+    service_manager::stopping();
     gateway.begin_drain();
     let second = async {
         signals.next_stop().await;
@@ -124,8 +126,15 @@ async fn drain(handle: &ServerHandle, gateway: &Gateway) {
 async fn reload_on_signal(hangup: Option<Signal>, gateway: Gateway) {
     let Some(mut hangup) = hangup else { return };
     while hangup.recv().await.is_some() {
+        service_manager::reloading();
         gateway.reload(ReloadTrigger::Signal).await;
+        service_manager::ready(&status(&gateway));
     }
+}
+
+/// What a service manager shows beside the state of the process.
+fn status(gateway: &Gateway) -> String {
+    format!("serving configuration version {}", gateway.setup().version)
 }
 
 /// Raises the limit of open descriptors as far as the system allows. A stream takes three: the client's socket, the handle

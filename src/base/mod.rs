@@ -8,3 +8,4 @@ pub mod load_reading;
 pub mod log_output;
 pub mod request_id;
 pub mod secret;
+pub mod service_manager;

@@ -23,6 +23,7 @@ use crate::{
     base::{
         clock,
         events::{ActorReplaced, ActorSilent},
+        service_manager,
     },
     state::{
         control::{CHECK_INTERVAL, HealthRestart},
@@ -48,6 +49,7 @@ async fn watch(shared: Weak<Shared>) {
         let Some(shared) = shared.upgrade() else { return };
         count_shed(&shared, &mut shed_before);
         check_all(&shared, &mut stops).await;
+        service_manager::alive();
     }
 }
 

@@ -123,6 +123,15 @@ async fn statement_54_outputs_unite_and_an_unknown_one_is_a_400() {
 }
 
 #[actix_web::test]
+async fn codex_gets_an_empty_list_in_its_own_form_and_keeps_its_own_instructions() {
+    let gateway = TestGateway::start(CATALOG).await;
+    for path in ["/api/v1/models", "/v1/models", "/api/models"] {
+        let answer = visit(&gateway, &format!("{path}?client_version=0.169.0"), &[]).await.expect(200);
+        assert_eq!(answer, json!({"models": []}), "{path}");
+    }
+}
+
+#[actix_web::test]
 async fn statement_55_a_parameter_must_be_listed_and_filters_intersect() {
     let gateway = TestGateway::start(CATALOG).await;
     for (query, expected) in [

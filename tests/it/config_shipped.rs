@@ -33,7 +33,7 @@ fn off(why: &str) -> ProviderState {
     ProviderState::Off(why.to_owned())
 }
 
-const SIMULATED: [&str; 4] = ["sim-swift", "sim-thrift", "sim-flaky", "sim-gratis"];
+const SIMULATED: [&str; 7] = ["sim-swift", "sim-thrift", "sim-flaky", "sim-gratis", "sim-opal", "sim-jade", "sim-onyx"];
 
 #[test]
 fn without_any_variable_the_simulated_providers_serve() {

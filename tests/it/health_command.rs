@@ -41,6 +41,27 @@ async fn health_needs_no_key_and_says_each_check_as_text_and_as_json() {
 }
 
 #[actix_web::test]
+async fn health_verbose_says_the_verdict_of_the_console() {
+    let folder = Folder::new();
+    let file = "[server]\nbind = \"127.0.0.1:0\"\n[simulation]\nmode = \"on\"\n\
+                [[keys]]\nname = \"boss\"\nenv = \"TEST_KEY\"\nscopes = [\"admin\", \"read\"]\n";
+    folder.put("config.toml", file);
+    let gateway = TestGateway::load(&folder.at("config.toml"), &[("POINTSMAN__ADMIN__BIND", "127.0.0.1:0")]).await;
+    let url = gateway.admin().url("");
+    let (code, said, fault) = called(&["health", "--verbose", "--url", &url], &[("POINTSMAN_ADMIN_KEY", KEY)]).await;
+    assert!(code == Some(0) && said.starts_with("All well: "), "{said}{fault}");
+    assert!(said.contains("  info      Records are kept in memory only."), "{said}");
+    let (code, said, _) =
+        called(&["health", "--verbose", "--json", "--url", &url], &[("POINTSMAN_ADMIN_KEY", KEY)]).await;
+    assert_eq!((code, &serde_json::from_str::<Value>(&said).unwrap()["data"]["severity"]), (Some(0), &"ok".into()));
+    let (code, _, fault) = called(&["health", "--verbose", "--url", &url], &[]).await;
+    assert!(code == Some(2) && fault.contains("POINTSMAN_ADMIN_KEY"), "{fault}");
+    gateway.inner().begin_drain();
+    let (_, said, _) = called(&["health", "--verbose", "--url", &url], &[("POINTSMAN_ADMIN_KEY", KEY)]).await;
+    assert!(said.starts_with("The gateway is shutting down"), "{said}");
+}
+
+#[actix_web::test]
 async fn a_gateway_that_is_not_ready_is_exit_code_1() {
     let gateway = TestGateway::simulated().await;
     gateway.inner().begin_drain();

@@ -247,6 +247,8 @@ mod server_tls;
 #[cfg(test)]
 mod server_tls_clients;
 #[cfg(test)]
+mod service_manager;
+#[cfg(test)]
 mod shortage;
 #[cfg(test)]
 mod simulated_dialects;

@@ -137,6 +137,8 @@ fn the_unit_is_accepted_by_systemd_and_closes_what_the_gateway_does_not_need() {
         "ProtectSystem=strict",
         "CapabilityBoundingSet=",
         "RestartPreventExitStatus=2",
+        "Type=notify",
+        "WatchdogSec=30",
         "ExecReload=/bin/kill -HUP $MAINPID",
     ] {
         assert!(unit.lines().any(|found| found == line), "{line}");

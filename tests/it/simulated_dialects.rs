@@ -143,3 +143,20 @@ async fn an_answer_that_the_filter_of_gemini_blocks_ends_as_such() {
     let answer = gateway.chat(&request).await;
     assert!(answer.text().contains("content_filter"), "{}", answer.text());
 }
+
+/// What the README promises: without an account, every dialect is translated, plain and streamed.
+#[actix_web::test]
+async fn the_built_in_thinking_model_is_served_by_a_simulated_provider_of_each_dialect() {
+    let gateway = TestGateway::start_with("", &[("POINTSMAN__SIMULATION__MODE", "on")]).await;
+    for slug in ["sim-opal", "sim-jade", "sim-onyx"] {
+        let request = and(with_tool(ask("beacon/think")), json!({"reasoning": {"effort": "low"}, "max_tokens": 4000}));
+        let request = and(request, json!({"provider": {"only": [slug]}}));
+        let answer = gateway.chat(&request).await.expect(200);
+        let message = &answer["choices"][0]["message"];
+        assert!(message["reasoning"].as_str().unwrap().contains("Paris"), "{slug}: {answer}");
+        assert_eq!(message["tool_calls"].as_array().map(Vec::len), Some(2), "{slug}: {answer}");
+        assert!(answer["usage"]["cost"].as_f64().unwrap() > 0.0, "{slug}: {answer}");
+        let streamed = gateway.chat(&and(request, json!({"stream": true}))).await;
+        assert!(streamed.text().contains("\"reasoning\":") && streamed.text().ends_with("data: [DONE]\n\n"), "{slug}");
+    }
+}

@@ -39,10 +39,10 @@ pub(super) struct Message {
 pub struct GatewayArguments {
     /// The gateway; default: http://127.0.0.1:8080
     #[arg(long)]
-    url: Option<String>,
+    pub(super) url: Option<String>,
     /// Environment variable with a key; default: POINTSMAN_API_KEY
     #[arg(long, value_name = "NAME")]
-    key_env: Option<String>,
+    pub(super) key_env: Option<String>,
     /// Print the answer of the gateway unchanged, as JSON
     #[arg(long)]
     pub(super) json: bool,
