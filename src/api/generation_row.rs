@@ -40,6 +40,11 @@ pub(crate) struct GenerationRow<'a> {
     pub(crate) rescued: bool,
     pub(crate) hedged: bool,
     pub(crate) explored: bool,
+    // Gateways before these members existed are read, too.
+    #[serde(default)]
+    pub(crate) missed_target: bool,
+    #[serde(default)]
+    pub(crate) slower_than_predicted: bool,
 }
 
 /// An amount, in JSON a number or a text. Read from both.
@@ -114,6 +119,8 @@ impl<'a> GenerationRow<'a> {
             rescued: Event::Rescued.happened(generation),
             hedged: Event::Hedged.happened(generation),
             explored: Event::Explored.happened(generation),
+            missed_target: Event::MissedTarget.happened(generation),
+            slower_than_predicted: Event::SlowerThanPredicted.happened(generation),
         }
     }
 
@@ -123,7 +130,7 @@ impl<'a> GenerationRow<'a> {
     }
 
     /// The names of the columns, as in JSON.
-    const COLUMNS: [&'static str; 21] = [
+    const COLUMNS: [&'static str; 23] = [
         "id",
         "created_at",
         "key",
@@ -145,6 +152,8 @@ impl<'a> GenerationRow<'a> {
         "rescued",
         "hedged",
         "explored",
+        "missed_target",
+        "slower_than_predicted",
     ];
 
     /// Writes the names of the columns.
@@ -157,7 +166,7 @@ impl<'a> GenerationRow<'a> {
         let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         let link = |link: &LinkBody<'_>| format!("{}:{}", link.provider_slug, link.outcome);
         let chain: Vec<String> = self.chain.iter().map(link).collect();
-        let cells: [&str; 21] = [
+        let cells: [&str; 23] = [
             &self.id,
             &self.created_at,
             self.key.as_deref().unwrap_or_default(),
@@ -179,6 +188,8 @@ impl<'a> GenerationRow<'a> {
             flag(self.rescued),
             flag(self.hedged),
             flag(self.explored),
+            flag(self.missed_target),
+            flag(self.slower_than_predicted),
         ];
         csv.row(cells);
     }
@@ -230,6 +241,22 @@ mod tests {
         assert!(rescued(&generation));
         generation.status = pointsman_actors::domain::GenerationStatus::Failed;
         assert!(!rescued(&generation));
+    }
+
+    #[test]
+    fn a_streamed_answer_after_its_predicted_p95_is_slower_than_predicted_and_a_plain_one_never_is() {
+        let mut generation = generation(&catalog());
+        let slower = |generation: &Generation| GenerationRow::new(generation, None).slower_than_predicted;
+        let served = generation.attempts.iter().position(|attempt| attempt.served).unwrap();
+        let endpoint = generation.attempts[served].endpoint;
+        let candidate = generation.decision.plan().find(|candidate| candidate.index == endpoint).unwrap();
+        assert!((candidate.predicted.first_token_p95 - 0.51).abs() < 1e-9);
+        for (first_token_ms, expected) in [(None, false), (Some(510), false), (Some(511), true)] {
+            generation.attempts[served].first_token_ms = first_token_ms;
+            assert_eq!(slower(&generation), expected, "{first_token_ms:?}");
+        }
+        generation.streamed = false;
+        assert!(!slower(&generation));
     }
 
     #[test]

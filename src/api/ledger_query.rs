@@ -57,7 +57,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    const PARAMETERS: [&'static str; 12] = [
+    const PARAMETERS: [&'static str; 14] = [
         "limit",
         "after",
         "since",
@@ -68,6 +68,8 @@ impl Selection {
         "rescued",
         "hedged",
         "explored",
+        "missed_target",
+        "slower_than_predicted",
         "min_ttft_ms",
         "min_cost",
     ];

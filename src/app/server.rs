@@ -53,6 +53,7 @@ use crate::{
     state::{
         accounts,
         attempt_tokens::AttemptTokens,
+        breaker_history::BreakerHistory,
         control::{Control, StatsPersistence},
         conversations::PreferenceMemory,
         drain::Drain,
@@ -414,6 +415,7 @@ fn shared(
         event_batchers: control.event_batchers(),
         routers: Routers::default(),
         memory,
+        breaker_history: BreakerHistory::default(),
         live: LiveFeed::default(),
         drain: Drain::default(),
         reloads: Reloads::default(),

@@ -133,9 +133,9 @@ impl Parts {
         let name: Arc<str> = table.name.into();
         let index = self.add_provider(&slug, &name, state, table.disclosure, Kind::Real);
         let base_url = table.base_url.filter(|_| on)?;
-        let key = match table.credential {
-            Credential::Found { secret, .. } => Some(secret),
-            Credential::None | Credential::Missing { .. } => None,
+        let (key, key_from) = match table.credential {
+            Credential::Found { secret, from } => (Some(secret), Some(from)),
+            Credential::None | Credential::Missing { .. } => (None, None),
         };
         Some(ProviderConfig {
             index,
@@ -143,6 +143,7 @@ impl Parts {
             name,
             base_url,
             key,
+            key_from,
             auth,
             routes: table.routes,
             headers: table.headers,

@@ -110,6 +110,8 @@ pub struct ProviderConfig {
     pub base_url: BaseUrl,
     /// API key; `None` when the provider needs none.
     pub key: Option<Secret>,
+    /// The variable or the file that holds the key.
+    pub key_from: Option<String>,
     /// Additional headers of every call.
     pub headers: Vec<(String, String)>,
     /// File of trusted certificates in addition to those of the system.

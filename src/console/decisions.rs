@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Filters that are either on or absent.
-const EVENTS: [&str; 3] = ["rescued", "hedged", "explored"];
+const EVENTS: [&str; 5] = ["rescued", "hedged", "explored", "missed_target", "slower_than_predicted"];
 /// Statuses of ended generations.
 const STATUSES: [&str; 3] = ["completed", "failed", "cancelled"];
 /// Seconds between two refreshes of the newest page.
@@ -151,7 +151,7 @@ fn form(filters: &Filters, keys: &[&str]) -> Markup {
             fieldset {
                 legend { "Only" }
                 @for event in EVENTS {
-                    label.check { input type="checkbox" name=(event) value="true" checked[filters.get(event) == Some("true")]; (event) }
+                    label.check { input type="checkbox" name=(event) value="true" checked[filters.get(event) == Some("true")]; (words::spaced(event)) }
                 }
             }
             (text("id", "Or one id", "gen-…", 22))
@@ -236,6 +236,8 @@ fn table_row(row: &GenerationRow<'_>) -> Markup {
                 @if row.rescued { " " span.tag.warn { "rescued" } }
                 @if row.hedged { " " span.tag.info { "hedged" } }
                 @if row.explored { " " span.tag { "explored" } }
+                @if row.missed_target { " " span.tag.warn { "missed target" } }
+                @if row.slower_than_predicted { " " span.tag.warn title="The first token came later than the predicted 95th percentile" { "slow" } }
             }
             td.r { (format::millis(row.ttft_ms.map(|ms| ms as f64))) }
             td.r { (format::millis(row.total_ms.map(|ms| ms as f64))) }

@@ -11,6 +11,7 @@ pub(crate) mod headers;
 mod about;
 mod answer;
 mod assets;
+mod breakers;
 mod calibration;
 mod configuration;
 mod decision;

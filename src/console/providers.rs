@@ -4,7 +4,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use maud::{Markup, html};
 
 use super::{
-    answer, format,
+    answer, breakers, format,
     layout::{Frame, Nav, api_line},
     measured, svg,
     svg::{Caption, Segment},
@@ -79,6 +79,7 @@ fn card(
                 (figures(measured, places))
                 (errors(&measured.errors, measured))
             }
+            (breakers::last_hour(provider.name, places.map_or(&[], |places| &places.breakers)))
             (measured::endpoint_table(endpoints, "Endpoints of the provider", measured::Columns::OfProvider))
         }
     }
@@ -123,6 +124,12 @@ fn figures(measured: &MeasuredBody, places: Option<&ProviderBody<'_>>) -> Markup
             dd {
                 (measured.in_flight)
                 @if let Some(places) = places { span.muted { ", " (places.taken) " of " (places.most) " places taken" } }
+            }
+            @if let Some(places) = places {
+                dt { "Key" }
+                dd { @if let Some(from) = places.key_from { "from " code { (from) } ", set" } @else { span.muted { "none needed" } } }
+                dt { "Prices" }
+                dd { @if let Some(date) = &places.oldest_price_date { "the oldest is of " (date) } @else { span.muted { "without a date" } } }
             }
             dt { "Last error" }
             dd {

@@ -9,8 +9,7 @@ use std::{sync::Arc, time::Duration};
 use pointsman_actors::{
     dialect::ChatRequest,
     domain::{
-        AttemptRecord, Catalog, FailureKind, Generation, GenerationStatus, Objective, Preference, Query, RoutingPolicy,
-        Sourced, Target, Tick,
+        Catalog, Generation, GenerationStatus, Objective, Preference, Query, RoutingPolicy, Sourced, Target, Tick,
     },
     stats::{ConversationStart, ConversationTurn, FirstTokenWait, LatencyTargets, RequestedTarget, Sessions},
 };
@@ -96,26 +95,12 @@ impl RequestPreferences {
 
     /// Records the end of the request, `elapsed` after it was accepted.
     pub fn ended(&self, memory: &PreferenceMemory, record: &Generation, elapsed: Duration, now: Tick) {
-        let first_token = record.latency_ms.map(Duration::from_millis);
-        match record.status {
-            GenerationStatus::Completed => {
-                self.record_wait(memory, FirstTokenWait::FirstToken(first_token.unwrap_or(elapsed)), now);
-                self.record_served(memory, record, now);
-            }
-            GenerationStatus::Failed | GenerationStatus::Truncated if is_clients_mistake(record) => {}
-            GenerationStatus::Failed | GenerationStatus::Truncated => {
-                self.record_wait(memory, FirstTokenWait::Failed(first_token.unwrap_or(elapsed)), now)
-            }
-            GenerationStatus::Cancelled => {
-                self.record_wait(
-                    memory,
-                    first_token.map_or(FirstTokenWait::Left(elapsed), FirstTokenWait::FirstToken),
-                    now,
-                );
-                // A provider that sent content has cached the prompt.
-                self.record_served(memory, record, now);
-            }
-            GenerationStatus::Running => {}
+        if let Some(wait) = FirstTokenWait::of(record, elapsed) {
+            self.record_wait(memory, wait, now);
+        }
+        // The provider of a client that left has cached the prompt if it sent content.
+        if matches!(record.status, GenerationStatus::Completed | GenerationStatus::Cancelled) {
+            self.record_served(memory, record, now);
         }
     }
 
@@ -145,15 +130,4 @@ fn target_name<'c>(catalog: &'c Catalog, query: &Query) -> &'c str {
         Target::Model(position) => catalog.model(position).map(|model| model.id.as_str()),
     });
     name.unwrap_or_default()
-}
-
-/// Whether the request failed because of its content, so that no endpoint could have met the target.
-fn is_clients_mistake(record: &Generation) -> bool {
-    use FailureKind::{BadRequest, ContextLength, TooLarge, Unprocessable};
-    let decisive =
-        record.attempts.iter().rfind(|attempt| attempt.error_type.as_deref() != Some(AttemptRecord::LOST_RACE));
-    let last = decisive.and_then(|attempt| attempt.error_type.as_deref());
-    last.is_some_and(|error| {
-        [BadRequest, ContextLength, TooLarge, Unprocessable].iter().any(|kind| kind.as_str() == error)
-    })
 }

@@ -35,6 +35,7 @@ use crate::{
     state::replicas::Replicas,
     state::{
         attempt_tokens::AttemptTokens,
+        breaker_history::BreakerHistory,
         control::{self, Control},
         conversations::PreferenceMemory,
         drain::Drain,
@@ -87,6 +88,8 @@ pub struct Shared {
     pub memory: Option<Arc<RoutingMemory>>,
     /// The administrator's key generated at this start. Its text was printed once, in the greeting.
     pub startup_key: Option<Key>,
+    /// How breakers moved in the last hour.
+    pub breaker_history: BreakerHistory,
     /// Subscribers of the live feed.
     pub live: LiveFeed,
     /// State of the shutdown.

@@ -3,6 +3,7 @@
 pub mod accounts;
 pub mod ask;
 pub mod attempt_tokens;
+pub mod breaker_history;
 pub mod control;
 pub mod conversations;
 pub mod drain;

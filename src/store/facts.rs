@@ -12,7 +12,8 @@ pub mod label {
     pub const STATUS: u8 = 4;
     /// Requested model as written by the client.
     pub const REQUESTED_MODEL: u8 = 5;
-    /// What happened on the way: `rescued`, `hedged`, `explored`.
+    /// What happened on the way: `rescued`, `hedged`, `explored`, `missed_target`, `slower_than_predicted`. Records of
+    /// earlier versions lack the last two.
     pub const EVENT: u8 = 6;
     /// Number of the key, sixteen hexadecimal digits. Absent where it is not known.
     pub const KEY: u8 = 7;

@@ -9,7 +9,10 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use pointsman_actors::domain::{Catalog, Generation, GenerationId, GenerationStatus, RoutingPolicy, Usd};
+use pointsman_actors::{
+    domain::{Catalog, Generation, GenerationId, GenerationStatus, RoutingPolicy, Usd},
+    stats::missed_target,
+};
 use tokio::sync::oneshot;
 
 use crate::store::{
@@ -365,11 +368,16 @@ pub enum Event {
     Hedged,
     /// Noise made the choice.
     Explored,
+    /// Its first token missed a latency target.
+    MissedTarget,
+    /// Its first token came later than the predicted 95th percentile.
+    SlowerThanPredicted,
 }
 
 impl Event {
     /// All of them.
-    pub const ALL: [Event; 3] = [Event::Rescued, Event::Hedged, Event::Explored];
+    pub const ALL: [Event; 5] =
+        [Event::Rescued, Event::Hedged, Event::Explored, Event::MissedTarget, Event::SlowerThanPredicted];
 
     /// Its label, and its name in queries.
     #[must_use]
@@ -378,6 +386,8 @@ impl Event {
             Event::Rescued => "rescued",
             Event::Hedged => "hedged",
             Event::Explored => "explored",
+            Event::MissedTarget => "missed_target",
+            Event::SlowerThanPredicted => "slower_than_predicted",
         }
     }
 
@@ -388,6 +398,8 @@ impl Event {
             Event::Rescued => generation.rescued(),
             Event::Hedged => generation.hedged(),
             Event::Explored => generation.decision.explored,
+            Event::MissedTarget => missed_target(generation),
+            Event::SlowerThanPredicted => generation.slower_than_predicted(),
         }
     }
 }

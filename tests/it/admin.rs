@@ -220,7 +220,9 @@ async fn the_status_tells_of_actors_places_and_the_configuration() {
     let names = ["catalog", "health", "ledger", "router"].map(|name| json!(name));
     assert_eq!(actors, names.iter().map(|name| (name, &yes)).collect::<Vec<_>>());
     let address = upstream.address().to_string();
-    assert_eq!(data["providers"], json!([{"slug": "acme", "address": address, "taken": 0, "most": 256}]));
+    let provider = json!({"slug": "acme", "address": address, "taken": 0, "most": 256, "key_from": "ACME_KEY",
+                          "oldest_price_date": null, "breakers": []});
+    assert_eq!(data["providers"], json!([provider]));
 }
 
 #[actix_web::test]

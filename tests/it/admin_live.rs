@@ -15,13 +15,13 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// One open stream of events.
-struct Feed {
+pub(crate) struct Feed {
     frames: LocalBoxStream<'static, Result<bytes::Bytes, PayloadError>>,
     text: String,
 }
 
 impl Feed {
-    async fn open(gateway: &TestGateway, headers: &[(&str, &str)]) -> Feed {
+    pub(crate) async fn open(gateway: &TestGateway, headers: &[(&str, &str)]) -> Feed {
         let mut request =
             awc::Client::builder().timeout(PATIENCE).finish().get(gateway.admin().url("/api/v1/admin/live"));
         request = request.insert_header(("authorization", format!("Bearer {ADMIN}")));
@@ -35,7 +35,7 @@ impl Feed {
     }
 
     /// Reads until an event of this kind is complete, and gives its number and body; `None` if the stream ends before.
-    async fn next(&mut self, kind: &str) -> Option<(Option<u64>, Value)> {
+    pub(crate) async fn next(&mut self, kind: &str) -> Option<(Option<u64>, Value)> {
         loop {
             while let Some((event, rest)) = self.text.split_once("\n\n") {
                 let event = event.to_owned();

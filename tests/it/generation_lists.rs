@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use crate::{
     folder::Folder,
     harness::{KEY, Reply, TestGateway},
+    patience::eventually,
     process::{ConfigFile, Process},
-    scripted::{Script, Upstream},
-    world::{Model, World, and, ask, column, error_of, provider_key, refusal, saying},
+    scripted::{Gate, Script, Upstream},
+    world::{Model, World, and, ask, column, error_of, provider_key, refusal, saying, stream_of},
 };
 
 const OTHER: &str = "sk-other-0a1b2c3d4e5f6a7b";
@@ -194,6 +195,52 @@ async fn filters_select_by_model_provider_status_event_time_and_cost() {
     }
     assert_eq!(requested(&list(&gateway, &format!("?since={dear_at}")).await), since);
     assert_eq!(requested(&list(&gateway, &format!("?until={dear_at}")).await), before);
+}
+
+#[actix_web::test]
+async fn a_first_token_later_than_its_target_or_its_prediction_is_found_by_filters() {
+    let gate = Gate::new();
+    gate.open();
+    let answer = Script::new().request().wait(&gate).send(stream_of(&["on", "wards"]));
+    let tardy = Upstream::start([Script::new().repeat(answer)]);
+    let stage = Stage::new();
+    let model = Model::new("acme/tardy").at("tardy", "0.000001", "0.000001");
+    let world = stage.world().provider("tardy", tardy.address()).model(&model);
+    let gateway = world.variable("POINTSMAN__ADMIN__BIND", "127.0.0.1:0").start().await;
+    let request = |more: Value| and(and(ask("acme/tardy"), json!({"stream": true})), more);
+    for _ in 0..6 {
+        assert_eq!(chat(&gateway, KEY, &request(json!({}))).await.status, 200);
+    }
+    let preview = async || gateway.post("/api/v1/route/preview", &request(json!({}))).await.expect(200);
+    let is_measured =
+        |seen: &Value| seen["candidates"][0]["predicted"]["ttft_ms"]["p95"].as_f64().is_some_and(|p95| p95 < 800.0);
+    eventually("quick first tokens are expected", preview, is_measured).await;
+
+    let kept = json!({"preferred_max_latency": 60});
+    assert_eq!(chat(&gateway, KEY, &request(kept.clone())).await.status, 200);
+    let missed = json!({"preferred_max_latency": {"p95": 0.5}});
+    for more in [missed, kept] {
+        gate.close();
+        let body = request(more);
+        let late = async {
+            actix_web::rt::time::sleep(Duration::from_millis(1_200)).await;
+            gate.open();
+        };
+        let (reply, ()) = futures_util::future::join(chat(&gateway, KEY, &body), late).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    }
+    let all = list(&gateway, "").await;
+    let flags = |name: &str| all["data"].as_array().unwrap().iter().map(|row| row[name] == true).collect::<Vec<_>>();
+    assert_eq!(flags("missed_target")[..3], [false, true, false], "{all}");
+    assert_eq!(flags("slower_than_predicted")[..2], [true, true], "{all}");
+    let ids = column(&all["data"], "id");
+    let found = list(&gateway, "?missed_target=true").await;
+    assert_eq!(column(&found["data"], "id"), ids[1..2]);
+    let found = list(&gateway, "?slower_than_predicted=true").await;
+    assert_eq!(column(&found["data"], "id")[..2], ids[..2]);
+    let found = list(&gateway, "?missed_target=false&slower_than_predicted=false").await;
+    let others = column(&found["data"], "id");
+    assert!(!others.is_empty() && others.iter().all(|id| !ids[..2].contains(id)), "{found}");
 }
 
 #[actix_web::test]

@@ -18,6 +18,8 @@ mod analyses;
 #[cfg(test)]
 mod billing;
 #[cfg(test)]
+mod breaker_history;
+#[cfg(test)]
 mod browsers;
 #[cfg(test)]
 mod budgets;

@@ -39,4 +39,4 @@ pub use persist::state::{RejectedEntry, Restored, SavedState, SavedStateError};
 pub use publish::snapshot::{EndpointStats, Facts, Prices, Snapshot};
 pub use publish::statistics::Statistics;
 pub use sessions::{ConversationStart, ConversationTurn, Sessions};
-pub use targets::{FirstTokenWait, LatencyTargets, RequestedTarget, Tally, TargetReport, WINDOWS};
+pub use targets::{FirstTokenWait, LatencyTargets, RequestedTarget, Tally, TargetReport, WINDOWS, missed_target};

@@ -16,7 +16,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use self::window::Windows;
-use crate::domain::{Objective, Percentile, Preference, Source, Sourced, TargetPolicy, Tick};
+use crate::domain::{
+    AttemptRecord, FailureKind, Generation, GenerationStatus, Objective, Percentile, Preference, Source, Sourced,
+    TargetPolicy, Tick,
+};
 pub use window::{Tally, WINDOWS};
 
 /// Targets of requests that are kept; the least recently used is dropped first. Callers choose their values.
@@ -137,6 +140,23 @@ impl RequestedTarget<'_> {
 }
 
 impl FirstTokenWait {
+    /// The wait of an ended generation that took `elapsed`; `None` while it runs, and where the request itself was wrong,
+    /// so that no endpoint could have met a target.
+    #[must_use]
+    pub fn of(record: &Generation, elapsed: Duration) -> Option<FirstTokenWait> {
+        let first_token = record.latency_ms.map(Duration::from_millis);
+        match record.status {
+            GenerationStatus::Completed => Some(FirstTokenWait::FirstToken(first_token.unwrap_or(elapsed))),
+            GenerationStatus::Failed | GenerationStatus::Truncated => {
+                (!is_clients_mistake(record)).then(|| FirstTokenWait::Failed(first_token.unwrap_or(elapsed)))
+            }
+            GenerationStatus::Cancelled => {
+                Some(first_token.map_or(FirstTokenWait::Left(elapsed), FirstTokenWait::FirstToken))
+            }
+            GenerationStatus::Running => None,
+        }
+    }
+
     /// Whether it misses the bound; `None` if that is unknown.
     fn misses(self, bound: Duration) -> Option<bool> {
         match self {
@@ -153,6 +173,29 @@ impl FirstTokenWait {
             _ => self.misses(bound),
         }
     }
+}
+
+/// Whether an ended generation missed one of its latency targets. Plain answers show no first token, so they have none.
+#[must_use]
+pub fn missed_target(record: &Generation) -> bool {
+    let decision = &record.decision;
+    let Some(preference) = decision.parameters.preferred_max_latency.filter(|_| record.streamed) else { return false };
+    let ends = record.attempts.iter().map(|attempt| attempt.started_ms.saturating_add(attempt.duration_ms));
+    let elapsed = Duration::from_millis(ends.max().unwrap_or_default());
+    let Some(waited) = FirstTokenWait::of(record, elapsed) else { return false };
+    let requested = RequestedTarget { name: "", objective: decision.objective.value, preference };
+    requested.bounds().any(|(_, bound)| waited.misses(bound) == Some(true))
+}
+
+/// Whether the request failed because of its content.
+fn is_clients_mistake(record: &Generation) -> bool {
+    use FailureKind::{BadRequest, ContextLength, TooLarge, Unprocessable};
+    let decisive =
+        record.attempts.iter().rfind(|attempt| attempt.error_type.as_deref() != Some(AttemptRecord::LOST_RACE));
+    let last = decisive.and_then(|attempt| attempt.error_type.as_deref());
+    last.is_some_and(|error| {
+        [BadRequest, ContextLength, TooLarge, Unprocessable].iter().any(|kind| kind.as_str() == error)
+    })
 }
 
 /// Adds a target and returns its position. At the limit it replaces the least recently used one of its kind.

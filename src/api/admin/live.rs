@@ -14,14 +14,20 @@ use pointsman_actors::actors::ledger::ReadEnded;
 use serde::Serialize;
 
 use super::{
+    breakers_view::MoveBody,
     running::RunningBody,
     series,
     series_view::Totals,
     verdict_view::{NoticeBody, Severity, VerdictBody},
 };
 use crate::{
-    api::{auth::Administrator, generation_row::GenerationRow, generations::key_name, number::Dollars},
-    base::error::{ApiError, Overload},
+    api::{
+        auth::Administrator, generation_row::GenerationRow, generations::key_name, number::Dollars, readings::Clocks,
+    },
+    base::{
+        clock,
+        error::{ApiError, Overload},
+    },
     state::{
         ask::ask,
         gateway::{Shared, Worker, WorkerHandle},
@@ -36,7 +42,7 @@ const ROOM_WAIT: Duration = Duration::from_secs(30);
 /// First words of a stream: how long a client waits before it comes back.
 const HEAD: &str = "retry: 3000\n\n";
 
-/// Streams events: `generation` (a row of `/admin/generations`), `notice` (all notices of the verdict, when they change),
+/// Streams events: `generation` (a row of `/admin/generations`), `breaker` (one that moved), `notice` (all notices of the verdict, when they change),
 /// `config` (the version, when it changes) and `tick` (figures, once a second). `Last-Event-ID` brings back up to 200
 /// events. The stream ends at once when the gateway stops, within two seconds after its key was disabled, and for a
 /// client that does not keep up.
@@ -113,6 +119,7 @@ struct NoticesBody<'a> {
 /// What has been told so far.
 struct Told {
     ended: u64,
+    breaker_move: u64,
     version: u64,
     notices: Vec<NoticeBody>,
 }
@@ -121,7 +128,8 @@ struct Told {
 async fn render(handle: WorkerHandle) {
     let shared = Arc::clone(handle.shared());
     let version = shared.setup.load().version;
-    let mut told = Told { ended: newest(&handle.worker()).await, version, notices: Vec::new() };
+    let breaker_move = shared.breaker_history.last();
+    let mut told = Told { ended: newest(&handle.worker()).await, breaker_move, version, notices: Vec::new() };
     loop {
         if shared.is_draining() {
             shared.live.end();
@@ -134,6 +142,7 @@ async fn render(handle: WorkerHandle) {
         let worker = handle.worker();
         let mut events = Vec::new();
         generations(&worker, &mut told, &mut events).await;
+        breaker_moves(&worker, &mut told, &mut events);
         let verdict = VerdictBody::now(&worker).await;
         if verdict.notices != told.notices {
             events.extend(event("notice", &NoticesBody { notices: &verdict.notices }));
@@ -163,6 +172,15 @@ async fn generations(worker: &Worker, told: &mut Told, events: &mut Vec<String>)
     for generation in &ended.generations {
         let key = key_name(worker, generation.owner, generation.key);
         events.extend(event("generation", &GenerationRow::new(generation, key)));
+    }
+}
+
+/// The breakers that have moved meanwhile.
+fn breaker_moves(worker: &Worker, told: &mut Told, events: &mut Vec<String>) {
+    let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
+    for (subject, one) in worker.shared.breaker_history.after(told.breaker_move) {
+        told.breaker_move = one.number;
+        events.extend(event("breaker", &MoveBody::new(&subject, &one, clocks)));
     }
 }
 

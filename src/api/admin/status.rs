@@ -4,16 +4,18 @@ use std::time::Instant;
 
 use actix::{Actor, Addr, Handler, Message, dev::ToEnvelope};
 use actix_web::HttpResponse;
+use chrono::NaiveDate;
 use futures_util::future::join_all;
 use pointsman_actors::actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping, router};
 use serde::Serialize;
 
-use super::config::ConfigBody;
+use super::{breakers_view::BreakerBody, config::ConfigBody};
 use crate::{
     api::{
         answer::{Data, uncached},
         auth::Administrator,
         health::ProcessBody,
+        readings::Clocks,
     },
     base::{clock, error::ApiError},
     state::{ask::ask, gateway::Worker},
@@ -71,7 +73,7 @@ pub(crate) struct ActorBody {
     pub(crate) mailbox: Option<usize>,
 }
 
-/// Address and concurrency limit of one provider.
+/// Address, key, prices, concurrency limit and breakers of one provider.
 #[derive(Serialize)]
 pub(crate) struct ProviderBody<'a> {
     pub(crate) slug: &'a str,
@@ -79,6 +81,12 @@ pub(crate) struct ProviderBody<'a> {
     pub(crate) address: Option<String>,
     pub(crate) taken: usize,
     pub(crate) most: usize,
+    /// The variable or the file that holds the key, which is set; `null` for a provider without one.
+    pub(crate) key_from: Option<&'a str>,
+    /// When the oldest of its prices was read; `null` where none says so.
+    pub(crate) oldest_price_date: Option<String>,
+    /// The breakers that moved in the last hour.
+    pub(crate) breakers: Vec<BreakerBody>,
 }
 
 async fn actors(worker: &Worker) -> Vec<ActorBody> {
@@ -120,11 +128,22 @@ where
 }
 
 fn providers(worker: &Worker) -> Vec<ProviderBody<'_>> {
-    let configured = &worker.setup.config.providers;
-    let address = |slug: &str| {
-        let url = &configured.iter().find(|provider| provider.slug.as_str() == slug)?.base_url;
-        Some(format!("{}:{}", url.host(), url.port()))
+    let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
+    let config = &worker.setup.config;
+    let body = |(slug, taken, most)| {
+        // Simulated providers have no settings of a connection.
+        let connected = config.providers.iter().find(|provider| provider.slug.as_str() == slug);
+        let at = worker.setup.catalog.providers.iter().position(|provider| provider.slug.as_str() == slug);
+        let at = at.and_then(|at| u32::try_from(at).ok());
+        ProviderBody {
+            slug,
+            address: connected.map(|provider| format!("{}:{}", provider.base_url.host(), provider.base_url.port())),
+            taken,
+            most,
+            key_from: connected.and_then(|provider| provider.key_from.as_deref()),
+            oldest_price_date: at.and_then(|at| config.price_dates.get(&at)).map(NaiveDate::to_string),
+            breakers: BreakerBody::of_provider(worker, slug, clocks),
+        }
     };
-    let places = worker.setup.provider_concurrency();
-    places.map(|(slug, taken, most)| ProviderBody { slug, address: address(slug), taken, most }).collect()
+    worker.setup.provider_concurrency().map(body).collect()
 }

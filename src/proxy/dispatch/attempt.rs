@@ -288,6 +288,7 @@ impl Attempt {
             .emit(&self.worker.shared.metrics);
         if let Some(change) = change {
             events::BreakerMoved { catalog: &self.routed.catalog, change }.emit(&self.worker.shared.metrics);
+            self.worker.shared.breaker_history.record(&self.routed.catalog, &change, now);
         }
         self.post_event(event);
     }

@@ -1,0 +1,92 @@
+//! JSON of the moves of circuit breakers, and of their phases in the last hour.
+
+use pointsman_actors::domain::FailureCause;
+use serde::Serialize;
+
+use crate::{
+    api::readings::Clocks,
+    base::clock,
+    state::{
+        breaker_history::{BreakerMove, Phase, Subject, circuit_of},
+        gateway::Worker,
+    },
+};
+
+/// The last hour of one breaker that moved within it.
+#[derive(Serialize)]
+pub(crate) struct BreakerBody {
+    /// `null` for the breaker of the whole provider.
+    pub(crate) model: Option<String>,
+    /// Oldest first. They begin an hour ago, or when the process or its knowledge began.
+    pub(crate) phases: Vec<PhaseBody>,
+}
+
+/// A state and how long it lasted.
+#[derive(Serialize)]
+pub(crate) struct PhaseBody {
+    pub(crate) circuit: &'static str,
+    pub(crate) from: String,
+    pub(crate) until: String,
+    /// Where the phase lies: seconds before now.
+    #[serde(skip)]
+    pub(crate) ago: (f64, f64),
+}
+
+impl BreakerBody {
+    /// The breakers of a provider now.
+    pub(crate) fn of_provider(worker: &Worker, slug: &str, clocks: Clocks) -> Vec<BreakerBody> {
+        let all = worker.shared.breaker_history.phases(slug, clock::started(), clocks.now);
+        let body = |(Subject { model, .. }, phases): (Subject, Vec<Phase>)| BreakerBody {
+            model: model.map(|model| model.to_string()),
+            phases: phases.iter().map(|phase| PhaseBody::new(phase, clocks)).collect(),
+        };
+        all.into_iter().map(body).collect()
+    }
+}
+
+impl PhaseBody {
+    fn new(phase: &Phase, clocks: Clocks) -> PhaseBody {
+        PhaseBody {
+            circuit: phase.circuit.as_str(),
+            from: clocks.format(phase.from),
+            until: clocks.format(phase.until),
+            ago: (clocks.now.seconds_since(phase.from), clocks.now.seconds_since(phase.until)),
+        }
+    }
+}
+
+/// One move, for the live feed.
+#[derive(Serialize)]
+pub(crate) struct MoveBody {
+    at: String,
+    provider_slug: String,
+    /// `null` for the breaker of the whole provider.
+    model: Option<String>,
+    from: &'static str,
+    to: &'static str,
+    /// When a probe is allowed, or the cooldown ends.
+    until: Option<String>,
+    /// Kind of the failure that caused it; `null` after a successful probe.
+    error_type: Option<&'static str>,
+    status: Option<u16>,
+}
+
+impl MoveBody {
+    pub(crate) fn new(
+        subject: &Subject,
+        BreakerMove { at, change, cause, .. }: &BreakerMove,
+        clocks: Clocks,
+    ) -> MoveBody {
+        let shut = change.to.until().filter(|until| until > at);
+        MoveBody {
+            at: clocks.format(*at),
+            provider_slug: subject.provider.to_string(),
+            model: subject.model.as_deref().map(str::to_owned),
+            from: circuit_of(change.from).as_str(),
+            to: circuit_of(change.to).as_str(),
+            until: shut.map(|until| clocks.format(until)),
+            error_type: cause.map(|cause| cause.kind.as_str()),
+            status: cause.and_then(|FailureCause { status, .. }| status),
+        }
+    }
+}
