@@ -1,7 +1,7 @@
 //! How circuit breakers moved in the last hour: for the console, the status and the live feed.
 //!
 //! A worker enters each move when it happens, which is rare. Nothing here decides: the breakers themselves are on the
-//! live board. Memory is bounded by [`MOST_SUBJECTS`] and [`MOST_MOVES`]. Times are arguments.
+//! live board. Memory is bounded by `MOST_SUBJECTS` and `MOST_MOVES`. Times are arguments.
 
 use std::{
     collections::{BTreeMap, VecDeque},
