@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use pointsman_actors::{
     domain::{Catalog, Generation, GenerationId, GenerationStatus, RoutingPolicy, Usd},
-    stats::missed_target,
+    stats::{missed_target, slower_than_predicted},
 };
 use tokio::sync::oneshot;
 
@@ -399,7 +399,7 @@ impl Event {
             Event::Hedged => generation.hedged(),
             Event::Explored => generation.decision.explored,
             Event::MissedTarget => missed_target(generation),
-            Event::SlowerThanPredicted => generation.slower_than_predicted(),
+            Event::SlowerThanPredicted => slower_than_predicted(generation),
         }
     }
 }

@@ -172,20 +172,6 @@ impl Generation {
         self.status == GenerationStatus::Completed && self.attempts.iter().any(failed)
     }
 
-    /// Whether the first output of the attempt that served came later than its predicted 95th percentile. A plain answer
-    /// shows no first token, and an attempt without measurements has no prediction to be held to.
-    #[must_use]
-    pub fn slower_than_predicted(&self) -> bool {
-        let Some(served) = self.attempts.iter().rfind(|attempt| attempt.served && self.streamed) else { return false };
-        let mut plan = self.decision.plan();
-        let predicted = plan.find(|candidate| candidate.index == served.endpoint).map(|candidate| candidate.predicted);
-        let seconds = served.first_token_ms.map(|millis| millis as f64 / 1e3);
-        predicted
-            .filter(|predicted| predicted.measured)
-            .zip(seconds)
-            .is_some_and(|(p, actual)| actual > p.first_token_p95)
-    }
-
     /// Cost of attempts that lost a race, at their own prices; `None` where one of them is unknown.
     #[must_use]
     pub fn hedge_cost(&self) -> Option<Usd> {

@@ -39,4 +39,6 @@ pub use persist::state::{RejectedEntry, Restored, SavedState, SavedStateError};
 pub use publish::snapshot::{EndpointStats, Facts, Prices, Snapshot};
 pub use publish::statistics::Statistics;
 pub use sessions::{ConversationStart, ConversationTurn, Sessions};
-pub use targets::{FirstTokenWait, LatencyTargets, RequestedTarget, Tally, TargetReport, WINDOWS, missed_target};
+pub use targets::{
+    FirstTokenWait, LatencyTargets, RequestedTarget, Tally, TargetReport, WINDOWS, missed_target, slower_than_predicted,
+};

@@ -187,6 +187,20 @@ pub fn missed_target(record: &Generation) -> bool {
     requested.bounds().any(|(_, bound)| waited.misses(bound) == Some(true))
 }
 
+/// Whether the first output of the attempt that served came later than its predicted 95th percentile. A plain answer shows no
+/// first token, and an attempt without measurements has no prediction to be held to.
+#[must_use]
+pub fn slower_than_predicted(record: &Generation) -> bool {
+    let Some(served) = record.attempts.iter().rfind(|attempt| attempt.served && record.streamed) else { return false };
+    let mut plan = record.decision.plan();
+    let predicted = plan.find(|candidate| candidate.index == served.endpoint).map(|candidate| candidate.predicted);
+    let seconds = served.first_token_ms.map(|millis| millis as f64 / 1e3);
+    predicted
+        .filter(|predicted| predicted.measured)
+        .zip(seconds)
+        .is_some_and(|(predicted, actual)| actual > predicted.first_token_p95)
+}
+
 /// Whether the request failed because of its content.
 fn is_clients_mistake(record: &Generation) -> bool {
     use FailureKind::{BadRequest, ContextLength, TooLarge, Unprocessable};
