@@ -167,7 +167,7 @@ impl<'a> RecordBody<'a> {
 
 fn api_type(generation: &Generation) -> &'static str {
     match generation.client_dialect {
-        Dialect::OpenAi | Dialect::Gemini => generation.api_type.as_str(),
+        Dialect::OpenAi | Dialect::Gemini | Dialect::Converse => generation.api_type.as_str(),
         Dialect::Anthropic => "messages",
         Dialect::Responses => "responses",
     }

@@ -515,7 +515,7 @@ impl ApiError {
             request_id: problem.request_id.as_deref(),
         };
         let status = match problem.dialect {
-            Dialect::OpenAi | Dialect::Gemini | Dialect::Responses => problem.status,
+            Dialect::OpenAi | Dialect::Gemini | Dialect::Responses | Dialect::Converse => problem.status,
             Dialect::Anthropic => StatusCode::from_u16(messages.messages_status()).unwrap_or(problem.status),
         };
         let mut response = HttpResponse::build(status);
@@ -538,7 +538,7 @@ impl ApiError {
             }
         }
         match problem.dialect {
-            Dialect::OpenAi | Dialect::Gemini | Dialect::Responses => response.json(body::ErrorBody::new(problem)),
+            Dialect::OpenAi | Dialect::Gemini | Dialect::Responses | Dialect::Converse => response.json(body::ErrorBody::new(problem)),
             Dialect::Anthropic => response.content_type("application/json").body(messages.body()),
         }
     }

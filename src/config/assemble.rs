@@ -145,6 +145,7 @@ impl Parts {
             key,
             key_from,
             auth,
+            region: table.region,
             routes: table.routes,
             headers: table.headers,
             ca_file: table.ca_file,
@@ -265,6 +266,7 @@ impl Parts {
             pricing: table.pricing.map(Arc::new),
             limits: table.limits,
             dialect,
+            platform: endpoint_defaults.platform,
             lacks: table
                 .lacks
                 .or(endpoint_defaults.lacks)

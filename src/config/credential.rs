@@ -18,6 +18,8 @@ const MAX_CA_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Value of `auth` for the key file of a Google service account, which is JSON.
 pub(super) const SERVICE_ACCOUNT: &str = "service-account";
+/// Value of `auth` for calls that are signed with the keys of an AWS account.
+pub(super) const SIGV4: &str = "sigv4";
 
 /// The API key for a provider.
 pub(super) enum Credential {
@@ -36,6 +38,7 @@ pub(super) fn read(section: &Section<'_>, enabled: bool, context: &Surroundings<
         section.refuse(key, "a secret must not be in this file", SOURCES);
     }
     match (section.filled("api_key_env"), section.filled("api_key_file")) {
+        (None, None) if section.filled("auth") == Some(SIGV4) => from_aws_variables(context.environment),
         (None, None) => Credential::None,
         (Some(variable), None) => from_variable(section, variable, context.environment),
         (None, Some(path)) if enabled => {
@@ -75,23 +78,46 @@ fn missing(why: String) -> Credential {
 const VISIBLE: &str = "a key of visible ASCII characters";
 
 fn found(section: &Section<'_>, key: &'static str, secret: &str, from: String) -> Credential {
-    let is_file = section.filled("auth") == Some(SERVICE_ACCOUNT);
-    if is_file && let Err(why) = check_service_account(secret) {
-        section.fault(key, format!("{from} {why}"), "the JSON key file of a Google service account");
+    let wanted = match section.filled("auth") {
+        Some(SERVICE_ACCOUNT) => Some((["client_email", "private_key"], "the JSON key file of a Google service account")),
+        Some(SIGV4) => Some((["AccessKeyId", "SecretAccessKey"], "JSON as `aws configure export-credentials` prints it")),
+        _ => None,
+    };
+    if let Some((members, allowed)) = wanted
+        && let Err(why) = check_members(secret, members)
+    {
+        section.fault(key, format!("{from} {why}"), allowed);
         return Credential::None;
     }
-    if !is_file && !secret.bytes().all(|b| b.is_ascii_graphic()) {
+    if wanted.is_none() && !secret.bytes().all(|b| b.is_ascii_graphic()) {
         section.fault(key, format!("the key in {from} has characters that are not allowed in a header"), VISIBLE);
         return Credential::None;
     }
     Credential::Found { secret: Secret::new(secret.to_owned()), from }
 }
 
-/// Whether a text is the key file of a service account. The fault does not contain the text.
-fn check_service_account(text: &str) -> Result<(), &'static str> {
+/// Whether a text is JSON with these members. The fault does not contain the text.
+fn check_members(text: &str, members: [&str; 2]) -> Result<(), String> {
     let file: Value = serde_json::from_str(text).map_err(|_| "is not JSON")?;
-    let has = |name: &str| file.get(name).is_some_and(Value::is_string);
-    if has("client_email") && has("private_key") { Ok(()) } else { Err("has no client_email or no private_key") }
+    let missing = members.into_iter().find(|name| !file.get(name).is_some_and(Value::is_string));
+    missing.map_or(Ok(()), |name| Err(format!("has no {name}")))
+}
+
+/// The keys in the variables that every tool for AWS reads.
+fn from_aws_variables(environment: &Environment) -> Credential {
+    const ID: &str = "AWS_ACCESS_KEY_ID";
+    const SECRET: &str = "AWS_SECRET_ACCESS_KEY";
+    let variable = |name: &str| environment.get(name).map(str::trim).filter(|value| !value.is_empty());
+    let missing = |name: &str| Credential::Missing { why: format!("{name} is not set"), variable: Some(name.to_owned()) };
+    let (id, secret) = match (variable(ID), variable(SECRET)) {
+        (Some(id), Some(secret)) => (id, secret),
+        (None, _) => return missing(ID),
+        (_, None) => return missing(SECRET),
+    };
+    let keys = serde_json::json!({
+        "AccessKeyId": id, "SecretAccessKey": secret, "SessionToken": variable("AWS_SESSION_TOKEN"),
+    });
+    Credential::Found { secret: Secret::new(keys.to_string()), from: SECRET.to_owned() }
 }
 
 fn from_file(section: &Section<'_>, path: &Path) -> Credential {

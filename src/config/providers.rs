@@ -5,7 +5,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use pointsman_actors::domain::{CapabilitySet, Dialect, ProviderSlug};
+use pointsman_actors::domain::{CapabilitySet, Dialect, Platform, ProviderSlug};
 
 use super::{
     Surroundings,
@@ -42,24 +42,31 @@ pub const RESERVED_HEADERS: [&str; 14] = [
 ];
 
 /// Names of the wire formats, for `dialect`.
-pub(super) const DIALECTS: [(&str, Dialect); 4] = [
+pub(super) const DIALECTS: [(&str, Dialect); 5] = [
     (Dialect::OpenAi.as_str(), Dialect::OpenAi),
     (Dialect::Anthropic.as_str(), Dialect::Anthropic),
     (Dialect::Gemini.as_str(), Dialect::Gemini),
     (Dialect::Responses.as_str(), Dialect::Responses),
+    (Dialect::Converse.as_str(), Dialect::Converse),
 ];
 
 /// Names of the headers with the key, for `auth`.
-const AUTHS: [(&str, KeyHeader); 5] = [
+const AUTHS: [(&str, KeyHeader); 6] = [
     ("bearer", KeyHeader::Bearer),
     ("api-key", KeyHeader::ApiKey),
     ("x-api-key", KeyHeader::XApiKey),
     ("x-goog-api-key", KeyHeader::XGoogApiKey),
     (credential::SERVICE_ACCOUNT, KeyHeader::ServiceAccount),
+    (credential::SIGV4, KeyHeader::SigV4),
 ];
 
 /// Names of the addresses of calls, for `routes`.
-const ROUTES: [(&str, Routes); 2] = [("standard", Routes::Standard), ("deployments", Routes::Deployments)];
+const ROUTES: [(&str, Routes); 4] = [
+    ("standard", Routes::Standard),
+    ("deployments", Routes::Deployments),
+    ("bedrock", Routes::Bedrock),
+    ("vertex", Routes::Vertex),
+];
 
 /// The header that holds a provider's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,13 +81,15 @@ pub enum KeyHeader {
     XGoogApiKey,
     /// `authorization: Bearer <token>`: the key is the key file of a Google service account, which tokens are got for.
     ServiceAccount,
+    /// `authorization: AWS4-HMAC-SHA256 …`: each call is signed with the keys of an AWS account.
+    SigV4,
 }
 
 impl KeyHeader {
     /// The header of a dialect's own provider.
     const fn of(dialect: Dialect) -> KeyHeader {
         match dialect {
-            Dialect::OpenAi | Dialect::Responses => KeyHeader::Bearer,
+            Dialect::OpenAi | Dialect::Responses | Dialect::Converse => KeyHeader::Bearer,
             Dialect::Anthropic => KeyHeader::XApiKey,
             Dialect::Gemini => KeyHeader::XGoogApiKey,
         }
@@ -95,6 +104,21 @@ pub enum Routes {
     Standard,
     /// Below `/deployments/<model>`, as at Azure with a dated `api-version`.
     Deployments,
+    /// The Messages API as Bedrock serves it.
+    Bedrock,
+    /// The Messages API as Vertex AI serves it.
+    Vertex,
+}
+
+impl Routes {
+    /// Who serves the dialect.
+    const fn platform(self) -> Platform {
+        match self {
+            Routes::Standard | Routes::Deployments => Platform::Native,
+            Routes::Bedrock => Platform::Bedrock,
+            Routes::Vertex => Platform::Vertex,
+        }
+    }
 }
 
 /// Connection settings of a provider that is on.
@@ -120,6 +144,8 @@ pub struct ProviderConfig {
     pub dialect: Dialect,
     /// The header that holds the key.
     pub auth: KeyHeader,
+    /// The region that calls are signed for.
+    pub region: Option<String>,
     /// How the paths of calls are made.
     pub routes: Routes,
     /// Concurrency limit.
@@ -153,6 +179,7 @@ pub(super) struct Disclosure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EndpointDefaults {
     pub(super) dialect: Dialect,
+    pub(super) platform: Platform,
     pub(super) wants_max_completion_tokens: bool,
     pub(super) wants_reasoning_effort: bool,
     /// `None`: what is known of the model.
@@ -165,6 +192,7 @@ impl EndpointDefaults {
     /// The defaults of a provider that sets none.
     pub(super) const STANDARD: EndpointDefaults = EndpointDefaults {
         dialect: Dialect::OpenAi,
+        platform: Platform::Native,
         wants_max_completion_tokens: false,
         wants_reasoning_effort: false,
         lacks: None,
@@ -176,6 +204,7 @@ impl EndpointDefaults {
         let unknown_fields = section.choice("unknown_fields", &[("forward", true), ("drop", false)]);
         EndpointDefaults {
             dialect: section.choice("dialect", &DIALECTS).unwrap_or(inherited.dialect),
+            platform: inherited.platform,
             wants_max_completion_tokens: section
                 .flag("wants_max_completion_tokens")
                 .unwrap_or(inherited.wants_max_completion_tokens),
@@ -206,6 +235,7 @@ pub(super) struct ProviderTable {
     pub(super) credential: Credential,
     /// The header of the dialect when it is `None`.
     pub(super) auth: Option<KeyHeader>,
+    pub(super) region: Option<String>,
     pub(super) routes: Routes,
     pub(super) headers: Vec<(String, String)>,
     pub(super) ca_file: Option<PathBuf>,
@@ -229,15 +259,25 @@ impl ProviderTable {
 
     fn read(name: &Item<'_>, section: &Section<'_>, context: &ProviderContext<'_>) -> ProviderTable {
         let enabled = section.flag("enabled").unwrap_or(true);
+        let base_url = base_url(section, enabled, context);
+        let auth = section.choice("auth", &AUTHS);
+        let routes = section.choice("routes", &ROUTES).unwrap_or_default();
+        let endpoint_defaults = EndpointDefaults { platform: routes.platform(), ..EndpointDefaults::STANDARD };
+        let endpoint_defaults = EndpointDefaults::read(section, endpoint_defaults);
+        if routes.platform() != Platform::Native && endpoint_defaults.dialect != Dialect::Anthropic {
+            let wrong = "is a form of the Messages API only";
+            section.fault("routes", wrong, "dialect = \"anthropic\" beside it, or no routes");
+        }
         ProviderTable {
             slug: read_slug(name),
             name: section.filled("name").unwrap_or(name.text).to_owned(),
             enabled,
             enabled_by: section.variable("enabled").map(str::to_owned),
-            base_url: base_url(section, enabled, context),
+            base_url,
             credential: credential::read(section, enabled, context.surroundings),
-            auth: section.choice("auth", &AUTHS),
-            routes: section.choice("routes", &ROUTES).unwrap_or_default(),
+            auth,
+            region: region(section, base_url.as_ref(), auth, enabled),
+            routes,
             headers: headers(section),
             ca_file: credential::ca_file(section, enabled, context.surroundings),
             max_in_flight: section.integer("max_in_flight", 1..=1_000_000).unwrap_or(ProviderConfig::MAX_IN_FLIGHT),
@@ -247,7 +287,7 @@ impl ProviderTable {
             forward_traceparent: section.flag("forward_traceparent").unwrap_or(false),
             image_hosts: image_hosts(section),
             disclosure: disclosure(section),
-            endpoint_defaults: EndpointDefaults::read(section, EndpointDefaults::STANDARD),
+            endpoint_defaults,
         }
     }
 }
@@ -289,6 +329,25 @@ fn base_url(section: &Section<'_>, enabled: bool, context: &ProviderContext<'_>)
         section.fault("base_url", wrong, "another port, here or in admin.bind");
     }
     Some(url)
+}
+
+/// The region that calls are signed for: as configured, or as the address of Bedrock names it.
+fn region(section: &Section<'_>, base_url: Option<&BaseUrl>, auth: Option<KeyHeader>, enabled: bool) -> Option<String> {
+    let configured = section.filled("region").map(str::to_owned);
+    let of_address = || base_url?.host().split('.').nth(1).filter(|label| is_region(label)).map(str::to_owned);
+    let region = configured.or_else(of_address);
+    if region.is_none() && enabled && auth == Some(KeyHeader::SigV4) {
+        section.fault("region", "is needed to sign calls, and base_url names none", "a region, such as \"us-east-1\"");
+    }
+    region
+}
+
+/// Whether a part of a host is the name of a region, such as `us-gov-west-1`.
+fn is_region(label: &str) -> bool {
+    let mut parts = label.split('-');
+    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_word = |part: &str| part.bytes().all(|byte| byte.is_ascii_lowercase());
+    label.contains('-') && parts.next_back().is_some_and(is_number) && parts.all(is_word)
 }
 
 fn headers(section: &Section<'_>) -> Vec<(String, String)> {

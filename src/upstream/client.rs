@@ -209,6 +209,10 @@ impl UpstreamClient {
             let token = token::token(account, &self.tls, head_deadline).await?;
             call.headers.push(("authorization", format!("Bearer {}", token.expose())));
         }
+        if let Some(signer) = &self.connection.signer {
+            let signed = signer.sign(&self.connection.signed_address(&call.path), &call.body, SystemTime::now());
+            call.headers.extend(signed.map_err(|why| UpstreamError::new(FailureKind::Auth, why))?);
+        }
         let prepared = self.prepare(&call.path, call.streamed)?;
         let first = attempt(&prepared.pooled, &call, (started, head_deadline), &observe).await;
         let sent = match first {

@@ -1,18 +1,16 @@
 //! Address of a provider and the headers that are sent to it.
 
-use std::{
-    fmt::{self, Write as _},
-    sync::Arc,
-};
+use std::{fmt, sync::Arc};
 
 use actix_http::{
     Uri,
     header::{AUTHORIZATION, HeaderName, HeaderValue},
     uri::Scheme,
 };
+use pointsman_actors::dialect::path_segment;
 use rustls::pki_types::ServerName;
 
-use super::service_account::ServiceAccount;
+use super::{service_account::ServiceAccount, signer::Signer};
 use crate::{
     base::secret::Secret,
     config::{RESERVED_HEADERS, Routes},
@@ -34,6 +32,8 @@ pub struct Connection {
     credentials: Option<Credentials>,
     /// Where the tokens come from that are sent instead of a key.
     pub(super) service_account: Option<Arc<ServiceAccount>>,
+    /// Signs calls that are sent without a key.
+    pub(super) signer: Option<Arc<Signer>>,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     /// Further hosts from which its images may be fetched.
     pub(super) image_hosts: Arc<[String]>,
@@ -122,6 +122,7 @@ impl Connection {
             routes: Routes::Standard,
             credentials: None,
             service_account: None,
+            signer: None,
             headers: Vec::new(),
             image_hosts: Arc::default(),
             forwards_traceparent: false,
@@ -173,6 +174,19 @@ impl Connection {
         self
     }
 
+    /// Signs every call.
+    #[must_use]
+    pub(super) fn with_signer(mut self, signer: Signer) -> Connection {
+        self.signer = Some(Arc::new(signer));
+        self
+    }
+
+    /// The address of `path` as its signature names it.
+    pub(super) fn signed_address(&self, path: &str) -> String {
+        let scheme = if self.server_name.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.authority, self.path_and_query(path))
+    }
+
     /// Makes the paths of calls in this way.
     #[must_use]
     pub fn with_routes(mut self, routes: Routes) -> Connection {
@@ -183,7 +197,7 @@ impl Connection {
     /// The path of a call to `model`, whose usual path is `path`.
     pub(super) fn path_for(&self, path: Arc<str>, model: &str) -> Arc<str> {
         match self.routes {
-            Routes::Standard => path,
+            Routes::Standard | Routes::Bedrock | Routes::Vertex => path,
             Routes::Deployments => format!("/deployments/{}{path}", path_segment(model)).into(),
         }
     }
@@ -203,10 +217,14 @@ impl Connection {
     /// The address of `path` for awc. Always `http`, because TLS happens below awc, in the connector.
     pub(super) fn uri(&self, path: &str) -> Result<Uri, ConnectionFault> {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let uri = format!("http://{host}:{}{}", self.port, self.path_and_query(path));
+        uri.parse().map_err(|error| ConnectionFault::Url(format!("{error}")))
+    }
+
+    fn path_and_query(&self, path: &str) -> String {
         let separator = if path.contains('?') { '&' } else { '?' };
         let query = self.query.as_ref().map_or(String::new(), |query| format!("{separator}{query}"));
-        let uri = format!("http://{host}:{}{}{path}{query}", self.port, self.base_path);
-        uri.parse().map_err(|error| ConnectionFault::Url(format!("{error}")))
+        format!("{}{path}{query}", self.base_path)
     }
 }
 
@@ -221,20 +239,6 @@ impl Credentials {
         value.set_sensitive(true);
         Ok(value)
     }
-}
-
-/// A text as one segment of a path.
-fn path_segment(text: &str) -> String {
-    let mut segment = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            segment.push(char::from(byte));
-        } else {
-            // Writing to a `String` cannot fail.
-            let _ = write!(segment, "%{byte:02X}");
-        }
-    }
-    segment
 }
 
 fn header_name(name: &str) -> Result<HeaderName, ConnectionFault> {

@@ -37,6 +37,7 @@ mod request;
 mod retry_after;
 mod service_account;
 mod shortage;
+mod signer;
 mod tls;
 mod token;
 mod transport;

@@ -17,6 +17,7 @@ use crate::{
         connection::Connection,
         redact::Redactor,
         service_account::ServiceAccount,
+        signer::Signer,
     },
 };
 
@@ -74,7 +75,9 @@ impl Providers {
                     .map_err(|why| format!("{}: {why}", character.slug))?;
             }
         }
-        let secrets = config.providers.iter().filter_map(|provider| provider.key.clone());
+        let keys = config.providers.iter().filter_map(|provider| provider.key.clone());
+        let signers = providers.iter().filter_map(|provider| provider.connection.as_ref()?.0.signer.as_deref());
+        let secrets: Vec<_> = keys.chain(signers.flat_map(Signer::secrets).cloned()).collect();
         Ok(Providers {
             providers,
             redactor: Arc::new(Redactor::new(secrets)),
@@ -152,11 +155,19 @@ impl ProviderClient {
 pub fn connection_to(provider: &ProviderConfig) -> Result<Connection, String> {
     let mut connection = Connection::new(&provider.base_url.to_string()).map_err(|fault| fault.to_string())?;
     if let Some(key) = &provider.key {
-        connection = match credential_header(provider.auth) {
-            Some((header, scheme)) => {
-                connection.with_secret(header, scheme, key.clone()).map_err(|fault| fault.to_string())?
+        let header = |connection: Connection, header, scheme| {
+            connection.with_secret(header, scheme, key.clone()).map_err(|fault| fault.to_string())
+        };
+        connection = match provider.auth {
+            KeyHeader::Bearer => header(connection, "authorization", "Bearer")?,
+            KeyHeader::ApiKey => header(connection, "api-key", "")?,
+            KeyHeader::XApiKey => header(connection, "x-api-key", "")?,
+            KeyHeader::XGoogApiKey => header(connection, "x-goog-api-key", "")?,
+            KeyHeader::ServiceAccount => connection.with_service_account(Arc::new(ServiceAccount::parse(key)?)),
+            KeyHeader::SigV4 => {
+                let signer = Signer::new(key, &connection.host, provider.region.as_deref().unwrap_or_default())?;
+                connection.with_signer(signer)
             }
-            None => connection.with_service_account(Arc::new(ServiceAccount::parse(key)?)),
         };
     }
     for (name, value) in standard_headers(provider.dialect) {
@@ -170,21 +181,10 @@ pub fn connection_to(provider: &ProviderConfig) -> Result<Connection, String> {
     Ok(connection.with_image_hosts(provider.image_hosts.clone()).with_routes(provider.routes))
 }
 
-/// The header that holds the key, and what stands before the key in it. `None` if tokens are sent instead of the key.
-const fn credential_header(auth: KeyHeader) -> Option<(&'static str, &'static str)> {
-    Some(match auth {
-        KeyHeader::ServiceAccount => return None,
-        KeyHeader::Bearer => ("authorization", "Bearer"),
-        KeyHeader::ApiKey => ("api-key", ""),
-        KeyHeader::XApiKey => ("x-api-key", ""),
-        KeyHeader::XGoogApiKey => ("x-goog-api-key", ""),
-    })
-}
-
 /// Headers that every call in a dialect needs, unless the configuration sets them.
 const fn standard_headers(dialect: Dialect) -> &'static [(&'static str, &'static str)] {
     match dialect {
-        Dialect::OpenAi | Dialect::Gemini | Dialect::Responses => &[],
+        Dialect::OpenAi | Dialect::Gemini | Dialect::Responses | Dialect::Converse => &[],
         Dialect::Anthropic => &[("anthropic-version", "2023-06-01")],
     }
 }

@@ -71,7 +71,8 @@ pub(super) fn classify(
 ) -> UpstreamError {
     let error = ErrorBody::read(body);
     let retry_after = retry_after(headers, now).or_else(|| retry_delay(dialect, body));
-    let of_dialect = kind_of_refusal(dialect, status, retry_after.is_some(), body);
+    let amazon_type = headers.get("x-amzn-errortype").and_then(|value| value.to_str().ok());
+    let of_dialect = kind_of_refusal(dialect, status, retry_after.is_some(), amazon_type, body);
     let kind = of_dialect.unwrap_or_else(|| kind(status, &error));
     let is_clients_fault = kind.blame() == Blame::Client;
     let code = error.code.as_deref().and_then(|code| machine_readable(&redactor.clean(code, CODE_LIMIT)));

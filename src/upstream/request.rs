@@ -35,7 +35,12 @@ pub(super) fn freeze(
         request = request.force_close();
     }
     let host = HeaderValue::from_str(&connection.authority).map_err(|_| ConnectionFault::Host)?;
-    let accept = if streamed { "text/event-stream" } else { "application/json" };
+    // Bedrock frames its streams in another way, and chooses it by the path.
+    let accept = match (streamed, path.starts_with("/model/")) {
+        (false, _) => "application/json",
+        (true, false) => "text/event-stream",
+        (true, true) => "application/vnd.amazon.eventstream",
+    };
     let headers = request.headers_mut();
     for (name, value) in &connection.headers {
         headers.append(name.clone(), value.clone());
@@ -67,7 +72,7 @@ pub(super) fn send(
     let mut extra = HeaderMap::new();
     for (name, value) in headers {
         if let Ok(mut value) = HeaderValue::from_str(value) {
-            value.set_sensitive(*name == "authorization");
+            value.set_sensitive(matches!(*name, "authorization" | "x-amz-security-token"));
             extra.insert(HeaderName::from_static(name), value);
         }
     }

@@ -1,6 +1,6 @@
 //! What models refuse at endpoints of a dialect, by the provider's name of the model. The configuration overrides it.
 
-use super::anthropic;
+use super::{anthropic, converse};
 use crate::domain::{Capability, CapabilitySet, Dialect};
 
 /// Families whose chats serve no functions while they reason, and whether they reason unless they are told not to. OpenAI's
@@ -16,6 +16,7 @@ pub fn capability_gaps(dialect: Dialect, upstream_model: &str) -> CapabilitySet 
         Dialect::Anthropic => anthropic::capability_gaps(upstream_model),
         Dialect::Gemini => CapabilitySet::NONE.with(Capability::TokenIds),
         Dialect::Responses => CapabilitySet::NONE,
+        Dialect::Converse => converse::capability_gaps(upstream_model),
     }
 }
 

@@ -15,14 +15,17 @@ mod anthropic;
 mod capability_gaps;
 mod client_encoder;
 mod client_request;
+mod converse;
 pub mod frame;
 mod gemini;
 mod json;
 mod neutral;
 pub mod openai;
 mod outgoing;
+mod path_segment;
 mod responses;
 mod sanitize;
+mod stream_reader;
 mod translation;
 mod upstream_decoder;
 
@@ -47,6 +50,7 @@ pub use openai::{
     rewrite_answer, rewrite_embeddings, rewrite_image_answer, usage_of_failed_answer,
 };
 pub use outgoing::{OutgoingBody, Translation};
+pub use path_segment::path_segment;
 pub use responses::inbound::{InboundResponses, ResponseEcho, input_tokens_body, read_responses};
 pub use translation::{
     chat_body, chat_body_with, chat_path, completion_of, embedding_body, embedding_path, embeddings_of, image_body,

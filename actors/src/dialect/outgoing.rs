@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::neutral::ToolNames;
-use crate::domain::Dialect;
+use super::{neutral::ToolNames, stream_reader::Framing};
+use crate::domain::{Dialect, Endpoint, Platform};
 
 /// A body for one attempt.
 #[derive(Debug, Clone, Default)]
@@ -35,4 +35,19 @@ impl OutgoingBody {
 pub struct Translation {
     pub(super) dialect: Dialect,
     pub(super) names: ToolNames,
+    /// How its streams are framed.
+    pub(super) framing: Framing,
+    /// The provider's name for the model.
+    pub(super) model: Arc<str>,
+}
+
+impl Translation {
+    pub(super) fn of(dialect: Dialect, names: ToolNames, endpoint: &Endpoint) -> Translation {
+        let framing = match (dialect, endpoint.platform) {
+            (Dialect::Converse, _) => Framing::Events,
+            (Dialect::Anthropic, Platform::Bedrock) => Framing::Chunks,
+            _ => Framing::ServerSent,
+        };
+        Translation { dialect, names, framing, model: Arc::clone(&endpoint.upstream_model) }
+    }
 }

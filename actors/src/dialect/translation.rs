@@ -11,6 +11,7 @@ use super::{
     Answer, AnswerContext, AnswerFault, ChatRequest, EmbeddingRequest, ImageRequest, anthropic,
     client_encoder::ClientEncoder,
     client_request::{ClientRequest, ClientShape},
+    converse,
     gemini::{self, Signatures},
     neutral::{AnswerEvent, AnswerForm, AnswerSink, FieldFates, ToolNames, TranslatedRequest},
     openai::{
@@ -34,9 +35,10 @@ const MIN_HELD_BYTES: usize = 64 * 1024;
 pub fn chat_path(endpoint: &Endpoint, streamed: bool) -> Arc<str> {
     match endpoint.dialect {
         Dialect::OpenAi => "/chat/completions".into(),
-        Dialect::Anthropic => "/messages".into(),
+        Dialect::Anthropic => anthropic::platform::path(endpoint, streamed),
         Dialect::Gemini => gemini::path(endpoint, streamed).into(),
         Dialect::Responses => "/responses".into(),
+        Dialect::Converse => converse::path(endpoint, streamed).into(),
     }
 }
 
@@ -95,7 +97,7 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
 pub fn embedding_path(endpoint: &Endpoint) -> Arc<str> {
     match endpoint.dialect {
         Dialect::Gemini => gemini::embeddings_path(endpoint).into(),
-        Dialect::OpenAi | Dialect::Anthropic | Dialect::Responses => "/embeddings".into(),
+        Dialect::OpenAi | Dialect::Anthropic | Dialect::Responses | Dialect::Converse => "/embeddings".into(),
     }
 }
 
@@ -109,7 +111,7 @@ pub fn embedding_body(request: &EmbeddingRequest, catalog: &Catalog, endpoint: &
     let mut fates = FieldFates::default();
     gated.dropped.iter().for_each(|name| fates.drop(name));
     let body = gemini::write_embeddings(std::str::from_utf8(&gated.bytes).ok()?, endpoint, &mut fates)?;
-    let translation = Some(Translation { dialect: Dialect::Gemini, names: ToolNames::default() });
+    let translation = Some(Translation::of(Dialect::Gemini, ToolNames::default(), endpoint));
     Some(OutgoingBody { dropped: fates.dropped().to_vec(), translation, ..OutgoingBody::of(body) })
 }
 
@@ -141,7 +143,7 @@ fn clients_own(client: &ClientRequest, endpoint: &Endpoint) -> Option<OutgoingBo
     let mut emulated = Vec::new();
     let body = match client.dialect() {
         // No client speaks the latter.
-        Dialect::OpenAi | Dialect::Gemini => return None,
+        Dialect::OpenAi | Dialect::Gemini | Dialect::Converse => return None,
         Dialect::Anthropic => match anthropic::without_foreign_thoughts(text) {
             None => anthropic::splice::splice_request(text, &endpoint.upstream_model).ok()?,
             Some(cut) => {
@@ -158,8 +160,8 @@ fn clients_own(client: &ClientRequest, endpoint: &Endpoint) -> Option<OutgoingBo
             spliced.body
         }
     };
-    let translation = Some(Translation { dialect: client.dialect(), names: ToolNames::default() });
-    let headers = client.headers.clone();
+    let translation = Some(Translation::of(client.dialect(), ToolNames::default(), endpoint));
+    let (body, headers) = anthropic::platform::adapted(body, client.headers.clone(), endpoint);
     Some(OutgoingBody { is_clients_own: true, translation, headers, emulated, ..OutgoingBody::of(body) })
 }
 
@@ -209,26 +211,38 @@ fn translated(
         Dialect::Anthropic => {
             let betas = anthropic::required_betas(&conversation, endpoint);
             let headers = (!betas.is_empty()).then(|| ("anthropic-beta", betas.join(",")));
-            (anthropic::write_request(&conversation, endpoint, &mut fates), headers.into_iter().collect())
+            let written = anthropic::write_request(&conversation, endpoint, &mut fates);
+            let (body, headers) =
+                anthropic::platform::adapted(written.body, headers.into_iter().collect(), endpoint);
+            (TranslatedRequest { body, ..written }, headers)
         }
         Dialect::Gemini => (gemini::write_request_with(&conversation, endpoint, signatures, &mut fates), Vec::new()),
         Dialect::Responses => (responses::write_request(&conversation, endpoint, &mut fates), Vec::new()),
+        Dialect::Converse => (converse::write_request(&conversation, endpoint, &mut fates), Vec::new()),
     };
     Some(OutgoingBody {
         bytes: body,
         dropped: fates.dropped().to_vec(),
         emulated: fates.emulated().to_vec(),
         headers,
-        translation: Some(Translation { dialect, names }),
+        translation: Some(Translation::of(dialect, names, endpoint)),
         is_clients_own: false,
     })
 }
 
 /// The failure that an answer other than a 200 stands for, if its dialect says more than the status. `has_retry_after`: it
-/// names a time to wait.
+/// names a time to wait. `amazon_type`: the type of the error in the header that only Amazon sends.
 #[must_use]
-pub fn kind_of_refusal(dialect: Dialect, status: u16, has_retry_after: bool, body: &[u8]) -> Option<FailureKind> {
+pub fn kind_of_refusal(
+    dialect: Dialect,
+    status: u16,
+    has_retry_after: bool,
+    amazon_type: Option<&str>,
+    body: &[u8],
+) -> Option<FailureKind> {
     match dialect {
+        _ if amazon_type.is_some() => Some(converse::kind_of_response(status, amazon_type, body)),
+        Dialect::Converse => Some(converse::kind_of_response(status, None, body)),
         Dialect::OpenAi | Dialect::Responses => None,
         Dialect::Anthropic => Some(anthropic::kind_of_response(status, has_retry_after, body)),
         Dialect::Gemini => Some(gemini::kind_of_response(status, body)),
@@ -245,7 +259,7 @@ pub fn refuses_signature(dialect: Dialect, status: u16, body: &[u8]) -> bool {
 #[must_use]
 pub fn retry_delay(dialect: Dialect, body: &[u8]) -> Option<Duration> {
     match dialect {
-        Dialect::OpenAi | Dialect::Anthropic | Dialect::Responses => None,
+        Dialect::OpenAi | Dialect::Anthropic | Dialect::Responses | Dialect::Converse => None,
         Dialect::Gemini => gemini::retry_delay(body),
     }
 }

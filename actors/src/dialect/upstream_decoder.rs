@@ -1,7 +1,7 @@
 //! Decoders of upstream answers, one per dialect that is not chat.
 
 use super::{
-    AnswerFault, anthropic, frame::sse::SseEvent, gemini, neutral::AnswerSink, outgoing::Translation, responses,
+    AnswerFault, anthropic, converse, frame::StreamEvent, gemini, neutral::AnswerSink, outgoing::Translation, responses,
 };
 use crate::domain::Dialect;
 
@@ -12,6 +12,7 @@ impl Translation {
             Dialect::OpenAi | Dialect::Anthropic => UpstreamDecoder::Anthropic(anthropic::Decoder::new(names)),
             Dialect::Gemini => UpstreamDecoder::Gemini(gemini::Decoder::new(names)),
             Dialect::Responses => UpstreamDecoder::Responses(responses::Decoder::new(names)),
+            Dialect::Converse => UpstreamDecoder::Converse(converse::Decoder::new(names, &self.model)),
         }
     }
 }
@@ -23,15 +24,17 @@ pub(super) enum UpstreamDecoder {
     Anthropic(anthropic::Decoder),
     Gemini(gemini::Decoder),
     Responses(responses::Decoder),
+    Converse(converse::Decoder),
 }
 
 impl UpstreamDecoder {
     /// Reads one event of a stream.
-    pub(super) fn event(&mut self, event: &SseEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(super) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         match self {
             UpstreamDecoder::Anthropic(decoder) => decoder.event(event, sink),
             UpstreamDecoder::Gemini(decoder) => decoder.event(event, sink),
             UpstreamDecoder::Responses(decoder) => decoder.event(event, sink),
+            UpstreamDecoder::Converse(decoder) => decoder.event(event, sink),
         }
     }
 
@@ -41,6 +44,7 @@ impl UpstreamDecoder {
             UpstreamDecoder::Anthropic(decoder) => decoder.end(sink),
             UpstreamDecoder::Gemini(decoder) => decoder.end(sink),
             UpstreamDecoder::Responses(decoder) => decoder.end(sink),
+            UpstreamDecoder::Converse(decoder) => decoder.end(sink),
         }
     }
 
@@ -50,6 +54,7 @@ impl UpstreamDecoder {
             UpstreamDecoder::Anthropic(decoder) => decoder.is_done(),
             UpstreamDecoder::Gemini(decoder) => decoder.is_done(),
             UpstreamDecoder::Responses(decoder) => decoder.is_done(),
+            UpstreamDecoder::Converse(decoder) => decoder.is_done(),
         }
     }
 
@@ -59,6 +64,7 @@ impl UpstreamDecoder {
             UpstreamDecoder::Anthropic(decoder) => decoder.whole(body, sink),
             UpstreamDecoder::Gemini(decoder) => decoder.whole(body, sink),
             UpstreamDecoder::Responses(decoder) => decoder.whole(body, sink),
+            UpstreamDecoder::Converse(decoder) => decoder.whole(body, sink),
         }
     }
 }

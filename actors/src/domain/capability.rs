@@ -15,15 +15,21 @@ pub enum Capability {
     Prefill,
     /// Texts to embed may be given as token ids.
     TokenIds,
+    /// Media may be given by their address, or as a file that was uploaded before.
+    RemoteMedia,
+    /// Calls of tools can be forbidden in a conversation that has had some.
+    NoCallAfterCalls,
 }
 
 impl Capability {
-    const ALL: [Capability; 5] = [
+    const ALL: [Capability; 7] = [
         Capability::ForcedTool,
         Capability::ToolsWithEffort,
         Capability::ToolsByDefault,
         Capability::Prefill,
         Capability::TokenIds,
+        Capability::RemoteMedia,
+        Capability::NoCallAfterCalls,
     ];
 
     /// The name in reasons, errors and configurations.
@@ -34,6 +40,8 @@ impl Capability {
             Capability::ToolsWithEffort | Capability::ToolsByDefault => "tools_with_reasoning",
             Capability::Prefill => "prefill",
             Capability::TokenIds => "token_ids",
+            Capability::RemoteMedia => "media_url",
+            Capability::NoCallAfterCalls => "tool_choice.none",
         }
     }
 
@@ -41,9 +49,9 @@ impl Capability {
     #[must_use]
     pub const fn field(self) -> &'static str {
         match self {
-            Capability::ForcedTool => "tool_choice",
+            Capability::ForcedTool | Capability::NoCallAfterCalls => "tool_choice",
             Capability::ToolsWithEffort | Capability::ToolsByDefault => "tools",
-            Capability::Prefill => "messages",
+            Capability::Prefill | Capability::RemoteMedia => "messages",
             Capability::TokenIds => "input",
         }
     }
@@ -131,7 +139,10 @@ mod tests {
         assert_eq!(CapabilitySet::named("tools_with_reasoning"), Some(tools));
         assert_eq!(CapabilitySet::named("odd"), None);
         let names: Vec<&str> = CapabilitySet::names().collect();
-        assert_eq!(names, ["tool_choice.required", "tools_with_reasoning", "prefill", "token_ids"]);
+        assert_eq!(
+            names,
+            ["tool_choice.required", "tools_with_reasoning", "prefill", "token_ids", "media_url", "tool_choice.none"]
+        );
         assert_eq!(tools.common(CapabilitySet::NONE.with(Capability::Prefill)).first(), None);
         assert_eq!(tools.first(), Some(Capability::ToolsWithEffort));
     }

@@ -2,7 +2,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{
     capability::CapabilitySet,
-    dialect::Dialect,
+    dialect::{Dialect, Platform},
     id::{EndpointId, ModelId, ProviderSlug},
     modality::Modalities,
     objective::{Objective, Weights},
@@ -166,6 +166,8 @@ pub struct Endpoint {
     pub limits: EndpointLimits,
     /// Wire format of its chats.
     pub dialect: Dialect,
+    /// Who serves that format.
+    pub platform: Platform,
     /// Supported parameters.
     pub parameters: ParameterSet,
     /// What it refuses, whatever parameters it lists.

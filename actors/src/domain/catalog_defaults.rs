@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{
     capability::CapabilitySet,
     catalog::{Architecture, Endpoint, EndpointLimits, Model, Provider, ProviderState},
-    dialect::Dialect,
+    dialect::{Dialect, Platform},
     id::{EndpointId, ModelId, ProviderSlug},
     modality::Modalities,
     parameter::ParameterSet,
@@ -72,6 +72,7 @@ impl Endpoint {
             pricing: Some(Arc::default()),
             limits: EndpointLimits { context_length: 128_000, max_completion_tokens: None, max_prompt_tokens: None },
             dialect: Dialect::default(),
+            platform: Platform::default(),
             parameters: ParameterSet::default(),
             lacks: CapabilitySet::NONE,
             quantization: None,

@@ -10,11 +10,14 @@ pub enum Dialect {
     Gemini,
     /// OpenAI's Responses.
     Responses,
+    /// Amazon Bedrock's Converse.
+    Converse,
 }
 
 impl Dialect {
     /// All dialects.
-    pub const ALL: [Dialect; 4] = [Dialect::OpenAi, Dialect::Anthropic, Dialect::Gemini, Dialect::Responses];
+    pub const ALL: [Dialect; 5] =
+        [Dialect::OpenAi, Dialect::Anthropic, Dialect::Gemini, Dialect::Responses, Dialect::Converse];
 
     /// Its name in the configuration and on the wire.
     #[must_use]
@@ -24,6 +27,19 @@ impl Dialect {
             Dialect::Anthropic => "anthropic",
             Dialect::Gemini => "gemini",
             Dialect::Responses => "openai-responses",
+            Dialect::Converse => "converse",
         }
     }
+}
+
+/// Who serves an API, where paths, framing and a few members differ from those of its maker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Platform {
+    /// Its maker, or somebody who serves it in the same way.
+    #[default]
+    Native,
+    /// Amazon Bedrock, with the name of the model in the path and streams in frames of its own.
+    Bedrock,
+    /// Google Vertex AI, with the name of the model in the path.
+    Vertex,
 }

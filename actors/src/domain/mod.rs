@@ -51,7 +51,7 @@ pub use conversation::{ConversationOpening, StickyEndpoint};
 pub use decision::{
     CacheSaving, Candidate, Decision, DecisionCode, EndpointHealth, OutputCostSpread, RouteError, ScoreInputs,
 };
-pub use dialect::Dialect;
+pub use dialect::{Dialect, Platform};
 pub use event::{EndpointEvent, EventKind, GateEvent};
 pub use exclusion::{ExcludedEndpoint, ExclusionDetail, ExclusionReason};
 pub use failure::{Blame, Failure, FailureCause, FailureKind, Next};

@@ -17,7 +17,8 @@ stored_enum! {
     Circuit { 0 => Closed, 1 => Open, 2 => HalfOpen, 3 => Cooldown }
     Objective { 0 => Cheapest, 1 => Fastest, 2 => Reliable, 3 => Balanced }
     Modality { 0 => Text, 1 => Image, 2 => Audio, 3 => File, 4 => Video, 5 => Embeddings }
-    Dialect { 0 => OpenAi, 1 => Anthropic, 2 => Gemini, 3 => Responses }
+    Dialect { 0 => OpenAi, 1 => Anthropic, 2 => Gemini, 3 => Responses, 4 => Converse }
+    Platform { 0 => Native, 1 => Bedrock, 2 => Vertex }
     DataCollection { 0 => Allow, 1 => Deny }
     ProviderState { 0 => On, 1 => Off(why) }
     Target { 0 => Model(position), 1 => Alias(position) }

@@ -30,7 +30,7 @@ pub(super) fn is_sendable(content: &Content<'_>) -> bool {
         Content::Image { source, .. } => block_of_image(source).is_some(),
         Content::File { source, .. } => block_of_file(source).is_some(),
         Content::ToolCall { .. } | Content::ToolResult { .. } => true,
-        Content::Audio { .. } | Content::Video { .. } | Content::Reasoning(_) | Content::Unknown(_) => false,
+        Content::Audio { .. } | Content::Video { .. } | Content::Reasoning(_) | Content::Unknown => false,
     }
 }
 
@@ -60,7 +60,7 @@ pub(super) fn push_block(content: &Content<'_>, out: &mut BytesMut, fates: &mut 
         }
         Content::Audio { .. } => dropped("input_audio", fates),
         Content::Video { .. } => dropped("video_url", fates),
-        Content::Unknown(_) => {
+        Content::Unknown => {
             fates.drop("messages[].content[]");
             false
         }

@@ -4,14 +4,14 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::{
     cache_marks::CacheMarks,
-    content::{is_returnable, push_block},
+    content::push_block,
     models::NAMES,
 };
 use crate::dialect::{
     json::push_member,
     neutral::{
-        AlternatingTurn, CallIds, Content, EscapedText, FieldFates, Part, ReasoningFormat, ReasoningKind,
-        ReasoningState, Speaker, ToolKind, ToolNames, push_arguments_object,
+        AlternatingTurn, CallIds, Content, EscapedText, FieldFates, Part, ReasoningFormat, Speaker, Thought, Thoughts,
+        ToolKind, ToolNames, push_arguments_object,
     },
 };
 
@@ -88,18 +88,20 @@ struct Messages<'o, 'a> {
 impl<'a> Messages<'_, 'a> {
     fn turn(&mut self, turn: &AlternatingTurn<'a>, is_last: bool) {
         let mut is_empty = true;
-        // Unsigned pieces of a thought whose signature follows as an element of its own.
-        let mut pieces: Vec<&EscapedText<'a>> = Vec::new();
+        let mut thoughts = Thoughts::new(Some(ReasoningFormat::Anthropic));
         for (place, part) in turn.parts.iter().enumerate() {
             if let Content::Reasoning(state) = &part.content {
-                is_empty &= !self.reasoning(state, &mut pieces, turn.speaker);
+                if let Some(thought) = thoughts.take(state, self.fates) {
+                    self.thought(&thought, turn.speaker);
+                    is_empty = false;
+                }
                 continue;
             }
-            self.unsigned(&mut pieces);
+            thoughts.end(self.fates);
             let is_prefill = is_last && turn.speaker == Speaker::Assistant && place + 1 == turn.parts.len();
             is_empty &= !if is_prefill { self.prefill(part) } else { self.part(part, turn.speaker) };
         }
-        self.unsigned(&mut pieces);
+        thoughts.end(self.fates);
         if is_empty && turn.speaker == Speaker::User {
             self.empty_user();
         }
@@ -216,54 +218,22 @@ impl<'a> Messages<'_, 'a> {
         self.out.put_u8(b']');
     }
 
-    /// Reasoning goes back exactly as it came, or not at all. True if a block was written.
-    fn reasoning<'p>(
-        &mut self,
-        state: &'p ReasoningState<'a>,
-        pieces: &mut Vec<&'p EscapedText<'a>>,
-        speaker: Speaker,
-    ) -> bool {
-        let is_text = state.kind == ReasoningKind::Text && state.format == ReasoningFormat::Anthropic;
-        let shown = state.text.as_ref().filter(|text| !text.is_empty());
-        if !is_returnable(state) {
-            match shown {
-                Some(piece) if is_text => pieces.push(piece),
-                _ => self.fates.emulate("messages[].reasoning_details"),
-            }
-            return false;
-        }
-        let Some(sealed) = &state.sealed else { return false };
-        if state.kind != ReasoningKind::Text || shown.is_some() {
-            self.unsigned(pieces);
-        }
-        match state.kind {
-            ReasoningKind::Summary => {
-                self.fates.emulate("messages[].reasoning_details");
-                return false;
-            }
-            ReasoningKind::Encrypted => {
-                self.begin(speaker);
+    /// A thought goes back exactly as it came.
+    fn thought(&mut self, thought: &Thought<'a>, speaker: Speaker) {
+        self.begin(speaker);
+        match thought {
+            Thought::Encrypted(data) => {
                 self.out.put_slice(b"{\"type\":\"redacted_thinking\",\"data\":");
-                sealed.push_quoted(self.out);
+                data.push_quoted(self.out);
             }
-            ReasoningKind::Text => {
-                self.begin(speaker);
-                self.out.put_slice(b"{\"type\":\"thinking\",\"thinking\":\"");
-                pieces.drain(..).chain(shown).for_each(|piece| self.out.put_slice(piece.bytes()));
-                self.out.put_slice(b"\",\"signature\":");
-                sealed.push_quoted(self.out);
+            Thought::Signed { text, signature } => {
+                self.out.put_slice(b"{\"type\":\"thinking\",\"thinking\":");
+                text.push_quoted(self.out);
+                self.out.put_slice(b",\"signature\":");
+                signature.push_quoted(self.out);
             }
         }
         self.out.put_u8(b'}');
-        true
-    }
-
-    /// Gives up pieces of a thought that turned out to have no signature.
-    fn unsigned(&mut self, pieces: &mut Vec<&EscapedText<'a>>) {
-        if !pieces.is_empty() {
-            pieces.clear();
-            self.fates.emulate("messages[].reasoning_details");
-        }
     }
 }
 

@@ -26,10 +26,11 @@ mod messages;
 pub(crate) mod model_list;
 pub(crate) mod models;
 mod parameters;
+pub(crate) mod platform;
 mod request;
 pub(crate) mod schema;
 pub(crate) mod splice;
-mod thinking;
+pub(crate) mod thinking;
 mod tools;
 mod usage;
 

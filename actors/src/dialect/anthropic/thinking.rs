@@ -16,15 +16,15 @@ const LEAST_BUDGET: u64 = 1_024;
 
 /// What is sent about reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ThinkingPlan {
-    pub(super) thinking: Thinking,
+pub(crate) struct ThinkingPlan {
+    pub(crate) thinking: Thinking,
     /// `output_config.effort`
-    pub(super) effort: Option<Effort>,
+    pub(crate) effort: Option<Effort>,
 }
 
 /// The member `thinking`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Thinking {
+pub(crate) enum Thinking {
     /// Not sent.
     Unsaid,
     Disabled,
@@ -39,12 +39,12 @@ impl ThinkingPlan {
     const UNSAID: ThinkingPlan = ThinkingPlan { thinking: Thinking::Unsaid, effort: None };
 
     /// Whether the model reasons as far as the request says: then most sampling parameters are refused.
-    pub(super) fn is_on(self) -> bool {
+    pub(crate) fn is_on(self) -> bool {
         matches!(self.thinking, Thinking::Adaptive { .. } | Thinking::Budget(_) | Thinking::BetweenTools)
     }
 
     /// Appends the member `thinking`.
-    pub(super) fn push(self, out: &mut BytesMut) {
+    pub(crate) fn push(self, out: &mut BytesMut) {
         match self.thinking {
             Thinking::Unsaid => {}
             Thinking::Disabled => push_member(out, b"thinking", b"{\"type\":\"disabled\"}"),
@@ -66,16 +66,16 @@ impl ThinkingPlan {
 
 /// Circumstances that decide about reasoning besides what the client asked for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Circumstances {
-    pub(super) max_tokens: u64,
+pub(crate) struct Circumstances {
+    pub(crate) max_tokens: u64,
     /// `tool_choice` forces a call.
-    pub(super) forces_tool: bool,
+    pub(crate) forces_tool: bool,
     /// See [`lacks_thought_of_open_turn`].
-    pub(super) lacks_thought: bool,
+    pub(crate) lacks_thought: bool,
 }
 
 /// What to send for the requested reasoning.
-pub(super) fn plan(
+pub(crate) fn plan(
     reasoning: &Reasoning,
     capabilities: &Capabilities,
     circumstances: Circumstances,
@@ -144,7 +144,7 @@ fn budget(reasoning: &Reasoning, circumstances: Circumstances, fates: &mut Field
 
 /// Whether the last answer called tools, their results are the last message, and the answer does not begin with a thought
 /// that can go back, since another provider wrote it. With a budget the API refuses that.
-pub(super) fn lacks_thought_of_open_turn(turns: &[AlternatingTurn<'_>]) -> bool {
+pub(crate) fn lacks_thought_of_open_turn(turns: &[AlternatingTurn<'_>]) -> bool {
     let [.., answer, results] = turns else { return false };
     let has_results = results.parts.iter().any(|part| matches!(part.content, Content::ToolResult { .. }));
     let mut thoughts = answer.parts.iter().map_while(|part| match &part.content {

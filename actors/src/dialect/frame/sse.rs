@@ -8,20 +8,9 @@ use std::borrow::Cow;
 use bytes::{Buf as _, BytesMut};
 use memchr::memchr2;
 
+use super::{EventTooLong, StreamEvent};
+
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// One event that carries data, or is named `error`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SseEvent<'a> {
-    /// Its data lines, joined by LF. Not yet known to be UTF-8.
-    pub data: Cow<'a, [u8]>,
-    /// Whether the upstream named the event `error`.
-    pub is_error: bool,
-}
-
-/// An event is longer than allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EventTooLong;
 
 /// Splits reads into events. Holds at most one unfinished event, bounded by the limit.
 #[derive(Debug)]
@@ -47,7 +36,7 @@ impl SseSplitter {
     pub fn push<E: From<EventTooLong>>(
         &mut self,
         bytes: &[u8],
-        on_event: impl FnMut(SseEvent<'_>) -> Result<(), E>,
+        on_event: impl FnMut(StreamEvent<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         if self.begun && self.pending.is_empty() {
             let used = self.search.events(bytes, self.max_event_bytes, on_event)?;
@@ -64,7 +53,7 @@ impl SseSplitter {
 
     /// The unfinished event at the end of the stream, if it has data.
     #[must_use]
-    pub fn unfinished(&self) -> Option<SseEvent<'_>> {
+    pub fn unfinished(&self) -> Option<StreamEvent<'_>> {
         read_event(&self.pending)
     }
 
@@ -98,7 +87,7 @@ impl Search {
         &mut self,
         bytes: &[u8],
         max_event_bytes: usize,
-        mut on_event: impl FnMut(SseEvent<'_>) -> Result<(), E>,
+        mut on_event: impl FnMut(StreamEvent<'_>) -> Result<(), E>,
     ) -> Result<usize, E> {
         let mut start = 0;
         while let Some(end) = self.blank_line(bytes) {
@@ -146,7 +135,7 @@ impl Search {
 }
 
 /// Parses the lines of one event.
-fn read_event(bytes: &[u8]) -> Option<SseEvent<'_>> {
+fn read_event(bytes: &[u8]) -> Option<StreamEvent<'_>> {
     let mut data: Option<Cow<'_, [u8]>> = None;
     let mut is_error = false;
     let mut rest = bytes;
@@ -166,7 +155,7 @@ fn read_event(bytes: &[u8]) -> Option<SseEvent<'_>> {
             _ => {}
         }
     }
-    (data.is_some() || is_error).then(|| SseEvent { data: data.unwrap_or_default(), is_error })
+    (data.is_some() || is_error).then(|| StreamEvent { data: data.unwrap_or_default(), is_error })
 }
 
 /// Name and value of a line. A comment has the empty name; so does an empty line.

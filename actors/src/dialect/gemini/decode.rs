@@ -10,7 +10,7 @@ use super::{
 use crate::{
     dialect::{
         answer::AnswerFault,
-        frame::sse::SseEvent,
+        frame::StreamEvent,
         json::{Cursor, Raw},
         neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
         sanitize::{NAME_CHARS, clean},
@@ -54,7 +54,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the upstream reports an error or the event is invalid, and those of the sink.
-    pub(crate) fn event(&mut self, event: &SseEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         let text = std::str::from_utf8(&event.data).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?;
         let text = text.trim();
         if !event.is_error && (text.is_empty() || text == "[DONE]") {

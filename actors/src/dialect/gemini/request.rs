@@ -3,8 +3,6 @@
 //! `contents` comes last and nothing before it depends on later turns, so that the body for a conversation is a prefix of
 //! the body for the same conversation with one more turn.
 
-use std::fmt::Write as _;
-
 use bytes::{BufMut as _, BytesMut};
 
 use super::{contents, generation_config, models, signatures::Signatures, tools::ToolPlan};
@@ -12,6 +10,7 @@ use crate::{
     dialect::{
         json::push_member,
         neutral::{Content, Conversation, EscapedText, FieldFates, ToolNames, TranslatedRequest, alternating_turns},
+        path_segment::path_segment,
     },
     domain::Endpoint,
 };
@@ -24,17 +23,7 @@ pub(crate) fn path(endpoint: &Endpoint, streamed: bool) -> String {
 
 /// The path of a method of the endpoint's model.
 pub(super) fn path_of(endpoint: &Endpoint, method: &str) -> String {
-    let mut path = String::from("/models/");
-    for byte in endpoint.upstream_model.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            path.push(char::from(byte));
-        } else {
-            // Writing to a `String` cannot fail.
-            let _ = write!(path, "%{byte:02X}");
-        }
-    }
-    path.push_str(method);
-    path
+    format!("/models/{}{method}", path_segment(&endpoint.upstream_model))
 }
 
 /// The body for an endpoint, with the signatures that the client returned.

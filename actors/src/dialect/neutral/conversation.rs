@@ -113,7 +113,7 @@ pub(crate) enum Content<'a> {
     /// Reasoning of an earlier answer.
     Reasoning(ReasoningState<'a>),
     /// A part of a type that has no neutral form.
-    Unknown(Raw<'a>),
+    Unknown,
 }
 
 /// Where media come from.

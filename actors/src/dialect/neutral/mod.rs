@@ -4,7 +4,6 @@
 //! answer is a sequence of [`AnswerEvent`]s: the decoder of the upstream's dialect produces them, whole answers and streams
 //! alike, and a writer consumes them. Texts stay escaped as they came ([`EscapedText`]), and numbers, schemas and arguments
 //! are never reprinted.
-#![expect(dead_code, unused_imports, reason = "the dialects that use it follow")]
 
 mod annotation;
 mod arguments;
@@ -18,6 +17,8 @@ mod request_body;
 mod state_envelope;
 pub(crate) mod surrogates;
 mod text;
+mod thoughts;
+mod tool_call_reader;
 mod tool_names;
 
 pub(crate) use annotation::url_citation;
@@ -35,6 +36,8 @@ pub(crate) use request_body::{json_object, members_once};
 pub(crate) use state_envelope::Envelope;
 pub use state_envelope::StateKey;
 pub(crate) use text::{EscapedText, is_high_surrogate, json_value};
+pub(crate) use thoughts::{Thought, Thoughts};
+pub(crate) use tool_call_reader::ToolCallReader;
 pub(crate) use tool_names::{
     CLIENT_IDS, NameRules, ToolNames, fitting_call_id, has_tool_history, is_made_call_id, made_call_id,
 };

@@ -8,7 +8,7 @@ use super::{error, finish::finish, usage};
 use crate::{
     dialect::{
         answer::AnswerFault,
-        frame::sse::SseEvent,
+        frame::StreamEvent,
         json::{Cursor, Raw},
         neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
     },
@@ -45,7 +45,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the upstream reports an error or the event is invalid, and those of the sink.
-    pub(crate) fn event(&mut self, event: &SseEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         if self.is_done {
             return Ok(());
         }

@@ -7,17 +7,12 @@ use crate::dialect::{
     anthropic::{citations::Citations, surrogates::SplitPairs},
     json::Raw,
     neutral::{
-        AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningFormat, ReasoningKind, ToolKind, ToolNames,
-        custom_input, fitting_call_id,
+        AnswerEvent, AnswerSink, EscapedText, ReasoningFormat, ReasoningKind, ToolCallReader, ToolNames,
     },
 };
 
-/// Most tool calls of an answer.
-const MAX_CALLS: u32 = 128;
 /// Longest signature of a thought, bytes.
 const MAX_SIGNATURE: usize = 64 * 1_024;
-/// Longest input of a custom tool, bytes: it is collected, because it comes wrapped in an object.
-const MAX_CUSTOM_INPUT: usize = 1_024 * 1_024;
 
 /// What was counted over all blocks.
 #[derive(Debug, Default)]
@@ -53,19 +48,9 @@ enum Kind {
         index: u32,
         signature: BytesMut,
     },
-    Call(Call),
+    Call(ToolCallReader),
     /// Not shown.
     Hidden,
-}
-
-#[derive(Debug)]
-struct Call {
-    index: u32,
-    /// `input` of the start, used if no fragment follows.
-    input: Option<Vec<u8>>,
-    has_fragments: bool,
-    /// The fragments so far, if the call is of a custom tool.
-    custom: Option<BytesMut>,
 }
 
 impl Block {
@@ -119,29 +104,8 @@ impl Block {
         counters: &mut Counters,
         sink: &mut impl AnswerSink,
     ) -> Result<Block, AnswerFault> {
-        let Some(name) = block.member(b"name").and_then(Raw::filled_string).and_then(EscapedText::of) else {
-            return Err(AnswerFault::malformed("a call without a name"));
-        };
-        if counters.calls >= MAX_CALLS {
-            return Err(AnswerFault::malformed("too many calls"));
-        }
-        let index = counters.calls;
-        counters.calls += 1;
-        let id = match block.member(b"id").and_then(Raw::filled_string).and_then(EscapedText::of) {
-            Some(id) => fitting_call_id(&id, CLIENT_IDS),
-            None => EscapedText::escaping(&format!("call_{index}")),
-        };
-        let name = names.original(&name);
-        let is_custom = names.is_custom(&name);
-        let kind = if is_custom { ToolKind::Custom } else { ToolKind::Function };
-        sink.event(AnswerEvent::ToolCallStarted { choice: 0, call: index, id, name, kind })?;
-        let input = block.member(b"input").filter(|input| input.is_object() && input.is_filled());
-        Ok(Block::of(Kind::Call(Call {
-            index,
-            input: input.map(|input| input.bytes().to_vec()),
-            has_fragments: false,
-            custom: is_custom.then(BytesMut::new),
-        })))
+        let members = (block.member(b"id"), block.member(b"name"), block.member(b"input"));
+        Ok(Block::of(Kind::Call(ToolCallReader::start(members, names, &mut counters.calls, sink)?)))
     }
 
     /// Takes a delta. One of an unknown type is passed over, and so are those of hidden blocks.
@@ -210,7 +174,7 @@ impl Block {
                 sink.event(AnswerEvent::Text { choice: 0, text })
             }
             Kind::Thought { index, .. } => sink.event(thought(*index, ReasoningKind::Text, Some(text), None)),
-            Kind::Call(call) => call.fragment(text, sink),
+            Kind::Call(call) => call.piece(text, sink),
             Kind::Hidden => Ok(()),
         }
     }
@@ -233,36 +197,6 @@ impl Counters {
         let index = self.thoughts;
         self.thoughts = self.thoughts.saturating_add(1);
         index
-    }
-}
-
-impl Call {
-    fn fragment(&mut self, text: EscapedText<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        self.has_fragments = true;
-        let Some(custom) = &mut self.custom else {
-            return sink.event(AnswerEvent::ToolCallArguments { choice: 0, call: self.index, text });
-        };
-        if custom.len() + text.bytes().len() > MAX_CUSTOM_INPUT {
-            return Err(AnswerFault::malformed("the input of a custom tool is too long"));
-        }
-        custom.put_slice(text.bytes());
-        Ok(())
-    }
-
-    fn stop(self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let started_with = self.input.as_deref().and_then(|input| std::str::from_utf8(input).ok()).unwrap_or("{}");
-        let text = match self.custom {
-            None if self.has_fragments => return Ok(()),
-            None => EscapedText::escaping(started_with),
-            Some(fragments) if self.has_fragments => {
-                custom_input(&EscapedText::plain(std::str::from_utf8(&fragments).unwrap_or_default()).unescaped())
-            }
-            Some(_) => custom_input(started_with),
-        };
-        if text.is_empty() {
-            return Ok(());
-        }
-        sink.event(AnswerEvent::ToolCallArguments { choice: 0, call: self.index, text })
     }
 }
 

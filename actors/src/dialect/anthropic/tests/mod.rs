@@ -1,7 +1,5 @@
 //! The statements about this dialect, from chat bodies and to chat answers.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use super::{ApiVersion, write_request_for};
@@ -10,7 +8,7 @@ use crate::{
         neutral::{FieldFates, ToolNames},
         openai::conversation_reader::read_conversation,
     },
-    domain::{Endpoint, EndpointId, EndpointLimits, ParameterSet},
+    domain::{Endpoint, EndpointId, EndpointLimits},
 };
 
 mod answers;
@@ -27,24 +25,9 @@ const NEWEST: &str = "claude-opus-5-5";
 
 fn endpoint(model: &str, max_completion_tokens: Option<u32>) -> Endpoint {
     Endpoint {
-        id: EndpointId::of(model, "anthropic", ""),
-        model: 0,
-        provider: 0,
-        variant: String::new(),
-        upstream_model: Arc::from(model),
-        pricing: None,
         limits: EndpointLimits { context_length: 200_000, max_completion_tokens, max_prompt_tokens: None },
-        parameters: ParameterSet::default(),
-        quantization: None,
-        is_moderated: false,
-        lacks: crate::domain::CapabilitySet::NONE,
-        disabled: false,
-        wants_max_completion_tokens: false,
-        wants_reasoning_effort: false,
-        knows_developer_role: false,
-        forwards_unknown_fields: false,
         dialect: crate::domain::Dialect::Anthropic,
-        images_through_chat: false,
+        ..Endpoint::with_defaults(EndpointId::of(model, "anthropic", ""), 0, 0, model)
     }
 }
 

@@ -168,7 +168,7 @@ fn a_surrogate_pair_split_between_chunks_is_joined_also_in_thoughts() {
         [piece(r"a\ud83d", thought), piece(r"\ude00", thought), piece(r"b\ud83d", ""), piece(r"\ude00c", ""), end];
     let (mut decoder, mut sink) = (Decoder::new(ToolNames::default()), CompletionWriter::default());
     for event in &events {
-        decoder.event(&SseEvent { data: event.as_bytes().into(), is_error: false }, &mut sink).unwrap();
+        decoder.event(&StreamEvent { data: event.as_bytes().into(), is_error: false }, &mut sink).unwrap();
     }
     decoder.end(&mut sink).unwrap();
     let message = parsed(&sink.finish().unwrap())["choices"][0]["message"].clone();

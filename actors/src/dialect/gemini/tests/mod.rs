@@ -11,7 +11,7 @@ use super::{
 use crate::{
     dialect::{
         answer::AnswerFault,
-        frame::sse::SseEvent,
+        frame::StreamEvent,
         neutral::{AnswerEvent, AnswerSink, FieldFates, ToolNames},
         openai::{completion_writer::CompletionWriter, conversation_reader::read_conversation},
     },
@@ -54,7 +54,7 @@ fn streamed(chunks: &[Value], names: ToolNames) -> Result<Value, AnswerFault> {
     let (mut decoder, mut sink) = (Decoder::new(names), CompletionWriter::default());
     for chunk in chunks {
         let data = chunk.to_string().into_bytes().into();
-        decoder.event(&SseEvent { data, is_error: false }, &mut sink)?;
+        decoder.event(&StreamEvent { data, is_error: false }, &mut sink)?;
     }
     decoder.end(&mut sink)?;
     Ok(parsed(&sink.finish()?))

@@ -82,7 +82,7 @@ proptest! {
         chunks.push(json!({"usageMetadata": usage}));
         let (mut decoder, mut sink) = (Decoder::new(names()), CompletionWriter::default());
         let mut result = chunks.iter().try_for_each(|chunk| {
-            decoder.event(&SseEvent { data: chunk.to_string().into_bytes().into(), is_error: false }, &mut sink)
+            decoder.event(&StreamEvent { data: chunk.to_string().into_bytes().into(), is_error: false }, &mut sink)
         });
         result = result.and_then(|()| decoder.end(&mut sink));
         let streamed = result.and_then(|()| sink.finish());
@@ -107,7 +107,7 @@ proptest! {
         events.push(bytes);
         let (mut decoder, mut sink) = (Decoder::new(names()), CompletionWriter::default());
         for event in &events {
-            let _ = decoder.event(&SseEvent { data: event.as_slice().into(), is_error }, &mut sink);
+            let _ = decoder.event(&StreamEvent { data: event.as_slice().into(), is_error }, &mut sink);
             let _ = Decoder::new(names()).whole(&String::from_utf8_lossy(event), &mut CompletionWriter::default());
             let _ = kind_of_response(429, event);
             let _ = retry_delay(event);

@@ -120,7 +120,7 @@ fn part(value: Raw<'_>) -> Part<'_> {
         _ => None,
     };
     let marked = cache_control.or(breakpoint).filter(|mark| !mark.is_null());
-    Part { content: known.unwrap_or(Content::Unknown(value)), cache_control: marked }
+    Part { content: known.unwrap_or(Content::Unknown), cache_control: marked }
 }
 
 fn image(value: Raw<'_>) -> Option<Content<'_>> {

@@ -25,6 +25,10 @@ pub(super) struct Conversation<'a> {
     pub(super) tally: PromptSize,
     /// Whether the last message so far is an answer of the model that calls nothing.
     pub(super) ends_with_answer: bool,
+    /// Whether any media are given by their address, or as a file uploaded before.
+    pub(super) has_remote_media: bool,
+    /// Whether any tool was called.
+    pub(super) has_calls: bool,
     /// What names it.
     pub(super) opening: OpeningHasher,
     /// Where each kind of input was first met: message, part.
@@ -43,6 +47,8 @@ impl<'a> Conversation<'a> {
             max_messages,
             tally: PromptSize::default(),
             ends_with_answer: false,
+            has_remote_media: false,
+            has_calls: false,
             opening: OpeningHasher::default(),
             inputs: Vec::new(),
             edits: Vec::new(),

@@ -191,8 +191,9 @@ impl<'a> ValueVisitor<'a> for MessageVisitor<'_, 'a> {
         }
         let index = self.index;
         let judged = message.judge(&MESSAGES.item(index));
-        let Conversation { opening, tally, ends_with_answer, .. } = &mut *self.conversation;
+        let Conversation { opening, tally, ends_with_answer, has_calls, .. } = &mut *self.conversation;
         *ends_with_answer = message.role == Some(Role::Assistant) && message.calls.unwrap_or(0) == 0;
+        *has_calls |= message.calls.unwrap_or(0) > 0 || message.role == Some(Role::Tool);
         opening.message(matches!(message.role, Some(Role::System | Role::Developer)), tally);
         judged.map_err(|invalid| self.conversation.stop(invalid))
     }

@@ -189,7 +189,7 @@ impl ChatRequest {
         };
         let metadata = stored_metadata(&reader.found);
         let envelope = reader.envelope(body.clone(), metadata);
-        let request = ChatRequest::assemble(reader, envelope, forced == ToolChoice::Forced, limits);
+        let request = ChatRequest::assemble(reader, envelope, forced, limits);
         Ok(ChatRequest { why_not, what_if, ..request })
     }
 
@@ -202,7 +202,7 @@ impl ChatRequest {
     fn assemble(
         reader: BodyReader<'_>,
         envelope: ParsedBody,
-        forced_tool: bool,
+        choice: ToolChoice,
         limits: &RequestLimits,
     ) -> ChatRequest {
         let BodyReader { mut found, conversation, .. } = reader;
@@ -216,7 +216,9 @@ impl ChatRequest {
             output: found.output,
             tools: !found.tools.names.is_empty(),
             functions: found.tools.has_functions,
-            forced_tool,
+            forced_tool: choice == ToolChoice::Forced,
+            remote_media: conversation.has_remote_media,
+            no_call_after_calls: choice == ToolChoice::Forbidden && conversation.has_calls,
             format: found.format,
         };
         ChatRequest {

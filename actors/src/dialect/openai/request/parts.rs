@@ -193,10 +193,11 @@ impl<'a> PartVisitor<'_, 'a> {
         let Some(kind) = part.kind else {
             return Err(self.refuse(|path| fault::required(&path.member("type"))));
         };
-        let mut judged = Ok(0);
-        self.at(|path| judged = part.text_bytes(kind, path));
-        let bytes = judged.map_err(|invalid| self.conversation.stop(invalid))?;
-        self.conversation.tally.bytes += bytes;
+        let mut judged = Ok(PartContent::default());
+        self.at(|path| judged = part.content(kind, path));
+        let content = judged.map_err(|invalid| self.conversation.stop(invalid))?;
+        self.conversation.tally.bytes += content.text_bytes;
+        self.conversation.has_remote_media |= content.is_remote;
         if let Some(modality) = kind.modality() {
             self.conversation.note_input(modality, self.message, self.part);
         }
@@ -248,9 +249,28 @@ impl ValueVisitor<'_> for HashingVisitor<'_> {
     }
 }
 
+/// What a part holds, once it is checked.
+#[derive(Debug, Clone, Copy, Default)]
+struct PartContent {
+    /// Bytes of text.
+    text_bytes: usize,
+    /// Whether its medium is elsewhere: at an address, or uploaded before.
+    is_remote: bool,
+}
+
+impl PartContent {
+    fn text(text_bytes: usize) -> PartContent {
+        PartContent { text_bytes, is_remote: false }
+    }
+
+    fn medium(is_remote: bool) -> PartContent {
+        PartContent { text_bytes: 0, is_remote }
+    }
+}
+
 impl Part<'_> {
-    /// Checks the member that the type asks for, and gives the bytes of its text.
-    fn text_bytes(&self, kind: PartKind, path: &Path<'_>) -> Result<usize, Invalid> {
+    /// Checks the member that the type asks for.
+    fn content(&self, kind: PartKind, path: &Path<'_>) -> Result<PartContent, Invalid> {
         match kind {
             PartKind::Text => measured(self.text, &path.member("text")),
             PartKind::Refusal => measured(self.refusal, &path.member("refusal")),
@@ -262,44 +282,44 @@ impl Part<'_> {
     }
 }
 
-fn measured(text: Option<TextLength>, path: &Path<'_>) -> Result<usize, Invalid> {
+fn measured(text: Option<TextLength>, path: &Path<'_>) -> Result<PartContent, Invalid> {
     match text {
-        Some(TextLength::Text(bytes)) => Ok(bytes),
+        Some(TextLength::Text(bytes)) => Ok(PartContent::text(bytes)),
         None | Some(TextLength::Other(JsonType::Null)) => Err(fault::required(path)),
         Some(TextLength::Other(kind)) => Err(fault::wrong_type(path, "a string", kind)),
     }
 }
 
-fn image(raw: Option<&RawValue>, path: &Path<'_>) -> Result<usize, Invalid> {
+fn image(raw: Option<&RawValue>, path: &Path<'_>) -> Result<PartContent, Invalid> {
     let url = path.member("url");
     let raw = raw.ok_or_else(|| fault::required(&url))?;
     if JsonType::of(raw) == JsonType::Text {
         return address(raw, path, Some("data:image/"));
     }
     let object = Object::read(raw, path)?;
-    address(object.get("url").ok_or_else(|| fault::required(&url))?, &url, Some("data:image/"))?;
+    let content = address(object.get("url").ok_or_else(|| fault::required(&url))?, &url, Some("data:image/"))?;
     if let Some(raw) = object.get("detail") {
         json::choice(raw, &path.member("detail"), &DETAILS)?;
     }
-    Ok(0)
+    Ok(content)
 }
 
-fn video(raw: Option<&RawValue>, path: &Path<'_>) -> Result<usize, Invalid> {
+fn video(raw: Option<&RawValue>, path: &Path<'_>) -> Result<PartContent, Invalid> {
     let url = path.member("url");
     let raw = raw.ok_or_else(|| fault::required(&url))?;
     let object = Object::read(raw, path)?;
     address(object.get("url").ok_or_else(|| fault::required(&url))?, &url, None)
 }
 
-fn audio(raw: Option<&RawValue>, path: &Path<'_>) -> Result<usize, Invalid> {
+fn audio(raw: Option<&RawValue>, path: &Path<'_>) -> Result<PartContent, Invalid> {
     let object = Object::read(raw.ok_or_else(|| fault::required(path))?, path)?;
     for name in ["data", "format"] {
         required_text(object.get(name), &path.member(name))?;
     }
-    Ok(0)
+    Ok(PartContent::medium(false))
 }
 
-fn file(raw: Option<&RawValue>, path: &Path<'_>) -> Result<usize, Invalid> {
+fn file(raw: Option<&RawValue>, path: &Path<'_>) -> Result<PartContent, Invalid> {
     let object = Object::read(raw.ok_or_else(|| fault::required(path))?, path)?;
     let (name, value) = match (object.get("file_data"), object.get("file_id")) {
         (None, Some(id)) => ("file_id", Some(id)),
@@ -309,7 +329,8 @@ fn file(raw: Option<&RawValue>, path: &Path<'_>) -> Result<usize, Invalid> {
     if let Some(raw) = object.get("filename") {
         json::text(raw, &path.member("filename"))?;
     }
-    Ok(0)
+    let is_address = || value.and_then(head).is_some_and(|head| is_scheme(&head, "https://") || is_scheme(&head, "http://"));
+    Ok(PartContent::medium(name == "file_id" || is_address()))
 }
 
 /// A string that must be there and not be empty.
@@ -322,13 +343,18 @@ fn required_text(raw: Option<&RawValue>, path: &Path<'_>) -> Result<(), Invalid>
     }
 }
 
+fn is_scheme(address: &str, scheme: &str) -> bool {
+    address.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+}
+
 /// An address that an upstream may be given: http, https, or data of a kind, in base64. Counts as no text.
-fn address(raw: &RawValue, path: &Path<'_>, data: Option<&str>) -> Result<usize, Invalid> {
+fn address(raw: &RawValue, path: &Path<'_>, data: Option<&str>) -> Result<PartContent, Invalid> {
     let head = head(raw).ok_or_else(|| fault::wrong_type(path, "a string", JsonType::of(raw)))?;
-    let is = |scheme: &str| head.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    let is = |scheme: &str| is_scheme(&head, scheme);
     let in_base64 = || head.split_once(',').is_some_and(|(before, _)| before.to_ascii_lowercase().ends_with(";base64"));
-    let good = is("https://") || is("http://") || data.map_or(is("data:"), |start| is(start) && in_base64());
-    if good { Ok(0) } else { Err(fault::refused(path, "Only http, https and data URLs are accepted.")) }
+    let is_remote = is("https://") || is("http://");
+    let good = is_remote || data.map_or(is("data:"), |start| is(start) && in_base64());
+    if good { Ok(PartContent::medium(is_remote)) } else { Err(fault::refused(path, "Only http, https and data URLs are accepted.")) }
 }
 
 /// The beginning of a string, escapes resolved. An address in base64 can be megabytes long.

@@ -25,6 +25,10 @@ pub(super) struct RequestedFeatures {
     pub(super) reasoning: Option<bool>,
     /// Whether the last message is the beginning of the answer.
     pub(super) prefill: bool,
+    /// Whether media are given by their address, or as a file uploaded before.
+    pub(super) remote_media: bool,
+    /// Whether nothing may be called, though calls stand in the conversation.
+    pub(super) no_call_after_calls: bool,
     /// What the answer is to look like.
     pub(super) format: OutputFormat,
 }
@@ -37,6 +41,8 @@ impl RequestedFeatures {
             (Capability::ToolsWithEffort, self.functions && self.reasoning == Some(true)),
             (Capability::ToolsByDefault, self.functions && self.reasoning.is_none()),
             (Capability::Prefill, self.prefill),
+            (Capability::RemoteMedia, self.remote_media),
+            (Capability::NoCallAfterCalls, self.no_call_after_calls),
         ];
         let needed = needed.into_iter().filter(|(_, needed)| *needed);
         needed.fold(CapabilitySet::NONE, |all, (one, _)| all.with(one))
@@ -165,6 +171,8 @@ pub(super) fn unmet_capability(needed: CapabilitySet, catalog: &Catalog, model: 
         Capability::ToolsByDefault => "tools while it reasons: ask for no reasoning, with 'reasoning_effort': 'none'",
         Capability::Prefill => "a conversation that ends with a message of the assistant",
         Capability::TokenIds => "token ids in 'input'",
+        Capability::RemoteMedia => "media given by their address or as an uploaded file: send their data",
+        Capability::NoCallAfterCalls => "'tool_choice': 'none' in a conversation with calls of tools",
     };
     Some(unsupported(missing.field(), model, thing))
 }

@@ -250,9 +250,11 @@ impl<'a> ValueVisitor<'a> for FunctionVisitor {
 /// How strongly a request insists on tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum ToolChoice {
-    /// The model may call or not, or must not.
+    /// The model may call or not.
     #[default]
     Free,
+    /// The model must not call.
+    Forbidden,
     /// The model must call some function, or this one.
     Forced,
 }
@@ -265,6 +267,7 @@ pub(super) fn tool_choice(raw: &RawValue, path: &Path<'_>, names: &[Cow<'_, str>
             match (choice, names) {
                 (2, []) => Err(undeclared(path, "required")),
                 (2, _) => Ok(ToolChoice::Forced),
+                (1, _) => Ok(ToolChoice::Forbidden),
                 _ => Ok(ToolChoice::Free),
             }
         }

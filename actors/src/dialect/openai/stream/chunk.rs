@@ -13,7 +13,7 @@ use super::{
 use crate::{
     dialect::{
         answer::{AnswerContext, AnswerFault},
-        frame::sse::SseEvent,
+        frame::StreamEvent,
         json::{Cursor, Raw, push_member, push_string},
         openai::{
             answer::{MAX_CHOICES, push_head, utf8},
@@ -81,7 +81,7 @@ impl ChatRewriter {
     /// Takes one event of the upstream and appends what it becomes, if anything, as one event of ours.
     pub(super) fn event(
         &mut self,
-        event: &SseEvent<'_>,
+        event: &StreamEvent<'_>,
         progress: &mut Progress,
         out: &mut BytesMut,
     ) -> Result<(), AnswerFault> {

@@ -14,7 +14,7 @@ use crate::{
         anthropic,
         client_encoder::ClientEncoder,
         client_request::ClientRequest,
-        frame::sse::SseEvent,
+        frame::StreamEvent,
         json::{Cursor, Raw},
         neutral::AnswerForm,
         openai::answer_reader::read_chunk,
@@ -69,7 +69,7 @@ impl ClientStream {
     }
 
     /// Appends what the chunks that `event` became mean to the client.
-    pub(super) fn event(&mut self, event: &SseEvent<'_>, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    pub(super) fn event(&mut self, event: &StreamEvent<'_>, out: &mut BytesMut) -> Result<(), AnswerFault> {
         if self.spliced.is_some() {
             self.chunks.clear();
             return self.pass(event, out);
@@ -126,7 +126,7 @@ impl ClientStream {
         Ok(())
     }
 
-    fn pass(&mut self, event: &SseEvent<'_>, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    fn pass(&mut self, event: &StreamEvent<'_>, out: &mut BytesMut) -> Result<(), AnswerFault> {
         let (Some(spliced), false) = (&self.spliced, self.is_stopped) else { return Ok(()) };
         let data = std::str::from_utf8(&event.data).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?.trim();
         let kind = Cursor::new(data).value().ok().and_then(|value| value.member(b"type")).and_then(Raw::text);

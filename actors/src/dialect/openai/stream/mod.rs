@@ -1,6 +1,6 @@
 //! Rewrites an upstream's stream of chunks for the client: incremental, event by event, without I/O.
 //!
-//! [`ChatStream`] is used by the relay. Events are split in [`crate::dialect::frame::sse`]; a chunk is rewritten
+//! [`ChatStream`] is used by the relay. Events are split in [`crate::dialect::stream_reader`]; a chunk is rewritten
 //! in [`chunk`] and [`choice`], calls are put in order in [`tool_calls`], and how a stream ends is written in
 //! [`stream_end`]. Time-outs, fallbacks and the response head are the task of the callers.
 
@@ -19,8 +19,9 @@ use crate::{
     dialect::{
         answer::{AnswerContext, AnswerFault, Outcome},
         client_request::ClientRequest,
-        frame::sse::{EventTooLong, SseEvent, SseSplitter},
+        frame::StreamEvent,
         outgoing::OutgoingBody,
+        stream_reader::{Framing, StreamReader},
     },
     domain::{FailureKind, Usage},
 };
@@ -79,7 +80,7 @@ pub struct Progress {
 /// One upstream stream being rewritten. Memory is bounded by the longest event accepted.
 #[derive(Debug)]
 pub struct ChatStream {
-    splitter: SseSplitter,
+    reader: StreamReader,
     /// Of an upstream with another dialect.
     translator: Option<Box<StreamTranslator>>,
     chat: ChatRewriter,
@@ -87,18 +88,12 @@ pub struct ChatStream {
     client: Option<Box<ClientStream>>,
 }
 
-impl From<EventTooLong> for AnswerFault {
-    fn from(_: EventTooLong) -> AnswerFault {
-        AnswerFault::malformed("an event longer than allowed")
-    }
-}
-
 impl ChatStream {
     /// A rewriter at the beginning of a stream.
     #[must_use]
     pub fn new(context: AnswerContext, options: StreamOptions) -> ChatStream {
         ChatStream {
-            splitter: SseSplitter::new(options.max_event_bytes),
+            reader: StreamReader::new(Framing::ServerSent, options.max_event_bytes),
             translator: None,
             chat: ChatRewriter::new(context, options),
             client: None,
@@ -116,7 +111,9 @@ impl ChatStream {
     ) -> ChatStream {
         let translation = outgoing.and_then(|outgoing| outgoing.translation.as_ref());
         let is_spliced = outgoing.is_some_and(|outgoing| outgoing.is_clients_own);
+        let framing = translation.map_or(Framing::ServerSent, |translation| translation.framing);
         ChatStream {
+            reader: StreamReader::new(framing, options.max_event_bytes),
             translator: translation.map(|translation| Box::new(StreamTranslator::new(translation.decoder()))),
             client: client.map(|client| Box::new(ClientStream::new(client, is_spliced, &context, options))),
             ..ChatStream::new(context, options)
@@ -134,12 +131,12 @@ impl ChatStream {
         if self.is_done() {
             return Ok(progress);
         }
-        let ChatStream { splitter, translator, chat, client } = self;
+        let ChatStream { reader, translator, chat, client } = self;
         let read = match (translator.as_deref_mut(), client.as_deref_mut()) {
-            (None, None) => splitter.push(bytes, |event| chat.event(&event, &mut progress, out)),
+            (None, None) => reader.push(bytes, |event| chat.event(&event, &mut progress, out)),
             (translator, client) => {
                 let mut route = EventRoute { translator, chat, client };
-                splitter.push(bytes, |event| route.event(&event, &mut progress, out))
+                reader.push(bytes, |event| route.event(&event, &mut progress, out))
             }
         };
         match read {
@@ -171,11 +168,14 @@ impl ChatStream {
         if self.is_done() {
             return Ok(());
         }
-        let ChatStream { splitter, translator, chat, client } = self;
+        let ChatStream { reader, translator, chat, client } = self;
         let mut route = EventRoute { translator: translator.as_deref_mut(), chat, client: client.as_deref_mut() };
-        if let Some(event) = splitter.unfinished()
-            && let Err(fault) = route.event(&event, &mut Progress::default(), out)
-        {
+        let rest = match reader.unfinished() {
+            Ok(Some(event)) => route.event(&event, &mut Progress::default(), out),
+            Ok(None) => Ok(()),
+            Err(fault) => Err(fault),
+        };
+        if let Err(fault) = rest {
             // Some upstreams leave out the last blank line. If it was rather a cut, the rest does not parse,
             // which is a loss only before the finish.
             let fault = cut_event(fault);
@@ -195,7 +195,7 @@ impl ChatStream {
         let mut route = EventRoute { translator: None, chat, client: client.as_deref_mut() };
         for index in 0..answers {
             let finish = format!("{{\"choices\":[{{\"index\":{index},\"delta\":{{}},\"finish_reason\":\"length\"}}]}}");
-            let event = SseEvent { data: finish.into_bytes().into(), is_error: false };
+            let event = StreamEvent { data: finish.into_bytes().into(), is_error: false };
             route.event(&event, &mut Progress::default(), out)?;
         }
         route.end(out)
@@ -245,7 +245,7 @@ struct EventRoute<'s> {
 }
 
 impl EventRoute<'_> {
-    fn event(&mut self, event: &SseEvent<'_>, progress: &mut Progress, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    fn event(&mut self, event: &StreamEvent<'_>, progress: &mut Progress, out: &mut BytesMut) -> Result<(), AnswerFault> {
         let Some(client) = self.client.as_deref_mut() else {
             return rewrite(event, self.translator.as_deref_mut(), self.chat, progress, out);
         };
@@ -263,7 +263,7 @@ impl EventRoute<'_> {
 }
 
 fn rewrite(
-    event: &SseEvent<'_>,
+    event: &StreamEvent<'_>,
     translator: Option<&mut StreamTranslator>,
     chat: &mut ChatRewriter,
     progress: &mut Progress,

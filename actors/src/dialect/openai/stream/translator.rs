@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use super::{Progress, chunk::ChatRewriter};
 use crate::dialect::{
     answer::AnswerFault,
-    frame::sse::SseEvent,
+    frame::StreamEvent,
     neutral::{AnswerEvent, AnswerSink},
     openai::chunk_writer::ChunkWriter,
     upstream_decoder::UpstreamDecoder,
@@ -30,7 +30,7 @@ impl StreamTranslator {
     /// Takes one event of the upstream and appends what it becomes to `out`.
     pub(super) fn event(
         &mut self,
-        event: &SseEvent<'_>,
+        event: &StreamEvent<'_>,
         chat: &mut ChatRewriter,
         progress: &mut Progress,
         out: &mut BytesMut,
@@ -41,7 +41,7 @@ impl StreamTranslator {
         let StreamTranslator { decoder, writer, chunk } = self;
         decoder.event(event, &mut ChunkSink { writer, chunk, chat, progress, out })?;
         if self.decoder.is_done() {
-            chat.event(&SseEvent { data: Cow::Borrowed(b"[DONE]"), is_error: false }, progress, out)?;
+            chat.event(&StreamEvent { data: Cow::Borrowed(b"[DONE]"), is_error: false }, progress, out)?;
         }
         Ok(())
     }
@@ -69,7 +69,7 @@ impl AnswerSink for ChunkSink<'_> {
         if self.chunk.is_empty() {
             return Ok(());
         }
-        let chunk = SseEvent { data: Cow::Borrowed(self.chunk), is_error: false };
+        let chunk = StreamEvent { data: Cow::Borrowed(self.chunk), is_error: false };
         self.chat.event(&chunk, self.progress, self.out)
     }
 }

@@ -1,7 +1,5 @@
 //! The statements about this dialect, from chat bodies and to chat answers.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::write_request;
@@ -10,7 +8,7 @@ use crate::{
         neutral::{FieldFates, ToolNames},
         openai::conversation_reader::read_conversation,
     },
-    domain::{Endpoint, EndpointId, EndpointLimits, ParameterSet},
+    domain::{Endpoint, EndpointId, EndpointLimits},
 };
 
 mod answers;
@@ -28,24 +26,9 @@ const PLAIN: &str = "gpt-4.1";
 
 fn endpoint(model: &str) -> Endpoint {
     Endpoint {
-        id: EndpointId::of(model, "openai", ""),
-        model: 0,
-        provider: 0,
-        variant: String::new(),
-        upstream_model: Arc::from(model),
-        pricing: None,
         limits: EndpointLimits { context_length: 200_000, max_completion_tokens: None, max_prompt_tokens: None },
-        parameters: ParameterSet::default(),
-        quantization: None,
-        is_moderated: false,
-        lacks: crate::domain::CapabilitySet::NONE,
-        disabled: false,
-        wants_max_completion_tokens: false,
-        wants_reasoning_effort: false,
-        knows_developer_role: false,
-        forwards_unknown_fields: false,
-        images_through_chat: false,
         dialect: Default::default(),
+        ..Endpoint::with_defaults(EndpointId::of(model, "openai", ""), 0, 0, model)
     }
 }
 

@@ -1,0 +1,16 @@
+//! What models behind Converse refuse.
+
+use super::models::is_claude;
+use crate::{
+    dialect::anthropic,
+    domain::{Capability, CapabilitySet},
+};
+
+/// What an endpoint of that model refuses.
+pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {
+    let of_api = CapabilitySet::NONE
+        .with(Capability::RemoteMedia)
+        .with(Capability::NoCallAfterCalls)
+        .with(Capability::TokenIds);
+    if is_claude(upstream_model) { of_api.union(anthropic::capability_gaps(upstream_model)) } else { of_api }
+}

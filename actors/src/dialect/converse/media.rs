@@ -1,0 +1,118 @@
+//! Parts that hold media. Their bytes are always in the body: Converse fetches nothing but from the store of its own cloud.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::{BufMut as _, BytesMut};
+
+use crate::dialect::neutral::{Content, EscapedText, FieldFates, MediaSource};
+
+/// How a PDF begins in base64.
+const PDF: &str = "JVBERi0";
+/// Media types of images, and their names here.
+const IMAGES: [(&str, &str); 5] =
+    [("image/png", "png"), ("image/jpeg", "jpeg"), ("image/jpg", "jpeg"), ("image/gif", "gif"), ("image/webp", "webp")];
+/// Media types of documents, and their names here.
+const DOCUMENTS: [(&str, &str); 9] = [
+    ("application/pdf", "pdf"),
+    ("text/csv", "csv"),
+    ("application/msword", "doc"),
+    ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", "docx"),
+    ("application/vnd.ms-excel", "xls"),
+    ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
+    ("text/html", "html"),
+    ("text/markdown", "md"),
+    ("text/plain", "txt"),
+];
+/// Media types of videos, and their names here.
+const VIDEOS: [(&str, &str); 8] = [
+    ("video/mp4", "mp4"),
+    ("video/quicktime", "mov"),
+    ("video/x-matroska", "mkv"),
+    ("video/webm", "webm"),
+    ("video/x-flv", "flv"),
+    ("video/mpeg", "mpeg"),
+    ("video/x-ms-wmv", "wmv"),
+    ("video/3gpp", "three_gp"),
+];
+/// Formats of sound.
+const SOUNDS: [&str; 12] =
+    ["mp3", "opus", "wav", "aac", "flac", "mp4", "ogg", "mkv", "mka", "x-aac", "m4a", "webm"];
+
+/// Writes media, and counts the documents: a name of the client's choosing could be read by the model as an instruction.
+#[derive(Debug, Default)]
+pub(super) struct MediaWriter {
+    documents: u32,
+}
+
+impl MediaWriter {
+    /// Appends an image, a document, sound or a video as a block. False, and nothing appended, if the API has no block for
+    /// it: then it is named as dropped.
+    pub(super) fn push(&mut self, content: &Content<'_>, out: &mut BytesMut, fates: &mut FieldFates) -> bool {
+        let (is_written, name) = match content {
+            Content::Image { source, detail } => {
+                let is_written = named(source, &IMAGES).is_some_and(|(format, data)| block("image", format, data, out));
+                if is_written && detail.is_some() {
+                    fates.drop("messages[].content[].image_url.detail");
+                }
+                (is_written, "image_url")
+            }
+            Content::Audio { format, data } => {
+                let format = format.unescaped();
+                let known = SOUNDS.iter().find(|known| **known == format);
+                (known.is_some_and(|format| block("audio", format, data, out)), "input_audio")
+            }
+            Content::Video { source } => {
+                let is_written = named(source, &VIDEOS).is_some_and(|(format, data)| block("video", format, data, out));
+                (is_written, "video_url")
+            }
+            Content::File { source, name } => {
+                let is_written = self.document(source, out);
+                if is_written && name.as_ref().is_some_and(|name| !name.is_blank()) {
+                    fates.drop("messages[].content[].file.filename");
+                }
+                (is_written, "file")
+            }
+            _ => (false, ""),
+        };
+        if !is_written {
+            let dot = if name.is_empty() { "" } else { "." };
+            fates.drop(&format!("messages[].content[]{dot}{name}"));
+        }
+        is_written
+    }
+
+    fn document(&mut self, source: &MediaSource<'_>, out: &mut BytesMut) -> bool {
+        let of_text;
+        let (format, data) = match source {
+            MediaSource::Text(text) => {
+                of_text = EscapedText::escaping(&STANDARD.encode(text.unescaped().as_bytes()));
+                ("txt", &of_text)
+            }
+            MediaSource::Url(data) if data.bytes().starts_with(PDF.as_bytes()) => ("pdf", data),
+            source => match (named(source, &DOCUMENTS), named(source, &IMAGES)) {
+                (Some(document), _) => document,
+                (None, Some((format, data))) => return block("image", format, data, out),
+                (None, None) => return false,
+            },
+        };
+        self.documents += 1;
+        out.put_slice(format!("{{\"document\":{{\"format\":\"{format}\",\"name\":\"document-{}\"", self.documents).as_bytes());
+        out.put_slice(b",\"source\":{\"bytes\":");
+        data.push_quoted(out);
+        out.put_slice(b"}}}");
+        true
+    }
+}
+
+/// The format and the data of media in the body whose type is in the table.
+fn named<'s, 'a>(source: &'s MediaSource<'a>, table: &[(&str, &'static str)]) -> Option<(&'static str, &'s EscapedText<'a>)> {
+    let MediaSource::Base64 { media_type, data } = source else { return None };
+    let media_type = media_type.unescaped().to_ascii_lowercase();
+    table.iter().find(|(known, _)| *known == media_type).map(|(_, format)| (*format, data))
+}
+
+fn block(kind: &str, format: &str, data: &EscapedText<'_>, out: &mut BytesMut) -> bool {
+    out.put_slice(format!("{{\"{kind}\":{{\"format\":\"{format}\",\"source\":{{\"bytes\":").as_bytes());
+    data.push_quoted(out);
+    out.put_slice(b"}}}");
+    true
+}

@@ -1,0 +1,26 @@
+//! The Converse API of Amazon Bedrock as upstream.
+//!
+//! [`write_request`] writes a neutral conversation as the body of `Converse` and `ConverseStream`, [`path`] is the path of
+//! the call, [`Decoder`] reads the answer, streamed or whole, as neutral events, and [`kind_of_response`] classifies the
+//! answers that are not a 200. What the families of models differ in is in [`models`].
+
+mod cache_points;
+mod capability_gaps;
+mod decode;
+mod error;
+mod finish;
+mod media;
+mod messages;
+mod models;
+mod parameters;
+mod request;
+mod tools;
+mod usage;
+
+pub(crate) use decode::Decoder;
+pub(crate) use capability_gaps::capability_gaps;
+pub(crate) use error::{fault_of_exception, kind_of_response};
+pub(crate) use request::{path, write_request};
+
+#[cfg(test)]
+mod tests;
