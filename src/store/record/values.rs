@@ -3,7 +3,7 @@
 use pointsman_actors::domain::{
     ApiType, AttemptReason, CapabilitySet, Circuit, DataCollection, DecisionCode, Dialect, EndpointId, FailureCause,
     FailureKind, FinishReason, GenerationId, GenerationStatus, Modalities, Modality, ModelId, ModelPattern, Objective,
-    ParameterSet, Preference, PriceCeiling, ProviderPolicy, ProviderSlug, ProviderState, Source, Sourced, Target, Tick,
+    ParameterSet, Platform, Preference, PriceCeiling, ProviderPolicy, ProviderSlug, ProviderState, Source, Sourced, Target, Tick,
     Usd, Weights,
 };
 
