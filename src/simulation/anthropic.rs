@@ -173,9 +173,9 @@ impl Message {
             text = format!(": simulated\n{text}").replace('\n', "\r\n");
         }
         let content = match name {
-            "message_delta" => EventContent::WrittenFinish(text),
-            "message_stop" => EventContent::WrittenEnd(text),
-            _ => EventContent::Written(text),
+            "message_delta" => EventContent::WrittenFinish(text.into()),
+            "message_stop" => EventContent::WrittenEnd(text.into()),
+            _ => EventContent::Written(text.into()),
         };
         Event { tokens, content }
     }

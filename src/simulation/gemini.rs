@@ -296,11 +296,11 @@ impl Content {
             .iter()
             .map(|(tokens, part)| Event {
                 tokens: *tokens,
-                content: EventContent::Written(line(&self.chunk(std::slice::from_ref(part), None))),
+                content: EventContent::Written(line(&self.chunk(std::slice::from_ref(part), None)).into()),
             })
             .collect();
         let last = line(&self.chunk(&[json!({ "text": "" })], Some(self.finish)));
-        events.push(Event { tokens: 0, content: EventContent::WrittenEnd(last) });
+        events.push(Event { tokens: 0, content: EventContent::WrittenEnd(last.into()) });
         events
     }
 }

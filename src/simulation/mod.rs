@@ -1,4 +1,5 @@
-//! Simulated providers: HTTP servers with the API of OpenAI (chat or Responses), Anthropic or Google on loopback ports, each with its own [`ProviderSettings`].
+//! Simulated providers: HTTP servers with the API of OpenAI (chat or Responses), Anthropic, Google or Amazon Bedrock on
+//! loopback ports, each with its own [`ProviderSettings`].
 //!
 //! They are used for first trials, tests and fault injection. Requests to them use the same path as those to real
 //! providers, sockets included; only the answers are generated text. This module does not depend on the router.
@@ -14,6 +15,7 @@ mod anthropic;
 mod anthropic_request;
 mod chat;
 mod check;
+mod converse;
 mod counters;
 mod drawing;
 mod gemini;

@@ -26,6 +26,8 @@ use super::{
     words,
 };
 
+const SERVER_SENT: &str = "text/event-stream; charset=utf-8";
+
 /// Starts a streamed answer.
 pub(super) async fn respond(active: ActiveRequest, answer: &Answer, with_usage: bool) -> Result<HttpResponse, Refusal> {
     let events = events(answer, active.settings.tokens_per_chunk, with_usage);
@@ -33,9 +35,18 @@ pub(super) async fn respond(active: ActiveRequest, answer: &Answer, with_usage: 
     send(active, events, envelope).await
 }
 
-/// Starts a stream of written events.
+/// Starts a stream of written events, which are server-sent.
 pub(super) async fn respond_with(active: ActiveRequest, events: Vec<Event>) -> Result<HttpResponse, Refusal> {
-    send(active, events, Envelope { opening: String::new(), with_usage: false }).await
+    respond_framed(active, events, SERVER_SENT).await
+}
+
+/// Starts a stream of written events in frames of this type.
+pub(super) async fn respond_framed(
+    active: ActiveRequest,
+    events: Vec<Event>,
+    content_type: &'static str,
+) -> Result<HttpResponse, Refusal> {
+    send(active, events, Envelope { opening: String::new(), with_usage: false, content_type }).await
 }
 
 async fn send(active: ActiveRequest, events: Vec<Event>, envelope: Envelope) -> Result<HttpResponse, Refusal> {
@@ -46,7 +57,7 @@ async fn send(active: ActiveRequest, events: Vec<Event>, envelope: Envelope) -> 
     }
     active.pass(active.head_and_rest().0).await;
     let mut response = active.accepted();
-    response.insert_header((CONTENT_TYPE, "text/event-stream; charset=utf-8"));
+    response.insert_header((CONTENT_TYPE, envelope.content_type));
     response.insert_header((CACHE_CONTROL, "no-cache"));
     Ok(response.streaming(EventStream::begin(active, events, envelope).writes()))
 }
@@ -69,11 +80,11 @@ pub(super) enum EventContent {
     Usage(Value),
     Done,
     /// An event of another dialect.
-    Written(String),
+    Written(Bytes),
     /// The one with the reason for the end.
-    WrittenFinish(String),
+    WrittenFinish(Bytes),
     /// The last one.
-    WrittenEnd(String),
+    WrittenEnd(Bytes),
 }
 
 /// All events of `answer`. Choices are interleaved, as in real servers.
@@ -126,6 +137,7 @@ struct Envelope {
     opening: String,
     /// Whether chunks have `"usage":null`, as OpenAI's have when usage was requested.
     with_usage: bool,
+    content_type: &'static str,
 }
 
 impl Envelope {
@@ -135,12 +147,12 @@ impl Envelope {
             "data: {{\"id\":{id},\"object\":\"chat.completion.chunk\",\"created\":{created},\"model\":{model},\
              \"service_tier\":\"default\",\"system_fingerprint\":{fingerprint},\"choices\":["
         );
-        Envelope { opening, with_usage }
+        Envelope { opening, with_usage, content_type: SERVER_SENT }
     }
 
     /// Serializes an event.
-    fn write(&self, content: &EventContent) -> String {
-        match content {
+    fn write(&self, content: &EventContent) -> Bytes {
+        let text = match content {
             EventContent::Delta { choice, delta, finish } => {
                 let finish = json!(finish.map(FinishReason::as_str));
                 let usage = if self.with_usage { ",\"usage\":null" } else { "" };
@@ -151,10 +163,11 @@ impl Envelope {
             }
             EventContent::Usage(usage) => format!("{}],\"usage\":{usage}}}\n\n", self.opening),
             EventContent::Done => "data: [DONE]\n\n".to_owned(),
-            EventContent::Written(text) | EventContent::WrittenFinish(text) | EventContent::WrittenEnd(text) => {
-                text.clone()
+            EventContent::Written(bytes) | EventContent::WrittenFinish(bytes) | EventContent::WrittenEnd(bytes) => {
+                return bytes.clone();
             }
-        }
+        };
+        text.into()
     }
 }
 
@@ -205,27 +218,26 @@ impl EventStream {
             tokio::task::yield_now().await;
             return Some(Ok(rest));
         }
-        let mut text = match self.next_event().await? {
-            Ok(text) => text,
+        let mut bytes = match self.next_event().await? {
+            Ok(bytes) => bytes,
             Err(fault) => return Some(Err(fault)),
         };
         if !self.is_odd() {
-            return Some(Ok(text.into()));
+            return Some(Ok(bytes));
         }
         if self.active.rng.random::<bool>() && self.stops_in != Some(0) {
             if let Some(Ok(second)) = self.next_event().await {
-                text.push_str(&second);
+                bytes = [bytes, second].concat().into();
             }
-            return Some(Ok(text.into()));
+            return Some(Ok(bytes));
         }
-        let mut bytes = Bytes::from(text);
         let at = self.active.rng.random_range(1..bytes.len().max(2));
         self.rest = Some(bytes.split_off(at.min(bytes.len())));
         Some(Ok(bytes))
     }
 
-    /// The text of the next event, when it is due. An error breaks the connection.
-    async fn next_event(&mut self) -> Option<io::Result<String>> {
+    /// The next event, when it is due. An error breaks the connection.
+    async fn next_event(&mut self) -> Option<io::Result<Bytes>> {
         if self.stops_in == Some(0) {
             return Some(Err(self.break_off().await));
         }
@@ -302,7 +314,8 @@ mod tests {
     fn written(answer: &Answer, with_usage: bool) -> String {
         let envelope = Envelope::new(answer, 1_763_629_500, with_usage);
         let events = events(answer, 2, with_usage);
-        let short = |event: &Event| envelope.write(&event.content).replace(&envelope.opening, "…");
+        let text = |event: &Event| String::from_utf8(envelope.write(&event.content).to_vec()).unwrap();
+        let short = |event: &Event| text(event).replace(&envelope.opening, "…");
         events.iter().map(short).collect()
     }
 

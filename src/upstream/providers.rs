@@ -135,6 +135,7 @@ impl ProviderClient {
         let key: &[_] = match dialect {
             Dialect::Anthropic => &[("x-api-key", "simulated")],
             Dialect::Gemini => &[("x-goog-api-key", "simulated")],
+            Dialect::Converse => &[("authorization", "Bearer simulated")],
             _ => &[],
         };
         for (name, value) in standard_headers(dialect).iter().chain(key) {

@@ -8,7 +8,8 @@ use crate::{
 };
 
 /// The dialects, and how each says that an answer has come to its end.
-const DIALECTS: [(&str, &str); 3] = [("anthropic", "end_turn"), ("gemini", "STOP"), ("openai-responses", "completed")];
+const DIALECTS: [(&str, &str); 4] =
+    [("anthropic", "end_turn"), ("gemini", "STOP"), ("openai-responses", "completed"), ("converse", "end_turn")];
 
 /// `test/poet` at `claudia`, which serves this dialect, and for more money at `charles`, which serves chats.
 async fn gateway(dialect: &str, claudia: &str) -> TestGateway {
