@@ -725,3 +725,10 @@ name = "service/auto"
     "#]],
     );
 }
+
+#[test]
+fn signed_calls_need_a_region_and_forms_of_a_cloud_their_dialect() {
+    let provider = |toml: &str| format!("[providers.cloud]\nbase_url = \"https://cloud.example\"\n{toml}");
+    check(&provider("dialect = \"converse\"\nauth = \"sigv4\""), expect![[""]]);
+    check(&provider("routes = \"bedrock\""), expect![[""]]);
+}

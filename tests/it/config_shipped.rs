@@ -33,7 +33,8 @@ fn off(why: &str) -> ProviderState {
     ProviderState::Off(why.to_owned())
 }
 
-const SIMULATED: [&str; 7] = ["sim-swift", "sim-thrift", "sim-flaky", "sim-gratis", "sim-opal", "sim-jade", "sim-onyx"];
+const SIMULATED: [&str; 8] =
+    ["sim-swift", "sim-thrift", "sim-flaky", "sim-gratis", "sim-opal", "sim-jade", "sim-onyx", "sim-amber"];
 
 #[test]
 fn without_any_variable_the_simulated_providers_serve() {

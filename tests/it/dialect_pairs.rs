@@ -10,13 +10,14 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::{
+    amazon::{exception, frame},
     harness::{Reply, TestGateway},
-    hostile::{CHUNKED, SHORT, chunk},
+    hostile::{CHUNKED, SHORT},
     scripted::{Script, Upstream},
     world::{World, and, completion, http, stream_of},
 };
 
-const PROVIDERS: [&str; 4] = ["openai", "anthropic", "gemini", "openai-responses"];
+const PROVIDERS: [&str; 5] = ["openai", "anthropic", "gemini", "openai-responses", "converse"];
 const DOORS: [Door; 3] = [Door::Chat, Door::Messages, Door::Responses];
 
 /// Members whose values differ from run to run, or are opaque.
@@ -242,6 +243,12 @@ fn whole(dialect: &str) -> Value {
             "usageMetadata": {"promptTokenCount": 20, "cachedContentTokenCount": 8, "candidatesTokenCount": 5, "totalTokenCount": 25},
             "modelVersion": "m", "responseId": "r1",
         }),
+        "converse" => json!({
+            "output": {"message": {"role": "assistant", "content": [
+                {"text": "Left, I think."}, {"toolUse": {"toolUseId": "tooluse_1", "name": "map", "input": {"at": 1}}}]}},
+            "stopReason": "tool_use", "metrics": {"latencyMs": 9},
+            "usage": {"inputTokens": 12, "cacheReadInputTokens": 8, "cacheWriteInputTokens": 0, "outputTokens": 5, "totalTokens": 25},
+        }),
         _ => json!({
             "id": "resp_1", "object": "response", "created_at": 7, "status": "completed", "model": "m",
             "output": [spoken("completed", "Left, I think."), called("completed", "{\"at\":1}")],
@@ -263,10 +270,37 @@ fn called(status: &str, arguments: &str) -> Value {
 
 /// The answer of [`whole`] as the provider streams it, an event each, and the position behind the first text and behind the
 /// first half of the call (the call itself where a dialect sends calls whole).
-fn streamed(dialect: &str) -> (Vec<String>, [usize; 2]) {
+fn streamed(dialect: &str) -> (Vec<Vec<u8>>, [usize; 2]) {
+    let events = match dialect {
+        "converse" => frames(),
+        _ => server_sent(dialect).into_iter().map(String::into_bytes).collect(),
+    };
+    (events, [2, 5])
+}
+
+fn frames() -> Vec<Vec<u8>> {
+    let delta = |index: u8, delta: Value| {
+        frame("contentBlockDelta", &json!({"contentBlockIndex": index, "delta": delta, "p": "abcdef"}))
+    };
+    let stop = |index: u8| frame("contentBlockStop", &json!({"contentBlockIndex": index}));
+    let start = json!({"contentBlockIndex": 1, "start": {"toolUse": {"toolUseId": "tooluse_1", "name": "map"}}});
+    let usage = &whole("converse")["usage"];
+    vec![
+        frame("messageStart", &json!({"role": "assistant"})),
+        delta(0, json!({"text": "Left, "})),
+        [delta(0, json!({"text": "I think."})), stop(0)].concat(),
+        frame("contentBlockStart", &start),
+        delta(1, json!({"toolUse": {"input": "{\"at\""}})),
+        [delta(1, json!({"toolUse": {"input": ":1}"}})), stop(1)].concat(),
+        frame("messageStop", &json!({"stopReason": "tool_use"})),
+        frame("metadata", &json!({"usage": usage, "metrics": {"latencyMs": 9}})),
+    ]
+}
+
+fn server_sent(dialect: &str) -> Vec<String> {
     let data = |value: &Value| format!("data: {value}\n\n");
     let named = |value: &Value| format!("event: {}\ndata: {value}\n\n", value["type"].as_str().unwrap());
-    let events = match dialect {
+    match dialect {
         "openai" => {
             let chunk = |delta: Value, finish: Value| {
                 data(&json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 7, "model": "m",
@@ -380,8 +414,18 @@ fn streamed(dialect: &str) -> (Vec<String>, [usize; 2]) {
                 event("response.completed", json!({"response": whole(dialect)})),
             ]
         }
-    };
-    (events, [2, 5])
+    }
+}
+
+/// One chunk of a body.
+fn chunk(bytes: impl AsRef<[u8]>) -> Vec<u8> {
+    let bytes = bytes.as_ref();
+    [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
+}
+
+/// The beginning of a stream, up to these bytes.
+fn begun_with(bytes: &[u8]) -> Vec<u8> {
+    [CHUNKED.as_bytes(), &chunk(bytes)].concat()
 }
 
 /// A gateway whose model stands at `maker`, and at `spare`, which speaks chat, for more money.
@@ -440,8 +484,7 @@ async fn the_same_answer_looks_the_same_to_a_client_whichever_dialect_served_it(
     };
     for dialect in PROVIDERS {
         for door in DOORS {
-            let stream: String = streamed(dialect).0.concat();
-            let stream = format!("{CHUNKED}{}0\r\n\r\n", chunk(&stream));
+            let stream = [begun_with(&streamed(dialect).0.concat()), b"0\r\n\r\n".to_vec()].concat();
             let asked = Script::new().request().send(http(200, &whole(dialect))).request().send(stream).fin();
             let maker = Upstream::start([asked]);
             let gateway = gateway(dialect, &maker, None).await;
@@ -466,24 +509,29 @@ async fn the_same_answer_looks_the_same_to_a_client_whichever_dialect_served_it(
 /// What a provider does behind these events, and what it is called.
 fn breaks(dialect: &str) -> Vec<(&'static str, Script)> {
     let (events, [text, call]) = streamed(dialect);
-    let begun = |until: usize| Script::new().request().send(format!("{CHUNKED}{}", chunk(&events[..until].concat())));
-    let error = match dialect {
+    let begun = |until: usize| Script::new().request().send(begun_with(&events[..until].concat()));
+    let error: &[u8] = match dialect {
         "anthropic" => {
-            "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Busy.\"}}\n\n"
+            b"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Busy.\"}}\n\n"
         }
-        "gemini" => "data: {\"error\":{\"code\":503,\"message\":\"Busy.\",\"status\":\"UNAVAILABLE\"}}\n\n",
-        "openai" => "data: {\"error\":{\"code\":503,\"message\":\"Busy.\"}}\n\n",
+        "converse" => &exception("throttlingException", "Busy."),
+        "gemini" => b"data: {\"error\":{\"code\":503,\"message\":\"Busy.\",\"status\":\"UNAVAILABLE\"}}\n\n",
+        "openai" => b"data: {\"error\":{\"code\":503,\"message\":\"Busy.\"}}\n\n",
         _ => {
-            "event: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"Busy.\",\"param\":null,\"sequence_number\":9}\n\n"
+            b"event: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"Busy.\",\"param\":null,\"sequence_number\":9}\n\n"
         }
     };
-    let long = format!("data: {{\"filler\":\"{}\"}}\n\n", "x".repeat(20 << 20));
+    let filler = "x".repeat(20 << 20);
+    let (long, malformed) = match dialect {
+        "converse" => (frame("metadata", &json!({"filler": filler})), b"no frame at all".to_vec()),
+        _ => (format!("data: {{\"filler\":\"{filler}\"}}\n\n").into_bytes(), b"data: {\"broken\n\n".to_vec()),
+    };
     let mut breaks = vec![
         ("cut", begun(text).fin()),
         ("ended without its end", begun(text).send("0\r\n\r\n").fin()),
         ("reset", begun(text).reset()),
         ("silent", begun(text)),
-        ("malformed", begun(text).send(chunk("data: {\"broken\n\n")).fin()),
+        ("malformed", begun(text).send(chunk(malformed)).fin()),
         ("an error inside of a 200", begun(text).send(chunk(error)).send("0\r\n\r\n").fin()),
         ("an event of 20 MiB", begun(text).send(chunk(&long)).fin()),
     ];
@@ -499,6 +547,14 @@ fn breaks(dialect: &str) -> Vec<(&'static str, Script)> {
         ),
         _ => None,
     };
+    if dialect == "converse" {
+        let stray = json!({"contentBlockIndex": 7, "delta": {"toolUse": {"input": "x"}}});
+        let frame = frame("contentBlockDelta", &stray);
+        breaks.push(("an event out of order", begun(text).send(chunk(frame)).send("0\r\n\r\n").fin()));
+        let mut flipped = events[2].clone();
+        flipped[100] ^= 1;
+        breaks.push(("a flipped bit", begun(text).send(chunk(flipped)).send("0\r\n\r\n").fin()));
+    }
     breaks.extend(stray.map(|stray| {
         let event = format!("event: {}\ndata: {stray}\n\n", stray["type"].as_str().unwrap());
         ("an event out of order", begun(text).send(chunk(&event)).send("0\r\n\r\n").fin())
@@ -531,7 +587,7 @@ async fn a_stream_that_breaks_before_its_first_text_is_answered_by_another_diale
     for dialect in PROVIDERS {
         let first = streamed(dialect).0.remove(0);
         for door in DOORS {
-            let maker = Upstream::start([Script::new().request().send(format!("{CHUNKED}{}", chunk(&first))).fin()]);
+            let maker = Upstream::start([Script::new().request().send(begun_with(&first)).fin()]);
             let spare = Upstream::start([Script::answering(stream_of(&["Le", "ft."]))]);
             let gateway = gateway(dialect, &maker, Some(&spare)).await;
             let reply = door.ask(&gateway, true).await;

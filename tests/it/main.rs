@@ -14,6 +14,8 @@ mod admin_series;
 #[cfg(test)]
 mod admin_verdict;
 #[cfg(test)]
+mod amazon;
+#[cfg(test)]
 mod analyses;
 #[cfg(test)]
 mod billing;
@@ -99,6 +101,8 @@ mod dashboards;
 mod diagnosis;
 #[cfg(test)]
 mod dialect_anthropic;
+#[cfg(test)]
+mod dialect_converse;
 #[cfg(test)]
 mod dialect_gemini;
 #[cfg(test)]

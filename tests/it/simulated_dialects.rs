@@ -149,7 +149,7 @@ async fn an_answer_that_the_filter_of_gemini_blocks_ends_as_such() {
 #[actix_web::test]
 async fn the_built_in_thinking_model_is_served_by_a_simulated_provider_of_each_dialect() {
     let gateway = TestGateway::start_with("", &[("POINTSMAN__SIMULATION__MODE", "on")]).await;
-    for slug in ["sim-opal", "sim-jade", "sim-onyx"] {
+    for slug in ["sim-opal", "sim-jade", "sim-onyx", "sim-amber"] {
         let request = and(with_tool(ask("beacon/think")), json!({"reasoning": {"effort": "low"}, "max_tokens": 4000}));
         let request = and(request, json!({"provider": {"only": [slug]}}));
         let answer = gateway.chat(&request).await.expect(200);
