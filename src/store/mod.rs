@@ -17,6 +17,7 @@ pub mod disk;
 pub mod engine;
 pub mod entry;
 pub mod facts;
+pub mod facts_view;
 pub mod fault;
 pub mod generations;
 pub mod handle;

@@ -14,7 +14,8 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use super::memory_disk::{Failing, MemoryDisk};
 use crate::store::{
     engine::{Engine, Now, Shared},
-    entry::{Entry, Facts, FactsView, Filter, Id, RollUp},
+    entry::{Entry, Facts, Filter, Id, RollUp},
+    facts_view::FactsView,
     fault::Fault,
     journal::{Started, Writer},
     packed::Packed,
