@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    io,
     path::Path,
     sync::{Arc, Weak},
     time::{Duration, Instant},
@@ -13,7 +12,6 @@ use pointsman_actors::{
     domain::{Catalog, Generation, GenerationId, GenerationStatus, RoutingPolicy, Usd},
     stats::{missed_target, slower_than_predicted},
 };
-use tokio::sync::oneshot;
 
 use crate::store::{
     activity::{Activity, ActivityRow},
@@ -29,6 +27,7 @@ use crate::store::{
     queue::Bounds,
     record::{self, ContentHash, RecordWriter, Version, Versions},
     settings::Settings,
+    turn::{Saving, Turn},
 };
 
 /// 10⁻¹⁵ dollars in a billionth of a dollar.
@@ -45,14 +44,11 @@ pub struct LedgerBounds {
     pub max_age: Duration,
     /// Size of the records, bytes, above which the oldest are deleted.
     pub max_bytes: u64,
-    /// Whether recorders give a [`Synced`].
+    /// Whether a record is awaited until the disk has it; otherwise until the kernel has it.
     pub sync: bool,
     /// Most that waits in memory for the disk.
     pub queue: Bounds,
 }
-
-/// Becomes ready when a record is on the disk, or the disk refused it.
-pub type Synced = oneshot::Receiver<io::Result<()>>;
 
 /// Generations on disk. Shared by all threads.
 pub struct GenerationStore {
@@ -126,6 +122,7 @@ impl GenerationStore {
             writer: RecordWriter::default(),
             sync: self.sync,
             packer: Packer::default(),
+            turn: None,
             store: Arc::downgrade(self),
         }
     }
@@ -307,12 +304,17 @@ fn version<T>(
     Some(content)
 }
 
+/// Most records that are written with one call.
+const MAX_BATCH: usize = 256;
+
 /// Records the generations of one worker thread.
 pub struct GenerationRecorder {
     recorder: Recorder,
     writer: RecordWriter,
     sync: bool,
     packer: Packer,
+    /// Of the records that wait for [`GenerationRecorder::write`].
+    turn: Option<Turn>,
     store: Weak<GenerationStore>,
 }
 
@@ -324,12 +326,33 @@ impl GenerationRecorder {
         self.recorder.start_packed(&entry).ok()
     }
 
-    /// Records an ended generation: one `write` call. A journal that cannot be written is no error here: the record waits
-    /// in memory, and the status of the store tells. `None` if nobody has to wait for the disk.
-    pub fn record(&mut self, generation: &Generation, started: Option<Started>) -> Option<Synced> {
+    /// Records an ended generation. Its answer must not end before what it gives is ready: `None` if nobody has to wait.
+    /// A journal that cannot be written is no error here: the record waits in memory, and the status of the store tells.
+    ///
+    /// Somebody must call [`GenerationRecorder::write`] soon, unless the records are awaited until the disk has them.
+    pub fn record(&mut self, generation: &Generation, started: Option<Started>) -> Option<Saving> {
         let entry = self.entry(generation);
-        let position = self.recorder.record_packed(entry, started).ok()?;
-        self.sync.then(|| self.recorder.durable(position))
+        if self.sync {
+            let position = self.recorder.record_packed(entry, started).ok()?;
+            return Some(Saving::Disk(self.recorder.durable(position)));
+        }
+        let turn = self.turn.get_or_insert_default().clone();
+        if self.recorder.add(entry, started) >= MAX_BATCH {
+            self.write();
+        }
+        Some(Saving::Kernel(turn))
+    }
+
+    /// Whether records wait for [`GenerationRecorder::write`].
+    #[must_use]
+    pub const fn is_waiting(&self) -> bool {
+        self.turn.is_some()
+    }
+
+    /// Writes the records that wait, with one `write` call, and lets their answers end.
+    pub fn write(&mut self) {
+        self.recorder.write();
+        self.turn.take().into_iter().for_each(|turn| turn.end());
     }
 
     fn entry(&mut self, generation: &Generation) -> Packed {
