@@ -88,7 +88,7 @@ impl ActivityCounters {
         })
     }
 
-    /// Those of one entry. Of a field with several numbers the last counts; no entry has one.
+    /// Those of one entry.
     fn of(facts: &FactsView<'_>) -> ActivityCounters {
         let completed = GenerationStatus::Completed.as_str();
         let failed = u64::from(facts.label(label::STATUS) != completed);

@@ -548,3 +548,24 @@ fn interrupted(mut entry: Entry) -> Option<Entry> {
 fn label_of(facts: &Facts, field: u8) -> &str {
     facts.labels.iter().find(|(other, _)| *other == field).map_or("", |(_, text)| text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_and_divisions_are_those_of_the_standard_library() {
+        for shift in 0..64 {
+            for number in [u64::MAX >> shift, 0x0123_4567_89ab_cdef << shift, 0xfedc_ba98_7654_3210 >> shift] {
+                assert_eq!(str::from_utf8(&hexadecimal(number)), Ok(&*owner_label(number)));
+            }
+        }
+        for femto in
+            [0, 1, 999_999_999_999, 1_000_000_000_000, i128::from(i64::MAX), i128::from(i64::MAX) + 1, -5, 1 << 70]
+        {
+            let rest = i64::try_from(femto % FEMTO_PER_MILLI).unwrap();
+            assert_eq!(divided(Usd::from_femto(femto)), (i64::try_from(femto / FEMTO_PER_MILLI).unwrap(), rest));
+            assert_eq!(nanos(Usd::from_femto(femto)), i64::try_from(femto / FEMTO_PER_NANO).unwrap());
+        }
+    }
+}

@@ -22,12 +22,16 @@ const REMEMBERED: usize = 32;
 #[derive(Debug, Default)]
 pub struct NewSums {
     slots: Slots,
-    /// Stored labels and the key that follows from them, `None` if none does: most entries have the labels of one before.
-    keys: Vec<(Box<[u8]>, Option<Vec<u8>>)>,
+    /// Keys of labels: most entries have the labels of one before.
+    keys: Vec<(Labels, Option<Key>)>,
 }
 
+/// Labels as they are stored.
+type Labels = Box<[u8]>;
+/// What follows from labels; of some follows none.
+type Key = Vec<u8>;
 /// Counters by key, by slot.
-type Slots = BTreeMap<i64, BTreeMap<Vec<u8>, Vec<u8>>>;
+type Slots = BTreeMap<i64, BTreeMap<Key, Vec<u8>>>;
 
 impl NewSums {
     /// Counts an entry.
