@@ -83,8 +83,9 @@ const ADMIN_WORKER: u64 = 0xFFFF;
 /// Most connections to the admin listener.
 const ADMIN_CONNECTIONS: usize = 256;
 
-/// Records of ended generations that stay in memory beside a durable ledger.
-const RECENT_RECORDS: usize = 1000;
+/// Records of ended generations that stay in memory beside a durable ledger: few, so that the memory of the oldest is still
+/// in a processor's cache when the next record takes its place.
+const RECENT_RECORDS: usize = 200;
 
 /// How long the shutdown waits for the last spans to be sent.
 const TRACES_TIMEOUT: Duration = Duration::from_secs(2);

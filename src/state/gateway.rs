@@ -48,8 +48,9 @@ use crate::{
     },
     store::{
         engine,
-        generations::{GenerationRecorder, GenerationStore, Synced},
+        generations::{GenerationRecorder, GenerationStore},
         journal::Started,
+        turn::Saving,
     },
     upstream::UpstreamClient,
 };
@@ -185,13 +186,24 @@ impl Worker {
         self.schedule_flush(self.events.record(Arc::clone(generation)));
     }
 
-    /// Records an ended generation. When this returns, the operating system has its record. With
-    /// `ledger.durability = "sync"` it gives what becomes ready when the disk has it.
-    pub fn record_ended(&self, generation: &Arc<Generation>, started: Option<Started>) -> Option<Synced> {
-        let recorder = self.recorder.as_ref();
-        let synced = recorder.and_then(|recorder| recorder.borrow_mut().record(generation, started));
+    /// Records an ended generation. Gives what becomes ready when the operating system has its record, at the end of this turn
+    /// of the event loop, or with `ledger.durability = "sync"` when the disk has it.
+    pub fn record_ended(&self, generation: &Arc<Generation>, started: Option<Started>) -> Option<Saving> {
+        let saving = self.recorder.as_ref().and_then(|recorder| {
+            let mut held = recorder.borrow_mut();
+            let was_waiting = held.is_waiting();
+            let saving = held.record(generation, started);
+            let begins = held.is_waiting() && !was_waiting;
+            drop(held);
+            if begins {
+                let turn = TurnEnd(Rc::clone(recorder));
+                // It runs when every task that is ready now has run: their records are written with this one.
+                actix_rt::spawn(async move { drop(turn) });
+            }
+            saving
+        });
         self.schedule_flush(self.events.record(Arc::clone(generation)));
-        synced
+        saving
     }
 
     /// Refuses a request whose record could be lost: with `ledger.required`, while the disk fails and memory has no room.
@@ -221,6 +233,15 @@ impl Worker {
                 }
             });
         }
+    }
+}
+
+/// Writes the records that wait when it is dropped, even if nothing runs any more.
+struct TurnEnd(Rc<RefCell<GenerationRecorder>>);
+
+impl Drop for TurnEnd {
+    fn drop(&mut self) {
+        self.0.borrow_mut().write();
     }
 }
 

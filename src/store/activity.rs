@@ -3,8 +3,9 @@
 use pointsman_actors::domain::{GenerationStatus, Usd};
 
 use crate::store::{
-    entry::{FactsView, RollUp},
+    entry::RollUp,
     facts::{FEMTO_PER_MILLI, label, number},
+    facts_view::FactsView,
     sums::SLOT,
 };
 
@@ -87,21 +88,26 @@ impl ActivityCounters {
         })
     }
 
+    /// Those of one entry.
     fn of(facts: &FactsView<'_>) -> ActivityCounters {
-        let number = |field: u8| facts.number(field);
-        let count = |field: u8| u64::try_from(number(field)).unwrap_or_default();
         let completed = GenerationStatus::Completed.as_str();
-        let failed = facts.label(label::STATUS) != completed;
-        let cost = i128::from(number(number::COST_MILLIS)) * FEMTO_PER_MILLI + i128::from(number(number::COST_REST));
-        ActivityCounters {
-            requests: 1,
-            failed: u64::from(failed),
-            prompt_tokens: count(number::PROMPT_TOKENS),
-            completion_tokens: count(number::COMPLETION_TOKENS),
-            cached_tokens: count(number::CACHED_TOKENS),
-            reasoning_tokens: count(number::REASONING_TOKENS),
-            cost: Usd::from_femto(cost),
+        let failed = u64::from(facts.label(label::STATUS) != completed);
+        let mut counters = ActivityCounters { requests: 1, failed, ..ActivityCounters::default() };
+        let mut femto = 0;
+        for (field, number) in facts.numbers() {
+            let count = u64::try_from(number).unwrap_or_default();
+            match field {
+                number::COST_MILLIS => femto += i128::from(number) * FEMTO_PER_MILLI,
+                number::COST_REST => femto += i128::from(number),
+                number::PROMPT_TOKENS => counters.prompt_tokens = count,
+                number::COMPLETION_TOKENS => counters.completion_tokens = count,
+                number::CACHED_TOKENS => counters.cached_tokens = count,
+                number::REASONING_TOKENS => counters.reasoning_tokens = count,
+                _ => {}
+            }
         }
+        counters.cost = Usd::from_femto(femto);
+        counters
     }
 }
 

@@ -154,16 +154,16 @@ impl Ledger {
     pub fn commit(&self, run: u64, items: &[Queued], forgotten: &[String], sums: &dyn RollUp) -> Result<(), Fault> {
         let transaction = self.begin()?;
         let mut state = read_state(&transaction)?;
-        let mut entries = take_tail(&transaction, &mut state)?;
-        let merged = entries.len();
+        let tail = take_tail(&transaction, &mut state)?;
+        let mut entries: Vec<&Packed> = tail.iter().collect();
         for queued in items {
             match &queued.item {
-                Item::Entry(entry) => entries.push(entry.clone()),
+                Item::Entry(entry) => entries.push(entry),
                 Item::Blob(hash, bytes) => put_blob(&transaction, hash, bytes)?,
                 Item::Gap => {}
             }
         }
-        add_sums(&transaction, entries.get(merged..).unwrap_or_default(), sums)?;
+        add_sums(&transaction, entries.get(tail.len()..).unwrap_or_default(), sums)?;
         for block in blocks::pack(&entries)? {
             put_block(&transaction, &mut state, &block)?;
         }
@@ -260,7 +260,7 @@ impl Ledger {
         remove_block(&transaction, &mut state, key, &header)?;
         let tail = state.tail;
         let kept: Vec<Packed> = kept.iter().map(Packed::of).collect();
-        for block in blocks::pack(&kept)? {
+        for block in blocks::pack(&kept.iter().collect::<Vec<_>>())? {
             put_block(&transaction, &mut state, &block)?;
         }
         // What is left of an older block does not take up newer entries.
@@ -529,7 +529,7 @@ fn remove_block(
     Ok(())
 }
 
-fn add_sums(transaction: &WriteTransaction, entries: &[Packed], sums: &dyn RollUp) -> Result<(), Fault> {
+fn add_sums(transaction: &WriteTransaction, entries: &[&Packed], sums: &dyn RollUp) -> Result<(), Fault> {
     let mut added = NewSums::default();
     for entry in entries {
         added.count(entry, sums);

@@ -4,6 +4,8 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
+use crate::store::facts_view::FactsView;
+
 /// Identity of an entry. Sorts by time: the first eight bytes are a big-endian time in a unit of the caller's choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Id(pub [u8; Id::LENGTH]);
@@ -47,29 +49,6 @@ pub struct Facts {
     pub labels: Vec<(u8, Box<str>)>,
     /// Quantities.
     pub numbers: Vec<(u8, i64)>,
-}
-
-/// [`Facts`] that lie elsewhere.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FactsView<'a> {
-    /// As in [`Facts`].
-    pub labels: Vec<(u8, &'a str)>,
-    /// As in [`Facts`].
-    pub numbers: Vec<(u8, i64)>,
-}
-
-impl FactsView<'_> {
-    /// The first label of a field; empty if there is none.
-    #[must_use]
-    pub fn label(&self, field: u8) -> &str {
-        self.labels.iter().find(|(other, _)| *other == field).map_or("", |(_, text)| text)
-    }
-
-    /// The first number of a field; 0 if there is none.
-    #[must_use]
-    pub fn number(&self, field: u8) -> i64 {
-        self.numbers.iter().find(|(other, _)| *other == field).map_or(0, |(_, number)| *number)
-    }
 }
 
 /// One stored record.
@@ -130,7 +109,8 @@ impl Filter {
 
 /// Sums kept beside the entries, per time slot and key. They count every entry once and outlive it.
 pub trait RollUp: Send + Sync + 'static {
-    /// Appends the key under which an entry with these facts counts. `false` if it counts nowhere.
+    /// Appends the key under which an entry with these facts counts. `false` if it counts nowhere. Entries with the same
+    /// labels have the same key.
     fn key(&self, facts: &FactsView<'_>, key: &mut Vec<u8>) -> bool;
 
     /// Counts an entry with these facts in `sum`, which is empty before the first.

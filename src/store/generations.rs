@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    io,
     path::Path,
     sync::{Arc, Weak},
     time::{Duration, Instant},
@@ -13,7 +12,6 @@ use pointsman_actors::{
     domain::{Catalog, Generation, GenerationId, GenerationStatus, RoutingPolicy, Usd},
     stats::{missed_target, slower_than_predicted},
 };
-use tokio::sync::oneshot;
 
 use crate::store::{
     activity::{Activity, ActivityRow},
@@ -29,6 +27,7 @@ use crate::store::{
     queue::Bounds,
     record::{self, ContentHash, RecordWriter, Version, Versions},
     settings::Settings,
+    turn::{Saving, Turn},
 };
 
 /// 10⁻¹⁵ dollars in a billionth of a dollar.
@@ -45,14 +44,11 @@ pub struct LedgerBounds {
     pub max_age: Duration,
     /// Size of the records, bytes, above which the oldest are deleted.
     pub max_bytes: u64,
-    /// Whether recorders give a [`Synced`].
+    /// Whether a record is awaited until the disk has it; otherwise until the kernel has it.
     pub sync: bool,
     /// Most that waits in memory for the disk.
     pub queue: Bounds,
 }
-
-/// Becomes ready when a record is on the disk, or the disk refused it.
-pub type Synced = oneshot::Receiver<io::Result<()>>;
 
 /// Generations on disk. Shared by all threads.
 pub struct GenerationStore {
@@ -126,6 +122,7 @@ impl GenerationStore {
             writer: RecordWriter::default(),
             sync: self.sync,
             packer: Packer::default(),
+            turn: None,
             store: Arc::downgrade(self),
         }
     }
@@ -307,12 +304,17 @@ fn version<T>(
     Some(content)
 }
 
+/// Most records that are written with one call.
+const MAX_BATCH: usize = 256;
+
 /// Records the generations of one worker thread.
 pub struct GenerationRecorder {
     recorder: Recorder,
     writer: RecordWriter,
     sync: bool,
     packer: Packer,
+    /// Of the records that wait for [`GenerationRecorder::write`].
+    turn: Option<Turn>,
     store: Weak<GenerationStore>,
 }
 
@@ -324,12 +326,33 @@ impl GenerationRecorder {
         self.recorder.start_packed(&entry).ok()
     }
 
-    /// Records an ended generation: one `write` call. A journal that cannot be written is no error here: the record waits
-    /// in memory, and the status of the store tells. `None` if nobody has to wait for the disk.
-    pub fn record(&mut self, generation: &Generation, started: Option<Started>) -> Option<Synced> {
+    /// Records an ended generation. Its answer must not end before what it gives is ready: `None` if nobody has to wait.
+    /// A journal that cannot be written is no error here: the record waits in memory, and the status of the store tells.
+    ///
+    /// Somebody must call [`GenerationRecorder::write`] soon, unless the records are awaited until the disk has them.
+    pub fn record(&mut self, generation: &Generation, started: Option<Started>) -> Option<Saving> {
         let entry = self.entry(generation);
-        let position = self.recorder.record_packed(entry, started).ok()?;
-        self.sync.then(|| self.recorder.durable(position))
+        if self.sync {
+            let position = self.recorder.record_packed(entry, started).ok()?;
+            return Some(Saving::Disk(self.recorder.durable(position)));
+        }
+        let turn = self.turn.get_or_insert_default().clone();
+        if self.recorder.add(entry, started) >= MAX_BATCH {
+            self.write();
+        }
+        Some(Saving::Kernel(turn))
+    }
+
+    /// Whether records wait for [`GenerationRecorder::write`].
+    #[must_use]
+    pub const fn is_waiting(&self) -> bool {
+        self.turn.is_some()
+    }
+
+    /// Writes the records that wait, with one `write` call, and lets their answers end.
+    pub fn write(&mut self) {
+        self.recorder.write();
+        self.turn.take().into_iter().for_each(|turn| turn.end());
     }
 
     fn entry(&mut self, generation: &Generation) -> Packed {
@@ -347,10 +370,12 @@ impl GenerationRecorder {
 /// The id of a generation in the store: its seconds, then its random characters.
 #[must_use]
 pub fn entry_id(id: GenerationId) -> Id {
-    let (seconds, suffix) = id.as_str().strip_prefix("gen-").and_then(|id| id.split_once('-')).unwrap_or_default();
+    let (seconds, suffix) = id.parts();
     let mut tail = [0; 24];
-    tail.iter_mut().zip(suffix.bytes()).for_each(|(to, from)| *to = from);
-    Id::new(seconds.parse().unwrap_or(u64::MAX), tail)
+    if let Some(place) = tail.get_mut(..GenerationId::SUFFIX) {
+        place.copy_from_slice(suffix);
+    }
+    Id::new(seconds.unwrap_or(u64::MAX), tail)
 }
 
 /// The label of an owner or of a key.
@@ -407,7 +432,9 @@ impl Event {
 /// An amount in [`number::COST_NANOS`], rounded down.
 #[must_use]
 pub fn nanos(cost: Usd) -> i64 {
-    i64::try_from(cost.femto() / FEMTO_PER_NANO).unwrap_or(i64::MAX)
+    const PER_NANO: i64 = FEMTO_PER_NANO as i64;
+    let of_many = |_| i64::try_from(cost.femto() / FEMTO_PER_NANO).unwrap_or(i64::MAX);
+    i64::try_from(cost.femto()).map_or_else(of_many, |cost| cost / PER_NANO)
 }
 
 /// The entry of a generation without its record: what filters and sums see.
@@ -420,49 +447,87 @@ pub(super) fn head(generation: &Generation) -> Packed {
 /// Begins the entry of a generation: everything but the record.
 fn pack_head(generation: &Generation, packer: &mut Packer) {
     let model = generation.model.as_ref().unwrap_or(&generation.requested_model);
-    let owner = hexadecimal(generation.owner);
-    let always = [
-        (label::MODEL, &**model),
-        (label::OWNER, str::from_utf8(&owner).unwrap_or_default()),
-        (label::STATUS, generation.status.as_str()),
-        (label::REQUESTED_MODEL, &*generation.requested_model),
-    ];
-    let provider = generation.provider_slug.iter().map(|slug| (label::PROVIDER, &**slug));
-    let key = hexadecimal(generation.key);
-    let key = str::from_utf8(&key).ok().filter(|_| generation.key != 0).map(|key| (label::KEY, key));
-    let events = Event::ALL.into_iter().filter(|event| event.happened(generation));
-    let labels =
-        always.into_iter().chain(provider).chain(key).chain(events.map(|event| (label::EVENT, event.as_str())));
+    let (owner, key) = (hexadecimal(generation.owner), hexadecimal(generation.key));
+    let mut labels = Fields::<&str>::default();
+    labels.put(label::MODEL, model);
+    labels.put(label::OWNER, str::from_utf8(&owner).unwrap_or_default());
+    labels.put(label::STATUS, generation.status.as_str());
+    labels.put(label::REQUESTED_MODEL, &generation.requested_model);
+    if let Some(slug) = &generation.provider_slug {
+        labels.put(label::PROVIDER, slug);
+    }
+    if generation.key != 0 {
+        labels.put(label::KEY, str::from_utf8(&key).unwrap_or_default());
+    }
+    for event in Event::ALL.into_iter().filter(|event| event.happened(generation)) {
+        labels.put(label::EVENT, event.as_str());
+    }
     let usage = &generation.usage;
-    let cost = generation.known_spending().femto();
+    let (cost_millis, cost_rest) = divided(generation.known_spending());
     let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
-    let millis = i64::try_from(cost / FEMTO_PER_MILLI).unwrap_or(i64::MAX);
+    let mut numbers = Fields::<i64>::default();
+    numbers.put(number::COST_MILLIS, cost_millis);
+    numbers.put(number::COST_REST, cost_rest);
+    numbers.put(number::PROMPT_TOKENS, count(usage.prompt_tokens));
+    numbers.put(number::COMPLETION_TOKENS, count(usage.completion_tokens));
+    numbers.put(number::CACHED_TOKENS, count(usage.cached_tokens));
+    numbers.put(number::REASONING_TOKENS, count(usage.reasoning_tokens));
     // Without a known cost it passes no filter on cost.
-    let nanos = generation.spent().map(|cost| (number::COST_NANOS, nanos(cost)));
-    let first_token = generation.latency_ms.map(|millis| (number::FIRST_TOKEN_MS, count(millis)));
-    let mut numbers = [(0, 0); 8];
-    let always = [
-        (number::COST_MILLIS, millis),
-        (number::COST_REST, i64::try_from(cost % FEMTO_PER_MILLI).unwrap_or_default()),
-        (number::PROMPT_TOKENS, count(usage.prompt_tokens)),
-        (number::COMPLETION_TOKENS, count(usage.completion_tokens)),
-        (number::CACHED_TOKENS, count(usage.cached_tokens)),
-        (number::REASONING_TOKENS, count(usage.reasoning_tokens)),
-    ];
-    let known = always.into_iter().chain(nanos).chain(first_token);
-    let length = numbers.iter_mut().zip(known).map(|(place, number)| *place = number).count();
-    let numbers = numbers.get(..length).unwrap_or_default();
-    packer.begin(entry_id(generation.id), generation.created_ms, labels, numbers);
+    if let Some(cost) = generation.spent() {
+        numbers.put(number::COST_NANOS, nanos(cost));
+    }
+    if let Some(millis) = generation.latency_ms {
+        numbers.put(number::FIRST_TOKEN_MS, count(millis));
+    }
+    packer.begin(entry_id(generation.id), generation.created_ms, labels.list(), numbers.list());
 }
 
-/// Sixteen digits.
-fn hexadecimal(number: u64) -> [u8; 16] {
-    let mut digits = *b"0000000000000000";
-    for (place, shift) in digits.iter_mut().zip((0..64).step_by(4).rev()) {
-        let digit = (number >> shift & 0xf) as u8;
-        *place = if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
+/// An amount in whole thousandths of a dollar, and the rest.
+fn divided(cost: Usd) -> (i64, i64) {
+    const PER_MILLI: i64 = FEMTO_PER_MILLI as i64;
+    let cost = cost.femto();
+    // Below 9,223 dollars a machine word is enough.
+    i64::try_from(cost).map_or_else(
+        |_| {
+            let whole = i64::try_from(cost / FEMTO_PER_MILLI).unwrap_or(i64::MAX);
+            (whole, i64::try_from(cost % FEMTO_PER_MILLI).unwrap_or_default())
+        },
+        |cost| (cost / PER_MILLI, cost % PER_MILLI),
+    )
+}
+
+/// Fields of the facts of one generation: of numbers there are at most eight, of labels eleven.
+#[derive(Default)]
+struct Fields<T> {
+    list: [(u8, T); 12],
+    length: usize,
+}
+
+impl<T> Fields<T> {
+    fn put(&mut self, field: u8, value: T) {
+        if let Some(place) = self.list.get_mut(self.length) {
+            *place = (field, value);
+            self.length += 1;
+        }
     }
-    digits
+
+    fn list(&self) -> &[(u8, T)] {
+        self.list.get(..self.length).unwrap_or_default()
+    }
+}
+
+/// Sixteen digits: every half byte is moved into a byte of its own, then all become digits at once.
+fn hexadecimal(number: u64) -> [u8; 16] {
+    const EACH: u128 = u128::MAX / 0xff;
+    let steps = [
+        (32, 0x0000_0000_ffff_ffff_0000_0000_ffff_ffff_u128),
+        (16, 0x0000_ffff_0000_ffff_0000_ffff_0000_ffff),
+        (8, 0x00ff_00ff_00ff_00ff_00ff_00ff_00ff_00ff),
+        (4, EACH * 0xf),
+    ];
+    let halves = steps.into_iter().fold(u128::from(number), |halves, (shift, mask)| (halves | halves << shift) & mask);
+    let letters = (halves + EACH * 6) >> 4 & EACH;
+    (halves + EACH * u128::from(b'0') + letters * u128::from(b'a' - b'0' - 10)).to_be_bytes()
 }
 
 /// Settings of a store of generations.
@@ -482,4 +547,25 @@ fn interrupted(mut entry: Entry) -> Option<Entry> {
 
 fn label_of(facts: &Facts, field: u8) -> &str {
     facts.labels.iter().find(|(other, _)| *other == field).map_or("", |(_, text)| text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_and_divisions_are_those_of_the_standard_library() {
+        for shift in 0..64 {
+            for number in [u64::MAX >> shift, 0x0123_4567_89ab_cdef << shift, 0xfedc_ba98_7654_3210 >> shift] {
+                assert_eq!(str::from_utf8(&hexadecimal(number)), Ok(&*owner_label(number)));
+            }
+        }
+        for femto in
+            [0, 1, 999_999_999_999, 1_000_000_000_000, i128::from(i64::MAX), i128::from(i64::MAX) + 1, -5, 1 << 70]
+        {
+            let rest = i64::try_from(femto % FEMTO_PER_MILLI).unwrap();
+            assert_eq!(divided(Usd::from_femto(femto)), (i64::try_from(femto / FEMTO_PER_MILLI).unwrap(), rest));
+            assert_eq!(nanos(Usd::from_femto(femto)), i64::try_from(femto / FEMTO_PER_NANO).unwrap());
+        }
+    }
 }

@@ -85,9 +85,11 @@ pub struct Store {
     _directory: Directory,
 }
 
-/// Appends the entries of one worker thread.
+/// Appends the entries of one worker thread. When it is dropped it writes what waits.
 pub struct Recorder {
     writer: Writer,
+    /// Finished entries that wait for [`Recorder::write`].
+    batch: Vec<(Packed, Option<Started>)>,
     control: Arc<Control>,
 }
 
@@ -135,7 +137,8 @@ impl Store {
     /// A recorder for one worker thread.
     #[must_use]
     pub fn recorder(&self, worker: u16) -> Recorder {
-        Recorder { writer: self.control.shared.journal.writer(worker), control: Arc::clone(&self.control) }
+        let writer = self.control.shared.journal.writer(worker);
+        Recorder { writer, batch: Vec::new(), control: Arc::clone(&self.control) }
     }
 
     /// Keeps a blob under its hash. Durable when it returns, so that entries may refer to it. Blocks for an `fsync`.
@@ -341,6 +344,29 @@ impl Recorder {
         position
     }
 
+    /// Adds a finished entry to those that the next [`Recorder::write`] records: until then nobody sees it, and a killed process
+    /// loses it. Gives how many wait.
+    pub fn add(&mut self, entry: Packed, started: Option<Started>) -> usize {
+        self.batch.push((entry, started));
+        self.batch.len()
+    }
+
+    /// Records what was added, as [`Recorder::record`] does: one `write` call for all. Entries that the journal cannot take wait
+    /// in memory for the database.
+    pub fn write(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        let entries = self.batch.iter().map(|(entry, _)| entry);
+        let positions = self.writer.append_all(entries, clock::unix_millis()).unwrap_or_default();
+        let mut positions = positions.into_iter();
+        let now = Instant::now();
+        for (entry, started) in self.batch.drain(..) {
+            drop(started);
+            self.control.shared.queue.push(Item::Entry(entry), positions.next().flatten(), now);
+        }
+    }
+
     /// Records that an entry has begun.
     ///
     /// # Errors
@@ -366,6 +392,12 @@ impl Recorder {
         waiting.0.push((position, sender));
         self.control.sync_called.notify_one();
         receiver
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.write();
     }
 }
 

@@ -297,6 +297,35 @@ impl Writer {
         self.write_needed(fits, now_ms)
     }
 
+    /// Writes finished entries: one `write` call, and now and then a new file. Gives the place of each, in order; an entry that
+    /// is too long has none.
+    ///
+    /// # Errors
+    /// The disk refuses, or refused within the last second.
+    pub fn append_all<'a>(
+        &mut self,
+        entries: impl Iterator<Item = &'a Packed>,
+        now_ms: i64,
+    ) -> io::Result<Vec<Option<Position>>> {
+        self.buffer.clear();
+        let put = |entry: &Packed| {
+            let fits = frame::put_entry(&mut self.buffer, Kind::Entry, entry);
+            fits.then_some(self.buffer.len() as u64)
+        };
+        let ends: Vec<Option<u64>> = entries.map(put).collect();
+        let segment = self.write(!self.buffer.is_empty(), now_ms)?;
+        let start = self.end - self.buffer.len() as u64;
+        let mut place = |end: u64| {
+            let (from, to) = (self.from, start + end);
+            self.from = to;
+            Position { from, to, segment: Arc::clone(&segment) }
+        };
+        let positions = ends.into_iter().map(|end| end.map(&mut place)).collect();
+        segment.written.store(self.end, SeqCst);
+        segment.needed.store(self.end, SeqCst);
+        Ok(positions)
+    }
+
     /// Writes a blob.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The durable store: an append-only journal per worker in front, redb behind it.
 //!
-//! A worker appends an [`entry::Entry`] to a journal segment of its own with one `write` call and puts it into the
-//! [`queue`]. A thread of the store packs queued entries into compressed blocks, commits them to redb and deletes journal
+//! A worker appends an [`entry::Entry`] to a journal segment of its own, with one `write` call for all that end in one turn
+//! of its event loop ([`turn`]), and puts it into the [`queue`]. A thread of the store packs queued entries into compressed blocks, commits them to redb and deletes journal
 //! segments that redb holds completely. Readers see queued and committed entries alike.
 //!
 //! Only [`generations`], [`inspection`] and [`record`] know generations; elsewhere an entry is an id, a time, a few facts for
@@ -17,6 +17,7 @@ pub mod disk;
 pub mod engine;
 pub mod entry;
 pub mod facts;
+pub mod facts_view;
 pub mod fault;
 pub mod generations;
 pub mod handle;
@@ -30,6 +31,7 @@ pub mod record;
 pub mod recovery;
 pub mod settings;
 pub mod sums;
+pub mod turn;
 pub mod verify;
 
 #[cfg(test)]

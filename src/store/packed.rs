@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::entry::{Entry, Facts, FactsView, Id, Key};
+use crate::store::{
+    entry::{Entry, Facts, Id, Key},
+    facts_view::{FactsView, put_number, put_signed},
+};
 
 /// Memory that an entry takes beside its bytes, in bytes; an estimate for bounds.
 const OVERHEAD: usize = 160;
@@ -20,13 +23,23 @@ struct Head {
     facts: Facts,
 }
 
+/// Where parts of an entry lie in its bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Places {
+    /// Beginning of its facts.
+    facts: usize,
+    /// Beginning of the numbers among them.
+    numbers: usize,
+    /// End of its facts: the record follows.
+    record: usize,
+}
+
 /// An entry as bytes. Clones share them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packed {
     id: Id,
     created_ms: i64,
-    /// Where its facts begin and end; its record follows.
-    facts: (usize, usize),
+    places: Places,
     bytes: Arc<[u8]>,
 }
 
@@ -34,9 +47,9 @@ impl Packed {
     /// Packs an entry.
     #[must_use]
     pub fn of(entry: &Entry) -> Packed {
-        let labels = entry.facts.labels.iter().map(|(field, text)| (*field, &**text));
+        let labels: Vec<_> = entry.facts.labels.iter().map(|(field, text)| (*field, &**text)).collect();
         let mut packer = Packer::default();
-        packer.begin(entry.id, entry.created_ms, labels, &entry.facts.numbers);
+        packer.begin(entry.id, entry.created_ms, &labels, &entry.facts.numbers);
         packer.record().extend_from_slice(&entry.bytes);
         packer.finish()
     }
@@ -47,8 +60,9 @@ impl Packed {
         let (Head { id, created_ms, .. }, record) = postcard::take_from_bytes::<Head>(bytes).ok()?;
         let mut time = Vec::with_capacity(LONGEST_NUMBER);
         put_signed(&mut time, created_ms);
-        let facts = (Id::LENGTH + time.len(), bytes.len() - record.len());
-        Some(Packed { id, created_ms, facts, bytes: bytes.into() })
+        let (facts, record) = (Id::LENGTH + time.len(), bytes.len() - record.len());
+        let numbers = facts + FactsView::numbers_at(bytes.get(facts..record)?)?;
+        Some(Packed { id, created_ms, places: Places { facts, numbers, record }, bytes: bytes.into() })
     }
 
     /// The entry.
@@ -73,19 +87,19 @@ impl Packed {
     /// What filters see.
     #[must_use]
     pub fn facts(&self) -> FactsView<'_> {
-        view(self.facts_bytes()).unwrap_or_default()
+        FactsView::of(self.facts_bytes(), self.places.numbers - self.places.facts)
     }
 
     /// The same as stored bytes.
     #[must_use]
     pub fn facts_bytes(&self) -> &[u8] {
-        self.bytes.get(self.facts.0..self.facts.1).unwrap_or_default()
+        self.bytes.get(self.places.facts..self.places.record).unwrap_or_default()
     }
 
     /// The record itself.
     #[must_use]
     pub fn record(&self) -> &[u8] {
-        self.bytes.get(self.facts.1..).unwrap_or_default()
+        self.bytes.get(self.places.record..).unwrap_or_default()
     }
 
     /// Everything.
@@ -106,36 +120,32 @@ impl Packed {
 pub struct Packer {
     id: Option<Id>,
     created_ms: i64,
-    facts: (usize, usize),
+    places: Places,
     buffer: Vec<u8>,
 }
 
 impl Packer {
     /// Begins an entry.
-    pub fn begin<'a>(
-        &mut self,
-        id: Id,
-        created_ms: i64,
-        labels: impl Iterator<Item = (u8, &'a str)> + Clone,
-        numbers: &[(u8, i64)],
-    ) {
+    pub fn begin(&mut self, id: Id, created_ms: i64, labels: &[(u8, &str)], numbers: &[(u8, i64)]) {
         let out = &mut self.buffer;
         out.clear();
         out.extend_from_slice(&id.0);
         put_signed(out, created_ms);
-        let start = out.len();
-        put_number(out, labels.clone().count() as u64);
+        let facts_at = out.len();
+        put_number(out, labels.len() as u64);
         for (field, text) in labels {
-            out.push(field);
+            out.push(*field);
             put_number(out, text.len() as u64);
             out.extend_from_slice(text.as_bytes());
         }
+        let numbers_at = out.len();
         put_number(out, numbers.len() as u64);
         for (field, number) in numbers {
             out.push(*field);
             put_signed(out, *number);
         }
-        (self.id, self.created_ms, self.facts) = (Some(id), created_ms, (start, out.len()));
+        (self.id, self.created_ms) = (Some(id), created_ms);
+        self.places = Places { facts: facts_at, numbers: numbers_at, record: out.len() };
     }
 
     /// Where the record is to be appended.
@@ -146,59 +156,12 @@ impl Packer {
     /// The entry that was begun last.
     pub fn finish(&mut self) -> Packed {
         let id = self.id.unwrap_or(Id::MIN);
-        Packed { id, created_ms: self.created_ms, facts: self.facts, bytes: self.buffer.as_slice().into() }
+        Packed { id, created_ms: self.created_ms, places: self.places, bytes: self.buffer.as_slice().into() }
     }
-}
-
-/// Reads [`Facts`] as `postcard` does.
-fn view(mut bytes: &[u8]) -> Option<FactsView<'_>> {
-    let length = take_number(&mut bytes)? as usize;
-    // A longer list than there are bytes is damage.
-    let mut labels = Vec::with_capacity(length.min(bytes.len()));
-    for _ in 0..length {
-        let field = *bytes.split_off_first()?;
-        let length = usize::try_from(take_number(&mut bytes)?).ok()?;
-        labels.push((field, str::from_utf8(bytes.split_off(..length)?).ok()?));
-    }
-    let length = take_number(&mut bytes)? as usize;
-    let mut numbers = Vec::with_capacity(length.min(bytes.len()));
-    for _ in 0..length {
-        let field = *bytes.split_off_first()?;
-        let number = take_number(&mut bytes)?;
-        numbers.push((field, (number >> 1).cast_signed() ^ -(number & 1).cast_signed()));
-    }
-    Some(FactsView { labels, numbers })
-}
-
-/// Reads what [`put_number`] wrote.
-fn take_number(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..u64::BITS).step_by(7) {
-        let byte = *bytes.split_off_first()?;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Some(number);
-        }
-    }
-    None
 }
 
 /// Most bytes of a stored number.
 const LONGEST_NUMBER: usize = 10;
-
-/// Appends a number as `postcard` does: seven bits a byte, the lowest first.
-pub fn put_number(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-/// The same with the sign in the lowest bit.
-pub fn put_signed(out: &mut Vec<u8>, number: i64) {
-    put_number(out, (number.wrapping_shl(1) ^ (number >> 63)).cast_unsigned());
-}
 
 #[cfg(test)]
 mod tests {
@@ -226,8 +189,11 @@ mod tests {
             let expected = [postcard::to_stdvec(&head).unwrap(), entry.bytes.clone()].concat();
             assert_eq!(packed.bytes(), expected);
             assert_eq!(packed.entry(), entry);
-            let labels = entry.facts.labels.iter().map(|(field, text)| (*field, &**text)).collect();
-            assert_eq!(packed.facts(), FactsView { labels, numbers: entry.facts.numbers.clone() });
+            let labels: Vec<_> = entry.facts.labels.iter().map(|(field, text)| (*field, &**text)).collect();
+            assert_eq!(packed.facts().labels().collect::<Vec<_>>(), labels);
+            assert_eq!(packed.facts().numbers().collect::<Vec<_>>(), entry.facts.numbers);
+            assert_eq!(packed.facts().number(9), entry.facts.numbers.first().map_or(0, |(_, number)| *number));
+            assert_eq!(packed.facts().label(1), labels.get(1).map_or("", |(_, text)| text));
             assert_eq!(Packed::read(packed.bytes()), Some(packed));
         }
     }

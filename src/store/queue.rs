@@ -8,7 +8,6 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    hash::{BuildHasherDefault, Hasher},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::SeqCst},
@@ -50,24 +49,6 @@ fn short(id: &Id) -> u64 {
     words.iter().fold(0, |sum: u64, word| sum.rotate_left(23) ^ u64::from_le_bytes(*word))
 }
 
-/// The hash of a number that is random already.
-#[derive(Debug, Default)]
-struct NoHash(u64);
-
-impl Hasher for NoHash {
-    fn finish(&self) -> u64 {
-        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
-}
-
 /// An item of the queue.
 #[derive(Debug, Clone)]
 pub struct Queued {
@@ -91,8 +72,9 @@ pub struct Bounds {
 #[derive(Default)]
 struct State {
     items: VecDeque<Queued>,
-    /// The ordinals of entries, by [`short`] ids: of two entries with one short id, the later.
-    entries: HashMap<u64, u64, BuildHasherDefault<NoHash>>,
+    /// The [`short`] id of each item; 0 for what is no entry. Looked through by whoever asks for an entry, which is rare: the
+    /// fullest queue takes some 20 µs.
+    shorts: VecDeque<u64>,
     blobs: HashMap<[u8; 32], Arc<[u8]>>,
     bytes: usize,
     ordinal: u64,
@@ -123,11 +105,13 @@ impl State {
         self.unjournaled += usize::from(position.is_none());
         self.ordinal += 1;
         let ordinal = self.ordinal;
-        match &item {
-            Item::Entry(entry) => _ = self.entries.insert(short(entry.id()), ordinal),
-            Item::Blob(hash, bytes) => drop(self.blobs.insert(*hash, Arc::clone(bytes))),
-            Item::Gap => {}
+        if let Item::Blob(hash, bytes) = &item {
+            self.blobs.insert(*hash, Arc::clone(bytes));
         }
+        self.shorts.push_back(match &item {
+            Item::Entry(entry) => short(entry.id()),
+            Item::Blob(..) | Item::Gap => 0,
+        });
         if let Some(position) = &position {
             position.segment.queued.store(position.to, SeqCst);
         }
@@ -138,15 +122,8 @@ impl State {
     fn forget(&mut self, queued: &Queued) {
         self.bytes = self.bytes.saturating_sub(queued.item.weight());
         self.unjournaled -= usize::from(queued.position.is_none());
-        match &queued.item {
-            Item::Entry(entry) => {
-                let id = short(entry.id());
-                if self.entries.get(&id) == Some(&queued.ordinal) {
-                    self.entries.remove(&id);
-                }
-            }
-            Item::Blob(hash, _) => drop(self.blobs.remove(hash)),
-            Item::Gap => {}
+        if let Item::Blob(hash, _) = &queued.item {
+            self.blobs.remove(hash);
         }
     }
 
@@ -157,6 +134,7 @@ impl State {
         let journaled = self.items.iter().rposition(|queued| queued.position.is_some()).filter(|at| *at >= held);
         let at = journaled.unwrap_or(held);
         let gone = self.items.remove(at)?;
+        self.shorts.remove(at);
         self.forget(&gone);
         let Some(position) = gone.position else { return Some(1) };
         position.segment.queued.store(position.from, SeqCst);
@@ -253,6 +231,7 @@ impl Queue {
         let mut state = self.state.lock();
         state.held = 0;
         while let Some(queued) = state.items.pop_front_if(|queued| queued.ordinal <= ordinal) {
+            state.shorts.pop_front();
             state.forget(&queued);
             if let Some(position) = &queued.position {
                 position.segment.committed.fetch_max(position.to, SeqCst);
@@ -302,13 +281,12 @@ impl Queue {
     #[must_use]
     pub fn entry(&self, id: &Id) -> Option<Packed> {
         let state = self.state.lock();
-        let ordinal = state.entries.get(&short(id))?;
-        // Ordinals ascend, but an item may have been dropped from between.
-        let at = state.items.binary_search_by_key(ordinal, |queued| queued.ordinal).ok()?;
-        match &state.items.get(at)?.item {
-            Item::Entry(entry) => Some(entry.clone()).filter(|entry| entry.id() == id),
-            Item::Blob(..) | Item::Gap => None,
-        }
+        let wanted = short(id);
+        let alike = state.shorts.iter().enumerate().rev().filter(|(_, short)| **short == wanted);
+        alike.filter_map(|(at, _)| state.items.get(at)).find_map(|queued| match &queued.item {
+            Item::Entry(entry) if entry.id() == id => Some(entry.clone()),
+            _ => None,
+        })
     }
 
     /// The blob with this hash, if it waits.

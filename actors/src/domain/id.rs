@@ -1,4 +1,9 @@
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    str::FromStr,
+    sync::Arc,
+};
 
 /// A catalog id of the form `<namespace>/<name>`: exactly one slash, both parts non-empty.
 ///
@@ -104,10 +109,19 @@ impl EndpointId {
 /// The name of one generation: `gen-<unix seconds>-<22 characters of [A-Za-z0-9]>`, 131 random bits.
 ///
 /// Sorts by the second it was made in. Held inline: 37 bytes at most, no allocation, cheap to copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GenerationId {
     text: [u8; GenerationId::CAPACITY],
     length: u8,
+}
+
+/// Of eight bytes that all characters have a part in, most of them random already. No client chooses an id that a map keeps.
+impl Hash for GenerationId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let (words, _) = self.text.as_chunks();
+        let mix = |sum: u64, word: &[u8; 8]| sum.rotate_left(23) ^ u64::from_le_bytes(*word);
+        state.write_u64(words.iter().fold(0, mix));
+    }
 }
 
 impl GenerationId {
@@ -115,13 +129,14 @@ impl GenerationId {
     pub const CAPACITY: usize = 48;
     /// Random characters at the end.
     pub const SUFFIX: usize = 22;
+    const PREFIX: &'static str = "gen-";
     const ALPHABET: &'static [u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
     /// The id made at `unix_seconds` from 132 random bits, of which 131 are kept.
     #[must_use]
     pub fn new(unix_seconds: u64, random: [u64; 3]) -> GenerationId {
         let mut id = GenerationId { text: [0; Self::CAPACITY], length: 0 };
-        id.extend(b"gen-");
+        id.extend(Self::PREFIX.as_bytes());
         let mut digits = [0_u8; 20];
         let mut rest = unix_seconds;
         let mut first = digits.len();
@@ -154,10 +169,21 @@ impl GenerationId {
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
+    /// The second it was made in, and its random characters. `None` in place of a second that no number can tell.
+    #[must_use]
+    pub fn parts(&self) -> (Option<u64>, &[u8; Self::SUFFIX]) {
+        let text = self.text.get(..usize::from(self.length)).unwrap_or_default();
+        let Some((head, suffix)) = text.split_last_chunk() else { return (None, &[0; Self::SUFFIX]) };
+        let digits = head.get(Self::PREFIX.len()..head.len().saturating_sub(1)).unwrap_or_default();
+        let add = |seconds: u64, digit: &u8| seconds.checked_mul(10)?.checked_add(u64::from(digit.wrapping_sub(b'0')));
+        let seconds = digits.iter().try_fold(0, add);
+        (seconds.filter(|_| !digits.is_empty()), suffix)
+    }
+
     /// Parses the id. Does not check whether the generation exists.
     #[must_use]
     pub fn parse(text: &str) -> Option<GenerationId> {
-        let (seconds, suffix) = text.strip_prefix("gen-")?.split_once('-')?;
+        let (seconds, suffix) = text.strip_prefix(Self::PREFIX)?.split_once('-')?;
         let shaped = !seconds.is_empty()
             && seconds.bytes().all(|b| b.is_ascii_digit())
             && suffix.len() == Self::SUFFIX
@@ -202,6 +228,11 @@ mod tests {
         let id = GenerationId::new(1_763_629_500, [u64::MAX, 1, 42]);
         assert_eq!(id.as_str().len(), "gen-1763629500-".len() + GenerationId::SUFFIX);
         assert_eq!(GenerationId::parse(id.as_str()), Some(id));
+        let (seconds, suffix) = id.parts();
+        assert_eq!(seconds, Some(1_763_629_500));
+        assert_eq!(id.as_str().as_bytes().strip_prefix(b"gen-1763629500-"), Some(&suffix[..]));
+        let late = format!("gen-99999999999999999999-{}", str::from_utf8(suffix).unwrap());
+        assert_eq!(GenerationId::parse(&late).map(|late| late.parts().0), Some(None));
         for bad in ["gen-", "gen-1-short", "chat-1-AbCdEfGhIjKlMnOpQrStUv", "gen-x-AbCdEfGhIjKlMnOpQrStUv"] {
             assert_eq!(GenerationId::parse(bad), None, "{bad:?}");
         }

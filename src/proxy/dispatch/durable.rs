@@ -1,31 +1,30 @@
-//! When the record of a request is safe on disk, for `ledger.durability = "sync"`: the end of its answer waits for that.
+//! When the record of a request is safe, as `ledger.durability` has it: the end of its answer waits for that.
 
 use std::{
     cell::RefCell,
     future::poll_fn,
-    pin::Pin,
     rc::Rc,
     task::{Context, Poll, ready},
 };
 
-use crate::store::generations::Synced;
+use crate::store::turn::Saving;
 
 /// Set when the record is posted. Clones share it.
 #[derive(Clone, Default)]
-pub struct Durable(Rc<RefCell<Option<Synced>>>);
+pub struct Durable(Rc<RefCell<Option<Saving>>>);
 
 impl Durable {
-    /// The record was written, and waits for the disk; `None` if nobody has to wait.
-    pub fn set(&self, synced: Option<Synced>) {
-        *self.0.borrow_mut() = synced;
+    /// The record is made, and waits for the kernel or the disk; `None` if nobody has to wait.
+    pub fn set(&self, saving: Option<Saving>) {
+        *self.0.borrow_mut() = saving;
     }
 
-    /// Ready when nothing has to be waited for: no record yet, or the disk has it, or the disk fails. The status of the
+    /// Ready when nothing has to be waited for: no record yet, or it is where it should be, or the disk fails. The status of the
     /// ledger tells of a disk that fails.
     pub fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut waiting = self.0.borrow_mut();
-        if let Some(synced) = waiting.as_mut() {
-            let _ = ready!(Pin::new(synced).poll(cx));
+        if let Some(saving) = waiting.as_mut() {
+            ready!(saving.poll(cx));
             *waiting = None;
         }
         Poll::Ready(())

@@ -14,7 +14,8 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use super::memory_disk::{Failing, MemoryDisk};
 use crate::store::{
     engine::{Engine, Now, Shared},
-    entry::{Entry, Facts, FactsView, Filter, Id, RollUp},
+    entry::{Entry, Facts, Filter, Id, RollUp},
+    facts_view::FactsView,
     fault::Fault,
     journal::{Started, Writer},
     packed::Packed,
@@ -115,10 +116,11 @@ impl World {
 
     fn act(&mut self) {
         match self.dice.random_range(0..100) {
-            0..45 => {
+            0..38 => {
                 let entry = self.entry();
                 self.append(entry, None);
             }
+            38..45 => self.append_several(),
             45..52 => {
                 let (entry, writer) = (self.entry(), self.dice.random_range(0..WORKERS));
                 if let Ok(started) = self.writers[writer].start(&Packed::of(&entry), self.now.unix_ms) {
@@ -155,6 +157,21 @@ impl World {
         let kept = if position.is_some() { Kept::Kernel } else { Kept::Nowhere };
         self.shared.queue.push(Item::Entry(Packed::of(&entry)), position, self.now.instant);
         self.entries.insert(entry.id, (entry, kept));
+    }
+
+    /// Those that end in one turn of an event loop.
+    fn append_several(&mut self) {
+        let entries: Vec<Entry> = (0..self.dice.random_range(1..9)).map(|_| self.entry()).collect();
+        let packed: Vec<Packed> = entries.iter().map(Packed::of).collect();
+        let writer = self.dice.random_range(0..WORKERS);
+        let positions = self.writers[writer].append_all(packed.iter(), self.now.unix_ms).unwrap_or_default();
+        let mut positions = positions.into_iter();
+        for (entry, packed) in entries.into_iter().zip(packed) {
+            let position = positions.next().flatten();
+            let kept = if position.is_some() { Kept::Kernel } else { Kept::Nowhere };
+            self.shared.queue.push(Item::Entry(packed), position, self.now.instant);
+            self.entries.insert(entry.id, (entry, kept));
+        }
     }
 
     fn put_blob(&mut self) {

@@ -320,12 +320,15 @@ impl Series {
     fn add(&mut self, by: GroupBy, subject: Subject, at_ms: i64, change: &Change) {
         let shape = by.shape();
         let number = at_ms.div_euclid(shape.step_ms);
+        let count = |ring: &mut Ring| ring.slot_mut(number).into_iter().for_each(|slot| slot.add(change));
         let mut place = (by, subject);
-        if !self.rings.contains_key(&place) && !self.has_room(by, number) {
+        if let Some(ring) = self.rings.get_mut(&place) {
+            return count(ring);
+        }
+        if !self.has_room(by, number) {
             place.1 = Subject::Other;
         }
-        let ring = self.rings.entry(place).or_insert_with(|| Ring::new(shape, number));
-        ring.slot_mut(number).into_iter().for_each(|slot| slot.add(change));
+        count(self.rings.entry(place).or_insert_with(|| Ring::new(shape, number)));
     }
 
     /// Whether the group may have one more series. A series without a call in its whole range gives up its place.
