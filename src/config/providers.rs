@@ -259,24 +259,22 @@ impl ProviderTable {
 
     fn read(name: &Item<'_>, section: &Section<'_>, context: &ProviderContext<'_>) -> ProviderTable {
         let enabled = section.flag("enabled").unwrap_or(true);
+        let slug = read_slug(name);
+        let name = section.filled("name").unwrap_or(name.text).to_owned();
         let base_url = base_url(section, enabled, context);
+        let credential = credential::read(section, enabled, context.surroundings);
         let auth = section.choice("auth", &AUTHS);
+        let region = region(section, base_url.as_ref(), auth, enabled);
         let routes = section.choice("routes", &ROUTES).unwrap_or_default();
-        let endpoint_defaults = EndpointDefaults { platform: routes.platform(), ..EndpointDefaults::STANDARD };
-        let endpoint_defaults = EndpointDefaults::read(section, endpoint_defaults);
-        if routes.platform() != Platform::Native && endpoint_defaults.dialect != Dialect::Anthropic {
-            let wrong = "is a form of the Messages API only";
-            section.fault("routes", wrong, "dialect = \"anthropic\" beside it, or no routes");
-        }
         ProviderTable {
-            slug: read_slug(name),
-            name: section.filled("name").unwrap_or(name.text).to_owned(),
+            slug,
+            name,
             enabled,
             enabled_by: section.variable("enabled").map(str::to_owned),
-            credential: credential::read(section, enabled, context.surroundings),
-            auth,
-            region: region(section, base_url.as_ref(), auth, enabled),
             base_url,
+            credential,
+            auth,
+            region,
             routes,
             headers: headers(section),
             ca_file: credential::ca_file(section, enabled, context.surroundings),
@@ -287,9 +285,19 @@ impl ProviderTable {
             forward_traceparent: section.flag("forward_traceparent").unwrap_or(false),
             image_hosts: image_hosts(section),
             disclosure: disclosure(section),
-            endpoint_defaults,
+            endpoint_defaults: endpoint_defaults(section, routes),
         }
     }
+}
+
+fn endpoint_defaults(section: &Section<'_>, routes: Routes) -> EndpointDefaults {
+    let platform = routes.platform();
+    let defaults = EndpointDefaults::read(section, EndpointDefaults { platform, ..EndpointDefaults::STANDARD });
+    if platform != Platform::Native && defaults.dialect != Dialect::Anthropic {
+        let wrong = "is a form of the Messages API only";
+        section.fault("routes", wrong, "dialect = \"anthropic\" beside it, or no routes");
+    }
+    defaults
 }
 
 /// What endpoints refuse, if it is said.
