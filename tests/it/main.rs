@@ -235,6 +235,8 @@ mod replicas_redis;
 #[cfg(test)]
 mod retry_budget;
 #[cfg(test)]
+mod running_calls;
+#[cfg(test)]
 mod schema;
 #[cfg(test)]
 mod scrape;
