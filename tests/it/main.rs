@@ -203,6 +203,8 @@ mod mounted;
 #[cfg(test)]
 mod openapi;
 #[cfg(test)]
+mod openapi_requests;
+#[cfg(test)]
 mod packages;
 #[cfg(test)]
 mod patience;
