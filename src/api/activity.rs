@@ -325,4 +325,41 @@ mod tests {
         };
         assert_eq!((requests(None), requests(Some(2)), requests(Some(3))), (vec![5, 5], vec![5], vec![]));
     }
+
+    /// The requests of these rows in a range, as an answer adds them up.
+    fn requests(rows: &[ActivityRow], range: std::ops::Range<i64>, period: Period, offset_minutes: i64) -> u64 {
+        let within = rows.iter().filter(|row| range.contains(&row.slot_ms)).cloned().collect();
+        query(period, offset_minutes, None).sums(within).values().map(|counters| counters.requests).sum()
+    }
+
+    #[test]
+    fn single_days_add_up_to_the_range_and_to_its_hours_in_every_zone_and_across_changes_of_the_clock() {
+        use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+        let mut rng = StdRng::seed_from_u64(33);
+        let first = ledger_query::time("since", "2026-02-20T00:00:00Z").unwrap();
+        let mut slot = || first + rng.random_range(0..40 * DAY_MS / SLOT_MS) * SLOT_MS;
+        let rows: Vec<ActivityRow> = (0..3_000)
+            .map(|n| ActivityRow {
+                slot_ms: slot(),
+                counters: ActivityCounters { requests: 1 + n % 3, ..Default::default() },
+                ..row("2026-03-01", 1, 1)
+            })
+            .collect();
+        // Minutes from UTC before and after 8 March 2026, when clocks go forward in St. John's.
+        for (before, after) in [(0, 0), (330, 330), (-210, -150), (840, 840), (-720, -720)] {
+            let offset = |day: i64| if day < 16 { before } else { after };
+            let midnight = |day: i64| first + day * DAY_MS - offset(day) * MINUTE_MS;
+            let (start, end) = (2, 30);
+            let sum = |period: Period| -> u64 {
+                (start..end).map(|day| requests(&rows, midnight(day)..midnight(day + 1), period, offset(day))).sum()
+            };
+            let range = midnight(start)..midnight(end);
+            let truth: u64 =
+                rows.iter().filter(|row| range.contains(&row.slot_ms)).map(|row| row.counters.requests).sum();
+            assert!(truth > 1_000, "{truth}");
+            assert_eq!((sum(Period::Day), sum(Period::Hour)), (truth, truth), "{before} {after}");
+            assert_eq!(requests(&rows, range.clone(), Period::Day, after), truth);
+            assert_eq!(requests(&rows, range, Period::Hour, after), truth);
+        }
+    }
 }

@@ -37,6 +37,8 @@ pub(crate) struct GenerationRow<'a> {
     pub(crate) reasoning_tokens: u64,
     /// `null`, in CSV empty, where a price is unknown.
     pub(crate) cost: Option<RowCost>,
+    /// Whether tokens and cost are the gateway's estimate.
+    pub(crate) estimated: bool,
     pub(crate) rescued: bool,
     pub(crate) hedged: bool,
     pub(crate) explored: bool,
@@ -116,6 +118,7 @@ impl<'a> GenerationRow<'a> {
             cached_tokens: generation.usage.cached_tokens,
             reasoning_tokens: generation.usage.reasoning_tokens,
             cost: generation.spent().map(RowCost::Number),
+            estimated: generation.usage.estimated,
             rescued: Event::Rescued.happened(generation),
             hedged: Event::Hedged.happened(generation),
             explored: Event::Explored.happened(generation),

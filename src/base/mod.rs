@@ -6,6 +6,7 @@ pub mod error;
 pub mod events;
 pub mod load_reading;
 pub mod log_output;
+pub mod percent;
 pub mod request_id;
 pub mod secret;
 pub mod service_manager;

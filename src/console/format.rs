@@ -146,6 +146,15 @@ pub(super) fn name(text: &str, most: usize) -> Markup {
     html! { bdi title=(whole) { (cut) "…" } }
 }
 
+/// The same as plain text, where no element may stand.
+pub(super) fn plain_name(text: &str, most: usize) -> String {
+    let text = printable(text);
+    if text.chars().count() <= most {
+        return text;
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
 /// Longest text in a title, in characters.
 const MAX_TITLE: usize = 400;
 

@@ -1,9 +1,6 @@
 //! Address of a provider and the headers that are sent to it.
 
-use std::{
-    fmt::{self, Write as _},
-    sync::Arc,
-};
+use std::{fmt, sync::Arc};
 
 use actix_http::{
     Uri,
@@ -14,7 +11,7 @@ use rustls::pki_types::ServerName;
 
 use super::service_account::ServiceAccount;
 use crate::{
-    base::secret::Secret,
+    base::{percent, secret::Secret},
     config::{RESERVED_HEADERS, Routes},
 };
 
@@ -184,7 +181,7 @@ impl Connection {
     pub(super) fn path_for(&self, path: Arc<str>, model: &str) -> Arc<str> {
         match self.routes {
             Routes::Standard => path,
-            Routes::Deployments => format!("/deployments/{}{path}", path_segment(model)).into(),
+            Routes::Deployments => format!("/deployments/{}{path}", percent::encoded(model)).into(),
         }
     }
 
@@ -221,20 +218,6 @@ impl Credentials {
         value.set_sensitive(true);
         Ok(value)
     }
-}
-
-/// A text as one segment of a path.
-fn path_segment(text: &str) -> String {
-    let mut segment = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            segment.push(char::from(byte));
-        } else {
-            // Writing to a `String` cannot fail.
-            let _ = write!(segment, "%{byte:02X}");
-        }
-    }
-    segment
 }
 
 fn header_name(name: &str) -> Result<HeaderName, ConnectionFault> {

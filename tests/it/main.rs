@@ -60,6 +60,8 @@ mod console_playground;
 #[cfg(test)]
 mod console_settings;
 #[cfg(test)]
+mod console_statements;
+#[cfg(test)]
 mod contract_access;
 #[cfg(test)]
 mod contract_catalog;

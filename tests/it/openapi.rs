@@ -78,7 +78,7 @@ impl Described {
 }
 
 /// The address of the admin listener in the greeting of a process.
-fn admin_address(process: &Process) -> TestGateway {
+pub(crate) fn admin_address(process: &Process) -> TestGateway {
     let said = process.stdout();
     let line = said.lines().find_map(|line| line.trim().strip_prefix("Admin  ")).expect("an admin listener");
     let address = line.trim().trim_start_matches("http://").trim_end_matches("/api/v1/admin");
