@@ -1,4 +1,4 @@
-//! What the console promises about files, load and foreign records (statements O19 to O25 and O34 to O37).
+//! What the console promises about files, load, money and foreign records (statements O19 to O24, O32 and O34 to O37).
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use crate::{
     process::{ConfigFile, Process},
     raw_client::RawClient,
     scripted::{Script, Upstream},
-    world::{Model, World, ask, saying, stream_of},
+    world::{Model, World, always, answer, ask, saying, stream_of},
 };
 
 /// Keys that are no administrators: name, text, scopes.
@@ -286,6 +286,38 @@ async fn without_subscribers_nothing_is_rendered_and_with_32_once_a_second() {
         (first, renderings().await)
     };
     eventually("the rendering ends with the last subscriber", twice, |(first, second)| first == second).await;
+}
+
+/// Statement O32, but for sums: a cost of which nothing is known, none, an estimate and an exact one.
+#[actix_web::test]
+async fn costs_that_are_unknown_zero_estimated_and_exact_look_different_in_the_list() {
+    let usage = json!({"prompt_tokens": 1000, "completion_tokens": 500});
+    let message = json!({"role": "assistant", "content": "Over the hills"});
+    let (exact, silent) = (always(200, &answer(message.clone(), usage)), always(200, &answer(message, Value::Null)));
+    let folder = Folder::new();
+    let gateway = world(&exact, &folder)
+        .provider("silent", silent.address())
+        .model(&Model::new("acme/free").at("acme", "0", "0"))
+        .model(&Model::new("acme/guess").at("silent", "0.000001", "0.000002"))
+        .with(
+            "[[models]]\nid = \"acme/dark\"\ncontext_length = 100000\nsupported_parameters = [\"max_tokens\"]\n\
+             endpoints = [{ provider = \"acme\", upstream_model = \"dark\", pricing = \"unknown\" }]",
+        )
+        .start()
+        .await;
+    for model in ["acme/small", "acme/free", "acme/guess", "acme/dark"] {
+        chat(&gateway, OWNERS[0].1, model).await;
+    }
+    let page = Browser::logged_in(&gateway, ADMIN).await.page("/console/decisions").await;
+    let cost = |model: &str| {
+        let row = page.split("<tr data-row").find(|row| row.contains(&format!("<bdi>{model}</bdi>"))).unwrap();
+        row.rsplit("<td").nth(1).unwrap().to_owned()
+    };
+    let (exact, free, guess, dark) = (cost("acme/small"), cost("acme/free"), cost("acme/guess"), cost("acme/dark"));
+    assert!(exact.contains(">$0.00200<") && !exact.contains("est."), "{exact}");
+    assert!(free.contains(">$0<") && !free.contains("unknown"), "{free}");
+    assert!(guess.contains(">$0.0000") && guess.contains(">est.<"), "{guess}");
+    assert!(dark.contains("class=\"unknown\"") && !dark.contains('$'), "{dark}");
 }
 
 /// Statement O34.
