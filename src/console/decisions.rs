@@ -66,21 +66,21 @@ pub(super) async fn show(
 }
 
 /// The parameters of the address that have a value, in their order.
-struct Filters(Vec<(String, String)>);
+pub(super) struct Filters(Vec<(String, String)>);
 
 impl Filters {
-    fn parse(query: &str) -> Filters {
+    pub(super) fn parse(query: &str) -> Filters {
         let pairs = web::Query::<Vec<(String, String)>>::from_query(query).map(web::Query::into_inner);
         let pairs = pairs.unwrap_or_default().into_iter().map(|(name, value)| (name, value.trim().to_owned()));
         Filters(pairs.filter(|(_, value)| !value.is_empty()).collect())
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().rfind(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
     /// The query string of the parameters that `keeps` names, with its question mark.
-    fn query(&self, keeps: impl Fn(&str) -> bool) -> String {
+    pub(super) fn query(&self, keeps: impl Fn(&str) -> bool) -> String {
         let kept = self.0.iter().filter(|(name, _)| keeps(name));
         let pairs: Vec<String> =
             kept.map(|(name, value)| format!("{}={}", percent::encoded(name), percent::encoded(value))).collect();

@@ -320,6 +320,30 @@ async fn costs_that_are_unknown_zero_estimated_and_exact_look_different_in_the_l
     assert!(dark.contains("class=\"unknown\"") && !dark.contains('$'), "{dark}");
 }
 
+/// Statement O33, for the page: its numbers are those of the interface, and its sum is that of its rows.
+#[actix_web::test]
+async fn the_page_of_activity_shows_the_rows_of_the_api_and_their_sum() {
+    let (folder, upstream) = (Folder::new(), saying("Hello"));
+    let gateway = world(&upstream, &folder).start().await;
+    let browser = Browser::logged_in(&gateway, ADMIN).await;
+    assert!(browser.page("/console/activity").await.contains("No generation ended in this time."));
+    for (owner, model) in [(0, "acme/small"), (0, "acme/small"), (1, "acme/large"), (2, "acme/small")] {
+        chat(&gateway, OWNERS[owner].1, model).await;
+    }
+    for query in ["", "?group=hour&tz_offset_minutes=330", "?key=ANNE"] {
+        let listed = get(&gateway.admin(), ADMIN, &format!("/api/v1/admin/activity{query}")).await.expect(200);
+        let page = browser.page(&format!("/console/activity{query}")).await;
+        let rows = listed["data"].as_array().unwrap();
+        assert_eq!(page.matches("<tr data-row").count(), rows.len(), "{query}: {page}");
+        let requests: u64 = rows.iter().map(|row| row["requests"].as_u64().unwrap()).sum();
+        assert_eq!(requests, if query.contains("ANNE") { 2 } else { 4 }, "{query}");
+        let (_, sum) = page.split_once("All together").unwrap();
+        assert!(sum.split("data-v=\"").nth(1).unwrap().starts_with(&format!("{requests}\"")), "{query}: {sum}");
+    }
+    let refused = browser.get("/console/activity?group=week").await;
+    assert!(refused.status == 400 && refused.text().contains("must be day or hour"), "{}", refused.text());
+}
+
 /// Statement O34.
 #[actix_web::test]
 async fn a_key_with_the_scope_read_sees_its_own_generations_spend_and_limits_and_nothing_of_another_key() {
