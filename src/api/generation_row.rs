@@ -37,8 +37,6 @@ pub(crate) struct GenerationRow<'a> {
     pub(crate) reasoning_tokens: u64,
     /// `null`, in CSV empty, where a price is unknown.
     pub(crate) cost: Option<RowCost>,
-    /// Whether tokens and cost are the gateway's estimate.
-    pub(crate) estimated: bool,
     pub(crate) rescued: bool,
     pub(crate) hedged: bool,
     pub(crate) explored: bool,
@@ -47,6 +45,8 @@ pub(crate) struct GenerationRow<'a> {
     pub(crate) missed_target: bool,
     #[serde(default)]
     pub(crate) slower_than_predicted: bool,
+    /// Whether tokens and cost are the gateway's estimate.
+    pub(crate) estimated: bool,
 }
 
 /// An amount, in JSON a number or a text. Read from both.
@@ -133,7 +133,7 @@ impl<'a> GenerationRow<'a> {
     }
 
     /// The names of the columns, as in JSON.
-    const COLUMNS: [&'static str; 23] = [
+    const COLUMNS: [&'static str; 24] = [
         "id",
         "created_at",
         "key",
@@ -157,6 +157,7 @@ impl<'a> GenerationRow<'a> {
         "explored",
         "missed_target",
         "slower_than_predicted",
+        "estimated",
     ];
 
     /// Writes the names of the columns.
@@ -169,7 +170,7 @@ impl<'a> GenerationRow<'a> {
         let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         let link = |link: &LinkBody<'_>| format!("{}:{}", link.provider_slug, link.outcome);
         let chain: Vec<String> = self.chain.iter().map(link).collect();
-        let cells: [&str; 23] = [
+        let cells: [&str; 24] = [
             &self.id,
             &self.created_at,
             self.key.as_deref().unwrap_or_default(),
@@ -193,6 +194,7 @@ impl<'a> GenerationRow<'a> {
             flag(self.explored),
             flag(self.missed_target),
             flag(self.slower_than_predicted),
+            flag(self.estimated),
         ];
         csv.row(cells);
     }

@@ -86,7 +86,7 @@ struct TickBody {
     code: &'static str,
     sentence: String,
     in_flight: u32,
-    /// Streams in progress.
+    /// Calls for a generation in progress.
     running: usize,
     /// The last complete minute.
     minute: TotalsBody,
