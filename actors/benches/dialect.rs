@@ -5,6 +5,8 @@
 
 use std::{hint::black_box, sync::Arc};
 
+use aws_smithy_eventstream::frame::write_message_to;
+use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use bytes::{Bytes, BytesMut};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use pointsman_actors::{
@@ -28,7 +30,7 @@ struct Upstream {
     call: Option<(&'static str, &'static str)>,
 }
 
-const UPSTREAMS: [Upstream; 4] = [
+const UPSTREAMS: [Upstream; 5] = [
     Upstream {
         dialect: Dialect::OpenAi,
         opening: "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}]}\n\n",
@@ -62,7 +64,35 @@ const UPSTREAMS: [Upstream; 4] = [
             "event: response.function_call_arguments.delta\ndata: {\"type\":\"response.function_call_arguments.delta\",\"sequence_number\":9,\"item_id\":\"fc_1\",\"output_index\":1,\"delta\":\"{\\\"ci\"}\n\n",
         )),
     },
+    // Type and payload of an event per line, which [`framed`] makes frames of.
+    Upstream {
+        dialect: Dialect::Converse,
+        opening: "messageStart {\"role\":\"assistant\"}\n",
+        text: "contentBlockDelta {\"contentBlockIndex\":0,\"delta\":{\"text\":\" wonderful\"},\"p\":\"abcdefghijklmnop\"}\n",
+        call: Some((
+            "contentBlockStop {\"contentBlockIndex\":0}\ncontentBlockStart {\"contentBlockIndex\":1,\"start\":{\"toolUse\":{\"toolUseId\":\"tooluse_1\",\"name\":\"f\"}}}\n",
+            "contentBlockDelta {\"contentBlockIndex\":1,\"delta\":{\"toolUse\":{\"input\":\"{\\\"ci\"}}}\n",
+        )),
+    },
 ];
+
+/// Events as the upstream sends them.
+fn framed(dialect: Dialect, events: &str) -> Bytes {
+    if dialect != Dialect::Converse {
+        return Bytes::copy_from_slice(events.as_bytes());
+    }
+    let mut bytes = Vec::new();
+    for (kind, payload) in events.lines().filter_map(|line| line.split_once(' ')) {
+        let header = |name: &'static str, value: &str| Header::new(name, HeaderValue::String(value.to_owned().into()));
+        let message = Message::new(payload.to_owned())
+            .add_header(header(":event-type", kind))
+            .add_header(header(":content-type", "application/json"))
+            .add_header(header(":message-type", "event"));
+        // Only a header that is too long cannot be written.
+        let _ = write_message_to(&message, &mut bytes);
+    }
+    bytes.into()
+}
 
 /// One model at an endpoint of each dialect.
 fn catalog() -> Option<Catalog> {
@@ -78,7 +108,7 @@ fn catalog() -> Option<Catalog> {
         ..Endpoint::with_defaults(EndpointId::of(id.as_str(), "acme", variant), 0, 0, "up-able")
     };
     let endpoints = UPSTREAMS.map(|upstream| endpoint((name(upstream.dialect), upstream.dialect))).into();
-    let model = Model::with_defaults(id.clone(), (0..4).collect());
+    let model = Model::with_defaults(id.clone(), (0..5).collect());
     Catalog::new(1, vec![provider], vec![model], endpoints, Vec::new(), &[], names).ok()
 }
 
@@ -88,6 +118,7 @@ fn name(dialect: Dialect) -> &'static str {
         Dialect::Anthropic => "messages",
         Dialect::Gemini => "gemini",
         Dialect::Responses => "responses",
+        Dialect::Converse => "converse",
     }
 }
 
@@ -160,10 +191,10 @@ fn chunks(criterion: &mut Criterion) {
                 let mut stream = ChatStream::between(Some(&outgoing), client, context(), options);
                 let mut out = BytesMut::with_capacity(1 << 16);
                 let begun = [upstream.opening, upstream.text, before].concat();
-                if stream.push(&Bytes::from(begun), &mut out).is_err() {
+                if stream.push(&framed(upstream.dialect, &begun), &mut out).is_err() {
                     continue;
                 }
-                let event = Bytes::from_static(event.as_bytes());
+                let event = framed(upstream.dialect, event);
                 group.bench_function(BenchmarkId::new(name(upstream.dialect), client_name), |bencher| {
                     bencher.iter(|| {
                         out.clear();
@@ -189,6 +220,9 @@ fn answers(criterion: &mut Criterion) {
             ),
             Dialect::Gemini => format!(
                 r#"{{"candidates":[{{"index":0,"finishReason":"STOP","content":{{"role":"model","parts":[{{"text":"{text}"}}]}}}}],"usageMetadata":{{"promptTokenCount":12,"candidatesTokenCount":900,"totalTokenCount":912}}}}"#
+            ),
+            Dialect::Converse => format!(
+                r#"{{"output":{{"message":{{"role":"assistant","content":[{{"text":"{text}"}}]}}}},"stopReason":"end_turn","usage":{{"inputTokens":12,"outputTokens":900,"totalTokens":912}}}}"#
             ),
             Dialect::Responses => format!(
                 r#"{{"id":"resp_1","object":"response","created_at":1,"status":"completed","model":"m","output":[{{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{{"type":"output_text","text":"{text}","annotations":[]}}]}}],"usage":{{"input_tokens":12,"output_tokens":900,"total_tokens":912}}}}"#

@@ -6,6 +6,7 @@
 pub(crate) mod answer;
 pub(crate) mod chat_body;
 pub(crate) mod config;
+pub(crate) mod converse;
 pub(crate) mod gemini;
 pub(crate) mod guard;
 pub(crate) mod json;
@@ -19,10 +20,11 @@ pub(crate) type Check = fn(&[u8]);
 
 /// Every property by the name of its fuzz target and of its directory in `corpus/`.
 #[allow(dead_code, reason = "a fuzz target wants one of them only")]
-pub(crate) const TARGETS: [(&str, Check); 8] = [
+pub(crate) const TARGETS: [(&str, Check); 9] = [
     ("answer", answer::check),
     ("chat_body", chat_body::check),
     ("config", config::check),
+    ("converse", converse::check),
     ("gemini", gemini::check),
     ("guard", guard::check),
     ("responses_body", responses_body::check),

@@ -59,6 +59,19 @@ pub(crate) async fn respond(
     listed: Listed<'_>,
     query: &str,
 ) -> Result<HttpResponse, ApiError> {
+    Ok(uncached(&read(worker, caller, listed, query).await?.body(worker)))
+}
+
+/// The activity that `caller` asks for, to be shown.
+///
+/// # Errors
+/// As [`show`].
+pub(crate) async fn read(
+    worker: &Worker,
+    caller: &Caller,
+    listed: Listed<'_>,
+    query: &str,
+) -> Result<Activity, ApiError> {
     let ledger = ledger(worker)?;
     let query = ActivityQuery::parse(query, listed, clock::unix_millis())?;
     let (since_ms, until_ms) = (query.since_ms, query.until_ms);
@@ -66,14 +79,28 @@ pub(crate) async fn respond(
     let asked = query.clone();
     let read = move || ledger.activity(since_ms, until_ms.saturating_sub(1)).map(|rows| asked.sums(rows));
     let sums = worker.analyse(caller, read).await?.map_err(unreadable)?;
-    let row = |(group, counters)| RowBody::new(group, counters, &query, worker);
-    Ok(uncached(&ActivityBody {
-        data: sums.iter().map(row).collect(),
-        since: rfc_3339(since_ms),
-        until: rfc_3339(until_ms),
-        group: query.period.as_str(),
-        tz_offset_minutes: query.offset_ms / MINUTE_MS,
-    }))
+    Ok(Activity { query, sums })
+}
+
+/// Sums of a time range, latest first.
+pub(crate) struct Activity {
+    query: ActivityQuery,
+    sums: BTreeMap<Group, ActivityCounters>,
+}
+
+impl Activity {
+    /// The activity as it is shown.
+    pub(crate) fn body(&self, worker: &Worker) -> ActivityBody<'_> {
+        let ActivityQuery { since_ms, until_ms, period, offset_ms, .. } = &self.query;
+        let row = |(group, counters)| RowBody::new(group, counters, &self.query, worker);
+        ActivityBody {
+            data: self.sums.iter().map(row).collect(),
+            since: rfc_3339(*since_ms),
+            until: rfc_3339(*until_ms),
+            group: period.as_str(),
+            tz_offset_minutes: offset_ms / MINUTE_MS,
+        }
+    }
 }
 
 /// What the sums are grouped by, beside model, provider and key.
@@ -209,35 +236,36 @@ fn read_offset(value: &str) -> Result<i64, ApiError> {
     minutes.map(|minutes| minutes * MINUTE_MS)
 }
 
+/// The activity in answers.
 #[derive(Serialize)]
-struct ActivityBody<'a> {
-    data: Vec<RowBody<'a>>,
-    since: String,
-    until: String,
-    group: &'static str,
-    tz_offset_minutes: i64,
+pub(crate) struct ActivityBody<'a> {
+    pub(crate) data: Vec<RowBody<'a>>,
+    pub(crate) since: String,
+    pub(crate) until: String,
+    pub(crate) group: &'static str,
+    pub(crate) tz_offset_minutes: i64,
 }
 
 /// Sums of one group. `cost` includes all attempts.
 #[derive(Serialize)]
-struct RowBody<'a> {
+pub(crate) struct RowBody<'a> {
     /// Local date of the period.
-    date: String,
-    start: String,
+    pub(crate) date: String,
+    pub(crate) start: String,
     /// The requested model if none served.
-    model: &'a str,
+    pub(crate) model: &'a str,
     /// `null` if none served.
-    provider_slug: Option<&'a str>,
+    pub(crate) provider_slug: Option<&'a str>,
     /// `null` for a key that is no longer in the configuration.
-    key: Option<String>,
-    owner: &'a str,
-    requests: u64,
-    failed: u64,
-    prompt_tokens: u64,
-    completion_tokens: u64,
-    cached_tokens: u64,
-    reasoning_tokens: u64,
-    cost: Dollars,
+    pub(crate) key: Option<String>,
+    pub(crate) owner: &'a str,
+    pub(crate) requests: u64,
+    pub(crate) failed: u64,
+    pub(crate) prompt_tokens: u64,
+    pub(crate) completion_tokens: u64,
+    pub(crate) cached_tokens: u64,
+    pub(crate) reasoning_tokens: u64,
+    pub(crate) cost: Dollars,
 }
 
 impl<'a> RowBody<'a> {
@@ -324,5 +352,42 @@ mod tests {
             sums.values().map(|sum| sum.requests).collect::<Vec<_>>()
         };
         assert_eq!((requests(None), requests(Some(2)), requests(Some(3))), (vec![5, 5], vec![5], vec![]));
+    }
+
+    /// The requests of these rows in a range, as an answer adds them up.
+    fn requests(rows: &[ActivityRow], range: std::ops::Range<i64>, period: Period, offset_minutes: i64) -> u64 {
+        let within = rows.iter().filter(|row| range.contains(&row.slot_ms)).cloned().collect();
+        query(period, offset_minutes, None).sums(within).values().map(|counters| counters.requests).sum()
+    }
+
+    #[test]
+    fn single_days_add_up_to_the_range_and_to_its_hours_in_every_zone_and_across_changes_of_the_clock() {
+        use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+        let mut rng = StdRng::seed_from_u64(33);
+        let first = ledger_query::time("since", "2026-02-20T00:00:00Z").unwrap();
+        let mut slot = || first + rng.random_range(0..40 * DAY_MS / SLOT_MS) * SLOT_MS;
+        let rows: Vec<ActivityRow> = (0..3_000)
+            .map(|n| ActivityRow {
+                slot_ms: slot(),
+                counters: ActivityCounters { requests: 1 + n % 3, ..Default::default() },
+                ..row("2026-03-01", 1, 1)
+            })
+            .collect();
+        // Minutes from UTC before and after 8 March 2026, when clocks go forward in St. John's.
+        for (before, after) in [(0, 0), (330, 330), (-210, -150), (840, 840), (-720, -720)] {
+            let offset = |day: i64| if day < 16 { before } else { after };
+            let midnight = |day: i64| first + day * DAY_MS - offset(day) * MINUTE_MS;
+            let (start, end) = (2, 30);
+            let sum = |period: Period| -> u64 {
+                (start..end).map(|day| requests(&rows, midnight(day)..midnight(day + 1), period, offset(day))).sum()
+            };
+            let range = midnight(start)..midnight(end);
+            let truth: u64 =
+                rows.iter().filter(|row| range.contains(&row.slot_ms)).map(|row| row.counters.requests).sum();
+            assert!(truth > 1_000, "{truth}");
+            assert_eq!((sum(Period::Day), sum(Period::Hour)), (truth, truth), "{before} {after}");
+            assert_eq!(requests(&rows, range.clone(), Period::Day, after), truth);
+            assert_eq!(requests(&rows, range, Period::Hour, after), truth);
+        }
     }
 }

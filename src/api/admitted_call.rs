@@ -24,7 +24,7 @@ use crate::{
             plan_run::PlanRun,
         },
     },
-    state::gateway::Worker,
+    state::{gateway::Worker, running::RunningCall},
 };
 
 /// An admitted call.
@@ -37,6 +37,8 @@ pub(crate) struct AdmittedCall {
     pub admitted: Admitted,
     /// The caller's share of the buffered bytes.
     pub share: Arc<KeyBuffer>,
+    /// Its place among the calls in progress.
+    pub running: RunningCall,
 }
 
 impl AdmittedCall {
@@ -67,7 +69,8 @@ impl AdmittedCall {
         let admitted = worker.setup.admission.admit(&caller)?;
         caller.budgets().check()?;
         let share = worker.setup.body_limits(&caller).buffer;
-        Ok(AdmittedCall { caller, worker, request, accepted, admitted, share })
+        let running = worker.calls.begin(caller.owner, caller.id, clock::tick(accepted));
+        Ok(AdmittedCall { caller, worker, request, accepted, admitted, share, running })
     }
 
     /// Routes and answers work that is never streamed. Its cost is reserved for a request of the size `worst`.
@@ -82,11 +85,11 @@ impl AdmittedCall {
         (size, worst): (RequestSize, RequestSize),
         ignored: Vec<String>,
     ) -> Result<HttpResponse, ApiError> {
-        let AdmittedCall { worker, request, accepted, mut admitted, share, .. } = self;
+        let AdmittedCall { worker, request, accepted, mut admitted, share, running, .. } = self;
         let routed = dispatch::route(&worker, &work, query).await?;
         let budget = cost::admit(&worker, &routed, worst, &mut admitted).await?;
-        let record = opening.record(&request, &routed);
-        let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, budget.clone(), record);
+        let record = opening.record(&request, &routed, running.id());
+        let draft = GenerationDraft::new(&worker, running, admitted, budget.clone(), record);
         let draft = draft.with_ignored(ignored);
         let plan = PlanRun::new(&worker, routed, accepted, size, budget);
         let PlainAnswer { answer, held, draft } = plain::answer(&worker, &work, plan, draft, &share).await?;

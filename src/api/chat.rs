@@ -62,7 +62,7 @@ pub async fn create(
 /// # Errors
 /// As [`create`].
 pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedCall) -> Result<HttpResponse, ApiError> {
-    let AdmittedCall { caller, worker, request, accepted, mut admitted, share } = call;
+    let AdmittedCall { caller, worker, request, accepted, mut admitted, share, running } = call;
     route_headers::apply(&mut chat.routing, &request)?;
     route_headers::add_models(&mut chat.models, &request)?;
     let catalog = &*worker.setup.catalog;
@@ -81,8 +81,8 @@ pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedCall) -> Re
     let is_chat = matches!(&work, RequestedWork::Chat(chat) if chat.client.is_none());
     let metadata =
         (is_chat && route_metadata::is_wanted(&request)).then(|| (opening.requested_model.clone(), routed.clone()));
-    let draft = opening.record(&request, &routed);
-    let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, budget.clone(), draft);
+    let record = opening.record(&request, &routed, running.id());
+    let draft = GenerationDraft::new(&worker, running, admitted, budget.clone(), record);
     let draft = draft.with_intent(intent).with_ignored(ignored);
     let plan = PlanRun::new(&worker, routed, accepted, size, budget);
     let answered = match streamed {

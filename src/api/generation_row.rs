@@ -45,6 +45,8 @@ pub(crate) struct GenerationRow<'a> {
     pub(crate) missed_target: bool,
     #[serde(default)]
     pub(crate) slower_than_predicted: bool,
+    /// Whether tokens and cost are the gateway's estimate.
+    pub(crate) estimated: bool,
 }
 
 /// An amount, in JSON a number or a text. Read from both.
@@ -116,6 +118,7 @@ impl<'a> GenerationRow<'a> {
             cached_tokens: generation.usage.cached_tokens,
             reasoning_tokens: generation.usage.reasoning_tokens,
             cost: generation.spent().map(RowCost::Number),
+            estimated: generation.usage.estimated,
             rescued: Event::Rescued.happened(generation),
             hedged: Event::Hedged.happened(generation),
             explored: Event::Explored.happened(generation),
@@ -130,7 +133,7 @@ impl<'a> GenerationRow<'a> {
     }
 
     /// The names of the columns, as in JSON.
-    const COLUMNS: [&'static str; 23] = [
+    const COLUMNS: [&'static str; 24] = [
         "id",
         "created_at",
         "key",
@@ -154,6 +157,7 @@ impl<'a> GenerationRow<'a> {
         "explored",
         "missed_target",
         "slower_than_predicted",
+        "estimated",
     ];
 
     /// Writes the names of the columns.
@@ -166,7 +170,7 @@ impl<'a> GenerationRow<'a> {
         let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         let link = |link: &LinkBody<'_>| format!("{}:{}", link.provider_slug, link.outcome);
         let chain: Vec<String> = self.chain.iter().map(link).collect();
-        let cells: [&str; 23] = [
+        let cells: [&str; 24] = [
             &self.id,
             &self.created_at,
             self.key.as_deref().unwrap_or_default(),
@@ -190,6 +194,7 @@ impl<'a> GenerationRow<'a> {
             flag(self.explored),
             flag(self.missed_target),
             flag(self.slower_than_predicted),
+            flag(self.estimated),
         ];
         csv.row(cells);
     }

@@ -538,7 +538,9 @@ impl ApiError {
             }
         }
         match problem.dialect {
-            Dialect::OpenAi | Dialect::Gemini | Dialect::Responses | Dialect::Converse => response.json(body::ErrorBody::new(problem)),
+            Dialect::OpenAi | Dialect::Gemini | Dialect::Responses | Dialect::Converse => {
+                response.json(body::ErrorBody::new(problem))
+            }
             Dialect::Anthropic => response.content_type("application/json").body(messages.body()),
         }
     }

@@ -1,4 +1,5 @@
-//! The keys whose values differ between two configurations, for the log and for administrators. Values are never shown.
+//! The keys that a configuration sets, and those whose values differ between two, for the log and for administrators.
+//! Values are never shown.
 
 use std::{
     collections::BTreeMap,
@@ -7,6 +8,7 @@ use std::{
 };
 
 use super::{
+    fault::SourceLocation,
     restart::PendingRestart,
     tree::{Node, Table, Value},
 };
@@ -14,10 +16,17 @@ use super::{
 /// Longest list of changed keys.
 const MAX_LISTED: usize = 20;
 
-/// Every key of a configuration with the digest of its value. Entries in lists of tables are identified by their name,
+/// Every key of a configuration with the digest of its value and its place. Entries in lists of tables are identified by their name,
 /// so that an entry inserted in the middle does not change the others.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct WrittenConfig(BTreeMap<String, u64>);
+pub(crate) struct WrittenConfig(BTreeMap<String, WrittenKey>);
+
+#[derive(Debug, Clone)]
+struct WrittenKey {
+    digest: u64,
+    /// The first place, if several entries have the same name.
+    location: SourceLocation,
+}
 
 impl WrittenConfig {
     /// The keys of a configuration, including those of the environment.
@@ -32,7 +41,8 @@ impl WrittenConfig {
     /// order of a list, or the content of a file or variable that a key names.
     pub(crate) fn changes_since(&self, before: &WrittenConfig, waiting: &[PendingRestart]) -> Vec<String> {
         let (new, old) = (&self.0, &before.0);
-        let changed = new.iter().filter(|(key, digest)| old.get(*key) != Some(*digest)).map(|(key, _)| key);
+        let digest = |keys: &BTreeMap<String, WrittenKey>, key: &String| keys.get(key).map(|written| written.digest);
+        let changed = new.keys().filter(|key| digest(new, key) != digest(old, key));
         let removed = old.keys().filter(|key| !new.contains_key(*key));
         let waits = |key: &String| waiting.iter().any(|pending| is_within(pending.key, key));
         let mut keys: Vec<String> = changed.chain(removed).filter(|key| !waits(key)).cloned().collect();
@@ -44,6 +54,11 @@ impl WrittenConfig {
         keys.truncate(MAX_LISTED);
         keys.extend((more > 0).then(|| format!("{more} more")));
         keys
+    }
+
+    /// The keys and where their values stand, by key.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (&str, &SourceLocation)> {
+        self.0.iter().map(|(key, written)| (key.as_str(), &written.location))
     }
 
     fn table(&mut self, path: &str, table: &Table) {
@@ -66,7 +81,8 @@ impl WrittenConfig {
                 let mut digest = DefaultHasher::new();
                 plain(value).hash(&mut digest);
                 // Entries with the same name share a path, so their digests are combined.
-                let combined = self.0.entry(path.to_owned()).or_default();
+                let new = || WrittenKey { digest: 0, location: node.location.clone() };
+                let combined = &mut self.0.entry(path.to_owned()).or_insert_with(new).digest;
                 *combined = combined.wrapping_mul(31).wrapping_add(digest.finish());
             }
         }

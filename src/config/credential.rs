@@ -79,8 +79,12 @@ const VISIBLE: &str = "a key of visible ASCII characters";
 
 fn found(section: &Section<'_>, key: &'static str, secret: &str, from: String) -> Credential {
     let wanted = match section.filled("auth") {
-        Some(SERVICE_ACCOUNT) => Some((["client_email", "private_key"], "the JSON key file of a Google service account")),
-        Some(SIGV4) => Some((["AccessKeyId", "SecretAccessKey"], "JSON as `aws configure export-credentials` prints it")),
+        Some(SERVICE_ACCOUNT) => {
+            Some((["client_email", "private_key"], "the JSON key file of a Google service account"))
+        }
+        Some(SIGV4) => {
+            Some((["AccessKeyId", "SecretAccessKey"], "JSON as `aws configure export-credentials` prints it"))
+        }
         _ => None,
     };
     if let Some((members, allowed)) = wanted
@@ -108,7 +112,8 @@ fn from_aws_variables(environment: &Environment) -> Credential {
     const ID: &str = "AWS_ACCESS_KEY_ID";
     const SECRET: &str = "AWS_SECRET_ACCESS_KEY";
     let variable = |name: &str| environment.get(name).map(str::trim).filter(|value| !value.is_empty());
-    let missing = |name: &str| Credential::Missing { why: format!("{name} is not set"), variable: Some(name.to_owned()) };
+    let missing =
+        |name: &str| Credential::Missing { why: format!("{name} is not set"), variable: Some(name.to_owned()) };
     let (id, secret) = match (variable(ID), variable(SECRET)) {
         (Some(id), Some(secret)) => (id, secret),
         (None, _) => return missing(ID),

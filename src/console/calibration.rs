@@ -79,7 +79,9 @@ fn failures(rows: &[&EndpointBody<'_>]) -> Markup {
                 format::percent(x),
                 format::percent(y)
             );
-            Point { class: if is_thin { "thin" } else { "point" }, x, y, title }
+            let interval =
+                (!is_thin).then(|| likely_shares(row.calibration.failures.seen, row.calibration.failures.attempts));
+            Point { class: if is_thin { "thin" } else { "point" }, x, y, title, interval }
         })
         .collect();
     let description = format!("{} endpoints; the axes end at {}.", points.len(), format::percent(most));
@@ -87,9 +89,21 @@ fn failures(rows: &[&EndpointBody<'_>]) -> Markup {
         h2 { "Failures: predicted and seen" }
         div.card.chart-card {
             (scatter(Caption { title: "Predicted and seen shares of failed attempts", description: &description }, &points, most))
-            p.muted { "Across: predicted, 0 to " (format::percent(most)) ". Up: seen. On the diagonal the prediction was right; grey: fewer than " (ENOUGH) " attempts." }
+            p.muted { "Across: predicted, 0 to " (format::percent(most)) ". Up: seen. On the diagonal the prediction was right. The line through a point: the shares that what was seen speaks for, 95 of 100 times. Grey, without a line: fewer than " (ENOUGH) " attempts." }
         }
     }
+}
+
+/// The 95 % interval of Wilson for the true share, of which `seen` in `attempts` are a sample.
+fn likely_shares(seen: u64, attempts: u64) -> (f64, f64) {
+    /// Standard deviations on either side.
+    const Z: f64 = 1.96;
+    let n = attempts.max(1) as f64;
+    let share = seen as f64 / n;
+    let scale = 1.0 + Z * Z / n;
+    let middle = (share + Z * Z / (2.0 * n)) / scale;
+    let half = Z / scale * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
+    ((middle - half).max(0.0), (middle + half).min(1.0))
 }
 
 fn table(rows: &[&EndpointBody<'_>]) -> Markup {
@@ -175,4 +189,27 @@ fn sentence(row: &EndpointBody<'_>) -> String {
         format!("; {} within the predicted p95 of {}", format::percent(share.value()), ttft.accuracy.samples)
     });
     format!("First tokens of {} on {} come {direction}{within}.", row.model, row.provider_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
+    use super::*;
+
+    #[test]
+    fn drawn_intervals_cover_the_truth_in_at_least_93_of_100_buckets() {
+        let mut rng = StdRng::seed_from_u64(36);
+        let buckets = 4_000;
+        let covered = (0..buckets).filter(|_| {
+            let (truth, attempts) = (rng.random_range(0.001..0.5), rng.random_range(ENOUGH..2_000));
+            let seen = (0..attempts).filter(|_| rng.random_bool(truth)).count() as u64;
+            let (low, high) = likely_shares(seen, attempts);
+            (low..=high).contains(&truth)
+        });
+        let share = covered.count() as f64 / f64::from(buckets);
+        assert!(share >= 0.93, "{share}");
+        assert_eq!(likely_shares(0, 0).0, 0.0);
+        assert!(likely_shares(0, 30).1 > 0.1 && likely_shares(30, 30).1 == 1.0);
+    }
 }

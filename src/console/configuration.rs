@@ -10,7 +10,7 @@ use super::{
     visitor::Visitor,
 };
 use crate::{
-    api::admin::config::{self, ConfigBody, PendingBody, ReloadBody},
+    api::admin::config::{self, ConfigBody, PendingBody, ReloadBody, SettingBody},
     base::error::ApiError,
     state::gateway::Worker,
 };
@@ -38,6 +38,7 @@ pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Re
             button.primary type="submit" { "Read the file again" }
         }
         @if let Some(reload) = &body.last_reload { (last(reload)) }
+        (settings(&body))
         @if !warnings.is_empty() {
             h2 { "Warnings" }
             ul.plain { @for warning in warnings { li { (warning) } } }
@@ -64,6 +65,42 @@ fn facts(body: &ConfigBody) -> Markup {
             @if !body.files.is_empty() {
                 dt { "Files it reads" } dd { @for (n, file) in body.files.iter().enumerate() { @if n > 0 { br; } code { (file.display()) } } }
             }
+        }
+    }
+}
+
+/// Where each key is set that is not a default. The lines are those of the file as it was read.
+fn settings(body: &ConfigBody) -> Markup {
+    html! {
+        h2 { "Set keys " span.muted { (body.settings_total) } }
+        @if body.settings.is_empty() {
+            p.empty { "Nothing is set: all keys have their defaults, or those of the built-in configuration." }
+        } @else {
+            details {
+                summary { "Where each is set" }
+                div.scroll.hide-caption tabindex="0" {
+                    table {
+                        caption { "Keys that the file or a variable sets, in the order of the file" }
+                        thead { tr { th scope="col" { "Key" } th scope="col" { "Set in" } } }
+                        tbody {
+                            @for setting in &body.settings {
+                                tr { th scope="row" { code { (format::name(&setting.key, 80)) } } td { code { (place(setting)) } } }
+                            }
+                        }
+                    }
+                }
+                @if body.settings_total > body.settings.len() { p.muted { "and " (body.settings_total - body.settings.len()) " more" } }
+            }
+        }
+    }
+}
+
+fn place(setting: &SettingBody) -> Markup {
+    html! {
+        @match (&setting.file, setting.line, &setting.variable) {
+            (Some(file), Some(line), _) => { (format::name(file, 80)) ":" (line) }
+            (_, _, Some(variable)) => (format::name(variable, 80)),
+            _ => (format::none()),
         }
     }
 }

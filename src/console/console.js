@@ -149,7 +149,9 @@
           if (next && mine === latest) document.getElementById(form.dataset.live).replaceChildren(...next.childNodes);
         } catch { /* the gateway is away: the next time */ }
       };
-      form.addEventListener('input', () => { clearTimeout(pause); pause = setTimeout(preview, 200); });
+      // Text is typed letter by letter; numbers and choices are settled at once.
+      const wait = field => (field.matches('textarea, [name=model]') ? 200 : 20);
+      form.addEventListener('input', event => { clearTimeout(pause); pause = setTimeout(preview, wait(event.target)); });
       form.querySelector('[data-send-button]')?.addEventListener('click', event => {
         event.preventDefault();
         send(new URL(form.dataset.send, location.href), entered(), event.target);

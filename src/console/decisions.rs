@@ -2,6 +2,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use maud::{Markup, html};
+use pointsman_actors::dialect::percent;
 
 use super::{
     answer, format,
@@ -66,23 +67,24 @@ pub(super) async fn show(
 }
 
 /// The parameters of the address that have a value, in their order.
-struct Filters(Vec<(String, String)>);
+pub(super) struct Filters(Vec<(String, String)>);
 
 impl Filters {
-    fn parse(query: &str) -> Filters {
+    pub(super) fn parse(query: &str) -> Filters {
         let pairs = web::Query::<Vec<(String, String)>>::from_query(query).map(web::Query::into_inner);
         let pairs = pairs.unwrap_or_default().into_iter().map(|(name, value)| (name, value.trim().to_owned()));
         Filters(pairs.filter(|(_, value)| !value.is_empty()).collect())
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().rfind(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
     /// The query string of the parameters that `keeps` names, with its question mark.
-    fn query(&self, keeps: impl Fn(&str) -> bool) -> String {
+    pub(super) fn query(&self, keeps: impl Fn(&str) -> bool) -> String {
         let kept = self.0.iter().filter(|(name, _)| keeps(name));
-        let pairs: Vec<String> = kept.map(|(name, value)| format!("{}={}", escaped(name), escaped(value))).collect();
+        let pairs: Vec<String> =
+            kept.map(|(name, value)| format!("{}={}", percent::encoded(name), percent::encoded(value))).collect();
         if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
     }
 
@@ -91,8 +93,8 @@ impl Filters {
         let query = self.query(|name| name != "after");
         match cursor {
             None => query,
-            Some(cursor) if query.is_empty() => format!("?after={}", escaped(cursor)),
-            Some(cursor) => format!("{query}&after={}", escaped(cursor)),
+            Some(cursor) if query.is_empty() => format!("?after={}", percent::encoded(cursor)),
+            Some(cursor) => format!("{query}&after={}", percent::encoded(cursor)),
         }
     }
 
@@ -101,22 +103,9 @@ impl Filters {
     }
 }
 
-/// Text for a query string: everything but letters, digits and `-._~` in percent notation.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            escaped.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    escaped
-}
-
 /// Text for one segment of a path. What is no id leads to the page that says so.
 fn path_segment(text: &str) -> String {
-    let escaped = escaped(text);
+    let escaped = percent::encoded(text);
     if escaped.trim_matches('.').is_empty() { "-".to_owned() } else { escaped }
 }
 
@@ -133,7 +122,7 @@ fn form(filters: &Filters, keys: &[&str]) -> Markup {
                 span { (label) }
                 select name=(name) {
                     option value="" { "all" }
-                    @for option in options { option value=(option) selected[filters.get(name) == Some(option)] { (option) } }
+                    @for option in options { option value=(option) selected[filters.get(name) == Some(option)] { (format::plain_name(option, 40)) } }
                 }
             }
         }
@@ -242,7 +231,10 @@ fn table_row(row: &GenerationRow<'_>) -> Markup {
             td.r { (format::millis(row.ttft_ms.map(|ms| ms as f64))) }
             td.r { (format::millis(row.total_ms.map(|ms| ms as f64))) }
             td.r { (format::count(row.prompt_tokens)) span.muted { " / " } (format::count(row.completion_tokens)) }
-            td.r { (format::money(row.cost.map(|cost| cost.amount()))) }
+            td.r {
+                (format::money(row.cost.map(|cost| cost.amount())))
+                @if row.estimated && row.cost.is_some() { " " span.muted title="The provider reported no tokens: the cost is the gateway's estimate." { "est." } }
+            }
             td { @if let Some(key) = &row.key { (format::name(key, 24)) } @else { span.muted { "removed" } } }
         }
     }

@@ -56,13 +56,13 @@ pub(super) fn millis(value: Option<f64>) -> Markup {
     html! { data.num value=(value) data-v=(value) { (duration(value)) } }
 }
 
-/// Milliseconds with a unit of fitting size.
+/// Milliseconds with a unit of fitting size, which is that of the rounded value: never `1000 ms`.
 pub(super) fn duration(millis: f64) -> String {
     match millis {
-        _ if millis < 10.0 && millis.fract() != 0.0 => format!("{millis:.1} ms"),
-        _ if millis < 1e3 => format!("{millis:.0} ms"),
-        _ if millis < 1e4 => format!("{:.2} s", millis / 1e3),
-        _ if millis < 1e5 => format!("{:.1} s", millis / 1e3),
+        _ if millis < 9.95 && millis.fract() != 0.0 => format!("{millis:.1} ms"),
+        _ if millis < 999.5 => format!("{millis:.0} ms"),
+        _ if millis < 9_995.0 => format!("{:.2} s", millis / 1e3),
+        _ if millis < 99_950.0 => format!("{:.1} s", millis / 1e3),
         _ => seconds((millis / 1e3).round() as u64),
     }
 }
@@ -81,7 +81,7 @@ fn two_units(greater: u64, unit: &str, lesser: u64, lesser_unit: &str) -> String
     if lesser == 0 { format!("{greater} {unit}") } else { format!("{greater} {unit} {lesser} {lesser_unit}") }
 }
 
-/// A count with thin spaces between thousands.
+/// A count with commas between thousands.
 pub(super) fn count(value: impl Into<u128>) -> Markup {
     let value = value.into();
     html! { data.num value=(value) data-v=(value) { (grouped(value)) } }
@@ -102,7 +102,9 @@ pub(super) fn percent(share: f64) -> String {
         _ if percent.abs() < 0.01 => "< 0.01 %".to_owned(),
         _ if percent.abs() < 1.0 => format!("{percent:.2} %"),
         _ if percent < 99.95 => format!("{percent:.1} %"),
-        _ => format!("{percent:.3} %"),
+        _ if percent < 99.9995 => format!("{percent:.3} %"),
+        _ if percent < 100.0 => "> 99.999 %".to_owned(),
+        _ => format!("{percent:.1} %"),
     }
 }
 
@@ -144,6 +146,15 @@ pub(super) fn name(text: &str, most: usize) -> Markup {
     let cut: String = text.chars().take(most.saturating_sub(1)).collect();
     let whole: String = text.chars().take(MAX_TITLE).collect();
     html! { bdi title=(whole) { (cut) "…" } }
+}
+
+/// The same as plain text, where no element may stand.
+pub(super) fn plain_name(text: &str, most: usize) -> String {
+    let text = printable(text);
+    if text.chars().count() <= most {
+        return text;
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// Longest text in a title, in characters.
@@ -228,6 +239,12 @@ mod tests {
             [0.0, 0.00001, 0.0031, 0.912, 0.9998, 1.0].map(percent),
             ["0 %", "< 0.01 %", "0.31 %", "91.2 %", "99.980 %", "100 %"]
         );
+        assert_eq!(
+            [9.97, 999.7, 9_999.0, 99_970.0].map(duration),
+            ["10 ms", "1.00 s", "10.0 s", "1 min 40 s"],
+            "the unit is that of the rounded value"
+        );
+        assert_eq!([0.999_999_9, 1.5].map(percent), ["> 99.999 %", "150.0 %"], "only 1 is shown as 100 %");
         assert_eq!([59, 61, 300, 7_260, 90_000].map(seconds), ["59 s", "1 min 1 s", "5 min", "2 h 1 min", "1 d 1 h"]);
     }
 

@@ -2,6 +2,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use maud::{Markup, html};
+use pointsman_actors::dialect::percent;
 use serde::Deserialize;
 
 use super::{
@@ -128,20 +129,11 @@ fn list(patterns: &[String]) -> Markup {
 fn switch(frame: &Frame, key: &KeyBody<'_>) -> Markup {
     let action = if key.disabled { "enable" } else { "disable" };
     html! {
-        form method="post" action={ (frame.root) "keys/" (segment(key.name)) "/" (action) } {
+        form method="post" action={ (frame.root) "keys/" (percent::encoded(key.name)) "/" (action) } {
             (frame.token())
-            button type="submit" { @if key.disabled { "Enable" } @else { "Disable" } span.visually-hidden { " " (key.name) } }
+            button type="submit" { @if key.disabled { "Enable" } @else { "Disable" } span.visually-hidden { " " (format::plain_name(key.name, 60)) } }
         }
     }
-}
-
-/// A name as one segment of a path.
-fn segment(name: &str) -> String {
-    let escape = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    name.bytes().map(escape).collect()
 }
 
 /// Disables a key. Running calls continue.

@@ -11,6 +11,7 @@ use crate::base::build;
 pub(super) enum Nav {
     Overview,
     Decisions,
+    Activity,
     Providers,
     Models,
     Keys,
@@ -22,9 +23,10 @@ pub(super) enum Nav {
 }
 
 impl Nav {
-    const ALL: [Nav; 10] = [
+    const ALL: [Nav; 11] = [
         Nav::Overview,
         Nav::Decisions,
+        Nav::Activity,
         Nav::Providers,
         Nav::Models,
         Nav::Keys,
@@ -41,6 +43,7 @@ impl Nav {
             Nav::Overview => ("Overview", "./", "o"),
             Nav::Providers => ("Providers", "providers", "p"),
             Nav::Decisions => ("Decisions", "decisions", "d"),
+            Nav::Activity => ("Activity", "activity", "v"),
             Nav::Models => ("Models", "models", "m"),
             Nav::Keys => ("Keys", "keys", "k"),
             Nav::Playground => ("Playground", "try", "s"),

@@ -9,6 +9,7 @@
 pub(crate) mod headers;
 
 mod about;
+mod activity;
 mod answer;
 mod assets;
 mod breakers;
@@ -93,6 +94,7 @@ fn pages() -> Vec<Resource> {
         call("/try/send").app_data(forms).route(web::post().to(playground::send)),
         page("/calibration").route(read().to(calibration::show)),
         page("/targets").route(read().to(targets::show)),
+        page("/activity").route(read().to(activity::show)),
         page("/config").route(read().to(configuration::show)),
         call("/config/reload").route(web::post().to(configuration::reload)),
         page("/about").route(read().to(about::show)),

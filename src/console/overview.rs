@@ -25,7 +25,7 @@ use crate::{
 
 /// Seconds between two refreshes.
 const REFRESH: u32 = 5;
-/// Most running streams on the page.
+/// Most running calls on the page.
 const MOST_RUNNING: usize = 10;
 
 /// Shows the overview.
@@ -36,7 +36,7 @@ pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Re
     let frame = Frame::of(&request);
     let readings = Readings::now(&worker).await?;
     let verdict = VerdictBody::now(&worker).await;
-    let (hour, running) = (LastHour::now(&worker).await?, RunningBody::now(&worker).await?);
+    let (hour, running) = (LastHour::now(&worker).await?, RunningBody::now(&worker));
     let snapshot = worker.setup.published.snapshot();
     let bodies = stats::endpoint_bodies(&snapshot, &readings, None);
     let mut endpoints: Vec<_> = bodies.iter().collect();
@@ -98,13 +98,13 @@ fn now_running(running: &RunningBody) -> Markup {
     html! {
         h2 { "Running now " span.muted { (running.total) } }
         @if running.data.is_empty() {
-            p.muted { "No stream is running. Calls without a stream are only counted, as in flight." }
+            p.muted { "No call is running. A call is listed from its admission to its end." }
         } @else {
             div.scroll tabindex="0" {
                 table {
-                    caption.visually-hidden { "Streams in progress, oldest first" }
+                    caption.visually-hidden { "Calls in progress, oldest first" }
                     thead { tr {
-                        th scope="col" { "Age" } th scope="col" { "Phase" } th scope="col" { "Requested" } th scope="col" { "Endpoint" } th scope="col" { "Key" } th.r scope="col" { "Prompt tokens" }
+                        th scope="col" { "Age" } th scope="col" { "Phase" } th scope="col" { "Requested" } th scope="col" { "Endpoint" } th scope="col" { "Key" } th.r scope="col" { "First token" } th.r scope="col" { "Prompt tokens" } th.r scope="col" { "Tokens so far" }
                     } }
                     tbody { @for call in running.data.iter().take(MOST_RUNNING) { (row(call)) } }
                 }
@@ -117,17 +117,25 @@ fn now_running(running: &RunningBody) -> Markup {
 fn row(call: &RunningCallBody) -> Markup {
     html! {
         tr data-row {
-            td { a href={ "decisions/" (call.id) } { (format::duration(call.age_ms as f64)) } }
+            td {
+                // A stream has a page once its answer began; a plain answer only at its end.
+                @if call.phase == "streaming" { a href={ "decisions/" (call.id) } { (format::duration(call.age_ms as f64)) } }
+                @else { (format::duration(call.age_ms as f64)) }
+            }
             td { (call.phase) }
-            td { (format::name(&call.requested_model, 40)) }
+            td { @match &call.requested_model { Some(model) => (format::name(model, 40)), None => (format::none()) } }
             td {
                 @match (&call.model, &call.provider_slug) {
                     (Some(model), Some(provider)) => { (format::name(model, 40)) " " span.at { "on " (format::name(provider, 24)) } }
                     _ => (format::none()),
                 }
+                @if call.attempts.len() > 1 { " " span.at { "raced by another" } }
+                @if call.failed_attempts > 0 { " " span.at { "after " (call.failed_attempts) " failed" } }
             }
             td { @match &call.key { Some(key) => (format::name(key, 24)), None => (format::none()) } }
-            td.r { (format::count(call.prompt_tokens)) }
+            td.r { @match call.first_token_ms { Some(first) => (format::duration(first as f64)), None => (format::none()) } }
+            td.r { @match call.prompt_tokens { Some(tokens) => (format::count(tokens)), None => (format::none()) } }
+            td.r { @match call.output_tokens { Some(tokens) => (format::count(tokens)), None => (format::none()) } }
         }
     }
 }

@@ -284,7 +284,7 @@ fn select<'a>(name: &str, without: &str, chosen: &str, values: impl IntoIterator
     html! {
         select name=(name) {
             option value="" { (without) }
-            @for value in values { option value=(value) selected[value == chosen] { (value) } }
+            @for value in values { option value=(value) selected[value == chosen] { (format::plain_name(value, 80)) } }
         }
     }
 }

@@ -90,9 +90,7 @@ fn blocks(message: &Value) -> impl Iterator<Item = &Value> {
 
 /// The ids of the blocks of a kind.
 fn ids(message: &Value, kind: &str) -> Vec<String> {
-    blocks(message)
-        .filter_map(|block| block.get(kind)?.get("toolUseId")?.as_str().map(str::to_owned))
-        .collect()
+    blocks(message).filter_map(|block| block.get(kind)?.get("toolUseId")?.as_str().map(str::to_owned)).collect()
 }
 
 fn check(body: &Value, model: &SimulatedModel, settings: &ProviderSettings) -> Result<(), Refusal> {
@@ -125,9 +123,7 @@ fn check(body: &Value, model: &SimulatedModel, settings: &ProviderSettings) -> R
     let has_calls = messages(body).any(|message| !ids(message, "toolUse").is_empty());
     let has_tools = !member(member(body, "toolConfig"), "tools").is_null();
     if has_calls && !has_tools {
-        return Err(invalid(
-            "The toolConfig field must be defined when using toolUse and toolResult content blocks.",
-        ));
+        return Err(invalid("The toolConfig field must be defined when using toolUse and toolResult content blocks."));
     }
     if has_tools && !model.tools {
         return Err(invalid("This model doesn't support tool use."));
@@ -144,7 +140,8 @@ fn check_block(block: &Value, model: &SimulatedModel, settings: &ProviderSetting
     }
     let thought = member(block, "reasoningContent");
     let text = member(thought, "reasoningText");
-    let is_forged = text.is_object() && text["signature"] != signature(settings, text["text"].as_str().unwrap_or_default());
+    let is_forged =
+        text.is_object() && text["signature"] != signature(settings, text["text"].as_str().unwrap_or_default());
     let is_strange = thought["redactedContent"].as_str().is_some_and(|data| !is_own_redacted(settings, data));
     if is_forged || is_strange {
         return Err(invalid("The signature of a reasoning block is not valid."));
@@ -231,7 +228,12 @@ impl Content {
             Some(FinishReason::ToolCalls) => "tool_use",
             Some(_) => "end_turn",
         };
-        Content { blocks, stop, prompt_tokens: answer.prompt_tokens, cached_tokens: cached(body).min(answer.prompt_tokens) }
+        Content {
+            blocks,
+            stop,
+            prompt_tokens: answer.prompt_tokens,
+            cached_tokens: cached(body).min(answer.prompt_tokens),
+        }
     }
 
     fn output_tokens(&self) -> u32 {

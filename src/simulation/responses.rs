@@ -272,7 +272,8 @@ impl Response {
             if active.rng.random::<f64>() < odd_framing {
                 text = format!(": simulated\n{text}").replace('\n', "\r\n");
             }
-            let content = if number == last { EventContent::WrittenEnd(text.into()) } else { EventContent::Written(text.into()) };
+            let content =
+                if number == last { EventContent::WrittenEnd(text.into()) } else { EventContent::Written(text.into()) };
             Event { tokens, content }
         });
         numbered.collect()

@@ -7,7 +7,8 @@ use actix_web::{
 use serde_json::{Value, json};
 
 use super::{
-    anthropic, chat, converse, gemini, images, provider::Provider, refusal::Refusal, responses, settings::SimulatedModel,
+    anthropic, chat, converse, gemini, images, provider::Provider, refusal::Refusal, responses,
+    settings::SimulatedModel,
 };
 
 /// Creation time of all simulated models: 2025-01-01.

@@ -43,6 +43,7 @@ use crate::{
         live::LiveFeed,
         reload_status::Reloads,
         routing_memory::RoutingMemory,
+        running::{RunningCalls, WorkerCalls},
         setup::Setup,
         traces::Traces,
     },
@@ -81,6 +82,8 @@ pub struct Shared {
     pub images: ImageFiles,
     /// State of conversations and latency targets.
     pub preferences: PreferenceMemory,
+    /// The calls in progress.
+    pub running: RunningCalls,
     /// Previews, explanations, replays and lists in progress.
     pub analyses: Analyses,
     /// Reloads of the configuration.
@@ -123,6 +126,8 @@ pub struct WorkerState {
     pub clients: Vec<Option<UpstreamClient>>,
     /// This thread's event batcher.
     pub events: Arc<EventBatcher>,
+    /// The calls in progress on this thread.
+    pub calls: Arc<WorkerCalls>,
     /// This thread's journal; `None` if records are kept in memory only.
     recorder: Option<Rc<RefCell<GenerationRecorder>>>,
 }
@@ -141,7 +146,7 @@ impl Worker {
     fn new(
         shared: &Arc<Shared>,
         router: &Arc<Addr<Router>>,
-        events: &Arc<EventBatcher>,
+        (events, calls): (&Arc<EventBatcher>, &Arc<WorkerCalls>),
         recorder: Option<Rc<RefCell<GenerationRecorder>>>,
         before: Option<&Worker>,
     ) -> Worker {
@@ -152,6 +157,7 @@ impl Worker {
             shared: Arc::clone(shared),
             router: Arc::clone(router),
             events: Arc::clone(events),
+            calls: Arc::clone(calls),
             recorder,
         }))
     }
@@ -273,7 +279,8 @@ impl WorkerHandle {
         let router = shared.routers.join(Router::new(seeds).start());
         let recorder = shared.ledger.as_ref().map(|ledger| ledger.recorder(seeds.worker as u16));
         let recorder = recorder.map(|recorder| Rc::new(RefCell::new(recorder)));
-        let current = RefCell::new(Worker::new(&shared, &router, &shared.event_batchers.join(), recorder, None));
+        let lists = (&shared.event_batchers.join(), &shared.running.join());
+        let current = RefCell::new(Worker::new(&shared, &router, lists, recorder, None));
         let state = Rc::new(HandleState { shared, seeds, replaced_routers: Cell::new(0), current });
         actix_rt::spawn(watch_router(Rc::downgrade(&state)));
         WorkerHandle(state)
@@ -299,7 +306,8 @@ impl HandleState {
         let router = if current.router.connected() { Arc::clone(&current.router) } else { self.replace_router() };
         let same = Arc::ptr_eq(&router, &current.router) && Arc::ptr_eq(&self.shared.setup.load(), &current.setup);
         if !same {
-            *current = Worker::new(&self.shared, &router, &current.events, current.recorder.clone(), Some(&current));
+            let (lists, recorder) = ((&current.events, &current.calls), current.recorder.clone());
+            *current = Worker::new(&self.shared, &router, lists, recorder, Some(&current));
         }
         current.clone()
     }

@@ -24,6 +24,8 @@ pub struct LiveFeed(Mutex<FeedState>);
 struct FeedState {
     subscribers: Vec<mpsc::Sender<Bytes>>,
     is_rendering: bool,
+    /// Renderings since the start.
+    renderings: u64,
     last_id: u64,
     kept: VecDeque<(u64, Bytes)>,
 }
@@ -67,9 +69,15 @@ impl LiveFeed {
         state.is_rendering
     }
 
+    /// Renderings since the start, each for all subscribers of its second.
+    pub fn renderings(&self) -> u64 {
+        self.0.lock().renderings
+    }
+
     /// Sends events with numbers of their own, and a last one that nobody needs later.
     pub fn send(&self, events: Vec<String>, last: &str) {
         let mut state = self.0.lock();
+        state.renderings += 1;
         let mut frame = String::new();
         for event in events {
             state.last_id += 1;

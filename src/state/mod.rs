@@ -14,6 +14,7 @@ pub mod reload;
 pub mod reload_status;
 pub mod replicas;
 pub mod routing_memory;
+pub mod running;
 pub mod setup;
 pub mod state_key;
 pub mod traces;

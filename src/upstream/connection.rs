@@ -7,7 +7,7 @@ use actix_http::{
     header::{AUTHORIZATION, HeaderName, HeaderValue},
     uri::Scheme,
 };
-use pointsman_actors::dialect::path_segment;
+use pointsman_actors::dialect::percent;
 use rustls::pki_types::ServerName;
 
 use super::{service_account::ServiceAccount, signer::Signer};
@@ -198,7 +198,7 @@ impl Connection {
     pub(super) fn path_for(&self, path: Arc<str>, model: &str) -> Arc<str> {
         match self.routes {
             Routes::Standard | Routes::Bedrock | Routes::Vertex => path,
-            Routes::Deployments => format!("/deployments/{}{path}", path_segment(model)).into(),
+            Routes::Deployments => format!("/deployments/{}{path}", percent::encoded(model)).into(),
         }
     }
 

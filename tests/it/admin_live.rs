@@ -22,8 +22,12 @@ pub(crate) struct Feed {
 
 impl Feed {
     pub(crate) async fn open(gateway: &TestGateway, headers: &[(&str, &str)]) -> Feed {
-        let mut request =
-            awc::Client::builder().timeout(PATIENCE).finish().get(gateway.admin().url("/api/v1/admin/live"));
+        Feed::open_at(&gateway.admin(), headers).await
+    }
+
+    /// The same of a listener for administration.
+    pub(crate) async fn open_at(admin: &TestGateway, headers: &[(&str, &str)]) -> Feed {
+        let mut request = awc::Client::builder().timeout(PATIENCE).finish().get(admin.url("/api/v1/admin/live"));
         request = request.insert_header(("authorization", format!("Bearer {ADMIN}")));
         for header in headers {
             request = request.insert_header(*header);

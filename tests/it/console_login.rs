@@ -30,7 +30,12 @@ impl Browser {
 
     /// A browser that is logged in with this key.
     pub async fn logged_in(gateway: &TestGateway, key: &str) -> Browser {
-        let mut browser = Browser::new(gateway);
+        Browser::logged_in_at(gateway.admin(), key).await
+    }
+
+    /// The same at a listener for administration.
+    pub async fn logged_in_at(admin: TestGateway, key: &str) -> Browser {
+        let mut browser = Browser { admin, cookie: String::new() };
         let reply = browser.log_in(key).await;
         assert_eq!((reply.status, reply.header("location")), (303, Some("./")), "{}", reply.text());
         browser.cookie = cookie(&reply);

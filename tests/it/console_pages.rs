@@ -302,7 +302,7 @@ async fn the_overview_and_the_board_show_the_measurements_of_the_api() {
     assert_eq!(ok + rescued + failed, 3, "{series}");
     let told = format!("{ok} answered at the first attempt, {rescued} after a failover, {failed} failed;");
     assert!(overview.contains(&told), "{overview}");
-    assert!(overview.contains("No stream is running."), "{overview}");
+    assert!(overview.contains("No call is running."), "{overview}");
     let measured = json_of(&gateway, "/api/v1/models/stats").await;
     for endpoint in measured["data"].as_array().unwrap() {
         let model = endpoint["model"].as_str().unwrap();

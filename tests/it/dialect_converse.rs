@@ -18,7 +18,9 @@ const CLAUDE: &str = "us.anthropic.claude-sonnet-4-6-v1:0";
 async fn gateway(cloud: &Upstream, model: &str, toml: &str, spare: Option<&Upstream>) -> TestGateway {
     let address = cloud.address();
     let endpoint = |provider: &str, name: &str, price: &str| {
-        format!("{{ provider = \"{provider}\", upstream_model = \"{name}\", pricing = {{ prompt = \"{price}\", completion = \"{price}\" }} }}")
+        format!(
+            "{{ provider = \"{provider}\", upstream_model = \"{name}\", pricing = {{ prompt = \"{price}\", completion = \"{price}\" }} }}"
+        )
     };
     let mut endpoints = vec![endpoint("bedrock", model, "0.000001")];
     let mut world = World::new();
@@ -100,7 +102,7 @@ async fn d63_an_exception_before_content_fails_over_and_after_content_is_one_err
     let reply = before.chat(&streamed).await;
     assert_eq!(reply.content(), "Right.", "{}", reply.text());
     let id = reply.header("x-generation-id").unwrap();
-    let record = before.get(&format!("/api/v1/route/explain/{id}")).await;
+    let record = before.get(&format!("/api/v1/generation?id={id}")).await;
     assert!(record.text().contains("rate_limited"), "{}", record.text());
 
     let broken = answer_of(&[start(), text("Le"), exception("throttlingException", "Too many requests")]);
@@ -110,7 +112,11 @@ async fn d63_an_exception_before_content_fails_over_and_after_content_is_one_err
     let errors: Vec<Value> = reply.events().into_iter().filter(|event| event.get("error").is_some()).collect();
     assert_eq!(errors.len(), 1, "{}", reply.text());
     assert_eq!(errors[0]["error"]["code"], 429, "{}", errors[0]);
-    assert!(!reply.text().contains("Too many requests") && reply.text().ends_with("data: [DONE]\n\n"), "{}", reply.text());
+    assert!(
+        !reply.text().contains("Too many requests") && reply.text().ends_with("data: [DONE]\n\n"),
+        "{}",
+        reply.text()
+    );
 }
 
 #[actix_web::test]
@@ -125,7 +131,8 @@ async fn d64_a_200_whose_body_is_a_message_is_answered_by_another_provider() {
 
 #[actix_web::test]
 async fn d59_a_frame_that_announces_more_than_an_event_may_hold_is_a_failure_at_once() {
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/vnd.amazon.eventstream\r\ncontent-length: 99999999\r\n\r\n";
+    let head =
+        "HTTP/1.1 200 OK\r\ncontent-type: application/vnd.amazon.eventstream\r\ncontent-length: 99999999\r\n\r\n";
     let huge = [head.as_bytes(), &start(), &0x7fff_ffff_u32.to_be_bytes()].concat();
     // The connection stays open: the refusal does not wait for the frame.
     let cloud = Upstream::start([Script::new().request().send(huge)]);
@@ -137,7 +144,8 @@ async fn d59_a_frame_that_announces_more_than_an_event_may_hold_is_a_failure_at_
 
 #[actix_web::test]
 async fn d62_what_converse_has_no_word_for_is_never_sent_there() {
-    let tool = json!({"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}});
+    let tool =
+        json!({"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}});
     let call = json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}});
     let history = json!({"tools": [tool], "tool_choice": "none", "messages": [
         {"role": "user", "content": "a"}, {"role": "assistant", "content": null, "tool_calls": [call]},
@@ -234,7 +242,8 @@ async fn a_stream_of_claude_at_bedrock_comes_as_server_sent_events_to_clients_of
 
     let cloud = Upstream::start([Script::answering(answer_of(&message_frames()))]);
     let other = gateway(&cloud, CLAUDE, INVOKE, None).await;
-    let request = json!({"model": "acme/small", "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": "a"}]});
+    let request =
+        json!({"model": "acme/small", "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": "a"}]});
     let reply = other.post("/v1/messages", &request).await;
     let text = reply.text();
     assert!(text.contains("event: message_start\n") && text.contains("\"text\":\"Left.\""), "{text}");

@@ -194,6 +194,11 @@ fn chat_bodies() {
 }
 
 #[test]
+fn answers_of_the_converse_api() {
+    run("converse");
+}
+
+#[test]
 fn answers_of_the_gemini_api() {
     run("gemini");
 }

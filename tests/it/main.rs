@@ -62,6 +62,8 @@ mod console_playground;
 #[cfg(test)]
 mod console_settings;
 #[cfg(test)]
+mod console_statements;
+#[cfg(test)]
 mod contract_access;
 #[cfg(test)]
 mod contract_catalog;
@@ -207,6 +209,8 @@ mod mounted;
 #[cfg(test)]
 mod openapi;
 #[cfg(test)]
+mod openapi_requests;
+#[cfg(test)]
 mod packages;
 #[cfg(test)]
 mod patience;
@@ -238,6 +242,8 @@ mod replicas_chaos;
 mod replicas_redis;
 #[cfg(test)]
 mod retry_budget;
+#[cfg(test)]
+mod running_calls;
 #[cfg(test)]
 mod schema;
 #[cfg(test)]

@@ -49,9 +49,28 @@ fn check(value: &Value, schema: &Value, root: &Value, path: &str) -> Result<(), 
             return Err(format!("{path}: {value} is beyond the {keyword} {}", schema[keyword]));
         }
     }
-    let fewest = schema["minItems"].as_u64().unwrap_or(0);
-    if value.as_array().is_some_and(|list| (list.len() as u64) < fewest) {
-        return Err(format!("{path}: fewer than {fewest} items"));
+    if value.as_f64().zip(schema["exclusiveMinimum"].as_f64()).is_some_and(|(value, bound)| value <= bound) {
+        return Err(format!("{path}: {value} is not above {}", schema["exclusiveMinimum"]));
+    }
+    let lengths = [
+        ("Items", value.as_array().map(Vec::len)),
+        ("Length", value.as_str().map(|text| text.chars().count())),
+        ("Properties", value.as_object().map(serde_json::Map::len)),
+    ];
+    for (of, length) in lengths {
+        let Some(length) = length.map(|length| length as u64) else { continue };
+        let [least, most] = ["min", "max"].map(|end| schema[format!("{end}{of}")].as_u64());
+        if least.is_some_and(|least| length < least) || most.is_some_and(|most| length > most) {
+            return Err(format!("{path}: {length} is not within {least:?} to {most:?} {of}"));
+        }
+    }
+    if let Some((text, pattern)) = value.as_str().zip(schema["pattern"].as_str())
+        && !is_match(text, pattern)
+    {
+        return Err(format!("{path}: {text:?} does not match {pattern}"));
+    }
+    if schema.get("not").is_some_and(|not| check(value, not, root, path).is_ok()) {
+        return Err(format!("{path}: {value} is excluded"));
     }
     for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         if value.get(key).is_none() {
@@ -63,10 +82,37 @@ fn check(value: &Value, schema: &Value, root: &Value, path: &str) -> Result<(), 
             check(member, inner, root, &format!("{path}.{key}"))?;
         }
     }
+    if let Some(additional) = schema.get("additionalProperties") {
+        let known = |key: &String| schema["properties"].get(key).is_some();
+        for (key, inner) in value.as_object().into_iter().flatten().filter(|(key, _)| !known(key)) {
+            if *additional == false {
+                return Err(format!("{path}: there is no member {key}"));
+            }
+            check(inner, additional, root, &format!("{path}.{key}"))?;
+        }
+    }
     for (index, element) in value.as_array().into_iter().flatten().enumerate() {
         check(element, &schema["items"], root, &format!("{path}[{index}]"))?;
     }
     Ok(())
+}
+
+/// The patterns of our documents.
+fn is_match(text: &str, pattern: &str) -> bool {
+    let is_side = |side: &str| {
+        (1..=5).contains(&side.len()) && !side.starts_with('0') && side.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    match pattern {
+        "^[A-Za-z0-9_-]+$" => {
+            !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+        }
+        "^[0-9A-Fa-f]{16}$" => text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        "^(auto|1K|2K|4K|[1-9][0-9]{0,4}x[1-9][0-9]{0,4})$" => {
+            ["auto", "1K", "2K", "4K"].contains(&text)
+                || text.split_once('x').is_some_and(|(width, height)| is_side(width) && is_side(height))
+        }
+        _ => panic!("an unknown pattern: {pattern}"),
+    }
 }
 
 fn has_type(value: &Value, wanted: &Value) -> bool {

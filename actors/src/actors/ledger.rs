@@ -18,10 +18,10 @@ use crate::{
 };
 
 pub use memory::MemoryStore;
-use reading::{Ended, Running};
+use reading::Ended;
 use series::Series;
 
-pub use reading::{CountShed, ReadEnded, ReadRunning, ReadSeries};
+pub use reading::{CountShed, ReadEnded, ReadSeries};
 
 /// Records of generations, running and ended. Sent by a worker's [`crate::actors::event_batches::EventBatcher`].
 /// No reply; a record whose id is known replaces the older one.
@@ -160,7 +160,6 @@ pub struct LedgerState<S> {
 struct Held<S> {
     store: S,
     series: Series,
-    running: Running,
     ended: Ended,
 }
 
@@ -171,7 +170,6 @@ impl<S: LedgerStore> Held<S> {
         let had_ended = known.is_some_and(|known| known.status != GenerationStatus::Running);
         if !had_ended {
             self.series.count(&record);
-            self.running.put(&record);
             self.ended.put(&record);
         }
         self.store.put(record);
@@ -181,7 +179,7 @@ impl<S: LedgerStore> Held<S> {
 impl<S: LedgerStore> LedgerState<S> {
     /// State that keeps its records in `store` and also enters `undelivered` records.
     pub fn new(store: S, undelivered: Undelivered) -> LedgerState<S> {
-        let held = Held { store, series: Series::default(), running: Running::default(), ended: Ended::default() };
+        let held = Held { store, series: Series::default(), ended: Ended::default() };
         LedgerState { held: Mutex::new(held), undelivered, follower: None }
     }
 

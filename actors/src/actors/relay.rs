@@ -72,6 +72,8 @@ pub struct StreamNotOpened {
 pub trait RelayObserver {
     /// The stream ended with this outcome. Called before the last bytes are sent.
     fn ended(self: Box<Self>, end: StreamEnd, outcome: Outcome);
+    /// The estimated tokens of the answer so far. Called for each read with content; must be cheap.
+    fn produced(&self, _tokens: u64) {}
     /// The error shown to the client when the upstream fails during the stream.
     fn error(&self, fault: &AnswerFault) -> StreamError;
     /// The error shown to the client when the gateway shuts down during the stream.
@@ -211,6 +213,7 @@ impl Relay {
     fn opened(&mut self, opened: StreamOpened, ctx: &mut Context<Self>) {
         self.last_content = Instant::now();
         self.buffer = opened.held;
+        opened.observer.produced(opened.chat.produced_tokens());
         self.stream = Some(OpenStream { chat: opened.chat, observer: opened.observer, ceiling: opened.ceiling });
         self.deliver(ctx);
     }
@@ -225,6 +228,7 @@ impl Relay {
             Ok(progress) => {
                 if progress.content {
                     self.last_content = Instant::now();
+                    stream.observer.produced(stream.chat.produced_tokens());
                 }
                 self.deliver(ctx);
             }

@@ -22,7 +22,7 @@ mod json;
 mod neutral;
 pub mod openai;
 mod outgoing;
-mod path_segment;
+pub mod percent;
 mod responses;
 mod sanitize;
 mod stream_reader;
@@ -50,7 +50,6 @@ pub use openai::{
     rewrite_answer, rewrite_embeddings, rewrite_image_answer, usage_of_failed_answer,
 };
 pub use outgoing::{OutgoingBody, Translation};
-pub use path_segment::path_segment;
 pub use responses::inbound::{InboundResponses, ResponseEcho, input_tokens_body, read_responses};
 pub use translation::{
     chat_body, chat_body_with, chat_path, completion_of, embedding_body, embedding_path, embeddings_of, image_body,

@@ -212,8 +212,7 @@ fn translated(
             let betas = anthropic::required_betas(&conversation, endpoint);
             let headers = (!betas.is_empty()).then(|| ("anthropic-beta", betas.join(",")));
             let written = anthropic::write_request(&conversation, endpoint, &mut fates);
-            let (body, headers) =
-                anthropic::platform::adapted(written.body, headers.into_iter().collect(), endpoint);
+            let (body, headers) = anthropic::platform::adapted(written.body, headers.into_iter().collect(), endpoint);
             (TranslatedRequest { body, ..written }, headers)
         }
         Dialect::Gemini => (gemini::write_request_with(&conversation, endpoint, signatures, &mut fates), Vec::new()),

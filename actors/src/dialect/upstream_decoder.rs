@@ -19,7 +19,6 @@ impl Translation {
 
 /// Reads one answer of an upstream.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "one per answer, and never in a list")]
 pub(super) enum UpstreamDecoder {
     Anthropic(anthropic::Decoder),
     Gemini(gemini::Decoder),

@@ -10,12 +10,15 @@ use crate::{
     access::{issued::Change, keys::Caller},
     api::{answer::uncached, auth::Administrator, readings::rfc_3339},
     base::{error::ApiError, events},
-    config::PendingRestart,
+    config::{PendingRestart, SourceLocation},
     state::{
         gateway::Worker,
         reload::{self, Reload, ReloadOutcome, ReloadTrigger},
     },
 };
+
+/// Most keys in one answer.
+const MOST_SETTINGS: usize = 1_000;
 
 /// Reloads the configuration.
 ///
@@ -96,17 +99,53 @@ pub(crate) struct ConfigBody {
     pub(crate) source: String,
     pub(crate) loaded_at: String,
     pub(crate) files: Vec<PathBuf>,
+    /// The keys that the file or a variable sets, without values; at most [`MOST_SETTINGS`].
+    pub(crate) settings: Vec<SettingBody>,
+    pub(crate) settings_total: usize,
     pub(crate) last_reload: Option<ReloadBody>,
+}
+
+/// Where a key is set.
+#[derive(Serialize)]
+pub(crate) struct SettingBody {
+    pub(crate) key: String,
+    pub(crate) file: Option<String>,
+    pub(crate) line: Option<u32>,
+    pub(crate) variable: Option<String>,
+}
+
+impl SettingBody {
+    /// `None` for a default, and for what the built-in catalogue sets.
+    fn new(key: &str, location: &SourceLocation, source: &str) -> Option<SettingBody> {
+        let (file, line, variable) = match location {
+            SourceLocation::File { file, line, .. } if **file == *source => {
+                (Some(file.as_ref().to_owned()), Some(*line), None)
+            }
+            SourceLocation::Variable(name) => (None, None, Some(name.as_ref().to_owned())),
+            SourceLocation::File { .. } | SourceLocation::Default => return None,
+        };
+        Some(SettingBody { key: key.to_owned(), file, line, variable })
+    }
 }
 
 impl ConfigBody {
     pub(crate) fn now(worker: &Worker) -> ConfigBody {
         let status = &worker.shared.reloads.status;
+        let written = worker.setup.written.iter().flat_map(|written| written.places());
+        let source = &worker.setup.config.source;
+        let mut settings: Vec<SettingBody> =
+            written.filter_map(|(key, location)| SettingBody::new(key, location, source)).collect();
+        // In the order of the file; variables last.
+        settings.sort_by_key(|setting| setting.line.unwrap_or(u32::MAX));
+        let settings_total = settings.len();
+        settings.truncate(MOST_SETTINGS);
         ConfigBody {
             version: worker.setup.version,
             source: worker.setup.config.source.clone(),
             loaded_at: rfc_3339(status.loaded_ms()),
             files: worker.setup.config.files(),
+            settings,
+            settings_total,
             last_reload: status.last().as_ref().map(ReloadBody::new),
         }
     }

@@ -86,7 +86,7 @@ struct TickBody {
     code: &'static str,
     sentence: String,
     in_flight: u32,
-    /// Streams in progress.
+    /// Calls for a generation in progress.
     running: usize,
     /// The last complete minute.
     minute: TotalsBody,
@@ -186,7 +186,7 @@ fn breaker_moves(worker: &Worker, told: &mut Told, events: &mut Vec<String>) {
 
 async fn tick(worker: &Worker, verdict: VerdictBody) -> Option<TickBody> {
     let (minute, hour) = series::totals(worker).await.ok()?;
-    let running = RunningBody::now(worker).await.ok()?;
+    let running = RunningBody::now(worker);
     let VerdictBody { severity, code, sentence, .. } = verdict;
     let (minute, hour) = (TotalsBody::of(minute), TotalsBody::of(hour));
     Some(TickBody { severity, code, sentence, in_flight: running.in_flight, running: running.total, minute, hour })

@@ -1,91 +1,127 @@
-//! `GET /admin/running`: streams in progress, oldest first.
-
-use std::sync::Arc;
+//! `GET /admin/running`: calls in progress, oldest first.
 
 use actix_web::HttpResponse;
-use pointsman_actors::{actors::ledger::ReadRunning, domain::Generation};
+use pointsman_actors::domain::Catalog;
 use serde::Serialize;
 
 use crate::{
     api::{answer::uncached, auth::Administrator, generations::key_name, readings::rfc_3339},
     base::{clock, error::ApiError},
-    state::{ask::ask, gateway::Worker},
+    state::{
+        gateway::Worker,
+        running::{AttemptInProgress, CallInProgress, RoutedCall},
+    },
 };
 
-/// Most streams in one answer.
+/// Most calls in one answer.
 const MOST: usize = 200;
 
-/// Shows the streams that run now. Calls without a stream are only part of `in_flight`.
+/// Shows the calls that run now, streamed or not.
 ///
 /// # Errors
-/// 503 when the ledger does not answer in time.
+/// None of its own.
 pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
-    Ok(uncached(&RunningBody::now(&worker).await?))
+    Ok(uncached(&RunningBody::now(&worker)))
 }
 
 /// Calls in progress.
 #[derive(Serialize)]
 pub(crate) struct RunningBody {
-    /// Streams, oldest first, at most [`MOST`].
+    /// Oldest first, at most [`MOST`].
     pub(crate) data: Vec<RunningCallBody>,
-    /// All streams, those included that are not listed.
+    /// All calls for a generation, those included that are not listed.
     pub(crate) total: usize,
-    /// All calls in flight, with and without a stream.
+    /// All calls in flight: also previews and counts of tokens.
     pub(crate) in_flight: u32,
 }
 
-/// One stream in progress.
+/// One call in progress.
 #[derive(Serialize)]
 pub(crate) struct RunningCallBody {
     pub(crate) id: String,
     pub(crate) created_at: String,
     pub(crate) age_ms: u64,
-    /// `waiting` before the first output, then `streaming`.
+    /// `reading` until the request is routed, `waiting` until the first output, then `streaming` or `answering`.
     pub(crate) phase: &'static str,
-    pub(crate) requested_model: String,
-    /// `null` while no endpoint gave output.
+    /// `null` while the request is read, as are the next two and `prompt_tokens`.
+    pub(crate) requested_model: Option<String>,
+    pub(crate) streamed: Option<bool>,
+    /// Of the attempt in progress; of the earlier one, if two race.
     pub(crate) model: Option<String>,
     pub(crate) provider_slug: Option<String>,
+    /// The attempts in progress: two when they race.
+    pub(crate) attempts: Vec<RunningAttemptBody>,
+    /// Attempts that have failed so far.
+    pub(crate) failed_attempts: u32,
     /// `null` for a key that is no longer in the configuration.
     pub(crate) key: Option<String>,
     /// Tokens of the prompt as estimated for the decision.
-    pub(crate) prompt_tokens: u64,
-    /// Attempts that have failed so far.
-    pub(crate) failed_attempts: usize,
+    pub(crate) prompt_tokens: Option<u64>,
+    /// From admission to the first output.
+    pub(crate) first_token_ms: Option<u64>,
+    /// Tokens of a stream so far, as estimated from their text. `null` for answers that are not streamed.
+    pub(crate) output_tokens: Option<u64>,
+}
+
+/// An attempt in progress.
+#[derive(Serialize)]
+pub(crate) struct RunningAttemptBody {
+    pub(crate) n: u32,
+    pub(crate) model: Option<String>,
+    pub(crate) provider_slug: Option<String>,
 }
 
 impl RunningBody {
     /// The calls that run now.
-    ///
-    /// # Errors
-    /// 503 when the ledger does not answer in time.
-    pub(crate) async fn now(worker: &Worker) -> Result<RunningBody, ApiError> {
-        worker.shared.event_batchers.flush();
-        let running = ask(&worker.shared.control.ledger(), ReadRunning { most: MOST }).await?;
-        let now_ms = clock::unix_millis();
-        let body = |call: &Arc<Generation>| RunningCallBody::new(call, key_name(worker, call.owner, call.key), now_ms);
-        Ok(RunningBody {
-            data: running.calls.iter().map(body).collect(),
+    pub(crate) fn now(worker: &Worker) -> RunningBody {
+        let running = worker.shared.running.oldest(MOST);
+        RunningBody {
+            data: running.oldest.iter().map(|call| RunningCallBody::new(call, worker)).collect(),
             total: running.total,
             in_flight: worker.setup.admission.in_flight(),
-        })
+        }
     }
 }
 
 impl RunningCallBody {
-    fn new(call: &Generation, key: Option<String>, now_ms: i64) -> RunningCallBody {
-        let has_output = call.latency_ms.is_some();
+    fn new(call: &CallInProgress, worker: &Worker) -> RunningCallBody {
+        let (routed, first_token) = (call.routed(), call.first_token());
+        let attempt = |attempt| RunningAttemptBody::new(attempt, routed.map(|routed| &*routed.catalog));
+        let attempts: Vec<_> = call.attempts().into_iter().map(attempt).collect();
+        let streamed = routed.map(|routed| routed.streamed);
         RunningCallBody {
             id: call.id.as_str().to_owned(),
             created_at: rfc_3339(call.created_ms),
-            age_ms: u64::try_from(now_ms.saturating_sub(call.created_ms)).unwrap_or_default(),
-            phase: if has_output { "streaming" } else { "waiting" },
-            requested_model: call.requested_model.as_ref().to_owned(),
-            model: call.model.as_deref().filter(|_| has_output).map(str::to_owned),
-            provider_slug: call.provider_slug.as_deref().filter(|_| has_output).map(str::to_owned),
-            key,
-            prompt_tokens: u64::from(call.decision.prompt_tokens),
-            failed_attempts: call.attempts.len(),
+            age_ms: (clock::now().0.saturating_sub(call.accepted.0)) / 1000,
+            phase: match (streamed, first_token) {
+                (None, _) => "reading",
+                (Some(_), None) => "waiting",
+                (Some(true), Some(_)) => "streaming",
+                (Some(false), Some(_)) => "answering",
+            },
+            requested_model: routed.map(|routed: &RoutedCall| routed.requested_model.as_ref().to_owned()),
+            streamed,
+            model: attempts.first().and_then(|attempt| attempt.model.clone()),
+            provider_slug: attempts.first().and_then(|attempt| attempt.provider_slug.clone()),
+            attempts,
+            failed_attempts: call.failed_attempts(),
+            key: key_name(worker, call.owner, call.key),
+            prompt_tokens: routed.map(|routed| u64::from(routed.prompt_tokens)),
+            first_token_ms: first_token.map(|first| first.0.saturating_sub(call.accepted.0) / 1000),
+            output_tokens: streamed.filter(|streamed| *streamed).map(|_| call.output_tokens()),
+        }
+    }
+}
+
+impl RunningAttemptBody {
+    fn new(attempt: AttemptInProgress, catalog: Option<&Catalog>) -> RunningAttemptBody {
+        let endpoint = catalog.and_then(|catalog| Some((catalog, catalog.endpoint(attempt.endpoint)?)));
+        let model = endpoint.and_then(|(catalog, endpoint)| catalog.model_of(endpoint));
+        let provider = endpoint.and_then(|(catalog, endpoint)| catalog.provider_of(endpoint));
+        RunningAttemptBody {
+            n: attempt.n,
+            model: model.map(|model| model.id.to_string()),
+            provider_slug: provider.map(|provider| provider.slug.to_string()),
         }
     }
 }

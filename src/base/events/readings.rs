@@ -20,6 +20,8 @@ pub struct Readings<'a> {
     pub ledger_depth: usize,
     /// Events dropped because the event buffer of a worker was full, since the start.
     pub dropped_events: u64,
+    /// Renderings of the live feed.
+    pub live_renderings: u64,
     /// Records dropped because all event buffers were full, since the start.
     pub dropped_records: u64,
     /// Bytes, connections and refusals.
@@ -55,6 +57,8 @@ impl Readings<'_> {
         families.gauge("client_connections", "Client connections", value(self.load.connections))?;
         let events = "Statistics events dropped because an event buffer was full";
         families.counter("dropped_events_total", events, self.dropped_events)?;
+        let renderings = "Renderings of the live feed, each for all its subscribers";
+        families.counter("live_renderings_total", renderings, self.live_renderings)?;
         let lines = "Log lines dropped because their writer was behind";
         families.counter("log_lines_dropped_total", lines, log_output::dropped())?;
         let records = "Records of generations dropped because an event buffer was full";

@@ -11,6 +11,8 @@ pub(in crate::console) struct Point {
     pub(in crate::console) x: f64,
     pub(in crate::console) y: f64,
     pub(in crate::console) title: String,
+    /// An upright line beside the point, from and to.
+    pub(in crate::console) interval: Option<(f64, f64)>,
 }
 
 /// Lines over the same places, each with its class. Gaps are values that are not known; the top is the greatest value.
@@ -86,6 +88,10 @@ pub(in crate::console) fn scatter(caption: Caption<'_>, points: &[Point], most: 
             }
             line.diagonal x1="0" y1="100%" x2="100%" y2="0" {}
             @for point in points {
+                @if let Some((low, high)) = point.interval {
+                    line.interval x1=(percent(point.x, most)) x2=(percent(point.x, most)) y1=(percent(most - low, most)) y2=(percent(most - high, most))
+                        data-low=(low) data-high=(high) {}
+                }
                 circle class=(point.class) cx=(percent(point.x, most)) cy=(percent(most - point.y, most)) r="4"
                     data-x=(point.x) data-y=(point.y) {
                     title { (point.title) }
@@ -116,9 +122,10 @@ mod tests {
 
     #[test]
     fn points_and_lines_stand_where_their_numbers_say() {
-        let point = Point { class: "thin", x: 0.25, y: 0.75, title: "p".to_owned() };
+        let point = Point { class: "thin", x: 0.25, y: 0.75, title: "p".to_owned(), interval: Some((0.5, 1.0)) };
         let chart = scatter(CAPTION, &[point], 1.0).into_string();
         assert!(chart.contains("cx=\"25%\" cy=\"25%\""), "{chart}");
+        assert!(chart.contains("x1=\"25%\" x2=\"25%\" y1=\"50%\" y2=\"0%\""), "{chart}");
         let chart = lines(CAPTION, &[("p50", &[Some(1.0), Some(2.0)])]).into_string();
         assert!(chart.contains("class=\"p50\" d=\"M0 51h.01L1 2\""), "{chart}");
     }

@@ -37,7 +37,11 @@ use crate::{
             durable::Durable,
         },
     },
-    state::{conversations::RequestPreferences, gateway::Worker},
+    state::{
+        conversations::RequestPreferences,
+        gateway::Worker,
+        running::{AttemptInProgress, MOST_ATTEMPTS, RunningCall},
+    },
     store::journal::Started,
     upstream::UpstreamError,
 };
@@ -45,9 +49,6 @@ use crate::{
 static HTTP_REFERER: HeaderName = HeaderName::from_static("http-referer");
 static TITLE: HeaderName = HeaderName::from_static("x-title");
 static TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
-
-/// Most attempts of one request that run at once: one, and one that races it.
-const MAX_RUNNING: usize = 2;
 
 /// Parts of a record that come from the request.
 pub struct GenerationOpening {
@@ -92,18 +93,16 @@ impl ParameterFates {
 }
 
 impl GenerationOpening {
-    /// The record of a generation that begins now, under a new id.
+    /// The record of a generation that begins now.
     #[must_use]
-    pub fn record(self, request: &HttpRequest, routed: &Routed) -> Generation {
-        let created_ms = clock::unix_millis();
-        let seconds = u64::try_from(created_ms / 1000).unwrap_or_default();
+    pub fn record(self, request: &HttpRequest, routed: &Routed, id: GenerationId) -> Generation {
         Generation {
-            id: GenerationId::new(seconds, rand::random()),
+            id,
             owner: self.owner,
             key: self.key,
             api_type: self.api_type,
             request_id: RequestId::of(request).shared(),
-            created_ms,
+            created_ms: clock::unix_millis(),
             status: GenerationStatus::Running,
             requested_model: self.requested_model,
             streamed: self.streamed,
@@ -156,12 +155,14 @@ pub struct GenerationDraft {
     upstream_time: Duration,
     /// Start of the current wait for a provider.
     waiting_since: Option<Tick>,
-    running: [Option<RunningAttempt>; MAX_RUNNING],
+    running: [Option<RunningAttempt>; MOST_ATTEMPTS],
     /// Phases of the attempt that serves, or of the last that ended.
     latest: Option<AttemptPhases>,
     /// Shared with the ledger once it was posted; later changes are made to a copy.
     record: Arc<Generation>,
     posted: bool,
+    /// Its place among the calls in progress; `None` once the record is posted.
+    call: Option<RunningCall>,
     admitted: Option<Admitted>,
     budget: RequestBudget,
     intent: Option<RequestPreferences>,
@@ -181,18 +182,19 @@ struct RunningAttempt {
 }
 
 impl GenerationDraft {
-    /// The draft of `record`, for a request accepted at `accepted` and routed just now. Boxed: it is moved through several
-    /// futures, and each would hold room for it.
+    /// The draft of `record`, for a call that was routed just now. Boxed: it is moved through several futures, and each would
+    /// hold room for it.
     pub fn new(
         worker: &Worker,
-        accepted: Tick,
+        call: RunningCall,
         admitted: Admitted,
         budget: RequestBudget,
         record: Generation,
     ) -> Box<GenerationDraft> {
+        call.routed(&record);
         Box::new(GenerationDraft {
             worker: worker.clone(),
-            accepted,
+            accepted: call.accepted(),
             routing: clock::now() - record.decision.tick,
             upstream_time: Duration::ZERO,
             waiting_since: None,
@@ -200,6 +202,7 @@ impl GenerationDraft {
             latest: None,
             record: Arc::new(record),
             posted: false,
+            call: Some(call),
             rate: admitted.rate,
             token_rate: admitted.token_rate,
             budget,
@@ -240,6 +243,9 @@ impl GenerationDraft {
     /// Adds a started attempt. The record names its endpoint, unless it races another attempt.
     pub fn begin(&mut self, attempt: Attempt, fates: ParameterFates) {
         self.waiting_since.get_or_insert(attempt.started);
+        if let Some(call) = &self.call {
+            call.attempt_started(AttemptInProgress { n: attempt.turn.n, endpoint: attempt.endpoint });
+        }
         if attempt.turn.reason == AttemptReason::Hedge {
             self.hedge(HedgeEnd::Started);
         } else {
@@ -256,6 +262,23 @@ impl GenerationDraft {
     /// The running attempt with number `n`.
     pub fn attempt(&mut self, n: u32) -> Option<&mut Attempt> {
         self.running.iter_mut().flatten().map(|running| &mut running.attempt).find(|attempt| attempt.turn.n == n)
+    }
+
+    /// Attempt `n` has given its first output.
+    pub fn first_token(&mut self, n: u32, now: Tick) {
+        if let Some(attempt) = self.attempt(n) {
+            attempt.first_token(now);
+        }
+        if let Some(call) = &self.call {
+            call.first_token(now);
+        }
+    }
+
+    /// The tokens of the answer so far.
+    pub fn produced(&self, tokens: u64) {
+        if let Some(call) = &self.call {
+            call.set_output_tokens(tokens);
+        }
     }
 
     /// Attempt `n` has the answer, or its first content, and serves the request. Ends the attempt that raced it.
@@ -285,6 +308,9 @@ impl GenerationDraft {
         let Some(failed) = self.take(n) else { return };
         let (was_hedge, raced) = (failed.attempt.turn.reason == AttemptReason::Hedge, self.has_running());
         self.latest = Some(AttemptPhases::new(&failed.attempt));
+        if let Some(call) = &self.call {
+            call.attempt_failed(failed.attempt.first_token.is_some());
+        }
         let record = failed.attempt.failed(error, self.record.id, None);
         self.push_attempt(record);
         if was_hedge {
@@ -377,6 +403,9 @@ impl GenerationDraft {
     }
 
     fn take(&mut self, n: u32) -> Option<RunningAttempt> {
+        if let Some(call) = &self.call {
+            call.attempt_ended(n);
+        }
         self.running.iter_mut().find(|slot| slot.as_ref().is_some_and(|running| running.attempt.turn.n == n))?.take()
     }
 
@@ -438,6 +467,7 @@ impl GenerationDraft {
         if std::mem::replace(&mut self.posted, true) {
             return;
         }
+        self.call = None;
         self.record_mut().status = status;
         self.budget.settle(self.record.known_spending(), self.record.created_ms);
         if let Some(mut admitted) = self.admitted.take() {

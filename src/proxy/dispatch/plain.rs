@@ -96,7 +96,7 @@ impl AttemptRunner for PlainRunner<'_> {
         // A head may come long before the work is done. Only bytes of the body show that the provider answers.
         let body = response.body.collect_while(|bytes| {
             if !std::mem::replace(&mut has_begun, true) {
-                attempt.update(|attempt| attempt.first_token(clock::now()));
+                attempt.draft.borrow_mut().first_token(attempt.n, clock::now());
             }
             held.grow_answer(bytes)
         });

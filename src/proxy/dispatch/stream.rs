@@ -196,8 +196,9 @@ impl AttemptRunner for StreamRunner<'_> {
         let mut partial = PartialStream { chat, held: BytesMut::new(), ceiling };
         match self.read_to_content(&mut partial, response.body, attempt, content_deadline).await {
             Ok(body) => {
-                let now = clock::now();
-                attempt.update(|attempt| attempt.first_token(now));
+                let mut draft = attempt.draft.borrow_mut();
+                draft.produced(partial.chat.produced_tokens());
+                draft.first_token(attempt.n, clock::now());
                 Ok((partial, body))
             }
             Err(error) => {
@@ -264,6 +265,10 @@ impl RelayObserver for StreamObserver {
             StreamEnd::Stopped => draft.stop(self.n, outcome),
             StreamEnd::ClientLeft => draft.cancel(self.n, outcome),
         }
+    }
+
+    fn produced(&self, tokens: u64) {
+        self.draft.borrow().produced(tokens);
     }
 
     fn error(&self, fault: &AnswerFault) -> StreamError {

@@ -3,8 +3,8 @@
 use pointsman_actors::domain::{
     ApiType, AttemptReason, CapabilitySet, Circuit, DataCollection, DecisionCode, Dialect, EndpointId, FailureCause,
     FailureKind, FinishReason, GenerationId, GenerationStatus, Modalities, Modality, ModelId, ModelPattern, Objective,
-    ParameterSet, Platform, Preference, PriceCeiling, ProviderPolicy, ProviderSlug, ProviderState, Source, Sourced, Target, Tick,
-    Usd, Weights,
+    ParameterSet, Platform, Preference, PriceCeiling, ProviderPolicy, ProviderSlug, ProviderState, Source, Sourced,
+    Target, Tick, Usd, Weights,
 };
 
 use super::bytes::{Reader, Stored, Unreadable, stored_enum, stored_struct};

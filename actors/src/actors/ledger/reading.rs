@@ -1,9 +1,6 @@
-//! What operators read from the ledger: series, and calls in progress.
+//! What operators read from the ledger: series, and calls that have ended.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use actix::{Context, Handler, Message, MessageResult};
 
@@ -11,10 +8,7 @@ use super::{
     Ledger, LedgerStore,
     series::{GroupBy, SeriesRange},
 };
-use crate::domain::{Generation, GenerationId, GenerationStatus};
-
-/// Most calls in progress that are remembered. The oldest are forgotten first: they may be those whose end was dropped.
-const MOST_RUNNING: usize = 4096;
+use crate::domain::{Generation, GenerationStatus};
 
 /// Asks for the series of one group. Answers `None` if its series do not reach back so far.
 #[derive(Message)]
@@ -36,14 +30,6 @@ pub struct CountShed {
     pub calls: u32,
     /// The present, Unix milliseconds.
     pub now_ms: i64,
-}
-
-/// Asks for the calls in progress, oldest first.
-#[derive(Message)]
-#[rtype(result = "RunningCalls")]
-pub struct ReadRunning {
-    /// Most calls in the answer.
-    pub most: usize,
 }
 
 /// Asks for the generations that ended after the one of number `after`, as far as they are among the newest.
@@ -93,38 +79,6 @@ impl Ended {
     }
 }
 
-/// Calls in progress.
-#[derive(Debug, Clone, Default)]
-pub struct RunningCalls {
-    /// Their records so far, oldest first.
-    pub calls: Vec<Arc<Generation>>,
-    /// Their number, those included that are not in the list.
-    pub total: usize,
-}
-
-/// Records of generations that have not ended, by admission.
-#[derive(Default)]
-pub(super) struct Running(BTreeMap<(i64, GenerationId), Arc<Generation>>);
-
-impl Running {
-    /// Enters or replaces a running record, and forgets an ended one.
-    pub(super) fn put(&mut self, record: &Arc<Generation>) {
-        let place = (record.created_ms, record.id);
-        if record.status == GenerationStatus::Running {
-            self.0.insert(place, Arc::clone(record));
-        } else {
-            self.0.remove(&place);
-        }
-        if self.0.len() > MOST_RUNNING {
-            self.0.pop_first();
-        }
-    }
-
-    fn read(&self, most: usize) -> RunningCalls {
-        RunningCalls { calls: self.0.values().take(most).cloned().collect(), total: self.0.len() }
-    }
-}
-
 impl<S: LedgerStore> Handler<ReadSeries> for Ledger<S> {
     type Result = MessageResult<ReadSeries>;
 
@@ -138,14 +92,6 @@ impl<S: LedgerStore> Handler<CountShed> for Ledger<S> {
 
     fn handle(&mut self, CountShed { calls, now_ms }: CountShed, _: &mut Context<Self>) {
         self.state.lock().series.count_shed(calls, now_ms);
-    }
-}
-
-impl<S: LedgerStore> Handler<ReadRunning> for Ledger<S> {
-    type Result = MessageResult<ReadRunning>;
-
-    fn handle(&mut self, ReadRunning { most }: ReadRunning, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.state.lock().running.read(most))
     }
 }
 
@@ -166,17 +112,6 @@ mod tests {
     }
 
     #[test]
-    fn running_calls_are_read_oldest_first_and_an_ended_one_is_gone() {
-        let mut running = Running::default();
-        for hours in [3, 1, 2] {
-            running.put(&record(hours, GenerationStatus::Running));
-        }
-        running.put(&record(1, GenerationStatus::Completed));
-        let RunningCalls { calls, total } = running.read(1);
-        assert_eq!((calls[0].created_ms, calls.len(), total), (admitted(2).created_ms, 1, 2));
-    }
-
-    #[test]
     fn ended_calls_are_read_once_by_number_and_the_oldest_are_forgotten() {
         let mut ended = Ended::default();
         ended.put(&record(0, GenerationStatus::Running));
@@ -184,13 +119,5 @@ mod tests {
         let since = |after| ended.read(after).generations.iter().map(|call| call.created_ms).collect::<Vec<_>>();
         assert_eq!(since(248), [249, 250].map(|hours| admitted(hours).created_ms));
         assert_eq!((ended.read(250).newest, since(250).len(), since(u64::MAX).len(), since(0).len()), (250, 0, 0, 200));
-    }
-
-    #[test]
-    fn calls_whose_end_was_lost_do_not_fill_memory() {
-        let mut running = Running::default();
-        (0..5_000).for_each(|hours| running.put(&record(hours, GenerationStatus::Running)));
-        assert_eq!(running.read(1).total, MOST_RUNNING);
-        assert_eq!(running.read(1).calls[0].created_ms, admitted(5_000 - MOST_RUNNING as i64).created_ms);
     }
 }

@@ -2,11 +2,7 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{
-    cache_marks::CacheMarks,
-    content::push_block,
-    models::NAMES,
-};
+use super::{cache_marks::CacheMarks, content::push_block, models::NAMES};
 use crate::dialect::{
     json::push_member,
     neutral::{

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use crate::{
     dialect::{
         json::{Fate, Splice, object, push_string, with_first_member},
-        path_segment::path_segment,
+        percent,
     },
     domain::{Endpoint, Platform},
 };
@@ -21,11 +21,11 @@ pub(crate) fn path(endpoint: &Endpoint, streamed: bool) -> Arc<str> {
         Platform::Native => "/messages".into(),
         Platform::Bedrock => {
             let method = if streamed { "invoke-with-response-stream" } else { "invoke" };
-            format!("/model/{}/{method}", path_segment(&endpoint.upstream_model)).into()
+            format!("/model/{}/{method}", percent::encoded(&endpoint.upstream_model)).into()
         }
         Platform::Vertex => {
             let method = if streamed { "streamRawPredict" } else { "rawPredict" };
-            format!("/models/{}:{method}", path_segment(&endpoint.upstream_model)).into()
+            format!("/models/{}:{method}", percent::encoded(&endpoint.upstream_model)).into()
         }
     }
 }
@@ -52,8 +52,7 @@ pub(crate) fn adapted(
     });
     let mut adapted = splice.finish();
     // Vertex takes betas as a header, as everybody else; neither takes the version as one.
-    let (betas, mut headers): (Vec<_>, Vec<_>) =
-        headers.into_iter().partition(|(name, _)| is_bedrock && *name == BETA);
+    let (betas, mut headers): (Vec<_>, Vec<_>) = headers.into_iter().partition(|(name, _)| is_bedrock && *name == BETA);
     headers.retain(|(name, _)| *name != "anthropic-version");
     if let Some(betas) = list(betas.iter().flat_map(|(_, names)| names.split(','))) {
         adapted = with_first_member(&adapted, b"anthropic_beta", &betas);

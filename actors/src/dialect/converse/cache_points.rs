@@ -21,7 +21,12 @@ pub(super) struct CachePoints {
 
 impl CachePoints {
     /// Counts the marks of everything that is written: tools, then `system`, then messages.
-    pub(super) fn of(known: bool, tools: &[Tool<'_>], system: &[Part<'_>], turns: &[AlternatingTurn<'_>]) -> CachePoints {
+    pub(super) fn of(
+        known: bool,
+        tools: &[Tool<'_>],
+        system: &[Part<'_>],
+        turns: &[AlternatingTurn<'_>],
+    ) -> CachePoints {
         let tools = tools.iter().filter(|tool| tool.cache_control.is_some()).count();
         let parts = system.iter().chain(turns.iter().flat_map(|turn| &turn.parts));
         let parts = parts.filter(|part| mark_of(part).is_some()).count();

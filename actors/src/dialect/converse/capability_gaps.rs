@@ -8,9 +8,7 @@ use crate::{
 
 /// What an endpoint of that model refuses.
 pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {
-    let of_api = CapabilitySet::NONE
-        .with(Capability::RemoteMedia)
-        .with(Capability::NoCallAfterCalls)
-        .with(Capability::TokenIds);
+    let of_api =
+        CapabilitySet::NONE.with(Capability::RemoteMedia).with(Capability::NoCallAfterCalls).with(Capability::TokenIds);
     if is_claude(upstream_model) { of_api.union(anthropic::capability_gaps(upstream_model)) } else { of_api }
 }

@@ -43,9 +43,19 @@ pub(crate) struct Decoder {
 #[derive(Debug)]
 enum Block {
     /// `start`: where it begins in the text of the answer, in characters.
-    Text { start: u64, pairs: SplitPairs },
-    Thought { index: u32, pairs: SplitPairs, signature: BytesMut },
-    Call { call: ToolCallReader, pairs: SplitPairs },
+    Text {
+        start: u64,
+        pairs: SplitPairs,
+    },
+    Thought {
+        index: u32,
+        pairs: SplitPairs,
+        signature: BytesMut,
+    },
+    Call {
+        call: ToolCallReader,
+        pairs: SplitPairs,
+    },
     /// Not shown.
     Hidden,
 }

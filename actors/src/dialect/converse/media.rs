@@ -34,8 +34,7 @@ const VIDEOS: [(&str, &str); 8] = [
     ("video/3gpp", "three_gp"),
 ];
 /// Formats of sound.
-const SOUNDS: [&str; 12] =
-    ["mp3", "opus", "wav", "aac", "flac", "mp4", "ogg", "mkv", "mka", "x-aac", "m4a", "webm"];
+const SOUNDS: [&str; 12] = ["mp3", "opus", "wav", "aac", "flac", "mp4", "ogg", "mkv", "mka", "x-aac", "m4a", "webm"];
 
 /// Writes media, and counts the documents: a name of the client's choosing could be read by the model as an instruction.
 #[derive(Debug, Default)]
@@ -95,7 +94,9 @@ impl MediaWriter {
             },
         };
         self.documents += 1;
-        out.put_slice(format!("{{\"document\":{{\"format\":\"{format}\",\"name\":\"document-{}\"", self.documents).as_bytes());
+        out.put_slice(
+            format!("{{\"document\":{{\"format\":\"{format}\",\"name\":\"document-{}\"", self.documents).as_bytes(),
+        );
         out.put_slice(b",\"source\":{\"bytes\":");
         data.push_quoted(out);
         out.put_slice(b"}}}");
@@ -104,7 +105,10 @@ impl MediaWriter {
 }
 
 /// The format and the data of media in the body whose type is in the table.
-fn named<'s, 'a>(source: &'s MediaSource<'a>, table: &[(&str, &'static str)]) -> Option<(&'static str, &'s EscapedText<'a>)> {
+fn named<'s, 'a>(
+    source: &'s MediaSource<'a>,
+    table: &[(&str, &'static str)],
+) -> Option<(&'static str, &'s EscapedText<'a>)> {
     let MediaSource::Base64 { media_type, data } = source else { return None };
     let media_type = media_type.unescaped().to_ascii_lowercase();
     table.iter().find(|(known, _)| *known == media_type).map(|(_, format)| (*format, data))

@@ -20,7 +20,7 @@ use crate::{
         },
         json::{push_member, push_string},
         neutral::{AnswerFormat, Conversation, FieldFates, ToolNames, TranslatedRequest, alternating_turns},
-        path_segment::path_segment,
+        percent,
     },
     domain::Endpoint,
 };
@@ -28,7 +28,7 @@ use crate::{
 /// The path of a call, relative to the base address, which is that of the region alone.
 pub(crate) fn path(endpoint: &Endpoint, streamed: bool) -> String {
     let method = if streamed { "converse-stream" } else { "converse" };
-    format!("/model/{}/{method}", path_segment(&endpoint.upstream_model))
+    format!("/model/{}/{method}", percent::encoded(&endpoint.upstream_model))
 }
 
 /// The body for an endpoint. What the endpoint cannot carry is named in `fates`.
@@ -52,8 +52,7 @@ pub(crate) fn write_request(
         ClaudeRules::of(&conversation.reasoning, model, circumstances, fates)
     });
     let mut parameters = Parameters::of(conversation, capabilities, claude, fates);
-    let single_call =
-        if conversation.parallel_tool_calls == Some(false) { tools.single_call(&names) } else { None };
+    let single_call = if conversation.parallel_tool_calls == Some(false) { tools.single_call(&names) } else { None };
     match &single_call {
         Some(choice) if is_claude => parameters.add(b"tool_choice", choice),
         Some(_) => fates.drop("parallel_tool_calls"),
@@ -116,11 +115,19 @@ fn push_format(
     };
     let Some(sent) = sent else {
         // An instruction is no guarantee: a strict schema should not have come here.
-        if strict == Some(true) { fates.drop("response_format") } else { fates.emulate("response_format") }
+        if strict == Some(true) {
+            fates.drop("response_format")
+        } else {
+            fates.emulate("response_format")
+        }
         let schema = String::from_utf8_lossy(schema.bytes());
         return Some(format!("Answer with JSON that follows this JSON schema, and nothing else: {schema}"));
     };
-    push_member(out, b"outputConfig", b"{\"textFormat\":{\"type\":\"json_schema\",\"structure\":{\"jsonSchema\":{\"schema\":");
+    push_member(
+        out,
+        b"outputConfig",
+        b"{\"textFormat\":{\"type\":\"json_schema\",\"structure\":{\"jsonSchema\":{\"schema\":",
+    );
     push_string(out, &String::from_utf8_lossy(&sent));
     push_member(out, b"name", b"");
     name.push_quoted(out);

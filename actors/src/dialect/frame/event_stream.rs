@@ -142,10 +142,14 @@ mod tests {
     }
 
     fn bytes(hex: &str) -> Vec<u8> {
-        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+        let digits: Vec<u32> = hex.chars().map(|digit| digit.to_digit(16).unwrap()).collect();
+        digits.chunks(2).map(|pair| u8::try_from(pair[0] * 16 + pair[1]).unwrap()).collect()
     }
 
-    fn split<'a>(reads: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> (Vec<(FrameKind, String, String)>, Result<bool, Fault>) {
+    /// The frames so far, and whether the stream ended within one.
+    type Split = (Vec<(FrameKind, String, String)>, Result<bool, Fault>);
+
+    fn split<'a>(reads: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> Split {
         let mut splitter = EventStreamSplitter::new(limit);
         let mut frames = Vec::new();
         for read in reads {
@@ -207,7 +211,8 @@ mod tests {
 
     #[test]
     fn an_error_is_an_exception_with_its_code_and_a_frame_without_a_type_is_bad() {
-        let error = message(&[(":message-type", "error"), (":error-code", "InternalError"), (":error-message", "No.")], "");
+        let error =
+            message(&[(":message-type", "error"), (":error-code", "InternalError"), (":error-message", "No.")], "");
         let expected = vec![(FrameKind::Exception, "InternalError".to_owned(), "No.".to_owned())];
         assert_eq!(split([&error[..]], 1_000), (expected, Ok(false)));
         for headers in [&[][..], &[(":message-type", "event")], &[(":message-type", "other"), (":event-type", "a")]] {

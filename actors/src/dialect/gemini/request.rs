@@ -10,7 +10,7 @@ use crate::{
     dialect::{
         json::push_member,
         neutral::{Content, Conversation, EscapedText, FieldFates, ToolNames, TranslatedRequest, alternating_turns},
-        path_segment::path_segment,
+        percent,
     },
     domain::Endpoint,
 };
@@ -23,7 +23,7 @@ pub(crate) fn path(endpoint: &Endpoint, streamed: bool) -> String {
 
 /// The path of a method of the endpoint's model.
 pub(super) fn path_of(endpoint: &Endpoint, method: &str) -> String {
-    format!("/models/{}{method}", path_segment(&endpoint.upstream_model))
+    format!("/models/{}{method}", percent::encoded(&endpoint.upstream_model))
 }
 
 /// The body for an endpoint, with the signatures that the client returned.

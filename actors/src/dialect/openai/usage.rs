@@ -54,6 +54,11 @@ impl ProducedOutput {
         }
     }
 
+    /// Estimated tokens of text and reasoning.
+    pub(super) fn text_tokens(&self) -> u64 {
+        tokens(self.text_bytes + self.reasoning_bytes)
+    }
+
     /// Reasoning tokens that the answer did not show. Text of less than half of them (four bytes each) is a summary, which
     /// is generated after the reasoning.
     pub(super) fn hidden_tokens(&self, usage: &Usage) -> u64 {

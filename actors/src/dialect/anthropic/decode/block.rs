@@ -6,9 +6,7 @@ use crate::dialect::{
     answer::AnswerFault,
     anthropic::{citations::Citations, surrogates::SplitPairs},
     json::Raw,
-    neutral::{
-        AnswerEvent, AnswerSink, EscapedText, ReasoningFormat, ReasoningKind, ToolCallReader, ToolNames,
-    },
+    neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningFormat, ReasoningKind, ToolCallReader, ToolNames},
 };
 
 /// Longest signature of a thought, bytes.

@@ -120,7 +120,10 @@ fn a_call_of_a_custom_tool_is_turned_back() {
     let input = json!({"json": {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}});
     assert_eq!(sent.body["toolConfig"]["tools"][0]["toolSpec"]["inputSchema"], input);
     let start_of_call = json!({"contentBlockStart": {"contentBlockIndex": 0, "start": {"toolUse": {"toolUseId": "t", "name": "patch"}}}});
-    let pieces = [delta(0, json!({"toolUse": {"input": "{\"input\":\"*** Be"}})), delta(0, json!({"toolUse": {"input": "gin\"}"}}))];
+    let pieces = [
+        delta(0, json!({"toolUse": {"input": "{\"input\":\"*** Be"}})),
+        delta(0, json!({"toolUse": {"input": "gin\"}"}})),
+    ];
     let [first, second] = pieces;
     let events = [start(), start_of_call, first, second, stop(0), message_stop("tool_use")];
     let answer = streamed(OTHER, &events, sent.names).unwrap();
@@ -156,7 +159,8 @@ fn events_out_of_order_are_malformed() {
 
 #[test]
 fn citations_of_pages_become_annotations() {
-    let citation = json!({"title": "A \"page\"", "location": {"web": {"url": "https://a.example/b", "domain": "a.example"}}});
+    let citation =
+        json!({"title": "A \"page\"", "location": {"web": {"url": "https://a.example/b", "domain": "a.example"}}});
     let cited = json!({"citationsContent": {"content": [{"text": "é said"}], "citations": [citation]}});
     let answer = whole(NOVA, &answer(json!([{"text": "So "}, cited]), "end_turn")).unwrap();
     let message = &answer["choices"][0]["message"];

@@ -167,7 +167,8 @@ fn each_family_is_told_how_much_to_reason_in_its_own_words() {
         (sent.body["additionalModelRequestFields"].clone(), sent.dropped, sent.emulated)
     };
     let none = Vec::<String>::new;
-    let adaptive = json!({"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": "high"}});
+    let adaptive =
+        json!({"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": "high"}});
     assert_eq!(fields(CLAUDE, "high"), (adaptive, none(), none()));
     let budget = json!({"thinking": {"type": "enabled", "budget_tokens": 16_384}});
     assert_eq!(fields(BUDGET, "high"), (budget, none(), none()));
@@ -200,7 +201,10 @@ fn sampling_is_clamped_and_follows_the_rules_of_the_family() {
     let sent = with(OTHER, json!({"temperature": 1.4, "seed": 7, "service_tier": "flex", "user": "alice@example.com"}));
     assert_eq!(sent.body["inferenceConfig"], json!({"temperature": 1}));
     assert_eq!(sent.body["serviceTier"], json!({"type": "flex"}));
-    assert_eq!((sent.dropped, sent.emulated), (vec!["seed".to_owned(), "user".to_owned()], vec!["temperature".to_owned()]));
+    assert_eq!(
+        (sent.dropped, sent.emulated),
+        (vec!["seed".to_owned(), "user".to_owned()], vec!["temperature".to_owned()])
+    );
     assert!(!sent.text.contains("alice"));
     let either = with(BUDGET, json!({"temperature": 0.2, "top_p": 0.9, "max_tokens": 5}));
     assert_eq!(either.body["inferenceConfig"], json!({"maxTokens": 5, "temperature": 0.2}));
@@ -233,7 +237,7 @@ fn signed_thoughts_go_back_to_a_claude_and_to_nobody_else() {
 #[test]
 fn the_body_of_a_conversation_begins_as_that_of_the_same_conversation_with_one_more_turn() {
     let [call, result] = called("f", "c1");
-    let turns = vec![json!({"role": "user", "content": "a"}), call, result, json!({"role": "user", "content": "b"})];
+    let turns = [json!({"role": "user", "content": "a"}), call, result, json!({"role": "user", "content": "b"})];
     let body = |count: usize| send(CLAUDE, &json!({"messages": turns[..count], "tools": [tool("f")]}).to_string()).text;
     let (shorter, longer) = (body(3), body(4));
     let common = shorter.trim_end_matches(['}', ']']);

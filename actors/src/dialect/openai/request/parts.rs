@@ -329,7 +329,8 @@ fn file(raw: Option<&RawValue>, path: &Path<'_>) -> Result<PartContent, Invalid>
     if let Some(raw) = object.get("filename") {
         json::text(raw, &path.member("filename"))?;
     }
-    let is_address = || value.and_then(head).is_some_and(|head| is_scheme(&head, "https://") || is_scheme(&head, "http://"));
+    let is_address =
+        || value.and_then(head).is_some_and(|head| is_scheme(&head, "https://") || is_scheme(&head, "http://"));
     Ok(PartContent::medium(name == "file_id" || is_address()))
 }
 
@@ -354,7 +355,11 @@ fn address(raw: &RawValue, path: &Path<'_>, data: Option<&str>) -> Result<PartCo
     let in_base64 = || head.split_once(',').is_some_and(|(before, _)| before.to_ascii_lowercase().ends_with(";base64"));
     let is_remote = is("https://") || is("http://");
     let good = is_remote || data.map_or(is("data:"), |start| is(start) && in_base64());
-    if good { Ok(PartContent::medium(is_remote)) } else { Err(fault::refused(path, "Only http, https and data URLs are accepted.")) }
+    if good {
+        Ok(PartContent::medium(is_remote))
+    } else {
+        Err(fault::refused(path, "Only http, https and data URLs are accepted."))
+    }
 }
 
 /// The beginning of a string, escapes resolved. An address in base64 can be megabytes long.

@@ -230,6 +230,12 @@ impl ChatStream {
         self.chat.spent()
     }
 
+    /// Tokens of the output so far, estimated from its length. Cheap.
+    #[must_use]
+    pub fn produced_tokens(&self) -> u64 {
+        self.chat.produced_tokens()
+    }
+
     /// Usage and cost so far: as reported by the upstream, or estimated from its output.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
@@ -245,7 +251,12 @@ struct EventRoute<'s> {
 }
 
 impl EventRoute<'_> {
-    fn event(&mut self, event: &StreamEvent<'_>, progress: &mut Progress, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    fn event(
+        &mut self,
+        event: &StreamEvent<'_>,
+        progress: &mut Progress,
+        out: &mut BytesMut,
+    ) -> Result<(), AnswerFault> {
         let Some(client) = self.client.as_deref_mut() else {
             return rewrite(event, self.translator.as_deref_mut(), self.chat, progress, out);
         };

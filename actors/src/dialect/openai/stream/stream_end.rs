@@ -134,6 +134,10 @@ impl ChatRewriter {
         took.then(|| self.usage())
     }
 
+    pub(super) fn produced_tokens(&self) -> u64 {
+        self.produced.text_tokens()
+    }
+
     /// The usage so far. Output that came after the last report is estimated, unless the answer is whole.
     fn usage(&self) -> Usage {
         let (reported, produced) = (self.reported.as_ref(), self.produced);
