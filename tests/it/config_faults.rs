@@ -73,7 +73,7 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[providers.acme]\nbase_url = \"http://h\"\ntimeout = 3",
         expect![[r#"
-            f:3:1: providers.acme.timeout: unknown key; allowed: enabled, name, base_url, api_key_env, api_key_file, auth, routes, headers, ca_file, max_in_flight, permit_wait, forward_traceparent, image_hosts, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters, unknown_fields, dialect, wants_max_completion_tokens, wants_reasoning_effort, lacks, knows_developer_role
+            f:3:1: providers.acme.timeout: unknown key; allowed: enabled, name, base_url, api_key_env, api_key_file, auth, region, routes, headers, ca_file, max_in_flight, permit_wait, forward_traceparent, image_hosts, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters, unknown_fields, dialect, wants_max_completion_tokens, wants_reasoning_effort, lacks, knows_developer_role
         "#]],
     );
 }
@@ -729,6 +729,16 @@ name = "service/auto"
 #[test]
 fn signed_calls_need_a_region_and_forms_of_a_cloud_their_dialect() {
     let provider = |toml: &str| format!("[providers.cloud]\nbase_url = \"https://cloud.example\"\n{toml}");
-    check(&provider("dialect = \"converse\"\nauth = \"sigv4\""), expect![[""]]);
-    check(&provider("routes = \"bedrock\""), expect![[""]]);
+    check(
+        &provider("dialect = \"converse\"\nauth = \"sigv4\""),
+        expect![[r#"
+        f:1:12: providers.cloud.region: is needed to sign calls, and base_url names none; allowed: a region, such as "us-east-1"
+    "#]],
+    );
+    check(
+        &provider("routes = \"bedrock\""),
+        expect![[r#"
+        f:3:10: providers.cloud.routes: is a form of the Messages API only; allowed: dialect = "anthropic" beside it, or no routes
+    "#]],
+    );
 }

@@ -1,6 +1,8 @@
 //! Amazon Bedrock as upstream: Converse with a key and with signed calls, and Claude in its own API, at Bedrock and at
 //! Vertex AI.
 
+use std::time::Duration;
+
 use actix_web::http::Method;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -105,13 +107,15 @@ async fn d63_an_exception_before_content_fails_over_and_after_content_is_one_err
     let record = before.get(&format!("/api/v1/generation?id={id}")).await;
     assert!(record.text().contains("rate_limited"), "{}", record.text());
 
-    let broken = answer_of(&[start(), text("Le"), exception("throttlingException", "Too many requests")]);
-    let cloud = Upstream::start([Script::answering(broken)]);
+    let (begun, end) = ([start(), text("Le")], exception("throttlingException", "Too many requests"));
+    let whole = answer_of(&[begun.concat(), end.clone()]);
+    let begun = whole.strip_suffix(&end[..]).unwrap();
+    let cloud = Upstream::start([Script::new().request().send(begun).pause(Duration::from_millis(100)).send(end)]);
     let after = gateway(&cloud, CLAUDE, KEY, Some(&spare)).await;
     let reply = after.chat(&streamed).await;
     let errors: Vec<Value> = reply.events().into_iter().filter(|event| event.get("error").is_some()).collect();
     assert_eq!(errors.len(), 1, "{}", reply.text());
-    assert_eq!(errors[0]["error"]["code"], 429, "{}", errors[0]);
+    assert_eq!(errors[0]["choices"][0]["finish_reason"], "error", "{}", errors[0]);
     assert!(
         !reply.text().contains("Too many requests") && reply.text().ends_with("data: [DONE]\n\n"),
         "{}",

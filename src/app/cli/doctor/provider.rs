@@ -5,12 +5,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use pointsman_actors::domain::Catalog;
+use pointsman_actors::domain::{Catalog, Dialect};
 use serde_json::Value;
 
 use super::{Check, Status, count};
 use crate::{
-    config::ProviderConfig,
+    config::{KeyHeader, ProviderConfig, Routes},
     upstream::{ProviderPage, UpstreamError, client_config, providers::connection_to, read_provider_page},
 };
 
@@ -102,6 +102,10 @@ fn answered(provider: &ProviderConfig, catalog: &Catalog, page: &ProviderPage) -
     let status = page.status;
     match status {
         200 => {}
+        401 | 403 if !lists_models(provider) => {
+            let detail = "reached; its list of models is not read in this way, so key and models are not checked";
+            return vec![Check::new(slug, "key", Status::Notice, detail)];
+        }
         401 | 403 if provider.key.is_none() => {
             let remedy = "name the variable with its key in api_key_env";
             return vec![Check::failed(slug, "key", format!("answers {status}: it wants a key"), remedy)];
@@ -128,6 +132,14 @@ fn answered(provider: &ProviderConfig, catalog: &Catalog, page: &ProviderPage) -
         None => "none configured, and none asked for",
     };
     vec![Check::new(slug, "key", Status::Passed, key), models(provider, catalog, &page.body)]
+}
+
+/// Whether a list of models is read with the key as calls are made with it. Clouds list theirs elsewhere, and their calls are
+/// signed or made with tokens.
+fn lists_models(provider: &ProviderConfig) -> bool {
+    provider.dialect != Dialect::Converse
+        && matches!(provider.routes, Routes::Standard | Routes::Deployments)
+        && !matches!(provider.auth, KeyHeader::ServiceAccount | KeyHeader::SigV4)
 }
 
 /// Compares the configured models with those that the provider lists.
