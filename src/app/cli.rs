@@ -12,6 +12,7 @@ mod init;
 mod keygen;
 mod keys;
 mod ledger;
+mod migrate;
 mod models;
 mod reference;
 mod reload;
@@ -39,6 +40,7 @@ pub use init::InitRequest;
 pub use keygen::NewKey;
 pub use keys::KeysRequest;
 pub use ledger::{ExportFormat, LedgerCommand, LedgerPlace};
+pub use migrate::MigrateRequest;
 pub use models::ModelsRequest;
 pub use reload::ReloadRequest;
 pub use replay::ReplayRequest;
@@ -104,6 +106,8 @@ pub enum Command {
         /// Print JSON.
         json: bool,
     },
+    /// Rewrite a configuration with former names of keys.
+    MigrateConfig(MigrateRequest),
     /// Print this text: help or version.
     Print(String),
 }
@@ -160,6 +164,10 @@ impl Command {
             }
             Some(Subcommands::Config(ConfigCommand::Show { config, json, .. })) => {
                 Ok(Command::ShowConfig { config: path_of(config)?, json })
+            }
+            Some(Subcommands::Config(ConfigCommand::Migrate(mut request))) => {
+                request.config = path_of(ConfigArgument { config: request.config.take() })?;
+                Ok(Command::MigrateConfig(request))
             }
             Some(Subcommands::Keygen { name, json }) => {
                 refuse_config("keygen").map(|()| Command::Keygen { name, json })
@@ -277,6 +285,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
             let shown = Config::show_defaults();
             success(if json { values(&shown) } else { shown })
         }
+        Ok(Command::MigrateConfig(request)) => migrate::run(&request),
         Ok(Command::Print(text)) => success(text),
     };
     Next::Finish(output)

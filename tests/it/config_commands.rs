@@ -8,7 +8,10 @@ use pointsman::{
 };
 use serde_json::{Value, json};
 
-use crate::process::{self, ConfigFile};
+use crate::{
+    folder::Folder,
+    process::{self, ConfigFile},
+};
 
 fn parse(toml: &str) -> Config {
     Config::parse(toml, "f", Path::new("."), &Environment::default()).unwrap()
@@ -180,4 +183,35 @@ fn a_wrong_configuration_ends_with_code_two_and_a_good_one_is_handed_on() {
     assert_eq!(exit(&format!("check --config {shipped}")), Some(0));
     assert_eq!(exit(&format!("--config {shipped}")), None);
     assert_eq!(exit(""), None);
+}
+
+#[test]
+fn a_configuration_with_former_names_is_shown_as_it_is_written_today_and_rewritten_on_request() {
+    let folder = Folder::new();
+    let path = folder.at("mine.toml");
+    let old = "# My clocks.\n[timeouts]\nconnect_secs = 2 # enough\n";
+    let new = "# My clocks.\n[timeouts]\nconnect = \"2s\" # enough\n";
+    std::fs::write(&path, old).unwrap();
+    let run = |more: &str| {
+        let line = format!("config migrate --config {} {more}", path.display());
+        match run(line.split_whitespace().map(OsString::from), &Environment::default()) {
+            Next::Finish(output) => output,
+            other => panic!("{other:?}"),
+        }
+    };
+    let shown = run("");
+    assert_eq!(shown.code, 1, "something would change");
+    let lines = "-connect_secs = 2 # enough\n+connect = \"2s\" # enough\n";
+    assert!(shown.text.contains(lines) && shown.text.contains("--write"), "{}", shown.text);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), old, "nothing is written unasked");
+    let written = run("--write --json");
+    let told: serde_json::Value = serde_json::from_str(&written.text).unwrap();
+    assert_eq!((written.code, &told["written"], &told["by_hand"]), (0, &true.into(), &serde_json::json!([])));
+    assert_eq!(told["changes"], serde_json::json!(["timeouts.connect_secs is called timeouts.connect"]));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), new);
+    assert_eq!(std::fs::read_to_string(path.with_extension("toml.bak")).unwrap(), old);
+    let again = run("");
+    assert_eq!(again.code, 0, "{}", again.text);
+    std::fs::write(&path, "[timeouts\n").unwrap();
+    assert_eq!(run("").code, 2);
 }

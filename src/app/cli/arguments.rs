@@ -13,6 +13,7 @@ use super::{
     init::InitRequest,
     keys::KeysRequest,
     ledger::{ExportFormat, LedgerCommand, LedgerPlace},
+    migrate::MigrateRequest,
     models::ModelsRequest,
     reload::ReloadRequest,
     replay::ReplayRequest,
@@ -142,6 +143,8 @@ pub(super) enum ConfigCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Show how the file is written with the current names of keys; exits with 1 if anything would change
+    Migrate(MigrateRequest),
 }
 
 #[derive(Debug, Args)]
