@@ -176,8 +176,8 @@ fn cut(reference: &Reference, text: &str, path: &[String]) -> Option<(String, Cu
     let line = text.get(..key.start)?.rfind('\n').map_or(0, |end| end + 1);
     let end = text.get(value.end..)?.find('\n').map_or(text.len(), |end| value.end + end);
     let behind = text.get(value.end..end)?.trim_end();
-    let is_alone = text.get(line..key.start)?.trim().is_empty()
-        && (behind.is_empty() || behind.trim_start().starts_with('#'));
+    let is_alone =
+        text.get(line..key.start)?.trim().is_empty() && (behind.is_empty() || behind.trim_start().starts_with('#'));
     if !is_alone {
         return None;
     }
@@ -192,9 +192,8 @@ fn cut(reference: &Reference, text: &str, path: &[String]) -> Option<(String, Cu
     let lines = Cut { above: text.get(start..key.start)?.to_owned(), behind: behind.to_owned() };
     let mut rest = [text.get(..start)?, text.get(end..)?.strip_prefix('\n').unwrap_or_default()].concat();
     let (_, above) = path.split_last()?;
-    let is_empty = |rest: &str| {
-        parsed(rest).is_ok_and(|root| table_at(&root, above).is_some_and(|table| table.is_empty()))
-    };
+    let is_empty =
+        |rest: &str| parsed(rest).is_ok_and(|root| table_at(&root, above).is_some_and(|table| table.is_empty()));
     if reference.section(&above.join(".")).is_none()
         && is_empty(&rest)
         && let Some(header) = header(&rest, &above.join("."))
@@ -222,7 +221,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::{Config, environment::Environment, reference::Removed, tree::Value};
+    use crate::config::{Config, environment::Environment, quantity::read_bytes, reference::Removed, tree::Value};
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
@@ -250,8 +249,10 @@ mod tests {
             "[routing]\n# Half a point.\n# Really.\nstaleness = 0.5 # of one\n\n[routing.latency_targets]\ngain = 0.3\n\n[log]\nformat = \"json\"\n",
             "[routing]\n\n\n[log]\nformat = \"json\"\n\n[routing.expert]\ntarget_gain = 0.3\n# Half a point.\n# Really.\nstaleness = 0.5 # of one\n",
         );
-        check("[routing]\nhalf_life_s = 60\n[routing.expert] # mine\nfailure_time = \"1s\"\n",
-            "[routing]\n[routing.expert] # mine\nhalf_life = \"1m\"\nfailure_time = \"1s\"\n");
+        check(
+            "[routing]\nhalf_life_s = 60\n[routing.expert] # mine\nfailure_time = \"1s\"\n",
+            "[routing]\n[routing.expert] # mine\nhalf_life = \"1m\"\nfailure_time = \"1s\"\n",
+        );
     }
 
     #[test]
@@ -283,8 +284,12 @@ mod tests {
                 let was = was.replace('*', "mine");
                 let (table, name) = was.rsplit_once('.').unwrap();
                 let value = match (Unit::of_former(name), &key.default) {
-                    (None, Some(Value::Number(number))) => format!("{number:?}"),
-                    (None, Some(Value::Integer(number))) => number.to_string(),
+                    (_, Some(Value::Number(number))) => format!("{number:?}"),
+                    (_, Some(Value::Integer(number))) => number.to_string(),
+                    (Some(Unit::Bytes), Some(Value::Text(text))) => read_bytes(text).unwrap().to_string(),
+                    (Some(unit), Some(Value::Text(text))) => {
+                        unit.count(humantime::parse_duration(text).unwrap()).to_string()
+                    }
                     _ => "2".to_owned(),
                 };
                 let more = match table {

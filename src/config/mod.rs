@@ -72,8 +72,8 @@ pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, Timeout
 pub use logging::{LogConfig, LogFormat};
 pub use memory::MemoryConfig;
 pub use messages::MessagesConfig;
-pub use origin::{LoadedConfig, ReadOutcome};
 pub use migrate::{Migration, migrate};
+pub use origin::{LoadedConfig, ReadOutcome};
 pub use providers::{KeyHeader, ProviderConfig, RESERVED_HEADERS, Routes};
 pub use reference::page as reference_page;
 pub use reload::ReloadConfig;

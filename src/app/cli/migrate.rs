@@ -51,7 +51,10 @@ pub(super) fn run(request: &MigrateRequest) -> CommandOutput {
     let is_written = written.is_some();
     let report = if request.json {
         let Migration { changes, left, .. } = &migration;
-        format!("{:#}\n", json!({ "file": shown.to_string(), "changes": changes, "by_hand": left, "written": is_written }))
+        format!(
+            "{:#}\n",
+            json!({ "file": shown.to_string(), "changes": changes, "by_hand": left, "written": is_written })
+        )
     } else {
         report(path, &text, &migration, is_written)
     };
