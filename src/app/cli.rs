@@ -12,6 +12,7 @@ mod init;
 mod keygen;
 mod keys;
 mod ledger;
+mod logs;
 mod migrate;
 mod models;
 mod reference;
@@ -40,6 +41,7 @@ pub use init::InitRequest;
 pub use keygen::NewKey;
 pub use keys::KeysRequest;
 pub use ledger::{ExportFormat, LedgerCommand, LedgerPlace};
+pub use logs::LogsRequest;
 pub use migrate::MigrateRequest;
 pub use models::ModelsRequest;
 pub use reload::ReloadRequest;
@@ -84,6 +86,8 @@ pub enum Command {
     Preview(PreviewRequest),
     /// Watch the endpoints of a running gateway.
     Top(TopRequest),
+    /// Show generations as lines.
+    Logs(LogsRequest),
     /// Ask a gateway whether it is ready.
     Health(HealthRequest),
     /// Have a gateway read its configuration again.
@@ -184,6 +188,7 @@ impl Command {
             Some(Subcommands::Explain(request)) => refuse_config("explain").map(|()| Command::Explain(request)),
             Some(Subcommands::Preview(request)) => refuse_config("preview").map(|()| Command::Preview(request)),
             Some(Subcommands::Top(request)) => refuse_config("top").map(|()| Command::Top(request)),
+            Some(Subcommands::Logs(request)) => refuse_config("logs").map(|()| Command::Logs(request)),
             Some(Subcommands::Health(request)) => refuse_config("health").map(|()| Command::Health(request)),
             Some(Subcommands::Reload(request)) => refuse_config("reload").map(|()| Command::Reload(request)),
             Some(Subcommands::Completions { shell }) => {
@@ -271,6 +276,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
         Ok(Command::Explain(request)) => explain::explain(&request, environment),
         Ok(Command::Preview(request)) => explain::preview(&request, environment),
         Ok(Command::Top(request)) => top::run(&request, environment),
+        Ok(Command::Logs(request)) => logs::run(&request, environment),
         Ok(Command::Health(request)) => health::run(&request, environment),
         Ok(Command::Reload(request)) => reload::run(&request, environment),
         Ok(Command::Keys(request)) => keys::run(&request, environment),

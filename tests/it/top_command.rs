@@ -38,6 +38,46 @@ async fn top_shows_the_endpoints_of_the_gateway_once_as_text_and_as_json() {
 }
 
 #[actix_web::test]
+async fn logs_show_generations_as_lines_oldest_first_and_go_on_with_those_that_follow() {
+    let process = Process::start(&[], &SIMULATED);
+    let gateway = process.gateway();
+    let body = json!({"model": "meadow/small", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 5});
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        ids.push(gateway.chat(&body).await.header("x-generation-id").unwrap().to_owned());
+    }
+    let (url, key) = (gateway.url(""), [("POINTSMAN_API_KEY", KEY)]);
+    let output = run(&["logs", "--url", &url], &key);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    assert!(lines.iter().zip(&ids).all(|(line, id)| line.contains(id.as_str()) && line.contains("completed")), "{said}");
+    let newest = run(&["logs", "-n", "1", "--json", "--url", &url], &key);
+    let row: Value = serde_json::from_slice(&newest.stdout).unwrap();
+    assert_eq!(row["id"], json!(ids[1]));
+    assert!(run(&["logs", "--failed", "--url", &url], &key).stdout.is_empty());
+
+    let watched = url.clone();
+    let following =
+        std::thread::spawn(move || run(&["logs", "-f", "-n", "0", "--url", &watched], &[("POINTSMAN_API_KEY", KEY)]));
+    let asked = async || gateway.get("/metrics").await.text();
+    let is_read = |text: &String| text.lines().any(|line| line.contains("/generations") && line.ends_with(" 4"));
+    crate::patience::eventually("it follows", asked, is_read).await;
+    let later = gateway.chat(&body).await.header("x-generation-id").unwrap().to_owned();
+    let is_read_again = |text: &String| {
+        let line = text.lines().find(|line| line.contains("/generations") && line.contains("requests_total"));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<u32>().ok()).is_some_and(|count| count >= 6)
+    };
+    crate::patience::eventually("it reads the new one", asked, is_read_again).await;
+    drop(process);
+    let output = following.join().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(4), "the gateway is gone");
+    assert!(said.contains(&later) && !said.contains(&ids[0]) && !said.contains(&ids[1]), "{said}");
+}
+
+#[actix_web::test]
 async fn into_a_pipe_top_prints_a_json_line_per_interval_and_ends_with_code_4_once_the_gateway_is_lost() {
     let process = Process::start(&[], &SIMULATED);
     let url = process.gateway().url("");

@@ -13,6 +13,7 @@ use super::{
     init::InitRequest,
     keys::KeysRequest,
     ledger::{ExportFormat, LedgerCommand, LedgerPlace},
+    logs::LogsRequest,
     migrate::MigrateRequest,
     models::ModelsRequest,
     reload::ReloadRequest,
@@ -95,6 +96,8 @@ pub(super) enum Subcommands {
     Preview(PreviewRequest),
     /// Watch the endpoints of a running gateway, those in trouble first
     Top(TopRequest),
+    /// Show the generations of a running gateway as lines
+    Logs(LogsRequest),
     /// Ask a gateway whether it can take requests
     Health(HealthRequest),
     /// Have a running gateway read its configuration again
