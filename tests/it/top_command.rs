@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::{
-    harness::KEY,
+    folder::Folder,
+    harness::{KEY, TestGateway},
     process::{Process, run},
     scripted::refused_address,
 };
@@ -39,7 +40,10 @@ async fn top_shows_the_endpoints_of_the_gateway_once_as_text_and_as_json() {
 
 #[actix_web::test]
 async fn logs_show_generations_as_lines_oldest_first_and_go_on_with_those_that_follow() {
-    let process = Process::start(&[], &SIMULATED);
+    let folder = Folder::new();
+    let ledger = folder.at("ledger").display().to_string();
+    let stored = [("POINTSMAN__LEDGER__DATA_DIR", ledger.as_str()), ("POINTSMAN__LEDGER__DURABILITY", "group")];
+    let process = Process::start(&[], &[SIMULATED.as_slice(), &stored].concat());
     let gateway = process.gateway();
     let body = json!({"model": "meadow/small", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 5});
     let mut ids = Vec::new();
@@ -52,7 +56,10 @@ async fn logs_show_generations_as_lines_oldest_first_and_go_on_with_those_that_f
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines.len(), 2, "{said}");
-    assert!(lines.iter().zip(&ids).all(|(line, id)| line.contains(id.as_str()) && line.contains("completed")), "{said}");
+    assert!(
+        lines.iter().zip(&ids).all(|(line, id)| line.contains(id.as_str()) && line.contains("completed")),
+        "{said}"
+    );
     let newest = run(&["logs", "-n", "1", "--json", "--url", &url], &key);
     let row: Value = serde_json::from_slice(&newest.stdout).unwrap();
     assert_eq!(row["id"], json!(ids[1]));
@@ -61,20 +68,26 @@ async fn logs_show_generations_as_lines_oldest_first_and_go_on_with_those_that_f
     let watched = url.clone();
     let following =
         std::thread::spawn(move || run(&["logs", "-f", "-n", "0", "--url", &watched], &[("POINTSMAN_API_KEY", KEY)]));
-    let asked = async || gateway.get("/metrics").await.text();
-    let is_read = |text: &String| text.lines().any(|line| line.contains("/generations") && line.ends_with(" 4"));
-    crate::patience::eventually("it follows", asked, is_read).await;
+    // The lists above were three.
+    lists_read(&gateway, 4).await;
     let later = gateway.chat(&body).await.header("x-generation-id").unwrap().to_owned();
-    let is_read_again = |text: &String| {
-        let line = text.lines().find(|line| line.contains("/generations") && line.contains("requests_total"));
-        line.and_then(|line| line.rsplit(' ').next()?.parse::<u32>().ok()).is_some_and(|count| count >= 6)
-    };
-    crate::patience::eventually("it reads the new one", asked, is_read_again).await;
+    lists_read(&gateway, 6).await;
     drop(process);
     let output = following.join().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(4), "the gateway is gone");
     assert!(said.contains(&later) && !said.contains(&ids[0]) && !said.contains(&ids[1]), "{said}");
+}
+
+/// Waits until the lists of generations were read so often.
+async fn lists_read(gateway: &TestGateway, count: u64) {
+    let asked = async || gateway.get("/metrics").await.text();
+    let are_read = |text: &String| {
+        let line =
+            text.lines().find(|line| line.starts_with("pointsman_requests_total") && line.contains("/generations\""));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).is_some_and(|read| read >= count)
+    };
+    crate::patience::eventually("the lists are read", asked, are_read).await;
 }
 
 #[actix_web::test]

@@ -60,14 +60,16 @@ async fn show(request: &LogsRequest, gateway: &ReachedGateway) -> Result<(), Com
     let mut is_first = true;
     loop {
         let limit = if request.follow { PAGE } else { request.lines.max(1) };
+        let path = request.path(limit);
         let page = tokio::select! {
-            page = gateway.call((Method::GET, &request.path(limit)), None) => rows(&page?)?,
+            page = gateway.call((Method::GET, &path), None) => rows(&page?)?,
             _ = interrupt.recv() => return Ok(()),
             _ = terminate.recv() => return Ok(()),
         };
         let most = if is_first { request.lines as usize } else { usize::MAX };
         let new = page.iter().filter(|row| !known.contains(text(row, "id"))).take(most);
-        let lines: Vec<String> = new.map(|row| if request.gateway.json { row.to_string() } else { line(row) }).collect();
+        let lines: Vec<String> =
+            new.map(|row| if request.gateway.json { row.to_string() } else { line(row) }).collect();
         let shown: String = lines.iter().rev().map(|line| format!("{line}\n")).collect();
         // A closed pipe ends the command, and is not an error.
         let mut output = io::stdout().lock();
@@ -108,7 +110,10 @@ fn text<'r>(row: &'r Value, name: &str) -> &'r str {
 fn line(row: &Value) -> String {
     let number = |name: &str| row.get(name).and_then(Value::as_u64);
     let time = |name: &str| number(name).map_or_else(|| "-".to_owned(), |time| format!("{time} ms"));
-    let cost = row.get("cost").filter(|cost| !cost.is_null()).map_or_else(|| "cost unknown".to_owned(), |cost| format!("${cost}"));
+    let cost = row
+        .get("cost")
+        .filter(|cost| !cost.is_null())
+        .map_or_else(|| "cost unknown".to_owned(), |cost| format!("${cost}"));
     let model = match text(row, "model") {
         "-" => text(row, "requested_model"),
         model => model,
@@ -116,7 +121,9 @@ fn line(row: &Value) -> String {
     let chain = row.get("chain").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let chain: Vec<String> = match chain {
         [] | [_] => Vec::new(),
-        chain => chain.iter().map(|link| format!("{} {}", text(link, "provider_slug"), text(link, "outcome"))).collect(),
+        chain => {
+            chain.iter().map(|link| format!("{} {}", text(link, "provider_slug"), text(link, "outcome"))).collect()
+        }
     };
     let chain = if chain.is_empty() { String::new() } else { format!("  [{}]", chain.join(", ")) };
     format!(
