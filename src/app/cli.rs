@@ -3,6 +3,7 @@
 //! [`run`] runs every command except `serve`, for which it returns the checked configuration. Binds no listener.
 
 mod arguments;
+mod catalog;
 mod check;
 mod doctor;
 mod explain;
@@ -17,6 +18,7 @@ mod migrate;
 mod models;
 mod reference;
 mod reload;
+mod replaced_file;
 mod replay;
 mod top;
 
@@ -33,6 +35,7 @@ use clap::{Parser, error::ErrorKind};
 use self::arguments::{Arguments, ConfigArgument, ConfigCommand, Subcommands};
 use crate::config::{Config, Environment, Fault, LoadedConfig};
 
+pub use catalog::CatalogRequest;
 pub use check::{CheckRequest, summary};
 pub use doctor::DoctorRequest;
 pub use explain::{ExplainRequest, PreviewRequest};
@@ -80,6 +83,8 @@ pub enum Command {
     },
     /// List models and prices.
     Models(ModelsRequest),
+    /// Compare prices with a price list, or write them.
+    Catalog(CatalogRequest),
     /// Explain a generation.
     Explain(ExplainRequest),
     /// Show where a request would go.
@@ -185,6 +190,11 @@ impl Command {
                 request.config = path_of(ConfigArgument { config: request.config.take() })?;
                 Ok(Command::Models(request))
             }
+            Some(Subcommands::Catalog(mut request)) => {
+                let given = request.config_mut();
+                *given = path_of(ConfigArgument { config: given.take() })?;
+                Ok(Command::Catalog(request))
+            }
             Some(Subcommands::Explain(request)) => refuse_config("explain").map(|()| Command::Explain(request)),
             Some(Subcommands::Preview(request)) => refuse_config("preview").map(|()| Command::Preview(request)),
             Some(Subcommands::Top(request)) => refuse_config("top").map(|()| Command::Top(request)),
@@ -273,6 +283,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
         Ok(Command::Init(request)) => init::run(&request, environment),
         Ok(Command::Doctor(request)) => doctor::run(&request, environment),
         Ok(Command::Models(request)) => models::run(&request, environment),
+        Ok(Command::Catalog(request)) => catalog::run(&request, environment),
         Ok(Command::Explain(request)) => explain::explain(&request, environment),
         Ok(Command::Preview(request)) => explain::preview(&request, environment),
         Ok(Command::Top(request)) => top::run(&request, environment),

@@ -153,7 +153,7 @@ fn price(section: &Section<'_>, key: &'static str, measure: &Measure) -> Option<
 }
 
 /// Divides a decimal string by a million by moving the decimal point. Other text is returned unchanged.
-fn per_token(text: &str) -> String {
+pub(super) fn per_token(text: &str) -> String {
     let (sign, number) = text.strip_prefix('-').map_or(("", text), |number| ("-", number));
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
@@ -166,7 +166,7 @@ fn per_token(text: &str) -> String {
 }
 
 /// `2026-11` or `2026-11-20`.
-fn day_of(text: &str) -> Option<NaiveDate> {
+pub(super) fn day_of(text: &str) -> Option<NaiveDate> {
     let day = if text.len() == "2026-11".len() { format!("{text}-01") } else { text.to_owned() };
     day.parse().ok().filter(|_| day.len() == "2026-11-20".len())
 }

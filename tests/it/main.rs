@@ -32,6 +32,8 @@ mod capabilities;
 #[cfg(test)]
 mod catalog;
 #[cfg(test)]
+mod catalog_command;
+#[cfg(test)]
 mod cloud_providers;
 #[cfg(test)]
 mod config_commands;

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::{
+    catalog::CatalogRequest,
     check::CheckRequest,
     doctor::DoctorRequest,
     explain::{ExplainRequest, PreviewRequest},
@@ -46,13 +47,13 @@ ENVIRONMENT
 EXIT CODES
   0  success: stopped in order, the configuration is valid, the replayed decision is identical, or the ledger
      has no fault
-  1  a finding: a check of 'doctor' failed, the gateway is not ready, the replayed decision differs, or the
-     ledger has a fault or records that cannot be read
+  1  a finding: a check of 'doctor' failed, the gateway is not ready, the replayed decision differs, the
+     ledger has a fault or records that cannot be read, or prices differ from a list ('catalog')
   2  the command line or the configuration is invalid (every fault is printed), the record cannot be read, or
      the directory of the ledger is in use or holds no ledger
   3  the address cannot be listened on
   4  the gateway cannot be reached: 'health', 'reload', 'explain', 'preview', 'replay', 'top', 'keys --url',
-     'ledger --url'
+     'ledger --url'; or the price list of 'catalog --from'
 
 docs/CONFIG.md in the repository describes every key; 'pointsman config show' prints the values in force.
 ";
@@ -90,6 +91,9 @@ pub(super) enum Subcommands {
     Config(ConfigCommand),
     /// List models, the providers that serve them, and prices; needs no gateway
     Models(ModelsRequest),
+    /// Compare prices, limits and retirements with a price list, and write its prices into the file
+    #[command(arg_required_else_help = true)]
+    Catalog(CatalogRequest),
     /// Show why a request went where it went
     Explain(ExplainRequest),
     /// Show where a request would go and why, without sending it to a provider

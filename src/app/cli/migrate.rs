@@ -1,7 +1,7 @@
 //! `config migrate`: the configuration with the current names of keys, comments and order kept.
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -9,7 +9,11 @@ use clap::Args;
 use serde_json::json;
 use similar::TextDiff;
 
-use super::{CommandOutput, EXIT_DIFFERENT, failure, success};
+use super::{
+    CommandOutput, EXIT_DIFFERENT, failure,
+    replaced_file::{backup, replace},
+    success,
+};
 use crate::config::{Migration, migrate};
 
 /// The file that is read without a path.
@@ -44,7 +48,7 @@ pub(super) fn run(request: &MigrateRequest) -> CommandOutput {
         }
     };
     let changes = migration.text != text;
-    let written = if request.write && changes { Some(write(path, &migration.text)) } else { None };
+    let written = if request.write && changes { Some(replace(path, &migration.text)) } else { None };
     if let Some(Err(error)) = written {
         return failure(format!("pointsman: {shown} cannot be written: {error}\n"));
     }
@@ -84,21 +88,4 @@ fn report(path: &Path, before: &str, migration: &Migration, is_written: bool) ->
         format!("{count} would be rewritten: 'pointsman config migrate --write' does it\n")
     });
     report
-}
-
-fn backup(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".bak");
-    name.into()
-}
-
-/// Replaces the file at once, so that nobody reads half of it. The old one stays as a copy.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    let temporary = PathBuf::from(temporary);
-    fs::copy(path, backup(path))?;
-    fs::write(&temporary, text)?;
-    fs::set_permissions(&temporary, fs::metadata(path)?.permissions())?;
-    fs::rename(&temporary, path)
 }
