@@ -117,7 +117,7 @@ mod tests {
     use std::{sync::mpsc, thread};
 
     use actix_web::ResponseError as _;
-    use futures_util::future::join_all;
+    use futures_util::future::{join, join_all};
 
     use super::*;
 
@@ -156,7 +156,9 @@ mod tests {
 
     #[actix_web::test]
     async fn a_caller_with_many_computations_has_one_in_the_shared_queue() {
-        let analyses = Analyses { running: Arc::new(Semaphore::new(1)), ..Analyses::default() };
+        let running = Arc::new(Semaphore::new(1));
+        let held = Arc::clone(&running).acquire_owned().await.unwrap();
+        let analyses = Analyses { running, ..Analyses::default() };
         let order = Arc::new(Mutex::new(Vec::new()));
         let note = |owner| {
             let order = Arc::clone(&order);
@@ -164,7 +166,9 @@ mod tests {
         };
         // Entered in this order: three of one caller, then one of another.
         let owners = [OWNER, OWNER, OWNER, OTHER];
-        join_all(owners.map(|owner| analyses.run(owner, 3, note(owner)))).await;
+        let all = join_all(owners.map(|owner| analyses.run(owner, 3, note(owner))));
+        // Nobody computes before all have entered.
+        join(all, async { drop(held) }).await;
         assert!(order.lock()[..2].contains(&OTHER), "{:?}", order.lock());
     }
 
