@@ -6,6 +6,7 @@ use crate::store::{
     entry::RollUp,
     facts::{FEMTO_PER_MILLI, label, number},
     facts_view::FactsView,
+    record,
     sums::SLOT,
 };
 
@@ -160,5 +161,9 @@ impl RollUp for Activity {
         let mut counters = ActivityCounters::read(sum).unwrap_or_default();
         counters.add(&more);
         counters.write(sum);
+    }
+
+    fn blobs(&self, record: &[u8]) -> [Option<[u8; 32]>; 2] {
+        record::versions_of(record).map_or([None; 2], |hashes| hashes.map(|hash| Some(hash.0)))
     }
 }

@@ -19,7 +19,7 @@ use redb::{
 };
 use serde::{Deserialize, Serialize};
 
-use self::blobs::put_blob;
+use self::blobs::{note_used, put_blob};
 use crate::store::{
     blocks::{self, Block, Header},
     directory::DATABASE,
@@ -163,7 +163,9 @@ impl Ledger {
                 Item::Gap => {}
             }
         }
-        add_sums(&transaction, entries.get(tail.len()..).unwrap_or_default(), sums)?;
+        let new = entries.get(tail.len()..).unwrap_or_default();
+        add_sums(&transaction, new, sums)?;
+        note_used(&transaction, new, sums)?;
         for block in blocks::pack(&entries)? {
             put_block(&transaction, &mut state, &block)?;
         }

@@ -312,6 +312,7 @@ impl Engine {
             let ledger = ledger.as_ref().ok_or(Fault::Unavailable)?;
             while ledger.retain(before(settings.max_age), settings.max_bytes)? > 0 {}
             ledger.retain_sums(before(settings.max_sum_age))?;
+            ledger.retain_blobs(now_ms)?;
             ledger.is_sparse()?
         };
         if sparse && let Some(ledger) = &mut *self.shared.ledger.write() {

@@ -107,7 +107,8 @@ impl Filter {
     }
 }
 
-/// Sums kept beside the entries, per time slot and key. They count every entry once and outlive it.
+/// What the store learns of records, which are only bytes to it: sums per time slot and key, which count every entry once
+/// and outlive it, and the blobs that a record needs.
 pub trait RollUp: Send + Sync + 'static {
     /// Appends the key under which an entry with these facts counts. `false` if it counts nowhere. Entries with the same
     /// labels have the same key.
@@ -118,6 +119,9 @@ pub trait RollUp: Send + Sync + 'static {
 
     /// Adds the counters `more` to `sum`.
     fn merge(&self, sum: &mut Vec<u8>, more: &[u8]);
+
+    /// Hashes of the blobs that this record refers to.
+    fn blobs(&self, record: &[u8]) -> [Option<[u8; 32]>; 2];
 }
 
 /// No sums.
@@ -132,4 +136,8 @@ impl RollUp for NoRollUp {
     fn count(&self, _: &FactsView<'_>, _: &mut Vec<u8>) {}
 
     fn merge(&self, _: &mut Vec<u8>, _: &[u8]) {}
+
+    fn blobs(&self, _: &[u8]) -> [Option<[u8; 32]>; 2] {
+        [None; 2]
+    }
 }

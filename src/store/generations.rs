@@ -1,7 +1,7 @@
 //! The ledger on disk: generations in the durable store.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     path::Path,
     sync::{Arc, Weak},
     time::{Duration, Instant},
@@ -55,8 +55,8 @@ pub struct GenerationStore {
     pub(super) store: Store,
     catalogs: Mutex<HashMap<ContentHash, Arc<Catalog>>>,
     policies: Mutex<HashMap<ContentHash, Arc<RoutingPolicy>>>,
-    /// Catalogs and policies that are stored already.
-    known: Mutex<Vec<ContentHash>>,
+    /// The catalogs and policies stored last, at most [`MAX_KNOWN`].
+    known: Mutex<VecDeque<ContentHash>>,
     pub(super) verifying: Mutex<()>,
     sync: bool,
 }
@@ -238,7 +238,10 @@ impl GenerationStore {
             return;
         }
         match self.store.put_blob(version.hash.0, version.bytes.into()) {
-            Ok(()) => known.push(version.hash),
+            Ok(()) => {
+                known.truncate(MAX_KNOWN - 1);
+                known.push_front(version.hash);
+            }
             // It waits in memory and is offered again with the next version of this hash.
             Err(error) => log::warn!("the ledger cannot write a version of the catalog or policy: {error}"),
         }
@@ -304,6 +307,8 @@ fn version<T>(
     Some(content)
 }
 
+/// Most versions that are taken for stored without asking the store: fewer than it keeps although no record refers to them.
+const MAX_KNOWN: usize = 8;
 /// Most records that are written with one call.
 const MAX_BATCH: usize = 256;
 

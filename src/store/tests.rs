@@ -1,6 +1,7 @@
 //! The store against a model of it, on a disk that fails.
 
 mod accounts;
+mod blobs;
 mod damage;
 mod memory_disk;
 mod model;

@@ -5,11 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use redb::ReadableTable as _;
-
 use crate::store::{
     blocks::{self, Header},
-    database::{self, BLOBS, IDS, INDEXES, Ledger, PAYLOADS, View, deletions, redb_fault},
+    database::{self, IDS, INDEXES, Ledger, PAYLOADS, View, deletions, redb_fault},
     entry::{Entry, Id, RollUp},
     fault::Fault,
     packed::Packed,
@@ -247,17 +245,6 @@ impl View {
         let table = self.transaction.open_table(IDS).map_err(redb_fault)?;
         let stored = table.get((&first.0, block)).map_err(redb_fault)?;
         Ok(stored.and_then(|ids| ids.value().get(Id::LENGTH..).map(blocks::IdSet::stored)))
-    }
-
-    /// The hashes of all blobs.
-    pub(super) fn blob_hashes(&self) -> Result<Vec<[u8; 32]>, Fault> {
-        let table = self.transaction.open_table(BLOBS).map_err(redb_fault)?;
-        let mut hashes: Vec<[u8; 32]> = Vec::new();
-        for row in table.iter().map_err(redb_fault)? {
-            hashes.push(*row.map_err(redb_fault)?.0.value().0);
-        }
-        hashes.dedup();
-        Ok(hashes)
     }
 
     /// Tells the slot of every sum before `slot`.

@@ -39,6 +39,10 @@ impl RollUp for Count {
     fn merge(&self, sum: &mut Vec<u8>, more: &[u8]) {
         *sum = (number(sum) + number(more)).to_le_bytes().to_vec();
     }
+
+    fn blobs(&self, _: &[u8]) -> [Option<[u8; 32]>; 2] {
+        [None; 2]
+    }
 }
 
 fn number(bytes: &[u8]) -> u64 {

@@ -44,6 +44,10 @@ impl RollUp for Count {
         let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
         *sum = (number(sum) + number(more)).to_le_bytes().to_vec();
     }
+
+    fn blobs(&self, _: &[u8]) -> [Option<[u8; 32]>; 2] {
+        [None; 2]
+    }
 }
 
 /// What a loss may not touch.
