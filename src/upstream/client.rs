@@ -205,25 +205,50 @@ impl UpstreamClient {
     ) -> Result<UpstreamAnswer, UpstreamError> {
         let started = Instant::now();
         let head_deadline = call.deadline.min(started + call.head_timeout);
-        if let Some(account) = &self.connection.service_account {
-            let token = token::token(account, &self.tls, head_deadline).await?;
+        let times = (started, head_deadline);
+        let Some(account) = &self.connection.service_account else {
+            if let Some(signer) = &self.connection.signer {
+                let signed = signer.sign(&self.connection.signed_address(&call.path), &call.body, SystemTime::now());
+                call.headers.extend(signed.map_err(|why| UpstreamError::new(FailureKind::Auth, why))?);
+            }
+            let response = self.exchange(&call, times, &observe).await?;
+            return self.answer(response, &call).await;
+        };
+        let headers = call.headers.len();
+        let mut token = token::token(account, &self.tls, head_deadline).await?;
+        call.headers.push(("authorization", format!("Bearer {}", token.expose())));
+        let mut response = self.exchange(&call, times, &observe).await?;
+        // A token can be withdrawn before its end: then another one is tried, once.
+        if response.status() == StatusCode::UNAUTHORIZED {
+            account.forget(&token);
+            token = token::token(account, &self.tls, head_deadline).await?;
+            call.headers.truncate(headers);
             call.headers.push(("authorization", format!("Bearer {}", token.expose())));
+            response = self.exchange(&call, times, &observe).await?;
         }
-        if let Some(signer) = &self.connection.signer {
-            let signed = signer.sign(&self.connection.signed_address(&call.path), &call.body, SystemTime::now());
-            call.headers.extend(signed.map_err(|why| UpstreamError::new(FailureKind::Auth, why))?);
-        }
+        self.answer(response, &call).await
+    }
+
+    /// Sends the call, on a new connection if the provider had closed a kept one.
+    async fn exchange(
+        &self,
+        call: &Call,
+        times: (Instant, Instant),
+        observe: &impl Fn(Phases),
+    ) -> Result<ClientResponse, UpstreamError> {
         let prepared = self.prepare(&call.path, call.streamed)?;
-        let first = attempt(&prepared.pooled, &call, (started, head_deadline), &observe).await;
-        let sent = match first {
-            Err(failed) if failed.stale => attempt(&prepared.fresh, &call, (started, head_deadline), &observe).await,
+        let sent = match attempt(&prepared.pooled, call, times, observe).await {
+            Err(failed) if failed.stale => attempt(&prepared.fresh, call, times, observe).await,
             sent => sent,
         };
-        let response = sent.map_err(|failed| failed.error)?;
+        sent.map_err(|failed| failed.error)
+    }
+
+    async fn answer(&self, response: ClientResponse, call: &Call) -> Result<UpstreamAnswer, UpstreamError> {
         if response.status() == StatusCode::OK {
-            accept(response, self.bounds(&call), self.mask.clone())
+            accept(response, self.bounds(call), self.mask.clone())
         } else {
-            Err(self.refuse(response, &call).await)
+            Err(self.refuse(response, call).await)
         }
     }
 

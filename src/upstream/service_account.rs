@@ -91,6 +91,12 @@ impl ServiceAccount {
         *self.token.lock() = Some(Token { secret, ends });
     }
 
+    /// Forgets this token, which was refused.
+    pub(super) fn forget(&self, refused: &Secret) {
+        let mut token = self.token.lock();
+        *token = token.take().filter(|token| token.secret.expose() != refused.expose());
+    }
+
     /// The signed statement (a JSON web token, RS256) that is exchanged for a token.
     pub(super) fn statement(&self, now: u64) -> Option<Secret> {
         let mut head = serde_json::json!({"alg": "RS256", "typ": "JWT"});

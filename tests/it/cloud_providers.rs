@@ -1,11 +1,15 @@
 //! Providers whose addresses and keys differ from those of the maker of their dialect: Azure, Bedrock, Vertex AI.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_json::{Value, json};
 
 use crate::{
+    folder::Folder,
     harness::TestGateway,
+    patience::eventually,
     scripted::{Script, Upstream},
-    world::{World, always, and, ask, completion, error_of, provider_key},
+    world::{World, always, and, ask, completion, error_of, http, provider_key},
 };
 
 /// A gateway with the model `acme/small`, named `my model` at a provider with this path of its address and these keys.
@@ -135,43 +139,59 @@ fn message() -> Value {
     })
 }
 
-/// The token endpoint of a service account, which gives one token that is valid for an hour.
-fn tokens() -> Upstream {
-    always(
-        200,
-        &json!({"access_token": "ya29.token-5ec2e7-of-the-account", "expires_in": 3600, "token_type": "Bearer"}),
-    )
+/// An answer of the token endpoint of a service account: a token that is valid for so long.
+fn token(name: &str, seconds: u64) -> Script {
+    let answer = json!({"access_token": format!("ya29.{name}"), "expires_in": seconds, "token_type": "Bearer"});
+    Script::answering(http(200, &answer))
+}
+
+/// The key file of a service account that gets its tokens at that endpoint.
+fn account(tokens: &Upstream) -> String {
+    let key = include_str!("fixtures/service_account/key.pem");
+    json!({
+        "type": "service_account", "client_email": "gateway@project.example", "private_key_id": "k1", "private_key": key,
+        "token_uri": tokens.url("/token"),
+    })
+    .to_string()
+}
+
+/// A model at Vertex AI, whose key stands where `key` says.
+fn at_vertex(cloud: &Upstream, key: &str) -> World {
+    let address = cloud.address();
+    World::new().with(&format!(
+        "[providers.cloud]\nbase_url = \"http://{address}/v1/projects/p/locations/europe-west4/publishers/google\"\n\
+         dialect = \"gemini\"\nauth = \"service-account\"\n{key}\n[[models]]\nid = \"acme/small\"\n\
+         context_length = 100000\nendpoints = [{{ provider = \"cloud\", upstream_model = \"gemini-3.8-flash\", pricing = \
+         {{ prompt = \"0.000001\", completion = \"0.000002\" }} }}]"
+    ))
 }
 
 /// A gateway with a model at Vertex AI, called with tokens from that endpoint.
 async fn vertex(cloud: &Upstream, tokens: &Upstream) -> TestGateway {
-    let account = json!({
-        "type": "service_account", "client_email": "gateway@project.example", "private_key_id": "k1",
-        "private_key": include_str!("fixtures/service_account/key.pem"), "token_uri": tokens.url("/token"),
-    });
-    let address = cloud.address();
-    World::new()
-        .with(&format!(
-            "[providers.cloud]\nbase_url = \"http://{address}/v1/projects/p/locations/europe-west4/publishers/google\"\n\
-             dialect = \"gemini\"\nauth = \"service-account\"\napi_key_env = \"CLOUD_KEY\"\n[[models]]\nid = \"acme/small\"\n\
-             context_length = 100000\nendpoints = [{{ provider = \"cloud\", upstream_model = \"gemini-3.8-flash\", pricing = \
-             {{ prompt = \"0.000001\", completion = \"0.000002\" }} }}]"
-        ))
-        .variable("CLOUD_KEY", &account.to_string())
-        .start()
-        .await
+    at_vertex(cloud, "api_key_env = \"CLOUD_KEY\"").variable("CLOUD_KEY", &account(tokens)).start().await
+}
+
+/// An answer of Gemini, also as the one event of a stream.
+fn candidate() -> Value {
+    json!({
+        "candidates": [{"content": {"role": "model", "parts": [{"text": "Left."}]}, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 2, "totalTokenCount": 12},
+    })
+}
+
+/// The tokens that the calls carried, in order.
+fn tokens_of(cloud: &Upstream) -> Vec<String> {
+    let token = |request: &String| {
+        let (_, rest) = request.split_once("authorization: Bearer ").unwrap();
+        rest.split_once("\r\n").unwrap().0.to_owned()
+    };
+    cloud.requests().iter().map(token).collect()
 }
 
 #[actix_web::test]
 async fn a_service_account_is_exchanged_once_for_a_token_that_vertex_is_called_with() {
-    let cloud = always(
-        200,
-        &json!({
-            "candidates": [{"content": {"role": "model", "parts": [{"text": "Left."}]}, "finishReason": "STOP"}],
-            "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 2, "totalTokenCount": 12},
-        }),
-    );
-    let tokens = tokens();
+    let cloud = always(200, &candidate());
+    let tokens = Upstream::start([token("token-5ec2e7-of-the-account", 3_600)]);
     let gateway = vertex(&cloud, &tokens).await;
     for _ in 0..2 {
         let reply = gateway.chat(&ask("acme/small")).await;
@@ -200,4 +220,82 @@ async fn a_refused_service_account_is_a_fault_of_the_provider_and_calls_nothing(
     assert!(reply.status >= 500, "{} {}", reply.status, reply.text());
     assert_eq!(tokens.requests().len(), 1);
     assert!(cloud.requests().is_empty());
+}
+
+#[actix_web::test]
+async fn a_stream_from_vertex_with_a_key_file_is_relayed() {
+    let body = format!("data: {}\r\n\r\n", candidate());
+    let length = body.len();
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {length}\r\n\r\n");
+    let cloud = Upstream::start([Script::answering(format!("{head}{body}"))]);
+    let tokens = Upstream::start([token("first", 3_600)]);
+    let folder = Folder::new();
+    folder.put("account.json", &account(&tokens));
+    let path = folder.at("account.json");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let gateway = at_vertex(&cloud, &format!("api_key_file = {path:?}")).start().await;
+    let reply = gateway.chat(&and(ask("acme/small"), json!({"stream": true}))).await;
+    assert_eq!(reply.content(), "Left.", "{}", reply.text());
+    let sent = cloud.requests().remove(0);
+    let path = "/v1/projects/p/locations/europe-west4/publishers/google/models/gemini-3.8-flash:streamGenerateContent";
+    assert!(sent.starts_with(&format!("POST {path}?alt=sse HTTP/1.1\r\n")), "{sent}");
+    assert_eq!(tokens_of(&cloud), ["ya29.first"]);
+}
+
+#[actix_web::test]
+async fn a_token_is_renewed_behind_the_calls_before_it_ends() {
+    let cloud = always(200, &candidate());
+    // It ends in four minutes: within the five in which it is renewed.
+    let tokens = Upstream::start([token("first", 240), token("second", 3_600)]);
+    let gateway = vertex(&cloud, &tokens).await;
+    let call = async || gateway.chat(&ask("acme/small")).await.expect(200);
+    call().await;
+    let calls = async || {
+        call().await;
+        tokens_of(&cloud)
+    };
+    let used = eventually("the second token is used", calls, |used| used.last().unwrap() == "ya29.second").await;
+    assert_eq!(used[..2], ["ya29.first"; 2], "a call waits for no renewal");
+    assert_eq!(tokens.requests().len(), 2);
+}
+
+#[actix_web::test]
+async fn a_token_that_is_about_to_end_is_not_used() {
+    let cloud = always(200, &candidate());
+    let tokens = Upstream::start([token("first", 5), token("second", 3_600)]);
+    let gateway = vertex(&cloud, &tokens).await;
+    for _ in 0..3 {
+        gateway.chat(&ask("acme/small")).await.expect(200);
+    }
+    // The first call uses what it got.
+    assert_eq!(tokens_of(&cloud), ["ya29.first", "ya29.second", "ya29.second"]);
+}
+
+/// A refusal that repeats the token.
+fn withdrawn(name: &str) -> String {
+    let message = format!("ya29.{name} is no token");
+    http(401, &json!({"error": {"code": 401, "status": "UNAUTHENTICATED", "message": message}}))
+}
+
+#[actix_web::test]
+async fn a_token_that_was_withdrawn_is_replaced_in_the_same_call() {
+    let answers = Script::new().request().send(http(200, &candidate()));
+    let refuses = Script::new().request().send(withdrawn("first"));
+    let cloud = Upstream::start([refuses.then(&answers), answers]);
+    let tokens = Upstream::start([token("first", 3_600), token("second", 3_600)]);
+    let gateway = vertex(&cloud, &tokens).await;
+    let reply = gateway.chat(&ask("acme/small")).await;
+    assert_eq!(reply.expect(200)["choices"][0]["message"]["content"], "Left.");
+    assert_eq!(tokens_of(&cloud), ["ya29.first", "ya29.second"]);
+}
+
+#[actix_web::test]
+async fn two_refused_tokens_are_a_fault_of_the_provider_and_are_never_shown() {
+    let cloud =
+        Upstream::start([Script::answering(withdrawn("first-5ec2e7")), Script::answering(withdrawn("next-5ec2e7"))]);
+    let tokens = Upstream::start([token("first-5ec2e7", 3_600), token("next-5ec2e7", 3_600)]);
+    let gateway = vertex(&cloud, &tokens).await;
+    let reply = gateway.chat(&ask("acme/small")).await;
+    assert!(reply.status >= 500 && !reply.text().contains("5ec2e7"), "{} {}", reply.status, reply.text());
+    assert_eq!(tokens_of(&cloud), ["ya29.first-5ec2e7", "ya29.next-5ec2e7"]);
 }
