@@ -230,7 +230,7 @@ async fn a_process_out_of_descriptors_serves_again_when_there_are_some() {
 #[actix_web::test]
 async fn a_kept_connection_is_closed_when_its_next_head_does_not_come_or_does_not_end() {
     let upstream = saying("x");
-    let gateway = gateway(&upstream, "[timeouts]\nclient_header_secs = 0.5\n").await;
+    let gateway = gateway(&upstream, "[timeouts]\nclient_header_secs = 2\n").await;
     for next_head in ["", "GET /health HTTP/1.1\r\nhost: localhost\r\n", "P"] {
         let mut client = RawClient::connect(gateway.address).await;
         client.say("GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
