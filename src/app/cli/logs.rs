@@ -36,7 +36,7 @@ pub struct LogsRequest {
     /// Only those that failed
     #[arg(long)]
     failed: bool,
-    /// Those of all keys; --url is then the admin address, and the key needs the scope admin
+    /// Show the generations of all keys. --url must be the admin address. The key must have the scope admin
     #[arg(long)]
     all: bool,
     #[command(flatten)]

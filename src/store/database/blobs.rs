@@ -15,8 +15,9 @@ const ALWAYS_KEPT: usize = 16;
 /// A blob stays for this time after the last entry that refers to it, in milliseconds: entries may be committed late.
 const KEPT_LONGER_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// Stores a blob, in place of a damaged one.
+/// Stores a blob, in place of a damaged one. An entry will refer to it, so it is as new as one that was never used.
 pub(super) fn put_blob(transaction: &WriteTransaction, hash: &[u8; 32], bytes: &[u8]) -> Result<(), Fault> {
+    transaction.open_table(USES).map_err(redb_fault)?.remove(hash).map_err(redb_fault)?;
     let mut table = transaction.open_table(BLOBS).map_err(redb_fault)?;
     // What is stored stays, unless it is damaged: a shorter form of it would leave chunks of the longer one behind.
     let mut stored = Vec::new();

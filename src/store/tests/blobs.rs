@@ -116,3 +116,18 @@ fn a_blob_that_nothing_has_referred_to_is_as_old_as_the_first_look_at_it() {
     assert_eq!(shelf.ledger.retain_blobs(11 * DAY_MS).unwrap(), 0);
     assert_eq!(shelf.ledger.retain_blobs(11 * DAY_MS + 1).unwrap(), 4);
 }
+
+#[test]
+fn a_blob_that_is_stored_again_stays_until_entries_refer_to_it() {
+    let mut shelf = Shelf::new();
+    for number in 0..20 {
+        shelf.put(number);
+        shelf.refer(number, i64::from(number) * 10);
+    }
+    while shelf.ledger.retain(185 * DAY_MS, u64::MAX).unwrap() > 0 {}
+    shelf.put(0);
+    assert_eq!(shelf.ledger.retain_blobs(195 * DAY_MS).unwrap(), 3);
+    assert!(shelf.has(0) && !shelf.has(1));
+    assert_eq!(shelf.ledger.retain_blobs(195 * DAY_MS).unwrap(), 1, "of the seventeen that are left");
+    assert!(shelf.has(0) && !shelf.has(4));
+}

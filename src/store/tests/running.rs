@@ -130,15 +130,17 @@ fn an_entry_that_must_be_durable_is_confirmed_without_waiting_for_the_interval()
     }
 }
 
+/// A store that neither syncs nor settles entries of its own accord.
+fn lazy(disk: &MemoryDisk, place: &Folder) -> Store {
+    let far = Duration::from_secs(3_600);
+    let settings = Settings { sync_within: far, settle: far, ..Settings::default() };
+    Store::open_on(Arc::new(disk.clone()), Directory::open(&place.0).unwrap(), settings).unwrap()
+}
+
 #[test]
 fn entries_of_one_turn_are_written_with_one_call_and_then_survive_a_kill() {
     let (disk, places) = (MemoryDisk::new(5), [Folder::new(), Folder::new(), Folder::new()]);
-    let far = Duration::from_secs(3_600);
-    let settings = Settings { sync_within: far, settle: far, ..Settings::default() };
-    let open = |disk: &MemoryDisk, place: &Folder| {
-        Store::open_on(Arc::new(disk.clone()), Directory::open(&place.0).unwrap(), settings.clone()).unwrap()
-    };
-    let store = open(&disk, &places[0]);
+    let store = lazy(&disk, &places[0]);
     let mut recorder = store.recorder(0);
     recorder.record(entry(1), None).unwrap();
     let entries: Vec<Entry> = (2..=9).map(entry).collect();
@@ -149,25 +151,20 @@ fn entries_of_one_turn_are_written_with_one_call_and_then_survive_a_kill() {
     assert_eq!(disk.operations() - before, 1);
     assert!(entries.iter().all(|entry| store.get(&entry.id).unwrap().as_ref() == Some(entry)));
     let killed = disk.killed();
-    let after = open(&killed, &places[1]);
+    let after = lazy(&killed, &places[1]);
     assert!(entries.iter().all(|entry| after.get(&entry.id).unwrap().as_ref() == Some(entry)));
     // What waits when its worker ends is written, too.
     let mut recorder = after.recorder(0);
     recorder.add(Packed::of(&entry(10)), None);
     drop(recorder);
-    let last = open(&killed.killed(), &places[2]);
+    let last = lazy(&killed.killed(), &places[2]);
     assert_eq!(last.get(&entry(10).id).unwrap().map(|entry| entry.id), Some(entry(10).id));
 }
 
 #[test]
 fn an_entry_too_long_for_the_journal_is_found_and_the_others_of_its_turn_survive_a_kill() {
     let (disk, places) = (MemoryDisk::new(5), [Folder::new(), Folder::new()]);
-    let far = Duration::from_secs(3_600);
-    let settings = Settings { sync_within: far, settle: far, ..Settings::default() };
-    let open = |disk: &MemoryDisk, place: &Folder| {
-        Store::open_on(Arc::new(disk.clone()), Directory::open(&place.0).unwrap(), settings.clone()).unwrap()
-    };
-    let store = open(&disk, &places[0]);
+    let store = lazy(&disk, &places[0]);
     let mut recorder = store.recorder(0);
     let mut entries: Vec<Entry> = (1..=3).map(entry).collect();
     entries[1].bytes = vec![0; 17 * 1024 * 1024];
@@ -175,7 +172,7 @@ fn an_entry_too_long_for_the_journal_is_found_and_the_others_of_its_turn_survive
     recorder.write();
     assert!(entries.iter().all(|entry| store.get(&entry.id).unwrap().as_ref() == Some(entry)));
     // The long one waits in memory for its block, which may have been written before the kill, or not.
-    let after = open(&disk.killed(), &places[1]);
+    let after = lazy(&disk.killed(), &places[1]);
     for entry in [&entries[0], &entries[2]] {
         assert_eq!(after.get(&entry.id).unwrap().as_ref(), Some(entry));
     }
@@ -184,12 +181,7 @@ fn an_entry_too_long_for_the_journal_is_found_and_the_others_of_its_turn_survive
 #[test]
 fn what_was_confirmed_as_durable_survives_a_power_cut() {
     let (disk, places) = (MemoryDisk::new(5), [Folder::new(), Folder::new()]);
-    let far = Duration::from_secs(3_600);
-    let settings = Settings { sync_within: far, settle: far, ..Settings::default() };
-    let open = |disk: &MemoryDisk, place: &Folder| {
-        Store::open_on(Arc::new(disk.clone()), Directory::open(&place.0).unwrap(), settings.clone()).unwrap()
-    };
-    let store = open(&disk, &places[0]);
+    let store = lazy(&disk, &places[0]);
     let mut recorders = [store.recorder(0), store.recorder(1)];
     let entries: Vec<Entry> = (1..=40).map(entry).collect();
     let mut waiting = Vec::new();
@@ -199,6 +191,6 @@ fn what_was_confirmed_as_durable_survives_a_power_cut() {
         waiting.push(recorder.durable(position));
     }
     waiting.into_iter().for_each(|waiter| waiter.blocking_recv().unwrap().unwrap());
-    let store = open(&disk.power_cut(), &places[1]);
+    let store = lazy(&disk.power_cut(), &places[1]);
     assert!(entries.iter().all(|entry| store.get(&entry.id).unwrap().as_ref() == Some(entry)));
 }
