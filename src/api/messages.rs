@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Headers that an endpoint of the same dialect gets as they came.
-const PASSED_ON: [&str; 1] = ["anthropic-beta"];
+const PASSED_ON: [&str; 2] = ["anthropic-beta", "anthropic-version"];
 
 /// Serves one message, plain or streamed.
 ///

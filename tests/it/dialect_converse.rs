@@ -234,6 +234,26 @@ async fn a_message_for_claude_at_bedrock_is_spliced_with_the_version_and_the_bet
 }
 
 #[actix_web::test]
+async fn a_later_version_of_the_messages_api_goes_to_the_clouds_as_the_client_names_it() {
+    for (routes, own_name) in [("bedrock", "bedrock-2023-05-31"), ("vertex", "vertex-2023-10-16")] {
+        let cloud = always(200, &message());
+        let toml =
+            format!("dialect = \"anthropic\"\nroutes = \"{routes}\"\nauth = \"bearer\"\napi_key_env = \"BEDROCK_KEY\"");
+        let gateway = gateway(&cloud, CLAUDE, &toml, None).await;
+        let request = json!({"model": "acme/small", "max_tokens": 9, "messages": [{"role": "user", "content": "a"}]});
+        for (asked, sent) in [("2026-10-21", "2026-10-21"), ("2023-06-01", own_name)] {
+            let headers = [("content-type", "application/json"), ("anthropic-version", asked)];
+            let body = Some(request.to_string().into_bytes());
+            gateway.call(Method::POST, "/v1/messages", &headers, body).await.expect(200);
+            assert_eq!(cloud.last_body()["anthropic_version"], sent);
+        }
+        // Who speaks another dialect names none.
+        gateway.chat(&ask("acme/small")).await.expect(200);
+        assert_eq!(cloud.last_body()["anthropic_version"], own_name);
+    }
+}
+
+#[actix_web::test]
 async fn a_stream_of_claude_at_bedrock_comes_as_server_sent_events_to_clients_of_both_dialects() {
     let cloud = Upstream::start([Script::answering(answer_of(&message_frames()))]);
     let one = gateway(&cloud, CLAUDE, INVOKE, None).await;

@@ -107,13 +107,19 @@ async fn an_endpoint_of_the_same_api_gets_the_clients_bytes_and_its_answer_passe
     let gateway = gateway(&maker, "anthropic").await;
     let body = "{\"model\": \"acme/claude\",  \"max_tokens\": 64,\"context_management\":{\"edits\":[ ]},\"objective\":\"cheapest\",\
                 \"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"\\u00e9\",\"cache_control\":{\"type\":\"ephemeral\"}}]}]}";
-    let headers = [("content-type", "application/json"), ("anthropic-beta", "context-management-2025-06-27")];
+    let headers = [
+        ("content-type", "application/json"),
+        ("anthropic-beta", "context-management-2025-06-27"),
+        ("anthropic-version", "2026-10-21"),
+    ];
     let reply = gateway.call(Method::POST, "/v1/messages", &headers, Some(body.into())).await;
     let id = reply.header("x-generation-id").unwrap().to_owned();
     let expected = message.replace("msg_1", &id).replace("claude-sonnet-5-5", "acme/claude");
     assert_eq!(reply.text(), expected);
     let sent = maker.requests().remove(0);
     assert!(sent.contains("anthropic-beta: context-management-2025-06-27\r\n"), "{sent}");
+    assert!(sent.contains("anthropic-version: 2026-10-21\r\n"), "{sent}");
+    assert_eq!(sent.matches("anthropic-version").count(), 1, "{sent}");
     let sent = sent.split_once("\r\n\r\n").unwrap().1;
     let expected = body.replace("acme/claude", "claude-sonnet-5-5").replace("\"objective\":\"cheapest\",", "");
     assert_eq!(sent, expected);

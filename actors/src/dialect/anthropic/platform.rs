@@ -14,6 +14,10 @@ use crate::{
 
 /// The header that names betas.
 const BETA: &str = "anthropic-beta";
+/// The header that names the version of the API that a body is written for.
+const VERSION: &str = "anthropic-version";
+/// The version for which the clouds have names of their own.
+const FIRST_VERSION: &str = "2023-06-01";
 
 /// The path of a call, relative to the base address.
 pub(crate) fn path(endpoint: &Endpoint, streamed: bool) -> Arc<str> {
@@ -36,10 +40,10 @@ pub(crate) fn adapted(
     headers: Vec<(&'static str, String)>,
     endpoint: &Endpoint,
 ) -> (Bytes, Vec<(&'static str, String)>) {
-    let version: &[u8] = match endpoint.platform {
+    let own_name = match endpoint.platform {
         Platform::Native => return (body, headers),
-        Platform::Bedrock => b"\"bedrock-2023-05-31\"",
-        Platform::Vertex => b"\"vertex-2023-10-16\"",
+        Platform::Bedrock => "bedrock-2023-05-31",
+        Platform::Vertex => "vertex-2023-10-16",
     };
     let is_bedrock = endpoint.platform == Platform::Bedrock;
     let Ok(text) = std::str::from_utf8(&body) else { return (body, headers) };
@@ -53,11 +57,14 @@ pub(crate) fn adapted(
     let mut adapted = splice.finish();
     // Vertex takes betas as a header, as everybody else; neither takes the version as one.
     let (betas, mut headers): (Vec<_>, Vec<_>) = headers.into_iter().partition(|(name, _)| is_bedrock && *name == BETA);
-    headers.retain(|(name, _)| *name != "anthropic-version");
+    let asked = headers.iter().find(|(name, _)| *name == VERSION).map(|(_, version)| version.trim());
+    let mut version = BytesMut::new();
+    push_string(&mut version, asked.filter(|asked| *asked != FIRST_VERSION).unwrap_or(own_name));
+    headers.retain(|(name, _)| *name != VERSION);
     if let Some(betas) = list(betas.iter().flat_map(|(_, names)| names.split(','))) {
         adapted = with_first_member(&adapted, b"anthropic_beta", &betas);
     }
-    (with_first_member(&adapted, b"anthropic_version", version), headers)
+    (with_first_member(&adapted, b"anthropic_version", &version), headers)
 }
 
 /// The names as a JSON array; `None` without any.
