@@ -19,7 +19,7 @@ use crate::{
         error::{ApiError, KeyFault},
         secret::Secret,
     },
-    config::{AuthMode, Config, Key, Scope, digest_of, to_hex},
+    config::{AuthMode, Config, Key, Scope, digest_of},
 };
 
 /// All API keys of one configuration, and the issued keys.
@@ -201,7 +201,7 @@ impl KeyTable {
     fn holder_of(&self, digest: &[u8; 32]) -> Result<Arc<Caller>, ApiError> {
         let configured = self.keys.get(digest).map(Arc::clone);
         let caller = configured.or_else(|| self.issued.0.load().get(digest).map(Arc::clone));
-        let caller = caller.ok_or(ApiError::unauthorized(KeyFault::Invalid))?;
+        let caller = caller.ok_or_else(|| ApiError::unauthorized(KeyFault::Invalid))?;
         if caller.is_disabled() {
             return Err(ApiError::unauthorized(KeyFault::Disabled));
         }
@@ -215,7 +215,7 @@ impl KeyTable {
 /// A new administrator's key, valid until the process ends: its text, to be printed once, and the key to be stored.
 #[must_use]
 pub fn generate_startup_key() -> (Secret, Key) {
-    let text = Secret::new(format!("sk-pointsman-v1-{}", to_hex(&rand::random::<[u8; 32]>())));
+    let text = Secret::new(format!("sk-pointsman-v1-{}", hex::encode(rand::random::<[u8; 32]>())));
     let key = Key::startup_key(digest_of(text.expose()));
     (text, key)
 }

@@ -523,7 +523,7 @@ mod tests {
     }
 
     fn key(name: &str) -> IssuedKey {
-        let sha256 = crate::config::to_hex(&crate::config::digest_of(name));
+        let sha256 = hex::encode(crate::config::digest_of(name));
         let (id, account) = (key_number(name), name.to_owned());
         IssuedKey {
             id,

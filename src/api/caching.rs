@@ -60,8 +60,7 @@ pub(crate) fn respond(request: &HttpRequest, cache: Cache, body: &impl Serialize
 
 fn tag_of(body: &[u8]) -> String {
     let digest = Sha256::digest(body);
-    let hex: String = digest.iter().take(TAG_BYTES).map(|byte| format!("{byte:02x}")).collect();
-    format!("\"{hex}\"")
+    format!("\"{}\"", hex::encode(digest.get(..TAG_BYTES).unwrap_or_default()))
 }
 
 /// Whether an `If-None-Match` contains `tag` (weak comparison, as the header requires) or `*`.

@@ -25,7 +25,7 @@ use crate::{
     },
     api::auth::Administrator,
     base::{clock, error::ApiError, events, secret::Secret},
-    config::{digest_of, to_hex},
+    config::digest_of,
     proxy::body::read_json,
     state::gateway::Worker,
 };
@@ -95,7 +95,7 @@ pub(crate) fn new_key(members: &Map<String, Value>, by: &str) -> Result<(IssuedK
         name: String::new(),
         label,
         sha256,
-        account: format!("account-{}", to_hex(&rand::random::<[u8; 8]>())),
+        account: format!("account-{}", hex::encode(rand::random::<[u8; 8]>())),
         scopes: vec!["inference".to_owned(), "read".to_owned()],
         created_ms: now_ms,
         updated_ms: now_ms,
@@ -210,9 +210,9 @@ pub(crate) fn time(ms: i64) -> String {
 
 /// A new text of a key, its label, and its SHA-256.
 pub(crate) fn new_text() -> (Secret, String, String) {
-    let text = format!("sk-pointsman-v1-{}", to_hex(&rand::random::<[u8; 32]>()));
+    let text = format!("sk-pointsman-v1-{}", hex::encode(rand::random::<[u8; 32]>()));
     let label = format!("{}...{}", text.get(..10).unwrap_or_default(), text.get(text.len() - 4..).unwrap_or_default());
-    let sha256 = to_hex(&digest_of(&text));
+    let sha256 = hex::encode(digest_of(&text));
     (Secret::new(text), label, sha256)
 }
 

@@ -44,6 +44,6 @@ impl RequestId {
     }
 
     fn fresh() -> RequestId {
-        RequestId(format!("req-{:016x}{:08x}", rand::random::<u64>(), rand::random::<u32>()).into())
+        RequestId(["req-", &hex::encode(rand::random::<[u8; 12]>())].concat().into())
     }
 }

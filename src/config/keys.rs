@@ -68,22 +68,11 @@ pub fn digest_of(key: &str) -> [u8; 32] {
     Sha256::digest(key.as_bytes()).into()
 }
 
-/// Bytes as lower-case hexadecimal digits.
-#[must_use]
-pub fn to_hex(digest: &[u8]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Parses a digest of 64 hexadecimal digits.
 #[must_use]
 pub fn from_hex(text: &str) -> Option<[u8; 32]> {
     let mut digest = [0; 32];
-    if text.len() != 2 * digest.len() || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
-    }
-    for (index, byte) in digest.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
-    }
+    hex::decode_to_slice(text, &mut digest).ok()?;
     Some(digest)
 }
 
@@ -451,8 +440,8 @@ mod tests {
     #[test]
     fn digests_round_trip_through_hexadecimal() {
         let digest = digest_of("abc");
-        assert_eq!(to_hex(&digest), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-        assert_eq!(from_hex(&to_hex(&digest)), Some(digest));
+        assert_eq!(hex::encode(digest), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(from_hex(&hex::encode(digest)), Some(digest));
         assert_eq!(from_hex("ba78"), None);
     }
 

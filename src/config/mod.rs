@@ -69,7 +69,7 @@ pub use console::ConsoleConfig;
 pub use environment::Environment;
 pub use fault::{Fault, SourceLocation, Warning};
 pub use hosts::Hosts;
-pub use keys::{Key, Scope, digest_of, from_hex, to_hex};
+pub use keys::{Key, Scope, digest_of, from_hex};
 pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, TimeoutsConfig};
 pub use logging::{LogConfig, LogFormat};
 pub use memory::MemoryConfig;

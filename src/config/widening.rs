@@ -77,13 +77,13 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::{environment::Environment, keys::to_hex};
+    use crate::config::environment::Environment;
 
     const CLOSED: &str = "[auth]\ndevelopment_key_enabled = false\n";
     const NONE: &str = "[auth]\nmode = \"none\"\n";
 
     fn key(name: &str, more: &str) -> String {
-        format!("[[keys]]\nname = \"{name}\"\nsha256 = \"{}\"\n{more}\n", to_hex(&digest_of(name)))
+        format!("[[keys]]\nname = \"{name}\"\nsha256 = \"{}\"\n{more}\n", hex::encode(digest_of(name)))
     }
 
     fn config(toml: &str) -> Config {
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_development_key_under_another_name_is_the_development_key() {
-        let sly = format!("[[keys]]\nname = \"sly\"\nsha256 = \"{}\"\n", to_hex(&digest_of(DEVELOPMENT_KEY)));
+        let sly = format!("[[keys]]\nname = \"sly\"\nsha256 = \"{}\"\n", hex::encode(digest_of(DEVELOPMENT_KEY)));
         let one = key("one", "");
         check(&format!("{CLOSED}{one}"), &format!("{CLOSED}{one}{sly}"), &["auth.development_key_enabled"]);
         check(&format!("{CLOSED}{one}{sly}"), &format!("{CLOSED}{sly}"), &["keys"]);

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use actix_web::{HttpResponse, http::header, web};
 use sha2::{Digest as _, Sha256};
 
-use crate::{base::error::ApiError, config::to_hex};
+use crate::base::error::ApiError;
 
 const STYLE: &[u8] = include_bytes!("console.css");
 const SCRIPT: &[u8] = include_bytes!("console.js");
@@ -14,7 +14,7 @@ const ICON: &[u8] = include_bytes!("icon.svg");
 /// First digits of the SHA-256 of all files.
 pub(super) static HASH: LazyLock<String> = LazyLock::new(|| {
     let digest: [u8; 32] = Sha256::new().chain_update(STYLE).chain_update(SCRIPT).chain_update(ICON).finalize().into();
-    to_hex(&digest).chars().take(12).collect()
+    hex::encode(digest).chars().take(12).collect()
 });
 
 /// Serves a file.

@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
 use super::Transport;
-use crate::config::to_hex;
 
 /// Most sessions; a further one replaces the one that was idle longest.
 const MAX_SESSIONS: usize = 64;
@@ -65,7 +64,7 @@ impl Session {
 impl Sessions {
     /// Begins a session for the key with this SHA-256. Returns the text for the cookie.
     pub(super) fn begin(&self, key: [u8; 32], now: Instant) -> String {
-        let (text, form_token) = (to_hex(&rand::random::<[u8; 32]>()), to_hex(&rand::random::<[u8; 16]>()));
+        let (text, form_token) = (hex::encode(rand::random::<[u8; 32]>()), hex::encode(rand::random::<[u8; 16]>()));
         let mut table = self.0.lock();
         table.sessions.retain(|_, session| !session.is_over(now));
         if table.sessions.len() >= MAX_SESSIONS {

@@ -215,7 +215,7 @@ impl<C: Checks> Verifier<'_, C> {
 
     fn blobs(&mut self) -> Result<(), Fault> {
         for hash in self.view.blob_hashes()? {
-            let name: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+            let name = hex::encode(hash.get(..6).unwrap_or_default());
             let read = match self.view.blob(&hash) {
                 Ok(bytes) => self.checks.blob(&hash, &bytes.unwrap_or_default()),
                 Err(Fault::Damaged(what)) => Err(what),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-use pointsman::config::{Config, DEVELOPMENT_KEY, Environment, digest_of, to_hex};
+use pointsman::config::{Config, DEVELOPMENT_KEY, Environment, digest_of};
 
 /// A provider and a model that nothing is wrong with.
 const GOOD: &str = r#"
@@ -372,7 +372,7 @@ development_key_enabled = false
 name = "sly"
 sha256 = "@"
 "#
-        .replace('@', &to_hex(&digest_of(DEVELOPMENT_KEY))),
+        .replace('@', &hex::encode(digest_of(DEVELOPMENT_KEY))),
         expect![[r#"
             f:7:10: keys[0].sha256: is the public development key, but server.bind is [::]:8080; allowed: a key of your own; 'pointsman keygen' makes one
         "#]],
@@ -415,7 +415,7 @@ fn administration_beyond_loopback_is_encrypted_or_said_to_need_no_encryption() {
 #[test]
 fn the_development_key_never_administrates_under_any_name() {
     let sly = |more: &str| {
-        let sha256 = to_hex(&digest_of(DEVELOPMENT_KEY));
+        let sha256 = hex::encode(digest_of(DEVELOPMENT_KEY));
         format!("{more}[auth]\ndevelopment_key_enabled = false\n[[keys]]\nname = \"sly\"\nsha256 = \"{sha256}\"\n")
     };
     check(

@@ -1,6 +1,6 @@
 //! `keygen`: generates a key for a caller.
 
-use crate::config::{digest_of, to_hex};
+use crate::config::digest_of;
 
 /// A newly generated key.
 pub struct NewKey(String);
@@ -15,7 +15,7 @@ impl NewKey {
     /// The key with these bits: `sk-pointsman-v1-` and 64 hexadecimal digits.
     #[must_use]
     pub fn from_bits(bits: [u8; 32]) -> NewKey {
-        NewKey(format!("sk-pointsman-v1-{}", to_hex(&bits)))
+        NewKey(format!("sk-pointsman-v1-{}", hex::encode(bits)))
     }
 
     /// The key itself, to be shown once.
@@ -28,14 +28,14 @@ impl NewKey {
     #[must_use]
     pub fn configuration(&self, name: &str) -> String {
         let name = toml::Value::String(name.to_owned());
-        let sha256 = to_hex(&digest_of(&self.0));
+        let sha256 = hex::encode(digest_of(&self.0));
         format!("[[keys]]\nname = {name}\nsha256 = \"{sha256}\"\nscopes = [\"inference\", \"read\"]\n")
     }
 
     /// Output of `keygen --json`.
     #[must_use]
     pub fn json(&self, name: &str) -> String {
-        let (key, sha256) = (&self.0, to_hex(&digest_of(&self.0)));
+        let (key, sha256) = (&self.0, hex::encode(digest_of(&self.0)));
         let configuration = self.configuration(name);
         let page = serde_json::json!({ "name": name, "key": key, "sha256": sha256, "configuration": configuration });
         format!("{page:#}\n")

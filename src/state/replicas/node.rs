@@ -2,17 +2,14 @@
 
 use std::io;
 
-use crate::{
-    config::to_hex,
-    store::{directory::NODE_FILE, disk::Disk},
-};
+use crate::store::{directory::NODE_FILE, disk::Disk};
 
 /// The name in the configuration, or the one that the data directory keeps. It is made at the first start.
 ///
 /// # Errors
 /// The disk refuses.
 pub fn name(configured: Option<&str>, disk: Option<&dyn Disk>) -> io::Result<String> {
-    let made = || format!("node-{}", to_hex(&rand::random::<[u8; 6]>()));
+    let made = || format!("node-{}", hex::encode(rand::random::<[u8; 6]>()));
     let Some(disk) = disk.filter(|_| configured.is_none()) else {
         return Ok(configured.map_or_else(made, str::to_owned));
     };

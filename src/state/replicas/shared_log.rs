@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     access::registry::{ChangeId, SharedChange, is_readable, is_shared},
-    config::{from_hex, to_hex},
+    config::from_hex,
     store::{
         accounts::{AccountLog, SHARED_FILE},
         disk::Disk,
@@ -114,7 +114,7 @@ fn read(line: &[u8]) -> Option<PlacedChange> {
 
 fn write(placed: &PlacedChange) -> Option<Vec<u8>> {
     let change = serde_json::from_slice(&placed.change.line).ok()?;
-    serde_json::to_vec(&Line { seq: placed.seq, id: to_hex(&placed.change.id), change }).ok()
+    serde_json::to_vec(&Line { seq: placed.seq, id: hex::encode(placed.change.id), change }).ok()
 }
 
 #[cfg(test)]

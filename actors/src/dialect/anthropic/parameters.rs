@@ -105,7 +105,7 @@ impl<'a> Parameters<'a> {
     fn user(&mut self, name: &str, value: Raw<'_>, fates: &mut FieldFates) -> bool {
         let Some(text) = value.text().filter(|text| !text.is_empty() && self.user_id.is_none()) else { return false };
         let digest = Sha256::digest(text.as_bytes());
-        self.user_id = Some(digest.iter().take(USER_ID_BYTES).map(|byte| format!("{byte:02x}")).collect());
+        self.user_id = Some(hex::encode(digest.get(..USER_ID_BYTES).unwrap_or_default()));
         fates.emulate(name);
         true
     }

@@ -72,7 +72,7 @@ fn read(format: ReasoningFormat, state: &str, shown: &str) -> Option<ForeignReas
 
 fn hash(shown: &str) -> String {
     let digest = Sha256::digest(shown.as_bytes());
-    digest.iter().take(HASH / 2).map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(digest.get(..HASH / 2).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -2,16 +2,13 @@
 //!
 //! `Server-Timing` holds provider slugs, statuses and fixed words, no other text of a provider.
 
-use std::{
-    fmt::{self, Write as _},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use actix_web::{
     HttpResponseBuilder,
     http::header::{self, HeaderName, HeaderValue},
 };
+use itoa::Integer;
 use pointsman_actors::domain::{AttemptRecord, Dialect, Tick};
 
 use super::GenerationDraft;
@@ -108,7 +105,11 @@ impl GenerationDraft {
         let waiting = self.waiting_since.map(|since| now - since).unwrap_or_default();
         let overhead = elapsed.saturating_sub(self.upstream_time + waiting);
         events::AnswerBegan { overhead }.emit(&self.worker.shared.metrics);
-        response.insert_header((OVERHEAD, format!("{}.{:03}", overhead.as_millis(), overhead.subsec_micros() % 1000)));
+        let mut text = String::with_capacity(16);
+        push_millis(&mut text, overhead, Decimals::Always);
+        if let Some(overhead) = header_value(&text) {
+            response.insert_header((OVERHEAD, overhead));
+        }
         if let Some(timing) = header_value(&self.server_timing(now)) {
             response.insert_header((SERVER_TIMING, timing));
         }
@@ -148,7 +149,7 @@ impl GenerationDraft {
             if let Some(ended) = self.record.attempts.iter().find(|attempt| attempt.n == n) {
                 list.add_attempt(n, &ended.provider_slug, result(ended), Duration::from_millis(ended.duration_ms));
             } else if let Some(attempt) = running.clone().find(|attempt| attempt.turn.n == n) {
-                list.add_attempt(n, &attempt.names().slug, format_args!("running"), now - attempt.started);
+                list.add_attempt(n, &attempt.names().slug, Outcome::Word("running"), now - attempt.started);
             }
         }
         list.0
@@ -165,30 +166,52 @@ fn name_list(names: &[String]) -> Option<HeaderValue> {
 
 /// `text` as a header if it is printable ASCII. Clients decode other bytes differently.
 fn header_value(text: &str) -> Option<HeaderValue> {
-    HeaderValue::from_str(text).ok().filter(|value| value.to_str().is_ok())
+    let printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    printable.then(|| HeaderValue::from_str(text).ok()).flatten()
+}
+
+/// How an attempt ended, as `Server-Timing` says it.
+enum Outcome<'a> {
+    Status(u16),
+    Word(&'a str),
 }
 
 /// The result of an attempt: its status, or the word for its outcome if it failed after a status below 400.
-fn result(attempt: &AttemptRecord) -> impl fmt::Display {
-    fmt::from_fn(move |f| match attempt.status.filter(|status| *status >= 400 || attempt.error_type.is_none()) {
-        Some(status) => write!(f, "{status}"),
-        None => f.write_str(attempt.outcome()),
-    })
+fn result(attempt: &AttemptRecord) -> Outcome<'_> {
+    match attempt.status.filter(|status| *status >= 400 || attempt.error_type.is_none()) {
+        Some(status) => Outcome::Status(status),
+        None => Outcome::Word(attempt.outcome()),
+    }
 }
 
-/// Builds the list of metrics. Writing to a string cannot fail.
+/// Builds the list of metrics, without the formatter: every answer has one.
 struct MetricList(String);
 
 impl MetricList {
     fn add(&mut self, name: &str, duration: Duration) {
         self.separate();
-        let _ = write!(self.0, "{name};dur={}", Millis(duration));
+        self.0.push_str(name);
+        self.push_duration(duration);
     }
 
-    fn add_attempt(&mut self, n: u32, slug: &str, result: impl fmt::Display, duration: Duration) {
+    fn add_attempt(&mut self, n: u32, slug: &str, outcome: Outcome<'_>, duration: Duration) {
         self.separate();
-        let slug = slug.get(..MAX_SLUG_BYTES).unwrap_or(slug);
-        let _ = write!(self.0, "attempt-{n};desc=\"{slug} {result}\";dur={}", Millis(duration));
+        self.0.push_str("attempt-");
+        push_integer(&mut self.0, n);
+        self.0.push_str(";desc=\"");
+        self.0.push_str(slug.get(..MAX_SLUG_BYTES).unwrap_or(slug));
+        self.0.push(' ');
+        match outcome {
+            Outcome::Status(status) => push_integer(&mut self.0, status),
+            Outcome::Word(word) => self.0.push_str(word),
+        }
+        self.0.push('"');
+        self.push_duration(duration);
+    }
+
+    fn push_duration(&mut self, duration: Duration) {
+        self.0.push_str(";dur=");
+        push_millis(&mut self.0, duration, Decimals::UnlessZero);
     }
 
     fn separate(&mut self) {
@@ -198,16 +221,26 @@ impl MetricList {
     }
 }
 
-/// Milliseconds with three decimals, or none if they are zero. Written without floats.
-struct Millis(Duration);
+fn push_integer(text: &mut String, value: impl Integer) {
+    text.push_str(itoa::Buffer::new().format(value));
+}
 
-impl fmt::Display for Millis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let micros = self.0.as_micros();
-        match (micros / 1000, micros % 1000) {
-            (whole, 0) => write!(f, "{whole}"),
-            (whole, rest) => write!(f, "{whole}.{rest:03}"),
-        }
+/// When the three decimals of a number are written.
+#[derive(PartialEq)]
+enum Decimals {
+    Always,
+    UnlessZero,
+}
+
+/// Milliseconds with three decimals. Written without floats.
+fn push_millis(text: &mut String, duration: Duration, decimals: Decimals) {
+    push_integer(text, millis(duration));
+    let rest = duration.subsec_micros() % 1000;
+    if rest > 0 || decimals == Decimals::Always {
+        // The added thousand keeps leading zeros.
+        let mut buffer = itoa::Buffer::new();
+        text.push('.');
+        text.push_str(buffer.format(1000 + rest).get(1..).unwrap_or_default());
     }
 }
 
@@ -221,14 +254,14 @@ mod tests {
         list.add("route", Duration::from_micros(50));
         list.add("queue", Duration::ZERO);
         list.add("ttft", Duration::from_micros(120_340));
-        list.add_attempt(1, "swift", 500, Duration::from_millis(40));
+        list.add_attempt(1, "swift", Outcome::Status(500), Duration::from_millis(40));
         assert_eq!(list.0, "route;dur=0.050, queue;dur=0, ttft;dur=120.340, attempt-1;desc=\"swift 500\";dur=40");
     }
 
     #[test]
     fn a_long_slug_is_cut() {
         let mut list = MetricList(String::new());
-        list.add_attempt(12, &"x".repeat(500), "timeout", Duration::ZERO);
+        list.add_attempt(12, &"x".repeat(500), Outcome::Word("timeout"), Duration::ZERO);
         assert!(list.0.len() < 100 && list.0.ends_with("x timeout\";dur=0"), "{}", list.0);
     }
 }
