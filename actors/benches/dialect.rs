@@ -136,7 +136,7 @@ fn context() -> AnswerContext {
     }
 }
 
-fn chat(turns: usize) -> Option<ChatRequest> {
+fn chat(turns: usize) -> Option<Box<ChatRequest>> {
     let turn = r#"{"role":"user","content":"The breaker opens at the third failure in a row.\nEverything else stays as it was, which is why \"closed\" keeps its count. "},{"role":"assistant","content":"It does."}"#;
     let tool = r#"{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}"#;
     let turns = vec![turn; turns].join(",");

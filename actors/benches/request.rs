@@ -32,7 +32,7 @@ fn body(bytes: usize) -> Bytes {
     Bytes::from(text)
 }
 
-fn read(body: &Bytes, limits: &RequestLimits) -> Option<ChatRequest> {
+fn read(body: &Bytes, limits: &RequestLimits) -> Option<Box<ChatRequest>> {
     ChatRequest::parse(body.clone(), ChatPurpose::Chat, limits).ok()
 }
 

@@ -54,7 +54,7 @@ pub async fn create(
 ) -> Result<HttpResponse, ApiError> {
     let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
     let chat = ChatRequest::parse(body, ChatPurpose::Chat, &call.worker.setup.config.limits.request)?;
-    answer(Box::new(chat), call).await
+    answer(chat, call).await
 }
 
 /// Answers a chat, in the dialect of its client.

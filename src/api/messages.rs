@@ -39,7 +39,7 @@ pub async fn create(
 ) -> Result<HttpResponse, ApiError> {
     let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
     let chat = read_chat(body, call.request.headers(), &call.worker, ChatPurpose::Chat)?;
-    chat::answer(Box::new(chat), call).await
+    chat::answer(chat, call).await
 }
 
 /// Reads a request of this API as a chat.
@@ -51,7 +51,7 @@ pub(super) fn read_chat(
     headers: &HeaderMap,
     worker: &Worker,
     purpose: ChatPurpose,
-) -> Result<ChatRequest, ApiError> {
+) -> Result<Box<ChatRequest>, ApiError> {
     let read = read_messages(&body, &worker.shared.state_key)?;
     read.check_version(version(headers))?;
     let InboundMessages { chat, fates, native_feature, omits_thinking, .. } = read;

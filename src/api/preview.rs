@@ -130,7 +130,7 @@ struct AskedPreview {
 }
 
 fn of_chat(
-    mut chat: ChatRequest,
+    mut chat: Box<ChatRequest>,
     request: &HttpRequest,
     worker: &Worker,
     caller: &Caller,
@@ -152,7 +152,7 @@ fn of_chat(
         seed: chat.routing.route_seed,
         why_not: chat.why_not.take().map_or_else(|| why_not_view::in_query(request), |name| Ok(Some(name)))?,
         what_if: what_if(&mut chat, catalog)?,
-        work: RequestedWork::Chat(Box::new(chat)),
+        work: RequestedWork::Chat(chat),
     })
 }
 

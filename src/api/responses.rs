@@ -28,14 +28,14 @@ pub async fn create(
 ) -> Result<HttpResponse, ApiError> {
     let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
     let chat = read_chat(body, &call.worker, ChatPurpose::Chat)?;
-    chat::answer(Box::new(chat), call).await
+    chat::answer(chat, call).await
 }
 
 /// Reads a request of this API as a chat.
 ///
 /// # Errors
 /// The 400 for a refused request.
-pub(super) fn read_chat(body: Bytes, worker: &Worker, purpose: ChatPurpose) -> Result<ChatRequest, ApiError> {
+pub(super) fn read_chat(body: Bytes, worker: &Worker, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
     let InboundResponses { chat, fates, native_feature, echo, .. } = read_responses(&body, &worker.shared.state_key)?;
     let mut chat = ChatRequest::parse(chat, purpose, &worker.setup.config.limits.request)?;
     chat.client = Some(Arc::new(ClientRequest {

@@ -107,7 +107,7 @@ pub(super) async fn send(
     body.insert("stream".to_owned(), json!(true));
     body.insert("metadata".to_owned(), json!({"source": "console"}));
     let chat = ChatRequest::parse(bytes(&body), ChatPurpose::Chat, &call.worker.setup.config.limits.request)?;
-    chat::answer(Box::new(chat), call).await
+    chat::answer(chat, call).await
 }
 
 async fn page(

@@ -109,16 +109,16 @@ pub(crate) fn talk(messages: &str) -> String {
     format!(r#"{{"model":"acme/able","messages":[{messages}]}}"#)
 }
 
-pub(crate) fn parse(body: impl AsRef<[u8]>) -> Result<ChatRequest, Invalid> {
+pub(crate) fn parse(body: impl AsRef<[u8]>) -> Result<Box<ChatRequest>, Invalid> {
     ChatRequest::parse(Bytes::copy_from_slice(body.as_ref()), ChatPurpose::Chat, &RequestLimits::default())
 }
 
-pub(crate) fn read(body: impl AsRef<[u8]>) -> ChatRequest {
+pub(crate) fn read(body: impl AsRef<[u8]>) -> Box<ChatRequest> {
     let text = String::from_utf8_lossy(body.as_ref()).into_owned();
     parse(body).unwrap_or_else(|invalid| panic!("refused: {invalid:?}\n{text}"))
 }
 
-pub(crate) fn preview(body: &str) -> Result<ChatRequest, Invalid> {
+pub(crate) fn preview(body: &str) -> Result<Box<ChatRequest>, Invalid> {
     ChatRequest::parse(Bytes::copy_from_slice(body.as_bytes()), ChatPurpose::Preview, &RequestLimits::default())
 }
 

@@ -104,7 +104,7 @@ struct AttemptEnd {
 }
 
 impl Attempt {
-    /// Starts the attempt that `claim` admits.
+    /// Starts the attempt that `claim` admits. Boxed: it is moved through several futures.
     pub fn new(
         worker: &Worker,
         routed: &Routed,
@@ -112,9 +112,9 @@ impl Attempt {
         request: RequestSize,
         claim: Claim,
         permit: Option<Permit>,
-    ) -> Attempt {
+    ) -> Box<Attempt> {
         let dispatched = claim.event(claim.dispatched, EventKind::Dispatched);
-        let attempt = Attempt {
+        let attempt = Box::new(Attempt {
             worker: worker.clone(),
             routed: routed.clone(),
             turn,
@@ -127,7 +127,7 @@ impl Attempt {
             request,
             claim: Some(claim),
             _permit: permit,
-        };
+        });
         attempt.post_event(dispatched);
         attempt
     }

@@ -176,7 +176,7 @@ pub struct GenerationDraft {
 }
 
 struct RunningAttempt {
-    attempt: Attempt,
+    attempt: Box<Attempt>,
     /// Request parameters that were not sent to the endpoint.
     fates: ParameterFates,
 }
@@ -241,7 +241,7 @@ impl GenerationDraft {
     }
 
     /// Adds a started attempt. The record names its endpoint, unless it races another attempt.
-    pub fn begin(&mut self, attempt: Attempt, fates: ParameterFates) {
+    pub fn begin(&mut self, attempt: Box<Attempt>, fates: ParameterFates) {
         self.waiting_since.get_or_insert(attempt.started);
         if let Some(call) = &self.call {
             call.attempt_started(AttemptInProgress { n: attempt.turn.n, endpoint: attempt.endpoint });
@@ -261,7 +261,7 @@ impl GenerationDraft {
 
     /// The running attempt with number `n`.
     pub fn attempt(&mut self, n: u32) -> Option<&mut Attempt> {
-        self.running.iter_mut().flatten().map(|running| &mut running.attempt).find(|attempt| attempt.turn.n == n)
+        self.running.iter_mut().flatten().map(|running| &mut *running.attempt).find(|attempt| attempt.turn.n == n)
     }
 
     /// Attempt `n` has given its first output.

@@ -136,7 +136,7 @@ impl PlanRun {
     }
 
     /// Starts the next attempt. `None` when plan, attempts or time are used up and no attempt of last resort is allowed.
-    pub async fn next(&mut self) -> Option<Attempt> {
+    pub async fn next(&mut self) -> Option<Box<Attempt>> {
         if let Some(position) = self.retry.take().filter(|_| Instant::now() < self.deadline)
             && let Ok(attempt) = self.start(position).await
         {
@@ -231,7 +231,7 @@ impl PlanRun {
     ///
     /// # Errors
     /// The reason why the candidate cannot be called now.
-    async fn start(&mut self, position: usize) -> Result<Attempt, ExclusionReason> {
+    async fn start(&mut self, position: usize) -> Result<Box<Attempt>, ExclusionReason> {
         let candidate = self.routed.decision.at(position).ok_or(ExclusionReason::Disabled)?;
         let reason = match self.attempts {
             _ if candidate.panic => AttemptReason::Panic,
@@ -261,7 +261,7 @@ impl PlanRun {
         position: usize,
         reason: AttemptReason,
         (permit, queue): PermitWithWait,
-    ) -> Result<Attempt, ExclusionReason> {
+    ) -> Result<Box<Attempt>, ExclusionReason> {
         let candidate = self.routed.decision.at(position).ok_or(ExclusionReason::Disabled)?;
         let n = self.attempts + 1;
         if !self.budget.begin(n, &self.routed.catalog, candidate.index) {

@@ -6,8 +6,6 @@
 
 use std::{
     cell::RefCell,
-    future::Future,
-    pin::{Pin, pin},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -187,8 +185,8 @@ struct StartedAttempt<'a> {
     position: usize,
 }
 
-/// A started attempt that races another, and its result.
-type Rival<'a, 'r, T> = (StartedAttempt<'a>, LocalBoxFuture<'r, Result<T, UpstreamError>>);
+/// The result of a running attempt. Boxed, so that the future of every request does not hold room for two.
+type Running<'r, T> = LocalBoxFuture<'r, Result<T, UpstreamError>>;
 
 impl<'a, A: AttemptRunner> Race<'a, A> {
     /// Runs attempts until one has a result. Returns its number, under which it still runs, and the result.
@@ -212,20 +210,19 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
     }
 
     /// Runs one attempt, and a second that races it if it is late. On return the connection of a loser is closed.
-    async fn round(&self, plan: &mut PlanRun, routed: &Routed, attempt: Attempt) -> RaceOutcome<A::Output> {
+    async fn round(&self, plan: &mut PlanRun, routed: &Routed, attempt: Box<Attempt>) -> RaceOutcome<A::Output> {
         let position = attempt.turn.position;
         let (race_times, started_at) = (plan.race_times(position), Instant::now());
-        let Some((first, running)) = self.start(plan, routed, attempt) else {
+        let Some((first, mut running)) = self.start(plan, routed, attempt) else {
             return RaceOutcome::Stopped(ApiError::internal());
         };
-        let mut running = pin!(running);
         for (after, lateness) in race_times.into_iter().flatten() {
-            if let Ok(result) = tokio::time::timeout_at((started_at + after).into(), running.as_mut()).await {
+            if let Ok(result) = tokio::time::timeout_at((started_at + after).into(), &mut running).await {
                 return self.alone(plan, first, result);
             }
             let at_work = self.draft.borrow_mut().attempt(first.handle.n).is_none_or(|attempt| attempt.at_work);
             let hedge = if at_work { None } else { plan.hedge(position, lateness) };
-            if let Some((second, rival)) = hedge.and_then(|hedge| self.start_boxed(plan, routed, hedge)) {
+            if let Some((second, rival)) = hedge.and_then(|hedge| self.start(plan, routed, hedge)) {
                 return self.raced(plan, (first, running), (second, rival)).await;
             }
         }
@@ -235,8 +232,8 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
     async fn raced(
         &self,
         plan: &mut PlanRun,
-        (first, one): (StartedAttempt<'a>, Pin<&mut impl Future<Output = Result<A::Output, UpstreamError>>>),
-        (second, other): Rival<'a, '_, A::Output>,
+        (first, one): (StartedAttempt<'a>, Running<'_, A::Output>),
+        (second, other): (StartedAttempt<'a>, Running<'_, A::Output>),
     ) -> RaceOutcome<A::Output> {
         match select(one, other).await {
             Either::Left((Ok(output), _)) => RaceOutcome::Won(first.handle.n, output),
@@ -284,8 +281,8 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         &self,
         plan: &PlanRun,
         routed: &'r Routed,
-        attempt: Attempt,
-    ) -> Option<(StartedAttempt<'a>, impl Future<Output = Result<A::Output, UpstreamError>> + use<'r, 'a, A>)>
+        attempt: Box<Attempt>,
+    ) -> Option<(StartedAttempt<'a>, Running<'r, A::Output>)>
     where
         'a: 'r,
     {
@@ -302,16 +299,7 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         let handle = AttemptHandle { draft: self.draft, n, deadline, first_byte };
         let runner = self.runner;
         let running = async move { runner.run(&target, outgoing, handle).await };
-        Some((StartedAttempt { handle, position }, running))
-    }
-
-    /// Starts an attempt that races another. Boxed: few requests are raced, and the second future would enlarge that of
-    /// every request.
-    fn start_boxed<'r>(&self, plan: &PlanRun, routed: &'r Routed, attempt: Attempt) -> Option<Rival<'a, 'r, A::Output>>
-    where
-        'a: 'r,
-    {
-        self.start(plan, routed, attempt).map(|(started, running)| (started, running.boxed_local()))
+        Some((StartedAttempt { handle, position }, running.boxed_local()))
     }
 
     fn give_up(&self, error: ApiError) -> ApiError {

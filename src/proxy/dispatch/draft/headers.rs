@@ -130,7 +130,7 @@ impl GenerationDraft {
     fn server_timing(&self, now: Tick) -> String {
         let mut list = MetricList(String::with_capacity(192));
         list.add("route", self.routing);
-        let running = self.running.iter().flatten().map(|running| &running.attempt);
+        let running = self.running.iter().flatten().map(|running| &*running.attempt);
         let latest = self.latest.or_else(|| running.clone().next().map(AttemptPhases::new));
         if let Some(latest) = latest {
             list.add("queue", latest.queue);

@@ -12,7 +12,7 @@ use crate::{base::events::BudgetSpent, proxy::dispatch::attempt::Attempt};
 
 impl PlanRun {
     /// Starts the attempt that races the one at `position`. `None` without a token or an endpoint for it.
-    pub fn hedge(&mut self, position: usize, lateness: Lateness) -> Option<Attempt> {
+    pub fn hedge(&mut self, position: usize, lateness: Lateness) -> Option<Box<Attempt>> {
         let budget = match lateness {
             Lateness::Unusual => BudgetSpent::Hedge,
             Lateness::Overdue if self.attempts < self.routed.decision.max_attempts => BudgetSpent::Retry,
@@ -25,7 +25,7 @@ impl PlanRun {
 
     /// Starts another attempt after `max_attempts` have failed, at any endpoint that is left. So a client gets no error while
     /// another endpoint would answer.
-    pub(super) fn last_resort(&mut self) -> Option<Attempt> {
+    pub(super) fn last_resort(&mut self) -> Option<Box<Attempt>> {
         let may = (self.routed.decision.max_attempts..self.max_attempts()).contains(&self.attempts);
         if !may || Instant::now() >= self.deadline || self.spares().is_empty() {
             return None;
@@ -44,7 +44,7 @@ impl PlanRun {
     }
 
     /// Starts an attempt at the first of `positions` that has a free permit, for one token.
-    fn start_first(&self, budget: BudgetSpent, reason: AttemptReason, positions: Vec<usize>) -> Option<Attempt> {
+    fn start_first(&self, budget: BudgetSpent, reason: AttemptReason, positions: Vec<usize>) -> Option<Box<Attempt>> {
         let tokens = &self.worker.shared.attempt_tokens;
         let bucket = match budget {
             BudgetSpent::Hedge => &tokens.hedge,
@@ -69,7 +69,7 @@ impl PlanRun {
     }
 
     /// Counts an attempt that was started out of order.
-    fn counted(&mut self, attempt: Attempt) -> Attempt {
+    fn counted(&mut self, attempt: Box<Attempt>) -> Box<Attempt> {
         self.out_of_order.push(attempt.turn.position);
         self.attempts += 1;
         attempt

@@ -150,7 +150,7 @@ fn a_client_that_wants_no_text_of_thoughts_gets_their_signatures() {
 
 /// The chat body, checked as every chat body is.
 #[track_caller]
-fn routed(inbound: &InboundMessages) -> ChatRequest {
+fn routed(inbound: &InboundMessages) -> Box<ChatRequest> {
     ChatRequest::parse(inbound.chat.clone(), ChatPurpose::Chat, &RequestLimits::default()).unwrap()
 }
 

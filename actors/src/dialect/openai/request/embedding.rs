@@ -57,7 +57,8 @@ impl EmbeddingRequest {
     /// The 400 for a body that is no JSON object, else for its first offending field.
     pub fn parse(body: Bytes, limits: &RequestLimits) -> Result<EmbeddingRequest, Invalid> {
         let text = syntax::text(&body, limits.max_depth)?;
-        let mut reader = BodyReader::read(text, RequestKind::Embedding, limits)?;
+        let mut reader = BodyReader::new(text, RequestKind::Embedding, limits);
+        reader.read()?;
         let field = |name| FieldLocation::TopLevel.path(name);
         if !reader.found.models.is_empty() {
             let message = "Vectors of different models cannot be compared: name one 'model'.";

@@ -75,7 +75,8 @@ impl ImageRequest {
     pub fn parse(body: Bytes, limits: &RequestLimits) -> Result<ImageRequest, Invalid> {
         let text = syntax::text(&body, limits.max_depth)?;
         let limits = RequestLimits { max_n: MAX_IMAGES, ..limits.clone() };
-        let mut reader = BodyReader::read(text, RequestKind::Image, &limits)?;
+        let mut reader = BodyReader::new(text, RequestKind::Image, &limits);
+        reader.read()?;
         let found = &reader.found;
         if found.model.is_none() && found.models.is_empty() {
             return Err(fault::required(&FieldLocation::TopLevel.path("model")));

@@ -172,13 +172,14 @@ impl ChatRequest {
     /// # Errors
     /// The 400 for a body that is no JSON object, else for its first offending field; required fields and
     /// rules between fields come last.
-    pub fn parse(body: Bytes, form: ChatPurpose, limits: &RequestLimits) -> Result<ChatRequest, Invalid> {
+    pub fn parse(body: Bytes, form: ChatPurpose, limits: &RequestLimits) -> Result<Box<ChatRequest>, Invalid> {
         let call = match form {
             ChatPurpose::Chat => RequestKind::Chat,
             ChatPurpose::Preview => RequestKind::Preview,
         };
         let text = syntax::text(&body, limits.max_depth)?;
-        let mut reader = BodyReader::read(text, call, limits)?;
+        let mut reader = BodyReader::new(text, call, limits);
+        reader.read()?;
         if form == ChatPurpose::Chat {
             require(&reader.found)?;
         }
@@ -189,8 +190,7 @@ impl ChatRequest {
         };
         let metadata = stored_metadata(&reader.found);
         let envelope = reader.envelope(body.clone(), metadata);
-        let request = ChatRequest::assemble(reader, envelope, forced, limits);
-        Ok(ChatRequest { why_not, what_if, ..request })
+        Ok(ChatRequest::assemble(reader, envelope, forced, (why_not, what_if), limits))
     }
 
     /// Whether the request uses the deprecated `functions`, so that its client expects `function_call`.
@@ -203,8 +203,9 @@ impl ChatRequest {
         reader: BodyReader<'_>,
         envelope: ParsedBody,
         choice: ToolChoice,
+        (why_not, what_if): (Option<String>, Option<Box<WhatIf>>),
         limits: &RequestLimits,
-    ) -> ChatRequest {
+    ) -> Box<ChatRequest> {
         let BodyReader { mut found, conversation, .. } = reader;
         let mut tally = conversation.tally;
         tally.bytes += found.tools.bytes;
@@ -221,7 +222,7 @@ impl ChatRequest {
             no_call_after_calls: choice == ToolChoice::Forbidden && conversation.has_calls,
             format: found.format,
         };
-        ChatRequest {
+        Box::new(ChatRequest {
             model: found.model,
             models: found.models,
             stream: found.stream,
@@ -239,12 +240,12 @@ impl ChatRequest {
             tags: found.tags,
             trace: found.trace.map(written),
             exclude_reasoning: found.exclude_reasoning,
-            why_not: None,
-            what_if: None,
+            why_not,
+            what_if,
             client: None,
             envelope,
             demands,
-        }
+        })
     }
 
     /// The restrictions of the request with their paths. Parses the body again.

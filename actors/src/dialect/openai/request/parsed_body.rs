@@ -123,14 +123,10 @@ pub(super) struct BodyReader<'a> {
 }
 
 impl<'a> BodyReader<'a> {
-    /// Reads the whole of `text`, which has passed [`syntax::text`].
-    ///
-    /// # Errors
-    /// The 400 for broken JSON wherever it is, else for the first offending field.
-    pub(super) fn read(text: &'a str, call: RequestKind, limits: &'a RequestLimits) -> Result<BodyReader<'a>, Invalid> {
-        syntax::object(text)?;
+    /// A reader of `text`, which has passed [`syntax::text`].
+    pub(super) fn new(text: &'a str, call: RequestKind, limits: &'a RequestLimits) -> BodyReader<'a> {
         let source = BodyText(text);
-        let mut reader = BodyReader {
+        BodyReader {
             source,
             call,
             limits,
@@ -143,17 +139,26 @@ impl<'a> BodyReader<'a> {
             found: ParsedFields::default(),
             conversation: Conversation::new(source, limits.max_messages),
             fault: None,
-        };
-        reader.object(text, text.trim_end().len())?;
-        reader.own = reader.members.len();
-        if let Some(raw) = reader.extra_body.take() {
-            json::object(raw, &FieldLocation::EXTRA_BODY)?;
-            reader.place = FieldLocation::ExtraBody;
-            let given = reader.members.iter().filter(|member| member.fate != Fate::Absent);
-            reader.given = given.filter_map(|member| text.get(member.key.clone())).map(read).collect();
-            reader.object(raw.get(), source.span(raw).end)?;
         }
-        Ok(reader)
+    }
+
+    /// Reads the whole text.
+    ///
+    /// # Errors
+    /// The 400 for broken JSON wherever it is, else for the first offending field.
+    pub(super) fn read(&mut self) -> Result<(), Invalid> {
+        let BodyText(text) = self.source;
+        syntax::object(text)?;
+        self.object(text, text.trim_end().len())?;
+        self.own = self.members.len();
+        if let Some(raw) = self.extra_body.take() {
+            json::object(raw, &FieldLocation::EXTRA_BODY)?;
+            self.place = FieldLocation::ExtraBody;
+            let given = self.members.iter().filter(|member| member.fate != Fate::Absent);
+            self.given = given.filter_map(|member| text.get(member.key.clone())).map(read).collect();
+            self.object(raw.get(), self.source.span(raw).end)?;
+        }
+        Ok(())
     }
 
     /// Reads the members of one object, which ends at `end` of the body.
