@@ -223,7 +223,8 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
             let at_work = self.draft.borrow_mut().attempt(first.handle.n).is_none_or(|attempt| attempt.at_work);
             let hedge = if at_work { None } else { plan.hedge(position, lateness) };
             if let Some((second, rival)) = hedge.and_then(|hedge| self.start(plan, routed, hedge)) {
-                return self.raced(plan, (first, running), (second, rival)).await;
+                // Boxed for the same reason as the attempts: few requests are raced.
+                return self.raced(plan, (first, running), (second, rival)).boxed_local().await;
             }
         }
         self.alone(plan, first, running.await)
