@@ -2,8 +2,8 @@
 
 use super::raw::Raw;
 
-/// Deepest nesting inside a skipped value.
-const MAX_DEPTH: u32 = 128;
+/// Deepest nesting of a text whose limit is not given.
+const MAX_DEPTH: usize = 128;
 /// Strings up to this length are searched word by word, longer ones in blocks.
 const SHORT_BYTES: usize = 32;
 
@@ -21,24 +21,48 @@ pub(crate) enum JsonFault {
 /// A position in a JSON text. Every step checks the grammar, so the text before the position is valid.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'a> {
-    bytes: &'a [u8],
+    text: &'a str,
     at: usize,
+    /// How many more brackets may be opened inside each other.
+    depth_left: usize,
+    /// Whether an escape was half of a surrogate pair.
+    has_lone_surrogate: bool,
 }
 
 impl<'a> Cursor<'a> {
     /// A cursor before the first byte of `text`.
     pub(crate) fn new(text: &'a str) -> Cursor<'a> {
-        Cursor { bytes: text.as_bytes(), at: 0 }
+        Cursor::within(text, MAX_DEPTH)
+    }
+
+    /// A cursor before the first byte of `text`, which may be nested at most `max_depth` deep.
+    pub(crate) fn within(text: &'a str, max_depth: usize) -> Cursor<'a> {
+        Cursor { text, at: 0, depth_left: max_depth, has_lone_surrogate: false }
     }
 
     /// A cursor before a value that another cursor has checked.
     pub(crate) fn over(value: Raw<'a>) -> Cursor<'a> {
-        Cursor { bytes: value.bytes(), at: 0 }
+        Cursor::within(value.written(), usize::MAX)
     }
 
     /// A cursor behind the opening bracket of a value that another cursor has checked.
     pub(super) fn inside(value: Raw<'a>) -> Cursor<'a> {
-        Cursor { bytes: value.bytes(), at: 1 }
+        Cursor { at: 1, ..Cursor::over(value) }
+    }
+
+    /// Whether an escape so far was half of a surrogate pair, which stands for no character.
+    pub(crate) fn has_lone_surrogate(&self) -> bool {
+        self.has_lone_surrogate
+    }
+
+    #[inline]
+    fn byte(&self, at: usize) -> Option<u8> {
+        self.text.as_bytes().get(at).copied()
+    }
+
+    #[inline]
+    fn rest(&self) -> &'a [u8] {
+        self.text.as_bytes().get(self.at..).unwrap_or_default()
     }
 
     /// Position in bytes.
@@ -48,16 +72,16 @@ impl<'a> Cursor<'a> {
 
     /// Start position of a value returned by this cursor.
     pub(crate) fn offset_of(&self, value: Raw<'_>) -> usize {
-        (value.bytes().as_ptr() as usize).saturating_sub(self.bytes.as_ptr() as usize)
+        (value.bytes().as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize)
     }
 
     /// The next byte that is not white space, without passing it.
     #[inline]
     pub(crate) fn peek(&mut self) -> Result<u8, JsonFault> {
         loop {
-            match self.bytes.get(self.at) {
+            match self.byte(self.at) {
                 Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
-                Some(&byte) => return Ok(byte),
+                Some(byte) => return Ok(byte),
                 None => return Err(JsonFault::Truncated),
             }
         }
@@ -95,14 +119,14 @@ impl<'a> Cursor<'a> {
             return self.string();
         }
         let start = self.at;
-        self.pass(0)?;
+        self.pass()?;
         Ok(self.since(start))
     }
 
     /// What was passed since `start`, as one value.
     #[inline]
     pub(crate) fn since(&self, start: usize) -> Raw<'a> {
-        Raw::new(self.bytes.get(start..self.at).unwrap_or_default(), 0)
+        Raw::new(self.text.get(start..self.at).unwrap_or_default(), 0)
     }
 
     /// Passes a string.
@@ -111,8 +135,8 @@ impl<'a> Cursor<'a> {
         let start = self.at - 1;
         let mut overhead = 0;
         loop {
-            self.at += plain_run(self.bytes.get(self.at..).unwrap_or_default());
-            match self.bytes.get(self.at) {
+            self.at += plain_run(self.rest());
+            match self.byte(self.at) {
                 Some(b'"') => break,
                 Some(b'\\') => overhead += self.escape()?,
                 Some(_) => return Err(JsonFault::Invalid),
@@ -120,7 +144,7 @@ impl<'a> Cursor<'a> {
             }
         }
         self.at += 1;
-        Ok(Raw::new(self.bytes.get(start..self.at).unwrap_or_default(), overhead))
+        Ok(Raw::new(self.text.get(start..self.at).unwrap_or_default(), overhead))
     }
 
     /// Checks that nothing but white space is left.
@@ -144,9 +168,21 @@ impl<'a> Cursor<'a> {
         Ok(true)
     }
 
+    /// Passes the opening bracket that comes next.
+    pub(crate) fn enter(&mut self) -> Result<(), JsonFault> {
+        self.depth_left = self.depth_left.checked_sub(1).ok_or(JsonFault::TooDeep)?;
+        self.at += 1;
+        Ok(())
+    }
+
+    /// The closing bracket of what was entered last was passed.
+    pub(crate) fn leave(&mut self) {
+        self.depth_left += 1;
+    }
+
     /// Skips an escape. Returns how many bytes it is longer than the text it stands for.
     fn escape(&mut self) -> Result<usize, JsonFault> {
-        match self.bytes.get(self.at + 1) {
+        match self.byte(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
                 self.at += 2;
                 Ok(1)
@@ -158,27 +194,45 @@ impl<'a> Cursor<'a> {
     }
 
     fn unicode_escape(&mut self) -> Result<usize, JsonFault> {
-        let mut code = 0_u32;
-        for offset in 2..6 {
-            let digit = self.bytes.get(self.at + offset).ok_or(JsonFault::Truncated)?;
-            code = code * 16 + char::from(*digit).to_digit(16).ok_or(JsonFault::Invalid)?;
-        }
-        self.at += 6;
-        // Half of a surrogate pair stands for two of its four bytes.
-        let bytes = match code {
+        let unit = self.utf16_unit()?;
+        let bytes = match unit {
             0..0x80 => 1,
-            0x80..0x800 | 0xd800..0xe000 => 2,
+            0x80..0x800 => 2,
+            0xd800..0xdc00 if self.low_surrogate_follows() => {
+                self.at += 6;
+                return Ok(12 - 4);
+            }
+            0xd800..0xe000 => {
+                self.has_lone_surrogate = true;
+                2
+            }
             _ => 3,
         };
         Ok(6 - bytes)
     }
 
-    fn pass(&mut self, depth: u32) -> Result<(), JsonFault> {
+    /// Passes `\uXXXX`. Returns the number.
+    fn utf16_unit(&mut self) -> Result<u32, JsonFault> {
+        let mut unit = 0_u32;
+        for offset in 2..6 {
+            let digit = self.byte(self.at + offset).ok_or(JsonFault::Truncated)?;
+            unit = unit * 16 + char::from(digit).to_digit(16).ok_or(JsonFault::Invalid)?;
+        }
+        self.at += 6;
+        Ok(unit)
+    }
+
+    /// Whether the second half of a surrogate pair comes next.
+    fn low_surrogate_follows(&self) -> bool {
+        let mut ahead = self.clone();
+        self.rest().starts_with(b"\\u") && matches!(ahead.utf16_unit(), Ok(0xdc00..0xe000))
+    }
+
+    fn pass(&mut self) -> Result<(), JsonFault> {
         match self.peek()? {
             b'"' => self.string().map(|_| ()),
-            b'{' | b'[' if depth >= MAX_DEPTH => Err(JsonFault::TooDeep),
-            b'{' => self.pass_object(depth),
-            b'[' => self.pass_array(depth),
+            b'{' => self.pass_object(),
+            b'[' => self.pass_array(),
             b't' => self.literal(b"true"),
             b'f' => self.literal(b"false"),
             b'n' => self.literal(b"null"),
@@ -187,26 +241,28 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn pass_object(&mut self, depth: u32) -> Result<(), JsonFault> {
-        self.at += 1;
+    fn pass_object(&mut self) -> Result<(), JsonFault> {
+        self.enter()?;
         let mut first = true;
         while self.key(&mut first)?.is_some() {
-            self.pass(depth + 1)?;
+            self.pass()?;
         }
+        self.leave();
         Ok(())
     }
 
-    fn pass_array(&mut self, depth: u32) -> Result<(), JsonFault> {
-        self.at += 1;
+    fn pass_array(&mut self) -> Result<(), JsonFault> {
+        self.enter()?;
         let mut first = true;
         while self.element(&mut first)? {
-            self.pass(depth + 1)?;
+            self.pass()?;
         }
+        self.leave();
         Ok(())
     }
 
     fn literal(&mut self, word: &[u8]) -> Result<(), JsonFault> {
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let rest = self.rest();
         if rest.starts_with(word) {
             self.at += word.len();
             return Ok(());
@@ -215,21 +271,21 @@ impl<'a> Cursor<'a> {
     }
 
     fn number(&mut self) -> Result<(), JsonFault> {
-        if self.bytes.get(self.at) == Some(&b'-') {
+        if self.byte(self.at) == Some(b'-') {
             self.at += 1;
         }
-        if self.bytes.get(self.at) == Some(&b'0') {
+        if self.byte(self.at) == Some(b'0') {
             self.at += 1;
         } else {
             self.digits()?;
         }
-        if self.bytes.get(self.at) == Some(&b'.') {
+        if self.byte(self.at) == Some(b'.') {
             self.at += 1;
             self.digits()?;
         }
-        if matches!(self.bytes.get(self.at), Some(b'e' | b'E')) {
+        if matches!(self.byte(self.at), Some(b'e' | b'E')) {
             self.at += 1;
-            if matches!(self.bytes.get(self.at), Some(b'+' | b'-')) {
+            if matches!(self.byte(self.at), Some(b'+' | b'-')) {
                 self.at += 1;
             }
             self.digits()?;
@@ -238,7 +294,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn digits(&mut self) -> Result<(), JsonFault> {
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let rest = self.rest();
         let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         if count == 0 {
             return Err(if rest.is_empty() { JsonFault::Truncated } else { JsonFault::Invalid });
@@ -329,6 +385,23 @@ mod tests {
     fn nesting_has_a_limit() {
         assert_eq!(pass(&"[".repeat(100_000)), Err(JsonFault::TooDeep));
         assert_eq!(pass(&("[".repeat(100) + &"]".repeat(100))), Ok(()));
+        let shallow = r#"[{"a":[1]},[[2]],{}]"#;
+        assert!(Cursor::within(shallow, 3).value().is_ok(), "siblings do not add up");
+        assert_eq!(Cursor::within(shallow, 2).value().map(|_| ()), Err(JsonFault::TooDeep));
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_noticed_wherever_it_stands() {
+        let has_half = |text: &str| {
+            let mut cursor = Cursor::new(text);
+            cursor.value().map(|_| cursor.has_lone_surrogate())
+        };
+        for good in [r#""\ud83d\ude00""#, r#""\\ud83d""#, r#"["\\\\ud83d \u00e9"]"#] {
+            assert_eq!(has_half(good), Ok(false), "{good}");
+        }
+        for bad in [r#""\ud83d""#, r#""\ude00""#, r#""\ud83d\ud83d""#, r#"{"\uDBFFx":1}"#, r#""\ud83d\n""#] {
+            assert_eq!(has_half(bad), Ok(true), "{bad}");
+        }
     }
 
     proptest! {

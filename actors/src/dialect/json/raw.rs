@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// One checked JSON value, as written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Raw<'a> {
-    bytes: &'a [u8],
+    text: &'a str,
     /// How many bytes a string's escapes are longer than the text they stand for; 0 without escapes.
     overhead: usize,
 }
@@ -13,40 +13,45 @@ pub(crate) struct Raw<'a> {
 impl<'a> Raw<'a> {
     /// A checked value; `overhead` is the extra length of escapes in a string.
     #[inline]
-    pub(super) fn new(bytes: &'a [u8], overhead: usize) -> Raw<'a> {
-        Raw { bytes, overhead }
+    pub(super) fn new(text: &'a str, overhead: usize) -> Raw<'a> {
+        Raw { text, overhead }
     }
 
     /// The value as it was written, quotes included.
+    pub(crate) fn written(self) -> &'a str {
+        self.text
+    }
+
+    /// The bytes of the value as it was written, quotes included.
     pub(crate) fn bytes(self) -> &'a [u8] {
-        self.bytes
+        self.text.as_bytes()
     }
 
     /// UTF-8 bytes of the text a string stands for, escapes resolved; 0 for everything else.
     pub(crate) fn text_bytes(self) -> usize {
-        if self.is_string() { self.bytes.len().saturating_sub(2 + self.overhead) } else { 0 }
+        if self.is_string() { self.text.len().saturating_sub(2 + self.overhead) } else { 0 }
     }
 
     pub(crate) fn is_null(self) -> bool {
-        self.bytes == b"null"
+        self.text == "null"
     }
 
     pub(crate) fn is_string(self) -> bool {
-        self.bytes.first() == Some(&b'"')
+        self.bytes().first() == Some(&b'"')
     }
 
     pub(crate) fn is_object(self) -> bool {
-        self.bytes.first() == Some(&b'{')
+        self.bytes().first() == Some(&b'{')
     }
 
     pub(crate) fn is_array(self) -> bool {
-        self.bytes.first() == Some(&b'[')
+        self.bytes().first() == Some(&b'[')
     }
 
     /// Whether it is a string, array or object with something in it.
     pub(crate) fn is_filled(self) -> bool {
-        match self.bytes.first() {
-            Some(b'"') => self.bytes.len() > 2,
+        match self.bytes().first() {
+            Some(b'"') => self.text.len() > 2,
             Some(b'[' | b'{') => self.inner().iter().any(|byte| !byte.is_ascii_whitespace()),
             _ => false,
         }
@@ -54,13 +59,18 @@ impl<'a> Raw<'a> {
 
     /// A string that is not empty.
     pub(crate) fn filled_string(self) -> Option<Raw<'a>> {
-        (self.is_string() && self.bytes.len() > 2).then_some(self)
+        (self.is_string() && self.text.len() > 2).then_some(self)
     }
 
     /// The bytes between the quotes or brackets, as written.
     #[inline]
     pub(crate) fn inner(self) -> &'a [u8] {
-        self.bytes.get(1..self.bytes.len().saturating_sub(1)).unwrap_or_default()
+        self.inner_text().as_bytes()
+    }
+
+    #[inline]
+    fn inner_text(self) -> &'a str {
+        self.text.get(1..self.text.len().saturating_sub(1)).unwrap_or_default()
     }
 
     /// The text of a string; `None` for anything else and for a lone surrogate.
@@ -69,9 +79,9 @@ impl<'a> Raw<'a> {
             return None;
         }
         if self.overhead == 0 {
-            return std::str::from_utf8(self.inner()).ok().map(Cow::Borrowed);
+            return Some(Cow::Borrowed(self.inner_text()));
         }
-        serde_json::from_slice::<String>(self.bytes).ok().map(Cow::Owned)
+        serde_json::from_str::<String>(self.text).ok().map(Cow::Owned)
     }
 
     /// The name an object's key stands for, so that `"\u0069d"` is `id`.
@@ -85,11 +95,11 @@ impl<'a> Raw<'a> {
 
     /// A whole number from 0 to `u32::MAX`, also written as `12.0`.
     pub(crate) fn count(self) -> Option<u64> {
-        if self.bytes.len() <= 10 && self.bytes.iter().all(u8::is_ascii_digit) {
-            let value = self.bytes.iter().fold(0_u64, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+        if self.text.len() <= 10 && self.text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let value = self.bytes().iter().fold(0_u64, |sum, digit| sum * 10 + u64::from(digit - b'0'));
             return (value <= u64::from(u32::MAX)).then_some(value);
         }
-        let value: f64 = std::str::from_utf8(self.bytes).ok()?.parse().ok()?;
+        let value: f64 = self.text.parse().ok()?;
         let whole = value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value);
         whole.then_some(value as u64)
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use serde_json::value::RawValue;
+use crate::dialect::json::Raw;
 
 /// A byte range of the body.
 pub(super) type ByteSpan = Range<usize>;
@@ -13,8 +13,8 @@ pub(super) struct BodyText<'a>(pub(super) &'a str);
 
 impl BodyText<'_> {
     /// Where a value that was borrowed from the body stands in it.
-    pub(super) fn span(self, raw: &RawValue) -> ByteSpan {
-        let piece = raw.get();
+    pub(super) fn span(self, raw: Raw<'_>) -> ByteSpan {
+        let piece = raw.written();
         let start = piece.as_ptr().addr().saturating_sub(self.0.as_ptr().addr());
         start..start + piece.len()
     }

@@ -1,14 +1,12 @@
 //! What the gateway keeps of a conversation: counts, input modalities and positions, never its text.
 
-use serde::de::Error;
-
 use super::{
     byte_span::{BodyText, Edit},
     conversation_opening::OpeningHasher,
     fault,
     path::Path,
     prompt_size::PromptSize,
-    value_visitor::stop,
+    value_visitor::{Stopped, stop},
 };
 use crate::domain::{Invalid, Modality};
 
@@ -64,7 +62,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Stops the pass because of a mistake inside the conversation.
-    pub(super) fn stop<E: Error>(&mut self, invalid: Invalid) -> E {
+    pub(super) fn stop(&mut self, invalid: Invalid) -> Stopped {
         stop(&mut self.fault, fault::in_prompt(invalid))
     }
 }

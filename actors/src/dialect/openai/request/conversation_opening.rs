@@ -7,7 +7,7 @@
 use highway::{HighwayHash as _, HighwayHasher};
 
 use super::prompt_size::PromptSize;
-use crate::domain::ConversationOpening;
+use crate::{dialect::json::Raw, domain::ConversationOpening};
 
 /// Shortest prompt that providers cache, in bytes. Shorter prompts have no hash.
 const LEAST_BYTES: usize = 1024;
@@ -27,8 +27,9 @@ pub(super) struct OpeningHasher {
 
 impl OpeningHasher {
     /// A piece of text of the current message.
-    pub(super) fn text(&mut self, text: &str) {
+    pub(super) fn text(&mut self, text: Raw<'_>) {
         if !self.closed {
+            let text = text.text().unwrap_or_default();
             self.piece(text.as_bytes(), text.len());
         }
     }

@@ -56,7 +56,7 @@ impl EmbeddingRequest {
     /// # Errors
     /// The 400 for a body that is no JSON object, else for its first offending field.
     pub fn parse(body: Bytes, limits: &RequestLimits) -> Result<EmbeddingRequest, Invalid> {
-        let text = syntax::text(&body, limits.max_depth)?;
+        let text = syntax::text(&body)?;
         let mut reader = BodyReader::new(text, RequestKind::Embedding, limits);
         reader.read()?;
         let field = |name| FieldLocation::TopLevel.path(name);
@@ -81,7 +81,7 @@ impl EmbeddingRequest {
             user: found.user,
             session_id: found.session_id,
             tags: found.tags,
-            trace: found.trace.map(|raw| raw.get().to_owned()),
+            trace: found.trace.map(|raw| raw.written().to_owned()),
             envelope,
         })
     }

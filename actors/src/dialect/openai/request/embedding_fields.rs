@@ -1,9 +1,7 @@
 //! The fields that only an embedding request has.
 
-use serde_json::value::RawValue;
-
 use super::{fault, json, json_type::JsonType, path::Path};
-use crate::domain::Invalid;
+use crate::{dialect::json::Raw, domain::Invalid};
 
 /// Most inputs of one request.
 const MAX_INPUTS: usize = 2_048;
@@ -30,7 +28,7 @@ pub(super) struct EmbeddingInput {
 
 impl EmbeddingInput {
     /// Reads `input`: a string, strings, token ids, or lists of token ids.
-    pub(super) fn read(raw: &RawValue, path: &Path<'_>) -> Result<EmbeddingInput, Invalid> {
+    pub(super) fn read(raw: Raw<'_>, path: &Path<'_>) -> Result<EmbeddingInput, Invalid> {
         if JsonType::of(raw) == JsonType::Text {
             return Ok(EmbeddingInput { inputs: 1, bytes: filled(raw, path)?, tokens: 0 });
         }
@@ -39,7 +37,7 @@ impl EmbeddingInput {
         let Some(first) = elements.first() else {
             return Err(fault::refused(path, format!("'{path}' must not be empty.")));
         };
-        if is_number(first) {
+        if is_number(*first) {
             return Ok(EmbeddingInput { inputs: 1, bytes: 0, tokens: token_ids(&elements, path)? });
         }
         if elements.len() > MAX_INPUTS {
@@ -48,9 +46,9 @@ impl EmbeddingInput {
         let mut input = EmbeddingInput { inputs: elements.len(), ..EmbeddingInput::default() };
         for (position, element) in elements.iter().enumerate() {
             let path = path.item(position);
-            match JsonType::of(element) {
-                JsonType::Text => input.bytes += filled(element, &path)?,
-                _ => input.tokens += token_ids(&json::elements(element, &path, usize::MAX)?, &path)?,
+            match JsonType::of(*element) {
+                JsonType::Text => input.bytes += filled(*element, &path)?,
+                _ => input.tokens += token_ids(&json::elements(*element, &path, usize::MAX)?, &path)?,
             }
         }
         Ok(input)
@@ -58,15 +56,15 @@ impl EmbeddingInput {
 }
 
 /// Bytes of a text that is not empty.
-fn filled(raw: &RawValue, path: &Path<'_>) -> Result<usize, Invalid> {
+fn filled(raw: Raw<'_>, path: &Path<'_>) -> Result<usize, Invalid> {
     match json::text(raw, path)?.len() {
         0 => Err(fault::refused(path, format!("'{path}' must not be empty."))),
         bytes => Ok(bytes),
     }
 }
 
-fn token_ids(elements: &[&RawValue], path: &Path<'_>) -> Result<usize, Invalid> {
-    let is_id = |raw: &&RawValue| !raw.get().is_empty() && raw.get().bytes().all(|byte| byte.is_ascii_digit());
+fn token_ids(elements: &[Raw<'_>], path: &Path<'_>) -> Result<usize, Invalid> {
+    let is_id = |raw: &Raw<'_>| !raw.written().is_empty() && raw.written().bytes().all(|byte| byte.is_ascii_digit());
     match elements.iter().position(|raw| !is_id(raw)) {
         Some(position) => {
             let path = path.item(position);
@@ -77,6 +75,6 @@ fn token_ids(elements: &[&RawValue], path: &Path<'_>) -> Result<usize, Invalid> 
     }
 }
 
-fn is_number(raw: &RawValue) -> bool {
-    raw.get().starts_with(|first: char| first == '-' || first.is_ascii_digit())
+fn is_number(raw: Raw<'_>) -> bool {
+    raw.written().starts_with(|first: char| first == '-' || first.is_ascii_digit())
 }

@@ -3,10 +3,8 @@
 //! One line per name. A field that is only checked is a [`Check`]; one whose value is
 //! used has a variant of its own, read in [`super::found`].
 
-use serde_json::value::RawValue;
-
 use super::{RequestKind, fault, json, json_type::JsonType, path::Path, routing::RoutingField};
-use crate::domain::Invalid;
+use crate::{dialect::json::Raw, domain::Invalid};
 
 /// A field by its meaning.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -242,7 +240,7 @@ const BIAS: (f64, f64) = (-100.0, 100.0);
 
 impl Check {
     /// Refuses a value of another shape.
-    pub(super) fn apply(self, raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
+    pub(super) fn apply(self, raw: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
         let kind = JsonType::of(raw);
         match self {
             Check::Number(least, most) => json::number_within(raw, path, least, most).map(drop),
@@ -274,8 +272,8 @@ fn expect(good: bool, path: &Path<'_>, expected: &str, got: JsonType) -> Result<
     if good { Ok(()) } else { Err(fault::wrong_type(path, expected, got)) }
 }
 
-fn stop(raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
-    let entry = |raw: &RawValue, path: &Path<'_>| match &*json::text(raw, path)? {
+fn stop(raw: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
+    let entry = |raw: Raw<'_>, path: &Path<'_>| match &*json::text(raw, path)? {
         "" => Err(fault::refused(path, format!("'{path}' must not be empty."))),
         _ => Ok(()),
     };
@@ -289,7 +287,7 @@ fn stop(raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
     }
 }
 
-fn bias(raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
+fn bias(raw: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
     let (least, most) = BIAS;
     let members = json::Object::read(raw, path)?;
     // The names are token ids of the client's choosing, so the field as a whole is blamed.

@@ -13,7 +13,6 @@ use super::{
     fields::Fate,
     image_as_chat::ImageAsChat,
     image_fields::ImageFormat,
-    json,
     outgoing::UpstreamBodyBuilder,
     parsed_body::{BodyMember, BodyReader, ParsedBody},
     prompt_size::PromptSize,
@@ -30,6 +29,8 @@ use crate::{
         RoutingParameters,
     },
 };
+
+use crate::dialect::json::Raw;
 
 /// Most images of one request.
 const MAX_IMAGES: u32 = 10;
@@ -73,7 +74,7 @@ impl ImageRequest {
     /// # Errors
     /// The 400 for a body that is no JSON object, else for its first offending field.
     pub fn parse(body: Bytes, limits: &RequestLimits) -> Result<ImageRequest, Invalid> {
-        let text = syntax::text(&body, limits.max_depth)?;
+        let text = syntax::text(&body)?;
         let limits = RequestLimits { max_n: MAX_IMAGES, ..limits.clone() };
         let mut reader = BodyReader::new(text, RequestKind::Image, &limits);
         reader.read()?;
@@ -98,7 +99,7 @@ impl ImageRequest {
         let references = found.image.references.len();
         let tally = PromptSize { bytes: found.image.prompt_bytes, messages: 1, images: references };
         let bridge = ImageAsChat::new(&found.image, reader.conversation.source);
-        let size = found.image.size.and_then(json::unquoted);
+        let size = found.image.size.and_then(Raw::text);
         ImageRequest {
             model: found.model,
             models: found.models,
@@ -112,7 +113,7 @@ impl ImageRequest {
             user: found.user,
             session_id: found.session_id,
             tags: found.tags,
-            trace: found.trace.map(|raw| raw.get().to_owned()),
+            trace: found.trace.map(|raw| raw.written().to_owned()),
             envelope,
             bridge,
         }

@@ -1,7 +1,5 @@
 //! An image request written as a chat request, for endpoints that make images through chat.
 
-use serde_json::value::RawValue;
-
 use super::{
     byte_span::{BodyText, ByteSpan},
     image_fields::ImageFields,
@@ -9,6 +7,8 @@ use super::{
     json_type::JsonType,
     path::Path,
 };
+
+use crate::dialect::json::Raw;
 
 /// Positions of the fields that the chat request is made of.
 #[derive(Debug, Clone)]
@@ -33,11 +33,11 @@ enum Reference {
 
 impl ImageAsChat {
     pub(super) fn new(fields: &ImageFields<'_>, source: BodyText<'_>) -> ImageAsChat {
-        let span = |raw: Option<&RawValue>| raw.map(|raw| source.span(raw));
-        let named = fields.size.filter(|raw| raw.get().ends_with("K\""));
+        let span = |raw: Option<Raw<'_>>| raw.map(|raw| source.span(raw));
+        let named = fields.size.filter(|raw| raw.written().ends_with("K\""));
         ImageAsChat {
             prompt: span(fields.prompt).unwrap_or_default(),
-            references: fields.references.iter().map(|raw| reference(raw, source)).collect(),
+            references: fields.references.iter().map(|raw| reference(*raw, source)).collect(),
             aspect_ratio: span(fields.aspect_ratio),
             size: span(fields.resolution.or(named)),
             takes_size: fields.resolution.is_none() && named.is_some(),
@@ -99,7 +99,7 @@ impl Reference {
     }
 }
 
-fn reference(raw: &RawValue, source: BodyText<'_>) -> Reference {
+fn reference(raw: Raw<'_>, source: BodyText<'_>) -> Reference {
     if JsonType::of(raw) == JsonType::Text {
         return Reference::Address(source.span(raw));
     }

@@ -1,9 +1,7 @@
 //! The fields that only an image request has.
 
-use serde_json::value::RawValue;
-
 use super::{fault, fields::Field, json, json_type::JsonType, path::Path};
-use crate::domain::Invalid;
+use crate::{dialect::json::Raw, domain::Invalid};
 
 /// Longest description of an image, characters.
 const MAX_PROMPT_CHARS: usize = 32_000;
@@ -38,19 +36,19 @@ impl ImageFormat {
 /// What they said.
 #[derive(Default)]
 pub(super) struct ImageFields<'a> {
-    pub(super) prompt: Option<&'a RawValue>,
+    pub(super) prompt: Option<Raw<'a>>,
     /// Bytes of the prompt, escapes resolved.
     pub(super) prompt_bytes: usize,
-    pub(super) size: Option<&'a RawValue>,
+    pub(super) size: Option<Raw<'a>>,
     pub(super) format: ImageFormat,
-    pub(super) references: Vec<&'a RawValue>,
-    pub(super) aspect_ratio: Option<&'a RawValue>,
-    pub(super) resolution: Option<&'a RawValue>,
+    pub(super) references: Vec<Raw<'a>>,
+    pub(super) aspect_ratio: Option<Raw<'a>>,
+    pub(super) resolution: Option<Raw<'a>>,
 }
 
 impl<'a> ImageFields<'a> {
     /// Reads one of them; every other field is left alone.
-    pub(super) fn read(&mut self, field: Field, raw: &'a RawValue, path: &Path<'_>) -> Result<(), Invalid> {
+    pub(super) fn read(&mut self, field: Field, raw: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
         match field {
             Field::Prompt => self.prompt(raw, path)?,
             Field::Size => self.size = Some(size(raw, path)?),
@@ -72,7 +70,7 @@ impl<'a> ImageFields<'a> {
         Ok(())
     }
 
-    fn prompt(&mut self, raw: &'a RawValue, path: &Path<'_>) -> Result<(), Invalid> {
+    fn prompt(&mut self, raw: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
         let prompt = json::text_within(raw, path, MAX_PROMPT_CHARS)?;
         if prompt.is_empty() {
             return Err(fault::refused(path, format!("'{path}' must not be empty.")));
@@ -83,7 +81,7 @@ impl<'a> ImageFields<'a> {
     }
 }
 
-fn size<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<&'a RawValue, Invalid> {
+fn size<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<Raw<'a>, Invalid> {
     let size = json::text(raw, path)?;
     let side = |digits: &str| {
         let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -98,10 +96,10 @@ fn size<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<&'a RawValue, Invalid>
 }
 
 /// Images to start from: addresses, or objects that hold one.
-fn references<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Vec<&'a RawValue>, Invalid> {
+fn references<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<Vec<Raw<'a>>, Invalid> {
     let references = json::elements(raw, path, MAX_REFERENCES)?;
     for (position, raw) in references.iter().enumerate() {
-        let kind = JsonType::of(raw);
+        let kind = JsonType::of(*raw);
         if !matches!(kind, JsonType::Text | JsonType::Object) {
             return Err(fault::wrong_type(&path.item(position), "a string or an object", kind));
         }

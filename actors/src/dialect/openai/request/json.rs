@@ -1,53 +1,38 @@
 //! Small JSON values, read with their path: what they are, and the 400 for what they should have been.
 //!
 //! For fields that are short and read whole. The prompt itself is never read this way; it goes by in one
-//! pass through [`super::shape`].
+//! pass through [`super::value_visitor`].
 
-use std::{borrow::Cow, fmt};
-
-use serde::{
-    Deserializer,
-    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
-};
-use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 use super::{fault, json_type::JsonType, path::Path};
-use crate::domain::{Invalid, Usd};
+use crate::{
+    dialect::json::{Cursor, Raw},
+    domain::{Invalid, Usd},
+};
 
 /// Most members of an object that is read whole: the largest are biases by token.
 pub(super) const MAX_MEMBERS: usize = 4_096;
 
+/// A whole text as one value; `None` if it is no JSON, or nested deeper than `max_depth`.
+pub(super) fn whole(text: &str, max_depth: usize) -> Option<Raw<'_>> {
+    let mut cursor = Cursor::within(text, max_depth);
+    let value = cursor.value().ok()?;
+    cursor.end().ok().filter(|()| !cursor.has_lone_surrogate()).map(|()| value)
+}
+
 /// The value, unless it is null: null means absent.
-pub(super) fn given(raw: &RawValue) -> Option<&RawValue> {
-    (raw.get() != "null").then_some(raw)
+pub(super) fn given(raw: Raw<'_>) -> Option<Raw<'_>> {
+    (!raw.is_null()).then_some(raw)
 }
 
 /// A string as it reads; borrowed unless it holds an escape.
-pub(super) fn text<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Cow<'a, str>, Invalid> {
-    unquoted(raw).ok_or_else(|| fault::wrong_type(path, "a string", JsonType::of(raw)))
-}
-
-/// The content of a string literal; `None` for any other value.
-pub(super) fn unquoted(raw: &RawValue) -> Option<Cow<'_, str>> {
-    let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
-    if is_plain(inner.as_bytes()) {
-        return Some(Cow::Borrowed(inner));
-    }
-    serde_json::from_str(raw.get()).ok().map(Cow::Owned)
-}
-
-/// Whether the content of a string literal holds no escape.
-fn is_plain(inner: &[u8]) -> bool {
-    // Names and words are shorter than the set-up of a vectorised search.
-    const SHORT: usize = 32;
-    if inner.len() <= SHORT {
-        return inner.iter().all(|byte| *byte != b'\\');
-    }
-    memchr::memchr(b'\\', inner).is_none()
+pub(super) fn text<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<Cow<'a, str>, Invalid> {
+    raw.text().ok_or_else(|| fault::wrong_type(path, "a string", JsonType::of(raw)))
 }
 
 /// A string of at most `most` characters.
-pub(super) fn text_within<'a>(raw: &'a RawValue, path: &Path<'_>, most: usize) -> Result<Cow<'a, str>, Invalid> {
+pub(super) fn text_within<'a>(raw: Raw<'a>, path: &Path<'_>, most: usize) -> Result<Cow<'a, str>, Invalid> {
     let text = text(raw, path)?;
     if text.len() > most && text.chars().nth(most).is_some() {
         return Err(fault::refused(path, format!("'{path}' must have at most {most} characters.")));
@@ -56,15 +41,15 @@ pub(super) fn text_within<'a>(raw: &'a RawValue, path: &Path<'_>, most: usize) -
 }
 
 /// One of a few strings, as its position among them.
-pub(super) fn choice(raw: &RawValue, path: &Path<'_>, allowed: &[&str]) -> Result<usize, Invalid> {
+pub(super) fn choice(raw: Raw<'_>, path: &Path<'_>, allowed: &[&str]) -> Result<usize, Invalid> {
     let value = text(raw, path)?;
     let position = allowed.iter().position(|name| *name == value);
     position.ok_or_else(|| fault::not_one_of(path, &value, allowed))
 }
 
 /// A boolean.
-pub(super) fn flag(raw: &RawValue, path: &Path<'_>) -> Result<bool, Invalid> {
-    match raw.get() {
+pub(super) fn flag(raw: Raw<'_>, path: &Path<'_>) -> Result<bool, Invalid> {
+    match raw.written() {
         "true" => Ok(true),
         "false" => Ok(false),
         _ => Err(fault::wrong_type(path, "a boolean", JsonType::of(raw))),
@@ -72,20 +57,20 @@ pub(super) fn flag(raw: &RawValue, path: &Path<'_>) -> Result<bool, Invalid> {
 }
 
 /// A number, which may be infinite when it was written with too large an exponent.
-pub(super) fn number(raw: &RawValue, path: &Path<'_>) -> Result<f64, Invalid> {
-    let number = matches!(JsonType::of(raw), JsonType::Number).then(|| raw.get().parse().ok()).flatten();
+pub(super) fn number(raw: Raw<'_>, path: &Path<'_>) -> Result<f64, Invalid> {
+    let number = matches!(JsonType::of(raw), JsonType::Number).then(|| raw.written().parse().ok()).flatten();
     number.ok_or_else(|| fault::wrong_type(path, "a number", JsonType::of(raw)))
 }
 
 /// A number within a closed range.
-pub(super) fn number_within(raw: &RawValue, path: &Path<'_>, least: f64, most: f64) -> Result<f64, Invalid> {
+pub(super) fn number_within(raw: Raw<'_>, path: &Path<'_>, least: f64, most: f64) -> Result<f64, Invalid> {
     let number = number(raw, path)?;
     if (least..=most).contains(&number) { Ok(number) } else { Err(fault::out_of_range(path, least, most)) }
 }
 
 /// An integer, which may be written as `100.0` or `1e2`.
-pub(super) fn integer(raw: &RawValue, path: &Path<'_>) -> Result<i64, Invalid> {
-    if let Ok(integer) = raw.get().parse() {
+pub(super) fn integer(raw: Raw<'_>, path: &Path<'_>) -> Result<i64, Invalid> {
+    if let Ok(integer) = raw.written().parse() {
         return Ok(integer);
     }
     if !matches!(JsonType::of(raw), JsonType::Number) {
@@ -101,7 +86,7 @@ pub(super) fn integer(raw: &RawValue, path: &Path<'_>) -> Result<i64, Invalid> {
 }
 
 /// An integer within a closed range; `i64::MAX` stands for "no upper bound".
-pub(super) fn integer_within(raw: &RawValue, path: &Path<'_>, least: i64, most: i64) -> Result<i64, Invalid> {
+pub(super) fn integer_within(raw: Raw<'_>, path: &Path<'_>, least: i64, most: i64) -> Result<i64, Invalid> {
     let integer = integer(raw, path)?;
     if (least..=most).contains(&integer) {
         return Ok(integer);
@@ -114,9 +99,9 @@ pub(super) fn integer_within(raw: &RawValue, path: &Path<'_>, least: i64, most: 
 }
 
 /// An amount of dollars, zero or more, as a number or as the text of one.
-pub(super) fn dollars(raw: &RawValue, path: &Path<'_>) -> Result<Usd, Invalid> {
+pub(super) fn dollars(raw: Raw<'_>, path: &Path<'_>) -> Result<Usd, Invalid> {
     let digits = match JsonType::of(raw) {
-        JsonType::Number => Cow::Borrowed(raw.get()),
+        JsonType::Number => Cow::Borrowed(raw.written()),
         JsonType::Text => text(raw, path)?,
         other => return Err(fault::wrong_type(path, "a number", other)),
     };
@@ -132,41 +117,19 @@ pub(super) fn dollars(raw: &RawValue, path: &Path<'_>) -> Result<Usd, Invalid> {
 
 /// The elements of an array that has at most `most` of them. More are not even collected: they would take
 /// many times the memory of the body.
-pub(super) fn elements<'a>(raw: &'a RawValue, path: &Path<'_>, most: usize) -> Result<Vec<&'a RawValue>, Invalid> {
-    let wrong = || fault::wrong_type(path, "an array", JsonType::of(raw));
-    if JsonType::of(raw) != JsonType::Array {
-        return Err(wrong());
+pub(super) fn elements<'a>(raw: Raw<'a>, path: &Path<'_>, most: usize) -> Result<Vec<Raw<'a>>, Invalid> {
+    if !raw.is_array() {
+        return Err(fault::wrong_type(path, "an array", JsonType::of(raw)));
     }
-    let elements =
-        serde_json::Deserializer::from_str(raw.get()).deserialize_seq(ArrayVisitor(most)).map_err(|_| wrong())?;
-    elements.ok_or_else(|| fault::refused(path, format!("'{path}' may hold at most {most} elements.")))
-}
-
-/// Collects so many elements; gives `None` when there are more.
-struct ArrayVisitor(usize);
-
-impl<'de> Visitor<'de> for ArrayVisitor {
-    type Value = Option<Vec<&'de RawValue>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
+    let elements: Vec<Raw<'a>> = raw.elements().take(most.saturating_add(1)).collect();
+    if elements.len() > most {
+        return Err(fault::refused(path, format!("'{path}' may hold at most {most} elements.")));
     }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-        let mut elements = Vec::new();
-        while let Some(element) = items.next_element()? {
-            if elements.len() == self.0 {
-                while items.next_element::<IgnoredAny>()?.is_some() {}
-                return Ok(None);
-            }
-            elements.push(element);
-        }
-        Ok(Some(elements))
-    }
+    Ok(elements)
 }
 
 /// Refuses anything but an object, without reading it.
-pub(super) fn object(raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
+pub(super) fn object(raw: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
     let kind = JsonType::of(raw);
     if kind == JsonType::Object { Ok(()) } else { Err(fault::wrong_type(path, "an object", kind)) }
 }
@@ -176,9 +139,9 @@ pub(super) struct ObjectMember<'a> {
     /// Its name.
     pub(super) name: Cow<'a, str>,
     /// Its name as written, quotes included.
-    pub(super) key: &'a RawValue,
+    pub(super) key: Raw<'a>,
     /// Its value.
-    pub(super) value: &'a RawValue,
+    pub(super) value: Raw<'a>,
 }
 
 /// The members of an object, in the order in which they were written, each name once.
@@ -186,21 +149,22 @@ pub(super) struct Object<'a>(Vec<ObjectMember<'a>>);
 
 impl<'a> Object<'a> {
     /// Reads an object.
-    pub(super) fn read(raw: &'a RawValue, path: &Path<'_>) -> Result<Object<'a>, Invalid> {
+    pub(super) fn read(raw: Raw<'a>, path: &Path<'_>) -> Result<Object<'a>, Invalid> {
         object(raw, path)?;
-        let read = serde_json::Deserializer::from_str(raw.get()).deserialize_map(ObjectVisitor);
-        let object = read.map_err(|_| fault::wrong_type(path, "an object", JsonType::Object))?;
-        let object =
-            object.ok_or_else(|| fault::refused(path, format!("'{path}' may hold at most {MAX_MEMBERS} members.")))?;
-        let name = |position: usize| object.0.get(position).map(|member| &*member.name);
-        match first_repeated_of(object.0.len(), name).and_then(name) {
+        let member = |(key, value): (Raw<'a>, _)| ObjectMember { name: key.text().unwrap_or_default(), key, value };
+        let members: Vec<ObjectMember<'a>> = raw.members().take(MAX_MEMBERS + 1).map(member).collect();
+        if members.len() > MAX_MEMBERS {
+            return Err(fault::refused(path, format!("'{path}' may hold at most {MAX_MEMBERS} members.")));
+        }
+        let name = |position: usize| members.get(position).map(|member| &*member.name);
+        match first_repeated_of(members.len(), name).and_then(name) {
             Some(name) => Err(fault::given_twice(&path.member(name))),
-            None => Ok(object),
+            None => Ok(Object(members)),
         }
     }
 
     /// The member of that name, unless it is absent or null.
-    pub(super) fn get(&self, name: &str) -> Option<&'a RawValue> {
+    pub(super) fn get(&self, name: &str) -> Option<Raw<'a>> {
         self.0.iter().find(|member| member.name == name).and_then(|member| given(member.value))
     }
 
@@ -216,7 +180,7 @@ impl<'a> Object<'a> {
 }
 
 /// An object that holds nothing but these members, where a misspelt one would pass for a promise or a limit.
-pub(super) fn known<'a>(raw: &'a RawValue, path: &Path<'_>, allowed: &[&'static str]) -> Result<Object<'a>, Invalid> {
+pub(super) fn known<'a>(raw: Raw<'a>, path: &Path<'_>, allowed: &[&'static str]) -> Result<Object<'a>, Invalid> {
     let object = Object::read(raw, path)?;
     let is_strange = |member: &&ObjectMember<'_>| given(member.value).is_some() && !allowed.contains(&&*member.name);
     if let Some(stranger) = object.iter().find(is_strange) {
@@ -225,29 +189,6 @@ pub(super) fn known<'a>(raw: &'a RawValue, path: &Path<'_>, allowed: &[&'static 
         return Err(fault::refused(&at, message).allowing(allowed.iter().copied()));
     }
     Ok(object)
-}
-
-/// Collects the members of an object; gives `None` when there are too many.
-struct ObjectVisitor;
-
-impl<'de> Visitor<'de> for ObjectVisitor {
-    type Value = Option<Object<'de>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Vec::new();
-        while let Some((key, value)) = map.next_entry::<&'de RawValue, &'de RawValue>()? {
-            if members.len() == MAX_MEMBERS {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                return Ok(None);
-            }
-            members.push(ObjectMember { name: unquoted(key).unwrap_or_default(), key, value });
-        }
-        Ok(Some(Object(members)))
-    }
 }
 
 /// The position of the first name that stood before.
@@ -278,8 +219,8 @@ pub(super) fn first_repeated_of<'n>(count: usize, name: impl Fn(usize) -> Option
 mod tests {
     use super::*;
 
-    fn raw(text: &str) -> &RawValue {
-        serde_json::from_str(text).unwrap()
+    fn raw(text: &str) -> Raw<'_> {
+        whole(text, 8).unwrap()
     }
 
     const PATH: Path<'static> = Path::Field("x");

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::value::RawValue;
+use crate::dialect::json::Raw;
 
 /// The type of a JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub(super) enum JsonType {
 
 impl JsonType {
     /// The type of a value, which its first byte tells.
-    pub(super) fn of(raw: &RawValue) -> JsonType {
-        match raw.get().as_bytes().first() {
+    pub(super) fn of(raw: Raw<'_>) -> JsonType {
+        match raw.bytes().first() {
             Some(b'n') => JsonType::Null,
             Some(b't' | b'f') => JsonType::Bool,
             Some(b'"') => JsonType::Text,

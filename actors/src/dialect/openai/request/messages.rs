@@ -3,12 +3,6 @@
 //! What stays of a prompt is a [`Conversation`]: counts, where each modality first stood, and the few places
 //! that an upstream may want written differently. Arguments of tool calls are text here, never parsed.
 
-use serde::{
-    Deserialize,
-    de::{Error, IgnoredAny, MapAccess, SeqAccess},
-};
-use serde_json::value::RawValue;
-
 use super::{
     byte_span::{Edit, Replacement},
     conversation::{Conversation, MESSAGES},
@@ -17,9 +11,9 @@ use super::{
     parts::PartListReader,
     path::{self, Path},
     tool_calls::CallListVisitor,
-    value_visitor::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed, stop},
+    value_visitor::{ArrayReader, LengthVisitor, ObjectReader, SeenKeys, Stopped, TextLength, ValueVisitor, stop},
 };
-use crate::domain::Invalid;
+use crate::{dialect::json::Raw, domain::Invalid};
 
 /// The value of `messages`: whether it is there at all.
 pub(super) struct MessageListVisitor<'c, 'a>(pub(super) &'c mut Conversation<'a>);
@@ -27,21 +21,19 @@ pub(super) struct MessageListVisitor<'c, 'a>(pub(super) &'c mut Conversation<'a>
 impl<'a> ValueVisitor<'a> for MessageListVisitor<'_, 'a> {
     type Out = bool;
 
-    fn null<E: Error>(self) -> Result<bool, E> {
+    fn null(self) -> Result<bool, Stopped> {
         Ok(false)
     }
 
-    fn other<E: Error>(self, _: JsonType) -> Result<bool, E> {
+    fn other(self, _: JsonType) -> Result<bool, Stopped> {
         let invalid = fault::mistyped(&MESSAGES, "Field 'messages' must be a non-empty array.");
         Err(stop(&mut self.0.fault, invalid))
     }
 
-    fn array<A: SeqAccess<'a>>(self, mut items: A) -> Result<bool, A::Error> {
+    fn array(self, mut items: ArrayReader<'_, 'a>) -> Result<bool, Stopped> {
         let conversation = self.0;
         let mut index = 0;
-        while let Some(()) =
-            items.next_element_seed(VisitorSeed(MessageVisitor { conversation: &mut *conversation, index }))?
-        {
+        while let Some(()) = items.next(MessageVisitor { conversation: &mut *conversation, index })? {
             index += 1;
             if index > conversation.max_messages {
                 let most = conversation.max_messages;
@@ -73,7 +65,7 @@ enum Role {
 impl Role {
     const ALLOWED: [&'static str; 5] = ["system", "developer", "user", "assistant", "tool"];
 
-    fn read(raw: &RawValue, path: &Path<'_>) -> Result<Role, Invalid> {
+    fn read(raw: Raw<'_>, path: &Path<'_>) -> Result<Role, Invalid> {
         let name = json::text(raw, path)?;
         Ok(match &*name {
             "user" => Role::User,
@@ -114,8 +106,7 @@ enum Content {
 }
 
 /// The members of a message that are read.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(field_identifier, rename_all = "snake_case")]
+#[derive(Clone, Copy)]
 enum MessageKey {
     Role,
     Content,
@@ -129,8 +120,27 @@ enum MessageKey {
     ReasoningContent,
     ReasoningDetails,
     Images,
-    #[serde(other)]
     Other,
+}
+
+impl MessageKey {
+    fn of(key: Raw<'_>) -> MessageKey {
+        match &*key.name() {
+            b"role" => MessageKey::Role,
+            b"content" => MessageKey::Content,
+            b"name" => MessageKey::Name,
+            b"tool_calls" => MessageKey::ToolCalls,
+            b"tool_call_id" => MessageKey::ToolCallId,
+            b"function_call" => MessageKey::FunctionCall,
+            b"refusal" => MessageKey::Refusal,
+            b"audio" => MessageKey::Audio,
+            b"reasoning" => MessageKey::Reasoning,
+            b"reasoning_content" => MessageKey::ReasoningContent,
+            b"reasoning_details" => MessageKey::ReasoningDetails,
+            b"images" => MessageKey::Images,
+            _ => MessageKey::Other,
+        }
+    }
 }
 
 impl MessageKey {
@@ -160,7 +170,7 @@ struct Message<'a> {
     content: Content,
     /// How many tool calls, if the member is there at all.
     calls: Option<usize>,
-    call_id: Option<&'a RawValue>,
+    call_id: Option<Raw<'a>>,
     /// Whether something other than content carries the assistant's turn.
     payload: bool,
 }
@@ -174,15 +184,15 @@ struct MessageVisitor<'c, 'a> {
 impl<'a> ValueVisitor<'a> for MessageVisitor<'_, 'a> {
     type Out = ();
 
-    fn other<E: Error>(self, _: JsonType) -> Result<(), E> {
+    fn other(self, _: JsonType) -> Result<(), Stopped> {
         let invalid = fault::mistyped(&MESSAGES.item(self.index), "Each message must be an object.");
         Err(self.conversation.stop(invalid))
     }
 
-    fn object<A: MapAccess<'a>>(mut self, mut members: A) -> Result<(), A::Error> {
+    fn object(mut self, mut members: ObjectReader<'_, 'a>) -> Result<(), Stopped> {
         let mut met = SeenKeys::default();
         let mut message = Message::default();
-        while let Some(key) = members.next_key::<MessageKey>()? {
+        while let Some(key) = members.key()?.map(MessageKey::of) {
             if !matches!(key, MessageKey::Other) && !met.first_time(key as u8) {
                 let invalid = fault::given_twice(&MESSAGES.item(self.index).member(key.as_str()));
                 return Err(self.conversation.stop(invalid));
@@ -200,30 +210,28 @@ impl<'a> ValueVisitor<'a> for MessageVisitor<'_, 'a> {
 }
 
 impl<'a> MessageVisitor<'_, 'a> {
-    fn member<A: MapAccess<'a>>(
+    fn member(
         &mut self,
         key: MessageKey,
         message: &mut Message<'a>,
-        members: &mut A,
-    ) -> Result<(), A::Error> {
+        members: &mut ObjectReader<'_, 'a>,
+    ) -> Result<(), Stopped> {
         match key {
-            MessageKey::Role => return self.role(message, members.next_value()?),
-            MessageKey::Name => return self.name(members.next_value_seed(VisitorSeed(LengthVisitor))?),
-            MessageKey::Content => {
-                message.content = members.next_value_seed(VisitorSeed(ContentVisitor { message: self }))?
-            }
+            MessageKey::Role => return self.role(message, members.raw()?),
+            MessageKey::Name => return self.name(members.value(LengthVisitor)?),
+            MessageKey::Content => message.content = members.value(ContentVisitor { message: self })?,
             MessageKey::ToolCalls => {
                 let list = CallListVisitor { conversation: &mut *self.conversation, message: self.index };
-                message.calls = members.next_value_seed(VisitorSeed(list))?;
+                message.calls = members.value(list)?;
             }
-            MessageKey::ToolCallId => message.call_id = json::given(members.next_value()?),
-            MessageKey::Other => drop(members.next_value::<IgnoredAny>()?),
-            _ => self.payload(key, message, members.next_value()?),
+            MessageKey::ToolCallId => message.call_id = json::given(members.raw()?),
+            MessageKey::Other => drop(members.raw()?),
+            _ => self.payload(key, message, members.raw()?),
         }
         Ok(())
     }
 
-    fn role<E: Error>(&mut self, message: &mut Message<'a>, raw: &'a RawValue) -> Result<(), E> {
+    fn role(&mut self, message: &mut Message<'a>, raw: Raw<'a>) -> Result<(), Stopped> {
         let item = MESSAGES.item(self.index);
         let read = json::given(raw).map(|raw| Role::read(raw, &item.member("role"))).transpose();
         message.role = read.map_err(|invalid| self.conversation.stop(invalid))?;
@@ -234,7 +242,7 @@ impl<'a> MessageVisitor<'_, 'a> {
         Ok(())
     }
 
-    fn name<E: Error>(&mut self, name: TextLength) -> Result<(), E> {
+    fn name(&mut self, name: TextLength) -> Result<(), Stopped> {
         match name {
             TextLength::Text(bytes) => self.conversation.tally.bytes += bytes,
             TextLength::Other(JsonType::Null) => {}
@@ -247,8 +255,8 @@ impl<'a> MessageVisitor<'_, 'a> {
     }
 
     /// Anything that an assistant may send instead of content.
-    fn payload(&mut self, key: MessageKey, message: &mut Message<'a>, raw: &RawValue) {
-        let text = raw.get();
+    fn payload(&mut self, key: MessageKey, message: &mut Message<'a>, raw: Raw<'_>) {
+        let text = raw.written();
         if matches!(text, "null" | "\"\"" | "[]" | "{}") {
             return;
         }
@@ -269,22 +277,22 @@ struct ContentVisitor<'m, 'c, 'a> {
 impl<'a> ValueVisitor<'a> for ContentVisitor<'_, '_, 'a> {
     type Out = Content;
 
-    fn null<E: Error>(self) -> Result<Content, E> {
+    fn null(self) -> Result<Content, Stopped> {
         Ok(Content::Absent)
     }
 
-    fn text<E: Error>(self, text: &str) -> Result<Content, E> {
-        self.message.conversation.tally.bytes += text.len();
+    fn text(self, text: Raw<'a>) -> Result<Content, Stopped> {
+        self.message.conversation.tally.bytes += text.text_bytes();
         self.message.conversation.opening.text(text);
         Ok(Content::Text)
     }
 
-    fn array<A: SeqAccess<'a>>(self, items: A) -> Result<Content, A::Error> {
+    fn array(self, items: ArrayReader<'_, 'a>) -> Result<Content, Stopped> {
         let list = PartListReader { conversation: &mut *self.message.conversation, message: self.message.index };
         list.read(items).map(|refusal| Content::Parts { refusal })
     }
 
-    fn other<E: Error>(self, _: JsonType) -> Result<Content, E> {
+    fn other(self, _: JsonType) -> Result<Content, Stopped> {
         let item = MESSAGES.item(self.message.index);
         let message = "'content' must be a string or a non-empty array of parts.";
         Err(self.message.conversation.stop(fault::mistyped(&item.member("content"), message)))

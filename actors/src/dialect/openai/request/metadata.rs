@@ -3,8 +3,6 @@
 //! Tags go to the ledger. They go upstream only when the client asked for its answer to be stored there and
 //! they keep the rule of that place, which is narrower than ours.
 
-use serde_json::value::RawValue;
-
 use super::{
     fault,
     json::{self, Object},
@@ -13,7 +11,10 @@ use super::{
     routing::{RoutingBuilder, RoutingField},
     suggestions::field_meant_in_metadata,
 };
-use crate::domain::{Invalid, Source};
+use crate::{
+    dialect::json::Raw,
+    domain::{Invalid, Source},
+};
 
 const MAX_MEMBERS: usize = 64;
 const MAX_BYTES: usize = 16_384;
@@ -25,14 +26,14 @@ const STORED_VALUE_CHARS: usize = 512;
 
 /// Reads `metadata`: parameters into `routing`, tags into the list that is returned.
 pub(super) fn read(
-    raw: &RawValue,
+    raw: Raw<'_>,
     path: &Path<'_>,
     routing: &mut RoutingBuilder,
 ) -> Result<Vec<(String, String)>, Invalid> {
     json::object(raw, path)?;
     let too_large =
         || fault::refused(path, format!("'{path}' may hold at most {MAX_MEMBERS} members and {MAX_BYTES} bytes."));
-    if raw.get().len() > MAX_BYTES {
+    if raw.written().len() > MAX_BYTES {
         return Err(too_large());
     }
     let object = Object::read(raw, path)?;
@@ -61,12 +62,12 @@ pub(super) fn read(
 }
 
 /// The member `"metadata":{…}` that an upstream of the OpenAI dialect may be sent, if there is one.
-pub(super) fn stored(raw: &RawValue) -> Option<String> {
+pub(super) fn stored(raw: Raw<'_>) -> Option<String> {
     let object = Object::read(raw, &Path::Field("metadata")).ok()?;
     let mut written = String::from("\"metadata\":{");
     let mut count = 0;
     for member in object.iter().filter(|member| RoutingField::named(&member.name).is_none()) {
-        let value = json::unquoted(member.value)?;
+        let value = member.value.text()?;
         let fits = |text: &str, most: usize| text.len() <= most || text.chars().count() <= most;
         if !fits(&member.name, STORED_NAME_CHARS) || !fits(&value, STORED_VALUE_CHARS) || count == STORED_MEMBERS {
             return None;
@@ -75,20 +76,20 @@ pub(super) fn stored(raw: &RawValue) -> Option<String> {
             written.push(',');
         }
         count += 1;
-        written.push_str(member.key.get());
+        written.push_str(member.key.written());
         written.push(':');
-        written.push_str(member.value.get());
+        written.push_str(member.value.written());
     }
     written.push('}');
     (count > 0).then_some(written)
 }
 
 /// A tag as the ledger keeps it: a string as it reads, anything else as compact JSON.
-fn tag(raw: &RawValue) -> String {
+fn tag(raw: Raw<'_>) -> String {
     match JsonType::of(raw) {
-        JsonType::Text => json::unquoted(raw).unwrap_or_default().into_owned(),
-        JsonType::Array | JsonType::Object => compact(raw.get()),
-        _ => raw.get().to_owned(),
+        JsonType::Text => raw.text().unwrap_or_default().into_owned(),
+        JsonType::Array | JsonType::Object => compact(raw.written()),
+        _ => raw.written().to_owned(),
     }
 }
 
@@ -108,8 +109,8 @@ fn compact(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn raw(text: &str) -> &RawValue {
-        serde_json::from_str(text).unwrap()
+    fn raw(text: &str) -> Raw<'_> {
+        json::whole(text, 8).unwrap()
     }
 
     #[test]

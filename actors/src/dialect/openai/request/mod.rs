@@ -55,7 +55,6 @@ pub use suggestions::{field_meant_at_top_level, field_meant_in_metadata};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::value::RawValue;
 
 use self::{
     field_location::FieldLocation,
@@ -177,7 +176,7 @@ impl ChatRequest {
             ChatPurpose::Chat => RequestKind::Chat,
             ChatPurpose::Preview => RequestKind::Preview,
         };
-        let text = syntax::text(&body, limits.max_depth)?;
+        let text = syntax::text(&body)?;
         let mut reader = BodyReader::new(text, call, limits);
         reader.read()?;
         if form == ChatPurpose::Chat {
@@ -238,7 +237,7 @@ impl ChatRequest {
             session_id: found.session_id,
             opening,
             tags: found.tags,
-            trace: found.trace.map(written),
+            trace: found.trace.map(|raw| raw.written().to_owned()),
             exclude_reasoning: found.exclude_reasoning,
             why_not,
             what_if,
@@ -317,8 +316,4 @@ fn stored_metadata(found: &ParsedFields<'_>) -> Option<String> {
 
 fn saturated(integer: i64) -> u32 {
     u32::try_from(integer).unwrap_or(u32::MAX)
-}
-
-fn written(raw: &RawValue) -> String {
-    raw.get().to_owned()
 }

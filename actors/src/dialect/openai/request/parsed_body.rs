@@ -7,8 +7,6 @@
 use std::{borrow::Cow, collections::HashSet};
 
 use bytes::Bytes;
-use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess};
-use serde_json::value::RawValue;
 
 use super::{
     RequestKind, RequestLimits,
@@ -24,9 +22,12 @@ use super::{
     suggestions::field_meant_at_top_level,
     syntax,
     tools::ToolListVisitor,
-    value_visitor::{ValueVisitor, VisitorSeed, stop},
+    value_visitor::{ObjectReader, Stopped, ValueVisitor, stop, visit},
 };
-use crate::domain::{Invalid, InvalidReason};
+use crate::{
+    dialect::json::{Cursor, Raw},
+    domain::{Invalid, InvalidReason},
+};
 
 /// Members that fit without growing the list.
 const USUAL_MEMBERS: usize = 12;
@@ -116,14 +117,14 @@ pub(super) struct BodyReader<'a> {
     escaped: bool,
     /// The names that the body gives itself, once its `extra_body` is read.
     given: HashSet<Cow<'a, str>>,
-    extra_body: Option<&'a RawValue>,
+    extra_body: Option<Raw<'a>>,
     pub(super) found: ParsedFields<'a>,
     pub(super) conversation: Conversation<'a>,
     fault: Option<Invalid>,
 }
 
 impl<'a> BodyReader<'a> {
-    /// A reader of `text`, which has passed [`syntax::text`].
+    /// A reader of `text`.
     pub(super) fn new(text: &'a str, call: RequestKind, limits: &'a RequestLimits) -> BodyReader<'a> {
         let source = BodyText(text);
         BodyReader {
@@ -148,32 +149,35 @@ impl<'a> BodyReader<'a> {
     /// The 400 for broken JSON wherever it is, else for the first offending field.
     pub(super) fn read(&mut self) -> Result<(), Invalid> {
         let BodyText(text) = self.source;
-        syntax::object(text)?;
-        self.object(text, text.trim_end().len())?;
+        self.object(Cursor::within(text, self.limits.max_depth), text.trim_end().len())?;
         self.own = self.members.len();
         if let Some(raw) = self.extra_body.take() {
             json::object(raw, &FieldLocation::EXTRA_BODY)?;
             self.place = FieldLocation::ExtraBody;
             let given = self.members.iter().filter(|member| member.fate != Fate::Absent);
             self.given = given.filter_map(|member| text.get(member.key.clone())).map(read).collect();
-            self.object(raw.get(), self.source.span(raw).end)?;
+            self.object(Cursor::over(raw), self.source.span(raw).end)?;
         }
         Ok(())
     }
 
-    /// Reads the members of one object, which ends at `end` of the body.
-    fn object(&mut self, text: &'a str, end: usize) -> Result<(), Invalid> {
+    /// Reads the members of the object at `cursor`, which ends at `end` of the body.
+    fn object(&mut self, mut cursor: Cursor<'a>, end: usize) -> Result<(), Invalid> {
         let first = self.members.len();
-        let mut parser = serde_json::Deserializer::from_str(text);
-        let outcome = VisitorSeed(BodyVisitor(self)).deserialize(&mut parser).and_then(|()| parser.end());
-        if let Err(error) = outcome {
-            let faults = [&mut self.fault, &mut self.conversation.fault, &mut self.found.tools.fault];
-            let refused = faults.into_iter().find_map(Option::take);
-            let refused = refused.unwrap_or_else(|| fault::not_json(&error));
-            return Err(syntax::valid(self.source.0).err().unwrap_or(refused));
+        let read = visit(&mut cursor, BodyVisitor(self)).and_then(|()| Ok(cursor.end()?));
+        if read.is_err() || cursor.has_lone_surrogate() {
+            return Err(self.refusal());
         }
         self.close(end.saturating_sub(1));
         self.refuse_repeated(first)
+    }
+
+    /// What is wrong with a body that could not be read: that it is no JSON, or else the mistake at which reading stopped.
+    fn refusal(&mut self) -> Invalid {
+        let mistakes = [&mut self.fault, &mut self.conversation.fault, &mut self.found.tools.fault];
+        let mistake = mistakes.into_iter().find_map(Option::take);
+        let unreadable = syntax::check(self.source.0, self.limits.max_depth).err();
+        unreadable.or(mistake).unwrap_or_else(fault::not_an_object)
     }
 
     /// Notes where the last member ends: before the comma or bracket at `next`.
@@ -200,7 +204,7 @@ impl<'a> BodyReader<'a> {
     }
 
     /// Reads one member, whose name was just read.
-    fn member<A: MapAccess<'a>>(&mut self, key: &'a RawValue, map: &mut A) -> Result<(), A::Error> {
+    fn member(&mut self, key: Raw<'a>, members: &mut ObjectReader<'_, 'a>) -> Result<(), Stopped> {
         if self.members.len() == json::MAX_MEMBERS {
             let message = format!("Request body may have at most {} members.", json::MAX_MEMBERS);
             let invalid = Invalid::body(InvalidReason::InvalidValue, message);
@@ -208,14 +212,14 @@ impl<'a> BodyReader<'a> {
         }
         let span = self.source.span(key);
         self.close(span.start);
-        let name = json::unquoted(key).unwrap_or_default();
+        let name = key.text().unwrap_or_default();
         self.escaped |= name.len() + 2 != span.len();
         let field = Field::named(self.call, &name);
         let fate = if self.is_overruled(field, &name) {
-            map.next_value::<IgnoredAny>()?;
+            members.raw()?;
             Fate::Consumed
         } else {
-            self.field(field, &name, map)?
+            self.field(field, &name, members)?
         };
         self.members.push(BodyMember { fate, key: span, end: 0 });
         Ok(())
@@ -233,11 +237,10 @@ impl<'a> BodyReader<'a> {
         }
     }
 
-    fn field<A: MapAccess<'a>>(&mut self, field: Field, name: &str, map: &mut A) -> Result<Fate, A::Error> {
+    fn field(&mut self, field: Field, name: &str, members: &mut ObjectReader<'_, 'a>) -> Result<Fate, Stopped> {
         match field {
             Field::Messages => {
-                self.found.has_messages =
-                    map.next_value_seed(VisitorSeed(MessageListVisitor(&mut self.conversation)))?;
+                self.found.has_messages = members.value(MessageListVisitor(&mut self.conversation))?;
                 if !self.found.has_messages {
                     return Ok(Fate::Absent);
                 }
@@ -245,7 +248,7 @@ impl<'a> BodyReader<'a> {
             Field::Tools => {
                 let (path, most) = (self.place.path(name), self.limits.max_tools);
                 let list = ToolListVisitor { declared: &mut self.found.tools, path, most };
-                if !map.next_value_seed(VisitorSeed(list))? {
+                if !members.value(list)? {
                     return Ok(Fate::Absent);
                 }
             }
@@ -253,18 +256,17 @@ impl<'a> BodyReader<'a> {
                 if field_meant_at_top_level(name).is_some() {
                     self.found.routing.note_suspected_field(&self.place.path(name));
                 }
-                map.next_value::<IgnoredAny>()?;
+                members.raw()?;
             }
             _ => {
-                let raw = map.next_value::<&'a RawValue>()?;
-                let Some(raw) = json::given(raw) else { return Ok(Fate::Absent) };
-                self.value(field, name, raw).map_err(|invalid| stop::<A::Error>(&mut self.fault, invalid))?;
+                let Some(raw) = json::given(members.raw()?) else { return Ok(Fate::Absent) };
+                self.value(field, name, raw).map_err(|invalid| stop(&mut self.fault, invalid))?;
             }
         }
         Ok(field.fate())
     }
 
-    fn value(&mut self, field: Field, name: &str, raw: &'a RawValue) -> Result<(), Invalid> {
+    fn value(&mut self, field: Field, name: &str, raw: Raw<'a>) -> Result<(), Invalid> {
         if field == Field::ExtraBody {
             self.extra_body = Some(raw);
             return Ok(());
@@ -275,7 +277,7 @@ impl<'a> BodyReader<'a> {
             field,
             Field::N | Field::MaxTokens | Field::MaxCompletionTokens | Field::Plain(Check::Integer(..))
         );
-        if is_integer && raw.get().bytes().any(|byte| !byte.is_ascii_digit() && byte != b'-') {
+        if is_integer && raw.written().bytes().any(|byte| !byte.is_ascii_digit() && byte != b'-') {
             let want = Replacement::Integer(json::integer(raw, &path)?);
             self.conversation.edits.push(Edit { span: self.source.span(raw), want });
         }
@@ -296,13 +298,13 @@ struct BodyVisitor<'r, 'a>(&'r mut BodyReader<'a>);
 impl<'a> ValueVisitor<'a> for BodyVisitor<'_, 'a> {
     type Out = ();
 
-    fn other<E: Error>(self, _: JsonType) -> Result<(), E> {
+    fn other(self, _: JsonType) -> Result<(), Stopped> {
         Err(stop(&mut self.0.fault, fault::not_an_object()))
     }
 
-    fn object<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<&'a RawValue>()? {
-            self.0.member(key, &mut map)?;
+    fn object(self, mut members: ObjectReader<'_, 'a>) -> Result<(), Stopped> {
+        while let Some(key) = members.key()? {
+            self.0.member(key, &mut members)?;
         }
         Ok(())
     }

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
 use super::{
     embedding_fields::{EmbeddingInput, VectorFormat},
     fault,
@@ -16,7 +14,10 @@ use super::{
     routing::RoutingBuilder,
     tools::DeclaredTools,
 };
-use crate::domain::{Invalid, Modalities, Modality, Source};
+use crate::{
+    dialect::json::Raw,
+    domain::{Invalid, Modalities, Modality, Source},
+};
 
 /// Longest name of a model, characters.
 const MAX_MODEL_CHARS: usize = 256;
@@ -56,7 +57,7 @@ pub(super) struct ParsedFields<'a> {
     pub(super) max_completion_tokens: Option<i64>,
     pub(super) n: Option<i64>,
     pub(super) tools: DeclaredTools<'a>,
-    pub(super) tool_choice: Option<(&'a RawValue, FieldLocation)>,
+    pub(super) tool_choice: Option<(Raw<'a>, FieldLocation)>,
     pub(super) format: OutputFormat,
     pub(super) effort: Option<Cow<'a, str>>,
     /// `reasoning.enabled`, or that there is a budget.
@@ -65,13 +66,13 @@ pub(super) struct ParsedFields<'a> {
     pub(super) exclude_reasoning: bool,
     pub(super) output: Option<Modalities>,
     pub(super) store: bool,
-    pub(super) metadata: Option<&'a RawValue>,
+    pub(super) metadata: Option<Raw<'a>>,
     pub(super) tags: Vec<(String, String)>,
     pub(super) user: Option<String>,
     pub(super) session_id: Option<String>,
-    pub(super) trace: Option<&'a RawValue>,
-    pub(super) why_not: Option<(&'a RawValue, FieldLocation)>,
-    pub(super) what_if: Option<(&'a RawValue, FieldLocation)>,
+    pub(super) trace: Option<Raw<'a>>,
+    pub(super) why_not: Option<(Raw<'a>, FieldLocation)>,
+    pub(super) what_if: Option<(Raw<'a>, FieldLocation)>,
     pub(super) routing: RoutingBuilder,
     pub(super) image: ImageFields<'a>,
     /// Of an embedding request.
@@ -84,7 +85,7 @@ impl<'a> ParsedFields<'a> {
     pub(super) fn read(
         &mut self,
         field: Field,
-        raw: &'a RawValue,
+        raw: Raw<'a>,
         path: &Path<'_>,
         place: FieldLocation,
         max_n: u32,
@@ -125,13 +126,7 @@ impl<'a> ParsedFields<'a> {
         }
     }
 
-    fn thinking(
-        &mut self,
-        field: Field,
-        raw: &'a RawValue,
-        path: &Path<'_>,
-        place: FieldLocation,
-    ) -> Result<(), Invalid> {
+    fn thinking(&mut self, field: Field, raw: Raw<'a>, path: &Path<'_>, place: FieldLocation) -> Result<(), Invalid> {
         match field {
             Field::ReasoningEffort => self.reasoning_effort = Some((json::text(raw, path)?, place)),
             Field::IncludeReasoning => self.exclude_reasoning |= !json::flag(raw, path)?,
@@ -140,11 +135,11 @@ impl<'a> ParsedFields<'a> {
         Ok(())
     }
 
-    fn reasoning(&mut self, raw: &'a RawValue, path: &Path<'_>) -> Result<(), Invalid> {
+    fn reasoning(&mut self, raw: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
         let object = Object::read(raw, path)?;
         if let Some(raw) = object.get("effort") {
             json::choice(raw, &path.member("effort"), &EFFORTS)?;
-            self.effort = json::unquoted(raw);
+            self.effort = raw.text();
         }
         if let Some(raw) = object.get("max_tokens") {
             json::integer_within(raw, &path.member("max_tokens"), 0, i64::MAX)?;
@@ -160,13 +155,7 @@ impl<'a> ParsedFields<'a> {
     }
 
     /// Reads the fields that are never sent upstream.
-    fn gateway(
-        &mut self,
-        field: Field,
-        raw: &'a RawValue,
-        path: &Path<'_>,
-        place: FieldLocation,
-    ) -> Result<(), Invalid> {
+    fn gateway(&mut self, field: Field, raw: Raw<'a>, path: &Path<'_>, place: FieldLocation) -> Result<(), Invalid> {
         match field {
             Field::Routing(name) => self.routing.read(name, raw, path, place.source())?,
             Field::Provider => self.routing.provider(raw, path, Source::Provider)?,
@@ -195,46 +184,46 @@ impl<'a> ParsedFields<'a> {
     }
 }
 
-fn model(raw: &RawValue, path: &Path<'_>) -> Result<String, Invalid> {
+fn model(raw: Raw<'_>, path: &Path<'_>) -> Result<String, Invalid> {
     let message = || format!("Field '{path}' must be a non-empty string of at most {MAX_MODEL_CHARS} characters.");
-    let name = json::unquoted(raw).ok_or_else(|| fault::mistyped(path, message()))?;
+    let name = raw.text().ok_or_else(|| fault::mistyped(path, message()))?;
     let fits = name.len() <= MAX_MODEL_CHARS || name.chars().count() <= MAX_MODEL_CHARS;
     let good = !name.is_empty() && fits && !name.chars().any(char::is_control);
     if good { Ok(name.into_owned()) } else { Err(fault::refused(path, message())) }
 }
 
-fn models(raw: &RawValue, path: &Path<'_>) -> Result<Vec<String>, Invalid> {
+fn models(raw: Raw<'_>, path: &Path<'_>) -> Result<Vec<String>, Invalid> {
     let elements = json::elements(raw, path, MAX_MODELS)?;
     elements.into_iter().enumerate().map(|(position, raw)| model(raw, &path.item(position))).collect()
 }
 
 /// One boolean member of an object whose other members are ignored.
-fn switch(raw: &RawValue, path: &Path<'_>, name: &str) -> Result<Option<bool>, Invalid> {
+fn switch(raw: Raw<'_>, path: &Path<'_>, name: &str) -> Result<Option<bool>, Invalid> {
     Object::read(raw, path)?.get(name).map(|raw| json::flag(raw, &path.member(name))).transpose()
 }
 
-fn strings<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Vec<Cow<'a, str>>, Invalid> {
+fn strings<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<Vec<Cow<'a, str>>, Invalid> {
     let elements = json::elements(raw, path, MAX_WORDS)?;
     elements.into_iter().enumerate().map(|(position, raw)| json::text(raw, &path.item(position))).collect()
 }
 
-fn trace<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<&'a RawValue, Invalid> {
+fn trace<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<Raw<'a>, Invalid> {
     json::object(raw, path)?;
-    let fits = raw.get().len() <= MAX_TRACE_BYTES;
+    let fits = raw.written().len() <= MAX_TRACE_BYTES;
     let message = || format!("'{path}' may have at most {MAX_TRACE_BYTES} bytes.");
     if fits { Ok(raw) } else { Err(fault::refused(path, message())) }
 }
 
-fn modalities(raw: &RawValue, path: &Path<'_>) -> Result<Modalities, Invalid> {
+fn modalities(raw: Raw<'_>, path: &Path<'_>) -> Result<Modalities, Invalid> {
     const MODALITIES: [Modality; 3] = [Modality::Text, Modality::Image, Modality::Audio];
-    let modality = |(position, raw): (usize, &RawValue)| {
+    let modality = |(position, raw): (usize, Raw<'_>)| {
         let found = json::choice(raw, &path.item(position), &MODALITIES.map(Modality::as_str))?;
         Ok(MODALITIES.get(found).copied().unwrap_or(Modality::Text))
     };
     json::elements(raw, path, MAX_WORDS)?.into_iter().enumerate().map(modality).collect()
 }
 
-fn format(raw: &RawValue, path: &Path<'_>) -> Result<OutputFormat, Invalid> {
+fn format(raw: Raw<'_>, path: &Path<'_>) -> Result<OutputFormat, Invalid> {
     let object = Object::read(raw, path)?;
     let at = path.member("type");
     let kind = object.get("type").ok_or_else(|| fault::required(&at))?;
@@ -249,7 +238,7 @@ fn format(raw: &RawValue, path: &Path<'_>) -> Result<OutputFormat, Invalid> {
     }
 }
 
-fn schema(raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
+fn schema(raw: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
     let object = Object::read(raw, path)?;
     let at = path.member("name");
     if json::text(object.get("name").ok_or_else(|| fault::required(&at))?, &at)?.is_empty() {

@@ -3,12 +3,6 @@
 //! Text is measured as it goes by. The others are recognised and their frame is checked; their bytes are
 //! never decoded and no address is ever opened.
 
-use serde::{
-    Deserialize,
-    de::{Error, IgnoredAny, MapAccess, SeqAccess},
-};
-use serde_json::value::RawValue;
-
 use super::{
     byte_span::{Edit, Replacement},
     conversation::{Conversation, MESSAGES},
@@ -17,9 +11,12 @@ use super::{
     json::{self, Object},
     json_type::JsonType,
     path::{self, Path},
-    value_visitor::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed},
+    value_visitor::{ArrayReader, LengthVisitor, ObjectReader, SeenKeys, Stopped, TextLength, ValueVisitor},
 };
-use crate::domain::{Invalid, Modality};
+use crate::{
+    dialect::json::Raw,
+    domain::{Invalid, Modality},
+};
 
 /// How much of an address is looked at: the head of a data URL is far shorter.
 const ADDRESS_HEAD: usize = 256;
@@ -35,12 +32,10 @@ pub(super) struct PartListReader<'c, 'a> {
 
 impl<'a> PartListReader<'_, 'a> {
     /// Reads them all. Gives the position of the first that only an assistant may send.
-    pub(super) fn read<A: SeqAccess<'a>>(self, mut items: A) -> Result<Option<usize>, A::Error> {
+    pub(super) fn read(self, mut items: ArrayReader<'_, 'a>) -> Result<Option<usize>, Stopped> {
         let PartListReader { conversation, message } = self;
         let (mut refusal, mut part) = (None, 0);
-        while let Some(kind) =
-            items.next_element_seed(VisitorSeed(PartVisitor { conversation: &mut *conversation, message, part }))?
-        {
+        while let Some(kind) = items.next(PartVisitor { conversation: &mut *conversation, message, part })? {
             if kind == PartKind::Refusal {
                 refusal = refusal.or(Some(part));
             }
@@ -68,7 +63,7 @@ enum PartKind {
 impl PartKind {
     const ALLOWED: [&'static str; 6] = ["text", "image_url", "input_audio", "file", "video_url", "refusal"];
 
-    fn read(raw: &RawValue, path: &Path<'_>) -> Result<PartKind, Invalid> {
+    fn read(raw: Raw<'_>, path: &Path<'_>) -> Result<PartKind, Invalid> {
         let name = json::text(raw, path)?;
         Ok(match &*name {
             "text" => PartKind::Text,
@@ -96,8 +91,7 @@ impl PartKind {
     }
 }
 
-#[derive(Clone, Copy, Deserialize)]
-#[serde(field_identifier, rename_all = "snake_case")]
+#[derive(Clone, Copy)]
 enum PartKey {
     Type,
     Text,
@@ -106,8 +100,22 @@ enum PartKey {
     File,
     VideoUrl,
     Refusal,
-    #[serde(other)]
     Other,
+}
+
+impl PartKey {
+    fn of(key: Raw<'_>) -> PartKey {
+        match &*key.name() {
+            b"type" => PartKey::Type,
+            b"text" => PartKey::Text,
+            b"image_url" => PartKey::ImageUrl,
+            b"input_audio" => PartKey::InputAudio,
+            b"file" => PartKey::File,
+            b"video_url" => PartKey::VideoUrl,
+            b"refusal" => PartKey::Refusal,
+            _ => PartKey::Other,
+        }
+    }
 }
 
 impl PartKey {
@@ -131,10 +139,10 @@ struct Part<'a> {
     kind: Option<PartKind>,
     text: Option<TextLength>,
     refusal: Option<TextLength>,
-    image: Option<&'a RawValue>,
-    audio: Option<&'a RawValue>,
-    file: Option<&'a RawValue>,
-    video: Option<&'a RawValue>,
+    image: Option<Raw<'a>>,
+    audio: Option<Raw<'a>>,
+    file: Option<Raw<'a>>,
+    video: Option<Raw<'a>>,
 }
 
 /// One part, read into the conversation.
@@ -147,14 +155,14 @@ struct PartVisitor<'c, 'a> {
 impl<'a> ValueVisitor<'a> for PartVisitor<'_, 'a> {
     type Out = PartKind;
 
-    fn other<E: Error>(mut self, got: JsonType) -> Result<PartKind, E> {
+    fn other(mut self, got: JsonType) -> Result<PartKind, Stopped> {
         Err(self.refuse(|path| fault::wrong_type(path, "an object", got)))
     }
 
-    fn object<A: MapAccess<'a>>(mut self, mut members: A) -> Result<PartKind, A::Error> {
+    fn object(mut self, mut members: ObjectReader<'_, 'a>) -> Result<PartKind, Stopped> {
         let mut met = SeenKeys::default();
         let mut part = Part::default();
-        while let Some(key) = members.next_key::<PartKey>()? {
+        while let Some(key) = members.key()?.map(PartKey::of) {
             if !matches!(key, PartKey::Other) && !met.first_time(key as u8) {
                 return Err(self.refuse(|path| fault::given_twice(&path.member(key.as_str()))));
             }
@@ -165,23 +173,23 @@ impl<'a> ValueVisitor<'a> for PartVisitor<'_, 'a> {
 }
 
 impl<'a> PartVisitor<'_, 'a> {
-    fn member<A: MapAccess<'a>>(&mut self, key: PartKey, part: &mut Part<'a>, members: &mut A) -> Result<(), A::Error> {
+    fn member(&mut self, key: PartKey, part: &mut Part<'a>, members: &mut ObjectReader<'_, 'a>) -> Result<(), Stopped> {
         match key {
-            PartKey::Type => return self.kind(part, members.next_value()?),
+            PartKey::Type => return self.kind(part, members.raw()?),
             PartKey::Text => {
-                part.text = Some(members.next_value_seed(VisitorSeed(HashingVisitor(&mut self.conversation.opening)))?);
+                part.text = Some(members.value(HashingVisitor(&mut self.conversation.opening))?);
             }
-            PartKey::Refusal => part.refusal = Some(members.next_value_seed(VisitorSeed(LengthVisitor))?),
-            PartKey::ImageUrl => part.image = json::given(members.next_value()?),
-            PartKey::InputAudio => part.audio = json::given(members.next_value()?),
-            PartKey::File => part.file = json::given(members.next_value()?),
-            PartKey::VideoUrl => part.video = json::given(members.next_value()?),
-            PartKey::Other => drop(members.next_value::<IgnoredAny>()?),
+            PartKey::Refusal => part.refusal = Some(members.value(LengthVisitor)?),
+            PartKey::ImageUrl => part.image = json::given(members.raw()?),
+            PartKey::InputAudio => part.audio = json::given(members.raw()?),
+            PartKey::File => part.file = json::given(members.raw()?),
+            PartKey::VideoUrl => part.video = json::given(members.raw()?),
+            PartKey::Other => drop(members.raw()?),
         }
         Ok(())
     }
 
-    fn kind<E: Error>(&mut self, part: &mut Part<'a>, raw: &'a RawValue) -> Result<(), E> {
+    fn kind(&mut self, part: &mut Part<'a>, raw: Raw<'a>) -> Result<(), Stopped> {
         let mut read = Ok(None);
         self.at(|path| read = json::given(raw).map(|raw| PartKind::read(raw, &path.member("type"))).transpose());
         part.kind = read.map_err(|invalid| self.conversation.stop(invalid))?;
@@ -189,7 +197,7 @@ impl<'a> PartVisitor<'_, 'a> {
     }
 
     /// The rules that need the whole part.
-    fn judge<E: Error>(&mut self, part: &Part<'a>) -> Result<PartKind, E> {
+    fn judge(&mut self, part: &Part<'a>) -> Result<PartKind, Stopped> {
         let Some(kind) = part.kind else {
             return Err(self.refuse(|path| fault::required(&path.member("type"))));
         };
@@ -202,7 +210,7 @@ impl<'a> PartVisitor<'_, 'a> {
             self.conversation.note_input(modality, self.message, self.part);
         }
         if let Some(medium) = part.image.or(part.audio).or(part.file).or(part.video) {
-            self.conversation.opening.medium(medium.get());
+            self.conversation.opening.medium(medium.written());
         }
         if kind == PartKind::Image {
             self.conversation.tally.images += 1;
@@ -212,8 +220,8 @@ impl<'a> PartVisitor<'_, 'a> {
     }
 
     /// An image given as a bare address is passed on as the object that upstreams expect.
-    fn note_bare_address(&mut self, image: Option<&RawValue>) {
-        if let Some(raw) = image.filter(|raw| JsonType::of(raw) == JsonType::Text) {
+    fn note_bare_address(&mut self, image: Option<Raw<'_>>) {
+        if let Some(raw) = image.filter(|raw| raw.is_string()) {
             let span = self.conversation.source.span(raw);
             self.conversation.edits.push(Edit { span, want: Replacement::ImageObject });
         }
@@ -225,7 +233,7 @@ impl<'a> PartVisitor<'_, 'a> {
         with(&content.item(self.part));
     }
 
-    fn refuse<E: Error>(&mut self, word: impl FnOnce(&Path<'_>) -> Invalid) -> E {
+    fn refuse(&mut self, word: impl FnOnce(&Path<'_>) -> Invalid) -> Stopped {
         let mut invalid = None;
         self.at(|path| invalid = Some(word(path)));
         let invalid = invalid.unwrap_or_else(fault::not_an_object);
@@ -239,12 +247,12 @@ struct HashingVisitor<'h>(&'h mut OpeningHasher);
 impl ValueVisitor<'_> for HashingVisitor<'_> {
     type Out = TextLength;
 
-    fn text<E: Error>(self, text: &str) -> Result<TextLength, E> {
+    fn text(self, text: Raw<'_>) -> Result<TextLength, Stopped> {
         self.0.text(text);
         LengthVisitor.text(text)
     }
 
-    fn other<E: Error>(self, got: JsonType) -> Result<TextLength, E> {
+    fn other(self, got: JsonType) -> Result<TextLength, Stopped> {
         LengthVisitor.other(got)
     }
 }
@@ -290,7 +298,7 @@ fn measured(text: Option<TextLength>, path: &Path<'_>) -> Result<PartContent, In
     }
 }
 
-fn image(raw: Option<&RawValue>, path: &Path<'_>) -> Result<PartContent, Invalid> {
+fn image(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> {
     let url = path.member("url");
     let raw = raw.ok_or_else(|| fault::required(&url))?;
     if JsonType::of(raw) == JsonType::Text {
@@ -304,14 +312,14 @@ fn image(raw: Option<&RawValue>, path: &Path<'_>) -> Result<PartContent, Invalid
     Ok(content)
 }
 
-fn video(raw: Option<&RawValue>, path: &Path<'_>) -> Result<PartContent, Invalid> {
+fn video(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> {
     let url = path.member("url");
     let raw = raw.ok_or_else(|| fault::required(&url))?;
     let object = Object::read(raw, path)?;
     address(object.get("url").ok_or_else(|| fault::required(&url))?, &url, None)
 }
 
-fn audio(raw: Option<&RawValue>, path: &Path<'_>) -> Result<PartContent, Invalid> {
+fn audio(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> {
     let object = Object::read(raw.ok_or_else(|| fault::required(path))?, path)?;
     for name in ["data", "format"] {
         required_text(object.get(name), &path.member(name))?;
@@ -319,7 +327,7 @@ fn audio(raw: Option<&RawValue>, path: &Path<'_>) -> Result<PartContent, Invalid
     Ok(PartContent::medium(false))
 }
 
-fn file(raw: Option<&RawValue>, path: &Path<'_>) -> Result<PartContent, Invalid> {
+fn file(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> {
     let object = Object::read(raw.ok_or_else(|| fault::required(path))?, path)?;
     let (name, value) = match (object.get("file_data"), object.get("file_id")) {
         (None, Some(id)) => ("file_id", Some(id)),
@@ -335,9 +343,9 @@ fn file(raw: Option<&RawValue>, path: &Path<'_>) -> Result<PartContent, Invalid>
 }
 
 /// A string that must be there and not be empty.
-fn required_text(raw: Option<&RawValue>, path: &Path<'_>) -> Result<(), Invalid> {
+fn required_text(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<(), Invalid> {
     let raw = raw.ok_or_else(|| fault::required(path))?;
-    match raw.get() {
+    match raw.written() {
         "\"\"" => Err(fault::refused(path, format!("'{path}' must not be empty."))),
         _ if JsonType::of(raw) == JsonType::Text => Ok(()),
         _ => Err(fault::wrong_type(path, "a string", JsonType::of(raw))),
@@ -349,7 +357,7 @@ fn is_scheme(address: &str, scheme: &str) -> bool {
 }
 
 /// An address that an upstream may be given: http, https, or data of a kind, in base64. Counts as no text.
-fn address(raw: &RawValue, path: &Path<'_>, data: Option<&str>) -> Result<PartContent, Invalid> {
+fn address(raw: Raw<'_>, path: &Path<'_>, data: Option<&str>) -> Result<PartContent, Invalid> {
     let head = head(raw).ok_or_else(|| fault::wrong_type(path, "a string", JsonType::of(raw)))?;
     let is = |scheme: &str| is_scheme(&head, scheme);
     let in_base64 = || head.split_once(',').is_some_and(|(before, _)| before.to_ascii_lowercase().ends_with(";base64"));
@@ -363,10 +371,10 @@ fn address(raw: &RawValue, path: &Path<'_>, data: Option<&str>) -> Result<PartCo
 }
 
 /// The beginning of a string, escapes resolved. An address in base64 can be megabytes long.
-fn head(raw: &RawValue) -> Option<std::borrow::Cow<'_, str>> {
-    let inner = raw.get().strip_prefix('"')?;
+fn head(raw: Raw<'_>) -> Option<std::borrow::Cow<'_, str>> {
+    let inner = raw.written().strip_prefix('"')?;
     match inner.get(..ADDRESS_HEAD) {
         Some(head) if !head.contains('\\') => Some(head.into()),
-        _ => json::unquoted(raw),
+        _ => raw.text(),
     }
 }

@@ -2,14 +2,15 @@
 //!
 //! Unlike most fields they are read strictly, because a misspelt member would give an answer to another question.
 
-use serde_json::value::RawValue;
-
 use super::{
     fault, json,
     path::Path,
     routing_values::{objective, weights},
 };
-use crate::domain::{Circuit, EndpointOverride, Invalid, PriceOverride, Usd, WhatIf};
+use crate::{
+    dialect::json::Raw,
+    domain::{Circuit, EndpointOverride, Invalid, PriceOverride, Usd, WhatIf},
+};
 
 /// Longest name that may be asked about, characters.
 const MAX_NAME_CHARS: usize = 256;
@@ -36,12 +37,12 @@ const ENDPOINT_MEMBERS: [&str; 9] = [
 const PRICE_MEMBERS: [&str; 5] = ["prompt", "completion", "request", "image", "factor"];
 
 /// Reads `why_not`: the name of a model or provider.
-pub(super) fn why_not(raw: &RawValue, path: &Path<'_>) -> Result<String, Invalid> {
+pub(super) fn why_not(raw: Raw<'_>, path: &Path<'_>) -> Result<String, Invalid> {
     name(raw, path)
 }
 
 /// Reads `what_if`: the hypothetical changes.
-pub(super) fn what_if(raw: &RawValue, path: &Path<'_>) -> Result<WhatIf, Invalid> {
+pub(super) fn what_if(raw: Raw<'_>, path: &Path<'_>) -> Result<WhatIf, Invalid> {
     let object = json::known(raw, path, &MEMBERS)?;
     let imagined = WhatIf {
         objective: object.get("objective").map(|raw| objective(raw, &path.member("objective"))).transpose()?,
@@ -55,18 +56,18 @@ pub(super) fn what_if(raw: &RawValue, path: &Path<'_>) -> Result<WhatIf, Invalid
     Ok(imagined)
 }
 
-fn endpoints(raw: &RawValue, path: &Path<'_>) -> Result<Vec<EndpointOverride>, Invalid> {
+fn endpoints(raw: Raw<'_>, path: &Path<'_>) -> Result<Vec<EndpointOverride>, Invalid> {
     let elements = json::elements(raw, path, MAX_ENDPOINTS)?;
     elements.into_iter().enumerate().map(|(position, raw)| endpoint(raw, &path.item(position))).collect()
 }
 
-fn endpoint(raw: &RawValue, path: &Path<'_>) -> Result<EndpointOverride, Invalid> {
+fn endpoint(raw: Raw<'_>, path: &Path<'_>) -> Result<EndpointOverride, Invalid> {
     let object = json::known(raw, path, &ENDPOINT_MEMBERS)?;
     let text = |member: &str| object.get(member).map(|raw| name(raw, &path.member(member))).transpose();
     let positive =
         |member: &str, most: f64| object.get(member).map(|raw| above_zero(raw, &path.member(member), most)).transpose();
-    let probability = |raw: &RawValue| json::number_within(raw, &path.member("failure_probability"), 0.0, 1.0);
-    let in_flight = |raw: &RawValue| json::integer_within(raw, &path.member("in_flight"), 0, MAX_IN_FLIGHT);
+    let probability = |raw: Raw<'_>| json::number_within(raw, &path.member("failure_probability"), 0.0, 1.0);
+    let in_flight = |raw: Raw<'_>| json::integer_within(raw, &path.member("in_flight"), 0, MAX_IN_FLIGHT);
     let otherwise = EndpointOverride {
         model: text("model")?,
         provider: text("provider")?,
@@ -92,12 +93,12 @@ fn endpoint(raw: &RawValue, path: &Path<'_>) -> Result<EndpointOverride, Invalid
     Ok(otherwise)
 }
 
-fn price(raw: &RawValue, path: &Path<'_>) -> Result<PriceOverride, Invalid> {
+fn price(raw: Raw<'_>, path: &Path<'_>) -> Result<PriceOverride, Invalid> {
     let object = json::known(raw, path, &PRICE_MEMBERS)?;
     let amount = |member: &str| -> Result<Option<Usd>, Invalid> {
         object.get(member).map(|raw| json::dollars(raw, &path.member(member))).transpose()
     };
-    let factor = |raw: &RawValue| json::number_within(raw, &path.member("factor"), 0.0, MAX_FACTOR);
+    let factor = |raw: Raw<'_>| json::number_within(raw, &path.member("factor"), 0.0, MAX_FACTOR);
     Ok(PriceOverride {
         prompt: amount("prompt")?,
         completion: amount("completion")?,
@@ -107,18 +108,18 @@ fn price(raw: &RawValue, path: &Path<'_>) -> Result<PriceOverride, Invalid> {
     })
 }
 
-fn circuit(raw: &RawValue, path: &Path<'_>) -> Result<Circuit, Invalid> {
+fn circuit(raw: Raw<'_>, path: &Path<'_>) -> Result<Circuit, Invalid> {
     let position = json::choice(raw, path, &Circuit::ALL.map(Circuit::as_str))?;
     Ok(Circuit::ALL.get(position).copied().unwrap_or(Circuit::Closed))
 }
 
-fn above_zero(raw: &RawValue, path: &Path<'_>, most: f64) -> Result<f64, Invalid> {
+fn above_zero(raw: Raw<'_>, path: &Path<'_>, most: f64) -> Result<f64, Invalid> {
     let number = json::number(raw, path)?;
     let message = || format!("'{path}' must be above 0 and at most {most}.");
     if number > 0.0 && number <= most { Ok(number) } else { Err(fault::refused(path, message())) }
 }
 
-fn name(raw: &RawValue, path: &Path<'_>) -> Result<String, Invalid> {
+fn name(raw: Raw<'_>, path: &Path<'_>) -> Result<String, Invalid> {
     let name = json::text_within(raw, path, MAX_NAME_CHARS)?;
     let good = !name.trim().is_empty() && !name.chars().any(char::is_control);
     let message = || format!("'{path}' must name a model, a provider, or model@provider.");

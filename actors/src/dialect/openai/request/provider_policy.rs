@@ -3,8 +3,6 @@
 //! It may stand in up to four places (`provider_policy` in `metadata`, in `extra_body` and at the top
 //! level, and `provider`). Single values are taken from the strongest place; restrictions add up.
 
-use serde_json::value::RawValue;
-
 use super::{
     fault::refused,
     json::{self, Object},
@@ -12,9 +10,12 @@ use super::{
     path::{Path, shown},
     routing_values::{highest, list, lowest, offer},
 };
-use crate::domain::{
-    DataCollection, Invalid, Objective, Preference, PriceCeiling, ProviderPolicy, RoutingParameters, Source, Sourced,
-    Usd,
+use crate::{
+    dialect::json::Raw,
+    domain::{
+        DataCollection, Invalid, Objective, Preference, PriceCeiling, ProviderPolicy, RoutingParameters, Source,
+        Sourced, Usd,
+    },
 };
 
 /// The ways a client may ask for an order, with the objective that each means.
@@ -76,7 +77,7 @@ struct PriceCeilingBuilder {
 
 impl ProviderPolicyBuilder {
     /// Takes one of the objects, which stands at `path`.
-    pub(super) fn read(&mut self, raw: &RawValue, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
+    pub(super) fn read(&mut self, raw: Raw<'_>, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
         let object = Object::read(raw, path)?;
         for member in object.iter() {
             if let Some(raw) = json::given(member.value) {
@@ -86,7 +87,7 @@ impl ProviderPolicyBuilder {
         refuse_contradictions(&object, path)
     }
 
-    fn member(&mut self, name: &str, raw: &RawValue, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
+    fn member(&mut self, name: &str, raw: Raw<'_>, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
         match name {
             "order" => offer(&mut self.order, names(raw, path)?, source),
             "only" => self.only.extend(some(names(raw, path)?)),
@@ -116,7 +117,7 @@ impl ProviderPolicyBuilder {
         Ok(())
     }
 
-    fn prices(&mut self, raw: &RawValue, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
+    fn prices(&mut self, raw: Raw<'_>, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
         let prices = json::known(raw, path, &PRICES)?;
         if prices.get(NO_PRICE).is_some() {
             self.ignore_member(&path.member(NO_PRICE));
@@ -223,7 +224,7 @@ fn value<T>(held: Option<Sourced<T>>, standing: T) -> T {
     held.map_or(standing, |held| held.value)
 }
 
-fn names(raw: &RawValue, path: &Path<'_>) -> Result<Vec<String>, Invalid> {
+fn names(raw: Raw<'_>, path: &Path<'_>) -> Result<Vec<String>, Invalid> {
     Ok(list(raw, path)?.into_iter().map(|name| name.into_owned()).collect())
 }
 
@@ -246,15 +247,15 @@ fn common(lists: Vec<Vec<String>>) -> Vec<String> {
     kept
 }
 
-fn data_collection(raw: &RawValue, path: &Path<'_>) -> Result<DataCollection, Invalid> {
+fn data_collection(raw: Raw<'_>, path: &Path<'_>) -> Result<DataCollection, Invalid> {
     let choice = json::choice(raw, path, &["allow", "deny"])?;
     Ok(if choice == 0 { DataCollection::Allow } else { DataCollection::Deny })
 }
 
 /// The objective that a `sort` stands for: a word, or an object with the word as `by`; and whether it goes across
 /// models, where it says so.
-fn sort(raw: &RawValue, path: &Path<'_>) -> Result<(Option<Objective>, Option<bool>), Invalid> {
-    let by = |raw: &RawValue, path: &Path<'_>| {
+fn sort(raw: Raw<'_>, path: &Path<'_>) -> Result<(Option<Objective>, Option<bool>), Invalid> {
+    let by = |raw: Raw<'_>, path: &Path<'_>| {
         let position = json::choice(raw, path, &SORTS.map(|(name, _)| name))?;
         Ok(SORTS.get(position).map(|(_, objective)| *objective))
     };
@@ -274,7 +275,7 @@ mod tests {
 
     fn unknown_members(name: &str) -> Vec<String> {
         let text = format!("{{\"{name}\":{{}}}}");
-        let raw: &RawValue = serde_json::from_str(&text).unwrap();
+        let raw: Raw<'_> = json::whole(&text, 8).unwrap();
         let mut draft = ProviderPolicyBuilder::default();
         // Most members are no objects, which is refused; unknown ones are looked at no further.
         let _ = draft.read(raw, &Path::Field("provider"), Source::Provider);

@@ -3,15 +3,13 @@
 //! Parses the body a second time, only for previews and error responses, never for a served request. It validates
 //! nothing: invalid values were rejected before or are left out.
 
-use serde_json::value::RawValue;
-
 use super::{
     json::{self, Object},
     json_type::JsonType,
     path::Path,
     routing_values::{inner, list},
 };
-use crate::domain::ExclusionReason;
+use crate::{dialect::json::Raw, domain::ExclusionReason};
 
 /// Most restrictions that are told of one body.
 const MAX_RESTRICTIONS: usize = 64;
@@ -90,7 +88,8 @@ impl RestrictionKind {
 pub(super) fn of(body: &[u8]) -> Vec<Restriction> {
     let mut found = Vec::new();
     let path = Path::Field("");
-    let object = serde_json::from_slice::<&RawValue>(body).ok().and_then(|raw| Object::read(raw, &path).ok());
+    let object = str::from_utf8(body).ok().and_then(|text| json::whole(text, usize::MAX));
+    let object = object.and_then(|raw| Object::read(raw, &path).ok());
     if let Some(object) = object {
         level(&object, None, None, &mut found);
     }
@@ -121,17 +120,17 @@ fn level(object: &Object<'_>, at: Option<&Path<'_>>, body: Option<&Object<'_>>, 
     }
 }
 
-fn within(raw: &RawValue, path: &Path<'_>, body: Option<&Object<'_>>, found: &mut Vec<Restriction>) {
+fn within(raw: Raw<'_>, path: &Path<'_>, body: Option<&Object<'_>>, found: &mut Vec<Restriction>) {
     if let Ok(object) = Object::read(raw, path) {
         level(&object, Some(path), body, found);
     }
 }
 
-fn plugins(raw: &RawValue, path: &Path<'_>, found: &mut Vec<Restriction>) {
+fn plugins(raw: Raw<'_>, path: &Path<'_>, found: &mut Vec<Restriction>) {
     for (position, raw) in json::elements(raw, path, MAX_RESTRICTIONS).unwrap_or_default().into_iter().enumerate() {
         let at = path.item(position);
         let Ok(plugin) = Object::read(raw, &at) else { continue };
-        if plugin.get("enabled").is_some_and(|raw| raw.get() == "false") {
+        if plugin.get("enabled").is_some_and(|raw| raw.written() == "false") {
             continue;
         }
         for name in ["allowed_models", "excluded_models"] {
@@ -143,8 +142,8 @@ fn plugins(raw: &RawValue, path: &Path<'_>, found: &mut Vec<Restriction>) {
 }
 
 /// A `provider` object, or the text of one.
-fn policy(raw: &RawValue, path: &Path<'_>, found: &mut Vec<Restriction>) {
-    let text = json::unquoted(raw);
+fn policy(raw: Raw<'_>, path: &Path<'_>, found: &mut Vec<Restriction>) {
+    let text = raw.text();
     let raw = match &text {
         Some(text) if JsonType::of(raw) == JsonType::Text => inner(text).unwrap_or(raw),
         _ => raw,
@@ -157,7 +156,7 @@ fn policy(raw: &RawValue, path: &Path<'_>, found: &mut Vec<Restriction>) {
     }
 }
 
-fn restriction(name: &str, raw: &RawValue, path: &Path<'_>, found: &mut Vec<Restriction>) {
+fn restriction(name: &str, raw: Raw<'_>, path: &Path<'_>, found: &mut Vec<Restriction>) {
     let Some(kind) = RestrictionKind::named(name) else { return };
     let entries = if kind.is_list() { list(raw, path).unwrap_or_default() } else { Vec::new() };
     if !(kind.is_list() && entries.is_empty()) {

@@ -7,8 +7,6 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
 use super::{
     fault,
     json::{self, Object},
@@ -17,7 +15,10 @@ use super::{
     provider_policy::{MAX_UNKNOWN_MEMBERS, ProviderPolicyBuilder},
     routing_values::{bounded, ceiling, highest, inner, lowest, objective, offer, patterns, weights},
 };
-use crate::domain::{Invalid, InvalidReason, RoutingParameters, Source, Sourced};
+use crate::{
+    dialect::json::Raw,
+    domain::{Invalid, InvalidReason, RoutingParameters, Source, Sourced},
+};
 
 /// Most plugins.
 const MAX_PLUGINS: usize = 32;
@@ -72,7 +73,7 @@ impl RoutingBuilder {
     pub(super) fn read(
         &mut self,
         name: RoutingField,
-        raw: &RawValue,
+        raw: Raw<'_>,
         path: &Path<'_>,
         source: Source,
     ) -> Result<(), Invalid> {
@@ -89,7 +90,7 @@ impl RoutingBuilder {
         }
     }
 
-    fn value(&mut self, name: RoutingField, raw: &RawValue, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
+    fn value(&mut self, name: RoutingField, raw: Raw<'_>, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
         let parameters = &mut self.parameters;
         match name {
             RoutingField::Objective => offer(&mut parameters.objective, objective(raw, path)?, source),
@@ -116,19 +117,19 @@ impl RoutingBuilder {
     }
 
     /// Takes a `provider` object (or one of its other names).
-    pub(super) fn provider(&mut self, raw: &RawValue, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
+    pub(super) fn provider(&mut self, raw: Raw<'_>, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
         self.provider.get_or_insert_default().read(raw, path, source)
     }
 
     /// Takes the `plugins` that stand for allowed and blocked lists; there are no others.
-    pub(super) fn plugins(&mut self, raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
+    pub(super) fn plugins(&mut self, raw: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
         for (position, raw) in json::elements(raw, path, MAX_PLUGINS)?.into_iter().enumerate() {
             self.plugin(raw, &path.item(position))?;
         }
         Ok(())
     }
 
-    fn plugin(&mut self, raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
+    fn plugin(&mut self, raw: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
         let plugin = Object::read(raw, path)?;
         let at = path.member("id");
         let id = json::text(plugin.get("id").ok_or_else(|| fault::required(&at))?, &at)?;
@@ -149,7 +150,7 @@ impl RoutingBuilder {
         Ok(())
     }
 
-    fn allow(&mut self, raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
+    fn allow(&mut self, raw: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
         let patterns = patterns(raw, path)?;
         if !patterns.is_empty() {
             self.parameters.allowed.push(patterns);
@@ -157,15 +158,15 @@ impl RoutingBuilder {
         bounded(self.parameters.allowed.iter().map(Vec::len).sum(), path)
     }
 
-    fn block(&mut self, raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
+    fn block(&mut self, raw: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
         self.parameters.blocked.extend(patterns(raw, path)?);
         bounded(self.parameters.blocked.len(), path)
     }
 
     /// The decision seed a preview is to rank with.
-    pub(super) fn route_seed(&mut self, raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
+    pub(super) fn route_seed(&mut self, raw: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
         // JavaScript cannot hold 64 bits in a number, so the digits may come as a string.
-        let digits = json::unquoted(raw).unwrap_or(Cow::Borrowed(raw.get()));
+        let digits = raw.text().unwrap_or(Cow::Borrowed(raw.written()));
         let wrong = || fault::mistyped(path, format!("'{path}' must be an integer between 0 and {}.", u64::MAX));
         self.parameters.route_seed = Some(digits.parse().map_err(|_| wrong())?);
         Ok(())

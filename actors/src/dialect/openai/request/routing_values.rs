@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
 use super::{
     fault, json,
     json_type::JsonType,
     path::{self, Path},
-    syntax,
 };
-use crate::domain::{Invalid, ModelPattern, Objective, Percentile, Preference, Source, Sourced, Usd, Weights};
+use crate::{
+    dialect::json::Raw,
+    domain::{Invalid, ModelPattern, Objective, Percentile, Preference, Source, Sourced, Usd, Weights},
+};
 
 /// Most entries that the lists of one kind may have together: every one is compared with every model.
 const MAX_ENTRIES: usize = 1_000;
@@ -27,12 +27,11 @@ pub(super) fn offer<T>(slot: &mut Option<Sourced<T>>, value: T, source: Source) 
 }
 
 /// The JSON value inside a string, if there is one and it could have stood in the body.
-pub(super) fn inner(text: &str) -> Option<&RawValue> {
-    syntax::text(text.as_bytes(), INNER_DEPTH).ok()?;
-    serde_json::from_str(text).ok()
+pub(super) fn inner(text: &str) -> Option<Raw<'_>> {
+    json::whole(text, INNER_DEPTH)
 }
 
-pub(super) fn objective(raw: &RawValue, path: &Path<'_>) -> Result<Objective, Invalid> {
+pub(super) fn objective(raw: Raw<'_>, path: &Path<'_>) -> Result<Objective, Invalid> {
     let names = Objective::ALL.map(Objective::as_str);
     let value = json::text(raw, path).map_err(|invalid| invalid.allowing(names))?;
     value.parse().map_err(|()| {
@@ -41,26 +40,26 @@ pub(super) fn objective(raw: &RawValue, path: &Path<'_>) -> Result<Objective, In
     })
 }
 
-pub(super) fn ceiling(raw: &RawValue, path: &Path<'_>) -> Result<Usd, Invalid> {
+pub(super) fn ceiling(raw: Raw<'_>, path: &Path<'_>) -> Result<Usd, Invalid> {
     let amount = json::dollars(raw, path)?;
     if amount.is_zero() { Err(fault::refused(path, format!("'{path}' must be above 0."))) } else { Ok(amount) }
 }
 
-pub(super) fn weights(raw: &RawValue, path: &Path<'_>) -> Result<Weights, Invalid> {
+pub(super) fn weights(raw: Raw<'_>, path: &Path<'_>) -> Result<Weights, Invalid> {
     let object = json::known(raw, path, &WEIGHTS)?;
     let weight = |name| object.get(name).map_or(Ok(0.0), |raw| not_negative(raw, &path.member(name)));
     Weights::new(weight("latency")?, weight("cost")?)
         .ok_or_else(|| fault::refused(path, format!("'{path}' must hold numbers of 0 or more, not all of them 0.")))
 }
 
-pub(super) fn not_negative(raw: &RawValue, path: &Path<'_>) -> Result<f64, Invalid> {
+pub(super) fn not_negative(raw: Raw<'_>, path: &Path<'_>) -> Result<f64, Invalid> {
     let number = json::number(raw, path)?;
     let good = number.is_finite() && number >= 0.0;
     if good { Ok(number) } else { Err(fault::refused(path, format!("'{path}' must be a number of 0 or more."))) }
 }
 
 /// The longest that may be waited: bounds that rise with the percentile, as every distribution does.
-pub(super) fn highest(raw: &RawValue, path: &Path<'_>) -> Result<Preference, Invalid> {
+pub(super) fn highest(raw: Raw<'_>, path: &Path<'_>) -> Result<Preference, Invalid> {
     let preference = preference(raw, path)?;
     let Preference { p50, p75, p90, p95, p99 } = preference;
     let mut below: Option<(&str, f64)> = None;
@@ -77,12 +76,12 @@ pub(super) fn highest(raw: &RawValue, path: &Path<'_>) -> Result<Preference, Inv
 }
 
 /// The least that must be reached, by so many answers in a hundred.
-pub(super) fn lowest(raw: &RawValue, path: &Path<'_>) -> Result<Preference, Invalid> {
+pub(super) fn lowest(raw: Raw<'_>, path: &Path<'_>) -> Result<Preference, Invalid> {
     preference(raw, path)
 }
 
 /// A bound on the median, or bounds on percentiles.
-pub(super) fn preference(raw: &RawValue, path: &Path<'_>) -> Result<Preference, Invalid> {
+pub(super) fn preference(raw: Raw<'_>, path: &Path<'_>) -> Result<Preference, Invalid> {
     if JsonType::of(raw) != JsonType::Object {
         return Ok(Preference { p50: Some(bound(raw, path)?), ..Preference::default() });
     }
@@ -103,13 +102,13 @@ pub(super) fn preference(raw: &RawValue, path: &Path<'_>) -> Result<Preference, 
     Ok(preference)
 }
 
-pub(super) fn bound(raw: &RawValue, path: &Path<'_>) -> Result<f64, Invalid> {
+pub(super) fn bound(raw: Raw<'_>, path: &Path<'_>) -> Result<f64, Invalid> {
     let bound = json::number(raw, path)?;
     let good = bound.is_finite() && bound > 0.0;
     if good { Ok(bound) } else { Err(fault::refused(path, format!("'{path}' must be a number above 0."))) }
 }
 
-pub(super) fn patterns(raw: &RawValue, path: &Path<'_>) -> Result<Vec<ModelPattern>, Invalid> {
+pub(super) fn patterns(raw: Raw<'_>, path: &Path<'_>) -> Result<Vec<ModelPattern>, Invalid> {
     let pattern = |(position, entry): (usize, Cow<'_, str>)| {
         entry.parse().map_err(|_| {
             let message = format!("'{}' is not a model id or a pattern ending in '*'.", path::shown(&entry));
@@ -126,7 +125,7 @@ pub(super) fn bounded(entries: usize, path: &Path<'_>) -> Result<(), Invalid> {
 }
 
 /// A list of strings: an array, the text of a JSON array, or a comma list.
-pub(super) fn list<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Vec<Cow<'a, str>>, Invalid> {
+pub(super) fn list<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<Vec<Cow<'a, str>>, Invalid> {
     match JsonType::of(raw) {
         JsonType::Array => array(raw, path),
         JsonType::Text => list_in_text(&json::text(raw, path)?, path),
@@ -134,8 +133,8 @@ pub(super) fn list<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Vec<Cow<'a,
     }
 }
 
-pub(super) fn array<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Vec<Cow<'a, str>>, Invalid> {
-    let entry = |(position, raw): (usize, &'a RawValue)| json::text(raw, &path.item(position));
+pub(super) fn array<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<Vec<Cow<'a, str>>, Invalid> {
+    let entry = |(position, raw): (usize, Raw<'a>)| json::text(raw, &path.item(position));
     json::elements(raw, path, MAX_ENTRIES)?.into_iter().enumerate().map(entry).collect()
 }
 

@@ -3,19 +3,14 @@
 //! Only their frame is checked: identifier, name, and that the arguments are a string. What the string
 //! says is between model and client; it passes byte for byte.
 
-use serde::{
-    Deserialize,
-    de::{Error, IgnoredAny, MapAccess, SeqAccess},
-};
-
 use super::{
     conversation::{Conversation, MESSAGES},
     fault,
     json_type::JsonType,
     path::Path,
-    value_visitor::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed},
+    value_visitor::{ArrayReader, LengthVisitor, ObjectReader, SeenKeys, Stopped, TextLength, ValueVisitor},
 };
-use crate::domain::Invalid;
+use crate::{dialect::json::Raw, domain::Invalid};
 
 /// The value of `tool_calls`: how many there are, or `None` when it is null.
 pub(super) struct CallListVisitor<'c, 'a> {
@@ -27,36 +22,44 @@ pub(super) struct CallListVisitor<'c, 'a> {
 impl<'a> ValueVisitor<'a> for CallListVisitor<'_, 'a> {
     type Out = Option<usize>;
 
-    fn null<E: Error>(self) -> Result<Option<usize>, E> {
+    fn null(self) -> Result<Option<usize>, Stopped> {
         Ok(None)
     }
 
-    fn other<E: Error>(self, got: JsonType) -> Result<Option<usize>, E> {
+    fn other(self, got: JsonType) -> Result<Option<usize>, Stopped> {
         let item = MESSAGES.item(self.message);
         Err(self.conversation.stop(fault::wrong_type(&item.member("tool_calls"), "an array", got)))
     }
 
-    fn array<A: SeqAccess<'a>>(self, mut items: A) -> Result<Option<usize>, A::Error> {
+    fn array(self, mut items: ArrayReader<'_, 'a>) -> Result<Option<usize>, Stopped> {
         let CallListVisitor { conversation, message } = self;
         let mut call = 0;
-        while let Some(()) =
-            items.next_element_seed(VisitorSeed(CallVisitor { conversation: &mut *conversation, message, call }))?
-        {
+        while let Some(()) = items.next(CallVisitor { conversation: &mut *conversation, message, call })? {
             call += 1;
         }
         Ok(Some(call))
     }
 }
 
-#[derive(Clone, Copy, Deserialize)]
-#[serde(field_identifier, rename_all = "snake_case")]
+#[derive(Clone, Copy)]
 enum CallKey {
     Id,
     Type,
     Function,
     Custom,
-    #[serde(other)]
     Other,
+}
+
+impl CallKey {
+    fn of(key: Raw<'_>) -> CallKey {
+        match &*key.name() {
+            b"id" => CallKey::Id,
+            b"type" => CallKey::Type,
+            b"function" => CallKey::Function,
+            b"custom" => CallKey::Custom,
+            _ => CallKey::Other,
+        }
+    }
 }
 
 /// One call.
@@ -78,21 +81,21 @@ struct ParsedCall {
 impl<'a> ValueVisitor<'a> for CallVisitor<'_, 'a> {
     type Out = ();
 
-    fn other<E: Error>(self, got: JsonType) -> Result<(), E> {
+    fn other(self, got: JsonType) -> Result<(), Stopped> {
         Err(self.refuse(|path| fault::wrong_type(path, "an object", got)))
     }
 
-    fn object<A: MapAccess<'a>>(self, mut members: A) -> Result<(), A::Error> {
+    fn object(self, mut members: ObjectReader<'_, 'a>) -> Result<(), Stopped> {
         let mut met = SeenKeys::default();
         let mut call = ParsedCall::default();
-        while let Some(key) = members.next_key::<CallKey>()? {
+        while let Some(key) = members.key()?.map(CallKey::of) {
             let name = match key {
                 CallKey::Id => "id",
                 CallKey::Type => "type",
                 CallKey::Function => "function",
                 CallKey::Custom => "custom",
                 CallKey::Other => {
-                    members.next_value::<IgnoredAny>()?;
+                    members.raw()?;
                     continue;
                 }
             };
@@ -100,11 +103,11 @@ impl<'a> ValueVisitor<'a> for CallVisitor<'_, 'a> {
                 return Err(self.refuse(|path| fault::given_twice(&path.member(name))));
             }
             match name {
-                "id" => call.id = Some(members.next_value_seed(VisitorSeed(LengthVisitor))?),
-                "function" => call.function = Some(members.next_value_seed(VisitorSeed(FunctionVisitor))?),
-                "custom" => call.custom = Some(members.next_value_seed(VisitorSeed(FunctionVisitor))?),
+                "id" => call.id = Some(members.value(LengthVisitor)?),
+                "function" => call.function = Some(members.value(FunctionVisitor)?),
+                "custom" => call.custom = Some(members.value(FunctionVisitor)?),
                 _ => {
-                    let Some(is_custom) = members.next_value_seed(VisitorSeed(CallTypeVisitor))? else {
+                    let Some(is_custom) = members.value(CallTypeVisitor)? else {
                         return Err(self.refuse(|path| {
                             fault::refused(
                                 &path.member("type"),
@@ -121,7 +124,7 @@ impl<'a> ValueVisitor<'a> for CallVisitor<'_, 'a> {
 }
 
 impl CallVisitor<'_, '_> {
-    fn judge<E: Error>(self, call: &ParsedCall) -> Result<(), E> {
+    fn judge(self, call: &ParsedCall) -> Result<(), Stopped> {
         if let Some(invalid) = self.mistake(call) {
             return Err(self.conversation.stop(invalid));
         }
@@ -154,7 +157,7 @@ impl CallVisitor<'_, '_> {
         })
     }
 
-    fn refuse<E: Error>(self, word: impl FnOnce(&Path<'_>) -> Invalid) -> E {
+    fn refuse(self, word: impl FnOnce(&Path<'_>) -> Invalid) -> Stopped {
         let item = MESSAGES.item(self.message);
         let calls = item.member("tool_calls");
         let invalid = word(&calls.item(self.call));
@@ -177,11 +180,15 @@ struct CallTypeVisitor;
 impl ValueVisitor<'_> for CallTypeVisitor {
     type Out = Option<bool>;
 
-    fn text<E: Error>(self, text: &str) -> Result<Option<bool>, E> {
-        Ok(["function", "custom"].contains(&text).then_some(text == "custom"))
+    fn text(self, text: Raw<'_>) -> Result<Option<bool>, Stopped> {
+        Ok(match text.text().as_deref() {
+            Some("function") => Some(false),
+            Some("custom") => Some(true),
+            _ => None,
+        })
     }
 
-    fn other<E: Error>(self, got: JsonType) -> Result<Option<bool>, E> {
+    fn other(self, got: JsonType) -> Result<Option<bool>, Stopped> {
         Ok((got == JsonType::Null).then_some(false))
     }
 }
@@ -197,14 +204,21 @@ enum ParsedFunction {
     Other(JsonType),
 }
 
-#[derive(Clone, Copy, Deserialize)]
-#[serde(field_identifier, rename_all = "snake_case")]
+#[derive(Clone, Copy)]
 enum FunctionKey {
     Name,
-    #[serde(alias = "input")]
     Arguments,
-    #[serde(other)]
     Other,
+}
+
+impl FunctionKey {
+    fn of(key: Raw<'_>) -> FunctionKey {
+        match &*key.name() {
+            b"name" => FunctionKey::Name,
+            b"arguments" | b"input" => FunctionKey::Arguments,
+            _ => FunctionKey::Other,
+        }
+    }
 }
 
 struct FunctionVisitor;
@@ -212,22 +226,22 @@ struct FunctionVisitor;
 impl<'a> ValueVisitor<'a> for FunctionVisitor {
     type Out = ParsedFunction;
 
-    fn other<E: Error>(self, got: JsonType) -> Result<ParsedFunction, E> {
+    fn other(self, got: JsonType) -> Result<ParsedFunction, Stopped> {
         Ok(ParsedFunction::Other(got))
     }
 
-    fn object<A: MapAccess<'a>>(self, mut members: A) -> Result<ParsedFunction, A::Error> {
+    fn object(self, mut members: ObjectReader<'_, 'a>) -> Result<ParsedFunction, Stopped> {
         let (mut name, mut arguments, mut twice) = (None, None, None);
-        while let Some(key) = members.next_key::<FunctionKey>()? {
+        while let Some(key) = members.key()?.map(FunctionKey::of) {
             let (slot, known) = match key {
                 FunctionKey::Name => (&mut name, "name"),
                 FunctionKey::Arguments => (&mut arguments, "arguments"),
                 FunctionKey::Other => {
-                    members.next_value::<IgnoredAny>()?;
+                    members.raw()?;
                     continue;
                 }
             };
-            if slot.replace(members.next_value_seed(VisitorSeed(LengthVisitor))?).is_some() {
+            if slot.replace(members.value(LengthVisitor)?).is_some() {
                 twice = Some(known);
             }
         }

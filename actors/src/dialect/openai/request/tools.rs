@@ -5,20 +5,14 @@
 
 use std::borrow::Cow;
 
-use serde::{
-    Deserialize,
-    de::{Error, IgnoredAny, MapAccess, SeqAccess},
-};
-use serde_json::value::RawValue;
-
 use super::{
     fault,
     json::{self, Object},
     json_type::JsonType,
     path::{self, Path},
-    value_visitor::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed, stop},
+    value_visitor::{ArrayReader, LengthVisitor, ObjectReader, SeenKeys, Stopped, TextLength, ValueVisitor, stop},
 };
-use crate::domain::Invalid;
+use crate::{dialect::json::Raw, domain::Invalid};
 
 /// Longest name of a function, characters.
 const MAX_NAME_CHARS: usize = 128;
@@ -48,19 +42,17 @@ pub(super) struct ToolListVisitor<'t, 'a> {
 impl<'a> ValueVisitor<'a> for ToolListVisitor<'_, 'a> {
     type Out = bool;
 
-    fn null<E: Error>(self) -> Result<bool, E> {
+    fn null(self) -> Result<bool, Stopped> {
         Ok(false)
     }
 
-    fn other<E: Error>(self, got: JsonType) -> Result<bool, E> {
+    fn other(self, got: JsonType) -> Result<bool, Stopped> {
         Err(stop(&mut self.declared.fault, fault::wrong_type(&self.path, "an array", got)))
     }
 
-    fn array<A: SeqAccess<'a>>(self, mut items: A) -> Result<bool, A::Error> {
+    fn array(self, mut items: ArrayReader<'_, 'a>) -> Result<bool, Stopped> {
         let ToolListVisitor { declared, path, most } = self;
-        while let Some(()) =
-            items.next_element_seed(VisitorSeed(ToolVisitor { declared: &mut *declared, list: path }))?
-        {
+        while let Some(()) = items.next(ToolVisitor { declared: &mut *declared, list: path })? {
             if declared.names.len() > most {
                 let message = format!("'{path}' may hold at most {most} elements.");
                 return Err(stop(&mut declared.fault, fault::refused(&path, message)));
@@ -77,14 +69,23 @@ impl<'a> ValueVisitor<'a> for ToolListVisitor<'_, 'a> {
     }
 }
 
-#[derive(Clone, Copy, Deserialize)]
-#[serde(field_identifier, rename_all = "snake_case")]
+#[derive(Clone, Copy)]
 enum ToolKey {
     Type,
     Function,
     Custom,
-    #[serde(other)]
     Other,
+}
+
+impl ToolKey {
+    fn of(key: Raw<'_>) -> ToolKey {
+        match &*key.name() {
+            b"type" => ToolKey::Type,
+            b"function" => ToolKey::Function,
+            b"custom" => ToolKey::Custom,
+            _ => ToolKey::Other,
+        }
+    }
 }
 
 /// One declaration.
@@ -96,24 +97,20 @@ struct ToolVisitor<'t, 'a> {
 impl<'a> ValueVisitor<'a> for ToolVisitor<'_, 'a> {
     type Out = ();
 
-    fn other<E: Error>(self, got: JsonType) -> Result<(), E> {
+    fn other(self, got: JsonType) -> Result<(), Stopped> {
         let path = self.list.item(self.declared.names.len());
         Err(stop(&mut self.declared.fault, fault::wrong_type(&path, "an object", got)))
     }
 
-    fn object<A: MapAccess<'a>>(self, mut members: A) -> Result<(), A::Error> {
+    fn object(self, mut members: ObjectReader<'_, 'a>) -> Result<(), Stopped> {
         let path = self.list.item(self.declared.names.len());
         let (mut kind, mut function, mut custom) = (None, None, None);
-        while let Some(key) = members.next_key::<ToolKey>()? {
+        while let Some(key) = members.key()?.map(ToolKey::of) {
             let twice = match key {
-                ToolKey::Type => kind.replace(members.next_value::<&'a RawValue>()?).map(|_| "type"),
-                ToolKey::Function => {
-                    function.replace(members.next_value_seed(VisitorSeed(FunctionVisitor))?).map(|_| "function")
-                }
-                ToolKey::Custom => {
-                    custom.replace(members.next_value_seed(VisitorSeed(FunctionVisitor))?).map(|_| "custom")
-                }
-                ToolKey::Other => members.next_value::<IgnoredAny>().map(|_| None)?,
+                ToolKey::Type => kind.replace(members.raw()?).map(|_| "type"),
+                ToolKey::Function => function.replace(members.value(FunctionVisitor)?).map(|_| "function"),
+                ToolKey::Custom => custom.replace(members.value(FunctionVisitor)?).map(|_| "custom"),
+                ToolKey::Other => members.raw().map(|_| None)?,
             };
             if let Some(name) = twice {
                 return Err(stop(&mut self.declared.fault, fault::given_twice(&path.member(name))));
@@ -133,7 +130,7 @@ impl<'a> ValueVisitor<'a> for ToolVisitor<'_, 'a> {
 
 /// Checks one declaration, and gives its name and the bytes of the rest.
 fn judge<'a>(
-    kind: Option<&'a RawValue>,
+    kind: Option<Raw<'a>>,
     function: Option<Result<Function<'a>, JsonType>>,
     custom: Option<Result<Function<'a>, JsonType>>,
     path: &Path<'_>,
@@ -159,8 +156,8 @@ fn judge<'a>(
 /// What a function says of itself.
 #[derive(Default)]
 struct Function<'a> {
-    name: Option<&'a RawValue>,
-    parameters: Option<&'a RawValue>,
+    name: Option<Raw<'a>>,
+    parameters: Option<Raw<'a>>,
     description: Option<TextLength>,
     /// The first name that stands in it twice.
     twice: Option<&'static str>,
@@ -183,7 +180,7 @@ impl<'a> Function<'a> {
                 return Err(fault::wrong_type(&path.member("description"), "a string", kind));
             }
         };
-        Ok((name, description + schema.map_or(0, |raw| raw.get().len())))
+        Ok((name, description + schema.map_or(0, |raw| raw.written().len())))
     }
 
     fn name(&self, path: &Path<'_>) -> Result<Cow<'a, str>, Invalid> {
@@ -198,14 +195,23 @@ impl<'a> Function<'a> {
     }
 }
 
-#[derive(Clone, Copy, Deserialize)]
-#[serde(field_identifier, rename_all = "snake_case")]
+#[derive(Clone, Copy)]
 enum FunctionKey {
     Name,
     Description,
     Parameters,
-    #[serde(other)]
     Other,
+}
+
+impl FunctionKey {
+    fn of(key: Raw<'_>) -> FunctionKey {
+        match &*key.name() {
+            b"name" => FunctionKey::Name,
+            b"description" => FunctionKey::Description,
+            b"parameters" => FunctionKey::Parameters,
+            _ => FunctionKey::Other,
+        }
+    }
 }
 
 struct FunctionVisitor;
@@ -213,29 +219,29 @@ struct FunctionVisitor;
 impl<'a> ValueVisitor<'a> for FunctionVisitor {
     type Out = Result<Function<'a>, JsonType>;
 
-    fn other<E: Error>(self, got: JsonType) -> Result<Self::Out, E> {
+    fn other(self, got: JsonType) -> Result<Self::Out, Stopped> {
         Ok(Err(got))
     }
 
-    fn object<A: MapAccess<'a>>(self, mut members: A) -> Result<Self::Out, A::Error> {
+    fn object(self, mut members: ObjectReader<'_, 'a>) -> Result<Self::Out, Stopped> {
         let mut met = SeenKeys::default();
         let mut function = Function::default();
-        while let Some(key) = members.next_key::<FunctionKey>()? {
+        while let Some(key) = members.key()?.map(FunctionKey::of) {
             let name = match key {
                 FunctionKey::Name => {
-                    function.name = Some(members.next_value()?);
+                    function.name = Some(members.raw()?);
                     "name"
                 }
                 FunctionKey::Description => {
-                    function.description = Some(members.next_value_seed(VisitorSeed(LengthVisitor))?);
+                    function.description = Some(members.value(LengthVisitor)?);
                     "description"
                 }
                 FunctionKey::Parameters => {
-                    function.parameters = Some(members.next_value()?);
+                    function.parameters = Some(members.raw()?);
                     "parameters"
                 }
                 FunctionKey::Other => {
-                    members.next_value::<IgnoredAny>()?;
+                    members.raw()?;
                     continue;
                 }
             };
@@ -260,7 +266,7 @@ pub(super) enum ToolChoice {
 }
 
 /// Checks `tool_choice` against the functions that were declared.
-pub(super) fn tool_choice(raw: &RawValue, path: &Path<'_>, names: &[Cow<'_, str>]) -> Result<ToolChoice, Invalid> {
+pub(super) fn tool_choice(raw: Raw<'_>, path: &Path<'_>, names: &[Cow<'_, str>]) -> Result<ToolChoice, Invalid> {
     match JsonType::of(raw) {
         JsonType::Text => {
             let choice = json::choice(raw, path, &["auto", "none", "required"])?;

@@ -1,15 +1,24 @@
 //! Reads large values of any type in one pass.
 //!
 //! A [`ValueVisitor`] says what to do for the JSON types it expects; every other type falls to
-//! [`ValueVisitor::other`]. Wrapped in [`VisitorSeed`] it can be handed to the parser wherever a value stands, so the
-//! prompt goes by once, borrowed, and nothing of it is kept but numbers and positions.
-
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+//! [`ValueVisitor::other`]. [`visit`] hands it the value at a cursor, so the prompt goes by once, as slices of the body,
+//! and nothing of it is kept but numbers and positions. Escapes are measured, not resolved.
 
 use super::json_type::JsonType;
-use crate::domain::Invalid;
+use crate::{
+    dialect::json::{Cursor, JsonFault, Raw},
+    domain::Invalid,
+};
+
+/// Reading stopped: at text that is no JSON, or at a mistake, which is stored elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stopped;
+
+impl From<JsonFault> for Stopped {
+    fn from(_: JsonFault) -> Stopped {
+        Stopped
+    }
+}
 
 /// Handles a value of each JSON type.
 pub(super) trait ValueVisitor<'a>: Sized {
@@ -17,87 +26,111 @@ pub(super) trait ValueVisitor<'a>: Sized {
     type Out;
 
     /// The value has a type for which nothing else is said. Arrays and objects were skipped before.
-    fn other<E: Error>(self, got: JsonType) -> Result<Self::Out, E>;
+    fn other(self, got: JsonType) -> Result<Self::Out, Stopped>;
 
     /// The value is null.
-    fn null<E: Error>(self) -> Result<Self::Out, E> {
+    fn null(self) -> Result<Self::Out, Stopped> {
         self.other(JsonType::Null)
     }
 
-    /// The value is a string, which reads so.
-    fn text<E: Error>(self, _text: &str) -> Result<Self::Out, E> {
+    /// The value is this string.
+    fn text(self, _text: Raw<'a>) -> Result<Self::Out, Stopped> {
         self.other(JsonType::Text)
     }
 
-    /// The value is an array.
-    fn array<A: SeqAccess<'a>>(self, mut items: A) -> Result<Self::Out, A::Error> {
-        while items.next_element::<IgnoredAny>()?.is_some() {}
+    /// The value is an array. Reads it to its end.
+    fn array(self, mut items: ArrayReader<'_, 'a>) -> Result<Self::Out, Stopped> {
+        while items.next(Skip)?.is_some() {}
         self.other(JsonType::Array)
     }
 
-    /// The value is an object.
-    fn object<A: MapAccess<'a>>(self, mut members: A) -> Result<Self::Out, A::Error> {
-        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+    /// The value is an object. Reads it to its end.
+    fn object(self, mut members: ObjectReader<'_, 'a>) -> Result<Self::Out, Stopped> {
+        while members.key()?.is_some() {
+            members.raw()?;
+        }
         self.other(JsonType::Object)
     }
 }
 
-/// Makes a [`ValueVisitor`] readable by the parser.
-pub(super) struct VisitorSeed<S>(pub(super) S);
-
-impl<'a, S: ValueVisitor<'a>> DeserializeSeed<'a> for VisitorSeed<S> {
-    type Value = S::Out;
-
-    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<S::Out, D::Error> {
-        deserializer.deserialize_any(self)
+/// Hands the value that comes next to a visitor.
+pub(super) fn visit<'a, V: ValueVisitor<'a>>(cursor: &mut Cursor<'a>, visitor: V) -> Result<V::Out, Stopped> {
+    match cursor.peek()? {
+        b'"' => visitor.text(cursor.string()?),
+        b'{' => {
+            cursor.enter()?;
+            visitor.object(ObjectReader { cursor, first: true })
+        }
+        b'[' => {
+            cursor.enter()?;
+            visitor.array(ArrayReader { cursor, first: true })
+        }
+        _ => match JsonType::of(cursor.value()?) {
+            JsonType::Null => visitor.null(),
+            kind => visitor.other(kind),
+        },
     }
 }
 
-impl<'a, S: ValueVisitor<'a>> Visitor<'a> for VisitorSeed<S> {
-    type Value = S::Out;
+/// The members of an object, read one by one: a key, then its value.
+pub(super) struct ObjectReader<'c, 'a> {
+    cursor: &'c mut Cursor<'a>,
+    first: bool,
+}
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
+impl<'a> ObjectReader<'_, 'a> {
+    /// The next key; `None` at the end of the object.
+    pub(super) fn key(&mut self) -> Result<Option<Raw<'a>>, Stopped> {
+        let key = self.cursor.key(&mut self.first)?;
+        if key.is_none() {
+            self.cursor.leave();
+        }
+        Ok(key)
     }
 
-    fn visit_unit<E: Error>(self) -> Result<S::Out, E> {
-        self.0.null()
+    /// Hands the value of the key to a visitor.
+    pub(super) fn value<V: ValueVisitor<'a>>(&mut self, visitor: V) -> Result<V::Out, Stopped> {
+        visit(self.cursor, visitor)
     }
 
-    fn visit_bool<E: Error>(self, _: bool) -> Result<S::Out, E> {
-        self.0.other(JsonType::Bool)
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<S::Out, E> {
-        self.0.other(JsonType::Number)
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<S::Out, E> {
-        self.0.other(JsonType::Number)
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<S::Out, E> {
-        self.0.other(JsonType::Number)
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<S::Out, E> {
-        self.0.text(text)
-    }
-
-    fn visit_seq<A: SeqAccess<'a>>(self, items: A) -> Result<S::Out, A::Error> {
-        self.0.array(items)
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, members: A) -> Result<S::Out, A::Error> {
-        self.0.object(members)
+    /// The value of the key as it is written.
+    pub(super) fn raw(&mut self) -> Result<Raw<'a>, Stopped> {
+        Ok(self.cursor.value()?)
     }
 }
 
-/// Stops the parser because of a mistake in a value. The mistake is stored in `slot`; the error of the parser has no
-/// information.
-pub(super) fn stop<E: Error>(slot: &mut Option<Invalid>, invalid: Invalid) -> E {
+/// The elements of an array, read one by one.
+pub(super) struct ArrayReader<'c, 'a> {
+    cursor: &'c mut Cursor<'a>,
+    first: bool,
+}
+
+impl<'a> ArrayReader<'_, 'a> {
+    /// Hands the next element to a visitor; `None` at the end of the array.
+    pub(super) fn next<V: ValueVisitor<'a>>(&mut self, visitor: V) -> Result<Option<V::Out>, Stopped> {
+        if self.cursor.element(&mut self.first)? {
+            return visit(self.cursor, visitor).map(Some);
+        }
+        self.cursor.leave();
+        Ok(None)
+    }
+}
+
+/// Skips a value.
+struct Skip;
+
+impl ValueVisitor<'_> for Skip {
+    type Out = ();
+
+    fn other(self, _: JsonType) -> Result<(), Stopped> {
+        Ok(())
+    }
+}
+
+/// Stops reading because of a mistake in a value, which is stored in `slot`.
+pub(super) fn stop(slot: &mut Option<Invalid>, invalid: Invalid) -> Stopped {
     *slot = Some(invalid);
-    E::custom("refused")
+    Stopped
 }
 
 /// Type of a value, and its length if it is a string.
@@ -115,11 +148,11 @@ pub(super) struct LengthVisitor;
 impl ValueVisitor<'_> for LengthVisitor {
     type Out = TextLength;
 
-    fn text<E: Error>(self, text: &str) -> Result<TextLength, E> {
-        Ok(TextLength::Text(text.len()))
+    fn text(self, text: Raw<'_>) -> Result<TextLength, Stopped> {
+        Ok(TextLength::Text(text.text_bytes()))
     }
 
-    fn other<E: Error>(self, got: JsonType) -> Result<TextLength, E> {
+    fn other(self, got: JsonType) -> Result<TextLength, Stopped> {
         Ok(TextLength::Other(got))
     }
 }
