@@ -110,7 +110,13 @@ fn utf16_unit(body: &[u8], at: usize) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use proptest::prelude::*;
+
+    use super::{
+        super::{ChatPurpose, ChatRequest, RequestLimits},
+        *,
+    };
+    use crate::domain::InvalidReason;
 
     fn refused(body: &[u8]) -> String {
         text(body).and_then(|text| check(text, 4)).expect_err("must be refused").message
@@ -153,5 +159,31 @@ mod tests {
             refused(b"{\n\"a\": \"\xff\"}"),
             "Request body is not valid JSON: invalid UTF-8 at line 2 column 7."
         );
+    }
+
+    /// A chat body with a piece of something else in the place of a few of its bytes.
+    fn maimed(at: prop::sample::Index, length: usize, piece: &str) -> String {
+        const WHOLE: &str = concat!(
+            r#"{"model":"a/b","messages":[{"role":"user","content":"say \"hi\" \u00e9 \ud83d\ude00"},"#,
+            r#"{"role":"user","content":[{"type":"text","text":"x\n"}],"name":"n"}],"tools":[{"type":"function","#,
+            r#""function":{"name":"f","parameters":{"a":[1,-2.5e3,null]}}}],"stop":["."],"extra_body":{"top_k":3}}"#
+        );
+        let start = at.index(WHOLE.len());
+        let end = WHOLE.len().min(start + length);
+        [WHOLE.get(..start).unwrap(), piece, WHOLE.get(end..).unwrap()].concat()
+    }
+
+    proptest! {
+        #[test]
+        fn a_body_is_called_no_json_exactly_if_it_is_none(
+            at: prop::sample::Index,
+            length in 0_usize..4,
+            piece in r#"[\[\]{}:,"\\u0d8e.+\- a\n]{0,4}"#,
+        ) {
+            let body = maimed(at, length, &piece);
+            let read = ChatRequest::parse(body.clone().into(), ChatPurpose::Chat, &RequestLimits::default());
+            let is_refused = read.is_err_and(|invalid| invalid.reason == InvalidReason::InvalidJson);
+            prop_assert_eq!(is_refused, check(&body, RequestLimits::default().max_depth).is_err(), "{}", body);
+        }
     }
 }
