@@ -6,10 +6,11 @@
 use super::{
     noise::{self, NoiseDraw},
     objective_profile::ObjectiveProfile,
+    uncertainty::{Uncertainty, UncertaintyModel},
 };
 use crate::{
     domain::{Objective, Prediction, RoutingPolicy, ScoreInputs},
-    stats::{Curve, EndpointStats, Evidence, FailureModel, Uncertainty, UncertaintyModel},
+    stats::{Curve, EndpointStats, FailureModel},
 };
 
 /// Lower limit of an expected time, seconds ...
@@ -43,19 +44,6 @@ impl ForecastRules {
             clock,
             ln_slow: profile.counts_slow_answers.then(|| libm::log(policy.reliable_slow.as_secs_f64().max(1e-3))),
         }
-    }
-
-    fn uncertainty(&self, inputs: &ScoreInputs) -> Uncertainty {
-        self.uncertainty.uncertainty(&Evidence {
-            variance: inputs.variance,
-            weight: inputs.weight,
-            successes: inputs.successes,
-            age: inputs.age,
-            pace_variance: inputs.pace_variance,
-            pace_weight: inputs.pace_weight,
-            failures: inputs.failures,
-            usual_failure: inputs.usual_failure,
-        })
     }
 
     /// Probability that an expected wait of this many seconds exceeds the time-out.
@@ -138,7 +126,7 @@ impl Forecast {
         Forecast {
             load: load.load,
             first_token: median,
-            noisy: noise.map_or(noiseless, |noise| noiseless.with_noise(rules, noise, rules.uncertainty(inputs))),
+            noisy: noise.map_or(noiseless, |noise| noiseless.with_noise(rules, noise, rules.uncertainty.of_inputs(inputs))),
             noiseless,
             slow: rules.slow_probability(inputs, &noiseless),
             saved: curve.prompt_token * cached * load.stretch * curve.mean,

@@ -28,6 +28,7 @@ pub(crate) mod record_scope;
 pub(crate) mod reference_scores;
 pub(crate) mod reserve;
 pub(crate) mod score;
+pub(crate) mod uncertainty;
 
 pub use clocks::{first_byte_clock, hedge_after, overdue_after};
 

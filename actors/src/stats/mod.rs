@@ -29,7 +29,6 @@ pub use model::latency::Fit;
 pub use model::lengths::OutputLengths;
 pub(crate) use model::lengths::{ClassLengths, LengthClass};
 pub use model::prompt_scale::PromptScales;
-pub(crate) use model::uncertainty::{Evidence, Uncertainty, UncertaintyModel};
 pub use observe::calibration::{
     Accuracy, Calibration, Calibrations, CostAccuracy, EndpointCalibration, FailureAccuracy,
 };
