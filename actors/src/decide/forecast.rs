@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     domain::{Objective, Prediction, RoutingPolicy, ScoreInputs},
-    stats::{Curve, EndpointStats, FailureModel},
+    stats::{Curve, EndpointStats, FailureModel, load_effect},
 };
 
 /// Lower limit of an expected time, seconds ...
@@ -113,23 +113,24 @@ pub(crate) struct Forecast {
 impl Forecast {
     /// The forecast from recorded inputs, with this noise.
     pub(crate) fn of(inputs: &ScoreInputs, curve: &Curve, rules: &ForecastRules, noise: Option<NoiseDraw>) -> Forecast {
-        let load = LoadEffect::of(inputs);
+        let load = load_effect(f64::from(inputs.in_flight) + 1.0, inputs.knee, inputs.load_exponent);
+        let stretch = libm::exp(load);
         let cached = f64::from(inputs.cached_tokens.min(inputs.prompt_tokens));
         let fresh = f64::from(inputs.prompt_tokens) - cached;
-        let median = (curve.first_token + curve.prompt_token * fresh) * load.stretch;
+        let median = (curve.first_token + curve.prompt_token * fresh) * stretch;
         let first_token = median * curve.mean;
-        let generation = inputs.output_tokens * inputs.shown * curve.per_token * load.stretch;
+        let generation = inputs.output_tokens * inputs.shown * curve.per_token * stretch;
         let waited = if rules.streamed { median } else { first_token + generation };
         let fails = FailureModel::probability(inputs.failures, inputs.successes, inputs.usual_failure);
         let failure = (fails + (1.0 - fails) * rules.runs_out(waited, curve)).max(inputs.floor);
         let noiseless = PointForecast { first_token, generation, failure };
         Forecast {
-            load: load.load,
+            load,
             first_token: median,
             noisy: noise.map_or(noiseless, |noise| noiseless.with_noise(rules, noise, rules.uncertainty.of_inputs(inputs))),
             noiseless,
             slow: rules.slow_probability(inputs, &noiseless),
-            saved: curve.prompt_token * cached * load.stretch * curve.mean,
+            saved: curve.prompt_token * cached * stretch * curve.mean,
         }
     }
 
@@ -190,23 +191,6 @@ impl PointForecast {
                 self.failure
             },
         }
-    }
-}
-
-/// Effect of load on an answer.
-struct LoadEffect {
-    /// On ln seconds.
-    load: f64,
-    /// As a factor.
-    stretch: f64,
-}
-
-impl LoadEffect {
-    fn of(inputs: &ScoreInputs) -> LoadEffect {
-        let in_flight = f64::from(inputs.in_flight) + 1.0;
-        let overload = in_flight > inputs.knee;
-        let load = if overload { inputs.load_exponent * libm::log(in_flight / inputs.knee) } else { 0.0 };
-        LoadEffect { load, stretch: libm::exp(load) }
     }
 }
 

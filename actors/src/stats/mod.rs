@@ -26,6 +26,7 @@ pub use model::estimates::{Curve, Estimates};
 pub use model::failure_effect::FailureEffect;
 pub(crate) use model::failures::FailureModel;
 pub use model::latency::Fit;
+pub(crate) use model::latency::load_effect;
 pub use model::lengths::OutputLengths;
 pub(crate) use model::lengths::{ClassLengths, LengthClass};
 pub use model::prompt_scale::PromptScales;
