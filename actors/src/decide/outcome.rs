@@ -96,12 +96,10 @@ pub(crate) fn decided(
 
 /// Every endpoint of the pool with a refusing or half-open gate, whether or not it was excluded for that.
 fn gates(context: &DecisionContext<'_>, pool: &CandidatePool<'_>, excluded: &[ExcludedEndpoint]) -> Vec<RecordedGate> {
-    // With a role, without relaxing anything, every gate passes.
-    let without_role = if pool.counts.without_role == 0 { &[] } else { &*pool.candidates };
-    let without_role = without_role.iter().map(|candidate| (candidate.index, candidate.live.gate));
+    let passed = pool.candidates.iter().map(|candidate| (candidate.index, candidate.live.gate));
     let excluded = excluded.iter().map(|excluded| (excluded.index, context.gate(excluded.index)));
     let refusing = |(index, gate): (u32, Gate)| gate.state().map(|(state, until)| RecordedGate { index, state, until });
-    without_role.chain(excluded).filter_map(refusing).collect()
+    passed.chain(excluded).filter_map(refusing).collect()
 }
 
 /// An endpoint that would be the next attempt if fallbacks were allowed.
