@@ -15,7 +15,7 @@ use crate::{
             failures::{FailureModel, state::OutcomesState},
             latency::{LatencyModel, state::FirstTokenState},
             pace::{PaceModel, state::ThroughputState},
-            tail::{TailState, TailTracker},
+            tail::TailTracker,
         },
     },
 };
@@ -31,9 +31,9 @@ pub(crate) struct EndpointState {
     #[serde(skip_serializing_if = "Option::is_none")]
     outcomes: Option<OutcomesState>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tail: Option<TailState>,
+    tail: Option<TailTracker>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    first_tail: Option<TailState>,
+    first_tail: Option<TailTracker>,
 }
 
 impl EndpointStatistics {
