@@ -155,7 +155,7 @@ impl MessagesEncoder {
             return;
         }
         if self.finish == Some(FinishReason::Error) {
-            return self.fail(&broken_answer());
+            return self.fail(&StreamError::broken_answer());
         }
         self.begin();
         self.settle();
@@ -242,20 +242,6 @@ impl MessagesEncoder {
         }
         self.refusal.put_slice(text.bytes());
         Ok(())
-    }
-}
-
-/// The error of an answer that the upstream itself calls failed.
-fn broken_answer() -> StreamError {
-    StreamError {
-        code: 502,
-        message: "The provider ended its answer with an error.".into(),
-        kind: "provider_error",
-        error_type: "provider_unavailable",
-        reason: None,
-        provider_name: None,
-        request_id: None,
-        previous_errors: None,
     }
 }
 

@@ -20,7 +20,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use self::{
     call::CallItem,
     events::EventWriter,
-    failure::{broken_answer, push_error_body, push_failure},
+    failure::{push_error_body, push_failure},
     message::{MessageItem, TextKind},
     output::{ItemHead, ItemStatus, Output},
     response::{ResponseState, push_response},
@@ -157,7 +157,7 @@ impl ResponsesEncoder {
             return;
         }
         if self.finish == Some(FinishReason::Error) {
-            return self.fail(&broken_answer());
+            return self.fail(&StreamError::broken_answer());
         }
         self.begin();
         self.settle();
