@@ -22,7 +22,7 @@ mod tool_call_reader;
 mod tool_names;
 
 pub(crate) use annotation::url_citation;
-pub(crate) use arguments::push_arguments_object;
+pub(crate) use arguments::{push_arguments_object, push_call_input};
 pub(crate) use call_ids::CallIds;
 pub(crate) use conversation::{
     AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningFormat,
