@@ -29,7 +29,7 @@ pub(crate) use conversation::{
     ReasoningKind, ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
 };
 pub(crate) use custom_tools::{CUSTOM_INPUT_SCHEMA, custom_input, description_of_custom};
-pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ReportedTokens};
+pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ReasoningPiece, ReportedTokens};
 pub use field_fates::FieldFates;
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns};
 pub(crate) use request_body::{json_object, members_once};
