@@ -8,7 +8,7 @@ use super::{
 };
 use crate::dialect::{
     json::{push_member, push_string},
-    neutral::{ReasoningFormat, ReasoningKind, ReasoningPiece, StateKey, surrogates::SplitPairs},
+    neutral::{EscapedText, ReasoningFormat, ReasoningKind, ReasoningPiece, StateKey, surrogates::SplitPairs},
     responses::{
         reasoning_state::ForeignReasoning,
         write::{begin_element, push_quoted, push_text_member},
