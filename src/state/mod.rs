@@ -2,7 +2,6 @@
 
 pub mod accounts;
 pub mod ask;
-pub mod attempt_tokens;
 pub mod breaker_history;
 pub mod control;
 pub mod conversations;
@@ -13,6 +12,7 @@ pub mod live;
 pub mod reload;
 pub mod reload_status;
 pub mod replicas;
+pub mod retry_budget;
 pub mod routing_memory;
 pub mod running;
 pub mod setup;

@@ -127,7 +127,8 @@ impl Forecast {
         Forecast {
             load,
             first_token: median,
-            noisy: noise.map_or(noiseless, |noise| noiseless.with_noise(rules, noise, rules.uncertainty.of_inputs(inputs))),
+            noisy: noise
+                .map_or(noiseless, |noise| noiseless.with_noise(rules, noise, rules.uncertainty.of_inputs(inputs))),
             noiseless,
             slow: rules.slow_probability(inputs, &noiseless),
             saved: curve.prompt_token * cached * stretch * curve.mean,

@@ -1,6 +1,10 @@
 //! Figures at `/health/providers`, `/models/stats` and in metrics. Decisions do not use them.
 
-use super::{histogram::Histogram, ring::Merge as _, windows::{Window, Windows}};
+use super::{
+    histogram::Histogram,
+    ring::Merge as _,
+    windows::{Window, Windows},
+};
 use crate::domain::{EndpointId, FailureKind, Tick};
 use crate::stats::observe::errors::ErrorCounts;
 

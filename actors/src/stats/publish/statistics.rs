@@ -202,10 +202,12 @@ impl Statistics {
     /// Figures with windows that end at `now`.
     pub fn figures(&self, now: Tick) -> Figures {
         let sums: Vec<_> = self.endpoints.iter().map(|endpoint| endpoint.sums(now)).collect();
-        let endpoints = self.catalog.endpoints.iter().zip(&sums).map(|(endpoint, sums)| EndpointFigures {
-            endpoint: endpoint.id,
-            summary: sums.summary(),
-        });
+        let endpoints = self
+            .catalog
+            .endpoints
+            .iter()
+            .zip(&sums)
+            .map(|(endpoint, sums)| EndpointFigures { endpoint: endpoint.id, summary: sums.summary() });
         let providers = (0_u32..).take(self.catalog.providers.len()).map(|provider| {
             let its = self.catalog.endpoints.iter().zip(&sums).filter(|(endpoint, _)| endpoint.provider == provider);
             let mut all = FigureSums::default();

@@ -1,10 +1,6 @@
 //! Which block a piece of content belongs to.
 
-use super::{
-    MessagesEncoder, Open,
-    call::OpenCall,
-    piece::Piece,
-};
+use super::{MessagesEncoder, Open, call::OpenCall, piece::Piece};
 use crate::dialect::{
     anthropic::{foreign_state::packed_state, surrogates::SplitPairs},
     neutral::{EscapedText, ReasoningFormat, ReasoningKind, ReasoningPiece},

@@ -48,7 +48,14 @@ impl Piece<'_> {
         match self {
             Piece::Text(text) => Piece::Text(text.into_owned()),
             Piece::Thought(ReasoningPiece { index, format, kind, text, sealed, id }) => {
-                Piece::Thought(ReasoningPiece { index, format, kind, text: own(text), sealed: own(sealed), id: own(id) })
+                Piece::Thought(ReasoningPiece {
+                    index,
+                    format,
+                    kind,
+                    text: own(text),
+                    sealed: own(sealed),
+                    id: own(id),
+                })
             }
             Piece::Citation(json) => Piece::Citation(json),
             Piece::Call { call, id, name, kind, arguments } => Piece::Call {

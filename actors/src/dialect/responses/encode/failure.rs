@@ -55,7 +55,10 @@ mod tests {
 
     fn failure(code: u16, error_type: &'static str) -> Value {
         let mut out = BytesMut::new();
-        push_failure(&StreamError { code, error_type, message: "No.".into(), ..StreamError::broken_answer() }, &mut out);
+        push_failure(
+            &StreamError { code, error_type, message: "No.".into(), ..StreamError::broken_answer() },
+            &mut out,
+        );
         serde_json::from_slice(&out).unwrap()
     }
 
