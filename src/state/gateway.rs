@@ -36,10 +36,10 @@ use crate::{
     state::{
         breaker_history::BreakerHistory,
         control::{self, Control},
-        conversations::PreferenceMemory,
         drain::Drain,
         images::ImageFiles,
         live::LiveFeed,
+        preference_memory::PreferenceMemory,
         reload_status::Reloads,
         retry_budget::RetryBudget,
         routing_memory::RoutingMemory,

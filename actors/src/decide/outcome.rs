@@ -15,8 +15,8 @@ use super::{
     score::Scoring,
 };
 use crate::domain::{
-    Candidate, Decision, DecisionCode, EndpointId, ExcludedEndpoint, ExclusionDetail, ExclusionReason, RecordedGate, RequestFacts,
-    RouteError, Target,
+    Candidate, Decision, DecisionCode, EndpointId, ExcludedEndpoint, ExclusionDetail, ExclusionReason, RecordedGate,
+    RequestFacts, RouteError, Target,
 };
 use crate::stats::Gate;
 
