@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::snapshot::{EndpointStats, Snapshot};
-use crate::domain::{Catalog, EndpointEvent, EndpointId, EventKind, RoutingPolicy, Tick};
+use crate::domain::{Catalog, EndpointEvent, EndpointId, EventKind, ModelId, RoutingPolicy, Tick};
 use crate::stats::{
     model::saved::{ImplausibleValue, Restart},
     model::{
@@ -188,8 +188,10 @@ impl Statistics {
     pub fn replace_catalog(&mut self, catalog: Arc<Catalog>) {
         self.endpoints = carried(&self.endpoints, &self.positions, &catalog);
         self.calibrators = carried(&self.calibrators, &self.positions, &catalog);
-        self.lengths = self.lengths.carried(&self.catalog, &catalog);
-        self.prompts = self.prompts.carried(&self.catalog, &catalog);
+        let known = |id: &ModelId| self.catalog.models.iter().position(|model| model.id == *id);
+        let models: Vec<Option<usize>> = catalog.models.iter().map(|model| known(&model.id)).collect();
+        self.lengths = self.lengths.carried(&models);
+        self.prompts = self.prompts.carried(&models);
         self.positions = positions(&catalog);
         self.catalog = catalog;
     }
