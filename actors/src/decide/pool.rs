@@ -80,7 +80,7 @@ impl<'a> CandidatePool<'a> {
         if before == Seen::Passed {
             return false;
         }
-        let refusal = filters.refusal_of(index, &stats.facts);
+        let refusal = filters.refusal_of(index);
         let refused = refusal.is_some();
         if let Some(seen) = seen.get_mut(index as usize) {
             *seen = if refused { Seen::Excluded } else { Seen::Passed };
