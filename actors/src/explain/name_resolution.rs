@@ -3,7 +3,7 @@
 //! A name is a model, a provider, or `model@provider`. The catalog resolves the names in requests; it is stricter.
 
 use crate::decide::filter::CatalogEndpoint;
-use crate::domain::{Catalog, ProviderPolicy, name_distance};
+use crate::domain::{Catalog, name_distance};
 
 /// Maximum number of suggestions for an unknown name.
 const MAX_SUGGESTIONS: usize = 5;
@@ -46,18 +46,6 @@ pub(crate) fn endpoints(catalog: &Catalog, model: Option<&str>, provider: Option
     let endpoints = (0_u32..).zip(&catalog.endpoints);
     let found = endpoints.filter(|(_, endpoint)| CatalogEndpoint::of(catalog, endpoint).is_some_and(matches));
     found.map(|(index, _)| index).collect()
-}
-
-/// Whether no provider can satisfy `provider.order`: fallbacks are off, so a provider in `order` must serve, and
-/// `provider.only` allows none of them. Reads the catalog, because a list entry is a slug or a name.
-pub fn order_leads_nowhere(catalog: &Catalog, policy: &ProviderPolicy) -> bool {
-    let is_restricted = !policy.allow_fallbacks && !policy.order.is_empty() && !policy.only.is_empty();
-    let serves = |subject: CatalogEndpoint<'_>| {
-        let named = |list: &Vec<String>| list.iter().any(|entry| subject.is_named(entry));
-        named(&policy.order) && policy.only.iter().all(named)
-    };
-    let subjects = || catalog.endpoints.iter().filter_map(|endpoint| CatalogEndpoint::of(catalog, endpoint));
-    is_restricted && !subjects().any(serves)
 }
 
 /// Models and providers with a name similar to `text`, the most similar first.
