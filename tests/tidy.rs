@@ -1,5 +1,5 @@
 //! Rules of the house that no compiler checks: the purity line, rooms without circles, the one home of status codes, the
-//! size of files.
+//! size of files, the map of the code.
 
 #[cfg(test)]
 #[expect(clippy::string_slice, reason = "positions come from searches in the same text")]
@@ -418,5 +418,27 @@ mod tidy {
             "too long: split by subject",
             &long.map(|(lines, path)| format!("{path}: {lines} lines")).collect::<Vec<_>>(),
         );
+    }
+
+    /// Names in the map are whole paths, or their ends: `proxy/dispatch/cost`, `breaker.rs`.
+    #[test]
+    fn the_map_names_no_file_that_is_gone() {
+        let known: Vec<String> = ["src", "actors/src", "tests", "examples"]
+            .into_iter()
+            .flat_map(sources)
+            .map(|source| format!("/{}", source.path))
+            .collect();
+        let is_known = |name: &str| {
+            let (file, directory) = (format!("/{}.rs", name.trim_end_matches(".rs")), format!("/{name}/"));
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(name).is_dir()
+                || known.iter().any(|path| path.ends_with(&file) || path.contains(&directory.replace("//", "/")))
+        };
+        let map = include_str!("../docs/ARCHITECTURE.md");
+        let names = map.split('`').skip(1).step_by(2).filter(|name| {
+            let is_path = name.chars().all(|c| c.is_ascii_lowercase() || "/._".contains(c));
+            is_path && !name.starts_with('/') && (name.ends_with(".rs") || (name.contains('/') && !name.contains('.')))
+        });
+        let gone: Vec<String> = names.filter(|name| !is_known(name)).map(str::to_owned).collect();
+        none("docs/ARCHITECTURE.md names what is gone", &gone);
     }
 }

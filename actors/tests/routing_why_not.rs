@@ -508,7 +508,7 @@ fn an_unknown_name_is_answered_with_similar_ones() {
         "acme/a@bolt",
         expect![[r#"
             unknown: unknown_name of 0
-            Neither a model nor a provider is called 'acme/a@bolt'. Similar: acme, bolt.
+            Neither a model nor a provider is called 'acme/a@bolt'. Similar: acme, bolt, acme/a.
         "#]],
     );
     check(

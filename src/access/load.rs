@@ -1,6 +1,6 @@
 //! Load counters: buffered bytes of requests and answers, client connections, refused calls.
 //!
-//! This module only counts; `admission`, `body` and `dispatch` decide which calls are refused. All workers key_buffer the
+//! This module only counts; `admission`, `body` and `dispatch` decide which calls are refused. All workers share the
 //! counters. A guard counts up when it is made and down when it is dropped. `key_buffer` divides the bytes among keys.
 
 mod key_buffer;

@@ -522,7 +522,7 @@ mod tests {
         Actor { by: "admin".to_owned(), from: "127.0.0.1".to_owned(), request_id: None }
     }
 
-    fn key(name: &str) -> IssuedKey {
+    pub(super) fn key(name: &str) -> IssuedKey {
         let sha256 = hex::encode(crate::config::digest_of(name));
         let (id, account) = (key_number(name), name.to_owned());
         IssuedKey {

@@ -7,7 +7,7 @@ use pointsman_actors::domain::{Invalid, InvalidReason, ModelPattern, Objective, 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{model_entry::Absent, number::Dollars, readings::rfc_3339};
+use super::{key_view::SpendingBody, model_entry::Absent, readings::rfc_3339};
 use crate::{
     access::{
         holders::KeyState,
@@ -33,18 +33,8 @@ pub(crate) struct IssuedKeyBody {
     name: String,
     label: String,
     disabled: bool,
-    limit: Option<Dollars>,
-    limit_remaining: Option<Dollars>,
-    limit_reset: Option<&'static str>,
-    usage: Dollars,
-    usage_daily: Dollars,
-    usage_weekly: Dollars,
-    usage_monthly: Dollars,
-    byok_usage: u32,
-    byok_usage_daily: u32,
-    byok_usage_weekly: u32,
-    byok_usage_monthly: u32,
-    include_byok_in_limit: bool,
+    #[serde(flatten)]
+    spending: SpendingBody,
     created_at: String,
     updated_at: String,
     last_used_at: Option<String>,
@@ -76,18 +66,7 @@ impl IssuedKeyBody {
             name: key.name,
             label: key.label,
             disabled: key.disabled,
-            limit: limit.map(|limit| Dollars(limit.amount)),
-            limit_remaining: reading.available.map(Dollars),
-            limit_reset: limit.and_then(|limit| limit.reset).map(ResetPeriod::as_str),
-            usage: Dollars(reading.spent.total),
-            usage_daily: Dollars(reading.spent.day),
-            usage_weekly: Dollars(reading.spent.week),
-            usage_monthly: Dollars(reading.spent.month),
-            byok_usage: 0,
-            byok_usage_daily: 0,
-            byok_usage_weekly: 0,
-            byok_usage_monthly: 0,
-            include_byok_in_limit: false,
+            spending: SpendingBody::new(limit, &reading),
             created_at: rfc_3339(key.created_ms),
             updated_at: rfc_3339(key.updated_ms),
             last_used_at: state.life.last_call_ms().map(rfc_3339),

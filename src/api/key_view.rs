@@ -2,7 +2,7 @@
 //! customer-provided keys (BYOK).
 
 use chrono::SecondsFormat;
-use pointsman_actors::domain::ResetPeriod;
+use pointsman_actors::domain::{ResetPeriod, SpendLimit};
 use serde::Serialize;
 
 use super::{model_entry::Absent, number::Dollars};
@@ -12,18 +12,8 @@ use crate::{access::budget::BudgetReading, config::Key};
 #[derive(Serialize)]
 pub(crate) struct KeyBody<'a> {
     label: &'a str,
-    limit: Option<Dollars>,
-    limit_remaining: Option<Dollars>,
-    limit_reset: Option<&'static str>,
-    usage: Dollars,
-    usage_daily: Dollars,
-    usage_weekly: Dollars,
-    usage_monthly: Dollars,
-    byok_usage: u32,
-    byok_usage_daily: u32,
-    byok_usage_weekly: u32,
-    byok_usage_monthly: u32,
-    include_byok_in_limit: bool,
+    #[serde(flatten)]
+    spending: SpendingBody,
     is_free_tier: bool,
     is_management_key: bool,
     is_provisioning_key: bool,
@@ -38,6 +28,44 @@ pub(crate) struct KeyBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<String>,
     scopes: Vec<&'static str>,
+}
+
+/// Spending of a key and its limit.
+#[derive(Serialize)]
+pub(crate) struct SpendingBody {
+    limit: Option<Dollars>,
+    limit_remaining: Option<Dollars>,
+    limit_reset: Option<&'static str>,
+    usage: Dollars,
+    usage_daily: Dollars,
+    usage_weekly: Dollars,
+    usage_monthly: Dollars,
+    byok_usage: u32,
+    byok_usage_daily: u32,
+    byok_usage_weekly: u32,
+    byok_usage_monthly: u32,
+    include_byok_in_limit: bool,
+}
+
+impl SpendingBody {
+    /// What is spent of `limit`.
+    pub(crate) fn new(limit: Option<SpendLimit>, reading: &BudgetReading) -> SpendingBody {
+        let BudgetReading { available, spent, .. } = *reading;
+        SpendingBody {
+            limit: limit.map(|limit| Dollars(limit.amount)),
+            limit_remaining: available.map(Dollars),
+            limit_reset: limit.and_then(|limit| limit.reset).map(ResetPeriod::as_str),
+            usage: Dollars(spent.total),
+            usage_daily: Dollars(spent.day),
+            usage_weekly: Dollars(spent.week),
+            usage_monthly: Dollars(spent.month),
+            byok_usage: 0,
+            byok_usage_daily: 0,
+            byok_usage_weekly: 0,
+            byok_usage_monthly: 0,
+            include_byok_in_limit: false,
+        }
+    }
 }
 
 /// Free models have no daily limit: -1.
@@ -59,21 +87,9 @@ struct RateLimitBody {
 impl<'a> KeyBody<'a> {
     /// The body of `key`; `is_admin` if the key has the scope `admin`.
     pub(crate) fn new(key: &'a Key, is_admin: bool, reading: &BudgetReading) -> KeyBody<'a> {
-        let BudgetReading { limit, available, spent, .. } = *reading;
         KeyBody {
             label: &key.name,
-            limit: limit.map(|limit| Dollars(limit.amount)),
-            limit_remaining: available.map(Dollars),
-            limit_reset: limit.and_then(|limit| limit.reset).map(ResetPeriod::as_str),
-            usage: Dollars(spent.total),
-            usage_daily: Dollars(spent.day),
-            usage_weekly: Dollars(spent.week),
-            usage_monthly: Dollars(spent.month),
-            byok_usage: 0,
-            byok_usage_daily: 0,
-            byok_usage_weekly: 0,
-            byok_usage_monthly: 0,
-            include_byok_in_limit: false,
+            spending: SpendingBody::new(reading.limit, reading),
             is_free_tier: false,
             is_management_key: is_admin,
             is_provisioning_key: is_admin,
@@ -98,7 +114,7 @@ impl<'a> KeyBody<'a> {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use pointsman_actors::domain::{SpendLimit, Spent};
+    use pointsman_actors::domain::Spent;
 
     use super::*;
     use crate::{access::budget::Budget, base::error::BudgetHolder};

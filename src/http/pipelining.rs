@@ -2,8 +2,8 @@
 //!
 //! The HTTP server of actix decodes all available bytes, and the latest decoded head decides how the current answer is
 //! framed and whether the connection closes after it. It also stops reading after 128 KiB, and then misses that the
-//! client disconnects. See "What stands in actix" in `docs/ARCHITECTURE.md`. `SerialConnection` buffers the bytes of the
-//! next requests up to a bound, and watches the socket for a disconnect.
+//! client disconnects: see `docs/ACTIX.md`. `SerialConnection` buffers the bytes of the next requests up to a bound, and
+//! watches the socket for a disconnect.
 //!
 //! This module only decides when bytes are passed on; their content and order are unchanged. If the end of a request is
 //! misjudged, the request is delayed, but never altered.

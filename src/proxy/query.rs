@@ -9,7 +9,6 @@ use pointsman_actors::{
         Alias, ApiType, Catalog, Endpoint, Invalid, InvalidReason, Modalities, Needs, Objective, Provider,
         ProviderPolicy, Query, Resolved, RoutingParameters, Source, Sourced, Target, Weights,
     },
-    explain::order_leads_nowhere,
 };
 
 use crate::{
@@ -220,33 +219,24 @@ impl QueryInput<'_> {
     }
 }
 
-/// Rejects an order of providers of which `provider.only` allows none.
+/// Rejects an order of providers of which `provider.only` allows none: without fallbacks one of them must serve, and with
+/// fallbacks the order would have no effect. Unknown names do not count then; `unknown_fields` reports them.
 fn check_provider_order(catalog: &Catalog, policy: &ProviderPolicy) -> Result<(), Invalid> {
-    let message = if order_leads_nowhere(catalog, policy) {
-        "Without fallbacks one of 'provider.order' must serve, and 'provider.only' allows none of them."
-    } else if order_has_no_effect(catalog, policy) {
-        "'provider.order' names no provider that 'provider.only' allows: it would have no effect."
-    } else {
-        return Ok(());
-    };
-    Err(Invalid::field(InvalidReason::InvalidValue, "provider.order", message))
-}
-
-/// Whether `provider.order` and `provider.only` both name providers of the catalog, and none in common. That is a
-/// contradiction even with fallbacks. Unknown names do not count; `unknown_fields` reports them.
-fn order_has_no_effect(catalog: &Catalog, policy: &ProviderPolicy) -> bool {
     let names = |list: &[String], endpoint: &Endpoint| {
         let is_named = |provider: &Provider| list.iter().any(|entry| provider.is_named(entry, &endpoint.variant));
         catalog.provider_of(endpoint).is_some_and(is_named)
     };
     let is_ordered = |endpoint: &Endpoint| names(&policy.order, endpoint);
     let is_allowed = |endpoint: &Endpoint| policy.only.iter().all(|list| names(list, endpoint));
-    let endpoints = || catalog.endpoints.iter();
+    let any = |test: &dyn Fn(&Endpoint) -> bool| catalog.endpoints.iter().any(test);
     let are_set = !policy.order.is_empty() && !policy.only.is_empty();
-    are_set
-        && !endpoints().any(|endpoint| is_ordered(endpoint) && is_allowed(endpoint))
-        && endpoints().any(is_ordered)
-        && endpoints().any(is_allowed)
+    let message = match policy.allow_fallbacks {
+        _ if !are_set || any(&|endpoint| is_ordered(endpoint) && is_allowed(endpoint)) => return Ok(()),
+        false => "Without fallbacks one of 'provider.order' must serve, and 'provider.only' allows none of them.",
+        true if !any(&is_ordered) || !any(&is_allowed) => return Ok(()),
+        true => "'provider.order' names no provider that 'provider.only' allows: it would have no effect.",
+    };
+    Err(Invalid::field(InvalidReason::InvalidValue, "provider.order", message))
 }
 
 /// The routing parameters of a request, restricted to the providers that the key may use.

@@ -1,10 +1,6 @@
 //! The client's error when no endpoint may serve a request, with the smallest change of the request that would help.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{borrow::Cow, collections::BTreeSet, time::Duration};
 
 use pointsman_actors::{
     dialect::{Restriction, RestrictionKind, too_long_message},
@@ -149,7 +145,8 @@ fn temporary(catalog: &Catalog, error: &RouteError, now: Tick) -> ApiError {
         ApiError::overloaded(Overload::EndpointsBusy, wait)
     };
     let affected = error.excluded.iter().filter(|e| e.reason.is_passing()).map(|e| e.index);
-    let reasons = counted(error).into_iter().map(|(reason, _)| reason.as_str()).collect();
+    let counts = ExclusionReason::counts(error.excluded.iter().map(|excluded| excluded.reason));
+    let reasons = counts.into_iter().map(|(reason, _)| reason.as_str()).collect();
     let availability = Availability::capacity(requested(catalog, &error.query), providers(catalog, affected), reasons);
     refusal.with_availability(availability.retryable_after(wait))
 }
@@ -238,20 +235,9 @@ fn room_hint(catalog: &Catalog, error: &RouteError) -> String {
     }
 }
 
-/// Number of endpoints per exclusion reason, the most frequent first.
-fn counted(error: &RouteError) -> Vec<(ExclusionReason, usize)> {
-    let mut counts: BTreeMap<ExclusionReason, usize> = BTreeMap::new();
-    for excluded in &error.excluded {
-        *counts.entry(excluded.reason).or_default() += 1;
-    }
-    let mut counts: Vec<(ExclusionReason, usize)> = counts.into_iter().collect();
-    counts.sort_by_key(|(reason, count)| (std::cmp::Reverse(*count), *reason));
-    counts
-}
-
 fn no_candidates(snapshot: &Snapshot, request: &impl RequestRestrictions, error: &RouteError) -> ApiError {
     let catalog = &*snapshot.catalog;
-    let counts = counted(error);
+    let counts = ExclusionReason::counts(error.excluded.iter().map(|excluded| excluded.reason));
     let restrictions = request.restrictions();
     let unknown =
         unknown_fields::unknown_entries(catalog, restrictions.iter().filter(|one| may_exclude_all(one.kind, &counts)));
@@ -311,7 +297,7 @@ fn constraint(
         let (field, detail) = (entry.param.clone().into(), entry.message.clone());
         return Some(Constraint { field, reason: Some(entry.reason.as_str()), detail });
     }
-    let counts = counted(error);
+    let counts = ExclusionReason::counts(error.excluded.iter().map(|excluded| excluded.reason));
     let mut by_request = counts.iter().map(|(reason, _)| *reason).filter(|reason| !is_independent(*reason));
     let reason = match (by_request.next(), by_request.next(), counts.as_slice()) {
         (Some(reason), None, _) => reason,

@@ -34,14 +34,14 @@ use crate::{
     config::Key,
     state::replicas::Replicas,
     state::{
-        attempt_tokens::AttemptTokens,
         breaker_history::BreakerHistory,
         control::{self, Control},
-        conversations::PreferenceMemory,
         drain::Drain,
         images::ImageFiles,
         live::LiveFeed,
+        preference_memory::PreferenceMemory,
         reload_status::Reloads,
+        retry_budget::RetryBudget,
         routing_memory::RoutingMemory,
         running::{RunningCalls, WorkerCalls},
         setup::Setup,
@@ -77,7 +77,7 @@ pub struct Shared {
     /// Counters and histograms.
     pub metrics: Metrics,
     /// Token buckets for hedges and retries.
-    pub attempt_tokens: AttemptTokens,
+    pub retry_budget: RetryBudget,
     /// Images served by link.
     pub images: ImageFiles,
     /// State of conversations and latency targets.

@@ -2,17 +2,17 @@
 
 pub mod accounts;
 pub mod ask;
-pub mod attempt_tokens;
 pub mod breaker_history;
 pub mod control;
-pub mod conversations;
 pub mod drain;
 pub mod gateway;
 pub mod images;
 pub mod live;
+pub mod preference_memory;
 pub mod reload;
 pub mod reload_status;
 pub mod replicas;
+pub mod retry_budget;
 pub mod routing_memory;
 pub mod running;
 pub mod setup;

@@ -28,7 +28,7 @@ use super::{
     failure::{self, UpstreamError},
     fetch::ImageFetcher,
     http_client,
-    idle::KeepAlive,
+    keep_alive::KeepAlive,
     mask::Mask,
     probe::{PROBE, Phases, Probe, ProbedSend},
     rate_limits::quota,

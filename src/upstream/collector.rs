@@ -20,7 +20,7 @@ use super::{
     connector::Connector,
     failure::{self, UpstreamError},
     http_client,
-    idle::KeepAlive,
+    keep_alive::KeepAlive,
     request,
 };
 

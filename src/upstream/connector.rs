@@ -27,7 +27,7 @@ use tokio_rustls::TlsConnector;
 use super::{
     connection::Connection,
     guard::Guard,
-    idle::{KeepAlive, SocketPool},
+    keep_alive::{KeepAlive, SocketPool},
     names::{NameCache, system_names},
     probe,
     shortage::{self, is_shortage},

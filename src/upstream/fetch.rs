@@ -22,7 +22,7 @@ use super::{
     connector::Connector,
     failure::UpstreamError,
     http_client,
-    idle::KeepAlive,
+    keep_alive::KeepAlive,
 };
 
 /// Timeout for the head, and for each pause in the body. The image exists already, so a longer silence is a failure.

@@ -33,7 +33,7 @@ use self::{
     framing::Framing,
     head::{Head, Parsed},
 };
-use super::{idle::ManagedSocket, probe};
+use super::{keep_alive::ManagedSocket, probe};
 
 /// Most interim heads before an answer.
 const MAX_INTERIM: u8 = 8;

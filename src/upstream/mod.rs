@@ -7,9 +7,9 @@
 //!
 //! From the outside in: `client` is used by callers, `connector` opens sockets for awc, `guard` wraps each socket and
 //! checks the framing, `body` is the answer with its timeouts, `failure` and `refusal` classify errors. `names` resolves
-//! hosts, `idle` closes idle connections, `shortage` recognises missing resources of the gateway itself. `fetch` downloads
-//! images that a provider links to. `page` reads a page of a gateway for the command line. `collector` posts spans.
-//! `http_client` builds the awc client of all of them.
+//! hosts, `keep_alive` closes idle connections, `shortage` recognises missing resources of the gateway itself. `fetch`
+//! downloads images that a provider links to. `page` reads a page of a gateway for the command line. `collector` posts
+//! spans. `http_client` builds the awc client of all of them.
 //!
 //! Models, routing and JSON answers are unknown here: the dialect decides whether a body is a *valid* answer, and the
 //! dispatcher whether another endpoint is tried.
@@ -24,7 +24,7 @@ mod failure;
 mod fetch;
 mod guard;
 mod http_client;
-mod idle;
+mod keep_alive;
 mod mask;
 mod names;
 mod page;

@@ -20,7 +20,7 @@ use super::{
     connector::Connector,
     failure::UpstreamError,
     http_client,
-    idle::KeepAlive,
+    keep_alive::KeepAlive,
 };
 
 /// Most bytes of a page.

@@ -314,3 +314,21 @@ fn short_forms_of_the_aliases_resolve() {
         assert_eq!(catalog.alias(index).unwrap().id, canonical, "{spelling}");
     }
 }
+
+/// The page about providers.
+const PROVIDERS_PAGE: &str = include_str!("../../docs/PROVIDERS.md");
+
+#[test]
+fn the_page_about_providers_names_the_variable_of_each() {
+    let config = shipped([]);
+    let rows = PROVIDERS_PAGE.lines().filter(|line| line.ends_with("_API_KEY` |"));
+    let told = rows.map(|row| {
+        let words: Vec<&str> = row.split('`').collect();
+        (words[1].to_owned(), words[3].to_owned())
+    });
+    let needed = states(&config).into_iter().filter_map(|(slug, _)| match state(&config, &slug) {
+        ProviderState::Off(why) => Some((slug, why.strip_suffix(" is not set")?.to_owned())),
+        ProviderState::On => None,
+    });
+    assert_eq!(told.collect::<BTreeSet<_>>(), needed.collect::<BTreeSet<_>>());
+}

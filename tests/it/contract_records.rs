@@ -17,7 +17,7 @@ const OTHER_KEY: &str = "sk-other-9876543210fedcba";
 const ADMIN_KEY: &str = "sk-admin-5a5a1b1b2c2c3d3d";
 
 /// The keys a generation's record must have.
-const RECORD: [&str; 42] = [
+pub const RECORD: [&str; 42] = [
     "id",
     "model",
     "created_at",
@@ -61,6 +61,7 @@ const RECORD: [&str; 42] = [
     "app_id",
     "provider_responses",
 ];
+
 /// Statement 63.
 #[actix_web::test]
 async fn explain_by_query_and_by_body_is_the_same_object_with_the_eight_fields() {

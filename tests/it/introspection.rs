@@ -4,7 +4,10 @@
 use actix_web::http::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{KEY, TestGateway};
+use crate::{
+    contract_records::RECORD,
+    harness::{KEY, TestGateway},
+};
 
 /// One completion at the simulated model that costs something.
 async fn complete(gateway: &TestGateway) -> Value {
@@ -52,53 +55,7 @@ async fn statement_67_a_record_has_all_42_keys() {
     let answer = complete(&gateway).await;
     let id = answer["id"].as_str().unwrap();
     let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200)["data"].take();
-    all_keys(
-        &record,
-        &[
-            "id",
-            "model",
-            "created_at",
-            "origin",
-            "data_region",
-            "total_cost",
-            "usage",
-            "is_byok",
-            "upstream_id",
-            "provider_name",
-            "finish_reason",
-            "native_finish_reason",
-            "router",
-            "external_user",
-            "api_type",
-            "http_referer",
-            "user_agent",
-            "service_tier",
-            "preset_id",
-            "web_search_engine",
-            "workspace_id",
-            "streamed",
-            "cancelled",
-            "cache_discount",
-            "upstream_inference_cost",
-            "latency",
-            "generation_time",
-            "moderation_latency",
-            "tokens_prompt",
-            "tokens_completion",
-            "native_tokens_prompt",
-            "native_tokens_completion",
-            "native_tokens_completion_images",
-            "native_tokens_reasoning",
-            "native_tokens_cached",
-            "num_media_prompt",
-            "num_input_audio_prompt",
-            "num_media_completion",
-            "num_search_results",
-            "num_fetches",
-            "app_id",
-            "provider_responses",
-        ],
-    );
+    all_keys(&record, &RECORD);
     assert_eq!((&record["total_cost"], &record["usage"]), (&answer["usage"]["cost"], &answer["usage"]["cost"]));
     assert_eq!(record["tokens_prompt"], answer["usage"]["prompt_tokens"]);
     assert_eq!(record["route"]["generation_id"], record["id"]);

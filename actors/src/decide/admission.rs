@@ -9,7 +9,6 @@ use super::{
     candidate::{PoolCandidate, Role},
     context::DecisionContext,
     objective_profile::ObjectiveProfile,
-    pool::CandidatePool,
     score::Scoring,
 };
 use crate::stats::Gate;
@@ -20,22 +19,24 @@ const RECOVERED: f64 = 0.02;
 const WANTED: f64 = 1.3;
 
 /// Assigns roles to saturated endpoints and past gates where needed. Returns whether any endpoint has a role.
-pub(crate) fn admit(context: &DecisionContext<'_>, pool: &mut CandidatePool<'_>) -> bool {
-    if pool.counts.saturated > 0 {
-        admit_saturated(&mut pool.candidates);
-    } else if pool.counts.without_role == pool.candidates.len() {
-        relax(context, &mut pool.candidates);
+pub(crate) fn admit(context: &DecisionContext<'_>, candidates: &mut [PoolCandidate<'_>]) -> bool {
+    admit_saturated(candidates);
+    if candidates.iter().all(|candidate| candidate.role == Role::Out) {
+        relax(context, candidates);
     }
-    !pool.candidates.is_empty()
+    !candidates.is_empty()
 }
 
 /// Saturated endpoints serve if no unsaturated one has the same rank in `provider.order`.
 fn admit_saturated(candidates: &mut [PoolCandidate<'_>]) {
+    let is_saturated = |candidate: &PoolCandidate<'_>| candidate.role == Role::Out && candidate.is_open();
+    if !candidates.iter().any(is_saturated) {
+        return;
+    }
     let unsaturated = candidates.iter().filter(|candidate| candidate.role == Role::Candidate);
     let mut served: Vec<u64> = unsaturated.map(PoolCandidate::order_rank).collect();
     served.dedup();
-    let is_saturated = |candidate: &&mut PoolCandidate<'_>| candidate.role == Role::Out && candidate.is_open();
-    for candidate in candidates.iter_mut().filter(is_saturated) {
+    for candidate in candidates.iter_mut().filter(|candidate| is_saturated(candidate)) {
         if !served.contains(&candidate.order_rank()) {
             candidate.role = Role::Candidate;
         }
@@ -64,12 +65,14 @@ fn relax(context: &DecisionContext<'_>, candidates: &mut [PoolCandidate<'_>]) {
 /// Makes this request probe one half-open endpoint: the best of those that would score within [`WANTED`] of the best
 /// candidate if recovered.
 pub(crate) fn admit_probe(context: &DecisionContext<'_>, candidates: &mut [PoolCandidate<'_>], scoring: &Scoring) {
-    let served = |candidate: &&PoolCandidate<'_>| candidate.role == Role::Candidate;
     // A request with a single attempt does not probe.
-    let Some(best_class) = candidates.iter().filter(served).map(|candidate| candidate.class).min() else { return };
-    if !context.query.routing.provider.allow_fallbacks {
+    let may_probe = context.query.routing.provider.allow_fallbacks;
+    let is_half_open = |candidate: &PoolCandidate<'_>| matches!(candidate.live.gate, Gate::HalfOpen { .. });
+    if !may_probe || !candidates.iter().any(is_half_open) {
         return;
     }
+    let served = |candidate: &&PoolCandidate<'_>| candidate.role == Role::Candidate;
+    let Some(best_class) = candidates.iter().filter(served).map(|candidate| candidate.class).min() else { return };
     let of_best = candidates.iter().filter(served).filter(|candidate| candidate.class == best_class);
     let best =
         of_best.map(|candidate| scoring.score(&candidate.forecast, candidate.live.cost)).fold(f64::INFINITY, f64::min);

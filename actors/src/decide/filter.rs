@@ -6,10 +6,10 @@
 
 use crate::{
     domain::{
-        Alias, ApiType, CapabilitySet, Catalog, DataCollection, Endpoint, ExclusionDetail, ExclusionReason, Modalities,
-        Modality, Model, ModelPattern, Objective, ParameterSet, Provider, ProviderState, Query, Usd,
+        Alias, ApiType, Catalog, DataCollection, Endpoint, ExclusionDetail, ExclusionReason, Modality, Model,
+        ModelPattern, Objective, ParameterSet, Provider, ProviderState, Query, Usd,
     },
-    stats::{Facts, LengthClass, OutputLengths},
+    stats::{LengthClass, OutputLengths},
 };
 
 /// The reason, and the figure or pattern behind it.
@@ -43,54 +43,43 @@ struct FilterRule {
     /// Whether the check applies to the request.
     applies: fn(&HardFilters<'_>) -> bool,
     refuses: fn(&HardFilters<'_>, CatalogEndpoint<'_>) -> Option<Refusal>,
-    /// Whether [`HardFilters::passes`] covers it.
-    is_fact: bool,
 }
 
 impl FilterRule {
-    /// A check that needs the published facts of an endpoint only.
-    const fn fact(
+    const fn new(
         applies: fn(&HardFilters<'_>) -> bool,
         refuses: fn(&HardFilters<'_>, CatalogEndpoint<'_>) -> Option<Refusal>,
     ) -> FilterRule {
-        FilterRule { applies, refuses, is_fact: true }
-    }
-
-    /// A check that needs the endpoint, its model or its provider.
-    const fn list(
-        applies: fn(&HardFilters<'_>) -> bool,
-        refuses: fn(&HardFilters<'_>, CatalogEndpoint<'_>) -> Option<Refusal>,
-    ) -> FilterRule {
-        FilterRule { applies, refuses, is_fact: false }
+        FilterRule { applies, refuses }
     }
 }
 
 const ALWAYS: fn(&HardFilters<'_>) -> bool = |_| true;
 
 static CHECKS: [FilterRule; 23] = [
-    FilterRule::fact(ALWAYS, expired),
-    FilterRule::fact(ALWAYS, disabled),
-    FilterRule::fact(ALWAYS, provider_off),
-    FilterRule::fact(ALWAYS, wrong_endpoint),
-    FilterRule::list(has_key_lists, key_policy),
-    FilterRule::list(has_blocked, blocked),
-    FilterRule::list(has_allowed, not_allowed),
-    FilterRule::list(|filters| filters.alias.is_some_and(|alias| alias.free_only), not_free),
-    FilterRule::list(|filters| !filters.query.routing.provider.ignore.is_empty(), ignored),
-    FilterRule::list(|filters| !filters.query.routing.provider.only.is_empty(), not_only),
-    FilterRule::list(is_ordered_strictly, not_ordered),
-    FilterRule::fact(|filters| !filters.query.needs.output.is_empty(), output),
-    FilterRule::fact(|filters| !filters.query.needs.input.is_empty(), input),
-    FilterRule::fact(needs_parameters, parameters),
-    FilterRule::fact(|filters| !filters.query.needs.capabilities.is_empty(), capabilities),
-    FilterRule::list(|filters| filters.query.needs.dialect.is_some(), other_dialect),
-    FilterRule::fact(ALWAYS, context),
-    FilterRule::list(|filters| !filters.query.routing.provider.quantizations.is_empty(), quantization),
-    FilterRule::list(has_data_policy, data_policy),
-    FilterRule::fact(needs_price, price_unknown),
-    FilterRule::list(|filters| filters.query.routing.max_cost_per_1k_tokens.is_some(), per_1k_tokens),
-    FilterRule::list(has_ceilings, ceilings),
-    FilterRule::list(|filters| filters.query.routing.max_cost.is_some(), max_cost),
+    FilterRule::new(ALWAYS, expired),
+    FilterRule::new(ALWAYS, disabled),
+    FilterRule::new(ALWAYS, provider_off),
+    FilterRule::new(ALWAYS, wrong_endpoint),
+    FilterRule::new(has_key_lists, key_policy),
+    FilterRule::new(has_blocked, blocked),
+    FilterRule::new(has_allowed, not_allowed),
+    FilterRule::new(|filters| filters.alias.is_some_and(|alias| alias.free_only), not_free),
+    FilterRule::new(|filters| !filters.query.routing.provider.ignore.is_empty(), ignored),
+    FilterRule::new(|filters| !filters.query.routing.provider.only.is_empty(), not_only),
+    FilterRule::new(is_ordered_strictly, not_ordered),
+    FilterRule::new(|filters| !filters.query.needs.output.is_empty(), output),
+    FilterRule::new(|filters| !filters.query.needs.input.is_empty(), input),
+    FilterRule::new(needs_parameters, parameters),
+    FilterRule::new(|filters| !filters.query.needs.capabilities.is_empty(), capabilities),
+    FilterRule::new(|filters| filters.query.needs.dialect.is_some(), other_dialect),
+    FilterRule::new(ALWAYS, context),
+    FilterRule::new(|filters| !filters.query.routing.provider.quantizations.is_empty(), quantization),
+    FilterRule::new(has_data_policy, data_policy),
+    FilterRule::new(needs_price, price_unknown),
+    FilterRule::new(|filters| filters.query.routing.max_cost_per_1k_tokens.is_some(), per_1k_tokens),
+    FilterRule::new(has_ceilings, ceilings),
+    FilterRule::new(|filters| filters.query.routing.max_cost.is_some(), max_cost),
 ];
 
 /// The checks of one target of a request.
@@ -100,54 +89,8 @@ pub(crate) struct HardFilters<'a> {
     query: &'a Query,
     /// The requested alias: its lists apply to its pool.
     alias: Option<&'a Alias>,
-    /// The checks that apply, in order; `None` for the others.
-    active: [Option<&'static FilterRule>; CHECKS.len()],
-    /// The requirements on an endpoint's facts, if they cover all checks.
-    requirements: Option<Requirements>,
-}
-
-/// Requirements of a request on an endpoint's facts, precomputed.
-struct Requirements {
-    output: Modalities,
-    input: Modalities,
-    parameters: ParameterSet,
-    any_parameter: ParameterSet,
-    capabilities: CapabilitySet,
-    /// Least context window, and longest prompt, tokens.
-    context: u64,
-    prompt: u64,
-    /// Whether its price must be known.
-    price: bool,
-}
-
-impl Requirements {
-    fn of(filters: &HardFilters<'_>) -> Requirements {
-        let query = filters.query;
-        let needs = &query.needs;
-        Requirements {
-            output: needs.output.with(purpose(query.api)),
-            input: needs.input,
-            parameters: needs.parameters,
-            any_parameter: needs.any_parameter,
-            capabilities: needs.capabilities,
-            context: quarters(query.prompt_tokens, output_tokens(query)).div_ceil(4),
-            prompt: quarters(query.prompt_tokens, 0).div_ceil(4),
-            price: needs_price(filters),
-        }
-    }
-
-    #[inline]
-    fn is_met_by(&self, facts: &Facts) -> bool {
-        facts.plain
-            && facts.output.covers(self.output)
-            && facts.input.covers(self.input)
-            && facts.parameters.covers(self.parameters)
-            && (self.any_parameter.is_empty() || self.any_parameter.without(facts.parameters) != self.any_parameter)
-            && self.capabilities.common(facts.lacks).is_empty()
-            && self.context <= u64::from(facts.context_length)
-            && self.prompt <= u64::from(facts.longest_prompt)
-            && (facts.priced || !self.price)
-    }
+    /// The checks that apply, in order.
+    active: Vec<&'static FilterRule>,
 }
 
 impl<'a> HardFilters<'a> {
@@ -157,36 +100,24 @@ impl<'a> HardFilters<'a> {
         query: &'a Query,
         alias: Option<&'a Alias>,
     ) -> HardFilters<'a> {
-        let mut filters =
-            HardFilters { catalog, lengths, query, alias, active: [None; CHECKS.len()], requirements: None };
-        let applying = CHECKS.iter().filter(|check| (check.applies)(&filters));
-        let mut active = [None; CHECKS.len()];
-        active.iter_mut().zip(applying).for_each(|(slot, check)| *slot = Some(check));
-        filters.requirements = active.iter().flatten().all(|check| check.is_fact).then(|| Requirements::of(&filters));
-        filters.active = active;
+        let mut filters = HardFilters { catalog, lengths, query, alias, active: Vec::new() };
+        filters.active = CHECKS.iter().filter(|check| (check.applies)(&filters)).collect();
         filters
     }
 
-    /// Whether the facts alone show that the endpoint passes. Otherwise [`HardFilters::refusal`] decides.
-    #[inline]
-    pub(crate) fn passes(&self, facts: &Facts) -> bool {
-        self.requirements.as_ref().is_some_and(|requirements| requirements.is_met_by(facts))
-    }
-
-    /// The first reason against the endpoint at this position with these facts.
-    pub(crate) fn refusal_of(&self, index: u32, facts: &Facts) -> Option<Refusal> {
-        let endpoint = || self.catalog.endpoint(index);
-        if self.passes(facts) { None } else { self.refusal(CatalogEndpoint::of(self.catalog, endpoint()?)?) }
+    /// The first reason against the endpoint at this position.
+    pub(crate) fn refusal_of(&self, index: u32) -> Option<Refusal> {
+        self.refusal(CatalogEndpoint::of(self.catalog, self.catalog.endpoint(index)?)?)
     }
 
     /// The first reason against the endpoint.
     pub(crate) fn refusal(&self, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-        self.active.iter().map_while(|check| *check).find_map(|check| (check.refuses)(self, subject))
+        self.active.iter().find_map(|check| (check.refuses)(self, subject))
     }
 
     /// All reasons against the endpoint.
     pub(crate) fn refusals(&self, subject: CatalogEndpoint<'_>) -> impl Iterator<Item = Refusal> {
-        self.active.iter().map_while(|check| *check).filter_map(move |check| (check.refuses)(self, subject))
+        self.active.iter().filter_map(move |check| (check.refuses)(self, subject))
     }
 }
 
@@ -309,14 +240,18 @@ fn needs_parameters(filters: &HardFilters<'_>) -> bool {
 }
 
 fn parameters(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let names = &filters.catalog.parameters;
-    let (needs, supported) = (&filters.query.needs, names.accepted(subject.endpoint.parameters));
-    let mut missing = needs.parameters.without(supported);
-    let any = needs.any_parameter;
-    if missing.is_empty() && !any.is_empty() && any.without(supported) == any {
-        missing = any;
+    let (needs, listed) = (&filters.query.needs, subject.endpoint.parameters);
+    let missing_of = |supported: ParameterSet| {
+        let missing = needs.parameters.without(supported);
+        let any = needs.any_parameter;
+        if missing.is_empty() && any.without(supported) == any { any } else { missing }
+    };
+    // Most endpoints list what is needed, and that is quicker to see than what they accept besides.
+    if missing_of(listed).is_empty() {
+        return None;
     }
-    let name = names.names(missing).next()?;
+    let names = &filters.catalog.parameters;
+    let name = names.names(missing_of(names.accepted(listed))).next()?;
     Some((ExclusionReason::UnsupportedParameter, ExclusionDetail::Lacks(name.clone())))
 }
 

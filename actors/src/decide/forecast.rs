@@ -6,10 +6,11 @@
 use super::{
     noise::{self, NoiseDraw},
     objective_profile::ObjectiveProfile,
+    uncertainty::{Uncertainty, UncertaintyModel},
 };
 use crate::{
     domain::{Objective, Prediction, RoutingPolicy, ScoreInputs},
-    stats::{Curve, EndpointStats, Evidence, FailureModel, Uncertainty, UncertaintyModel},
+    stats::{Curve, EndpointStats, FailureModel, load_effect},
 };
 
 /// Lower limit of an expected time, seconds ...
@@ -43,19 +44,6 @@ impl ForecastRules {
             clock,
             ln_slow: profile.counts_slow_answers.then(|| libm::log(policy.reliable_slow.as_secs_f64().max(1e-3))),
         }
-    }
-
-    fn uncertainty(&self, inputs: &ScoreInputs) -> Uncertainty {
-        self.uncertainty.uncertainty(&Evidence {
-            variance: inputs.variance,
-            weight: inputs.weight,
-            successes: inputs.successes,
-            age: inputs.age,
-            pace_variance: inputs.pace_variance,
-            pace_weight: inputs.pace_weight,
-            failures: inputs.failures,
-            usual_failure: inputs.usual_failure,
-        })
     }
 
     /// Probability that an expected wait of this many seconds exceeds the time-out.
@@ -125,23 +113,25 @@ pub(crate) struct Forecast {
 impl Forecast {
     /// The forecast from recorded inputs, with this noise.
     pub(crate) fn of(inputs: &ScoreInputs, curve: &Curve, rules: &ForecastRules, noise: Option<NoiseDraw>) -> Forecast {
-        let load = LoadEffect::of(inputs);
+        let load = load_effect(f64::from(inputs.in_flight) + 1.0, inputs.knee, inputs.load_exponent);
+        let stretch = libm::exp(load);
         let cached = f64::from(inputs.cached_tokens.min(inputs.prompt_tokens));
         let fresh = f64::from(inputs.prompt_tokens) - cached;
-        let median = (curve.first_token + curve.prompt_token * fresh) * load.stretch;
+        let median = (curve.first_token + curve.prompt_token * fresh) * stretch;
         let first_token = median * curve.mean;
-        let generation = inputs.output_tokens * inputs.shown * curve.per_token * load.stretch;
+        let generation = inputs.output_tokens * inputs.shown * curve.per_token * stretch;
         let waited = if rules.streamed { median } else { first_token + generation };
         let fails = FailureModel::probability(inputs.failures, inputs.successes, inputs.usual_failure);
         let failure = (fails + (1.0 - fails) * rules.runs_out(waited, curve)).max(inputs.floor);
         let noiseless = PointForecast { first_token, generation, failure };
         Forecast {
-            load: load.load,
+            load,
             first_token: median,
-            noisy: noise.map_or(noiseless, |noise| noiseless.with_noise(rules, noise, rules.uncertainty(inputs))),
+            noisy: noise
+                .map_or(noiseless, |noise| noiseless.with_noise(rules, noise, rules.uncertainty.of_inputs(inputs))),
             noiseless,
             slow: rules.slow_probability(inputs, &noiseless),
-            saved: curve.prompt_token * cached * load.stretch * curve.mean,
+            saved: curve.prompt_token * cached * stretch * curve.mean,
         }
     }
 
@@ -202,23 +192,6 @@ impl PointForecast {
                 self.failure
             },
         }
-    }
-}
-
-/// Effect of load on an answer.
-struct LoadEffect {
-    /// On ln seconds.
-    load: f64,
-    /// As a factor.
-    stretch: f64,
-}
-
-impl LoadEffect {
-    fn of(inputs: &ScoreInputs) -> LoadEffect {
-        let in_flight = f64::from(inputs.in_flight) + 1.0;
-        let overload = in_flight > inputs.knee;
-        let load = if overload { inputs.load_exponent * libm::log(in_flight / inputs.knee) } else { 0.0 };
-        LoadEffect { load, stretch: libm::exp(load) }
     }
 }
 

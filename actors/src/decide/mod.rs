@@ -28,6 +28,7 @@ pub(crate) mod record_scope;
 pub(crate) mod reference_scores;
 pub(crate) mod reserve;
 pub(crate) mod score;
+pub(crate) mod uncertainty;
 
 pub use clocks::{first_byte_clock, hedge_after, overdue_after};
 
@@ -88,13 +89,11 @@ pub fn decide_to_serve(
 fn settled(context: &DecisionContext<'_>, scope: RecordScope) -> Result<Decision, RouteError> {
     let query = context.query;
     let mut pool = CandidatePool::of(context);
-    if !admission::admit(context, &mut pool) {
+    if !admission::admit(context, &mut pool.candidates) {
         return Err(outcome::refused(context, pool));
     }
     let scoring = scoring(context, &pool);
-    if pool.counts.half_open > 0 {
-        admission::admit_probe(context, &mut pool.candidates, &scoring);
-    }
+    admission::admit_probe(context, &mut pool.candidates, &scoring);
     let attempts = if query.routing.provider.allow_fallbacks { context.policy.retry.max_attempts.max(1) } else { 1 };
     scoring.rank(&mut pool.candidates);
     let mut order: Vec<_> = pool.candidates.iter().filter(|candidate| candidate.role != Role::Out).collect();

@@ -15,8 +15,8 @@ use super::{
     score::Scoring,
 };
 use crate::domain::{
-    Candidate, Decision, DecisionCode, ExcludedEndpoint, ExclusionDetail, ExclusionReason, RecordedGate, RequestFacts,
-    RouteError, Target,
+    Candidate, Decision, DecisionCode, EndpointId, ExcludedEndpoint, ExclusionDetail, ExclusionReason, RecordedGate,
+    RequestFacts, RouteError, Target,
 };
 use crate::stats::Gate;
 
@@ -42,24 +42,12 @@ pub(crate) fn decided(
     let gates = gates(context, pool, &excluded);
     let fallbacks = context.query.routing.provider.allow_fallbacks;
     let planned = if fallbacks { plan.order.len() } else { 1 };
-    let (mut candidates, mut omitted) = (Vec::new(), Vec::new());
-    for ((place, candidate), is_recorded) in plan.order.iter().enumerate().zip(recorded(plan, scope)) {
-        if is_recorded {
-            candidates.push(candidate_record::candidate(context, candidate, place, scoring));
-        } else if fallbacks {
-            omitted.push(candidate.endpoint());
-        }
-    }
+    let (mut candidates, omitted) = recorded_candidates(context, plan, scoring, scope);
     let rivals = candidates.split_off(planned.min(candidates.len()));
     excluded.extend(plan.order.iter().skip(planned).map(|candidate| without_fallbacks(candidate)));
-    let mut on_standby = Vec::new();
-    if plan.order.len() < pool.candidates.len() {
-        if fallbacks {
-            on_standby = standby(context, &pool.candidates, scoring, plan);
-        }
-        let left_out = pool.candidates.iter().filter(|candidate| candidate.role == Role::Out);
-        excluded.extend(left_out.map(|candidate| exclusion::excluded(context, candidate)));
-    }
+    let left_out = pool.candidates.iter().filter(|candidate| candidate.role == Role::Out);
+    excluded.extend(left_out.map(|candidate| exclusion::excluded(context, candidate)));
+    let standby = if fallbacks { standby(context, &pool.candidates, scoring, plan) } else { Vec::new() };
     let query = context.query;
     let prompt_tokens = candidates.first().map_or(query.prompt_tokens, |first| first.inputs.prompt_tokens);
     Decision {
@@ -71,8 +59,8 @@ pub(crate) fn decided(
         completion_tokens: candidates.first().map_or(0, |first| first.inputs.output_tokens.round() as u32),
         candidates,
         rivals,
-        standby: on_standby,
-        omitted,
+        standby,
+        omitted: if fallbacks { omitted } else { Vec::new() },
         excluded,
         prompt_tokens,
         streamed: query.streamed,
@@ -94,14 +82,30 @@ pub(crate) fn decided(
     }
 }
 
+/// The candidates that are recorded with their figures, in plan order, and the ids of the others.
+fn recorded_candidates(
+    context: &DecisionContext<'_>,
+    plan: &Plan<'_, '_>,
+    scoring: &Scoring,
+    scope: RecordScope,
+) -> (Vec<Candidate>, Vec<EndpointId>) {
+    let (mut candidates, mut omitted) = (Vec::new(), Vec::new());
+    for ((place, candidate), is_recorded) in plan.order.iter().enumerate().zip(recorded(plan, scope)) {
+        if is_recorded {
+            candidates.push(candidate_record::candidate(context, candidate, place, scoring));
+        } else {
+            omitted.push(candidate.endpoint());
+        }
+    }
+    (candidates, omitted)
+}
+
 /// Every endpoint of the pool with a refusing or half-open gate, whether or not it was excluded for that.
 fn gates(context: &DecisionContext<'_>, pool: &CandidatePool<'_>, excluded: &[ExcludedEndpoint]) -> Vec<RecordedGate> {
-    // With a role, without relaxing anything, every gate passes.
-    let without_role = if pool.counts.without_role == 0 { &[] } else { &*pool.candidates };
-    let without_role = without_role.iter().map(|candidate| (candidate.index, candidate.live.gate));
+    let passed = pool.candidates.iter().map(|candidate| (candidate.index, candidate.live.gate));
     let excluded = excluded.iter().map(|excluded| (excluded.index, context.gate(excluded.index)));
     let refusing = |(index, gate): (u32, Gate)| gate.state().map(|(state, until)| RecordedGate { index, state, until });
-    without_role.chain(excluded).filter_map(refusing).collect()
+    passed.chain(excluded).filter_map(refusing).collect()
 }
 
 /// An endpoint that would be the next attempt if fallbacks were allowed.

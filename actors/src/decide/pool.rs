@@ -22,16 +22,6 @@ pub(crate) struct CandidatePool<'a> {
     pub costs: Vec<f64>,
     /// When the earliest refusing gate opens.
     pub opens: Option<Tick>,
-    /// Counts that save searches for candidates that may need another role.
-    pub counts: Counts,
-}
-
-/// Number of pool candidates without a role, and how many of them are saturated or half-open.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub without_role: usize,
-    pub saturated: usize,
-    pub half_open: usize,
 }
 
 /// Result of screening an endpoint of the pool.
@@ -90,7 +80,7 @@ impl<'a> CandidatePool<'a> {
         if before == Seen::Passed {
             return false;
         }
-        let refusal = filters.refusal_of(index, &stats.facts);
+        let refusal = filters.refusal_of(index);
         let refused = refusal.is_some();
         if let Some(seen) = seen.get_mut(index as usize) {
             *seen = if refused { Seen::Excluded } else { Seen::Passed };
@@ -116,16 +106,9 @@ impl<'a> CandidatePool<'a> {
             return;
         }
         let mut candidate = PoolCandidate::of(context, place, index, stats, live);
-        let (open, saturated) = (
-            candidate.is_open(),
-            context.is_saturated(candidate.forecast.load, candidate.stats.estimates.fit.knee_is_sure),
-        );
-        if open && !saturated {
+        let fit = &stats.estimates.fit;
+        if candidate.is_open() && !context.is_saturated(candidate.forecast.load, fit.knee_is_sure) {
             candidate.role = Role::Candidate;
-        } else {
-            self.counts.without_role += 1;
-            self.counts.saturated += usize::from(open);
-            self.counts.half_open += usize::from(!open && matches!(candidate.live.gate, Gate::HalfOpen { .. }));
         }
         self.candidates.push(candidate);
     }

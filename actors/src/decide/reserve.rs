@@ -2,8 +2,6 @@
 //! for a temporary reason, the mildest first (saturated, paced, half-open, open). Endpoints in a cooldown or with a
 //! configuration fault are never called.
 
-use std::cmp::Ordering;
-
 use super::{
     candidate::{PoolCandidate, Role},
     candidate_record,
@@ -29,18 +27,18 @@ pub(crate) fn standby(
     scoring: &Scoring,
     plan: &Plan<'_, '_>,
 ) -> Vec<Candidate> {
-    let aside = candidates
-        .iter()
-        .filter(|candidate| candidate.role == Role::Out)
-        .map(|candidate| (candidate, Obstacle::of(candidate)));
-    let mut aside: Vec<_> =
-        aside.map(|(candidate, obstacle)| (candidate, obstacle, rank(candidate, obstacle, scoring))).collect();
-    aside.sort_unstable_by(|a, b| order(*a, *b));
-    let places = plan.order.len()..;
-    let standby = aside.into_iter().take(plan.attempts as usize).zip(places);
-    standby
-        .map(|((candidate, obstacle, _), place)| {
-            called(obstacle, candidate_record::candidate(context, candidate, place, scoring))
+    let excluded = candidates.iter().filter(|candidate| candidate.role == Role::Out);
+    let mut excluded: Vec<_> = excluded.map(|candidate| (Obstacle::of(candidate), candidate)).collect();
+    // Ranks are never negative, so their bits sort as they do.
+    excluded.sort_by_cached_key(|(obstacle, candidate)| {
+        (*obstacle, candidate.class, rank(candidate, *obstacle, scoring).to_bits(), candidate.endpoint())
+    });
+    let called = excluded.into_iter().take(plan.attempts as usize).zip(plan.order.len()..);
+    called
+        .map(|((obstacle, candidate), place)| Candidate {
+            probe: obstacle == Obstacle::HalfOpen,
+            panic: matches!(obstacle, Obstacle::Paced | Obstacle::Open),
+            ..candidate_record::candidate(context, candidate, place, scoring)
         })
         .collect()
 }
@@ -61,22 +59,5 @@ fn rank(candidate: &PoolCandidate<'_>, obstacle: Obstacle, scoring: &Scoring) ->
     match obstacle {
         Obstacle::Saturated | Obstacle::HalfOpen => scoring.score(&candidate.forecast, candidate.live.cost),
         Obstacle::Paced | Obstacle::Open => candidate.until().0 as f64,
-    }
-}
-
-fn order(
-    (a, why_a, rank_a): (&PoolCandidate<'_>, Obstacle, f64),
-    (b, why_b, rank_b): (&PoolCandidate<'_>, Obstacle, f64),
-) -> Ordering {
-    let wished = (why_a, a.class).cmp(&(why_b, b.class));
-    wished.then(rank_a.total_cmp(&rank_b)).then(a.endpoint().cmp(&b.endpoint()))
-}
-
-/// Marks the candidate as a probe of a half-open breaker or as a call past an open one.
-fn called(obstacle: Obstacle, candidate: Candidate) -> Candidate {
-    Candidate {
-        probe: obstacle == Obstacle::HalfOpen,
-        panic: matches!(obstacle, Obstacle::Paced | Obstacle::Open),
-        ..candidate
     }
 }

@@ -75,7 +75,7 @@ pub struct Decision {
     pub algorithm: u16,
     /// Share of requests whose choice is drawn at random to learn from, whatever the scores; noise does not count.
     pub exploration_share: f64,
-    /// Class of the task, if one was told or found.
+    /// Class of the task, if one was given or found.
     pub task_class: Option<TaskClass>,
 }
 

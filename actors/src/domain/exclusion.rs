@@ -136,6 +136,20 @@ impl ExclusionReason {
         }
     }
 
+    /// The number of endpoints per reason, the most frequent first; of equally frequent ones the first declared, because the
+    /// caller can rather change that.
+    pub fn counts(reasons: impl Iterator<Item = ExclusionReason>) -> Vec<(ExclusionReason, usize)> {
+        let mut counts: Vec<(ExclusionReason, usize)> = Vec::new();
+        for reason in reasons {
+            match counts.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((reason, 1)),
+            }
+        }
+        counts.sort_by_key(|(reason, count)| (std::cmp::Reverse(*count), *reason));
+        counts
+    }
+
     /// Whether the exclusion may end by itself after some time.
     #[must_use]
     pub const fn is_passing(self) -> bool {

@@ -20,6 +20,6 @@ pub enum TaskClassSource {
     Alias,
     /// From features of the request.
     Features,
-    /// Nothing told it.
+    /// The default, because none was given or found.
     Default,
 }

@@ -23,7 +23,6 @@ mod why_chosen;
 mod why_not;
 
 pub use counterfactual::{Counterfactual, Figure};
-pub use name_resolution::order_leads_nowhere;
 pub use reason::reason_sentence;
 pub use relaxation::{Relaxation, nearest_relaxation, remedy};
 pub use replay::{Difference, MissingInput, Recomputed, Replay, replay};

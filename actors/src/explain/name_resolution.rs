@@ -3,7 +3,7 @@
 //! A name is a model, a provider, or `model@provider`. The catalog resolves the names in requests; it is stricter.
 
 use crate::decide::filter::CatalogEndpoint;
-use crate::domain::{Catalog, ProviderPolicy};
+use crate::domain::{Catalog, name_distance};
 
 /// Maximum number of suggestions for an unknown name.
 const MAX_SUGGESTIONS: usize = 5;
@@ -48,18 +48,6 @@ pub(crate) fn endpoints(catalog: &Catalog, model: Option<&str>, provider: Option
     found.map(|(index, _)| index).collect()
 }
 
-/// Whether no provider can satisfy `provider.order`: fallbacks are off, so a provider in `order` must serve, and
-/// `provider.only` allows none of them. Reads the catalog, because a list entry is a slug or a name.
-pub fn order_leads_nowhere(catalog: &Catalog, policy: &ProviderPolicy) -> bool {
-    let is_restricted = !policy.allow_fallbacks && !policy.order.is_empty() && !policy.only.is_empty();
-    let serves = |subject: CatalogEndpoint<'_>| {
-        let named = |list: &Vec<String>| list.iter().any(|entry| subject.is_named(entry));
-        named(&policy.order) && policy.only.iter().all(named)
-    };
-    let subjects = || catalog.endpoints.iter().filter_map(|endpoint| CatalogEndpoint::of(catalog, endpoint));
-    is_restricted && !subjects().any(serves)
-}
-
 /// Models and providers with a name similar to `text`, the most similar first.
 pub(crate) fn suggestions(catalog: &Catalog, text: &str) -> Vec<String> {
     let wanted = text.to_ascii_lowercase();
@@ -71,44 +59,19 @@ pub(crate) fn suggestions(catalog: &Catalog, text: &str) -> Vec<String> {
     similar.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name.to_owned()).collect()
 }
 
-/// Edit distance of two names; `None` if it is too large for a misspelling. A name that contains the other counts as 1.
+/// Number of typing errors between two names; `None` if they are too different. A name that contains the other counts as 1.
 fn distance(wanted: &str, name: &str) -> Option<usize> {
     let name = name.to_ascii_lowercase();
     let short = name.rsplit('/').next().unwrap_or(&name);
     if (wanted.len() >= 3 && name.contains(wanted)) || (short.len() >= 3 && wanted.contains(short)) {
         return Some(1);
     }
-    let distance = edits(wanted, &name).min(edits(wanted, short) + 1);
-    (distance <= 1 + wanted.len() / 4).then_some(distance)
-}
-
-/// Number of letters to insert, delete or replace (Levenshtein). Reads the first 64 letters of each name.
-fn edits(a: &str, b: &str) -> usize {
-    const MAX_LETTERS: usize = 64;
-    let b: Vec<char> = b.chars().take(MAX_LETTERS).collect();
-    let mut distances: Vec<usize> = (0..=b.len()).collect();
-    for (position, letter) in (1..).zip(a.chars().take(MAX_LETTERS)) {
-        let mut left = position;
-        let mut next = vec![position];
-        for ((above, diagonal), other) in distances.iter().skip(1).zip(&distances).zip(&b) {
-            left = (left + 1).min(above + 1).min(diagonal + usize::from(letter != *other));
-            next.push(left);
-        }
-        distances = next;
-    }
-    distances.last().copied().unwrap_or_default()
+    name_distance(wanted, &name).or_else(|| Some(name_distance(wanted, short)? + 1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn edit_distance_counts_changed_letters() {
-        for (a, b, distance) in [("", "abc", 3), ("kitten", "sitting", 3), ("same", "same", 0), ("ab", "ba", 2)] {
-            assert_eq!(edits(a, b), distance, "{a} {b}");
-        }
-    }
 
     #[test]
     fn a_misspelt_name_is_similar_to_the_right_one_only() {

@@ -130,7 +130,7 @@ fn write_excluded(text: &mut String, decision: &Decision, names: Names<'_>) -> R
         write!(text, " and {} more", passing.len() - MAX_NAMED)?;
     }
     let filtered = decision.excluded.iter().map(|excluded| excluded.reason).filter(|reason| !reason.is_passing());
-    for (position, (reason, count)) in count_by_reason(filtered).iter().enumerate() {
+    for (position, (reason, count)) in ExclusionReason::counts(filtered).iter().enumerate() {
         let before = if position == 0 { "; excluded: " } else { ", " };
         write!(text, "{before}{count} by {}", reason.as_str())?;
     }
@@ -142,17 +142,4 @@ fn write_attempts(text: &mut String, names: Names<'_>, choice: &Candidate, attem
         Some(summary) => write!(text, " {}", summary.sentence()),
         None => Ok(()),
     }
-}
-
-/// The number of endpoints per reason, the most frequent first.
-fn count_by_reason(reasons: impl Iterator<Item = ExclusionReason>) -> Vec<(ExclusionReason, usize)> {
-    let mut counts: Vec<(ExclusionReason, usize)> = Vec::new();
-    for reason in reasons {
-        match counts.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((reason, 1)),
-        }
-    }
-    counts.sort_by_key(|(reason, count)| (std::cmp::Reverse(*count), *reason));
-    counts
 }

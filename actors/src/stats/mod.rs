@@ -26,10 +26,10 @@ pub use model::estimates::{Curve, Estimates};
 pub use model::failure_effect::FailureEffect;
 pub(crate) use model::failures::FailureModel;
 pub use model::latency::Fit;
+pub(crate) use model::latency::load_effect;
 pub use model::lengths::OutputLengths;
 pub(crate) use model::lengths::{ClassLengths, LengthClass};
 pub use model::prompt_scale::PromptScales;
-pub(crate) use model::uncertainty::{Evidence, Uncertainty, UncertaintyModel};
 pub use observe::calibration::{
     Accuracy, Calibration, Calibrations, CostAccuracy, EndpointCalibration, FailureAccuracy,
 };

@@ -155,16 +155,6 @@ impl Sessions {
         }
     }
 
-    /// Number of entries.
-    pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().len()).sum()
-    }
-
-    /// Whether there is no entry.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Unexpired entries of the turn's keys, the better first.
     fn entries(&self, policy: &StickyPolicy, turn: &ConversationTurn, now: Tick) -> impl Iterator<Item = CacheEntry> {
         let ttl = policy.ttl;
@@ -241,10 +231,6 @@ impl Shard {
         }
         self.old.remove(&key);
         self.young.insert(key, entry);
-    }
-
-    fn len(&self) -> usize {
-        self.young.len() + self.old.len()
     }
 }
 

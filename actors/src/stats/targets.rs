@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use self::window::Windows;
+use self::window::TargetWindows;
 use crate::domain::{
     AttemptRecord, FailureKind, Generation, GenerationStatus, Objective, Percentile, Preference, Source, Sourced,
     TargetPolicy, Tick,
@@ -86,7 +86,7 @@ struct Target {
     moved: Tick,
     /// When a request last used it.
     asked: Tick,
-    windows: Windows,
+    windows: TargetWindows,
 }
 
 impl LatencyTargets {
@@ -237,7 +237,7 @@ impl Target {
             ln_margin: 0.0,
             moved: now,
             asked: now,
-            windows: Windows::default(),
+            windows: TargetWindows::default(),
         }
     }
 

@@ -198,7 +198,7 @@ mod tests {
     use crate::{
         access::{
             issued::{Actor, IssuedAccount},
-            registry::ChangeLog,
+            registry::{ChangeLog, tests::key},
         },
         base::clock,
     };
@@ -220,19 +220,6 @@ mod tests {
 
     fn by(name: &str) -> Actor {
         Actor { by: name.into(), from: "here".into(), request_id: None }
-    }
-
-    fn key(name: &str) -> IssuedKey {
-        let sha256 = hex::encode(crate::config::digest_of(name));
-        let (id, account) = (key_number(name), name.to_owned());
-        IssuedKey {
-            id,
-            name: name.to_owned(),
-            sha256,
-            account,
-            scopes: vec!["read".to_owned()],
-            ..IssuedKey::default()
-        }
     }
 
     /// Gives the changes of the replicas their places in the order of `order`.

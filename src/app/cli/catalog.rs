@@ -16,7 +16,7 @@ use clap::{Args, Subcommand};
 use pointsman_actors::domain::{Catalog, Pricing};
 
 use self::{
-    compare::{Comparison, Verdict, compare},
+    compare::{Comparison, WritePermission, compare},
     report::Report,
     source::Source,
 };
@@ -147,11 +147,11 @@ fn edit(
     for (index, comparison) in comparisons.iter().enumerate() {
         let Some((edit, source)) = price_edit(comparison).zip(sources.get(comparison.source)) else { continue };
         let edit = PriceEdit { source: source.name.to_owned(), date: source.day, ..edit };
-        match comparison.verdict {
-            Verdict::Same => edited.redated += usize::from(file.redate(&edit)),
-            Verdict::Write if file.write(&edit) => edited.written.push(index),
-            Verdict::Write => edited.by_hand.push(index),
-            Verdict::Ask(_) | Verdict::Refuse(_) => {}
+        match comparison.permission {
+            WritePermission::Same => edited.redated += usize::from(file.redate(&edit)),
+            WritePermission::Write if file.write(&edit) => edited.written.push(index),
+            WritePermission::Write => edited.by_hand.push(index),
+            WritePermission::Ask(_) | WritePermission::Refuse(_) => {}
         }
     }
     if file.text != before {

@@ -38,8 +38,8 @@ use crate::{
         },
     },
     state::{
-        conversations::RequestPreferences,
         gateway::Worker,
+        preference_memory::RequestPreferences,
         running::{AttemptInProgress, MOST_ATTEMPTS, RunningCall},
     },
     store::journal::Started,

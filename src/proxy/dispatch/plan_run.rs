@@ -103,7 +103,7 @@ impl PlanRun {
         budget: RequestBudget,
     ) -> PlanRun {
         let (decision, policy) = (&routed.decision, &routed.policy);
-        let tokens = &worker.shared.attempt_tokens;
+        let tokens = &worker.shared.retry_budget;
         tokens.retry.earn(policy.retry.budget_ratio);
         tokens.last_resort.earn(policy.retry.budget_ratio);
         let may_race = size.may_be_raced
@@ -241,7 +241,7 @@ impl PlanRun {
         };
         let permit = self.permit(candidate).await?;
         // No await from here on, so a client that leaves cannot lose a token.
-        let bucket = &self.worker.shared.attempt_tokens.retry;
+        let bucket = &self.worker.shared.retry_budget.retry;
         let costs_a_token = candidate.is_past_open_circuit();
         if costs_a_token && !bucket.take() {
             BudgetSpent::Retry.emit(&self.worker.shared.metrics);

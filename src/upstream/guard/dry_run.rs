@@ -7,8 +7,8 @@ use futures_util::task::noop_waker_ref;
 use super::{
     ActixStream, AsyncRead, AsyncWrite, Context, Guard, Pin, Poll, Rc, ReadBuf, Ready, Wire, fault::Fault, io,
 };
-use crate::upstream::idle::KeepAlive;
-use crate::upstream::idle::ManagedSocket;
+use crate::upstream::keep_alive::KeepAlive;
+use crate::upstream::keep_alive::ManagedSocket;
 
 /// Outcome of one exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use futures_util::task::noop_waker_ref;
 use proptest::prelude::*;
 
 use super::*;
-use crate::upstream::idle::KeepAlive;
+use crate::upstream::keep_alive::KeepAlive;
 
 /// Next behaviour of the socket.
 #[derive(Clone)]

@@ -11,7 +11,7 @@ use crate::{
         json::{Cursor, Raw},
         neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
     },
-    domain::{FailureKind, FinishReason},
+    domain::FinishReason,
 };
 
 mod block;
@@ -69,17 +69,7 @@ impl Decoder {
         if self.progress == Progress::Done {
             return Ok(());
         }
-        let text = std::str::from_utf8(&event.data).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?;
-        if text.trim() == "[DONE]" {
-            return Ok(());
-        }
-        let value = match Cursor::new(text).value() {
-            Ok(value) => value,
-            Err(_) if event.is_error => {
-                return Err(AnswerFault { kind: FailureKind::Server, detail: "an error event without JSON".into() });
-            }
-            Err(fault) => return Err(fault.into()),
-        };
+        let Some(value) = event.value()? else { return Ok(()) };
         let kind = value.member(b"type").and_then(Raw::text);
         if event.is_error || kind.as_deref() == Some("error") {
             return Err(error::fault(value));

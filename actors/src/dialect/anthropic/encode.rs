@@ -19,7 +19,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use self::{
     blocks::{BlockKind, BlockWriter},
     call::OpenCall,
-    piece::{Piece, Thought, Waiting},
+    piece::{Piece, Waiting},
 };
 use super::{
     citations::push_citation,
@@ -29,7 +29,9 @@ use super::{
 use crate::{
     dialect::{
         answer::AnswerFault,
-        neutral::{AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReasoningFormat, ReportedTokens, StateKey},
+        neutral::{
+            AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReasoningFormat, ReasoningPiece, ReportedTokens, StateKey,
+        },
         openai::StreamError,
     },
     domain::FinishReason,
@@ -94,7 +96,7 @@ impl AnswerSink for MessagesEncoder {
             AnswerEvent::Text { choice: 0, text } if !text.is_empty() => return self.add(Piece::Text(text)),
             AnswerEvent::Refusal { choice: 0, text } => return self.refuse(&text),
             AnswerEvent::Reasoning { choice: 0, index, format, kind, text, sealed, id } => {
-                return self.add(Piece::Thought(Thought { index, format, kind, text, sealed, id }));
+                return self.add(Piece::Thought(ReasoningPiece { index, format, kind, text, sealed, id }));
             }
             AnswerEvent::ToolCallStarted { choice: 0, call, id, name, kind } => {
                 // A call is announced once; a repetition says nothing new.
@@ -155,7 +157,7 @@ impl MessagesEncoder {
             return;
         }
         if self.finish == Some(FinishReason::Error) {
-            return self.fail(&broken_answer());
+            return self.fail(&StreamError::broken_answer());
         }
         self.begin();
         self.settle();
@@ -242,20 +244,6 @@ impl MessagesEncoder {
         }
         self.refusal.put_slice(text.bytes());
         Ok(())
-    }
-}
-
-/// The error of an answer that the upstream itself calls failed.
-fn broken_answer() -> StreamError {
-    StreamError {
-        code: 502,
-        message: "The provider ended its answer with an error.".into(),
-        kind: "provider_error",
-        error_type: "provider_unavailable",
-        reason: None,
-        provider_name: None,
-        request_id: None,
-        previous_errors: None,
     }
 }
 

@@ -11,7 +11,7 @@ use crate::dialect::{
     json::push_member,
     neutral::{
         AlternatingTurn, CallIds, Content, EscapedText, FieldFates, Part, ReasoningFormat, Speaker, Thought, Thoughts,
-        ToolKind, ToolNames, push_arguments_object,
+        ToolKind, ToolNames, push_call_input,
     },
 };
 
@@ -169,19 +169,7 @@ impl<'a> Messages<'_, 'a> {
         self.out.put_slice(b",\"name\":");
         self.names.sent(name).push_quoted(self.out);
         self.out.put_slice(b",\"input\":");
-        match kind {
-            ToolKind::Function => {
-                if !push_arguments_object(arguments, self.out) {
-                    self.fates.emulate("messages[].tool_calls[].function.arguments");
-                }
-            }
-            ToolKind::Custom => {
-                self.fates.emulate("messages[].tool_calls[].custom");
-                self.out.put_slice(b"{\"input\":");
-                arguments.push_quoted(self.out);
-                self.out.put_u8(b'}');
-            }
-        }
+        push_call_input(kind, arguments, self.out, self.fates);
         self.out.put_slice(b"}}");
     }
 

@@ -2,6 +2,12 @@
 
 use std::borrow::Cow;
 
+use super::{
+    answer::AnswerFault,
+    json::{Cursor, Raw},
+};
+use crate::domain::FailureKind;
+
 pub mod event_stream;
 pub mod sse;
 
@@ -12,6 +18,26 @@ pub struct StreamEvent<'a> {
     pub data: Cow<'a, [u8]>,
     /// Whether the upstream named the event `error`.
     pub is_error: bool,
+}
+
+impl StreamEvent<'_> {
+    /// Its data as JSON; `None` for the `[DONE]` with which some streams end.
+    ///
+    /// # Errors
+    /// If it is not JSON.
+    pub(super) fn value(&self) -> Result<Option<Raw<'_>>, AnswerFault> {
+        let text = std::str::from_utf8(&self.data).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?;
+        if text.trim() == "[DONE]" {
+            return Ok(None);
+        }
+        match Cursor::new(text).value() {
+            Ok(value) => Ok(Some(value)),
+            Err(_) if self.is_error => {
+                Err(AnswerFault { kind: FailureKind::Server, detail: "an error event without JSON".into() })
+            }
+            Err(fault) => Err(fault.into()),
+        }
+    }
 }
 
 /// An event is longer than allowed.

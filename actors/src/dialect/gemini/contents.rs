@@ -11,7 +11,7 @@ use crate::dialect::{
     json::{Raw, push_member},
     neutral::{
         AlternatingTurn, Content, EscapedText, FieldFates, MediaSource, Part, Speaker, ToolKind, ToolNames,
-        is_made_call_id, push_arguments_object,
+        is_made_call_id, push_call_input,
     },
 };
 
@@ -180,19 +180,7 @@ impl<'a> Contents<'_, 'a> {
         self.out.put_slice(b"{\"functionCall\":{");
         self.identity(call);
         push_member(self.out, b"args", b"");
-        match kind {
-            ToolKind::Function => {
-                if !push_arguments_object(arguments, self.out) {
-                    self.fates.emulate("messages[].tool_calls[].function.arguments");
-                }
-            }
-            ToolKind::Custom => {
-                self.fates.emulate("messages[].tool_calls[].custom");
-                self.out.put_slice(b"{\"input\":");
-                arguments.push_quoted(self.out);
-                self.out.put_u8(b'}');
-            }
-        }
+        push_call_input(kind, arguments, self.out, self.fates);
         self.out.put_u8(b'}');
         self.end_part(signature);
     }

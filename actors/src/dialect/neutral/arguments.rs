@@ -2,8 +2,29 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::text::{EscapedText, json_value};
+use super::{
+    conversation::ToolKind,
+    field_fates::FieldFates,
+    text::{EscapedText, json_value},
+};
 use crate::dialect::json::push_string;
+
+/// Appends the input of a call in the history as a JSON object. The text of a custom tool becomes its member `input`.
+pub(crate) fn push_call_input(kind: ToolKind, text: &EscapedText<'_>, out: &mut BytesMut, fates: &mut FieldFates) {
+    match kind {
+        ToolKind::Function => {
+            if !push_arguments_object(text, out) {
+                fates.emulate("messages[].tool_calls[].function.arguments");
+            }
+        }
+        ToolKind::Custom => {
+            fates.emulate("messages[].tool_calls[].custom");
+            out.put_slice(b"{\"input\":");
+            text.push_quoted(out);
+            out.put_u8(b'}');
+        }
+    }
+}
 
 /// Appends the arguments as a JSON object. Returns false if the text was no object: blank becomes `{}`, another JSON value
 /// is wrapped as `{"value":…}`, and anything else as `{"INVALID_JSON":"…"}`.

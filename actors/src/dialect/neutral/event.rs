@@ -47,6 +47,17 @@ pub(crate) enum AnswerEvent<'a> {
     Usage(ReportedTokens),
 }
 
+/// The members of [`AnswerEvent::Reasoning`], without the choice.
+#[derive(Debug)]
+pub(crate) struct ReasoningPiece<'a> {
+    pub(crate) index: u32,
+    pub(crate) format: ReasoningFormat,
+    pub(crate) kind: ReasoningKind,
+    pub(crate) text: Option<EscapedText<'a>>,
+    pub(crate) sealed: Option<EscapedText<'a>>,
+    pub(crate) id: Option<EscapedText<'a>>,
+}
+
 /// Tokens as the upstream counted them, in the arithmetic of chat: the prompt includes what was read from and written to
 /// caches, the completion includes reasoning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

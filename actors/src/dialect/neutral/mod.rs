@@ -22,14 +22,14 @@ mod tool_call_reader;
 mod tool_names;
 
 pub(crate) use annotation::url_citation;
-pub(crate) use arguments::push_arguments_object;
+pub(crate) use arguments::{push_arguments_object, push_call_input};
 pub(crate) use call_ids::CallIds;
 pub(crate) use conversation::{
     AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningFormat,
     ReasoningKind, ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
 };
 pub(crate) use custom_tools::{CUSTOM_INPUT_SCHEMA, custom_input, description_of_custom};
-pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ReportedTokens};
+pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ReasoningPiece, ReportedTokens};
 pub use field_fates::FieldFates;
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns};
 pub(crate) use request_body::{json_object, members_once};

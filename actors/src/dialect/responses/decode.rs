@@ -5,14 +5,11 @@
 //! Unknown events, items and parts are passed over.
 
 use super::{error, finish::finish, usage};
-use crate::{
-    dialect::{
-        answer::AnswerFault,
-        frame::StreamEvent,
-        json::{Cursor, Raw},
-        neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
-    },
-    domain::FailureKind,
+use crate::dialect::{
+    answer::AnswerFault,
+    frame::StreamEvent,
+    json::{Cursor, Raw},
+    neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
 };
 
 mod counters;
@@ -49,17 +46,7 @@ impl Decoder {
         if self.is_done {
             return Ok(());
         }
-        let text = std::str::from_utf8(&event.data).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?;
-        if text.trim() == "[DONE]" {
-            return Ok(());
-        }
-        let value = match Cursor::new(text).value() {
-            Ok(value) => value,
-            Err(_) if event.is_error => {
-                return Err(AnswerFault { kind: FailureKind::Server, detail: "an error event without JSON".into() });
-            }
-            Err(fault) => return Err(fault.into()),
-        };
+        let Some(value) = event.value()? else { return Ok(()) };
         let kind = value.member(b"type").and_then(Raw::text);
         if event.is_error || kind.as_deref() == Some("error") {
             return Err(error::of_event(value));

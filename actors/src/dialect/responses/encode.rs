@@ -20,18 +20,20 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use self::{
     call::CallItem,
     events::EventWriter,
-    failure::{broken_answer, push_error_body, push_failure},
+    failure::{push_error_body, push_failure},
     message::{MessageItem, TextKind},
     output::{ItemHead, ItemStatus, Output},
     response::{ResponseState, push_response},
-    thought::{Thought, ThoughtItem},
+    thought::ThoughtItem,
 };
 use super::inbound::ResponseEcho;
 use crate::{
     dialect::{
         answer::AnswerFault,
         json::Raw,
-        neutral::{AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReportedTokens, StateKey, ToolKind},
+        neutral::{
+            AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReasoningPiece, ReportedTokens, StateKey, ToolKind,
+        },
         openai::{KEEP_ALIVE, StreamError},
     },
     domain::FinishReason,
@@ -99,7 +101,7 @@ impl AnswerSink for ResponsesEncoder {
             AnswerEvent::Text { choice: 0, text } => return self.text(TextKind::Text, text),
             AnswerEvent::Refusal { choice: 0, text } => return self.text(TextKind::Refusal, text),
             AnswerEvent::Reasoning { choice: 0, index, format, kind, text, sealed, id } => {
-                return self.thought(Thought { index, format, kind, text, sealed, id });
+                return self.thought(ReasoningPiece { index, format, kind, text, sealed, id });
             }
             AnswerEvent::ToolCallStarted { choice: 0, call, id, name, kind } => {
                 return self.call(call, &id, &name, kind);
@@ -157,7 +159,7 @@ impl ResponsesEncoder {
             return;
         }
         if self.finish == Some(FinishReason::Error) {
-            return self.fail(&broken_answer());
+            return self.fail(&StreamError::broken_answer());
         }
         self.begin();
         self.settle();
@@ -226,7 +228,7 @@ impl ResponsesEncoder {
         Ok(())
     }
 
-    fn thought(&mut self, thought: Thought<'_>) -> Result<(), AnswerFault> {
+    fn thought(&mut self, thought: ReasoningPiece<'_>) -> Result<(), AnswerFault> {
         if thought.is_empty() {
             return Ok(());
         }

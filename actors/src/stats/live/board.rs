@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     breaker::PassedAs,
-    cell::{EndpointCell, EndpointState, Pending, ProviderCell, ProviderState},
+    cell::{EndpointCell, EndpointCellState, Pending, ProviderCell, ProviderCellState},
     gate::Gate,
     quota::QuotaReport,
     view::LiveView,
@@ -299,7 +299,7 @@ fn tokens(candidate: &Candidate) -> u64 {
     u64::from(candidate.inputs.prompt_tokens) + candidate.inputs.output_tokens as u64
 }
 
-impl EndpointState {
+impl EndpointCellState {
     fn is_due_later(&self, now: Tick, candidate: &Candidate) -> bool {
         self.due(now).is_some() || self.quota.tokens(now).is_some_and(|quota| quota.left < tokens(candidate))
     }
@@ -431,7 +431,7 @@ impl EndpointState {
     }
 }
 
-impl ProviderState {
+impl ProviderCellState {
     /// `opened`: the endpoint that opened with this failure, and the number of endpoints of the provider.
     fn finish(
         &mut self,

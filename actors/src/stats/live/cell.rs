@@ -63,7 +63,7 @@ pub(crate) struct Lost {
 
 /// State of an endpoint, behind the lock of its cell.
 #[derive(Debug, Default)]
-pub(crate) struct EndpointState {
+pub(crate) struct EndpointCellState {
     pub in_flight: u32,
     pub serial: u64,
     /// Ordered by serial number, and so by start within microseconds.
@@ -87,7 +87,7 @@ pub(crate) struct EndpointState {
 pub(crate) struct EndpointCell {
     pub id: EndpointId,
     word: AtomicU32,
-    state: Mutex<EndpointState>,
+    state: Mutex<EndpointCellState>,
 }
 
 impl EndpointCell {
@@ -96,7 +96,7 @@ impl EndpointCell {
     }
 
     /// Changes the state, then updates the word beside the lock.
-    pub(crate) fn change<T>(&self, with: impl FnOnce(&mut EndpointState) -> T) -> T {
+    pub(crate) fn change<T>(&self, with: impl FnOnce(&mut EndpointCellState) -> T) -> T {
         let mut state = self.state.lock();
         let outcome = with(&mut state);
         let quiet = state.in_flight == 0 && state.is_quiet();
@@ -113,7 +113,7 @@ impl EndpointCell {
     }
 }
 
-impl EndpointState {
+impl EndpointCellState {
     fn is_quiet(&self) -> bool {
         self.breaker.is_quiet() && self.pacing.is_quiet() && self.quota.is_quiet() && self.lost.count == 0
     }
@@ -228,7 +228,7 @@ fn ranked([first, second]: [f64; 2], ratio: f64) -> [f64; 2] {
 
 /// State of a provider, behind the lock of its cell.
 #[derive(Debug, Default)]
-pub(crate) struct ProviderState {
+pub(crate) struct ProviderCellState {
     pub breaker: Breaker,
     /// Consecutive 403s.
     forbidden: u32,
@@ -241,7 +241,7 @@ pub(crate) struct ProviderCell {
     pub slug: ProviderSlug,
     /// 1 if the state is worth reading.
     word: AtomicU32,
-    state: Mutex<ProviderState>,
+    state: Mutex<ProviderCellState>,
 }
 
 impl ProviderCell {
@@ -253,7 +253,7 @@ impl ProviderCell {
         self.word.load(Ordering::Acquire) == 0
     }
 
-    pub(crate) fn change<T>(&self, with: impl FnOnce(&mut ProviderState) -> T) -> T {
+    pub(crate) fn change<T>(&self, with: impl FnOnce(&mut ProviderCellState) -> T) -> T {
         let mut state = self.state.lock();
         let outcome = with(&mut state);
         let quiet = state.breaker.is_quiet() && state.forbidden == 0 && state.refused.is_empty();
@@ -271,7 +271,7 @@ impl ProviderCell {
     }
 }
 
-impl ProviderState {
+impl ProviderCellState {
     /// Whether the provider as a whole is unreachable: two of its endpoints, or more than half of its `endpoints`,
     /// opened on refused connections within seconds.
     pub(crate) fn refused(&mut self, endpoint: EndpointId, now: Tick, endpoints: usize, cause: FailureCause) -> bool {

@@ -44,12 +44,9 @@ pub struct Curve {
     pub sigma: f64,
     /// Ratio of mean to median.
     pub mean: f64,
-    /// Ratio to the median beyond which values, in either direction, are neglected.
-    pub far: f64,
 }
 
 impl Curve {
-    const FAR: f64 = 4.0;
     /// The 95th percentile of the standard normal distribution.
     pub const Z95: f64 = 1.645;
 
@@ -62,7 +59,6 @@ impl Curve {
             per_token: libm::exp(per_token),
             sigma,
             mean: libm::exp(variance / 2.0),
-            far: libm::exp(Curve::FAR * sigma),
         }
     }
 }

@@ -92,8 +92,13 @@ impl Fit {
 
     /// Effect of load on ln seconds, with `in_flight` requests including this one.
     pub fn load(&self, in_flight: f64) -> f64 {
-        if in_flight > self.knee { self.load_exponent * libm::log(in_flight / self.knee) } else { 0.0 }
+        load_effect(in_flight, self.knee, self.load_exponent)
     }
+}
+
+/// Effect of load on ln seconds: none up to the knee, then a power of the requests in flight, this one included.
+pub(crate) fn load_effect(in_flight: f64, knee: f64, exponent: f64) -> f64 {
+    if in_flight > knee { exponent * libm::log(in_flight / knee) } else { 0.0 }
 }
 
 /// Decayed sums over x = ln of the overload and y = ln seconds.

@@ -2,7 +2,7 @@
 
 pub(crate) mod state;
 
-use crate::domain::{Catalog, ModelId};
+use crate::domain::Catalog;
 
 /// Upper bounds of the classes of `max_tokens`. A fifth class holds larger and absent limits.
 const CLASSES: [u32; 4] = [64, 256, 1024, 4096];
@@ -73,11 +73,9 @@ impl OutputLengths {
         *length = Length::known(mean, weight, spread);
     }
 
-    /// The same lengths under the positions of another catalog.
+    /// The same lengths in another catalog, whose models had these positions in this one.
     #[must_use]
-    pub fn carried(&self, from: &Catalog, to: &Catalog) -> OutputLengths {
-        let known = |id: &ModelId| from.models.iter().position(|model| model.id == *id);
-        let positions: Vec<Option<usize>> = to.models.iter().map(|model| known(&model.id)).collect();
+    pub(crate) fn carried(&self, positions: &[Option<usize>]) -> OutputLengths {
         let carried = |models: &Vec<Length>| {
             let length = |position: &Option<usize>| position.and_then(|at| models.get(at)).copied().unwrap_or_default();
             positions.iter().map(length).collect()

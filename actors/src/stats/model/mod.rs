@@ -13,4 +13,3 @@ pub(crate) mod prompt_scale;
 pub(crate) mod saved;
 pub(crate) mod siblings;
 pub(crate) mod tail;
-pub(crate) mod uncertainty;

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::saved::{ImplausibleValue, weight, within};
-use crate::domain::{Catalog, ModelId};
+use crate::domain::Catalog;
 
 /// Weight of the prior ratio 1, in observations: low, so that a few answers outweigh it.
 const PRIOR_WEIGHT: f64 = 0.25;
@@ -104,12 +104,11 @@ impl PromptScales {
         *known = Ratio::known(known.mean + surprise * share, weight, spread);
     }
 
-    /// The same ratios under the positions of another catalog.
+    /// The same ratios in another catalog, whose models had these positions in this one.
     #[must_use]
-    pub fn carried(&self, from: &Catalog, to: &Catalog) -> PromptScales {
-        let position = |id: &ModelId| from.models.iter().position(|model| model.id == *id);
-        let known = |id: &ModelId| self.0.get(position(id)?).copied();
-        PromptScales(to.models.iter().map(|model| known(&model.id).unwrap_or_default()).collect())
+    pub(crate) fn carried(&self, positions: &[Option<usize>]) -> PromptScales {
+        let ratio = |position: &Option<usize>| position.and_then(|at| self.0.get(at)).copied().unwrap_or_default();
+        PromptScales(positions.iter().map(ratio).collect())
     }
 
     /// State of a model for a later process; `None` without observations.

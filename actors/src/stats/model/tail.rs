@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::model::saved::{ImplausibleValue, ln_mean};
 
-/// The 95th percentile of ln(actual ÷ predicted median).
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// The 95th percentile of ln(actual ÷ predicted median). Saved as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct TailTracker {
     ln: f64,
     /// Number of observations.
@@ -45,24 +46,15 @@ impl TailTracker {
     }
 }
 
-/// Saved state.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct TailState {
-    ln: f64,
-    answers: u32,
-}
-
 impl TailTracker {
     /// State for a later process; `None` without observations.
-    pub(crate) fn export(self) -> Option<TailState> {
-        let TailTracker { ln, answers } = self;
-        (answers > 0).then_some(TailState { ln, answers })
+    pub(crate) fn export(self) -> Option<TailTracker> {
+        (self.answers > 0).then_some(self)
     }
 
-    /// The percentile, with a larger step.
-    pub(crate) fn restored(state: TailState) -> Result<TailTracker, ImplausibleValue> {
-        let TailState { ln, answers } = state;
+    /// A saved percentile, with a larger step.
+    pub(crate) fn restored(saved: TailTracker) -> Result<TailTracker, ImplausibleValue> {
+        let TailTracker { ln, answers } = saved;
         if answers == 0 {
             return Ok(TailTracker::default());
         }

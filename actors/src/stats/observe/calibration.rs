@@ -144,7 +144,7 @@ impl Calibrator {
     }
 
     /// Sum over the hour before `now`.
-    pub(crate) fn tally(&self, now: Tick) -> CalibrationCounts {
+    pub(crate) fn sum(&self, now: Tick) -> CalibrationCounts {
         self.0.sum(now)
     }
 }
@@ -322,7 +322,7 @@ mod tests {
         for (second, (predicted, after, kind)) in (100_u32..).zip(events) {
             calibrator.judge(&event(predicted, f64::from(second), after, kind));
         }
-        calibrator.tally(at(200.0)).summary()
+        calibrator.sum(at(200.0)).summary()
     }
 
     fn near(value: Option<f64>, expected: f64, by: f64) {
@@ -387,8 +387,8 @@ mod tests {
     fn calibration_covers_one_hour() {
         let mut calibrator = Calibrator::default();
         calibrator.judge(&event(PREDICTED, 100.0, 1.0, completed(1.0, 10, 0.0)));
-        assert_eq!(calibrator.tally(at(3500.0)).summary().total.samples, 1);
-        assert_eq!(calibrator.tally(at(3700.0)).summary(), Calibration::default());
+        assert_eq!(calibrator.sum(at(3500.0)).summary().total.samples, 1);
+        assert_eq!(calibrator.sum(at(3700.0)).summary(), Calibration::default());
     }
 
     #[test]

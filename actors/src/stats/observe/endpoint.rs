@@ -8,7 +8,7 @@ pub(crate) mod state;
 
 use super::{
     errors::ErrorClass,
-    figures::{Averages, LastError, Tally},
+    figures::{Averages, FigureSums, LastError},
     windows::Windows,
 };
 use crate::domain::{EndpointEvent, EventKind, Failure, GateEvent, RoutingPolicy, Tick};
@@ -247,11 +247,12 @@ impl EndpointStatistics {
     }
 
     /// Inputs of the figures.
-    pub(crate) fn tally(&self, now: Tick) -> Tally {
-        Tally {
-            minutes: self.windows.minutes(now),
-            half_hour: self.windows.half_hour(now),
-            day: self.windows.day(now),
+    pub(crate) fn sums(&self, now: Tick) -> FigureSums {
+        let [minutes, half_hour, day] = self.windows.sums(now);
+        FigureSums {
+            minutes,
+            half_hour,
+            day,
             averages: [self.averages.total.get(), self.averages.first_token.get(), self.averages.throughput.get()],
             last_error: self.last_error,
             consecutive_failures: self.consecutive,

@@ -1,6 +1,10 @@
 //! Figures at `/health/providers`, `/models/stats` and in metrics. Decisions do not use them.
 
-use super::{histogram::Histogram, ring::Merge as _, windows::Window};
+use super::{
+    histogram::Histogram,
+    ring::Merge as _,
+    windows::{Window, Windows},
+};
 use crate::domain::{EndpointId, FailureKind, Tick};
 use crate::stats::observe::errors::ErrorCounts;
 
@@ -117,7 +121,7 @@ pub(crate) struct Averages {
 
 /// What figures are computed from: sums over windows, and values without a window.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Tally {
+pub(crate) struct FigureSums {
     pub minutes: Window,
     pub half_hour: Window,
     pub day: Window,
@@ -126,9 +130,9 @@ pub(crate) struct Tally {
     pub consecutive_failures: u32,
 }
 
-impl Tally {
-    /// Adds the tally of another endpoint of the same provider.
-    pub(crate) fn add(&mut self, other: &Tally) {
+impl FigureSums {
+    /// Adds the sums of another endpoint of the same provider.
+    pub(crate) fn add(&mut self, other: &FigureSums) {
         for (mine, theirs) in self.averages.iter_mut().zip(other.averages) {
             // Weighted by observations, so that a rarely used endpoint hardly changes the provider's average.
             let (old, new) = (self.minutes.successes as f64, other.minutes.successes as f64);
@@ -145,10 +149,10 @@ impl Tally {
         self.consecutive_failures = self.consecutive_failures.max(other.consecutive_failures);
     }
 
-    pub(crate) fn summary(&self, window_seconds: u64) -> Summary {
+    pub(crate) fn summary(&self) -> Summary {
         let [total, first_token, throughput] = self.averages;
         Summary {
-            window_seconds,
+            window_seconds: Windows::SECONDS,
             requests: self.minutes.successes + self.minutes.errors.total(),
             successes: self.minutes.successes,
             errors: self.minutes.errors,

@@ -60,7 +60,7 @@ impl Default for Windows {
 }
 
 impl Windows {
-    /// Length of [`Windows::minutes`] in seconds.
+    /// Length of the first window in seconds.
     pub(crate) const SECONDS: u64 = 300;
 
     pub(crate) fn first_token(&mut self, now: Tick, seconds: f64) {
@@ -89,16 +89,9 @@ impl Windows {
         slots.into_iter().flatten().for_each(&mut change);
     }
 
-    pub(crate) fn minutes(&self, now: Tick) -> Window {
-        self.minutes.sum(now)
-    }
-
-    pub(crate) fn half_hour(&self, now: Tick) -> Window {
-        self.half_hour.sum(now)
-    }
-
-    pub(crate) fn day(&self, now: Tick) -> Window {
-        self.day.sum(now)
+    /// Sums over five minutes, half an hour and a day before `now`.
+    pub(crate) fn sums(&self, now: Tick) -> [Window; 3] {
+        [self.minutes.sum(now), self.half_hour.sum(now), self.day.sum(now)]
     }
 }
 
@@ -115,10 +108,13 @@ mod tests {
         let mut windows = Windows::default();
         windows.success(minute(1), 0.5, None);
         windows.error(minute(3), ErrorClass::Server);
-        assert_eq!(windows.minutes(minute(4)).success_rate(), Some(0.5));
-        assert_eq!(windows.minutes(minute(6)).success_rate(), Some(0.0));
-        assert_eq!(windows.minutes(minute(60)).success_rate(), None);
-        assert_eq!(windows.half_hour(minute(20)).success_rate(), Some(0.5));
-        assert_eq!(windows.day(minute(60)).success_rate(), Some(0.5));
+        let rates = |now| windows.sums(minute(now)).map(|window| window.success_rate());
+        let [minutes, ..] = rates(4);
+        assert_eq!(minutes, Some(0.5));
+        let [minutes, ..] = rates(6);
+        assert_eq!(minutes, Some(0.0));
+        let [_, half_hour, _] = rates(20);
+        assert_eq!(half_hour, Some(0.5));
+        assert_eq!(rates(60), [None, None, Some(0.5)]);
     }
 }

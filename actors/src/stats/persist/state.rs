@@ -19,7 +19,7 @@ use crate::domain::{Catalog, Endpoint};
 use crate::stats::model::saved::ImplausibleValue;
 use crate::stats::{
     model::{lengths::state::LengthState, prompt_scale::PromptScaleState},
-    observe::endpoint::state::EndpointState,
+    observe::endpoint::state::SavedEndpoint,
 };
 
 /// Format name in the document.
@@ -32,7 +32,7 @@ pub struct SavedState {
     /// Time of the newest observation, in milliseconds since 1970.
     pub learned_at_ms: i64,
     /// By name of the endpoint.
-    pub(crate) endpoints: BTreeMap<String, EndpointState>,
+    pub(crate) endpoints: BTreeMap<String, SavedEndpoint>,
     /// Output lengths by model and class of `max_tokens`.
     pub(crate) models: BTreeMap<String, Vec<LengthState>>,
     /// Prompt tokens per estimated one, by model.
@@ -92,7 +92,7 @@ struct Document<'a> {
     format: &'static str,
     version: u64,
     learned_at_ms: i64,
-    endpoints: &'a BTreeMap<String, EndpointState>,
+    endpoints: &'a BTreeMap<String, SavedEndpoint>,
     models: &'a BTreeMap<String, Vec<LengthState>>,
     prompts: &'a BTreeMap<String, PromptScaleState>,
 }

@@ -5,9 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::{
-    CapabilitySet, Catalog, Endpoint, EndpointId, Modalities, ParameterSet, Pricing, Provider, RoutingPolicy, Tick,
-};
+use crate::domain::{Catalog, Endpoint, EndpointId, Modalities, Pricing, Provider, RoutingPolicy, Tick};
 use crate::stats::model::{
     estimates::{Curve, Estimates},
     lengths::OutputLengths,
@@ -66,8 +64,7 @@ impl EndpointStats {
     }
 }
 
-/// Facts of the catalog that almost every request reads, in one place: otherwise a decision over hundreds of endpoints
-/// would spend its time on memory accesses to models and providers.
+/// Facts of the catalog that every forecast reads, in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
     /// The endpoint.
@@ -76,48 +73,25 @@ pub struct Facts {
     pub model: u32,
     /// Position of its provider.
     pub provider: u32,
-    /// Parameters that can be sent, in whatever form.
-    pub parameters: ParameterSet,
-    /// What it refuses, whatever its parameters.
-    pub lacks: CapabilitySet,
-    /// Input modalities of its model.
-    pub input: Modalities,
     /// Output modalities of its model.
     pub output: Modalities,
     /// Whether its provider is on.
     pub on: bool,
-    /// Whether it can be called at any time: its provider is on, it is not disabled, its model does not expire.
-    pub plain: bool,
-    /// Context window, tokens.
-    pub context_length: u32,
-    /// Longest prompt, tokens; by default the context window.
-    pub longest_prompt: u32,
     /// Longest answer, tokens; by default unlimited.
     pub longest_answer: u32,
-    /// Whether its price is known.
-    pub priced: bool,
 }
 
 impl Facts {
     fn of(catalog: &Catalog, endpoint: &Endpoint) -> Facts {
         let model = catalog.model_of(endpoint);
         let on = catalog.provider_of(endpoint).is_some_and(Provider::is_on);
-        let stays = model.is_some_and(|model| model.expiration_date.is_none());
-        let limits = endpoint.limits;
         Facts {
             id: endpoint.id,
             model: endpoint.model,
             provider: endpoint.provider,
-            parameters: catalog.parameters.accepted(endpoint.parameters),
-            lacks: endpoint.lacks,
-            input: model.map_or(Modalities::NONE, |model| model.architecture.input),
             output: model.map_or(Modalities::NONE, |model| model.architecture.output),
             on,
-            plain: on && stays && !endpoint.disabled,
-            context_length: limits.context_length,
-            longest_prompt: limits.max_prompt_tokens.unwrap_or(limits.context_length),
-            longest_answer: limits.longest_answer(),
-            priced: endpoint.pricing.is_some(),
+            longest_answer: endpoint.limits.longest_answer(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::snapshot::{EndpointStats, Snapshot};
-use crate::domain::{Catalog, EndpointEvent, EndpointId, EventKind, RoutingPolicy, Tick};
+use crate::domain::{Catalog, EndpointEvent, EndpointId, EventKind, ModelId, RoutingPolicy, Tick};
 use crate::stats::{
     model::saved::{ImplausibleValue, Restart},
     model::{
@@ -14,9 +14,8 @@ use crate::stats::{
     observe::{
         calibration::{CalibrationCounts, Calibrations, Calibrator, EndpointCalibration},
         endpoint::EndpointStatistics,
-        figures::{EndpointFigures, Figures, Tally},
+        figures::{EndpointFigures, FigureSums, Figures},
         ring::Merge as _,
-        windows::Windows,
     },
     persist::state::{RejectedEntry, Restored, SavedState, name_of},
 };
@@ -189,8 +188,10 @@ impl Statistics {
     pub fn replace_catalog(&mut self, catalog: Arc<Catalog>) {
         self.endpoints = carried(&self.endpoints, &self.positions, &catalog);
         self.calibrators = carried(&self.calibrators, &self.positions, &catalog);
-        self.lengths = self.lengths.carried(&self.catalog, &catalog);
-        self.prompts = self.prompts.carried(&self.catalog, &catalog);
+        let known = |id: &ModelId| self.catalog.models.iter().position(|model| model.id == *id);
+        let models: Vec<Option<usize>> = catalog.models.iter().map(|model| known(&model.id)).collect();
+        self.lengths = self.lengths.carried(&models);
+        self.prompts = self.prompts.carried(&models);
         self.positions = positions(&catalog);
         self.catalog = catalog;
     }
@@ -202,16 +203,18 @@ impl Statistics {
 
     /// Figures with windows that end at `now`.
     pub fn figures(&self, now: Tick) -> Figures {
-        let tallies: Vec<_> = self.endpoints.iter().map(|endpoint| endpoint.tally(now)).collect();
-        let endpoints = self.catalog.endpoints.iter().zip(&tallies).map(|(endpoint, tally)| EndpointFigures {
-            endpoint: endpoint.id,
-            summary: tally.summary(Windows::SECONDS),
-        });
+        let sums: Vec<_> = self.endpoints.iter().map(|endpoint| endpoint.sums(now)).collect();
+        let endpoints = self
+            .catalog
+            .endpoints
+            .iter()
+            .zip(&sums)
+            .map(|(endpoint, sums)| EndpointFigures { endpoint: endpoint.id, summary: sums.summary() });
         let providers = (0_u32..).take(self.catalog.providers.len()).map(|provider| {
-            let its = self.catalog.endpoints.iter().zip(&tallies).filter(|(endpoint, _)| endpoint.provider == provider);
-            let mut sum = Tally::default();
-            its.for_each(|(_, tally)| sum.add(tally));
-            sum.summary(Windows::SECONDS)
+            let its = self.catalog.endpoints.iter().zip(&sums).filter(|(endpoint, _)| endpoint.provider == provider);
+            let mut all = FigureSums::default();
+            its.for_each(|(_, sums)| all.add(sums));
+            all.summary()
         });
         Figures {
             catalog_version: self.catalog.version,
@@ -225,7 +228,7 @@ impl Statistics {
         let mut overall = CalibrationCounts::default();
         let mut providers = vec![CalibrationCounts::default(); self.catalog.providers.len()];
         let endpoints = self.catalog.endpoints.iter().zip(&self.calibrators).map(|(endpoint, calibrator)| {
-            let counts = calibrator.tally(now);
+            let counts = calibrator.sum(now);
             overall.merge(&counts);
             if let Some(provider) = providers.get_mut(endpoint.provider as usize) {
                 provider.merge(&counts);

@@ -45,20 +45,20 @@ impl Merge for Tally {
 
 /// The same requests in every window. Old requests leave slot by slot, so a window is up to one slot shorter than its
 /// length.
-pub(crate) struct Windows {
+pub(crate) struct TargetWindows {
     minutes: Ring<Tally, 30>,
     hour: Ring<Tally, 60>,
     day: Ring<Tally, 96>,
 }
 
-impl Default for Windows {
-    fn default() -> Windows {
+impl Default for TargetWindows {
+    fn default() -> TargetWindows {
         let [minutes, hour, day] = WINDOWS;
-        Windows { minutes: Ring::new(minutes / 30), hour: Ring::new(hour / 60), day: Ring::new(day / 96) }
+        TargetWindows { minutes: Ring::new(minutes / 30), hour: Ring::new(hour / 60), day: Ring::new(day / 96) }
     }
 }
 
-impl Windows {
+impl TargetWindows {
     pub(crate) fn add(&mut self, now: Tick, missed: bool) {
         let slots = [self.minutes.slot(now), self.hour.slot(now), self.day.slot(now)];
         slots.into_iter().flatten().for_each(|tally| tally.count(missed));
@@ -79,12 +79,12 @@ mod tests {
 
     #[test]
     fn each_window_drops_old_requests_after_its_length() {
-        let mut windows = Windows::default();
+        let mut windows = TargetWindows::default();
         windows.add(at(5), true);
         for second in 10..20 {
             windows.add(at(second), false);
         }
-        let seen = |windows: &Windows, second| windows.read(at(second)).map(|tally| (tally.met, tally.missed));
+        let seen = |windows: &TargetWindows, second| windows.read(at(second)).map(|tally| (tally.met, tally.missed));
         assert_eq!(seen(&windows, 20), [(10, 1); 3]);
         assert_eq!(seen(&windows, 301), [(10, 0), (10, 1), (10, 1)]);
         assert_eq!(seen(&windows, 320), [(0, 0), (10, 1), (10, 1)]);

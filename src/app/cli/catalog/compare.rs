@@ -19,7 +19,7 @@ pub(super) struct PriceChange {
 
 /// Whether changed prices may be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum WritePermission {
     /// No price differs.
     Same,
     Write,
@@ -41,7 +41,7 @@ pub(super) struct Comparison {
     /// No list has it, though one has others of its provider.
     pub(super) is_unlisted: bool,
     pub(super) prices: Vec<PriceChange>,
-    pub(super) verdict: Verdict,
+    pub(super) permission: WritePermission,
     /// All its prices as they would be; `None` where no list has both prices of text.
     pub(super) target: Option<Pricing>,
     /// The list that the prices come from: a position.
@@ -54,7 +54,7 @@ pub(super) struct Comparison {
 impl Comparison {
     pub(super) fn differs(&self) -> bool {
         self.is_unlisted
-            || self.verdict != Verdict::Same
+            || self.permission != WritePermission::Same
             || self.context.is_some()
             || self.longest_answer.is_some()
             || self.retirement.is_some()
@@ -99,7 +99,7 @@ pub(super) fn compare(
                 earlier: before,
                 is_unlisted: offers.is_empty(),
                 prices: Vec::new(),
-                verdict: Verdict::Same,
+                permission: WritePermission::Same,
                 target: None,
                 source: 0,
                 context: None,
@@ -109,8 +109,10 @@ pub(super) fn compare(
             compare_limits(&mut comparison, endpoint, &offers, model.expiration_date);
             compare_prices(&mut comparison, endpoint.pricing.as_deref(), &offers, sources);
             let names = [comparison.model.clone(), comparison.name()];
-            if matches!(comparison.verdict, Verdict::Ask(_)) && accepted.iter().any(|name| names.contains(name)) {
-                comparison.verdict = Verdict::Write;
+            if matches!(comparison.permission, WritePermission::Ask(_))
+                && accepted.iter().any(|name| names.contains(name))
+            {
+                comparison.permission = WritePermission::Write;
             }
             all.push(comparison);
         }
@@ -156,9 +158,9 @@ fn compare_prices(comparison: &mut Comparison, old: Option<&Pricing>, offers: &[
         }
     }
     comparison.source = *source;
-    comparison.verdict = match disagreement(offers, sources) {
-        Some(told) => Verdict::Refuse(told),
-        None if comparison.prices.is_empty() => Verdict::Same,
+    comparison.permission = match disagreement(offers, sources) {
+        Some(told) => WritePermission::Refuse(told),
+        None if comparison.prices.is_empty() => WritePermission::Same,
         None => judge(&comparison.prices, &target),
     };
     comparison.target = Some(target);
@@ -176,27 +178,27 @@ fn disagreement(offers: &[(usize, &Offer)], sources: &[Source]) -> Option<String
     })
 }
 
-fn judge(changes: &[PriceChange], target: &Pricing) -> Verdict {
+fn judge(changes: &[PriceChange], target: &Pricing) -> WritePermission {
     let known = || changes.iter().filter_map(|change| Some((change.class, change.old?, change.new)));
     for (class, old, new) in known() {
         if let Some(factor) = slip(old, new) {
-            return Verdict::Refuse(format!(
+            return WritePermission::Refuse(format!(
                 "{} changes by a factor of about {factor}, as by a wrong unit; if it is right, write it by hand",
                 class.as_str()
             ));
         }
     }
     if known().any(|(_, old, new)| new.is_zero() && !old.is_zero()) {
-        return Verdict::Ask("a price falls to 0");
+        return WritePermission::Ask("a price falls to 0");
     }
     if known().any(|(_, old, new)| new > old.times(3) || old > new.times(3)) {
-        return Verdict::Ask("a price changes by more than three times");
+        return WritePermission::Ask("a price changes by more than three times");
     }
     let paid = TokenClass::ALL.iter().filter(|class| class.of(target).is_some_and(|price| !price.is_zero())).count();
     if known().count() == 1 && paid > 1 {
-        return Verdict::Ask("only one of several prices changes");
+        return WritePermission::Ask("only one of several prices changes");
     }
-    Verdict::Write
+    WritePermission::Write
 }
 
 /// The factor, if two prices are about a thousand or a million times apart: from half to twice as much.
@@ -215,7 +217,7 @@ fn slip(one: Price, other: Price) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn verdict(changes: &[(&str, &str)]) -> Verdict {
+    fn permission(changes: &[(&str, &str)]) -> WritePermission {
         let classes = [TokenClass::Prompt, TokenClass::Completion, TokenClass::CacheRead];
         let mut target = Pricing::default();
         let mut all = Vec::new();
@@ -244,12 +246,12 @@ mod tests {
             (&[("1", "2"), ("2", "2")], "Ask(\"only one of several prices changes\")"),
             (&[("1", "1"), ("2", "2"), ("1", "0.1")], "Ask(\"a price changes by more than three times\")"),
         ] {
-            assert_eq!(format!("{:?}", verdict(changes)), expected, "{changes:?}");
+            assert_eq!(format!("{:?}", permission(changes)), expected, "{changes:?}");
         }
         for (old, new, factor) in
             [("1", "1000", "1,000"), ("1200", "1", "1,000"), ("0.000002", "2.5", "1,000,000"), ("1", "500", "1,000")]
         {
-            let Verdict::Refuse(why) = verdict(&[(old, new), ("2", "3")]) else { panic!("{old} {new}") };
+            let WritePermission::Refuse(why) = permission(&[(old, new), ("2", "3")]) else { panic!("{old} {new}") };
             assert!(why.contains("prompt") && why.contains(&format!("about {factor},")), "{why}");
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     super::replaced_file::backup,
     Edited, ListArguments,
-    compare::{Comparison, PriceChange, Verdict},
+    compare::{Comparison, PriceChange, WritePermission},
     source::{LOCAL, Retirement, Source},
 };
 
@@ -89,13 +89,15 @@ impl<'a> Report<'a> {
     /// What becomes of the prices of an endpoint, if they differ.
     fn fate(&self, index: usize, one: &Comparison) -> Option<String> {
         let by_hand = self.edited.as_ref().is_some_and(|(_, _, edited)| edited.by_hand.contains(&index));
-        Some(match &one.verdict {
-            Verdict::Same => return None,
-            Verdict::Write if self.is_written(index) => "written".to_owned(),
-            Verdict::Write if by_hand => "not written: the entry has an unusual form; write it by hand".to_owned(),
-            Verdict::Write => "would be written".to_owned(),
-            Verdict::Ask(why) => format!("not written: {why}; if it is right: --accept {}", one.name()),
-            Verdict::Refuse(why) => format!("not written: {why}"),
+        Some(match &one.permission {
+            WritePermission::Same => return None,
+            WritePermission::Write if self.is_written(index) => "written".to_owned(),
+            WritePermission::Write if by_hand => {
+                "not written: the entry has an unusual form; write it by hand".to_owned()
+            }
+            WritePermission::Write => "would be written".to_owned(),
+            WritePermission::Ask(why) => format!("not written: {why}; if it is right: --accept {}", one.name()),
+            WritePermission::Refuse(why) => format!("not written: {why}"),
         })
     }
 
@@ -153,7 +155,7 @@ impl<'a> Report<'a> {
                     )
                 }
             },
-            None if self.comparisons.iter().any(|one| one.verdict == Verdict::Write) => {
+            None if self.comparisons.iter().any(|one| one.permission == WritePermission::Write) => {
                 "'pointsman catalog update --write' writes prices into the configuration\n".to_owned()
             }
             None => return,

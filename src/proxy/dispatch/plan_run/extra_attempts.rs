@@ -45,7 +45,7 @@ impl PlanRun {
 
     /// Starts an attempt at the first of `positions` that has a free permit, for one token.
     fn start_first(&self, budget: BudgetSpent, reason: AttemptReason, positions: Vec<usize>) -> Option<Box<Attempt>> {
-        let tokens = &self.worker.shared.attempt_tokens;
+        let tokens = &self.worker.shared.retry_budget;
         let bucket = match budget {
             BudgetSpent::Hedge => &tokens.hedge,
             BudgetSpent::Retry => &tokens.retry,

@@ -1,13 +1,9 @@
 //! Which block a piece of content belongs to.
 
-use super::{
-    MessagesEncoder, Open,
-    call::OpenCall,
-    piece::{Piece, Thought},
-};
+use super::{MessagesEncoder, Open, call::OpenCall, piece::Piece};
 use crate::dialect::{
     anthropic::{foreign_state::packed_state, surrogates::SplitPairs},
-    neutral::{EscapedText, ReasoningFormat, ReasoningKind},
+    neutral::{EscapedText, ReasoningFormat, ReasoningKind, ReasoningPiece},
 };
 
 impl MessagesEncoder {
@@ -56,8 +52,8 @@ impl MessagesEncoder {
         }
     }
 
-    fn write_thought(&mut self, thought: Thought<'_>) {
-        let Thought { index, format, kind, text, sealed, id } = thought;
+    fn write_thought(&mut self, thought: ReasoningPiece<'_>) {
+        let ReasoningPiece { index, format, kind, text, sealed, id } = thought;
         let sealed = sealed.filter(|sealed| !sealed.is_empty());
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             self.open_thought(index, format);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::dialect::{
     answer::AnswerFault,
-    neutral::{EscapedText, ReasoningFormat, ReasoningKind, ToolKind},
+    neutral::{EscapedText, ReasoningPiece, ToolKind},
 };
 
 /// What a waiting piece takes besides its texts, bytes.
@@ -16,7 +16,7 @@ const PIECE_BYTES: usize = 160;
 #[derive(Debug)]
 pub(super) enum Piece<'a> {
     Text(EscapedText<'a>),
-    Thought(Thought<'a>),
+    Thought(ReasoningPiece<'a>),
     /// A citation of the text before it, JSON.
     Citation(Bytes),
     /// A call with the arguments that came so far.
@@ -29,24 +29,13 @@ pub(super) enum Piece<'a> {
     },
 }
 
-/// A piece of reasoning; the members are those of [`crate::dialect::neutral::AnswerEvent::Reasoning`].
-#[derive(Debug)]
-pub(super) struct Thought<'a> {
-    pub(super) index: u32,
-    pub(super) format: ReasoningFormat,
-    pub(super) kind: ReasoningKind,
-    pub(super) text: Option<EscapedText<'a>>,
-    pub(super) sealed: Option<EscapedText<'a>>,
-    pub(super) id: Option<EscapedText<'a>>,
-}
-
 impl Piece<'_> {
     fn bytes(&self) -> usize {
         let length = |text: &Option<EscapedText<'_>>| text.as_ref().map_or(0, |text| text.bytes().len());
         PIECE_BYTES
             + match self {
                 Piece::Text(text) => text.bytes().len(),
-                Piece::Thought(Thought { text, sealed, id, .. }) => length(text) + length(sealed) + length(id),
+                Piece::Thought(ReasoningPiece { text, sealed, id, .. }) => length(text) + length(sealed) + length(id),
                 Piece::Citation(json) => json.len(),
                 Piece::Call { id, name, arguments, .. } => {
                     id.bytes().len() + name.bytes().len() + arguments.bytes().len()
@@ -58,8 +47,15 @@ impl Piece<'_> {
         let own = |text: Option<EscapedText<'_>>| text.map(EscapedText::into_owned);
         match self {
             Piece::Text(text) => Piece::Text(text.into_owned()),
-            Piece::Thought(Thought { index, format, kind, text, sealed, id }) => {
-                Piece::Thought(Thought { index, format, kind, text: own(text), sealed: own(sealed), id: own(id) })
+            Piece::Thought(ReasoningPiece { index, format, kind, text, sealed, id }) => {
+                Piece::Thought(ReasoningPiece {
+                    index,
+                    format,
+                    kind,
+                    text: own(text),
+                    sealed: own(sealed),
+                    id: own(id),
+                })
             }
             Piece::Citation(json) => Piece::Citation(json),
             Piece::Call { call, id, name, kind, arguments } => Piece::Call {

@@ -71,7 +71,11 @@ fn fragment(index: u32, arguments: &str) -> Value {
 }
 
 fn failure() -> StreamError {
-    StreamError { reason: Some("provider_failed"), request_id: Some(Arc::from("req-1")), ..broken_answer() }
+    StreamError {
+        reason: Some("provider_failed"),
+        request_id: Some(Arc::from("req-1")),
+        ..StreamError::broken_answer()
+    }
 }
 
 /// The message of a whole answer with these members of the chat message.

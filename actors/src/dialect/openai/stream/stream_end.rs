@@ -46,6 +46,22 @@ pub struct StreamError {
     pub previous_errors: Option<Box<str>>,
 }
 
+impl StreamError {
+    /// The error of an answer that the upstream itself calls failed.
+    pub(crate) fn broken_answer() -> StreamError {
+        StreamError {
+            code: 502,
+            message: "The provider ended its answer with an error.".into(),
+            kind: "provider_error",
+            error_type: "provider_unavailable",
+            reason: None,
+            provider_name: None,
+            request_id: None,
+            previous_errors: None,
+        }
+    }
+}
+
 impl ChatRewriter {
     pub(super) fn is_done(&self) -> bool {
         self.end.is_some()

@@ -47,20 +47,6 @@ fn code(error: &StreamError) -> &'static str {
     }
 }
 
-/// The error of an answer that the upstream itself calls failed.
-pub(super) fn broken_answer() -> StreamError {
-    StreamError {
-        code: 502,
-        message: "The provider ended its answer with an error.".into(),
-        kind: "provider_error",
-        error_type: "provider_unavailable",
-        reason: None,
-        provider_name: None,
-        request_id: None,
-        previous_errors: None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -69,7 +55,10 @@ mod tests {
 
     fn failure(code: u16, error_type: &'static str) -> Value {
         let mut out = BytesMut::new();
-        push_failure(&StreamError { code, error_type, message: "No.".into(), ..broken_answer() }, &mut out);
+        push_failure(
+            &StreamError { code, error_type, message: "No.".into(), ..StreamError::broken_answer() },
+            &mut out,
+        );
         serde_json::from_slice(&out).unwrap()
     }
 
@@ -95,7 +84,7 @@ mod tests {
     #[test]
     fn an_error_of_its_own_has_the_form_of_chat() {
         let mut out = BytesMut::new();
-        push_error_body(&broken_answer(), &mut out);
+        push_error_body(&StreamError::broken_answer(), &mut out);
         let body: Value = serde_json::from_slice(&out).unwrap();
         assert_eq!((&body["error"]["code"], &body["error"]["type"]), (&json!(502), &json!("provider_error")));
     }

@@ -270,7 +270,7 @@ fn provider_error() -> StreamError {
         code: 429,
         error_type: "rate_limit_exceeded",
         message: "Slow down.".into(),
-        ..failure::broken_answer()
+        ..StreamError::broken_answer()
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::dialect::{
     json::{push_member, push_string},
-    neutral::{EscapedText, ReasoningFormat, ReasoningKind, StateKey, surrogates::SplitPairs},
+    neutral::{EscapedText, ReasoningFormat, ReasoningKind, ReasoningPiece, StateKey, surrogates::SplitPairs},
     responses::{
         reasoning_state::ForeignReasoning,
         write::{begin_element, push_quoted, push_text_member},
@@ -18,18 +18,7 @@ use crate::dialect::{
 /// Beginning of the ids of reasoning items.
 const PREFIX: &[u8] = b"rs_";
 
-/// A piece of reasoning.
-#[derive(Debug)]
-pub(super) struct Thought<'a> {
-    pub(super) index: u32,
-    pub(super) format: ReasoningFormat,
-    pub(super) kind: ReasoningKind,
-    pub(super) text: Option<EscapedText<'a>>,
-    pub(super) sealed: Option<EscapedText<'a>>,
-    pub(super) id: Option<EscapedText<'a>>,
-}
-
-impl Thought<'_> {
+impl ReasoningPiece<'_> {
     pub(super) fn is_empty(&self) -> bool {
         self.bytes() == 0
     }
@@ -75,7 +64,7 @@ struct Summary {
 
 impl ThoughtItem {
     /// Announces an item for this piece. An upstream of this API knows its items by their ids.
-    pub(super) fn begin(head: ItemHead, first: &Thought<'_>, events: &mut EventWriter) -> ThoughtItem {
+    pub(super) fn begin(head: ItemHead, first: &ReasoningPiece<'_>, events: &mut EventWriter) -> ThoughtItem {
         let head = match first.native_id() {
             Some(id) => head.with_id(id),
             None => head,
@@ -103,7 +92,7 @@ impl ThoughtItem {
 
     /// Whether the piece is of this item. Items of this API have several blocks, and end with their encrypted content; for
     /// other providers, every block is an item.
-    pub(super) fn continues(&self, thought: &Thought<'_>) -> bool {
+    pub(super) fn continues(&self, thought: &ReasoningPiece<'_>) -> bool {
         if thought.format != self.format {
             return false;
         }
@@ -114,8 +103,8 @@ impl ThoughtItem {
     }
 
     /// Adds a piece. Returns whether the item is at its end.
-    pub(super) fn add(&mut self, thought: Thought<'_>, events: &mut EventWriter) -> bool {
-        let Thought { index, text, sealed, id, .. } = thought;
+    pub(super) fn add(&mut self, thought: ReasoningPiece<'_>, events: &mut EventWriter) -> bool {
+        let ReasoningPiece { index, text, sealed, id, .. } = thought;
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             self.text(index, text, events);
         }

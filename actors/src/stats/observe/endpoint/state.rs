@@ -15,7 +15,7 @@ use crate::{
             failures::{FailureModel, state::OutcomesState},
             latency::{LatencyModel, state::FirstTokenState},
             pace::{PaceModel, state::ThroughputState},
-            tail::{TailState, TailTracker},
+            tail::TailTracker,
         },
     },
 };
@@ -23,7 +23,7 @@ use crate::{
 /// Learned models. Absent ones have no observations.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct EndpointState {
+pub(crate) struct SavedEndpoint {
     #[serde(skip_serializing_if = "Option::is_none")]
     first_token: Option<FirstTokenState>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,14 +31,14 @@ pub(crate) struct EndpointState {
     #[serde(skip_serializing_if = "Option::is_none")]
     outcomes: Option<OutcomesState>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tail: Option<TailState>,
+    tail: Option<TailTracker>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    first_tail: Option<TailState>,
+    first_tail: Option<TailTracker>,
 }
 
 impl EndpointStatistics {
     /// State for a later process; `None` for an unused endpoint.
-    pub(crate) fn export(&self, now: Tick, half_life: Duration) -> Option<EndpointState> {
+    pub(crate) fn export(&self, now: Tick, half_life: Duration) -> Option<SavedEndpoint> {
         let EndpointStatistics {
             first_token,
             throughput,
@@ -51,19 +51,19 @@ impl EndpointStatistics {
             averages: _,
             last_error: _,
         } = self;
-        let state = EndpointState {
+        let state = SavedEndpoint {
             first_token: first_token.export(now),
             throughput: throughput.export(now),
             outcomes: outcomes.export(now, half_life),
             tail: tail.export(),
             first_tail: first_tail.export(),
         };
-        (state != EndpointState::default()).then_some(state)
+        (state != SavedEndpoint::default()).then_some(state)
     }
 
     /// The statistics with lower weights.
-    pub(crate) fn restored(state: &EndpointState, restart: Restart) -> Result<EndpointStatistics, ImplausibleValue> {
-        let EndpointState { first_token, throughput, outcomes, tail, first_tail } = state;
+    pub(crate) fn restored(state: &SavedEndpoint, restart: Restart) -> Result<EndpointStatistics, ImplausibleValue> {
+        let SavedEndpoint { first_token, throughput, outcomes, tail, first_tail } = state;
         let first = |state: &FirstTokenState| LatencyModel::restored(state, restart);
         Ok(EndpointStatistics {
             first_token: first_token.as_ref().map(first).transpose()?.unwrap_or_default(),

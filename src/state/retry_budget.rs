@@ -1,7 +1,8 @@
-//! Token buckets for additional attempts, shared by all workers of the process.
+//! The retry budget: token buckets for additional attempts, shared by all workers of the process.
 //!
 //! Attempts at endpoints with open circuits, hedges and attempts of last resort each cost a token, so that they cannot
-//! multiply the traffic. The tokens that a request adds are set by the routing policy and passed as an argument.
+//! multiply the traffic. A fallback to an endpoint with a closed circuit costs none: `max_attempts` limits it. The tokens
+//! that a request adds are set by the routing policy and passed as an argument; `proxy::dispatch::plan_run` takes them.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -17,7 +18,7 @@ const TOKEN: i64 = 1_000_000;
 
 /// The buckets of a process.
 #[derive(Debug)]
-pub struct AttemptTokens {
+pub struct RetryBudget {
     /// For attempts at endpoints whose circuit is open, and for second attempts next to overdue ones.
     pub retry: TokenBucket,
     /// For attempts of last resort. Separate, so that a request which no endpoint can serve uses no tokens of others.
@@ -26,10 +27,10 @@ pub struct AttemptTokens {
     pub hedge: TokenBucket,
 }
 
-impl Default for AttemptTokens {
-    fn default() -> AttemptTokens {
+impl Default for RetryBudget {
+    fn default() -> RetryBudget {
         let full = || TokenBucket::new(RETRY_CAPACITY, RETRY_CAPACITY);
-        AttemptTokens { retry: full(), last_resort: full(), hedge: TokenBucket::new(INITIAL_HEDGES, HEDGE_CAPACITY) }
+        RetryBudget { retry: full(), last_resort: full(), hedge: TokenBucket::new(INITIAL_HEDGES, HEDGE_CAPACITY) }
     }
 }
 
@@ -82,7 +83,7 @@ mod tests {
 
     #[test]
     fn retries_start_full_and_hedges_with_one() {
-        let tokens = AttemptTokens::default();
+        let tokens = RetryBudget::default();
         assert_eq!([&tokens.retry, &tokens.last_resort, &tokens.hedge].map(taken), [20, 20, 1]);
     }
 
