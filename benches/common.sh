@@ -6,7 +6,7 @@ target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target"
 target=$(realpath "$target")
 work=$(mktemp -d "${TMPDIR:-/tmp}/pointsman-bench.XXXXXX")
-peer=$target/release/examples/bench-peer
+peer=$target/release/bench-peer
 ticks=$(getconf CLK_TCK)
 key=sk-pointsman-development
 
@@ -46,7 +46,7 @@ need_package() {
 }
 
 build() {
-    cargo build --quiet --locked --release --bin pointsman --example bench-peer
+    cargo build --quiet --locked --release -p pointsman -p pointsman-bench-peer --bin pointsman --bin bench-peer
     binary=${POINTSMAN_BINARY:-$target/release/pointsman}
 }
 

@@ -8,7 +8,7 @@
     reason = "a bench may stop at the first surprise"
 )]
 
-#[path = "../actors/tests/routing_world/mod.rs"]
+#[path = "../actors/tests/it/routing_world/mod.rs"]
 mod routing_world;
 #[path = "../tests/it/served_generation.rs"]
 mod served_generation;

@@ -1,7 +1,7 @@
 //! What a decision costs, with everything it writes down: `cargo bench -p pointsman-actors --bench decide`.
 #![expect(clippy::expect_used, clippy::panic, reason = "a bench may stop at the first surprise")]
 
-#[path = "../tests/routing_world/mod.rs"]
+#[path = "../tests/it/routing_world/mod.rs"]
 mod routing_world;
 
 use std::hint::black_box;

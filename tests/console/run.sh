@@ -4,6 +4,7 @@
 #
 #   bash tests/console/run.sh              all checks
 #   bash tests/console/run.sh shots DIR    pictures of the pages, into DIR
+#   bash tests/console/run.sh install      nothing but the installation
 #   bash tests/console/run.sh readme       the pictures of the README, into docs/console, after MINUTES=15 of traffic
 #
 # Node and Debian's chromium-headless-shell are installed when they are missing and this runs as root; without a browser
@@ -53,6 +54,9 @@ if ! cmp -s "$here/package-lock.json" "$work/installed.json"; then
     cp "$here/package-lock.json" "$work/installed.json"
 fi
 
+if [[ ${1:-} == install ]]; then
+    exit 0
+fi
 if [[ -z ${POINTSMAN_BINARY:-} ]]; then
     cargo build --locked --quiet
     POINTSMAN_BINARY=$target/debug/pointsman

@@ -1,6 +1,6 @@
 //! Ten thousand decisions in random worlds, recorded, written as JSON, read back and made again.
 
-#[path = "../../actors/tests/routing_world/mod.rs"]
+#[path = "../../actors/tests/it/routing_world/mod.rs"]
 mod routing_world;
 
 use std::{sync::Arc, time::Duration};
