@@ -1,12 +1,23 @@
 //! Helpers for answers: uncached JSON, and the `data` envelope.
 
-use actix_web::{HttpResponse, http::header};
+use actix_web::{HttpResponse, http::header, web::Bytes};
 use serde::Serialize;
+
+use crate::proxy::token_count::TokenCount;
 
 /// The body in a `data` envelope.
 #[derive(Serialize)]
 pub(crate) struct Data<T> {
     pub(crate) data: T,
+}
+
+/// 200 with a count of tokens, in the form of the client's API.
+pub(crate) fn token_count(count: &TokenCount, body: Bytes) -> HttpResponse {
+    let mut answer = HttpResponse::Ok();
+    if matches!(count, TokenCount::Estimated(_)) {
+        answer.insert_header(("x-route-usage", "estimated"));
+    }
+    answer.insert_header(header::ContentType::json()).body(body)
 }
 
 /// 200 with a JSON body and `cache-control: no-store`.

@@ -4,28 +4,28 @@ use std::sync::Arc;
 
 use actix_web::{
     HttpRequest, HttpResponse,
-    http::header::{ContentType, HeaderMap},
+    http::header::HeaderMap,
     web::{self, Bytes},
 };
 use pointsman_actors::{
     dialect::{
-        ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundMessages, count_tokens_body, read_count_tokens,
-        read_messages,
+        CallHeaders, ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundMessages, count_tokens_body,
+        read_count_tokens, read_messages,
     },
     domain::{Dialect, Endpoint, Resolved},
 };
 
-use super::{admitted_call::AdmittedCall, chat};
+use super::{admitted_call::AdmittedCall, answer, chat};
 use crate::{
     api::auth::Authorized,
     base::{clock, error::ApiError},
     config::Scope,
-    proxy::body::read_json,
+    proxy::{body::read_json, token_count},
     state::gateway::Worker,
 };
 
-/// Headers that an endpoint of the same dialect gets as they came.
-const PASSED_ON: [&str; 2] = ["anthropic-beta", "anthropic-version"];
+/// The header that says a browser may be shown the key; it is for Anthropic alone.
+const BROWSER_ACCESS: &str = "anthropic-dangerous-direct-browser-access";
 
 /// Serves one message, plain or streamed.
 ///
@@ -54,6 +54,16 @@ pub(super) fn read_chat(
 ) -> Result<Box<ChatRequest>, ApiError> {
     let read = read_messages(&body, &worker.shared.state_key)?;
     read.check_version(version(headers))?;
+    chat_of(read, body, headers, worker, purpose)
+}
+
+fn chat_of(
+    read: InboundMessages,
+    body: Bytes,
+    headers: &HeaderMap,
+    worker: &Worker,
+    purpose: ChatPurpose,
+) -> Result<Box<ChatRequest>, ApiError> {
     let InboundMessages { chat, fates, native_feature, omits_thinking, .. } = read;
     let mut chat = ChatRequest::parse(chat, purpose, &worker.setup.config.limits.request)?;
     for name in chat.model.iter_mut().chain(&mut chat.models) {
@@ -72,7 +82,7 @@ pub(super) fn read_chat(
     Ok(chat)
 }
 
-/// The number of prompt tokens of a request that is not answered: the gateway's estimate.
+/// The number of prompt tokens of a request that is not answered, as a provider of its model counts them or as estimated.
 ///
 /// # Errors
 /// 4xx for a refused request, in the shape of this API.
@@ -86,9 +96,9 @@ pub async fn count_tokens(
     let _admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
     let read = read_count_tokens(&body, &worker.shared.state_key)?;
-    let chat = ChatRequest::parse(read.chat, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
-    let answer = count_tokens_body(chat.prompt_tokens);
-    Ok(HttpResponse::Ok().insert_header(ContentType::json()).body(answer))
+    let chat = chat_of(read, body, request.headers(), &worker, ChatPurpose::Chat)?;
+    let count = token_count::of_prompt(chat, &request, &worker, &caller).await;
+    Ok(answer::token_count(&count, count_tokens_body(count.tokens())))
 }
 
 /// What a name means that is neither a model nor an alias of the key or the catalog.
@@ -116,7 +126,11 @@ fn version(headers: &HeaderMap) -> Option<&str> {
     headers.get("anthropic-version")?.to_str().ok()
 }
 
-fn passed_on(headers: &HeaderMap) -> Vec<(&'static str, String)> {
-    let value = |name| headers.get(name)?.to_str().ok().map(str::to_owned);
-    PASSED_ON.into_iter().filter_map(|name| Some((name, value(name)?))).collect()
+/// What an endpoint of the same dialect gets as it came: versions, betas and whatever else is Anthropic's.
+fn passed_on(headers: &HeaderMap) -> CallHeaders {
+    let of_anthropic = headers.iter().filter(|(name, _)| name.as_str().starts_with("anthropic-"));
+    let passed = of_anthropic.filter(|(name, _)| name.as_str() != BROWSER_ACCESS);
+    passed
+        .filter_map(|(name, value)| Some((name.as_str().to_owned().into(), value.to_str().ok()?.to_owned())))
+        .collect()
 }

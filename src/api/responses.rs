@@ -4,16 +4,19 @@ use std::sync::Arc;
 
 use actix_web::{
     HttpRequest, HttpResponse,
-    http::header::ContentType,
     web::{self, Bytes},
 };
 use pointsman_actors::dialect::{
     ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundResponses, input_tokens_body, read_responses,
 };
 
-use super::{admitted_call::AdmittedCall, chat};
+use super::{admitted_call::AdmittedCall, answer, chat};
 use crate::{
-    api::auth::Authorized, base::error::ApiError, config::Scope, proxy::body::read_json, state::gateway::Worker,
+    api::auth::Authorized,
+    base::error::ApiError,
+    config::Scope,
+    proxy::{body::read_json, token_count},
+    state::gateway::Worker,
 };
 
 /// Makes one response, plain or streamed.
@@ -49,7 +52,7 @@ pub(super) fn read_chat(body: Bytes, worker: &Worker, purpose: ChatPurpose) -> R
     Ok(chat)
 }
 
-/// The number of prompt tokens of a request that is not answered: the gateway's estimate.
+/// The number of prompt tokens of a request that is not answered, as a provider of its model counts them or as estimated.
 ///
 /// # Errors
 /// 4xx for a refused request.
@@ -62,7 +65,7 @@ pub async fn input_tokens(
     caller.require(Scope::Inference)?;
     let _admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
-    let read = read_responses(&body, &worker.shared.state_key)?;
-    let chat = ChatRequest::parse(read.chat, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
-    Ok(HttpResponse::Ok().insert_header(ContentType::json()).body(input_tokens_body(chat.prompt_tokens)))
+    let chat = read_chat(body, &worker, ChatPurpose::Chat)?;
+    let count = token_count::of_prompt(chat, &request, &worker, &caller).await;
+    Ok(answer::token_count(&count, input_tokens_body(count.tokens())))
 }

@@ -89,6 +89,12 @@ impl BaseUrl {
         self.port
     }
 
+    /// Whether Google's own models at Vertex AI are below it.
+    #[must_use]
+    pub fn is_of_google_at_vertex(&self) -> bool {
+        self.text.split('?').next().is_some_and(|address| address.ends_with("/publishers/google"))
+    }
+
     /// Whether the host is `localhost` or a loopback address.
     #[must_use]
     pub fn is_loopback(&self) -> bool {

@@ -10,9 +10,10 @@ use std::{
 
 use chrono::NaiveDate;
 use pointsman_actors::{
-    dialect::capability_gaps,
+    dialect::{EmbeddingSupport, capability_gaps, counts_tokens, embedding_support},
     domain::{
-        Catalog, Endpoint, EndpointId, Model, ParameterNames, ParameterSet, Provider, ProviderSlug, ProviderState,
+        Capability, CapabilitySet, Catalog, Dialect, Endpoint, EndpointId, Modalities, Modality, Model, ParameterNames,
+        ParameterSet, Platform, Provider, ProviderSlug, ProviderState,
     },
 };
 
@@ -22,7 +23,7 @@ use super::{
     fault::hint,
     models::{EndpointTable, ModelTable},
     providers::{Disclosure, EndpointDefaults, MAX_PROVIDERS, ProviderConfig, ProviderTable},
-    section::Section,
+    section::{Item, Section},
     simulation::{SimulatedProvider, SimulationConfig, SimulationTable},
     switches::Switches,
 };
@@ -53,7 +54,7 @@ pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
     let switches = Switches::of(&tables.providers, &tables.simulation);
     check_names(&tables);
     let mut endpoint_defaults: Vec<EndpointDefaults> =
-        tables.providers.iter().map(|provider| provider.endpoint_defaults).collect();
+        tables.providers.iter().map(|provider| provider.endpoint_defaults.clone()).collect();
     let mut parts = Parts::default();
     let mut connections = Vec::new();
     for (table, state) in tables.providers.into_iter().zip(switches.real) {
@@ -207,7 +208,7 @@ impl Parts {
         let model = position(self.models.len());
         let first = self.endpoints.len();
         for endpoint in table.endpoints {
-            self.add_endpoint(endpoint, model, id.as_str(), first, endpoint_defaults);
+            self.add_endpoint(endpoint, model, (id.as_str(), table.architecture.output), first, endpoint_defaults);
         }
         self.models.push(Model {
             id,
@@ -229,7 +230,7 @@ impl Parts {
         &mut self,
         table: EndpointTable<'_>,
         model: u32,
-        id: &str,
+        (id, outputs): (&str, Modalities),
         first: usize,
         endpoint_defaults: &[EndpointDefaults],
     ) {
@@ -256,8 +257,13 @@ impl Parts {
             let oldest = self.price_dates.entry(provider).or_insert(date);
             *oldest = date.min(*oldest);
         }
-        let endpoint_defaults = endpoint_defaults.get(provider as usize).copied().unwrap_or(EndpointDefaults::STANDARD);
-        let dialect = table.dialect.unwrap_or(endpoint_defaults.dialect);
+        let endpoint_defaults = endpoint_defaults.get(provider as usize).unwrap_or(&EndpointDefaults::STANDARD);
+        let (dialect, platform) = (table.dialect.unwrap_or(endpoint_defaults.dialect), endpoint_defaults.platform);
+        let lacks = table.lacks.or(endpoint_defaults.lacks);
+        let mut lacks = lacks.unwrap_or_else(|| capability_gaps(dialect, &table.upstream_model));
+        if outputs.contains(Modality::Embeddings) {
+            lacks = lacks.union(embedding_gaps(&named, dialect, platform, &table.upstream_model));
+        }
         self.endpoints.push(Endpoint {
             id,
             model,
@@ -266,11 +272,13 @@ impl Parts {
             pricing: table.pricing.map(Arc::new),
             limits: table.limits,
             dialect,
-            platform: endpoint_defaults.platform,
-            lacks: table
-                .lacks
-                .or(endpoint_defaults.lacks)
-                .unwrap_or_else(|| capability_gaps(dialect, &table.upstream_model)),
+            platform,
+            lacks,
+            counts_tokens: table
+                .counts_tokens
+                .or(endpoint_defaults.counts_tokens)
+                .unwrap_or_else(|| counts_tokens(dialect, &table.upstream_model)),
+            safety_settings: table.safety_settings.or_else(|| endpoint_defaults.safety_settings.clone()),
             upstream_model: table.upstream_model.into(),
             parameters,
             quantization: table.quantization,
@@ -330,6 +338,20 @@ impl Parts {
             },
         )
     }
+}
+
+/// What an endpoint with embeddings refuses. Reports a name from which it does not follow how the model is called.
+fn embedding_gaps(named: &Item<'_>, dialect: Dialect, platform: Platform, upstream_model: &str) -> CapabilitySet {
+    match embedding_support(dialect, platform, upstream_model) {
+        EmbeddingSupport::TextsAndTokens => return CapabilitySet::NONE,
+        EmbeddingSupport::Texts => {}
+        EmbeddingSupport::None => {
+            let wrong = format!("makes no embeddings with a model that it calls '{upstream_model}'");
+            let allowed = "at Amazon Bedrock a name with titan-embed, cohere.embed or amazon.nova";
+            named.fault(wrong, allowed);
+        }
+    }
+    CapabilitySet::NONE.with(Capability::TokenIds)
 }
 
 /// Whether a provider is simulated by this process.

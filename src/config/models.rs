@@ -3,6 +3,8 @@
 //! An endpoint inherits prices, limits and parameters that it does not set from its model. Prices are replaced as a
 //! whole, because prices of two providers must not be mixed.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use pointsman_actors::domain::{
     Architecture, CapabilitySet, DefaultParameters, Dialect, EndpointLimits, Modalities, Modality, ModelId, Pricing,
@@ -61,6 +63,8 @@ pub(super) struct EndpointTable<'t> {
     pub(super) knows_developer_role: Option<bool>,
     pub(super) forwards_unknown_fields: Option<bool>,
     pub(super) images_through_chat: bool,
+    pub(super) counts_tokens: Option<bool>,
+    pub(super) safety_settings: Option<Arc<str>>,
 }
 
 /// Values that endpoints inherit from their model.
@@ -161,6 +165,8 @@ fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTa
         knows_developer_role: section.flag("knows_developer_role"),
         forwards_unknown_fields: section.choice("unknown_fields", &[("forward", true), ("drop", false)]),
         images_through_chat: section.flag("images_through_chat").unwrap_or(false),
+        counts_tokens: providers::counts_tokens(section),
+        safety_settings: providers::safety_settings(section),
     }
 }
 

@@ -22,6 +22,9 @@ use crate::base::secret::Secret;
 pub(super) const MAX_PROVIDERS: usize = 255;
 const MAX_HEADERS: usize = 32;
 const MAX_CAPABILITIES: usize = 16;
+const MAX_SAFETY_SETTINGS: usize = 32;
+/// From which probability of harm on Gemini blocks.
+const THRESHOLDS: [&str; 5] = ["OFF", "BLOCK_NONE", "BLOCK_ONLY_HIGH", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_LOW_AND_ABOVE"];
 
 /// Headers that the transport sets itself, or that change the framing of a message.
 pub const RESERVED_HEADERS: [&str; 14] = [
@@ -106,7 +109,7 @@ pub enum Routes {
     Deployments,
     /// The Messages API as Bedrock serves it.
     Bedrock,
-    /// The Messages API as Vertex AI serves it.
+    /// The Messages API, or the Gemini API, as Vertex AI serves it.
     Vertex,
 }
 
@@ -176,7 +179,7 @@ pub(super) struct Disclosure {
 }
 
 /// Settings that the endpoints of a provider inherit, unless they set them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EndpointDefaults {
     pub(super) dialect: Dialect,
     pub(super) platform: Platform,
@@ -186,6 +189,10 @@ pub(super) struct EndpointDefaults {
     pub(super) lacks: Option<CapabilitySet>,
     pub(super) knows_developer_role: bool,
     pub(super) forwards_unknown_fields: bool,
+    /// `None`: as is known of dialect and model.
+    pub(super) counts_tokens: Option<bool>,
+    /// As JSON.
+    pub(super) safety_settings: Option<Arc<str>>,
 }
 
 impl EndpointDefaults {
@@ -198,6 +205,8 @@ impl EndpointDefaults {
         lacks: None,
         knows_developer_role: false,
         forwards_unknown_fields: true,
+        counts_tokens: None,
+        safety_settings: None,
     };
 
     pub(super) fn read(section: &Section<'_>, inherited: EndpointDefaults) -> EndpointDefaults {
@@ -212,6 +221,8 @@ impl EndpointDefaults {
             lacks: lacks(section).or(inherited.lacks),
             knows_developer_role: section.flag("knows_developer_role").unwrap_or(inherited.knows_developer_role),
             forwards_unknown_fields: unknown_fields.unwrap_or(inherited.forwards_unknown_fields),
+            counts_tokens: counts_tokens(section).or(inherited.counts_tokens),
+            safety_settings: safety_settings(section).or(inherited.safety_settings),
         }
     }
 }
@@ -266,6 +277,7 @@ impl ProviderTable {
         let auth = section.choice("auth", &AUTHS);
         let region = region(section, base_url.as_ref(), auth, enabled);
         let routes = section.choice("routes", &ROUTES).unwrap_or_default();
+        let is_at_vertex = base_url.as_ref().is_some_and(BaseUrl::is_of_google_at_vertex);
         ProviderTable {
             slug,
             name,
@@ -285,19 +297,54 @@ impl ProviderTable {
             forward_traceparent: section.flag("forward_traceparent").unwrap_or(false),
             image_hosts: image_hosts(section),
             disclosure: disclosure(section),
-            endpoint_defaults: endpoint_defaults(section, routes),
+            endpoint_defaults: endpoint_defaults(section, routes, is_at_vertex),
         }
     }
 }
 
-fn endpoint_defaults(section: &Section<'_>, routes: Routes) -> EndpointDefaults {
+fn endpoint_defaults(section: &Section<'_>, routes: Routes, is_at_vertex: bool) -> EndpointDefaults {
     let platform = routes.platform();
     let defaults = EndpointDefaults::read(section, EndpointDefaults { platform, ..EndpointDefaults::STANDARD });
-    if platform != Platform::Native && defaults.dialect != Dialect::Anthropic {
-        let wrong = "is a form of the Messages API only";
-        section.fault("routes", wrong, "dialect = \"anthropic\" beside it, or no routes");
+    let has_form = match platform {
+        Platform::Native => true,
+        Platform::Bedrock => defaults.dialect == Dialect::Anthropic,
+        Platform::Vertex => matches!(defaults.dialect, Dialect::Anthropic | Dialect::Gemini),
+    };
+    if !has_form {
+        let wrong = "is no form of this dialect";
+        let allowed = "beside it dialect = \"anthropic\" (bedrock, vertex) or \"gemini\" (vertex), or no routes";
+        section.fault("routes", wrong, allowed);
     }
-    defaults
+    // Where Google publishes its models, the Gemini API is that of Vertex AI.
+    if is_at_vertex && defaults.dialect == Dialect::Gemini {
+        EndpointDefaults { platform: Platform::Vertex, ..defaults }
+    } else {
+        defaults
+    }
+}
+
+/// Whether the tokens of prompts are counted by the provider, if it is said.
+pub(super) fn counts_tokens(section: &Section<'_>) -> Option<bool> {
+    section.choice("count_tokens", &[("native", true), ("estimate", false)])
+}
+
+/// `safetySettings` of the Gemini API, if any are said.
+pub(super) fn safety_settings(section: &Section<'_>) -> Option<Arc<str>> {
+    let pairs = section.pairs("safety_settings", MAX_SAFETY_SETTINGS);
+    let entry = |(category, threshold): &(&str, Item<'_>)| {
+        let is_word = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+        if !category.starts_with("HARM_CATEGORY_") || !category.bytes().all(is_word) {
+            threshold.fault("is no category of harm", "a name such as HARM_CATEGORY_HARASSMENT");
+            return None;
+        }
+        if !THRESHOLDS.contains(&threshold.text) {
+            threshold.fault("is no threshold", THRESHOLDS.join(", "));
+            return None;
+        }
+        Some(format!("{{\"category\":\"{category}\",\"threshold\":\"{}\"}}", threshold.text))
+    };
+    let entries: Vec<String> = pairs.iter().filter_map(entry).collect();
+    (!entries.is_empty()).then(|| format!("[{}]", entries.join(",")).into())
 }
 
 /// What endpoints refuse, if it is said.

@@ -6,6 +6,7 @@
 //! retries of all requests together are limited in [`crate::state::retry_budget`].
 
 pub mod attempt;
+mod calls;
 pub mod cost;
 pub mod draft;
 pub mod durable;
@@ -21,9 +22,9 @@ use bytes::Bytes;
 use pointsman_actors::{
     actors::router::{Route, Routed},
     dialect::{
-        Answer, AnswerContext, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody, Restriction, Signatures,
-        Translation, chat_body_with, chat_path, completion_of, embedding_body, embedding_path, embeddings_of,
-        image_body, rewrite_embeddings, rewrite_whole, usage_of_failure,
+        Answer, AnswerContext, AnswerFault, CallAnswer, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody,
+        Restriction, Signatures, Translation, chat_body_with, chat_path, embedding_body, embedding_path, embeddings_of,
+        image_body, image_path, images_of, rewrite_embeddings, rewrite_whole, usage_of_failure,
     },
     domain::{Catalog, Dialect, Endpoint, Invalid, Model, Query, Usage},
 };
@@ -70,29 +71,32 @@ impl RequestedWork {
     fn path(&self, endpoint: &Endpoint, streamed: bool) -> Arc<str> {
         match self {
             RequestedWork::Embedding(_) => embedding_path(endpoint),
-            RequestedWork::Image(_) if !endpoint.images_through_chat => "/images/generations".into(),
-            RequestedWork::Chat(_) | RequestedWork::Image(_) => chat_path(endpoint, streamed),
+            RequestedWork::Image(_) => image_path(endpoint),
+            RequestedWork::Chat(_) => chat_path(endpoint, streamed),
         }
     }
 
-    /// Turns a complete upstream answer into the client's. `Full` when there is no room for the bytes it adds to `held`.
+    /// Turns the complete upstream answers of one attempt into the client's. `Full` when there is no room for the bytes it adds
+    /// to `held`.
     async fn rewrite(
         &self,
-        (body, outgoing): (&Bytes, &OutgoingBody),
+        (answers, outgoing): (&[CallAnswer], &OutgoingBody),
         context: &AnswerContext,
         target: &Target<'_>,
         bounds: ImageBounds<'_>,
         held: &mut BufferedBytes,
     ) -> Result<Result<Answer, BufferLimitReached>, UpstreamError> {
+        let body = answers.first().map(|answer| &answer.body).ok_or_else(|| AnswerFault::malformed("no answer"))?;
         match self {
             RequestedWork::Chat(chat) => Ok(Ok(rewrite_whole(body, outgoing, chat.client.as_deref(), context)?)),
             RequestedWork::Embedding(request) => {
-                let body = embeddings_of(body, outgoing)?;
+                let body = embeddings_of(answers, request.inputs, target.endpoint)?;
                 Ok(Ok(rewrite_embeddings(&body, request.inputs, request.format, context)?))
             }
             // Boxed, so that this future does not enlarge that of every chat.
             RequestedWork::Image(work) => {
-                Box::pin(work.rewrite(&*completion_of(body, outgoing)?, context, target, bounds, held)).await
+                Box::pin(work.rewrite(&*images_of(body, outgoing, target.endpoint)?, context, target, bounds, held))
+                    .await
             }
         }
     }

@@ -6,4 +6,5 @@ pub mod query;
 pub mod record;
 pub mod refusal;
 pub mod route_headers;
+pub mod token_count;
 pub mod unknown_fields;

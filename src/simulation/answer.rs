@@ -10,6 +10,7 @@ use super::{
     Rng,
     drawing::{self, IMAGE_TOKENS},
     mentions::Mentions,
+    prompt_cache::PromptCache,
     request::ChatBody,
     schema,
     settings::{ProviderSettings, SimulatedModel},
@@ -20,6 +21,9 @@ use super::{
 /// Edge length of an image in a chat, in pixels.
 const CHAT_IMAGE_EDGE: u32 = 256;
 
+/// Cached tokens are counted in blocks of so many.
+const CACHED_BLOCK: u32 = 128;
+
 /// A complete answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Answer {
@@ -27,6 +31,8 @@ pub(super) struct Answer {
     pub(super) model: String,
     pub(super) fingerprint: String,
     pub(super) prompt_tokens: u32,
+    /// Of the prompt, read from the cache.
+    pub(super) cached_tokens: u32,
     pub(super) choices: Vec<Choice>,
 }
 
@@ -57,8 +63,15 @@ impl Answer {
             model: model.id.clone(),
             fingerprint: format!("fp_simulated_{}", settings.slug),
             prompt_tokens: body.prompt_tokens(),
+            cached_tokens: 0,
             choices: (0..body.choices()).map(|_| Choice::generate(body, model, settings, words)).collect(),
         }
+    }
+
+    /// With what the provider remembers of the prompt of `body`.
+    pub(super) fn with_cache(self, body: &ChatBody, prompts: &PromptCache) -> Answer {
+        let used = prompts.pass(&body.prefixes(), self.prompt_tokens);
+        Answer { cached_tokens: used.read / CACHED_BLOCK * CACHED_BLOCK, ..self }
     }
 
     /// Output tokens of all choices.
@@ -73,7 +86,7 @@ impl Answer {
             "prompt_tokens": prompt,
             "completion_tokens": completion,
             "total_tokens": prompt.saturating_add(completion),
-            "prompt_tokens_details": { "cached_tokens": 0 },
+            "prompt_tokens_details": { "cached_tokens": self.cached_tokens },
             "completion_tokens_details": { "reasoning_tokens": 0 },
         })
     }

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 
 use super::{
     answer::{Answer, Choice},
-    anthropic_request::{chat_body, check, marked_text},
+    anthropic_request::{chat_body, check, marked_text, prefixes},
     json_response::send_json,
     json_value::invalid,
+    prompt_cache::CacheUse,
     provider::{ActiveRequest, Provider},
     refusal::Refusal,
     request::ChatBody,
@@ -49,7 +50,8 @@ async fn messages(provider: &Provider, request: &HttpRequest, body: &[u8]) -> Re
     let (body, model, chat) = read(&settings, request, body, true)?;
     let mut active = provider.admit(&settings, &model.id)?;
     let answer = Answer::generate(&chat, model, &settings, &mut active.rng);
-    let message = Message::of(&body, &answer, &settings, &mut active);
+    let cache = provider.prompts().pass(&prefixes(&body), answer.prompt_tokens);
+    let message = Message { cache, ..Message::of(&body, &answer, &settings, &mut active) };
     if body.get("stream").is_some_and(|stream| *stream == true) {
         let events = message.events(&mut active);
         return stream::respond_with(active, events).await;
@@ -94,6 +96,8 @@ struct Message {
     content: Vec<Value>,
     stop_reason: &'static str,
     input_tokens: u32,
+    /// What of them was read from the cache or written to it.
+    cache: CacheUse,
     output_tokens: u32,
     tokens_per_chunk: u32,
     odd_framing_rate: f64,
@@ -122,15 +126,19 @@ impl Message {
             content,
             stop_reason,
             input_tokens: answer.prompt_tokens,
+            cache: CacheUse::default(),
             tokens_per_chunk: settings.tokens_per_chunk,
             odd_framing_rate: settings.odd_framing_rate,
         }
     }
 
     fn usage(&self, output_tokens: u32) -> Value {
+        let CacheUse { read, written, for_an_hour } = self.cache;
+        let (short, long) = if for_an_hour { (0, written) } else { (written, 0) };
         json!({
-            "input_tokens": self.input_tokens, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
-            "output_tokens": output_tokens, "service_tier": "standard",
+            "input_tokens": self.input_tokens - read - written, "cache_creation_input_tokens": written,
+            "cache_read_input_tokens": read, "output_tokens": output_tokens, "service_tier": "standard",
+            "cache_creation": { "ephemeral_5m_input_tokens": short, "ephemeral_1h_input_tokens": long },
         })
     }
 

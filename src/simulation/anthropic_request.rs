@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 
 use super::{
     json_value::{invalid, member},
+    prompt_cache::{Prefix, PromptReader},
     refusal::Refusal,
     seal::{is_own_redacted, signature},
     settings::{ProviderSettings, SimulatedModel},
+    words,
 };
 
 /// The members of a request.
@@ -182,6 +184,31 @@ pub(super) fn marked_text(body: &Value) -> String {
     let messages = member(body, "messages").as_array().into_iter().flatten().rev();
     let of_user = messages.filter(|message| message["role"] == "user").map(|message| text_of(&message["content"]));
     of_user.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
+}
+
+/// The beginnings of the prompt that the client marks.
+pub(super) fn prefixes(body: &Value) -> Vec<Prefix> {
+    let mut reader = PromptReader::new(member(body, "model").as_str().unwrap_or_default());
+    let tools = member(body, "tools").as_array().into_iter().flatten().cloned();
+    let messages = member(body, "messages").as_array().into_iter().flatten();
+    let said = messages.flat_map(|message| blocks(&message["content"]));
+    let last = member(body, "cache_control");
+    for mut block in tools.chain(blocks(member(body, "system"))).chain(said) {
+        let mark = block.as_object_mut().and_then(|block| block.remove("cache_control")).filter(|mark| !mark.is_null());
+        let tokens = match (member(&block, "type").as_str(), member(&block, "text").as_str()) {
+            (_, Some(text)) => words::tokens(text),
+            (Some("image" | "document"), None) => 0,
+            (_, None) => words::tokens(&block.to_string()),
+        };
+        reader.part(&block.to_string(), tokens);
+        if let Some(mark) = mark {
+            reader.mark(mark["ttl"] == "1h");
+        }
+    }
+    if last.is_object() {
+        reader.mark(last["ttl"] == "1h");
+    }
+    reader.finish()
 }
 
 /// The request as the generator of answers reads it.

@@ -31,7 +31,7 @@ pub(super) async fn create(
     let body = ChatBody::parse(&body)?;
     let model = body.check(&settings)?;
     let mut active = provider.admit(&settings, &model.id)?;
-    let answer = Answer::generate(&body, model, &settings, &mut active.rng);
+    let answer = Answer::generate(&body, model, &settings, &mut active.rng).with_cache(&body, provider.prompts());
     // Choices are generated in parallel: several take no longer than one.
     active.draw.per_token /= body.choices().max(1);
     if body.stream == Some(true) {

@@ -14,6 +14,7 @@ use super::{
     answer::{Answer, Choice},
     json_response::send_json,
     json_value::{invalid, member},
+    prompt_cache::{CacheUse, Prefix, PromptReader},
     provider::{ActiveRequest, Provider},
     refusal::Refusal,
     request::ChatBody,
@@ -64,7 +65,8 @@ async fn converse(
     let chat: ChatBody = chat;
     let mut active = provider.admit(&settings, &model.id)?;
     let answer = Answer::generate(&chat, model, &settings, &mut active.rng);
-    let content = Content::of(&body, &answer, &settings);
+    let cache = provider.prompts().pass(&prefixes(id, &body), answer.prompt_tokens);
+    let content = Content { cache, ..Content::of(&body, &answer, &settings) };
     if streamed {
         let events = content.events(&settings);
         return stream::respond_framed(active, events, FRAMES).await;
@@ -209,8 +211,8 @@ struct Content {
     blocks: Vec<Value>,
     stop: &'static str,
     prompt_tokens: u32,
-    /// Of the prompt, read from a cache: what stands before a cache point.
-    cached_tokens: u32,
+    /// What of them was read from the cache or written to it.
+    cache: CacheUse,
 }
 
 impl Content {
@@ -228,12 +230,7 @@ impl Content {
             Some(FinishReason::ToolCalls) => "tool_use",
             Some(_) => "end_turn",
         };
-        Content {
-            blocks,
-            stop,
-            prompt_tokens: answer.prompt_tokens,
-            cached_tokens: cached(body).min(answer.prompt_tokens),
-        }
+        Content { blocks, stop, prompt_tokens: answer.prompt_tokens, cache: CacheUse::default() }
     }
 
     fn output_tokens(&self) -> u32 {
@@ -241,10 +238,14 @@ impl Content {
     }
 
     fn usage(&self) -> Value {
-        let (prompt, output) = (self.prompt_tokens - self.cached_tokens, self.output_tokens());
+        let CacheUse { read, written, for_an_hour } = self.cache;
+        let (prompt, output) = (self.prompt_tokens - read - written, self.output_tokens());
+        let ttl = if for_an_hour { "1h" } else { "5m" };
+        let details: Vec<Value> =
+            (written > 0).then(|| json!({ "ttl": ttl, "inputTokens": written })).into_iter().collect();
         json!({
             "inputTokens": prompt, "outputTokens": output, "totalTokens": self.prompt_tokens + output,
-            "cacheReadInputTokens": self.cached_tokens, "cacheWriteInputTokens": 0,
+            "cacheReadInputTokens": read, "cacheWriteInputTokens": written, "cacheDetails": details,
         })
     }
 
@@ -285,12 +286,23 @@ impl Content {
     }
 }
 
-/// The tokens before the last cache point.
-fn cached(body: &Value) -> u32 {
-    let system = member(body, "system").as_array().into_iter().flatten();
-    let all: Vec<&Value> = system.chain(messages(body).flat_map(blocks)).collect();
-    let last = all.iter().rposition(|block| block.get("cachePoint").is_some()).unwrap_or(0);
-    all.iter().take(last).filter_map(|block| block["text"].as_str()).map(words::tokens).sum()
+/// The beginnings of the prompt that end at a cache point.
+fn prefixes(model: &str, body: &Value) -> Vec<Prefix> {
+    let mut reader = PromptReader::new(model);
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let tools = list(member(member(body, "toolConfig"), "tools"));
+    let said = messages(body).flat_map(blocks).cloned();
+    for block in tools.into_iter().chain(list(member(body, "system"))).chain(said) {
+        match block.get("cachePoint") {
+            Some(point) => reader.mark(point["ttl"] == "1h"),
+            None => {
+                let text = block["text"].as_str().map_or_else(|| block.to_string(), str::to_owned);
+                let tokens = if block.get("image").is_some() { 0 } else { words::tokens(&text) };
+                reader.part(&text, tokens);
+            }
+        }
+    }
+    reader.finish()
 }
 
 /// What a block says: its text, its thought, or the arguments of its call.

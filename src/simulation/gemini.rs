@@ -67,7 +67,7 @@ async fn generate(
     let chat = serde_json::from_value(chat_body(id, &body)).map_err(|fault| invalid(&fault.to_string()))?;
     let chat: ChatBody = chat;
     let mut active = provider.admit(&settings, &model.id)?;
-    let answer = Answer::generate(&chat, model, &settings, &mut active.rng);
+    let answer = Answer::generate(&chat, model, &settings, &mut active.rng).with_cache(&chat, provider.prompts());
     let content = Content::of(&body, &answer, &settings, &mut active);
     if streamed {
         let events = content.events(&mut active);
@@ -214,6 +214,7 @@ struct Content {
     parts: Vec<Value>,
     finish: &'static str,
     prompt_tokens: u32,
+    cached_tokens: u32,
     thought_tokens: u32,
     reports_usage: bool,
     tokens_per_chunk: u32,
@@ -240,6 +241,7 @@ impl Content {
             parts,
             finish,
             prompt_tokens: answer.prompt_tokens,
+            cached_tokens: answer.cached_tokens,
             thought_tokens: thought.as_deref().map_or(0, words::tokens),
             reports_usage: settings.reports_usage,
             tokens_per_chunk: settings.tokens_per_chunk,
@@ -258,11 +260,14 @@ impl Content {
         let mut chunk = json!({ "candidates": [candidate], "modelVersion": self.model, "responseId": self.id });
         if self.reports_usage {
             let visible = self.output_tokens() - self.thought_tokens.min(self.output_tokens());
-            let usage = json!({
+            let mut usage = json!({
                 "promptTokenCount": self.prompt_tokens, "candidatesTokenCount": visible,
                 "thoughtsTokenCount": self.thought_tokens,
                 "totalTokenCount": self.prompt_tokens + visible + self.thought_tokens,
             });
+            if self.cached_tokens > 0 {
+                put(&mut usage, "cachedContentTokenCount", json!(self.cached_tokens));
+            }
             put(&mut chunk, "usageMetadata", usage);
         }
         chunk

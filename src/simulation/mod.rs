@@ -25,6 +25,7 @@ mod json_value;
 mod load;
 mod mentions;
 mod png;
+mod prompt_cache;
 mod provider;
 mod quota;
 mod refusal;

@@ -18,6 +18,7 @@ use super::{
     Rng,
     counters::{Counters, End, InFlight, SeenRequest},
     load::{self, Draw},
+    prompt_cache::PromptCache,
     quota::Quota,
     refusal::Refusal,
     settings::ProviderSettings,
@@ -35,6 +36,7 @@ pub(super) struct Provider {
     /// Requests admitted so far. The position of a request selects its random numbers.
     admitted: AtomicU64,
     quota: Mutex<Quota>,
+    prompts: PromptCache,
 }
 
 impl Provider {
@@ -44,6 +46,7 @@ impl Provider {
             counters: Arc::default(),
             admitted: AtomicU64::new(0),
             quota: Mutex::default(),
+            prompts: PromptCache::default(),
         }
     }
 
@@ -58,6 +61,11 @@ impl Provider {
 
     pub(super) fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)
+    }
+
+    /// The prompts that it remembers.
+    pub(super) fn prompts(&self) -> &PromptCache {
+        &self.prompts
     }
 
     /// Records a request before it is checked.

@@ -3,13 +3,20 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{refusal::Refusal, words};
+use super::{
+    prompt_cache::{Prefix, PromptReader},
+    refusal::Refusal,
+    words,
+};
 
 /// Tokens of an image in a message.
 const IMAGE_TOKENS: u32 = 765;
 
 /// Tokens of a message in addition to its content.
 const MESSAGE_TOKENS: u32 = 4;
+
+/// Shortest beginning of a prompt that is remembered without being asked, tokens.
+const LEAST_CACHED: u32 = 1_024;
 
 /// The body of a chat request. Numbers are read as floats, because some clients write `100.0`.
 #[derive(Debug, Default, Deserialize)]
@@ -161,6 +168,14 @@ impl Message {
     }
 }
 
+impl Tool {
+    fn tokens(&self) -> u32 {
+        let schema = self.function.parameters.as_ref().map_or(0, |schema| words::tokens(&schema.to_string()));
+        let description = self.function.description.as_deref().map_or(0, words::tokens);
+        words::tokens(&self.function.name) + description + schema
+    }
+}
+
 impl ChatBody {
     /// Reads a body.
     pub(super) fn parse(body: &[u8]) -> Result<ChatBody, Refusal> {
@@ -222,12 +237,29 @@ impl ChatBody {
     /// Tokens in messages and tools.
     pub(super) fn prompt_tokens(&self) -> u32 {
         let messages: u32 = self.messages().iter().map(Message::tokens).sum();
-        let tools = self.tools().iter().map(|Tool { function }| {
-            let schema = function.parameters.as_ref().map_or(0, |schema| words::tokens(&schema.to_string()));
-            let description = function.description.as_deref().map_or(0, words::tokens);
-            words::tokens(&function.name) + description + schema
-        });
-        messages.saturating_add(tools.sum())
+        messages.saturating_add(self.tools().iter().map(Tool::tokens).sum())
+    }
+
+    /// The beginnings of the prompt that a provider remembers without being asked: those that end with a message, and are long.
+    pub(super) fn prefixes(&self) -> Vec<Prefix> {
+        let mut reader = PromptReader::new(self.model.as_deref().unwrap_or_default());
+        for tool in self.tools() {
+            let schema = tool.function.parameters.as_ref().map(Value::to_string).unwrap_or_default();
+            reader.part(&tool.function.name, tool.tokens());
+            reader.part(&schema, 0);
+        }
+        for message in self.messages() {
+            reader.part(&message.role, 0);
+            reader.part(&message.text(), message.tokens());
+            for call in message.tool_calls.iter().flatten() {
+                reader.part(&call.function.name, 0);
+                reader.part(&call.function.arguments, 0);
+            }
+            if reader.tokens() >= LEAST_CACHED {
+                reader.mark(false);
+            }
+        }
+        reader.finish()
     }
 }
 

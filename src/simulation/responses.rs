@@ -38,7 +38,7 @@ pub(super) async fn create(
     let chat = serde_json::from_value(chat_body(&body)).map_err(|fault| invalid(&fault.to_string()))?;
     let chat: ChatBody = chat;
     let mut active = provider.admit(&settings, &model.id)?;
-    let answer = Answer::generate(&chat, model, &settings, &mut active.rng);
+    let answer = Answer::generate(&chat, model, &settings, &mut active.rng).with_cache(&chat, provider.prompts());
     let response = Response::of(&body, &answer, &settings, &mut active);
     if *member(&body, "stream") == true {
         let events = response.events(&mut active);
@@ -178,6 +178,7 @@ struct Response {
     output: Vec<Value>,
     status: &'static str,
     input_tokens: u32,
+    cached_tokens: u32,
     reasoning_tokens: u32,
     reports_usage: bool,
     tokens_per_chunk: u32,
@@ -226,6 +227,7 @@ impl Response {
             output,
             status: if is_cut { "incomplete" } else { "completed" },
             input_tokens: answer.prompt_tokens,
+            cached_tokens: answer.cached_tokens,
             reasoning_tokens: if thinks { words::tokens(&thought) } else { 0 },
             reports_usage: settings.reports_usage,
             tokens_per_chunk: settings.tokens_per_chunk,
@@ -244,7 +246,7 @@ impl Response {
         let usage = (is_over && self.reports_usage).then(|| {
             let output_tokens = self.output_tokens();
             json!({
-                "input_tokens": self.input_tokens, "input_tokens_details": { "cached_tokens": 0 },
+                "input_tokens": self.input_tokens, "input_tokens_details": { "cached_tokens": self.cached_tokens },
                 "output_tokens": output_tokens, "output_tokens_details": { "reasoning_tokens": self.reasoning_tokens },
                 "total_tokens": self.input_tokens + output_tokens,
             })

@@ -304,7 +304,7 @@ mod tests {
 
     fn answer(choices: Vec<Choice>) -> Answer {
         let (id, model) = ("chatcmpl-1".to_owned(), "hare-1".to_owned());
-        Answer { id, model, fingerprint: "fp_1".to_owned(), prompt_tokens: 3, choices }
+        Answer { id, model, fingerprint: "fp_1".to_owned(), prompt_tokens: 3, cached_tokens: 0, choices }
     }
 
     fn said(text: &str) -> Choice {

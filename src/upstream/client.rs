@@ -15,6 +15,7 @@ use actix_http::{
 use awc::{Client, ClientResponse, FrozenClientRequest};
 use bytes::Bytes;
 use pointsman_actors::{
+    dialect::CallHeaders,
     domain::{Dialect, FailureKind},
     stats::QuotaReport,
 };
@@ -77,8 +78,8 @@ pub struct Call {
     pub path: Arc<str>,
     /// JSON body.
     pub body: Bytes,
-    /// Headers of this call alone: names in lower case, and values.
-    pub headers: Vec<(&'static str, String)>,
+    /// Headers of this call alone.
+    pub headers: CallHeaders,
     /// Wire format, in which errors are read.
     pub dialect: Dialect,
     /// Whether an event stream is requested.
@@ -94,6 +95,8 @@ pub struct Call {
 pub struct UpstreamAnswer {
     /// The body.
     pub body: UpstreamBody,
+    /// Prompt tokens that a header names, as only Amazon's have it.
+    pub input_tokens: Option<u64>,
     /// Remaining quota that the provider reported.
     pub quota: QuotaReport,
 }
@@ -209,21 +212,22 @@ impl UpstreamClient {
         let Some(account) = &self.connection.service_account else {
             if let Some(signer) = &self.connection.signer {
                 let signed = signer.sign(&self.connection.signed_address(&call.path), &call.body, SystemTime::now());
-                call.headers.extend(signed.map_err(|why| UpstreamError::new(FailureKind::Auth, why))?);
+                let signed = signed.map_err(|why| UpstreamError::new(FailureKind::Auth, why))?;
+                call.headers.extend(signed.into_iter().map(|(name, value)| (name.into(), value)));
             }
             let response = self.exchange(&call, times, &observe).await?;
             return self.answer(response, &call).await;
         };
         let headers = call.headers.len();
         let mut token = token::token(account, &self.tls, head_deadline).await?;
-        call.headers.push(("authorization", format!("Bearer {}", token.expose())));
+        call.headers.push(("authorization".into(), format!("Bearer {}", token.expose())));
         let mut response = self.exchange(&call, times, &observe).await?;
         // A token can be withdrawn before its end: then another one is tried, once.
         if response.status() == StatusCode::UNAUTHORIZED {
             account.forget(&token);
             token = token::token(account, &self.tls, head_deadline).await?;
             call.headers.truncate(headers);
-            call.headers.push(("authorization", format!("Bearer {}", token.expose())));
+            call.headers.push(("authorization".into(), format!("Bearer {}", token.expose())));
             response = self.exchange(&call, times, &observe).await?;
         }
         self.answer(response, &call).await
@@ -246,7 +250,7 @@ impl UpstreamClient {
 
     async fn answer(&self, response: ClientResponse, call: &Call) -> Result<UpstreamAnswer, UpstreamError> {
         if response.status() == StatusCode::OK {
-            accept(response, self.bounds(call), self.mask.clone())
+            accept(response, call, self.bounds(call), self.mask.clone())
         } else {
             Err(self.refuse(response, call).await)
         }
@@ -264,6 +268,12 @@ impl UpstreamClient {
     /// When the host of the link is neither the provider's own nor listed, or its answer is not complete.
     pub async fn fetch_image(&self, link: &str, deadline: Instant, max_bytes: usize) -> Result<Bytes, UpstreamError> {
         self.fetcher.fetch(link, deadline, max_bytes).await
+    }
+
+    /// Most bytes of a plain answer.
+    #[must_use]
+    pub fn max_body(&self) -> usize {
+        self.limits.max_body
     }
 
     /// Whether calls to this provider carry a `traceparent`.
@@ -339,6 +349,7 @@ async fn attempt(
 /// Accepts a 200 whose body has no encoding and is not a web page.
 fn accept(
     mut response: ClientResponse,
+    call: &Call,
     bounds: BodyBounds,
     mask: Option<Rc<Mask>>,
 ) -> Result<UpstreamAnswer, UpstreamError> {
@@ -352,7 +363,12 @@ fn accept(
     let announced = http_client::announced_length(response.headers());
     let body = UpstreamBody::new(response.take_payload(), announced, bounds).masked(mask);
     let quota = quota(response.headers(), SystemTime::now);
-    Ok(UpstreamAnswer { body, quota })
+    let input_tokens = call.path.starts_with(request::BEDROCK_PATH).then(|| input_tokens(response.headers())).flatten();
+    Ok(UpstreamAnswer { body, input_tokens, quota })
+}
+
+fn input_tokens(headers: &HeaderMap) -> Option<u64> {
+    headers.get("x-amzn-bedrock-input-token-count")?.to_str().ok()?.trim().parse().ok()
 }
 
 /// Whether the body is an HTML page, probably the error page of a proxy. Other content types are ignored: they are often wrong.

@@ -12,8 +12,12 @@ use actix_http::{
 };
 use awc::{Client, FrozenClientRequest};
 use bytes::Bytes;
+use pointsman_actors::dialect::CallHeaders;
 
 use super::connection::{Connection, ConnectionFault};
+
+/// What the paths of Bedrock's calls begin with.
+pub(super) const BEDROCK_PATH: &str = "/model/";
 
 /// Value of `user-agent`.
 pub(super) const AGENT: &str = concat!("pointsman/", env!("CARGO_PKG_VERSION"));
@@ -36,7 +40,7 @@ pub(super) fn freeze(
     }
     let host = HeaderValue::from_str(&connection.authority).map_err(|_| ConnectionFault::Host)?;
     // Bedrock frames its streams in another way, and chooses it by the path.
-    let accept = match (streamed, path.starts_with("/model/")) {
+    let accept = match (streamed, path.starts_with(BEDROCK_PATH)) {
         (false, _) => "application/json",
         (true, false) => "text/event-stream",
         (true, true) => "application/vnd.amazon.eventstream",
@@ -60,20 +64,16 @@ pub(super) fn freeze(
 }
 
 /// Sends `body` after the frozen head, with further `headers`.
-pub(super) fn send(
-    request: &FrozenClientRequest,
-    body: Bytes,
-    headers: &[(&'static str, String)],
-) -> awc::SendClientRequest {
+pub(super) fn send(request: &FrozenClientRequest, body: Bytes, headers: &CallHeaders) -> awc::SendClientRequest {
     let slices = body.len() > SLICE;
     if headers.is_empty() {
         return if slices { request.send_body(Slices(body)) } else { request.send_body(body) };
     }
     let mut extra = HeaderMap::new();
     for (name, value) in headers {
-        if let Ok(mut value) = HeaderValue::from_str(value) {
-            value.set_sensitive(matches!(*name, "authorization" | "x-amz-security-token"));
-            extra.insert(HeaderName::from_static(name), value);
+        if let (Ok(name), Ok(mut value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+            value.set_sensitive(matches!(name.as_str(), "authorization" | "x-amz-security-token"));
+            extra.insert(name, value);
         }
     }
     let request = request.extra_headers(extra);

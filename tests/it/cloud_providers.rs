@@ -300,26 +300,3 @@ async fn two_refused_tokens_are_a_fault_of_the_provider_and_are_never_shown() {
     assert!(reply.status >= 500 && !reply.text().contains("5ec2e7"), "{} {}", reply.status, reply.text());
     assert_eq!(tokens_of(&cloud), ["ya29.first-5ec2e7", "ya29.next-5ec2e7"]);
 }
-
-/// The examples of clouds in the page about providers.
-#[test]
-fn the_examples_of_the_page_about_providers_switch_one_provider_on() {
-    let folder = Folder::new();
-    let tokens = Upstream::start([]);
-    folder.put("account.json", &account(&tokens));
-    let file = folder.at("account.json");
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let variables = ["AZURE_OPENAI_API_KEY", "BEDROCK_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
-    let environment: Environment = variables.map(|name| (name, "a-key-of-a-cloud-0123456789")).into_iter().collect();
-    let page = include_str!("../../docs/PROVIDERS.md");
-    let examples: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(examples.len(), 6);
-    for example in examples {
-        let toml = example.replace("RESOURCE", "acme").replace("LOCATION", "europe-west4").replace("PROJECT", "acme");
-        let toml = toml.replace("account.json", file.to_str().unwrap());
-        let config = Config::parse(&toml, "config.toml", Path::new("."), &environment);
-        let config = config.unwrap_or_else(|faults| panic!("{toml}\n{}", pointsman::app::cli::report(&faults)));
-        let catalog = config.catalog(1);
-        assert_eq!(catalog.providers.iter().filter(|provider| provider.is_on()).count(), 1, "{toml}");
-    }
-}

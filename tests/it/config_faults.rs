@@ -73,7 +73,7 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[providers.acme]\nbase_url = \"http://h\"\ntimeout = 3",
         expect![[r#"
-            f:3:1: providers.acme.timeout: unknown key; allowed: enabled, name, base_url, api_key_env, api_key_file, auth, region, routes, headers, ca_file, max_in_flight, permit_wait, forward_traceparent, image_hosts, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters, unknown_fields, dialect, wants_max_completion_tokens, wants_reasoning_effort, lacks, knows_developer_role
+            f:3:1: providers.acme.timeout: unknown key; allowed: enabled, name, base_url, api_key_env, api_key_file, auth, region, routes, headers, ca_file, max_in_flight, permit_wait, forward_traceparent, image_hosts, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters, unknown_fields, dialect, wants_max_completion_tokens, wants_reasoning_effort, lacks, knows_developer_role, count_tokens, safety_settings
         "#]],
     );
 }
@@ -727,6 +727,27 @@ name = "service/auto"
 }
 
 #[test]
+fn embeddings_at_bedrock_need_a_known_name_and_safety_settings_their_words() {
+    let provider = "[providers.cloud]\nbase_url = \"https://cloud.example\"\n";
+    check(
+        &format!(
+            "{provider}dialect = \"converse\"\n[[models]]\nid = \"acme/v\"\ncontext_length = 1\noutput_modalities = \
+             [\"embeddings\"]\nendpoints = [{{ provider = \"cloud\", upstream_model = \"arn:x\", pricing = \"unknown\" }}]"
+        ),
+        expect![[r#"
+            f:8:27: models[0].endpoints[0].provider: makes no embeddings with a model that it calls 'arn:x'; allowed: at Amazon Bedrock a name with titan-embed, cohere.embed or amazon.nova
+        "#]],
+    );
+    check(
+        &format!("{provider}safety_settings = {{ HARASSMENT = \"OFF\", HARM_CATEGORY_HARASSMENT = \"none\" }}"),
+        expect![[r#"
+            f:3:34: providers.cloud.safety_settings.HARASSMENT: is no category of harm; allowed: a name such as HARM_CATEGORY_HARASSMENT
+            f:3:68: providers.cloud.safety_settings.HARM_CATEGORY_HARASSMENT: is no threshold; allowed: OFF, BLOCK_NONE, BLOCK_ONLY_HIGH, BLOCK_MEDIUM_AND_ABOVE, BLOCK_LOW_AND_ABOVE
+        "#]],
+    );
+}
+
+#[test]
 fn signed_calls_need_a_region_and_forms_of_a_cloud_their_dialect() {
     let provider = |toml: &str| format!("[providers.cloud]\nbase_url = \"https://cloud.example\"\n{toml}");
     check(
@@ -738,7 +759,7 @@ fn signed_calls_need_a_region_and_forms_of_a_cloud_their_dialect() {
     check(
         &provider("routes = \"bedrock\""),
         expect![[r#"
-        f:3:10: providers.cloud.routes: is a form of the Messages API only; allowed: dialect = "anthropic" beside it, or no routes
+        f:3:10: providers.cloud.routes: is no form of this dialect; allowed: beside it dialect = "anthropic" (bedrock, vertex) or "gemini" (vertex), or no routes
     "#]],
     );
 }

@@ -174,6 +174,24 @@ fn the_shipped_file_is_a_page() {
     assert!(shipped([]).warnings().is_empty());
 }
 
+#[test]
+fn every_example_of_the_page_about_clouds_is_a_whole_configuration() {
+    let page = include_str!("../../docs/CLOUDS.md");
+    let account = include_str!("fixtures/service_account/key.pem");
+    let account =
+        serde_json::json!({"client_email": "a@b.example", "private_key": account, "token_uri": "https://t.example"});
+    let account = account.to_string();
+    let keys = [("AZURE_OPENAI_API_KEY", "k"), ("AWS_BEARER_TOKEN_BEDROCK", "k"), ("VERTEX_ACCOUNT", &*account)];
+    let examples: Vec<&str> =
+        page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default()).collect();
+    assert_eq!(examples.len(), 3);
+    for example in examples {
+        let config = load(example, &keys.into_iter().collect());
+        let config = config.unwrap_or_else(|faults| panic!("{}", pointsman::app::cli::report(&faults)));
+        assert!(config.catalog(1).providers.iter().all(|provider| provider.is_on()), "{example}");
+    }
+}
+
 /// The keys a section knows, as its fault about an unknown one lists them.
 fn known_keys(toml: &str) -> BTreeSet<String> {
     let faults = load(toml, &Environment::default()).unwrap_err();

@@ -65,6 +65,30 @@ async fn a_stream_that_ends_with_its_body_becomes_a_stream_of_chunks_and_of_mess
 }
 
 #[actix_web::test]
+async fn what_is_blocked_is_set_for_a_provider_or_for_an_endpoint() {
+    let maker = always(200, &answer(json!([{"text": "Left."}])));
+    let gateway = World::new()
+        .provider_with(
+            "maker",
+            maker.address(),
+            "dialect = \"gemini\"\nsafety_settings = { HARM_CATEGORY_HARASSMENT = \"BLOCK_ONLY_HIGH\" }",
+        )
+        .with(
+            "[[models]]\nid = \"acme/one\"\ncontext_length = 1000\nendpoints = [{ provider = \"maker\", upstream_model = \"gemini-x\", \
+             pricing = \"unknown\" }]\n[[models]]\nid = \"acme/other\"\ncontext_length = 1000\nendpoints = [{ provider = \"maker\", \
+             upstream_model = \"gemini-y\", pricing = \"unknown\", safety_settings = { HARM_CATEGORY_DANGEROUS_CONTENT = \"OFF\" } }]",
+        )
+        .start()
+        .await;
+    gateway.chat(&ask("acme/one")).await.expect(200);
+    let expected = json!([{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_ONLY_HIGH"}]);
+    assert_eq!(maker.last_body()["safetySettings"], expected);
+    gateway.chat(&ask("acme/other")).await.expect(200);
+    let expected = json!([{"category": "HARM_CATEGORY_DANGEROUS_CONTENT", "threshold": "OFF"}]);
+    assert_eq!(maker.last_body()["safetySettings"], expected);
+}
+
+#[actix_web::test]
 async fn a_limit_that_names_its_end_in_the_body_is_told_as_retry_after() {
     let limited = json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Quota exceeded", "details": [
         {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "36s"}]}});
@@ -99,6 +123,57 @@ async fn an_image_is_made_through_the_chat_of_the_model() {
         json!({"responseModalities": ["IMAGE", "TEXT"], "imageConfig": {"aspectRatio": "16:9"}})
     );
     assert_eq!(body["contents"][0]["parts"], json!([{"text": "A fork"}]));
+}
+
+/// A gateway with an image model of Google's, and a request for one of its images.
+async fn painter(maker: &Upstream, model: &str, toml: &str) -> TestGateway {
+    World::new()
+        .provider_with("maker", maker.address(), "dialect = \"gemini\"")
+        .with(&format!(
+            "[[models]]\nid = \"acme/painter\"\ncontext_length = 1000\noutput_modalities = [\"image\"]\nsupported_parameters = \
+             [\"image_config\", \"n\", \"quality\"]\nendpoints = [{{ provider = \"maker\", upstream_model = \"{model}\", {toml} pricing = {{ prompt \
+             = \"0\", completion = \"0\", image = \"0.04\" }} }}]"
+        ))
+        .start()
+        .await
+}
+
+#[actix_web::test]
+async fn a_size_in_pixels_becomes_the_nearest_shape_and_is_named() {
+    let png = "iVBORw0KGgoAAAANSUhEUg==";
+    let maker = always(200, &answer(json!([{"inlineData": {"mimeType": "image/png", "data": png}}])));
+    let gateway = painter(&maker, "gemini-3-image", "images_through_chat = true,").await;
+    let request = json!({"model": "acme/painter", "prompt": "A fork", "size": "1792x1024"});
+    let reply = gateway.post("/v1/images/generations", &request).await;
+    reply.expect(200);
+    assert_eq!(reply.header("x-route-emulated-parameters"), Some("size"));
+    assert_eq!(reply.header("x-route-dropped-parameters"), None);
+    let expected = json!({"aspectRatio": "16:9", "imageSize": "2K"});
+    assert_eq!(maker.last_body()["generationConfig"]["imageConfig"], expected);
+}
+
+#[actix_web::test]
+async fn imagen_is_called_by_predict_and_pays_for_each_image_that_it_gives() {
+    let png = "iVBORw0KGgoAAAANSUhEUg==";
+    let made = json!({"bytesBase64Encoded": png, "mimeType": "image/png"});
+    let maker = always(200, &json!({"predictions": [made, made, {"raiFilteredReason": "Unsafe."}]}));
+    let one = painter(&maker, "imagen-4", "").await;
+    let request = json!({"model": "acme/painter", "prompt": "A fork", "n": 3, "size": "1024x1024", "quality": "high"});
+    let reply = one.post("/v1/images/generations", &request).await;
+    let images = reply.expect(200);
+    assert_eq!((images["data"].as_array().unwrap().len(), &images["data"][1]["b64_json"]), (2, &json!(png)));
+    assert_eq!(images["usage"]["cost"], json!(0.08));
+    assert_eq!(reply.header("x-route-dropped-parameters"), Some("quality"));
+    assert_eq!(reply.header("x-route-emulated-parameters"), Some("size"));
+    assert!(maker.requests()[0].starts_with("POST /v1/models/imagen-4:predict HTTP/1.1\r\n"));
+    let expected = json!({"instances": [{"prompt": "A fork"}], "parameters": {"sampleCount": 3, "aspectRatio": "1:1"}});
+    assert_eq!(maker.last_body(), expected);
+
+    let strict = always(200, &json!({"predictions": [{"raiFilteredReason": "Unsafe."}]}));
+    let other = painter(&strict, "imagen-4", "").await;
+    let reply = other.post("/v1/images/generations", &request).await;
+    assert_eq!(reply.status, 400, "{}", reply.text());
+    assert_eq!(strict.requests().len(), 1);
 }
 
 #[actix_web::test]

@@ -191,6 +191,40 @@ async fn a_stream_that_breaks_ends_with_an_error_event_and_an_untouched_one_move
 }
 
 #[actix_web::test]
+async fn headers_of_anthropic_reach_endpoints_of_its_api_alone_and_no_others_do() {
+    let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "Left."}], "usage": {"input_tokens": 20, "output_tokens": 5}});
+    let body = request().to_string();
+    let headers = [
+        ("content-type", "application/json"),
+        ("anthropic-workspace-id", "wrk_1"),
+        ("anthropic-something-new", "of tomorrow"),
+        ("anthropic-dangerous-direct-browser-access", "true"),
+        ("x-claude-code-session-id", "s1"),
+        ("x-stainless-lang", "js"),
+        ("cookie", "a=b"),
+        ("x-route-objective", "cheapest"),
+    ];
+    for (dialect, answer) in [("anthropic", message), ("openai", completion("Left."))] {
+        let maker = always(200, &answer);
+        let gateway = gateway(&maker, dialect).await;
+        gateway.call(Method::POST, "/v1/messages", &headers, Some(body.clone().into())).await.expect(200);
+        let sent = maker.requests().remove(0);
+        let head = sent.split_once("\r\n\r\n").unwrap().0.to_lowercase();
+        let passed = |name: &str| head.contains(&format!("\r\n{name}: "));
+        let is_own = dialect == "anthropic";
+        assert_eq!(head.contains("\r\nanthropic-workspace-id: wrk_1\r\n"), is_own, "{head}");
+        assert_eq!(head.contains("\r\nanthropic-something-new: of tomorrow\r\n"), is_own, "{head}");
+        for name in
+            ["anthropic-dangerous-direct-browser-access", "x-claude-code-session-id", "x-stainless-lang", "cookie"]
+        {
+            assert!(!passed(name), "{head}");
+        }
+        assert!(!head.contains("x-route-"), "{head}");
+    }
+}
+
+#[actix_web::test]
 async fn tokens_are_counted_without_asking_anybody() {
     let maker = always(200, &completion("unused"));
     let gateway = gateway(&maker, "openai").await;

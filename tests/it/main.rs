@@ -120,6 +120,8 @@ mod door_responses;
 #[cfg(test)]
 mod embeddings;
 #[cfg(test)]
+mod embeddings_at_clouds;
+#[cfg(test)]
 mod enemy;
 #[cfg(test)]
 mod enemy_bodies;
@@ -272,6 +274,8 @@ mod smoke;
 mod stickiness;
 #[cfg(test)]
 mod stores;
+#[cfg(test)]
+mod token_counts;
 #[cfg(test)]
 mod top_command;
 #[cfg(test)]

@@ -145,6 +145,58 @@ async fn an_answer_that_the_filter_of_gemini_blocks_ends_as_such() {
     assert!(answer.text().contains("content_filter"), "{}", answer.text());
 }
 
+/// The tokens of a prompt that were read from a cache, and those that were written to it, plain and streamed alike.
+async fn cached(gateway: &TestGateway, request: &Value) -> (u64, u64) {
+    let count = |usage: &Value, name: &str| usage["prompt_tokens_details"][name].as_u64().unwrap_or(0);
+    let whole = gateway.chat(request).await.expect(200);
+    let streamed =
+        gateway.chat(&and(request.clone(), json!({"stream": true, "stream_options": {"include_usage": true}}))).await;
+    let usage = streamed
+        .events()
+        .into_iter()
+        .rev()
+        .find_map(|event| event.get("usage").filter(|usage| usage.is_object()).cloned());
+    let usage = usage.expect("no usage");
+    assert!(count(&usage, "cached_tokens") > 0, "the stream asks for the same prompt again: {usage}");
+    assert_eq!(count(&usage, "cache_write_tokens"), 0, "{usage}");
+    (count(&whole["usage"], "cached_tokens"), count(&whole["usage"], "cache_write_tokens"))
+}
+
+#[actix_web::test]
+async fn a_long_prompt_is_read_from_the_cache_the_second_time_in_every_dialect() {
+    let rules = "Never say never. ".repeat(400);
+    for dialect in ["openai", "anthropic", "gemini", "openai-responses", "converse"] {
+        let gateway = gateway(dialect, "").await;
+        let marked = matches!(dialect, "anthropic" | "converse");
+        let mut part = json!({"type": "text", "text": rules});
+        if marked {
+            part["cache_control"] = json!({"type": "ephemeral"});
+        }
+        let asked = |question: &str| {
+            let messages =
+                json!([{"role": "system", "content": [part.clone()]}, {"role": "user", "content": question}]);
+            and(ask("test/poet"), json!({"messages": messages, "provider": {"only": ["claudia"]}}))
+        };
+        let (read, written) = cached(&gateway, &asked("Which way?")).await;
+        assert_eq!((read, written > 1_000), (0, marked), "{dialect}");
+        let (read, written) = cached(&gateway, &asked("And back?")).await;
+        assert!(read > 1_000, "{dialect}: {read}");
+        assert_eq!(written, 0, "{dialect}");
+        if marked {
+            // Another mark for longer is another entry, but what is before it is there already.
+            part["cache_control"] = json!({"type": "ephemeral", "ttl": "1h"});
+            let messages = json!([{"role": "system", "content": [part.clone()]}, {"role": "user", "content": [
+                {"type": "text", "text": rules, "cache_control": {"type": "ephemeral", "ttl": "1h"}}]}]);
+            let (read, written) = cached(
+                &gateway,
+                &and(ask("test/poet"), json!({"messages": messages, "provider": {"only": ["claudia"]}})),
+            )
+            .await;
+            assert!(read > 1_000 && written > 1_000, "{dialect}: {read} {written}");
+        }
+    }
+}
+
 /// What the README promises: without an account, every dialect is translated, plain and streamed.
 #[actix_web::test]
 async fn the_built_in_thinking_model_is_served_by_a_simulated_provider_of_each_dialect() {

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::{
     neutral::{FieldFates, StateKey},
+    outgoing::CallHeaders,
     responses::inbound::echo::ResponseEcho,
 };
 use crate::domain::Dialect;
@@ -19,8 +20,8 @@ pub struct ClientRequest {
     pub fates: FieldFates,
     /// A field of a feature that only endpoints of the same dialect have.
     pub native_feature: Option<String>,
-    /// Headers of the request that endpoints of the same dialect get: names in lower case, and values.
-    pub headers: Vec<(&'static str, String)>,
+    /// Headers of the request that endpoints of the same dialect get.
+    pub headers: CallHeaders,
     /// Seals reasoning of other providers.
     pub state_key: StateKey,
 }

@@ -16,8 +16,11 @@ mod capability_gaps;
 mod client_encoder;
 mod client_request;
 mod converse;
+mod count_tokens;
+mod embeddings;
 pub mod frame;
 mod gemini;
+mod image_shape;
 mod json;
 mod neutral;
 pub mod openai;
@@ -37,6 +40,10 @@ pub use anthropic::{
 };
 pub use capability_gaps::capability_gaps;
 pub use client_request::{ClientRequest, ClientShape};
+pub use count_tokens::{CountCall, count_call, counted_tokens, counts_tokens};
+pub use embeddings::{
+    CallAnswer, EmbeddingSupport, embedding_body, embedding_path, embedding_support, embedding_tokens, embeddings_of,
+};
 pub use gemini::Signatures;
 pub use neutral::{FieldFates, StateKey};
 pub use openai::{
@@ -49,9 +56,9 @@ pub use openai::{
     },
     rewrite_answer, rewrite_embeddings, rewrite_image_answer, usage_of_failed_answer,
 };
-pub use outgoing::{OutgoingBody, Translation};
+pub use outgoing::{CallHeaders, OutgoingBody, Translation};
 pub use responses::inbound::{InboundResponses, ResponseEcho, input_tokens_body, read_responses};
 pub use translation::{
-    chat_body, chat_body_with, chat_path, completion_of, embedding_body, embedding_path, embeddings_of, image_body,
-    kind_of_refusal, refuses_signature, retry_delay, rewrite_whole, usage_of_failure,
+    chat_body, chat_body_with, chat_path, completion_of, image_body, image_path, images_of, kind_of_refusal,
+    refuses_signature, retry_delay, rewrite_whole, usage_of_failure,
 };

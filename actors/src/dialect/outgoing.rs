@@ -1,23 +1,28 @@
 //! What is sent to an endpoint, and what is kept to read its answer.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 
 use super::{neutral::ToolNames, stream_reader::Framing};
 use crate::domain::{Dialect, Endpoint, Platform};
 
+/// Headers of one call: names in lower case, and values.
+pub type CallHeaders = Vec<(Cow<'static, str>, String)>;
+
 /// A body for one attempt.
 #[derive(Debug, Clone, Default)]
 pub struct OutgoingBody {
     /// What to send.
     pub bytes: Bytes,
+    /// Bodies of further calls to the same address, whose answers make one with that to the first. Only embeddings have any.
+    pub further: Vec<Bytes>,
     /// Parameters that the endpoint does not support and was not sent, fit for a header; the first 64.
     pub dropped: Vec<Arc<str>>,
     /// Parameters whose meaning was produced by other means, fit for a header; the first 64.
     pub emulated: Vec<Arc<str>>,
-    /// Headers that this body needs: names in lower case, and values.
-    pub headers: Vec<(&'static str, String)>,
+    /// Headers that this body needs.
+    pub headers: CallHeaders,
     /// Whether it is the client's own body, whose answer passes as it comes.
     pub is_clients_own: bool,
     /// How the answer is read; `None` if it is a chat answer.

@@ -8,7 +8,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    Answer, AnswerContext, AnswerFault, ChatRequest, EmbeddingRequest, ImageRequest, anthropic,
+    Answer, AnswerContext, AnswerFault, ChatRequest, ImageRequest, anthropic,
     client_encoder::ClientEncoder,
     client_request::{ClientRequest, ClientShape},
     converse,
@@ -85,45 +85,47 @@ pub fn chat_body_with(
 pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint) -> Option<OutgoingBody> {
     let outgoing = request.upstream_body(catalog, endpoint);
     match endpoint.dialect {
-        dialect if endpoint.images_through_chat && dialect != Dialect::OpenAi => {
-            translated(&outgoing, dialect, endpoint, Signatures::Returned)
+        Dialect::OpenAi => Some(outgoing),
+        dialect if endpoint.images_through_chat => {
+            let emulated = outgoing.emulated.clone();
+            let mut body = translated(&outgoing, dialect, endpoint, Signatures::Returned)?;
+            body.emulated.extend(emulated);
+            Some(body)
+        }
+        Dialect::Gemini => {
+            let mut fates = FieldFates::default();
+            outgoing.dropped.iter().for_each(|name| fates.drop(name));
+            let body = gemini::write_images(std::str::from_utf8(&outgoing.bytes).ok()?, &mut fates)?;
+            let (dropped, emulated) = (fates.dropped().to_vec(), fates.emulated().to_vec());
+            Some(OutgoingBody { dropped, emulated, ..OutgoingBody::of(body) })
         }
         _ => Some(outgoing),
     }
 }
 
-/// Path of embeddings, relative to the base address of the upstream.
+/// Path of image requests, relative to the base address of the upstream.
 #[must_use]
-pub fn embedding_path(endpoint: &Endpoint) -> Arc<str> {
+pub fn image_path(endpoint: &Endpoint) -> Arc<str> {
     match endpoint.dialect {
-        Dialect::Gemini => gemini::embeddings_path(endpoint).into(),
-        Dialect::OpenAi | Dialect::Anthropic | Dialect::Responses | Dialect::Converse => "/embeddings".into(),
+        _ if endpoint.images_through_chat => chat_path(endpoint, false),
+        Dialect::Gemini => gemini::images_path(endpoint).into(),
+        _ => "/images/generations".into(),
     }
 }
 
-/// The body of an embedding request for one endpoint. `None` if its API has no form for the input.
-#[must_use]
-pub fn embedding_body(request: &EmbeddingRequest, catalog: &Catalog, endpoint: &Endpoint) -> Option<OutgoingBody> {
-    let gated = request.upstream_body(catalog, endpoint);
-    if endpoint.dialect != Dialect::Gemini {
-        return Some(gated);
-    }
-    let mut fates = FieldFates::default();
-    gated.dropped.iter().for_each(|name| fates.drop(name));
-    let body = gemini::write_embeddings(std::str::from_utf8(&gated.bytes).ok()?, endpoint, &mut fates)?;
-    let translation = Some(Translation::of(Dialect::Gemini, ToolNames::default(), endpoint));
-    Some(OutgoingBody { dropped: fates.dropped().to_vec(), translation, ..OutgoingBody::of(body) })
-}
-
-/// An answer with embeddings in the form of the OpenAI API, without what the gateway adds.
+/// An answer with images as one of the OpenAI API: of chats, or of its image interface.
 ///
 /// # Errors
 /// When the body is not a valid answer.
-pub fn embeddings_of<'b>(body: &'b Bytes, outgoing: &OutgoingBody) -> Result<Cow<'b, Bytes>, AnswerFault> {
-    if outgoing.translation.is_none() {
-        return Ok(Cow::Borrowed(body));
+pub fn images_of<'b>(
+    body: &'b Bytes,
+    outgoing: &OutgoingBody,
+    endpoint: &Endpoint,
+) -> Result<Cow<'b, Bytes>, AnswerFault> {
+    if endpoint.dialect == Dialect::Gemini && !endpoint.images_through_chat {
+        return gemini::images_of(utf8(body)?).map(Cow::Owned);
     }
-    gemini::embeddings_of(utf8(body)?).map(Cow::Owned)
+    completion_of(body, outgoing)
 }
 
 /// An answer as a chat completion, without what the gateway adds.
@@ -210,7 +212,7 @@ fn translated(
         Dialect::OpenAi => return None,
         Dialect::Anthropic => {
             let betas = anthropic::required_betas(&conversation, endpoint);
-            let headers = (!betas.is_empty()).then(|| ("anthropic-beta", betas.join(",")));
+            let headers = (!betas.is_empty()).then(|| ("anthropic-beta".into(), betas.join(",")));
             let written = anthropic::write_request(&conversation, endpoint, &mut fates);
             let (body, headers) = anthropic::platform::adapted(written.body, headers.into_iter().collect(), endpoint);
             (TranslatedRequest { body, ..written }, headers)
@@ -220,12 +222,11 @@ fn translated(
         Dialect::Converse => (converse::write_request(&conversation, endpoint, &mut fates), Vec::new()),
     };
     Some(OutgoingBody {
-        bytes: body,
         dropped: fates.dropped().to_vec(),
         emulated: fates.emulated().to_vec(),
         headers,
         translation: Some(Translation::of(dialect, names, endpoint)),
-        is_clients_own: false,
+        ..OutgoingBody::of(body)
     })
 }
 

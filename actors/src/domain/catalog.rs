@@ -188,6 +188,10 @@ pub struct Endpoint {
     pub forwards_unknown_fields: bool,
     /// Whether it makes images through chat instead of the image API.
     pub images_through_chat: bool,
+    /// Whether its API counts the tokens of a prompt without an inference.
+    pub counts_tokens: bool,
+    /// `safetySettings` of the Gemini API, as JSON; `None`: the provider's own.
+    pub safety_settings: Option<Arc<str>>,
 }
 
 impl Endpoint {

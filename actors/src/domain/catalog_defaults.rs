@@ -83,6 +83,8 @@ impl Endpoint {
             knows_developer_role: true,
             forwards_unknown_fields: true,
             images_through_chat: false,
+            counts_tokens: false,
+            safety_settings: None,
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Plain answers, chat or images. Nothing reaches the client before the answer is complete and checked.
 
-use std::{cell::RefCell, sync::Arc};
+use std::{cell::RefCell, slice, sync::Arc};
 
-use pointsman_actors::dialect::{Answer, OutgoingBody};
+use pointsman_actors::dialect::{Answer, CallAnswer, OutgoingBody};
 
 use crate::{
     access::load::{BufferLimitReached, BufferedBytes, KeyBuffer},
-    base::{clock, error::ApiError},
+    base::error::ApiError,
     proxy::dispatch::{
-        RequestedWork,
+        RequestedWork, calls,
         draft::GenerationDraft,
         images::ImageBounds,
         plan_run::PlanRun,
@@ -89,27 +89,28 @@ impl AttemptRunner for PlainRunner<'_> {
     ) -> Result<Self::Output, UpstreamError> {
         let call = target.plain_call(self.work, &outgoing, attempt.deadline);
         let call = target.with_traceparent(call, attempt);
-        let response =
-            target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
-        attempt.update(|attempt| attempt.quota(response.quota));
-        let (mut held, mut has_begun) = (self.share.count(), false);
-        // A head may come long before the work is done. Only bytes of the body show that the provider answers.
-        let body = response.body.collect_while(|bytes| {
-            if !std::mem::replace(&mut has_begun, true) {
-                attempt.draft.borrow_mut().first_token(attempt.n, clock::now());
-            }
-            held.grow_answer(bytes)
-        });
-        let body = match body.await.map_err(after_head)? {
-            Ok(body) => body,
-            Err(full) => return Ok(Err(full)),
+        let held = RefCell::new(self.share.count());
+        let (one, several);
+        let answers = if outgoing.further.is_empty() {
+            one = calls::answer(target, call, attempt, &held).await?;
+            one.as_ref().map(slice::from_ref)
+        } else {
+            // Boxed, so that this future does not enlarge that of every chat.
+            several = Box::pin(calls::answers(target, call, &outgoing.further, attempt, &held)).await?;
+            several.as_deref()
         };
+        let answers = match answers {
+            Ok(answers) => answers,
+            Err(full) => return Ok(Err(*full)),
+        };
+        let mut held = held.into_inner();
         let context = target.answer_context(attempt.draft.borrow().record(), self.work);
         let translation = outgoing.translation.as_ref();
         let bounds = ImageBounds::new(self.worker, attempt.deadline);
-        let answer = self.work.rewrite((&body, &outgoing), &context, target, bounds, &mut held).await;
+        let answer = self.work.rewrite((answers, &outgoing), &context, target, bounds, &mut held).await;
         if answer.is_err()
-            && let Some(usage) = self.work.usage_of_failed_answer(&body, translation, &context)
+            && let [CallAnswer { body, .. }] = answers
+            && let Some(usage) = self.work.usage_of_failed_answer(body, translation, &context)
         {
             attempt.update(|attempt| attempt.set_usage(usage));
         }

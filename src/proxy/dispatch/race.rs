@@ -103,7 +103,7 @@ impl<'a> Target<'a> {
         if self.client.forwards_traceparent() {
             let draft = attempt.draft.borrow();
             let parent = traces::parent_for_provider(self.traces, draft.record(), attempt.n);
-            call.headers.extend(parent.map(|parent| ("traceparent", parent.to_string())));
+            call.headers.extend(parent.map(|parent| ("traceparent".into(), parent.to_string())));
         }
         call
     }

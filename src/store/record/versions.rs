@@ -40,6 +40,7 @@ stored_struct! {
         id, model, provider, variant, upstream_model, pricing, limits, parameters, quantization, is_moderated, disabled,
         wants_max_completion_tokens, knows_developer_role, forwards_unknown_fields, images_through_chat,
         dialect @ 2, wants_reasoning_effort @ 3, lacks @ 4, platform @ 5,
+        counts_tokens @ 6, safety_settings @ 6,
     }
     Alias {
         id, free_only, objective, weights, preferred_max_latency, preferred_min_throughput, allowed, blocked,

@@ -77,7 +77,7 @@ pub fn read_count_tokens(body: &[u8], state_key: &StateKey) -> Result<InboundMes
 
 /// The answer of `count_tokens`.
 #[must_use]
-pub fn count_tokens_body(input_tokens: u32) -> Bytes {
+pub fn count_tokens_body(input_tokens: u64) -> Bytes {
     Bytes::from(format!("{{\"input_tokens\":{input_tokens}}}"))
 }
 

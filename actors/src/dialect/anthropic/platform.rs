@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use crate::{
     dialect::{
         json::{Fate, Splice, object, push_string, with_first_member},
+        outgoing::CallHeaders,
         percent,
     },
     domain::{Endpoint, Platform},
@@ -35,11 +36,7 @@ pub(crate) fn path(endpoint: &Endpoint, streamed: bool) -> Arc<str> {
 }
 
 /// The body and the headers of a call as the platform wants them.
-pub(crate) fn adapted(
-    body: Bytes,
-    headers: Vec<(&'static str, String)>,
-    endpoint: &Endpoint,
-) -> (Bytes, Vec<(&'static str, String)>) {
+pub(crate) fn adapted(body: Bytes, headers: CallHeaders, endpoint: &Endpoint) -> (Bytes, CallHeaders) {
     let own_name = match endpoint.platform {
         Platform::Native => return (body, headers),
         Platform::Bedrock => "bedrock-2023-05-31",

@@ -51,7 +51,7 @@ pub(crate) fn fault_of_exception(name: &str, payload: &[u8]) -> AnswerFault {
 }
 
 /// The failure of a 200 whose body is an error: a message, or a type of error, in the place of an answer.
-pub(super) fn fault_of_body(body: Raw<'_>) -> Option<AnswerFault> {
+pub(crate) fn fault_of_body(body: Raw<'_>) -> Option<AnswerFault> {
     let text = |name: &[u8]| body.member(name).and_then(Raw::text);
     let kind = text(b"__type").or_else(|| body.member(b"Output").and_then(|output| output.member(b"__type"))?.text());
     let message = text(b"message").or_else(|| text(b"Message"));

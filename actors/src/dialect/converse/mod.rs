@@ -19,7 +19,7 @@ mod usage;
 
 pub(crate) use capability_gaps::capability_gaps;
 pub(crate) use decode::Decoder;
-pub(crate) use error::{fault_of_exception, kind_of_response};
+pub(crate) use error::{fault_of_body, fault_of_exception, kind_of_response};
 pub(crate) use request::{path, write_request};
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ fn seconds(text: &str) -> Option<Duration> {
 }
 
 /// The failure of an answer whose body is an error.
-pub(super) fn fault(value: Raw<'_>) -> Option<AnswerFault> {
+pub(crate) fn fault(value: Raw<'_>) -> Option<AnswerFault> {
     let error = error_of(value)?;
     let text = |name: &[u8]| error.member(name).and_then(Raw::text).unwrap_or_default();
     let status = clean(&text(b"status"), NAME_CHARS).into_owned();

@@ -6,10 +6,10 @@
 
 mod contents;
 mod decode;
-mod embeddings;
 mod error;
 mod finish;
 mod generation_config;
+mod imagen;
 mod media;
 mod models;
 mod request;
@@ -20,8 +20,8 @@ mod tools;
 mod usage;
 
 pub(crate) use decode::Decoder;
-pub(crate) use embeddings::{embeddings_of, embeddings_path, write_embeddings};
-pub(crate) use error::{kind_of_response, refuses_signature, retry_delay};
+pub(crate) use error::{fault, kind_of_response, refuses_signature, retry_delay};
+pub(crate) use imagen::{images_of, images_path, write_images};
 #[cfg(test)]
 pub(crate) use request::write_request;
 pub(crate) use request::{path, write_request_with};

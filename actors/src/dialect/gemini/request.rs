@@ -53,6 +53,9 @@ pub(crate) fn write_request_with(
         fates.drop("parallel_tool_calls");
     }
     let instruction = generation_config::push(conversation, endpoint, capabilities, &mut out, fates);
+    if let Some(settings) = &endpoint.safety_settings {
+        push_member(&mut out, b"safetySettings", settings.as_bytes());
+    }
     push_system(conversation, instruction.as_deref(), &mut out, fates);
     push_member(&mut out, b"contents", b"");
     contents::push(&turns, &names, capabilities, signatures, &mut out, fates);

@@ -60,7 +60,7 @@ pub fn read_responses(body: &[u8], state_key: &StateKey) -> Result<InboundRespon
 
 /// The answer of `POST /responses/input_tokens`.
 #[must_use]
-pub fn input_tokens_body(input_tokens: u32) -> Bytes {
+pub fn input_tokens_body(input_tokens: u64) -> Bytes {
     Bytes::from(format!("{{\"object\":\"response.input_tokens\",\"input_tokens\":{input_tokens}}}"))
 }
 

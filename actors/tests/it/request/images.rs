@@ -126,7 +126,7 @@ fn an_endpoint_that_makes_images_through_chat_is_sent_a_chat() {
         "acme/draw",
         r#","size":"512x512","n":2,"input_references":["https://a/b",{"url":"https://c/d"},{"type":"image_url","image_url":{"url":"https://e/f"}}]"#,
         &expect![[r#"
-            {"messages":[{"role":"user","content":[{"type":"text","text":"A lighthouse"},{"type":"image_url","image_url":{"url":"https://a/b"}},{"type":"image_url","image_url":{"url":"https://c/d"}},{"type":"image_url","image_url":{"url":"https://e/f"}}]}],"modalities":["image","text"],"model":"up-draw"}
-            dropped: size, n"#]],
+            {"messages":[{"role":"user","content":[{"type":"text","text":"A lighthouse"},{"type":"image_url","image_url":{"url":"https://a/b"}},{"type":"image_url","image_url":{"url":"https://c/d"}},{"type":"image_url","image_url":{"url":"https://e/f"}}]}],"modalities":["image","text"],"image_config":{"aspect_ratio":"1:1"},"model":"up-draw"}
+            dropped: n"#]],
     );
 }

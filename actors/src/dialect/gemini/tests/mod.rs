@@ -19,7 +19,6 @@ use crate::{
 };
 
 mod answers;
-mod embeddings;
 mod errors;
 mod history;
 mod properties;

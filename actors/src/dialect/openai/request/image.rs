@@ -197,6 +197,7 @@ impl ImageRequest {
                 "input_references" => {}
                 "aspect_ratio" | "resolution" if configurable => {}
                 "size" if self.size.as_deref() == Some("auto") || (configurable && self.bridge.takes_size()) => {}
+                "size" if configurable && self.bridge.takes_shape() => outgoing.emulate("size"),
                 "n" if self.n == 1 => {}
                 _ => outgoing.drop(&name),
             }

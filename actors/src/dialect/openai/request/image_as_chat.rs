@@ -6,9 +6,12 @@ use super::{
     json::Object,
     json_type::JsonType,
     path::Path,
+    splice::string,
 };
-
-use crate::dialect::json::Raw;
+use crate::dialect::{
+    image_shape::{class_of, nearest_ratio},
+    json::Raw,
+};
 
 /// Positions of the fields that the chat request is made of.
 #[derive(Debug, Clone)]
@@ -20,7 +23,19 @@ pub(super) struct ImageAsChat {
     size: Option<ByteSpan>,
     /// Whether it is the `size`.
     takes_size: bool,
+    /// What a `size` in pixels is closest to, where the request says nothing itself.
+    shape: Shape,
 }
+
+/// A ratio of the sides, and a class of sizes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Shape {
+    ratio: Option<&'static str>,
+    class: Option<&'static str>,
+}
+
+/// The ratios of sides that models of chat make.
+const RATIOS: [&str; 8] = ["1:1", "2:3", "3:2", "3:4", "4:3", "9:16", "16:9", "21:9"];
 
 /// An image to start from.
 #[derive(Debug, Clone)]
@@ -35,12 +50,18 @@ impl ImageAsChat {
     pub(super) fn new(fields: &ImageFields<'_>, source: BodyText<'_>) -> ImageAsChat {
         let span = |raw: Option<Raw<'_>>| raw.map(|raw| source.span(raw));
         let named = fields.size.filter(|raw| raw.written().ends_with("K\""));
+        let pixels = fields.size.map(|raw| raw.written().trim_matches('"')).unwrap_or_default();
+        let shape = Shape {
+            ratio: nearest_ratio(pixels, &RATIOS).filter(|_| fields.aspect_ratio.is_none()),
+            class: class_of(pixels).filter(|_| fields.resolution.is_none()),
+        };
         ImageAsChat {
             prompt: span(fields.prompt).unwrap_or_default(),
             references: fields.references.iter().map(|raw| reference(*raw, source)).collect(),
             aspect_ratio: span(fields.aspect_ratio),
             size: span(fields.resolution.or(named)),
             takes_size: fields.resolution.is_none() && named.is_some(),
+            shape,
         }
     }
 
@@ -61,7 +82,7 @@ impl ImageAsChat {
 
     /// Whether anything was said about shape and size that a chat can express.
     pub(super) fn has_config(&self) -> bool {
-        self.aspect_ratio.is_some() || self.size.is_some()
+        self.aspect_ratio.is_some() || self.size.is_some() || self.takes_shape()
     }
 
     /// Whether the field `size` has a place in a chat.
@@ -69,17 +90,28 @@ impl ImageAsChat {
         self.takes_size
     }
 
+    /// Whether a size in pixels has a place in a chat, as the nearest shape.
+    pub(super) fn takes_shape(&self) -> bool {
+        self.shape.ratio.is_some() || self.shape.class.is_some()
+    }
+
     /// The value of `image_config`.
     pub(super) fn config(&self, out: &mut Vec<u8>, body: &[u8]) {
-        let members = [("\"aspect_ratio\":", &self.aspect_ratio), ("\"image_size\":", &self.size)];
-        let given = members.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        let members = [
+            ("\"aspect_ratio\":", &self.aspect_ratio, self.shape.ratio),
+            ("\"image_size\":", &self.size, self.shape.class),
+        ];
+        let given = members.into_iter().filter(|(_, value, nearest)| value.is_some() || nearest.is_some());
         out.push(b'{');
-        for (position, (name, value)) in given.enumerate() {
+        for (position, (name, value, nearest)) in given.enumerate() {
             if position > 0 {
                 out.push(b',');
             }
             out.extend_from_slice(name.as_bytes());
-            copy(out, body, value);
+            match value {
+                Some(value) => copy(out, body, value),
+                None => string(out, nearest.unwrap_or_default()),
+            }
         }
         out.push(b'}');
     }

@@ -115,6 +115,11 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
         }
     }
 
+    /// Says that the meaning of a parameter is produced by other means.
+    pub(super) fn emulate(&mut self, name: &str) {
+        self.emulated.push(listed(name));
+    }
+
     /// Ends the body with what is added to every one.
     pub(super) fn finish(mut self) -> OutgoingBody {
         self.splice.skip();

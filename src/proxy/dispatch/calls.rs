@@ -1,0 +1,77 @@
+//! The calls of one attempt at a plain answer: one, or several for more embeddings than an endpoint makes in one call.
+
+use std::cell::RefCell;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use pointsman_actors::{
+    dialect::{CallAnswer, embedding_tokens},
+    domain::{FailureKind, Usage},
+};
+
+use crate::{
+    access::load::{BufferLimitReached, BufferedBytes},
+    base::clock,
+    proxy::dispatch::race::{AttemptHandle, Target, after_head},
+    upstream::{Call, UpstreamError},
+};
+
+/// Most calls of one attempt at a time. They count as one against the limit of the provider.
+const AT_ONCE: usize = 8;
+
+/// Sends a call and waits for the whole answer. The inner error means that there is no room for it in `held`.
+pub(super) async fn answer(
+    target: &Target<'_>,
+    call: Call,
+    attempt: AttemptHandle<'_>,
+    held: &RefCell<BufferedBytes>,
+) -> Result<Result<CallAnswer, BufferLimitReached>, UpstreamError> {
+    let response =
+        target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
+    attempt.update(|attempt| attempt.quota(response.quota));
+    let input_tokens = response.input_tokens;
+    let mut has_begun = false;
+    // A head may come long before the work is done. Only bytes of the body show that the provider answers.
+    let body = response.body.collect_while(|bytes| {
+        if !std::mem::replace(&mut has_begun, true) {
+            attempt.draft.borrow_mut().first_token(attempt.n, clock::now());
+        }
+        held.borrow_mut().grow_answer(bytes)
+    });
+    Ok(body.await.map_err(after_head)?.map(|body| CallAnswer { body, input_tokens }))
+}
+
+/// Sends `first` and the same call with each of the `further` bodies. The answers are in this order. Nothing is repeated: the
+/// first failure ends all of them, and what the calls before it were counted with is the usage of the attempt.
+pub(super) async fn answers(
+    target: &Target<'_>,
+    first: Call,
+    further: &[Bytes],
+    attempt: AttemptHandle<'_>,
+    held: &RefCell<BufferedBytes>,
+) -> Result<Result<Vec<CallAnswer>, BufferLimitReached>, UpstreamError> {
+    let same = first.clone();
+    let others = further.iter().map(|body| Call { body: body.clone(), ..same.clone() });
+    let calls = stream::iter([first].into_iter().chain(others));
+    let mut running = calls.map(|call| answer(target, call, attempt, held)).buffered(AT_ONCE);
+    let mut answers = Vec::with_capacity(1 + further.len());
+    let mut room = target.client.max_body();
+    while let Some(answered) = running.next().await {
+        let failure = match answered {
+            Ok(Err(full)) => return Ok(Err(full)),
+            Ok(Ok(answer)) if answer.body.len() <= room => {
+                room -= answer.body.len();
+                answers.push(answer);
+                continue;
+            }
+            Ok(Ok(_)) => UpstreamError::new(FailureKind::Malformed, "all answers together are too large"),
+            Err(error) => error,
+        };
+        let prompt_tokens = embedding_tokens(&answers, target.endpoint);
+        if prompt_tokens > 0 {
+            attempt.update(|attempt| attempt.set_usage(Usage { prompt_tokens, ..Usage::default() }));
+        }
+        return Err(failure);
+    }
+    Ok(Ok(answers))
+}

@@ -1,0 +1,99 @@
+//! The number of prompt tokens of a request that is not answered: counted by a provider of its model, or estimated.
+//!
+//! Only a fixed model is counted: an alias may be served by another one at the next request. No generation, no claim, no
+//! statistics; a provider that does not answer in time costs nothing but that time.
+
+use std::time::{Duration, Instant};
+
+use actix_web::HttpRequest;
+use pointsman_actors::{
+    actors::router::Preview,
+    dialect::{ChatRequest, CountCall, count_call, counted_tokens},
+    domain::{Candidate, Catalog, Endpoint, Target},
+};
+
+use crate::{
+    access::keys::Caller,
+    base::clock,
+    proxy::{query, route_headers},
+    state::gateway::Worker,
+    upstream::Call,
+};
+
+/// Time for a provider to count. Clients wait for the count before they send the request.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Prompt tokens.
+pub enum TokenCount {
+    /// As a provider counts them.
+    Counted(u64),
+    /// As the gateway estimates them.
+    Estimated(u64),
+}
+
+impl TokenCount {
+    /// The number.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        match self {
+            TokenCount::Counted(tokens) | TokenCount::Estimated(tokens) => *tokens,
+        }
+    }
+}
+
+/// Counts the prompt of a chat at the endpoint that would be asked first of those that count. Never fails: the estimate is
+/// always there.
+pub async fn of_prompt(
+    mut chat: Box<ChatRequest>,
+    request: &HttpRequest,
+    worker: &Worker,
+    caller: &Caller,
+) -> TokenCount {
+    let estimate = TokenCount::Estimated(u64::from(chat.prompt_tokens));
+    let is_plain = route_headers::apply(&mut chat.routing, request).is_ok();
+    let Some((endpoint, call)) = is_plain.then(|| count_at(&chat, worker, caller)).flatten() else { return estimate };
+    counted(&endpoint, call, worker).await.map_or(estimate, TokenCount::Counted)
+}
+
+/// The first endpoint of the plan that counts, and how it is asked.
+fn count_at(chat: &ChatRequest, worker: &Worker, caller: &Caller) -> Option<(Endpoint, CountCall)> {
+    let catalog = &worker.setup.catalog;
+    if !catalog.endpoints.iter().any(|endpoint| endpoint.counts_tokens) {
+        return None;
+    }
+    let query = query::of_chat(chat, catalog, &worker.setup.config, caller, None).ok()?;
+    if !matches!(*query.targets, [Target::Model(_)]) {
+        return None;
+    }
+    let published = worker.setup.published.clone();
+    let preview = Preview { query, now: clock::now(), published, seed: None, imagination: None, why_not: None };
+    let decided = preview.answer().actual.decided.ok()?;
+    let call = |candidate: &Candidate| asked(chat, catalog, candidate);
+    decided.candidates.iter().find_map(call)
+}
+
+fn asked(chat: &ChatRequest, catalog: &Catalog, candidate: &Candidate) -> Option<(Endpoint, CountCall)> {
+    let endpoint = catalog.find(candidate.index, candidate.endpoint)?;
+    Some((endpoint.clone(), count_call(chat, catalog, endpoint)?))
+}
+
+/// What the provider counts. `None` if it may not be asked now, or does not say it in time.
+async fn counted(endpoint: &Endpoint, call: CountCall, worker: &Worker) -> Option<u64> {
+    let provider = endpoint.provider as usize;
+    let client = worker.clients.get(provider)?.as_ref()?;
+    let _permit = match worker.setup.permits.get(provider) {
+        Some(limits) => Some(limits.permits.try_acquire()?),
+        None => None,
+    };
+    let call = Call {
+        path: client.path_for(call.path, &endpoint.upstream_model),
+        body: call.body,
+        headers: call.headers,
+        dialect: endpoint.dialect,
+        streamed: false,
+        deadline: Instant::now() + PATIENCE,
+        head_timeout: PATIENCE,
+    };
+    let answer = client.send(call).await.ok()?;
+    counted_tokens(&answer.body.collect().await.ok()?)
+}
