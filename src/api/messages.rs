@@ -1,7 +1,5 @@
 //! `POST /messages` and `POST /messages/count_tokens`: the Anthropic Messages API for clients.
 
-use std::sync::Arc;
-
 use actix_web::{
     HttpRequest, HttpResponse,
     http::header::{ContentType, HeaderMap},
@@ -55,20 +53,20 @@ pub(super) fn read_chat(
     let read = read_messages(&body, &worker.shared.state_key)?;
     read.check_version(version(headers))?;
     let InboundMessages { chat, fates, native_feature, omits_thinking, .. } = read;
-    let mut chat = ChatRequest::parse(chat, purpose, &worker.setup.config.limits.request)?;
-    for name in chat.model.iter_mut().chain(&mut chat.models) {
-        if let Some(meant) = meaning(worker, name) {
-            *name = meant;
-        }
-    }
-    chat.client = Some(Arc::new(ClientRequest {
+    let client = ClientRequest {
         shape: ClientShape::Messages { omits_thinking },
         body,
         fates,
         native_feature,
         headers: passed_on(headers),
         state_key: worker.shared.state_key.clone(),
-    }));
+    };
+    let mut chat = client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?;
+    for name in chat.model.iter_mut().chain(&mut chat.models) {
+        if let Some(meant) = meaning(worker, name) {
+            *name = meant;
+        }
+    }
     Ok(chat)
 }
 
@@ -86,7 +84,8 @@ pub async fn count_tokens(
     let _admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
     let read = read_count_tokens(&body, &worker.shared.state_key)?;
-    let chat = ChatRequest::parse(read.chat, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
+    let shape = ClientShape::Messages { omits_thinking: false };
+    let chat = shape.parse_chat(read.chat, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
     let answer = count_tokens_body(chat.prompt_tokens);
     Ok(HttpResponse::Ok().insert_header(ContentType::json()).body(answer))
 }

@@ -1,7 +1,5 @@
 //! `POST /responses` and `POST /responses/input_tokens`: the OpenAI Responses API for clients. Nothing is stored.
 
-use std::sync::Arc;
-
 use actix_web::{
     HttpRequest, HttpResponse,
     http::header::ContentType,
@@ -37,16 +35,15 @@ pub async fn create(
 /// The 400 for a refused request.
 pub(super) fn read_chat(body: Bytes, worker: &Worker, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
     let InboundResponses { chat, fates, native_feature, echo, .. } = read_responses(&body, &worker.shared.state_key)?;
-    let mut chat = ChatRequest::parse(chat, purpose, &worker.setup.config.limits.request)?;
-    chat.client = Some(Arc::new(ClientRequest {
+    let client = ClientRequest {
         shape: ClientShape::Responses(echo),
         body,
         fates,
         native_feature,
         headers: Vec::new(),
         state_key: worker.shared.state_key.clone(),
-    }));
-    Ok(chat)
+    };
+    Ok(client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?)
 }
 
 /// The number of prompt tokens of a request that is not answered: the gateway's estimate.
@@ -63,6 +60,7 @@ pub async fn input_tokens(
     let _admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
     let read = read_responses(&body, &worker.shared.state_key)?;
-    let chat = ChatRequest::parse(read.chat, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
+    let shape = ClientShape::Responses(read.echo);
+    let chat = shape.parse_chat(read.chat, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
     Ok(HttpResponse::Ok().insert_header(ContentType::json()).body(input_tokens_body(chat.prompt_tokens)))
 }

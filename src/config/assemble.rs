@@ -12,7 +12,8 @@ use chrono::NaiveDate;
 use pointsman_actors::{
     dialect::capability_gaps,
     domain::{
-        Catalog, Endpoint, EndpointId, Model, ParameterNames, ParameterSet, Provider, ProviderSlug, ProviderState,
+        Capability, Catalog, Endpoint, EndpointId, Model, ParameterNames, ParameterSet, Provider, ProviderSlug,
+        ProviderState,
     },
 };
 
@@ -258,6 +259,9 @@ impl Parts {
         }
         let endpoint_defaults = endpoint_defaults.get(provider as usize).copied().unwrap_or(EndpointDefaults::STANDARD);
         let dialect = table.dialect.unwrap_or(endpoint_defaults.dialect);
+        let lacks = table.lacks.or(endpoint_defaults.lacks);
+        let lacks = lacks.unwrap_or_else(|| capability_gaps(dialect, &table.upstream_model));
+        let has_legacy = table.legacy_completions.unwrap_or(endpoint_defaults.legacy_completions);
         self.endpoints.push(Endpoint {
             id,
             model,
@@ -267,10 +271,7 @@ impl Parts {
             limits: table.limits,
             dialect,
             platform: endpoint_defaults.platform,
-            lacks: table
-                .lacks
-                .or(endpoint_defaults.lacks)
-                .unwrap_or_else(|| capability_gaps(dialect, &table.upstream_model)),
+            lacks: if has_legacy { lacks } else { lacks.with(Capability::LegacyCompletions) },
             upstream_model: table.upstream_model.into(),
             parameters,
             quantization: table.quantization,

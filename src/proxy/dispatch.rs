@@ -21,9 +21,9 @@ use bytes::Bytes;
 use pointsman_actors::{
     actors::router::{Route, Routed},
     dialect::{
-        Answer, AnswerContext, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody, Restriction, Signatures,
-        Translation, chat_body_with, chat_path, completion_of, embedding_body, embedding_path, embeddings_of,
-        image_body, rewrite_embeddings, rewrite_whole, usage_of_failure,
+        Answer, AnswerContext, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody, Restriction,
+        SignatureSources, Translation, chat_body_with, chat_path, completion_of, embedding_body, embedding_path,
+        embeddings_of, image_body, rewrite_embeddings, rewrite_whole, usage_of_failure,
     },
     domain::{Catalog, Dialect, Endpoint, Invalid, Model, Query, Usage},
 };
@@ -57,7 +57,7 @@ impl RequestedWork {
         catalog: &Catalog,
         endpoint: &Endpoint,
         most_output: Option<u32>,
-        signatures: Signatures,
+        signatures: SignatureSources<'_>,
     ) -> Option<OutgoingBody> {
         match self {
             RequestedWork::Chat(request) => chat_body_with(request, catalog, endpoint, most_output, signatures),
@@ -71,7 +71,7 @@ impl RequestedWork {
         match self {
             RequestedWork::Embedding(_) => embedding_path(endpoint),
             RequestedWork::Image(_) if !endpoint.images_through_chat => "/images/generations".into(),
-            RequestedWork::Chat(_) | RequestedWork::Image(_) => chat_path(endpoint, streamed),
+            RequestedWork::Chat(_) | RequestedWork::Image(_) => chat_path(self.client(), endpoint, streamed),
         }
     }
 
@@ -125,12 +125,17 @@ impl RequestedWork {
         }
     }
 
-    /// The request of a client of another dialect than chat.
+    /// The request of a client of another API than chat.
     fn client(&self) -> Option<&ClientRequest> {
         match self {
             RequestedWork::Chat(request) => request.client.as_deref(),
             RequestedWork::Image(_) | RequestedWork::Embedding(_) => None,
         }
+    }
+
+    /// Whether it is a chat that was made from a request to another API.
+    pub(crate) fn is_from_another_door(&self) -> bool {
+        self.client().is_some()
     }
 
     /// API of the client.
@@ -164,6 +169,14 @@ impl RequestRestrictions for RequestedWork {
 
     fn dialect(&self) -> Dialect {
         self.client_dialect()
+    }
+
+    fn prompt_field(&self) -> &'static str {
+        match self {
+            RequestedWork::Chat(_) => self.client().map_or("messages", |client| client.shape.prompt_field()),
+            RequestedWork::Image(_) => "prompt",
+            RequestedWork::Embedding(_) => "input",
+        }
     }
 
     fn restrictions(&self) -> Vec<Restriction> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{neutral::ToolNames, stream_reader::Framing};
+use super::{gemini::RememberedSignatures, neutral::ToolNames, stream_reader::Framing};
 use crate::domain::{Dialect, Endpoint, Platform};
 
 /// A body for one attempt.
@@ -39,6 +39,8 @@ pub struct Translation {
     pub(super) framing: Framing,
     /// The provider's name for the model.
     pub(super) model: Arc<str>,
+    /// Where signatures of calls are kept.
+    pub(super) signatures: Option<RememberedSignatures>,
 }
 
 impl Translation {
@@ -48,6 +50,6 @@ impl Translation {
             (Dialect::Anthropic, Platform::Bedrock) => Framing::Chunks,
             _ => Framing::ServerSent,
         };
-        Translation { dialect, names, framing, model: Arc::clone(&endpoint.upstream_model) }
+        Translation { dialect, names, framing, model: Arc::clone(&endpoint.upstream_model), signatures: None }
     }
 }
