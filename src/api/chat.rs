@@ -5,11 +5,11 @@ use std::sync::Arc;
 use actix_web::{
     HttpRequest, HttpResponse,
     http::header::{self, HeaderName},
-    web,
+    web::{self, Bytes},
 };
 use pointsman_actors::{
     actors::router::Routed,
-    dialect::{ChatPurpose, ChatRequest, StreamOptions, UsageChunk},
+    dialect::{AgentChat, ChatPurpose, ChatRequest, StreamOptions, UsageChunk, read_agent_chat},
     domain::{ApiType, Dialect},
 };
 
@@ -53,8 +53,24 @@ pub async fn create(
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
-    let chat = ChatRequest::parse(body, ChatPurpose::Chat, &call.worker.setup.config.limits.request)?;
+    let chat = read_chat(body, &call.worker, ChatPurpose::Chat)?;
     answer(chat, call).await
+}
+
+/// Reads a chat. One that was refused may be in the form of the Responses API, in which some agents send it.
+///
+/// # Errors
+/// The 400 for a refused request.
+pub(super) fn read_chat(body: Bytes, worker: &Worker, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
+    let limits = &worker.setup.config.limits.request;
+    let refused = match ChatRequest::parse(body.clone(), purpose, limits) {
+        Ok(chat) => return Ok(chat),
+        Err(refused) => refused,
+    };
+    let AgentChat { chat, fates } = read_agent_chat(&body, &worker.shared.state_key).ok_or(refused)??;
+    let mut chat = ChatRequest::parse(chat, purpose, limits)?;
+    chat.fates = fates;
+    Ok(chat)
 }
 
 /// Answers a chat, in the dialect of its client.

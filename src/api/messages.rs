@@ -1,7 +1,5 @@
 //! `POST /messages` and `POST /messages/count_tokens`: the Anthropic Messages API for clients.
 
-use std::sync::Arc;
-
 use actix_web::{
     HttpRequest, HttpResponse,
     http::header::HeaderMap,
@@ -65,20 +63,20 @@ fn chat_of(
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
     let InboundMessages { chat, fates, native_feature, omits_thinking, .. } = read;
-    let mut chat = ChatRequest::parse(chat, purpose, &worker.setup.config.limits.request)?;
-    for name in chat.model.iter_mut().chain(&mut chat.models) {
-        if let Some(meant) = meaning(worker, name) {
-            *name = meant;
-        }
-    }
-    chat.client = Some(Arc::new(ClientRequest {
+    let client = ClientRequest {
         shape: ClientShape::Messages { omits_thinking },
         body,
         fates,
         native_feature,
         headers: passed_on(headers),
         state_key: worker.shared.state_key.clone(),
-    }));
+    };
+    let mut chat = client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?;
+    for name in chat.model.iter_mut().chain(&mut chat.models) {
+        if let Some(meant) = meaning(worker, name) {
+            *name = meant;
+        }
+    }
     Ok(chat)
 }
 

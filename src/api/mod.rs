@@ -5,6 +5,7 @@ pub(crate) mod admin;
 pub mod auth;
 pub mod calibration;
 pub mod chat;
+pub mod completions;
 pub mod embeddings;
 pub mod explain;
 pub mod generation;

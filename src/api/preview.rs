@@ -17,7 +17,7 @@ use pointsman_actors::{
 
 use super::{
     answer::uncached,
-    messages,
+    chat, completions, messages,
     preview_door::{self, Door},
     preview_view::{self, PreviewBody, PreviewHeader, RenderedDecision},
     previewed_fates::PreviewedFates,
@@ -53,16 +53,16 @@ pub async fn show(
     let _admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
     let asked = match preview_door::door(&request, &body, &worker.setup.catalog)? {
-        Door::Chat => {
-            let chat = ChatRequest::parse(body, ChatPurpose::Preview, &worker.setup.config.limits.request)?;
-            of_chat(chat, &request, &worker, &caller)?
-        }
+        Door::Chat => of_chat(chat::read_chat(body, &worker, ChatPurpose::Preview)?, &request, &worker, &caller)?,
         Door::Messages => {
             let chat = messages::read_chat(body, request.headers(), &worker, ChatPurpose::Preview)?;
             of_chat(chat, &request, &worker, &caller)?
         }
         Door::Responses => {
             of_chat(responses::read_chat(body, &worker, ChatPurpose::Preview)?, &request, &worker, &caller)?
+        }
+        Door::Completions => {
+            of_chat(completions::read_chat(body, &worker, ChatPurpose::Preview)?, &request, &worker, &caller)?
         }
         Door::Embeddings => of_embedding(body, &request, &worker, &caller)?,
     };

@@ -16,13 +16,15 @@ pub(super) enum Door {
     Messages,
     Responses,
     Embeddings,
+    Completions,
 }
 
-const NAMES: [(&str, Door); 4] = [
+const NAMES: [(&str, Door); 5] = [
     ("chat", Door::Chat),
     ("messages", Door::Messages),
     ("responses", Door::Responses),
     ("embeddings", Door::Embeddings),
+    ("completions", Door::Completions),
 ];
 
 #[derive(Deserialize)]
@@ -39,13 +41,16 @@ struct Members<'b> {
     messages: Option<&'b RawValue>,
     #[serde(borrow)]
     input: Option<&'b RawValue>,
+    #[serde(borrow)]
+    prompt: Option<&'b RawValue>,
     /// Chat has these instructions as a message.
     #[serde(borrow)]
     system: Option<&'b RawValue>,
 }
 
 /// The API that the query string names with `api`. Else: Messages with the header `anthropic-version` or a member `system`;
-/// with `input` and without `messages`, embeddings if the model makes them, and Responses if it does not; chat otherwise.
+/// with `input` and without `messages`, embeddings if the model makes them, and Responses if it does not; with `prompt` and
+/// without `messages`, completions; chat otherwise.
 ///
 /// # Errors
 /// 400 for another `api`.
@@ -53,8 +58,9 @@ pub(super) fn door(request: &HttpRequest, body: &[u8], catalog: &Catalog) -> Res
     let named = Query::<Parameters>::from_query(request.query_string()).ok().and_then(|query| query.into_inner().api);
     if let Some(name) = named {
         let known = NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, door)| door);
-        return known
-            .ok_or_else(|| ApiError::bad_query("api", "'api' must be one of: chat, messages, responses, embeddings."));
+        return known.ok_or_else(|| {
+            ApiError::bad_query("api", "'api' must be one of: chat, messages, responses, embeddings, completions.")
+        });
     }
     // What is no such object is refused by the parser of chats.
     let members: Members<'_> = serde_json::from_slice(body).unwrap_or_default();
@@ -62,6 +68,7 @@ pub(super) fn door(request: &HttpRequest, body: &[u8], catalog: &Catalog) -> Res
     Ok(match (members.messages, members.input) {
         (None, Some(_)) if members.model.is_some_and(|model| makes_embeddings(&model, catalog)) => Door::Embeddings,
         (None, Some(_)) => Door::Responses,
+        (None, None) if members.prompt.is_some() => Door::Completions,
         _ if is_message => Door::Messages,
         _ => Door::Chat,
     })

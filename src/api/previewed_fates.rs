@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use pointsman_actors::{
-    dialect::{OutgoingBody, Signatures, top_level_names},
-    domain::{Catalog, Dialect, Endpoint},
+    dialect::{OutgoingBody, SignatureSources, top_level_names},
+    domain::{Catalog, Endpoint},
 };
 use serde::Serialize;
 
@@ -29,7 +29,7 @@ pub(crate) struct PreviewedFates {
 impl PreviewedFates {
     /// Those at an endpoint. `None` if the request cannot be translated for it.
     pub(crate) fn of(work: &RequestedWork, catalog: &Catalog, endpoint: &Endpoint) -> Option<PreviewedFates> {
-        let outgoing = work.upstream_body(catalog, endpoint, None, Signatures::Returned)?;
+        let outgoing = work.upstream_body(catalog, endpoint, None, SignatureSources::default())?;
         let has_other_form =
             outgoing.translation.is_some() && !outgoing.is_clients_own || is_from_another_door(work, &outgoing);
         let sent = if has_other_form { Vec::new() } else { top_level_names(&outgoing.bytes) };
@@ -56,5 +56,5 @@ fn texts(names: &[Arc<str>]) -> Vec<String> {
 
 /// Whether a chat endpoint gets a chat that was made from a request in another form.
 fn is_from_another_door(work: &RequestedWork, outgoing: &OutgoingBody) -> bool {
-    work.client_dialect() != Dialect::OpenAi && !outgoing.is_clients_own
+    work.is_from_another_door() && !outgoing.is_clients_own
 }

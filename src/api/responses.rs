@@ -1,7 +1,5 @@
 //! `POST /responses` and `POST /responses/input_tokens`: the OpenAI Responses API for clients. Nothing is stored.
 
-use std::sync::Arc;
-
 use actix_web::{
     HttpRequest, HttpResponse,
     web::{self, Bytes},
@@ -40,16 +38,15 @@ pub async fn create(
 /// The 400 for a refused request.
 pub(super) fn read_chat(body: Bytes, worker: &Worker, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
     let InboundResponses { chat, fates, native_feature, echo, .. } = read_responses(&body, &worker.shared.state_key)?;
-    let mut chat = ChatRequest::parse(chat, purpose, &worker.setup.config.limits.request)?;
-    chat.client = Some(Arc::new(ClientRequest {
+    let client = ClientRequest {
         shape: ClientShape::Responses(echo),
         body,
         fates,
         native_feature,
         headers: Vec::new(),
         state_key: worker.shared.state_key.clone(),
-    }));
-    Ok(chat)
+    };
+    Ok(client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?)
 }
 
 /// The number of prompt tokens of a request that is not answered, as a provider of its model counts them or as estimated.

@@ -406,6 +406,7 @@ fn shared(
     let replicas = start_replicas(&setup, opened, node, &control);
     Shared {
         state_key,
+        call_signatures: Arc::default(),
         replicas,
         images: ImageFiles::new(images.url_ttl, images.max_bytes),
         registry,

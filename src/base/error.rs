@@ -23,7 +23,7 @@ use actix_web::{
     },
 };
 use pointsman_actors::{
-    dialect::MessagesError,
+    dialect::{MessagesError, UPSTREAM_TOO_LONG},
     domain::{Dialect, GenerationId, Invalid, InvalidReason},
 };
 
@@ -110,6 +110,15 @@ pub struct UpstreamDetail {
     pub code: Option<String>,
     /// Its body, redacted and truncated; only when it refused the request.
     pub raw: Option<String>,
+}
+
+impl UpstreamDetail {
+    /// Whether the provider refused the request for what it is about.
+    fn is_about_content(&self) -> bool {
+        self.code
+            .as_deref()
+            .is_some_and(|code| code.starts_with("content_filter") || code.starts_with("content_policy"))
+    }
 }
 
 /// One failed attempt, for `error.metadata.previous_errors`.
@@ -508,9 +517,10 @@ impl ApiError {
     #[must_use]
     pub fn respond(&self) -> HttpResponse {
         let problem = &self.0;
+        let is_too_long = problem.upstream.is_some() && problem.reason == Some("context_length_exceeded");
         let messages = MessagesError {
             status: problem.status.as_u16(),
-            message: &problem.message,
+            message: if is_too_long { UPSTREAM_TOO_LONG } else { &problem.message },
             reason: problem.reason.or(Some(problem.error_type)),
             request_id: problem.request_id.as_deref(),
         };
@@ -541,7 +551,11 @@ impl ApiError {
             Dialect::OpenAi | Dialect::Gemini | Dialect::Responses | Dialect::Converse => {
                 response.json(body::ErrorBody::new(problem))
             }
-            Dialect::Anthropic => response.content_type("application/json").body(messages.body()),
+            Dialect::Anthropic => {
+                let refusal = problem.upstream.as_ref().and_then(|upstream| upstream.raw.as_deref());
+                let passed_on = refusal.and_then(|refusal| messages.passed_on(refusal));
+                response.content_type("application/json").body(passed_on.unwrap_or_else(|| messages.body()))
+            }
         }
     }
 }

@@ -261,6 +261,7 @@ impl Parts {
         let (dialect, platform) = (table.dialect.unwrap_or(endpoint_defaults.dialect), endpoint_defaults.platform);
         let lacks = table.lacks.or(endpoint_defaults.lacks);
         let mut lacks = lacks.unwrap_or_else(|| capability_gaps(dialect, &table.upstream_model));
+        let has_legacy = table.legacy_completions.unwrap_or(endpoint_defaults.legacy_completions);
         if outputs.contains(Modality::Embeddings) {
             lacks = lacks.union(embedding_gaps(&named, dialect, platform, &table.upstream_model));
         }
@@ -273,7 +274,7 @@ impl Parts {
             limits: table.limits,
             dialect,
             platform,
-            lacks,
+            lacks: if has_legacy { lacks } else { lacks.with(Capability::LegacyCompletions) },
             counts_tokens: table
                 .counts_tokens
                 .or(endpoint_defaults.counts_tokens)

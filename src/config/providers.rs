@@ -187,6 +187,7 @@ pub(super) struct EndpointDefaults {
     pub(super) wants_reasoning_effort: bool,
     /// `None`: what is known of the model.
     pub(super) lacks: Option<CapabilitySet>,
+    pub(super) legacy_completions: bool,
     pub(super) knows_developer_role: bool,
     pub(super) forwards_unknown_fields: bool,
     /// `None`: as is known of dialect and model.
@@ -203,6 +204,7 @@ impl EndpointDefaults {
         wants_max_completion_tokens: false,
         wants_reasoning_effort: false,
         lacks: None,
+        legacy_completions: false,
         knows_developer_role: false,
         forwards_unknown_fields: true,
         counts_tokens: None,
@@ -219,6 +221,7 @@ impl EndpointDefaults {
                 .unwrap_or(inherited.wants_max_completion_tokens),
             wants_reasoning_effort: section.flag("wants_reasoning_effort").unwrap_or(inherited.wants_reasoning_effort),
             lacks: lacks(section).or(inherited.lacks),
+            legacy_completions: section.flag("legacy_completions").unwrap_or(inherited.legacy_completions),
             knows_developer_role: section.flag("knows_developer_role").unwrap_or(inherited.knows_developer_role),
             forwards_unknown_fields: unknown_fields.unwrap_or(inherited.forwards_unknown_fields),
             counts_tokens: counts_tokens(section).or(inherited.counts_tokens),

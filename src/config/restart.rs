@@ -63,6 +63,7 @@ impl Config {
         pins.keep("server.keep_alive", &mut server.keep_alive, &old.keep_alive);
         pins.keep("server.max_connections", &mut server.max_connections, &old.max_connections);
         pins.keep("server.mount_v1", &mut server.mount_v1, &old.mount_v1);
+        pins.keep("server.legacy_completions", &mut server.legacy_completions, &old.legacy_completions);
         if self.tls.is_some() != running.tls.is_some() {
             let shown = |config: &Config| if config.tls.is_some() { "on" } else { "off" }.to_owned();
             pins.0.push(PendingRestart { key: "server.tls", in_force: shown(running), wanted: shown(self) });

@@ -30,6 +30,8 @@ pub struct ServerConfig {
     pub drain_notice: Duration,
     /// Whether the routes are also mounted at `/v1`.
     pub mount_v1: bool,
+    /// Whether the deprecated `/completions` is served.
+    pub legacy_completions: bool,
     /// Hosts accepted on loopback in addition to those of this machine.
     pub hosts: Hosts,
 }
@@ -43,6 +45,7 @@ impl Default for ServerConfig {
             max_connections: 25_000,
             drain_notice: Duration::ZERO,
             mount_v1: true,
+            legacy_completions: false,
             hosts: Hosts::default(),
         }
     }
@@ -58,6 +61,7 @@ impl ServerConfig {
             max_connections: section.integer("max_connections", 1..=1_000_000).unwrap_or(default.max_connections),
             drain_notice: section.duration("drain_notice", Duration::ZERO..=HOUR).unwrap_or(default.drain_notice),
             mount_v1: section.flag("mount_v1").unwrap_or(default.mount_v1),
+            legacy_completions: section.flag("legacy_completions").unwrap_or(default.legacy_completions),
             hosts: Hosts::read(section),
         }
     }

@@ -1,7 +1,8 @@
 //! All paths of the gateway.
 //!
 //! The same resources are mounted below `/api/v1`, `/api` and, unless switched off, `/v1`, with one difference:
-//! `/api/models` lists models of every output kind, the versioned paths only models that generate text.
+//! `/api/models` lists models of every output kind, the versioned paths only models that generate text. What the Anthropic
+//! API has is also below `/anthropic/v1`.
 
 use actix_web::{
     Resource, Scope, guard,
@@ -12,8 +13,8 @@ use actix_web_lab::extract::LocalData;
 
 use crate::{
     api::{
-        activity, admin, calibration, chat, embeddings, explain, generation, generations, health, image, key, keys,
-        memory, messages,
+        activity, admin, calibration, chat, completions, embeddings, explain, generation, generations, health, image,
+        key, keys, memory, messages,
         metrics::{self, Exposure},
         models,
         openapi::{self, Document},
@@ -26,6 +27,8 @@ use crate::{
     state::gateway::WorkerHandle,
 };
 
+/// The prefix of the paths of the Anthropic API alone.
+const ANTHROPIC: &str = "/anthropic/v1";
 /// Methods of pages.
 const PAGE_METHODS: &str = "GET, HEAD";
 /// Methods of calls.
@@ -42,9 +45,9 @@ pub(crate) fn serve(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
     // Paths are compared in this order: those that are called most come first.
     let root = prefixes(config).into_iter().fold(root, |root, (path, version)| {
         // Without a default service of the scope, the 404 of its bare path would have no body.
-        root.service(add_all(web::scope(path), resources("", version)).default_service(web::to(unknown_path)))
+        root.service(add_all(web::scope(path), resources(config, "", version)).default_service(web::to(unknown_path)))
     });
-    let root = add_all(add_all(root, health_pages("")), documents(""));
+    let root = add_all(add_all(add_all(root, anthropic_pages(ANTHROPIC)), health_pages("")), documents(""));
     let root = root.default_service(web::to(unknown_path));
     // The last `wrap` is the outermost layer.
     if config.cors.is_on() {
@@ -60,8 +63,8 @@ pub(crate) fn mount(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
     let setup = worker.shared().setup.load_full();
     let config = &setup.config;
     let exposure = Exposure { loopback: config.server.is_loopback() };
-    let below = prefixes(config).into_iter().flat_map(|(path, version)| resources(path, version));
-    for page in below.chain(health_pages("")) {
+    let below = prefixes(config).into_iter().flat_map(|(path, version)| resources(config, path, version));
+    for page in below.chain(anthropic_pages(ANTHROPIC)).chain(health_pages("")) {
         let page = page.app_data(worker.clone()).app_data(exposure);
         if config.cors.is_on() {
             app.service(page.wrap(cors::layer(&config.cors)).wrap(from_fn(frame)));
@@ -171,7 +174,18 @@ fn health_pages(below: &str) -> Vec<Resource> {
     ]
 }
 
-fn resources(below: &str, version: Version) -> Vec<Resource> {
+/// What clients of the Anthropic API call, where some of them expect it.
+fn anthropic_pages(below: &str) -> Vec<Resource> {
+    let at = |path: &str| format!("{below}{path}");
+    vec![
+        call(&at("/messages")).route(web::post().to(messages::create)),
+        call(&at("/messages/count_tokens")).route(web::post().to(messages::count_tokens)),
+        page(&at("/models")).route(read().to(models::list_text)),
+        page(&at("/models/{id:.+}")).route(read().to(models::retrieve)),
+    ]
+}
+
+fn resources(config: &Config, below: &str, version: Version) -> Vec<Resource> {
     let at = |path: &str| format!("{below}{path}");
     let models_page = match version {
         Version::V1 => page(&at("/models")).route(read().to(models::list_text)),
@@ -212,6 +226,9 @@ fn resources(below: &str, version: Version) -> Vec<Resource> {
         page(&at("/auth/key")).route(read().to(key::show)),
         page(&at("/credits")).route(read().to(key::credits)),
     ];
+    if config.server.legacy_completions {
+        resources.push(call(&at("/completions")).route(web::post().to(completions::create)));
+    }
     resources.extend(health_pages(below));
     resources.extend(key_pages(below));
     resources

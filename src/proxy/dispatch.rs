@@ -23,8 +23,8 @@ use pointsman_actors::{
     actors::router::{Route, Routed},
     dialect::{
         Answer, AnswerContext, AnswerFault, CallAnswer, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody,
-        Restriction, Signatures, Translation, chat_body_with, chat_path, embedding_body, embedding_path, embeddings_of,
-        image_body, image_path, images_of, rewrite_embeddings, rewrite_whole, usage_of_failure,
+        Restriction, SignatureSources, Translation, chat_body_with, chat_path, embedding_body, embedding_path,
+        embeddings_of, image_body, image_path, images_of, rewrite_embeddings, rewrite_whole, usage_of_failure,
     },
     domain::{Catalog, Dialect, Endpoint, Invalid, Model, Query, Usage},
 };
@@ -58,7 +58,7 @@ impl RequestedWork {
         catalog: &Catalog,
         endpoint: &Endpoint,
         most_output: Option<u32>,
-        signatures: Signatures,
+        signatures: SignatureSources<'_>,
     ) -> Option<OutgoingBody> {
         match self {
             RequestedWork::Chat(request) => chat_body_with(request, catalog, endpoint, most_output, signatures),
@@ -72,7 +72,7 @@ impl RequestedWork {
         match self {
             RequestedWork::Embedding(_) => embedding_path(endpoint),
             RequestedWork::Image(_) => image_path(endpoint),
-            RequestedWork::Chat(_) => chat_path(endpoint, streamed),
+            RequestedWork::Chat(_) => chat_path(self.client(), endpoint, streamed),
         }
     }
 
@@ -129,12 +129,17 @@ impl RequestedWork {
         }
     }
 
-    /// The request of a client of another dialect than chat.
+    /// The request of a client of another API than chat.
     fn client(&self) -> Option<&ClientRequest> {
         match self {
             RequestedWork::Chat(request) => request.client.as_deref(),
             RequestedWork::Image(_) | RequestedWork::Embedding(_) => None,
         }
+    }
+
+    /// Whether it is a chat that was made from a request to another API.
+    pub(crate) fn is_from_another_door(&self) -> bool {
+        self.client().is_some()
     }
 
     /// API of the client.
@@ -168,6 +173,14 @@ impl RequestRestrictions for RequestedWork {
 
     fn dialect(&self) -> Dialect {
         self.client_dialect()
+    }
+
+    fn prompt_field(&self) -> &'static str {
+        match self {
+            RequestedWork::Chat(_) => self.client().map_or("messages", |client| client.shape.prompt_field()),
+            RequestedWork::Image(_) => "prompt",
+            RequestedWork::Embedding(_) => "input",
+        }
     }
 
     fn restrictions(&self) -> Vec<Restriction> {

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeSet, time::Duration};
 use pointsman_actors::{
     dialect::{Restriction, RestrictionKind, too_long_message},
     domain::{
-        Alias, ApiType, Catalog, Dialect, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FailureKind, Invalid,
+        Alias, Catalog, Dialect, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FailureKind, Invalid,
         InvalidReason, Model, ModelPattern, Query, RouteError, Target, Tick,
     },
     explain::{nearest_relaxation, remedy},
@@ -28,6 +28,8 @@ pub trait RequestRestrictions {
     fn restrictions(&self) -> Vec<Restriction>;
     /// The wire format of the request.
     fn dialect(&self) -> Dialect;
+    /// The field that holds the prompt.
+    fn prompt_field(&self) -> &'static str;
 }
 
 /// The error for a request that no endpoint may serve.
@@ -52,7 +54,7 @@ pub fn explain(snapshot: &Snapshot, request: &impl RequestRestrictions, error: &
     if error.excluded.iter().any(|e| e.reason == ExclusionReason::ContextLength)
         && !error.excluded.iter().any(|e| is_liftable_limit(e.reason))
     {
-        return context_length(catalog, error, request.dialect()).into();
+        return context_length(catalog, error, request).into();
     }
     no_candidates(snapshot, request, error)
 }
@@ -179,7 +181,7 @@ fn lacking(
             let message = format!("Model '{}' cannot be used with this endpoint.", model.id);
             Some(Invalid::field(InvalidReason::WrongEndpoint, "model", message))
         }
-        ExclusionReason::ContextLength => Some(context_length(catalog, error, request.dialect())),
+        ExclusionReason::ContextLength => Some(context_length(catalog, error, request)),
         ExclusionReason::UnsupportedParameter | ExclusionReason::InputModality | ExclusionReason::OutputModality => {
             request.unmet(catalog, model)
         }
@@ -187,17 +189,13 @@ fn lacking(
     }
 }
 
-fn context_length(catalog: &Catalog, error: &RouteError, dialect: Dialect) -> Invalid {
+fn context_length(catalog: &Catalog, error: &RouteError, request: &impl RequestRestrictions) -> Invalid {
     let query = &error.query;
     let (limit, scope) = largest_limit(catalog, error);
     let (prompt, completion) = (query.prompt_tokens, query.max_tokens.unwrap_or_default());
     let total = u64::from(prompt) + u64::from(completion);
-    let field = match query.api {
-        ApiType::Completions => "messages",
-        ApiType::Image => "prompt",
-        ApiType::Embeddings => "input",
-    };
-    if dialect == Dialect::Anthropic {
+    let field = request.prompt_field();
+    if request.dialect() == Dialect::Anthropic {
         let message = too_long_message(prompt.into(), completion.into(), limit.into());
         return Invalid::field(InvalidReason::ContextLength, field, message);
     }

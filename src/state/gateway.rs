@@ -21,7 +21,7 @@ use pointsman_actors::{
         router::{Router, RouterSeeds, Routers},
     },
     decide::splitmix64,
-    dialect::StateKey,
+    dialect::{SignatureMemory, StateKey},
     domain::Generation,
 };
 
@@ -70,6 +70,8 @@ pub struct Shared {
     pub replicas: Option<Arc<Replicas>>,
     /// Seals reasoning for clients of another dialect than the provider's.
     pub state_key: StateKey,
+    /// Signatures of tool calls for clients that drop them.
+    pub call_signatures: Arc<SignatureMemory>,
     /// The event batchers of all workers.
     pub event_batchers: EventBatchers,
     /// The routers of all workers.

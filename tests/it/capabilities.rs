@@ -12,7 +12,7 @@ fn world(first: &Upstream, keys: &str, other: &Upstream) -> World {
     let price = |each: &str| format!("pricing = {{ prompt = \"{each}\", completion = \"{each}\" }}");
     let model = format!(
         "[[models]]\nid = \"acme/small\"\ncontext_length = 100000\n\
-         supported_parameters = [\"max_tokens\", \"tools\", \"tool_choice\", \"reasoning\"]\n\
+         supported_parameters = [\"max_tokens\", \"tools\", \"tool_choice\", \"reasoning\", \"structured_outputs\"]\n\
          endpoints = [{{ provider = \"first\", {keys}, {} }}, {{ provider = \"other\", upstream_model = \"plain\", {} }}]",
         price("0.000001"),
         price("0.000002")
@@ -28,6 +28,9 @@ fn tools() -> Value {
 async fn what_an_endpoint_refuses_goes_elsewhere_and_the_reason_is_told() {
     let (first, other) = (always(500, &json!({})), always(200, &completion("Left.")));
     let claude = "dialect = \"anthropic\", upstream_model = \"claude-sonnet-5-5\"";
+    let old_claude = "dialect = \"anthropic\", upstream_model = \"claude-sonnet-4-20250514\"";
+    let gemini = "dialect = \"gemini\", upstream_model = \"gemini-2.5-flash\"";
+    let closed = json!({"type": "object", "properties": {"at": {"type": "integer"}}, "required": ["at"]});
     let reasoning = "upstream_model = \"gpt-5.6\"";
     let begun =
         json!({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "The way is"}]});
@@ -37,6 +40,11 @@ async fn what_an_endpoint_refuses_goes_elsewhere_and_the_reason_is_told() {
         (reasoning, json!({"tools": tools(), "reasoning": {"effort": "low"}}), "tools_with_reasoning"),
         (reasoning, json!({"tools": tools()}), "tools_with_reasoning"),
         ("upstream_model = \"m\", lacks = [\"prefill\"]", begun, "prefill"),
+        ("upstream_model = \"m\", lacks = [\"custom_tools\"]", json!({"tools": custom()}), "custom_tools"),
+        (old_claude, strict(&closed), "json_schema.strict"),
+        (claude, strict(&json!({"type": "object", "properties": {"next": {"$ref": "#"}}})), "json_schema.open"),
+        (claude, strict(&json!({"type": "object", "additionalProperties": {"type": "string"}})), "json_schema.open"),
+        (gemini, and(strict(&closed), json!({"tools": tools()})), "json_schema.strict"),
     ] {
         let gateway = world(&first, keys, &other).start().await;
         let asked = and(and(ask("acme/small"), json!({"objective": "cheapest"})), &more);
@@ -50,6 +58,14 @@ async fn what_an_endpoint_refuses_goes_elsewhere_and_the_reason_is_told() {
         assert_eq!(reply.header("x-route-provider"), Some("Other"), "{keys} {more}");
     }
     assert_eq!(first.connections(), 0);
+}
+
+fn custom() -> Value {
+    json!([{"type": "custom", "custom": {"name": "patch"}}])
+}
+
+fn strict(schema: &Value) -> Value {
+    json!({"response_format": {"type": "json_schema", "json_schema": {"name": "a", "strict": true, "schema": schema}}})
 }
 
 #[actix_web::test]
@@ -72,10 +88,10 @@ async fn what_only_sounds_alike_is_served_by_the_endpoint() {
 #[actix_web::test]
 async fn a_request_that_every_endpoint_of_its_model_refuses_is_the_clients_mistake() {
     let first = always(500, &json!({}));
-    let keys = "upstream_model = \"m\", lacks = [\"tool_choice.required\", \"prefill\"]";
+    let keys = "upstream_model = \"m\", lacks = [\"tool_choice.required\", \"prefill\", \"custom_tools\", \"json_schema.strict\"]";
     let price = "pricing = { prompt = \"0\", completion = \"0\" }";
     let model = format!(
-        "[[models]]\nid = \"acme/only\"\ncontext_length = 100000\nsupported_parameters = [\"tools\", \"tool_choice\"]\n\
+        "[[models]]\nid = \"acme/only\"\ncontext_length = 100000\nsupported_parameters = [\"tools\", \"tool_choice\", \"structured_outputs\"]\n\
          endpoints = [{{ provider = \"first\", {keys}, {price} }}]"
     );
     let gateway = World::new().provider("first", first.address()).with(&model).start().await;
@@ -85,4 +101,36 @@ async fn a_request_that_every_endpoint_of_its_model_refuses_is_the_clients_mista
     let begun = json!({"model": "acme/only", "messages": [{"role": "assistant", "content": "The way is"}]});
     let error = error_of(&gateway.chat(&begun).await, 400);
     assert_eq!(error["param"], "messages", "{error}");
+    let error = error_of(&gateway.chat(&and(ask("acme/only"), json!({"tools": custom()}))).await, 400);
+    assert_eq!(error["param"], "tools", "{error}");
+    let schema = json!({"type": "object", "properties": {}});
+    let error = error_of(&gateway.chat(&and(ask("acme/only"), strict(&schema))).await, 400);
+    assert_eq!(error["param"], "response_format", "{error}");
+    // The field has the name that it has at the client's door.
+    let format = json!({"format": {"type": "json_schema", "name": "a", "strict": true, "schema": schema}});
+    let response = json!({"model": "acme/only", "input": "Hi", "text": format});
+    let error = error_of(&gateway.post("/v1/responses", &response).await, 400);
+    assert_eq!(error["param"], "text.format", "{error}");
+    let loose = json!({"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}});
+    assert_eq!(gateway.chat(&and(ask("acme/only"), loose)).await.status, 502, "it is asked, and fails");
+}
+
+#[actix_web::test]
+async fn a_document_never_reaches_a_model_that_takes_none_also_not_as_a_fallback() {
+    let (reader, blind) = (always(503, &json!({})), always(200, &completion("I see nothing.")));
+    let model = |id: &str, provider: &str, takes: &str| {
+        format!(
+            "[[models]]\nid = \"{id}\"\ncontext_length = 100000\ninput_modalities = [{takes}]\nendpoints = [{{ provider = \
+             \"{provider}\", upstream_model = \"m\", pricing = {{ prompt = \"0\", completion = \"0\" }} }}]\n"
+        )
+    };
+    let models = model("acme/reader", "reader", "\"text\", \"file\"") + &model("acme/blind", "blind", "\"text\"");
+    let world = World::new().provider("reader", reader.address()).provider("blind", blind.address());
+    let gateway = world.with(&models).start().await;
+    let file =
+        json!({"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}});
+    let asked =
+        json!({"model": "acme/reader", "models": ["acme/blind"], "messages": [{"role": "user", "content": [file]}]});
+    assert_eq!(gateway.chat(&asked).await.status, 503);
+    assert_eq!((reader.connections() > 0, blind.connections()), (true, 0));
 }

@@ -1,8 +1,7 @@
 //! Providers whose addresses and keys differ from those of the maker of their dialect: Azure, Bedrock, Vertex AI.
 
-use std::{os::unix::fs::PermissionsExt as _, path::Path};
+use std::os::unix::fs::PermissionsExt as _;
 
-use pointsman::config::{Config, Environment};
 use serde_json::{Value, json};
 
 use crate::{
@@ -100,7 +99,18 @@ async fn a_filtered_prompt_is_the_clients_fault_and_a_missing_deployment_is_not(
     let cloud = always(400, &filtered);
     let azure = gateway(&cloud, "/openai/v1", AZURE).await;
     let error = error_of(&azure.chat(&ask("acme/small")).await, 400);
-    assert!(error.to_string().contains("content_filter"), "{error}");
+    assert_eq!(error["metadata"]["error_type"], "content_policy_violation", "{error}");
+    for _ in 0..4 {
+        azure.chat(&ask("acme/small")).await;
+    }
+    assert_eq!(cloud.requests().len(), 5, "the endpoint is as well as before");
+    let health = azure.get("/api/v1/health/providers/cloud").await.expect(200);
+    assert!(health.to_string().contains("\"closed\"") && !health.to_string().contains("\"open\""), "{health}");
+    let spoken =
+        Upstream::start([Script::answering(stream(&[json!({"error": {"code": "content_filter", "message": "x"}})]))]);
+    let azure = gateway(&spoken, "/openai/v1", AZURE).await;
+    let reply = azure.chat(&and(ask("acme/small"), json!({"stream": true}))).await;
+    assert_eq!(reply.status, 400, "the same within a stream: {}", reply.text());
     let missing = json!({"error": {"code": "DeploymentNotFound", "message": "The API deployment does not exist."}});
     let cloud = always(404, &missing);
     let azure = gateway(&cloud, DATED, AZURE_DATED).await;

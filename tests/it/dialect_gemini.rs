@@ -216,3 +216,63 @@ async fn a_refused_signature_is_replaced_by_the_stand_in_once_and_both_attempts_
         }
     }
 }
+
+#[actix_web::test]
+async fn a_client_that_drops_all_reasoning_gets_its_signatures_back_and_foreign_steps_get_one_stand_in_each() {
+    let signed = json!([
+        {"functionCall": {"name": "map", "args": {"at": 1}}, "thoughtSignature": "AbC="},
+        {"functionCall": {"name": "map", "args": {"at": 2}}},
+    ]);
+    let event = format!("data: {}\r\n\r\n", answer(signed.clone()));
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n", event.len());
+    let said = http(200, &answer(json!([{"text": "Left."}])));
+    let script = Script::new().request().send(http(200, &answer(signed))).request().send(&*said);
+    let maker = Upstream::start([script.request().send(head + &event).request().send(said)]);
+    let gateway = gateway(&maker).await;
+    let tools = json!([{"type": "function", "function": {"name": "map", "parameters": {"type": "object"}}}]);
+    let asked = and(ask("acme/gemini"), json!({"tools": tools}));
+    for streamed in [false, true] {
+        let reply = gateway.chat(&and(asked.clone(), json!({"stream": streamed}))).await;
+        // Of the calls the client keeps what the official types have.
+        let calls: Vec<(String, String)> = match streamed {
+            false => {
+                reply.expect(200)["choices"][0]["message"]["tool_calls"].as_array().unwrap().iter().map(known).collect()
+            }
+            true => reply
+                .events()
+                .iter()
+                .flat_map(|chunk| {
+                    let calls = chunk["choices"][0]["delta"]["tool_calls"].as_array().cloned().unwrap_or_default();
+                    calls.iter().filter(|call| call["id"].is_string()).map(known).collect::<Vec<_>>()
+                })
+                .collect(),
+        };
+        assert_eq!(calls.len(), 2, "{}", reply.text());
+        let mut turns = vec![json!({"role": "user", "content": "Which way?"})];
+        let step = |calls: &[(String, String)]| {
+            let call = |(id, name): &(String, String)| json!({"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}});
+            let result = |(id, _): &(String, String)| json!({"role": "tool", "tool_call_id": id, "content": "here"});
+            let calls_made =
+                json!({"role": "assistant", "content": null, "tool_calls": calls.iter().map(call).collect::<Vec<_>>()});
+            [vec![calls_made], calls.iter().map(result).collect()].concat()
+        };
+        turns.extend(step(&calls));
+        turns.extend(step(&[("foreign_1".into(), "map".into()), ("foreign_2".into(), "map".into())]));
+        let reply = gateway.chat(&and(asked.clone(), json!({"messages": turns}))).await;
+        reply.expect(200);
+        let sent = maker.last_body();
+        let signature = |turn: usize, part: usize| sent["contents"][turn]["parts"][part]["thoughtSignature"].clone();
+        assert_eq!([signature(1, 0), signature(1, 1)], [json!("AbC="), Value::Null], "{sent}");
+        assert_eq!(
+            [signature(3, 0), signature(3, 1)],
+            [json!("skip_thought_signature_validator"), Value::Null],
+            "{sent}"
+        );
+        assert_eq!(reply.header("x-route-emulated-parameters"), Some("messages[].reasoning_details"));
+    }
+}
+
+/// Id and name of a call.
+fn known(call: &Value) -> (String, String) {
+    (call["id"].as_str().unwrap().to_owned(), call["function"]["name"].as_str().unwrap().to_owned())
+}

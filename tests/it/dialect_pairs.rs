@@ -17,8 +17,10 @@ use crate::{
     world::{World, and, completion, http, stream_of},
 };
 
-const PROVIDERS: [&str; 5] = ["openai", "anthropic", "gemini", "openai-responses", "converse"];
+pub(crate) const PROVIDERS: [&str; 5] = ["openai", "anthropic", "gemini", "openai-responses", "converse"];
 const DOORS: [Door; 3] = [Door::Chat, Door::Messages, Door::Responses];
+/// Also the door that gives texts alone.
+const ALL_DOORS: [Door; 4] = [Door::Chat, Door::Messages, Door::Responses, Door::Completions];
 
 /// Members whose values differ from run to run, or are opaque.
 const MASKED: [&str; 9] = [
@@ -38,6 +40,7 @@ enum Door {
     Chat,
     Messages,
     Responses,
+    Completions,
 }
 
 /// What a client makes of an answer.
@@ -64,6 +67,7 @@ impl Door {
             Door::Chat => "/api/v1/chat/completions",
             Door::Messages => "/v1/messages",
             Door::Responses => "/v1/responses",
+            Door::Completions => "/v1/completions",
         }
     }
 
@@ -72,6 +76,7 @@ impl Door {
             Door::Chat => "chat",
             Door::Messages => "messages",
             Door::Responses => "responses",
+            Door::Completions => "completions",
         }
     }
 
@@ -92,6 +97,7 @@ impl Door {
                 "model": "acme/model", "max_output_tokens": 64, "instructions": "Be brief.", "input": "Which way?",
                 "tools": [{"type": "function", "name": "map", "description": "A map.", "parameters": schema()}],
             }),
+            Door::Completions => json!({"model": "acme/model", "max_tokens": 64, "prompt": "Which way?"}),
         }
     }
 
@@ -117,6 +123,7 @@ impl Door {
                 let cached = &usage["prompt_tokens_details"]["cached_tokens"];
                 seen.usage = [&usage["prompt_tokens"], cached, &usage["completion_tokens"]].map(number);
             }
+            Door::Completions => seen.text = answer["choices"][0]["text"].as_str().unwrap().to_owned(),
             Door::Messages => {
                 for block in list(&answer["content"]) {
                     match block["type"].as_str() {
@@ -154,6 +161,11 @@ impl Door {
         for event in events {
             seen.has_error |= event["error"].is_object();
             match self {
+                Door::Completions => {
+                    let choice = &event["choices"][0];
+                    seen.text.push_str(choice["text"].as_str().unwrap_or_default());
+                    seen.is_whole |= choice["finish_reason"].as_str().is_some_and(|finish| finish != "error");
+                }
                 Door::Chat => {
                     let choice = &event["choices"][0];
                     seen.text.push_str(choice["delta"]["content"].as_str().unwrap_or_default());
@@ -224,7 +236,7 @@ fn named(value: &Value) -> String {
 }
 
 /// The same answer in a provider's dialect: a text and a call, 20 tokens of prompt, 8 of them cached, and 5 of answer.
-fn whole(dialect: &str) -> Value {
+pub(crate) fn whole(dialect: &str) -> Value {
     match dialect {
         "openai" => json!({
             "id": "chatcmpl-1", "object": "chat.completion", "created": 7, "model": "m",
@@ -436,8 +448,10 @@ async fn gateway(dialect: &str, maker: &Upstream, spare: Option<&Upstream>) -> T
         )
     };
     let mut endpoints = vec![endpoint("maker", "0.000001")];
-    let mut world =
-        World::new().provider_with("maker", maker.address(), &format!("dialect = \"{dialect}\"")).with(SHORT);
+    let mut world = World::new()
+        .variable("POINTSMAN__SERVER__LEGACY_COMPLETIONS", "true")
+        .provider_with("maker", maker.address(), &format!("dialect = \"{dialect}\""))
+        .with(SHORT);
     if let Some(spare) = spare {
         endpoints.push(endpoint("spare", "0.001"));
         world = world.provider("spare", spare.address());
@@ -506,9 +520,10 @@ async fn the_same_answer_looks_the_same_to_a_client_whichever_dialect_served_it(
     }
 }
 
-/// What a provider does behind these events, and what it is called.
-fn breaks(dialect: &str) -> Vec<(&'static str, Script)> {
+/// What a provider does behind its first text, or before it, and what it is called.
+fn breaks(dialect: &str, after_text: bool) -> Vec<(&'static str, Script)> {
     let (events, [text, call]) = streamed(dialect);
+    let text = if after_text { text } else { 1 };
     let begun = |until: usize| Script::new().request().send(begun_with(&events[..until].concat()));
     let error: &[u8] = match dialect {
         "anthropic" => {
@@ -535,8 +550,31 @@ fn breaks(dialect: &str) -> Vec<(&'static str, Script)> {
         ("an error inside of a 200", begun(text).send(chunk(error)).send("0\r\n\r\n").fin()),
         ("an event of 20 MiB", begun(text).send(chunk(&long)).fin()),
     ];
-    if dialect != "gemini" {
+    if after_text && dialect != "gemini" {
         breaks.push(("a call that never ends", begun(call).send("0\r\n\r\n").fin()));
+    }
+    let sealed = "s".repeat(100_000);
+    let signature = match dialect {
+        "anthropic" => [
+            json!({"type": "content_block_stop", "index": 0}),
+            json!({"type": "content_block_start", "index": 1, "content_block": {"type": "thinking", "thinking": "", "signature": ""}}),
+            json!({"type": "content_block_delta", "index": 1, "delta": {"type": "signature_delta", "signature": sealed}}),
+        ]
+        .map(|event| format!("data: {event}\n\n"))
+        .concat()
+        .into_bytes(),
+        "gemini" => {
+            let part = json!({"text": "", "thoughtSignature": sealed});
+            format!("data: {}\n\n", json!({"candidates": [{"content": {"parts": [part]}}]})).into_bytes()
+        }
+        "converse" => frame(
+            "contentBlockDelta",
+            &json!({"contentBlockIndex": 3, "delta": {"reasoningContent": {"signature": sealed}}}),
+        ),
+        _ => Vec::new(),
+    };
+    if !signature.is_empty() && after_text {
+        breaks.push(("a signature that is too long", begun(text).send(chunk(signature)).send("0\r\n\r\n").fin()));
     }
     let stray = match dialect {
         "anthropic" => {
@@ -565,7 +603,7 @@ fn breaks(dialect: &str) -> Vec<(&'static str, Script)> {
 #[actix_web::test]
 async fn a_stream_that_breaks_after_its_first_text_ends_with_an_error_in_the_clients_dialect() {
     for dialect in PROVIDERS {
-        let cases = breaks(dialect).into_iter().flat_map(|broken| DOORS.map(|door| (door, broken.clone())));
+        let cases = breaks(dialect, true).into_iter().flat_map(|broken| ALL_DOORS.map(|door| (door, broken.clone())));
         join_all(cases.map(async |(door, (what, script))| {
             let maker = Upstream::start([script]);
             let spare = Upstream::start([Script::answering(stream_of(&["Never."]))]);
@@ -585,16 +623,18 @@ async fn a_stream_that_breaks_after_its_first_text_ends_with_an_error_in_the_cli
 #[actix_web::test]
 async fn a_stream_that_breaks_before_its_first_text_is_answered_by_another_dialect() {
     for dialect in PROVIDERS {
-        let first = streamed(dialect).0.remove(0);
-        for door in DOORS {
-            let maker = Upstream::start([Script::new().request().send(begun_with(&first)).fin()]);
+        let cases = breaks(dialect, false).into_iter().flat_map(|broken| ALL_DOORS.map(|door| (door, broken.clone())));
+        join_all(cases.map(async |(door, (what, script))| {
+            let maker = Upstream::start([script]);
             let spare = Upstream::start([Script::answering(stream_of(&["Le", "ft."]))]);
             let gateway = gateway(dialect, &maker, Some(&spare)).await;
             let reply = door.ask(&gateway, true).await;
             let seen = door.seen_in(&events(&reply));
-            assert!(seen.is_whole && !seen.has_error, "{} at {dialect}: {}", door.name(), reply.text());
-            assert_eq!(seen.text, "Left.", "{} at {dialect}", door.name());
-        }
+            let context = format!("{what}, {} at {dialect}: {}", door.name(), reply.text());
+            assert!(seen.is_whole && !seen.has_error, "{context}");
+            assert_eq!(seen.text, "Left.", "{context}");
+        }))
+        .await;
     }
 }
 
@@ -612,7 +652,7 @@ async fn a_plain_answer_that_breaks_is_answered_by_another_dialect() {
             Script::answering(head(2) + "{}"),
             Script::answering(http(200, &json!({"error": {"code": 500, "message": "Busy.", "type": "server_error"}}))),
         ];
-        for (door, script) in broken.into_iter().flat_map(|script| DOORS.map(|door| (door, script.clone()))) {
+        for (door, script) in broken.into_iter().flat_map(|script| ALL_DOORS.map(|door| (door, script.clone()))) {
             let maker = Upstream::start([script]);
             let spare = Upstream::start([Script::answering(http(200, &completion("Left.")))]);
             let gateway = gateway(dialect, &maker, Some(&spare)).await;

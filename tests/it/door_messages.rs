@@ -4,7 +4,7 @@ use actix_web::http::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Reply, TestGateway},
+    harness::{KEY, Reply, TestGateway},
     scripted::{Script, Upstream},
     world::{Model, World, always, answer, ask, completion, http, stream_of},
 };
@@ -138,10 +138,15 @@ async fn what_only_the_own_api_has_is_named_as_dropped_or_keeps_other_endpoints_
     let reply = gateway.post("/v1/messages", &asked).await;
     reply.expect(200);
     assert_eq!(reply.header("x-route-dropped-parameters"), Some("context_management"));
+    let id = reply.header("x-generation-id").unwrap();
+    let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200);
+    assert_eq!(record["data"]["route"]["dropped_parameters"], json!(["context_management"]), "{record}");
     asked["tools"] = json!([{"type": "web_search_20250305", "name": "web_search"}]);
     let reply = gateway.post("/v1/messages", &asked).await;
     assert_eq!(reply.status, 400, "{}", reply.text());
-    assert_eq!(reply.json()["error"]["type"], "invalid_request_error", "{}", reply.text());
+    let error = &reply.json()["error"];
+    assert_eq!(error["type"], "invalid_request_error", "{error}");
+    assert!(error["message"].as_str().unwrap().contains("tools[0].type"), "{error}");
 }
 
 #[actix_web::test]
@@ -534,4 +539,69 @@ async fn an_endpoint_that_knows_only_an_effort_gets_one_and_no_thoughts_of_other
     assert_eq!((&sent["reasoning_effort"], &sent["reasoning"]), (&json!("high"), &Value::Null), "{sent}");
     assert_eq!(sent["messages"][1], json!({"role": "assistant", "content": "Ho.", "reasoning_content": "hm"}));
     assert_eq!(reply.header("x-route-emulated-parameters"), Some("reasoning_details"));
+}
+
+#[actix_web::test]
+async fn a_refusal_of_the_same_api_passes_as_it_came_but_for_the_id_of_the_request() {
+    let refusal = "{\"type\":\"error\", \"error\":{\"type\":\"invalid_request_error\",\"message\":\"messages.1.content.0: Invalid `signature` in `thinking` block\",\"new\":1.50},\"request_id\":\"req_theirs\"}";
+    for status in [400, 413, 422] {
+        let head = format!(
+            "HTTP/1.1 {status} No\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            refusal.len()
+        );
+        let maker = Upstream::start([Script::answering(head + refusal)]);
+        let own = gateway(&maker, "anthropic").await;
+        for streamed in [false, true] {
+            let mut asked = request();
+            asked["stream"] = json!(streamed);
+            let reply = own.post("/v1/messages", &asked).await;
+            assert_eq!(reply.status, status, "{}", reply.text());
+            assert_eq!(reply.text(), refusal.replace("req_theirs", reply.header("request-id").unwrap()));
+        }
+        let reply = own.chat(&ask("acme/claude")).await;
+        let error = &reply.json()["error"];
+        assert!(error["metadata"]["raw"].as_str().unwrap().contains("Invalid `signature`"), "{error}");
+    }
+}
+
+#[actix_web::test]
+async fn a_prompt_that_an_endpoint_of_another_api_finds_too_long_is_told_in_the_words_that_agents_act_on() {
+    let refusal = json!({"error": {"message": "This model's maximum context length is 9 tokens.", "code": "context_length_exceeded"}});
+    let maker = always(400, &refusal);
+    let gateway = gateway(&maker, "openai").await;
+    let reply = gateway.post("/v1/messages", &request()).await;
+    assert_eq!((reply.status, &reply.json()["error"]["type"]), (400, &json!("invalid_request_error")));
+    let message = reply.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.starts_with("prompt is too long") && message.contains("capability_rejected: prompt_too_long"),
+        "{message}"
+    );
+}
+
+#[actix_web::test]
+async fn a_key_may_come_in_either_header_or_equal_in_both_and_the_prefix_of_the_api_alone_is_served() {
+    let maker = always(200, &completion("Left."));
+    let gateway = gateway(&maker, "openai").await;
+    let bearer = format!("Bearer {KEY}");
+    let (json_type, x_api_key, authorization) =
+        (("content-type", "application/json"), ("x-api-key", KEY), ("authorization", bearer.as_str()));
+    let other = ("authorization", "Bearer sk-another-0123456789abcdef");
+    for (path, headers, status) in [
+        ("/v1/messages?beta=true", vec![json_type, authorization], 200),
+        ("/anthropic/v1/messages", vec![json_type, ("authorization", ""), x_api_key], 200),
+        ("/anthropic/v1/messages/count_tokens", vec![json_type, authorization, x_api_key], 200),
+        ("/v1/messages", vec![json_type, x_api_key, other], 401),
+    ] {
+        let reply = gateway.call(Method::POST, path, &headers, Some(request().to_string().into())).await;
+        assert_eq!(reply.status, status, "{path}: {}", reply.text());
+        if status == 401 {
+            assert_eq!(reply.json()["error"]["type"], "authentication_error", "{}", reply.text());
+        }
+    }
+    let version = [("anthropic-version", "2023-06-01")];
+    let list = gateway.call(Method::GET, "/anthropic/v1/models", &version, None).await.expect(200);
+    assert_eq!(list["data"][0]["type"], "model", "{list}");
+    let probed = std::time::Instant::now();
+    assert_eq!(gateway.call(Method::HEAD, "/", &[], None).await.text(), "", "an agent asks whether anybody is there");
+    assert!(probed.elapsed() < std::time::Duration::from_secs(2), "{:?}", probed.elapsed());
 }

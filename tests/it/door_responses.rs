@@ -178,6 +178,9 @@ async fn what_would_have_to_be_stored_is_refused_and_says_what_to_do() {
             error_of(&gateway.post("/v1/responses", &and(json!({"model": "acme/gpt", "input": "a"}), more)).await, 400);
         assert_eq!(error["param"], json!(name), "{error}");
     }
+    let long = json!({"model": "acme/gpt", "input": "Hi", "max_output_tokens": 1_000_000});
+    let error = error_of(&gateway.post("/v1/responses", &long).await, 400);
+    assert_eq!(error["param"], "input", "{error}");
     assert_eq!(maker.connections(), 0);
     let count =
         gateway.post("/v1/responses/input_tokens", &json!({"model": "acme/gpt", "input": "Which way is it?"})).await;
@@ -207,4 +210,47 @@ async fn a_client_of_responses_and_an_endpoint_of_messages_understand_each_other
     gateway.post("/v1/responses", &and(request, json!({"input": input}))).await.expect(200);
     let thought = &maker.last_body()["messages"][1]["content"][0];
     assert_eq!((&thought["thinking"], &thought["signature"]), (&json!("Map."), &json!("c2ln")));
+}
+
+#[actix_web::test]
+async fn a_body_of_this_api_on_the_chat_door_gets_a_chat_answer_and_tools_of_both_forms_arrive() {
+    let call = json!({"id": "call_9", "type": "function", "function": {"name": "flat", "arguments": "{}"}});
+    let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+    let maker = always(200, &answer(message, json!({"prompt_tokens": 5, "completion_tokens": 5})));
+    let gateway = gateway(&maker, "openai").await;
+    let schema = json!({"type": "object", "properties": {"at": {"type": "integer"}}});
+    let tools = json!([
+        {"type": "function", "name": "flat", "description": "Flat.", "parameters": schema, "strict": true},
+        {"type": "function", "function": {"name": "nested", "parameters": schema}},
+        {"type": "function", "name": "of_agents", "input_schema": schema},
+        {"type": "custom", "name": "patch", "format": {"type": "grammar", "syntax": "lark", "definition": "start: /x/"}},
+    ]);
+    let choice = json!({"type": "function", "name": "flat"});
+    let input = json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": [{"type": "input_text", "text": "Which way?"}]}]);
+    let of_input = json!({"model": "acme/gpt", "input": input, "tools": tools, "tool_choice": choice, "max_output_tokens": 64, "truncation": "auto", "reasoning": {"effort": "none"}});
+    let messages = json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which way?"}]);
+    let of_messages = json!({"model": "acme/gpt", "messages": messages, "tools": tools, "tool_choice": choice, "max_tokens": 64, "reasoning": {"effort": "none"}});
+    for (asked, dropped) in [(of_input, Some("truncation")), (of_messages, None)] {
+        let reply = gateway.post("/v1/chat/completions", &asked).await;
+        let made = reply.expect(200);
+        assert_eq!(made["object"], "chat.completion", "{made}");
+        assert_eq!(made["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "flat", "{made}");
+        assert_eq!(reply.header("x-route-dropped-parameters"), dropped);
+        let sent = maker.last_body();
+        assert_eq!(
+            sent["tools"][0]["function"],
+            json!({"name": "flat", "description": "Flat.", "parameters": schema, "strict": true})
+        );
+        assert_eq!(sent["tools"][1]["function"], json!({"name": "nested", "parameters": schema}));
+        assert_eq!(sent["tools"][2]["function"], json!({"name": "of_agents", "parameters": schema}));
+        assert_eq!(sent["tools"][3]["custom"]["format"]["grammar"]["syntax"], "lark", "{sent}");
+        assert_eq!(sent["tool_choice"], json!({"type": "function", "function": {"name": "flat"}}), "{sent}");
+        assert_eq!(sent["messages"].as_array().unwrap().len(), 2, "{sent}");
+        assert!(sent.get("input").is_none(), "{sent}");
+    }
+    let stored = json!({"model": "acme/gpt", "input": [{"type": "item_reference", "id": "x"}]});
+    let error = error_of(&gateway.post("/v1/chat/completions", &stored).await, 400);
+    assert!(error["param"].as_str().unwrap().starts_with("input[0]"), "{error}");
+    let neither = error_of(&gateway.post("/v1/chat/completions", &json!({"model": "acme/gpt"})).await, 400);
+    assert_eq!(neither["param"], "messages", "{neither}");
 }

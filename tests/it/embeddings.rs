@@ -169,3 +169,15 @@ async fn a_gemini_endpoint_embeds_texts_in_its_own_form_and_token_ids_go_elsewhe
     assert_eq!(reply.expect(200)["data"][0]["embedding"], json!([3]));
     assert_eq!(reply.header("x-route-provider"), Some("Far"));
 }
+
+#[actix_web::test]
+async fn as_many_inputs_as_are_allowed_come_back_in_their_order() {
+    let wanted: Vec<Value> = (0..2_048).map(|number| json!([f64::from(number) + 0.5])).collect();
+    let near = always(200, &vectors(&wanted));
+    let gateway = gateway(&near, &always(500, &json!({}))).await;
+    let inputs: Vec<String> = (0..2_048).map(|number| format!("text {number}")).collect();
+    let answer = gateway.post("/v1/embeddings", &json!({"model": "acme/vectors", "input": inputs})).await.expect(200);
+    let vectors: Vec<Value> =
+        answer["data"].as_array().unwrap().iter().map(|entry| entry["embedding"].clone()).collect();
+    assert_eq!(vectors, wanted);
+}

@@ -114,7 +114,11 @@ mod dialect_pairs;
 #[cfg(test)]
 mod doctor_command;
 #[cfg(test)]
+mod door_completions;
+#[cfg(test)]
 mod door_messages;
+#[cfg(test)]
+mod door_mistakes;
 #[cfg(test)]
 mod door_responses;
 #[cfg(test)]

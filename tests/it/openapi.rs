@@ -14,10 +14,11 @@ use crate::{
 
 const ADMIN_KEY: &str = "sk-admin-0123456789abcdef";
 
-const ENVIRONMENT: [(&str, &str); 6] = [
+const ENVIRONMENT: [(&str, &str); 7] = [
     ("POINTSMAN__SIMULATION__MODE", "on"),
     ("POINTSMAN__SERVER__BIND", "127.0.0.1:0"),
     ("POINTSMAN__ADMIN__BIND", "127.0.0.1:0"),
+    ("POINTSMAN__SERVER__LEGACY_COMPLETIONS", "true"),
     ("TEST_KEY", KEY),
     ("ADMIN_KEY", ADMIN_KEY),
     (
@@ -172,6 +173,8 @@ async fn every_answer_fits_its_schema() {
     let input = json!({"model": "meadow/small", "input": "Hello"});
     post("/responses", &input).await.expect(200);
     post("/responses/input_tokens", &input).await.expect(200);
+    let text = json!({"model": "meadow/small", "prompt": "Once", "max_tokens": 20});
+    post("/completions", &text).await.expect(200);
     post("/embeddings", &input).await.expect(400);
     let image = json!({"model": "lantern/canvas", "prompt": "A cat"});
     post("/images/generations", &image).await.expect(200);

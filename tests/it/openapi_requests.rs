@@ -10,7 +10,7 @@ use crate::{
     harness::TestGateway,
     openapi::{Both, Described, both},
     schema,
-    world::{World, always},
+    world::{World, always, completion},
 };
 
 /// A value for a member, and whether it is good.
@@ -415,6 +415,50 @@ async fn an_embedding_is_taken_and_refused_as_its_schema_says() {
         ]),
     };
     table.check_post(&gateway, "/api/v1/embeddings").await;
+}
+
+#[actix_web::test]
+async fn a_completion_is_taken_and_refused_as_its_schema_says() {
+    let upstream = always(200, &completion("x):"));
+    let keys = "legacy_completions = true";
+    let gateway = World::new()
+        .variable("POINTSMAN__SERVER__LEGACY_COMPLETIONS", "true")
+        .provider_with("acme", upstream.address(), keys)
+        .with(
+            "[[models]]\nid = \"acme/small\"\ncontext_length = 8192\nendpoints = [{ provider = \"acme\", upstream_model = \"v\", \
+             pricing = { prompt = \"0.000001\", completion = \"0\" } }]",
+        )
+        .start()
+        .await;
+    let table = Table {
+        schema: "CompletionRequest",
+        base: json!({"model": "acme/small", "prompt": "def f("}),
+        cases: vec![
+            ("prompt", json!(7), false),
+            ("prompt", json!([]), false),
+            ("prompt", json!(["a"]), true),
+            ("prompt", json!(["a", "b"]), true),
+            ("prompt", json!(["a", 1]), false),
+            ("prompt", json!([1, 2]), true),
+            ("prompt", json!([1, -2]), false),
+            ("prompt", json!([[1], [2]]), true),
+            ("prompt", json!([[1], []]), false),
+            ("suffix", json!(")"), true),
+            ("suffix", json!(1), false),
+            ("echo", json!(true), true),
+            ("echo", json!(1), false),
+            ("best_of", json!(0), false),
+            ("best_of", json!(3), true),
+            ("logprobs", json!(5), true),
+            ("logprobs", json!(6), false),
+            ("logprobs", json!(true), false),
+            ("max_tokens", json!(0), false),
+            ("temperature", json!(3), false),
+            ("messages", json!([]), false),
+            ("objective", json!("best"), false),
+        ],
+    };
+    table.check_post(&gateway, "/v1/completions").await;
 }
 
 #[actix_web::test]

@@ -1,6 +1,6 @@
 //! What models refuse at endpoints of a dialect, by the provider's name of the model. The configuration overrides it.
 
-use super::{anthropic, converse};
+use super::{anthropic, converse, gemini};
 use crate::domain::{Capability, CapabilitySet, Dialect};
 
 /// Families whose chats serve no functions while they reason, and whether they reason unless they are told not to. OpenAI's
@@ -14,7 +14,7 @@ pub fn capability_gaps(dialect: Dialect, upstream_model: &str) -> CapabilitySet 
     match dialect {
         Dialect::OpenAi => of_chat(upstream_model),
         Dialect::Anthropic => anthropic::capability_gaps(upstream_model),
-        Dialect::Gemini => CapabilitySet::NONE.with(Capability::TokenIds),
+        Dialect::Gemini => gemini::capability_gaps(upstream_model),
         Dialect::Responses => CapabilitySet::NONE,
         Dialect::Converse => converse::capability_gaps(upstream_model),
     }
@@ -42,16 +42,24 @@ mod tests {
 
     #[test]
     fn what_models_refuse_is_known_by_their_names() {
-        use Capability::{ForcedTool, Prefill, ToolsByDefault, ToolsWithEffort};
+        use Capability::{
+            ForcedTool, NoCallAfterCalls, OpenSchema, Prefill, RemoteMedia, StrictSchema, StrictSchemaWithTools,
+            TokenIds, ToolsByDefault, ToolsWithEffort,
+        };
         check(Dialect::OpenAi, "gpt-5.4-mini", &[ToolsWithEffort]);
         check(Dialect::OpenAi, "gpt-5.6", &[ToolsWithEffort, ToolsByDefault]);
         check(Dialect::OpenAi, "gpt-5.2", &[]);
         check(Dialect::OpenAi, "openai/gpt-5.6", &[]);
         check(Dialect::Responses, "gpt-5.6", &[]);
-        check(Dialect::Anthropic, "claude-sonnet-5-5", &[ForcedTool, Prefill]);
-        check(Dialect::Anthropic, "claude-opus-5", &[Prefill]);
-        check(Dialect::Anthropic, "claude-opus-4-5-20251101", &[]);
+        check(Dialect::Anthropic, "claude-sonnet-5-5", &[ForcedTool, Prefill, OpenSchema]);
+        check(Dialect::Anthropic, "claude-opus-5", &[Prefill, OpenSchema]);
+        check(Dialect::Anthropic, "claude-opus-4-5-20251101", &[OpenSchema]);
+        check(Dialect::Anthropic, "claude-sonnet-4-20250514", &[StrictSchema, OpenSchema]);
         check(Dialect::Anthropic, "my-alias", &[]);
-        check(Dialect::Gemini, "gemini-3-pro", &[Capability::TokenIds]);
+        check(Dialect::Gemini, "gemini-3-pro", &[TokenIds]);
+        check(Dialect::Gemini, "gemini-2.5-flash", &[TokenIds, StrictSchemaWithTools]);
+        let of_converse = [RemoteMedia, NoCallAfterCalls, TokenIds];
+        check(Dialect::Converse, "qwen.qwen3-235b", &of_converse);
+        check(Dialect::Converse, "amazon.nova-lite-v1:0", &[&of_converse[..], &[StrictSchema]].concat());
     }
 }

@@ -8,8 +8,12 @@ use super::{
     AnswerContext, AnswerFault,
     anthropic::encode::{MessageOpening, MessagesEncoder},
     client_request::{ClientRequest, ClientShape},
-    neutral::{AnswerEvent, AnswerForm, AnswerSink},
-    openai::StreamError,
+    neutral::AnswerForm,
+    openai::{
+        StreamError,
+        answer_reader::{read_chunk, read_completion},
+        text_completion::{TextEncoder, text_of_completion},
+    },
     responses::encode::{ResponseOpening, ResponsesEncoder},
 };
 
@@ -21,6 +25,7 @@ const MAX_ANSWER_BYTES: usize = 8 * 1024 * 1024;
 pub(super) enum ClientEncoder {
     Messages(Box<MessagesEncoder>),
     Responses(Box<ResponsesEncoder>),
+    Completion(Box<TextEncoder>),
 }
 
 impl ClientEncoder {
@@ -55,13 +60,25 @@ impl ClientEncoder {
                     state_key,
                 })))
             }
+            ClientShape::Completion { .. } => {
+                ClientEncoder::Completion(Box::new(TextEncoder::new(id, model, context.created)))
+            }
+        }
+    }
+
+    /// Takes a chunk of chat, JSON without framing.
+    pub(super) fn chunk(&mut self, chunk: &[u8]) -> Result<(), AnswerFault> {
+        match self {
+            ClientEncoder::Messages(encoder) => read_chunk(chunk, &mut **encoder),
+            ClientEncoder::Responses(encoder) => read_chunk(chunk, &mut **encoder),
+            ClientEncoder::Completion(encoder) => encoder.chunk(chunk),
         }
     }
 
     /// Goes on behind events that passed as they came. `next`: the number of the next event, if they have numbers.
     pub(super) fn continue_at(&mut self, next: u64) {
         match self {
-            ClientEncoder::Messages(_) => {}
+            ClientEncoder::Messages(_) | ClientEncoder::Completion(_) => {}
             ClientEncoder::Responses(encoder) => encoder.continue_at(next),
         }
     }
@@ -71,6 +88,7 @@ impl ClientEncoder {
         match self {
             ClientEncoder::Messages(encoder) => out.extend_from_slice(&encoder.take()),
             ClientEncoder::Responses(encoder) => out.extend_from_slice(&encoder.take()),
+            ClientEncoder::Completion(encoder) => out.extend_from_slice(&encoder.take()),
         }
     }
 
@@ -78,6 +96,7 @@ impl ClientEncoder {
         match self {
             ClientEncoder::Messages(encoder) => encoder.finish(),
             ClientEncoder::Responses(encoder) => encoder.finish(),
+            ClientEncoder::Completion(encoder) => encoder.finish(),
         }
     }
 
@@ -85,6 +104,7 @@ impl ClientEncoder {
         match self {
             ClientEncoder::Messages(encoder) => encoder.fail(error),
             ClientEncoder::Responses(encoder) => encoder.fail(error),
+            ClientEncoder::Completion(encoder) => encoder.fail(error),
         }
     }
 
@@ -92,22 +112,22 @@ impl ClientEncoder {
         match self {
             ClientEncoder::Messages(encoder) => encoder.keep_alive(),
             ClientEncoder::Responses(encoder) => encoder.keep_alive(),
+            ClientEncoder::Completion(encoder) => encoder.keep_alive(),
         }
     }
 
-    pub(super) fn whole(self) -> Bytes {
+    /// The answer to the client that a whole chat answer of the gateway means.
+    pub(super) fn completion(self, body: &[u8]) -> Result<Bytes, AnswerFault> {
         match self {
-            ClientEncoder::Messages(encoder) => encoder.whole(),
-            ClientEncoder::Responses(encoder) => encoder.whole(),
-        }
-    }
-}
-
-impl AnswerSink for ClientEncoder {
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
-        match self {
-            ClientEncoder::Messages(encoder) => encoder.event(event),
-            ClientEncoder::Responses(encoder) => encoder.event(event),
+            ClientEncoder::Messages(mut encoder) => {
+                read_completion(body, &mut *encoder)?;
+                Ok(encoder.whole())
+            }
+            ClientEncoder::Responses(mut encoder) => {
+                read_completion(body, &mut *encoder)?;
+                Ok(encoder.whole())
+            }
+            ClientEncoder::Completion(_) => text_of_completion(body),
         }
     }
 }

@@ -1,24 +1,27 @@
-//! Clients of other dialects than chat: what of their request is kept until the answer.
+//! Clients of other APIs than chat: what of their request is kept until the answer.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::{
     neutral::{FieldFates, StateKey},
+    openai::request::{ChatPurpose, ChatRequest, RequestLimits},
     outgoing::CallHeaders,
-    responses::inbound::echo::ResponseEcho,
+    responses::{self, inbound::echo::ResponseEcho},
 };
-use crate::domain::Dialect;
+use crate::domain::{Capability, Dialect, Endpoint, Invalid};
 
-/// A request in another dialect than chat.
+/// A request to another API than chat.
 #[derive(Debug, Clone)]
 pub struct ClientRequest {
-    /// What only its dialect has.
+    /// What only its API has.
     pub shape: ClientShape,
-    /// Its body as it came, for endpoints of the same dialect.
+    /// Its body as it came, for endpoints with the same API.
     pub body: Bytes,
     /// What became of its fields on the way to the chat body.
     pub fates: FieldFates,
-    /// A field of a feature that only endpoints of the same dialect have.
+    /// A field of a feature that only endpoints with the same API have.
     pub native_feature: Option<String>,
     /// Headers of the request that endpoints of the same dialect get.
     pub headers: CallHeaders,
@@ -26,7 +29,7 @@ pub struct ClientRequest {
     pub state_key: StateKey,
 }
 
-/// What only requests of one dialect have.
+/// What only requests to one API have.
 #[derive(Debug, Clone)]
 pub enum ClientShape {
     /// The Anthropic Messages API.
@@ -36,6 +39,11 @@ pub enum ClientShape {
     },
     /// The OpenAI Responses API, with what answers repeat of the request.
     Responses(ResponseEcho),
+    /// The deprecated completions of texts of the OpenAI API.
+    Completion {
+        /// Whether the client asked for the usage of a stream.
+        shows_usage: bool,
+    },
 }
 
 impl ClientRequest {
@@ -45,6 +53,90 @@ impl ClientRequest {
         match self.shape {
             ClientShape::Messages { .. } => Dialect::Anthropic,
             ClientShape::Responses(_) => Dialect::Responses,
+            ClientShape::Completion { .. } => Dialect::OpenAi,
         }
+    }
+
+    /// Whether an endpoint has the API of the client, so that it gets the client's bytes.
+    #[must_use]
+    pub fn is_native_at(&self, endpoint: &Endpoint) -> bool {
+        match self.shape {
+            ClientShape::Completion { .. } => {
+                endpoint.dialect == Dialect::OpenAi && !endpoint.lacks.has(Capability::LegacyCompletions)
+            }
+            ClientShape::Messages { .. } | ClientShape::Responses(_) => endpoint.dialect == self.dialect(),
+        }
+    }
+
+    /// Reads the chat body that the request was turned into.
+    ///
+    /// # Errors
+    /// As [`ChatRequest::parse`], with the client's names of fields.
+    pub fn parse_chat(
+        mut self,
+        chat: Bytes,
+        purpose: ChatPurpose,
+        limits: &RequestLimits,
+    ) -> Result<Box<ChatRequest>, Invalid> {
+        let mut chat = self.shape.parse_chat(chat, purpose, limits)?;
+        if let ClientShape::Completion { shows_usage } = &mut self.shape {
+            *shows_usage = chat.include_usage == Some(true);
+        }
+        chat.client = Some(Arc::new(self));
+        Ok(chat)
+    }
+}
+
+impl ClientShape {
+    /// Reads a chat body that was made for measuring.
+    ///
+    /// # Errors
+    /// As [`ChatRequest::parse`], with the client's names of fields.
+    pub fn parse_chat(
+        &self,
+        chat: Bytes,
+        purpose: ChatPurpose,
+        limits: &RequestLimits,
+    ) -> Result<Box<ChatRequest>, Invalid> {
+        ChatRequest::parse(chat, purpose, limits).map_err(|invalid| self.renamed(invalid))
+    }
+
+    /// The field that holds the prompt.
+    #[must_use]
+    pub const fn prompt_field(&self) -> &'static str {
+        match self {
+            ClientShape::Messages { .. } => "messages",
+            ClientShape::Responses(_) => "input",
+            ClientShape::Completion { .. } => "prompt",
+        }
+    }
+
+    /// The client's name for a field of the chat body.
+    pub(super) fn field_name<'n>(&self, name: &'n str) -> &'n str {
+        match (self, name) {
+            (ClientShape::Responses(_), name) => responses::inbound::field_name(name),
+            (ClientShape::Messages { .. }, "stop") => "stop_sequences",
+            (ClientShape::Messages { .. }, "response_format") => "output_config.format",
+            (ClientShape::Messages { .. }, "reasoning" | "reasoning_effort") => "thinking",
+            (ClientShape::Messages { .. }, "user") => "metadata.user_id",
+            (ClientShape::Messages { .. }, "parallel_tool_calls") => "tool_choice.disable_parallel_tool_use",
+            (ClientShape::Completion { .. }, "messages") => "prompt",
+            (ClientShape::Messages { .. } | ClientShape::Completion { .. }, name) => name,
+        }
+    }
+
+    /// A mistake in the chat body with the client's name of the field. A place within the conversation is that of the whole
+    /// where the client's API counts other things than messages.
+    pub(super) fn renamed(&self, mut invalid: Invalid) -> Invalid {
+        if let Some(param) = invalid.param.take() {
+            let counts_messages = matches!(self, ClientShape::Messages { .. });
+            let known = if param.starts_with("messages[") && !counts_messages { "messages" } else { &*param };
+            let name = self.field_name(known);
+            if name != param {
+                invalid.message = invalid.message.replace(&format!("'{param}'"), &format!("'{name}'"));
+            }
+            invalid.param = Some(name.to_owned());
+        }
+        invalid
     }
 }

@@ -34,7 +34,7 @@ mod upstream_decoder;
 
 pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};
 pub use anthropic::{
-    client_error::{MessagesError, too_long_message},
+    client_error::{MessagesError, UPSTREAM_TOO_LONG, too_long_message},
     inbound::{InboundMessages, count_tokens_body, read_count_tokens, read_messages},
     model_list::{MessagesModel, ModelPage, messages_model, messages_model_list},
 };
@@ -44,7 +44,7 @@ pub use count_tokens::{CountCall, count_call, counted_tokens, counts_tokens};
 pub use embeddings::{
     CallAnswer, EmbeddingSupport, embedding_body, embedding_path, embedding_support, embedding_tokens, embeddings_of,
 };
-pub use gemini::Signatures;
+pub use gemini::{RememberedSignatures, SignatureMemory, SignatureSources, Signatures};
 pub use neutral::{FieldFates, StateKey};
 pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, KEEP_ALIVE, MadeImage, Progress, StreamError, StreamOptions,
@@ -54,10 +54,14 @@ pub use openai::{
         Restriction, RestrictionKind, VectorFormat, field_meant_at_top_level, field_meant_in_metadata, shown,
         top_level_names,
     },
-    rewrite_answer, rewrite_embeddings, rewrite_image_answer, usage_of_failed_answer,
+    rewrite_answer, rewrite_embeddings, rewrite_image_answer,
+    text_completion::{InboundCompletion, read_completion_request},
+    usage_of_failed_answer,
 };
 pub use outgoing::{CallHeaders, OutgoingBody, Translation};
-pub use responses::inbound::{InboundResponses, ResponseEcho, input_tokens_body, read_responses};
+pub use responses::inbound::{
+    AgentChat, InboundResponses, ResponseEcho, input_tokens_body, read_agent_chat, read_responses,
+};
 pub use translation::{
     chat_body, chat_body_with, chat_path, completion_of, image_body, image_path, images_of, kind_of_refusal,
     refuses_signature, retry_delay, rewrite_whole, usage_of_failure,

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 
-use super::{neutral::ToolNames, stream_reader::Framing};
+use super::{gemini::RememberedSignatures, neutral::ToolNames, stream_reader::Framing};
 use crate::domain::{Dialect, Endpoint, Platform};
 
 /// Headers of one call: names in lower case, and values.
@@ -44,6 +44,8 @@ pub struct Translation {
     pub(super) framing: Framing,
     /// The provider's name for the model.
     pub(super) model: Arc<str>,
+    /// Where signatures of calls are kept.
+    pub(super) signatures: Option<RememberedSignatures>,
 }
 
 impl Translation {
@@ -53,6 +55,6 @@ impl Translation {
             (Dialect::Anthropic, Platform::Bedrock) => Framing::Chunks,
             _ => Framing::ServerSent,
         };
-        Translation { dialect, names, framing, model: Arc::clone(&endpoint.upstream_model) }
+        Translation { dialect, names, framing, model: Arc::clone(&endpoint.upstream_model), signatures: None }
     }
 }

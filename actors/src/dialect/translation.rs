@@ -12,15 +12,14 @@ use super::{
     client_encoder::ClientEncoder,
     client_request::{ClientRequest, ClientShape},
     converse,
-    gemini::{self, Signatures},
+    gemini::{self, SignatureSources},
     neutral::{AnswerEvent, AnswerForm, AnswerSink, FieldFates, ToolNames, TranslatedRequest},
     openai::{
-        answer_reader::read_completion,
         chunk_writer::push_tokens,
         completion_writer::CompletionWriter,
         conversation_reader::read_conversation,
         foreign_members::{PlainChat, plain_chat},
-        rewrite_answer, usage_of_failed_answer,
+        rewrite_answer, text_completion, usage_of_failed_answer,
     },
     outgoing::{OutgoingBody, Translation},
     responses::{self, splice::ProviderState},
@@ -30,10 +29,11 @@ use crate::domain::{Catalog, Dialect, Endpoint, FailureKind, Usage};
 /// Bytes of an answer that may always wait for other content.
 const MIN_HELD_BYTES: usize = 64 * 1024;
 
-/// Path of chats, relative to the base address of the upstream.
+/// Path of chats, relative to the base address of the upstream. `client`: of another API than chat, if it is.
 #[must_use]
-pub fn chat_path(endpoint: &Endpoint, streamed: bool) -> Arc<str> {
+pub fn chat_path(client: Option<&ClientRequest>, endpoint: &Endpoint, streamed: bool) -> Arc<str> {
     match endpoint.dialect {
+        Dialect::OpenAi if client.is_some_and(|client| client.is_native_at(endpoint)) => text_completion::PATH.into(),
         Dialect::OpenAi => "/chat/completions".into(),
         Dialect::Anthropic => anthropic::platform::path(endpoint, streamed),
         Dialect::Gemini => gemini::path(endpoint, streamed).into(),
@@ -51,7 +51,7 @@ pub fn chat_body(
     endpoint: &Endpoint,
     most_output: Option<u32>,
 ) -> Option<OutgoingBody> {
-    chat_body_with(request, catalog, endpoint, most_output, Signatures::Returned)
+    chat_body_with(request, catalog, endpoint, most_output, SignatureSources::default())
 }
 
 /// As [`chat_body`], with these signatures of thoughts where an endpoint wants any on calls.
@@ -61,23 +61,24 @@ pub fn chat_body_with(
     catalog: &Catalog,
     endpoint: &Endpoint,
     most_output: Option<u32>,
-    signatures: Signatures,
+    signatures: SignatureSources<'_>,
 ) -> Option<OutgoingBody> {
-    if let Some(client) = request.client.as_deref().filter(|client| client.dialect() == endpoint.dialect)
-        && most_output.is_none()
-        && let Some(own) = clients_own(client, endpoint)
+    if let Some(client) = request.client.as_deref().filter(|client| client.is_native_at(endpoint))
+        && let Some(own) = clients_own(client, endpoint, most_output)
     {
         return Some(own);
     }
     // Gateway fields and parameters that the endpoint does not list are removed here, for every dialect.
     let gated = request.limited_body(catalog, endpoint, most_output);
-    match endpoint.dialect {
-        Dialect::OpenAi => Some(match request.client.as_deref() {
-            Some(client) => named_for(Some(client), without_foreign_members(gated, catalog, endpoint, true)),
-            None => without_foreign_members(gated, catalog, endpoint, false),
-        }),
-        dialect => Some(named_for(request.client.as_deref(), translated(&gated, dialect, endpoint, signatures)?)),
-    }
+    let outgoing = match endpoint.dialect {
+        Dialect::OpenAi => without_foreign_members(gated, catalog, endpoint, request.client.is_some()),
+        dialect => spelled(request, translated(&gated, dialect, endpoint, signatures)?),
+    };
+    Some(match request.client.as_deref() {
+        Some(client) => named(&client.fates, Some(client), outgoing),
+        None if request.fates == FieldFates::default() => outgoing,
+        None => named(&request.fates, None, outgoing),
+    })
 }
 
 /// The body of an image request for one endpoint. `None` as for [`chat_body`].
@@ -88,7 +89,7 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
         Dialect::OpenAi => Some(outgoing),
         dialect if endpoint.images_through_chat => {
             let emulated = outgoing.emulated.clone();
-            let mut body = translated(&outgoing, dialect, endpoint, Signatures::Returned)?;
+            let mut body = translated(&outgoing, dialect, endpoint, SignatureSources::default())?;
             body.emulated.extend(emulated);
             Some(body)
         }
@@ -107,7 +108,7 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
 #[must_use]
 pub fn image_path(endpoint: &Endpoint) -> Arc<str> {
     match endpoint.dialect {
-        _ if endpoint.images_through_chat => chat_path(endpoint, false),
+        _ if endpoint.images_through_chat => chat_path(None, endpoint, false),
         Dialect::Gemini => gemini::images_path(endpoint).into(),
         _ => "/images/generations".into(),
     }
@@ -139,14 +140,17 @@ pub fn completion_of<'b>(body: &'b Bytes, outgoing: &OutgoingBody) -> Result<Cow
     Ok(Cow::Owned(completion.finish()?))
 }
 
-/// The client's own body, with the endpoint's name of the model and without the gateway's fields.
-fn clients_own(client: &ClientRequest, endpoint: &Endpoint) -> Option<OutgoingBody> {
+/// The client's own body, with the endpoint's name of the model and without the gateway's fields. `None` if a lower limit on
+/// output is for the translation to say.
+fn clients_own(client: &ClientRequest, endpoint: &Endpoint, most_output: Option<u32>) -> Option<OutgoingBody> {
     let text = std::str::from_utf8(&client.body).ok()?;
     let mut emulated = Vec::new();
-    let body = match client.dialect() {
-        // No client speaks the latter.
-        Dialect::OpenAi | Dialect::Gemini | Dialect::Converse => return None,
-        Dialect::Anthropic => match anthropic::without_foreign_thoughts(text) {
+    let body = match client.shape {
+        ClientShape::Completion { .. } => {
+            text_completion::splice::splice_request(text, &endpoint.upstream_model, most_output).ok()?
+        }
+        _ if most_output.is_some() => return None,
+        ClientShape::Messages { .. } => match anthropic::without_foreign_thoughts(text) {
             None => anthropic::splice::splice_request(text, &endpoint.upstream_model).ok()?,
             Some(cut) => {
                 emulated.push("reasoning_details".into());
@@ -155,7 +159,7 @@ fn clients_own(client: &ClientRequest, endpoint: &Endpoint) -> Option<OutgoingBo
                     .ok()?
             }
         },
-        Dialect::Responses => {
+        ClientShape::Responses(_) => {
             let model = &endpoint.upstream_model;
             let spliced = responses::splice::splice_request(text, model, ProviderState::Refused).ok()?;
             emulated.extend(spliced.without_reasoning.then(|| "input[].encrypted_content".into()));
@@ -177,33 +181,29 @@ fn without_foreign_members(gated: OutgoingBody, catalog: &Catalog, endpoint: &En
     OutgoingBody { bytes: body, dropped, emulated, ..gated }
 }
 
-/// Names the fields in the client's spelling, and those that were lost on the way to the chat body.
-fn named_for(client: Option<&ClientRequest>, outgoing: OutgoingBody) -> OutgoingBody {
-    let Some(client) = client else { return outgoing };
-    let mut fates = client.fates.clone();
-    outgoing.dropped.iter().for_each(|name| fates.drop(field_name(client, name)));
-    outgoing.emulated.iter().for_each(|name| fates.emulate(field_name(client, name)));
-    OutgoingBody { dropped: fates.dropped().to_vec(), emulated: fates.emulated().to_vec(), ..outgoing }
+/// Names reasoning by the field in which the client asked for it.
+fn spelled(request: &ChatRequest, mut outgoing: OutgoingBody) -> OutgoingBody {
+    if request.names_effort_only() {
+        let names = outgoing.dropped.iter_mut().chain(&mut outgoing.emulated);
+        names.filter(|name| ***name == *"reasoning").for_each(|name| *name = "reasoning_effort".into());
+    }
+    outgoing
 }
 
-/// The client's name for a field of the chat body.
-fn field_name<'n>(client: &ClientRequest, name: &'n str) -> &'n str {
-    match (&client.shape, name) {
-        (ClientShape::Responses(_), name) => responses::inbound::field_name(name),
-        (ClientShape::Messages { .. }, "stop") => "stop_sequences",
-        (ClientShape::Messages { .. }, "response_format") => "output_config.format",
-        (ClientShape::Messages { .. }, "reasoning" | "reasoning_effort") => "thinking",
-        (ClientShape::Messages { .. }, "user") => "metadata.user_id",
-        (ClientShape::Messages { .. }, "parallel_tool_calls") => "tool_choice.disable_parallel_tool_use",
-        (ClientShape::Messages { .. }, name) => name,
-    }
+/// Names the fields in the client's spelling, and those that were lost on the way to the chat body.
+fn named(lost: &FieldFates, client: Option<&ClientRequest>, outgoing: OutgoingBody) -> OutgoingBody {
+    let mut fates = lost.clone();
+    let name_of = |name| client.map_or(name, |client: &ClientRequest| client.shape.field_name(name));
+    outgoing.dropped.iter().for_each(|name| fates.drop(name_of(&**name)));
+    outgoing.emulated.iter().for_each(|name| fates.emulate(name_of(&**name)));
+    OutgoingBody { dropped: fates.dropped().to_vec(), emulated: fates.emulated().to_vec(), ..outgoing }
 }
 
 fn translated(
     gated: &OutgoingBody,
     dialect: Dialect,
     endpoint: &Endpoint,
-    signatures: Signatures,
+    signatures: SignatureSources<'_>,
 ) -> Option<OutgoingBody> {
     let conversation = read_conversation(std::str::from_utf8(&gated.bytes).ok()?).ok()?;
     let mut fates = FieldFates::default();
@@ -225,7 +225,10 @@ fn translated(
         dropped: fates.dropped().to_vec(),
         emulated: fates.emulated().to_vec(),
         headers,
-        translation: Some(Translation::of(dialect, names, endpoint)),
+        translation: Some(Translation {
+            signatures: signatures.memory.cloned(),
+            ..Translation::of(dialect, names, endpoint)
+        }),
         ..OutgoingBody::of(body)
     })
 }
@@ -283,13 +286,13 @@ pub fn rewrite_whole(
             ClientShape::Responses(_) => {
                 responses::splice::splice_answer(text, id, &context.model, ProviderState::Refused)?
             }
+            ClientShape::Completion { .. } => text_completion::splice::splice_answer(text, id, &context.model)?,
         };
         return Ok(Answer { body: own, ..chat });
     }
     let most = chat.body.len().max(MIN_HELD_BYTES);
-    let mut encoder = ClientEncoder::new(client, context, AnswerForm::Whole, most);
-    read_completion(&chat.body, &mut encoder)?;
-    Ok(Answer { body: encoder.whole(), ..chat })
+    let encoder = ClientEncoder::new(client, context, AnswerForm::Whole, most);
+    Ok(Answer { body: encoder.completion(&chat.body)?, ..chat })
 }
 
 /// Usage that the upstream reports in a body that is not a valid answer, if any.

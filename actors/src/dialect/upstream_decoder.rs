@@ -1,7 +1,8 @@
-//! Decoders of upstream answers, one per dialect that is not chat.
+//! Decoders of upstream answers, one per API that is not chat.
 
 use super::{
-    AnswerFault, anthropic, converse, frame::StreamEvent, gemini, neutral::AnswerSink, outgoing::Translation, responses,
+    AnswerFault, anthropic, converse, frame::StreamEvent, gemini, neutral::AnswerSink, openai::text_completion,
+    outgoing::Translation, responses,
 };
 use crate::domain::Dialect;
 
@@ -9,8 +10,10 @@ impl Translation {
     pub(super) fn decoder(&self) -> UpstreamDecoder {
         let names = self.names.clone();
         match self.dialect {
-            Dialect::OpenAi | Dialect::Anthropic => UpstreamDecoder::Anthropic(anthropic::Decoder::new(names)),
-            Dialect::Gemini => UpstreamDecoder::Gemini(gemini::Decoder::new(names)),
+            // Answers of chats are not translated.
+            Dialect::OpenAi => UpstreamDecoder::Completion(text_completion::Decoder::default()),
+            Dialect::Anthropic => UpstreamDecoder::Anthropic(anthropic::Decoder::new(names)),
+            Dialect::Gemini => UpstreamDecoder::Gemini(gemini::Decoder::new(names, self.signatures.clone())),
             Dialect::Responses => UpstreamDecoder::Responses(responses::Decoder::new(names)),
             Dialect::Converse => UpstreamDecoder::Converse(converse::Decoder::new(names, &self.model)),
         }
@@ -24,6 +27,7 @@ pub(super) enum UpstreamDecoder {
     Gemini(gemini::Decoder),
     Responses(responses::Decoder),
     Converse(converse::Decoder),
+    Completion(text_completion::Decoder),
 }
 
 impl UpstreamDecoder {
@@ -34,6 +38,7 @@ impl UpstreamDecoder {
             UpstreamDecoder::Gemini(decoder) => decoder.event(event, sink),
             UpstreamDecoder::Responses(decoder) => decoder.event(event, sink),
             UpstreamDecoder::Converse(decoder) => decoder.event(event, sink),
+            UpstreamDecoder::Completion(decoder) => decoder.event(event, sink),
         }
     }
 
@@ -44,6 +49,8 @@ impl UpstreamDecoder {
             UpstreamDecoder::Gemini(decoder) => decoder.end(sink),
             UpstreamDecoder::Responses(decoder) => decoder.end(sink),
             UpstreamDecoder::Converse(decoder) => decoder.end(sink),
+            // Whether every choice has ended is asked of the chunks.
+            UpstreamDecoder::Completion(_) => Ok(()),
         }
     }
 
@@ -54,6 +61,7 @@ impl UpstreamDecoder {
             UpstreamDecoder::Gemini(decoder) => decoder.is_done(),
             UpstreamDecoder::Responses(decoder) => decoder.is_done(),
             UpstreamDecoder::Converse(decoder) => decoder.is_done(),
+            UpstreamDecoder::Completion(decoder) => decoder.is_done(),
         }
     }
 
@@ -64,6 +72,7 @@ impl UpstreamDecoder {
             UpstreamDecoder::Gemini(decoder) => decoder.whole(body, sink),
             UpstreamDecoder::Responses(decoder) => decoder.whole(body, sink),
             UpstreamDecoder::Converse(decoder) => decoder.whole(body, sink),
+            UpstreamDecoder::Completion(decoder) => decoder.whole(body, sink),
         }
     }
 }

@@ -19,10 +19,20 @@ pub enum Capability {
     RemoteMedia,
     /// Calls of tools can be forbidden in a conversation that has had some.
     NoCallAfterCalls,
+    /// Tools may take free text, which may follow a grammar.
+    CustomTools,
+    /// An answer can be made to follow a JSON schema strictly.
+    StrictSchema,
+    /// The same, while tools are declared.
+    StrictSchemaWithTools,
+    /// A schema that is followed strictly may refer to itself, or leave an object open.
+    OpenSchema,
+    /// Texts are completed through the deprecated API for it.
+    LegacyCompletions,
 }
 
 impl Capability {
-    const ALL: [Capability; 7] = [
+    const ALL: [Capability; 12] = [
         Capability::ForcedTool,
         Capability::ToolsWithEffort,
         Capability::ToolsByDefault,
@@ -30,6 +40,11 @@ impl Capability {
         Capability::TokenIds,
         Capability::RemoteMedia,
         Capability::NoCallAfterCalls,
+        Capability::CustomTools,
+        Capability::StrictSchema,
+        Capability::StrictSchemaWithTools,
+        Capability::OpenSchema,
+        Capability::LegacyCompletions,
     ];
 
     /// The name in reasons, errors and configurations.
@@ -42,7 +57,16 @@ impl Capability {
             Capability::TokenIds => "token_ids",
             Capability::RemoteMedia => "media_url",
             Capability::NoCallAfterCalls => "tool_choice.none",
+            Capability::CustomTools => "custom_tools",
+            Capability::StrictSchema | Capability::StrictSchemaWithTools => "json_schema.strict",
+            Capability::OpenSchema => "json_schema.open",
+            Capability::LegacyCompletions => "legacy_completions",
         }
+    }
+
+    /// Whether a configuration lists it as missing; an API is rather switched on.
+    const fn is_listed(self) -> bool {
+        !matches!(self, Capability::LegacyCompletions)
     }
 
     /// The field of a request that needs it.
@@ -53,13 +77,16 @@ impl Capability {
             Capability::ToolsWithEffort | Capability::ToolsByDefault => "tools",
             Capability::Prefill | Capability::RemoteMedia => "messages",
             Capability::TokenIds => "input",
+            Capability::CustomTools => "tools",
+            Capability::StrictSchema | Capability::StrictSchemaWithTools | Capability::OpenSchema => "response_format",
+            Capability::LegacyCompletions => "prompt",
         }
     }
 }
 
 /// A set of capabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct CapabilitySet(u8);
+pub struct CapabilitySet(u16);
 
 impl CapabilitySet {
     /// No capability.
@@ -68,7 +95,13 @@ impl CapabilitySet {
     /// The set with one more.
     #[must_use]
     pub const fn with(self, one: Capability) -> CapabilitySet {
-        CapabilitySet(self.0 | (1 << one as u8))
+        CapabilitySet(self.0 | (1 << one as u16))
+    }
+
+    /// The set without one.
+    #[must_use]
+    pub const fn without(self, one: Capability) -> CapabilitySet {
+        CapabilitySet(self.0 & !(1 << one as u16))
     }
 
     /// Both sets together.
@@ -83,6 +116,12 @@ impl CapabilitySet {
         CapabilitySet(self.0 & other.0)
     }
 
+    /// Whether the capability is in the set.
+    #[must_use]
+    pub const fn has(self, one: Capability) -> bool {
+        self.0 & (1 << one as u16) != 0
+    }
+
     /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
@@ -92,33 +131,34 @@ impl CapabilitySet {
     /// Its first capability.
     #[must_use]
     pub fn first(self) -> Option<Capability> {
-        Capability::ALL.into_iter().find(|one| !self.common(CapabilitySet::NONE.with(*one)).is_empty())
+        Capability::ALL.into_iter().find(|one| self.has(*one))
     }
 
     /// The capabilities of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<CapabilitySet> {
-        let of_name = Capability::ALL.into_iter().filter(|one| one.as_str() == name);
+        let of_name = Capability::ALL.into_iter().filter(|one| one.is_listed() && one.as_str() == name);
         let set = of_name.fold(CapabilitySet::NONE, CapabilitySet::with);
         (!set.is_empty()).then_some(set)
     }
 
-    /// The names of all capabilities.
+    /// The names that a configuration can list.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        let mut names: Vec<&str> = Capability::ALL.into_iter().map(Capability::as_str).collect();
+        let listed = Capability::ALL.into_iter().filter(|one| one.is_listed());
+        let mut names: Vec<&str> = listed.map(Capability::as_str).collect();
         names.dedup();
         names.into_iter()
     }
 
     /// The set as bits: for records.
     #[must_use]
-    pub const fn bits(self) -> u8 {
+    pub const fn bits(self) -> u16 {
         self.0
     }
 
     /// The set of these bits.
     #[must_use]
-    pub const fn of_bits(bits: u8) -> CapabilitySet {
+    pub const fn of_bits(bits: u16) -> CapabilitySet {
         CapabilitySet(bits)
     }
 }
@@ -141,7 +181,17 @@ mod tests {
         let names: Vec<&str> = CapabilitySet::names().collect();
         assert_eq!(
             names,
-            ["tool_choice.required", "tools_with_reasoning", "prefill", "token_ids", "media_url", "tool_choice.none"]
+            [
+                "tool_choice.required",
+                "tools_with_reasoning",
+                "prefill",
+                "token_ids",
+                "media_url",
+                "tool_choice.none",
+                "custom_tools",
+                "json_schema.strict",
+                "json_schema.open",
+            ]
         );
         assert_eq!(tools.common(CapabilitySet::NONE.with(Capability::Prefill)).first(), None);
         assert_eq!(tools.first(), Some(Capability::ToolsWithEffort));

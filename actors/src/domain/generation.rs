@@ -74,6 +74,15 @@ impl FinishReason {
             FinishReason::Error => "error",
         }
     }
+
+    /// The reason of an answer that has called tools, if it has: some providers call it a plain stop.
+    #[must_use]
+    pub(crate) const fn after_calls(self, has_called: bool) -> FinishReason {
+        match self {
+            FinishReason::Stop if has_called => FinishReason::ToolCalls,
+            other => other,
+        }
+    }
 }
 
 /// The record of one generation: request, decision, attempts, usage and cost. Holds no prompt and no answer.

@@ -139,6 +139,12 @@ impl ApiError {
                 "context_length_exceeded",
                 "The request exceeds this model's maximum context length.",
             ),
+            _ if detail.is_about_content() => (
+                StatusCode::BAD_REQUEST,
+                "content_policy_violation",
+                "content_policy_violation",
+                "The provider refused the request because of its content.",
+            ),
             _ => (StatusCode::BAD_REQUEST, "invalid_request", "provider_refused", "The provider refused the request."),
         };
         let mut error = ApiError::new(status, Kind::InvalidRequest, error_type, message).because(reason);

@@ -16,12 +16,12 @@ use futures_util::{
 };
 use pointsman_actors::{
     actors::router::Routed,
-    dialect::{AnswerContext, AnswerFault, OutgoingBody},
-    domain::{Endpoint, Generation, Model, Provider},
+    dialect::{AnswerContext, AnswerFault, OutgoingBody, RememberedSignatures, SignatureSources},
+    domain::{Dialect, Endpoint, Generation, Model, Provider},
 };
 
 use crate::{
-    base::error::ApiError,
+    base::{clock, error::ApiError},
     proxy::dispatch::{
         RequestedWork,
         attempt::Attempt,
@@ -290,7 +290,11 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         let (n, position, endpoint) = (attempt.turn.n, attempt.turn.position, attempt.endpoint);
         let target = Target::new(self.worker, routed, endpoint)?;
         let cap = plan.budget.output_cap(n, target.endpoint);
-        let mut outgoing = self.work.upstream_body(&routed.catalog, target.endpoint, cap, plan.signatures(position))?;
+        let memory = &self.worker.shared.call_signatures;
+        let signs = target.endpoint.dialect == Dialect::Gemini;
+        let memory = signs.then(|| RememberedSignatures::at(memory, clock::now()));
+        let signatures = SignatureSources { which: plan.signatures(position), memory: memory.as_ref() };
+        let mut outgoing = self.work.upstream_body(&routed.catalog, target.endpoint, cap, signatures)?;
         let fates = ParameterFates {
             dropped: std::mem::take(&mut outgoing.dropped),
             emulated: std::mem::take(&mut outgoing.emulated),

@@ -5,9 +5,13 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 use crate::dialect::{
-    json::{push_member, push_string},
+    json::{Raw, Splice, object, push_member, push_string, quoted},
     openai::StreamError,
 };
+
+/// A prompt that the provider found too long, without its numbers, in the words after which clients shorten it.
+pub const UPSTREAM_TOO_LONG: &str =
+    "prompt is too long: it exceeds the context window of the model (capability_rejected: prompt_too_long)";
 
 /// An error in the gateway's own words.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +60,20 @@ impl MessagesError<'_> {
             400..=499 => "invalid_request_error",
             _ => "api_error",
         }
+    }
+
+    /// The refusal of an upstream with this API, as it came but for the id of the request. Clients read its words: they leave a
+    /// feature out, or shorten the conversation. `None` if it has another form.
+    #[must_use]
+    pub fn passed_on(&self, refusal: &str) -> Option<Bytes> {
+        let whole = object(refusal).ok()?;
+        let is_error = whole.member(b"type").and_then(Raw::text).as_deref() == Some("error");
+        whole.member(b"error").filter(|error| is_error && error.member(b"message").is_some_and(Raw::is_string))?;
+        let mut splice = Splice::new(refusal);
+        if let Some(theirs) = whole.member(b"request_id") {
+            splice.replace(theirs, &self.request_id.map_or(BytesMut::from(&b"null"[..]), quoted));
+        }
+        Some(splice.finish())
     }
 
     /// The body of an answer with this error.
@@ -120,6 +138,19 @@ mod tests {
 
     use super::*;
     use crate::{dialect::anthropic::kind_of_response, domain::FailureKind};
+
+    #[test]
+    fn a_refusal_in_this_form_passes_with_our_request_id_and_any_other_is_told_in_our_words() {
+        let refusal = r#"{ "type":"error","error":{"type":"invalid_request_error","message":"a\u00e9","new":1.0},"request_id":"req_theirs"}"#;
+        let passed = error(400).passed_on(refusal).unwrap();
+        assert_eq!(passed, refusal.replace("req_theirs", "req-1"));
+        let nameless = MessagesError { request_id: None, ..error(400) };
+        assert_eq!(nameless.passed_on(refusal).unwrap(), refusal.replace("\"req_theirs\"", "null"));
+        let chat = r#"{"error":{"message":"a"}}"#;
+        for other in ["", "{}", "<html>", chat, r#"{"type":"error","error":{"message":1}}"#, &refusal[..60]] {
+            assert_eq!(error(400).passed_on(other), None, "{other}");
+        }
+    }
 
     fn error(status: u16) -> MessagesError<'static> {
         MessagesError {

@@ -119,8 +119,13 @@ pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {
     if !upstream_model.to_ascii_lowercase().contains("claude") {
         return CapabilitySet::NONE;
     }
-    let Capabilities { forces_tools, prefill, .. } = capabilities(upstream_model);
-    let lacks = [(Capability::ForcedTool, !forces_tools), (Capability::Prefill, !prefill)];
+    let Capabilities { forces_tools, prefill, structured_output, .. } = capabilities(upstream_model);
+    let lacks = [
+        (Capability::ForcedTool, !forces_tools),
+        (Capability::Prefill, !prefill),
+        (Capability::StrictSchema, !structured_output),
+        (Capability::OpenSchema, true),
+    ];
     lacks.into_iter().filter(|(_, lacks)| *lacks).fold(CapabilitySet::NONE, |all, (one, _)| all.with(one))
 }
 

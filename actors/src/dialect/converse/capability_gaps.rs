@@ -1,6 +1,6 @@
 //! What models behind Converse refuse.
 
-use super::models::is_claude;
+use super::models::{capabilities, is_claude};
 use crate::{
     dialect::anthropic,
     domain::{Capability, CapabilitySet},
@@ -10,5 +10,9 @@ use crate::{
 pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {
     let of_api =
         CapabilitySet::NONE.with(Capability::RemoteMedia).with(Capability::NoCallAfterCalls).with(Capability::TokenIds);
-    if is_claude(upstream_model) { of_api.union(anthropic::capability_gaps(upstream_model)) } else { of_api }
+    match capabilities(upstream_model).json_schema {
+        _ if is_claude(upstream_model) => of_api.union(anthropic::capability_gaps(upstream_model)),
+        true => of_api,
+        false => of_api.with(Capability::StrictSchema),
+    }
 }

@@ -5,7 +5,7 @@ use bytes::{BufMut as _, BytesMut};
 use super::{
     media::push_media,
     models::Capabilities,
-    signatures::{Signature, Signatures, TurnSignatures},
+    signatures::{Signature, SignatureSources, TurnSignatures},
 };
 use crate::dialect::{
     json::{Raw, push_member},
@@ -23,7 +23,7 @@ pub(super) fn push(
     turns: &[AlternatingTurn<'_>],
     names: &ToolNames,
     capabilities: Capabilities,
-    signatures: Signatures,
+    signatures: SignatureSources<'_>,
     out: &mut BytesMut,
     fates: &mut FieldFates,
 ) {
@@ -45,7 +45,7 @@ struct Contents<'o, 'a> {
     fates: &'o mut FieldFates,
     names: &'o ToolNames,
     capabilities: Capabilities,
-    signatures: Signatures,
+    signatures: SignatureSources<'o>,
     /// The calls of the last turn of the model that have no result yet.
     calls: Vec<Call<'a>>,
     is_first_part: bool,
@@ -160,6 +160,10 @@ impl<'a> Contents<'_, 'a> {
     fn end_part(&mut self, signature: Option<Signature<'_, 'a>>) {
         match signature {
             Some(Signature::Returned(sealed)) => {
+                push_member(self.out, b"thoughtSignature", b"");
+                sealed.push_quoted(self.out);
+            }
+            Some(Signature::Remembered(sealed)) => {
                 push_member(self.out, b"thoughtSignature", b"");
                 sealed.push_quoted(self.out);
             }

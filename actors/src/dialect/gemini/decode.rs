@@ -5,6 +5,7 @@
 use super::{
     error,
     finish::{finish, is_fault},
+    signature_memory::RememberedSignatures,
     usage::tokens,
 };
 use crate::{
@@ -23,7 +24,7 @@ mod citations;
 mod logprobs;
 mod positions;
 
-use candidate::Candidate;
+use candidate::{Candidate, PartContext};
 
 /// Most candidates of an answer.
 const MAX_CANDIDATES: usize = 128;
@@ -37,12 +38,13 @@ pub(crate) struct Decoder {
     /// Id of the answer.
     id: Option<EscapedText<'static>>,
     candidates: Vec<Candidate>,
+    memory: Option<RememberedSignatures>,
 }
 
 impl Decoder {
-    /// A decoder for the answer to a request with these names.
-    pub(crate) fn new(names: ToolNames) -> Decoder {
-        Decoder { names, has_answer: false, id: None, candidates: Vec::new() }
+    /// A decoder for the answer to a request with these names. Signatures of its calls are kept in `memory`.
+    pub(crate) fn new(names: ToolNames, memory: Option<RememberedSignatures>) -> Decoder {
+        Decoder { names, has_answer: false, id: None, candidates: Vec::new(), memory }
     }
 
     /// Whether the stream has ended by its own word: this API has none.
@@ -146,7 +148,8 @@ impl Decoder {
         while self.candidates.len() <= index {
             self.candidates.push(Candidate::new(u32::try_from(self.candidates.len()).unwrap_or(u32::MAX)));
         }
-        let Decoder { names, id, candidates, .. } = self;
+        let Decoder { names, id, candidates, memory, .. } = self;
+        let context = PartContext { names, answer: id.as_ref(), memory: memory.as_ref() };
         let Some(candidate) = candidates.get_mut(index) else { return Ok(()) };
         let native = value.member(b"finishReason").and_then(EscapedText::of).filter(|_| !candidate.is_finished());
         // Before its parts, so that another provider can still be tried if these are the first ones.
@@ -155,7 +158,7 @@ impl Decoder {
         }
         let parts = value.member(b"content").and_then(|content| content.member(b"parts"));
         for part in parts.into_iter().flat_map(Raw::elements) {
-            candidate.part(part, names, id.as_ref(), sink)?;
+            candidate.part(part, context, sink)?;
         }
         candidate.citations(value, sink)?;
         if let Some(logprobs) = value.member(b"logprobsResult").and_then(logprobs::of_chat) {

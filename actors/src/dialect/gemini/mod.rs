@@ -14,6 +14,7 @@ mod media;
 mod models;
 mod request;
 mod schema;
+mod signature_memory;
 mod signatures;
 mod thinking;
 mod tools;
@@ -22,10 +23,12 @@ mod usage;
 pub(crate) use decode::Decoder;
 pub(crate) use error::{fault, kind_of_response, refuses_signature, retry_delay};
 pub(crate) use imagen::{images_of, images_path, write_images};
+pub(crate) use models::capability_gaps;
 #[cfg(test)]
 pub(crate) use request::write_request;
 pub(crate) use request::{path, write_request_with};
-pub use signatures::Signatures;
+pub use signature_memory::{RememberedSignatures, SignatureMemory};
+pub use signatures::{SignatureSources, Signatures};
 
 #[cfg(test)]
 mod tests;

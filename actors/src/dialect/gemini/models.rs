@@ -1,9 +1,18 @@
 //! What the Gemini models differ in.
 
-use crate::dialect::neutral::{Effort, NameRules};
+use crate::{
+    dialect::neutral::{Effort, NameRules},
+    domain::{Capability, CapabilitySet},
+};
 
 /// Alphabet of function names.
 pub(super) const NAMES: NameRules = NameRules { extra: "_.:-", begins_with_letter: true, max: 128 };
+
+/// What an endpoint of that model refuses.
+pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {
+    let of_api = CapabilitySet::NONE.with(Capability::TokenIds);
+    if capabilities(upstream_model).json_with_tools { of_api } else { of_api.with(Capability::StrictSchemaWithTools) }
+}
 
 /// How a model is told how much to reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

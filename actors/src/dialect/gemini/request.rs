@@ -5,7 +5,7 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{contents, generation_config, models, signatures::Signatures, tools::ToolPlan};
+use super::{contents, generation_config, models, signatures::SignatureSources, tools::ToolPlan};
 use crate::{
     dialect::{
         json::push_member,
@@ -33,14 +33,14 @@ pub(crate) fn write_request(
     endpoint: &Endpoint,
     fates: &mut FieldFates,
 ) -> TranslatedRequest {
-    write_request_with(conversation, endpoint, Signatures::default(), fates)
+    write_request_with(conversation, endpoint, SignatureSources::default(), fates)
 }
 
 /// The body for an endpoint, with these signatures of thoughts. What the endpoint cannot carry is named in `fates`.
 pub(crate) fn write_request_with(
     conversation: &Conversation<'_>,
     endpoint: &Endpoint,
-    signatures: Signatures,
+    signatures: SignatureSources<'_>,
     fates: &mut FieldFates,
 ) -> TranslatedRequest {
     let capabilities = models::capabilities(&endpoint.upstream_model);

@@ -1,6 +1,6 @@
 //! Signatures of thoughts, on the way back to the model that gave them.
 
-use super::models::Capabilities;
+use super::{models::Capabilities, signature_memory::RememberedSignatures};
 use crate::dialect::neutral::{AlternatingTurn, Content, EscapedText, FieldFates, ReasoningFormat, ReasoningState};
 
 /// What is said about reasoning that does not go back as it came.
@@ -16,10 +16,27 @@ pub enum Signatures {
     StandIns,
 }
 
+/// Which signatures a body has, and the memory for those that clients drop.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SignatureSources<'m> {
+    /// Which ones.
+    pub which: Signatures,
+    /// Where those of earlier answers are found, and those of the answer are kept.
+    pub memory: Option<&'m RememberedSignatures>,
+}
+
+impl From<Signatures> for SignatureSources<'_> {
+    fn from(which: Signatures) -> Self {
+        SignatureSources { which, memory: None }
+    }
+}
+
 /// What stands on a part as its signature.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) enum Signature<'p, 'a> {
     Returned(&'p EscapedText<'a>),
+    /// One that the client dropped.
+    Remembered(EscapedText<'static>),
     /// Google's documented stand-in for the signature of a call that another provider made.
     StandIn,
 }
@@ -38,14 +55,14 @@ pub(super) struct TurnSignatures<'p, 'a> {
 impl<'p, 'a> TurnSignatures<'p, 'a> {
     /// The signature of the part at `place`.
     pub(super) fn at(&self, place: usize) -> Option<Signature<'p, 'a>> {
-        self.of_parts.iter().find(|(part, _)| *part == place).map(|(_, signature)| *signature)
+        self.of_parts.iter().find(|(part, _)| *part == place).map(|(_, signature)| signature.clone())
     }
 
     /// Assigns the signatures of a turn: that of a call by its id, another one to the text that follows it. A step of calls
     /// without any gets a stand-in on its first call, where the model wants one.
     pub(super) fn of(
         turn: &'p AlternatingTurn<'a>,
-        policy: Signatures,
+        sources: SignatureSources<'_>,
         capabilities: Capabilities,
         fates: &mut FieldFates,
     ) -> TurnSignatures<'p, 'a> {
@@ -55,7 +72,7 @@ impl<'p, 'a> TurnSignatures<'p, 'a> {
             match &part.content {
                 Content::Reasoning(state) => {
                     signatures.is_own |= state.format == ReasoningFormat::Gemini;
-                    let Some(sealed) = returnable(state, policy, fates) else { continue };
+                    let Some(sealed) = returnable(state, sources.which, fates) else { continue };
                     let owner = state.id.as_ref().filter(|id| !id.is_empty());
                     let lost = match owner.map(|id| signatures.call_of(turn, id)) {
                         Some(Some(call)) => {
@@ -82,6 +99,8 @@ impl<'p, 'a> TurnSignatures<'p, 'a> {
         if let Some((first, _)) = calls.next().filter(|_| !is_signed) {
             if let Some(sealed) = ownerless.take().or_else(|| for_text.take()) {
                 signatures.of_parts.push((first, Signature::Returned(sealed)));
+            } else if capabilities.signs_calls && signatures.remember(turn, sources) {
+                signatures.is_own = true;
             } else if capabilities.signs_calls {
                 fates.emulate(STATE);
                 signatures.of_parts.push((first, Signature::StandIn));
@@ -92,6 +111,15 @@ impl<'p, 'a> TurnSignatures<'p, 'a> {
         }
         signatures.last = for_text;
         signatures
+    }
+
+    /// Assigns the signatures that are remembered of the calls of a turn. False if there are none.
+    fn remember(&mut self, turn: &AlternatingTurn<'_>, sources: SignatureSources<'_>) -> bool {
+        let Some(memory) = sources.memory.filter(|_| sources.which == Signatures::Returned) else { return false };
+        let before = self.of_parts.len();
+        let found = calls(turn).filter_map(|(place, id)| Some((place, Signature::Remembered(memory.find(id)?))));
+        self.of_parts.extend(found);
+        self.of_parts.len() > before
     }
 
     /// The place of the first unsigned call of that id.

@@ -225,9 +225,8 @@ impl<'a> AnswerRewriter<'a> {
         };
         let native = summary.native.or(summary.finish).and_then(clean_name);
         let finish = match summary.finish.and_then(Raw::text) {
-            Some(word) => normalise(&word),
-            None if has_calls => FinishReason::ToolCalls,
-            None => FinishReason::Stop,
+            Some(word) => normalise(&word).after_calls(has_calls),
+            None => FinishReason::Stop.after_calls(has_calls),
         };
         push_finish(&mut self.out, finish, native.as_deref());
         push_member(&mut self.out, b"logprobs", summary.logprobs.map_or(b"null", Raw::bytes));

@@ -150,8 +150,8 @@ fn count32(value: Option<Raw<'_>>) -> u32 {
     value.and_then(Raw::count).and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
 }
 
-/// The tokens in the gateway's own `usage`.
-fn tokens(usage: Raw<'_>) -> ReportedTokens {
+/// The tokens in a `usage` of this API, such as the gateway's own.
+pub(super) fn tokens(usage: Raw<'_>) -> ReportedTokens {
     let count = |object: Option<Raw<'_>>, name: &[u8]| object?.member(name)?.count();
     let (prompt, completion) = (usage.member(b"prompt_tokens_details"), usage.member(b"completion_tokens_details"));
     let writes = usage.member(b"cache_creation");

@@ -13,6 +13,7 @@ mod image_answer;
 mod message_member;
 pub mod request;
 mod stream;
+pub(crate) mod text_completion;
 mod tool_call;
 mod usage;
 

@@ -4,6 +4,7 @@
 //! client's own dialect. The chat body is what the gateway routes by and what endpoints of other dialects get; an endpoint of
 //! this dialect gets the client's bytes.
 
+mod agent_chat;
 mod content;
 pub(crate) mod echo;
 mod input;
@@ -12,7 +13,10 @@ mod tools;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
-pub use self::echo::ResponseEcho;
+pub use self::{
+    agent_chat::{AgentChat, read_agent_chat},
+    echo::ResponseEcho,
+};
 use self::{input::Pending, tools::DeclaredTools};
 use crate::{
     dialect::{
@@ -44,14 +48,7 @@ pub struct InboundResponses {
 /// The 400 for a body that is no JSON object, else for its first offending field.
 pub fn read_responses(body: &[u8], state_key: &StateKey) -> Result<InboundResponses, Invalid> {
     let members = Members::read(json_object(body)?)?;
-    let mut writer = ChatBodyWriter {
-        out: BytesMut::with_capacity(body.len() + body.len() / 8 + 256),
-        pending: Pending::default(),
-        tools: DeclaredTools::default(),
-        fates: FieldFates::default(),
-        native_feature: None,
-        state_key,
-    };
+    let mut writer = ChatBodyWriter::new(body.len() + body.len() / 8 + 256, state_key);
     writer.write(&members)?;
     let ChatBodyWriter { out, tools, fates, native_feature, .. } = writer;
     let echo = ResponseEcho::of(&members.all, tools.namespaces);
@@ -173,6 +170,19 @@ struct ChatBodyWriter<'k> {
     fates: FieldFates,
     native_feature: Option<String>,
     state_key: &'k StateKey,
+}
+
+impl<'k> ChatBodyWriter<'k> {
+    fn new(capacity: usize, state_key: &'k StateKey) -> ChatBodyWriter<'k> {
+        ChatBodyWriter {
+            out: BytesMut::with_capacity(capacity),
+            pending: Pending::default(),
+            tools: DeclaredTools::default(),
+            fates: FieldFates::default(),
+            native_feature: None,
+            state_key,
+        }
+    }
 }
 
 impl ChatBodyWriter<'_> {

@@ -158,6 +158,21 @@ fn events_out_of_order_are_malformed() {
 }
 
 #[test]
+fn a_hostile_upstream_ends_in_a_fault_within_the_limits() {
+    let call = |index: u32| {
+        let tool = json!({"toolUse": {"toolUseId": format!("t{index}"), "name": "f"}});
+        json!({"contentBlockStart": {"contentBlockIndex": index, "start": tool}})
+    };
+    let calls = std::iter::once(start()).chain((0..2_000).flat_map(|index| [call(index), stop(index)]));
+    let fault = streamed(OTHER, &calls.collect::<Vec<_>>(), ToolNames::default()).unwrap_err();
+    assert_eq!(fault.kind, FailureKind::Malformed);
+    let nested = format!("{{\"output\":{}", "[".repeat(10_000));
+    let mut sink = CompletionWriter::default();
+    let fault = Decoder::new(ToolNames::default(), OTHER).whole(&nested, &mut sink).unwrap_err();
+    assert_eq!(fault.kind, FailureKind::Malformed);
+}
+
+#[test]
 fn citations_of_pages_become_annotations() {
     let citation =
         json!({"title": "A \"page\"", "location": {"web": {"url": "https://a.example/b", "domain": "a.example"}}});

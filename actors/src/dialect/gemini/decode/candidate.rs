@@ -3,6 +3,7 @@
 use super::{citations::Citations, positions::Positions};
 use crate::dialect::{
     answer::AnswerFault,
+    gemini::signature_memory::RememberedSignatures,
     json::Raw,
     neutral::{
         AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningFormat, ReasoningKind, ToolKind, ToolNames,
@@ -14,6 +15,15 @@ use crate::dialect::{
 const MAX_CALLS: usize = 128;
 /// Longest signature of a thought, bytes.
 const MAX_SIGNATURE: usize = 64 * 1_024;
+
+/// What the parts of an answer are read with.
+#[derive(Clone, Copy)]
+pub(super) struct PartContext<'c> {
+    pub(super) names: &'c ToolNames,
+    /// Id of the answer.
+    pub(super) answer: Option<&'c EscapedText<'static>>,
+    pub(super) memory: Option<&'c RememberedSignatures>,
+}
 
 /// A candidate so far.
 #[derive(Debug, Default)]
@@ -77,15 +87,14 @@ impl Candidate {
         }
     }
 
-    /// Reads a part. `answer`: the id of the answer.
+    /// Reads a part.
     ///
     /// # Errors
     /// When the part is invalid or a limit is exceeded, and those of the sink.
     pub(super) fn part(
         &mut self,
         part: Raw<'_>,
-        names: &ToolNames,
-        answer: Option<&EscapedText<'_>>,
+        context: PartContext<'_>,
         sink: &mut impl AnswerSink,
     ) -> Result<(), AnswerFault> {
         let signature = part.member(b"thoughtSignature").and_then(Raw::filled_string).and_then(EscapedText::of);
@@ -95,7 +104,7 @@ impl Candidate {
         let is_thought = part.member(b"thought").is_some_and(|thought| thought.bytes() == b"true");
         let object = |name: &[u8]| part.member(name).filter(|value| value.is_object());
         if let Some(call) = object(b"functionCall") {
-            return self.call(call, signature, names, answer, sink);
+            return self.call(call, signature, context, sink);
         }
         if let Some(text) = part.member(b"text").filter(|text| text.is_string()) {
             if let Some(text) = text.filled_string() {
@@ -196,8 +205,7 @@ impl Candidate {
         &mut self,
         call: Raw<'_>,
         signature: Option<EscapedText<'_>>,
-        names: &ToolNames,
-        answer: Option<&EscapedText<'_>>,
+        PartContext { names, answer, memory }: PartContext<'_>,
         sink: &mut impl AnswerSink,
     ) -> Result<(), AnswerFault> {
         let Some(name) = call.member(b"name").and_then(Raw::filled_string).and_then(EscapedText::of) else {
@@ -212,6 +220,9 @@ impl Candidate {
         let args = args.and_then(|args| std::str::from_utf8(args.bytes()).ok()).unwrap_or("{}");
         let id = self.id_of_call(call, [name.bytes(), args.as_bytes()], answer);
         if let Some(signature) = signature {
+            if let Some(memory) = memory {
+                memory.keep(&id, &signature);
+            }
             self.sign(signature, Some(id.borrowed()), sink)?;
         }
         let (choice, number) = (self.choice, u32::try_from(self.calls.len()).unwrap_or(u32::MAX));

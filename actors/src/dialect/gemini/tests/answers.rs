@@ -70,7 +70,7 @@ fn a_malformed_call_fails_before_anything_of_its_chunk_is_sent() {
     ] {
         let mut sink = Events::default();
         let body = chunk(json!([{"text": "print(f())"}]), Some(reason)).to_string();
-        let fault = Decoder::new(ToolNames::default()).whole(&body, &mut sink).unwrap_err();
+        let fault = Decoder::new(ToolNames::default(), None).whole(&body, &mut sink).unwrap_err();
         assert_eq!((fault.kind, &*fault.detail), (FailureKind::Malformed, &*format!("the answer ended with {reason}")));
         assert_eq!(sink.0, 0, "nothing was handed on");
     }
@@ -166,7 +166,7 @@ fn a_surrogate_pair_split_between_chunks_is_joined_also_in_thoughts() {
     let end = r#"{"candidates":[{"finishReason":"STOP"}]}"#.to_owned();
     let events =
         [piece(r"a\ud83d", thought), piece(r"\ude00", thought), piece(r"b\ud83d", ""), piece(r"\ude00c", ""), end];
-    let (mut decoder, mut sink) = (Decoder::new(ToolNames::default()), CompletionWriter::default());
+    let (mut decoder, mut sink) = (Decoder::new(ToolNames::default(), None), CompletionWriter::default());
     for event in &events {
         decoder.event(&StreamEvent { data: event.as_bytes().into(), is_error: false }, &mut sink).unwrap();
     }
@@ -247,7 +247,7 @@ fn a_hostile_upstream_ends_in_a_fault_within_the_limits() {
     body["candidates"][0]["citationMetadata"] = json!({"citations": pages});
     assert_eq!(kind(body), FailureKind::Malformed);
     let nested = format!(r#"{{"candidates":{}"#, "[".repeat(10_000));
-    let fault = Decoder::new(ToolNames::default()).whole(&nested, &mut CompletionWriter::default()).unwrap_err();
+    let fault = Decoder::new(ToolNames::default(), None).whole(&nested, &mut CompletionWriter::default()).unwrap_err();
     assert_eq!(fault.kind, FailureKind::Malformed);
     assert!(size_of::<Decoder>() <= 256, "{}", size_of::<Decoder>());
 }
@@ -267,7 +267,7 @@ fn tokens_of_a_failed_answer_are_told_before_it_fails() {
     let mut body = chunk(json!([]), Some("MALFORMED_FUNCTION_CALL"));
     body["usageMetadata"] = json!({"promptTokenCount": 9, "thoughtsTokenCount": 4});
     let mut tokens = Tokens::default();
-    assert!(Decoder::new(ToolNames::default()).whole(&body.to_string(), &mut tokens).is_err());
+    assert!(Decoder::new(ToolNames::default(), None).whole(&body.to_string(), &mut tokens).is_err());
     assert_eq!(tokens.0, Some((9, 4)));
 }
 

@@ -89,7 +89,7 @@ fn an_error_in_a_stream_is_a_failure_of_its_kind_and_its_detail_is_clean() {
     assert_eq!(fault.kind, FailureKind::Overloaded);
     assert_eq!(fault.detail, "the upstream reported an error [UNAVAILABLE]: busy  sk-***");
     for data in [&b"<html>"[..], b"{}", b""] {
-        let (mut decoder, mut sink) = (Decoder::new(ToolNames::default()), CompletionWriter::default());
+        let (mut decoder, mut sink) = (Decoder::new(ToolNames::default(), None), CompletionWriter::default());
         let fault = decoder.event(&StreamEvent { data: data.into(), is_error: true }, &mut sink).unwrap_err();
         assert_eq!(fault.kind, FailureKind::Server);
     }

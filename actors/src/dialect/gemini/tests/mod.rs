@@ -50,7 +50,7 @@ fn with(members: Value) -> Value {
 
 /// The chat answer that these stream chunks add up to.
 fn streamed(chunks: &[Value], names: ToolNames) -> Result<Value, AnswerFault> {
-    let (mut decoder, mut sink) = (Decoder::new(names), CompletionWriter::default());
+    let (mut decoder, mut sink) = (Decoder::new(names, None), CompletionWriter::default());
     for chunk in chunks {
         let data = chunk.to_string().into_bytes().into();
         decoder.event(&StreamEvent { data, is_error: false }, &mut sink)?;
@@ -61,7 +61,7 @@ fn streamed(chunks: &[Value], names: ToolNames) -> Result<Value, AnswerFault> {
 
 fn whole(body: &Value) -> Result<Value, AnswerFault> {
     let mut sink = CompletionWriter::default();
-    Decoder::new(ToolNames::default()).whole(&body.to_string(), &mut sink)?;
+    Decoder::new(ToolNames::default(), None).whole(&body.to_string(), &mut sink)?;
     Ok(parsed(&sink.finish()?))
 }
 
@@ -78,7 +78,7 @@ fn contents(model: &str, signatures: Signatures, messages: &str) -> (String, Vec
     let mut fates = FieldFates::default();
     let body = format!("{{\"messages\":[{messages}]}}");
     let conversation = read_conversation(&body).unwrap();
-    let written = write_request_with(&conversation, &endpoint(model), signatures, &mut fates);
+    let written = write_request_with(&conversation, &endpoint(model), signatures.into(), &mut fates);
     let text = String::from_utf8(written.body.to_vec()).unwrap();
     let contents = text.split_once("\"contents\":").unwrap().1.strip_suffix('}').unwrap().to_owned();
     let names = |list: &[std::sync::Arc<str>]| list.iter().map(ToString::to_string).collect();

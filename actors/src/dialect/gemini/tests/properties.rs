@@ -80,14 +80,14 @@ proptest! {
         }
         chunks.iter_mut().for_each(|chunk| chunk["responseId"] = json!("r1"));
         chunks.push(json!({"usageMetadata": usage}));
-        let (mut decoder, mut sink) = (Decoder::new(names()), CompletionWriter::default());
+        let (mut decoder, mut sink) = (Decoder::new(names(), None), CompletionWriter::default());
         let mut result = chunks.iter().try_for_each(|chunk| {
             decoder.event(&StreamEvent { data: chunk.to_string().into_bytes().into(), is_error: false }, &mut sink)
         });
         result = result.and_then(|()| decoder.end(&mut sink));
         let streamed = result.and_then(|()| sink.finish());
         let mut sink = CompletionWriter::default();
-        let whole = Decoder::new(names()).whole(&body.to_string(), &mut sink).and_then(|()| sink.finish());
+        let whole = Decoder::new(names(), None).whole(&body.to_string(), &mut sink).and_then(|()| sink.finish());
         prop_assert_eq!(streamed, whole);
     }
 
@@ -105,10 +105,10 @@ proptest! {
     ) {
         let mut events: Vec<Vec<u8>> = members.chunks(size).map(|members| format!("{{{}}}", members.join(",")).into_bytes()).collect();
         events.push(bytes);
-        let (mut decoder, mut sink) = (Decoder::new(names()), CompletionWriter::default());
+        let (mut decoder, mut sink) = (Decoder::new(names(), None), CompletionWriter::default());
         for event in &events {
             let _ = decoder.event(&StreamEvent { data: event.as_slice().into(), is_error }, &mut sink);
-            let _ = Decoder::new(names()).whole(&String::from_utf8_lossy(event), &mut CompletionWriter::default());
+            let _ = Decoder::new(names(), None).whole(&String::from_utf8_lossy(event), &mut CompletionWriter::default());
             let _ = kind_of_response(429, event);
             let _ = retry_delay(event);
             let _ = refuses_signature(400, event);

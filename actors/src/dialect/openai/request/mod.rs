@@ -64,8 +64,10 @@ use self::{
     tools::ToolChoice,
 };
 use crate::dialect::{
+    anthropic::schema::lower,
     client_request::ClientRequest,
     json::{Raw, object},
+    neutral::FieldFates,
 };
 use crate::domain::{ConversationOpening, Invalid, RoutingParameters, WhatIf};
 
@@ -161,6 +163,8 @@ pub struct ChatRequest {
     pub what_if: Option<Box<WhatIf>>,
     /// The request of a client of another dialect, which this chat was made from.
     pub client: Option<Arc<ClientRequest>>,
+    /// What was lost when the body was put in the form of chat, for a client of chat.
+    pub fates: FieldFates,
     envelope: ParsedBody,
     demands: RequestedFeatures,
 }
@@ -198,6 +202,11 @@ impl ChatRequest {
         self.envelope.gives("functions")
     }
 
+    /// Whether the client says how much to reason by `reasoning_effort` alone.
+    pub(crate) fn names_effort_only(&self) -> bool {
+        self.envelope.gives("reasoning_effort") && !self.envelope.gives("reasoning")
+    }
+
     fn assemble(
         reader: BodyReader<'_>,
         envelope: ParsedBody,
@@ -219,7 +228,10 @@ impl ChatRequest {
             forced_tool: choice == ToolChoice::Forced,
             remote_media: conversation.has_remote_media,
             no_call_after_calls: choice == ToolChoice::Forbidden && conversation.has_calls,
+            custom_tools: found.tools.has_custom,
             format: found.format,
+            strict_schema: found.strict_schema.is_some(),
+            open_schema: found.strict_schema.is_some_and(|schema| lower(schema).is_none()),
         };
         Box::new(ChatRequest {
             model: found.model,
@@ -242,6 +254,7 @@ impl ChatRequest {
             why_not,
             what_if,
             client: None,
+            fates: FieldFates::default(),
             envelope,
             demands,
         })

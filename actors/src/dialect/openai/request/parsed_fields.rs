@@ -59,6 +59,8 @@ pub(super) struct ParsedFields<'a> {
     pub(super) tools: DeclaredTools<'a>,
     pub(super) tool_choice: Option<(Raw<'a>, FieldLocation)>,
     pub(super) format: OutputFormat,
+    /// A schema that is to be followed strictly.
+    pub(super) strict_schema: Option<Raw<'a>>,
     pub(super) effort: Option<Cow<'a, str>>,
     /// `reasoning.enabled`, or that there is a budget.
     pub(super) reasoning_enabled: Option<bool>,
@@ -106,7 +108,7 @@ impl<'a> ParsedFields<'a> {
             Field::SessionId => self.session_id = Some(json::text_within(raw, path, MAX_NAME_CHARS)?.into_owned()),
             Field::Usage => self.usage_include = switch(raw, path, "include")?.unwrap_or(false),
             Field::ToolChoice => self.tool_choice = Some((raw, place)),
-            Field::ResponseFormat => self.format = format(raw, path)?,
+            Field::ResponseFormat => (self.format, self.strict_schema) = format(raw, path)?,
             Field::Modalities => self.output = Some(modalities(raw, path)?),
             Field::Reasoning | Field::ReasoningEffort | Field::IncludeReasoning => {
                 self.thinking(field, raw, path, place)?;
@@ -223,27 +225,32 @@ fn modalities(raw: Raw<'_>, path: &Path<'_>) -> Result<Modalities, Invalid> {
     json::elements(raw, path, MAX_WORDS)?.into_iter().enumerate().map(modality).collect()
 }
 
-fn format(raw: Raw<'_>, path: &Path<'_>) -> Result<OutputFormat, Invalid> {
+/// The format of the answer, and the schema that is to be followed strictly, if one is.
+fn format<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<(OutputFormat, Option<Raw<'a>>), Invalid> {
     let object = Object::read(raw, path)?;
     let at = path.member("type");
     let kind = object.get("type").ok_or_else(|| fault::required(&at))?;
     match json::choice(kind, &at, &["text", "json_object", "json_schema"])? {
-        0 => Ok(OutputFormat::Text),
-        1 => Ok(OutputFormat::JsonObject),
+        0 => Ok((OutputFormat::Text, None)),
+        1 => Ok((OutputFormat::JsonObject, None)),
         _ => {
             let at = path.member("json_schema");
-            schema(object.get("json_schema").ok_or_else(|| fault::required(&at))?, &at)?;
-            Ok(OutputFormat::JsonSchema)
+            let strict = schema(object.get("json_schema").ok_or_else(|| fault::required(&at))?, &at)?;
+            Ok((OutputFormat::JsonSchema, strict))
         }
     }
 }
 
-fn schema(raw: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
+fn schema<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<Option<Raw<'a>>, Invalid> {
     let object = Object::read(raw, path)?;
     let at = path.member("name");
     if json::text(object.get("name").ok_or_else(|| fault::required(&at))?, &at)?.is_empty() {
         return Err(fault::refused(&at, format!("'{at}' must not be empty.")));
     }
+    let at = path.member("strict");
+    let is_strict = object.get("strict").map(|raw| json::flag(raw, &at)).transpose()?.unwrap_or(false);
     let at = path.member("schema");
-    json::object(object.get("schema").ok_or_else(|| fault::required(&at))?, &at)
+    let schema = object.get("schema").ok_or_else(|| fault::required(&at))?;
+    json::object(schema, &at)?;
+    Ok(is_strict.then_some(schema))
 }

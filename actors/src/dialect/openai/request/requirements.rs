@@ -29,8 +29,14 @@ pub(super) struct RequestedFeatures {
     pub(super) remote_media: bool,
     /// Whether nothing may be called, though calls stand in the conversation.
     pub(super) no_call_after_calls: bool,
+    /// Whether a tool takes free text.
+    pub(super) custom_tools: bool,
     /// What the answer is to look like.
     pub(super) format: OutputFormat,
+    /// Whether the schema of the answer is to be followed strictly.
+    pub(super) strict_schema: bool,
+    /// Whether that schema refers to itself, or leaves an object open.
+    pub(super) open_schema: bool,
 }
 
 impl RequestedFeatures {
@@ -43,6 +49,10 @@ impl RequestedFeatures {
             (Capability::Prefill, self.prefill),
             (Capability::RemoteMedia, self.remote_media),
             (Capability::NoCallAfterCalls, self.no_call_after_calls),
+            (Capability::CustomTools, self.custom_tools),
+            (Capability::StrictSchema, self.strict_schema),
+            (Capability::StrictSchemaWithTools, self.strict_schema && self.tools),
+            (Capability::OpenSchema, self.open_schema),
         ];
         let needed = needed.into_iter().filter(|(_, needed)| *needed);
         needed.fold(CapabilitySet::NONE, |all, (one, _)| all.with(one))
@@ -68,7 +78,7 @@ impl ChatRequest {
             input: demands.inputs.iter().map(|(modality, ..)| *modality).collect(),
             output: demands.output.unwrap_or(Modalities::TEXT),
             parameters,
-            capabilities: demands.capabilities(),
+            capabilities: self.capabilities(),
             any_parameter: gate("structured_outputs", schema).union(gate("response_format", schema)),
         }
     }
@@ -91,17 +101,38 @@ impl ChatRequest {
     #[must_use]
     pub fn unmet(&self, catalog: &Catalog, model: &Model) -> Option<Invalid> {
         let needs = self.needs(&catalog.parameters);
-        self.unmet_output(needs.output, model)
+        let unmet = self
+            .unmet_output(needs.output, model)
             .or_else(|| self.unmet_input(model))
             .or_else(|| self.unmet_parameter(&needs, catalog, model))
             .or_else(|| self.unmet_dialect(catalog, model))
-            .or_else(|| unmet_capability(needs.capabilities, catalog, model))
+            .or_else(|| unmet_capability(needs.capabilities, self.legacy_feature(), catalog, model))?;
+        Some(match self.client.as_deref() {
+            Some(client) => client.shape.renamed(unmet),
+            None => unmet,
+        })
     }
 
     /// A feature that only endpoints of the client's dialect have: the dialect and the field.
     fn native_feature(&self) -> Option<(Dialect, &str)> {
-        let client = self.client.as_deref()?;
+        let client = self.client.as_deref().filter(|client| client.dialect() != Dialect::OpenAi)?;
         Some((client.dialect(), client.native_feature.as_deref()?))
+    }
+
+    /// A feature of the deprecated completions, which endpoints of chats may or may not have.
+    fn legacy_feature(&self) -> Option<&str> {
+        let client = self.client.as_deref().filter(|client| client.dialect() == Dialect::OpenAi)?;
+        client.native_feature.as_deref()
+    }
+
+    fn capabilities(&self) -> CapabilitySet {
+        let demanded = self.demands.capabilities();
+        match self.client.as_deref() {
+            // At an endpoint with the same API, that API judges the schema.
+            Some(client) if client.dialect() == Dialect::Anthropic => demanded.without(Capability::OpenSchema),
+            _ if self.legacy_feature().is_some() => demanded.with(Capability::LegacyCompletions),
+            _ => demanded,
+        }
     }
 
     fn unmet_dialect(&self, catalog: &Catalog, model: &Model) -> Option<Invalid> {
@@ -161,8 +192,13 @@ impl ChatRequest {
     }
 }
 
-/// What every endpoint of the model refuses.
-pub(super) fn unmet_capability(needed: CapabilitySet, catalog: &Catalog, model: &Model) -> Option<Invalid> {
+/// What every endpoint of the model refuses. `legacy`: the field that only the deprecated completions have.
+pub(super) fn unmet_capability(
+    needed: CapabilitySet,
+    legacy: Option<&str>,
+    catalog: &Catalog,
+    model: &Model,
+) -> Option<Invalid> {
     let lacks = catalog.endpoints_of(model).map(|(_, endpoint)| endpoint.lacks);
     let missing = needed.common(lacks.reduce(CapabilitySet::common)?).first()?;
     let thing = match missing {
@@ -173,6 +209,18 @@ pub(super) fn unmet_capability(needed: CapabilitySet, catalog: &Catalog, model: 
         Capability::TokenIds => "token ids in 'input'",
         Capability::RemoteMedia => "media given by their address or as an uploaded file: send their data",
         Capability::NoCallAfterCalls => "'tool_choice': 'none' in a conversation with calls of tools",
+        Capability::CustomTools => "tools of the type 'custom': declare a function with a text as its argument",
+        Capability::StrictSchema => "a JSON schema with 'strict': true: leave 'strict' out, and check the answer",
+        Capability::StrictSchemaWithTools => "a JSON schema with 'strict': true beside tools: leave one of them out",
+        Capability::OpenSchema => "a JSON schema with 'strict': true that refers to itself or leaves an object open",
+        Capability::LegacyCompletions => {
+            let field = legacy.unwrap_or(missing.field());
+            return Some(unsupported(
+                field,
+                model,
+                &format!("'{field}' as it is given: only one text can be continued"),
+            ));
+        }
     };
     Some(unsupported(missing.field(), model, thing))
 }

@@ -25,6 +25,8 @@ pub(super) struct DeclaredTools<'a> {
     pub(super) names: Vec<Cow<'a, str>>,
     /// Whether any is a function, not a tool with free-form input.
     pub(super) has_functions: bool,
+    /// Whether any takes free-form input.
+    pub(super) has_custom: bool,
     /// Bytes of names, descriptions and schemas.
     pub(super) bytes: usize,
     /// The mistake that stopped the pass.
@@ -117,6 +119,7 @@ impl<'a> ValueVisitor<'a> for ToolVisitor<'_, 'a> {
             }
         }
         self.declared.has_functions |= function.is_some();
+        self.declared.has_custom |= custom.is_some();
         match judge(kind, function, custom, &path) {
             Ok((name, bytes)) => {
                 self.declared.bytes += name.len() + bytes;

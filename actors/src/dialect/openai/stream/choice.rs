@@ -229,7 +229,7 @@ impl ChoiceState {
         }
         let word = part.finish.and_then(Raw::text).unwrap_or_default();
         self.held = Some(HeldFinish {
-            finish: normalise(&word),
+            finish: normalise(&word).after_calls(self.has_called),
             native: part.native.or(part.finish).and_then(clean_name).map(Cow::into_owned),
             choice_members,
             chunk_members: BytesMut::new(),

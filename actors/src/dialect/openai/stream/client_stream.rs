@@ -8,20 +8,20 @@ use std::sync::Arc;
 use bytes::{BufMut as _, BytesMut};
 
 use super::{StreamError, StreamOptions};
-use crate::{
-    dialect::{
-        answer::{AnswerContext, AnswerFault},
-        anthropic,
-        client_encoder::ClientEncoder,
-        client_request::ClientRequest,
-        frame::StreamEvent,
-        json::{Cursor, Raw},
-        neutral::AnswerForm,
-        openai::answer_reader::read_chunk,
-        responses::{self, splice::ProviderState},
-    },
-    domain::Dialect,
+use crate::dialect::{
+    answer::{AnswerContext, AnswerFault},
+    anthropic,
+    client_encoder::ClientEncoder,
+    client_request::{ClientRequest, ClientShape},
+    frame::StreamEvent,
+    json::{Cursor, Raw},
+    neutral::AnswerForm,
+    openai::text_completion,
+    responses::{self, splice::ProviderState},
 };
+
+/// The last event of a stream of chunks.
+const DONE: &[u8] = b"data: [DONE]\n\n";
 
 /// Writes one stream.
 #[derive(Debug)]
@@ -43,7 +43,24 @@ pub(super) struct ClientStream {
 struct SplicedEvents {
     id: String,
     model: Arc<str>,
-    dialect: Dialect,
+    api: SplicedApi,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SplicedApi {
+    Messages,
+    Responses,
+    Completion { shows_usage: bool },
+}
+
+impl SplicedApi {
+    const fn of(shape: &ClientShape) -> SplicedApi {
+        match shape {
+            ClientShape::Messages { .. } => SplicedApi::Messages,
+            ClientShape::Responses(_) => SplicedApi::Responses,
+            ClientShape::Completion { shows_usage } => SplicedApi::Completion { shows_usage: *shows_usage },
+        }
+    }
 }
 
 impl ClientStream {
@@ -56,7 +73,7 @@ impl ClientStream {
         let spliced = is_spliced.then(|| SplicedEvents {
             id: context.generation.as_str().to_owned(),
             model: Arc::clone(&context.model),
-            dialect: client.dialect(),
+            api: SplicedApi::of(&client.shape),
         });
         ClientStream {
             encoder: ClientEncoder::new(client, context, AnswerForm::Streamed, options.max_event_bytes),
@@ -81,8 +98,13 @@ impl ClientStream {
     pub(super) fn end(&mut self, out: &mut BytesMut) -> Result<(), AnswerFault> {
         let Some(spliced) = &self.spliced else { return self.encode(out) };
         self.chunks.clear();
-        if !std::mem::replace(&mut self.is_stopped, true) && spliced.dialect == Dialect::Anthropic {
-            out.put_slice(b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+        let last: &[u8] = match spliced.api {
+            SplicedApi::Messages => b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+            SplicedApi::Responses => b"",
+            SplicedApi::Completion { .. } => DONE,
+        };
+        if !std::mem::replace(&mut self.is_stopped, true) {
+            out.put_slice(last);
         }
         Ok(())
     }
@@ -101,7 +123,7 @@ impl ClientStream {
         if self.is_stopped {
             return;
         }
-        if self.spliced.is_none() {
+        if self.spliced.as_ref().is_none_or(|spliced| matches!(spliced.api, SplicedApi::Completion { .. })) {
             self.encoder.keep_alive();
             return self.encoder.take(out);
         }
@@ -119,7 +141,7 @@ impl ClientStream {
                     self.is_stopped = true;
                     self.encoder.finish();
                 }
-                chunk => read_chunk(chunk, &mut self.encoder)?,
+                chunk => self.encoder.chunk(chunk)?,
             }
         }
         self.encoder.take(out);
@@ -129,11 +151,21 @@ impl ClientStream {
     fn pass(&mut self, event: &StreamEvent<'_>, out: &mut BytesMut) -> Result<(), AnswerFault> {
         let (Some(spliced), false) = (&self.spliced, self.is_stopped) else { return Ok(()) };
         let data = std::str::from_utf8(&event.data).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?.trim();
+        if let SplicedApi::Completion { shows_usage } = spliced.api {
+            if data == "[DONE]" {
+                self.is_stopped = true;
+                out.put_slice(DONE);
+            } else if !data.is_empty() && (shows_usage || !text_completion::splice::is_usage_only(data)) {
+                let changed = text_completion::splice::splice_answer(data, &spliced.id, &spliced.model)?;
+                put_data(&changed, out);
+            }
+            return Ok(());
+        }
         let kind = Cursor::new(data).value().ok().and_then(|value| value.member(b"type")).and_then(Raw::text);
         let Some(kind) = kind else { return Ok(()) };
-        let SplicedEvents { id, model, dialect } = spliced;
-        let changed = match dialect {
-            Dialect::Responses => {
+        let SplicedEvents { id, model, api } = spliced;
+        let changed = match api {
+            SplicedApi::Responses => {
                 self.next_number = responses::splice::next_number(data).or(self.next_number);
                 responses::splice::splice_event(data, id, model, ProviderState::Refused)?
             }
@@ -141,15 +173,21 @@ impl ClientStream {
         };
         out.put_slice(b"event: ");
         out.put_slice(kind.as_bytes());
-        // Data of several lines has one field per line.
-        for line in changed.as_deref().unwrap_or(data.as_bytes()).split(|byte| *byte == b'\n') {
-            out.put_slice(b"\ndata: ");
-            out.put_slice(line);
-        }
-        out.put_slice(b"\n\n");
+        out.put_u8(b'\n');
+        put_data(changed.as_deref().unwrap_or(data.as_bytes()), out);
         self.has_begun = true;
         self.is_stopped =
             matches!(&*kind, "message_stop" | "response.completed" | "response.incomplete" | "response.failed");
         Ok(())
     }
+}
+
+/// Appends the data of an event, of which each line is a field of its own, and the event's end.
+fn put_data(data: &[u8], out: &mut BytesMut) {
+    for line in data.split(|byte| *byte == b'\n') {
+        out.put_slice(b"data: ");
+        out.put_slice(line);
+        out.put_u8(b'\n');
+    }
+    out.put_u8(b'\n');
 }

@@ -84,7 +84,7 @@ impl ChatRewriter {
             if choice.calls.has_nameless() {
                 return Err(AnswerFault::malformed("a tool call without a name"));
             }
-            let finish = if choice.has_called { FinishReason::ToolCalls } else { FinishReason::Stop };
+            let finish = FinishReason::Stop.after_calls(choice.has_called);
             choice.held.get_or_insert_with(|| HeldFinish::repaired(finish));
         }
         self.has_content = true;

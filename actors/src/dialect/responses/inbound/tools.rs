@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Members of a function that chat has, or that are written elsewhere.
-const KNOWN: [&[u8]; 5] = [b"type", b"name", b"description", b"parameters", b"strict"];
+const KNOWN: [&[u8]; 6] = [b"type", b"name", b"description", b"parameters", b"input_schema", b"strict"];
 
 /// The tools of the chat body so far.
 #[derive(Debug, Default)]
@@ -26,6 +26,12 @@ pub(super) struct DeclaredTools {
 }
 
 impl DeclaredTools {
+    /// The tools in the form of chat, unless there are none.
+    pub(super) fn list(&self) -> Option<Vec<u8>> {
+        let (_, elements) = self.json.split_first()?;
+        Some([b"[", elements, b"]"].concat())
+    }
+
     /// The flat name of a function in a namespace.
     pub(super) fn flat(&mut self, namespace: &str, name: &str) -> String {
         let DeclaredTools { names, namespaces, .. } = self;
@@ -40,7 +46,7 @@ impl ChatBodyWriter<'_> {
             return Err(mistyped(path, "an array"));
         }
         let plain = tools.elements().filter(|tool| kind_of(*tool).as_deref() != Some("namespace"));
-        self.tools.names.extend(plain.filter_map(|tool| Some(tool.member(b"name")?.text()?.into_owned())));
+        self.tools.names.extend(plain.filter_map(|tool| Some(declaration(tool).member(b"name")?.text()?.into_owned())));
         for (index, tool) in tools.elements().enumerate() {
             let path = format!("{path}[{index}]");
             if !tool.is_object() {
@@ -79,6 +85,7 @@ impl ChatBodyWriter<'_> {
     }
 
     fn function(&mut self, tool: Raw<'_>, path: &str, namespace: Option<&str>) -> Result<(), Invalid> {
+        let tool = declaration(tool);
         let name = name_of(tool, path)?;
         let flat = namespace.map(|namespace| self.tools.flat(namespace, &name.text().unwrap_or_default()));
         let out = &mut self.tools.json;
@@ -90,7 +97,8 @@ impl ChatBodyWriter<'_> {
         if let Some(description) = tool.member(b"description").filter(|text| text.is_string()) {
             push_member(out, b"description", description.bytes());
         }
-        match tool.member(b"parameters").filter(|schema| !schema.is_null()) {
+        let schema = tool.member(b"parameters").or_else(|| tool.member(b"input_schema"));
+        match schema.filter(|schema| !schema.is_null()) {
             Some(schema) if schema.is_object() => push_member(out, b"parameters", schema.bytes()),
             Some(_) => return Err(mistyped(&format!("{path}.parameters"), "an object")),
             None => {}
@@ -107,6 +115,7 @@ impl ChatBodyWriter<'_> {
     }
 
     fn custom(&mut self, tool: Raw<'_>, path: &str) -> Result<(), Invalid> {
+        let tool = declaration(tool);
         let name = name_of(tool, path)?;
         let out = &mut self.tools.json;
         out.put_slice(b",{\"type\":\"custom\",\"custom\":{\"name\":");
@@ -123,10 +132,8 @@ impl ChatBodyWriter<'_> {
 
     /// Appends `tools`, unless there are none.
     pub(super) fn push_tools(&mut self) {
-        if let Some((_, elements)) = self.tools.json.split_first() {
-            push_member(&mut self.out, b"tools", b"[");
-            self.out.put_slice(elements);
-            self.out.put_u8(b']');
+        if let Some(tools) = self.tools.list() {
+            push_member(&mut self.out, b"tools", &tools);
         }
     }
 
@@ -184,8 +191,9 @@ impl ChatBodyWriter<'_> {
 
     /// Appends a reference to a tool in the form of chat.
     fn push_chosen(&mut self, tool: Raw<'_>, path: &str, out: &mut BytesMut) -> Result<(), Invalid> {
-        let name = name_of(tool, path)?;
         let is_custom = kind_of(tool).as_deref() == Some("custom");
+        let tool = declaration(tool);
+        let name = name_of(tool, path)?;
         out.put_slice(if is_custom {
             b"{\"type\":\"custom\",\"custom\":{\"name\":"
         } else {
@@ -198,6 +206,18 @@ impl ChatBodyWriter<'_> {
         out.put_slice(b"}}");
         Ok(())
     }
+}
+
+/// Where a tool says what it is: in itself, or in an object of its own, as in chat. Agents mix both forms.
+fn declaration(tool: Raw<'_>) -> Raw<'_> {
+    let inner = [b"function".as_slice(), b"custom"].into_iter().find_map(|name| tool.member(name));
+    inner.filter(|inner| inner.is_object()).unwrap_or(tool)
+}
+
+/// Whether a tool is declared in the form of this API, not of chat.
+pub(super) fn is_flat(tool: Raw<'_>) -> bool {
+    let has = |name: &[u8]| declaration(tool).member(name).is_some();
+    (declaration(tool).bytes() == tool.bytes() && has(b"name")) || has(b"input_schema")
 }
 
 fn kind_of(tool: Raw<'_>) -> Option<std::borrow::Cow<'_, str>> {
@@ -215,7 +235,7 @@ fn name_of<'a>(tool: Raw<'a>, path: &str) -> Result<Raw<'a>, Invalid> {
 
 /// Appends the form of a custom tool's input. Chat wraps the grammar in another object.
 fn push_format(format: Raw<'_>, out: &mut BytesMut) {
-    if kind_of(format).as_deref() != Some("grammar") {
+    if kind_of(format).as_deref() != Some("grammar") || format.member(b"grammar").is_some() {
         return push_member(out, b"format", format.bytes());
     }
     push_member(out, b"format", b"{\"type\":\"grammar\",\"grammar\":{");

@@ -1,0 +1,11 @@
+//! What holds for every dialect of a provider and every API of a client.
+
+// `cfg(test)` is always set here; it tells clippy that helpers may unwrap as tests do.
+#[cfg(test)]
+mod fates;
+#[cfg(test)]
+mod numbers_and_order;
+#[cfg(test)]
+mod reads;
+#[cfg(test)]
+mod world;

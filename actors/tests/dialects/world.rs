@@ -1,0 +1,81 @@
+//! One model at an endpoint of each dialect, and clients of each API.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pointsman_actors::{
+    dialect::{
+        AnswerContext, ChatPurpose, ChatRequest, ClientRequest, ClientShape, FieldFates, OutgoingBody, RequestLimits,
+        StateKey, chat_body, read_messages, read_responses,
+    },
+    domain::{
+        Catalog, Dialect, Endpoint, EndpointId, GenerationId, Model, ModelId, ParameterNames, Provider, ProviderSlug,
+    },
+};
+
+const KEY: StateKey = StateKey::new([7; 32]);
+
+/// One endpoint of each dialect, in the order of [`Dialect::ALL`].
+pub(crate) fn catalog() -> Catalog {
+    let id: ModelId = "acme/m".parse().unwrap();
+    let mut parameters = ParameterNames::published();
+    // What an endpoint does not list is dropped and named before any dialect sees it.
+    let names = include_str!("chat_members.txt").lines().filter(|line| !line.starts_with('#'));
+    let listed = names.chain(["structured_outputs", "reasoning"]).filter_map(|name| parameters.intern(name).ok());
+    let listed = listed.reduce(|all, one| all.union(one)).unwrap();
+    let endpoints: Vec<Endpoint> = Dialect::ALL
+        .into_iter()
+        .map(|dialect| Endpoint {
+            dialect,
+            parameters: listed,
+            ..Endpoint::with_defaults(EndpointId::of("acme/m", "acme", dialect.as_str()), 0, 0, "m")
+        })
+        .collect();
+    let model = Model::with_defaults(id, (0..endpoints.len() as u32).collect());
+    let provider = Provider::with_defaults(ProviderSlug::new("acme").unwrap());
+    Catalog::new(1, vec![provider], vec![model], endpoints, Vec::new(), &[], parameters).unwrap()
+}
+
+pub(crate) fn context() -> AnswerContext {
+    AnswerContext {
+        generation: GenerationId::new(1_763_629_500, [1, 2, 3]),
+        created: 1_763_629_500,
+        model: Arc::from("acme/m"),
+        provider_name: Arc::from("Acme"),
+        fingerprint: Arc::from("fp"),
+        pricing: None,
+        prompt_tokens: 12,
+        images: 0,
+        exclude_reasoning: false,
+    }
+}
+
+/// What an endpoint is sent for this chat body.
+pub(crate) fn sent(catalog: &Catalog, dialect: Dialect, body: &str) -> OutgoingBody {
+    let limits = RequestLimits::default();
+    let chat = ChatRequest::parse(Bytes::copy_from_slice(body.as_bytes()), ChatPurpose::Chat, &limits).unwrap();
+    let endpoint = catalog.endpoints.iter().find(|endpoint| endpoint.dialect == dialect).unwrap();
+    chat_body(&chat, catalog, endpoint, None).unwrap()
+}
+
+/// Clients of each API; that of chat has no request of its own.
+pub(crate) fn clients() -> [(&'static str, Option<ClientRequest>); 4] {
+    let client = |shape, body: &'static str| ClientRequest {
+        shape,
+        body: Bytes::from_static(body.as_bytes()),
+        fates: FieldFates::default(),
+        native_feature: None,
+        headers: Vec::new(),
+        state_key: KEY,
+    };
+    let message = r#"{"model":"acme/m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}"#;
+    let response = r#"{"model":"acme/m","input":"Hi"}"#;
+    read_messages(message.as_bytes(), &KEY).unwrap();
+    let echo = read_responses(response.as_bytes(), &KEY).unwrap().echo;
+    [
+        ("chat", None),
+        ("messages", Some(client(ClientShape::Messages { omits_thinking: false }, message))),
+        ("responses", Some(client(ClientShape::Responses(echo), response))),
+        ("completions", Some(client(ClientShape::Completion { shows_usage: true }, r#"{"prompt":"Hi"}"#))),
+    ]
+}

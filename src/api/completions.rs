@@ -1,0 +1,44 @@
+//! `POST /completions`: the deprecated API of OpenAI that continues a text, for clients that know no other. Off by default.
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    web::{self, Bytes},
+};
+use pointsman_actors::dialect::{
+    ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundCompletion, read_completion_request,
+};
+
+use super::{admitted_call::AdmittedCall, chat};
+use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
+
+/// Continues one text, plain or streamed.
+///
+/// # Errors
+/// As [`chat::create`].
+pub async fn create(
+    Authorized(caller): Authorized,
+    worker: Worker,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
+    let chat = read_chat(body, &call.worker, ChatPurpose::Chat)?;
+    chat::answer(chat, call).await
+}
+
+/// Reads a request of this API as a chat.
+///
+/// # Errors
+/// The 400 for a refused request.
+pub(super) fn read_chat(body: Bytes, worker: &Worker, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
+    let InboundCompletion { chat, fates, native_feature } = read_completion_request(&body)?;
+    let client = ClientRequest {
+        shape: ClientShape::Completion { shows_usage: false },
+        body,
+        fates,
+        native_feature,
+        headers: Vec::new(),
+        state_key: worker.shared.state_key.clone(),
+    };
+    Ok(client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?)
+}

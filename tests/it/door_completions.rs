@@ -1,0 +1,164 @@
+//! The deprecated API that continues a text, before endpoints of chats and endpoints that have it themselves.
+
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{Reply, TestGateway},
+    scripted::{Script, Upstream},
+    world::{World, always, and, answer, error_of, http, stream_of},
+};
+
+/// Switches the API on.
+const ON: (&str, &str) = ("POINTSMAN__SERVER__LEGACY_COMPLETIONS", "true");
+
+/// `acme/coder` at one provider, with these keys.
+async fn gateway(upstream: &Upstream, keys: &str) -> TestGateway {
+    let model = "[[models]]\nid = \"acme/coder\"\ncontext_length = 100000\nsupported_parameters = [\"max_tokens\", \"stop\", \
+                 \"temperature\"]\nendpoints = [{ provider = \"maker\", upstream_model = \"m\", pricing = { prompt = \"0.000001\", \
+                 completion = \"0.000002\" } }]\n";
+    World::new().variable(ON.0, ON.1).provider_with("maker", upstream.address(), keys).with(model).start().await
+}
+
+fn request() -> Value {
+    json!({"model": "acme/coder", "prompt": "def f(", "max_tokens": 9, "stop": ["\n\n"]})
+}
+
+fn events(reply: &Reply) -> Vec<Value> {
+    let text = reply.text();
+    assert!(text.ends_with("data: [DONE]\n\n"), "{text}");
+    let data = text.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
+    data.map(|data| serde_json::from_str(data).unwrap()).collect()
+}
+
+#[actix_web::test]
+async fn it_is_off_unless_it_is_switched_on() {
+    let gateway = World::new().start().await;
+    for path in ["/v1/completions", "/api/v1/completions", "/api/completions"] {
+        assert_eq!(gateway.post(path, &request()).await.status, 404, "{path}");
+    }
+}
+
+#[actix_web::test]
+async fn a_text_is_continued_by_an_endpoint_of_chats_and_recorded_and_billed_like_a_chat() {
+    let usage = json!({"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8});
+    let maker = always(200, &answer(json!({"role": "assistant", "content": "x): ..."}), usage));
+    let gateway = gateway(&maker, "").await;
+    for path in ["/v1/completions", "/api/v1/completions", "/api/completions"] {
+        let reply = gateway.post(path, &and(request(), json!({"logprobs": 2, "user": "me"}))).await;
+        let made = reply.expect(200);
+        assert_eq!((&made["object"], &made["model"]), (&json!("text_completion"), &json!("acme/coder")), "{made}");
+        let choices = json!([{"text": "x): ...", "index": 0, "logprobs": null, "finish_reason": "stop"}]);
+        assert_eq!(made["choices"], choices, "{made}");
+        assert_eq!((&made["usage"]["total_tokens"], &made["usage"]["cost"]), (&json!(8), &json!(0.000011)), "{made}");
+        assert_eq!(made["id"].as_str(), reply.header("x-generation-id"));
+        assert_eq!(reply.header("x-route-dropped-parameters"), Some("logprobs"));
+        let record = gateway.get(&format!("/api/v1/generation?id={}", made["id"].as_str().unwrap())).await.expect(200);
+        assert_eq!(
+            (&record["data"]["api_type"], &record["data"]["total_cost"]),
+            (&json!("completions"), &json!(0.000011))
+        );
+    }
+    let sent = maker.last_body();
+    assert!(maker.requests()[0].starts_with("POST /v1/chat/completions "));
+    assert_eq!(sent["messages"], json!([{"role": "user", "content": "def f("}]));
+    assert_eq!((&sent["stop"], sent.get("prompt")), (&json!(["\n\n"]), None), "{sent}");
+}
+
+#[actix_web::test]
+async fn a_stream_of_chunks_becomes_a_stream_of_texts_and_a_broken_one_says_so() {
+    let chunk = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"}}]}\n\n";
+    let broken = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n{chunk}");
+    let script = Script::new().request().send(stream_of(&["x", "):"])).request().send(broken).fin();
+    let maker = Upstream::start([script]);
+    let gateway = gateway(&maker, "").await;
+    let asked = and(request(), json!({"stream": true, "stream_options": {"include_usage": true}}));
+    let whole = events(&gateway.post("/v1/completions", &asked).await);
+    let text =
+        |events: &[Value]| events.iter().filter_map(|event| event["choices"][0]["text"].as_str()).collect::<String>();
+    assert_eq!(text(&whole), "x):");
+    assert!(
+        whole.iter().all(|event| event["object"] == "text_completion" && event["choices"][0].get("delta").is_none())
+    );
+    assert_eq!(whole.iter().filter(|event| event["choices"][0]["finish_reason"] == "stop").count(), 1, "{whole:?}");
+    assert!(whole.last().unwrap()["usage"]["cost"].is_number(), "{whole:?}");
+    let failed = events(&gateway.post("/v1/completions", &asked).await);
+    let last = failed.last().unwrap();
+    assert_eq!((text(&failed), &last["choices"][0]["finish_reason"]), ("x".to_owned(), &json!("error")), "{failed:?}");
+    assert!(last["error"]["code"].as_u64().unwrap() >= 500, "{last}");
+}
+
+#[actix_web::test]
+async fn an_endpoint_with_this_api_gets_the_clients_bytes_and_its_answer_passes() {
+    let whole = "{\"id\":\"cmpl-1\", \"object\":\"text_completion\",\"created\":7,\"model\":\"m\",\"choices\":[{\"text\":\"x\\u00e9\",\"index\":0,\
+                 \"logprobs\":{\"tokens\":[\"x\"]},\"finish_reason\":\"length\"}],\"timings\":1.50,\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":3}}";
+    let head = |kind: &str, length: usize| {
+        format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n")
+    };
+    let piece = "data: {\"id\":\"cmpl-2\",\"model\":\"m\",\"choices\":[{\"text\":\"x\",\"index\":0,\"finish_reason\":\"stop\"}],\"own\":1.0}\n\n";
+    let usage = "data: {\"id\":\"cmpl-2\",\"model\":\"m\",\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":1}}\n\n";
+    let stream = [piece, usage, "data: [DONE]\n\n"].concat();
+    let streamed = head("text/event-stream", stream.len()) + &stream;
+    let script = Script::new().request().send(head("application/json", whole.len()) + whole).request().send(&*streamed);
+    let maker = Upstream::start([script.request().send(streamed)]);
+    let gateway = gateway(&maker, "legacy_completions = true").await;
+    let body = "{\"model\":\"acme/coder\", \"prompt\":\"\\u00e9\",\"suffix\":\")\",\"echo\":true,\"objective\":\"fastest\",\"n_predict\":1.50}";
+    let json_type = [("content-type", "application/json")];
+    let reply = gateway.call(actix_web::http::Method::POST, "/v1/completions", &json_type, Some(body.into())).await;
+    let id = reply.header("x-generation-id").unwrap().to_owned();
+    assert_eq!(reply.text(), whole.replace("cmpl-1", &id).replace("\"m\"", "\"acme/coder\""));
+    let sent = maker.requests().remove(0);
+    assert!(sent.starts_with("POST /v1/completions "), "{sent}");
+    let expected = body.replace("acme/coder", "m").replace("\"objective\":\"fastest\",", "");
+    assert_eq!(sent.split_once("\r\n\r\n").unwrap().1, expected);
+    let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200);
+    assert_eq!(record["data"]["total_cost"], json!(0.000011), "{record}");
+
+    let asked = and(request(), json!({"stream": true, "suffix": ")"}));
+    let reply = gateway.post("/v1/completions", &asked).await;
+    let id = reply.header("x-generation-id").unwrap();
+    let passed = piece.replace("cmpl-2", id).replace("\"m\"", "\"acme/coder\"");
+    assert_eq!(reply.text(), format!("{passed}data: [DONE]\n\n"), "a report that nobody asked for is kept back");
+    assert_eq!(maker.last_body()["stream_options"], json!({"include_usage": true}));
+    let asked = and(asked, json!({"stream_options": {"include_usage": true}}));
+    assert!(gateway.post("/v1/completions", &asked).await.text().contains("\"usage\""));
+}
+
+#[actix_web::test]
+async fn what_chat_cannot_say_goes_to_an_endpoint_with_this_api_or_is_refused_by_its_name() {
+    let maker = always(200, &json!({}));
+    let gateway = gateway(&maker, "").await;
+    for (more, param) in [
+        (json!({"suffix": ")"}), "suffix"),
+        (json!({"echo": true}), "echo"),
+        (json!({"best_of": 3}), "best_of"),
+        (json!({"prompt": [1, 2]}), "prompt"),
+        (json!({"prompt": ["a", "b"]}), "prompt"),
+        (json!({"prompt": 7}), "prompt"),
+        (json!({"temperature": "hot"}), "temperature"),
+        (json!({"messages": []}), "messages"),
+        (json!({"max_tokens": 1_000_000}), "prompt"),
+    ] {
+        let error = error_of(&gateway.post("/v1/completions", &and(request(), &more)).await, 400);
+        assert_eq!(error["param"], param, "{more}: {error}");
+    }
+    assert_eq!(maker.connections(), 0);
+}
+
+#[actix_web::test]
+async fn a_preview_reads_its_bodies_and_an_unready_endpoint_hands_over() {
+    let own = json!({"id": "c", "object": "text_completion", "choices": [{"text": "x", "index": 0, "finish_reason": "stop"}]});
+    let (first, second) = (always(500, &json!({})), Upstream::start([Script::answering(http(200, &own))]));
+    let model = "[[models]]\nid = \"acme/coder\"\ncontext_length = 1000\nendpoints = [{ provider = \"first\", upstream_model = \"m\", \
+                 pricing = { prompt = \"0\", completion = \"0\" } }, { provider = \"second\", upstream_model = \"m\", \
+                 legacy_completions = true, pricing = { prompt = \"0.001\", completion = \"0.001\" } }]\n";
+    let world =
+        World::new().variable(ON.0, ON.1).provider("first", first.address()).provider("second", second.address());
+    let gateway = world.with(model).start().await;
+    let asked = json!({"model": "acme/coder", "prompt": "a", "suffix": "b", "objective": "cheapest"});
+    let preview = gateway.post("/api/v1/route/preview", &asked).await.expect(200);
+    assert_eq!(preview["excluded"][0]["detail"], "does not support 'legacy_completions'", "{preview}");
+    let reply =
+        gateway.post("/v1/completions", &json!({"model": "acme/coder", "prompt": "a", "objective": "cheapest"})).await;
+    assert_eq!(reply.expect(200)["choices"][0]["text"], "x");
+    assert_eq!((first.connections(), second.connections()), (1, 1), "the first one was asked before");
+}
