@@ -30,7 +30,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Parser, error::ErrorKind};
+use clap::{CommandFactory as _, Parser, error::ErrorKind};
 
 use self::arguments::{Arguments, ConfigArgument, ConfigCommand, Subcommands};
 use crate::config::{Config, Environment, Fault, LoadedConfig};
@@ -127,7 +127,7 @@ pub struct UsageError(String);
 
 impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pointsman: {}; see 'pointsman --help'", self.0)
+        write!(f, "pointsman: {}", self.0)
     }
 }
 
@@ -140,13 +140,17 @@ impl Command {
     /// When an argument is unknown, incomplete, given twice, or does not belong to its command.
     pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, UsageError> {
         let name = OsString::from("pointsman");
+        let arguments: Vec<OsString> = arguments.into_iter().collect();
+        let page = help_of(&arguments);
         match Arguments::try_parse_from(std::iter::once(name).chain(arguments)) {
-            Ok(arguments) => Command::from_arguments(arguments),
+            Ok(arguments) => {
+                Command::from_arguments(arguments).map_err(|UsageError(why)| UsageError(format!("{why}; see '{page}'")))
+            }
             Err(error) => match error.kind() {
                 ErrorKind::DisplayHelp
                 | ErrorKind::DisplayVersion
                 | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Ok(Command::Print(error.to_string())),
-                _ => Err(UsageError(reason(&error))),
+                _ => Err(UsageError(format!("{}; see '{page}'", reason(&error)))),
             },
         }
     }
@@ -226,6 +230,19 @@ impl Command {
 }
 
 const VERSION: &str = concat!("pointsman ", env!("CARGO_PKG_VERSION"), "\n");
+
+/// The help that belongs to a command line: that of its command, as far as it names one.
+fn help_of(arguments: &[OsString]) -> String {
+    let mut page = "pointsman".to_owned();
+    let mut command = Arguments::command();
+    for word in arguments.iter().filter_map(|argument| argument.to_str()) {
+        if let Some(below) = command.find_subcommand(word).cloned() {
+            page.push_str(&format!(" {word}"));
+            command = below;
+        }
+    }
+    format!("{page} --help")
+}
 
 /// The error message of clap, in one line.
 fn reason(error: &clap::Error) -> String {
@@ -340,6 +357,19 @@ mod tests {
 
     fn parse(line: &str) -> Result<Command, UsageError> {
         Command::parse(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn a_wrong_command_line_names_the_help_of_its_command() {
+        for (line, help) in [
+            ("explain", "'pointsman explain --help'"),
+            ("keys create", "'pointsman keys create --help'"),
+            ("-c x.toml replay", "'pointsman replay --help'"),
+            ("chekc", "'pointsman --help'"),
+        ] {
+            let fault = parse(line).unwrap_err().to_string();
+            assert!(fault.ends_with(help) && fault.matches("--help").count() == 1, "{fault}");
+        }
     }
 
     #[test]

@@ -64,6 +64,7 @@ use crate::{
         retry_budget::RetryBudget,
         routing_memory::RoutingMemory,
         running::RunningCalls,
+        series_restore,
         setup::{Setup, SetupDraft, SetupError},
         state_key,
         traces::Traces,
@@ -193,6 +194,9 @@ impl Gateway {
         reload::begin(&shared);
         let watchdog = Arc::new(watchdog::start(&shared));
         accounts::start_upkeep(&shared);
+        if let Some(store) = shared.ledger.as_ref().filter(|_| shared.replicas.is_none()) {
+            series_restore::start(store, shared.control.ledger());
+        }
         Ok(Gateway { shared, seeds, workers: Arc::default(), control: Arc::new(arbiter), watchdog })
     }
 

@@ -98,7 +98,7 @@ fn list(body: &ActivityBody<'_>) -> Markup {
             p.empty { "No generation ended in this time." }
         } @else {
             div.scroll.hide-caption tabindex="0" {
-                table.list {
+                table {
                     caption { "Activity, latest first" }
                     thead { tr {
                         th scope="col" { "Begins " (format::zone()) } th scope="col" { "Model" } th scope="col" { "Provider" } th scope="col" { "Key" }

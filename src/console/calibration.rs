@@ -88,7 +88,7 @@ fn failures(rows: &[&EndpointBody<'_>]) -> Markup {
     html! {
         h2 { "Failures: predicted and seen" }
         div.card.chart-card {
-            (scatter(Caption { title: "Predicted and seen shares of failed attempts", description: &description }, &points, most))
+            (scatter(Caption { title: "Predicted and seen shares of failed attempts", description: &description }, &points, most, format::percent))
             p.muted { "Across: predicted, 0 to " (format::percent(most)) ". Up: seen. On the diagonal the prediction was right. The line through a point: the shares that what was seen speaks for, 95 of 100 times. Grey, without a line: fewer than " (ENOUGH) " attempts." }
         }
     }

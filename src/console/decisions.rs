@@ -2,7 +2,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use maud::{Markup, html};
-use pointsman_actors::dialect::percent;
+use pointsman_actors::{dialect::percent, domain::Usd};
 
 use super::{
     answer, format,
@@ -232,7 +232,9 @@ fn table_row(row: &GenerationRow<'_>) -> Markup {
             td.r { (format::millis(row.total_ms.map(|ms| ms as f64))) }
             td.r { (format::count(row.prompt_tokens)) span.muted { " / " } (format::count(row.completion_tokens)) }
             td.r {
-                (format::money(row.cost.map(|cost| cost.amount())))
+                @if row.status == "failed" && row.cost.as_ref().is_some_and(|cost| cost.amount() == Usd::ZERO) {
+                    span.none title="A failed call that cost nothing" { "–" }
+                } @else { (format::money(row.cost.map(|cost| cost.amount()))) }
                 @if row.estimated && row.cost.is_some() { " " span.muted title="The provider reported no tokens: the cost is the gateway's estimate." { "est." } }
             }
             td { @if let Some(key) = &row.key { (format::name(key, 24)) } @else { span.muted { "removed" } } }

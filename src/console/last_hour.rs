@@ -96,16 +96,19 @@ impl LastHour {
                 figure {
                     figcaption { "Requests a minute " span.muted { "up to " (most_calls) } }
                     (stacked_areas(Caption { title: "Requests a minute", description: &requests }, &[("ok", &ok), ("rescued", &rescued), ("failed", &failed)]))
+                    (span())
                     ul.legend { (legend("ok", "first attempt")) (legend("rescued", "after a failover")) (legend("failed", "failed")) }
                 }
                 figure {
                     figcaption { "Cost a minute " span.muted { "up to " (format::dollars(dearest)) } }
                     (stacked_areas(Caption { title: "Cost a minute", description: &costs }, &[("cost", &cost)]))
+                    (span())
                     ul.legend { (legend("cost", "known cost, failed attempts included")) }
                 }
                 figure {
                     figcaption { "First token " span.muted { "up to " (format::duration(greatest(&p95))) } }
                     (lines(Caption { title: "Time to the first token", description: &times }, &[("p50", &p50), ("p95", &p95)]))
+                    (span())
                     ul.legend { (line_legend("p50", "p50")) (line_legend("p95", "p95")) }
                 }
             }
@@ -143,6 +146,11 @@ impl LastHour {
             }
         }
     }
+}
+
+/// What the width of a chart is.
+fn span() -> Markup {
+    html! { p.span aria-hidden="true" { span { "60 min ago" } span { "now" } } }
 }
 
 fn legend(class: &str, text: &str) -> Markup {

@@ -68,13 +68,22 @@ pub(super) struct Question {
     if_circuit: String,
 }
 
-/// Shows the form with a first preview.
+/// Shows the form with a first preview. What the address holds is filled in, but for the text.
 ///
 /// # Errors
 /// Those of a preview that are no fault of the request.
-pub(super) async fn show(visitor: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let model = format!("{}/auto", worker.setup.config.service.alias_prefix);
-    page(visitor, worker, request, Question { model, prompt: "Say hello.".to_owned(), ..Question::default() }).await
+pub(super) async fn show(
+    visitor: Visitor,
+    worker: Worker,
+    request: HttpRequest,
+    question: web::Query<Question>,
+) -> Result<HttpResponse, ApiError> {
+    let mut question = question.into_inner();
+    if question.model.is_empty() {
+        question.model = format!("{}/auto", worker.setup.config.service.alias_prefix);
+    }
+    question.prompt = "Say hello.".to_owned();
+    page(visitor, worker, request, question).await
 }
 
 /// Shows the form with the preview of what was entered. Not a page of its own address: the text must not stand in one.
@@ -171,7 +180,7 @@ fn decision(body: &DecisionBody<'_>) -> Markup {
                 ". " (body.excluded_total) " endpoints are excluded."
             }
         }
-        (ranking(&body.candidates, body.candidates_total))
+        (ranking(&body.candidates, body.candidates_total, |_| Markup::default()))
     }
 }
 
@@ -239,22 +248,22 @@ impl Question {
                     @for alias in &catalog.aliases { option value=(alias.id) {} }
                     @for model in &catalog.models { option value=(model.id) {} }
                 }
-                label { "Objective" (select("objective", "of the key or the default", &self.objective, OBJECTIVES)) }
+                label { "Objective" (select("objective", "the default", &self.objective, OBJECTIVES)) }
                 label { "Only this provider" (select("only", "any", &self.only, providers)) }
                 label { "Most output tokens" input name="max_tokens" value=(self.max_tokens) inputmode="numeric" placeholder="the model's"; }
-                label { "Prompt tokens, without a text" input name="prompt_tokens" value=(self.prompt_tokens) inputmode="numeric"; }
+                label { "Prompt tokens, if no text" input name="prompt_tokens" value=(self.prompt_tokens) inputmode="numeric"; }
                 label.wide { "Text" textarea name="prompt" rows="4" { (self.prompt) } }
             }
             fieldset {
                 legend { "What if" }
                 label { "Objective" (select("if_objective", "the same", &self.if_objective, OBJECTIVES)) }
                 label { "Weight of time, 0 to 1" input name="if_latency" value=(self.if_latency) inputmode="decimal"; }
-                label { "At this endpoint" (select("if_endpoint", "none", &self.if_endpoint, endpoints.iter().map(String::as_str))) }
-                label { "prices times" input name="if_price" value=(self.if_price) inputmode="decimal"; }
-                label { "first token, ms" input name="if_ttft_ms" value=(self.if_ttft_ms) inputmode="decimal"; }
-                label { "tokens a second" input name="if_tokens_per_second" value=(self.if_tokens_per_second) inputmode="decimal"; }
-                label { "failures, 0 to 1" input name="if_failure" value=(self.if_failure) inputmode="decimal"; }
-                label { "circuit" (select("if_circuit", "as it is", &self.if_circuit, CIRCUITS)) }
+                label { "At one endpoint" (select("if_endpoint", "none", &self.if_endpoint, endpoints.iter().map(String::as_str))) }
+                label { "Prices, times" input name="if_price" value=(self.if_price) inputmode="decimal"; }
+                label { "First token, ms" input name="if_ttft_ms" value=(self.if_ttft_ms) inputmode="decimal"; }
+                label { "Tokens a second" input name="if_tokens_per_second" value=(self.if_tokens_per_second) inputmode="decimal"; }
+                label { "Failures, 0 to 1" input name="if_failure" value=(self.if_failure) inputmode="decimal"; }
+                label { "Circuit" (select("if_circuit", "as it is", &self.if_circuit, CIRCUITS)) }
             }
         }
     }

@@ -119,11 +119,15 @@ fn figures(measured: &MeasuredBody, places: Option<&ProviderBody<'_>>) -> Markup
     html! {
         dl.facts {
             dt { "Last " (format::seconds(measured.window_secs)) } dd { (format::count(measured.requests)) " requests, " (format::share(measured.success_rate.map(|rate| rate.value()))) " well" }
-            dt { "First token" } dd { (format::millis(measured.ttft_ms.p50.map(|p50| p50.value()))) " p50, " (format::millis(measured.ttft_ms.p90.map(|p90| p90.value()))) " p90" }
+            dt { "First token" } dd {
+                @if measured.ttft_ms.p50.is_some() {
+                    (format::millis(measured.ttft_ms.p50.map(|p50| p50.value()))) " p50, " (format::millis(measured.ttft_ms.p90.map(|p90| p90.value()))) " p90"
+                } @else { span.muted { "not known: no answer was streamed" } }
+            }
             dt { "In flight" }
             dd {
                 (measured.in_flight)
-                @if let Some(places) = places { span.muted { ", " (places.taken) " of " (places.most) " places taken" } }
+                @if let Some(places) = places { span.muted { " of at most " (places.most) @if places.taken != measured.in_flight as usize { ", " (places.taken) " places taken" } } }
             }
             @if let Some(places) = places {
                 dt { "Key" }

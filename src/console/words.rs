@@ -53,6 +53,12 @@ pub(super) fn source(source: &str) -> &str {
     }
 }
 
+/// With a capital letter at the beginning.
+pub(super) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// A name of the wire with spaces: `failure_time` is `failure time`.
 pub(super) fn spaced(name: &str) -> String {
     name.replace('_', " ")

@@ -15,6 +15,7 @@ pub mod replicas;
 pub mod retry_budget;
 pub mod routing_memory;
 pub mod running;
+pub mod series_restore;
 pub mod setup;
 pub mod state_key;
 pub mod traces;

@@ -187,6 +187,16 @@ impl Connection {
         format!("{scheme}://{}{}", self.authority, self.path_and_query(path))
     }
 
+    /// Where Amazon Bedrock lists the models that this connection calls: another host than the one that runs them.
+    pub(super) fn model_list(&self) -> Result<(Connection, &'static str), ConnectionFault> {
+        if self.signer.as_ref().is_some_and(|signer| signer.is_mantle()) {
+            return Ok((self.clone(), "/models"));
+        }
+        let scheme = if self.server_name.is_some() { "https" } else { "http" };
+        let authority = self.authority.replacen("bedrock-runtime", "bedrock", 1);
+        Ok((Connection::new(&format!("{scheme}://{authority}"))?, "/foundation-models"))
+    }
+
     /// Makes the paths of calls in this way.
     #[must_use]
     pub fn with_routes(mut self, routes: Routes) -> Connection {
@@ -292,6 +302,23 @@ mod tests {
         let fault = connection().with_header("x-a", "1\r\nx-b: 2").unwrap_err();
         assert_eq!(fault, ConnectionFault::HeaderValue("x-a".to_owned()));
         assert!(connection().with_secret("host", "", Secret::from("k")).is_err());
+    }
+
+    #[test]
+    fn bedrock_lists_its_models_at_another_host_than_it_runs_them() {
+        for (base_url, address) in [
+            (
+                "https://bedrock-runtime.us-east-1.amazonaws.com",
+                "https://bedrock.us-east-1.amazonaws.com/foundation-models",
+            ),
+            ("https://bedrock-mantle.us-east-1.api.aws/v1", "https://bedrock-mantle.us-east-1.api.aws/v1/models"),
+        ] {
+            let keys = Secret::from(r#"{"AccessKeyId":"A","SecretAccessKey":"s"}"#);
+            let connection = Connection::new(base_url).unwrap();
+            let signer = Signer::new(&keys, &connection.host, "us-east-1").unwrap();
+            let (list, path) = connection.with_signer(signer).model_list().unwrap();
+            assert_eq!(list.signed_address(path), address);
+        }
     }
 
     #[test]

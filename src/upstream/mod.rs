@@ -48,7 +48,7 @@ pub use collector::{CollectorAnswer, CollectorClient};
 pub use connection::{Connection, ConnectionFault};
 pub use failure::UpstreamError;
 pub use guard::dry_run::{ExaminedExchange, examine};
-pub use page::{ProviderPage, call_page, read_page, read_provider_page};
+pub use page::{ProviderPage, call_page, read_page, read_provider_page, read_signed_list, try_service_account};
 pub use probe::Phases;
 pub use redact::Redactor;
 pub use retry_after::retry_after;

@@ -21,6 +21,7 @@ use super::{
     failure::UpstreamError,
     http_client,
     keep_alive::KeepAlive,
+    token,
 };
 
 /// Most bytes of a page.
@@ -46,6 +47,8 @@ pub struct ProviderPage {
     pub status: u16,
     /// The provider's clock, from the header `date`.
     pub date: Option<SystemTime>,
+    /// The error that Amazon names in the header `x-amzn-errortype`.
+    pub amazon_error: Option<String>,
     /// The body.
     pub body: Bytes,
 }
@@ -61,9 +64,55 @@ pub async fn read_provider_page(
     timeout: Duration,
 ) -> Result<ProviderPage, UpstreamError> {
     let deadline = Instant::now() + timeout;
-    let mut response = get(connection, tls, path, &connection.headers, deadline, timeout).await?;
-    let date = response.headers().get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
-    Ok(ProviderPage { status: response.status().as_u16(), date, body: read_body(&mut response, deadline).await? })
+    let response = get(connection, tls, path, &connection.headers, deadline, timeout).await?;
+    provider_page(response, deadline).await
+}
+
+/// The list of models of a provider whose calls are signed, asked for with a signature.
+///
+/// # Errors
+/// As [`read_page`].
+pub async fn read_signed_list(
+    connection: &Connection,
+    tls: &Arc<ClientConfig>,
+    timeout: Duration,
+) -> Result<ProviderPage, UpstreamError> {
+    let deadline = Instant::now() + timeout;
+    let failed = |why: String| UpstreamError::new(FailureKind::Auth, why);
+    let signer = connection.signer.as_ref().ok_or_else(|| failed("its calls are not signed".to_owned()))?;
+    let (list, path) = connection.model_list().map_err(|fault| failed(fault.to_string()))?;
+    let signature =
+        signer.sign_read(&list.signed_address(path), SystemTime::now()).map_err(|why| failed(why.into()))?;
+    let header = |(name, value): (&'static str, String)| {
+        HeaderValue::try_from(value).map(|value| (HeaderName::from_static(name), value))
+    };
+    let headers = signature.into_iter().map(header).collect::<Result<Vec<_>, _>>();
+    let headers = headers.map_err(|error| failed(error.to_string()))?;
+    let response = get(&list, tls, path, &headers, deadline, timeout).await?;
+    provider_page(response, deadline).await
+}
+
+/// Exchanges the account of a provider that is called with tokens for one, which is dropped.
+///
+/// # Errors
+/// When the token endpoint gives none within `timeout`.
+pub async fn try_service_account(
+    connection: &Connection,
+    tls: &Arc<ClientConfig>,
+    timeout: Duration,
+) -> Result<(), UpstreamError> {
+    match &connection.service_account {
+        Some(account) => token::token(account, tls, Instant::now() + timeout).await.map(drop),
+        None => Err(UpstreamError::new(FailureKind::Auth, "it is not called with tokens".to_owned())),
+    }
+}
+
+async fn provider_page(mut response: ClientResponse, deadline: Instant) -> Result<ProviderPage, UpstreamError> {
+    let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+    let date = text(DATE.as_str()).and_then(|date| httpdate::parse_http_date(date).ok());
+    let amazon_error = text("x-amzn-errortype").map(str::to_owned);
+    let status = response.status().as_u16();
+    Ok(ProviderPage { status, date, amazon_error, body: read_body(&mut response, deadline).await? })
 }
 
 /// Status and body of the answer to a call with `body` as JSON; without one the page is only read.

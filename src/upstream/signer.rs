@@ -54,18 +54,44 @@ impl Signer {
         Ok(Signer { identity: credentials.into(), region: region.to_owned(), service, secrets })
     }
 
+    /// Whether it signs for the part of Bedrock with the API of OpenAI and Anthropic.
+    pub(super) fn is_mantle(&self) -> bool {
+        self.service == "bedrock-mantle"
+    }
+
     /// What must be shown nowhere.
     pub(super) fn secrets(&self) -> &[Secret] {
         &self.secrets
     }
 
-    /// The headers that sign a call at this time. `address`: with scheme and authority, as the request line has it.
+    /// The headers that sign a POST at this time. `address`: with scheme and authority, as the request line has it.
     ///
     /// # Errors
     /// When a key holds a character that no header may hold.
     pub(super) fn sign(
         &self,
         address: &str,
+        body: &[u8],
+        now: SystemTime,
+    ) -> Result<Vec<(&'static str, String)>, &'static str> {
+        self.sign_call(("POST", address), body, now)
+    }
+
+    /// The same for a read.
+    ///
+    /// # Errors
+    /// As [`Signer::sign`].
+    pub(super) fn sign_read(
+        &self,
+        address: &str,
+        now: SystemTime,
+    ) -> Result<Vec<(&'static str, String)>, &'static str> {
+        self.sign_call(("GET", address), &[], now)
+    }
+
+    fn sign_call(
+        &self,
+        (method, address): (&str, &str),
         body: &[u8],
         now: SystemTime,
     ) -> Result<Vec<(&'static str, String)>, &'static str> {
@@ -78,7 +104,7 @@ impl Signer {
             .settings(SigningSettings::default())
             .build()
             .map_err(|_| FAULT)?;
-        let request = SignableRequest::new("POST", address, std::iter::empty(), SignableBody::Bytes(body));
+        let request = SignableRequest::new(method, address, std::iter::empty(), SignableBody::Bytes(body));
         let signed = sign(request.map_err(|_| FAULT)?, &params.into()).map_err(|_| FAULT)?;
         let (instructions, _) = signed.into_parts();
         let names = ["authorization", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256"];

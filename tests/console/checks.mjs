@@ -249,6 +249,39 @@ try {
     await off.context.close();
   });
 
+  await check('one click asks why not, and what would have won is tried in the playground', async () => {
+    const { context, page, troubles } = await open();
+    await logIn(page, gateway);
+    await page.goto(url(why));
+    assert(await page.locator('ol.journey li').count() >= 3, 'the way of the request');
+    const stranger = page.locator('tr:not(.chosen) a.ask').first();
+    const asked = (await stranger.getAttribute('aria-label')).match(/Why not (.*)\?/)[1];
+    await stranger.click();
+    await page.waitForURL('**why_not=**');
+    assert(await page.inputValue('#why-not-name') === asked, 'the question stands in the field');
+    assert((await page.locator('.answer .lead').textContent()).length > 20, 'an answer');
+    const tried = page.locator('.answer a.ask');
+    if (await tried.count() > 0) {
+      await tried.first().click();
+      await page.waitForURL('**/console/try?**');
+      assert(await page.inputValue('[name=if_endpoint]') === asked, 'the endpoint is filled in');
+      assert(await page.locator('#preview .pair section').count() === 2, 'both decisions are shown');
+    }
+    assert(troubles.length === 0, troubles.join('; '));
+    await context.close();
+  });
+
+  await check('on a screen of 1280 pixels no list is cut off at the right', async () => {
+    const { context, page } = await open();
+    await logIn(page, gateway);
+    for (const path of ['', 'decisions', 'activity', why, 'providers', 'models', 'keys']) {
+      await page.goto(url(path));
+      const cut = await page.evaluate(() => [...document.querySelectorAll('.scroll')].filter(box => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1).map(box => `${box.querySelector('caption')?.textContent}: ${box.scrollWidth} in ${box.clientWidth}`));
+      assert(cut.length === 0, `${path}: ${cut.join('; ')}`);
+    }
+    await context.close();
+  });
+
   await check('after log-out the back button shows the login page', async () => {
     const { context, page } = await open();
     await logIn(page, gateway);

@@ -16,7 +16,11 @@ try {
     await page.goto(`${gateway.admin}/console/login`);
     await page.screenshot({ path: join(directory, `login-${name}.png`) });
     await logIn(page, gateway);
-    const pages = { overview: './', decisions: 'decisions', why: `decisions/${id}?why_not=sim-thrift&replay=true`, providers: 'providers', playground: 'try', about: 'about' };
+    const pages = {
+      overview: './', decisions: 'decisions', activity: 'activity', why: `decisions/${id}?why_not=sim-thrift&replay=true`,
+      providers: 'providers', models: 'models', keys: 'keys', playground: 'try', calibration: 'calibration', targets: 'targets',
+      configuration: 'config', about: 'about',
+    };
     for (const [title, path] of Object.entries(pages)) {
       await page.goto(`${gateway.admin}/console/${path}`.replace('/./', '/'));
       await page.screenshot({ path: join(directory, `${title}-${name}.png`), fullPage: true });

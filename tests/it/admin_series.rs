@@ -3,8 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::{
-    generation_lists::{ADMIN, Stage, admin, chat, one_of_each},
+    generation_lists::{ADMIN, Stage, admin, chat, get, one_of_each},
     harness::KEY,
+    openapi::admin_address,
+    patience::eventually,
+    process::{ConfigFile, Process},
     raw_client::RawClient,
     scripted::{Gate, Upstream},
     world::{Model, World, and, ask, error_of, held_stream, saying},
@@ -137,4 +140,43 @@ async fn a_stream_in_progress_is_listed_until_it_ends() {
         assert!(std::time::Instant::now() < limit, "the stream is still listed");
         actix_web::rt::time::sleep(std::time::Duration::from_millis(20)).await;
     }
+}
+
+#[actix_web::test]
+async fn after_a_restart_the_series_of_the_last_hour_and_day_go_on() {
+    let stage = Stage::new();
+    let text = format!("{}{}", crate::harness::preamble(), stage.world().toml());
+    let config = ConfigFile::new(&text);
+    let world = stage.world();
+    let mut environment: Vec<(&str, &str)> =
+        world.environment().iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    environment.extend([
+        ("TEST_KEY", KEY),
+        ("POINTSMAN__LEDGER__DURABILITY", "group"),
+        ("POINTSMAN__ADMIN__BIND", "127.0.0.1:0"),
+    ]);
+    let start = || Process::start(&["serve", "--config", config.path()], &environment);
+    let read = async |process: &Process, query: &str| {
+        get(&admin_address(process), ADMIN, &format!("/api/v1/admin/series?{query}")).await.expect(200)
+    };
+    let all = async |process: &Process| {
+        let hour = read(process, "span=1h&by=all").await;
+        (counts(&hour["series"][0]), counts(&read(process, "span=24h&by=all").await["series"][0]))
+    };
+
+    let mut first = start();
+    one_of_each(&first.gateway()).await;
+    let before = eventually("all are counted", async || all(&first).await, |(hour, _)| *hour == [2, 1, 1, 0]).await;
+    first.signal("TERM");
+    assert_eq!(first.end().await.code(), Some(0), "{}", first.stderr());
+
+    let second = start();
+    eventually("earlier calls are in the series", async || all(&second).await, |now| *now == before).await;
+    chat(&second.gateway(), KEY, &ask("acme/small")).await.expect(200);
+    let counted = eventually("and one more", async || all(&second).await, |(hour, _)| *hour != before.0).await;
+    assert_eq!(counted, ([3, 1, 1, 0], [3, 1, 1, 0]), "none is counted twice");
+    let keys = read(&second, "by=key").await;
+    assert_eq!(counts(labelled(&keys, &json!({"key": "test"}))), [3, 1, 1, 0]);
+    let saved = read(&second, "by=endpoint").await;
+    assert_eq!(counts(labelled(&saved, &json!({"model": "acme/saved", "provider": "good"}))), [0, 1, 0, 0]);
 }

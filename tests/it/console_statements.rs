@@ -2,11 +2,12 @@
 
 use std::{
     fs,
+    pin::pin,
     time::{Duration, Instant},
 };
 
 use actix_web::http::Method;
-use futures_util::future::join_all;
+use futures_util::future::{join_all, select};
 use serde_json::{Value, json};
 
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     generation_lists::ADMIN,
     harness::{KEY, Reply, TestGateway},
     openapi::admin_address,
-    patience::eventually,
+    patience::{eventually, takes_less_than},
     process::{ConfigFile, Process},
     raw_client::RawClient,
     scripted::{Script, Upstream},
@@ -253,6 +254,36 @@ async fn pages_of_decisions_neither_repeat_nor_skip_while_records_arrive_and_hav
     assert_eq!(browser.get("/console/decisions?limit=201").await.status, 400);
 }
 
+/// Statement O23, for the pages.
+#[actix_web::test]
+async fn under_load_with_20_tabs_open_pages_answer_within_half_a_second_or_say_that_they_are_busy() {
+    let (folder, upstream) = (Folder::new(), saying("Hello"));
+    let gateway = world(&upstream, &folder).start().await;
+    let browser = Browser::logged_in(&gateway, ADMIN).await;
+    let mut tabs = Vec::new();
+    for _ in 0..20 {
+        tabs.push(Feed::open(&gateway, &[]).await);
+    }
+    let calls = join_all((0..16).map(async |_| {
+        for _ in 0..100_000 {
+            chat(&gateway, OWNERS[0].1, "acme/small").await;
+        }
+    }));
+    let pages = async {
+        for path in ["", "decisions", "activity", "providers", "models", "keys"] {
+            let read = async || {
+                let started = Instant::now();
+                let reply = browser.get(&format!("/console/{path}")).await;
+                let is_busy = reply.status == 503 && reply.header("retry-after").is_some();
+                assert!(reply.status == 200 || is_busy, "{path}: {} {}", reply.status, reply.text());
+                started.elapsed()
+            };
+            takes_less_than(Duration::from_millis(500), path, read).await;
+        }
+    };
+    select(pin!(calls), pin!(pages)).await;
+}
+
 /// Statement O24.
 #[actix_web::test]
 async fn without_subscribers_nothing_is_rendered_and_with_32_once_a_second() {
@@ -288,15 +319,18 @@ async fn without_subscribers_nothing_is_rendered_and_with_32_once_a_second() {
     eventually("the rendering ends with the last subscriber", twice, |(first, second)| first == second).await;
 }
 
-/// Statement O32, but for sums: a cost of which nothing is known, none, an estimate and an exact one.
+/// Statement O32, but for sums and sorting: a cost of which nothing is known, none, an estimate, an exact one, and a failure
+/// without cost.
 #[actix_web::test]
-async fn costs_that_are_unknown_zero_estimated_and_exact_look_different_in_the_list() {
+async fn costs_that_are_unknown_zero_estimated_exact_and_not_applicable_look_different_in_the_list() {
     let usage = json!({"prompt_tokens": 1000, "completion_tokens": 500});
     let message = json!({"role": "assistant", "content": "Over the hills"});
     let (exact, silent) = (always(200, &answer(message.clone(), usage)), always(200, &answer(message, Value::Null)));
-    let folder = Folder::new();
+    let (folder, broken) = (Folder::new(), always(500, &json!({})));
     let gateway = world(&exact, &folder)
         .provider("silent", silent.address())
+        .provider("broken", broken.address())
+        .model(&Model::new("acme/broken").at("broken", "0.000001", "0.000002"))
         .model(&Model::new("acme/free").at("acme", "0", "0"))
         .model(&Model::new("acme/guess").at("silent", "0.000001", "0.000002"))
         .with(
@@ -308,6 +342,8 @@ async fn costs_that_are_unknown_zero_estimated_and_exact_look_different_in_the_l
     for model in ["acme/small", "acme/free", "acme/guess", "acme/dark"] {
         chat(&gateway, OWNERS[0].1, model).await;
     }
+    let failed = call(&gateway, OWNERS[0].1, Method::POST, "/api/v1/chat/completions", Some(&ask("acme/broken"))).await;
+    assert!(failed.status >= 500);
     let page = Browser::logged_in(&gateway, ADMIN).await.page("/console/decisions").await;
     let cost = |model: &str| {
         let row = page.split("<tr data-row").find(|row| row.contains(&format!("<bdi>{model}</bdi>"))).unwrap();
@@ -318,6 +354,8 @@ async fn costs_that_are_unknown_zero_estimated_and_exact_look_different_in_the_l
     assert!(free.contains(">$0<") && !free.contains("unknown"), "{free}");
     assert!(guess.contains(">$0.0000") && guess.contains(">est.<"), "{guess}");
     assert!(dark.contains("class=\"unknown\"") && !dark.contains('$'), "{dark}");
+    let failed = cost("acme/broken");
+    assert!(failed.contains("cost nothing\">–<") && !failed.contains('$'), "{failed}");
 }
 
 /// Statement O33, for the page: its numbers are those of the interface, and its sum is that of its rows.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     process::{ConfigFile, run},
     scripted::{Script, Upstream, refused_address},
-    world::{always, http_with},
+    world::{always, http, http_with, stream_of},
 };
 
 const PROVIDER_KEY: &str = "sk-doctor-canary-77";
@@ -19,6 +19,13 @@ fn config(url: &str, more: &str) -> ConfigFile {
          [[models]]\nid = \"acme/one\"\n[[models.endpoints]]\nprovider = \"acme\"\nupstream_model = \"one\"\n\
          context_length = 1000\nusd_per_million = {{ prompt = \"1\", completion = \"1\" }}\n"
     ))
+}
+
+/// The same with a model that takes these parameters as well.
+fn config_taking(url: &str, parameters: &str) -> ConfigFile {
+    let text = std::fs::read_to_string(config(url, "").path()).unwrap();
+    let taken = format!("context_length = 1000\nsupported_parameters = [\"max_tokens\", {parameters}]\n");
+    ConfigFile::new(&text.replace("context_length = 1000\n", &taken))
 }
 
 fn doctor(config: &ConfigFile, more: &[&str]) -> Output {
@@ -131,4 +138,103 @@ fn an_invalid_configuration_is_a_finding_per_fault_and_an_unknown_provider_a_wro
     let output = doctor(&config(&upstream.url("/v1"), ""), &["--provider", "nobody"]);
     assert!(output.status.code() == Some(2) && output.stdout.is_empty());
     assert!(upstream.requests().is_empty());
+}
+
+/// A stream with usage, as the second connection gets it; the first one gets the list of models.
+fn listing_then(answer: impl Into<Vec<u8>>) -> Upstream {
+    Upstream::start([Script::answering(http(200, &models(&["one"]))), Script::answering(answer)])
+}
+
+/// The row about the paid call.
+fn call_of(output: &Output) -> Value {
+    let page: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows: Vec<&Value> = page["checks"].as_array().unwrap().iter().filter(|row| row["check"] == "call").collect();
+    assert_eq!(rows.len(), 1, "{page}");
+    rows[0].clone()
+}
+
+#[test]
+fn doctor_spend_says_the_ceiling_calls_every_endpoint_once_and_tells_time_tokens_and_cost() {
+    for (parameters, most_tokens, ceiling) in [("", 16, "$0.00008"), ("\"reasoning\"", 64, "$0.000128")] {
+        let upstream = listing_then(stream_of(&["ok"]));
+        let config = config_taking(&upstream.url("/v1"), parameters);
+        let output = doctor(&config, &["--spend", "--json"]);
+        let call = call_of(&output);
+        let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), call["status"].as_str()), (Some(0), Some("ok")), "{call} {talk}");
+        assert!(talk.contains(&format!("1 call of at most {ceiling} in all")), "{talk}");
+        let detail = call["detail"].as_str().unwrap();
+        assert!(detail.contains("first token") && detail.contains("tokens, $0.0000"), "{detail}");
+        let sent = upstream.requests();
+        assert_eq!(sent.len(), 2, "one free call and one paid: {sent:?}");
+        let body: Value = serde_json::from_str(sent[1].split_once("\r\n\r\n").unwrap().1).unwrap();
+        assert_eq!((&body["max_tokens"], &body["model"]), (&json!(most_tokens), &json!("one")), "{body}");
+    }
+}
+
+#[test]
+fn a_refused_call_is_a_failure_with_a_remedy_and_never_counts_as_reachable() {
+    for (status, remedy) in
+        [(400, "supported_parameters"), (401, "api_key_env"), (404, "upstream_model"), (500, "try again")]
+    {
+        let upstream = listing_then(http(status, &json!({"error": {"message": "no", "type": "bad"}})));
+        let output = doctor(&config(&upstream.url("/v1"), ""), &["--spend", "--json"]);
+        let call = call_of(&output);
+        assert_eq!((output.status.code(), call["status"].as_str()), (Some(1), Some("failed")), "{call}");
+        assert!(call["remedy"].as_str().unwrap().contains(remedy), "{status}: {call}");
+        assert_eq!(upstream.requests().len(), 2, "it is not tried again");
+    }
+}
+
+#[test]
+fn an_endpoint_of_unknown_price_is_not_called() {
+    let upstream = listing_then(stream_of(&["ok"]));
+    let text = std::fs::read_to_string(config(&upstream.url("/v1"), "").path()).unwrap();
+    let (head, _) = text.split_once("usd_per_million").unwrap();
+    let output = doctor(&ConfigFile::new(&format!("{head}pricing = \"unknown\"\n")), &["--spend", "--json"]);
+    let call = call_of(&output);
+    assert!(call["status"] == "skipped" && call["detail"].as_str().unwrap().contains("price is unknown"), "{call}");
+    assert_eq!(upstream.requests().len(), 1, "only the free call");
+}
+
+#[test]
+fn the_key_of_a_service_account_is_checked_by_the_token_it_gets() {
+    let key = |tokens: &Upstream| {
+        let pem = include_str!("fixtures/service_account/key.pem");
+        json!({"client_email": "a@b", "private_key": pem, "token_uri": tokens.url("/token")}).to_string()
+    };
+    let token = json!({"access_token": "ya29.canary", "expires_in": 3600, "token_type": "Bearer"});
+    for (tokens, status, code) in
+        [(always(200, &token), "ok", 0), (always(400, &json!({"error": "invalid_grant"})), "failed", 1)]
+    {
+        let upstream = always(401, &json!({}));
+        let config = config(&upstream.url("/v1"), "auth = \"service-account\"\ndialect = \"gemini\"");
+        let output = run(&["doctor", "--json", "--config", config.path()], &[("ACME_KEY", &key(&tokens))]);
+        let (rows, exit) = rows(&output);
+        assert!(rows.contains(&format!("key: {status}")) && exit == Some(code), "{rows:?}");
+        assert_eq!(tokens.requests().len(), 1);
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("canary"));
+    }
+}
+
+#[test]
+fn the_keys_of_an_amazon_account_are_checked_by_a_signed_read() {
+    let keys = r#"{"AccessKeyId":"AKIDEXAMPLE","SecretAccessKey":"canary-of-the-account"}"#;
+    let error = |name: &str| http_with(403, &format!("x-amzn-errortype: {name}\r\n"), &json!({"message": "no"}));
+    let list = http(200, &json!({"modelSummaries": [{"modelId": "one"}, {"modelId": "two"}]}));
+    for (answer, status, code) in [
+        (list, "ok", 0),
+        (error("AccessDeniedException"), "notice", 0),
+        (error("UnrecognizedClientException"), "failed", 1),
+    ] {
+        let upstream = Upstream::start([Script::answering(answer)]);
+        let config = config(&upstream.url(""), "auth = \"sigv4\"\ndialect = \"converse\"\nregion = \"us-east-1\"");
+        let output = run(&["doctor", "--json", "--config", config.path()], &[("ACME_KEY", keys)]);
+        let (rows, exit) = rows(&output);
+        assert!(rows.contains(&format!("key: {status}")) && exit == Some(code), "{rows:?}");
+        let sent = upstream.requests().remove(0);
+        assert!(sent.starts_with("GET /foundation-models HTTP/1.1\r\n"), "{sent}");
+        assert!(sent.contains("authorization: AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/"), "{sent}");
+        assert!(!sent.contains("canary") && !String::from_utf8_lossy(&output.stdout).contains("canary"));
+    }
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
+    folder::Folder,
     harness::KEY,
     process::{Process, run},
 };
@@ -63,4 +64,35 @@ fn models_lists_what_can_be_called_as_a_table_and_as_json() {
     let rows = listed["data"].as_array().unwrap();
     assert!(!rows.is_empty() && rows.len() + 1 == table.lines().count(), "{listed}");
     assert!(rows.iter().all(|row| row["model"] == "meadow/small" && row["callable"] == true), "{listed}");
+}
+
+#[actix_web::test]
+async fn explain_and_preview_answer_why_not_and_what_if_and_explain_finds_the_newest_generation_itself() {
+    let folder = Folder::new();
+    let data = folder.at("data").display().to_string();
+    let environment =
+        [&SIMULATED[..], &[("POINTSMAN__LEDGER__DURABILITY", "group"), ("POINTSMAN__LEDGER__DATA_DIR", data.as_str())]];
+    let process = Process::start(&[], &environment.concat());
+    let (gateway, key) = (process.gateway(), [("POINTSMAN_API_KEY", KEY)]);
+    let url = gateway.url("");
+    let said = |arguments: &[&str], code: i32| {
+        let output = run(&[arguments, &["--url", url.as_str()]].concat(), &key);
+        assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(if code == 0 { &output.stdout } else { &output.stderr }).into_owned()
+    };
+    assert!(said(&["explain", "--last"], 2).contains("no generation of this key"));
+    let body = json!({"model": "meadow/small", "messages": [{"role": "user", "content": "Which way?"}]});
+    let id = gateway.chat(&body).await.expect(200)["id"].as_str().unwrap().to_owned();
+    assert_eq!(said(&["explain", "--last", "--json"], 0), said(&["explain", &id, "--json"], 0));
+    assert!(said(&["explain", &id, "--why-not", "sim-thrift"], 0).contains("WHY NOT sim-thrift"), "{id}");
+
+    let preview = ["preview", "Which way?", "-m", "meadow/small", "-o", "cheapest", "--json"];
+    let page: Value = serde_json::from_str(&said(&preview, 0)).unwrap();
+    assert_eq!((&page["objective"], &page["what_if"]), (&json!("cheapest"), &Value::Null), "{page}");
+    let closed = [&preview[..6], &["--what-if", "sim-thrift.circuit=open", "--why-not", "sim-swift"]].concat();
+    let text = said(&closed, 0);
+    assert!(text.contains("WHAT IF") && text.contains("WHY NOT sim-swift"), "{text}");
+    let page: Value = serde_json::from_str(&said(&[&closed[..], &["--json"]].concat(), 0)).unwrap();
+    assert_eq!(page["what_if"]["changed"], true, "thrift was the cheapest: {page}");
+    assert!(said(&["preview", "Hello", "--what-if", "circuit=open"], 2).contains("is no condition"));
 }

@@ -287,6 +287,7 @@ mod traces;
 #[cfg(test)]
 mod unknown_price;
 #[cfg(test)]
+mod upgrade;
 mod upstream_answers;
 #[cfg(test)]
 mod upstream_calls;

@@ -1,10 +1,18 @@
 //! `pointsman top`, and the form and exit codes that all commands share.
 
+use std::{
+    io::{Read as _, Write as _},
+    process::{Command, Stdio},
+    sync::{Arc, Mutex},
+    thread,
+};
+
 use serde_json::{Value, json};
 
 use crate::{
     folder::Folder,
     harness::{KEY, TestGateway},
+    patience::eventually,
     process::{Process, run},
     scripted::refused_address,
 };
@@ -167,4 +175,51 @@ fn keys_are_issued_listed_and_switched_as_json() {
     assert_eq!(keys(&["list"])["data"][0]["disabled"], true);
     assert_eq!(keys(&["revoke", "team"]), json!({"name": "team", "revoked": true}));
     assert_eq!(keys(&["list"]), json!({"data": []}));
+}
+
+#[actix_web::test]
+async fn on_a_terminal_keys_sort_filter_pause_and_quit_and_the_terminal_is_left_as_it_was() {
+    let process = Process::start(&[], &SIMULATED);
+    let top =
+        format!("{} top --interval 1 --url {}; stty -a", env!("CARGO_BIN_EXE_pointsman"), process.gateway().url(""));
+    // `script` gives it a terminal.
+    let mut child = Command::new("script")
+        .args(["-qec", &top, "/dev/null"])
+        .env("POINTSMAN_API_KEY", KEY)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said: Arc<Mutex<String>> = Arc::default();
+    let reader = {
+        let (mut from, into) = (child.stdout.take().unwrap(), Arc::clone(&said));
+        thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(read @ 1..) = from.read(&mut piece) {
+                into.lock().unwrap().push_str(&String::from_utf8_lossy(&piece[..read]));
+            }
+        })
+    };
+    let mut keyboard = child.stdin.take().unwrap();
+    for (keys, shown) in [
+        ("", "sort: trouble"),
+        ("s", "sort: calls"),
+        ("/small", "filter: small_"),
+        ("\r", "/ filter: small"),
+        ("p", "(paused)"),
+        ("q", "\u{1b}[?1049l"),
+    ] {
+        keyboard.write_all(keys.as_bytes()).unwrap();
+        let so_far = || said.lock().unwrap().clone();
+        eventually(shown, async || so_far(), |said| said.contains(shown)).await;
+    }
+    let ended = eventually("it ends", async || child.try_wait().unwrap(), Option::is_some).await.unwrap();
+    reader.join().unwrap();
+    let said = said.lock().unwrap().clone();
+    assert!(ended.success(), "{said}");
+    let (drawn, after) = said.split_once("\u{1b}[?1049l").unwrap();
+    assert!(drawn.contains("\u{1b}[?1049h") && drawn.contains("meadow/small @ sim-"), "{said}");
+    for flag in ["icanon", "echo"] {
+        assert!(after.split([' ', ';']).any(|word| word == flag), "{flag} is on again: {after}");
+    }
 }

@@ -21,7 +21,7 @@ pub use memory::MemoryStore;
 use reading::Ended;
 use series::Series;
 
-pub use reading::{CountShed, ReadEnded, ReadSeries};
+pub use reading::{CountShed, ReadEnded, ReadSeries, RestoreSeries};
 
 /// Records of generations, running and ended. Sent by a worker's [`crate::actors::event_batches::EventBatcher`].
 /// No reply; a record whose id is known replaces the older one.

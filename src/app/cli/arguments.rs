@@ -84,7 +84,7 @@ pub(super) enum Subcommands {
     Init(InitRequest),
     /// Check the configuration and print a summary; starts nothing
     Check(CheckRequest),
-    /// Check configuration, clock, data directory and every provider; the calls are free
+    /// Check configuration, clock, data directory and every provider; free without --spend
     Doctor(DoctorRequest),
     /// Show the configuration
     #[command(subcommand, arg_required_else_help = true)]

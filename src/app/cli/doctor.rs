@@ -1,9 +1,10 @@
 //! `doctor`: whether this machine can serve. Configuration, clock, data directory, and one free call to each provider.
 //!
 //! The call reads the provider's list of models, which costs nothing and shows name resolution, connection, TLS and key
-//! at once. No request for a generation is ever sent, and no key is ever printed.
+//! at once. A request for a generation is sent only with `--spend`, and no key is ever printed.
 
 mod provider;
+mod spend;
 
 use std::{
     fmt::Write as _,
@@ -33,6 +34,12 @@ pub struct DoctorRequest {
     /// Only this provider; it must be on
     #[arg(long, value_name = "SLUG")]
     provider: Option<String>,
+    /// Call every endpoint once as well, which costs money: says at most how much, and asks on a terminal
+    #[arg(long)]
+    spend: bool,
+    /// Do not ask before the calls of --spend
+    #[arg(long, requires = "spend")]
+    yes: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -105,7 +112,11 @@ pub(super) fn run(request: &DoctorRequest, environment: &Environment) -> Command
                     format!("no provider '{slug}' is on; 'pointsman check' lists all and says why one is off");
                 return failure(format!("pointsman: {message}\n"));
             }
-            all(config, request.provider.as_deref())
+            let mut checks = all(config, request.provider.as_deref());
+            if request.spend {
+                checks.extend(paid(config, request));
+            }
+            checks
         }
     };
     let failed = checks.iter().filter(|check| check.status == Status::Failed).count();
@@ -144,6 +155,19 @@ fn all(config: &Config, only: Option<&str>) -> Vec<Check> {
     if config.providers.is_empty() {
         let detail = "no real provider is on; simulated ones need no check";
         checks.push(Check::new("configuration", "providers", Status::Notice, detail));
+    }
+    checks
+}
+
+/// One call of every endpoint, if the operator agrees to what they can cost.
+fn paid(config: &Config, request: &DoctorRequest) -> Vec<Check> {
+    let (calls, mut checks) = spend::plan(config, &config.catalog(1), request.provider.as_deref());
+    if calls.is_empty() {
+        checks.push(Check::new("configuration", "calls", Status::Notice, "no endpoint can be called for money"));
+    } else if spend::is_agreed(&calls, request.yes) {
+        checks.extend(actix_web::rt::System::new().block_on(spend::run(config.clone(), &calls)));
+    } else {
+        checks.push(Check::new("configuration", "calls", Status::Skipped, "not made: you did not agree"));
     }
     checks
 }
@@ -191,18 +215,19 @@ fn data_directory(path: Option<&Path>) -> Check {
 
 fn table(checks: &[Check], failed: usize) -> String {
     let mut text = String::new();
+    let width = checks.iter().map(|check| check.subject.chars().count()).max().unwrap_or(0).max(14);
     for check in checks {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{:<8} {:<14} {:<15} {}",
+            "{:<8} {:<width$} {:<15} {}",
             check.status.as_str(),
             check.subject,
             check.name,
             printable(&check.detail)
         );
         if let Some(remedy) = &check.remedy {
-            let _ = writeln!(text, "{:40}-> {remedy}", "");
+            let _ = writeln!(text, "{:indent$}-> {remedy}", "", indent = width + 26);
         }
     }
     let verdict =

@@ -1,11 +1,13 @@
 //! `explain` and `preview`: why a request went, or would go, where it did.
 
+mod what_if;
+
 use std::fmt::Write as _;
 
 use actix_web::http::Method;
 use bytes::Bytes;
 use clap::Args;
-use pointsman_actors::domain::GenerationId;
+use pointsman_actors::{dialect::percent, domain::GenerationId};
 use serde_json::{Map, Value, json};
 
 use super::{CommandOutput, failure, gateway::GatewayArguments, success};
@@ -15,7 +17,14 @@ use crate::config::Environment;
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ExplainRequest {
     /// Id of the generation
-    generation: String,
+    #[arg(required_unless_present = "last")]
+    generation: Option<String>,
+    /// The newest generation of the key, instead of an id
+    #[arg(long, conflicts_with = "generation")]
+    last: bool,
+    /// Say why this was not chosen: a model, a provider, or model@provider
+    #[arg(long, value_name = "NAME")]
+    why_not: Option<String>,
     #[command(flatten)]
     gateway: GatewayArguments,
 }
@@ -28,24 +37,57 @@ pub struct PreviewRequest {
     /// Model or alias; default: the gateway's own choice
     #[arg(short, long)]
     model: Option<String>,
+    /// Objective: cheapest, fastest, reliable or balanced; default: that of the key or the gateway
+    #[arg(short, long)]
+    objective: Option<String>,
+    /// Say why this would not be chosen: a model, a provider, or model@provider
+    #[arg(long, value_name = "NAME")]
+    why_not: Option<String>,
+    /// Decide under this condition too; may be repeated: objective=NAME, weights.latency=0.2, or of an endpoint
+    /// MODEL@PROVIDER.circuit=open, .price=*0.5, .ttft_ms=300, .tokens_per_second=80, .failure_probability=0.1,
+    /// .in_flight=20
+    #[arg(long, value_name = "CONDITION")]
+    what_if: Vec<String>,
     #[command(flatten)]
     gateway: GatewayArguments,
 }
 
 /// Explains a recorded generation.
 pub(super) fn explain(request: &ExplainRequest, environment: &Environment) -> CommandOutput {
-    // Validated here, so that the path cannot contain anything else.
-    let Some(id) = GenerationId::parse(&request.generation) else {
-        return failure(format!("pointsman: '{}' is not a generation id (gen-<seconds>-…)\n", request.generation));
+    let named = match request.generation.as_deref() {
+        Some(id) => Ok(id.to_owned()),
+        None => newest(&request.gateway, environment),
     };
-    let path = format!("/api/v1/route/explain?generation_id={id}");
+    let named = match named {
+        Ok(named) => named,
+        Err(output) => return output,
+    };
+    // Validated here, so that the path cannot contain anything else.
+    let Some(id) = GenerationId::parse(&named) else {
+        return failure(format!("pointsman: '{named}' is not a generation id (gen-<seconds>-…)\n"));
+    };
+    let question = request.why_not.as_ref().map(|name| format!("&why_not={}", percent::encoded(name)));
+    let path = format!("/api/v1/route/explain?generation_id={id}{}", question.unwrap_or_default());
     finish(&request.gateway, request.gateway.call((Method::GET, &path), None, environment))
+}
+
+/// The id of the newest generation of the key.
+fn newest(gateway: &GatewayArguments, environment: &Environment) -> Result<String, CommandOutput> {
+    let body = gateway.call((Method::GET, "/api/v1/generations?limit=1"), None, environment)?;
+    let page: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let id = page.pointer("/data/0/id").and_then(Value::as_str).map(str::to_owned);
+    id.ok_or_else(|| failure("pointsman: no generation of this key is stored yet\n".to_owned()))
 }
 
 /// Shows where a request would go; no provider is called.
 pub(super) fn preview(request: &PreviewRequest, environment: &Environment) -> CommandOutput {
     let mut body = Map::from_iter([("messages".to_owned(), json!([{ "role": "user", "content": request.prompt }]))]);
-    body.extend(request.model.as_ref().map(|model| ("model".to_owned(), json!(model))));
+    let named = [("model", &request.model), ("objective", &request.objective), ("why_not", &request.why_not)];
+    body.extend(named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?)))));
+    match what_if::conditions(&request.what_if) {
+        Ok(conditions) => body.extend(conditions.map(|conditions| ("what_if".to_owned(), conditions))),
+        Err(why) => return failure(format!("pointsman: --what-if {why}\n")),
+    }
     let body = Bytes::from(Value::Object(body).to_string());
     let call = (Method::POST, "/api/v1/route/preview");
     finish(&request.gateway, request.gateway.call(call, Some(body), environment))
@@ -73,6 +115,15 @@ fn decision(page: &Value) -> String {
 fn write_decision(text: &mut String, page: &Value) -> std::fmt::Result {
     writeln!(text, "{}", shown(page, "/decision_reason"))?;
     writeln!(text, "\nrequested {}, objective {}", shown(page, "/requested_model"), shown(page, "/objective"))?;
+    for warning in list(page, "warnings") {
+        writeln!(text, "warning: {}", shown(warning, "/message"))?;
+    }
+    if page.pointer("/what_if/sentence").is_some() {
+        writeln!(text, "\nWHAT IF\n{}", shown(page, "/what_if/sentence"))?;
+    }
+    if page.pointer("/why_not/sentence").is_some() {
+        writeln!(text, "\nWHY NOT {}\n{}", shown(page, "/why_not/asked"), shown(page, "/why_not/sentence"))?;
+    }
     if !list(page, "candidates").is_empty() {
         writeln!(
             text,

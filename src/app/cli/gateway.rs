@@ -111,11 +111,15 @@ impl ReachedGateway {
     pub(super) async fn page(&self, call: (Method, &str), body: Option<Bytes>) -> Result<(u16, Bytes), CommandOutput> {
         let called = call_page(&self.connection, &self.tls, call, body, TIMEOUT).await;
         called.map_err(|error| {
-            let hint = match error.failure.kind {
-                FailureKind::Connect => "; start it with 'pointsman', or name its address with --url",
-                _ => "",
+            let hint = "start it with 'pointsman', or name its address with --url";
+            let text = match (error.failure.kind, error.cause) {
+                (FailureKind::Connect, Some("refused")) => {
+                    format!("pointsman: nothing listens at {}; {hint}\n", self.url)
+                }
+                (FailureKind::Connect, _) => format!("pointsman: {}: {error}; {hint}\n", self.url),
+                _ => format!("pointsman: {}: {error}\n", self.url),
             };
-            CommandOutput { text: format!("pointsman: {}: {error}{hint}\n", self.url), code: EXIT_UNREACHABLE }
+            CommandOutput { text, code: EXIT_UNREACHABLE }
         })
     }
 }

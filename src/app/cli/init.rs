@@ -1,4 +1,7 @@
-//! `init`: writes a first configuration, with the providers whose keys are in the environment and a new key for callers.
+//! `init`: writes a first configuration, with the providers whose keys are in the environment, the servers of models that
+//! answer on this machine, and a new key for callers.
+
+mod local;
 
 use std::{
     fmt::Write as _,
@@ -8,8 +11,9 @@ use std::{
 };
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use self::local::LocalServer;
 use super::{CommandOutput, failure, keygen::NewKey, report, success};
 use crate::config::{BuiltInProvider, Config, DEFAULT_FILE, Environment, built_in_providers};
 
@@ -22,6 +26,9 @@ pub struct InitRequest {
     /// Name of the new key in logs and records
     #[arg(long, value_name = "NAME", default_value = "my-key")]
     name: String,
+    /// Do not look for servers of models on this machine
+    #[arg(long)]
+    no_local: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -33,8 +40,13 @@ pub(super) fn run(request: &InitRequest, environment: &Environment) -> CommandOu
         environment.get(&provider.key_variable).is_some_and(|value| !value.trim().is_empty())
     };
     let (found, others): (Vec<_>, Vec<_>) = built_in_providers().into_iter().partition(is_set);
+    let servers = if request.no_local { Vec::new() } else { local::find(environment) };
     let key = NewKey::random();
-    let text = configuration(&found, &others, &key, &request.name);
+    let mut text = configuration((&found, &others), servers.is_empty(), &key, &request.name);
+    if !servers.is_empty() {
+        text.push_str("\n# Servers of models on this machine.\n");
+        text.push_str(&local::configuration(&servers, &text, environment));
+    }
     let shown = request.out.display();
     // The file is checked as it will be read, so that a variable with an invalid key is reported now.
     if let Err(faults) = Config::parse(&text, &shown.to_string(), Path::new("."), environment) {
@@ -51,10 +63,15 @@ pub(super) fn run(request: &InitRequest, environment: &Environment) -> CommandOu
     }
     if request.json {
         let providers: Vec<&str> = found.iter().map(|provider| provider.slug.as_str()).collect();
-        let page = json!({ "file": shown.to_string(), "providers": providers, "key": key.expose() });
+        let local = servers.iter().map(|server| {
+            let models: Vec<&str> = server.models.iter().map(|model| model.name.as_str()).collect();
+            json!({ "provider": server.slug, "address": server.address, "models": models })
+        });
+        let local: Vec<Value> = local.collect();
+        let page = json!({ "file": shown.to_string(), "providers": providers, "local": local, "key": key.expose() });
         return success(format!("{page}\n"));
     }
-    success(summary(request, &found, &key))
+    success(summary(request, (&found, &servers), &key))
 }
 
 /// Writes a file that did not exist. One that cannot be written whole is removed.
@@ -67,7 +84,13 @@ fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
     written
 }
 
-fn configuration(found: &[BuiltInProvider], others: &[BuiltInProvider], key: &NewKey, name: &str) -> String {
+/// `is_alone`: no server of models answers on this machine.
+fn configuration(
+    (found, others): (&[BuiltInProvider], &[BuiltInProvider]),
+    is_alone: bool,
+    key: &NewKey,
+    name: &str,
+) -> String {
     let mut text = String::from(
         "# Configuration of Pointsman, written by 'pointsman init'. A key that is left out has its default;\n\
          # 'pointsman config show' prints every key with its value and where that comes from.\n\
@@ -85,7 +108,7 @@ fn configuration(found: &[BuiltInProvider], others: &[BuiltInProvider], key: &Ne
     text.push_str(
         "\n# Providers. Models and prices come from the built-in catalogue: 'pointsman models' lists them.\n",
     );
-    if found.is_empty() {
+    if found.is_empty() && is_alone {
         text.push_str("# No variable of a provider was set; until one is, simulated providers answer.\n");
     }
     // Writing to a string cannot fail.
@@ -101,13 +124,16 @@ fn configuration(found: &[BuiltInProvider], others: &[BuiltInProvider], key: &Ne
     text
 }
 
-fn summary(request: &InitRequest, found: &[BuiltInProvider], key: &NewKey) -> String {
+fn summary(request: &InitRequest, (found, servers): (&[BuiltInProvider], &[LocalServer]), key: &NewKey) -> String {
     let mut text = format!("{} is written.\n\nProviders\n", request.out.display());
     for provider in found {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {:<14} {} is set", provider.slug, provider.key_variable);
     }
-    if found.is_empty() {
+    for LocalServer { slug, address, models, .. } in servers {
+        let _ = writeln!(text, "  {slug:<14} answers at {address}, models: {}", models.len());
+    }
+    if found.is_empty() && servers.is_empty() {
         text.push_str("  none: set a variable such as OPENAI_API_KEY; until then simulated providers answer\n");
     }
     let _ = write!(

@@ -9,6 +9,7 @@ use crate::{
         route_view::{ActualBody, CandidateBody, EndpointNames, PredictionBody},
     },
     console::{
+        decision::why_not,
         format,
         svg::{self, Caption, Segment, Whisker},
         words,
@@ -27,13 +28,19 @@ pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
         @if body.candidates.is_empty() {
             p.empty { "No endpoint was left to choose from. The reasons are below." }
         } @else {
-            (ranking(&body.candidates, body.candidates_total))
+            (ranking(&body.candidates, body.candidates_total, why_not::ask_why_not))
         }
     }
 }
 
 /// Candidates as bars, of `total` in all, and a table with the same numbers.
-pub(in crate::console) fn ranking(candidates: &[CandidateBody<'_>], total: usize) -> Markup {
+///
+/// `ask` adds to the name of an endpoint that was not chosen.
+pub(in crate::console) fn ranking(
+    candidates: &[CandidateBody<'_>],
+    total: usize,
+    ask: fn(&EndpointNames<'_>) -> Markup,
+) -> Markup {
     let Some(first) = candidates.first() else { return Markup::default() };
     let names: Vec<&str> = first.score_terms.iter().map(|term| term.name).collect();
     let most_score = limit(candidates.iter().map(|candidate| candidate.score.value()), 0.0);
@@ -67,8 +74,11 @@ pub(in crate::console) fn ranking(candidates: &[CandidateBody<'_>], total: usize
                         @if was_called { th scope="col" { "Then" } }
                     }
                 }
-                tbody { @for candidate in candidates { (row(candidate, most_score, most_ms, was_called)) } }
+                tbody { @for candidate in candidates { (row(candidate, (most_score, most_ms), was_called, ask)) } }
             }
+        }
+        @if !candidates.is_sorted_by_key(|candidate| candidate.score.value()) {
+            p.muted { "Behind the first, the order is that of the attempts: who would be called next if it failed. That need not be the next best score." }
         }
         @if omitted > 0 {
             p.muted { (omitted) " more ranked behind these." @if was_called { " They could not have been called; the record holds only their names." } }
@@ -77,7 +87,12 @@ pub(in crate::console) fn ranking(candidates: &[CandidateBody<'_>], total: usize
     }
 }
 
-fn row(candidate: &CandidateBody<'_>, most_score: f64, most_ms: f64, was_called: bool) -> Markup {
+fn row(
+    candidate: &CandidateBody<'_>,
+    (most_score, most_ms): (f64, f64),
+    was_called: bool,
+    ask: fn(&EndpointNames<'_>) -> Markup,
+) -> Markup {
     let predicted = &candidate.predicted;
     let name = endpoint_text(&candidate.endpoint);
     html! {
@@ -85,6 +100,7 @@ fn row(candidate: &CandidateBody<'_>, most_score: f64, most_ms: f64, was_called:
             td.r { (candidate.rank) }
             th.endpoint scope="row" {
                 (endpoint(&candidate.endpoint))
+                @if !candidate.selected { (ask(&candidate.endpoint)) }
                 @if candidate.selected { " " span.tag.info { "chosen" } }
                 @if candidate.role != "candidate" { " " span.tag.warn { (candidate.role) } }
                 @if let Some(tier) = &candidate.tier {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::candidates::endpoint;
+use super::{candidates::endpoint, why_not::ask_why_not};
 use crate::{
     api::{explain_view::ExplainBody, number::Figure, route_view::ExcludedBody},
     console::{format, words},
@@ -16,7 +16,7 @@ pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
     html! {
         h2 { "Excluded " span.muted { (body.excluded_total) } }
         @if body.excluded.is_empty() {
-            p.empty { "No endpoint was excluded: every endpoint of the requested models was a candidate." }
+            p.muted { "No endpoint was excluded: every endpoint of the requested models was a candidate." }
         } @else {
             div.scroll.hide-caption tabindex="0" {
                 table {
@@ -39,7 +39,7 @@ fn rows(reason: &str, group: &[&ExcludedBody<'_>], most: usize) -> Markup {
             @for (n, excluded) in group.iter().take(shown).enumerate() {
                 tr {
                     @if n == 0 { th.reason scope="rowgroup" rowspan=(shown + usize::from(hidden > 0)) { (words::spaced(reason)) " " span.muted { (group.len()) } } }
-                    td { (endpoint(&excluded.endpoint)) }
+                    td { (endpoint(&excluded.endpoint)) (ask_why_not(&excluded.endpoint)) }
                     td { (format::name(&excluded.detail.0.to_string(), 160)) }
                     td.r { (format::millis(excluded.opens_in_ms.map(Figure::value))) }
                     td.r { @if let Some(place) = excluded.standby { (place) } @else { (format::none()) } }

@@ -2,6 +2,7 @@
 
 pub(super) mod candidates;
 mod excluded;
+mod journey;
 mod money;
 mod waterfall;
 mod why_not;
@@ -88,6 +89,7 @@ impl Content<'_> {
         let (tone, status) = words::status(body.status);
         html! {
             (reason(body.decision_reason))
+            (journey::section(body))
             dl.strip {
                 div { dt { "Status" } dd { span.tag.(tone) { (status) } @if body.hedged { " " span.tag.info { "hedged" } } @if body.explored { " " span.tag.info { "explored" } } } }
                 div { dt { "Requested" } dd { (format::name(body.requested_model, 48)) } }

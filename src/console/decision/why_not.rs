@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
+use pointsman_actors::dialect::percent;
 
 use super::candidates::endpoint_text;
 use crate::{
@@ -30,11 +31,20 @@ pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
             datalist #endpoints { @for name in suggested.iter().take(MOST_SUGGESTED) { option value=(name) {} } }
             button type="submit" { "Ask" }
         }
-        @if let Some(answer) = &body.why_not { (said(answer)) }
+        @if let Some(answer) = &body.why_not { (said(answer, body.requested_model)) }
     }
 }
 
-fn said(answer: &WhyNotBody<'_>) -> Markup {
+/// The question about one endpoint, as a link beside its name.
+pub(super) fn ask_why_not(names: &EndpointNames<'_>) -> Markup {
+    html! {
+        @if let Some(name) = qualified(names) {
+            " " a.ask href={ "?why_not=" (percent::encoded(&name)) "#why-not" } aria-label={ "Why not " (name) "?" } { "why not?" }
+        }
+    }
+}
+
+fn said(answer: &WhyNotBody<'_>, requested_model: &str) -> Markup {
     html! {
         div.card.answer role="status" {
             p.lead { (answer.sentence) }
@@ -47,7 +57,16 @@ fn said(answer: &WhyNotBody<'_>) -> Markup {
             }
             @if !answer.would_win_if.is_empty() {
                 h3 { "It would win with one of these changes" }
-                ul { @for change in &answer.would_win_if { li { (changed(change)) } } }
+                ul {
+                    @for change in &answer.would_win_if {
+                        li {
+                            (changed(change))
+                            @if let Some(query) = tried_in_the_playground(answer, change, requested_model) {
+                                " " a.ask href={ "../try?" (query) } { "try it now" }
+                            }
+                        }
+                    }
+                }
             }
             @if !answer.suggestions.is_empty() {
                 p { "Similar names: " @for (n, name) in answer.suggestions.iter().enumerate() { @if n > 0 { ", " } code { (format::name(name, 60)) } } }
@@ -71,6 +90,22 @@ fn changed(change: &ChangeBody) -> Markup {
         _ => format!("{value:.1} {}", change.unit),
     };
     html! { (name) " " strong { (text(change.to.value())) } " instead of " (text(change.from.value())) }
+}
+
+/// The fields of the playground for this change, as a query.
+fn tried_in_the_playground(answer: &WhyNotBody<'_>, change: &ChangeBody, requested_model: &str) -> Option<String> {
+    let to = change.to.value();
+    let (field, value) = match change.change {
+        "price" if change.from.value() > 0.0 => ("if_price", to / change.from.value()),
+        "ttft_ms" => ("if_ttft_ms", to),
+        "tokens_per_second" => ("if_tokens_per_second", to),
+        "failure_probability" => ("if_failure", to),
+        "weights.latency" => ("if_latency", to),
+        _ => return None,
+    };
+    let endpoint = qualified(&answer.endpoint)?;
+    let fields = [("model", requested_model.to_owned()), ("if_endpoint", endpoint), (field, value.to_string())];
+    Some(fields.map(|(name, value)| format!("{name}={}", percent::encoded(&value))).join("&"))
 }
 
 fn qualified(names: &EndpointNames<'_>) -> Option<String> {

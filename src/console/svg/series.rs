@@ -76,8 +76,13 @@ fn area_path(base: &[f64], top: &[f64], most: f64) -> String {
     path
 }
 
-/// Points between 0 and `most` on both axes, with the diagonal on which both are equal.
-pub(in crate::console) fn scatter(caption: Caption<'_>, points: &[Point], most: f64) -> Markup {
+/// Points between 0 and `most` on both axes, with the diagonal on which both are equal. `label` names a place on an axis.
+pub(in crate::console) fn scatter(
+    caption: Caption<'_>,
+    points: &[Point],
+    most: f64,
+    label: impl Fn(f64) -> String,
+) -> Markup {
     let ticks = ticks(most);
     html! {
         svg.scatter role="img" width="100%" height="260" {
@@ -85,6 +90,8 @@ pub(in crate::console) fn scatter(caption: Caption<'_>, points: &[Point], most: 
             @for tick in &ticks {
                 line.grid x1=(percent(*tick, most)) x2=(percent(*tick, most)) y1="0" y2="100%" {}
                 line.grid y1=(percent(most - tick, most)) y2=(percent(most - tick, most)) x1="0" x2="100%" {}
+                @if *tick > 0.0 { text.tick x="0" y=(percent(most - tick, most)) dx="4" dy="-3" { (label(*tick)) } }
+                @if *tick > 0.0 && *tick < most * 0.97 { text.tick x=(percent(*tick, most)) y="100%" dx="3" dy="-4" { (label(*tick)) } }
             }
             line.diagonal x1="0" y1="100%" x2="100%" y2="0" {}
             @for point in points {
@@ -123,7 +130,7 @@ mod tests {
     #[test]
     fn points_and_lines_stand_where_their_numbers_say() {
         let point = Point { class: "thin", x: 0.25, y: 0.75, title: "p".to_owned(), interval: Some((0.5, 1.0)) };
-        let chart = scatter(CAPTION, &[point], 1.0).into_string();
+        let chart = scatter(CAPTION, &[point], 1.0, |tick| tick.to_string()).into_string();
         assert!(chart.contains("cx=\"25%\" cy=\"25%\""), "{chart}");
         assert!(chart.contains("x1=\"25%\" x2=\"25%\" y1=\"50%\" y2=\"0%\""), "{chart}");
         let chart = lines(CAPTION, &[("p50", &[Some(1.0), Some(2.0)])]).into_string();

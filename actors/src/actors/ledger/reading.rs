@@ -32,6 +32,16 @@ pub struct CountShed {
     pub now_ms: i64,
 }
 
+/// Counts generations of an earlier process in the series, as far as these reach back. No reply.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct RestoreSeries {
+    /// The generations, each sent once.
+    pub generations: Vec<Arc<Generation>>,
+    /// The present, Unix milliseconds.
+    pub now_ms: i64,
+}
+
 /// Asks for the generations that ended after the one of number `after`, as far as they are among the newest.
 #[derive(Message)]
 #[rtype(result = "EndedCalls")]
@@ -92,6 +102,17 @@ impl<S: LedgerStore> Handler<CountShed> for Ledger<S> {
 
     fn handle(&mut self, CountShed { calls, now_ms }: CountShed, _: &mut Context<Self>) {
         self.state.lock().series.count_shed(calls, now_ms);
+    }
+}
+
+impl<S: LedgerStore> Handler<RestoreSeries> for Ledger<S> {
+    type Result = ();
+
+    fn handle(&mut self, RestoreSeries { generations, now_ms }: RestoreSeries, _: &mut Context<Self>) {
+        let mut held = self.state.lock();
+        for generation in &generations {
+            held.series.restore(generation, now_ms);
+        }
     }
 }
 

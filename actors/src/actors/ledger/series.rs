@@ -253,6 +253,21 @@ pub struct SeriesRange {
 impl Series {
     /// Counts an ended generation. A running one changes nothing.
     pub fn count(&mut self, generation: &Generation) {
+        self.count_since(generation, |_| i64::MIN);
+    }
+
+    /// The same for a generation of an earlier process, which may be older than a series reaches back.
+    pub fn restore(&mut self, generation: &Generation, now_ms: i64) {
+        self.count_since(generation, |by| {
+            let Shape { step_ms, slots } = by.shape();
+            // Less than the whole length: while this goes on, later calls move the beginning of a series on.
+            let slots = (slots - slots / 60) as i64;
+            (now_ms.div_euclid(step_ms) - slots) * step_ms
+        });
+    }
+
+    /// Counts an ended generation in each group whose series began no later.
+    fn count_since(&mut self, generation: &Generation, began_ms: impl Fn(GroupBy) -> i64) {
         if generation.status == GenerationStatus::Running {
             return;
         }
@@ -266,9 +281,14 @@ impl Series {
         let first_output_ms = generation.latency_ms;
         let change = Change { result, shed: 0, cost: generation.known_spending(), tokens, first_output_ms };
         let ended_ms = ended_ms(generation);
-        self.add(GroupBy::All, Subject::All, ended_ms, &change);
+        let mut add = |by, subject, change: &Change| {
+            if ended_ms >= began_ms(by) {
+                self.add(by, subject, ended_ms, change);
+            }
+        };
+        add(GroupBy::All, Subject::All, &change);
         let (owner, key) = (generation.owner, generation.key);
-        self.add(GroupBy::Key, Subject::Key { owner, key }, ended_ms, &change);
+        add(GroupBy::Key, Subject::Key { owner, key }, &change);
         for attempt in &generation.attempts {
             let result = match attempt {
                 attempt if failed(attempt) => Some(Counted::Failed),
@@ -284,8 +304,8 @@ impl Series {
                 first_output_ms: attempt.first_token_ms.filter(|_| attempt.served),
             };
             let (model, provider) = (Arc::clone(&attempt.model), Arc::clone(&attempt.provider_slug));
-            self.add(GroupBy::Provider, Subject::Provider(Arc::clone(&provider)), ended_ms, &change);
-            self.add(GroupBy::Endpoint, Subject::Endpoint { model, provider }, ended_ms, &change);
+            add(GroupBy::Provider, Subject::Provider(Arc::clone(&provider)), &change);
+            add(GroupBy::Endpoint, Subject::Endpoint { model, provider }, &change);
         }
     }
 

@@ -11,7 +11,10 @@ use serde_json::Value;
 use super::{Check, Status, count};
 use crate::{
     config::{KeyHeader, ProviderConfig, Routes},
-    upstream::{ProviderPage, UpstreamError, client_config, providers::connection_to, read_provider_page},
+    upstream::{
+        ProviderPage, UpstreamError, client_config, providers::connection_to, read_provider_page, read_signed_list,
+        try_service_account,
+    },
 };
 
 /// Timeout of the call to a provider.
@@ -35,13 +38,28 @@ pub(super) async fn check(provider: &ProviderConfig, catalog: &Catalog) -> Vec<C
         Ok(connection) => connection,
         Err(why) => return vec![Check::failed(slug, "connect", why, "correct base_url and headers")],
     };
-    let called = read_provider_page(&connection, &tls, "/models", TIMEOUT).await;
+    let called = match provider.auth {
+        KeyHeader::SigV4 if provider.key.is_some() => read_signed_list(&connection, &tls, TIMEOUT).await,
+        _ => read_provider_page(&connection, &tls, "/models", TIMEOUT).await,
+    };
+    let account = match provider.auth {
+        KeyHeader::ServiceAccount if provider.key.is_some() && called.is_ok() => {
+            Some(try_service_account(&connection, &tls, TIMEOUT).await)
+        }
+        _ => None,
+    };
     match called {
         Err(error) => unreachable(provider, &error),
         Ok(page) => {
             let mut checks = connected(provider, STEPS.len());
             checks.extend(page.date.map(|theirs| clock(slug, theirs, SystemTime::now())));
-            checks.extend(answered(provider, catalog, &page));
+            match account {
+                Some(tried) => checks.push(service_account(slug, tried)),
+                None if provider.auth == KeyHeader::SigV4 && provider.key.is_some() => {
+                    checks.push(signature(slug, &page));
+                }
+                None => checks.extend(answered(provider, catalog, &page)),
+            }
             checks
         }
     }
@@ -95,6 +113,43 @@ fn clock(slug: &str, theirs: SystemTime, ours: SystemTime) -> Check {
     }
     let detail = format!("this machine is {} s {ahead} the provider", apart.as_secs());
     Check::failed(slug, "clock", detail, "set the clock of this machine, for example by NTP")
+}
+
+/// Whether the account gets tokens. What they allow shows only in a call that costs.
+fn service_account(slug: &str, tried: Result<(), UpstreamError>) -> Check {
+    match tried {
+        Ok(()) => Check::new(slug, "key", Status::Passed, "the service account gets a token; models are not checked"),
+        Err(error) => {
+            let remedy = "name a key file of an account that exists, and set the clock of this machine";
+            Check::failed(slug, "key", error.to_string(), remedy)
+        }
+    }
+}
+
+/// Whether the keys sign for an account.
+fn signature(slug: &str, page: &ProviderPage) -> Check {
+    let error = page.amazon_error.as_deref().unwrap_or_default();
+    let status = page.status;
+    match status {
+        200 => {
+            let listed = listed_models(&page.body).map_or(0, |(names, _)| names.len());
+            let detail = format!("the signature is accepted; {} are listed", count(listed, "model"));
+            Check::new(slug, "key", Status::Passed, detail)
+        }
+        403 if error.starts_with("AccessDenied") => {
+            let detail = "the signature is accepted; the account may not list models, so they are not checked";
+            Check::new(slug, "key", Status::Notice, detail)
+        }
+        400 | 401 | 403 => {
+            let remedy = "set its variable (api_key_env) or file (api_key_file) to keys that are valid and not expired";
+            let named = if error.is_empty() { String::new() } else { format!(", {error}") };
+            Check::failed(slug, "key", format!("answers {status}{named}: the signature is refused"), remedy)
+        }
+        _ => {
+            let detail = format!("answers {status}: it lists no models, so the keys are not checked");
+            Check::new(slug, "key", Status::Notice, detail)
+        }
+    }
 }
 
 fn answered(provider: &ProviderConfig, catalog: &Catalog, page: &ProviderPage) -> Vec<Check> {
@@ -172,9 +227,11 @@ fn models(provider: &ProviderConfig, catalog: &Catalog, body: &[u8]) -> Check {
 fn listed_models(body: &[u8]) -> Option<(HashSet<String>, bool)> {
     let page: Value = serde_json::from_slice(body).ok()?;
     // Most providers: {"data": [{"id": …}]}; some only the list; Gemini: {"models": [{"name": "models/…"}]}.
-    let list = page.get("data").or_else(|| page.get("models")).unwrap_or(&page).as_array()?;
+    // Bedrock: {"modelSummaries": [{"modelId": …}]}.
+    let list = ["data", "models", "modelSummaries"].iter().find_map(|member| page.get(member)).unwrap_or(&page);
+    let list = list.as_array()?;
     let name = |model: &Value| {
-        let name = model.get("id").or_else(|| model.get("name"))?.as_str()?;
+        let name = ["id", "name", "modelId"].iter().find_map(|member| model.get(member))?.as_str()?;
         Some(name.trim_start_matches("models/").to_owned())
     };
     let more = page.get("has_more") == Some(&Value::Bool(true)) || page.get("nextPageToken").is_some();
@@ -198,6 +255,7 @@ mod tests {
         assert_eq!(names(r#"{"data":[{"id":"a"}],"has_more":true}"#), read("a", false));
         assert_eq!(names(r#"{"models":[{"name":"models/g"}],"nextPageToken":"x"}"#), read("g", false));
         assert_eq!(names(r#"[{"id":"t"}]"#), read("t", true));
+        assert_eq!(names(r#"{"modelSummaries":[{"modelId":"m","modelName":"M"}]}"#), read("m", true));
         assert_eq!(names("<html>"), None);
         assert_eq!(names(r#"{"error":"no"}"#), None);
     }

@@ -149,3 +149,16 @@ fn cost_is_exact_to_a_billionth_of_a_dollar() {
     assert_eq!(range.series[0].1[0].cost(), Usd::from_femto(7 * FEMTO_PER_NANO));
     assert_eq!(range.series[0].1[0].tokens, 7);
 }
+
+#[test]
+fn generations_of_an_earlier_process_count_where_the_series_reach_back_and_change_no_later_slot() {
+    let (mut series, now) = (Series::default(), 100 * HOUR);
+    series.count(&call(now, 9, vec![attempt("good", None)]));
+    for age in [MINUTE, 2 * HOUR, 30 * HOUR] {
+        series.restore(&call(now - age, 9, vec![attempt("good", None)]), now);
+    }
+    let endpoint = Subject::Endpoint { model: "acme/small".into(), provider: "good".into() };
+    assert_eq!(sum(&series, GroupBy::All, &Subject::All, 24 * HOUR, now), [3, 0, 0, 0]);
+    assert_eq!(sum(&series, GroupBy::All, &Subject::All, HOUR, now), [2, 0, 0, 0]);
+    assert_eq!(sum(&series, GroupBy::Endpoint, &endpoint, HOUR, now), [2, 0, 0, 0]);
+}
