@@ -219,6 +219,8 @@ mod patience;
 #[cfg(test)]
 mod preview_doors;
 #[cfg(test)]
+mod price_tiers;
+#[cfg(test)]
 mod process;
 #[cfg(test)]
 mod provider_preferences;
