@@ -245,6 +245,8 @@ mod replicas_chaos;
 #[cfg(test)]
 mod replicas_redis;
 #[cfg(test)]
+mod replicas_tls;
+#[cfg(test)]
 mod retry_budget;
 #[cfg(test)]
 mod running_calls;
