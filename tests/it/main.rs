@@ -243,9 +243,15 @@ mod replicas;
 #[cfg(test)]
 mod replicas_chaos;
 #[cfg(test)]
+mod replicas_health;
+#[cfg(test)]
+mod replicas_lists;
+#[cfg(test)]
 mod replicas_redis;
 #[cfg(test)]
 mod replicas_tls;
+#[cfg(test)]
+mod replicas_versions;
 #[cfg(test)]
 mod retry_budget;
 #[cfg(test)]
