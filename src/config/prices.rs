@@ -131,7 +131,8 @@ fn with_tiers(section: &Section<'_>, measure: &Measure, unit: &str) -> Pricing {
                 "the length of prompts, in tokens, above which these prices hold",
             );
         }
-        above.map(|above| PriceTier::of(u64::from(above), &of_tokens(tier, measure, unit)))
+        let pricing = of_tokens(tier, measure, unit);
+        above.map(|above| PriceTier::of(u64::from(above), &pricing))
     });
     let tiers: Vec<PriceTier> = tiers.into_iter().flatten().collect();
     if !tiers.is_sorted_by(|tier, next| tier.above_prompt_tokens < next.above_prompt_tokens) {
