@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{
     answer::uncached,
-    generations::{key_name, ledger, unreadable},
+    generations::{Coverage, key_name, ledger, unreadable},
     ledger_query::{self, Listed},
     number::Dollars,
     readings::rfc_3339,
@@ -77,15 +77,23 @@ pub(crate) async fn read(
     let (since_ms, until_ms) = (query.since_ms, query.until_ms);
     // The last millisecond before the end: the ledger counts the slot of both times in.
     let asked = query.clone();
-    let read = move || ledger.activity(since_ms, until_ms.saturating_sub(1)).map(|rows| asked.sums(rows));
-    let sums = worker.analyse(caller, read).await?.map_err(unreadable)?;
-    Ok(Activity { query, sums })
+    let (replicas, last_ms) = (worker.shared.replicas.clone(), until_ms.saturating_sub(1));
+    let read = move || {
+        let foreign = replicas.map_or(Ok(None), |replicas| replicas.activity(since_ms..=last_ms, &ledger));
+        let (foreign, coverage) = Coverage::of(foreign);
+        let mut rows = ledger.activity(since_ms, last_ms)?;
+        rows.extend(foreign.unwrap_or_default());
+        Ok((asked.sums(rows), coverage))
+    };
+    let (sums, replicas) = worker.analyse(caller, read).await?.map_err(unreadable)?;
+    Ok(Activity { query, sums, replicas })
 }
 
 /// Sums of a time range, latest first.
 pub(crate) struct Activity {
     query: ActivityQuery,
     sums: BTreeMap<Group, ActivityCounters>,
+    replicas: Option<Coverage>,
 }
 
 impl Activity {
@@ -99,6 +107,7 @@ impl Activity {
             until: rfc_3339(*until_ms),
             group: period.as_str(),
             tz_offset_minutes: offset_ms / MINUTE_MS,
+            replicas: self.replicas,
         }
     }
 }
@@ -244,6 +253,9 @@ pub(crate) struct ActivityBody<'a> {
     pub(crate) until: String,
     pub(crate) group: &'static str,
     pub(crate) tz_offset_minutes: i64,
+    /// Whose calls these are; absent for a gateway that shares no records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) replicas: Option<Coverage>,
 }
 
 /// Sums of one group. `cost` includes all attempts.

@@ -1,7 +1,7 @@
 //! JSON of a route explanation: the eight documented fields of a generation's route, and the numbers behind them.
 
 use pointsman_actors::{
-    domain::{Catalog, CostBreakdown, Generation, GenerationStatus},
+    domain::{Catalog, CostBreakdown, Endpoint, Generation, GenerationStatus},
     explain::WhyNot,
 };
 use serde::Serialize;
@@ -41,6 +41,9 @@ pub(crate) struct ExplainBody<'a> {
     pub(crate) attempts: Vec<AttemptBody<'a>>,
     pub(crate) hedged: bool,
     pub(crate) cost_breakdown: Option<CostBreakdownBody>,
+    /// Where the prices of longer prompts hold; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) price_tier: Option<PriceTierBody>,
     #[serde(flatten)]
     pub(crate) spent: SpentBody,
     pub(crate) created_at: String,
@@ -61,6 +64,13 @@ pub(crate) struct ExplainBody<'a> {
     pub(crate) policy_version: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) why_not: Option<WhyNotBody<'a>>,
+}
+
+/// Which of the endpoint's prices the answer was billed with.
+#[derive(Serialize)]
+pub(crate) struct PriceTierBody {
+    /// The prompt has more tokens than this.
+    pub(crate) above_prompt_tokens: u64,
 }
 
 /// The parts of the cost; their sum is exactly the total.
@@ -133,6 +143,7 @@ impl<'a> ExplainBody<'a> {
             attempts: generation.attempts.iter().map(AttemptBody::new).collect(),
             hedged: generation.hedged(),
             cost_breakdown: generation.cost.as_ref().map(CostBreakdownBody::new),
+            price_tier: PriceTierBody::of(generation),
             spent: SpentBody::new(generation),
             created_at: rfc_3339(generation.created_ms),
             status: generation.status.as_str(),
@@ -163,6 +174,13 @@ impl<'a> ExplainBody<'a> {
     ) -> ExplainBody<'a> {
         let why_not = why_not.map(|answer| WhyNotBody::new(answer, catalog, &generation.attempts));
         ExplainBody { why_not, ..self }
+    }
+}
+
+impl PriceTierBody {
+    fn of(generation: &Generation) -> Option<PriceTierBody> {
+        let tier = called_endpoint(generation)?.pricing.as_deref()?.tier(generation.usage.prompt_tokens)?;
+        Some(PriceTierBody { above_prompt_tokens: tier.above_prompt_tokens })
     }
 }
 
@@ -209,8 +227,13 @@ impl UsageBody {
 
 /// The dialect of the last endpoint that was called.
 fn upstream_dialect(generation: &Generation) -> Option<&'static str> {
+    called_endpoint(generation).map(|endpoint| endpoint.dialect.as_str())
+}
+
+/// The endpoint that served, or the last that was called.
+fn called_endpoint(generation: &Generation) -> Option<&Endpoint> {
     let served = generation.attempts.iter().rfind(|attempt| attempt.served).or(generation.attempts.last())?;
-    Some(generation.catalog.endpoint(served.endpoint)?.dialect.as_str())
+    generation.catalog.endpoint(served.endpoint)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! `GET /generations`: the caller's own generations, newest first, from the durable ledger. The list of all keys is in
-//! [`super::admin::generations`].
+//! `GET /generations`: the caller's own generations, newest first, from the durable ledger and, where replicas share their
+//! records, from PostgreSQL. The list of all keys is in [`super::admin::generations`].
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
     api::auth::Authorized,
     base::error::ApiError,
     config::Scope,
-    state::gateway::Worker,
+    state::{gateway::Worker, replicas::LookupFault},
     store::{entry::Key, fault::Fault, generations::GenerationStore, page::Query},
 };
 
@@ -78,6 +78,28 @@ pub(crate) struct SelectedPage {
     aged_out_ms: Option<i64>,
     pub(crate) unreadable: usize,
     pub(crate) damaged_blocks: usize,
+    replicas: Option<Coverage>,
+}
+
+/// Whose records an answer covers, where replicas share theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Coverage {
+    /// Those of all replicas.
+    All,
+    /// Those of this replica alone, because PostgreSQL is away.
+    Own,
+}
+
+impl Coverage {
+    /// Splits what PostgreSQL answered from whether it did; without PostgreSQL there is neither.
+    pub(crate) fn of<T>(answer: Result<Option<T>, LookupFault>) -> (Option<T>, Option<Coverage>) {
+        match answer {
+            Ok(None) => (None, None),
+            Ok(some) => (some, Some(Coverage::All)),
+            Err(_) => (None, Some(Coverage::Own)),
+        }
+    }
 }
 
 impl SelectedPage {
@@ -90,6 +112,7 @@ impl SelectedPage {
             aged_out_before: self.aged_out_ms.map(|at| rfc_3339(at.saturating_add(1))),
             unreadable_records: self.unreadable,
             damaged_blocks: self.damaged_blocks,
+            replicas: self.replicas,
         }
     }
 }
@@ -104,10 +127,13 @@ pub(crate) async fn read(
     ledger: &Arc<GenerationStore>,
     selection: Selection,
 ) -> Result<SelectedPage, ApiError> {
-    let ledger = Arc::clone(ledger);
+    let (ledger, replicas) = (Arc::clone(ledger), worker.shared.replicas.clone());
     let read = move || {
         let Selection { filter, after, limit, .. } = selection.clone();
-        let mut page = ledger.page(&Query { filter, after, limit, blocks: BLOCKS })?;
+        let query = Query { filter, after, limit, blocks: BLOCKS };
+        let foreign = replicas.map_or(Ok(None), |replicas| replicas.page(&query, &ledger));
+        let (foreign, coverage) = Coverage::of(foreign);
+        let mut page = ledger.page_with(&query, foreign.unwrap_or_default())?;
         page.generations.retain(|generation| selection.admits(generation));
         Ok(SelectedPage {
             generations: page.generations,
@@ -115,6 +141,7 @@ pub(crate) async fn read(
             aged_out_ms: page.aged_out_ms,
             unreadable: page.unreadable,
             damaged_blocks: page.damaged_blocks,
+            replicas: coverage,
         })
     };
     worker.analyse(caller, read).await?.map_err(unreadable)
@@ -158,4 +185,7 @@ pub(crate) struct PageBody<'a> {
     /// Damaged blocks of up to 256 records each, which may hold more records of this page; absent if there are none.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) damaged_blocks: usize,
+    /// Whose records these are; absent for a gateway that shares none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) replicas: Option<Coverage>,
 }

@@ -13,7 +13,7 @@ use crate::{
     base::error::ApiError,
     state::gateway::Worker,
     store::{
-        entry::{Filter, Key},
+        entry::{Filter, Key, TextFilter},
         facts::{label, number},
         generations::{Event, nanos, owner_label},
     },
@@ -57,7 +57,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    const PARAMETERS: [&'static str; 14] = [
+    const PARAMETERS: [&'static str; 15] = [
         "limit",
         "after",
         "since",
@@ -72,6 +72,7 @@ impl Selection {
         "slower_than_predicted",
         "min_ttft_ms",
         "min_cost",
+        "q",
     ];
 
     /// Parses a query string. `limit` is at most `most`, by default `default`.
@@ -134,6 +135,10 @@ impl Selection {
             "min_cost" => {
                 self.min_cost = dollars(name, value)?;
                 self.filter.numbers.push((number::COST_NANOS, nanos(self.min_cost)..=i64::MAX));
+            }
+            "q" => {
+                let fields = vec![label::REQUESTED_MODEL, label::MODEL, label::PROVIDER];
+                self.filter.text = Some(TextFilter { fields, lowercase: value.to_lowercase().into() });
             }
             _ => return self.add_event_or_key(name, value, listed),
         }

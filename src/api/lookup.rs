@@ -72,7 +72,8 @@ pub fn id_in_body(body: &[u8]) -> Result<(Option<String>, Option<String>), ApiEr
 /// error.
 ///
 /// # Errors
-/// 400 without an id, 404 without a readable record, 503 when the ledger does not answer.
+/// 400 without an id, 404 without a readable record, 503 when the ledger does not answer, and for a record that
+/// a later version wrote.
 pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Result<Arc<Generation>, ApiError> {
     let missing = || Invalid::field(InvalidReason::MissingField, "generation_id", "Field 'generation_id' is required.");
     let id = GenerationId::parse(&id.ok_or_else(missing)?).ok_or_else(ApiError::unknown_generation)?;
@@ -83,9 +84,10 @@ pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Resul
         (recent, _) => recent,
     };
     let found = match (found, &worker.shared.replicas, &worker.shared.ledger) {
-        (None, Some(replicas), Some(ledger)) => {
-            replicas.find(id, ledger).await.map_err(|LookupFault::Away| ApiError::records_away())?
-        }
+        (None, Some(replicas), Some(ledger)) => replicas.find(id, ledger).await.map_err(|fault| match fault {
+            LookupFault::Away => ApiError::records_away(),
+            LookupFault::Newer => ApiError::record_of_later_version(),
+        })?,
         (found, ..) => found,
     };
     let is_readable = |generation: &Arc<Generation>| caller.owns(generation.owner) || caller.is_admin();

@@ -4,7 +4,7 @@
 //! [`super::listed_model`] gives the values.
 
 use chrono::NaiveDate;
-use pointsman_actors::domain::{DefaultParameters, Modalities, ParameterNames, Price, Pricing, Usd};
+use pointsman_actors::domain::{DefaultParameters, Modalities, ParameterNames, Price, PriceTier, Pricing, Usd};
 use serde::{Serialize, Serializer};
 
 use super::{
@@ -67,6 +67,29 @@ pub(crate) struct PricingBody {
     internal_reasoning: Text<Price>,
     input_cache_read: Text<Price>,
     input_cache_write: Text<Price>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_cache_write_1h: Option<Text<Price>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audio: Option<Text<Price>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audio_output: Option<Text<Price>>,
+    /// Prices of longer prompts; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tiers: Vec<PriceTierBody>,
+}
+
+/// Prices of prompts above a length. Absent ones as in the entry without a tier.
+#[derive(Serialize)]
+struct PriceTierBody {
+    above_prompt_tokens: u64,
+    prompt: Text<Price>,
+    completion: Text<Price>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    internal_reasoning: Option<Text<Price>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_cache_read: Option<Text<Price>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_cache_write: Option<Text<Price>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     input_cache_write_1h: Option<Text<Price>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,6 +183,7 @@ impl PricingBody {
             input_cache_write_1h: pricing.input_cache_write_1h.map(Text),
             audio: pricing.audio.map(Text),
             audio_output: pricing.audio_output.map(Text),
+            tiers: pricing.tiers.iter().map(PriceTierBody::new).collect(),
         }
     }
 
@@ -179,6 +203,22 @@ impl PricingBody {
             ..Pricing::default()
         };
         PricingBody::new(&all)
+    }
+}
+
+impl PriceTierBody {
+    fn new(tier: &PriceTier) -> PriceTierBody {
+        PriceTierBody {
+            above_prompt_tokens: tier.above_prompt_tokens,
+            prompt: Text(tier.prompt),
+            completion: Text(tier.completion),
+            internal_reasoning: tier.internal_reasoning.map(Text),
+            input_cache_read: tier.input_cache_read.map(Text),
+            input_cache_write: tier.input_cache_write.map(Text),
+            input_cache_write_1h: tier.input_cache_write_1h.map(Text),
+            audio: tier.audio.map(Text),
+            audio_output: tier.audio_output.map(Text),
+        }
     }
 }
 

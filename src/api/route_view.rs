@@ -152,6 +152,9 @@ pub(crate) struct HealthBody {
 pub(crate) struct PricePairBody {
     pub(crate) prompt: Text<Price>,
     pub(crate) completion: Text<Price>,
+    /// Where the prices are those of longer prompts: above which length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) above_prompt_tokens: Option<u64>,
 }
 
 /// One excluded endpoint.
@@ -252,6 +255,7 @@ impl<'a> CandidateBody<'a> {
     fn new(candidate: &'a Candidate, view: CatalogView<'a>) -> CandidateBody<'a> {
         let rank = candidate.place as usize + 1;
         let endpoint = view.0.find(candidate.index, candidate.endpoint);
+        let prompt_tokens = u64::from(candidate.inputs.prompt_tokens);
         CandidateBody {
             rank,
             selected: rank == 1,
@@ -270,7 +274,9 @@ impl<'a> CandidateBody<'a> {
             actual: None,
             saving: candidate.saving.map(SavingBody::new),
             health: HealthBody::new(candidate.health),
-            pricing: endpoint.and_then(|endpoint| endpoint.pricing.as_deref()).map(PricePairBody::new),
+            pricing: endpoint
+                .and_then(|endpoint| endpoint.pricing.as_deref())
+                .map(|pricing| PricePairBody::new(pricing, prompt_tokens)),
             context_length: endpoint.map(|endpoint| endpoint.limits.context_length),
             fates: None,
         }
@@ -363,8 +369,13 @@ impl HealthBody {
 }
 
 impl PricePairBody {
-    fn new(pricing: &Pricing) -> PricePairBody {
-        PricePairBody { prompt: Text(pricing.prompt), completion: Text(pricing.completion) }
+    /// The prices of a prompt of this length.
+    fn new(pricing: &Pricing, prompt_tokens: u64) -> PricePairBody {
+        let tier = pricing.tier(prompt_tokens);
+        let (prompt, completion) =
+            tier.map_or((pricing.prompt, pricing.completion), |tier| (tier.prompt, tier.completion));
+        let above_prompt_tokens = tier.map(|tier| tier.above_prompt_tokens);
+        PricePairBody { prompt: Text(prompt), completion: Text(completion), above_prompt_tokens }
     }
 }
 

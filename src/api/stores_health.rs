@@ -72,16 +72,21 @@ fn metrics<'a>(readings: impl Iterator<Item = (&'a str, StoreReading)>) -> Resul
     let waiting = gauge("shared_store_waiting", "Records and changes in memory that wait for the store")?;
     let outages = counter("shared_store_outages_total", "Times that the store went away")?;
     let done = counter("shared_store_exchanged_total", "Records sent to PostgreSQL, or leases reported to Redis")?;
+    let hints = "Open breakers that other replicas told of; unused: what is measured here says more";
+    let hints = IntCounterVec::new(Opts::new("shared_health_hints_total", hints), &["result"])?;
     for (name, reading) in readings {
         away.with_label_values(&[name]).set(i64::from(reading.away_since_ms.is_some()));
         waiting.with_label_values(&[name]).set(i64::try_from(reading.waiting).unwrap_or(i64::MAX));
         outages.with_label_values(&[name]).inc_by(reading.outages);
         done.with_label_values(&[name]).inc_by(reading.done);
+        for (result, count) in ["believed", "unused"].into_iter().zip(reading.hints) {
+            hints.with_label_values(&[result]).inc_by(count);
+        }
     }
     for metric in [away, waiting] {
         registry.register(Box::new(metric))?;
     }
-    for metric in [outages, done] {
+    for metric in [outages, done, hints] {
         registry.register(Box::new(metric))?;
     }
     Ok(registry.gather())
@@ -93,15 +98,22 @@ mod tests {
 
     #[test]
     fn a_store_that_is_away_says_since_when_in_health_and_metrics() {
-        let reading =
-            StoreReading { away_since_ms: Some(1_763_629_540_000), last_ms: None, outages: 2, done: 7, waiting: 3 };
+        let reading = StoreReading {
+            away_since_ms: Some(1_763_629_540_000),
+            last_ms: None,
+            outages: 2,
+            done: 7,
+            waiting: 3,
+            hints: [1, 0],
+        };
         let text = serde_json::to_string(&StoreBody::of(reading)).unwrap();
         assert_eq!(text, r#"{"state":"away","since":"2025-11-20T09:05:40.000Z","last_exchange":null,"waiting":3}"#);
-        let families = metrics([("postgres", reading)].into_iter()).unwrap();
+        let families = metrics([("redis", reading)].into_iter()).unwrap();
         let names: Vec<&str> = families.iter().map(MetricFamily::name).collect();
         assert_eq!(
             names,
             [
+                "pointsman_shared_health_hints_total",
                 "pointsman_shared_store_away",
                 "pointsman_shared_store_exchanged_total",
                 "pointsman_shared_store_outages_total",

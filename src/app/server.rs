@@ -366,9 +366,9 @@ fn connect_health(shared: &Arc<Shared>) {
         endpoints.unwrap_or_default().into_iter().map(|endpoint| endpoint.0).collect()
     };
     let advise = move |endpoint, age| {
-        if let Some(shared) = advised.upgrade() {
-            shared.setup.load().published.live.advise(EndpointId(endpoint), clock::now(), age);
-        }
+        let advise =
+            |shared: Arc<Shared>| shared.setup.load().published.live.advise(EndpointId(endpoint), clock::now(), age);
+        advised.upgrade().is_some_and(advise)
     };
     replicas.connect_health(HealthPort { open: Box::new(open), advise: Box::new(advise) });
 }

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use chrono::NaiveDate;
-use pointsman_actors::domain::Pricing;
+use pointsman_actors::domain::{PriceTier, Pricing};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -138,15 +138,24 @@ fn named_endpoint(provider: &str, variant: &str) -> String {
 
 /// All prices in one line.
 fn line(edit: &PriceEdit) -> String {
-    let optional_zero =
-        |class: &TokenClass| !class.is_required() && class.of(&edit.pricing).is_some_and(|p| p.is_zero());
-    let zero = TokenClass::ALL.iter().any(optional_zero).then(|| ("explicit_zero", "true".to_owned()));
-    let prices = TokenClass::ALL
-        .into_iter()
-        .filter_map(|class| Some((class.as_str(), quoted(&class.of(&edit.pricing)?.times(MILLION).to_string()))));
-    let provenance = [("source", quoted(&edit.source)), ("date", quoted(&edit.date.to_string()))];
-    let pairs = prices.chain(zero).chain(provenance).map(|(key, value)| format!("{key} = {value}"));
-    format!("usd_per_million = {{ {} }}", pairs.collect::<Vec<_>>().join(", "))
+    let tier = |tier: &PriceTier| {
+        let above = format!("above_prompt_tokens = {}", tier.above_prompt_tokens);
+        format!("{{ {above}, {} }}", per_million(&tier.pricing(&edit.pricing)))
+    };
+    let tiers: Vec<String> = edit.pricing.tiers.iter().map(tier).collect();
+    let tiers = if tiers.is_empty() { String::new() } else { format!("tiers = [{}], ", tiers.join(", ")) };
+    let provenance = format!("source = {}, date = {}", quoted(&edit.source), quoted(&edit.date.to_string()));
+    format!("usd_per_million = {{ {}, {tiers}{provenance} }}", per_million(&edit.pricing))
+}
+
+/// The prices of tokens as members of a table.
+fn per_million(pricing: &Pricing) -> String {
+    let optional_zero = |class: &TokenClass| !class.is_required() && class.of(pricing).is_some_and(|p| p.is_zero());
+    let zero = TokenClass::ALL.iter().any(optional_zero).then(|| "explicit_zero = true".to_owned());
+    let price = |class: TokenClass| {
+        Some(format!("{} = {}", class.as_str(), quoted(&class.of(pricing)?.times(MILLION).to_string())))
+    };
+    TokenClass::ALL.into_iter().filter_map(price).chain(zero).collect::<Vec<_>>().join(", ")
 }
 
 /// The changes of the prices that `entry` sets itself; `None` if it sets none.

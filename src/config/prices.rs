@@ -3,7 +3,7 @@
 //! `usd_per_million` and `usd_each` are in the units of price lists; `pricing` is per token, as in the model list.
 
 use chrono::NaiveDate;
-use pointsman_actors::domain::{Price, Pricing, UsdFault};
+use pointsman_actors::domain::{Price, PriceTier, Pricing, UsdFault};
 
 use super::section::Section;
 
@@ -11,6 +11,11 @@ use super::section::Section;
 const UNKNOWN: &str = "unknown";
 const UNKNOWN_WARNING: &str = "is unknown: cheapest, free aliases and requests with a limit on cost do not use the endpoint, \
                                and its cost is not counted; set prices as soon as they are known";
+
+/// Most tiers of an endpoint.
+const MAX_TIERS: usize = 8;
+/// Longest prompt above which a tier may begin, in tokens.
+const MAX_TIER_TOKENS: u32 = 1_000_000_000;
 
 /// Unit of a price.
 struct Measure {
@@ -99,7 +104,7 @@ fn read_pricing(section: &Section<'_>) -> Pricing {
         request: price("request").unwrap_or_default(),
         image: price("image").unwrap_or_default(),
         web_search: price("web_search").unwrap_or_default(),
-        ..of_tokens(section, &price, &format!("{} per token; \"0\" if it costs nothing", ONE.allowed))
+        ..with_tiers(section, &ONE, " per token")
     }
 }
 
@@ -111,11 +116,34 @@ fn read_per_million(section: &Section<'_>) -> (Pricing, Option<NaiveDate>) {
     if date.is_some() && day.is_none() {
         section.fault("date", "is not a month or a day", "when the price was read, such as \"2026-11\"");
     }
-    let price = |key| price(section, key, &MILLION);
-    (of_tokens(section, &price, &format!("{}; \"0\" if it costs nothing", MILLION.allowed)), day)
+    (with_tiers(section, &MILLION, ""), day)
 }
 
-fn of_tokens(section: &Section<'_>, price: &dyn Fn(&'static str) -> Option<Price>, allowed: &str) -> Pricing {
+/// The prices of tokens, with those of longer prompts.
+fn with_tiers(section: &Section<'_>, measure: &Measure, unit: &str) -> Pricing {
+    let base = of_tokens(section, measure, unit);
+    let tiers = section.sections("tiers", MAX_TIERS, |tier| {
+        let above = tier.integer("above_prompt_tokens", 1..=MAX_TIER_TOKENS);
+        if above.is_none() && !tier.has("above_prompt_tokens") {
+            tier.absence(
+                "above_prompt_tokens",
+                "is missing",
+                "the length of prompts, in tokens, above which these prices hold",
+            );
+        }
+        let pricing = of_tokens(tier, measure, unit);
+        above.map(|above| PriceTier::of(u64::from(above), &pricing))
+    });
+    let tiers: Vec<PriceTier> = tiers.into_iter().flatten().collect();
+    if !tiers.is_sorted_by(|tier, next| tier.above_prompt_tokens < next.above_prompt_tokens) {
+        section.fault("tiers", "are not in order", "tiers by ascending above_prompt_tokens, each length once");
+    }
+    Pricing { tiers, ..base }
+}
+
+fn of_tokens(section: &Section<'_>, measure: &Measure, unit: &str) -> Pricing {
+    let price = |key| price(section, key, measure);
+    let allowed = &format!("{}{unit}; \"0\" if it costs nothing", measure.allowed);
     let explicit_zero = section.flag("explicit_zero").unwrap_or(false);
     // Some price lists contain "0" for unknown prices, which must not make cached tokens free.
     let fallback = |key| price(key).filter(|price| explicit_zero || !price.is_zero());

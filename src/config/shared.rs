@@ -137,10 +137,21 @@ fn address(section: &Section<'_>, schemes: &[&str], context: &Surroundings<'_>) 
         Ok(url) if !schemes.iter().any(|scheme| url.expose().starts_with(scheme)) => {
             section.fault(key, "names no address of this store", begins());
         }
-        Ok(url) if !is_readable(&url) => section.fault(key, "cannot be read as an address", begins()),
-        Ok(url) => return Some(StoreAddress { url, ca_file }),
+        Ok(url) if !is_readable(&verifying(&url)) => section.fault(key, "cannot be read as an address", begins()),
+        Ok(url) => return Some(StoreAddress { url: verifying(&url), ca_file }),
     }
     None
+}
+
+/// The address with `sslmode=require` for the modes of other clients that ask for more: certificate and name are verified
+/// in any case.
+fn verifying(url: &Secret) -> Secret {
+    let Some((place, parameters)) = url.expose().split_once('?') else { return url.clone() };
+    let parameters = parameters.split('&').map(|parameter| match parameter {
+        "sslmode=verify-ca" | "sslmode=verify-full" => "sslmode=require",
+        other => other,
+    });
+    Secret::new(format!("{place}?{}", parameters.collect::<Vec<_>>().join("&")))
 }
 
 /// Whether the client of the store can read the address.
@@ -203,6 +214,23 @@ mod tests {
         assert!(faults(text, None).join("\n").contains("STORE is not set"));
         let in_file = faults("[shared.postgres]\nurl = \"postgres://u:secret@h/d\"\n", None).join("\n");
         assert!(in_file.contains("must not be in this file") && !in_file.contains("secret@"), "{in_file}");
+    }
+
+    #[test]
+    fn every_mode_of_encryption_that_others_have_for_a_verified_server_is_taken_and_weaker_ones_are_refused() {
+        let text = "[shared.postgres]\nurl_env = \"STORE\"\n";
+        for (mode, is_taken) in [
+            ("disable", true),
+            ("prefer", true),
+            ("require", true),
+            ("verify-ca", true),
+            ("verify-full", true),
+            ("allow", false),
+        ] {
+            let found = faults(text, Some(&format!("postgres://u:secret@h/d?application_name=x&sslmode={mode}")));
+            assert_eq!(found.is_empty(), is_taken, "{mode}: {found:?}");
+            assert!(!found.join("\n").contains("secret"), "{found:?}");
+        }
     }
 
     #[test]

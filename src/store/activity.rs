@@ -113,7 +113,9 @@ impl ActivityCounters {
 }
 
 impl ActivityRow {
-    pub(super) fn read(slot: i64, key: &[u8], sum: &[u8]) -> Option<ActivityRow> {
+    /// The row of a stored sum; `None` if it is none.
+    #[must_use]
+    pub fn read(slot: i64, key: &[u8], sum: &[u8]) -> Option<ActivityRow> {
         let mut parts = std::str::from_utf8(key).ok()?.split(char::from(SEPARATOR)).map(str::to_owned);
         Some(ActivityRow {
             slot_ms: slot.saturating_mul(SLOT.as_millis() as i64),

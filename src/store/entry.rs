@@ -83,6 +83,24 @@ pub struct Filter {
     pub labels: Vec<(u8, Vec<Box<str>>)>,
     /// A field, and the range that one of its numbers must lie in.
     pub numbers: Vec<(u8, RangeInclusive<i64>)>,
+    /// A text that a label must contain.
+    pub text: Option<TextFilter>,
+}
+
+/// A text to be found in labels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextFilter {
+    /// Fields of the labels.
+    pub fields: Vec<u8>,
+    /// The text, in lower case.
+    pub lowercase: Box<str>,
+}
+
+impl TextFilter {
+    fn is_in(&self, facts: &Facts) -> bool {
+        let labels = facts.labels.iter().filter(|(field, _)| self.fields.contains(field));
+        labels.map(|(_, label)| label.to_lowercase()).any(|label| label.contains(&*self.lowercase))
+    }
 }
 
 impl Filter {
@@ -104,6 +122,7 @@ impl Filter {
         self.has_time(created_ms)
             && self.labels.iter().all(|(field, texts)| has(*field, texts))
             && self.numbers.iter().all(|(field, range)| within(*field, range))
+            && self.text.as_ref().is_none_or(|text| text.is_in(facts))
     }
 }
 

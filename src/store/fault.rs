@@ -11,6 +11,8 @@ pub enum Fault {
     NoLedger(String),
     /// A newer version wrote the ledger.
     Newer(String),
+    /// A newer version wrote a record.
+    NewerRecord,
     /// The disk refused an operation.
     Disk(io::Error),
     /// A stored value cannot be read: damaged, or written by other software.
@@ -30,6 +32,7 @@ impl fmt::Display for Fault {
             ),
             Fault::NoLedger(path) => write!(f, "there is no ledger in {path}"),
             Fault::Newer(path) => write!(f, "the ledger in {path} was written by a newer version; use that version"),
+            Fault::NewerRecord => f.write_str("it was written by a newer version; use that version"),
             Fault::Disk(error) => write!(f, "the disk refused: {error}"),
             Fault::Damaged(what) => write!(f, "stored data is damaged: {what}"),
             Fault::Unavailable => f.write_str("the database is closed for the moment; try again"),

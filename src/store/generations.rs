@@ -1,7 +1,7 @@
 //! The ledger on disk: generations in the durable store.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashSet, VecDeque},
     path::Path,
     sync::{Arc, Weak},
     time::{Duration, Instant},
@@ -9,7 +9,7 @@ use std::{
 
 use parking_lot::Mutex;
 use pointsman_actors::{
-    domain::{Catalog, Generation, GenerationId, GenerationStatus, RoutingPolicy, Usd},
+    domain::{Generation, GenerationId, GenerationStatus, Usd},
     stats::{missed_target, slower_than_predicted},
 };
 
@@ -20,22 +20,22 @@ use crate::store::{
     entry::{Entry, Facts, Filter, Id},
     facts::{FEMTO_PER_MILLI, label, number},
     fault::Fault,
+    foreign::{self, ForeignPage},
     handle::{Recorder, Size, Status, Store},
     journal::Started,
     packed::{Packed, Packer},
     page::{Query, Summary},
     queue::Bounds,
-    record::{self, ContentHash, RecordWriter, Version, Versions},
+    record::{self, ContentHash, RecordFault, RecordWriter, Version, Versions},
     settings::Settings,
     turn::{Saving, Turn},
+    version_cache::{VersionBytes, VersionCache},
 };
 
 /// 10⁻¹⁵ dollars in a billionth of a dollar.
 const FEMTO_PER_NANO: i128 = 1_000_000;
 /// How long a deletion waits until everything recorded so far is stored.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Versions of catalogs and policies that are kept in memory for reading.
-const MAX_CACHED_VERSIONS: usize = 16;
 
 /// Bounds of the ledger.
 #[derive(Debug, Clone, Copy)]
@@ -53,8 +53,7 @@ pub struct LedgerBounds {
 /// Generations on disk. Shared by all threads.
 pub struct GenerationStore {
     pub(super) store: Store,
-    catalogs: Mutex<HashMap<ContentHash, Arc<Catalog>>>,
-    policies: Mutex<HashMap<ContentHash, Arc<RoutingPolicy>>>,
+    versions: VersionCache,
     /// The catalogs and policies stored last, at most [`MAX_KNOWN`].
     known: Mutex<VecDeque<ContentHash>>,
     pub(super) verifying: Mutex<()>,
@@ -106,8 +105,7 @@ impl GenerationStore {
     pub(super) fn over(store: Store) -> GenerationStore {
         GenerationStore {
             store,
-            catalogs: Mutex::default(),
-            policies: Mutex::default(),
+            versions: VersionCache::default(),
             known: Mutex::default(),
             verifying: Mutex::default(),
             sync: false,
@@ -140,10 +138,20 @@ impl GenerationStore {
     /// # Errors
     /// The disk fails.
     pub fn page(&self, query: &Query) -> Result<GenerationPage, Fault> {
-        let page = self.store.page(query)?;
+        self.page_with(query, ForeignPage::default())
+    }
+
+    /// The same together with a page of the records that replicas share, read by the same query. Reads the disk.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn page_with(&self, query: &Query, foreign: ForeignPage) -> Result<GenerationPage, Fault> {
+        let ForeignPage { entries, next, versions } = foreign;
+        let page = foreign::merge(self.store.page(query)?, entries, next, query.limit);
         let (mut generations, mut unreadable) = (Vec::with_capacity(page.entries.len()), 0);
+        let versions = self.versions.over(&self.store, Some(&versions));
         for entry in &page.entries {
-            match self.read(entry) {
+            match generation(entry, &versions) {
                 Ok(generation) => generations.push(Arc::new(generation)),
                 Err(fault) => {
                     unreadable += 1;
@@ -211,6 +219,12 @@ impl GenerationStore {
         self.store.flush(deadline)
     }
 
+    /// Catalogs and policies that are in memory.
+    #[must_use]
+    pub fn known_versions(&self) -> HashSet<ContentHash> {
+        self.versions.known()
+    }
+
     /// The entries of the ledger, for their replication.
     #[must_use]
     pub fn entries(&self) -> &Store {
@@ -222,13 +236,12 @@ impl GenerationStore {
     ///
     /// # Errors
     /// The record cannot be read.
-    pub fn read_foreign(&self, entry: &Entry, versions: &HashMap<ContentHash, Vec<u8>>) -> Result<Generation, Fault> {
-        let both = ForeignVersions { own: self, foreign: versions };
-        generation(entry, &both)
+    pub fn read_foreign(&self, entry: &Entry, versions: &VersionBytes) -> Result<Generation, Fault> {
+        generation(entry, &self.versions.over(&self.store, Some(versions)))
     }
 
     pub(super) fn read(&self, entry: &Entry) -> Result<Generation, Fault> {
-        generation(entry, self)
+        generation(entry, &self.versions.over(&self.store, None))
     }
 
     /// Stores a version unless it is stored.
@@ -250,61 +263,17 @@ impl GenerationStore {
 
 /// The record of an entry.
 fn generation(entry: &Entry, versions: &impl Versions) -> Result<Generation, Fault> {
-    let mut generation = record::read(&entry.bytes, versions).map_err(|fault| Fault::Damaged(fault.to_string()))?;
+    let read = record::read(&entry.bytes, versions).map_err(|fault| match fault {
+        RecordFault::Newer { .. } => Fault::NewerRecord,
+        fault => Fault::Damaged(fault.to_string()),
+    });
+    let mut generation = read?;
     generation.key = u64::from_str_radix(label_of(&entry.facts, label::KEY), 16).unwrap_or_default();
     // Only its beginning was recorded: the process ended before the generation did.
     if generation.status == GenerationStatus::Running {
         generation.status = GenerationStatus::Truncated;
     }
     Ok(generation)
-}
-
-/// Catalogs and policies of this ledger, and those that came with a record.
-struct ForeignVersions<'a> {
-    own: &'a GenerationStore,
-    foreign: &'a HashMap<ContentHash, Vec<u8>>,
-}
-
-impl Versions for ForeignVersions<'_> {
-    fn catalog(&self, hash: ContentHash) -> Option<Arc<Catalog>> {
-        let bytes = self.foreign.get(&hash);
-        self.own.catalog(hash).or_else(|| record::read_catalog(bytes?).ok().map(Arc::new))
-    }
-
-    fn policy(&self, hash: ContentHash) -> Option<Arc<RoutingPolicy>> {
-        let bytes = self.foreign.get(&hash);
-        self.own.policy(hash).or_else(|| record::read_policy(bytes?).ok().map(Arc::new))
-    }
-}
-
-impl Versions for GenerationStore {
-    fn catalog(&self, hash: ContentHash) -> Option<Arc<Catalog>> {
-        version(&self.store, &self.catalogs, hash, |bytes| record::read_catalog(bytes).ok())
-    }
-
-    fn policy(&self, hash: ContentHash) -> Option<Arc<RoutingPolicy>> {
-        version(&self.store, &self.policies, hash, |bytes| record::read_policy(bytes).ok())
-    }
-}
-
-/// Reads a version, from memory if it was read before.
-fn version<T>(
-    store: &Store,
-    cache: &Mutex<HashMap<ContentHash, Arc<T>>>,
-    hash: ContentHash,
-    read: impl FnOnce(&[u8]) -> Option<T>,
-) -> Option<Arc<T>> {
-    if let Some(known) = cache.lock().get(&hash) {
-        return Some(Arc::clone(known));
-    }
-    let bytes = store.blob(&hash.0).ok().flatten()?;
-    let content = Arc::new(read(&bytes)?);
-    let mut cache = cache.lock();
-    if cache.len() >= MAX_CACHED_VERSIONS {
-        cache.clear();
-    }
-    cache.insert(hash, Arc::clone(&content));
-    Some(content)
 }
 
 /// Most versions that are taken for stored without asking the store: fewer than it keeps although no record refers to them.

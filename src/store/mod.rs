@@ -19,6 +19,7 @@ pub mod entry;
 pub mod facts;
 pub mod facts_view;
 pub mod fault;
+pub mod foreign;
 pub mod generations;
 pub mod handle;
 pub mod inspection;
@@ -33,6 +34,7 @@ pub mod settings;
 pub mod sums;
 pub mod turn;
 pub mod verify;
+pub mod version_cache;
 
 #[cfg(test)]
 mod tests;

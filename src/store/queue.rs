@@ -8,6 +8,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    hash::{BuildHasherDefault, Hasher},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::SeqCst},
@@ -43,10 +44,20 @@ impl Item {
     }
 }
 
-/// All bytes of an id in eight, which tell ids apart because they are random at their end.
-fn short(id: &Id) -> u64 {
-    let (words, _) = id.0.as_chunks();
-    words.iter().fold(0, |sum: u64, word| sum.rotate_left(23) ^ u64::from_le_bytes(*word))
+/// Hashes ids, which are random at their end, in a few instructions.
+#[derive(Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks();
+        let words = words.iter().map(|word| u64::from_le_bytes(*word)).chain(rest.iter().map(|byte| u64::from(*byte)));
+        self.0 = words.fold(self.0, |sum, word| (sum.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// An item of the queue.
@@ -72,9 +83,8 @@ pub struct Bounds {
 #[derive(Default)]
 struct State {
     items: VecDeque<Queued>,
-    /// The [`short`] id of each item; 0 for what is no entry. Looked through by whoever asks for an entry, which is rare: the
-    /// fullest queue takes some 20 µs.
-    shorts: VecDeque<u64>,
+    /// The ordinal of each entry.
+    ordinals: HashMap<Id, u64, BuildHasherDefault<IdHasher>>,
     blobs: HashMap<[u8; 32], Arc<[u8]>>,
     bytes: usize,
     ordinal: u64,
@@ -105,13 +115,11 @@ impl State {
         self.unjournaled += usize::from(position.is_none());
         self.ordinal += 1;
         let ordinal = self.ordinal;
-        if let Item::Blob(hash, bytes) = &item {
-            self.blobs.insert(*hash, Arc::clone(bytes));
+        match &item {
+            Item::Entry(entry) => drop(self.ordinals.insert(*entry.id(), ordinal)),
+            Item::Blob(hash, bytes) => drop(self.blobs.insert(*hash, Arc::clone(bytes))),
+            Item::Gap => {}
         }
-        self.shorts.push_back(match &item {
-            Item::Entry(entry) => short(entry.id()),
-            Item::Blob(..) | Item::Gap => 0,
-        });
         if let Some(position) = &position {
             position.segment.queued.store(position.to, SeqCst);
         }
@@ -122,8 +130,13 @@ impl State {
     fn forget(&mut self, queued: &Queued) {
         self.bytes = self.bytes.saturating_sub(queued.item.weight());
         self.unjournaled -= usize::from(queued.position.is_none());
-        if let Item::Blob(hash, _) = &queued.item {
-            self.blobs.remove(hash);
+        match &queued.item {
+            // An entry that came twice is found in its later place.
+            Item::Entry(entry) if self.ordinals.get(entry.id()) == Some(&queued.ordinal) => {
+                self.ordinals.remove(entry.id());
+            }
+            Item::Entry(_) | Item::Gap => {}
+            Item::Blob(hash, _) => drop(self.blobs.remove(hash)),
         }
     }
 
@@ -134,7 +147,6 @@ impl State {
         let journaled = self.items.iter().rposition(|queued| queued.position.is_some()).filter(|at| *at >= held);
         let at = journaled.unwrap_or(held);
         let gone = self.items.remove(at)?;
-        self.shorts.remove(at);
         self.forget(&gone);
         let Some(position) = gone.position else { return Some(1) };
         position.segment.queued.store(position.from, SeqCst);
@@ -231,7 +243,6 @@ impl Queue {
         let mut state = self.state.lock();
         state.held = 0;
         while let Some(queued) = state.items.pop_front_if(|queued| queued.ordinal <= ordinal) {
-            state.shorts.pop_front();
             state.forget(&queued);
             if let Some(position) = &queued.position {
                 position.segment.committed.fetch_max(position.to, SeqCst);
@@ -281,12 +292,12 @@ impl Queue {
     #[must_use]
     pub fn entry(&self, id: &Id) -> Option<Packed> {
         let state = self.state.lock();
-        let wanted = short(id);
-        let alike = state.shorts.iter().enumerate().rev().filter(|(_, short)| **short == wanted);
-        alike.filter_map(|(at, _)| state.items.get(at)).find_map(|queued| match &queued.item {
-            Item::Entry(entry) if entry.id() == id => Some(entry.clone()),
-            _ => None,
-        })
+        let ordinal = state.ordinals.get(id)?;
+        let at = state.items.binary_search_by_key(ordinal, |queued| queued.ordinal).ok()?;
+        match &state.items.get(at)?.item {
+            Item::Entry(entry) => Some(entry.clone()),
+            Item::Blob(..) | Item::Gap => None,
+        }
     }
 
     /// The blob with this hash, if it waits.
@@ -369,6 +380,7 @@ mod tests {
         assert_eq!(queue.dropped(), 4);
         let other = entry(99);
         assert_eq!(queue.entry(other.id()), None);
+        assert_eq!(queue.state.lock().ordinals.len(), 5, "what is gone is forgotten");
         assert_eq!(queue.entry(entries[7].id()).as_ref(), Some(&entries[7]));
     }
 

@@ -34,6 +34,14 @@ const OLDEST_FORMAT: u8 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentHash(pub [u8; 32]);
 
+impl ContentHash {
+    /// Whether it is the hash of these bytes.
+    #[must_use]
+    pub fn is_of(&self, bytes: &[u8]) -> bool {
+        self.0 == *Sha256::digest(bytes)
+    }
+}
+
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&hex::encode(self.0))

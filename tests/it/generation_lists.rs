@@ -171,7 +171,7 @@ async fn filters_select_by_model_provider_status_event_time_and_cost() {
     let everything = ["acme/broken", "acme/saved", "acme/dear", "acme/small"];
     let before = ["acme/small"];
     let since = ["acme/broken", "acme/saved", "acme/dear"];
-    let cases: [(&str, &[&str]); 17] = [
+    let cases: [(&str, &[&str]); 20] = [
         ("model=acme/small", &["acme/small"]),
         ("model=acme/small,%20acme/saved", &["acme/saved", "acme/small"]),
         ("model=acme/none", &[]),
@@ -189,6 +189,9 @@ async fn filters_select_by_model_provider_status_event_time_and_cost() {
         ("min_ttft_ms=600000", &[]),
         ("min_ttft_ms=0&since=&key=&model=", &["acme/saved", "acme/dear", "acme/small"]),
         ("until=2020-01-01", &[]),
+        ("q=SAV", &["acme/saved"]),
+        ("q=goo&status=completed", &["acme/saved", "acme/dear", "acme/small"]),
+        ("q=nowhere", &[]),
     ];
     for (query, expected) in cases {
         assert_eq!(requested(&list(&gateway, &format!("?{query}")).await), expected, "{query}");

@@ -121,6 +121,31 @@ async fn a_second_process_on_the_same_directory_is_refused_and_told_what_to_do()
 }
 
 #[actix_web::test]
+async fn a_ledger_of_a_newer_version_is_set_aside_whole_and_is_no_directory_for_commands() {
+    let folder = Folder::new();
+    let data = folder.at("data").display().to_string();
+    let mut first = start(&data);
+    let ids = answered(&first.gateway(), 2).await;
+    first.signal("TERM");
+    first.end().await;
+    let database = std::fs::read(folder.at("data/ledger.redb")).unwrap();
+    std::fs::write(folder.at("data/format"), "99").unwrap();
+
+    let verified = process::run(&["ledger", "verify", "--data-dir", &data], &[]);
+    let said = String::from_utf8_lossy(&verified.stderr);
+    assert_eq!(verified.status.code(), Some(2), "{said}");
+    assert!(said.contains("newer version"), "{said}");
+
+    let second = start(&data);
+    second.gateway().get(&format!("/api/v1/generation?id={}", ids[0])).await.expect(404);
+    answered(&second.gateway(), 1).await;
+    let names = std::fs::read_dir(folder.at("data")).unwrap().map(|entry| entry.unwrap().path());
+    let aside = names.into_iter().find(|path| path.to_string_lossy().contains("set-aside-")).expect("a folder");
+    assert_eq!(std::fs::read(aside.join("ledger.redb")).unwrap(), database, "nothing of it is lost");
+    assert_eq!(std::fs::read_to_string(aside.join("format")).unwrap(), "99");
+}
+
+#[actix_web::test]
 async fn a_directory_that_cannot_be_made_is_a_fault_at_the_start_unless_records_stay_in_memory() {
     let folder = Folder::new();
     folder.put("file", "not a directory");

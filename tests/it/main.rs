@@ -225,6 +225,8 @@ mod patience;
 #[cfg(test)]
 mod preview_doors;
 #[cfg(test)]
+mod price_tiers;
+#[cfg(test)]
 mod process;
 #[cfg(test)]
 mod provider_preferences;
@@ -247,7 +249,15 @@ mod replicas;
 #[cfg(test)]
 mod replicas_chaos;
 #[cfg(test)]
+mod replicas_health;
+#[cfg(test)]
+mod replicas_lists;
+#[cfg(test)]
 mod replicas_redis;
+#[cfg(test)]
+mod replicas_tls;
+#[cfg(test)]
+mod replicas_versions;
 #[cfg(test)]
 mod retry_budget;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::process::CommandExt as _,
+    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
@@ -19,8 +19,19 @@ pub(crate) struct Store {
     kind: Kind,
     folder: PathBuf,
     port: u16,
+    /// Speaks TLS only, and asks for [`PASSWORD`].
+    has_tls: bool,
     _reserved: TcpSocket,
     child: Option<Child>,
+}
+
+/// Password of stores with TLS.
+pub(crate) const PASSWORD: &str = "store-5ec2e7";
+
+/// A certificate in PEM, and its key.
+pub(crate) struct Certificate {
+    pub(crate) chain: String,
+    pub(crate) key: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,12 +62,22 @@ fn is_installed(kind: Kind) -> bool {
 
 /// A running PostgreSQL, or `None` where it is not installed.
 pub(crate) fn postgres() -> Option<Store> {
-    Store::start_new(Kind::Postgres)
+    Store::start_new(Kind::Postgres, None)
 }
 
 /// A running Redis that keeps its data, or `None` where it is not installed.
 pub(crate) fn redis() -> Option<Store> {
-    Store::start_new(Kind::Redis)
+    Store::start_new(Kind::Redis, None)
+}
+
+/// A PostgreSQL that takes only connections with TLS and a password, and shows this certificate.
+pub(crate) fn postgres_with_tls(certificate: &Certificate) -> Option<Store> {
+    Store::start_new(Kind::Postgres, Some(certificate))
+}
+
+/// A Redis that takes only connections with TLS and a password, and shows this certificate.
+pub(crate) fn redis_with_tls(certificate: &Certificate) -> Option<Store> {
+    Store::start_new(Kind::Redis, Some(certificate))
 }
 
 /// A port for a store, held as long as the socket lives: no listener of another test gets it while the store is down. The
@@ -79,8 +100,29 @@ fn unprivileged(program: &Path) -> Command {
     command
 }
 
+/// A file that only its owner may read, as PostgreSQL demands of keys.
+fn put_private(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+/// The files of an empty PostgreSQL. One for TLS refuses connections without it.
+fn make_database(folder: &Path, has_tls: bool) {
+    let mut initdb = unprivileged(&postgres_programs().unwrap().join("initdb"));
+    initdb.args(["--no-sync", "-U", "pointsman", "-E", "UTF8", "--locale=C", "-D"]).arg(folder.join("data"));
+    match has_tls {
+        true => initdb.args(["-A", "scram-sha-256", "--pwfile", "password"]),
+        false => initdb.args(["-A", "trust"]),
+    };
+    let made = initdb.current_dir(folder).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    if has_tls {
+        fs::write(folder.join("data/pg_hba.conf"), "hostssl all all 127.0.0.1/32 scram-sha-256\n").unwrap();
+    }
+}
+
 impl Store {
-    fn start_new(kind: Kind) -> Option<Store> {
+    fn start_new(kind: Kind, certificate: Option<&Certificate>) -> Option<Store> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         if !is_installed(kind) {
             return None;
@@ -89,17 +131,19 @@ impl Store {
         let folder = std::env::temp_dir().join(format!("pointsman-{kind:?}-{}-{number}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
+        if let Some(certificate) = certificate {
+            put_private(&folder.join("server.pem"), &certificate.chain);
+            put_private(&folder.join("server.key"), &certificate.key);
+            put_private(&folder.join("password"), PASSWORD);
+        }
         if kind == Kind::Postgres {
             // For a root that gives its rights up.
-            let _ = Command::new("chown").arg("postgres:postgres").arg(&folder).stderr(Stdio::null()).status();
-            let mut initdb = unprivileged(&postgres_programs()?.join("initdb"));
-            initdb.args(["--no-sync", "-A", "trust", "-U", "pointsman", "-E", "UTF8", "--locale=C", "-D"]);
-            let made = initdb.arg(folder.join("data")).current_dir(&folder).output().unwrap();
-            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+            let _ = Command::new("chown").args(["-R", "postgres:postgres"]).arg(&folder).stderr(Stdio::null()).status();
+            make_database(&folder, certificate.is_some());
         }
         let reserved = reserved_port();
         let port = reserved.local_addr().unwrap().port();
-        let mut store = Store { kind, folder, port, _reserved: reserved, child: None };
+        let mut store = Store { kind, folder, port, has_tls: certificate.is_some(), _reserved: reserved, child: None };
         store.start();
         Some(store)
     }
@@ -123,12 +167,40 @@ impl Store {
                 {
                     command.args(["-c", setting]);
                 }
+                if self.has_tls {
+                    for setting in ["ssl=on", "ssl_cert_file=../server.pem", "ssl_key_file=../server.key"] {
+                        command.args(["-c", setting]);
+                    }
+                }
                 command
             }
             Kind::Redis => {
                 let mut command = Command::new("/usr/bin/redis-server");
-                command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--appendonly", "yes"]);
-                command.args(["--save", "", "--dir"]).arg(&self.folder);
+                let port = self.port.to_string();
+                if self.has_tls {
+                    command.args([
+                        "--port",
+                        "0",
+                        "--tls-port",
+                        &port,
+                        "--tls-auth-clients",
+                        "no",
+                        "--requirepass",
+                        PASSWORD,
+                    ]);
+                    command.args([
+                        "--tls-cert-file",
+                        "server.pem",
+                        "--tls-key-file",
+                        "server.key",
+                        "--loglevel",
+                        "verbose",
+                    ]);
+                    command.args(["--tls-ca-cert-file", "server.pem"]);
+                } else {
+                    command.args(["--port", &port]);
+                }
+                command.args(["--bind", "127.0.0.1", "--appendonly", "yes", "--save", "", "--dir"]).arg(&self.folder);
                 command
             }
         };
@@ -160,7 +232,7 @@ impl Store {
         let mut command = match self.kind {
             Kind::Postgres => {
                 let mut command = Command::new(postgres_programs()?.join("psql"));
-                command.args([
+                command.env("PGPASSWORD", PASSWORD).args([
                     "-h",
                     "127.0.0.1",
                     "-p",
@@ -177,6 +249,9 @@ impl Store {
             }
             Kind::Redis => {
                 let mut command = Command::new("redis-cli");
+                if self.has_tls {
+                    command.args(["--tls", "--insecure", "--no-auth-warning", "-a", PASSWORD]);
+                }
                 command.args(["-p", &port]).args(question.split(' '));
                 command
             }
@@ -186,7 +261,7 @@ impl Store {
     }
 
     /// What it wrote to its log.
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
@@ -208,7 +283,11 @@ impl Store {
     /// Its address, for the configuration.
     pub(crate) fn url(&self) -> String {
         match self.kind {
+            Kind::Postgres if self.has_tls => {
+                format!("postgres://pointsman:{PASSWORD}@127.0.0.1:{}/postgres?sslmode=require", self.port)
+            }
             Kind::Postgres => format!("postgres://pointsman@127.0.0.1:{}/postgres?sslmode=disable", self.port),
+            Kind::Redis if self.has_tls => format!("rediss://:{PASSWORD}@127.0.0.1:{}/0", self.port),
             Kind::Redis => format!("redis://127.0.0.1:{}/0", self.port),
         }
     }

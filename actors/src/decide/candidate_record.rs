@@ -47,10 +47,12 @@ pub(crate) fn candidate(
 fn output_spread(context: &DecisionContext<'_>, candidate: &PoolCandidate<'_>) -> OutputCostSpread {
     let facts = &candidate.stats.facts;
     let scale = context.snapshot.prompts.of(facts.model);
+    let prompt_tokens = f64::from(candidate.live.prompt_tokens);
+    let rates = candidate.stats.prices.at(prompt_tokens);
     OutputCostSpread {
-        prompt_usd: candidate.stats.prices.prompt * f64::from(candidate.live.prompt_tokens) - candidate.live.saving,
+        prompt_usd: rates.prompt * prompt_tokens - candidate.live.saving,
         prompt_variance: scale.variance,
-        usd_per_token: candidate.stats.prices.completion * f64::from(context.query.answers),
+        usd_per_token: rates.completion * f64::from(context.query.answers),
         most: context.query.max_tokens.map_or(facts.longest_answer, |most| most.min(facts.longest_answer)),
     }
 }

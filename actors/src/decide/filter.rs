@@ -190,12 +190,13 @@ fn not_allowed(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Optio
 
 fn not_free(_: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let pricing = subject.endpoint.pricing.as_deref()?;
-    let paid = [
-        ("prompt price", pricing.prompt),
-        ("completion price", pricing.completion),
-        ("request price", pricing.request),
-    ];
-    let (what, price) = paid.into_iter().find(|(_, price)| !price.is_zero())?;
+    let of_tokens = |prompt: Usd, completion: Usd| [("prompt price", prompt), ("completion price", completion)];
+    let tiers = pricing.tiers.iter().flat_map(|tier| of_tokens(tier.prompt, tier.completion));
+    let mut paid = of_tokens(pricing.prompt, pricing.completion)
+        .into_iter()
+        .chain([("request price", pricing.request)])
+        .chain(tiers);
+    let (what, price) = paid.find(|(_, price)| !price.is_zero())?;
     Some((ExclusionReason::NotFree, ExclusionDetail::Above { what: what.into(), price, limit: Usd::ZERO }))
 }
 
@@ -331,7 +332,8 @@ fn price_unknown(_: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Re
 fn per_1k_tokens(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let limit = filters.query.routing.max_cost_per_1k_tokens?.value;
     let pricing = subject.endpoint.pricing.as_deref()?;
-    let price = pricing.prompt.max(pricing.completion) * 1000;
+    let tiers = pricing.possible(u64::from(filters.query.prompt_tokens));
+    let price = tiers.map(|pricing| pricing.prompt.max(pricing.completion)).max()? * 1000;
     let detail = ExclusionDetail::Above { what: "price per 1,000 tokens".into(), price, limit };
     (price > limit).then_some((ExclusionReason::MaxCostPer1kTokens, detail))
 }
@@ -342,23 +344,26 @@ fn has_ceilings(filters: &HardFilters<'_>) -> bool {
 
 fn ceilings(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let (ceiling, pricing) = (&filters.query.routing.provider.max_price, subject.endpoint.pricing.as_deref()?);
-    let prices = [
-        ("prompt price", pricing.prompt, ceiling.prompt),
-        ("completion price", pricing.completion, ceiling.completion),
-        ("request price", pricing.request, ceiling.request),
-        ("image price", pricing.image, ceiling.image),
-    ];
     let above = |(what, price, limit): (&'static str, Usd, Option<Usd>)| {
         let limit = limit.filter(|limit| price > *limit)?;
         Some((ExclusionReason::MaxPrice, ExclusionDetail::Above { what: what.into(), price, limit }))
     };
-    prices.into_iter().find_map(above)
+    pricing.possible(u64::from(filters.query.prompt_tokens)).find_map(|pricing| {
+        let prices = [
+            ("prompt price", pricing.prompt, ceiling.prompt),
+            ("completion price", pricing.completion, ceiling.completion),
+            ("request price", pricing.request, ceiling.request),
+            ("image price", pricing.image, ceiling.image),
+        ];
+        prices.into_iter().find_map(above)
+    })
 }
 
 /// In exact money, because a price limit is a promise.
 fn max_cost(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let (query, pricing) = (filters.query, subject.endpoint.pricing.as_deref()?);
     let limit = query.routing.max_cost?.value;
+    let pricing = pricing.at(u64::from(query.prompt_tokens));
     let (model, longest) = (subject.endpoint.model, subject.endpoint.limits.longest_answer());
     let (output, _) = filters.lengths.of(LengthClass::of(query.max_tokens)).expected(model, longest);
     let price = pricing.prompt * u64::from(query.prompt_tokens)

@@ -43,7 +43,8 @@ impl LiveState {
         let prompt_tokens = prompt as u32;
         let (output_tokens, output_variance) = context.lengths.expected(facts.model, facts.longest_answer);
         let cached_tokens = context.cached_at(facts.id).min(prompt_tokens);
-        let saving = f64::from(cached_tokens) * stats.prices.cached_saving;
+        let rates = stats.prices.at(prompt);
+        let saving = f64::from(cached_tokens) * rates.cached_saving;
         LiveState {
             gate,
             in_flight: live.in_flight,
@@ -54,7 +55,7 @@ impl LiveState {
             prompt_tokens,
             cached_tokens,
             saving,
-            cost: stats.prices.cost(prompt, output_tokens * context.answers, context.images) - saving,
+            cost: rates.cost(prompt, output_tokens * context.answers, context.images) - saving,
         }
     }
 

@@ -1,4 +1,7 @@
-use super::money::{Price, Usd};
+use super::{
+    money::{Price, Usd},
+    price_tier::PriceTier,
+};
 
 /// The prices of an endpoint. `None` means that the configuration names no such price.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,37 +29,55 @@ pub struct Pricing {
     pub audio: Option<Price>,
     /// Per output token of audio; output tokens' price when absent.
     pub audio_output: Option<Price>,
+    /// Token prices of longer prompts, by ascending length.
+    pub tiers: Vec<PriceTier>,
 }
 
 impl Pricing {
-    /// Whether prompt, completion and request all cost nothing: the rule of the free pool.
+    /// Whether prompt, completion and request all cost nothing, at any length: the rule of the free pool.
     #[must_use]
     pub fn is_free(&self) -> bool {
-        self.prompt.is_zero() && self.completion.is_zero() && self.request.is_zero()
+        let costs_nothing = |prompt: Price, completion: Price| prompt.is_zero() && completion.is_zero();
+        costs_nothing(self.prompt, self.completion)
+            && self.request.is_zero()
+            && self.tiers.iter().all(|tier| costs_nothing(tier.prompt, tier.completion))
     }
 
-    /// Highest possible price of a request: every token in its dearest class, and one web search where searches have a price.
+    /// Highest possible price of a request: every token in its dearest class and tier, and one web search where searches have
+    /// a price.
     #[must_use]
     pub fn worst_case(&self, prompt_tokens: u64, completion_tokens: u64, images: u64) -> Usd {
+        self.dearest(prompt_tokens, |pricing| pricing.worst_case_in_tier(prompt_tokens, completion_tokens, images))
+    }
+
+    fn worst_case_in_tier(&self, prompt_tokens: u64, completion_tokens: u64, images: u64) -> Usd {
         let classes = [self.input_cache_read, self.input_cache_write, self.input_cache_write_1h, self.audio];
         let input = classes.into_iter().flatten().fold(self.prompt, Usd::max);
         input * prompt_tokens
-            + self.dearest_output() * completion_tokens
+            + self.dearest_output_in_tier() * completion_tokens
             + self.image * images
             + self.request
             + self.web_search
     }
 
-    /// Price of an output token in its dearest class.
+    /// Price of an output token in its dearest class and tier, for a prompt of about this length.
     #[must_use]
-    pub fn dearest_output(&self) -> Usd {
+    pub fn dearest_output(&self, prompt_tokens: u64) -> Usd {
+        self.dearest(prompt_tokens, Pricing::dearest_output_in_tier)
+    }
+
+    fn dearest_output_in_tier(&self) -> Usd {
         [self.internal_reasoning, self.audio_output].into_iter().flatten().fold(self.completion, Usd::max)
     }
 
-    /// The exact price of `usage`. Token classes are disjoint: cached, cache-written, audio and plain input
-    /// tokens add up to `prompt_tokens`, reasoning, audio and plain output tokens to `completion_tokens`.
+    /// The exact price of `usage`, in the tier of its prompt. Token classes are disjoint: cached, cache-written, audio and plain
+    /// input tokens add up to `prompt_tokens`, reasoning, audio and plain output tokens to `completion_tokens`.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> CostBreakdown {
+        self.at(usage.prompt_tokens).cost_in_tier(usage)
+    }
+
+    fn cost_in_tier(&self, usage: &Usage) -> CostBreakdown {
         let cached = usage.cached_tokens.min(usage.prompt_tokens);
         let written = usage.cache_write_tokens.min(usage.prompt_tokens - cached);
         let written_1h = usage.cache_write_1h_tokens.min(written);
@@ -236,6 +257,7 @@ mod tests {
             input_cache_write_1h: Some(usd("23")),
             audio: Some(usd("2")),
             audio_output: Some(usd("4")),
+            tiers: Vec::new(),
         };
         let worst = pricing.worst_case(6, 5, 2);
         for mix in 0..4_096_u64 {
@@ -255,7 +277,7 @@ mod tests {
             };
             assert!(pricing.cost(&usage).total() <= worst, "{usage:?}");
         }
-        assert_eq!(pricing.dearest_output(), usd("19"));
+        assert_eq!(pricing.dearest_output(6), usd("19"));
     }
 
     #[test]

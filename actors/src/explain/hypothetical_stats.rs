@@ -7,7 +7,7 @@ use crate::decide::{
 };
 use crate::{
     domain::{Catalog, ScoreInputs},
-    stats::{EndpointStats, Estimates, FailureModel, Prices},
+    stats::{EndpointStats, Estimates, FailureModel},
 };
 
 /// Answers behind an overridden failure probability. At this count the prior changes the ninth digit only.
@@ -45,13 +45,13 @@ pub(crate) fn adjusted(
             set_failure(&mut estimates, &inputs, &forecast, probability)
         }
         PredictionOverride::PriceFactor(factor) => {
-            return EndpointStats { prices: scaled(stats.prices, factor), ..stats.clone() };
+            return EndpointStats { prices: stats.prices.times(factor), ..stats.clone() };
         }
     }
     let endpoint = context.catalog.endpoint(index);
     let rebuild = |catalog: &Catalog| Some(EndpointStats::new(catalog, endpoint?, estimates));
     let rebuilt = rebuild(context.catalog).unwrap_or_else(|| stats.clone());
-    EndpointStats { prices: stats.prices, ..rebuilt }
+    EndpointStats { prices: stats.prices.clone(), ..rebuilt }
 }
 
 /// The prediction for the request without noise and without a circuit breaker.
@@ -71,14 +71,4 @@ fn set_failure(estimates: &mut Estimates, inputs: &ScoreInputs, forecast: &Forec
     estimates.failures =
         wanted * (OVERRIDE_ANSWERS + FailureModel::PRIOR_WEIGHT) - FailureModel::PRIOR_WEIGHT * inputs.usual_failure;
     estimates.successes = OVERRIDE_ANSWERS - estimates.failures;
-}
-
-fn scaled(prices: Prices, factor: f64) -> Prices {
-    Prices {
-        prompt: prices.prompt * factor,
-        cached_saving: prices.cached_saving * factor,
-        completion: prices.completion * factor,
-        request: prices.request * factor,
-        image: prices.image * factor,
-    }
 }

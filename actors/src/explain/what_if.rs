@@ -12,7 +12,7 @@ use crate::decide::{context::DecisionContext, decide};
 use crate::{
     domain::{
         Catalog, Circuit, Decision, Endpoint, EndpointOverride, FailureCause, FailureKind, Invalid, InvalidReason,
-        PriceOverride, Pricing, ProviderState, Query, RouteError, Sourced, Tick, Usd, WhatIf,
+        PriceOverride, PriceTier, Pricing, ProviderState, Query, RouteError, Sourced, Tick, Usd, WhatIf,
     },
     stats::{EndpointStats, Gate, LiveEndpoint, LiveProvider, LiveView, Snapshot},
 };
@@ -230,6 +230,17 @@ fn priced(pricing: Option<&Pricing>, other: &PriceOverride) -> Option<Pricing> {
         Some(factor) => Usd::from_f64(price.to_f64() * factor).unwrap_or(price),
         None => price,
     };
+    let tier = |tier: &PriceTier| PriceTier {
+        above_prompt_tokens: tier.above_prompt_tokens,
+        prompt: other.prompt.unwrap_or(scaled(tier.prompt)),
+        completion: other.completion.unwrap_or(scaled(tier.completion)),
+        internal_reasoning: tier.internal_reasoning.map(scaled),
+        input_cache_read: tier.input_cache_read.map(scaled),
+        input_cache_write: tier.input_cache_write.map(scaled),
+        input_cache_write_1h: tier.input_cache_write_1h.map(scaled),
+        audio: tier.audio.map(scaled),
+        audio_output: tier.audio_output.map(scaled),
+    };
     Some(Pricing {
         prompt: other.prompt.unwrap_or(scaled(pricing.prompt)),
         completion: other.completion.unwrap_or(scaled(pricing.completion)),
@@ -242,5 +253,6 @@ fn priced(pricing: Option<&Pricing>, other: &PriceOverride) -> Option<Pricing> {
         input_cache_write_1h: pricing.input_cache_write_1h.map(scaled),
         audio: pricing.audio.map(scaled),
         audio_output: pricing.audio_output.map(scaled),
+        tiers: pricing.tiers.iter().map(tier).collect(),
     })
 }

@@ -1,6 +1,6 @@
 //! Bills are exact for any usage at any prices: nothing is lost, rounded or counted twice.
 
-use pointsman_actors::domain::{CostBreakdown, Price, Pricing, Usage, Usd};
+use pointsman_actors::domain::{CostBreakdown, Price, PriceTier, Pricing, Usage, Usd};
 use proptest::prelude::*;
 
 /// Up to 1,000 dollars each, with all 15 digits.
@@ -8,7 +8,16 @@ fn price() -> impl Strategy<Value = Price> {
     prop_oneof![Just(Price::ZERO), (0_i128..1_000_000_000_000_000_000).prop_map(Usd::from_femto)]
 }
 
+/// With up to three tiers for longer prompts.
 fn pricing() -> impl Strategy<Value = Pricing> {
+    let tiers = prop::collection::btree_map(0_u64..3_000, one_tier(), 0..4);
+    (one_tier(), tiers).prop_map(|(base, tiers)| {
+        let tiers = tiers.iter().map(|(above, pricing)| PriceTier::of(*above, pricing)).collect();
+        Pricing { tiers, ..base }
+    })
+}
+
+fn one_tier() -> impl Strategy<Value = Pricing> {
     let each = (price(), price(), price(), price(), price());
     let optional = prop::array::uniform6(prop::option::of(price()));
     (each, optional).prop_map(
@@ -27,6 +36,7 @@ fn pricing() -> impl Strategy<Value = Pricing> {
             input_cache_write_1h: write_1h,
             audio,
             audio_output,
+            tiers: Vec::new(),
         },
     )
 }
@@ -87,6 +97,17 @@ proptest! {
         prop_assert_eq!(cost.total().femto(), sum);
         prop_assert!(parts(&cost).iter().all(|part| *part >= Usd::ZERO), "{:?}", cost);
         prop_assert_eq!(cost.total().to_string().parse(), Ok(cost.total()), "as written and read again");
+    }
+
+    #[test]
+    fn what_is_reserved_for_a_prompt_covers_every_usage_of_it(pricing in pricing(), usage in usage()) {
+        let usage = Usage { web_searches: usage.web_searches.min(1), ..usage };
+        let reserved = pricing.worst_case(usage.prompt_tokens, usage.completion_tokens, usage.images);
+        prop_assert!(pricing.cost(&usage).total() <= reserved);
+        // Also if the prompt was estimated a quarter too low, but for the tokens that nobody expected.
+        let estimate = usage.prompt_tokens - usage.prompt_tokens / 4;
+        let expected = pricing.possible(estimate).any(|tier| tier.prompt == pricing.at(usage.prompt_tokens).prompt);
+        prop_assert!(expected, "the tier of the prompt is among those that were reserved for");
     }
 
     /// At one price for all tokens it does not matter how they are divided into classes.

@@ -157,7 +157,7 @@ fn an_unknown_price_is_out_wherever_cost_is_limited_or_minimised() {
 fn an_unknown_price_ranks_as_the_highest_of_its_model_or_else_of_all() {
     let costs = |text: &str| -> Vec<f64> {
         let world = World::of(text);
-        world.snapshot.endpoints.iter().map(|stats| (stats.prices.prompt * 1e6).round()).collect()
+        world.snapshot.endpoints.iter().map(|stats| (stats.prices.at(1.0).prompt * 1e6).round()).collect()
     };
     assert_eq!(costs("acme/a@x $? | acme/a@y $3/4 | acme/a@z $2/9 | bolt/b $8/8"), [3.0, 3.0, 2.0, 8.0]);
     assert_eq!(costs("acme/a $? | bolt/b $8/8 | core/c $1/1"), [8.0, 8.0, 1.0]);

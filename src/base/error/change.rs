@@ -50,4 +50,14 @@ impl ApiError {
             .because("shared_records_unavailable")
             .retry_after(Duration::from_secs(2))
     }
+
+    /// 503: a replica of a later version wrote the record.
+    #[must_use]
+    pub fn record_of_later_version() -> ApiError {
+        let message = "A later version of Pointsman wrote this record. A replica of that version can show it; this one can once \
+                       it is upgraded.";
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Server, "server", message)
+            .because("record_of_later_version")
+            .retry_after(Duration::from_secs(60))
+    }
 }

@@ -51,6 +51,9 @@ pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
                 }
             }
         }
+        @if let Some(tier) = &body.price_tier {
+            p.muted { "Prices of prompts above " (format::count(tier.above_prompt_tokens)) " tokens." }
+        }
         @if body.usage.estimated { p.muted { "The provider reported no tokens: tokens and cost are the gateway's estimate." } }
     }
 }

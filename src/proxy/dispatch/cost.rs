@@ -193,7 +193,8 @@ impl BudgetState {
     fn cap(&self, endpoint: &Endpoint, taken: Usd) -> Option<u32> {
         let pricing = endpoint.pricing.as_deref()?;
         let left = (self.ceiling? - taken) - self.cost(endpoint, 0)?;
-        let per_token = pricing.dearest_output() * u64::from(self.size.answers.max(1));
+        let dearest = pricing.dearest_output(u64::from(self.size.prompt_tokens));
+        let per_token = dearest * u64::from(self.size.answers.max(1));
         if per_token.is_zero() {
             return None;
         }

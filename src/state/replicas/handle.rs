@@ -7,8 +7,12 @@
 use std::{
     future::Future,
     io,
+    ops::RangeInclusive,
     pin::Pin,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        mpsc::{SyncSender, sync_channel},
+    },
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -24,7 +28,14 @@ use super::{
 use crate::{
     access::registry::Registry,
     config::SharedConfig,
-    store::generations::{GenerationStore, entry_id},
+    store::{
+        activity::ActivityRow,
+        fault::Fault,
+        foreign::ForeignPage,
+        generations::{GenerationStore, entry_id},
+        page::Query,
+        sums::slot,
+    },
 };
 
 /// Longest wait for the answer to one question.
@@ -36,6 +47,8 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_millis(1_200);
 pub enum LookupFault {
     /// PostgreSQL is away.
     Away,
+    /// A later version wrote the record.
+    Newer,
 }
 
 /// A record that another replica wrote.
@@ -63,8 +76,8 @@ pub struct Start {
 pub struct HealthPort {
     /// Numbers of the endpoints whose breakers are open.
     pub open: Box<dyn Fn() -> Vec<u64> + Send + Sync>,
-    /// Takes the advice that the breaker of this endpoint was open so long ago.
-    pub advise: Box<dyn Fn(u64, Duration) + Send + Sync>,
+    /// Takes the advice that the breaker of this endpoint was open so long ago. Gives whether it is believed.
+    pub advise: Box<dyn Fn(u64, Duration) -> bool + Send + Sync>,
 }
 
 /// What replicas share. Lives as long as the gateway.
@@ -162,7 +175,7 @@ impl Replicas {
     /// The record with this id, if another replica wrote it.
     ///
     /// # Errors
-    /// PostgreSQL is away.
+    /// PostgreSQL is away, or a later version wrote the record.
     #[cfg(feature = "postgres")]
     pub async fn find(&self, id: GenerationId, ledger: &GenerationStore) -> Result<FoundRecord, LookupFault> {
         let Some(questions) = &self.questions else { return Ok(None) };
@@ -175,11 +188,77 @@ impl Replicas {
         let Some((entry, versions)) = found else { return Ok(None) };
         match ledger.read_foreign(&entry, &versions) {
             Ok(generation) => Ok(Some(Arc::new(generation))),
+            Err(Fault::NewerRecord) => Err(LookupFault::Newer),
             Err(fault) => {
                 log::warn!("a record of another replica cannot be read: {fault}");
                 Ok(None)
             }
         }
+    }
+
+    /// A page of the records of all replicas, as far as they are in PostgreSQL. `None` without PostgreSQL. Blocks.
+    ///
+    /// # Errors
+    /// PostgreSQL is away.
+    #[cfg(feature = "postgres")]
+    pub fn page(&self, query: &Query, ledger: &GenerationStore) -> Result<Option<ForeignPage>, LookupFault> {
+        let Some(questions) = &self.questions else { return Ok(None) };
+        let known = ledger.known_versions();
+        self.wait_for(questions, |answer| super::postgres::Question::Page(query.clone(), known, answer)).map(Some)
+    }
+
+    /// The answer to a question of a list. While PostgreSQL is known to be away nobody waits for it.
+    #[cfg(feature = "postgres")]
+    fn wait_for<T>(
+        &self,
+        questions: &Questions,
+        question: impl FnOnce(SyncSender<T>) -> super::postgres::Question,
+    ) -> Result<T, LookupFault> {
+        if self.postgres.as_ref().is_none_or(|status| !status.is_there()) {
+            return Err(LookupFault::Away);
+        }
+        let (answer, answered) = sync_channel(1);
+        questions.sender.try_send(question(answer)).map_err(|_| LookupFault::Away)?;
+        answered.recv_timeout(LOOKUP_TIMEOUT).map_err(|_| LookupFault::Away)
+    }
+
+    /// The activity of the other replicas between two times, Unix milliseconds. `None` without PostgreSQL. Blocks.
+    ///
+    /// # Errors
+    /// PostgreSQL is away.
+    #[cfg(feature = "postgres")]
+    pub fn activity(
+        &self,
+        times: RangeInclusive<i64>,
+        ledger: &GenerationStore,
+    ) -> Result<Option<Vec<ActivityRow>>, LookupFault> {
+        let Some(questions) = &self.questions else { return Ok(None) };
+        let own = ledger.entries().identity().map_err(|_| LookupFault::Away)?;
+        let slots = slot(*times.start())..=slot(*times.end());
+        let sums = self.wait_for(questions, |answer| super::postgres::Question::Sums(slots, own, answer))?;
+        Ok(Some(sums.iter().filter_map(|(slot, key, sum)| ActivityRow::read(*slot, key, sum)).collect()))
+    }
+
+    /// Without PostgreSQL there is none.
+    ///
+    /// # Errors
+    /// None.
+    #[cfg(not(feature = "postgres"))]
+    pub fn page(&self, _: &Query, _: &GenerationStore) -> Result<Option<ForeignPage>, LookupFault> {
+        Ok(None)
+    }
+
+    /// Without PostgreSQL there is none.
+    ///
+    /// # Errors
+    /// None.
+    #[cfg(not(feature = "postgres"))]
+    pub fn activity(
+        &self,
+        _: RangeInclusive<i64>,
+        _: &GenerationStore,
+    ) -> Result<Option<Vec<ActivityRow>>, LookupFault> {
+        Ok(None)
     }
 
     /// Without PostgreSQL there is none.
@@ -204,7 +283,7 @@ impl Replicas {
 impl Questions {
     async fn ask(&self, id: crate::store::entry::Id) -> Result<Option<super::postgres::FoundEntry>, LookupFault> {
         let (answer, answered) = tokio::sync::oneshot::channel();
-        let question = super::postgres::Question { id, answer };
+        let question = super::postgres::Question::Record(id, answer);
         self.sender.try_send(question).map_err(|_| LookupFault::Away)?;
         let answered = tokio::time::timeout(LOOKUP_TIMEOUT, answered).await;
         answered.map_err(|_| LookupFault::Away)?.map_err(|_| LookupFault::Away)
@@ -229,8 +308,8 @@ fn begin_postgres(
     registry.share(merged.own, merged.unsent, Box::new(move || waker.notify_one()));
     let deleted = Box::new(move |deletion: postgres::Deletion| deleted(deletion.before_ms, deletion.owner));
     let every = config.sync_every;
+    let (sender, lookups) = postgres::questions(server.clone(), node.clone());
     let sources = postgres::Sources { node, registry, ledger, deleted, max_age, every };
-    let (sender, lookups) = postgres::questions(server.clone());
     let worker = postgres::Worker::new(sources, server, log, Arc::clone(status), wake);
     lasting.push(Box::pin(worker.run(stopped.clone())));
     others.push(Box::pin(lookups.run()));
@@ -250,8 +329,7 @@ fn begin_redis(
     let server = redis::Server::new(address).map_err(|fault| io::Error::other(fault.to_string()))?;
     let (channel, run) = (format!("{{{}}}:usage", start.config.prefix), rand::random());
     let (registry, status) = (Arc::clone(&start.registry), (Arc::clone(status), Arc::clone(health)));
-    let listener =
-        redis::Listener::new(server.clone(), channel.clone(), run, Arc::clone(&registry), Arc::clone(health));
+    let listener = redis::Listener::new(server.clone(), channel.clone(), run, Arc::clone(&registry), status.clone());
     let worker = redis::Worker::new(server, &start.config, &start.node, (channel, run), registry, status);
     lasting.push(Box::pin(worker.run(stopped.clone())));
     others.push(Box::pin(listener.run()));

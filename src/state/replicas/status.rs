@@ -24,6 +24,15 @@ pub struct StoreStatus {
     done: AtomicU64,
     /// What waits for the store: records and changes.
     waiting: AtomicU64,
+    hints: Hints,
+}
+
+/// Hints of health that came through a store.
+#[derive(Debug, Default)]
+struct Hints {
+    believed: AtomicU64,
+    /// An answer here, or a breaker that is open here, said more.
+    unused: AtomicU64,
 }
 
 /// State of one store at a time.
@@ -39,6 +48,8 @@ pub struct StoreReading {
     pub done: u64,
     /// Records and changes that wait for it.
     pub waiting: u64,
+    /// Hints of health by other replicas since the start: believed, and not.
+    pub hints: [u64; 2],
 }
 
 impl StoreStatus {
@@ -52,6 +63,7 @@ impl StoreStatus {
             outages: AtomicU64::new(0),
             done: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
+            hints: Hints::default(),
         })
     }
 
@@ -86,6 +98,12 @@ impl StoreStatus {
         self.done.fetch_add(done as u64, Ordering::Relaxed);
     }
 
+    /// Counts a hint of health by another replica.
+    pub fn count_hint(&self, is_believed: bool) {
+        let Hints { believed, unused } = &self.hints;
+        if is_believed { believed } else { unused }.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Sets what waits.
     pub fn set_waiting(&self, waiting: usize) {
         self.waiting.store(waiting as u64, Ordering::Relaxed);
@@ -100,6 +118,7 @@ impl StoreStatus {
             outages: self.outages.load(Ordering::Relaxed),
             done: self.done.load(Ordering::Relaxed),
             waiting: self.waiting.load(Ordering::Relaxed),
+            hints: [&self.hints.believed, &self.hints.unused].map(|count| count.load(Ordering::Relaxed)),
         }
     }
 }

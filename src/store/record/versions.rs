@@ -2,8 +2,8 @@
 
 use pointsman_actors::domain::{
     Alias, Architecture, BalancedPolicy, BreakerPolicy, Catalog, DefaultParameters, Endpoint, EndpointLimits,
-    HedgePolicy, Model, ParameterNames, ParameterSet, PhaseClocks, Pricing, Provider, RetryPolicy, RoutingPolicy,
-    StatsPolicy, StickyPolicy, TargetPolicy,
+    HedgePolicy, Model, ParameterNames, ParameterSet, PhaseClocks, PriceTier, Pricing, Provider, RetryPolicy,
+    RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy,
 };
 
 use super::bytes::{Reader, Stored, Unreadable, stored_struct};
@@ -34,6 +34,10 @@ stored_struct! {
     EndpointLimits { context_length, max_completion_tokens, max_prompt_tokens }
     Pricing {
         prompt, completion, request, image, web_search, internal_reasoning, input_cache_read, input_cache_write,
+        input_cache_write_1h, audio, audio_output, tiers @ 6,
+    }
+    PriceTier {
+        above_prompt_tokens, prompt, completion, internal_reasoning, input_cache_read, input_cache_write,
         input_cache_write_1h, audio, audio_output,
     }
     Endpoint {

@@ -3,9 +3,9 @@
 //! Values that depend on the statistics alone are precomputed here, once per snapshot instead of once per decision
 //! and candidate: exponentials, prices as floats, counts decayed to [`Snapshot::at`].
 
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
-use crate::domain::{Catalog, Endpoint, EndpointId, Modalities, Pricing, Provider, RoutingPolicy, Tick};
+use crate::domain::{Catalog, Endpoint, EndpointId, Modalities, PriceTier, Pricing, Provider, RoutingPolicy, Tick};
 use crate::stats::model::{
     estimates::{Curve, Estimates},
     lengths::OutputLengths,
@@ -96,9 +96,18 @@ impl Facts {
     }
 }
 
-/// Prices in dollars, as floats for ranking. Not used for billing.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+/// Prices of an endpoint in dollars, as floats for ranking. Not used for billing.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Prices {
+    /// Prices of a prompt of any length that is in no tier.
+    base: Rates,
+    /// Prompts with more tokens than this have these prices; by ascending length. Most endpoints have no tiers.
+    tiers: Option<Arc<[(f64, Rates)]>>,
+}
+
+/// Prices for prompts of some length.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Rates {
     /// Per input token.
     pub prompt: f64,
     /// Discount per input token that is read from the provider's cache; 0 if unknown.
@@ -116,17 +125,46 @@ impl Prices {
     /// such an endpoint never ranks as cheap.
     fn of(catalog: &Catalog, endpoint: &Endpoint) -> Prices {
         if let Some(pricing) = &endpoint.pricing {
-            return Prices::known(pricing);
+            let tier = |tier: &PriceTier| (tier.above_prompt_tokens as f64, Rates::of(&tier.pricing(pricing)));
+            let tiers = (!pricing.tiers.is_empty()).then(|| pricing.tiers.iter().map(tier).collect());
+            return Prices { base: Rates::of(pricing), tiers };
         }
         let highest = |is_counted: &dyn Fn(&Endpoint) -> bool| {
             let counted = catalog.endpoints.iter().filter(|other| is_counted(other));
-            counted.filter_map(|other| other.pricing.as_deref()).map(Prices::known).reduce(Prices::highest)
+            let rates = counted.filter_map(|other| other.pricing.as_deref()).flat_map(Rates::of_all_tiers);
+            rates.reduce(Rates::highest)
         };
-        highest(&|other| other.model == endpoint.model).or_else(|| highest(&|_| true)).unwrap_or_default()
+        let base = highest(&|other| other.model == endpoint.model).or_else(|| highest(&|_| true)).unwrap_or_default();
+        Prices { base, tiers: None }
     }
 
-    fn highest(self, other: Prices) -> Prices {
-        Prices {
+    /// The prices for a prompt of this length.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, prompt_tokens: f64) -> Rates {
+        let Some(tiers) = &self.tiers else { return self.base };
+        let tier = tiers.iter().rev().find(|(above, _)| *above < prompt_tokens);
+        tier.map_or(self.base, |(_, rates)| *rates)
+    }
+
+    /// The same prices times a factor.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Prices {
+        let tiers =
+            self.tiers.as_ref().map(|tiers| tiers.iter().map(|(above, rates)| (*above, rates.times(factor))).collect());
+        Prices { base: self.base.times(factor), tiers }
+    }
+
+    /// Expected dollars of a request.
+    #[must_use]
+    pub fn cost(&self, prompt_tokens: f64, output_tokens: f64, images: f64) -> f64 {
+        self.at(prompt_tokens).cost(prompt_tokens, output_tokens, images)
+    }
+}
+
+impl Rates {
+    fn highest(self, other: Rates) -> Rates {
+        Rates {
             prompt: self.prompt.max(other.prompt),
             cached_saving: 0.0,
             completion: self.completion.max(other.completion),
@@ -135,8 +173,12 @@ impl Prices {
         }
     }
 
-    fn known(pricing: &Pricing) -> Prices {
-        Prices {
+    fn of_all_tiers(pricing: &Pricing) -> impl Iterator<Item = Rates> {
+        iter::once(Rates::of(pricing)).chain(pricing.tiers.iter().map(|tier| Rates::of(&tier.pricing(pricing))))
+    }
+
+    fn of(pricing: &Pricing) -> Rates {
+        Rates {
             prompt: pricing.prompt.to_f64(),
             cached_saving: cached_saving(pricing),
             completion: pricing.completion.to_f64(),
@@ -145,7 +187,18 @@ impl Prices {
         }
     }
 
+    fn times(self, factor: f64) -> Rates {
+        Rates {
+            prompt: self.prompt * factor,
+            cached_saving: self.cached_saving * factor,
+            completion: self.completion * factor,
+            request: self.request * factor,
+            image: self.image * factor,
+        }
+    }
+
     /// Expected dollars of a request.
+    #[must_use]
     pub fn cost(&self, prompt_tokens: f64, output_tokens: f64, images: f64) -> f64 {
         prompt_tokens * self.prompt + output_tokens * self.completion + self.request + images * self.image
     }

@@ -1,12 +1,14 @@
 //! PostgreSQL: records, keys and accounts of all replicas.
 //!
-//! [`worker`] is the loop that sends and fetches, [`lookups`] answers questions for single records on a connection of its own.
+//! [`worker`] is the loop that sends and fetches, [`lookups`] answers questions of clients on a connection of its own.
 
 mod changes;
 mod lookups;
+mod pages;
 mod records;
 mod schema;
 mod session;
+mod sums;
 mod worker;
 
 pub use changes::Deletion;

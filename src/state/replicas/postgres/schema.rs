@@ -1,7 +1,8 @@
 //! The tables, and how they change.
 //!
-//! A step only ever adds: a table, an index, a column with a default. So a version that knows fewer steps works beside one that
-//! knows more. Steps are taken under an advisory lock, by the first replica that has them.
+//! A step only ever adds: a table, a column with a default. So a version that knows fewer steps works beside one that knows
+//! more. Steps are taken under an advisory lock, by the first replica that has them, within the time of a connection: a step
+//! must not take longer on large tables, as an index of all records would.
 
 use tokio_postgres::Client;
 
@@ -11,7 +12,8 @@ const STEPS_LOCK: i64 = 0x706f_696e_7473_6d61;
 pub const CHANGES_LOCK: i64 = STEPS_LOCK + 1;
 
 /// The steps, in order. A released step is never changed.
-const STEPS: [&str; 1] = ["
+const STEPS: [&str; 2] = [
+    "
     create table pointsman_records (
         id bytea primary key,
         created_ms bigint not null,
@@ -47,7 +49,18 @@ const STEPS: [&str; 1] = ["
         node text not null,
         change text not null
     );
-"];
+",
+    "
+    create table pointsman_sums (
+        slot bigint not null,
+        node text not null,
+        ledger bytea not null,
+        key bytea not null,
+        sum bytea not null,
+        primary key (slot, node, ledger, key)
+    );
+",
+];
 
 /// Takes the steps that were not taken yet.
 ///

@@ -11,6 +11,7 @@ use super::{
     changes::{Changes, Deletion},
     records::Sender,
     session::{PostgresFault, Server, Session},
+    sums::{self, Sums},
 };
 use crate::{
     access::registry::Registry,
@@ -53,6 +54,7 @@ pub struct Worker {
     /// A change waits to be sent.
     wake: Arc<Notify>,
     sender: Sender,
+    sums: Sums,
     changes: Changes,
     retention_at: Option<Instant>,
 }
@@ -67,8 +69,8 @@ impl Worker {
         status: Arc<StoreStatus>,
         wake: Arc<Notify>,
     ) -> Worker {
-        let (sender, changes) = (Sender::default(), Changes::new(log));
-        Worker { sources, server, status, wake, sender, changes, retention_at: None }
+        let (sender, sums, changes) = (Sender::default(), Sums::default(), Changes::new(log));
+        Worker { sources, server, status, wake, sender, sums, changes, retention_at: None }
     }
 
     /// Exchanges until `stop`, and once more then.
@@ -123,6 +125,7 @@ impl Worker {
             None => {
                 self.changes.reconnected();
                 self.sender.reconnected();
+                self.sums.reconnected();
                 session.insert(self.server.open().await?)
             }
         };
@@ -130,12 +133,14 @@ impl Worker {
         let more = self.changes.exchange(&mut open.client, node, registry, ledger, &**deleted).await?;
         let sent = self.sender.send(&mut open.client, node, ledger).await?;
         self.status.count(sent.records);
+        let more = self.sums.send(&open.client, node, ledger).await? || more;
         if self.retention_at.is_none_or(|at| at <= Instant::now()) {
             let age_ms = i64::try_from(self.sources.max_age.as_millis()).unwrap_or(i64::MAX);
             let before_ms = clock::unix_millis().saturating_sub(age_ms);
             let delete = "delete from pointsman_records where id in
                           (select id from pointsman_records where created_ms < $1 limit $2)";
             let deleted = open.client.execute(delete, &[&before_ms, &DELETED_AT_ONCE]).await?;
+            sums::retain(&open.client).await?;
             let pause = if deleted < DELETED_AT_ONCE as u64 { RETENTION_INTERVAL } else { self.sources.every };
             self.retention_at = Some(Instant::now() + pause);
         }

@@ -8,7 +8,11 @@ use std::{
 use futures_util::StreamExt as _;
 
 use super::{connection::Server, usage};
-use crate::{access::registry::Registry, base::clock, state::replicas::HealthPort};
+use crate::{
+    access::registry::Registry,
+    base::clock,
+    state::replicas::{HealthPort, status::StoreStatus},
+};
 
 /// Time between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(500);
@@ -19,6 +23,7 @@ pub struct Listener {
     channel: String,
     run: u64,
     registry: Arc<Registry>,
+    status: Arc<StoreStatus>,
     health: Arc<OnceLock<HealthPort>>,
 }
 
@@ -30,9 +35,9 @@ impl Listener {
         channel: String,
         run: u64,
         registry: Arc<Registry>,
-        health: Arc<OnceLock<HealthPort>>,
+        (status, health): (Arc<StoreStatus>, Arc<OnceLock<HealthPort>>),
     ) -> Listener {
-        Listener { server, channel, run, registry, health }
+        Listener { server, channel, run, registry, status, health }
     }
 
     /// Hears. The state of Redis is told by the other connection.
@@ -45,7 +50,8 @@ impl Listener {
                         if let Ok(text) = message.get_payload::<String>() {
                             usage::charge(self.run, &text, &self.registry.holders);
                             if let Some(health) = self.health.get() {
-                                usage::advise(self.run, clock::unix_millis(), &text, health);
+                                let believed = usage::advise(self.run, clock::unix_millis(), &text, health);
+                                believed.into_iter().for_each(|is_believed| self.status.count_hint(is_believed));
                             }
                         }
                     }

@@ -52,14 +52,13 @@ pub fn hint(run: u64, at_ms: i64, health: &HealthPort) -> Option<String> {
     (!open.is_empty()).then(|| serde_json::to_string(&HintMessage { run, at_ms, open }).ok()).flatten()
 }
 
-/// Hands advice on, with its age.
-pub fn advise(run: u64, now_ms: i64, message: &str, health: &HealthPort) {
-    let Ok(message) = serde_json::from_str::<HintMessage>(message) else { return };
-    if message.run != run {
-        // Clocks differ: what seems to come from the future is new.
-        let age = Duration::from_millis(u64::try_from(now_ms.saturating_sub(message.at_ms)).unwrap_or(0));
-        message.open.iter().for_each(|endpoint| (health.advise)(*endpoint, age));
-    }
+/// Hands advice on, with its age. Gives for each endpoint whether it is believed.
+pub fn advise(run: u64, now_ms: i64, message: &str, health: &HealthPort) -> Vec<bool> {
+    let message = serde_json::from_str::<HintMessage>(message).ok().filter(|message| message.run != run);
+    let Some(message) = message else { return Vec::new() };
+    // Clocks differ: what seems to come from the future is new.
+    let age = Duration::from_millis(u64::try_from(now_ms.saturating_sub(message.at_ms)).unwrap_or(0));
+    message.open.iter().map(|endpoint| (health.advise)(*endpoint, age)).collect()
 }
 
 /// Charges the limits with what another replica admitted.

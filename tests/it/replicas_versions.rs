@@ -1,0 +1,143 @@
+//! Two versions side by side at one PostgreSQL: what the version before knows of the tables, and what a later one adds.
+
+use serde_json::json;
+
+use crate::{
+    folder::Folder,
+    harness::{KEY, TestGateway},
+    issued_keys::{ADMIN, call, chat, issue},
+    patience::eventually,
+    replicas::{replica, store_is},
+    stores::{self, Store},
+    world::{error_of, saying},
+};
+
+/// The tables as the version before makes them.
+const STEP_1: &str = include_str!("fixtures/postgres/step_1.sql");
+
+/// What the version before writes, from a copy of a record: the statement of its batches, with one row.
+const INSERT_OF_STEP_1: &str = "
+    insert into pointsman_records (id, created_ms, node, account, key, model, provider, status, cost, prompt_tokens,
+        completion_tokens, catalog, policy, entry)
+    select id, created_ms, 'old', account, nullif(key, ''), model, nullif(provider, ''), status, cost::numeric, prompt_tokens,
+        completion_tokens, catalog, policy, entry
+    from kept on conflict do nothing";
+
+/// What it reads of one record.
+const SELECT_OF_STEP_1: &str = "
+    select count(*) from (select entry, catalog, policy, catalogs.bytes, policies.bytes
+    from pointsman_records
+    left join pointsman_versions catalogs on catalogs.hash = catalog
+    left join pointsman_versions policies on policies.hash = policy
+    where catalogs.bytes is not null and policies.bytes is not null) as found";
+
+fn run(postgres: &Store, statement: &str) -> String {
+    postgres.ask(statement).unwrap_or_else(|| panic!("{statement}"))
+}
+
+async fn records(postgres: &Store, wanted: &str) {
+    let count = async || postgres.ask("select count(*) from pointsman_records").unwrap_or_default();
+    eventually("all records are in PostgreSQL", count, |count| count == wanted).await;
+}
+
+async fn one_call(gateway: &TestGateway) -> String {
+    chat(gateway, KEY, json!({"max_tokens": 5})).await.expect(200)["id"].as_str().unwrap().to_owned()
+}
+
+#[actix_web::test]
+async fn the_tables_of_the_version_before_are_extended_and_both_versions_write_and_read_them() {
+    let Some(postgres) = stores::postgres() else { return };
+    run(&postgres, STEP_1);
+    let (upstream, one, two) = (saying("Hello"), Folder::new(), Folder::new());
+    let one = replica(&upstream, &one, Some(&postgres), None).start().await;
+    store_is(&one, "postgres", "ok").await;
+    assert_eq!(run(&postgres, "select max(step) from pointsman_steps"), "2");
+    let id = one_call(&one).await;
+    records(&postgres, "1").await;
+    assert_eq!(run(&postgres, SELECT_OF_STEP_1), "1", "the version before can read it");
+
+    // The version before writes the record again, as one of its own.
+    run(&postgres, "create table kept as select * from pointsman_records; delete from pointsman_records");
+    run(&postgres, INSERT_OF_STEP_1);
+    let two = replica(&upstream, &two, Some(&postgres), None).start().await;
+    store_is(&two, "postgres", "ok").await;
+    two.get(&format!("/api/v1/route/explain?generation_id={id}")).await.expect(200);
+    let listed = two.get("/api/v1/generations").await.expect(200);
+    assert_eq!((&listed["data"][0]["id"], &listed["replicas"]), (&json!(id), &json!("all")));
+
+    // And a change of a key.
+    let (text, _) = issue(&one, json!({ "name": "ci" })).await;
+    let works = async || chat(&two, &text, json!({"max_tokens": 5})).await.status;
+    eventually("the key works at the other replica", works, |status| *status == 200).await;
+    let switched = r#"{"at_ms":1795400000000,"by":"admin","from":"old","change":{"action":"switch_key","name":"test","on":false}}"#;
+    let insert = format!(
+        "insert into pointsman_changes (id, node, change) values (sha256('old'), 'old', '{switched}') on conflict (id) do nothing"
+    );
+    run(&postgres, &insert);
+    for gateway in [&one, &two] {
+        let status = async || chat(gateway, KEY, json!({"max_tokens": 5})).await.status;
+        eventually("the key that the version before switched off is refused", status, |status| *status == 401).await;
+    }
+}
+
+#[actix_web::test]
+async fn tables_that_a_later_version_extended_are_written_and_read_as_before() {
+    let Some(postgres) = stores::postgres() else { return };
+    let (upstream, one, two) = (saying("Hello"), Folder::new(), Folder::new());
+    let one = replica(&upstream, &one, Some(&postgres), None).start().await;
+    store_is(&one, "postgres", "ok").await;
+    let later = "
+        create table pointsman_later (id bytea primary key);
+        alter table pointsman_records add column later text not null default 'unknown';
+        alter table pointsman_changes add column later text not null default 'unknown';
+        alter table pointsman_sums add column later text not null default 'unknown';
+        insert into pointsman_steps (step) values (3)";
+    run(&postgres, later);
+    let two = replica(&upstream, &two, Some(&postgres), None).start().await;
+    store_is(&two, "postgres", "ok").await;
+    let ids = [one_call(&one).await, one_call(&two).await];
+    records(&postgres, "2").await;
+    for gateway in [&one, &two] {
+        for id in &ids {
+            gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200);
+        }
+    }
+    let (text, _) = issue(&two, json!({ "name": "ci" })).await;
+    let works = async || chat(&one, &text, json!({"max_tokens": 5})).await.status;
+    eventually("the key works at the other replica", works, |status| *status == 200).await;
+    assert_eq!(run(&postgres, "select max(step) from pointsman_steps"), "3", "no step is taken twice or back");
+}
+
+#[actix_web::test]
+async fn replicas_that_start_at_one_moment_take_each_step_once() {
+    let Some(postgres) = stores::postgres() else { return };
+    let (upstream, folders) = (saying("Hello"), [Folder::new(), Folder::new(), Folder::new()]);
+    let worlds = folders.each_ref().map(|folder| replica(&upstream, folder, Some(&postgres), None));
+    let started = futures_util::future::join_all(worlds.iter().map(|world| world.start())).await;
+    for gateway in &started {
+        store_is(gateway, "postgres", "ok").await;
+        one_call(gateway).await;
+    }
+    records(&postgres, "3").await;
+    assert_eq!(run(&postgres, "select count(*), max(step) from pointsman_steps"), "2|2");
+}
+
+#[actix_web::test]
+async fn a_record_in_a_later_format_is_told_from_one_that_does_not_exist() {
+    let Some(postgres) = stores::postgres() else { return };
+    let (upstream, one, two) = (saying("Hello"), Folder::new(), Folder::new());
+    let one = replica(&upstream, &one, Some(&postgres), None).start().await;
+    let two = replica(&upstream, &two, Some(&postgres), None).start().await;
+    store_is(&two, "postgres", "ok").await;
+    let id = one_call(&one).await;
+    records(&postgres, "1").await;
+    // A record begins with the number of its format, and the hash of its catalog follows.
+    run(&postgres, "update pointsman_records set entry = set_byte(entry, position(catalog in entry) - 2, 99)");
+    let refused = two.get(&format!("/api/v1/generation?id={id}")).await;
+    assert_eq!(error_of(&refused, 503)["metadata"]["reason"], "record_of_later_version");
+    let listed = two.get("/api/v1/generations").await.expect(200);
+    assert_eq!((&listed["data"], &listed["unreadable_records"]), (&json!([]), &json!(1)));
+    let audit =
+        call(&two.admin(), actix_web::http::Method::GET, "/api/v1/admin/generations", ADMIN, None).await.expect(200);
+    assert_eq!(audit["unreadable_records"], 1);
+}
