@@ -202,7 +202,7 @@ pub(super) fn prefixes(body: &Value) -> Vec<Prefix> {
         };
         reader.part(&block.to_string(), tokens);
         if let Some(mark) = mark {
-            reader.mark(mark["ttl"] == "1h");
+            reader.mark(member(&mark, "ttl") == "1h");
         }
     }
     if last.is_object() {

@@ -296,7 +296,7 @@ fn prefixes(model: &str, body: &Value) -> Vec<Prefix> {
         match block.get("cachePoint") {
             Some(point) => reader.mark(point["ttl"] == "1h"),
             None => {
-                let text = block["text"].as_str().map_or_else(|| block.to_string(), str::to_owned);
+                let text = block.get("text").and_then(Value::as_str).map_or_else(|| block.to_string(), str::to_owned);
                 let tokens = if block.get("image").is_some() { 0 } else { words::tokens(&text) };
                 reader.part(&text, tokens);
             }

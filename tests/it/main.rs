@@ -298,6 +298,7 @@ mod traces;
 mod unknown_price;
 #[cfg(test)]
 mod upgrade;
+#[cfg(test)]
 mod upstream_answers;
 #[cfg(test)]
 mod upstream_calls;
