@@ -49,7 +49,7 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[server]\nbnid = \"127.0.0.1:1\"",
         expect![[r#"
-            f:2:1: server.bnid: unknown key, did you mean 'bind'?; allowed: tls, bind, workers, keep_alive, max_connections, drain_notice, mount_v1, hosts
+            f:2:1: server.bnid: unknown key, did you mean 'bind'?; allowed: tls, bind, workers, keep_alive, max_connections, drain_notice, mount_v1, legacy_completions, hosts
         "#]],
     );
     check(

@@ -1,12 +1,9 @@
 //! Clients of other APIs than chat: what of their request is kept until the answer.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
 use super::{
     neutral::{FieldFates, StateKey},
-    openai::request::{ChatPurpose, ChatRequest, RequestLimits},
     outgoing::CallHeaders,
     responses::{self, inbound::echo::ResponseEcho},
 };
@@ -67,40 +64,9 @@ impl ClientRequest {
             ClientShape::Messages { .. } | ClientShape::Responses(_) => endpoint.dialect == self.dialect(),
         }
     }
-
-    /// Reads the chat body that the request was turned into.
-    ///
-    /// # Errors
-    /// As [`ChatRequest::parse`], with the client's names of fields.
-    pub fn parse_chat(
-        mut self,
-        chat: Bytes,
-        purpose: ChatPurpose,
-        limits: &RequestLimits,
-    ) -> Result<Box<ChatRequest>, Invalid> {
-        let mut chat = self.shape.parse_chat(chat, purpose, limits)?;
-        if let ClientShape::Completion { shows_usage } = &mut self.shape {
-            *shows_usage = chat.include_usage == Some(true);
-        }
-        chat.client = Some(Arc::new(self));
-        Ok(chat)
-    }
 }
 
 impl ClientShape {
-    /// Reads a chat body that was made for measuring.
-    ///
-    /// # Errors
-    /// As [`ChatRequest::parse`], with the client's names of fields.
-    pub fn parse_chat(
-        &self,
-        chat: Bytes,
-        purpose: ChatPurpose,
-        limits: &RequestLimits,
-    ) -> Result<Box<ChatRequest>, Invalid> {
-        ChatRequest::parse(chat, purpose, limits).map_err(|invalid| self.renamed(invalid))
-    }
-
     /// The field that holds the prompt.
     #[must_use]
     pub const fn prompt_field(&self) -> &'static str {

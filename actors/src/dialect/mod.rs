@@ -13,6 +13,7 @@
 mod answer;
 mod anthropic;
 mod capability_gaps;
+mod client_chat;
 mod client_encoder;
 mod client_request;
 mod converse;

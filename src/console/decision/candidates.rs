@@ -94,7 +94,7 @@ fn row(
     ask: fn(&EndpointNames<'_>) -> Markup,
 ) -> Markup {
     let predicted = &candidate.predicted;
-    let name = endpoint_text(&candidate.endpoint);
+    let name = super::endpoint_text(&candidate.endpoint);
     html! {
         tr.chosen[candidate.selected] data-row {
             td.r { (candidate.rank) }
@@ -261,14 +261,6 @@ pub(super) fn endpoint(names: &EndpointNames<'_>) -> Markup {
     html! {
         @if let Some(model) = names.model { (format::name(model, 56)) } @else { span.muted { "removed since" } }
         @if let Some(provider) = names.provider_name { " " span.at { "on " (format::name(provider, 32)) } }
-    }
-}
-
-/// The same as text.
-pub(super) fn endpoint_text(names: &EndpointNames<'_>) -> String {
-    match (names.model, names.provider_name) {
-        (Some(model), Some(provider)) => format!("{model} on {provider}"),
-        _ => "a removed endpoint".to_owned(),
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
     words,
 };
 use crate::{
-    api::{explain::Explanation, explain_view::ExplainBody, replay, why_not_view},
+    api::{explain::Explanation, explain_view::ExplainBody, replay, route_view::EndpointNames, why_not_view},
     base::error::ApiError,
     proxy::record::ReplayResult,
     state::gateway::Worker,
@@ -163,5 +163,13 @@ fn reason(text: &str) -> Markup {
             strong { (first) @if !rest.is_empty() { "." } }
             @if !rest.is_empty() { " " span { (rest) } }
         }
+    }
+}
+
+/// The model and the provider of an endpoint as text.
+fn endpoint_text(names: &EndpointNames<'_>) -> String {
+    match (names.model, names.provider_name) {
+        (Some(model), Some(provider)) => format!("{model} on {provider}"),
+        _ => "a removed endpoint".to_owned(),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 use pointsman_actors::dialect::percent;
 
-use super::candidates::endpoint_text;
+use super::endpoint_text;
 use crate::{
     api::{
         explain_view::ExplainBody,
