@@ -1,5 +1,5 @@
 //! Fills the series of the last hour and day from the stored records of earlier processes, so that charts do not begin
-//! empty with every start. Newest first, on a thread of its own, and at most [`MOST_RECORDS`].
+//! empty with every start. Newest first, on a thread of its own, and at most `MOST_RECORDS`.
 //!
 //! Not with replicas: the ledger then holds the calls of all of them, and the series only count this one's.
 
