@@ -1,11 +1,11 @@
 //! A cursor over JSON text that checks the grammar at every step.
 
+use wide::u8x16;
+
 use super::raw::Raw;
 
 /// Deepest nesting of a text whose limit is not given.
 const MAX_DEPTH: usize = 128;
-/// Strings up to this length are searched word by word, longer ones in blocks.
-const SHORT_BYTES: usize = 32;
 
 /// Why a text is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -307,46 +307,23 @@ impl<'a> Cursor<'a> {
 /// Number of bytes before the first quote, backslash or control character.
 #[inline]
 pub(super) fn plain_run(bytes: &[u8]) -> usize {
-    // Most strings are short and followed by more of the document: eight bytes at a time find their end. What
-    // goes on is worth larger steps.
-    let (mut run, mut rest) = (0, bytes);
-    while let Some((word, tail)) = rest.split_first_chunk::<8>() {
-        let special = special_bytes(u64::from_le_bytes(*word));
+    let (blocks, tail) = bytes.as_chunks();
+    for (index, block) in blocks.iter().enumerate() {
+        let special = special_bytes(u8x16::new(*block));
         if special != 0 {
-            return run + (special.trailing_zeros() / 8) as usize;
-        }
-        run += 8;
-        rest = tail;
-        if run == SHORT_BYTES {
-            run += plain_blocks(rest);
-            rest = bytes.get(run..).unwrap_or_default();
+            return index * 16 + special.trailing_zeros() as usize;
         }
     }
-    run + rest.iter().take_while(|byte| !is_special(**byte)).count()
+    blocks.len() * 16 + tail.iter().take_while(|byte| !matches!(byte, b'"' | b'\\' | ..b' ')).count()
 }
 
-/// Number of bytes before the 64-byte block that contains the first special byte.
-#[inline(never)]
-fn plain_blocks(bytes: &[u8]) -> usize {
-    let (blocks, _) = bytes.as_chunks::<64>();
-    // Without an early exit in the inner loop the compiler vectorises the comparison.
-    let is_plain = |block: &&[u8; 64]| !block.iter().fold(false, |special, byte| special | is_special(*byte));
-    blocks.iter().take_while(is_plain).count() * 64
-}
-
-fn is_special(byte: u8) -> bool {
-    byte == b'"' || byte == b'\\' || byte < b' '
-}
-
-/// The high bit of each byte that is a quote, a backslash or below a space. Bits above the lowest may be false.
-fn special_bytes(word: u64) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGHS: u64 = 0x8080_8080_8080_8080;
-    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
-    let quotes = zeros(word ^ (ONES * u64::from(b'"')));
-    let backslashes = zeros(word ^ (ONES * u64::from(b'\\')));
-    let controls = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
-    quotes | backslashes | controls
+/// One bit for each byte that is a quote, a backslash or a control character.
+#[inline]
+fn special_bytes(block: u8x16) -> u32 {
+    let quotes = block.simd_eq(u8x16::splat(b'"'));
+    let backslashes = block.simd_eq(u8x16::splat(b'\\'));
+    let controls = block.simd_eq(block.min(u8x16::splat(b' ' - 1)));
+    (quotes | backslashes | controls).to_bitmask()
 }
 
 #[cfg(test)]
