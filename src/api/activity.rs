@@ -253,7 +253,7 @@ pub(crate) struct ActivityBody<'a> {
     pub(crate) until: String,
     pub(crate) group: &'static str,
     pub(crate) tz_offset_minutes: i64,
-    /// Whose calls these are; absent for a gateway that shares no records.
+    /// Which replicas' calls these are; absent for a gateway that shares no records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) replicas: Option<Coverage>,
 }

@@ -81,13 +81,13 @@ pub(crate) struct SelectedPage {
     replicas: Option<Coverage>,
 }
 
-/// Whose records an answer covers, where replicas share theirs.
+/// Which replicas' records an answer covers, where replicas share them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Coverage {
-    /// Those of all replicas.
+    /// The records of all replicas.
     All,
-    /// Those of this replica alone, because PostgreSQL is away.
+    /// The records of this replica alone, because PostgreSQL is away.
     Own,
 }
 
@@ -185,7 +185,7 @@ pub(crate) struct PageBody<'a> {
     /// Damaged blocks of up to 256 records each, which may hold more records of this page; absent if there are none.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) damaged_blocks: usize,
-    /// Whose records these are; absent for a gateway that shares none.
+    /// Which replicas' records these are; absent for a gateway that shares none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) replicas: Option<Coverage>,
 }

@@ -22,10 +22,10 @@ use crate::{
 /// Statuses of ended generations.
 const STATUSES: [&str; 3] = ["completed", "failed", "cancelled"];
 
-/// Whose records a list shows.
+/// The owner of the records in a list.
 #[derive(Clone, Copy)]
 pub(crate) enum Listed<'a> {
-    /// Those of one caller.
+    /// Records of one caller.
     Own(&'a Caller),
     /// All, with a filter by key.
     Everybody(&'a Worker),

@@ -27,7 +27,7 @@ pub(crate) struct PreviewedFates {
 }
 
 impl PreviewedFates {
-    /// Those at an endpoint. `None` if the request cannot be translated for it.
+    /// What becomes of the parameters at an endpoint. `None` if the request cannot be translated for it.
     pub(crate) fn of(work: &RequestedWork, catalog: &Catalog, endpoint: &Endpoint) -> Option<PreviewedFates> {
         let outgoing = work.upstream_body(catalog, endpoint, None, SignatureSources::default())?;
         let has_other_form =

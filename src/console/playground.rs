@@ -71,7 +71,7 @@ pub(super) struct Question {
 /// Shows the form with a first preview. What the address holds is filled in, but for the text.
 ///
 /// # Errors
-/// Those of a preview that are no fault of the request.
+/// Faults of a preview that are not the request's own.
 pub(super) async fn show(
     visitor: Visitor,
     worker: Worker,

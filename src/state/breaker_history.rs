@@ -22,7 +22,7 @@ const MOST_SUBJECTS: usize = 256;
 /// Most moves that are kept of one breaker: a change every minute for an hour.
 const MOST_MOVES: usize = 64;
 
-/// Whose breaker moved.
+/// What a breaker guards: an endpoint, or a whole provider.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subject {
     /// Slug of the provider.

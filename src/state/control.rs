@@ -136,9 +136,9 @@ impl Control {
 /// The statistics that a replaced health actor starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HealthRestart {
-    /// Those of its predecessor.
+    /// The statistics of its predecessor.
     KeepStatistics,
-    /// Empty ones: the statistics may be what makes the actor panic.
+    /// Empty statistics: they may be what makes the actor panic.
     ResetStatistics,
 }
 

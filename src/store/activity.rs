@@ -89,7 +89,7 @@ impl ActivityCounters {
         })
     }
 
-    /// Those of one entry.
+    /// The counters of one entry.
     fn of(facts: &FactsView<'_>) -> ActivityCounters {
         let completed = GenerationStatus::Completed.as_str();
         let failed = u64::from(facts.label(label::STATUS) != completed);

@@ -63,7 +63,7 @@ pub struct Size {
     pub aged_out_ms: Option<i64>,
 }
 
-/// Those who wait until something is durable.
+/// Callers that wait until something is durable.
 type Waiting = Vec<(Position, oneshot::Sender<io::Result<()>>)>;
 
 struct Control {

@@ -26,7 +26,7 @@ pub struct Recovery {
     pub torn: u64,
     /// Segments with damage before their end.
     pub damaged: u64,
-    /// Those bytes of torn ends.
+    /// Bytes that were cut off behind the last whole frame of such segments.
     pub torn_bytes: u64,
     /// Entries that had begun and were never finished.
     pub interrupted: u64,

@@ -27,7 +27,7 @@ pub(super) struct VersionCache {
 }
 
 impl VersionCache {
-    /// Those that are in memory.
+    /// The versions that are in memory.
     pub(super) fn known(&self) -> HashSet<ContentHash> {
         let mut known: HashSet<ContentHash> = self.catalogs.lock().keys().copied().collect();
         known.extend(self.policies.lock().keys());

@@ -194,7 +194,7 @@ const fn standard_headers(dialect: Dialect) -> &'static [(&'static str, &'static
 #[derive(Default)]
 struct TlsConfigs {
     known: HashMap<Option<PathBuf>, TrustAnchors>,
-    /// Those of the previous configuration, reused if their file is unchanged.
+    /// The trust anchors of the previous configuration, reused if their file is unchanged.
     before: HashMap<Option<PathBuf>, TrustAnchors>,
 }
 

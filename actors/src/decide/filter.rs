@@ -101,7 +101,9 @@ impl<'a> HardFilters<'a> {
         alias: Option<&'a Alias>,
     ) -> HardFilters<'a> {
         let mut filters = HardFilters { catalog, lengths, query, alias, active: Vec::new() };
-        filters.active = CHECKS.iter().filter(|check| (check.applies)(&filters)).collect();
+        let mut active = Vec::with_capacity(CHECKS.len());
+        active.extend(CHECKS.iter().filter(|check| (check.applies)(&filters)));
+        filters.active = active;
         filters
     }
 
@@ -222,8 +224,8 @@ fn is_ordered_strictly(filters: &HardFilters<'_>) -> bool {
 
 fn not_ordered(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let named = filters.query.routing.provider.order.iter().any(|entry| subject.is_named(entry));
-    let detail = ExclusionDetail::Text("not in the order given, and fallbacks are off".into());
-    (!named).then_some((ExclusionReason::ProviderNotAllowed, detail))
+    let detail = || ExclusionDetail::Text("not in the order given, and fallbacks are off".into());
+    (!named).then(|| (ExclusionReason::ProviderNotAllowed, detail()))
 }
 
 fn output(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {

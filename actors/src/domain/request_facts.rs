@@ -38,7 +38,7 @@ pub struct RequestFacts {
 }
 
 impl RequestFacts {
-    /// Those of a query.
+    /// The facts of a query.
     #[must_use]
     pub fn of(query: &Query) -> RequestFacts {
         RequestFacts {
@@ -57,7 +57,7 @@ impl RequestFacts {
     }
 }
 
-/// Those of a chat of which nothing is known, for decisions that were recorded without them.
+/// The facts of a chat of which nothing is known, for decisions that were recorded without them.
 impl Default for RequestFacts {
     fn default() -> RequestFacts {
         RequestFacts {

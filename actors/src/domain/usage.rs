@@ -112,7 +112,7 @@ pub struct Usage {
     pub cached_tokens: u64,
     /// Input tokens written to the provider's cache, for whatever time.
     pub cache_write_tokens: u64,
-    /// Those of them that were written for one hour.
+    /// Cache-write tokens that were written for one hour.
     pub cache_write_1h_tokens: u64,
     /// Input tokens of audio that were neither read from the cache nor written to it.
     pub audio_tokens: u64,

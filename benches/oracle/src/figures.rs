@@ -88,7 +88,7 @@ pub struct Outage {
 }
 
 impl Figures {
-    /// Those of a run.
+    /// The figures of a run.
     #[must_use]
     pub fn of(world: &World, run: &Run, oracle: &Run) -> Figures {
         let mut figures = Figures {

@@ -60,7 +60,7 @@ pub struct Yardsticks {
 }
 
 impl Yardsticks {
-    /// Those of a request with an answer of so many tokens.
+    /// The yardsticks of a request with an answer of so many tokens.
     #[must_use]
     pub fn of(world: &World, request: &Request, answer: f64) -> Yardsticks {
         let quiet = |endpoint: usize| world.good_day(endpoint).mean_time(request.prompt, answer);

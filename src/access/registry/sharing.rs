@@ -53,7 +53,7 @@ type Wake = Box<dyn Fn() + Send + Sync>;
 pub(super) struct Sharing {
     /// Changes of this replica.
     own: HashSet<ChangeId>,
-    /// Those of them that have no place in the common order yet, oldest first.
+    /// Changes that have no place in the common order yet, oldest first.
     unsent: VecDeque<SharedChange>,
     wake: Wake,
 }

@@ -48,9 +48,9 @@ pub(crate) struct Situation {
     pub(crate) restarted_actors: Vec<(&'static str, u64)>,
     /// Enabled endpoints.
     pub(crate) endpoints: usize,
-    /// Those that take no calls, as `model at provider`.
+    /// Endpoints that take no calls, as `model at provider`.
     pub(crate) down: Vec<String>,
-    /// Those that fail often or are being probed.
+    /// Endpoints that fail often or are being probed.
     pub(crate) degraded: Vec<String>,
     /// Version of the configuration in force.
     pub(crate) config_version: u64,

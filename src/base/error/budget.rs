@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::{ApiError, Kind};
 
-/// Whose limit it is.
+/// The holder of a spending limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetHolder {
     /// The key itself.
@@ -42,7 +42,7 @@ impl BudgetHolder {
 /// What a spending limit lacks for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetShortfall {
-    /// Whose limit it is.
+    /// The holder of the limit.
     pub holder: BudgetHolder,
     /// The limit.
     pub limit: Usd,

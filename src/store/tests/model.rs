@@ -163,7 +163,7 @@ impl World {
         self.entries.insert(entry.id, (entry, kept));
     }
 
-    /// Those that end in one turn of an event loop.
+    /// Appends entries that end in one turn of an event loop.
     fn append_several(&mut self) {
         let entries: Vec<Entry> = (0..self.dice.random_range(1..9)).map(|_| self.entry()).collect();
         let packed: Vec<Packed> = entries.iter().map(Packed::of).collect();

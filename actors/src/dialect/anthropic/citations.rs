@@ -38,7 +38,7 @@ impl Citations {
     /// Hands the citations on. `start` and `end`: where the block stands in the text of the answer, in characters.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Fails if the sink does.
     pub(super) fn finish(self, start: u64, end: u64, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         for (title, url) in self.pages {
             let json = url_citation(start, end, &title, &url);

@@ -70,7 +70,7 @@ pub fn read_messages(body: &[u8], state_key: &StateKey) -> Result<InboundMessage
 /// Reads a body of `POST /v1/messages/count_tokens`: the same, and it needs no limit on the output.
 ///
 /// # Errors
-/// Those of [`read_messages`].
+/// Fails as [`read_messages`] does.
 pub fn read_count_tokens(body: &[u8], state_key: &StateKey) -> Result<InboundMessages, Invalid> {
     read(body, Purpose::Count, state_key)
 }

@@ -77,7 +77,7 @@ struct Messages<'o, 'a> {
     names: &'o ToolNames,
     marks: &'o mut CacheMarks,
     ids: CallIds<'a>,
-    /// Whose message is being written.
+    /// The speaker of the message that is being written.
     open: Option<Speaker>,
 }
 

@@ -26,7 +26,7 @@ const MAX_SIGNATURE: usize = 64 * 1_024;
 #[derive(Debug)]
 pub(crate) struct Decoder {
     names: ToolNames,
-    /// Whose format the thoughts have.
+    /// The format of the thoughts.
     thoughts_of: ReasoningFormat,
     has_started: bool,
     is_done: bool,

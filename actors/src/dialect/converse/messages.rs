@@ -82,7 +82,7 @@ struct Messages<'o, 'a> {
     is_claude: bool,
     ids: CallIds<'a>,
     media: MediaWriter,
-    /// Whose message is being written.
+    /// The speaker of the message that is being written.
     open: Option<Speaker>,
 }
 

@@ -9,7 +9,7 @@ const STATE: &str = "messages[].reasoning_details";
 /// Which signatures a body has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Signatures {
-    /// Those that the client returned, and stand-ins for steps without any.
+    /// The signatures that the client returned, and stand-ins for steps without any.
     #[default]
     Returned,
     /// Stand-ins only: the model refused one that was returned, since it was made under another key or model.

@@ -132,7 +132,7 @@ pub(crate) enum MediaSource<'a> {
 /// Reasoning of an earlier answer, as the provider that wrote it wants it back.
 #[derive(Debug, Clone)]
 pub(crate) struct ReasoningState<'a> {
-    /// Whose reasoning it is.
+    /// The format, which says which provider made the reasoning.
     pub(crate) format: ReasoningFormat,
     /// Readable, summarised or encrypted.
     pub(crate) kind: ReasoningKind,

@@ -32,7 +32,7 @@ impl Restraint {
     /// The one for worlds without queues.
     pub const PLAIN: Restraint = Restraint { others: 1.0, second: 0.0, shuns: true };
 
-    /// Those that are tried where endpoints queue.
+    /// The restraints that are tried where endpoints queue.
     #[must_use]
     pub fn family(objectives: &[Objective]) -> Vec<Restraint> {
         let mut family = Vec::new();

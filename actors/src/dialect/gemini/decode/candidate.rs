@@ -69,7 +69,7 @@ impl Candidate {
     /// Notes that a finish reason came.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Fails if the sink does.
     pub(super) fn finish(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         self.is_finished = true;
         self.flush(sink)
@@ -78,7 +78,7 @@ impl Candidate {
     /// Hands on what was held back.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Fails if the sink does.
     pub(super) fn flush(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         self.end_thought(sink)?;
         match self.text.rest() {

@@ -18,7 +18,7 @@ pub(super) const EVERYWHERE: [&str; 10] = [
     "preferred_min_throughput",
     "top_n",
 ];
-/// Those that may stand at the top level and in `extra_body` besides.
+/// Fields that may stand at the top level and in `extra_body` besides.
 const OUTSIDE_METADATA: [&str; 6] = ["provider", "models", "plugins", "route_seed", "why_not", "what_if"];
 /// Most typing errors of a name that is treated as a misspelling.
 const MAX_TYPING_ERRORS: usize = 2;

@@ -31,7 +31,7 @@ const ECHOED: [(&str, &str); 20] = [
     ("truncation", "\"disabled\""),
     ("user", "null"),
 ];
-/// Those whose value is the same for every request here.
+/// Members whose value is the same for every request here.
 const FIXED: [&str; 4] = ["background", "previous_response_id", "store", "truncation"];
 
 /// What an answer repeats of its request, and the names that its calls are turned back to. Cheap to clone.
