@@ -6,7 +6,6 @@ target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target"
 target=$(realpath "$target")
 work=$(mktemp -d "${TMPDIR:-/tmp}/pointsman-bench.XXXXXX")
-peer=$target/release/bench-peer
 ticks=$(getconf CLK_TCK)
 key=sk-pointsman-development
 
@@ -45,9 +44,13 @@ need_package() {
     RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null
 }
 
+# POINTSMAN_BINARY names another version of the gateway to measure, BENCH_PEER another build of the peers.
 build() {
-    cargo build --quiet --locked --release -p pointsman -p pointsman-bench-peer --bin pointsman --bin bench-peer
+    if [[ -z ${POINTSMAN_BINARY:-} || -z ${BENCH_PEER:-} ]]; then
+        cargo build --quiet --locked --release -p pointsman -p pointsman-bench-peer --bin pointsman --bin bench-peer
+    fi
     binary=${POINTSMAN_BINARY:-$target/release/pointsman}
+    peer=${BENCH_PEER:-$target/release/bench-peer}
 }
 
 # Becomes a program on one core: proxies share one and the peers the other, so that nobody steals the
