@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     answer::{Answer, Choice},
+    embeddings,
     json_response::send_json,
     json_value::{invalid, member, put},
     provider::{ActiveRequest, Provider},
@@ -23,12 +24,14 @@ use super::{
     words,
 };
 
+/// The method that makes embeddings.
+const EMBED: &str = "batchEmbedContents";
 /// A text in the prompt that the filter for safety blocks.
 const BLOCKED_TRIGGER: &str = "SIMULATED_SAFETY_BLOCK";
 /// What clients send for calls of another model, which has signed nothing.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// Answers `POST /models/{model}:generateContent` and `:streamGenerateContent`.
+/// Answers `POST /models/{model}:generateContent`, `:streamGenerateContent` and `:batchEmbedContents`.
 pub(super) async fn create(
     provider: Data<Provider>,
     request: HttpRequest,
@@ -50,13 +53,16 @@ async fn generate(
     let (id, method) = target.rsplit_once(':').ok_or_else(unknown)?;
     let streamed = match method {
         _ if settings.dialect != Dialect::Gemini => return Err(unknown()),
-        "generateContent" => false,
+        "generateContent" | EMBED => false,
         "streamGenerateContent" => true,
         _ => return Err(unknown()),
     };
     let header = |name: &str| request.headers().get(name).is_some_and(|value| !value.is_empty());
     if !header("x-goog-api-key") && !header("authorization") {
         return Err(Refusal::Unauthenticated);
+    }
+    if method == EMBED {
+        return embeddings::create_batch(provider, id, body).await;
     }
     if streamed && !request.query_string().split('&').any(|parameter| parameter == "alt=sse") {
         return Err(invalid("Streams are served as server-sent events only: alt=sse."));

@@ -18,6 +18,7 @@ mod check;
 mod converse;
 mod counters;
 mod drawing;
+mod embeddings;
 mod gemini;
 mod images;
 mod json_response;

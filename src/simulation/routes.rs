@@ -7,7 +7,7 @@ use actix_web::{
 use serde_json::{Value, json};
 
 use super::{
-    anthropic, chat, converse, gemini, images, provider::Provider, refusal::Refusal, responses,
+    anthropic, chat, converse, embeddings, gemini, images, provider::Provider, refusal::Refusal, responses,
     settings::SimulatedModel,
 };
 
@@ -24,6 +24,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(only("/v1/responses").route(post().to(responses::create)))
         .service(only("/v1/model/{target:.+}").route(post().to(converse::create)))
         .service(only("/v1/images/generations").route(post().to(images::create)))
+        .service(only("/v1/embeddings").route(post().to(embeddings::create)))
         .service(only("/v1/models").route(get().to(models)))
         .service(only("/v1/models/{id:.+}").route(get().to(one_model)).route(post().to(gemini::create)));
 }

@@ -50,6 +50,7 @@ async fn every_input_gets_its_vector_in_order_with_usage_and_cost() {
     assert_eq!((&record["data"]["api_type"], &record["data"]["tokens_prompt"]), (&json!("embeddings"), &json!(7)));
 }
 
+/// D126.
 #[actix_web::test]
 async fn base64_and_numbers_are_the_same_bits_whichever_the_provider_sends() {
     let floats = [0.1_f32, -3.402_823_5e38, 1.175_494_4e-38, 16_777_217.0];
@@ -170,6 +171,36 @@ async fn a_gemini_endpoint_embeds_texts_in_its_own_form_and_token_ids_go_elsewhe
     assert_eq!(reply.header("x-route-provider"), Some("Far"));
 }
 
+#[actix_web::test]
+async fn without_an_account_a_model_has_the_same_vectors_at_simulated_providers_of_two_apis() {
+    let gateway = TestGateway::simulated().await;
+    let texts = ["The night train to Vienna", "A night train to Graz", "Sugar and cream"];
+    let mut seen: Vec<Vec<Vec<f64>>> = Vec::new();
+    for slug in ["sim-swift", "sim-thrift", "sim-jade"] {
+        let only = json!({"only": [slug]});
+        let request = json!({"model": "lantern/vectors", "input": texts, "dimensions": 64, "provider": only});
+        let reply = gateway.post("/v1/embeddings", &request).await;
+        let answer = reply.expect(200);
+        assert!(answer["usage"]["prompt_tokens"].as_u64().unwrap() > 10, "{slug}: {answer}");
+        assert!(answer["usage"]["cost"].as_f64().unwrap() > 0.0, "{slug}: {answer}");
+        let vectors = answer["data"].as_array().unwrap().iter().map(|entry| {
+            entry["embedding"].as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+        });
+        seen.push(vectors.collect());
+    }
+    assert!(seen.iter().all(|vectors| *vectors == seen[0]));
+    let near = |one: usize, other: usize| -> f64 { seen[0][one].iter().zip(&seen[0][other]).map(|(a, b)| a * b).sum() };
+    assert!(near(0, 1) > near(0, 2) + 0.2, "{} {}", near(0, 1), near(0, 2));
+    let ids = json!({"model": "lantern/vectors", "input": [[1, 2], [3]], "encoding_format": "base64"});
+    let answer = gateway.post("/v1/embeddings", &ids).await.expect(200);
+    assert_eq!((answer["data"].as_array().unwrap().len(), &answer["usage"]["prompt_tokens"]), (2, &json!(3)));
+    let long = json!({"model": "lantern/vectors", "input": "word ".repeat(20_000)});
+    assert_eq!(gateway.post("/v1/embeddings", &long).await.status, 400);
+    let wide = json!({"model": "lantern/vectors", "input": "a", "dimensions": 100_000});
+    assert_eq!(gateway.post("/v1/embeddings", &wide).await.status, 400);
+}
+
+/// D126.
 #[actix_web::test]
 async fn as_many_inputs_as_are_allowed_come_back_in_their_order() {
     let wanted: Vec<Value> = (0..2_048).map(|number| json!([f64::from(number) + 0.5])).collect();
