@@ -108,17 +108,10 @@ pub struct UpstreamDetail {
     pub status: Option<u16>,
     /// Its own error code; only when it refused the request.
     pub code: Option<String>,
-    /// Its body, redacted and truncated; only when it refused the request.
+    /// Its body, or its reason within a 200, redacted and truncated; only when it refused the request.
     pub raw: Option<String>,
-}
-
-impl UpstreamDetail {
-    /// Whether the provider refused the request for what it is about.
-    fn is_about_content(&self) -> bool {
-        self.code
-            .as_deref()
-            .is_some_and(|code| code.starts_with("content_filter") || code.starts_with("content_policy"))
-    }
+    /// Whether it refused the content of the request, or of its answer.
+    pub is_about_content: bool,
 }
 
 /// One failed attempt, for `error.metadata.previous_errors`.

@@ -26,10 +26,13 @@ pub struct UpstreamError {
     pub detail: String,
     /// Cause of a failed connection, as one word without a host. `None` for other failures.
     pub cause: Option<&'static str>,
-    /// The provider's body, cleaned and cut to 2 KiB; only where the failure is the caller's own mistake.
+    /// The provider's body, or its reason within a 200, cleaned and cut to 2 KiB; only where the failure is the caller's own
+    /// mistake.
     pub raw: Option<String>,
     /// The provider's own code for the error, made printable.
     pub code: Option<Box<str>>,
+    /// Whether the provider refused the content of the request, or of its answer.
+    pub is_about_content: bool,
     /// Whether it refused a signature of a thought: with stand-ins it may accept the request.
     pub refuses_signature: bool,
     /// Remaining quota that the provider reported, if any.
@@ -46,6 +49,7 @@ impl UpstreamError {
             cause: None,
             raw: None,
             code: None,
+            is_about_content: false,
             refuses_signature: false,
             quota: None,
         }

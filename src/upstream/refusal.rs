@@ -80,11 +80,17 @@ pub(super) fn classify(
         failure: Failure { kind, status: Some(status), retry_after },
         cause: None,
         detail: format!("status {status}, code {}, {} bytes of body", code.as_deref().unwrap_or("none"), body.len()),
+        is_about_content: code.as_deref().is_some_and(names_content),
         raw: is_clients_fault.then(|| redactor.clean(&String::from_utf8_lossy(body), RAW_LIMIT)),
         code,
         refuses_signature: refuses_signature(dialect, status, body),
         quota: Some(quota(headers, || now)).filter(QuotaReport::is_some).map(Box::new),
     }
+}
+
+/// Whether a code says that the content was refused.
+fn names_content(code: &str) -> bool {
+    ["content_filter", "content_policy", "moderation_blocked"].iter().any(|word| code.starts_with(word))
 }
 
 fn kind(status: u16, error: &ErrorBody) -> FailureKind {

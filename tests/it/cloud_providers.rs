@@ -36,6 +36,7 @@ const DATED: &str = "/openai?api-version=2024-10-21";
 const AZURE: &str = "auth = \"api-key\"\n";
 const AZURE_DATED: &str = "auth = \"api-key\"\nroutes = \"deployments\"\n";
 
+/// D75, D76.
 #[actix_web::test]
 async fn the_v1_form_of_azure_names_the_deployment_in_the_body_and_sends_the_key_in_api_key_only() {
     let cloud = always(200, &completion("Left."));
@@ -50,6 +51,7 @@ async fn the_v1_form_of_azure_names_the_deployment_in_the_body_and_sends_the_key
     assert_eq!(cloud.last_body()["model"], "my model");
 }
 
+/// D75.
 #[actix_web::test]
 async fn the_dated_form_of_azure_names_the_deployment_in_the_path_and_the_version_in_the_query() {
     let cloud = always(200, &completion("Left."));
@@ -60,6 +62,7 @@ async fn the_dated_form_of_azure_names_the_deployment_in_the_path_and_the_versio
     assert!(sent.starts_with(line), "{sent}");
 }
 
+/// D71, D72, D73.
 #[actix_web::test]
 async fn notes_of_a_content_filter_are_neither_content_nor_sent_to_clients() {
     let filter = json!({"hate": {"filtered": false, "severity": "safe"}});
@@ -80,6 +83,7 @@ async fn notes_of_a_content_filter_are_neither_content_nor_sent_to_clients() {
     assert!(reply.text().ends_with("data: [DONE]\n\n"), "{}", reply.text());
 }
 
+/// D73.
 #[actix_web::test]
 async fn notes_of_a_content_filter_are_cut_from_a_whole_answer() {
     let mut answer = completion("Left.");
@@ -92,6 +96,7 @@ async fn notes_of_a_content_filter_are_cut_from_a_whole_answer() {
     assert!(!reply.text().contains("filter"), "{}", reply.text());
 }
 
+/// D74.
 #[actix_web::test]
 async fn a_filtered_prompt_is_the_clients_fault_and_a_missing_deployment_is_not() {
     let filtered = json!({"error": {"message": "The response was filtered.", "type": null, "param": "prompt", "code":
@@ -110,7 +115,8 @@ async fn a_filtered_prompt_is_the_clients_fault_and_a_missing_deployment_is_not(
         Upstream::start([Script::answering(stream(&[json!({"error": {"code": "content_filter", "message": "x"}})]))]);
     let azure = gateway(&spoken, "/openai/v1", AZURE).await;
     let reply = azure.chat(&and(ask("acme/small"), json!({"stream": true}))).await;
-    assert_eq!(reply.status, 400, "the same within a stream: {}", reply.text());
+    let error = error_of(&reply, 400);
+    assert_eq!(error["metadata"]["error_type"], "content_policy_violation", "the same within a stream: {error}");
     let missing = json!({"error": {"code": "DeploymentNotFound", "message": "The API deployment does not exist."}});
     let cloud = always(404, &missing);
     let azure = gateway(&cloud, DATED, AZURE_DATED).await;
@@ -118,6 +124,7 @@ async fn a_filtered_prompt_is_the_clients_fault_and_a_missing_deployment_is_not(
     assert!(reply.status >= 500, "{} {}", reply.status, reply.text());
 }
 
+/// D76.
 #[actix_web::test]
 async fn the_openai_format_route_of_bedrock_takes_a_key_as_bearer() {
     let cloud = always(200, &completion("Left."));
@@ -126,6 +133,7 @@ async fn the_openai_format_route_of_bedrock_takes_a_key_as_bearer() {
     let sent = cloud.requests().remove(0);
     assert!(sent.starts_with("POST /openai/v1/chat/completions HTTP/1.1\r\n"), "{sent}");
     assert!(sent.contains(&format!("authorization: Bearer {}\r\n", provider_key("cloud"))), "{sent}");
+    assert!(!sent.to_lowercase().contains("\r\napi-key: "), "{sent}");
 }
 
 #[actix_web::test]

@@ -186,6 +186,21 @@ async fn a_model_that_draws_through_chat_is_asked_there_and_its_images_become_da
 }
 
 #[actix_web::test]
+async fn a_prompt_that_the_filter_of_an_image_api_refuses_is_a_400_about_content() {
+    for code in ["content_policy_violation", "moderation_blocked"] {
+        let refusal = json!({"error": {"code": code, "message": "Your request was rejected.", "type": "user_error"}});
+        for (status, answer) in [(400, refusal.clone()), (200, refusal)] {
+            let upstream = Upstream::start([Script::answering(http(status, &answer))]);
+            let gateway = gateway(&upstream, "").await;
+            let error = draw(&gateway, &json!({})).await.expect(400)["error"].take();
+            assert_eq!(error["metadata"]["error_type"], "content_policy_violation", "{error}");
+            assert!(error["metadata"]["raw"].as_str().unwrap().contains("Your request was rejected."), "{error}");
+            assert_eq!(upstream.log().requests.len(), 1);
+        }
+    }
+}
+
+#[actix_web::test]
 async fn a_guessed_link_is_404() {
     let upstream = painting(&bytes());
     let gateway = gateway(&upstream, "").await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     harness::TestGateway,
     scripted::{Script, Upstream},
-    world::{World, always, and, ask, http, provider_key},
+    world::{World, always, and, ask, error_of, http, provider_key},
 };
 
 async fn gateway(maker: &Upstream) -> TestGateway {
@@ -28,6 +28,7 @@ fn answer(parts: Value) -> Value {
     })
 }
 
+/// D55.
 #[actix_web::test]
 async fn a_chat_is_sent_to_the_path_of_the_model_with_the_key_in_its_own_header() {
     let maker = always(200, &answer(json!([{"text": "Left."}])));
@@ -88,6 +89,7 @@ async fn what_is_blocked_is_set_for_a_provider_or_for_an_endpoint() {
     assert_eq!(maker.last_body()["safetySettings"], expected);
 }
 
+/// D54.
 #[actix_web::test]
 async fn a_limit_that_names_its_end_in_the_body_is_told_as_retry_after() {
     let limited = json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Quota exceeded", "details": [
@@ -171,11 +173,39 @@ async fn imagen_is_called_by_predict_and_pays_for_each_image_that_it_gives() {
 
     let strict = always(200, &json!({"predictions": [{"raiFilteredReason": "Unsafe."}]}));
     let other = painter(&strict, "imagen-4", "").await;
-    let reply = other.post("/v1/images/generations", &request).await;
-    assert_eq!(reply.status, 400, "{}", reply.text());
+    let error = error_of(&other.post("/v1/images/generations", &request).await, 400);
+    assert_eq!(error["metadata"]["error_type"], "content_policy_violation", "{error}");
+    assert_eq!(error["metadata"]["raw"], "Unsafe.", "{error}");
     assert_eq!(strict.requests().len(), 1);
 }
 
+#[actix_web::test]
+async fn an_image_that_a_filter_kept_back_is_the_clients_fault_and_never_a_malformed_answer() {
+    let request = json!({"model": "acme/painter", "prompt": "A fork"});
+    let ended = |reason: &str| json!({"candidates": [{"index": 0, "finishReason": reason}]});
+    let blocked = json!({"promptFeedback": {"blockReason": "SAFETY"}});
+    let said =
+        json!({"candidates": [{"index": 0, "finishReason": "IMAGE_SAFETY", "content": {"parts": [{"text": "No."}]}}]});
+    for (answer, why) in [
+        (ended("IMAGE_SAFETY"), "IMAGE_SAFETY"),
+        (ended("IMAGE_PROHIBITED_CONTENT"), "IMAGE_PROHIBITED_CONTENT"),
+        (ended("NO_IMAGE"), "NO_IMAGE"),
+        (said, "IMAGE_SAFETY"),
+        (blocked, "PROMPT_BLOCKED:SAFETY"),
+    ] {
+        let maker = always(200, &answer);
+        let gateway = painter(&maker, "gemini-3-image", "images_through_chat = true,").await;
+        let error = error_of(&gateway.post("/v1/images/generations", &request).await, 400);
+        assert_eq!(error["metadata"]["error_type"], "content_policy_violation", "{error}");
+        assert_eq!(error["metadata"]["raw"], why, "{error}");
+        assert_eq!(maker.requests().len(), 1, "nobody else is asked");
+    }
+    let empty = always(200, &answer(json!([{"text": "Here."}])));
+    let gateway = painter(&empty, "gemini-3-image", "images_through_chat = true,").await;
+    assert_eq!(gateway.post("/v1/images/generations", &request).await.status, 502);
+}
+
+/// D45.
 #[actix_web::test]
 async fn a_refused_signature_is_replaced_by_the_stand_in_once_and_both_attempts_are_recorded() {
     let refusal = http(
@@ -217,6 +247,7 @@ async fn a_refused_signature_is_replaced_by_the_stand_in_once_and_both_attempts_
     }
 }
 
+/// D44.
 #[actix_web::test]
 async fn a_client_that_drops_all_reasoning_gets_its_signatures_back_and_foreign_steps_get_one_stand_in_each() {
     let signed = json!([

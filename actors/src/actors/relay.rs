@@ -377,7 +377,7 @@ impl Relay {
                 true => (FailureKind::Timeout, "no content within the idle time"),
                 false => (FailureKind::Deadline, "the request's deadline passed"),
             };
-            return self.fail(AnswerFault { kind, detail: detail.into() }, ctx);
+            return self.fail(AnswerFault::new(kind, detail), ctx);
         }
         if now.duration_since(self.last_sent) >= self.limits.keep_alive {
             let mut silence = BytesMut::new();

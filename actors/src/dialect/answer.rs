@@ -72,19 +72,33 @@ pub struct AnswerFault {
     pub kind: FailureKind,
     /// Description, cleaned and cut, for the log. Never shown to the client.
     pub detail: Cow<'static, str>,
+    /// Why the provider refused the content, in its own words, cleaned, for the client. `None` for all other faults.
+    pub refused_content: Option<Box<str>>,
 }
 
 impl AnswerFault {
+    /// A fault that is not about content.
+    #[must_use]
+    pub fn new(kind: FailureKind, detail: impl Into<Cow<'static, str>>) -> AnswerFault {
+        AnswerFault { kind, detail: detail.into(), refused_content: None }
+    }
+
     /// The answer is malformed.
     #[must_use]
     pub fn malformed(detail: impl Into<Cow<'static, str>>) -> AnswerFault {
-        AnswerFault { kind: FailureKind::Malformed, detail: detail.into() }
+        AnswerFault::new(FailureKind::Malformed, detail)
     }
 
     /// The answer is truncated.
     #[must_use]
     pub fn truncated(detail: impl Into<Cow<'static, str>>) -> AnswerFault {
-        AnswerFault { kind: FailureKind::Truncated, detail: detail.into() }
+        AnswerFault::new(FailureKind::Truncated, detail)
+    }
+
+    /// The provider refused the content of the request, or of its answer. `why`: in its own words, cleaned.
+    pub(crate) fn refused_content(why: &str) -> AnswerFault {
+        let fault = AnswerFault::new(FailureKind::BadRequest, format!("content was refused: {why}"));
+        AnswerFault { refused_content: Some(why.into()), ..fault }
     }
 }
 

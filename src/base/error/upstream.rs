@@ -86,6 +86,7 @@ impl ApiError {
             status: last.status,
             code: None,
             raw: None,
+            is_about_content: false,
         });
         self.0.previous = previous;
         self
@@ -139,7 +140,7 @@ impl ApiError {
                 "context_length_exceeded",
                 "The request exceeds this model's maximum context length.",
             ),
-            _ if detail.is_about_content() => (
+            _ if detail.is_about_content => (
                 StatusCode::BAD_REQUEST,
                 "content_policy_violation",
                 "content_policy_violation",

@@ -324,12 +324,16 @@ pub(super) fn after_head(mut error: UpstreamError) -> UpstreamError {
 
 impl From<AnswerFault> for UpstreamError {
     fn from(fault: AnswerFault) -> UpstreamError {
-        UpstreamError::new(fault.kind, fault.detail)
+        UpstreamError {
+            is_about_content: fault.refused_content.is_some(),
+            raw: fault.refused_content.filter(|why| !why.is_empty()).map(Into::into),
+            ..UpstreamError::new(fault.kind, fault.detail)
+        }
     }
 }
 
 impl From<UpstreamError> for AnswerFault {
     fn from(error: UpstreamError) -> AnswerFault {
-        AnswerFault { kind: error.failure.kind, detail: error.detail.into() }
+        AnswerFault::new(error.failure.kind, error.detail)
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn fault(value: Raw<'_>) -> AnswerFault {
     let error = value.member(b"error").filter(|error| !error.is_null()).unwrap_or(value);
     let said = Said::read(error);
     let detail = format!("the upstream reported an error [{}]: {}", said.kind, clean(&said.message, ERROR_CHARS));
-    AnswerFault { kind: said.kind().unwrap_or(FailureKind::Server), detail: Cow::Owned(detail) }
+    AnswerFault::new(said.kind().unwrap_or(FailureKind::Server), detail)
 }
 
 /// What an error says about itself.
@@ -123,6 +123,7 @@ mod tests {
         );
     }
 
+    /// D38.
     #[test]
     fn errors_are_classified_by_status_type_and_text() {
         check(400, "invalid_request_error", "messages: at least one is needed", FailureKind::BadRequest);
@@ -154,6 +155,7 @@ mod tests {
         check(529, "overloaded_error", "no", FailureKind::Overloaded);
     }
 
+    /// D38.
     #[test]
     fn a_limit_on_spending_is_a_fault_of_our_account_and_no_rate_limit() {
         let kind = |code: &str, has_retry_after: bool| {

@@ -63,7 +63,7 @@ fn fault(name: &str, message: &str) -> AnswerFault {
     let name = name_of(name);
     let (shown, said) = (clean(name, NAME_CHARS), clean(message, ERROR_CHARS));
     let detail = format!("the upstream reported an error [{shown}]: {said}");
-    AnswerFault { kind: kind(name, message).unwrap_or(FailureKind::Server), detail: detail.into() }
+    AnswerFault::new(kind(name, message).unwrap_or(FailureKind::Server), detail)
 }
 
 /// The name of an error without the namespace before `#` and the address behind `:`.

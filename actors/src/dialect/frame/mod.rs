@@ -32,9 +32,7 @@ impl StreamEvent<'_> {
         }
         match Cursor::new(text).value() {
             Ok(value) => Ok(Some(value)),
-            Err(_) if self.is_error => {
-                Err(AnswerFault { kind: FailureKind::Server, detail: "an error event without JSON".into() })
-            }
+            Err(_) if self.is_error => Err(AnswerFault::new(FailureKind::Server, "an error event without JSON")),
             Err(fault) => Err(fault.into()),
         }
     }

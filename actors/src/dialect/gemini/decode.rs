@@ -183,7 +183,7 @@ fn json(text: &str) -> Result<Raw<'_>, AnswerFault> {
 }
 
 fn unnamed_error() -> AnswerFault {
-    AnswerFault { kind: FailureKind::Server, detail: "an error event that names no error".into() }
+    AnswerFault::new(FailureKind::Server, "an error event that names no error")
 }
 
 fn ended_with(reason: &str) -> AnswerFault {

@@ -2,7 +2,7 @@
 //!
 //! Nothing of them reaches the client from here.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 use crate::{
     dialect::{
@@ -94,7 +94,7 @@ pub(crate) fn fault(value: Raw<'_>) -> Option<AnswerFault> {
     let detail = format!("the upstream reported an error [{status}]: {}", clean(&text(b"message"), ERROR_CHARS));
     let code = error.member(b"code").and_then(Raw::count).and_then(FailureKind::of_status);
     let kind = kind(error).or(code).unwrap_or(FailureKind::Server);
-    Some(AnswerFault { kind, detail: Cow::Owned(detail) })
+    Some(AnswerFault::new(kind, detail))
 }
 
 /// The error of a body; without `alt=sse` it stands in a list.

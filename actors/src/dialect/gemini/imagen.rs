@@ -11,7 +11,7 @@ use crate::{
         neutral::{EscapedText, FieldFates},
         sanitize::{ERROR_CHARS, clean},
     },
-    domain::{Endpoint, FailureKind},
+    domain::Endpoint,
 };
 
 /// Most images of one call.
@@ -110,8 +110,7 @@ pub(crate) fn images_of(body: &str) -> Result<Bytes, AnswerFault> {
     if images.peek().is_none() {
         let why = predictions().find_map(|image| image.member(b"raiFilteredReason")?.text());
         let why = why.unwrap_or("no reason given".into());
-        let detail = format!("all images were filtered: {}", clean(&why, ERROR_CHARS));
-        return Err(AnswerFault { kind: FailureKind::BadRequest, detail: detail.into() });
+        return Err(AnswerFault::refused_content(&clean(&why, ERROR_CHARS)));
     }
     let mut out = BytesMut::with_capacity(body.len() + 64);
     out.put_slice(b"{\"data\":[");
@@ -130,6 +129,7 @@ pub(crate) fn images_of(body: &str) -> Result<Bytes, AnswerFault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::FailureKind;
 
     #[track_caller]
     fn check(body: &str, expected: &str, dropped: &[&str], emulated: &[&str]) {
@@ -178,5 +178,8 @@ mod tests {
         ] {
             assert_eq!(images_of(body).unwrap_err().kind, kind, "{body}");
         }
+        let why = |body: &str| images_of(body).unwrap_err().refused_content;
+        assert_eq!(why(r#"{"predictions":[{"raiFilteredReason":"unsafe"}]}"#).as_deref(), Some("unsafe"));
+        assert_eq!(why(r#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED"}}"#), None);
     }
 }

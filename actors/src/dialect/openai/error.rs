@@ -2,8 +2,6 @@
 //!
 //! Nothing of it reaches the client. The kinds are those its status would have had outside of a 200.
 
-use std::borrow::Cow;
-
 use crate::{
     dialect::{
         answer::AnswerFault,
@@ -14,7 +12,7 @@ use crate::{
 };
 
 /// Words in `code`, `type` or `status` that name a kind; matched within the value, the finer ones first.
-const WORDS: [(&str, FailureKind); 24] = [
+const WORDS: [(&str, FailureKind); 25] = [
     ("context_length", FailureKind::ContextLength),
     ("context_window", FailureKind::ContextLength),
     ("too_large", FailureKind::TooLarge),
@@ -36,6 +34,7 @@ const WORDS: [(&str, FailureKind); 24] = [
     ("not_found", FailureKind::NotFound),
     ("content_policy", FailureKind::BadRequest),
     ("content_filter", FailureKind::BadRequest),
+    ("moderation_blocked", FailureKind::BadRequest),
     ("invalid_request", FailureKind::BadRequest),
     ("invalid_prompt", FailureKind::BadRequest),
     ("bad_request", FailureKind::BadRequest),
@@ -102,7 +101,10 @@ impl Said {
         let status = self.status.map(|status| format!(" {status}")).unwrap_or_default();
         let words = self.words.iter().map(|word| format!(" [{word}]")).collect::<String>();
         let detail = format!("the upstream reported an error{status}{words}: {}", self.message);
-        AnswerFault { kind: self.kind(), detail: Cow::Owned(detail) }
+        let fault = AnswerFault::new(self.kind(), detail);
+        let is_about_content =
+            fault.kind == FailureKind::BadRequest && self.words.iter().any(|word| names_content(word));
+        AnswerFault { refused_content: is_about_content.then(|| self.message.into()), ..fault }
     }
 
     fn kind(&self) -> FailureKind {
@@ -117,6 +119,12 @@ impl Said {
             (None, kind) => kind.unwrap_or(FailureKind::Server),
         }
     }
+}
+
+/// Whether a code says that the content was refused.
+fn names_content(code: &str) -> bool {
+    let code = code.to_ascii_lowercase();
+    ["content_filter", "content_policy", "moderation_blocked"].iter().any(|word| code.contains(word))
 }
 
 fn text_of(value: Raw<'_>, limit: usize) -> Option<String> {
@@ -150,6 +158,19 @@ mod tests {
         check(r#"{"error":"out of memory"}"#, FailureKind::Server);
         check("boom", FailureKind::Server);
         check("", FailureKind::Server);
+    }
+
+    #[test]
+    fn an_error_about_content_says_why() {
+        let why = |event: &str| fault_of_event(event.as_bytes()).refused_content;
+        for code in ["content_filter", "content_policy_violation", "moderation_blocked"] {
+            assert_eq!(
+                why(&format!(r#"{{"error":{{"code":"{code}","message":"Unsafe."}}}}"#)).as_deref(),
+                Some("Unsafe.")
+            );
+        }
+        assert_eq!(why(r#"{"error":{"code":"invalid_prompt","message":"No."}}"#), None);
+        assert_eq!(why(r#"{"error":{"status":503,"code":"content_filter"}}"#), None, "the filter itself failed");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use super::{
     answer::utf8,
     error,
-    finish::clean_name,
+    finish::{clean_name, normalise},
     usage::{ImageDetails, ReportedUsage, billed_image_usage, push_cost},
 };
 use crate::{
@@ -87,7 +87,7 @@ pub struct ImageAnswer {
 /// counted. [`ImageAnswer::body`] writes it.
 ///
 /// # Errors
-/// When the body is no answer, holds no image, or something that only pretends to be one.
+/// When the body is no answer, holds no image, or something that only pretends to be one, or the content was refused.
 pub fn rewrite_image_answer(
     body: &Bytes,
     origin: ImageOrigin,
@@ -101,14 +101,15 @@ pub fn rewrite_image_answer(
         return Err(AnswerFault::malformed("an answer that is no object"));
     }
     if let Some(error) = answer.member(b"error").filter(|error| error::is_error(*error)) {
-        return Err(AnswerFault::malformed(error::fault(error).detail));
+        let fault = error::fault(error);
+        return Err(if fault.refused_content.is_some() { fault } else { AnswerFault::malformed(fault.detail) });
     }
     let images = match origin {
         ImageOrigin::Images => images_of_list(answer, body)?,
         ImageOrigin::Chat => images_of_chat(answer, body)?,
     };
     if images.is_empty() {
-        return Err(AnswerFault::malformed("no image"));
+        return Err(filtered(answer).unwrap_or_else(|| AnswerFault::malformed("no image")));
     }
     let usage = answer.member(b"usage").filter(|usage| usage.is_object());
     let reported = usage.and_then(|usage| ReportedUsage::read(&mut Cursor::over(usage)).ok());
@@ -234,6 +235,15 @@ fn images_of_chat(answer: Raw<'_>, body: &Bytes) -> Result<Vec<MadeImage>, Answe
             Ok(MadeImage { source, revised_prompt: None })
         })
         .collect()
+}
+
+/// The fault of an answer from which a filter kept every image back.
+fn filtered(answer: Raw<'_>) -> Option<AnswerFault> {
+    let word = |choice: Raw<'_>| choice.member(b"finish_reason")?.text().map(|word| normalise(&word));
+    let mut choices = answer.member(b"choices")?.elements();
+    let choice = choices.find(|choice| word(*choice) == Some(FinishReason::ContentFilter))?;
+    let native = choice.member(b"native_finish_reason").filter(|native| native.is_string());
+    Some(AnswerFault::refused_content(&native.or(choice.member(b"finish_reason")).and_then(clean_name)?))
 }
 
 /// A web address, or the bytes inside a `data:` one. Some mock servers put any text there.

@@ -17,7 +17,7 @@ pub(super) fn of_event(event: Raw<'_>) -> AnswerFault {
 pub(super) fn of_response(response: Raw<'_>) -> AnswerFault {
     match response.member(b"error").filter(|error| !error.is_null()) {
         Some(error) => of_error(error),
-        None => AnswerFault { kind: FailureKind::Server, detail: "the response failed without an error".into() },
+        None => AnswerFault::new(FailureKind::Server, "the response failed without an error"),
     }
 }
 

@@ -117,7 +117,8 @@ impl PlanRun {
         let provider_name = previous.pop().map(|last| last.provider).unwrap_or_default();
         let Failure { kind, status, .. } = error.failure;
         let code = error.code.as_deref().map(str::to_owned);
-        let detail = UpstreamDetail { provider_name, status, code, raw: error.raw.clone() };
+        let (raw, is_about_content) = (error.raw.clone(), error.is_about_content);
+        let detail = UpstreamDetail { provider_name, status, code, raw, is_about_content };
         ApiError::refused(kind, detail, previous)
     }
 }
