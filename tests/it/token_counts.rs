@@ -70,7 +70,7 @@ async fn anthropic_counts_the_clients_own_prompt_without_what_only_an_answer_nee
 }
 
 #[actix_web::test]
-async fn the_clouds_count_in_their_own_forms() {
+async fn every_api_counts_in_its_own_form() {
     let cases = [
         (
             "dialect = \"converse\"",
@@ -91,6 +91,12 @@ async fn the_clouds_count_in_their_own_forms() {
             "/v1/models/count-tokens:rawPredict",
         ),
         ("dialect = \"gemini\"", "gemini-x", json!({"totalTokens": 7}), "/v1/models/gemini-x:countTokens"),
+        (
+            "dialect = \"openai-responses\"",
+            "gpt-5.6",
+            json!({"object": "response.input_tokens", "input_tokens": 7}),
+            "/v1/responses/input_tokens",
+        ),
     ];
     for (toml, model, answer, path) in cases {
         let maker = always(200, &answer);

@@ -9,7 +9,7 @@ use super::{
     json::{Cursor, Fate, Raw, Splice, object, push_u64, quoted, with_first_member},
     openai::request::ChatRequest,
     outgoing::CallHeaders,
-    percent,
+    percent, responses,
     translation::chat_body,
 };
 use crate::domain::{Catalog, Dialect, Endpoint, Platform};
@@ -30,6 +30,19 @@ const NOT_COUNTED: [&[u8]; 9] = [
 const OF_CONVERSE: [&[u8]; 4] = [b"messages", b"system", b"toolConfig", b"additionalModelRequestFields"];
 /// Members of a Gemini request that are counted at Vertex AI.
 const OF_VERTEX: [&[u8]; 4] = [b"contents", b"systemInstruction", b"tools", b"generationConfig"];
+/// Members of a Responses request that are counted.
+const OF_RESPONSES: [&[u8]; 10] = [
+    b"model",
+    b"input",
+    b"instructions",
+    b"parallel_tool_calls",
+    b"personality",
+    b"reasoning",
+    b"text",
+    b"tool_choice",
+    b"tools",
+    b"truncation",
+];
 /// A limit for a body that has none, where one is required. It has no effect on a count.
 const MAX_TOKENS: u64 = 1_024;
 
@@ -48,8 +61,9 @@ pub struct CountCall {
 #[must_use]
 pub fn counts_tokens(dialect: Dialect, upstream_model: &str) -> bool {
     match dialect {
-        Dialect::OpenAi | Dialect::Responses => false,
+        Dialect::OpenAi => false,
         // Others serve models of their own in the same format, mostly without a count.
+        Dialect::Responses => responses::models::has_name_of_openai(upstream_model),
         Dialect::Anthropic | Dialect::Converse => upstream_model.contains("claude"),
         Dialect::Gemini => true,
     }
@@ -65,7 +79,10 @@ pub fn count_call(request: &ChatRequest, catalog: &Catalog, endpoint: &Endpoint)
     let body = std::str::from_utf8(&outgoing.bytes).ok()?;
     let model = percent::encoded(&endpoint.upstream_model);
     let (path, body) = match (endpoint.dialect, endpoint.platform) {
-        (Dialect::OpenAi | Dialect::Responses, _) => return None,
+        (Dialect::OpenAi, _) => return None,
+        (Dialect::Responses, _) => {
+            ("/responses/input_tokens".into(), retained(body, |name| OF_RESPONSES.contains(&name))?)
+        }
         (Dialect::Anthropic, Platform::Native) => ("/messages/count_tokens".into(), retained(body, is_counted)?),
         (Dialect::Anthropic, Platform::Vertex) => {
             let body = with_first_member(&retained(body, is_counted)?, b"model", &quoted(&endpoint.upstream_model));
@@ -96,7 +113,7 @@ pub fn count_call(request: &ChatRequest, catalog: &Catalog, endpoint: &Endpoint)
 pub fn counted_tokens(answer: &[u8]) -> Option<u64> {
     let mut cursor = Cursor::new(std::str::from_utf8(answer).ok()?);
     let answer = cursor.value().ok()?;
-    // Anthropic's name, Amazon's and Google's.
+    // The name of Anthropic and OpenAI, Amazon's and Google's.
     let counts: [Option<Raw<'_>>; 3] = answer.pick([b"input_tokens", b"inputTokens", b"totalTokens"]);
     counts.into_iter().flatten().find_map(Raw::count).filter(|count| *count > 0)
 }

@@ -69,9 +69,19 @@ fn gemini_counts_a_whole_request_and_vertex_the_parts_of_one() {
 }
 
 #[test]
+fn a_response_is_counted_without_what_only_its_answer_needs() {
+    let (path, body) = asked((Dialect::Responses, Platform::Native), "gpt-5.6").unwrap();
+    assert_eq!(path, "/responses/input_tokens");
+    assert_eq!(names(&body), ["input", "instructions", "model"]);
+    assert!(counts_tokens(Dialect::Responses, "gpt-5.6"));
+    for others in ["openai/gpt-5.6", "openai.gpt-oss-120b", "local"] {
+        assert!(!counts_tokens(Dialect::Responses, others), "{others}");
+    }
+}
+
+#[test]
 fn others_are_estimated() {
     assert!(asked((Dialect::OpenAi, Platform::Native), "gpt-x").is_none());
-    assert!(asked((Dialect::Responses, Platform::Native), "gpt-x").is_none());
     assert!(!counts_tokens(Dialect::Converse, "amazon.nova-pro-v1:0"));
     assert!(counts_tokens(Dialect::Converse, "us.anthropic.claude-x"));
 }

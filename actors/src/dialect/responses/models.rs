@@ -87,6 +87,11 @@ pub(crate) fn capabilities(upstream_model: &str) -> Capabilities {
     MODELS.iter().find(|(beginning, _)| name.starts_with(beginning)).map_or(UNKNOWN, |(_, found)| *found)
 }
 
+/// Whether a model has a name that OpenAI itself gives its models.
+pub(crate) fn has_name_of_openai(upstream_model: &str) -> bool {
+    MODELS.iter().any(|(beginning, _)| upstream_model.starts_with(beginning))
+}
+
 impl Capabilities {
     /// The effort that comes closest: the next lower one, else the next higher one.
     pub(crate) fn nearest_effort(&self, wanted: Effort) -> Option<Effort> {
