@@ -53,7 +53,7 @@ pub async fn create(
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
-    let chat = read_chat(body, &call.worker, ChatPurpose::Chat)?;
+    let chat = read_chat(body, &call.request, &call.worker, ChatPurpose::Chat)?;
     answer(chat, call).await
 }
 
@@ -61,7 +61,12 @@ pub async fn create(
 ///
 /// # Errors
 /// The 400 for a refused request.
-pub(super) fn read_chat(body: Bytes, worker: &Worker, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
+pub(super) fn read_chat(
+    body: Bytes,
+    _: &HttpRequest,
+    worker: &Worker,
+    purpose: ChatPurpose,
+) -> Result<Box<ChatRequest>, ApiError> {
     let limits = &worker.setup.config.limits.request;
     let refused = match ChatRequest::parse(body.clone(), purpose, limits) {
         Ok(chat) => return Ok(chat),

@@ -8,29 +8,32 @@ use pointsman_actors::dialect::{
     ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundCompletion, read_completion_request,
 };
 
-use super::{admitted_call::AdmittedCall, chat};
+use super::as_chat;
 use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
 
 /// Continues one text, plain or streamed.
 ///
 /// # Errors
-/// As [`chat::create`].
+/// As [`super::chat::create`].
 pub async fn create(
     Authorized(caller): Authorized,
     worker: Worker,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
-    let chat = read_chat(body, &call.worker, ChatPurpose::Chat)?;
-    chat::answer(chat, call).await
+    as_chat::serve(caller, worker, request, payload, read_chat).await
 }
 
 /// Reads a request of this API as a chat.
 ///
 /// # Errors
 /// The 400 for a refused request.
-pub(super) fn read_chat(body: Bytes, worker: &Worker, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
+pub(super) fn read_chat(
+    body: Bytes,
+    _: &HttpRequest,
+    worker: &Worker,
+    purpose: ChatPurpose,
+) -> Result<Box<ChatRequest>, ApiError> {
     let InboundCompletion { chat, fates, native_feature } = read_completion_request(&body)?;
     let client = ClientRequest {
         shape: ClientShape::Completion { shows_usage: false },

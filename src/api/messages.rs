@@ -13,12 +13,10 @@ use pointsman_actors::{
     domain::{Dialect, Endpoint, Resolved},
 };
 
-use super::{admitted_call::AdmittedCall, answer, chat};
+use super::as_chat;
 use crate::{
     api::auth::Authorized,
     base::{clock, error::ApiError},
-    config::Scope,
-    proxy::{body::read_json, token_count},
     state::gateway::Worker,
 };
 
@@ -28,16 +26,14 @@ const BROWSER_ACCESS: &str = "anthropic-dangerous-direct-browser-access";
 /// Serves one message, plain or streamed.
 ///
 /// # Errors
-/// As [`chat::create`], in the shape of this API.
+/// As [`super::chat::create`], in the shape of this API.
 pub async fn create(
     Authorized(caller): Authorized,
     worker: Worker,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
-    let chat = read_chat(body, call.request.headers(), &call.worker, ChatPurpose::Chat)?;
-    chat::answer(chat, call).await
+    as_chat::serve(caller, worker, request, payload, read_chat).await
 }
 
 /// Reads a request of this API as a chat.
@@ -46,13 +42,24 @@ pub async fn create(
 /// The 400 for a refused request.
 pub(super) fn read_chat(
     body: Bytes,
-    headers: &HeaderMap,
+    request: &HttpRequest,
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
     let read = read_messages(&body, &worker.shared.state_key)?;
-    read.check_version(version(headers))?;
-    chat_of(read, body, headers, worker, purpose)
+    read.check_version(version(request.headers()))?;
+    chat_of(read, body, request.headers(), worker, purpose)
+}
+
+/// Reads a request whose tokens are to be counted: it needs no limit on output.
+fn read_counted(
+    body: Bytes,
+    request: &HttpRequest,
+    worker: &Worker,
+    purpose: ChatPurpose,
+) -> Result<Box<ChatRequest>, ApiError> {
+    let read = read_count_tokens(&body, &worker.shared.state_key)?;
+    chat_of(read, body, request.headers(), worker, purpose)
 }
 
 fn chat_of(
@@ -90,13 +97,7 @@ pub async fn count_tokens(
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
-    caller.require(Scope::Inference)?;
-    let _admitted = worker.setup.admission.admit(&caller)?;
-    let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
-    let read = read_count_tokens(&body, &worker.shared.state_key)?;
-    let chat = chat_of(read, body, request.headers(), &worker, ChatPurpose::Chat)?;
-    let count = token_count::of_prompt(chat, &request, &worker, &caller).await;
-    Ok(answer::token_count(&count, count_tokens_body(count.tokens())))
+    as_chat::count_tokens(caller, worker, request, payload, (read_counted, count_tokens_body)).await
 }
 
 /// What a name means that is neither a model nor an alias of the key or the catalog.

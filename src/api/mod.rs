@@ -32,6 +32,7 @@ mod stores_health;
 
 pub(crate) mod admitted_call;
 pub(crate) mod answer;
+mod as_chat;
 pub(crate) mod attempt_view;
 mod caching;
 mod calibration_metrics;

@@ -17,6 +17,7 @@ use pointsman_actors::{
 
 use super::{
     answer::uncached,
+    as_chat::ReadChat,
     chat, completions, messages,
     preview_door::{self, Door},
     preview_view::{self, PreviewBody, PreviewHeader, RenderedDecision},
@@ -52,19 +53,16 @@ pub async fn show(
     caller.require(Scope::Inference)?;
     let _admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
-    let asked = match preview_door::door(&request, &body, &worker.setup.catalog)? {
-        Door::Chat => of_chat(chat::read_chat(body, &worker, ChatPurpose::Preview)?, &request, &worker, &caller)?,
-        Door::Messages => {
-            let chat = messages::read_chat(body, request.headers(), &worker, ChatPurpose::Preview)?;
-            of_chat(chat, &request, &worker, &caller)?
-        }
-        Door::Responses => {
-            of_chat(responses::read_chat(body, &worker, ChatPurpose::Preview)?, &request, &worker, &caller)?
-        }
-        Door::Completions => {
-            of_chat(completions::read_chat(body, &worker, ChatPurpose::Preview)?, &request, &worker, &caller)?
-        }
-        Door::Embeddings => of_embedding(body, &request, &worker, &caller)?,
+    let read: Option<ReadChat> = match preview_door::door(&request, &body, &worker)? {
+        Door::Chat => Some(chat::read_chat),
+        Door::Messages => Some(messages::read_chat),
+        Door::Responses => Some(responses::read_chat),
+        Door::Completions => Some(completions::read_chat),
+        Door::Embeddings => None,
+    };
+    let asked = match read {
+        Some(read) => of_chat(read(body, &request, &worker, ChatPurpose::Preview)?, &request, &worker, &caller)?,
+        None => of_embedding(body, &request, &worker, &caller)?,
     };
     Ok(uncached(&answer(asked, &worker, &caller).await?.body()))
 }

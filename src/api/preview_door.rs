@@ -7,7 +7,10 @@ use pointsman_actors::domain::{Catalog, Modality, Resolved, Target};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::base::{clock, error::ApiError};
+use crate::{
+    base::{clock, error::ApiError},
+    state::gateway::Worker,
+};
 
 /// An API of the gateway whose requests can be previewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,16 +53,20 @@ struct Members<'b> {
 
 /// The API that the query string names with `api`. Else: Messages with the header `anthropic-version` or a member `system`;
 /// with `input` and without `messages`, embeddings if the model makes them, and Responses if it does not; with `prompt` and
-/// without `messages`, completions; chat otherwise.
+/// without `messages`, completions; chat otherwise. Completions only where they are served.
 ///
 /// # Errors
 /// 400 for another `api`.
-pub(super) fn door(request: &HttpRequest, body: &[u8], catalog: &Catalog) -> Result<Door, ApiError> {
+pub(super) fn door(request: &HttpRequest, body: &[u8], worker: &Worker) -> Result<Door, ApiError> {
+    let (catalog, has_completions) = (&worker.setup.catalog, worker.setup.config.server.legacy_completions);
+    let is_served = |door: Door| door != Door::Completions || has_completions;
     let named = Query::<Parameters>::from_query(request.query_string()).ok().and_then(|query| query.into_inner().api);
     if let Some(name) = named {
-        let known = NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, door)| door);
+        let served = NAMES.into_iter().filter(|(_, door)| is_served(*door));
+        let known = served.clone().find(|(known, _)| *known == name).map(|(_, door)| door);
         return known.ok_or_else(|| {
-            ApiError::bad_query("api", "'api' must be one of: chat, messages, responses, embeddings, completions.")
+            let names: Vec<&str> = served.map(|(name, _)| name).collect();
+            ApiError::bad_query("api", format!("'api' must be one of: {}.", names.join(", ")))
         });
     }
     // What is no such object is refused by the parser of chats.
@@ -68,7 +75,7 @@ pub(super) fn door(request: &HttpRequest, body: &[u8], catalog: &Catalog) -> Res
     Ok(match (members.messages, members.input) {
         (None, Some(_)) if members.model.is_some_and(|model| makes_embeddings(&model, catalog)) => Door::Embeddings,
         (None, Some(_)) => Door::Responses,
-        (None, None) if members.prompt.is_some() => Door::Completions,
+        (None, None) if members.prompt.is_some() && has_completions => Door::Completions,
         _ if is_message => Door::Messages,
         _ => Door::Chat,
     })

@@ -8,35 +8,32 @@ use pointsman_actors::dialect::{
     ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundResponses, input_tokens_body, read_responses,
 };
 
-use super::{admitted_call::AdmittedCall, answer, chat};
-use crate::{
-    api::auth::Authorized,
-    base::error::ApiError,
-    config::Scope,
-    proxy::{body::read_json, token_count},
-    state::gateway::Worker,
-};
+use super::as_chat;
+use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
 
 /// Makes one response, plain or streamed.
 ///
 /// # Errors
-/// As [`chat::create`].
+/// As [`super::chat::create`].
 pub async fn create(
     Authorized(caller): Authorized,
     worker: Worker,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
-    let chat = read_chat(body, &call.worker, ChatPurpose::Chat)?;
-    chat::answer(chat, call).await
+    as_chat::serve(caller, worker, request, payload, read_chat).await
 }
 
 /// Reads a request of this API as a chat.
 ///
 /// # Errors
 /// The 400 for a refused request.
-pub(super) fn read_chat(body: Bytes, worker: &Worker, purpose: ChatPurpose) -> Result<Box<ChatRequest>, ApiError> {
+pub(super) fn read_chat(
+    body: Bytes,
+    _: &HttpRequest,
+    worker: &Worker,
+    purpose: ChatPurpose,
+) -> Result<Box<ChatRequest>, ApiError> {
     let InboundResponses { chat, fates, native_feature, echo, .. } = read_responses(&body, &worker.shared.state_key)?;
     let client = ClientRequest {
         shape: ClientShape::Responses(echo),
@@ -59,10 +56,5 @@ pub async fn input_tokens(
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
-    caller.require(Scope::Inference)?;
-    let _admitted = worker.setup.admission.admit(&caller)?;
-    let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
-    let chat = read_chat(body, &worker, ChatPurpose::Chat)?;
-    let count = token_count::of_prompt(chat, &request, &worker, &caller).await;
-    Ok(answer::token_count(&count, input_tokens_body(count.tokens())))
+    as_chat::count_tokens(caller, worker, request, payload, (read_chat, input_tokens_body)).await
 }
