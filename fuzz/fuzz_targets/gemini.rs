@@ -3,4 +3,4 @@
 #[path = "../properties/mod.rs"]
 mod properties;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::gemini::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::translated::gemini(bytes));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// See the module.
 pub(crate) fn check(bytes: &[u8]) {
-    check_with(bytes, || ChatStream::new(super::answer::context(), options()));
+    check_with(bytes, || ChatStream::new(super::answer::context(), options()), in_our_form);
 }
 
 /// Limits of the streams here.
@@ -15,23 +15,26 @@ pub(crate) fn options() -> StreamOptions {
     StreamOptions { max_event_bytes: 4096, ..StreamOptions::default() }
 }
 
-/// The property for the streams that `new` makes.
-pub(crate) fn check_with(bytes: &[u8], new: impl Fn() -> ChatStream) {
+/// The property for the streams that `new` makes, whose bytes have this form.
+pub(crate) fn check_with(bytes: &[u8], new: impl Fn() -> ChatStream, in_form: fn(&Run)) {
     let whole = run(new(), std::iter::once(bytes));
-    in_our_form(&whole);
+    in_form(&whole);
     let pieces = super::pieces::cut(bytes);
     // A fault in the middle of a read takes what stood before it in the same read; what is whole must be the same.
     let cut = run(new(), pieces.iter().map(Vec::as_slice));
-    in_our_form(&cut);
+    in_form(&cut);
     if !whole.failed && !cut.failed {
         assert_eq!(String::from_utf8_lossy(&whole.out), String::from_utf8_lossy(&cut.out), "cut by chance");
     }
     assert_eq!(whole.failed, cut.failed, "cut by chance");
 }
 
-struct Run {
-    out: Vec<u8>,
-    failed: bool,
+/// What became of a stream.
+pub(crate) struct Run {
+    /// What the client got.
+    pub(crate) out: Vec<u8>,
+    /// Whether its end was not proved.
+    pub(crate) failed: bool,
 }
 
 fn run<'a>(mut stream: ChatStream, reads: impl Iterator<Item = &'a [u8]>) -> Run {
@@ -62,7 +65,8 @@ fn run<'a>(mut stream: ChatStream, reads: impl Iterator<Item = &'a [u8]>) -> Run
     Run { out: out.to_vec(), failed }
 }
 
-fn in_our_form(run: &Run) {
+/// Checks the form of a stream for a client of chats.
+pub(crate) fn in_our_form(run: &Run) {
     let text = std::str::from_utf8(&run.out).expect("a client is sent UTF-8");
     assert!(text.ends_with("data: [DONE]\n\n"), "{text}");
     let mut errors = 0;

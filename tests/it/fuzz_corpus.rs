@@ -88,8 +88,7 @@ fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
     let others: &[&str] = match target {
         "answer" => &["actors/tests/corpus/answers", "actors/tests/corpus/images"],
         "chat_body" => &["actors/tests/corpus/requests"],
-        "gemini" => &["actors/tests/corpus/sse"],
-        "sse" | "stream" => &["actors/tests/corpus/sse"],
+        "anthropic" | "gemini" | "responses" | "sse" | "stream" => &["actors/tests/corpus/sse"],
         _ => &[],
     };
     let own = format!("fuzz/corpus/{target}");
@@ -194,6 +193,16 @@ fn chat_bodies() {
 }
 
 #[test]
+fn answers_of_the_messages_api() {
+    run("anthropic");
+}
+
+#[test]
+fn answers_of_the_responses_api() {
+    run("responses");
+}
+
+#[test]
 fn answers_of_the_converse_api() {
     run("converse");
 }
@@ -226,4 +235,19 @@ fn streams() {
 #[test]
 fn responses_bodies() {
     run("responses_body");
+}
+
+#[test]
+fn messages_bodies() {
+    run("messages_body");
+}
+
+#[test]
+fn completion_bodies() {
+    run("completion_body");
+}
+
+#[test]
+fn embedding_bodies() {
+    run("embedding_body");
 }

@@ -1,0 +1,6 @@
+#![no_main]
+
+#[path = "../properties/mod.rs"]
+mod properties;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::client_body::completion(bytes));

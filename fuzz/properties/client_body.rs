@@ -1,0 +1,79 @@
+//! The readers of requests of the Messages API, of completions of texts and of embeddings: what they take becomes one chat body,
+//! or bodies of calls, without members of that API; what they refuse, they refuse with words.
+
+use bytes::Bytes;
+use pointsman_actors::{
+    dialect::{
+        ChatPurpose, ChatRequest, EmbeddingRequest, RequestLimits, StateKey, embedding_body, read_completion_request,
+        read_count_tokens, read_messages,
+    },
+    domain::{Catalog, Dialect, Endpoint, EndpointId, Invalid},
+};
+
+const KEY: StateKey = StateKey::new([7; 32]);
+/// The deepest nesting that the reader of this test takes, with space for what a chat body adds.
+const MAX_BRACKETS: usize = 100;
+
+/// Requests of the Messages API.
+pub(crate) fn messages(body: &[u8]) {
+    for inbound in [read_messages(body, &KEY), read_count_tokens(body, &KEY)] {
+        match inbound {
+            Ok(inbound) => a_chat(body, inbound.chat, &["system", "stop_sequences", "thinking", "output_config"]),
+            Err(invalid) => said(&invalid),
+        }
+    }
+}
+
+/// Requests for the completion of a text.
+pub(crate) fn completion(body: &[u8]) {
+    match read_completion_request(body) {
+        Ok(inbound) => a_chat(body, inbound.chat, &["prompt", "suffix", "echo", "best_of"]),
+        Err(invalid) => said(&invalid),
+    }
+}
+
+/// Requests for embeddings.
+pub(crate) fn embedding(body: &[u8]) {
+    let request = match EmbeddingRequest::parse(Bytes::copy_from_slice(body), &RequestLimits::default()) {
+        Ok(request) => request,
+        Err(invalid) => return said(&invalid),
+    };
+    let catalog = Catalog::default();
+    for (dialect, model) in [
+        (Dialect::OpenAi, "v"),
+        (Dialect::Gemini, "gemini-embedding-001"),
+        (Dialect::Converse, "amazon.titan-embed-text-v2:0"),
+        (Dialect::Converse, "cohere.embed-v4:0"),
+    ] {
+        let id = EndpointId::of("acme/vectors", "maker", "");
+        let endpoint = Endpoint { dialect, ..Endpoint::with_defaults(id, 0, 0, model) };
+        let Some(outgoing) = embedding_body(&request, &catalog, &endpoint) else {
+            assert!(request.token_ids, "a text has a form everywhere");
+            continue;
+        };
+        for sent in std::iter::once(&outgoing.bytes).chain(&outgoing.further) {
+            let text = std::str::from_utf8(sent).expect("an upstream is sent UTF-8");
+            assert!(super::json::read(text).is_none_or(|sent| sent.is_object()), "{text}");
+        }
+    }
+}
+
+fn said(invalid: &Invalid) {
+    assert!(!invalid.message.is_empty() && !invalid.message.contains(char::is_control), "{invalid:?}");
+}
+
+fn a_chat(body: &[u8], chat: Bytes, foreign: &[&str]) {
+    if body.iter().filter(|byte| matches!(byte, b'[' | b'{')).count() > MAX_BRACKETS {
+        return;
+    }
+    let text = std::str::from_utf8(&chat).expect("a chat body is UTF-8");
+    if let Some(chat) = super::json::read(text) {
+        assert!(chat["messages"].is_array(), "{chat}");
+        for name in foreign {
+            assert!(chat.get(*name).is_none(), "{name} is left in the chat body");
+        }
+    }
+    if let Err(invalid) = ChatRequest::parse(chat, ChatPurpose::Chat, &RequestLimits::default()) {
+        assert!(!invalid.message.is_empty());
+    }
+}
