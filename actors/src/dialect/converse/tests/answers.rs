@@ -58,6 +58,28 @@ fn a_stream_and_a_whole_answer_give_the_same_chat_answer() {
     assert_eq!(streamed["choices"][0]["finish_reason"], "tool_calls");
 }
 
+/// D124.
+#[test]
+fn a_surrogate_pair_split_between_events_is_joined() {
+    let piece =
+        |index: u32, delta: &str| format!(r#"{{"contentBlockDelta":{{"contentBlockIndex":{index},"delta":{delta}}}}}"#);
+    let events = [
+        start().to_string(),
+        piece(0, r#"{"reasoningContent":{"text":"a\ud83d"}}"#),
+        piece(0, r#"{"reasoningContent":{"text":"\ude00"}}"#),
+        piece(1, r#"{"text":"b\ud83d"}"#),
+        piece(1, r#"{"text":"\ude00c"}"#),
+        message_stop("end_turn").to_string(),
+    ];
+    let (mut decoder, mut sink) = (Decoder::new(ToolNames::default(), CLAUDE), CompletionWriter::default());
+    for event in &events {
+        decoder.event(&StreamEvent { data: event.as_bytes().into(), is_error: false }, &mut sink).unwrap();
+    }
+    decoder.end(&mut sink).unwrap();
+    let message = parsed(&sink.finish().unwrap())["choices"][0]["message"].clone();
+    assert_eq!((&message["reasoning"], &message["content"]), (&json!("a😀"), &json!("b😀c")));
+}
+
 #[test]
 fn d65_the_usage_behind_the_stop_is_in_the_answer_and_without_it_the_answer_is_complete() {
     let complete = streamed(OTHER, &events(), ToolNames::default()).unwrap();
@@ -157,6 +179,7 @@ fn events_out_of_order_are_malformed() {
     assert_eq!(kind(&[start(), delta(0, json!({"reasoningContent": {"signature": long}}))]), FailureKind::Malformed);
 }
 
+/// D123.
 #[test]
 fn a_hostile_upstream_ends_in_a_fault_within_the_limits() {
     let call = |index: u32| {

@@ -16,6 +16,7 @@ use crate::{
 
 mod answers;
 mod errors;
+mod properties;
 mod requests;
 
 const CLAUDE: &str = "us.anthropic.claude-sonnet-4-6-v1:0";

@@ -233,13 +233,3 @@ fn signed_thoughts_go_back_to_a_claude_and_to_nobody_else() {
     assert_eq!(other.body["messages"][1]["content"], json!([{"text": "b"}]));
     assert_eq!(other.emulated, ["messages[].reasoning_details"]);
 }
-
-#[test]
-fn the_body_of_a_conversation_begins_as_that_of_the_same_conversation_with_one_more_turn() {
-    let [call, result] = called("f", "c1");
-    let turns = [json!({"role": "user", "content": "a"}), call, result, json!({"role": "user", "content": "b"})];
-    let body = |count: usize| send(CLAUDE, &json!({"messages": turns[..count], "tools": [tool("f")]}).to_string()).text;
-    let (shorter, longer) = (body(3), body(4));
-    let common = shorter.trim_end_matches(['}', ']']);
-    assert!(longer.starts_with(common), "{common}\n{longer}");
-}
