@@ -227,6 +227,41 @@ await checks.check("a route is explained by GET and by POST", async () => {
   same(fault.error.metadata.reason, "generation_not_found", "reason");
 });
 
+await checks.check("embeddings come in order, as base64 and as numbers", async () => {
+  const [{ id: model }] = await catalog({ output_modalities: "embeddings" });
+  const asked = { model, input: ["The night train to Vienna", "Sugar and cream"], dimensions: 64 };
+  // Left to itself the client asks for base64, and decodes it.
+  const made = await client.embeddings.create(asked);
+  same(made.data.map((entry) => [entry.index, entry.embedding.length]), [[0, 64], [1, 64]], "the vectors");
+  const numbers = await client.embeddings.create({ ...asked, encoding_format: "float" });
+  const differs = made.data.some((entry, at) =>
+    entry.embedding.some((number, place) => Math.abs(number - numbers.data[at].embedding[place]) > 1e-7),
+  );
+  expect(!differs, "base64 and numbers differ");
+  expect(made.usage.prompt_tokens > 0, "no prompt tokens");
+});
+
+await checks.check("responses call tools, stream and end", async () => {
+  const tool = { type: "function", ...WEATHER.function, strict: false };
+  const question = { role: "user", content: "What is the weather in Oslo?" };
+  for (const model of [(await chatModels())[0], "beacon/think"]) {
+    const first = await client.responses.create({ model, input: [question], tools: [tool] });
+    const call = first.output.find((item) => item.type === "function_call");
+    same([call.name, JSON.parse(call.arguments)], ["get_weather", { city: "Oslo" }], `the call of ${model}`);
+    const result = { type: "function_call_output", call_id: call.call_id, output: '{"celsius": -4}' };
+    const input = [question, ...first.output, result];
+    const second = await client.responses.create({ model, input, tools: [tool] });
+    expect(second.output_text.includes("-4"), `the result of the tool is not in ${second.output_text}`);
+    const stream = client.responses.stream({ model, input: "Say hello, please." });
+    const events = await collect(stream);
+    const whole = await stream.finalResponse();
+    same(events.map((event) => event.sequence_number), [...events.keys()], "numbers of the events");
+    const deltas = events.filter((event) => event.type === "response.output_text.delta").map((event) => event.delta);
+    expect(whole.output_text && deltas.join("") === whole.output_text, "the stream and its end differ");
+    same(events.at(-1).type, "response.completed", "the last event");
+  }
+});
+
 await checks.check("a generation is found by the id in its stream", async () => {
   const chunks = await collect(await say({ stream: true, stream_options: { include_usage: true } }));
   const record = await generation(chunks[0].id);

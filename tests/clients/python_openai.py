@@ -225,6 +225,52 @@ def images_url() -> None:
     same(fault.param, "size", "param of a bad size")
 
 
+def embeddings() -> None:
+    model = catalog(output_modalities="embeddings")[0].id
+    asked = {
+        "model": model,
+        "input": ["The night train to Vienna", "A night train to Graz", "Sugar and cream"],
+        "dimensions": 64,
+    }
+    # Left to itself the client asks for base64, and decodes it.
+    made = client.embeddings.create(**asked)
+    same([entry.index for entry in made.data], [0, 1, 2], "indexes")
+    same({len(entry.embedding) for entry in made.data}, {64}, "lengths of the vectors")
+    numbers = client.embeddings.create(**asked, encoding_format="float")
+    pairs = [(a, b) for x, y in zip(made.data, numbers.data) for a, b in zip(x.embedding, y.embedding)]
+    expect(all(abs(a - b) < 1e-7 for a, b in pairs), "base64 and numbers differ")
+    near, far = (sum(a * b for a, b in zip(made.data[0].embedding, other.embedding)) for other in made.data[1:])
+    expect(near > far, f"{near} is not nearer than {far}")
+    expect(made.usage.prompt_tokens > 0 and made.usage.cost > 0, f"usage is {made.usage}")
+    fault = raises(openai.BadRequestError, lambda: client.embeddings.create(model=model, input=[]))
+    same(fault.param, "input", "param of an empty input")
+
+
+def responses() -> None:
+    tool = {"type": "function", **WEATHER["function"], "strict": False}
+    question = {"role": "user", "content": "What is the weather in Oslo?"}
+    for model in (chat_models()[0], "beacon/think"):
+        first = client.responses.create(model=model, input=[question], tools=[tool])
+        call = next(item for item in first.output if item.type == "function_call")
+        same((call.name, json.loads(call.arguments)), ("get_weather", {"city": "Oslo"}), f"the call of {model}")
+        result = {"type": "function_call_output", "call_id": call.call_id, "output": '{"celsius": -4}'}
+        second = client.responses.create(model=model, input=[question, *first.output, result], tools=[tool])
+        same(second.status, "completed", "status after the result")
+        expect("-4" in second.output_text, f"the result of the tool is not in {second.output_text!r}")
+        with client.responses.stream(model=model, input="Say hello, please.") as stream:
+            events = list(stream)
+            whole = stream.get_final_response()
+        same([event.sequence_number for event in events], list(range(len(events))), "numbers of the events")
+        deltas = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+        expect(deltas and deltas == whole.output_text, f"{deltas!r} streamed, {whole.output_text!r} at the end")
+        same(events[-1].type, "response.completed", "the last event")
+    fault = raises(
+        openai.BadRequestError,
+        lambda: client.responses.create(model=model, input="Hi", previous_response_id="resp_1"),
+    )
+    same(fault.param, "previous_response_id", "param of what is not stored")
+
+
 def models() -> None:
     listed = catalog()
     expect(len(listed) >= 2, f"only {len(listed)} models")
@@ -415,6 +461,8 @@ checks.check("the client's own stream assembly works", tool_events)
 checks.check("structured output parses", structured_output)
 checks.check("images come as base64", images_b64)
 checks.check("images come as url", images_url)
+checks.check("embeddings come in order, as base64 and as numbers", embeddings)
+checks.check("responses call tools, stream and end", responses)
 checks.check("models are listed, filtered and retrieved", models)
 checks.check("a bad key raises AuthenticationError", bad_key)
 checks.check("an unknown model raises NotFoundError", unknown_model)
