@@ -3,7 +3,11 @@
 use std::{collections::BTreeSet, path::Path};
 
 use pointsman::config::{BUILT_IN, Config, Environment, Fault, SimulationMode};
-use pointsman_actors::domain::{Modality, ProviderState, RoutingPolicy};
+use pointsman_actors::{
+    dialect::{ChatPurpose, ChatRequest, RequestLimits, chat_body},
+    domain::{Dialect, Modality, ProviderState, RoutingPolicy},
+};
+use serde_json::{Value, json};
 
 fn load(toml: &str, environment: &Environment) -> Result<Config, Vec<Fault>> {
     Config::parse(toml, "config.toml", Path::new("."), environment)
@@ -286,6 +290,58 @@ fn no_model_is_served_by_simulated_and_real_providers_alike() {
     }
 }
 
+/// A request in which a parameter says something that its absence does not.
+fn using(parameter: &str) -> Value {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": false});
+    let tools = json!([{"type": "function", "function": {"name": "f", "parameters": schema}}]);
+    let mut request = json!({"model": "acme/any", "messages": [{"role": "user", "content": "Hi"}]});
+    let members = match parameter {
+        "tools" => json!({"tools": tools}),
+        "tool_choice" => json!({"tools": tools, "tool_choice": "none"}),
+        "parallel_tool_calls" => json!({"tools": tools, "parallel_tool_calls": true}),
+        "max_tokens" => json!({"max_tokens": 2_000}),
+        "stop" => json!({"stop": ["END"]}),
+        "temperature" | "top_p" | "frequency_penalty" | "presence_penalty" => json!({parameter: 0.5}),
+        "top_k" | "seed" => json!({parameter: 7}),
+        "reasoning" => json!({"reasoning": {"effort": "low"}, "max_tokens": 4_000}),
+        "include_reasoning" => json!({"include_reasoning": true}),
+        "response_format" => json!({"response_format": {"type": "json_object"}}),
+        "structured_outputs" => {
+            let format = json!({"name": "a", "strict": true, "schema": schema});
+            json!({"response_format": {"type": "json_schema", "json_schema": format}})
+        }
+        "image_config" => json!({"image_config": {"aspect_ratio": "16:9"}}),
+        other => panic!("how is {other} used?"),
+    };
+    request.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    request
+}
+
+/// D84.
+#[test]
+fn the_shipped_endpoints_of_other_apis_than_chat_list_only_parameters_that_reach_them() {
+    let catalog = shipped([]).catalog(1);
+    let (mut lost, mut seen) = (Vec::new(), 0);
+    for (index, endpoint) in
+        catalog.endpoints.iter().enumerate().filter(|(_, endpoint)| endpoint.dialect != Dialect::OpenAi)
+    {
+        let model = catalog.endpoint(index as u32).and_then(|endpoint| catalog.model_of(endpoint)).unwrap();
+        if model.architecture.output.contains(Modality::Embeddings) {
+            continue;
+        }
+        for name in catalog.parameters.names(endpoint.parameters) {
+            let body = using(name).to_string().into();
+            let request = ChatRequest::parse(body, ChatPurpose::Chat, &RequestLimits::default()).unwrap();
+            let outgoing = chat_body(&request, &catalog, endpoint, None).unwrap();
+            seen += 1;
+            if !outgoing.dropped.is_empty() {
+                lost.push(format!("{} at {}: {name}: {:?}", model.id, endpoint.upstream_model, outgoing.dropped));
+            }
+        }
+    }
+    assert!(lost.is_empty() && seen > 50, "{seen}: {lost:#?}");
+}
+
 #[test]
 fn the_simulated_models_show_what_routing_can_do() {
     let config = shipped([]);
@@ -297,6 +353,7 @@ fn the_simulated_models_show_what_routing_can_do() {
     assert!(with(&|model| model.endpoints.len() >= 3), "one model at three providers");
     assert!(with(&|model| model.architecture.input.contains(Modality::Image)), "one that sees");
     assert!(with(&|model| model.architecture.output.contains(Modality::Image)), "one that draws");
+    assert!(with(&|model| model.architecture.output.contains(Modality::Embeddings)), "one that makes embeddings");
     let free = |model: &pointsman_actors::domain::Model| catalog.endpoints_of(model).all(|(_, e)| e.is_free());
     assert_eq!(simulated.iter().filter(|model| free(model)).count(), 1, "one that is free");
     assert!(simulated.iter().filter(|m| catalog.endpoints_of(m).all(|(_, e)| e.parameters.covers(tools))).count() >= 3);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     scripted::{Script, Upstream},
-    world::{World, always, and, ask, completion, error_of, http, http_with, stream_of},
+    world::{Model, World, always, and, ask, completion, error_of, http, http_with, stream_of},
 };
 
 /// A message as the API answers it.
@@ -61,6 +61,7 @@ fn world(maker: &Upstream, other: &Upstream) -> World {
         ))
 }
 
+/// D2.
 #[actix_web::test]
 async fn a_chat_is_sent_as_messages_with_the_key_in_its_own_header_and_the_answer_is_a_completion() {
     let maker = always(200, &message(json!([{"type": "text", "text": "Left."}]), "end_turn"));
@@ -144,6 +145,7 @@ async fn tool_calls_and_thinking_come_back_as_chat_and_go_there_again_on_the_nex
     assert_eq!(messages[2]["content"][0]["tool_use_id"], messages[1]["content"][1]["id"]);
 }
 
+/// D36, D38.
 #[actix_web::test]
 async fn an_overloaded_endpoint_hands_over_to_one_of_another_dialect_before_and_inside_a_stream() {
     let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
@@ -192,4 +194,87 @@ async fn a_model_of_a_chat_endpoint_can_be_told_to_speak_another_dialect() {
     let gateway = World::new().provider("maker", maker.address()).with(toml).start().await;
     gateway.chat(&ask("acme/claude")).await.expect(200);
     assert!(maker.requests()[0].starts_with("POST /v1/messages"), "{:?}", maker.requests());
+}
+
+/// D4.
+#[actix_web::test]
+async fn with_required_parameters_an_endpoint_of_this_api_that_would_drop_one_is_left_out() {
+    let maker = always(200, &message(json!([{"type": "text", "text": "Left."}]), "end_turn"));
+    let other = always(200, &completion("Right."));
+    let endpoint = |provider: &str, price: &str, listed: &str| {
+        format!(
+            "{{ provider = \"{provider}\", upstream_model = \"claude-sonnet-5-5\", supported_parameters = [{listed}], pricing = {{ \
+             prompt = \"{price}\", completion = \"{price}\" }} }}"
+        )
+    };
+    let endpoints = [
+        endpoint("maker", "0.000001", "\"max_tokens\""),
+        endpoint("other", "0.001", "\"max_tokens\", \"seed\", \"verbosity\""),
+    ];
+    let gateway = World::new()
+        .provider_with("maker", maker.address(), "dialect = \"anthropic\"")
+        .provider("other", other.address())
+        .with(&format!(
+            "[[models]]\nid = \"acme/claude\"\ncontext_length = 100000\nendpoints = [{}]",
+            endpoints.join(", ")
+        ))
+        .start()
+        .await;
+    for more in [json!({"seed": 1}), json!({"verbosity": "low"})] {
+        let name = more.as_object().unwrap().keys().next().unwrap().clone();
+        let asked = and(and(ask("acme/claude"), more), json!({"objective": "cheapest"}));
+        let free = gateway.chat(&asked).await;
+        assert_eq!(free.expect(200)["choices"][0]["message"]["content"], "Left.", "{name}");
+        assert_eq!(free.header("x-route-dropped-parameters"), Some(&*name));
+        let strict = gateway.chat(&and(asked, json!({"provider": {"require_parameters": true}}))).await;
+        assert_eq!(strict.expect(200)["choices"][0]["message"]["content"], "Right.", "{name}");
+        assert_eq!(strict.header("x-route-dropped-parameters"), None);
+    }
+}
+
+/// D30.
+#[actix_web::test]
+async fn tokens_beside_the_input_are_added_to_the_prompt_and_each_class_has_its_exact_price() {
+    let mut answer = message(json!([{"type": "text", "text": "Left."}]), "end_turn");
+    answer["usage"] = json!({"input_tokens": 25, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 7, "output_tokens": 5});
+    let maker = always(200, &answer);
+    let prices = "prompt = \"0.000003\", completion = \"0.000015\", input_cache_read = \"0.0000003\", input_cache_write = \"0.00000375\"";
+    let gateway = World::new()
+        .provider_with("maker", maker.address(), "dialect = \"anthropic\"")
+        .model(&Model::new("acme/claude").priced("maker", prices))
+        .start()
+        .await;
+    let usage = gateway.chat(&ask("acme/claude")).await.expect(200)["usage"].clone();
+    assert_eq!(usage["prompt_tokens"], 132);
+    let details = &usage["prompt_tokens_details"];
+    assert_eq!((&details["cached_tokens"], &details["cache_write_tokens"]), (&json!(100), &json!(7)), "{usage}");
+    // 25 · 3 + 100 · 0.3 + 7 · 3.75 + 5 · 15 millionths of a dollar.
+    assert_eq!(usage["cost"], json!(0.00020625));
+    let own = json!({"model": "acme/claude", "max_tokens": 9, "messages": [{"role": "user", "content": "Which way?"}]});
+    let reply = gateway.post("/v1/messages", &own).await;
+    assert_eq!(reply.expect(200)["usage"], answer["usage"]);
+    assert_eq!(reply.header("x-route-cost"), Some("0.00020625"));
+}
+
+/// D38.
+#[actix_web::test]
+async fn a_spending_limit_is_a_fault_of_our_account_and_a_rate_limit_cools_for_its_time() {
+    let limited = |code: &str| json!({"type": "error", "error": {"type": "rate_limit_error", "message": "no", "details": {"error_code": code}}});
+    for (head, code, reason) in
+        [("", "enforced_spend_limit_reached", "config_fault"), ("retry-after: 7\r\n", "requests", "rate_limited")]
+    {
+        let maker = Upstream::start([Script::answering(http_with(429, head, &limited(code)))]);
+        let other = always(200, &completion("Right."));
+        let gateway = world(&maker, &other).start().await;
+        let asked = and(ask("acme/claude"), json!({"objective": "cheapest"}));
+        for _ in 0..2 {
+            let answer = gateway.chat(&asked).await.expect(200);
+            assert_eq!(answer["choices"][0]["message"]["content"], "Right.");
+        }
+        assert_eq!(maker.requests().len(), 1, "{code}: it is not asked again");
+        let preview = gateway.post("/api/v1/route/preview", &asked).await.expect(200);
+        assert_eq!(preview["excluded"][0]["reason"], reason, "{preview}");
+        let health = gateway.get("/api/v1/health/providers/maker").await.expect(200);
+        assert_eq!(health["cooldown_until"].is_string(), reason == "rate_limited", "{health}");
+    }
 }

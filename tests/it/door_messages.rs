@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{KEY, Reply, TestGateway},
-    scripted::{Script, Upstream},
+    hostile::{CHUNKED, chunk},
+    raw_client::RawClient,
+    scripted::{Gate, Script, Upstream},
     world::{Model, World, always, answer, ask, completion, http, stream_of},
 };
 
@@ -42,6 +44,7 @@ fn events(reply: &Reply) -> Vec<(String, Value)> {
         .collect()
 }
 
+/// D85, D94.
 #[actix_web::test]
 async fn a_message_is_answered_by_a_chat_endpoint_in_the_clients_own_shape() {
     let usage = json!({"prompt_tokens": 20, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 8}});
@@ -67,6 +70,7 @@ async fn a_message_is_answered_by_a_chat_endpoint_in_the_clients_own_shape() {
     assert_eq!((&body["max_tokens"], &body["stop"]), (&json!(64), &json!(["END"])));
 }
 
+/// D87, D88.
 #[actix_web::test]
 async fn a_stream_of_chunks_becomes_events_of_a_message_with_usage_at_both_ends() {
     let maker = Upstream::start([Script::answering(stream_of(&["Le", "ft."]))]);
@@ -96,6 +100,7 @@ async fn a_stream_of_chunks_becomes_events_of_a_message_with_usage_at_both_ends(
     assert!(!reply.text().contains("[DONE]"));
 }
 
+/// D8, D100.
 #[actix_web::test]
 async fn an_endpoint_of_the_same_api_gets_the_clients_bytes_and_its_answer_passes_as_it_comes() {
     let message = "{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"claude-sonnet-5-5\",\
@@ -129,6 +134,7 @@ async fn an_endpoint_of_the_same_api_gets_the_clients_bytes_and_its_answer_passe
     assert_eq!(record["data"]["total_cost"], json!(0.00003), "{record}");
 }
 
+/// D2, D104.
 #[actix_web::test]
 async fn what_only_the_own_api_has_is_named_as_dropped_or_keeps_other_endpoints_out() {
     let maker = always(200, &completion("Left."));
@@ -149,6 +155,7 @@ async fn what_only_the_own_api_has_is_named_as_dropped_or_keeps_other_endpoints_
     assert!(error["message"].as_str().unwrap().contains("tools[0].type"), "{error}");
 }
 
+/// D97.
 #[actix_web::test]
 async fn errors_have_the_clients_shape_and_name_its_own_fields() {
     let maker = always(503, &json!({"error": {"message": "busy"}}));
@@ -182,6 +189,7 @@ async fn errors_have_the_clients_shape_and_name_its_own_fields() {
     assert_eq!((reply.status, &reply.json()["error"]["type"]), (404, &json!("not_found_error")));
 }
 
+/// D96.
 #[actix_web::test]
 async fn a_stream_that_breaks_ends_with_an_error_event_and_an_untouched_one_moves_on() {
     let chunk = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Le\"}}]}\n\n";
@@ -195,6 +203,61 @@ async fn a_stream_that_breaks_ends_with_an_error_event_and_an_untouched_one_move
     assert_eq!((&*name, &error["error"]["type"]), ("error", &json!("overloaded_error")), "{}", reply.text());
 }
 
+/// D106.
+#[actix_web::test]
+async fn an_agents_first_block_is_first_and_unchanged_at_an_endpoint_of_the_same_api_and_absent_elsewhere() {
+    let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "Left."}], "usage": {"input_tokens": 20, "output_tokens": 5}});
+    let mut asked = request();
+    let first = json!({"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.330; cch=00000;"});
+    asked["system"] = json!([first, {"type": "text", "text": "Be brief."}]);
+    for (dialect, answer) in [("anthropic", message), ("openai", completion("Left."))] {
+        let maker = always(200, &answer);
+        gateway(&maker, dialect).await.post("/v1/messages", &asked).await.expect(200);
+        let sent = maker.last_body();
+        match dialect {
+            "anthropic" => assert_eq!(sent["system"], asked["system"]),
+            _ => {
+                assert!(!sent.to_string().contains("billing"), "{sent}");
+                assert_eq!(sent["messages"][0], json!({"role": "system", "content": "Be brief."}), "{sent}");
+            }
+        }
+    }
+}
+
+/// D95.
+#[actix_web::test]
+async fn silence_is_filled_with_pings_and_within_a_block_with_empty_deltas() {
+    let (first, gate) = (Gate::new(), Gate::new());
+    let piece = |text: &str| {
+        let delta = json!({"choices": [{"index": 0, "delta": {"content": text}}]});
+        chunk(&format!("data: {delta}\n\n"))
+    };
+    let script = Script::new().request().wait(&first).send([CHUNKED, &piece("Le")].concat()).wait(&gate);
+    let maker = Upstream::start([script.send(piece("ft.")).fin()]);
+    let gateway = World::new()
+        .provider("maker", maker.address())
+        .model(&Model::new("acme/claude").at("maker", "0", "0"))
+        .with("[stream]\nkeepalive = \"50ms\"\n")
+        .start()
+        .await;
+    let mut asked = request();
+    asked["stream"] = json!(true);
+    let mut client = RawClient::send(&gateway, "/v1/messages", "", &asked).await;
+    for _ in 0..2 {
+        client.until("event: ping\ndata: {\"type\":\"ping\"}\n\n").await;
+    }
+    assert!(!client.text().contains("content_block_start"), "{}", client.text());
+    first.open();
+    client.until("\"text\":\"Le\"").await;
+    for _ in 0..2 {
+        client.until("\"delta\":{\"type\":\"text_delta\",\"text\":\"\"}").await;
+    }
+    gate.open();
+    client.until("\"text\":\"ft.\"").await;
+}
+
+/// D100.
 #[actix_web::test]
 async fn headers_of_anthropic_reach_endpoints_of_its_api_alone_and_no_others_do() {
     let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
@@ -229,6 +292,7 @@ async fn headers_of_anthropic_reach_endpoints_of_its_api_alone_and_no_others_do(
     }
 }
 
+/// D102.
 #[actix_web::test]
 async fn tokens_are_counted_without_asking_anybody() {
     let maker = always(200, &completion("unused"));
@@ -264,6 +328,7 @@ async fn a_stream_of_the_same_api_passes_with_our_id_and_model() {
     assert_eq!(record["data"]["tokens_completion"], 4, "{record}");
 }
 
+/// D101.
 #[actix_web::test]
 async fn reasoning_of_a_chat_endpoint_travels_sealed_through_the_client_and_comes_back() {
     let message = json!({
@@ -285,6 +350,7 @@ async fn reasoning_of_a_chat_endpoint_travels_sealed_through_the_client_and_come
     assert!(sent.contains("b3BhcXVl"), "{sent} of {first}");
 }
 
+/// D103.
 #[actix_web::test]
 async fn models_are_listed_in_the_clients_shape_and_found_by_the_names_that_it_uses() {
     let message = json!({
@@ -317,6 +383,7 @@ async fn models_are_listed_in_the_clients_shape_and_found_by_the_names_that_it_u
     assert_eq!((missing.status, &missing.json()["error"]["type"]), (404, &json!("not_found_error")));
 }
 
+/// D99.
 #[actix_web::test]
 async fn headers_route_clients_that_can_set_nothing_else_and_the_record_tells_both_dialects() {
     let (near, far) = (always(200, &completion("near")), always(200, &completion("far")));
@@ -363,6 +430,13 @@ async fn headers_route_clients_that_can_set_nothing_else_and_the_record_tells_bo
     let reply = gateway.post("/v1/messages", &long).await;
     let error = reply.json();
     assert!(error["error"]["message"].as_str().unwrap().starts_with("prompt is too long: "), "{error}");
+    let mut wide = asked.clone();
+    wide["model"] = json!("acme/small");
+    wide["max_tokens"] = json!(5_000);
+    let error = gateway.post("/v1/messages", &wide).await.json();
+    let message = error["error"]["message"].as_str().unwrap();
+    assert!(message.starts_with("input length and `max_tokens` exceed context limit: "), "{error}");
+    assert!(message.contains(" + 5000 > 1000"), "{error}");
 }
 
 #[actix_web::test]
@@ -506,6 +580,7 @@ async fn a_chat_endpoint_never_gets_the_signatures_of_another_provider() {
     }
 }
 
+/// D3.
 #[actix_web::test]
 async fn an_endpoint_that_knows_only_an_effort_gets_one_and_no_thoughts_of_other_providers() {
     let maker = always(200, &completion("Left."));
@@ -527,6 +602,10 @@ async fn an_endpoint_that_knows_only_an_effort_gets_one_and_no_thoughts_of_other
     assert_eq!((&sent["reasoning_effort"], &sent["reasoning"]), (&json!("low"), &Value::Null), "{sent}");
     assert!(!sent.to_string().contains("reasoning_details"), "{sent}");
     assert_eq!(reply.header("x-route-emulated-parameters"), Some("reasoning_details,thinking"));
+    let id = reply.header("x-generation-id").unwrap();
+    let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200);
+    let emulated = &record["data"]["route"]["emulated_parameters"];
+    assert_eq!(*emulated, json!(["reasoning_details", "thinking"]), "{record}");
 
     let details =
         json!([{"type": "reasoning.text", "text": "hm", "signature": "EqQB", "format": "anthropic-claude-v1"}]);
@@ -541,6 +620,7 @@ async fn an_endpoint_that_knows_only_an_effort_gets_one_and_no_thoughts_of_other
     assert_eq!(reply.header("x-route-emulated-parameters"), Some("reasoning_details"));
 }
 
+/// D98.
 #[actix_web::test]
 async fn a_refusal_of_the_same_api_passes_as_it_came_but_for_the_id_of_the_request() {
     let refusal = "{\"type\":\"error\", \"error\":{\"type\":\"invalid_request_error\",\"message\":\"messages.1.content.0: Invalid `signature` in `thinking` block\",\"new\":1.50},\"request_id\":\"req_theirs\"}";
@@ -564,6 +644,7 @@ async fn a_refusal_of_the_same_api_passes_as_it_came_but_for_the_id_of_the_reque
     }
 }
 
+/// D99.
 #[actix_web::test]
 async fn a_prompt_that_an_endpoint_of_another_api_finds_too_long_is_told_in_the_words_that_agents_act_on() {
     let refusal = json!({"error": {"message": "This model's maximum context length is 9 tokens.", "code": "context_length_exceeded"}});
@@ -578,6 +659,7 @@ async fn a_prompt_that_an_endpoint_of_another_api_finds_too_long_is_told_in_the_
     );
 }
 
+/// D85, D86, D107.
 #[actix_web::test]
 async fn a_key_may_come_in_either_header_or_equal_in_both_and_the_prefix_of_the_api_alone_is_served() {
     let maker = always(200, &completion("Left."));

@@ -25,6 +25,7 @@ fn asking(messages: Value) -> Value {
     json!({"model": "m", "max_tokens": 10, "messages": messages})
 }
 
+/// D105, D106.
 #[test]
 fn a_whole_request_becomes_the_chat_body_that_means_the_same() {
     let body = json!({
@@ -60,6 +61,7 @@ fn a_whole_request_becomes_the_chat_body_that_means_the_same() {
     assert_eq!(chat(body), expected);
 }
 
+/// D101.
 #[test]
 fn reasoning_of_another_provider_comes_back_from_our_envelope_and_a_forged_one_is_dropped_and_named() {
     let sealed = KEY.seal(ReasoningFormat::Gemini, "AbC=");
@@ -74,6 +76,7 @@ fn reasoning_of_another_provider_comes_back_from_our_envelope_and_a_forged_one_i
     assert!(!String::from_utf8_lossy(&forged.chat).contains("reasoning_details"));
 }
 
+/// D105.
 #[test]
 fn a_failed_result_is_told_in_its_text() {
     let body = asking(
@@ -82,6 +85,7 @@ fn a_failed_result_is_told_in_its_text() {
     assert_eq!(chat(body)["messages"][0], json!({"role": "tool", "tool_call_id": "t", "content": "Error: no"}));
 }
 
+/// D104.
 #[test]
 fn a_server_tool_needs_an_endpoint_of_this_dialect() {
     let mut body = asking(json!([{"role": "user", "content": "a"}]));
@@ -112,6 +116,7 @@ fn mistakes_name_the_field_in_the_clients_own_dialect() {
     assert_eq!(param(body), "temperature");
 }
 
+/// D102.
 #[test]
 fn tokens_are_counted_of_every_body_that_is_answered_and_without_a_limit() {
     let body = asking(json!([{"role": "user", "content": "How are you?"}]));
@@ -337,6 +342,7 @@ fn message() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
+    /// D102.
     #[test]
     fn what_is_accepted_here_is_a_valid_chat_body(
         messages in prop::collection::vec(message(), 0..6),
@@ -349,6 +355,7 @@ proptest! {
         body["tools"] = json!([{"name": "f", "input_schema": {"type": "object"}}]);
         body["tool_choice"] = choice;
         body["thinking"] = thinking;
+        read_count_tokens(body.to_string().as_bytes(), &KEY).unwrap();
         routed(&read(body));
     }
 

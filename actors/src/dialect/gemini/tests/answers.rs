@@ -1,5 +1,6 @@
 use super::*;
 
+/// D40, D41.
 #[test]
 fn three_calls_of_one_function_in_three_chunks_are_three_calls_and_end_with_tool_calls() {
     let call = |n: u32| chunk(json!([{"functionCall": {"name": "f", "args": {"n": n}}}]), None);
@@ -16,6 +17,7 @@ fn three_calls_of_one_function_in_three_chunks_are_three_calls_and_end_with_tool
     assert_eq!(ids.len(), 3);
 }
 
+/// D47, D48.
 #[test]
 fn thoughts_stand_beside_the_answer_and_tool_use_prompts_inside_the_prompt() {
     let usage = |usage: Value| {
@@ -32,6 +34,7 @@ fn thoughts_stand_beside_the_answer_and_tool_use_prompts_inside_the_prompt() {
     assert_eq!(usage(counts), (json!(15), json!(2), Value::Null));
 }
 
+/// D49, D50, D56.
 #[test]
 fn filtered_answers_are_answers_and_malformed_ones_are_failures() {
     let filtered = whole(&chunk(json!([{"text": "Some"}]), Some("SAFETY"))).unwrap();
@@ -51,6 +54,7 @@ fn filtered_answers_are_answers_and_malformed_ones_are_failures() {
     assert_eq!(kind(json!([overloaded])), FailureKind::Overloaded);
 }
 
+/// D50.
 #[test]
 fn a_malformed_call_fails_before_anything_of_its_chunk_is_sent() {
     #[derive(Default)]
@@ -76,6 +80,7 @@ fn a_malformed_call_fails_before_anything_of_its_chunk_is_sent() {
     }
 }
 
+/// D56.
 #[test]
 fn an_answer_without_any_part_is_malformed_and_one_of_thoughts_only_is_not() {
     let kind = |parts: Value, finish: &str| whole(&chunk(parts, Some(finish))).map_err(|fault| fault.kind);
@@ -103,6 +108,7 @@ fn a_stream_that_ends_early_is_truncated_and_one_without_candidates_is_malformed
     assert_eq!(kind(&[json!({"usageMetadata": {"promptTokenCount": 1}})]), FailureKind::Malformed);
 }
 
+/// D53.
 #[test]
 fn places_of_grounding_are_bytes_there_and_characters_in_chat() {
     let text = "Café 😀 opens at nine.";
@@ -158,6 +164,7 @@ fn call_ids_fit_the_clients_alphabet_and_are_never_repeated_in_an_answer() {
     assert_ne!(ids(&body)[4], first[4], "ids of two answers differ");
 }
 
+/// D124.
 #[test]
 fn a_surrogate_pair_split_between_chunks_is_joined_also_in_thoughts() {
     let piece =
@@ -227,6 +234,7 @@ fn audio_tokens_are_told_apart() {
     );
 }
 
+/// D122, D123.
 #[test]
 fn a_hostile_upstream_ends_in_a_fault_within_the_limits() {
     let kind = |body: Value| whole(&body).unwrap_err().kind;

@@ -1,5 +1,6 @@
 use super::*;
 
+/// D54.
 #[test]
 fn errors_are_classified_by_their_words_and_tell_how_long_to_wait() {
     let error =
@@ -48,6 +49,7 @@ fn statuses_mean_what_they_say_and_a_key_that_is_refused_is_ours() {
     assert_eq!(kind_of_response(302, b""), FailureKind::UnexpectedStatus);
 }
 
+/// D54.
 #[test]
 fn a_limit_of_a_day_is_long_only_if_no_time_is_told() {
     let limited = |details: Value| {
@@ -68,6 +70,7 @@ fn a_limit_of_a_day_is_long_only_if_no_time_is_told() {
     }
 }
 
+/// D45.
 #[test]
 fn a_refusal_of_a_signature_is_told_from_other_refusals() {
     let body =

@@ -74,6 +74,7 @@ fn usage() -> Value {
         "completion_tokens_details": {"reasoning_tokens": 4}, "cost": 0.5}})
 }
 
+/// D108, D110.
 #[test]
 fn a_text_is_streamed_in_the_events_that_clients_expect() {
     let mut encoder = ResponsesEncoder::new(opening(AnswerForm::Streamed));
@@ -168,6 +169,7 @@ fn arguments_of_calls_may_come_in_turns() {
     assert_eq!(texts, [&json!("{\"x\":1}"), &json!("{}"), &json!("{}")]);
 }
 
+/// D112.
 #[test]
 fn a_call_of_a_custom_tool_comes_back_as_one_with_its_raw_text() {
     let started = json!({"tool_calls": [{"index": 0, "id": "toolu_1", "type": "custom", "custom": {"name": "apply_patch", "input": ""}}]});
@@ -178,6 +180,7 @@ fn a_call_of_a_custom_tool_comes_back_as_one_with_its_raw_text() {
     assert_eq!(whole["output"], json!([expected]));
 }
 
+/// D111.
 #[test]
 fn a_flat_name_comes_back_with_its_namespace() {
     let body = json!({"model": "m", "input": "a", "tools": [{"type": "namespace", "name": "mcp__fs__", "tools": [{"type": "function", "name": "read"}]}]});
@@ -189,6 +192,7 @@ fn a_flat_name_comes_back_with_its_namespace() {
     assert_eq!((&whole["output"][0]["namespace"], &whole["output"][0]["name"]), (&json!("mcp__fs__"), &json!("read")));
 }
 
+/// D114.
 #[test]
 fn reasoning_of_any_provider_comes_back_as_it_was() {
     let details = [
@@ -274,6 +278,7 @@ fn provider_error() -> StreamError {
     }
 }
 
+/// D109, D117.
 #[test]
 fn every_stream_ends_with_exactly_one_last_event_whatever_happens() {
     let begun = [delta(json!({"content": "x"})), call(0, "c", "f"), arguments(0, "{")];
@@ -319,6 +324,7 @@ fn nothing_of_a_whole_answer_is_there_before_its_end() {
     assert!(encoder.take().is_empty());
 }
 
+/// D124.
 #[test]
 fn a_surrogate_pair_split_between_chunks_is_joined() {
     let piece = |text: &str| format!(r#"{{"choices":[{{"index":0,"delta":{text}}}]}}"#);
@@ -436,6 +442,7 @@ fn essence(mut answer: Value) -> Value {
 }
 
 proptest! {
+    /// D110, D119.
     #[test]
     fn any_answer_is_in_the_grammar_and_decoding_gives_it_back(
         pieces in prop::collection::vec(piece(), 0..20),
@@ -474,6 +481,7 @@ proptest! {
         prop_assert_eq!(essence(serde_json::from_slice(&decoded.finish().unwrap()).unwrap()), direct);
     }
 
+    /// D119.
     #[test]
     fn no_events_cause_a_panic_and_the_stream_stays_in_the_grammar(
         events in prop::collection::vec((0_u8..9, 0_u32..3, "[a-z{}\"]{0,4}", 0_usize..4), 0..24),
