@@ -275,6 +275,6 @@ async fn a_spending_limit_is_a_fault_of_our_account_and_a_rate_limit_cools_for_i
         let preview = gateway.post("/api/v1/route/preview", &asked).await.expect(200);
         assert_eq!(preview["excluded"][0]["reason"], reason, "{preview}");
         let health = gateway.get("/api/v1/health/providers/maker").await.expect(200);
-        assert_eq!(health["cooldown_until"].is_string(), reason == "rate_limited", "{health}");
+        assert_eq!(health["data"][0]["cooldown_until"].is_string(), reason == "rate_limited", "{health}");
     }
 }

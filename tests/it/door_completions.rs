@@ -36,8 +36,6 @@ async fn it_is_off_unless_it_is_switched_on() {
     for path in ["/v1/completions", "/api/v1/completions", "/api/completions"] {
         assert_eq!(gateway.post(path, &request()).await.status, 404, "{path}");
     }
-    let previewed = error_of(&gateway.post("/api/v1/route/preview", &request()).await, 400);
-    assert_eq!(previewed["param"], "messages", "it is taken for a chat: {previewed}");
     let named = error_of(&gateway.post("/api/v1/route/preview?api=completions", &request()).await, 400);
     assert_eq!(named["param"], "api", "{named}");
     assert!(named["message"].as_str().unwrap().ends_with("chat, messages, responses, embeddings."), "{named}");
