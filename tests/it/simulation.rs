@@ -345,7 +345,7 @@ fn mistakes_are_refused_in_openais_shape() {
     let long = json!({ "max_tokens": 10_000 });
     check("POST", chat, &chat_body(long).to_string(), 400, "maximum context length is 10000 tokens");
     check("GET", chat, "", 405, "method_not_supported");
-    check("GET", "/v1/embeddings", "", 404, "unknown_url");
+    check("GET", "/v1/audio/speech", "", 404, "unknown_url");
     check("GET", "/v1/models/tortoise", "", 404, "model_not_found");
 }
 
