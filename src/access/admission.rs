@@ -1,6 +1,7 @@
 //! Admission: limits of requests and tokens per minute and of calls in flight, per key, per account and for the whole gateway.
 //!
-//! A call over a limit is refused at once, with the time after which it would be admitted.
+//! A call over a limit is refused at once, with the time after which it would be admitted: the longest of those of all limits
+//! that refuse it. It gives back what it took from the others.
 
 use std::{sync::Arc, time::Duration};
 
@@ -71,17 +72,19 @@ impl Admission {
     /// Admits a call, or gives the error answer with the time to wait.
     ///
     /// # Errors
-    /// 429 for the limits of key and account, 503 when the gateway as a whole is full.
+    /// 429 for the limits of requests, and of calls in flight of key and account; 503 when the gateway as a whole is full.
     pub fn admit(&self, caller: &Arc<Caller>) -> Result<Admitted, ApiError> {
         let (key, account) = (&caller.state.gates, &caller.account.gates);
-        // The concurrency limits come first: a call that is refused below releases them, but spent rate tokens are lost.
         let in_progress = self.acquire(key, account)?;
-        let of_key = key.requests.take().map_err(|exceeded| refusal(Limit::Requests, &exceeded))?;
-        let of_account = account.requests.take().map_err(|exceeded| refusal(Limit::Requests, &exceeded))?;
-        if let Err(exceeded) = self.global.requests.take() {
-            self.load.shed(ShedReason::RequestRate);
-            return Err(ApiError::overloaded(Overload::RequestRate, exceeded.wait));
-        }
+        let rates = [&key.requests, &account.requests, &self.global.requests];
+        let [of_key, of_account, _] =
+            take_all(rates, |rate| rate.take(), |rate| rate.give_back()).map_err(|refused| {
+                let is_global = refused.position == 2;
+                if is_global {
+                    self.load.shed(ShedReason::RequestRate);
+                }
+                refusal(if is_global { Limit::AllRequests } else { Limit::Requests }, &refused.exceeded)
+            })?;
         caller.state.life.called();
         Ok(Admitted {
             _in_progress: in_progress,
@@ -130,33 +133,40 @@ impl Admitted {
         &self.caller
     }
 
-    /// Takes tokens by estimate from the limits of key, account and gateway.
-    ///
-    /// # Errors
-    /// 429 for the limits of key and account, 503 for that of the gateway.
-    pub fn take_tokens(&mut self, estimated: u64) -> Result<(), ApiError> {
-        let [key, account, global] = self.token_rates();
-        let of_key = key.take(estimated).map_err(|exceeded| refusal(Limit::Tokens, &exceeded))?;
-        let of_account = account.take(estimated).map_err(|exceeded| {
-            key.correct(estimated, 0);
-            refusal(Limit::Tokens, &exceeded)
-        })?;
-        if let Err(exceeded) = global.take(estimated) {
-            key.correct(estimated, 0);
-            account.correct(estimated, 0);
-            return Err(ApiError::overloaded(Overload::RequestRate, exceeded.wait));
-        }
-        (self.estimated_tokens, self.token_rate) = (Some(estimated), of_key.or(of_account));
-        Ok(())
-    }
-
-    /// Takes one request to the free pool.
+    /// Takes what depends on the plan: tokens by estimate from the limits of key, account and gateway, and a request to the free
+    /// pool if it is asked. All, or nothing.
     ///
     /// # Errors
     /// 429.
-    pub fn take_free_request(&self) -> Result<(), ApiError> {
-        let taken = self.caller.account.free_pool.take();
-        taken.map(drop).map_err(|exceeded| refusal(Limit::FreePool, &exceeded))
+    pub fn take_for_plan(&mut self, estimated: u64, asks_free_pool: bool) -> Result<(), ApiError> {
+        let pool = &self.caller.account.free_pool;
+        let free = if asks_free_pool { pool.take() } else { Ok(None) };
+        let tokens = take_all(self.token_rates(), |rate| rate.take(estimated), |rate| rate.correct(estimated, 0));
+        let (limit, exceeded, wait) = match (free, tokens) {
+            (Ok(_), Ok([of_key, of_account, _])) => {
+                (self.estimated_tokens, self.token_rate) = (Some(estimated), of_key.or(of_account));
+                return Ok(());
+            }
+            (Ok(_), Err(tokens)) => {
+                if asks_free_pool {
+                    pool.give_back();
+                }
+                let limit = if tokens.position == 2 { Limit::AllTokens } else { Limit::Tokens };
+                (limit, tokens.exceeded, Duration::ZERO)
+            }
+            (Err(free), Ok(_)) => {
+                self.token_rates().into_iter().for_each(|rate| rate.correct(estimated, 0));
+                (Limit::FreePool, free, Duration::ZERO)
+            }
+            (Err(free), Err(tokens)) => (Limit::FreePool, free, tokens.exceeded.wait),
+        };
+        Err(refusal(limit, &RateExceeded { wait: exceeded.wait.max(wait), ..exceeded }))
+    }
+
+    /// Gives back the request that was taken: the call is refused, and was told when to come again.
+    pub fn give_back(&self) {
+        let (key, account) = (&self.caller.state.gates, &self.caller.account.gates);
+        [key, account, &*self.global].into_iter().for_each(|gates| gates.requests.give_back());
     }
 
     /// Corrects the tokens that were taken to the actual number.
@@ -178,10 +188,37 @@ impl Drop for Admitted {
     }
 }
 
+/// A refusal by one of several limits.
+#[derive(Debug)]
+struct Refused {
+    /// Position of the first limit that refused.
+    position: usize,
+    /// Its state, with the longest wait of all that refused.
+    exceeded: RateExceeded,
+}
+
+/// Takes from all limits, or from none.
+fn take_all<R>(
+    rates: [&R; 3],
+    take: impl Fn(&R) -> Result<Option<RateState>, RateExceeded>,
+    give_back: impl Fn(&R),
+) -> Result<[Option<RateState>; 3], Refused> {
+    let taken = rates.map(take);
+    let refusals = || taken.iter().filter_map(|taken| taken.as_ref().err());
+    let Some((position, Err(first))) = taken.iter().enumerate().find(|(_, taken)| taken.is_err()) else {
+        return Ok(taken.map(|taken| taken.ok().flatten()));
+    };
+    let wait = refusals().map(|refused| refused.wait).max().unwrap_or_default();
+    rates.iter().zip(&taken).filter(|(_, taken)| taken.is_ok()).for_each(|(rate, _)| give_back(rate));
+    Err(Refused { position, exceeded: RateExceeded { wait, ..*first } })
+}
+
 fn refusal(limit: Limit, RateExceeded { state, wait }: &RateExceeded) -> ApiError {
     let error = ApiError::limited(limit, *wait);
     match limit {
-        Limit::Tokens => state.token_headers().into_iter().fold(state.older_headers(error, *wait), with_header),
+        Limit::Tokens | Limit::AllTokens => {
+            state.token_headers().into_iter().fold(state.older_headers(error, *wait), with_header)
+        }
         _ => state.on_refusal(error, *wait),
     }
 }
@@ -236,4 +273,29 @@ fn short_duration(time: Duration) -> HeaderValue {
         seconds => format!("{}m{}s", seconds / 60, seconds % 60),
     };
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("0ms"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::gates::RequestRate;
+
+    #[test]
+    fn a_refusal_takes_from_no_limit_and_tells_the_longest_wait() {
+        clock::start();
+        let (key, account, global) = (RequestRate::default(), RequestRate::default(), RequestRate::default());
+        key.set(Some(2));
+        account.set(Some(1));
+        let take = || take_all([&key, &account, &global], RequestRate::take, RequestRate::give_back);
+        assert_eq!(take().unwrap().map(|state| state.map(|state| state.remaining)), [Some(1), Some(0), None]);
+        for _ in 0..3 {
+            let refused = take().unwrap_err();
+            assert_eq!(refused.position, 1);
+        }
+        assert_eq!(key.state(clock::now()).unwrap().remaining, 1, "the key has given its request back");
+        key.take().unwrap();
+        let refused = take().unwrap_err();
+        assert_eq!((refused.position, refused.exceeded.state.limit), (0, 2));
+        assert!(refused.exceeded.wait > Duration::from_secs(40), "that of the account: {refused:?}");
+    }
 }

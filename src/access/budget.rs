@@ -24,7 +24,7 @@ pub struct Budget {
     state: Mutex<BudgetState>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 struct BudgetState {
     limit: Option<SpendLimit>,
     meter: SpendingMeter,
@@ -99,13 +99,12 @@ impl Budget {
     /// The state now.
     #[must_use]
     pub fn read(&self, now_ms: i64) -> BudgetReading {
-        let state = *self.state.lock();
-        let BudgetState { limit, meter, .. } = state;
+        let state = self.state.lock();
         BudgetReading {
-            limit,
-            available: limit.map(|limit| state.available(limit, now_ms)),
-            spent: meter.read(now_ms),
-            reserved: meter.reserved(),
+            limit: state.limit,
+            available: state.limit.map(|limit| state.available(limit, now_ms)),
+            spent: state.meter.read(now_ms),
+            reserved: state.meter.reserved(),
         }
     }
 
@@ -116,11 +115,9 @@ impl Budget {
 
     /// What is to be reported of the lease; `None` if nothing is new.
     pub fn report_lease(&self, at: Moment, is_forced: bool) -> Option<LeaseReport> {
-        let mut state = self.state.lock();
-        let (limit, meter) = (state.limit?, state.meter);
-        let (lease, terms) = state.lease.as_mut()?;
-        let terms = *terms;
-        lease.report(limit, &meter, at, &terms, is_forced)
+        let BudgetState { limit, meter, lease } = &mut *self.state.lock();
+        let (lease, terms) = lease.as_mut()?;
+        lease.report((*limit)?, meter, at, terms, is_forced)
     }
 
     /// Says that Redis does not answer: the whole lease is used now.
@@ -146,7 +143,7 @@ impl Budget {
 
     /// Refuses a request when the limit is used up.
     fn check(&self, now_ms: i64) -> Result<(), ApiError> {
-        let state = *self.state.lock();
+        let state = self.state.lock();
         match state.limit {
             Some(limit) if state.is_exhausted(limit, now_ms) => {
                 Err(ApiError::out_of_budget(&self.shortfall(limit, Usd::ZERO, None, now_ms)))
@@ -203,25 +200,38 @@ impl BudgetState {
         let left = SpendLimit { amount: (limit.amount - others.spent).max(Usd::ZERO), ..limit };
         self.meter.is_exhausted(limit, now_ms)
             || (!others.spent.is_zero() && !limit.amount.is_zero())
-                && self.meter.read(now_ms).since_reset(limit.reset) >= left.amount
+                && self.meter.since_reset(limit.reset, now_ms) >= left.amount
     }
+}
+
+/// A team of accounts.
+#[derive(Debug)]
+pub struct Team {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its spending.
+    pub budget: Arc<Budget>,
 }
 
 /// The budgets that a request of one key counts against.
 #[derive(Debug, Clone)]
-pub struct Budgets(Vec<Arc<Budget>>);
+pub struct Budgets {
+    all: Vec<Arc<Budget>>,
+    team: Option<Arc<Team>>,
+}
 
 impl Budgets {
     /// The budgets of a key, its account, and its team if it has one.
     #[must_use]
-    pub fn new(key: Arc<Budget>, account: Arc<Budget>, team: Option<Arc<Budget>>) -> Budgets {
-        Budgets([Some(key), Some(account), team].into_iter().flatten().collect())
+    pub fn new(key: Arc<Budget>, account: Arc<Budget>, team: Option<Arc<Team>>) -> Budgets {
+        let of_team = team.as_ref().map(|team| Arc::clone(&team.budget));
+        Budgets { all: [Some(key), Some(account), of_team].into_iter().flatten().collect(), team }
     }
 
     /// Whether one of them has a limit.
     #[must_use]
     pub fn are_limited(&self) -> bool {
-        self.0.iter().any(|budget| budget.is_limited())
+        self.all.iter().any(|budget| budget.is_limited())
     }
 
     /// Refuses a request when one of them is used up.
@@ -230,7 +240,7 @@ impl Budgets {
     /// 402 with what is left and when it resets.
     pub fn check(&self) -> Result<(), ApiError> {
         let now_ms = clock::unix_millis();
-        self.0.iter().try_for_each(|budget| budget.check(now_ms))
+        self.all.iter().try_for_each(|budget| budget.check(now_ms))
     }
 
     /// Reserves an amount with all of them, or with none.
@@ -246,7 +256,7 @@ impl Budgets {
 impl Budgets {
     /// Asks for no further part of a limit: the request that needed it has gone.
     pub fn give_up_leases(&self) {
-        self.0.iter().for_each(|budget| budget.give_up_lease());
+        self.all.iter().for_each(|budget| budget.give_up_lease());
     }
 }
 
@@ -258,6 +268,12 @@ pub struct Reservation {
 }
 
 impl Reservation {
+    /// Name of the team whose budget is among those that pay.
+    #[must_use]
+    pub fn team(&self) -> Option<&Arc<str>> {
+        self.budgets.team.as_ref().map(|team| &team.name)
+    }
+
     /// The reserved amount.
     #[must_use]
     pub fn amount(&self) -> Usd {
@@ -271,9 +287,9 @@ impl Reservation {
     pub fn extend(&mut self, more: Usd) -> Result<(), Shortage> {
         let more = more.max(Usd::ZERO);
         let now_ms = clock::unix_millis();
-        for (position, budget) in self.budgets.0.iter().enumerate() {
+        for (position, budget) in self.budgets.all.iter().enumerate() {
             if let Err(shortage) = budget.reserve(more, now_ms) {
-                self.budgets.0.iter().take(position).for_each(|reserved| reserved.state.lock().meter.release(more));
+                self.budgets.all.iter().take(position).for_each(|reserved| reserved.state.lock().meter.release(more));
                 return Err(shortage);
             }
         }
@@ -284,7 +300,7 @@ impl Reservation {
     /// Gives the reservation back and counts the actual cost, at the time when the request began in Unix milliseconds.
     pub fn settle(mut self, cost: Usd, at_ms: i64) {
         let reserved = std::mem::take(&mut self.amount);
-        for budget in &self.budgets.0 {
+        for budget in &self.budgets.all {
             let mut state = budget.state.lock();
             state.meter.release(reserved);
             state.meter.add(cost, at_ms);
@@ -295,7 +311,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if !self.amount.is_zero() {
-            self.budgets.0.iter().for_each(|budget| budget.state.lock().meter.release(self.amount));
+            self.budgets.all.iter().for_each(|budget| budget.state.lock().meter.release(self.amount));
         }
     }
 }
@@ -345,6 +361,7 @@ mod tests {
     #[test]
     fn a_dropped_reservation_and_a_refused_extension_leave_nothing_behind() {
         let (key, team) = (budget(BudgetHolder::Key, "10"), budget(BudgetHolder::Team, "5"));
+        let team = Arc::new(Team { name: "blue".into(), budget: team });
         let budgets = Budgets::new(Arc::clone(&key), Arc::new(Budget::new(BudgetHolder::Account)), Some(team));
         let mut reservation = budgets.reserve(usd("3")).unwrap();
         let Shortage::Limit(shortfall) = reservation.extend(usd("3")).unwrap_err() else { panic!() };

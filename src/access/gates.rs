@@ -84,6 +84,8 @@ struct RequestLimiter {
     untold: AtomicU32,
     /// Requests admitted by other replicas for which there was no room yet.
     owed: AtomicU32,
+    /// Requests taken and given back: the limiter itself takes none back. More than is spent count for nothing.
+    returned: AtomicU32,
 }
 
 impl RequestLimiter {
@@ -94,7 +96,33 @@ impl RequestLimiter {
             full_at: AtomicU64::new(0),
             untold: AtomicU32::new(0),
             owed: AtomicU32::new(0),
+            returned: AtomicU32::new(0),
         }
+    }
+
+    /// Requests that the limiter has not refilled yet, and the time until it has.
+    fn spent(&self, now: Tick) -> (u32, Duration) {
+        let (reset, refill) = (Tick(self.full_at.load(Ordering::Relaxed)).since(now), MINUTE / self.per_minute.get());
+        let spent = u32::try_from(reset.as_nanos().div_ceil(refill.as_nanos().max(1))).unwrap_or(u32::MAX);
+        (spent.min(self.per_minute.get()), reset)
+    }
+
+    /// State of the limit now.
+    fn state(&self, now: Tick) -> RateState {
+        let (limit, (spent, reset)) = (self.per_minute.get(), self.spent(now));
+        let spent = spent.saturating_sub(self.returned.load(Ordering::Relaxed));
+        RateState { limit, remaining: limit - spent, reset: reset.min(MINUTE / limit * spent) }
+    }
+
+    /// Takes a request that was given back, if there is one.
+    fn take_returned(&self) -> bool {
+        if self.returned.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let (spent, _) = self.spent(clock::now());
+        let _ = self.returned.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |returned| Some(returned.min(spent)));
+        let take = |returned: u32| returned.checked_sub(1);
+        self.returned.fetch_update(Ordering::AcqRel, Ordering::Relaxed, take).is_ok()
     }
 
     /// Takes what is owed out of the limit as far as there is room. Gives what is still owed.
@@ -138,6 +166,10 @@ impl RequestRate {
             let state = RateState { limit, remaining: 0, reset: refill * limit };
             return Err(RateExceeded { state, wait: refill * owed.saturating_add(1) });
         }
+        if rate.take_returned() {
+            rate.untold.fetch_add(1, Ordering::Relaxed);
+            return Ok(Some(rate.state(clock::now())));
+        }
         match rate.limiter.check() {
             Ok(state) => {
                 rate.untold.fetch_add(1, Ordering::Relaxed);
@@ -150,6 +182,14 @@ impl RequestRate {
                 let state = RateState { limit, remaining: 0, reset: refill * limit };
                 Err(RateExceeded { state, wait: until.wait_time_from(self.clock.now()) })
             }
+        }
+    }
+
+    /// Gives a request back that was taken, because the call was refused for another reason.
+    pub fn give_back(&self) {
+        if let Some(rate) = self.limiter.load().as_ref() {
+            rate.returned.fetch_add(1, Ordering::AcqRel);
+            let _ = rate.untold.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |untold| untold.checked_sub(1));
         }
     }
 
@@ -172,13 +212,7 @@ impl RequestRate {
     /// State of the limit. Takes nothing.
     #[must_use]
     pub fn state(&self, now: Tick) -> Option<RateState> {
-        let limiter = self.limiter.load();
-        let rate = limiter.as_ref()?;
-        let limit = rate.per_minute.get();
-        let refill = MINUTE / limit;
-        let reset = Tick(rate.full_at.load(Ordering::Relaxed)).since(now);
-        let spent = u32::try_from(reset.as_nanos().div_ceil(refill.as_nanos().max(1))).unwrap_or(u32::MAX);
-        Some(RateState { limit, remaining: limit.saturating_sub(spent), reset })
+        self.limiter.load().as_ref().map(|rate| rate.state(now))
     }
 }
 
@@ -362,6 +396,21 @@ mod tests {
         assert!(refused.wait > Duration::from_secs(200), "{refused:?}");
         rate.correct(1_000_000, 0);
         assert_eq!(rate.take(0).unwrap().unwrap().remaining, 100);
+    }
+
+    #[test]
+    fn a_request_that_is_given_back_can_be_taken_again_and_no_other() {
+        clock::start();
+        let rate = RequestRate::default();
+        rate.set(Some(1));
+        rate.give_back();
+        assert_eq!(rate.take().unwrap().unwrap().remaining, 0);
+        assert!(rate.take().is_err(), "what was given back while nothing was taken counts for nothing");
+        rate.give_back();
+        assert_eq!((rate.state(clock::now()).unwrap().remaining, rate.take_untold()), (1, 0));
+        assert_eq!(rate.take().unwrap().unwrap().remaining, 0);
+        assert!(rate.take().is_err());
+        assert_eq!(rate.take_untold(), 1);
     }
 
     #[test]

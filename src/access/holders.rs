@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     access::{
-        budget::Budget,
+        budget::{Budget, Team},
         gates::{Gates, RequestRate},
         lease::{LeaseReport, LeaseTerms, Moment},
         leasing::Leasing,
@@ -48,14 +48,14 @@ pub struct AccountState {
     pub free_pool: RequestRate,
     /// Its spending.
     pub budget: Arc<Budget>,
-    /// Spending of its team, if it has one.
-    pub team: ArcSwapOption<Budget>,
+    /// Its team, if it has one.
+    pub team: ArcSwapOption<Team>,
 }
 
 /// Calls of a key since the process started, and whether an administrator switched it.
 #[derive(Debug, Default)]
 pub struct KeyLife {
-    /// 0: as configured; else one of the two below.
+    /// 0: as configured; else one of the three below.
     switched: AtomicU8,
     calls: AtomicU64,
     /// Unix milliseconds; 0: never.
@@ -64,19 +64,36 @@ pub struct KeyLife {
 
 const SWITCHED_OFF: u8 = 1;
 const SWITCHED_ON: u8 = 2;
+/// Off, and that may not be stored.
+const REFUSED: u8 = 3;
 
 impl KeyLife {
-    /// Switches the key off or on, whatever the configuration says; `None` leaves it to the configuration.
+    /// Switches the key off or on, whatever the configuration says; `None` leaves it to the configuration. A refused key
+    /// stays refused.
     pub fn switch(&self, on: Option<bool>) {
-        let state = on.map_or(0, |on| if on { SWITCHED_ON } else { SWITCHED_OFF });
-        self.switched.store(state, Ordering::Release);
+        let to = |before: u8| (before != REFUSED).then_some(KeyLife::state(on));
+        let _ = self.switched.fetch_update(Ordering::AcqRel, Ordering::Acquire, to);
+    }
+
+    /// Refuses the key until [`KeyLife::settle`]: an administrator wants that, and it may not be stored.
+    pub fn refuse(&self) {
+        self.switched.store(REFUSED, Ordering::Release);
+    }
+
+    /// Switches the key as [`KeyLife::switch`] does, also if it is refused: what an administrator wants is stored.
+    pub fn settle(&self, on: Option<bool>) {
+        self.switched.store(KeyLife::state(on), Ordering::Release);
+    }
+
+    fn state(on: Option<bool>) -> u8 {
+        on.map_or(0, |on| if on { SWITCHED_ON } else { SWITCHED_OFF })
     }
 
     /// How an administrator switched the key, if one did.
     #[must_use]
     pub fn switched(&self) -> Option<bool> {
         match self.switched.load(Ordering::Acquire) {
-            SWITCHED_OFF => Some(false),
+            SWITCHED_OFF | REFUSED => Some(false),
             SWITCHED_ON => Some(true),
             _ => None,
         }
@@ -109,7 +126,7 @@ pub struct Holders {
     load: Arc<Load>,
     keys: Mutex<HashMap<u64, Arc<KeyState>>>,
     accounts: Mutex<HashMap<u64, Arc<AccountState>>>,
-    teams: Mutex<HashMap<Arc<str>, Arc<Budget>>>,
+    teams: Mutex<HashMap<Arc<str>, Arc<Team>>>,
     /// Whether what was spent before this start is counted.
     is_spending_known: AtomicBool,
     /// With replicas that share spending limits.
@@ -164,11 +181,37 @@ impl Holders {
         Arc::clone(self.accounts.lock().entry(number).or_insert_with(new))
     }
 
-    /// The budget of the team with this name.
+    /// The team with this name.
     #[must_use]
-    pub fn team(&self, name: &Arc<str>) -> Arc<Budget> {
-        let new = || self.budget(BudgetHolder::Team);
-        Arc::clone(self.teams.lock().entry(Arc::clone(name)).or_insert_with(new))
+    pub fn team(&self, name: &str) -> Arc<Team> {
+        let mut teams = self.teams.lock();
+        if let Some(team) = teams.get(name) {
+            return Arc::clone(team);
+        }
+        let team = Arc::new(Team { name: name.into(), budget: self.budget(BudgetHolder::Team) });
+        teams.insert(Arc::clone(&team.name), Arc::clone(&team));
+        team
+    }
+
+    /// All teams that were ever named.
+    #[must_use]
+    pub fn teams(&self) -> Vec<Arc<Team>> {
+        self.teams.lock().values().cloned().collect()
+    }
+
+    /// The budgets against which a request of the past counts. `team` is the team that its record names, empty without one; of
+    /// records that say nothing about teams, `None`, that of the account now.
+    #[must_use]
+    pub fn budgets_of(&self, account: u64, key: u64, team: Option<&str>) -> Vec<Arc<Budget>> {
+        let account = self.account(account);
+        let team = match team {
+            Some("") => None,
+            Some(name) => Some(self.team(name)),
+            None => account.team.load_full(),
+        };
+        let key = (key != 0).then(|| Arc::clone(&self.key(key).budget));
+        let of_team = team.map(|team| Arc::clone(&team.budget));
+        [Some(Arc::clone(&account.budget)), key, of_team].into_iter().flatten().collect()
     }
 
     fn budget(&self, holder: BudgetHolder) -> Arc<Budget> {
@@ -197,7 +240,7 @@ impl Holders {
     pub fn budgets(&self) -> Vec<Arc<Budget>> {
         let mut all: Vec<_> = self.keys.lock().values().map(|key| Arc::clone(&key.budget)).collect();
         all.extend(self.accounts.lock().values().map(|account| Arc::clone(&account.budget)));
-        all.extend(self.teams.lock().values().cloned());
+        all.extend(self.teams.lock().values().map(|team| Arc::clone(&team.budget)));
         all
     }
 
@@ -212,7 +255,7 @@ impl Holders {
         };
         self.keys.lock().iter().for_each(|(number, key)| add("key", *number, &key.budget));
         self.accounts.lock().iter().for_each(|(number, account)| add("account", *number, &account.budget));
-        self.teams.lock().iter().for_each(|(name, team)| add("team", number_of("team", name), team));
+        self.teams.lock().iter().for_each(|(name, team)| add("team", number_of("team", name), &team.budget));
         all
     }
 
@@ -231,7 +274,7 @@ impl Holders {
     pub fn forget_spent(&self) {
         self.keys.lock().values().for_each(|key| key.budget.forget_spent());
         self.accounts.lock().values().for_each(|account| account.budget.forget_spent());
-        self.teams.lock().values().for_each(|team| team.forget_spent());
+        self.teams.lock().values().for_each(|team| team.budget.forget_spent());
     }
 
     /// Spending of all accounts, ever.

@@ -231,7 +231,8 @@ pub enum Change {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         owner: Option<String>,
     },
-    /// Not by an administrator: sums of spending from before a time, which the ledger is about to forget.
+    /// Not by an administrator: sums of spending from before a time. Earlier versions carried them over from the ledger, which
+    /// now keeps them itself.
     CarrySpending(CarriedSpending),
 }
 

@@ -145,7 +145,7 @@ impl Lease {
         if self.period != period {
             *self = Lease { period, wanted: self.wanted, ..Lease::default() };
         }
-        let spent = meter.read(at.now_ms).since_reset(limit.reset);
+        let spent = meter.since_reset(limit.reset, at.now_ms);
         let used = spent + meter.reserved();
         let is_changed = used != self.reported_used;
         if is_changed {

@@ -4,6 +4,8 @@
 //! refusal of a key takes effect even if it cannot be stored.
 
 mod sharing;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -207,11 +209,14 @@ impl Registry {
         account.gates.set(&limits);
         account.free_pool.set(state.configured.limits.free_requests_per_minute);
         account.budget.set_limit(limits.spend);
-        account.team.store(team.map(|name| {
-            let budget = self.holders.team(&name);
-            budget.set_limit(state.team_limit(&name));
-            budget
-        }));
+        account.team.store(team.map(|name| self.holders.team(&name)));
+    }
+
+    /// Sets the limits of all teams, also of those that no account is in.
+    fn set_teams(&self, state: &State) {
+        let named = state.configured.teams.keys().map(|name| &**name).chain(state.teams.keys().map(String::as_str));
+        named.for_each(|name| drop(self.holders.team(name)));
+        self.holders.teams().iter().for_each(|team| team.budget.set_limit(state.team_limit(&team.name)));
     }
 
     /// Puts the issued keys of `state` in place. Called while the state is locked, so that an older one cannot win.
@@ -222,6 +227,7 @@ impl Registry {
         };
         self.issued.replace(state.keys.values().filter_map(caller).collect());
         state.account_names().into_iter().for_each(|name| self.set_account(state, account_number(name), name));
+        self.set_teams(state);
     }
 
     /// Names of all accounts that have keys or limits, each with its number.
@@ -328,11 +334,16 @@ impl Registry {
         key.updated_ms = clock::unix_millis();
         let life = &self.holders.key(id).life;
         if key.disabled {
-            life.switch(Some(false));
+            life.refuse();
         }
-        match self.store(actor, action(Box::new(key.clone()))) {
+        let change = action(Box::new(key.clone()));
+        // A refusal that could not be stored is lifted by nothing else.
+        let settles = key.disabled || matches!(change, Change::EnableKey(_));
+        match self.store(actor, change) {
             Ok(()) => {
-                life.switch(None);
+                if settles {
+                    life.settle(None);
+                }
                 Ok(key)
             }
             Err(ChangeFault::Disk(error)) if key.disabled => Err(ChangeFault::DisabledUntilRestart(error)),
@@ -347,7 +358,7 @@ impl Registry {
     pub fn revoke(&self, actor: Actor, id: u64) -> Result<(), ChangeFault> {
         let _turn = self.turn.lock();
         let name = self.key(id).ok_or(ChangeFault::Unknown)?.name;
-        self.holders.key(id).life.switch(Some(false));
+        self.holders.key(id).life.refuse();
         disabled(self.store(actor, Change::RevokeKey { id, name }))
     }
 
@@ -360,11 +371,11 @@ impl Registry {
         let _turn = self.turn.lock();
         let life = &self.holders.key(key_number(name)).life;
         if on == Some(false) {
-            life.switch(on);
+            life.refuse();
         }
         let stored = self.store_or_apply(actor, Change::SwitchKey { name: name.to_owned(), on });
         if stored.is_ok() {
-            life.switch(on);
+            life.settle(on);
         }
         if on == Some(false) { disabled(stored) } else { stored }
     }
@@ -491,105 +502,6 @@ impl State {
         match self.configured.teams.get(name) {
             Some(team) => team.spend,
             None => self.teams.get(name)?.spend.as_ref().and_then(StoredLimit::limit),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use super::*;
-
-    /// A log that keeps its lines, and refuses when told to.
-    #[derive(Clone, Default)]
-    struct TestLog {
-        lines: Arc<Mutex<Vec<Vec<u8>>>>,
-        refuses: Arc<AtomicBool>,
-    }
-
-    impl ChangeLog for TestLog {
-        fn append(&self, change: &[u8]) -> io::Result<()> {
-            if self.refuses.load(Ordering::Relaxed) {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
-            self.lines.lock().push(change.to_vec());
-            Ok(())
-        }
-    }
-
-    fn actor() -> Actor {
-        Actor { by: "admin".to_owned(), from: "127.0.0.1".to_owned(), request_id: None }
-    }
-
-    pub(super) fn key(name: &str) -> IssuedKey {
-        let sha256 = hex::encode(crate::config::digest_of(name));
-        let (id, account) = (key_number(name), name.to_owned());
-        IssuedKey {
-            id,
-            name: name.to_owned(),
-            sha256,
-            account,
-            scopes: vec!["read".to_owned()],
-            ..IssuedKey::default()
-        }
-    }
-
-    fn registry(log: &TestLog) -> Registry {
-        let lines = log.lines.lock().clone();
-        Registry::new(&LimitsConfig::default(), Some(Box::new(log.clone())), &lines).unwrap()
-    }
-
-    #[test]
-    fn the_state_after_a_restart_is_the_state_before_it() {
-        clock::start();
-        let log = TestLog::default();
-        let before = registry(&log);
-        for name in ["one", "two", "three"] {
-            before.create(actor(), key(name)).unwrap();
-        }
-        before.revoke(actor(), key_number("two")).unwrap();
-        let disable = |key: &mut IssuedKey| -> fn(Box<IssuedKey>) -> Change {
-            key.disabled = true;
-            Change::DisableKey
-        };
-        before.change(actor(), key_number("three"), disable).unwrap();
-        before.switch(actor(), "configured", Some(false)).unwrap();
-        let account = IssuedAccount { name: "blue".to_owned(), ..IssuedAccount::default() };
-        before.record(actor(), Change::PutAccount(account)).unwrap();
-        let after = registry(&log);
-        assert_eq!(after.keys(), before.keys());
-        assert_eq!((after.accounts(), after.audit(99)), (before.accounts(), before.audit(99)));
-        assert_eq!(after.state.lock().switched, before.state.lock().switched);
-        assert_eq!(after.audit(99).len(), 7);
-    }
-
-    #[test]
-    fn a_disk_that_refuses_issues_nothing_and_yet_refuses_the_disabled_key() {
-        clock::start();
-        let log = TestLog::default();
-        let registry = registry(&log);
-        registry.create(actor(), key("one")).unwrap();
-        log.refuses.store(true, Ordering::Relaxed);
-        assert!(matches!(registry.create(actor(), key("two")), Err(ChangeFault::Disk(_))));
-        assert_eq!(registry.keys().len(), 1);
-        let life = |name: &str| registry.holders.key(key_number(name)).life.switched();
-        let revoked = registry.revoke(actor(), key_number("one"));
-        assert!(matches!(revoked, Err(ChangeFault::DisabledUntilRestart(_))), "{revoked:?}");
-        let switched = registry.switch(actor(), "configured", Some(false));
-        assert!(matches!(switched, Err(ChangeFault::DisabledUntilRestart(_))), "{switched:?}");
-        assert_eq!((life("one"), life("configured")), (Some(false), Some(false)));
-        assert!(matches!(registry.switch(actor(), "configured", None), Err(ChangeFault::Disk(_))));
-        assert_eq!(life("configured"), Some(false), "what is not stored does not let a key in again");
-        let configured = Key { name: "configured".into(), ..Key::startup_key([1; 32]) };
-        assert!(registry.configured_caller(&configured).is_disabled(), "nor does a reload");
-    }
-
-    #[test]
-    fn a_stored_change_that_cannot_be_read_is_an_error() {
-        for line in ["nonsense", "{}", r#"{"at_ms":1,"by":"a","from":"b","change":{"action":"fly"}}"#] {
-            let read = Registry::new(&LimitsConfig::default(), None, &[line.as_bytes().to_vec()]);
-            assert!(read.is_err(), "{line}");
         }
     }
 }

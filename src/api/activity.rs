@@ -277,6 +277,12 @@ pub(crate) struct RowBody<'a> {
     pub(crate) completion_tokens: u64,
     pub(crate) cached_tokens: u64,
     pub(crate) reasoning_tokens: u64,
+    pub(crate) cache_write_tokens: u64,
+    pub(crate) cache_write_1h_tokens: u64,
+    pub(crate) audio_tokens: u64,
+    pub(crate) audio_output_tokens: u64,
+    pub(crate) images: u64,
+    pub(crate) web_searches: u64,
     pub(crate) cost: Dollars,
 }
 
@@ -298,6 +304,12 @@ impl<'a> RowBody<'a> {
             completion_tokens: counters.completion_tokens,
             cached_tokens: counters.cached_tokens,
             reasoning_tokens: counters.reasoning_tokens,
+            cache_write_tokens: counters.cache_write_tokens,
+            cache_write_1h_tokens: counters.cache_write_1h_tokens,
+            audio_tokens: counters.audio_tokens,
+            audio_output_tokens: counters.audio_output_tokens,
+            images: counters.images,
+            web_searches: counters.web_searches,
             cost: Dollars(counters.cost),
         }
     }
@@ -317,6 +329,7 @@ mod tests {
             provider: "acme".to_owned(),
             owner: owner_label(owner).into(),
             key: String::new(),
+            team: None,
             counters: ActivityCounters { requests, ..ActivityCounters::default() },
         }
     }

@@ -35,6 +35,19 @@ pub(crate) struct GenerationRow<'a> {
     pub(crate) completion_tokens: u64,
     pub(crate) cached_tokens: u64,
     pub(crate) reasoning_tokens: u64,
+    // Gateways before these members existed are read, too.
+    #[serde(default)]
+    pub(crate) cache_write_tokens: u64,
+    #[serde(default)]
+    pub(crate) cache_write_1h_tokens: u64,
+    #[serde(default)]
+    pub(crate) audio_tokens: u64,
+    #[serde(default)]
+    pub(crate) audio_output_tokens: u64,
+    #[serde(default)]
+    pub(crate) images: u64,
+    #[serde(default)]
+    pub(crate) web_searches: u64,
     /// `null`, in CSV empty, where a price is unknown.
     pub(crate) cost: Option<RowCost>,
     pub(crate) rescued: bool,
@@ -117,6 +130,12 @@ impl<'a> GenerationRow<'a> {
             completion_tokens: generation.usage.completion_tokens,
             cached_tokens: generation.usage.cached_tokens,
             reasoning_tokens: generation.usage.reasoning_tokens,
+            cache_write_tokens: generation.usage.cache_write_tokens,
+            cache_write_1h_tokens: generation.usage.cache_write_1h_tokens,
+            audio_tokens: generation.usage.audio_tokens,
+            audio_output_tokens: generation.usage.audio_output_tokens,
+            images: generation.usage.images,
+            web_searches: generation.usage.web_searches,
             cost: generation.spent().map(RowCost::Number),
             estimated: generation.usage.estimated,
             rescued: Event::Rescued.happened(generation),
@@ -133,7 +152,7 @@ impl<'a> GenerationRow<'a> {
     }
 
     /// The names of the columns, as in JSON.
-    const COLUMNS: [&'static str; 24] = [
+    const COLUMNS: [&'static str; 30] = [
         "id",
         "created_at",
         "key",
@@ -151,6 +170,12 @@ impl<'a> GenerationRow<'a> {
         "completion_tokens",
         "cached_tokens",
         "reasoning_tokens",
+        "cache_write_tokens",
+        "cache_write_1h_tokens",
+        "audio_tokens",
+        "audio_output_tokens",
+        "images",
+        "web_searches",
         "cost",
         "rescued",
         "hedged",
@@ -170,7 +195,7 @@ impl<'a> GenerationRow<'a> {
         let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         let link = |link: &LinkBody<'_>| format!("{}:{}", link.provider_slug, link.outcome);
         let chain: Vec<String> = self.chain.iter().map(link).collect();
-        let cells: [&str; 24] = [
+        let cells: [&str; 30] = [
             &self.id,
             &self.created_at,
             self.key.as_deref().unwrap_or_default(),
@@ -188,6 +213,12 @@ impl<'a> GenerationRow<'a> {
             &self.completion_tokens.to_string(),
             &self.cached_tokens.to_string(),
             &self.reasoning_tokens.to_string(),
+            &self.cache_write_tokens.to_string(),
+            &self.cache_write_1h_tokens.to_string(),
+            &self.audio_tokens.to_string(),
+            &self.audio_output_tokens.to_string(),
+            &self.images.to_string(),
+            &self.web_searches.to_string(),
             &self.cost.as_ref().map_or_else(String::new, |cost| cost.amount().to_string()),
             flag(self.rescued),
             flag(self.hedged),

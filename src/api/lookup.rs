@@ -77,26 +77,35 @@ pub fn id_in_body(body: &[u8]) -> Result<(Option<String>, Option<String>), ApiEr
 pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Result<Arc<Generation>, ApiError> {
     let missing = || Invalid::field(InvalidReason::MissingField, "generation_id", "Field 'generation_id' is required.");
     let id = GenerationId::parse(&id.ok_or_else(missing)?).ok_or_else(ApiError::unknown_generation)?;
+    let (owners, is_admin): (Vec<u64>, bool) = (caller.owners().collect(), caller.is_admin());
+    let is_readable = move |owner: u64| is_admin || owners.contains(&owner);
     worker.shared.event_batchers.flush();
     let recent = ask(&worker.shared.control.ledger(), Lookup { id, now_ms: clock::unix_millis() }).await?;
     let found = match (recent, worker.shared.ledger.clone()) {
-        (None, Some(ledger)) => stored(ledger, id).await?,
+        (None, Some(ledger)) => stored(ledger, id, is_readable.clone()).await?,
         (recent, _) => recent,
     };
+    // Before the other replicas are asked: what becomes of that must not tell a foreign record from none.
+    let found = found.filter(|generation| is_readable(generation.owner));
     let found = match (found, &worker.shared.replicas, &worker.shared.ledger) {
-        (None, Some(replicas), Some(ledger)) => replicas.find(id, ledger).await.map_err(|fault| match fault {
-            LookupFault::Away => ApiError::records_away(),
-            LookupFault::Newer => ApiError::record_of_later_version(),
-        })?,
+        (None, Some(replicas), Some(ledger)) => {
+            replicas.find(id, ledger, is_readable).await.map_err(|fault| match fault {
+                LookupFault::Away => ApiError::records_away(),
+                LookupFault::Newer => ApiError::record_of_later_version(),
+            })?
+        }
         (found, ..) => found,
     };
-    let is_readable = |generation: &Arc<Generation>| caller.owns(generation.owner) || caller.is_admin();
-    found.filter(is_readable).ok_or_else(ApiError::unknown_generation)
+    found.ok_or_else(ApiError::unknown_generation)
 }
 
-/// The record on disk.
-async fn stored(ledger: Arc<GenerationStore>, id: GenerationId) -> Result<Option<Arc<Generation>>, ApiError> {
-    let read = web::block(move || ledger.get(id)).await.map_err(|_| ApiError::internal())?;
+/// The record on disk, if it may be read by its owner. Of others it is not read at all, so that no fault tells of them.
+async fn stored(
+    ledger: Arc<GenerationStore>,
+    id: GenerationId,
+    is_readable: impl Fn(u64) -> bool + Send + 'static,
+) -> Result<Option<Arc<Generation>>, ApiError> {
+    let read = web::block(move || ledger.get(id, is_readable)).await.map_err(|_| ApiError::internal())?;
     read.map(|found| found.map(Arc::new)).map_err(|fault| {
         log::error!("the ledger cannot be read: {fault}");
         ApiError::internal()

@@ -121,6 +121,7 @@ pub(crate) fn generation(catalog: &Catalog) -> Generation {
     Generation {
         id: GenerationId::new(1_763_629_500, [1, 2, 3]),
         owner: 5,
+        team: None,
         key: 0,
         api_type: ApiType::Completions,
         request_id: "req-1".into(),

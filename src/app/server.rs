@@ -335,7 +335,7 @@ fn open_ledger(config: &Config) -> Result<Opened, StartError> {
     stored.changes = std::mem::take(&mut merged.lines);
     let registry = accounts::registry(&config.limits, Some((log, stored))).map_err(at)?;
     let (sync, queue) = (durability == Durability::Sync, Settings::default().queue);
-    let bounds = LedgerBounds { max_age, max_bytes, sync, queue };
+    let bounds = LedgerBounds { max_age, max_bytes, sync, queue, carried_ms: registry.carried().until_ms };
     let store = GenerationStore::open_in(directory, bounds).map_err(at)?;
     log::info!("ledger in {}", path.display());
     let (ledger, changes, disk) = (Some(Arc::new(store)), Some((shared_log, merged)), Some(disk));
@@ -377,7 +377,6 @@ fn connect_health(shared: &Arc<Shared>) {
 fn restore_spending(registry: &Registry, setup: &Setup, ledger: Option<&GenerationStore>) {
     let Some(ledger) = ledger else { return };
     accounts::restore_spending(registry, &setup.keys, ledger);
-    accounts::carry_spending(registry, &setup.keys, ledger, clock::unix_millis());
 }
 
 /// Creates the shared state, and starts the control actors on `arbiter`.

@@ -182,11 +182,11 @@ impl Worker {
         self.shared.analyses.run(caller.owner, self.setup.config.limits.key_analyses, compute).await
     }
 
-    /// Records that a generation runs: in the journal, so that a killed process leaves a trace, and in the ledger's memory,
-    /// so that clients can read it.
-    pub fn record_running(&self, generation: &Arc<Generation>) -> Option<Started> {
+    /// Records that a generation runs: in the ledger's memory, so that clients can read it, and in the journal what is to be
+    /// left of it if the process is killed.
+    pub fn record_running(&self, generation: &Arc<Generation>, left: impl FnOnce() -> Generation) -> Option<Started> {
         self.schedule_flush(self.events.record(Arc::clone(generation)));
-        self.recorder.as_ref()?.borrow_mut().start(generation)
+        self.recorder.as_ref()?.borrow_mut().start(&left())
     }
 
     /// Replaces the record of a running generation in the ledger's memory.

@@ -10,7 +10,7 @@ use crate::store::{
     sums::SLOT,
 };
 
-/// Generations of one slot, model, provider, owner and key.
+/// Generations of one slot, model, provider, owner, key and team.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActivityRow {
     /// Start of the 15-minute slot, Unix milliseconds.
@@ -23,6 +23,8 @@ pub struct ActivityRow {
     pub owner: String,
     /// Label of the key; empty where it is not known.
     pub key: String,
+    /// Team of the account; empty without one, `None` where an earlier version did not record it.
+    pub team: Option<String>,
     /// What was counted.
     pub counters: ActivityCounters,
 }
@@ -42,51 +44,112 @@ pub struct ActivityCounters {
     pub cached_tokens: u64,
     /// Output tokens spent on reasoning.
     pub reasoning_tokens: u64,
+    /// Input tokens written to a cache. This and what follows is 0 for generations of earlier versions.
+    pub cache_write_tokens: u64,
+    /// Those of them that were written for one hour.
+    pub cache_write_1h_tokens: u64,
+    /// Input tokens of audio.
+    pub audio_tokens: u64,
+    /// Output tokens of audio.
+    pub audio_output_tokens: u64,
+    /// Billed images.
+    pub images: u64,
+    /// Billed web searches.
+    pub web_searches: u64,
     /// Cost of all attempts.
     pub cost: Usd,
 }
 
 /// Separates the parts of a key.
 const SEPARATOR: u8 = b'\n';
+/// Counters that stand before the cost. The others stand behind it, unless all of them are 0: earlier versions had none.
+const EARLY: usize = 6;
+/// Bytes of a sum that earlier versions read.
+pub const EARLY_BYTES: usize = EARLY * 8 + 16;
 
 impl ActivityCounters {
-    /// Adds another sum.
-    pub fn add(&mut self, other: &ActivityCounters) {
-        self.requests = self.requests.saturating_add(other.requests);
-        self.failed = self.failed.saturating_add(other.failed);
-        self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
-        self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
-        self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
-        self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
-        self.cost += other.cost;
-    }
+    /// Names of the counters, in the order of [`ActivityCounters::counts`].
+    pub const NAMES: [&str; 12] = [
+        "requests",
+        "failed",
+        "prompt_tokens",
+        "completion_tokens",
+        "cached_tokens",
+        "reasoning_tokens",
+        "cache_write_tokens",
+        "cache_write_1h_tokens",
+        "audio_tokens",
+        "audio_output_tokens",
+        "images",
+        "web_searches",
+    ];
 
-    fn write(&self, out: &mut Vec<u8>) {
-        let counts = [
+    /// All counters but the cost.
+    #[must_use]
+    pub const fn counts(&self) -> [u64; 12] {
+        [
             self.requests,
             self.failed,
             self.prompt_tokens,
             self.completion_tokens,
             self.cached_tokens,
             self.reasoning_tokens,
-        ];
+            self.cache_write_tokens,
+            self.cache_write_1h_tokens,
+            self.audio_tokens,
+            self.audio_output_tokens,
+            self.images,
+            self.web_searches,
+        ]
+    }
+
+    const fn with(counts: [u64; 12], cost: Usd) -> ActivityCounters {
+        let [requests, failed, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, ..] = counts;
+        let [.., cache_write_tokens, cache_write_1h_tokens, audio_tokens, audio_output_tokens, images, web_searches] =
+            counts;
+        ActivityCounters {
+            requests,
+            failed,
+            prompt_tokens,
+            completion_tokens,
+            cached_tokens,
+            reasoning_tokens,
+            cache_write_tokens,
+            cache_write_1h_tokens,
+            audio_tokens,
+            audio_output_tokens,
+            images,
+            web_searches,
+            cost,
+        }
+    }
+
+    /// Adds another sum.
+    pub fn add(&mut self, other: &ActivityCounters) {
+        let mut counts = self.counts();
+        counts.iter_mut().zip(other.counts()).for_each(|(count, more)| *count = count.saturating_add(more));
+        *self = ActivityCounters::with(counts, self.cost + other.cost);
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let counts = self.counts();
+        let (early, later) = counts.split_at(EARLY);
         out.clear();
-        counts.into_iter().for_each(|count| out.extend_from_slice(&count.to_le_bytes()));
+        early.iter().for_each(|count| out.extend_from_slice(&count.to_le_bytes()));
         out.extend_from_slice(&self.cost.femto().to_le_bytes());
+        if later.iter().any(|count| *count > 0) {
+            later.iter().for_each(|count| out.extend_from_slice(&count.to_le_bytes()));
+        }
     }
 
     fn read(bytes: &[u8]) -> Option<ActivityCounters> {
-        let (counts, cost) = bytes.split_at_checked(6 * 8)?;
-        let mut counts = counts.chunks_exact(8).filter_map(|chunk| Some(u64::from_le_bytes(chunk.try_into().ok()?)));
-        Some(ActivityCounters {
-            requests: counts.next()?,
-            failed: counts.next()?,
-            prompt_tokens: counts.next()?,
-            completion_tokens: counts.next()?,
-            cached_tokens: counts.next()?,
-            reasoning_tokens: counts.next()?,
-            cost: Usd::from_femto(i128::from_le_bytes(cost.try_into().ok()?)),
-        })
+        let (early, rest) = bytes.split_at_checked(EARLY * 8)?;
+        let (cost, later) = rest.split_first_chunk()?;
+        let mut counts = [0; 12];
+        let stored = early.as_chunks().0.iter().chain(later.as_chunks().0);
+        counts.iter_mut().zip(stored).for_each(|(count, bytes)| *count = u64::from_le_bytes(*bytes));
+        let cost = Usd::from_femto(i128::from_le_bytes(*cost));
+        [0, 6 * 8].contains(&later.len()).then(|| ActivityCounters::with(counts, cost))
     }
 
     /// The counters of one entry.
@@ -104,6 +167,12 @@ impl ActivityCounters {
                 number::COMPLETION_TOKENS => counters.completion_tokens = count,
                 number::CACHED_TOKENS => counters.cached_tokens = count,
                 number::REASONING_TOKENS => counters.reasoning_tokens = count,
+                number::CACHE_WRITE_TOKENS => counters.cache_write_tokens = count,
+                number::CACHE_WRITE_1H_TOKENS => counters.cache_write_1h_tokens = count,
+                number::AUDIO_TOKENS => counters.audio_tokens = count,
+                number::AUDIO_OUTPUT_TOKENS => counters.audio_output_tokens = count,
+                number::IMAGES => counters.images = count,
+                number::WEB_SEARCHES => counters.web_searches = count,
                 _ => {}
             }
         }
@@ -123,6 +192,7 @@ impl ActivityRow {
             provider: parts.next()?,
             owner: parts.next()?,
             key: parts.next().unwrap_or_default(),
+            team: parts.next(),
             counters: ActivityCounters::read(sum)?,
         })
     }
@@ -132,7 +202,7 @@ fn append_part(key: &mut Vec<u8>, part: &str) {
     key.extend(part.bytes().map(|byte| if byte == SEPARATOR { b' ' } else { byte }));
 }
 
-/// Sums by model, provider, owner and key.
+/// Sums by model, provider, owner, key and team.
 pub(super) struct Activity;
 
 impl RollUp for Activity {
@@ -143,11 +213,15 @@ impl RollUp for Activity {
             }
             append_part(key, facts.label(field));
         }
-        // Older records name no key; their sums stay as they were.
-        let api_key = facts.label(label::KEY);
-        if !api_key.is_empty() {
+        // Older records name no key, and no team; their sums stay as they were.
+        let (api_key, team) = (facts.label(label::KEY), facts.find_label(label::TEAM));
+        if team.is_some() || !api_key.is_empty() {
             key.push(SEPARATOR);
             append_part(key, api_key);
+        }
+        if let Some(team) = team {
+            key.push(SEPARATOR);
+            append_part(key, team);
         }
         true
     }
@@ -167,5 +241,44 @@ impl RollUp for Activity {
 
     fn blobs(&self, record: &[u8]) -> [Option<[u8; 32]>; 2] {
         record::versions_of(record).map_or([None; 2], |hashes| hashes.map(|hash| Some(hash.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_earlier_versions_are_read_and_kept_as_they_were_until_a_later_class_is_counted() {
+        let mut counters = ActivityCounters { requests: 2, reasoning_tokens: 9, ..ActivityCounters::default() };
+        counters.cost = Usd::from_femto(-3);
+        let mut sum = Vec::new();
+        counters.write(&mut sum);
+        assert_eq!((sum.len(), ActivityCounters::read(&sum)), (EARLY_BYTES, Some(counters)));
+        let mut all = ActivityCounters::with([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], Usd::from_femto(13));
+        let mut more = Vec::new();
+        all.write(&mut more);
+        Activity.merge(&mut sum, &more);
+        all.add(&counters);
+        assert_eq!((all.requests, all.reasoning_tokens, all.web_searches), (3, 15, 12));
+        assert_eq!(ActivityCounters::read(&sum), Some(all));
+        assert!(all.counts().iter().zip(ActivityCounters::NAMES).all(|(count, _)| *count > 0));
+        for cut in 0..sum.len() {
+            assert_eq!(ActivityCounters::read(&sum[..cut]).is_some(), cut == EARLY_BYTES, "{cut}");
+        }
+    }
+
+    #[test]
+    fn the_key_of_a_sum_names_the_team_and_older_keys_are_read() {
+        let sum = vec![0; EARLY_BYTES];
+        for (key, parts) in [
+            ("m\np\no", ("", None)),
+            ("m\np\no\nk", ("k", None)),
+            ("m\np\no\nk\n", ("k", Some(""))),
+            ("m\np\no\n\nblue", ("", Some("blue"))),
+        ] {
+            let row = ActivityRow::read(1, key.as_bytes(), &sum).unwrap();
+            assert_eq!((&*row.key, row.team.as_deref()), parts, "{key:?}");
+        }
     }
 }

@@ -5,11 +5,13 @@
 
 mod blobs;
 pub(super) mod deletions;
+mod old_sums;
 mod outbox;
 
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
+    ops::Range,
     sync::Arc,
 };
 
@@ -272,27 +274,6 @@ impl Ledger {
         Ok(doomed.len() as u64)
     }
 
-    /// Drops the sums of slots that ended before `oldest_ms`.
-    ///
-    /// # Errors
-    /// The disk refuses.
-    pub fn retain_sums(&self, oldest_ms: i64) -> Result<(), Fault> {
-        let bound = slot(oldest_ms);
-        let none: &[u8] = &[];
-        let view = self.view()?;
-        let old = view.sums_table()?.range(..(bound, none)).map_err(redb_fault)?.next().is_some();
-        if !old {
-            return Ok(());
-        }
-        let transaction = self.begin()?;
-        {
-            let mut table = transaction.open_table(SUMS).map_err(redb_fault)?;
-            table.retain_in(..(bound, none), |_, _| false).map_err(redb_fault)?;
-        }
-        deletions::forget_deleted(&transaction, bound)?;
-        transaction.commit().map_err(redb_fault)
-    }
-
     /// Whether so much of the file is free that compaction pays.
     ///
     /// # Errors
@@ -401,13 +382,18 @@ impl View {
         if whole.is_empty() { Ok(None) } else { blocks::expand(&whole).map(Some) }
     }
 
-    /// Sums of the slots from the one at `since_ms` to the one at `until_ms`: slot, key, counters.
+    /// Sums of the slots from the one at `since_ms` to the one at `until_ms`: slot, key, counters. Those of long ago are not
+    /// among them.
     ///
     /// # Errors
     /// The disk refuses.
     pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<SlotSums, Fault> {
+        self.sums_in(slot(since_ms)..slot(until_ms).saturating_add(1))
+    }
+
+    fn sums_in(&self, slots: Range<i64>) -> Result<SlotSums, Fault> {
         let none: &[u8] = &[];
-        let range = (slot(since_ms), none)..(slot(until_ms).saturating_add(1), none);
+        let range = (slots.start, none)..(slots.end, none);
         let table = self.sums_table()?;
         let mut sums = BTreeMap::new();
         for row in table.range(range).map_err(redb_fault)? {
@@ -538,17 +524,24 @@ fn add_sums(transaction: &WriteTransaction, entries: &[&Packed], sums: &dyn Roll
     }
     let mut table = transaction.open_table(SUMS).map_err(redb_fault)?;
     for ((slot, key), more) in added.into_sums() {
-        let key = (slot, key.as_slice());
-        let stored = table.get(key).map_err(redb_fault)?.map(|sum| sum.value().to_vec());
-        let sum = match stored {
-            None => more,
-            Some(mut sum) => {
-                sums.merge(&mut sum, &more);
-                sum
-            }
-        };
-        table.insert(key, sum.as_slice()).map_err(redb_fault)?;
+        merge_sum(&mut table, (slot, &key), more, sums)?;
     }
+    Ok(())
+}
+
+type SumsTable<'t> = redb::Table<'t, (i64, &'static [u8]), &'static [u8]>;
+
+/// Adds counters to a stored sum.
+fn merge_sum(table: &mut SumsTable<'_>, place: (i64, &[u8]), more: Vec<u8>, sums: &dyn RollUp) -> Result<(), Fault> {
+    let stored = table.get(place).map_err(redb_fault)?.map(|sum| sum.value().to_vec());
+    let sum = match stored {
+        None => more,
+        Some(mut sum) => {
+            sums.merge(&mut sum, &more);
+            sum
+        }
+    };
+    table.insert(place, sum.as_slice()).map_err(redb_fault)?;
     Ok(())
 }
 

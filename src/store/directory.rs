@@ -36,15 +36,16 @@ pub struct Directory {
 impl Directory {
     /// Makes the directory if needed, for its owner only, and locks it. Blocks for a few system calls.
     ///
-    /// A full or read-only disk is no failure here: the store begins degraded and tries again.
+    /// A full disk is no failure here, and neither is one that fails later: the store is degraded then and tries again.
     ///
     /// # Errors
-    /// Another process holds the directory, or it cannot be made or opened.
+    /// Another process holds the directory, or it cannot be made or written.
     pub fn open(path: &Path) -> Result<Directory, Fault> {
         disk::make_folder(path)?;
-        let lock_path = path.join(LOCK_FILE);
-        let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&lock_path);
-        let lock = opened.or_else(|error| File::open(&lock_path).map_err(|_| error))?;
+        Directory::lock(path, open_lock(path)?)
+    }
+
+    fn lock(path: &Path, lock: File) -> Result<Directory, Fault> {
         match lock.try_lock() {
             Ok(()) => Ok(Directory { disk: SystemDisk::new(path), _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(Fault::InUse(path.display().to_string())),
@@ -52,7 +53,7 @@ impl Directory {
         }
     }
 
-    /// Locks a directory that holds a ledger, and makes nothing.
+    /// Locks a directory that holds a ledger, also one that cannot be written, and makes nothing.
     ///
     /// # Errors
     /// There is no ledger, a newer version wrote it, another process holds it, or the disk refuses.
@@ -68,7 +69,7 @@ impl Directory {
         if format > FORMAT {
             return Err(Fault::Newer(path.display().to_string()));
         }
-        Directory::open(path)
+        Directory::lock(path, open_lock(path).or_else(|error| File::open(path.join(LOCK_FILE)).map_err(|_| error))?)
     }
 
     /// The path of the directory.
@@ -82,6 +83,10 @@ impl Directory {
     pub fn disk(&self) -> Arc<dyn Disk> {
         Arc::new(self.disk.clone())
     }
+}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path.join(LOCK_FILE))
 }
 
 /// What [`check_format`] found.

@@ -5,12 +5,13 @@
 //! entries wait in the queue and in the journal.
 
 use std::{
+    collections::VecDeque,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::store::{
     blocks,
@@ -38,6 +39,8 @@ const FIRST_RETRY: Duration = Duration::from_millis(250);
 pub const LONGEST_RETRY: Duration = Duration::from_secs(2);
 /// A clock may be set forward so far before ages are not counted to it any more.
 const BELIEVED_STEP: Duration = Duration::from_secs(86_400);
+/// Blobs that are remembered: the catalogues and policies in force, and those of requests that began before a reload.
+const REMEMBERED_BLOBS: usize = 8;
 /// Time between two looks for entries that are too old.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -59,9 +62,23 @@ pub struct Shared {
     pub settings: Settings,
     /// Tells this process from those before.
     pub run: u64,
+    /// The blobs that entries of this process refer to, the latest first: a database that takes the place of a damaged one
+    /// needs them.
+    blobs: Mutex<VecDeque<Blob>>,
 }
 
+/// A blob with its hash.
+pub type Blob = ([u8; 32], Arc<[u8]>);
+
 impl Shared {
+    /// Remembers a blob that entries refer to from now on.
+    pub fn remember_blob(&self, blob: &Blob) {
+        let mut blobs = self.blobs.lock();
+        blobs.retain(|(hash, _)| *hash != blob.0);
+        blobs.truncate(REMEMBERED_BLOBS - 1);
+        blobs.push_front(blob.clone());
+    }
+
     /// Everything empty, nothing opened. `run` must differ from that of every earlier process.
     #[must_use]
     pub fn new(disk: Arc<dyn Disk>, settings: Settings, run: u64, now_ms: i64) -> Arc<Shared> {
@@ -74,6 +91,7 @@ impl Shared {
             recovery: ArcSwap::default(),
             settings,
             run,
+            blobs: Mutex::default(),
         })
     }
 }
@@ -177,7 +195,10 @@ impl Engine {
         let disk = &*self.shared.disk;
         if !self.checked {
             if let Format::SetAside(folder) = directory::check_format(disk, now.unix_ms)? {
-                log::warn!("the ledger was written by a newer version; its files were moved to {folder}");
+                log::warn!(
+                    "the ledger was written by a newer version; its files were moved to {folder}. What keys, accounts and \
+                     teams had spent is there and counts against no limit"
+                );
             }
             self.checked = true;
         }
@@ -185,9 +206,12 @@ impl Engine {
             Err(Fault::Damaged(what)) => {
                 let folder = directory::set_aside(disk, DATABASE, now.unix_ms)?;
                 log::error!(
-                    "the ledger's database cannot be read ({what}); it was moved to {folder}, a new one begins"
+                    "the ledger's database cannot be read ({what}); it was moved to {folder}, a new one begins. What keys, \
+                     accounts and teams had spent is in the old one: a start counts none of it against their limits"
                 );
-                Ledger::open(disk)?
+                let ledger = Ledger::open(disk)?;
+                ledger.put_blobs(self.shared.blobs.lock().make_contiguous())?;
+                ledger
             }
             opened => opened?,
         };
@@ -311,7 +335,7 @@ impl Engine {
             let ledger = self.shared.ledger.read();
             let ledger = ledger.as_ref().ok_or(Fault::Unavailable)?;
             while ledger.retain(before(settings.max_age), settings.max_bytes)? > 0 {}
-            ledger.retain_sums(before(settings.max_sum_age))?;
+            ledger.retain_sums(before(settings.max_sum_age), settings.carried_ms, &*settings.sums)?;
             ledger.retain_blobs(now_ms)?;
             ledger.is_sparse()?
         };

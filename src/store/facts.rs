@@ -17,6 +17,8 @@ pub mod label {
     pub const EVENT: u8 = 6;
     /// Number of the key, sixteen hexadecimal digits. Absent where it is not known.
     pub const KEY: u8 = 7;
+    /// Team of the account; empty without one. Records of earlier versions lack it.
+    pub const TEAM: u8 = 8;
 }
 
 /// Fields of [`Facts`](crate::store::entry::Facts): numbers.
@@ -37,6 +39,18 @@ pub mod number {
     pub const REASONING_TOKENS: u8 = 7;
     /// Cost of all attempts, whole billionths of a dollar: for ranges.
     pub const COST_NANOS: u8 = 8;
+    /// Input tokens written to a cache. This and what follows is absent where it is 0, and in records of earlier versions.
+    pub const CACHE_WRITE_TOKENS: u8 = 9;
+    /// Those of them that were written for one hour.
+    pub const CACHE_WRITE_1H_TOKENS: u8 = 10;
+    /// Input tokens of audio.
+    pub const AUDIO_TOKENS: u8 = 11;
+    /// Output tokens of audio.
+    pub const AUDIO_OUTPUT_TOKENS: u8 = 12;
+    /// Billed images.
+    pub const IMAGES: u8 = 13;
+    /// Billed web searches.
+    pub const WEB_SEARCHES: u8 = 14;
 }
 
 /// 10⁻¹⁵ dollars in a thousandth of a dollar.

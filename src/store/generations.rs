@@ -1,9 +1,9 @@
 //! The ledger on disk: generations in the durable store.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::HashSet,
     path::Path,
-    sync::{Arc, Weak},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -26,7 +26,7 @@ use crate::store::{
     packed::{Packed, Packer},
     page::{Query, Summary},
     queue::Bounds,
-    record::{self, ContentHash, RecordFault, RecordWriter, Version, Versions},
+    record::{self, ContentHash, RecordFault, RecordWriter, Versions},
     settings::Settings,
     turn::{Saving, Turn},
     version_cache::{VersionBytes, VersionCache},
@@ -48,14 +48,14 @@ pub struct LedgerBounds {
     pub sync: bool,
     /// Most that waits in memory for the disk.
     pub queue: Bounds,
+    /// Sums of times before this one, Unix milliseconds, are counted elsewhere: an earlier version carried them over.
+    pub carried_ms: i64,
 }
 
 /// Generations on disk. Shared by all threads.
 pub struct GenerationStore {
     pub(super) store: Store,
     versions: VersionCache,
-    /// The catalogs and policies stored last, at most [`MAX_KNOWN`].
-    known: Mutex<VecDeque<ContentHash>>,
     pub(super) verifying: Mutex<()>,
     sync: bool,
 }
@@ -97,40 +97,35 @@ impl GenerationStore {
     /// # Errors
     /// As for [`GenerationStore::open`].
     pub fn open_on(disk: Arc<dyn Disk>, directory: Directory, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
-        let LedgerBounds { max_age, max_bytes, sync, queue } = bounds;
-        let bounds = Settings { max_age, max_bytes, queue, ..Settings::default() };
+        let LedgerBounds { max_age, max_bytes, sync, queue, carried_ms } = bounds;
+        let bounds = Settings { max_age, max_bytes, queue, carried_ms, ..Settings::default() };
         Ok(GenerationStore { sync, ..GenerationStore::over(Store::open_on(disk, directory, settings(bounds))?) })
     }
 
     pub(super) fn over(store: Store) -> GenerationStore {
-        GenerationStore {
-            store,
-            versions: VersionCache::default(),
-            known: Mutex::default(),
-            verifying: Mutex::default(),
-            sync: false,
-        }
+        GenerationStore { store, versions: VersionCache::default(), verifying: Mutex::default(), sync: false }
     }
 
     /// A recorder for one worker thread.
     #[must_use]
-    pub fn recorder(self: &Arc<Self>, worker: u16) -> GenerationRecorder {
+    pub fn recorder(&self, worker: u16) -> GenerationRecorder {
         GenerationRecorder {
             recorder: self.store.recorder(worker),
             writer: RecordWriter::default(),
             sync: self.sync,
             packer: Packer::default(),
             turn: None,
-            store: Arc::downgrade(self),
         }
     }
 
-    /// The record with this id. Reads the disk.
+    /// The record with this id, if its owner passes. The record of another owner is not read, so that its faults are not told.
+    /// Reads the disk.
     ///
     /// # Errors
     /// The disk fails, or the record cannot be read.
-    pub fn get(&self, id: GenerationId) -> Result<Option<Generation>, Fault> {
-        self.store.get(&entry_id(id))?.map(|entry| self.read(&entry)).transpose()
+    pub fn get(&self, id: GenerationId, owner: impl Fn(u64) -> bool) -> Result<Option<Generation>, Fault> {
+        let found = self.store.get(&entry_id(id))?.filter(|entry| owner(owner_of(entry)));
+        found.map(|entry| self.read(&entry)).transpose()
     }
 
     /// A page of records, newest first. Reads the disk.
@@ -161,6 +156,16 @@ impl GenerationStore {
         }
         let (next, aged_out_ms, damaged_blocks) = (page.next, page.aged_out_ms, page.damaged.len());
         Ok(GenerationPage { generations, unreadable, damaged_blocks, next, aged_out_ms })
+    }
+
+    /// Sums of the generations that are older than those of [`GenerationStore::activity`]. Their times are not known any
+    /// more. Reads the disk.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn activity_of_long_ago(&self) -> Result<Vec<ActivityRow>, Fault> {
+        let sums = self.store.sums_of_long_ago()?;
+        Ok(sums.into_iter().filter_map(|((slot, key), sum)| ActivityRow::read(slot, &key, &sum)).collect())
     }
 
     /// Sums of the generations admitted between two times, Unix milliseconds, by 15-minute slot. Reads the disk.
@@ -243,22 +248,6 @@ impl GenerationStore {
     pub(super) fn read(&self, entry: &Entry) -> Result<Generation, Fault> {
         generation(entry, &self.versions.over(&self.store, None))
     }
-
-    /// Stores a version unless it is stored.
-    fn store_version(&self, version: Version) {
-        let mut known = self.known.lock();
-        if known.contains(&version.hash) {
-            return;
-        }
-        match self.store.put_blob(version.hash.0, version.bytes.into()) {
-            Ok(()) => {
-                known.truncate(MAX_KNOWN - 1);
-                known.push_front(version.hash);
-            }
-            // It waits in memory and is offered again with the next version of this hash.
-            Err(error) => log::warn!("the ledger cannot write a version of the catalog or policy: {error}"),
-        }
-    }
 }
 
 /// The record of an entry.
@@ -269,6 +258,7 @@ fn generation(entry: &Entry, versions: &impl Versions) -> Result<Generation, Fau
     });
     let mut generation = read?;
     generation.key = u64::from_str_radix(label_of(&entry.facts, label::KEY), 16).unwrap_or_default();
+    generation.team = Some(label_of(&entry.facts, label::TEAM)).filter(|team| !team.is_empty()).map(Arc::from);
     // Only its beginning was recorded: the process ended before the generation did.
     if generation.status == GenerationStatus::Running {
         generation.status = GenerationStatus::Truncated;
@@ -276,8 +266,6 @@ fn generation(entry: &Entry, versions: &impl Versions) -> Result<Generation, Fau
     Ok(generation)
 }
 
-/// Most versions that are taken for stored without asking the store: fewer than it keeps although no record refers to them.
-const MAX_KNOWN: usize = 8;
 /// Most records that are written with one call.
 const MAX_BATCH: usize = 256;
 
@@ -289,7 +277,6 @@ pub struct GenerationRecorder {
     packer: Packer,
     /// Of the records that wait for [`GenerationRecorder::write`].
     turn: Option<Turn>,
-    store: Weak<GenerationStore>,
 }
 
 impl GenerationRecorder {
@@ -333,9 +320,7 @@ impl GenerationRecorder {
         pack_head(generation, &mut self.packer);
         let versions = self.writer.append(generation, self.packer.record());
         for version in versions.into_iter().flatten() {
-            if let Some(store) = self.store.upgrade() {
-                store.store_version(version);
-            }
+            self.recorder.put_blob(version.hash.0, version.bytes.into());
         }
         self.packer.finish()
     }
@@ -350,6 +335,12 @@ pub fn entry_id(id: GenerationId) -> Id {
         place.copy_from_slice(suffix);
     }
     Id::new(seconds.unwrap_or(u64::MAX), tail)
+}
+
+/// The owner of an entry.
+#[must_use]
+pub fn owner_of(entry: &Entry) -> u64 {
+    u64::from_str_radix(label_of(&entry.facts, label::OWNER), 16).unwrap_or_default()
 }
 
 /// The label of an owner or of a key.
@@ -433,6 +424,7 @@ fn pack_head(generation: &Generation, packer: &mut Packer) {
     if generation.key != 0 {
         labels.put(label::KEY, str::from_utf8(&key).unwrap_or_default());
     }
+    labels.put(label::TEAM, generation.team.as_deref().unwrap_or_default());
     for event in Event::ALL.into_iter().filter(|event| event.happened(generation)) {
         labels.put(label::EVENT, event.as_str());
     }
@@ -446,6 +438,15 @@ fn pack_head(generation: &Generation, packer: &mut Packer) {
     numbers.put(number::COMPLETION_TOKENS, count(usage.completion_tokens));
     numbers.put(number::CACHED_TOKENS, count(usage.cached_tokens));
     numbers.put(number::REASONING_TOKENS, count(usage.reasoning_tokens));
+    let rare = [
+        (number::CACHE_WRITE_TOKENS, usage.cache_write_tokens),
+        (number::CACHE_WRITE_1H_TOKENS, usage.cache_write_1h_tokens),
+        (number::AUDIO_TOKENS, usage.audio_tokens),
+        (number::AUDIO_OUTPUT_TOKENS, usage.audio_output_tokens),
+        (number::IMAGES, usage.images),
+        (number::WEB_SEARCHES, usage.web_searches),
+    ];
+    rare.into_iter().filter(|(_, amount)| *amount > 0).for_each(|(field, amount)| numbers.put(field, count(amount)));
     // Without a known cost it passes no filter on cost.
     if let Some(cost) = generation.spent() {
         numbers.put(number::COST_NANOS, nanos(cost));
@@ -470,10 +471,10 @@ fn divided(cost: Usd) -> (i64, i64) {
     )
 }
 
-/// Fields of the facts of one generation: of numbers there are at most eight, of labels eleven.
+/// Fields of the facts of one generation: of numbers there are at most fourteen, of labels twelve.
 #[derive(Default)]
 struct Fields<T> {
-    list: [(u8, T); 12],
+    list: [(u8, T); 14],
     length: usize,
 }
 

@@ -19,7 +19,7 @@ use crate::{
         database::{Identity, Ledger, OutboxBlock},
         directory::Directory,
         disk::Disk,
-        engine::{Engine, Now, Shared},
+        engine::{Blob, Engine, Now, Shared},
         entry::{Entry, Filter, Id, RollUp},
         fault::Fault,
         journal::{Position, Started, Trouble, Writer},
@@ -33,9 +33,6 @@ use crate::{
         verify::{self, Checks, Verification},
     },
 };
-
-/// Number of the writer that belongs to the store itself.
-const OWN_WRITER: u16 = u16::MAX;
 
 /// How the store is. Cheap to ask.
 #[derive(Debug, Clone)]
@@ -68,8 +65,6 @@ type Waiting = Vec<(Position, oneshot::Sender<io::Result<()>>)>;
 
 struct Control {
     shared: Arc<Shared>,
-    /// Writes blobs.
-    own: Mutex<Writer>,
     waiting: Mutex<(Waiting, bool)>,
     sync_called: Condvar,
     stepped: (Mutex<()>, Condvar),
@@ -88,9 +83,18 @@ pub struct Store {
 /// Appends the entries of one worker thread. When it is dropped it writes what waits.
 pub struct Recorder {
     writer: Writer,
+    /// Blobs that the journal has not taken yet.
+    blobs: Vec<PendingBlob>,
     /// Finished entries that wait for [`Recorder::write`].
     batch: Vec<(Packed, Option<Started>)>,
     control: Arc<Control>,
+}
+
+/// A blob that the journal has not taken yet.
+struct PendingBlob {
+    blob: Blob,
+    /// The journal refused it: it waits in memory for the database.
+    is_refused: bool,
 }
 
 impl Store {
@@ -138,21 +142,7 @@ impl Store {
     #[must_use]
     pub fn recorder(&self, worker: u16) -> Recorder {
         let writer = self.control.shared.journal.writer(worker);
-        Recorder { writer, batch: Vec::new(), control: Arc::clone(&self.control) }
-    }
-
-    /// Keeps a blob under its hash. Durable when it returns, so that entries may refer to it. Blocks for an `fsync`.
-    ///
-    /// # Errors
-    /// The journal could not be written or synced; the blob waits in memory all the same.
-    pub fn put_blob(&self, hash: [u8; 32], bytes: Arc<[u8]>) -> io::Result<()> {
-        let written = self.control.own.lock().append_blob(&hash, &bytes, clock::unix_millis());
-        let (position, result) = match written {
-            Ok(position) => (Some(position), self.control.shared.journal.sync(clock::unix_millis())),
-            Err(error) => (None, Err(error)),
-        };
-        self.control.shared.queue.push(Item::Blob(hash, bytes), position, Instant::now());
-        result
+        Recorder { writer, blobs: Vec::new(), batch: Vec::new(), control: Arc::clone(&self.control) }
     }
 
     /// The blob with this hash.
@@ -185,6 +175,14 @@ impl Store {
     /// As for [`Store::get`].
     pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<SlotSums, Fault> {
         self.control.shared.sums(since_ms, until_ms)
+    }
+
+    /// Sums of the slots of long ago, by key. Reads the disk.
+    ///
+    /// # Errors
+    /// The database is closed, or the disk refuses.
+    pub fn sums_of_long_ago(&self) -> Result<SlotSums, Fault> {
+        self.control.shared.read(|ledger| ledger.view()?.sums_of_long_ago())
     }
 
     /// Deletes the entries that the filter admits, after everything recorded so far has been stored. Journal segments in use
@@ -290,7 +288,6 @@ impl Store {
     pub fn flush(&self, deadline: Instant) -> Result<(), Fault> {
         let control = &self.control;
         control.flushing.fetch_add(1, SeqCst);
-        control.own.lock().seal();
         control.shared.queue.call();
         let (lock, stepped) = &control.stepped;
         let mut guard = lock.lock();
@@ -337,11 +334,35 @@ impl Recorder {
     /// # Errors
     /// As for [`Recorder::record`].
     pub fn record_packed(&mut self, entry: Packed, started: Option<Started>) -> io::Result<Position> {
+        self.write_blobs();
         let position = self.writer.append(&entry, clock::unix_millis());
         drop(started);
         let known = position.as_ref().ok().cloned();
         self.control.shared.queue.push(Item::Entry(entry), known, Instant::now());
         position
+    }
+
+    /// Keeps a blob under its hash. It is in the journal of this worker before every entry that is recorded or begun later, so
+    /// that no crash leaves one without it. While the disk fails it is tried again with each of them, and waits in memory.
+    pub fn put_blob(&mut self, hash: [u8; 32], bytes: Arc<[u8]>) {
+        let blob = (hash, bytes);
+        self.control.shared.remember_blob(&blob);
+        self.blobs.push(PendingBlob { blob, is_refused: false });
+    }
+
+    fn write_blobs(&mut self) {
+        for PendingBlob { blob, is_refused } in std::mem::take(&mut self.blobs) {
+            let (hash, bytes) = &blob;
+            let position = self.writer.append_blob(hash, bytes, clock::unix_millis()).ok();
+            let is_journaled = position.is_some();
+            if is_journaled || !is_refused {
+                let item = Item::Blob(*hash, Arc::clone(bytes));
+                self.control.shared.queue.push(item, position, Instant::now());
+            }
+            if !is_journaled {
+                self.blobs.push(PendingBlob { blob, is_refused: true });
+            }
+        }
     }
 
     /// Adds a finished entry to those that the next [`Recorder::write`] records: until then nobody sees it, and a killed process
@@ -354,6 +375,7 @@ impl Recorder {
     /// Records what was added, as [`Recorder::record`] does: one `write` call for all. Entries that the journal cannot take wait
     /// in memory for the database.
     pub fn write(&mut self) {
+        self.write_blobs();
         if self.batch.is_empty() {
             return;
         }
@@ -380,6 +402,7 @@ impl Recorder {
     /// # Errors
     /// As for [`Recorder::start`].
     pub fn start_packed(&mut self, entry: &Packed) -> io::Result<Started> {
+        self.write_blobs();
         self.writer.start(entry, clock::unix_millis())
     }
 
@@ -404,7 +427,6 @@ impl Drop for Recorder {
 impl Control {
     fn new(shared: Arc<Shared>) -> Arc<Control> {
         Arc::new(Control {
-            own: Mutex::new(shared.journal.writer(OWN_WRITER)),
             shared,
             waiting: Mutex::default(),
             sync_called: Condvar::new(),

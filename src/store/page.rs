@@ -22,9 +22,13 @@ pub struct Query {
     pub after: Option<Key>,
     /// Most entries.
     pub limit: usize,
-    /// Blocks to look into before an incomplete page is given: bounds the time of a rare filter.
+    /// Blocks to look into before an incomplete page is given: bounds the time of a rare filter. Of blocks whose header shows
+    /// that they hold nothing of it, 64 times as many may be passed.
     pub blocks: usize,
 }
+
+/// Headers that may be read in the time that it takes to look into a block.
+const HEADERS_PER_BLOCK: usize = 64;
 
 /// A page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +89,8 @@ pub fn read(query: &Query, waiting: &[Packed], view: &View) -> Result<Page, Faul
     };
     let waiting = waiting.iter().filter(matches);
     let mut found: BTreeMap<Key, Place> = waiting.map(|entry| (entry.key(), Place::Waiting(entry.clone()))).collect();
-    let mut visited = 0;
+    let (mut visited, mut passed) = (0, 0);
+    let most_passed = query.blocks.saturating_mul(HEADERS_PER_BLOCK);
     let newest = query.filter.until_ms.map_or(after.created_ms, |until| until.min(after.created_ms));
     let top = newest.saturating_add(state.span_ms);
     let headers = view.headers()?;
@@ -98,7 +103,7 @@ pub fn read(query: &Query, waiting: &[Packed], view: &View) -> Result<Page, Faul
             return Ok(page);
         }
         // The cursor must move, or the next page would stop here again.
-        if visited >= query.blocks && unread < after {
+        if (visited >= query.blocks || passed >= most_passed) && unread < after {
             page.next = Some(unread);
             return Ok(page);
         }
@@ -109,7 +114,11 @@ pub fn read(query: &Query, waiting: &[Packed], view: &View) -> Result<Page, Faul
             page.damaged.insert(block);
             continue;
         };
-        if header.first >= after || !header.may_admit(&query.filter) {
+        if header.first >= after {
+            continue;
+        }
+        if !header.may_admit(&query.filter) {
+            passed += 1;
             continue;
         }
         visited += 1;

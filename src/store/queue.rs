@@ -136,16 +136,23 @@ impl State {
                 self.ordinals.remove(entry.id());
             }
             Item::Entry(_) | Item::Gap => {}
-            Item::Blob(hash, _) => drop(self.blobs.remove(hash)),
+            // Several workers bring the same blob.
+            Item::Blob(hash, bytes) if self.blobs.get(hash).is_some_and(|kept| Arc::ptr_eq(kept, bytes)) => {
+                self.blobs.remove(hash);
+            }
+            Item::Blob(..) => {}
         }
     }
 
-    /// Makes room for an item that no journal holds. Gives the number of entries lost: none or one.
+    /// Makes room for an item that no journal holds. Gives the number of entries lost: none or one. `None` if nothing may go:
+    /// without a blob all entries that refer to it would be lost.
     fn evict(&mut self) -> Option<u64> {
         // The last item with a position is the last of its segment, so that the segment can be read on from there.
         let held = self.held;
         let journaled = self.items.iter().rposition(|queued| queued.position.is_some()).filter(|at| *at >= held);
-        let at = journaled.unwrap_or(held);
+        let is_entry = |queued: &Queued| matches!(queued.item, Item::Entry(_));
+        let oldest = || self.items.range(held..).position(is_entry).map(|at| held + at);
+        let at = journaled.or_else(oldest)?;
         let gone = self.items.remove(at)?;
         self.forget(&gone);
         let Some(position) = gone.position else { return Some(1) };
@@ -382,6 +389,20 @@ mod tests {
         assert_eq!(queue.entry(other.id()), None);
         assert_eq!(queue.state.lock().ordinals.len(), 5, "what is gone is forgotten");
         assert_eq!(queue.entry(entries[7].id()).as_ref(), Some(&entries[7]));
+    }
+
+    #[test]
+    fn a_full_queue_drops_entries_and_keeps_the_blobs_that_they_refer_to() {
+        let queue = queue(3, 100);
+        let blob = Item::Blob([7; 32], Arc::from(&b"catalog"[..]));
+        queue.push(blob.clone(), None, Instant::now());
+        (0..9).for_each(|number| queue.push(Item::Entry(entry(number)), None, Instant::now()));
+        assert_eq!(queue.blob(&[7; 32]).as_deref(), Some(&b"catalog"[..]));
+        assert_eq!((queue.dropped(), queue.load().items), (7, 3));
+        // Of two copies the first is committed.
+        queue.push(Item::Blob([7; 32], Arc::from(&b"catalog"[..])), None, Instant::now());
+        queue.commit(1, Instant::now());
+        assert!(queue.blob(&[7; 32]).is_some());
     }
 
     #[test]

@@ -25,8 +25,10 @@ pub struct Settings {
     pub max_age: Duration,
     /// Most bytes of blocks. The file is somewhat larger.
     pub max_bytes: u64,
-    /// Age at which sums are dropped.
+    /// Age at which sums lose their time: they are added up with those of long ago.
     pub max_sum_age: Duration,
+    /// Sums of times before this one, Unix milliseconds, are dropped instead.
+    pub carried_ms: i64,
     /// The sums.
     pub sums: Arc<dyn RollUp>,
     /// What becomes of entries that had begun.
@@ -43,6 +45,7 @@ impl Default for Settings {
             max_age: Duration::from_secs(7 * 86_400),
             max_bytes: 2 * 1024 * 1024 * 1024,
             max_sum_age: Duration::from_secs(90 * 86_400),
+            carried_ms: i64::MIN,
             sums: Arc::new(NoRollUp),
             interrupted: Arc::new(Some),
         }

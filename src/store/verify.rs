@@ -246,15 +246,6 @@ impl View {
         let stored = table.get((&first.0, block)).map_err(redb_fault)?;
         Ok(stored.and_then(|ids| ids.value().get(Id::LENGTH..).map(blocks::IdSet::stored)))
     }
-
-    /// Tells the slot of every sum before `slot`.
-    pub(super) fn each_sum_before(&self, slot: i64, mut tell: impl FnMut(i64)) -> Result<(), Fault> {
-        let none: &[u8] = &[];
-        for row in self.sums_table()?.range(..(slot, none)).map_err(redb_fault)? {
-            tell(row.map_err(redb_fault)?.0.value().0);
-        }
-        Ok(())
-    }
 }
 
 impl Ledger {

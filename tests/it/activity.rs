@@ -1,11 +1,15 @@
 //! Activity: sums of requests, tokens and cost from the durable ledger.
 
+use actix_web::http::Method;
 use serde_json::{Value, json};
 
 use crate::{
+    folder::Folder,
     generation_lists::{Stage, admin, chat, get, one_of_each},
     harness::KEY,
-    world::{Model, World, ask, error_of, saying},
+    issued_keys,
+    scripted::{Script, Upstream},
+    world::{Model, World, answer, ask, error_of, http, saying},
 };
 
 const OTHER: &str = "sk-other-0a1b2c3d4e5f6a7b";
@@ -93,4 +97,45 @@ async fn bad_parameters_a_missing_scope_and_a_missing_ledger_are_told_apart() {
     let gateway = world.model(&Model::new("acme/small").at("good", "0", "0")).start().await;
     let error = error_of(&gateway.get("/api/v1/activity").await, 404);
     assert_eq!(error["metadata"]["reason"], "no_durable_ledger");
+}
+
+#[actix_web::test]
+async fn every_class_of_tokens_and_searches_is_billed_and_counted_in_sums_rows_and_csv() {
+    let usage = json!({
+        "prompt_tokens": 100, "completion_tokens": 20, "cache_creation_input_tokens": 60,
+        "prompt_tokens_details": {"cached_tokens": 10, "audio_tokens": 5},
+        "cache_creation": {"ephemeral_5m_input_tokens": 40, "ephemeral_1h_input_tokens": 20},
+        "completion_tokens_details": {"reasoning_tokens": 4, "audio_tokens": 6},
+        "server_tool_use": {"web_search_requests": 3},
+    });
+    let answer = answer(json!({ "role": "assistant", "content": "x" }), usage);
+    let upstream = Upstream::start([Script::answering(http(200, &answer))]);
+    let prices = "prompt = \"1\", input_cache_read = \"0.1\", input_cache_write = \"2\", input_cache_write_1h = \"3\", \
+                  audio = \"4\", completion = \"1\", internal_reasoning = \"5\", audio_output = \"6\", web_search = \"7\"";
+    let folder = Folder::new();
+    let model = Model::new("acme/rich").priced("acme", prices);
+    let gateway = issued_keys::world(&upstream, &folder).model(&model).start().await;
+    gateway.chat(&ask("acme/rich")).await.expect(200);
+    let row = gateway.get("/api/v1/generations").await.expect(200)["data"][0].take();
+    let sum = gateway.get("/api/v1/activity").await.expect(200)["data"][0].take();
+    for (name, amount) in [
+        ("cached_tokens", 10),
+        ("cache_write_tokens", 60),
+        ("cache_write_1h_tokens", 20),
+        ("audio_tokens", 5),
+        ("reasoning_tokens", 4),
+        ("audio_output_tokens", 6),
+        ("images", 0),
+        ("web_searches", 3),
+        // 25 + 10 · 0.1 + 40 · 2 + 20 · 3 + 5 · 4 + 10 + 4 · 5 + 6 · 6 + 3 · 7.
+        ("cost", 273),
+    ] {
+        assert_eq!((&row[name], &sum[name]), (&json!(amount), &json!(amount)), "{name}");
+    }
+    let admin = gateway.admin();
+    let read = |path: &'static str| issued_keys::call(&admin, Method::GET, path, issued_keys::ADMIN, None);
+    let csv = read("/api/v1/admin/generations.csv").await.text();
+    assert!(csv.contains(",100,20,10,4,60,20,5,6,0,3,273,"), "{csv}");
+    let verified = read("/api/v1/admin/ledger/verification").await.expect(200);
+    assert_eq!((&verified["records"], &verified["fault_count"]), (&json!(1), &json!(0)), "{verified}");
 }

@@ -260,6 +260,50 @@ async fn tokens_per_minute_are_taken_by_estimate_and_corrected_and_a_429_names_a
 }
 
 #[actix_web::test]
+async fn a_request_over_its_tokens_per_minute_is_served_after_the_time_that_it_was_told() {
+    // Ten tokens a second: one answer uses up the whole minute and some tokens more.
+    let usage = json!({ "prompt_tokens": 595, "completion_tokens": 5, "total_tokens": 600 });
+    let body = answer(json!({ "role": "assistant", "content": "x" }), usage);
+    let upstream = Upstream::start([Script::answering(http(200, &body))]);
+    let folder = Folder::new();
+    let gateway = world(&upstream, &folder).start().await;
+    let (text, _) = issue(&gateway, json!({ "name": "ci", "tokens_per_minute": 600 })).await;
+    chat(&gateway, &text, json!({ "max_tokens": 5 })).await.expect(200);
+    let refused = chat(&gateway, &text, json!({ "max_tokens": 5 })).await;
+    assert_eq!(error_of(&refused, 429)["metadata"]["reason"], "gateway_tokens");
+    let wait = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=5).contains(&wait), "{wait}");
+    actix_web::rt::time::sleep(std::time::Duration::from_secs(wait)).await;
+    chat(&gateway, &text, json!({ "max_tokens": 5 })).await.expect(200);
+}
+
+#[actix_web::test]
+async fn a_call_that_another_limit_refuses_gives_its_request_back() {
+    let (upstream, folder) = (saying("Hello"), Folder::new());
+    let gateway = world(&upstream, &folder).start().await;
+    let limit = async |requests: u32, tokens: u32| {
+        let limits = json!({ "requests_per_minute": requests, "tokens_per_minute": tokens });
+        let admin = gateway.admin();
+        call(&admin, Method::PUT, "/api/v1/admin/accounts/blue", ADMIN, Some(limits)).await.expect(200);
+    };
+    limit(1, 0).await;
+    let (other, _) = issue(&gateway, json!({ "name": "other", "account": "blue" })).await;
+    let (text, _) = issue(&gateway, json!({ "name": "ci", "account": "blue", "requests_per_minute": 1 })).await;
+    let small = || json!({ "max_tokens": 5 });
+    chat(&gateway, &other, small()).await.expect(200);
+    let refused = chat(&gateway, &text, small()).await;
+    assert_eq!(error_of(&refused, 429)["metadata"]["reason"], "gateway_requests");
+    // The tokens are looked at after the route is known.
+    limit(0, 20).await;
+    chat(&gateway, &other, small()).await.expect(200);
+    let refused = chat(&gateway, &text, small()).await;
+    assert_eq!(error_of(&refused, 429)["metadata"]["reason"], "gateway_tokens");
+    limit(0, 0).await;
+    chat(&gateway, &text, small()).await.expect(200);
+    error_of(&chat(&gateway, &text, small()).await, 429);
+}
+
+#[actix_web::test]
 async fn limits_of_an_account_count_all_its_keys_together() {
     let (upstream, folder) = (saying("Hello"), Folder::new());
     let accounts = "[[accounts]]\nname = \"blue\"\nrequests_per_minute = 2";

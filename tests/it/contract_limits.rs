@@ -150,14 +150,15 @@ async fn a_full_gateway_sheds_load_with_503() {
 }
 
 #[actix_web::test]
-async fn the_limit_of_all_keys_together_is_told_as_overload() {
+async fn the_limit_of_all_keys_together_is_told_as_that_of_a_key() {
     let upstream = prompt_upstream();
     let gateway = gateway(&upstream, "[limits]\nrequests_per_minute = 2\n").await;
     gateway.chat(&ask("acme/small")).await.expect(200);
     gateway.post("/api/v1/route/preview", &json!({})).await.expect(200);
     let refused = gateway.chat(&ask("acme/small")).await;
     assert!(number(&refused, "retry-after") >= 1);
-    assert_eq!(refused.expect(503)["error"]["metadata"]["reason"], "overloaded");
+    assert_eq!(number(&refused, "x-ratelimit-limit-requests"), 2);
+    assert_eq!(refused.expect(429)["error"]["metadata"]["reason"], "gateway_requests");
 }
 
 #[actix_web::test]

@@ -325,7 +325,61 @@ async fn every_action_of_an_administrator_is_in_the_audit_log() {
 async fn generation_of(gateway: &TestGateway) -> Generation {
     let answer = gateway.chat(&ask("acme/small")).await.expect(200);
     let id = GenerationId::parse(answer["id"].as_str().unwrap()).unwrap();
-    gateway.inner().shared().ledger.as_ref().unwrap().get(id).unwrap().unwrap()
+    gateway.inner().shared().ledger.as_ref().unwrap().get(id, |_| true).unwrap().unwrap()
+}
+
+#[actix_web::test]
+async fn an_issued_key_stops_at_its_time() {
+    let (upstream, folder) = (saying("Hello"), Folder::new());
+    let gateway = world(&upstream, &folder).start().await;
+    let end = chrono::Utc::now() + chrono::TimeDelta::milliseconds(1_500);
+    let (text, _) = issue(&gateway, json!({ "name": "ci", "expires_at": end.to_rfc3339() })).await;
+    let status = async || chat(&gateway, &text, json!({ "max_tokens": 5 })).await.status;
+    assert_eq!(status().await, 200);
+    crate::patience::eventually("it expires", status, |status| *status == 401).await;
+    assert!(chrono::Utc::now() >= end);
+    let refused = error_of(&chat(&gateway, &text, json!({})).await, 401);
+    assert_eq!(refused["metadata"]["reason"], "expired_key");
+}
+
+#[actix_web::test]
+async fn what_an_account_spent_stays_with_the_team_that_it_was_in_also_after_a_restart() {
+    let (upstream, folder) = (saying("Hello"), Folder::new());
+    let teams = async |gateway: &TestGateway| {
+        let listed = call(&gateway.admin(), Method::GET, "/api/v1/admin/teams", ADMIN, None).await.expect(200);
+        let of = |name: &str| {
+            let team = listed["data"].as_array().unwrap().iter().find(|team| team["name"] == name);
+            team.unwrap_or_else(|| panic!("{name}: {listed}"))["usage"].clone()
+        };
+        [of("lab"), of("shop")]
+    };
+    let spent = [json!(0.17), json!(0.34)];
+    {
+        let gateway = world(&upstream, &folder).start().await;
+        let admin = gateway.admin();
+        let put = async |path: &str, body: Value| {
+            call(&admin, Method::PUT, &format!("/api/v1/admin/{path}"), ADMIN, Some(body)).await.expect(200)
+        };
+        let lab = put("teams/lab", json!({ "limit": 1 })).await;
+        assert_eq!(lab["data"][0]["limit"], json!(1), "before an account is in it");
+        put("teams/shop", json!({})).await;
+        let (blue, _) = issue(&gateway, json!({ "name": "b", "account": "blue" })).await;
+        let (red, _) = issue(&gateway, json!({ "name": "r", "account": "red" })).await;
+        let small = || json!({ "max_tokens": 5 });
+        put("accounts/blue", json!({ "team": "lab" })).await;
+        chat(&gateway, &blue, small()).await.expect(200);
+        put("accounts/blue", json!({ "team": "shop" })).await;
+        for key in [&blue, &blue, &red] {
+            chat(&gateway, key, small()).await.expect(200);
+        }
+        // What it spent without a team is no team's.
+        put("accounts/red", json!({ "team": "lab" })).await;
+        assert_eq!(teams(&gateway).await, spent);
+        gateway.stop().await;
+    }
+    crate::patience::until("the directory is free", || Directory::open(&folder.at("data")).is_ok()).await;
+    let gateway = world(&upstream, &folder).start().await;
+    assert_eq!(teams(&gateway).await, spent);
 }
 
 /// Writes a record into the ledger in `folder`, which no gateway uses.
@@ -335,6 +389,7 @@ fn write(folder: &Folder, generation: &Generation) {
         max_bytes: 1 << 30,
         sync: false,
         queue: Settings::default().queue,
+        carried_ms: 0,
     };
     let store = Arc::new(GenerationStore::open(&folder.at("data"), bounds).unwrap());
     store.recorder(1).record(generation, None);
@@ -342,24 +397,29 @@ fn write(folder: &Folder, generation: &Generation) {
 }
 
 #[actix_web::test]
-async fn spending_of_long_ago_is_carried_over_once_and_stays_counted() {
+async fn spending_of_long_ago_stays_counted_although_its_sums_age_out() {
     const DAYS: i64 = 86_400_000;
     let (upstream, folder) = (saying("Hello"), Folder::new());
-    let mut generation = generation_of(&world(&upstream, &folder).start().await).await;
-    generation.created_ms -= 60 * DAYS;
+    let generation = generation_of(&world(&upstream, &folder).start().await).await;
     let old = Folder::new();
-    write(&old, &generation);
-    let file = old.at("data").join("accounts.log");
+    // One of half a year ago, and one on each of so many days after it that the first is not among the latest days.
+    for day in 0..60 {
+        let seed = generation.created_ms as u64 + day;
+        let mut earlier = Generation { id: GenerationId::new(seed, [day, 2, 3]), ..generation.clone() };
+        earlier.created_ms -= (200 - day as i64) * DAYS;
+        write(&old, &earlier);
+    }
     for start in 1..4 {
         let gateway = world(&upstream, &old).start().await;
         let key = gateway.get("/api/v1/key").await.expect(200);
-        assert_eq!((&key["data"]["usage"], &key["data"]["usage_monthly"]), (&json!(0.17), &json!(0)), "start {start}");
-        assert_eq!(std::fs::read_to_string(&file).unwrap().matches("carry_spending").count(), 1, "start {start}");
+        assert_eq!((&key["data"]["usage"], &key["data"]["usage_monthly"]), (&json!(10.2), &json!(0)), "start {start}");
         gateway.stop().await;
         drop(gateway);
         // A gateway in this process lets go of its directory with its last thread.
         crate::patience::until("the directory is free", || Directory::open(&old.at("data")).is_ok()).await;
     }
+    let changes = std::fs::read_to_string(old.at("data").join("accounts.log")).unwrap_or_default();
+    assert!(!changes.contains("carry_spending"));
 }
 
 #[actix_web::test]

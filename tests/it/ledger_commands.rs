@@ -14,7 +14,7 @@ use crate::{
     world::column,
 };
 
-fn ledger(arguments: &[&str], environment: &[(&str, &str)]) -> (i32, String, String) {
+pub(crate) fn ledger(arguments: &[&str], environment: &[(&str, &str)]) -> (i32, String, String) {
     let all: Vec<&str> = ["ledger"].into_iter().chain(arguments.iter().copied()).collect();
     let Output { status, stdout, stderr } = process::run(&all, environment);
     (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
@@ -34,7 +34,7 @@ fn files(below: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-fn lines(text: &str) -> Vec<Value> {
+pub(crate) fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 

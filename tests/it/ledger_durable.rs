@@ -1,11 +1,15 @@
 //! The ledger on disk, with the real binary: what survives a kill, a shutdown and a second process.
 
+use std::{cell::Cell, collections::HashSet, rc::Rc};
+
 use futures_util::future::join_all;
+use pointsman_actors::domain::Usd;
 use serde_json::{Value, json};
 
 use crate::{
     folder::Folder,
     harness::{KEY, TestGateway},
+    ledger_commands::{ledger, lines},
     process::{self, Process},
 };
 
@@ -71,6 +75,54 @@ async fn twenty_kills_lose_no_record_of_an_answer_that_was_read() {
     for id in &ids {
         let record = record(&process.gateway(), id).await;
         assert_eq!((record["id"].as_str(), record["finish_reason"].is_string()), (Some(id.as_str()), true), "{record}");
+    }
+}
+
+/// Asks until the process is gone, one in two for a stream. Gives the ids of the answers that were read whole, which `read` counts.
+async fn ask_until_killed(url: String, first: usize, read: Rc<Cell<usize>>) -> Vec<String> {
+    let (client, mut ids) = (awc::Client::default(), Vec::new());
+    for n in first.. {
+        let streamed = n % 2 == 0;
+        let Ok(mut response) = client.post(&url).bearer_auth(KEY).send_json(&request(streamed)).await else { break };
+        let id = response.headers().get("x-generation-id").map(|id| id.to_str().unwrap().to_owned());
+        let Ok(body) = response.body().await else { break };
+        assert_eq!(response.status(), 200);
+        assert!(!streamed || body.ends_with(b"data: [DONE]\n\n"), "a stream has its end or an error");
+        ids.push(id.expect("an id"));
+        read.set(read.get() + 1);
+    }
+    ids
+}
+
+#[actix_web::test]
+async fn twenty_kills_under_load_lose_no_answer_that_was_read_and_budgets_are_the_sums_of_the_records() {
+    let folder = Folder::new();
+    let data = folder.at("data").display().to_string();
+    let mut seen: Vec<String> = Vec::new();
+    for cycle in 0..20 {
+        let mut process = start(&data);
+        let (url, read) = (format!("http://{}/api/v1/chat/completions", process.address), Rc::new(Cell::new(0)));
+        let callers: Vec<_> =
+            (0..6).map(|n| actix_web::rt::spawn(ask_until_killed(url.clone(), n, Rc::clone(&read)))).collect();
+        crate::patience::until("the load runs", || read.get() >= 12 + cycle).await;
+        process.signal("KILL");
+        process.end().await;
+        for caller in callers {
+            seen.extend(caller.await.unwrap());
+        }
+        let (code, said, fault) = ledger(&["verify", "--data-dir", &data], &[]);
+        assert_eq!(code, 0, "cycle {cycle}: {said}{fault}");
+        let (_, exported, _) = ledger(&["export", "--data-dir", &data], &[]);
+        let records = lines(&exported);
+        let stored: HashSet<&str> = records.iter().map(|record| record["id"].as_str().unwrap()).collect();
+        assert_eq!(stored.len(), records.len(), "cycle {cycle}: a record is there twice");
+        let lost: Vec<&String> = seen.iter().filter(|id| !stored.contains(id.as_str())).collect();
+        assert!(lost.is_empty(), "cycle {cycle}: {lost:?} of {}", seen.len());
+        let costs = records.iter().map(|record| record["cost"].as_str().unwrap().parse::<Usd>().unwrap());
+        let process = start(&data);
+        let key = process.gateway().get("/api/v1/key").await.text();
+        let usage = key.split("\"usage\":").nth(1).and_then(|rest| rest.split(',').next()).expect("a usage");
+        assert_eq!(usage.parse::<Usd>().unwrap(), costs.sum(), "cycle {cycle}");
     }
 }
 
@@ -143,6 +195,45 @@ async fn a_ledger_of_a_newer_version_is_set_aside_whole_and_is_no_directory_for_
     let aside = names.into_iter().find(|path| path.to_string_lossy().contains("set-aside-")).expect("a folder");
     assert_eq!(std::fs::read(aside.join("ledger.redb")).unwrap(), database, "nothing of it is lost");
     assert_eq!(std::fs::read_to_string(aside.join("format")).unwrap(), "99");
+}
+
+#[actix_web::test]
+async fn a_directory_that_cannot_be_written_is_a_fault_at_the_start() {
+    let folder = Folder::new();
+    // For root every file can be written, but no folder can be opened as a file to be written.
+    std::fs::create_dir_all(folder.at("data/lock")).unwrap();
+    let environment = environment(&folder.at("data").display().to_string());
+    let pairs: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let refused = process::run(&["serve"], &pairs);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(3), "{said}");
+    assert!(said.contains("cannot open the ledger"), "{said}");
+}
+
+#[actix_web::test]
+async fn while_the_disk_fails_health_and_metrics_say_so_and_what_was_answered_is_stored_when_it_works() {
+    let folder = Folder::new();
+    // Neither the journal nor the database can be opened.
+    std::fs::create_dir_all(folder.at("data/ledger.redb")).unwrap();
+    folder.put("data/journal", "not a directory");
+    let process = start(&folder.at("data").display().to_string());
+    let gateway = process.gateway();
+    let ids = answered(&gateway, 3).await;
+    let health = async || gateway.get("/health").await.expect(200)["ledger"].take();
+    let failing = async || gateway.get("/metrics").await.text().contains("\npointsman_ledger_failing 1\n");
+    let degraded = health().await;
+    assert_eq!((&degraded["state"], degraded["queued"].as_u64() >= Some(3)), (&json!("degraded"), true), "{degraded}");
+    assert!(degraded["since"].is_string() && failing().await);
+    std::fs::remove_file(folder.at("data/journal")).unwrap();
+    std::fs::remove_dir(folder.at("data/ledger.redb")).unwrap();
+    let state = async || health().await["state"].clone();
+    crate::patience::eventually("the ledger is well", state, |state| *state == json!("ok")).await;
+    assert!(!failing().await);
+    drop(process);
+    let process = start(&folder.at("data").display().to_string());
+    for id in &ids {
+        assert_eq!(record(&process.gateway(), id).await["id"], json!(id));
+    }
 }
 
 #[actix_web::test]

@@ -51,7 +51,7 @@ async fn the_tables_of_the_version_before_are_extended_and_both_versions_write_a
     let (upstream, one, two) = (saying("Hello"), Folder::new(), Folder::new());
     let one = replica(&upstream, &one, Some(&postgres), None).start().await;
     store_is(&one, "postgres", "ok").await;
-    assert_eq!(run(&postgres, "select max(step) from pointsman_steps"), "2");
+    assert_eq!(run(&postgres, "select max(step) from pointsman_steps"), "3");
     let id = one_call(&one).await;
     records(&postgres, "1").await;
     assert_eq!(run(&postgres, SELECT_OF_STEP_1), "1", "the version before can read it");
@@ -91,7 +91,7 @@ async fn tables_that_a_later_version_extended_are_written_and_read_as_before() {
         alter table pointsman_records add column later text not null default 'unknown';
         alter table pointsman_changes add column later text not null default 'unknown';
         alter table pointsman_sums add column later text not null default 'unknown';
-        insert into pointsman_steps (step) values (3)";
+        insert into pointsman_steps (step) values (4)";
     run(&postgres, later);
     let two = replica(&upstream, &two, Some(&postgres), None).start().await;
     store_is(&two, "postgres", "ok").await;
@@ -105,7 +105,7 @@ async fn tables_that_a_later_version_extended_are_written_and_read_as_before() {
     let (text, _) = issue(&two, json!({ "name": "ci" })).await;
     let works = async || chat(&one, &text, json!({"max_tokens": 5})).await.status;
     eventually("the key works at the other replica", works, |status| *status == 200).await;
-    assert_eq!(run(&postgres, "select max(step) from pointsman_steps"), "3", "no step is taken twice or back");
+    assert_eq!(run(&postgres, "select max(step) from pointsman_steps"), "4", "no step is taken twice or back");
 }
 
 #[actix_web::test]
@@ -119,7 +119,7 @@ async fn replicas_that_start_at_one_moment_take_each_step_once() {
         one_call(gateway).await;
     }
     records(&postgres, "3").await;
-    assert_eq!(run(&postgres, "select count(*), max(step) from pointsman_steps"), "2|2");
+    assert_eq!(run(&postgres, "select count(*), max(step) from pointsman_steps"), "3|3");
 }
 
 #[actix_web::test]

@@ -49,6 +49,7 @@ pub fn served(decision: Decision, catalog: &Arc<Catalog>, policy: &Arc<RoutingPo
     Generation {
         id: GenerationId::new(seconds, [chance(5, u64::MAX), chance(6, u64::MAX), chance(7, u64::MAX)]),
         owner: 0x9e37_79b9_7f4a_7c15,
+        team: None,
         key: 0,
         api_type: ApiType::Completions,
         request_id: format!("{:016x}{:016x}", chance(8, u64::MAX), chance(9, u64::MAX)).into(),

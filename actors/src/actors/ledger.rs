@@ -339,6 +339,7 @@ mod tests {
         Generation {
             id: GenerationId::new(hours as u64 * 3600, [hours as u64; 3]),
             owner: 1,
+            team: None,
             key: 0,
             api_type: ApiType::Completions,
             request_id: "req-1".into(),

@@ -94,6 +94,8 @@ pub struct Generation {
     pub owner: u64,
     /// Number of the key that called; 0 if it is not known.
     pub key: u64,
+    /// Team of the account when it was admitted, if it had one: its budget paid too.
+    pub team: Option<Arc<str>>,
     /// Chat or image.
     pub api_type: ApiType,
     /// Request id of the call that made it.

@@ -3,13 +3,18 @@
 //! A request reserves its worst-case cost before it is sent and settles with its actual cost when it ends. All amounts are
 //! integers.
 
-use std::ops::Add;
+use std::{
+    collections::BTreeMap,
+    ops::{Add, Range},
+};
 
-use chrono::{DateTime, Datelike as _, NaiveDate};
+use chrono::{DateTime, Datelike as _};
 
 use super::money::Usd;
 
 const DAY_MS: i64 = 86_400_000;
+/// Days of which the sum is known: the longest month, and as many days of a wall clock that was wrong.
+const MOST_DAYS: usize = 62;
 
 /// How often a spending limit starts again, at midnight UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,16 +50,22 @@ impl ResetPeriod {
     /// Beginning of the next period, Unix milliseconds.
     #[must_use]
     pub fn next_start_ms(self, now_ms: i64) -> i64 {
+        self.days(now_ms).end.saturating_mul(DAY_MS)
+    }
+
+    /// The days of the period that a time lies in, counted since 1970.
+    fn days(self, now_ms: i64) -> Range<i64> {
         let day = now_ms.div_euclid(DAY_MS);
         match self {
-            ResetPeriod::Daily => (day + 1) * DAY_MS,
-            ResetPeriod::Weekly => ((week_of(day) + 1) * 7 - MONDAY) * DAY_MS,
+            ResetPeriod::Daily => day..day + 1,
+            ResetPeriod::Weekly => {
+                let monday = day - (day + MONDAY).rem_euclid(7);
+                monday..monday + 7
+            }
             ResetPeriod::Monthly => {
-                let month = month_of(now_ms) + 1;
-                let (year, month) = (1970 + month.div_euclid(12), month.rem_euclid(12) + 1);
-                let first = i32::try_from(year).ok().zip(u32::try_from(month).ok());
-                let first = first.and_then(|(year, month)| NaiveDate::from_ymd_opt(year, month, 1));
-                first.map_or(i64::MAX, |first| first.and_time(chrono::NaiveTime::MIN).and_utc().timestamp_millis())
+                let date = DateTime::from_timestamp_millis(now_ms).unwrap_or_default().date_naive();
+                let first = day - i64::from(date.day0());
+                first..first + i64::from(date.num_days_in_month())
             }
         }
     }
@@ -70,12 +81,13 @@ pub struct SpendLimit {
 }
 
 /// Sums of amounts spent, and the reserved amount.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+///
+/// Each day has a sum of its own, so that what a wall clock that is ahead counts in a later day takes nothing from today.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpendingMeter {
     total: Usd,
-    day: PeriodSum,
-    week: PeriodSum,
-    month: PeriodSum,
+    /// By number of the day since 1970.
+    days: BTreeMap<i64, Usd>,
     reserved: Usd,
 }
 
@@ -92,34 +104,16 @@ pub struct Spent {
     pub month: Usd,
 }
 
-impl Spent {
-    /// The amount that counts against a limit with this period.
-    #[must_use]
-    pub fn since_reset(&self, reset: Option<ResetPeriod>) -> Usd {
-        match reset {
-            None => self.total,
-            Some(ResetPeriod::Daily) => self.day,
-            Some(ResetPeriod::Weekly) => self.week,
-            Some(ResetPeriod::Monthly) => self.month,
-        }
-    }
-}
-
-/// Sum of one day, week or month. A new period starts at zero.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct PeriodSum {
-    number: i64,
-    sum: Usd,
-}
-
 impl SpendingMeter {
     /// Adds a cost with its time in Unix milliseconds.
     pub fn add(&mut self, cost: Usd, at_ms: i64) {
-        let [day, week, month] = numbers(at_ms);
+        let day = at_ms.div_euclid(DAY_MS);
         self.total += cost;
-        self.day.add(cost, day);
-        self.week.add(cost, week);
-        self.month.add(cost, month);
+        *self.days.entry(day).or_default() += cost;
+        if self.days.len() > MOST_DAYS {
+            let oldest = self.days.keys().copied().find(|other| *other != day);
+            oldest.map(|oldest| self.days.remove(&oldest));
+        }
     }
 
     /// Adds an amount that counts in the total alone, because its period is long over.
@@ -135,8 +129,19 @@ impl SpendingMeter {
     /// The sums at a time in Unix milliseconds.
     #[must_use]
     pub fn read(&self, now_ms: i64) -> Spent {
-        let [day, week, month] = numbers(now_ms);
-        Spent { total: self.total, day: self.day.read(day), week: self.week.read(week), month: self.month.read(month) }
+        let in_period = |period| self.since_reset(Some(period), now_ms);
+        Spent {
+            total: self.total,
+            day: in_period(ResetPeriod::Daily),
+            week: in_period(ResetPeriod::Weekly),
+            month: in_period(ResetPeriod::Monthly),
+        }
+    }
+
+    /// The amount that counts at a time, Unix milliseconds, against a limit with this period.
+    #[must_use]
+    pub fn since_reset(&self, reset: Option<ResetPeriod>, now_ms: i64) -> Usd {
+        reset.map_or(self.total, |period| self.days.range(period.days(now_ms)).map(|(_, sum)| *sum).sum())
     }
 
     /// Reserved for running requests.
@@ -148,7 +153,7 @@ impl SpendingMeter {
     /// What may still be spent or reserved; never negative.
     #[must_use]
     pub fn available(&self, limit: SpendLimit, now_ms: i64) -> Usd {
-        let used = self.read(now_ms).since_reset(limit.reset) + self.reserved;
+        let used = self.since_reset(limit.reset, now_ms) + self.reserved;
         (limit.amount - used).max(Usd::ZERO)
     }
 
@@ -171,28 +176,12 @@ impl SpendingMeter {
     /// Whether the limit is used up, so that not even a request without cost is admitted. A limit of zero never is.
     #[must_use]
     pub fn is_exhausted(&self, limit: SpendLimit, now_ms: i64) -> bool {
-        !limit.amount.is_zero() && self.read(now_ms).since_reset(limit.reset) >= limit.amount
+        !limit.amount.is_zero() && self.since_reset(limit.reset, now_ms) >= limit.amount
     }
 
     /// Gives a reserved amount back.
     pub fn release(&mut self, amount: Usd) {
         self.reserved = (self.reserved - amount.max(Usd::ZERO)).max(Usd::ZERO);
-    }
-}
-
-impl PeriodSum {
-    fn add(&mut self, cost: Usd, number: i64) {
-        // A late entry of a past period does not count in the current one.
-        if number > self.number {
-            *self = PeriodSum { number, sum: Usd::ZERO };
-        }
-        if number == self.number {
-            self.sum += cost;
-        }
-    }
-
-    fn read(self, number: i64) -> Usd {
-        if number == self.number { self.sum } else { Usd::ZERO }
     }
 }
 
@@ -211,21 +200,6 @@ impl Add for Spent {
 
 /// The first of January 1970 was a Thursday: weeks start three days earlier.
 const MONDAY: i64 = 3;
-
-fn week_of(day: i64) -> i64 {
-    (day + MONDAY).div_euclid(7)
-}
-
-fn month_of(unix_ms: i64) -> i64 {
-    let date = DateTime::from_timestamp_millis(unix_ms).unwrap_or_default();
-    i64::from(date.year() - 1970) * 12 + i64::from(date.month0())
-}
-
-/// Numbers of the day, week and month of a time, each counted since 1970.
-fn numbers(unix_ms: i64) -> [i64; 3] {
-    let day = unix_ms.div_euclid(DAY_MS);
-    [day, week_of(day), month_of(unix_ms)]
-}
 
 #[cfg(test)]
 mod tests {
@@ -255,13 +229,36 @@ mod tests {
     }
 
     #[test]
-    fn a_late_entry_counts_in_the_total_alone() {
+    fn a_late_entry_counts_in_the_periods_in_which_it_began() {
         let cent: Usd = "0.01".parse().unwrap();
         let mut account = SpendingMeter::default();
         account.add(cent, at("2026-12-02T00:00:01Z"));
         account.add(cent, at("2026-12-01T23:59:59Z"));
         let spent = account.read(at("2026-12-02T01:00:00Z"));
-        assert_eq!((spent.total, spent.day), (cent * 2, cent));
+        assert_eq!((spent.total, spent.day, spent.month), (cent * 2, cent, cent * 2));
+    }
+
+    #[test]
+    fn a_clock_that_was_wrong_for_a_while_takes_nothing_from_the_current_periods() {
+        let (cent, today): (Usd, i64) = ("0.01".parse().unwrap(), at("2026-11-25T12:00:00Z"));
+        for wrong in ["2026-11-26T12:00:00Z", "2026-12-25T12:00:00Z", "2033-01-01T00:00:00Z", "1970-01-01T00:00:00Z"] {
+            let mut account = SpendingMeter::default();
+            account.add(cent, today);
+            (0..25).for_each(|day| account.add(cent, at(wrong) + day * DAY_MS));
+            account.add(cent, today);
+            let spent = account.read(today);
+            let later = if wrong.starts_with("2026-11") { cent * 5 } else { Usd::ZERO };
+            assert_eq!((spent.total, spent.day, spent.month), (cent * 27, cent * 2, cent * 2 + later), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_meter_keeps_the_sums_of_the_latest_days_only() {
+        let mut account = SpendingMeter::default();
+        (0..1_000).for_each(|day| account.add(Usd::from_femto(1), day * DAY_MS));
+        assert_eq!((account.days.len(), account.total), (MOST_DAYS, Usd::from_femto(1_000)));
+        account.add(Usd::from_femto(5), 0);
+        assert_eq!((account.days.len(), account.read(0).day), (MOST_DAYS, Usd::from_femto(5)));
     }
 
     #[test]
@@ -277,8 +274,8 @@ mod tests {
             assert_eq!(ResetPeriod::parse(period.as_str()), Some(period));
             let mut meter = SpendingMeter::default();
             meter.add(Usd::from_femto(1), now);
-            assert_eq!(meter.read(at(next) - 1).since_reset(Some(period)), Usd::from_femto(1), "{period:?}");
-            assert_eq!(meter.read(at(next)).since_reset(Some(period)), Usd::ZERO, "{period:?}");
+            assert_eq!(meter.since_reset(Some(period), at(next) - 1), Usd::from_femto(1), "{period:?}");
+            assert_eq!(meter.since_reset(Some(period), at(next)), Usd::ZERO, "{period:?}");
         }
     }
 

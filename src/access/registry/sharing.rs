@@ -156,9 +156,6 @@ impl Registry {
             let is_refused = state.keys.get(id).is_none_or(|key| key.disabled);
             self.holders.key(*id).life.switch(is_refused.then_some(false));
         }
-        for name in &touched.teams {
-            self.holders.team(&name.as_str().into()).set_limit(state.team_limit(name));
-        }
     }
 }
 
@@ -168,7 +165,6 @@ struct Touched {
     keys: BTreeSet<u64>,
     switched: BTreeSet<String>,
     accounts: BTreeSet<String>,
-    teams: BTreeSet<String>,
 }
 
 impl Touched {
@@ -185,9 +181,12 @@ impl Touched {
             Change::RevokeKey { id, .. } => _ = self.keys.insert(*id),
             Change::SwitchKey { name, .. } => _ = self.switched.insert(name.clone()),
             Change::RemoveAccount { name } => _ = self.accounts.insert(name.clone()),
-            Change::PutTeam(team) => _ = self.teams.insert(team.name.clone()),
-            Change::RemoveTeam { name } => _ = self.teams.insert(name.clone()),
-            Change::PutAccount(_) | Change::Reload | Change::DeleteRecords { .. } | Change::CarrySpending(_) => {}
+            Change::PutAccount(_)
+            | Change::PutTeam(_)
+            | Change::RemoveTeam { .. }
+            | Change::Reload
+            | Change::DeleteRecords { .. }
+            | Change::CarrySpending(_) => {}
         }
     }
 }

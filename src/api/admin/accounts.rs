@@ -50,7 +50,7 @@ pub(crate) async fn list_teams(_: Administrator, worker: Worker) -> Result<HttpR
     let names: BTreeSet<Arc<str>> =
         configured.chain(registry.teams().into_iter().map(|team| Arc::from(team.name))).collect();
     let body = |name: Arc<str>| {
-        let reading = registry.holders.team(&name).read(clock::unix_millis());
+        let reading = registry.holders.team(&name).budget.read(clock::unix_millis());
         HolderBody::new(name.as_ref().to_owned(), None, None, &reading)
     };
     Ok(uncached(&Data { data: names.into_iter().map(body).collect::<Vec<_>>() }))

@@ -11,10 +11,14 @@ use super::{ApiError, Kind, whole_seconds};
 pub enum Limit {
     /// Requests per minute.
     Requests,
+    /// Requests per minute, all keys together.
+    AllRequests,
     /// Calls at a time.
     Concurrency,
     /// Tokens per minute.
     Tokens,
+    /// Tokens per minute, all keys together.
+    AllTokens,
     /// Requests per minute to the free pool.
     FreePool,
     /// Previews, explanations, replays and lists at a time.
@@ -27,8 +31,10 @@ impl ApiError {
     pub fn limited(limit: Limit, wait: Duration) -> ApiError {
         let (reason, message) = match limit {
             Limit::Requests => ("gateway_requests", "Too many requests for this API key."),
+            Limit::AllRequests => ("gateway_requests", "Too many requests of all API keys together."),
             Limit::Concurrency => ("gateway_concurrency", "Too many requests of this API key at the same time."),
             Limit::Tokens => ("gateway_tokens", "Too many tokens for this API key."),
+            Limit::AllTokens => ("gateway_tokens", "Too many tokens of all API keys together."),
             Limit::FreePool => ("free_pool", "Too many requests to the free models for this API key."),
             Limit::Analyses => (
                 "gateway_analyses",

@@ -5,8 +5,6 @@
 pub enum Overload {
     /// Limit of requests in flight.
     RequestsInFlight,
-    /// Limit of requests per minute, all keys together.
-    RequestRate,
     /// Limit of buffered bytes of the gateway.
     BufferedBytes,
     /// Limit of buffered bytes of this key.
@@ -32,7 +30,6 @@ impl Overload {
     pub(super) const fn reason_with_message(self) -> (&'static str, &'static str) {
         match self {
             Overload::RequestsInFlight => ("overloaded", "The gateway is at its limit of requests in flight."),
-            Overload::RequestRate => ("overloaded", "The gateway is at its limit of requests per minute."),
             Overload::LiveStreams => ("overloaded", "The gateway has as many live streams as it has room for."),
             Overload::BufferedBytes => {
                 ("overloaded", "The gateway holds as many bytes of requests and answers as it has room for.")

@@ -224,6 +224,13 @@ impl Attempt {
         self.record(now, AttemptEnd { status: None, error_type, cause: None, bill, served: outcome.is_some() })
     }
 
+    /// What is recorded of the attempt if the process is killed before it ends: given up, and billed like that.
+    #[must_use]
+    pub fn so_far(&self) -> AttemptRecord {
+        let (bill, error_type) = (self.bill_without_answer(self.sunk_usage()), Some(AttemptRecord::CANCELLED));
+        self.record(clock::now(), AttemptEnd { status: None, error_type, cause: None, bill, served: false })
+    }
+
     /// Ends the attempt because another one won the race.
     pub fn lost_race(mut self) -> AttemptRecord {
         let now = clock::now();

@@ -4,7 +4,7 @@
 //! its team. A further attempt is started only if what earlier attempts cost, or may cost, and its own worst case fit: else
 //! more is reserved, or it is not started. The end settles with the actual cost.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use pointsman_actors::{
     actors::router::Routed,
@@ -37,7 +37,7 @@ struct BudgetState {
 }
 
 /// Checks a routed request against the limits that depend on its plan, and reserves its tokens and money. The one way by which
-/// requests that cost money are admitted.
+/// requests that cost money are admitted. A call that is told when to come again gives back the request that it took.
 ///
 /// # Errors
 /// 402 when a spending limit or the ceiling of the request leaves no room, 429 for the limits of tokens and of the free pool.
@@ -47,9 +47,19 @@ pub async fn admit(
     size: RequestSize,
     admitted: &mut Admitted,
 ) -> Result<RequestBudget, ApiError> {
-    if asks_free_pool(routed) {
-        admitted.take_free_request()?;
+    let budget = reserve(worker, routed, size, admitted).await;
+    if budget.as_ref().is_err_and(ApiError::is_capacity_error) {
+        admitted.give_back();
     }
+    budget
+}
+
+async fn reserve(
+    worker: &Worker,
+    routed: &Routed,
+    size: RequestSize,
+    admitted: &mut Admitted,
+) -> Result<RequestBudget, ApiError> {
     let budgets = admitted.caller().budgets();
     if budgets.are_limited() && !worker.shared.registry.holders.is_spending_known() {
         return Err(ApiError::spending_unknown());
@@ -71,7 +81,7 @@ pub async fn admit(
     };
     let reservation = reserved?;
     let output = u64::from(routed.decision.completion_tokens) * u64::from(size.answers.max(1));
-    admitted.take_tokens(u64::from(size.prompt_tokens) + output)?;
+    admitted.take_for_plan(u64::from(size.prompt_tokens) + output, asks_free_pool(routed))?;
     state.reservation = Some(reservation);
     Ok(RequestBudget(Rc::new(RefCell::new(state))))
 }
@@ -116,6 +126,12 @@ impl RequestBudget {
         let state = self.0.borrow();
         let others = state.running.iter().filter(|(running, _)| *running != n).map(|(_, worst)| *worst);
         state.cap(endpoint, state.spent + others.sum())
+    }
+
+    /// Name of the team that pays too, if there is one.
+    #[must_use]
+    pub fn team(&self) -> Option<Arc<str>> {
+        self.0.borrow().reservation.as_ref().and_then(Reservation::team).cloned()
     }
 
     /// Number of answers of the request.

@@ -100,6 +100,7 @@ impl GenerationOpening {
             id,
             owner: self.owner,
             key: self.key,
+            team: None,
             api_type: self.api_type,
             request_id: RequestId::of(request).shared(),
             created_ms: clock::unix_millis(),
@@ -170,7 +171,7 @@ pub struct GenerationDraft {
     ignored: Vec<String>,
     rate: Option<RateState>,
     token_rate: Option<RateState>,
-    /// The recorded beginning of a stream.
+    /// The recorded beginning of a call that takes long.
     started: Option<Started>,
     durable: Durable,
 }
@@ -189,8 +190,9 @@ impl GenerationDraft {
         call: RunningCall,
         admitted: Admitted,
         budget: RequestBudget,
-        record: Generation,
+        mut record: Generation,
     ) -> Box<GenerationDraft> {
+        record.team = budget.team();
         call.routed(&record);
         Box::new(GenerationDraft {
             worker: worker.clone(),
@@ -337,9 +339,17 @@ impl GenerationDraft {
         self.end_wait(clock::now());
     }
 
-    /// Posts the record of a stream that still runs, so that clients can read it.
+    /// Posts the record of a call that still runs, so that clients can read it. The journal holds what is to stay of it if the
+    /// process is killed: its attempts as given up, with what they cost by estimate.
     pub fn publish_running(&mut self) {
-        self.started = self.worker.record_running(&self.record);
+        let left = || {
+            let mut left = Generation::clone(&self.record);
+            let running = self.running.iter().flatten();
+            left.attempts.extend(running.map(|running| self.since_accepted(running.attempt.so_far())));
+            left.attempts.sort_by_key(|attempt| attempt.n);
+            left
+        };
+        self.started = self.worker.record_running(&self.record, left);
     }
 
     /// Posts the record of a running stream again: meanwhile an endpoint gave output.
@@ -414,15 +424,20 @@ impl GenerationDraft {
     }
 
     /// Adds an attempt to the record, which lists attempts in the order of their start.
-    fn push_attempt(&mut self, mut attempt: AttemptRecord) {
+    fn push_attempt(&mut self, attempt: AttemptRecord) {
         self.budget.ended(attempt.n, attempt.cost.unwrap_or_default());
-        attempt.started_ms = attempt.started_ms.saturating_sub(self.accepted.0 / 1000);
+        let attempt = self.since_accepted(attempt);
         let record = self.record_mut();
         if attempt.served {
             record.generation_time_ms = Some(attempt.duration_ms);
         }
         let position = record.attempts.partition_point(|earlier| earlier.n < attempt.n);
         record.attempts.insert(position, attempt);
+    }
+
+    /// The attempt with its beginning relative to the time when the request was accepted.
+    fn since_accepted(&self, attempt: AttemptRecord) -> AttemptRecord {
+        AttemptRecord { started_ms: attempt.started_ms.saturating_sub(self.accepted.0 / 1000), ..attempt }
     }
 
     /// Ends the wait for a provider. Time after `until` counts as the gateway's own.

@@ -1,7 +1,8 @@
 //! Plain answers, chat or images. Nothing reaches the client before the answer is complete and checked.
 
-use std::{cell::RefCell, slice, sync::Arc};
+use std::{cell::RefCell, pin::pin, slice, sync::Arc, time::Duration};
 
+use actix_rt::time::timeout;
 use pointsman_actors::dialect::{Answer, CallAnswer, OutgoingBody};
 
 use crate::{
@@ -17,6 +18,10 @@ use crate::{
     state::gateway::Worker,
     upstream::UpstreamError,
 };
+
+/// Time for which a call runs before it is recorded as running. A record costs as much as that of its end, so calls that are
+/// over in no time have only the latter.
+const UNRECORDED: Duration = Duration::from_millis(250);
 
 /// A complete answer.
 pub struct PlainAnswer {
@@ -55,8 +60,17 @@ async fn answer_now(
     share: &Arc<KeyBuffer>,
 ) -> Result<PlainAnswer, ApiError> {
     let draft = RefCell::new(draft);
-    let race = Race { worker, work, draft: &draft, runner: &PlainRunner { worker, work, share } };
-    let (n, output) = race.run(plan).await?;
+    let (n, output) = {
+        let race = Race { worker, work, draft: &draft, runner: &PlainRunner { worker, work, share } };
+        let mut running = pin!(race.run(plan));
+        match timeout(UNRECORDED, running.as_mut()).await {
+            Ok(ended) => ended?,
+            Err(_) => {
+                draft.borrow_mut().publish_running();
+                running.await?
+            }
+        }
+    };
     let mut draft = draft.into_inner();
     match output {
         Ok((answer, held)) => {

@@ -32,7 +32,7 @@ use crate::{
         activity::ActivityRow,
         fault::Fault,
         foreign::ForeignPage,
-        generations::{GenerationStore, entry_id},
+        generations::{GenerationStore, entry_id, owner_of},
         page::Query,
         sums::slot,
     },
@@ -172,12 +172,17 @@ impl Replicas {
         self.redis.as_ref().map(|status| status.read())
     }
 
-    /// The record with this id, if another replica wrote it.
+    /// The record with this id, if another replica wrote it and its owner passes.
     ///
     /// # Errors
     /// PostgreSQL is away, or a later version wrote the record.
     #[cfg(feature = "postgres")]
-    pub async fn find(&self, id: GenerationId, ledger: &GenerationStore) -> Result<FoundRecord, LookupFault> {
+    pub async fn find(
+        &self,
+        id: GenerationId,
+        ledger: &GenerationStore,
+        is_readable: impl Fn(u64) -> bool,
+    ) -> Result<FoundRecord, LookupFault> {
         let Some(questions) = &self.questions else { return Ok(None) };
         let id = entry_id(id);
         let mut found = questions.ask(id).await?;
@@ -185,7 +190,8 @@ impl Replicas {
             tokio::time::sleep(questions.delay).await;
             found = questions.ask(id).await?;
         }
-        let Some((entry, versions)) = found else { return Ok(None) };
+        // A record of another owner is not read, so that its faults are not told.
+        let Some((entry, versions)) = found.filter(|(entry, _)| is_readable(owner_of(entry))) else { return Ok(None) };
         match ledger.read_foreign(&entry, &versions) {
             Ok(generation) => Ok(Some(Arc::new(generation))),
             Err(Fault::NewerRecord) => Err(LookupFault::Newer),
@@ -266,7 +272,12 @@ impl Replicas {
     /// # Errors
     /// None.
     #[cfg(not(feature = "postgres"))]
-    pub async fn find(&self, _: GenerationId, _: &GenerationStore) -> Result<FoundRecord, LookupFault> {
+    pub async fn find(
+        &self,
+        _: GenerationId,
+        _: &GenerationStore,
+        _: impl Fn(u64) -> bool,
+    ) -> Result<FoundRecord, LookupFault> {
         Ok(None)
     }
 

@@ -1,6 +1,6 @@
 //! Blobs, such as versions of the catalogue: how they are written, when they were last referred to, and which are dropped.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use redb::{ReadableTable as _, TableDefinition, TableError, WriteTransaction};
 
@@ -55,6 +55,16 @@ pub(super) fn note_used(transaction: &WriteTransaction, entries: &[&Packed], of:
 }
 
 impl Ledger {
+    /// Stores blobs.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn put_blobs(&self, blobs: &[([u8; 32], Arc<[u8]>)]) -> Result<(), Fault> {
+        let transaction = self.begin()?;
+        blobs.iter().try_for_each(|(hash, bytes)| put_blob(&transaction, hash, bytes))?;
+        transaction.commit().map_err(redb_fault)
+    }
+
     /// Drops the blobs that no entry refers to any more, but for those used last. Gives their number.
     ///
     /// # Errors

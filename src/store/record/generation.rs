@@ -26,8 +26,8 @@ stored_struct! {
     }
 }
 
-/// Lists the stored members of a generation but for the decision, once for both directions. The key stands among the facts
-/// of its entry; what belongs to a trace is not stored.
+/// Lists the stored members of a generation but for the decision, once for both directions. Key and team stand among the
+/// facts of its entry; what belongs to a trace is not stored.
 macro_rules! members {
     ($with:ident) => {
         $with! {
@@ -44,7 +44,7 @@ pub(super) fn put(generation: &Generation, out: &mut Vec<u8>) {
     macro_rules! put {
         ($($member:ident),*) => {
             let Generation {
-                decision, policy: _, catalog, key: _, emulated_parameters, client_dialect, trace_parent: _, served: _,
+                decision, policy: _, catalog, key: _, team: _, emulated_parameters, client_dialect, trace_parent: _, served: _,
                 $($member),*
             } = generation;
             $($member.put(out);)*
@@ -67,9 +67,10 @@ pub(super) fn take(
             $(let $member = Stored::take(from)?;)*
             let decision = Arc::new(decision::take(from, &catalog)?);
             let (emulated_parameters, client_dialect) = (since(from, 2)?, since(from, 2)?);
-            let (trace_parent, served) = (None, None);
+            let (trace_parent, served, team) = (None, None, None);
             Ok(Generation {
-                decision, policy, catalog, key: 0, emulated_parameters, client_dialect, trace_parent, served, $($member),*
+                decision, policy, catalog, key: 0, team, emulated_parameters, client_dialect, trace_parent, served,
+                $($member),*
             })
         }};
     }
@@ -86,9 +87,10 @@ pub(super) fn any(dice: &mut super::dice::Dice, catalog: &Arc<Catalog>, policy: 
             let (catalog, policy) = (Arc::clone(catalog), Arc::clone(policy));
             let (emulated_parameters, client_dialect) = (Any::any(dice), Any::any(dice));
             let decision = Any::any(dice);
-            let (trace_parent, served) = (None, None);
+            let (trace_parent, served, team) = (None, None, None);
             Generation {
-                decision, policy, catalog, key: 0, emulated_parameters, client_dialect, trace_parent, served, $($member),*
+                decision, policy, catalog, key: 0, team, emulated_parameters, client_dialect, trace_parent, served,
+                $($member),*
             }
         }};
     }

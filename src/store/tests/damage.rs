@@ -1,10 +1,14 @@
 //! A damaged block costs its own entries only, and a verification names it and every sum that is not what the entries give.
 
-use std::{collections::BTreeSet, sync::Arc, time::Instant};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use redb::{ReadableTable as _, TableDefinition};
 
-use super::memory_disk::MemoryDisk;
+use super::memory_disk::{Failing, MemoryDisk};
 use crate::store::{
     database::{INDEXES, PAYLOADS},
     disk::Disk as _,
@@ -268,4 +272,58 @@ fn a_record_that_cannot_be_read_is_named() {
     shelf.push(Item::Entry(Packed::of(&Entry { bytes: b"bad".to_vec(), ..entry(800) })));
     shelf.engine.step(now(), true);
     assert_eq!(shelf.verify().faults, ["record is bad (in block 3)"]);
+}
+
+#[test]
+fn a_database_that_takes_the_place_of_a_damaged_one_has_the_blobs_that_entries_refer_to() {
+    let mut shelf = Shelf::new();
+    shelf.shared.remember_blob(&([7; 32], Arc::from(&b"catalog"[..])));
+    // After a failure the database is closed, and opened anew.
+    shelf.disk.set_failing(Failing::From(shelf.disk.operations()));
+    shelf.push(Item::Entry(Packed::of(&entry(1_000))));
+    shelf.engine.step(now(), true);
+    shelf.disk.set_failing(Failing::Nothing);
+    shelf.disk.open("ledger.redb").unwrap().write_at(0, &[0; 4_096]).unwrap();
+    shelf.engine.step(Now { instant: Instant::now() + Duration::from_secs(5), ..now() }, true);
+    assert!(shelf.shared.trouble.load().is_none());
+    assert_eq!(shelf.shared.get(&entry(1).id).unwrap(), None, "the damaged database was set aside");
+    assert!(shelf.shared.get(&entry(1_000).id).unwrap().is_some());
+    assert_eq!(shelf.shared.blob(&[7; 32]).unwrap().as_deref(), Some(&b"catalog"[..]));
+}
+
+const DAY_MS: i64 = 86_400_000;
+
+/// A ledger with one entry on each of 200 days.
+fn two_hundred_days() -> Shelf {
+    let mut shelf = Shelf::over(MemoryDisk::new(5), 1);
+    let of_day = |day| Entry { created_ms: START_MS + day * DAY_MS, ..entry(day) };
+    (0..200).for_each(|day| shelf.push(Item::Entry(Packed::of(&of_day(day)))));
+    shelf.engine.step(Now { unix_ms: START_MS, ..now() }, true);
+    shelf
+}
+
+/// Sums after retention: the count of long ago, and the number of days that are kept apart.
+fn after_retention(shelf: &Shelf, oldest_ms: i64, carried_ms: i64) -> (u64, usize) {
+    let ledger = shelf.shared.ledger.read();
+    let ledger = ledger.as_ref().unwrap();
+    ledger.retain_sums(oldest_ms, carried_ms, &Count).unwrap();
+    let view = ledger.view().unwrap();
+    let long_ago = view.sums_of_long_ago().unwrap();
+    (long_ago.values().map(|sum| number(sum)).sum(), view.sums(i64::MIN, i64::MAX).unwrap().len())
+}
+
+#[test]
+fn sums_that_age_are_added_up_exactly_and_the_last_days_keep_theirs_whatever_the_clock_says() {
+    let shelf = two_hundred_days();
+    assert_eq!(after_retention(&shelf, START_MS, i64::MIN), (0, 200));
+    assert_eq!(after_retention(&shelf, START_MS + 100 * DAY_MS, i64::MIN), (100, 100));
+    assert_eq!(after_retention(&shelf, START_MS + 9_999 * DAY_MS, i64::MIN), (155, 45), "a clock that is years ahead");
+    assert_eq!(after_retention(&shelf, START_MS, i64::MIN), (155, 45));
+}
+
+#[test]
+fn sums_that_an_earlier_version_carried_over_are_not_added_up_again() {
+    let shelf = two_hundred_days();
+    let carried_ms = START_MS + 60 * DAY_MS;
+    assert_eq!(after_retention(&shelf, START_MS + 100 * DAY_MS, carried_ms), (40, 100));
 }

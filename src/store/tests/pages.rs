@@ -92,6 +92,31 @@ fn pages_joined_are_the_sorted_list_whatever_filter_limit_and_budget() {
 }
 
 #[test]
+fn a_filter_that_no_block_admits_passes_a_bounded_number_of_headers_per_page() {
+    let mut shelf = shelf(0, Settings::default());
+    let mut dice = StdRng::seed_from_u64(4);
+    // Full blocks: 256 entries each.
+    for number in 0..200 * 256 {
+        let entry = Entry { bytes: Vec::new(), ..entry(number, &mut dice).1 };
+        shelf.shared.queue.push(Item::Entry(Packed::of(&entry)), None, Instant::now());
+        if number % 2_048 == 2_047 {
+            shelf.engine.step(Now { instant: Instant::now(), unix_ms: START_MS }, true);
+        }
+    }
+    let filter = Filter { labels: vec![(0, vec!["absent".into()])], ..Filter::default() };
+    let (mut query, mut pages) = (Query { filter, after: None, limit: 10, blocks: 1 }, 0);
+    loop {
+        let page = shelf.shared.page(&query).unwrap();
+        (query.after, pages) = (page.next, pages + 1);
+        assert!(page.entries.is_empty());
+        if page.next.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, 4, "64 of 200 headers each");
+}
+
+#[test]
 fn a_cursor_stays_where_it_is_while_entries_arrive() {
     let mut shelf = shelf(500, Settings::default());
     let first = shelf.shared.page(&Query { limit: 50, blocks: 100, ..Query::default() }).unwrap();

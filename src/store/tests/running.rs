@@ -89,7 +89,9 @@ fn what_is_recorded_is_seen_at_once_and_after_a_restart_without_flush() {
                 });
             }
         });
-        store.put_blob([7; 32], Arc::from(&b"catalog"[..])).unwrap();
+        let mut recorder = store.recorder(2);
+        recorder.put_blob([7; 32], Arc::from(&b"catalog"[..]));
+        recorder.write();
     }
     let store = folder.open();
     assert!(store.status().trouble.is_none());

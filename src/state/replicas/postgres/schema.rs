@@ -12,7 +12,7 @@ const STEPS_LOCK: i64 = 0x706f_696e_7473_6d61;
 pub const CHANGES_LOCK: i64 = STEPS_LOCK + 1;
 
 /// The steps, in order. A released step is never changed.
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     "
     create table pointsman_records (
         id bytea primary key,
@@ -59,6 +59,10 @@ const STEPS: [&str; 2] = [
         sum bytea not null,
         primary key (slot, node, ledger, key)
     );
+",
+    // What a version with fewer steps does not read of a sum.
+    "
+    alter table pointsman_sums add column classes bytea not null default ''::bytea;
 ",
 ];
 

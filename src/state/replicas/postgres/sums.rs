@@ -11,6 +11,7 @@ use super::session::PostgresFault;
 use crate::{
     base::clock,
     store::{
+        activity::EARLY_BYTES,
         database::Identity,
         generations::GenerationStore,
         sums::{SLOT, SlotSums, slot},
@@ -94,20 +95,24 @@ async fn insert<'a>(
     ledger: Identity,
     sums: impl Iterator<Item = (&'a (i64, Vec<u8>), &'a Vec<u8>)>,
 ) -> Result<(), PostgresFault> {
-    let (mut slots, mut keys, mut values): (Vec<i64>, Vec<&[u8]>, Vec<&[u8]>) = Default::default();
+    let (mut slots, mut keys): (Vec<i64>, Vec<&[u8]>) = Default::default();
+    let (mut values, mut classes): (Vec<&[u8]>, Vec<&[u8]>) = Default::default();
     for ((slot, key), sum) in sums {
         slots.push(*slot);
         keys.push(key);
-        values.push(sum);
+        let (value, rest) = sum.split_at_checked(EARLY_BYTES).unwrap_or((sum, &[]));
+        values.push(value);
+        classes.push(rest);
     }
     if slots.is_empty() {
         return Ok(());
     }
     let insert = "
-        insert into pointsman_sums (node, ledger, slot, key, sum)
-        select $1::text, $2::bytea, slot, key, sum from unnest($3::bigint[], $4::bytea[], $5::bytea[]) as new(slot, key, sum)
-        on conflict (slot, node, ledger, key) do update set sum = excluded.sum";
-    client.execute(insert, &[&node, &ledger.as_slice(), &slots, &keys, &values]).await?;
+        insert into pointsman_sums (node, ledger, slot, key, sum, classes)
+        select $1::text, $2::bytea, slot, key, sum, classes
+        from unnest($3::bigint[], $4::bytea[], $5::bytea[], $6::bytea[]) as new(slot, key, sum, classes)
+        on conflict (slot, node, ledger, key) do update set sum = excluded.sum, classes = excluded.classes";
+    client.execute(insert, &[&node, &ledger.as_slice(), &slots, &keys, &values, &classes]).await?;
     Ok(())
 }
 
@@ -115,8 +120,8 @@ async fn insert<'a>(
 ///
 /// # Errors
 /// PostgreSQL fails.
-pub async fn retain(client: &Client) -> Result<(), PostgresFault> {
-    let oldest = oldest(slot(clock::unix_millis()));
+pub async fn retain(client: &Client, now_ms: i64) -> Result<(), PostgresFault> {
+    let oldest = oldest(slot(now_ms));
     client.execute("delete from pointsman_sums where slot < $1", &[&oldest]).await?;
     Ok(())
 }
@@ -134,7 +139,7 @@ pub async fn read(
     (node, own): (&str, Identity),
 ) -> Result<Option<Vec<ForeignSum>>, PostgresFault> {
     let select = "
-        select slot, key, sum from pointsman_sums
+        select slot, key, sum || classes from pointsman_sums
         where slot between $1 and $2 and not (node = $3 and ledger = $4)
         limit $5";
     let (first, last, most) = (*slots.start(), *slots.end(), MOST_READ + 1);

@@ -6,6 +6,7 @@ use tokio::{
     sync::{Notify, watch},
     time::{Instant, timeout},
 };
+use tokio_postgres::Client;
 
 use super::{
     changes::{Changes, Deletion},
@@ -29,6 +30,13 @@ const RETENTION_INTERVAL: Duration = Duration::from_secs(600);
 const DELETED_AT_ONCE: i64 = 10_000;
 /// Longest time that the end of the process waits for the last records.
 const LAST_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The time to which the ages of what all replicas share are counted, Unix milliseconds: the earlier of the clocks of the server
+/// and of this replica, because what is deleted does not come back.
+async fn common_time(client: &Client) -> Result<i64, PostgresFault> {
+    let servers = "select (extract(epoch from clock_timestamp()) * 1000)::bigint";
+    Ok(client.query_one(servers, &[]).await?.get::<_, i64>(0).min(clock::unix_millis()))
+}
 
 /// What is exchanged.
 pub struct Sources {
@@ -136,11 +144,12 @@ impl Worker {
         let more = self.sums.send(&open.client, node, ledger).await? || more;
         if self.retention_at.is_none_or(|at| at <= Instant::now()) {
             let age_ms = i64::try_from(self.sources.max_age.as_millis()).unwrap_or(i64::MAX);
-            let before_ms = clock::unix_millis().saturating_sub(age_ms);
+            let now_ms = common_time(&open.client).await?;
+            let before_ms = now_ms.saturating_sub(age_ms);
             let delete = "delete from pointsman_records where id in
                           (select id from pointsman_records where created_ms < $1 limit $2)";
             let deleted = open.client.execute(delete, &[&before_ms, &DELETED_AT_ONCE]).await?;
-            sums::retain(&open.client).await?;
+            sums::retain(&open.client, now_ms).await?;
             let pause = if deleted < DELETED_AT_ONCE as u64 { RETENTION_INTERVAL } else { self.sources.every };
             self.retention_at = Some(Instant::now() + pause);
         }
