@@ -16,6 +16,9 @@ use pointsman::{
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if cli::complete(env::args_os()) {
+        return ExitCode::SUCCESS;
+    }
     log_output::install();
     let code = run();
     log_output::flush();

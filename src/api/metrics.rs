@@ -101,7 +101,7 @@ fn budgets(callers: &[Arc<Caller>]) -> Vec<(&str, f64, f64)> {
 }
 
 /// Slug of each enabled provider with dated prices, and the age of the oldest in seconds.
-fn price_ages(setup: &Setup) -> Vec<(&str, f64)> {
+pub(crate) fn price_ages(setup: &Setup) -> Vec<(&str, f64)> {
     let today = clock::today();
     let providers = (0_u32..).zip(&setup.catalog.providers).filter(|(_, provider)| provider.is_on());
     let dated = providers.filter_map(|(index, provider)| {

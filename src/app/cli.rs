@@ -16,6 +16,7 @@ mod ledger;
 mod logs;
 mod migrate;
 mod models;
+mod names;
 mod reference;
 mod reload;
 mod replaced_file;
@@ -33,7 +34,7 @@ use std::{
 use clap::{CommandFactory as _, Parser, error::ErrorKind};
 
 use self::arguments::{Arguments, ConfigArgument, ConfigCommand, Subcommands};
-use crate::config::{Config, Environment, Fault, LoadedConfig};
+use crate::config::{Config, Environment, Fault, LoadedConfig, schema};
 
 pub use catalog::CatalogRequest;
 pub use check::{CheckRequest, summary};
@@ -47,6 +48,7 @@ pub use ledger::{ExportFormat, LedgerCommand, LedgerPlace};
 pub use logs::LogsRequest;
 pub use migrate::MigrateRequest;
 pub use models::ModelsRequest;
+pub use reference::complete;
 pub use reload::ReloadRequest;
 pub use replay::ReplayRequest;
 pub use top::TopRequest;
@@ -205,6 +207,7 @@ impl Command {
             Some(Subcommands::Logs(request)) => refuse_config("logs").map(|()| Command::Logs(request)),
             Some(Subcommands::Health(request)) => refuse_config("health").map(|()| Command::Health(request)),
             Some(Subcommands::Reload(request)) => refuse_config("reload").map(|()| Command::Reload(request)),
+            Some(Subcommands::Schema) => refuse_config("schema").map(|()| Command::Print(schema())),
             Some(Subcommands::Completions { shell }) => {
                 refuse_config("completions").map(|()| Command::Print(reference::completions(shell)))
             }

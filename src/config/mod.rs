@@ -6,7 +6,8 @@
 //! Steps of reading: `tree` parses the text and keeps source locations, `former` renames keys with former names,
 //! `catalog` adds the built-in providers and models, `environment` applies overrides, `section` reads one table
 //! strictly, one module per subject returns typed settings, `switches` decides which providers are on, and `assemble`
-//! builds the catalog. `reference` describes every key; `docs/CONFIG.md` is generated from it.
+//! builds the catalog. `reference` describes every key; `docs/CONFIG.md` and the JSON Schema of
+//! the file (`schema`) are made from it.
 
 mod accounts;
 mod address;
@@ -39,6 +40,7 @@ mod reference;
 mod reload;
 mod restart;
 mod routing;
+mod schema;
 mod section;
 mod server;
 mod shared;
@@ -82,6 +84,7 @@ pub use reference::page as reference_page;
 pub use reload::ReloadConfig;
 pub use restart::PendingRestart;
 pub use routing::{RoutingConfig, ServiceConfig};
+pub use schema::schema;
 pub use server::{CorsConfig, MetricsConfig, ServerConfig};
 pub use shared::{SharedConfig, StoreAddress};
 pub use simulation::{SimulationConfig, SimulationMode};

@@ -19,7 +19,7 @@ use super::{
 pub(super) struct Described {
     /// Its path; `*` stands for a name chosen by the operator, `[]` for each entry of a list.
     pub(super) path: String,
-    about: String,
+    pub(super) about: String,
     pub(super) keys: Vec<Key>,
 }
 
@@ -28,15 +28,15 @@ pub(super) struct Key {
     pub(super) name: String,
     /// `None` when `absent` describes the meaning of an absent key.
     pub(super) default: Option<Value>,
-    absent: String,
+    pub(super) absent: String,
     unit: String,
     /// Replaces the recorded type, if not empty.
-    kind: String,
+    pub(super) kind: String,
     /// Replaces the recorded range, if not empty.
     allowed: String,
     /// Path of the former name.
     pub(super) was: Option<String>,
-    about: String,
+    pub(super) about: String,
 }
 
 /// A key that has no effect.
@@ -101,10 +101,19 @@ impl Key {
             about: text("about"),
         })
     }
+
+    /// Type and range that the code asks for.
+    pub(super) fn requested<'r>(&self, section: &Described, requested: &'r [RequestedKey]) -> (&'r str, &'r str) {
+        let found =
+            requested.iter().filter(|requested| requested.section == section.path && requested.key == self.name);
+        // A key may be requested as a string before it is requested with its type.
+        let found = found.min_by_key(|requested| (requested.kind.is_empty(), requested.kind == "string"));
+        found.map_or(("", ""), |requested| (requested.kind, requested.allowed.as_str()))
+    }
 }
 
 /// All keys that the code requests, with their sections as in the reference.
-fn requested_keys() -> Vec<RequestedKey> {
+pub(super) fn requested_keys() -> Vec<RequestedKey> {
     let (faults, files) = (Faults::recording(), Files::default());
     let root = tree::read(SAMPLE, "sample", &Faults::default());
     let environment = Environment::default();
@@ -145,6 +154,9 @@ Any key can be set from the environment: `POINTSMAN__SECTION__KEY`, such as `POI
 `POINTSMAN__PROVIDERS__OLLAMA__ENABLED=true`. The value is parsed as TOML, and used as plain text if it is not TOML; `_`
 also matches `-` and `.`. A list is replaced as a whole. A variable that matches no key is a fault.
 
+`pointsman schema` prints a JSON Schema of the file, with which editors complete keys and mark faults: save it, and begin the
+file with `#:schema` and its path.
+
 The file contains no secrets: it names the variable or file of a provider's key, and the SHA-256 or the variable of a
 caller's key.
 
@@ -180,11 +192,7 @@ impl Described {
         writeln!(page, "\n## `{shown}`\n\n{}\n", self.about)?;
         writeln!(page, "| Key | Type | Default | Unit | Allowed | Purpose |\n| --- | --- | --- | --- | --- | --- |")?;
         for key in &self.keys {
-            let found =
-                requested.iter().filter(|requested| requested.section == self.path && requested.key == key.name);
-            // A key may be requested as a string before it is requested with its type.
-            let found = found.min_by_key(|requested| (requested.kind.is_empty(), requested.kind == "string"));
-            let (kind, range) = found.map_or(("", ""), |requested| (requested.kind, requested.allowed.as_str()));
+            let (kind, range) = key.requested(self, requested);
             let words = format!("`{}`", range.replace("\", \"", "`, `").replace('"', ""));
             let range = if kind == "word" { &words } else { range };
             let kind = if key.kind.is_empty() { kind } else { &key.kind };

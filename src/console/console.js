@@ -1,4 +1,4 @@
-// Adds to pages that work without it: theme, time zone, keys, copying and live parts. Keeps theme and zone in
+// Adds to pages that work without it: theme, time zone, keys, copying, sorting and live parts. Keeps theme and zone in
 // localStorage, and nothing else.
 'use strict';
 (() => {
@@ -105,6 +105,49 @@
     });
   }
 
+  // A column with data-sort sorts the rows of the page: the greatest first, then the least, then as they came. Rows without a
+  // number stand last: those of which it is unknown, then those that have none.
+  let order = null;
+  const rank = cell => {
+    const number = cell.querySelector('data');
+    return number ? [0, Number(number.value)] : [cell.querySelector('.unknown') ? 1 : 2, 0];
+  };
+  function sorting(within) {
+    for (const head of within.querySelectorAll('th[data-sort]')) {
+      const button = document.createElement('button');
+      button.type = 'button';
+      button.className = 'link';
+      button.append(...head.childNodes);
+      head.append(button);
+      const column = head.cellIndex;
+      button.addEventListener('click', () => {
+        const before = order?.column === column ? order.direction : null;
+        order = before === 'ascending' ? null : { column, direction: before === 'descending' ? 'ascending' : 'descending' };
+        sort(head.closest('table'));
+      });
+    }
+    for (const table of within.querySelectorAll('table:has(th[data-sort])')) sort(table);
+  }
+  function sort(table) {
+    const body = table.tBodies[0];
+    const all = [...body.rows];
+    all.forEach((row, n) => { row.dataset.came ??= n; });
+    const sign = order?.direction === 'ascending' ? 1 : -1;
+    all.sort((one, other) => {
+      if (order) {
+        const [[kind, value], [otherKind, otherValue]] = [one, other].map(row => rank(row.cells[order.column]));
+        const apart = kind - otherKind || sign * (value - otherValue);
+        if (apart) return apart;
+      }
+      return one.dataset.came - other.dataset.came;
+    });
+    body.append(...all);
+    for (const head of table.querySelectorAll('th[data-sort]')) {
+      if (order?.column === head.cellIndex) head.setAttribute('aria-sort', order.direction); else head.removeAttribute('aria-sort');
+    }
+    at = -1;
+  }
+
   // Parts with an id and data-refresh are fetched again every so many seconds, while the page is seen and not in use.
   function refreshing() {
     for (const part of document.querySelectorAll('[id][data-refresh]')) {
@@ -126,6 +169,7 @@
             old.replaceChildren(...next.childNodes);
             [...old.querySelectorAll('details')].forEach((details, n) => { details.open = opened[n] ?? details.open; });
             showTimes(old, isLocal());
+            sorting(old);
             at = -1;
           }
         }
@@ -202,5 +246,5 @@
     }
   }
 
-  document.addEventListener('DOMContentLoaded', () => { themes(); zones(); copying(); keys(); refreshing(); playing(); });
+  document.addEventListener('DOMContentLoaded', () => { themes(); zones(); copying(); keys(); sorting(document); refreshing(); playing(); });
 })();

@@ -143,6 +143,7 @@ fn form(filters: &Filters, keys: &[&str]) -> Markup {
                     label.check { input type="checkbox" name=(event) value="true" checked[filters.get(event) == Some("true")]; (words::spaced(event)) }
                 }
             }
+            (text("q", "Name has", "part of a model or provider", 18))
             (text("id", "Or one id", "gen-…", 22))
             div.act {
                 button.primary type="submit" { "Show" }
@@ -197,8 +198,8 @@ fn table(page: &PageBody<'_>) -> Markup {
                 thead {
                     tr {
                         th scope="col" { "Time " (format::zone()) } th scope="col" { "Requested → served" } th scope="col" { "Chain" }
-                        th scope="col" { "Objective" } th scope="col" { "Status" } th.r scope="col" { "First token" }
-                        th.r scope="col" { "Total" } th.r scope="col" { "Tokens" } th.r scope="col" { "Cost" } th scope="col" { "Key" }
+                        th scope="col" { "Objective" } th scope="col" { "Status" } th.r scope="col" data-sort { "First token" }
+                        th.r scope="col" data-sort { "Total" } th.r scope="col" data-sort { "Tokens" } th.r scope="col" data-sort { "Cost" } th scope="col" { "Key" }
                     }
                 }
                 tbody { @for row in &page.data { (table_row(row)) } }

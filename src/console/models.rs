@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use actix_web::{HttpRequest, HttpResponse, web};
 use chrono::NaiveDate;
 use maud::{Markup, html};
-use pointsman_actors::domain::{Alias, Catalog, Endpoint, Price, Pricing};
+use pointsman_actors::domain::{Alias, Catalog, Endpoint, Price, PriceTier, Pricing};
 use serde::Deserialize;
 
 use super::{
@@ -127,6 +127,7 @@ fn row(
 ) -> Markup {
     let pricing = endpoint.pricing.as_deref();
     let retires = model.expiration_date.filter(|_| is_first);
+    let tiers = pricing.map(|pricing| (pricing, &pricing.tiers));
     html! {
         tr data-row {
             th.endpoint scope="row" {
@@ -141,17 +142,36 @@ fn row(
             @match pricing {
                 None => { td colspan="7" { (format::unknown("No price is known: the endpoint is left out where cost decides.")) } }
                 Some(pricing) => {
-                    td.r { (per_million(Some(pricing.prompt))) }
-                    td.r { (per_million(pricing.input_cache_read)) }
-                    td.r { (per_million(pricing.input_cache_write)) }
-                    td.r { (per_million(Some(pricing.completion))) }
-                    td.r { (per_million(pricing.internal_reasoning)) }
+                    (token_prices(pricing))
                     td.r { @if pricing.request.is_zero() { (format::none()) } @else { (format::money(Some(pricing.request))) } }
                     td.r { (sample_price(pricing, sample)) }
                 }
             }
             td.t { @if let Some(date) = dates.get(&endpoint.provider) { (date) } @else { (format::none()) } }
         }
+        @if let Some((pricing, tiers)) = tiers { @for tier in tiers { (tier_row(model.id, pricing, tier)) } }
+    }
+}
+
+/// The prices of prompts beyond a length, below those of shorter ones.
+fn tier_row(model: &str, pricing: &Pricing, tier: &PriceTier) -> Markup {
+    html! {
+        tr {
+            th.endpoint scope="row" { span.visually-hidden { (model) } }
+            td colspan="2" { span.muted { "prompts above " (format::count(tier.above_prompt_tokens)) " tokens" } }
+            (token_prices(&tier.pricing(pricing)))
+            td {} td {} td {}
+        }
+    }
+}
+
+fn token_prices(pricing: &Pricing) -> Markup {
+    html! {
+        td.r { (per_million(Some(pricing.prompt))) }
+        td.r { (per_million(pricing.input_cache_read)) }
+        td.r { (per_million(pricing.input_cache_write)) }
+        td.r { (per_million(Some(pricing.completion))) }
+        td.r { (per_million(pricing.internal_reasoning)) }
     }
 }
 
@@ -167,6 +187,7 @@ fn per_million(price: Option<Price>) -> Markup {
 
 fn sample_price(pricing: &Pricing, sample: Sample) -> Markup {
     let Sample { prompt, completion } = sample;
+    let pricing = pricing.at(prompt);
     format::money(Some(pricing.prompt * prompt + pricing.completion * completion + pricing.request))
 }
 

@@ -271,6 +271,38 @@ try {
     await context.close();
   });
 
+  await check('a column sorts: greatest, least, as they came, and what has no number stands last', async () => {
+    const { context, page, troubles } = await open();
+    await logIn(page, gateway);
+    await page.goto(url('decisions'));
+    // One cost that is not known, and one that does not apply.
+    await page.evaluate(() => {
+      const column = [...document.querySelectorAll('thead th')].find(head => head.textContent === 'Cost').cellIndex;
+      const [first, second] = document.querySelectorAll('tr[data-row]');
+      first.cells[column].replaceChildren(Object.assign(document.createElement('span'), { className: 'none', textContent: '–' }));
+      second.cells[column].replaceChildren(Object.assign(document.createElement('span'), { className: 'unknown', textContent: 'unknown' }));
+    });
+    const shown = () => page.evaluate(() => {
+      const column = [...document.querySelectorAll('thead th')].find(head => head.textContent === 'Cost').cellIndex;
+      return [...document.querySelectorAll('tr[data-row]')].map(row => row.cells[column].querySelector('data')?.value ?? row.cells[column].textContent);
+    });
+    const came = await shown();
+    const numbers = came.slice(2).map(Number);
+    const head = page.locator('th button:has-text("Cost")');
+    for (const [direction, least] of [['descending', false], ['ascending', true]]) {
+      await head.press('Enter');
+      const sorted = [...numbers].sort((one, other) => (least ? one - other : other - one));
+      const values = await shown();
+      assert(values.slice(0, -2).map(Number).join() === sorted.join(), `${direction}: ${values.join()}`);
+      assert(values.slice(-2).join() === 'unknown,–', `${direction} ends with ${values.slice(-2).join()}`);
+      assert(await page.locator('th[aria-sort]').getAttribute('aria-sort') === direction, 'aria-sort');
+    }
+    await head.press('Enter');
+    assert((await shown()).join() === came.join() && await page.locator('th[aria-sort]').count() === 0, 'as they came');
+    assert(troubles.length === 0, troubles.join('; '));
+    await context.close();
+  });
+
   await check('on a screen of 1280 pixels no list is cut off at the right', async () => {
     const { context, page } = await open();
     await logIn(page, gateway);

@@ -131,3 +131,21 @@ async fn a_stream_is_for_administrators_only() {
     let refused = gateway.admin().call(Method::GET, "/api/v1/admin/live", &[("authorization", &bearer)], None).await;
     assert_eq!(error_of(&refused, 403)["metadata"]["reason"], "scope");
 }
+
+/// Statement O13, its last part.
+#[actix_web::test]
+async fn a_stream_ends_soon_after_its_key_is_disabled() {
+    const BOSS: &str = "sk-boss-0a1b2c3d4e5f6a7b8c";
+    let stage = Stage::new();
+    let boss = "[[keys]]\nname = \"boss\"\nenv = \"BOSS\"\nscopes = [\"admin\"]";
+    let world = stage.world().with(boss).variable("BOSS", BOSS).variable("POINTSMAN__ADMIN__BIND", "127.0.0.1:0");
+    let gateway = world.start().await;
+    let mut feed = Feed::open(&gateway, &[]).await;
+    assert!(feed.next("tick").await.is_some());
+    let bearer = format!("Bearer {BOSS}");
+    let disable = "/api/v1/admin/keys/admin/disable";
+    gateway.admin().call(Method::POST, disable, &[("authorization", &bearer)], None).await.expect(200);
+    let disabled = std::time::Instant::now();
+    while feed.next("tick").await.is_some() {}
+    assert!(disabled.elapsed() < Duration::from_secs(5), "{:?}", disabled.elapsed());
+}

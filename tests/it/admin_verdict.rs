@@ -37,3 +37,16 @@ async fn the_verdict_names_endpoints_that_keep_failing() {
     assert!(sentences.iter().any(|sentence| sentence.contains("acme/broken at ")), "{verdict}");
     assert!(notices.iter().all(Value::is_object));
 }
+
+/// Statement O85, its last part. The clock of a whole gateway is the real one, so the date is old.
+#[actix_web::test]
+async fn prices_that_nobody_compared_for_90_days_are_told() {
+    let stage = Stage::new();
+    let dated = "[[models]]\nid = \"acme/dated\"\ncontext_length = 100000\nendpoints = [{ provider = \"good\", upstream_model = \"d\", \
+                 usd_per_million = { prompt = \"1\", completion = \"2\", source = \"a list\", date = \"2025-01\" } }]";
+    let world = stage.world().variable("POINTSMAN__ADMIN__BIND", "127.0.0.1:0").with(dated);
+    let gateway = world.start().await;
+    let verdict = admin(&gateway, "verdict").await.expect(200)["data"].clone();
+    assert_eq!((&verdict["severity"], &verdict["code"]), (&json!("warning"), &json!("prices_old")), "{verdict}");
+    assert!(verdict["sentence"].as_str().unwrap().starts_with("Prices are older than 90 days: good."), "{verdict}");
+}

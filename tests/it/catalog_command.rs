@@ -204,6 +204,20 @@ fn o80_only_prices_and_their_provenance_are_written_and_a_second_time_nothing() 
 }
 
 #[test]
+fn prices_of_longer_prompts_are_told_and_left_to_be_written_by_hand() {
+    let desk = Desk::new(CONFIG);
+    let mut large = of_text("2e-06", "1e-05");
+    large["input_cost_per_token_above_200k_tokens"] = json!(0.000009);
+    desk.put("list.json", &litellm(large, of_text("5e-07", "1e-06")));
+    let page = desk.json("diff --from @list.json");
+    let tier = &page["endpoints"][0]["tiers"][0];
+    assert_eq!((&tier["above_prompt_tokens"], &tier["key"]), (&json!(200_000), &json!("prompt")), "{page:#}");
+    assert_eq!((&tier["old_usd_per_million"], &tier["new_usd_per_million"]), (&Value::Null, &json!("9")));
+    let output = desk.run("diff --from @list.json");
+    assert!(output.text.contains("above 200000 tokens; write it into tiers by hand"), "{}", output.text);
+}
+
+#[test]
 fn prices_that_hold_still_get_the_date_of_the_list() {
     let desk =
         Desk::new(&CONFIG.replace("[[models.endpoints]]\nprovider = \"mine\"\nupstream_model = \"small\"\n", ""));

@@ -1,6 +1,10 @@
 //! The alert rules and the dashboard in `deploy` name only metrics, labels and values that a running gateway shows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    process::Command,
+};
 
 use serde_json::Value;
 use yaml_rust2::{Yaml, YamlLoader};
@@ -8,6 +12,7 @@ use yaml_rust2::{Yaml, YamlLoader};
 use crate::{folder::Folder, metrics::full_gateway, scrape::Scrape};
 
 const ALERTS: &str = include_str!("../../deploy/prometheus/alerts.yml");
+const ALERT_TESTS: &str = include_str!("../../deploy/prometheus/alerts.test.yml");
 const DASHBOARD: &str = include_str!("../../deploy/grafana/pointsman.json");
 /// Labels that Prometheus itself adds, and that of histogram buckets.
 const ADDED: [&str; 3] = ["job", "instance", "le"];
@@ -196,4 +201,41 @@ async fn a_wrong_name_label_or_value_would_be_found() {
         assert_eq!(unknown(&scrape, expression, &[]).len(), 1, "{expression}");
     }
     assert_eq!(unknown(&scrape, "pointsman_generations_total", &["{{provider}}"]).len(), 1);
+}
+
+/// Statement O45, its last part. Where Prometheus' own tool is not installed, only that each alert has both cases is tested.
+#[actix_web::test]
+async fn each_alert_fires_on_one_series_of_a_gateway_and_stays_silent_on_another() {
+    let folder = Folder::new();
+    let (gateway, _upstreams) = full_gateway(&folder).await;
+    let scrape = Scrape::of(&gateway).await;
+    let alerts = YamlLoader::load_from_str(ALERTS).unwrap();
+    let rules = alerts[0]["groups"][0]["rules"].as_vec().unwrap();
+    let mut cases: BTreeMap<&str, BTreeSet<bool>> = BTreeMap::new();
+    let tests = YamlLoader::load_from_str(ALERT_TESTS).unwrap();
+    for case in tests[0]["tests"].as_vec().unwrap() {
+        for series in case["input_series"].as_vec().unwrap() {
+            let wrong = unknown(&scrape, text(series, "series"), &[]);
+            // Values of labels are examples; the names are those of the gateway.
+            let wrong: Vec<_> = wrong.iter().filter(|wrong| !wrong.ends_with("is never shown")).collect();
+            assert!(wrong.is_empty(), "{wrong:?}");
+        }
+        for expected in case["alert_rule_test"].as_vec().unwrap() {
+            let fires = !expected["exp_alerts"].as_vec().unwrap().is_empty();
+            cases.entry(text(expected, "alertname")).or_default().insert(fires);
+        }
+    }
+    for rule in rules {
+        let name = text(rule, "alert");
+        assert_eq!(cases.get(name), Some(&BTreeSet::from([false, true])), "{name}");
+    }
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/prometheus");
+    match Command::new("promtool").args(["test", "rules", "alerts.test.yml"]).current_dir(directory).output() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        output => {
+            let output = output.unwrap();
+            let said = [output.stdout, output.stderr].concat();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+        }
+    }
 }

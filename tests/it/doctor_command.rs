@@ -187,6 +187,18 @@ fn a_refused_call_is_a_failure_with_a_remedy_and_never_counts_as_reachable() {
 }
 
 #[test]
+fn an_endpoint_whose_provider_failed_a_free_check_is_not_called() {
+    let upstream = Upstream::start([
+        Script::answering(http(401, &json!({"error": {"message": "no"}}))),
+        Script::answering(stream_of(&["ok"])),
+    ]);
+    let output = doctor(&config(&upstream.url("/v1"), ""), &["--spend", "--json"]);
+    let call = call_of(&output);
+    assert!(call["status"] == "skipped" && call["detail"].as_str().unwrap().contains("free check"), "{call}");
+    assert_eq!((output.status.code(), upstream.requests().len()), (Some(1), 1), "only the free call");
+}
+
+#[test]
 fn an_endpoint_of_unknown_price_is_not_called() {
     let upstream = listing_then(stream_of(&["ok"]));
     let text = std::fs::read_to_string(config(&upstream.url("/v1"), "").path()).unwrap();

@@ -36,6 +36,8 @@ mod catalog_command;
 #[cfg(test)]
 mod cloud_providers;
 #[cfg(test)]
+mod completions;
+#[cfg(test)]
 mod config_commands;
 #[cfg(test)]
 mod config_environment;
@@ -47,6 +49,8 @@ mod config_fuzz;
 mod config_models;
 #[cfg(test)]
 mod config_routing;
+#[cfg(test)]
+mod config_schema;
 #[cfg(test)]
 mod config_secrets;
 #[cfg(test)]
@@ -111,6 +115,8 @@ mod dialect_converse;
 mod dialect_gemini;
 #[cfg(test)]
 mod dialect_pairs;
+#[cfg(test)]
+mod docs;
 #[cfg(test)]
 mod doctor_command;
 #[cfg(test)]
@@ -179,6 +185,8 @@ mod image_links;
 #[cfg(test)]
 mod init_command;
 #[cfg(test)]
+mod init_litellm;
+#[cfg(test)]
 mod introspection;
 #[cfg(test)]
 mod issued_keys;
@@ -214,6 +222,8 @@ mod metrics;
 mod misspelt;
 #[cfg(test)]
 mod mounted;
+#[cfg(test)]
+mod newcomer;
 #[cfg(test)]
 mod openapi;
 #[cfg(test)]

@@ -170,10 +170,20 @@ fn the_unit_is_accepted_by_systemd_and_closes_what_the_gateway_does_not_need() {
 fn every_file_of_the_debian_package_exists() {
     let manifest: toml::Table = file("Cargo.toml").parse().unwrap();
     let deb = &manifest["package"]["metadata"]["deb"];
-    let mut targets = BTreeSet::new();
+    let (mut targets, folder) = (BTreeSet::new(), Folder::new());
+    let pages = Command::new(root().join("deploy/release"))
+        .args(["pages", env!("CARGO_BIN_EXE_pointsman")])
+        .arg(folder.at("pages"))
+        .output()
+        .unwrap();
+    assert!(pages.status.success(), "{}", String::from_utf8_lossy(&pages.stderr));
     for asset in deb["assets"].as_array().unwrap() {
         let (source, target) = (asset[0].as_str().unwrap(), asset[1].as_str().unwrap());
-        assert!(source == "target/release/pointsman" || root().join(source).exists(), "{source}");
+        let exists = match source.strip_prefix("target/pages/") {
+            Some(page) => fs::metadata(folder.at("pages").join(page)).is_ok_and(|page| page.len() > 100),
+            None => source == "target/release/pointsman" || root().join(source).exists(),
+        };
+        assert!(exists, "{source}");
         targets.insert(target.to_owned());
     }
     for configuration in deb["conf-files"].as_array().unwrap() {
@@ -184,6 +194,25 @@ fn every_file_of_the_debian_package_exists() {
     let unit = format!("{}.service", units["unit-name"].as_str().unwrap());
     assert!(root().join(units["unit-scripts"].as_str().unwrap()).join(unit).exists());
     assert!(file("deploy/debian/postrm").contains("#DEBHELPER#"));
+}
+
+/// Statement O86.
+#[test]
+fn the_notice_names_the_licence_of_each_source_of_the_prices_that_are_shipped() {
+    const OURS: [&str; 2] = ["invented for the simulation", "runs on your machine"];
+    let notice = file("NOTICE");
+    let mut sources = BTreeSet::new();
+    for entry in fs::read_dir(root().join("src/config/catalog")).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        sources.extend(text.split("source = \"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()));
+    }
+    assert!(sources.len() > 2, "{sources:?}");
+    for source in sources.iter().filter(|source| !OURS.contains(&source.as_str())) {
+        let name = source.split(" price table").next().unwrap();
+        let entry = notice.split("\n* ").find(|entry| entry.contains(&format!("{name} price table")));
+        assert!(entry.is_some_and(|entry| entry.contains("MIT, Copyright")), "{source}");
+    }
+    assert!(notice.contains("Permission is hereby granted") && notice.contains("Azure/AzurePublicDataset"));
 }
 
 /// The names `.Values.a.b` in a template.

@@ -13,12 +13,16 @@ use crate::{
         auth::Administrator,
         ledger_health::LedgerHealthBody,
         memory::MemoryBody,
+        metrics::price_ages,
         readings::Readings,
         stats,
     },
     base::error::ApiError,
-    state::gateway::Worker,
+    state::{gateway::Worker, setup::Setup},
 };
+
+/// Age of prices above which they are told, seconds.
+const OLD_PRICES: f64 = 90.0 * 86_400.0;
 
 /// Shows the verdict.
 ///
@@ -62,10 +66,20 @@ async fn situation(worker: &Worker) -> Situation {
         dropped: status.dropped_events + status.dropped_records,
         memory_failing: memory.last_error.filter(|_| memory.state == "failing"),
         memory_not_restored: memory.not_restored,
+        old_prices: old_prices(&worker.setup),
         stores_away: away.map(|(name, _)| name).collect(),
         shedding: worker.setup.admission.load().read().shedding,
         calls: series::totals(worker).await.ok(),
     }
+}
+
+/// Providers with old prices, but for those that are played.
+fn old_prices(setup: &Setup) -> Vec<String> {
+    let is_real = |slug: &str| {
+        setup.catalog.providers.iter().any(|provider| provider.slug.as_str() == slug && !provider.simulated)
+    };
+    let old = price_ages(setup).into_iter().filter(|(slug, age)| *age > OLD_PRICES && is_real(slug));
+    old.map(|(slug, _)| slug.to_owned()).collect()
 }
 
 /// Number of enabled endpoints, and the names of those that are down and degraded.

@@ -68,6 +68,8 @@ pub(crate) struct Situation {
     pub(crate) memory_failing: Option<String>,
     /// Why the routing memory was not restored.
     pub(crate) memory_not_restored: Option<String>,
+    /// Providers whose oldest price is older than a quarter of a year.
+    pub(crate) old_prices: Vec<String>,
     /// Names of the shared stores that are away.
     pub(crate) stores_away: Vec<&'static str>,
     /// Whether calls were refused a moment ago because a limit of the gateway was reached.
@@ -156,6 +158,13 @@ impl Situation {
         if !self.restart_pending.is_empty() {
             let sentence = format!("Settings wait for a restart: {}.", self.restart_pending.join(", "));
             notices.push(notice(Severity::Warning, "restart_pending", sentence));
+        }
+        if !self.old_prices.is_empty() {
+            let sentence = format!(
+                "Prices are older than 90 days: {}. 'pointsman catalog diff' compares them with a list.",
+                some(&self.old_prices)
+            );
+            notices.push(notice(Severity::Warning, "prices_old", sentence));
         }
     }
 
@@ -254,6 +263,7 @@ mod tests {
         check(Situation { degraded: names(1), ..well() }, Warning, "endpoints_degraded", "1 of 14");
         check(Situation { config_faults: names(2), ..well() }, Critical, "config_refused", "And 1 more");
         check(Situation { restart_pending: vec!["server.bind"], ..well() }, Warning, "restart_pending", "server.bind");
+        check(Situation { old_prices: vec!["acme".into()], ..well() }, Warning, "prices_old", "90 days: acme.");
         check(Situation { ledger_failing: Some("noon".into()), ..well() }, Critical, "ledger_failing", "noon");
         check(Situation { dropped: 7, ..well() }, Warning, "records_dropped", "7");
         check(Situation { memory_failing: Some("disk full".into()), ..well() }, Warning, "memory_failing", "disk full");

@@ -122,7 +122,9 @@ pub(super) enum Subcommands {
     /// Export, verify or compact the ledger on disk
     #[command(subcommand, arg_required_else_help = true)]
     Ledger(LedgerSubcommand),
-    /// Print the completions for a shell
+    /// Print the JSON Schema of the configuration, for editors
+    Schema,
+    /// Print the completions for a shell; it completes names of models and providers too
     Completions {
         /// The shell
         shell: Shell,

@@ -15,12 +15,13 @@ use std::{
 use clap::{Args, Subcommand};
 use pointsman_actors::domain::{Catalog, Pricing};
 
+pub(super) use self::source::dollars;
 use self::{
     compare::{Comparison, WritePermission, compare},
     report::Report,
     source::Source,
 };
-use super::{CommandOutput, EXIT_DIFFERENT, failure, load, replaced_file::replace, success};
+use super::{CommandOutput, EXIT_DIFFERENT, failure, load, names, replaced_file::replace, success};
 use crate::{
     base::clock,
     config::{Config, Environment, PriceEdit, price_edits, redated},
@@ -59,7 +60,7 @@ struct ListArguments {
     #[arg(long = "from", value_name = "LIST", required = true)]
     from: Vec<String>,
     /// Only this provider; also names its models that the configuration does not have
-    #[arg(long, value_name = "SLUG")]
+    #[arg(long, value_name = "SLUG", add = names::providers())]
     provider: Option<String>,
     /// Configuration; default: ./config.toml if it exists, else the built-in catalogue
     #[arg(id = "catalog_config", short = 'c', long = "config", value_name = "FILE")]

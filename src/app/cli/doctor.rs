@@ -19,7 +19,7 @@ use futures_util::future::join_all;
 use pointsman_actors::domain::ProviderState;
 use serde_json::{Value, json};
 
-use super::{CommandOutput, EXIT_DIFFERENT, failure, success};
+use super::{CommandOutput, EXIT_DIFFERENT, failure, names, success};
 use crate::{
     config::{Config, Environment},
     store::{directory::Directory, fault::Fault as StoreFault},
@@ -32,7 +32,7 @@ pub struct DoctorRequest {
     #[arg(id = "doctor_config", short = 'c', long = "config", value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Only this provider; it must be on
-    #[arg(long, value_name = "SLUG")]
+    #[arg(long, value_name = "SLUG", add = names::providers())]
     provider: Option<String>,
     /// Call every endpoint once as well, which costs money: says at most how much, and asks on a terminal
     #[arg(long)]
@@ -114,7 +114,7 @@ pub(super) fn run(request: &DoctorRequest, environment: &Environment) -> Command
             }
             let mut checks = all(config, request.provider.as_deref());
             if request.spend {
-                checks.extend(paid(config, request));
+                checks.extend(paid(config, request, &checks));
             }
             checks
         }
@@ -159,9 +159,13 @@ fn all(config: &Config, only: Option<&str>) -> Vec<Check> {
     checks
 }
 
-/// One call of every endpoint, if the operator agrees to what they can cost.
-fn paid(config: &Config, request: &DoctorRequest) -> Vec<Check> {
-    let (calls, mut checks) = spend::plan(config, &config.catalog(1), request.provider.as_deref());
+/// One call of every endpoint, if the operator agrees to what they can cost. A provider of which a free check failed is not
+/// called; models that its list lacks are, because the call tells more than the list.
+fn paid(config: &Config, request: &DoctorRequest, free: &[Check]) -> Vec<Check> {
+    let has_failed = |slug: &str| {
+        free.iter().any(|check| check.subject == slug && check.status == Status::Failed && check.name != "models")
+    };
+    let (calls, mut checks) = spend::plan(config, &config.catalog(1), request.provider.as_deref(), has_failed);
     if calls.is_empty() {
         checks.push(Check::new("configuration", "calls", Status::Notice, "no endpoint can be called for money"));
     } else if spend::is_agreed(&calls, request.yes) {

@@ -10,7 +10,7 @@ use clap::Args;
 use pointsman_actors::{dialect::percent, domain::GenerationId};
 use serde_json::{Map, Value, json};
 
-use super::{CommandOutput, failure, gateway::GatewayArguments, success};
+use super::{CommandOutput, failure, gateway::GatewayArguments, names, success};
 use crate::config::Environment;
 
 /// The generation to explain.
@@ -23,7 +23,7 @@ pub struct ExplainRequest {
     #[arg(long, conflicts_with = "generation")]
     last: bool,
     /// Say why this was not chosen: a model, a provider, or model@provider
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = names::models_and_providers())]
     why_not: Option<String>,
     #[command(flatten)]
     gateway: GatewayArguments,
@@ -35,13 +35,13 @@ pub struct PreviewRequest {
     /// The prompt
     prompt: String,
     /// Model or alias; default: the gateway's own choice
-    #[arg(short, long)]
+    #[arg(short, long, add = names::models())]
     model: Option<String>,
     /// Objective: cheapest, fastest, reliable or balanced; default: that of the key or the gateway
     #[arg(short, long)]
     objective: Option<String>,
     /// Say why this would not be chosen: a model, a provider, or model@provider
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = names::models_and_providers())]
     why_not: Option<String>,
     /// Decide under this condition too; may be repeated: objective=NAME, weights.latency=0.2, or of an endpoint
     /// MODEL@PROVIDER.circuit=open, .price=*0.5, .ttft_ms=300, .tokens_per_second=80, .failure_probability=0.1,

@@ -1,11 +1,13 @@
 //! `init`: writes a first configuration, with the providers whose keys are in the environment, the servers of models that
-//! answer on this machine, and a new key for callers.
+//! answer on this machine, and a new key for callers; or with what a configuration of LiteLLM says.
 
+mod litellm;
 mod local;
+mod yaml;
 
 use std::{
     fmt::Write as _,
-    fs::OpenOptions,
+    fs::{self, OpenOptions},
     io::{ErrorKind, Write as _},
     path::{Path, PathBuf},
 };
@@ -13,7 +15,10 @@ use std::{
 use clap::Args;
 use serde_json::{Value, json};
 
-use self::local::LocalServer;
+use self::{
+    litellm::{Import, LeftOut},
+    local::LocalServer,
+};
 use super::{CommandOutput, failure, keygen::NewKey, report, success};
 use crate::config::{BuiltInProvider, Config, DEFAULT_FILE, Environment, built_in_providers};
 
@@ -26,6 +31,9 @@ pub struct InitRequest {
     /// Name of the new key in logs and records
     #[arg(long, value_name = "NAME", default_value = "my-key")]
     name: String,
+    /// Take over a configuration of another gateway: litellm and its config.yaml. What has no counterpart is told with its line
+    #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"])]
+    from: Vec<String>,
     /// Do not look for servers of models on this machine
     #[arg(long)]
     no_local: bool,
@@ -39,10 +47,20 @@ pub(super) fn run(request: &InitRequest, environment: &Environment) -> CommandOu
     let is_set = |provider: &BuiltInProvider| {
         environment.get(&provider.key_variable).is_some_and(|value| !value.trim().is_empty())
     };
-    let (found, others): (Vec<_>, Vec<_>) = built_in_providers().into_iter().partition(is_set);
-    let servers = if request.no_local { Vec::new() } else { local::find(environment) };
+    let imported = match import(&request.from, environment) {
+        Ok(imported) => imported,
+        Err(output) => return output,
+    };
+    // What is taken over names its own providers.
+    let all = if imported.is_some() { Vec::new() } else { built_in_providers() };
+    let (found, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_set);
+    let servers = if request.no_local || imported.is_some() { Vec::new() } else { local::find(environment) };
     let key = NewKey::random();
-    let mut text = configuration((&found, &others), servers.is_empty(), &key, &request.name);
+    let mut text = head(&key, &request.name, imported.as_ref().map_or("balanced", |imported| imported.objective));
+    match &imported {
+        Some(imported) => text.push_str(&imported.text),
+        None => text.push_str(&providers((&found, &others), servers.is_empty())),
+    }
     if !servers.is_empty() {
         text.push_str("\n# Servers of models on this machine.\n");
         text.push_str(&local::configuration(&servers, &text, environment));
@@ -68,10 +86,59 @@ pub(super) fn run(request: &InitRequest, environment: &Environment) -> CommandOu
             json!({ "provider": server.slug, "address": server.address, "models": models })
         });
         let local: Vec<Value> = local.collect();
-        let page = json!({ "file": shown.to_string(), "providers": providers, "local": local, "key": key.expose() });
+        let mut page =
+            json!({ "file": shown.to_string(), "providers": providers, "local": local, "key": key.expose() });
+        if let (Some(imported), Some(page)) = (imported, page.as_object_mut()) {
+            page.insert("imported".to_owned(), imported.json());
+        }
         return success(format!("{page}\n"));
     }
-    success(summary(request, (&found, &servers), &key))
+    let told = match &imported {
+        Some(imported) => imported.summary(),
+        None => summary(&found, &servers),
+    };
+    success(format!(
+        "{shown} is written.\n\n{told}\nYour key. It is shown only once and not stored:\n\n  {}\n\nNext: 'pointsman doctor' \
+         checks the providers, 'pointsman' starts the gateway.\n",
+        key.expose()
+    ))
+}
+
+/// What the named file of another gateway says.
+fn import(from: &[String], environment: &Environment) -> Result<Option<Import>, CommandOutput> {
+    let [format, path] = from else { return Ok(None) };
+    if format != "litellm" {
+        return Err(failure(format!("pointsman: --from {format}: the only format that is known is litellm\n")));
+    }
+    let text =
+        fs::read_to_string(path).map_err(|error| failure(format!("pointsman: {path} cannot be read: {error}\n")))?;
+    let imported = Import::read(&text, environment);
+    imported.map(Some).map_err(|why| failure(format!("pointsman: {path} is no configuration of LiteLLM: {why}\n")))
+}
+
+impl Import {
+    fn json(&self) -> Value {
+        let left_out = |LeftOut { line, path, why }: &LeftOut| json!({ "line": line, "path": path, "why": why });
+        json!({
+            "objective": self.objective,
+            "models": self.models,
+            "names": self.aliases,
+            "left_out": self.left_out.iter().map(left_out).collect::<Vec<_>>(),
+        })
+    }
+
+    fn summary(&self) -> String {
+        let (models, names) = (self.models.join(", "), self.aliases.join(", "));
+        let mut text = format!("Models     {models}\nNames      {names}\nObjective  {}\n", self.objective);
+        if !self.left_out.is_empty() {
+            text.push_str("\nNot carried over, or not as it was meant; the file says it too:\n");
+        }
+        for LeftOut { line, path, why } in &self.left_out {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "  line {line:<4} {path}: {why}");
+        }
+        text
+    }
 }
 
 /// Writes a file that did not exist. One that cannot be written whole is removed.
@@ -84,13 +151,8 @@ fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
     written
 }
 
-/// `is_alone`: no server of models answers on this machine.
-fn configuration(
-    (found, others): (&[BuiltInProvider], &[BuiltInProvider]),
-    is_alone: bool,
-    key: &NewKey,
-    name: &str,
-) -> String {
+/// What stands above the providers.
+fn head(key: &NewKey, name: &str, objective: &str) -> String {
     let mut text = String::from(
         "# Configuration of Pointsman, written by 'pointsman init'. A key that is left out has its default;\n\
          # 'pointsman config show' prints every key with its value and where that comes from.\n\
@@ -104,8 +166,15 @@ fn configuration(
          # Your key. Further ones: 'pointsman keygen', or 'pointsman keys create' at the running gateway.\n",
     );
     text.push_str(&key.configuration(name));
-    text.push_str("\n[routing]\nobjective = \"balanced\"        # cheapest, fastest, reliable or balanced\n");
-    text.push_str(
+    text.push_str(&format!(
+        "\n[routing]\nobjective = \"{objective}\"        # cheapest, fastest, reliable or balanced\n"
+    ));
+    text
+}
+
+/// `is_alone`: no server of models answers on this machine.
+fn providers((found, others): (&[BuiltInProvider], &[BuiltInProvider]), is_alone: bool) -> String {
+    let mut text = String::from(
         "\n# Providers. Models and prices come from the built-in catalogue: 'pointsman models' lists them.\n",
     );
     if found.is_empty() && is_alone {
@@ -124,8 +193,8 @@ fn configuration(
     text
 }
 
-fn summary(request: &InitRequest, (found, servers): (&[BuiltInProvider], &[LocalServer]), key: &NewKey) -> String {
-    let mut text = format!("{} is written.\n\nProviders\n", request.out.display());
+fn summary(found: &[BuiltInProvider], servers: &[LocalServer]) -> String {
+    let mut text = String::from("Providers\n");
     for provider in found {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {:<14} {} is set", provider.slug, provider.key_variable);
@@ -136,11 +205,5 @@ fn summary(request: &InitRequest, (found, servers): (&[BuiltInProvider], &[Local
     if found.is_empty() && servers.is_empty() {
         text.push_str("  none: set a variable such as OPENAI_API_KEY; until then simulated providers answer\n");
     }
-    let _ = write!(
-        text,
-        "\nYour key. It is shown only once and not stored:\n\n  {}\n\nNext: 'pointsman doctor' checks the providers, \
-         'pointsman' starts the gateway.\n",
-        key.expose()
-    );
     text
 }

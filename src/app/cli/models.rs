@@ -6,7 +6,7 @@ use clap::Args;
 use pointsman_actors::domain::{Endpoint, Price, Pricing, Provider};
 use serde_json::{Value, json};
 
-use super::{CommandOutput, load, success};
+use super::{CommandOutput, load, names, success};
 use crate::{base::clock, config::Environment};
 
 /// Tokens that a shown price is for.
@@ -16,6 +16,7 @@ const MILLION: u64 = 1_000_000;
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ModelsRequest {
     /// Only models and providers whose name contains this text
+    #[arg(add = names::models_and_providers())]
     filter: Option<String>,
     /// Configuration to read; default: ./config.toml if it exists, else the built-in one
     #[arg(id = "models_config", short = 'c', long = "config", value_name = "FILE")]

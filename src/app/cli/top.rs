@@ -1,4 +1,4 @@
-//! `top`: the endpoints of a running gateway as a table that is drawn anew, those in trouble first.
+//! `top`: the endpoints of a running gateway as a table that is drawn anew, those in trouble first, and the last decisions.
 //!
 //! On a terminal it draws on the alternate screen and leaves it on every way out, until `q`, Ctrl-C or SIGTERM; keys sort,
 //! filter and pause. Into a pipe or a file it prints one JSON object per interval.
@@ -30,6 +30,8 @@ use crate::config::Environment;
 
 /// Measurements of every endpoint.
 const STATS: &str = "/api/v1/models/stats";
+/// The newest generations of the key.
+const LAST: &str = "/api/v1/generations?limit=5";
 /// To the first column of the first line.
 const HOME: &str = "\x1b[H";
 /// Clears the rest of the line, and starts the next one.
@@ -38,7 +40,8 @@ const END_LINE: &str = "\x1b[K\r\n";
 const CLEAR_BELOW: &str = "\x1b[J";
 /// Most endpoints of a text; further ones are counted.
 const MAX_SHOWN: usize = 40;
-/// Lines of a screen that are no endpoints: verdict, head, what was left out, keys, and lines between.
+/// Lines of a screen that are no endpoints: verdict, head, what was left out, keys, and lines between. The last decisions come
+/// on top.
 const OTHER_LINES: usize = 7;
 
 /// Which gateway to watch, and how.
@@ -87,7 +90,7 @@ async fn watch(request: &TopRequest, form: Form, gateway: &ReachedGateway) -> Re
     let (mut terminal, mut view) = (None, View::default());
     loop {
         let reading = tokio::select! {
-            reading = gateway.call((Method::GET, STATS), None) => reading?,
+            reading = Reading::of(gateway, form) => reading?,
             _ = interrupt.recv() => return Ok(()),
             _ = terminate.recv() => return Ok(()),
         };
@@ -130,18 +133,47 @@ async fn pressed(terminal: &mut Option<Terminal>) -> u8 {
     }
 }
 
-fn render(form: Form, reading: &Bytes, url: &str, view: &View) -> Result<String, CommandOutput> {
-    let unreadable = |why: String| failure(format!("pointsman: the answer of the gateway cannot be read: {why}\n"));
-    let page: Value = serde_json::from_slice(reading).map_err(|error| unreadable(error.to_string()))?;
-    let rows = page.get("data").and_then(Value::as_array).ok_or_else(|| unreadable("no list of endpoints".into()))?;
+/// What the gateway says at one time.
+struct Reading {
+    endpoints: Value,
+    /// Newest first; none where the records are in memory only.
+    last: Vec<Value>,
+}
+
+impl Reading {
+    async fn of(gateway: &ReachedGateway, form: Form) -> Result<Reading, CommandOutput> {
+        let endpoints = parsed(&gateway.call((Method::GET, STATS), None).await?)?;
+        let last = match form {
+            Form::Json => None,
+            Form::Text | Form::Screen => Some(gateway.page((Method::GET, LAST), None).await?),
+        };
+        let last = last.filter(|(status, _)| *status == 200).map(|(_, body)| parsed(&body)).transpose()?;
+        let last = last.as_ref().and_then(|page| page.get("data")).and_then(Value::as_array);
+        Ok(Reading { last: last.cloned().unwrap_or_default(), endpoints })
+    }
+}
+
+fn unreadable(why: &str) -> CommandOutput {
+    failure(format!("pointsman: the answer of the gateway cannot be read: {why}\n"))
+}
+
+fn parsed(body: &Bytes) -> Result<Value, CommandOutput> {
+    serde_json::from_slice(body).map_err(|error| unreadable(&error.to_string()))
+}
+
+fn render(form: Form, reading: &Reading, url: &str, view: &View) -> Result<String, CommandOutput> {
+    let Reading { endpoints: page, last } = reading;
+    let rows = page.get("data").and_then(Value::as_array).ok_or_else(|| unreadable("no list of endpoints"))?;
+    let last = view::last(last);
+    let lines = |most: usize| view.lines(rows, url, most).into_iter().chain(last.clone());
     Ok(match form {
         Form::Json => format!("{page}\n"),
-        Form::Text => view.lines(rows, url, MAX_SHOWN).iter().map(|line| format!("{line}\n")).collect(),
+        Form::Text => lines(MAX_SHOWN).map(|line| format!("{line}\n")).collect(),
         Form::Screen => {
             let (columns, height) = terminal::size();
-            let mut lines = view.lines(rows, url, height.saturating_sub(OTHER_LINES).max(1));
-            lines.extend([String::new(), view.keys()]);
-            let text: String = lines.iter().map(|line| format!("{}{END_LINE}", view::cut(line, columns))).collect();
+            let most = height.saturating_sub(OTHER_LINES + last.len()).max(1);
+            let lines = lines(most).chain([String::new(), view.keys()]);
+            let text: String = lines.map(|line| format!("{}{END_LINE}", view::cut(&line, columns))).collect();
             format!("{HOME}{text}{CLEAR_BELOW}")
         }
     })
@@ -155,15 +187,20 @@ mod tests {
 
     #[test]
     fn a_drawn_reading_overwrites_the_one_before_line_by_line() {
-        let page =
-            Bytes::from(json!({"data": [{"model": "a/one", "provider_slug": "p", "circuit": "closed"}]}).to_string());
+        let endpoints = json!({"data": [{"model": "a/one", "provider_slug": "p", "circuit": "closed"}]});
+        let last = vec![json!({"created_at": "2026-11-24T04:00:00.123Z", "status": "completed", "model": "a/one"})];
+        let reading = Reading { endpoints, last };
         let view = View::default();
-        let drawn = render(Form::Screen, &page, "u", &view).unwrap();
+        let drawn = render(Form::Screen, &reading, "u", &view).unwrap();
         assert!(drawn.starts_with(HOME) && drawn.ends_with(CLEAR_BELOW), "{drawn:?}");
-        assert_eq!(drawn.matches(END_LINE).count(), 6, "{drawn:?}");
+        assert_eq!(drawn.matches(END_LINE).count(), 9, "{drawn:?}");
         assert!(drawn.contains("q quit   s sort: trouble   p pause   / filter"), "{drawn:?}");
-        let plain = render(Form::Text, &page, "u", &view).unwrap();
-        assert!(!plain.contains('\u{1b}') && !plain.contains("q quit"), "{plain:?}");
-        assert!(render(Form::Text, &Bytes::from_static(b"[]"), "u", &view).is_err());
+        let plain = render(Form::Text, &reading, "u", &view).unwrap();
+        assert!(
+            !plain.contains('\u{1b}') && !plain.contains("q quit") && plain.contains("04:00:00 completed"),
+            "{plain:?}"
+        );
+        let strange = Reading { endpoints: json!([]), last: Vec::new() };
+        assert!(render(Form::Text, &strange, "u", &view).is_err());
     }
 }

@@ -17,6 +17,13 @@ pub(super) struct PriceChange {
     pub(super) new: Price,
 }
 
+/// A price of longer prompts that differs. Such prices are told, and written by hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TierChange {
+    pub(super) above: u64,
+    pub(super) change: PriceChange,
+}
+
 /// Whether changed prices may be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WritePermission {
@@ -41,6 +48,7 @@ pub(super) struct Comparison {
     /// No list has it, though one has others of its provider.
     pub(super) is_unlisted: bool,
     pub(super) prices: Vec<PriceChange>,
+    pub(super) tiers: Vec<TierChange>,
     pub(super) permission: WritePermission,
     /// All its prices as they would be; `None` where no list has both prices of text.
     pub(super) target: Option<Pricing>,
@@ -53,11 +61,12 @@ pub(super) struct Comparison {
 
 impl Comparison {
     pub(super) fn differs(&self) -> bool {
-        self.is_unlisted
-            || self.permission != WritePermission::Same
-            || self.context.is_some()
-            || self.longest_answer.is_some()
-            || self.retirement.is_some()
+        self.is_unlisted || self.permission != WritePermission::Same || self.differs_beyond_prices()
+    }
+
+    /// Whether anything differs that is never written.
+    pub(super) fn differs_beyond_prices(&self) -> bool {
+        !self.tiers.is_empty() || self.context.is_some() || self.longest_answer.is_some() || self.retirement.is_some()
     }
 
     /// Its name for `--accept`.
@@ -99,6 +108,7 @@ pub(super) fn compare(
                 earlier: before,
                 is_unlisted: offers.is_empty(),
                 prices: Vec::new(),
+                tiers: Vec::new(),
                 permission: WritePermission::Same,
                 target: None,
                 source: 0,
@@ -157,6 +167,7 @@ fn compare_prices(comparison: &mut Comparison, old: Option<&Pricing>, offers: &[
             comparison.prices.push(PriceChange { class: *class, old, new: *new });
         }
     }
+    comparison.tiers = old.map(|old| changed_tiers(old, offer)).unwrap_or_default();
     comparison.source = *source;
     comparison.permission = match disagreement(offers, sources) {
         Some(told) => WritePermission::Refuse(told),
@@ -164,6 +175,21 @@ fn compare_prices(comparison: &mut Comparison, old: Option<&Pricing>, offers: &[
         None => judge(&comparison.prices, &target),
     };
     comparison.target = Some(target);
+}
+
+/// Prices of the list for longer prompts that the configuration does not have.
+fn changed_tiers(old: &Pricing, offer: &Offer) -> Vec<TierChange> {
+    let mut changes = Vec::new();
+    for (above, prices) in &offer.tiers {
+        let tier = old.tiers.iter().find(|tier| tier.above_prompt_tokens == *above).map(|tier| tier.pricing(old));
+        for (class, new) in prices {
+            let (class, new, old) = (*class, *new, tier.as_ref().map(|tier| class.cost_in(tier)));
+            if old != Some(new) {
+                changes.push(TierChange { above: *above, change: PriceChange { class, old, new } });
+            }
+        }
+    }
+    changes
 }
 
 /// Two lists whose prices are more than 5 % apart.

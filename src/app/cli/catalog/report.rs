@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     super::replaced_file::backup,
     Edited, ListArguments,
-    compare::{Comparison, PriceChange, WritePermission},
+    compare::{Comparison, PriceChange, TierChange, WritePermission},
     source::{LOCAL, Retirement, Source},
 };
 
@@ -77,7 +77,7 @@ impl<'a> Report<'a> {
             if !self.is_written(index) {
                 return one.differs();
             }
-            one.context.is_some() || one.longest_answer.is_some() || one.retirement.is_some()
+            one.differs_beyond_prices()
         };
         self.comparisons.iter().enumerate().any(is_left)
     }
@@ -168,14 +168,20 @@ impl<'a> Report<'a> {
             .sources
             .iter()
             .map(|(from, source)| json!({ "from": from, "name": source.name, "date": source.day.to_string() }));
+        let price = |PriceChange { class, old, new }: &PriceChange| {
+            let million = |price: &Price| price.times(MILLION).to_string();
+            json!({
+                "key": class.as_str(),
+                "old_usd_per_million": old.as_ref().map(million),
+                "new_usd_per_million": million(new),
+            })
+        };
         let endpoint = |(index, one): (usize, &Comparison)| {
-            let prices = one.prices.iter().map(|PriceChange { class, old, new }| {
-                let million = |price: &Price| price.times(MILLION).to_string();
-                json!({
-                    "key": class.as_str(),
-                    "old_usd_per_million": old.as_ref().map(million),
-                    "new_usd_per_million": million(new),
-                })
+            let prices = one.prices.iter().map(price);
+            let tiers = one.tiers.iter().map(|tier| {
+                let mut shown = price(&tier.change);
+                shown["above_prompt_tokens"] = tier.above.into();
+                shown
             });
             let pair = |limits: Option<(u32, u32)>| limits.map(|(old, new)| json!({ "old": old, "new": new }));
             json!({
@@ -185,6 +191,7 @@ impl<'a> Report<'a> {
                 "upstream_model": one.upstream_model,
                 "listed": !one.is_unlisted,
                 "prices": prices.collect::<Vec<Value>>(),
+                "tiers": tiers.collect::<Vec<Value>>(),
                 "context_length": pair(one.context),
                 "max_completion_tokens": pair(one.longest_answer),
                 "retirement": one.retirement.map(retires),
@@ -214,15 +221,12 @@ fn lines(text: &mut String, one: &Comparison) {
     let mut line = |name: &str, told: String| {
         let _ = writeln!(text, "  {name:<22} {told}");
     };
-    for PriceChange { class, old, new } in &one.prices {
-        let new_price = new.times(MILLION);
-        line(
-            class.as_str(),
-            match old {
-                None => format!("unknown -> {new_price} $/M"),
-                Some(old) => format!("{} -> {new_price} $/M{}", old.times(MILLION), percent(*old, *new)),
-            },
-        );
+    for change in &one.prices {
+        line(change.class.as_str(), price(change));
+    }
+    for TierChange { above, change } in &one.tiers {
+        let told = format!("{} above {above} tokens; write it into tiers by hand", price(change));
+        line(change.class.as_str(), told);
     }
     if let Some((old, new)) = one.context {
         line("context_length", format!("{old} -> {new} tokens"));
@@ -232,6 +236,14 @@ fn lines(text: &mut String, one: &Comparison) {
     }
     if let Some(retirement) = one.retirement {
         line("expiration_date", retires(retirement));
+    }
+}
+
+fn price(PriceChange { old, new, .. }: &PriceChange) -> String {
+    let new_price = new.times(MILLION);
+    match old {
+        None => format!("unknown -> {new_price} $/M"),
+        Some(old) => format!("{} -> {new_price} $/M{}", old.times(MILLION), percent(*old, *new)),
     }
 }
 

@@ -58,10 +58,15 @@ pub(super) struct Source {
 pub(super) struct Offer {
     /// Dollars per token. An optional price of 0 is none: lists write it where they know nothing.
     pub(super) prices: BTreeMap<TokenClass, Price>,
+    /// The same of longer prompts, by the length above which they hold.
+    pub(super) tiers: Tiers,
     pub(super) context: Option<u32>,
     pub(super) longest_answer: Option<u32>,
     pub(super) retirement: Option<Retirement>,
 }
+
+/// Prices by length of the prompt.
+pub(super) type Tiers = BTreeMap<u64, BTreeMap<TokenClass, Price>>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Retirement {
@@ -145,6 +150,7 @@ fn openrouter(data: &RawValue) -> Option<Offers> {
             context: tokens(model, "context_length"),
             longest_answer: tokens(&provider, "max_completion_tokens"),
             retirement: day(model, "expiration_date"),
+            ..Offer::default()
         };
         offers.insert(("openrouter".to_owned(), id), offer);
     }
@@ -169,8 +175,14 @@ fn models_dev(providers: &Members) -> Option<Offers> {
             let Some(model) = members(model.get()) else { continue };
             let limit = below(&model, "limit").unwrap_or_default();
             let is_deprecated = text(&model, "status").as_deref() == Some("deprecated");
+            let cost = below(&model, "cost").unwrap_or_default();
+            let tier = |name: &String| {
+                let above = thousands(name.strip_prefix("context_over_")?, "k")?;
+                Some((above, prices(&below(&cost, name)?, &PRICES, -6)))
+            };
             let offer = Offer {
-                prices: below(&model, "cost").map(|cost| prices(&cost, &PRICES, -6)).unwrap_or_default(),
+                prices: prices(&cost, &PRICES, -6),
+                tiers: cost.keys().filter_map(tier).collect(),
                 context: tokens(&limit, "context"),
                 longest_answer: tokens(&limit, "output"),
                 retirement: is_deprecated.then_some(Retirement::Announced),
@@ -199,6 +211,7 @@ fn litellm(entries: &Members) -> Option<Offers> {
         let Some(provider) = text(&entry, "litellm_provider") else { continue };
         let offer = Offer {
             prices: prices(&entry, &PRICES, 0),
+            tiers: named_tiers(&entry, &PRICES),
             context: tokens(&entry, "max_input_tokens"),
             longest_answer: tokens(&entry, "max_output_tokens"),
             retirement: day(&entry, "deprecation_date"),
@@ -249,8 +262,29 @@ fn prices(of: &Members, keys: &[(TokenClass, &str)], power: i32) -> BTreeMap<Tok
     keys.iter().filter_map(read).collect()
 }
 
+/// Prices whose key names the length: `input_cost_per_token_above_200k_tokens`.
+fn named_tiers(of: &Members, keys: &[(TokenClass, &str)]) -> Tiers {
+    let mut tiers = Tiers::new();
+    for (name, value) in of {
+        let Some((key, length)) = name.rsplit_once("_above_") else { continue };
+        let class = keys.iter().find(|(_, known)| *known == key).map(|(class, _)| *class);
+        let price = dollars(value.get().trim_matches('"'), 0);
+        if let Some(((class, price), above)) = class.zip(price).zip(thousands(length, "k_tokens"))
+            && (class.is_required() || !price.is_zero())
+        {
+            tiers.entry(above).or_default().insert(class, price);
+        }
+    }
+    tiers
+}
+
+/// `200k` as tokens.
+fn thousands(text: &str, end: &str) -> Option<u64> {
+    text.strip_suffix(end)?.parse::<u64>().ok()?.checked_mul(1_000)
+}
+
 /// An amount as others write it, exponents included, times a power of ten. A negative one stands for "varies".
-fn dollars(text: &str, power: i32) -> Option<Price> {
+pub(in crate::app::cli) fn dollars(text: &str, power: i32) -> Option<Price> {
     let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let exponent = exponent.parse::<i32>().ok()?.checked_add(power)?;
     Price::from_number(&format!("{digits}e{exponent}")).filter(|price| *price >= Price::ZERO)
@@ -268,8 +302,13 @@ mod tests {
         let show = |((provider, model), offer): (&(String, String), &Offer)| {
             let prices: Vec<_> =
                 offer.prices.iter().map(|(class, price)| format!("{} {price}", class.as_str())).collect();
-            let Offer { context, longest_answer, retirement, .. } = offer;
-            format!("{provider} {model}: {}; {context:?} {longest_answer:?} {retirement:?}\n", prices.join(", "))
+            let Offer { context, longest_answer, retirement, tiers, .. } = offer;
+            let tiers: String = tiers
+                .iter()
+                .flat_map(|(above, prices)| prices.iter().map(move |(class, price)| (above, class.as_str(), price)))
+                .map(|(above, class, price)| format!("; above {above} {class} {price}"))
+                .collect();
+            format!("{provider} {model}: {}; {context:?} {longest_answer:?} {retirement:?}{tiers}\n", prices.join(", "))
         };
         source.offers.iter().map(show).collect()
     }
@@ -281,10 +320,11 @@ mod tests {
              "top_provider": {"max_completion_tokens": 50}, "expiration_date": "2027-01-31"},
             {"id": "openrouter/auto", "pricing": {"prompt": "-1", "completion": "-1"}}]}"#;
         let dev = r#"{"togetherai": {"id": "togetherai", "models": {"Qwen/q": {"id": "Qwen/q", "status": "deprecated",
-            "cost": {"input": 0.15, "output": 1.2, "cache_read": 0.075}, "limit": {"context": 1000, "output": 50}}}},
+            "cost": {"input": 0.15, "output": 1.2, "cache_read": 0.075, "context_over_200k": {"input": 0.3, "output": 2.4}}, "limit": {"context": 1000, "output": 50}}}},
             "ollama": {"models": {"x": {}}}}"#;
         let litellm = r#"{"sample_spec": {"litellm_provider": "one of …", "max_input_tokens": "LEGACY"},
             "gpt": {"litellm_provider": "openai", "input_cost_per_token": 3e-07, "output_cost_per_token": 1.2E-06, "max_input_tokens": 1000,
+                    "input_cost_per_token_above_272k_tokens": 6e-07, "cache_creation_input_token_cost_above_1hr": 1e-06,
                     "deprecation_date": "2027-01-31"},
             "gemini/g": {"litellm_provider": "gemini", "input_cost_per_token": 1.5000000000000002e-07, "max_output_tokens": "50"},
             "g": {"litellm_provider": "gemini", "input_cost_per_token": 9}}"#;
@@ -299,12 +339,12 @@ mod tests {
         "#]]
         .assert_eq(&shown(&router));
         expect_test::expect![[r#"
-            together Qwen/q: prompt 0.00000015, completion 0.0000012, input_cache_read 0.000000075; Some(1000) Some(50) Some(Announced)
+            together Qwen/q: prompt 0.00000015, completion 0.0000012, input_cache_read 0.000000075; Some(1000) Some(50) Some(Announced); above 200000 prompt 0.0000003; above 200000 completion 0.0000024
         "#]]
         .assert_eq(&shown(&dev));
         expect_test::expect![[r#"
             google g: prompt 0.00000015; None Some(50) None
-            openai gpt: prompt 0.0000003, completion 0.0000012; Some(1000) None Some(On(2027-01-31))
+            openai gpt: prompt 0.0000003, completion 0.0000012, input_cache_write_1h 0.000001; Some(1000) None Some(On(2027-01-31)); above 272000 prompt 0.0000006
         "#]]
         .assert_eq(&shown(&litellm));
         for other in ["", "[]", "{}", r#"{"data": []}"#, r#"{"data": [{"id": "a"}]}"#, r#"{"a": {"b": 1}}"#] {

@@ -47,8 +47,13 @@ pub(super) struct PaidCall {
     most: Usd,
 }
 
-/// The calls, and the endpoints that are not called and why.
-pub(super) fn plan(config: &Config, catalog: &Catalog, only: Option<&str>) -> (Vec<PaidCall>, Vec<Check>) {
+/// The calls, and the endpoints that are not called and why. `has_failed`: whether a free check of this provider failed.
+pub(super) fn plan(
+    config: &Config,
+    catalog: &Catalog,
+    only: Option<&str>,
+    has_failed: impl Fn(&str) -> bool,
+) -> (Vec<PaidCall>, Vec<Check>) {
     let (mut calls, mut skipped) = (Vec::new(), Vec::new());
     for endpoint in catalog.endpoints.iter().filter(|endpoint| !endpoint.disabled) {
         let is_real = config.providers.iter().any(|provider| provider.index == endpoint.provider);
@@ -64,7 +69,9 @@ pub(super) fn plan(config: &Config, catalog: &Catalog, only: Option<&str>) -> (V
         };
         let subject = format!("{} at {slug}", model.id);
         let skip = |why: &str| Check::new(&subject, "call", Status::Skipped, why);
-        if !model.architecture.output.covers(Modalities::TEXT) {
+        if has_failed(provider.slug.as_str()) {
+            skipped.push(skip("a free check of its provider failed"));
+        } else if !model.architecture.output.covers(Modalities::TEXT) {
             skipped.push(skip("answers with no text"));
         } else if let Some(pricing) = &endpoint.pricing {
             let tokens = answer_tokens(catalog, endpoint);

@@ -182,6 +182,30 @@ fn line(row: &Value) -> String {
     )
 }
 
+/// The last decisions, newest first, below a line of its own; nothing without one.
+pub(super) fn last(rows: &[Value]) -> Vec<String> {
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let head = format!("{:<8} {:<9} {:<40} {:>8} {:>10}", "LAST", "STATUS", "SERVED BY", "MS", "COST $");
+    let line = |row: &Value| {
+        let clock: String = text(row, "created_at").chars().skip(11).take(8).collect();
+        let served = match text(row, "model") {
+            model if model == "-" => text(row, "requested_model"),
+            model => format!("{model} @ {}", text(row, "provider_slug")),
+        };
+        let cost = row.get("cost").filter(|cost| cost.is_number());
+        format!(
+            "{clock:<8} {:<9} {:<40} {:>8} {:>10}",
+            text(row, "status"),
+            cut(&served, 40),
+            number(row, "/total_ms", 1.0, 0),
+            cost.map_or_else(|| "unknown".to_owned(), |cost| cut(&cost.to_string(), 10))
+        )
+    };
+    [String::new(), head].into_iter().chain(rows.iter().map(line)).collect()
+}
+
 fn name(row: &Value) -> String {
     format!("{} @ {}", text(row, "model"), text(row, "provider_slug"))
 }
@@ -271,6 +295,21 @@ mod tests {
         assert!(view.is_paused() && view.keys().contains("paused"));
         assert_eq!(press(&mut view, " q"), [Reaction::Draw, Reaction::Quit]);
         assert!(!view.is_paused());
+    }
+
+    #[test]
+    fn the_last_decisions_say_when_how_who_how_long_and_for_how_much() {
+        let rows = [
+            json!({"created_at": "2026-11-24T04:00:00.123Z", "status": "completed", "model": "a/one", "provider_slug": "p",
+                   "requested_model": "service/auto", "total_ms": 812, "cost": 0.00012}),
+            json!({"created_at": "2026-11-24T03:59:59.000Z", "status": "failed", "model": null, "provider_slug": null,
+                   "requested_model": "x\u{1b}".repeat(40), "total_ms": 5, "cost": null}),
+        ];
+        let lines = last(&rows);
+        assert_eq!(lines[2], "04:00:00 completed a/one @ p                                     812    0.00012");
+        assert!(lines[3].starts_with("03:59:59 failed    xxxx") && lines[3].ends_with("unknown"), "{}", lines[3]);
+        assert!(lines.iter().all(|line| line.chars().count() <= 80 && !line.contains('\u{1b}')), "{lines:#?}");
+        assert!(last(&[]).is_empty());
     }
 
     #[test]
