@@ -168,8 +168,8 @@ impl<'a> Report<'a> {
             .sources
             .iter()
             .map(|(from, source)| json!({ "from": from, "name": source.name, "date": source.day.to_string() }));
+        let million = |price: &Price| price.times(MILLION).to_string();
         let price = |PriceChange { class, old, new }: &PriceChange| {
-            let million = |price: &Price| price.times(MILLION).to_string();
             json!({
                 "key": class.as_str(),
                 "old_usd_per_million": old.as_ref().map(million),
@@ -179,9 +179,13 @@ impl<'a> Report<'a> {
         let endpoint = |(index, one): (usize, &Comparison)| {
             let prices = one.prices.iter().map(price);
             let tiers = one.tiers.iter().map(|tier| {
-                let mut shown = price(&tier.change);
-                shown["above_prompt_tokens"] = tier.above.into();
-                shown
+                let PriceChange { class, old, new } = &tier.change;
+                json!({
+                    "above_prompt_tokens": tier.above,
+                    "key": class.as_str(),
+                    "old_usd_per_million": old.as_ref().map(million),
+                    "new_usd_per_million": million(new),
+                })
             });
             let pair = |limits: Option<(u32, u32)>| limits.map(|(old, new)| json!({ "old": old, "new": new }));
             json!({
