@@ -286,7 +286,7 @@ fn the_sbom_lists_the_crates_of_the_binary_and_none_of_the_tests() {
     for name in ["actix-web", "rustls", "redb", "prometheus", "pointsman-actors"] {
         assert!(names.contains(name), "{name}");
     }
-    for name in ["criterion", "proptest", "yaml-rust2", "expect-test"] {
+    for name in ["criterion", "proptest", "rcgen", "expect-test"] {
         assert!(!names.contains(name), "{name} is for tests");
     }
     let lock: toml::Table = file("Cargo.lock").parse().unwrap();
