@@ -176,7 +176,7 @@ fn read_all(store: &GenerationStore, load: &Load, out: &mut impl io::Write) -> R
     let begin = Instant::now();
     for look_up in 0..LOOK_UPS {
         let number = look_up * 7_919 % load.count;
-        store.get(load.id(number))?.ok_or_else(|| format!("record {number} is missing"))?;
+        store.get(load.id(number), |_| true)?.ok_or_else(|| format!("record {number} is missing"))?;
     }
     writeln!(out, "look-up by id          {:>10.1} us", millis(begin) * 1e3 / LOOK_UPS as f64)?;
     let of_model = |model: &str| Filter { labels: vec![(label::MODEL, vec![model.into()])], ..Filter::default() };
