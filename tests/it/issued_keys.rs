@@ -382,8 +382,8 @@ async fn what_an_account_spent_stays_with_the_team_that_it_was_in_also_after_a_r
     assert_eq!(teams(&gateway).await, spent);
 }
 
-/// Writes a record into the ledger in `folder`, which no gateway uses.
-fn write(folder: &Folder, generation: &Generation) {
+/// Writes records into the ledger in `folder`, which no gateway uses.
+fn write(folder: &Folder, generations: &[Generation]) {
     let bounds = LedgerBounds {
         max_age: Duration::from_secs(86_400),
         max_bytes: 1 << 30,
@@ -392,7 +392,12 @@ fn write(folder: &Folder, generation: &Generation) {
         carried_ms: 0,
     };
     let store = Arc::new(GenerationStore::open(&folder.at("data"), bounds).unwrap());
-    store.recorder(1).record(generation, None);
+    let mut recorder = store.recorder(1);
+    for generation in generations {
+        recorder.record(generation, None);
+    }
+    recorder.write();
+    drop(recorder);
     store.flush(Instant::now() + PATIENCE).unwrap();
 }
 
@@ -403,12 +408,12 @@ async fn spending_of_long_ago_stays_counted_although_its_sums_age_out() {
     let generation = generation_of(&world(&upstream, &folder).start().await).await;
     let old = Folder::new();
     // One of half a year ago, and one on each of so many days after it that the first is not among the latest days.
-    for day in 0..60 {
-        let seed = generation.created_ms as u64 + day;
-        let mut earlier = Generation { id: GenerationId::new(seed, [day, 2, 3]), ..generation.clone() };
-        earlier.created_ms -= (200 - day as i64) * DAYS;
-        write(&old, &earlier);
-    }
+    let earlier = |day: u64| {
+        let created_ms = generation.created_ms - (200 - day as i64) * DAYS;
+        let id = GenerationId::new(generation.created_ms as u64 + day, [day, 2, 3]);
+        Generation { id, created_ms, ..generation.clone() }
+    };
+    write(&old, &(0..60).map(earlier).collect::<Vec<_>>());
     for start in 1..4 {
         let gateway = world(&upstream, &old).start().await;
         let key = gateway.get("/api/v1/key").await.expect(200);
@@ -432,7 +437,7 @@ async fn records_that_name_the_digest_of_a_key_stay_those_of_the_key_and_count_f
     generation.owner = u64::from_be_bytes(*digest.first_chunk().unwrap());
     generation.key = 0;
     let old = Folder::new();
-    write(&old, &generation);
+    write(&old, std::slice::from_ref(&generation));
     let gateway = world(&upstream, &old).start().await;
     let path = format!("/api/v1/generation?id={id}");
     gateway.get(&path).await.expect(200);

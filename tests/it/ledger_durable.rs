@@ -87,7 +87,11 @@ async fn ask_until_killed(url: String, first: usize, read: Rc<Cell<usize>>) -> V
         let id = response.headers().get("x-generation-id").map(|id| id.to_str().unwrap().to_owned());
         let Ok(body) = response.body().await else { break };
         assert_eq!(response.status(), 200);
-        assert!(!streamed || body.ends_with(b"data: [DONE]\n\n"), "a stream has its end or an error");
+        // The client takes a connection that closes within an answer for its end.
+        let is_whole = if streamed { body.ends_with(b"data: [DONE]\n\n") } else { body.ends_with(b"}") };
+        if !is_whole {
+            break;
+        }
         ids.push(id.expect("an id"));
         read.set(read.get() + 1);
     }

@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_was_not_read_is_told_with_its_line_and_path() {
-        let text = "list:\n  - name: a\n    more: {x: 1, y: 2}\n  - name: b\nempty:\n";
+        let text = "list:\n  - name: a\n    more: {x: 1, y: 2}\n  - name: b\nempty: ''\n";
         let root = Node::parse(text).unwrap();
         let names: Vec<_> = root.get("list").unwrap().items().iter().filter_map(|item| item.text_at("name")).collect();
         assert_eq!(names, ["a", "b"]);
