@@ -224,10 +224,11 @@ impl Attempt {
         self.record(now, AttemptEnd { status: None, error_type, cause: None, bill, served: outcome.is_some() })
     }
 
-    /// What is recorded of the attempt if the process is killed before it ends: given up, and billed like that.
+    /// What is recorded of the attempt if the process is killed before it ends: given up, and billed as one whose request was
+    /// sent, since that is known only when it ends.
     #[must_use]
     pub fn so_far(&self) -> AttemptRecord {
-        let (bill, error_type) = (self.bill_without_answer(self.sunk_usage()), Some(AttemptRecord::CANCELLED));
+        let (bill, error_type) = (self.bill_without_answer(Some(self.usage_so_far())), Some(AttemptRecord::CANCELLED));
         self.record(clock::now(), AttemptEnd { status: None, error_type, cause: None, bill, served: false })
     }
 
@@ -253,16 +254,19 @@ impl Attempt {
         self.finish(now, EventKind::Cancelled { had_content }, ending);
     }
 
-    /// Usage of an attempt that was given up: as reported or produced so far, or else its estimated prompt. `None` if
-    /// nothing was sent.
+    /// Usage of an attempt that was given up. `None` if nothing was sent.
     fn sunk_usage(&self) -> Option<Usage> {
-        let prompt = Usage {
+        self.phases.sent.then(|| self.usage_so_far())
+    }
+
+    /// Usage as reported or produced so far, or else the estimated prompt.
+    fn usage_so_far(&self) -> Usage {
+        self.usage.unwrap_or_else(|| Usage {
             prompt_tokens: u64::from(self.request.prompt_tokens),
             images: u64::from(self.request.images),
             estimated: true,
             ..Usage::default()
-        };
-        self.phases.sent.then(|| self.usage.unwrap_or(prompt))
+        })
     }
 
     fn bill_of(outcome: &Outcome) -> Bill {
