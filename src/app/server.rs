@@ -195,7 +195,7 @@ impl Gateway {
         let watchdog = Arc::new(watchdog::start(&shared));
         accounts::start_upkeep(&shared);
         if let Some(store) = shared.ledger.as_ref().filter(|_| shared.replicas.is_none()) {
-            series_restore::start(store, shared.control.ledger());
+            series_restore::start(store, shared.control.ledger(), &arbiter);
         }
         Ok(Gateway { shared, seeds, workers: Arc::default(), control: Arc::new(arbiter), watchdog })
     }

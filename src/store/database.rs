@@ -34,7 +34,7 @@ use crate::store::{
 };
 
 /// Pages that redb keeps in memory: enough for the inner pages of a file of 10 GB.
-const CACHE_BYTES: usize = 16 * 1024 * 1024;
+const CACHE_BYTES: usize = 8 * 1024 * 1024;
 /// A block with fewer entries is written again together with what comes next.
 const MERGE_BELOW: u32 = 64;
 /// Longest value. redb rounds the page of a long value up to a power of two: this one fits 8 KiB with redb's own bytes.
@@ -274,13 +274,14 @@ impl Ledger {
         Ok(doomed.len() as u64)
     }
 
-    /// Whether so much of the file is free that compaction pays.
+    /// Whether so much of what the file takes on the disk is free that compaction pays. redb doubles the length of a file that
+    /// is full, so the length says nothing.
     ///
     /// # Errors
     /// The disk refuses.
     pub fn is_sparse(&self) -> Result<bool, Fault> {
-        let (length, stored) = (self.file.length()?, self.state()?.stored);
-        Ok(length > stored.saturating_mul(2).saturating_add(WORTH_COMPACTING))
+        let (allocated, stored) = (self.file.allocated()?, self.state()?.stored);
+        Ok(allocated > stored.saturating_mul(2).saturating_add(WORTH_COMPACTING))
     }
 
     /// Gives free space back to the disk. May take seconds per GB, and nobody may read meanwhile. `false` if there was none

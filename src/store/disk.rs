@@ -5,8 +5,9 @@
 use std::{
     fmt,
     fs::{self, DirBuilder, File, OpenOptions},
-    io,
-    os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _},
+    io::{self, Read as _, Seek as _},
+    ops::Range,
+    os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -15,6 +16,8 @@ use parking_lot::Mutex;
 /// Only the owner reads and writes: records tell who called which model when.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
+/// Unit of `st_blocks`, in bytes.
+const BLOCK: u64 = 512;
 
 /// A directory of files.
 pub trait Disk: Send + Sync + 'static {
@@ -29,6 +32,12 @@ pub trait Disk: Send + Sync + 'static {
     /// # Errors
     /// `NotFound`, or the file cannot be read.
     fn read(&self, name: &str) -> io::Result<Vec<u8>>;
+
+    /// The bytes from one offset to another, or to the end of the file.
+    ///
+    /// # Errors
+    /// `NotFound`, or the file cannot be read.
+    fn read_part(&self, name: &str, part: Range<u64>) -> io::Result<Vec<u8>>;
 
     /// Puts `bytes` in place of the file, or leaves the file as it was. Durable when it returns.
     ///
@@ -68,6 +77,12 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// # Errors
     /// The disk refuses.
     fn length(&self) -> io::Result<u64>;
+
+    /// Bytes of the disk that the file takes: less than its length if parts were never written.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    fn allocated(&self) -> io::Result<u64>;
 
     /// Fills `bytes` from `offset`.
     ///
@@ -161,6 +176,14 @@ impl Disk for SystemDisk {
         fs::read(self.root.join(name))
     }
 
+    fn read_part(&self, name: &str, part: Range<u64>) -> io::Result<Vec<u8>> {
+        let mut file = File::open(self.root.join(name))?;
+        file.seek(io::SeekFrom::Start(part.start))?;
+        let mut bytes = Vec::new();
+        file.take(part.end.saturating_sub(part.start)).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.root.join(name);
         let fresh = format!("{name}.new");
@@ -203,6 +226,10 @@ struct SystemFile {
 impl DiskFile for SystemFile {
     fn length(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    fn allocated(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.blocks() * BLOCK)
     }
 
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {

@@ -29,6 +29,8 @@ use crate::store::{
     settings::Settings,
 };
 
+/// Bytes of a segment that are read back at once.
+const READ_AT_ONCE: u64 = 1024 * 1024;
 /// Items that are worth a transaction at once, and most of one: full blocks. Large, because every transaction syncs the file.
 const BATCH: usize = 8 * blocks::ENTRIES;
 /// Longest wait of an item that no journal holds.
@@ -284,13 +286,22 @@ impl Engine {
     fn read_segment(&self, segment: &Arc<Segment>, now: Now) -> Result<(), Fault> {
         use std::sync::atomic::Ordering::SeqCst;
         let (mut from, needed) = (segment.queued.load(SeqCst), segment.needed());
-        let bytes = self.shared.disk.read(&segment.path())?;
-        let window = bytes.get(from as usize..needed as usize).unwrap_or_default();
-        for frame in Frames::new(window, from).filter(|frame| frame.kind != Kind::Started) {
-            let position = Position { segment: Arc::clone(segment), from, to: frame.end };
-            from = frame.end;
-            if !self.shared.queue.refill(item(&frame), position, now.instant) {
-                return Ok(());
+        let mut most = READ_AT_ONCE;
+        while from < needed {
+            let (begin, end) = (from, needed.min(from + most));
+            let bytes = self.shared.disk.read_part(&segment.path(), begin..end)?;
+            for frame in Frames::new(&bytes, begin).filter(|frame| frame.kind != Kind::Started) {
+                let position = Position { segment: Arc::clone(segment), from, to: frame.end };
+                from = frame.end;
+                if !self.shared.queue.refill(item(&frame), position, now.instant) {
+                    return Ok(());
+                }
+            }
+            match from == begin {
+                true if end == needed => break,
+                // A frame is longer than the part, or all of it are beginnings.
+                true => most = needed - from,
+                false => most = READ_AT_ONCE,
             }
         }
         if from < needed && segment.queued.load(SeqCst) == from {

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
     io,
+    ops::Range,
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     sync::Arc,
@@ -54,6 +55,13 @@ impl Disk for Overlay {
 
     fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         if self.gone.lock().contains(name) { Err(io::ErrorKind::NotFound.into()) } else { self.below.read(name) }
+    }
+
+    fn read_part(&self, name: &str, part: Range<u64>) -> io::Result<Vec<u8>> {
+        if self.gone.lock().contains(name) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        self.below.read_part(name, part)
     }
 
     fn replace(&self, _: &str, _: &[u8]) -> io::Result<()> {
@@ -135,6 +143,10 @@ struct OverlayFile(Arc<Changes>);
 impl DiskFile for OverlayFile {
     fn length(&self) -> io::Result<u64> {
         Ok(self.0.state.lock().length)
+    }
+
+    fn allocated(&self) -> io::Result<u64> {
+        self.length()
     }
 
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {

@@ -2,6 +2,7 @@
 
 use std::{
     fmt, io,
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -58,6 +59,10 @@ impl Disk for TestDisk {
         self.below.read(name)
     }
 
+    fn read_part(&self, name: &str, part: Range<u64>) -> io::Result<Vec<u8>> {
+        self.below.read_part(name, part)
+    }
+
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.check().and_then(|()| self.below.replace(name, bytes))
     }
@@ -94,6 +99,10 @@ impl fmt::Debug for TestFile {
 impl DiskFile for TestFile {
     fn length(&self) -> io::Result<u64> {
         self.file.length()
+    }
+
+    fn allocated(&self) -> io::Result<u64> {
+        self.file.allocated()
     }
 
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {

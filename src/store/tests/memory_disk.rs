@@ -1,6 +1,6 @@
 //! A disk in memory that fails when told to, and that can lose what was not synced.
 
-use std::{collections::BTreeMap, fmt, io, sync::Arc};
+use std::{collections::BTreeMap, fmt, io, ops::Range, sync::Arc};
 
 use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
@@ -143,6 +143,12 @@ impl Disk for MemoryDisk {
         self.act(|state| state.files.get(name).map(|file| file.kernel.clone()).ok_or_else(missing))
     }
 
+    fn read_part(&self, name: &str, part: Range<u64>) -> io::Result<Vec<u8>> {
+        let bytes = self.read(name)?;
+        let (from, to) = (part.start as usize, bytes.len().min(part.end as usize));
+        Ok(bytes.get(from..to).unwrap_or_default().to_vec())
+    }
+
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let file = FileState { kernel: bytes.to_vec(), durable: bytes.to_vec(), unsynced: Vec::new() };
         self.act(|state| {
@@ -201,6 +207,10 @@ impl MemoryFile {
 impl DiskFile for MemoryFile {
     fn length(&self) -> io::Result<u64> {
         self.act(|file| Ok(file.kernel.len() as u64))
+    }
+
+    fn allocated(&self) -> io::Result<u64> {
+        self.length()
     }
 
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
