@@ -282,9 +282,10 @@ pub fn rewrite_whole(
     if outgoing.is_clients_own {
         let (text, id) = (utf8(body)?, context.generation.as_str());
         let own = match client.shape {
-            ClientShape::Messages { .. } => anthropic::splice::splice_answer(text, id, &context.model)?,
+            ClientShape::Messages { .. } => anthropic::splice::splice_answer(text, id, &context.model, &chat.outcome)?,
             ClientShape::Responses(_) => {
-                responses::splice::splice_answer(text, id, &context.model, ProviderState::Refused)?
+                let usage = || chat.outcome.usage;
+                responses::splice::splice_answer(text, id, &context.model, ProviderState::Refused, usage)?
             }
             ClientShape::Completion { .. } => text_completion::splice::splice_answer(text, id, &context.model)?,
         };

@@ -159,6 +159,8 @@ impl Decoder {
             return if is_same { Ok(()) } else { Err(AnswerFault::malformed("a second message in one stream")) };
         }
         self.start(message, sink)?;
+        // A placeholder: only `message_delta` knows.
+        self.usage.forget_output();
         // Calls that a program of the model made are whole from the start.
         let is_call = |block: &Raw<'_>| block.member(b"type").and_then(Raw::text).as_deref() == Some("tool_use");
         for block in message.member(b"content").into_iter().flat_map(Raw::elements).filter(is_call) {

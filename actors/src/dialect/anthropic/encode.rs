@@ -12,6 +12,8 @@ mod message;
 mod piece;
 mod usage;
 
+pub(super) use usage::push_usage;
+
 use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};

@@ -13,6 +13,16 @@ pub(super) fn finish(native: &str, has_calls: bool) -> FinishReason {
     }
 }
 
+/// The `stop_reason` for a finish reason of chat; `None` is a normal end.
+pub(super) const fn stop_reason(finish: Option<FinishReason>) -> &'static str {
+    match finish {
+        Some(FinishReason::Length) => "max_tokens",
+        Some(FinishReason::ToolCalls) => "tool_use",
+        Some(FinishReason::ContentFilter) => "refusal",
+        _ => "end_turn",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

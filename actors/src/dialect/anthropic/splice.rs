@@ -1,10 +1,17 @@
-//! The Messages API on both sides: only what must change is rewritten, every other byte passes as it came.
+//! The Messages API on both sides: only what must change is rewritten, every other byte passes as it came. What an answer must
+//! have and has not is added: counts of tokens, and the reason of its end.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
-use crate::dialect::{
-    json::{Fate, JsonFault, Raw, Splice, object, quoted, with_first_member},
-    openai::request::{is_for_gateway, is_routing_parameter},
+use super::{encode::push_usage, finish::stop_reason};
+use crate::{
+    dialect::{
+        answer::Outcome,
+        json::{Fate, JsonFault, Raw, Splice, object, quoted, with_first_member},
+        neutral::ReportedTokens,
+        openai::request::{is_for_gateway, is_routing_parameter},
+    },
+    domain::Usage,
 };
 
 /// The body of a client for an upstream: `model` is the upstream's name for the model, and the members for the gateway, at
@@ -39,41 +46,144 @@ pub(crate) fn splice_request(body: &str, model: &str) -> Result<Bytes, JsonFault
     Ok(if has_model { spliced } else { with_first_member(&spliced, b"model", &name) })
 }
 
-/// A whole message with our `id` and `model`.
+/// A whole message with our `id` and `model`. `outcome` tells what it lacks: counts that are missing or no numbers, and the
+/// reason of its end.
 ///
 /// # Errors
 /// When the body is not a JSON object.
-pub(crate) fn splice_answer(body: &str, id: &str, model: &str) -> Result<Bytes, JsonFault> {
+pub(crate) fn splice_answer(body: &str, id: &str, model: &str, outcome: &Outcome) -> Result<Bytes, JsonFault> {
     let message = object(body)?;
+    let mut repairs = Repairs::default();
+    if !has_counts(message, &[b"input_tokens", b"output_tokens"]) {
+        repairs.usage = Some(usage_object(&ReportedTokens::from(&outcome.usage)));
+    }
+    if message.member(b"stop_reason").is_none_or(|reason| !reason.is_string()) {
+        repairs.stop_reason = Some(stop_reason(outcome.finish));
+    }
     let mut splice = Splice::new(body);
-    identify(message, id, model, &mut splice);
+    repairs.add_missing(message, &mut splice);
+    identify(message, id, model, &repairs, &mut splice);
     Ok(splice.finish())
 }
 
-/// The data of a stream's event with our `id` and `model`; `None` if it passes as it came, as all do but `message_start`.
+/// The data of a stream's event with our `id` and `model`, and with counts of `usage` where it needs some and has none; `None`
+/// if it passes as it came, as all do but `message_start` and an irregular `message_delta`.
 ///
 /// # Errors
 /// When the data is not a JSON object.
-pub(crate) fn splice_event(data: &str, id: &str, model: &str) -> Result<Option<Bytes>, JsonFault> {
-    // Most events are deltas of text, in which the word stands at most by chance. It may be written with an escape.
-    if memchr::memmem::find(data.as_bytes(), b"message_start").is_none() && !data.contains("\\u") {
+pub(crate) fn splice_event(
+    data: &str,
+    id: &str,
+    model: &str,
+    usage: impl FnOnce() -> Usage,
+) -> Result<Option<Bytes>, JsonFault> {
+    // Most events are deltas of text, in which these words stand at most by chance. They may be written with an escape.
+    let may_change = [&b"message_start"[..], b"message_delta"]
+        .iter()
+        .any(|word| memchr::memmem::find(data.as_bytes(), word).is_some());
+    if !may_change && !data.contains("\\u") {
         return Ok(None);
     }
     let event = object(data)?;
-    if event.member(b"type").and_then(Raw::text).as_deref() != Some("message_start") {
-        return Ok(None);
-    }
-    let Some(message) = event.member(b"message").filter(|message| message.is_object()) else { return Ok(None) };
     let mut splice = Splice::new(data);
-    identify(message, id, model, &mut splice);
+    let mut repairs = Repairs::default();
+    match event.member(b"type").and_then(Raw::text).as_deref() {
+        Some("message_start") => {
+            let Some(message) = event.member(b"message").filter(|message| message.is_object()) else { return Ok(None) };
+            if !has_counts(message, &[b"input_tokens", b"output_tokens"]) {
+                let prompt = usage().prompt_tokens.max(1);
+                repairs.usage =
+                    Some(usage_object(&ReportedTokens { prompt, completion: 1, ..ReportedTokens::default() }));
+            }
+            repairs.add_missing(message, &mut splice);
+            identify(message, id, model, &repairs, &mut splice);
+        }
+        Some("message_delta") if !has_counts(event, &[b"output_tokens"]) => {
+            // What went in was told by `message_start`.
+            repairs.usage = Some(format!("{{\"output_tokens\":{}}}", usage().completion_tokens).into());
+            repairs.add_missing(event, &mut splice);
+            event.member(b"usage").into_iter().for_each(|value| repairs.replace_usage(value, &mut splice));
+        }
+        _ => return Ok(None),
+    }
     Ok(Some(splice.finish()))
 }
 
-fn identify<'a>(message: Raw<'a>, id: &str, model: &str, splice: &mut Splice<'a>) {
+/// The `message_delta` of a stream that had none, or none with a reason.
+pub(crate) fn final_delta(outcome: &Outcome) -> Bytes {
+    let usage = usage_object(&ReportedTokens::from(&outcome.usage));
+    let reason = stop_reason(outcome.finish).as_bytes();
+    let delta: [&[u8]; 5] = [
+        b"{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"",
+        reason,
+        b"\",\"stop_sequence\":null},\"usage\":",
+        &usage,
+        b"}",
+    ];
+    delta.concat().into()
+}
+
+/// Whether the data of an event is a `message_delta` that tells the reason of the end.
+pub(crate) fn tells_reason(data: &str) -> bool {
+    let delta = object(data).ok().and_then(|event| event.member(b"delta"));
+    delta.and_then(|delta| delta.member(b"stop_reason")).is_some_and(Raw::is_string)
+}
+
+/// Members that an upstream left out or filled wrongly, as the client gets them.
+#[derive(Debug, Default)]
+struct Repairs {
+    usage: Option<Bytes>,
+    stop_reason: Option<&'static str>,
+}
+
+impl Repairs {
+    /// Adds what is not there at all, before the object is visited.
+    fn add_missing<'a>(&self, object: Raw<'a>, splice: &mut Splice<'a>) {
+        let mut added = Vec::new();
+        if let Some(usage) = self.usage.as_ref().filter(|_| object.member(b"usage").is_none()) {
+            added.extend_from_slice(b"\"usage\":");
+            added.extend_from_slice(usage);
+        }
+        if let Some(reason) = self.stop_reason.filter(|_| object.member(b"stop_reason").is_none()) {
+            added.extend_from_slice(if added.is_empty() { b"" } else { b"," });
+            added.extend_from_slice(format!("\"stop_reason\":\"{reason}\"").as_bytes());
+        }
+        if !added.is_empty() {
+            splice.add_first(object, &added);
+        }
+    }
+
+    fn replace_usage<'a>(&self, value: Raw<'a>, splice: &mut Splice<'a>) {
+        if let Some(usage) = &self.usage {
+            splice.replace(value, usage);
+        }
+    }
+}
+
+/// Whether `usage` of the object has all these counts.
+fn has_counts(object: Raw<'_>, names: &[&[u8]]) -> bool {
+    object
+        .member(b"usage")
+        .is_some_and(|usage| names.iter().all(|name| usage.member(name).and_then(Raw::count).is_some()))
+}
+
+fn usage_object(tokens: &ReportedTokens) -> Bytes {
+    let mut out = BytesMut::new();
+    push_usage(tokens, &mut out);
+    out.freeze()
+}
+
+fn identify<'a>(message: Raw<'a>, id: &str, model: &str, repairs: &Repairs, splice: &mut Splice<'a>) {
     for (key, value) in message.members() {
         match &*key.name() {
             b"id" => splice.replace(value, &quoted(id)),
             b"model" => splice.replace(value, &quoted(model)),
+            b"usage" => repairs.replace_usage(value, splice),
+            b"stop_reason" => {
+                if let Some(reason) = repairs.stop_reason {
+                    splice.replace(value, &quoted(reason));
+                }
+            }
             _ => {}
         }
     }

@@ -32,6 +32,11 @@ impl Usage {
         }
     }
 
+    /// Forgets what was counted of the output.
+    pub(super) fn forget_output(&mut self) {
+        self.output = None;
+    }
+
     fn merge_counts(&mut self, usage: Raw<'_>) {
         for (key, value) in usage.members() {
             match &*key.name() {

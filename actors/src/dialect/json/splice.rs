@@ -75,6 +75,16 @@ impl<'a> Splice<'a> {
         self.out.put_slice(with);
     }
 
+    /// Adds members before all others of an object, of which nothing may have been visited: JSON without a comma at its end.
+    pub(crate) fn add_first(&mut self, object: Raw<'a>, members: &[u8]) {
+        let start = self.span(object).start + 1;
+        self.cut(start..start);
+        self.out.put_slice(members);
+        if object.is_filled() {
+            self.out.put_u8(b',');
+        }
+    }
+
     /// The whole text with its changes.
     pub(crate) fn finish(mut self) -> Bytes {
         self.out.put_slice(self.text.get(self.at..).unwrap_or_default());

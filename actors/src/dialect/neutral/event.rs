@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     dialect::{answer::AnswerFault, json::Raw},
-    domain::FinishReason,
+    domain::{FinishReason, Usage},
 };
 
 /// One event of an answer. `choice` is the index of the choice, 0 unless several answers were requested.
@@ -82,6 +82,24 @@ pub(crate) struct ReportedTokens {
     pub(crate) audio_completion: Option<u64>,
     /// Web searches that are billed.
     pub(crate) web_searches: Option<u64>,
+}
+
+impl From<&Usage> for ReportedTokens {
+    fn from(usage: &Usage) -> ReportedTokens {
+        let hour = usage.cache_write_1h_tokens;
+        ReportedTokens {
+            prompt: usage.prompt_tokens,
+            cached: Some(usage.cached_tokens),
+            cache_write: Some(usage.cache_write_tokens),
+            cache_write_5m: Some(usage.cache_write_tokens.saturating_sub(hour)),
+            cache_write_1h: Some(hour),
+            audio_prompt: Some(usage.audio_tokens),
+            completion: usage.completion_tokens,
+            reasoning: Some(usage.reasoning_tokens),
+            audio_completion: Some(usage.audio_output_tokens),
+            web_searches: Some(usage.web_searches),
+        }
+    }
 }
 
 /// Form of an answer.

@@ -13,6 +13,8 @@ pub(super) mod output;
 mod response;
 mod thought;
 
+pub(super) use response::push_usage;
+
 use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};

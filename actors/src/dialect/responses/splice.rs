@@ -1,11 +1,15 @@
 //! The Responses API on both sides: only what must change is rewritten, every other byte passes as it came.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
-use crate::dialect::{
-    json::{Fate, JsonFault, Raw, Splice, object, quoted, with_first_member},
-    neutral::{EscapedText, StateKey},
-    openai::request::{is_for_gateway, is_routing_parameter},
+use super::encode::push_usage;
+use crate::{
+    dialect::{
+        json::{Fate, JsonFault, Raw, Splice, object, quoted, with_first_member},
+        neutral::{EscapedText, ReportedTokens, StateKey},
+        openai::request::{is_for_gateway, is_routing_parameter},
+    },
+    domain::Usage,
 };
 
 /// What `include` must have so that reasoning can be sent back to an API that keeps nothing.
@@ -107,18 +111,25 @@ fn is_unusable(item: Raw<'_>, is_stateless: bool) -> bool {
     }
 }
 
-/// A whole response with our `id` and `model`.
+/// A whole response with our `id` and `model`, and with counts of `usage` if it has ended and has none.
 ///
 /// # Errors
 /// When the body is not a JSON object.
-pub(crate) fn splice_answer(body: &str, id: &str, model: &str, state: ProviderState) -> Result<Bytes, JsonFault> {
+pub(crate) fn splice_answer(
+    body: &str,
+    id: &str,
+    model: &str,
+    state: ProviderState,
+    usage: impl FnOnce() -> Usage,
+) -> Result<Bytes, JsonFault> {
     let response = object(body)?;
     let mut splice = Splice::new(body);
-    identify(response, id, model, state, &mut splice);
+    identify(response, id, model, state, usage, &mut splice);
     Ok(splice.finish())
 }
 
-/// The data of a stream's event with our `id` and `model`; `None` if it passes as it came, as all do that have no response.
+/// The data of a stream's event with our `id` and `model`, and with counts of `usage` if the response has ended and has none;
+/// `None` if it passes as it came, as all do that have no response.
 ///
 /// # Errors
 /// When the data is not a JSON object.
@@ -127,6 +138,7 @@ pub(crate) fn splice_event(
     id: &str,
     model: &str,
     state: ProviderState,
+    usage: impl FnOnce() -> Usage,
 ) -> Result<Option<Bytes>, JsonFault> {
     // Within a text, the second quote would have a backslash before it. The name may be written with an escape.
     if memchr::memmem::find(data.as_bytes(), b"\"response\"").is_none() && !data.contains("\\u") {
@@ -135,7 +147,7 @@ pub(crate) fn splice_event(
     let event = object(data)?;
     let Some(response) = event.member(b"response").filter(|response| response.is_object()) else { return Ok(None) };
     let mut splice = Splice::new(data);
-    identify(response, id, model, state, &mut splice);
+    identify(response, id, model, state, usage, &mut splice);
     Ok(Some(splice.finish()))
 }
 
@@ -145,13 +157,37 @@ pub(crate) fn next_number(data: &str) -> Option<u64> {
     Some(number + 1)
 }
 
-fn identify<'a>(response: Raw<'a>, id: &str, model: &str, state: ProviderState, splice: &mut Splice<'a>) {
+fn identify<'a>(
+    response: Raw<'a>,
+    id: &str,
+    model: &str,
+    state: ProviderState,
+    usage: impl FnOnce() -> Usage,
+    splice: &mut Splice<'a>,
+) {
+    let usage = lacks_counts(response).then(|| {
+        let mut out = BytesMut::new();
+        push_usage(&ReportedTokens::from(&usage()), &mut out);
+        out
+    });
+    if let Some(usage) = usage.as_ref().filter(|_| response.member(b"usage").is_none()) {
+        splice.add_first(response, &[b"\"usage\":", &usage[..]].concat());
+    }
     for (key, value) in response.members() {
         match &*key.name() {
             b"id" => splice.replace(value, &quoted(id)),
             b"model" => splice.replace(value, &quoted(model)),
             b"store" if state == ProviderState::Refused => splice.replace(value, b"false"),
+            b"usage" => usage.iter().for_each(|usage| splice.replace(value, usage)),
             _ => {}
         }
     }
+}
+
+/// Whether a response has ended without telling its tokens.
+fn lacks_counts(response: Raw<'_>) -> bool {
+    let status = response.member(b"status").and_then(Raw::text);
+    let has = |name: &[u8]| response.member(b"usage")?.member(name)?.count();
+    let is_told = [&b"input_tokens"[..], b"output_tokens", b"total_tokens"].iter().all(|name| has(name).is_some());
+    matches!(status.as_deref(), Some("completed" | "incomplete")) && !is_told
 }

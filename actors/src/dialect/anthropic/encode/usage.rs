@@ -8,7 +8,7 @@ use crate::dialect::{
 };
 
 /// Appends a `usage` object. The three counts of the prompt add up to all of it, whatever the upstream said.
-pub(super) fn push_usage(tokens: &ReportedTokens, out: &mut BytesMut) {
+pub(in crate::dialect::anthropic) fn push_usage(tokens: &ReportedTokens, out: &mut BytesMut) {
     let read = tokens.cached.unwrap_or(0).min(tokens.prompt);
     let by_time = tokens.cache_write_5m.unwrap_or(0).saturating_add(tokens.cache_write_1h.unwrap_or(0));
     let written = tokens.cache_write.unwrap_or(by_time).min(tokens.prompt - read);

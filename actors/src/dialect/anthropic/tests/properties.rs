@@ -6,6 +6,7 @@ use super::{
     answers::{collect, collect_whole},
     *,
 };
+use crate::dialect::Outcome;
 
 /// Cuts a text into pieces after these numbers of characters.
 fn cut(text: &str, sizes: &[usize]) -> Vec<String> {
@@ -134,7 +135,7 @@ proptest! {
             let _ = collect_whole(event, names());
             let _ = super::super::kind_of_response(429, false, event.as_bytes());
             let _ = splice_request(event, "m");
-            let _ = splice_answer(event, "i", "m");
+            let _ = splice_answer(event, "i", "m", &Outcome::default());
         }
     }
 

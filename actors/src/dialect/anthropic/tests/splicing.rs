@@ -1,4 +1,10 @@
+use serde_json::{Value, json};
+
 use super::super::splice::{splice_answer, splice_event, splice_request};
+use crate::{
+    dialect::Outcome,
+    domain::{FinishReason, Usage},
+};
 
 fn request(body: &str) -> String {
     String::from_utf8(splice_request(body, "claude-x").unwrap().to_vec()).unwrap()
@@ -64,22 +70,25 @@ fn tools_thinking_betas_and_unknown_members_survive_byte_for_byte() {
 #[test]
 fn a_body_that_is_no_object_is_refused() {
     for body in ["", "[]", "{", "{} x", "1"] {
-        assert!(splice_request(body, "m").is_err() && splice_answer(body, "i", "m").is_err(), "{body}");
+        assert!(
+            splice_request(body, "m").is_err() && splice_answer(body, "i", "m", &Outcome::default()).is_err(),
+            "{body}"
+        );
     }
 }
 
 /// D8.
 #[test]
 fn of_an_answer_only_id_and_model_are_replaced() {
-    let body = "{\"id\": \"msg_1\",\"type\":\"message\", \"model\" :\"claude-x-2026\",\"content\":[{\"type\":\"text\",\"text\":\"\\u00e9\",\"id\":\"keep\",\"model\":\"keep\"}],\"new\":1.0,\"usage\":{\"input_tokens\":1}} ";
+    let body = "{\"id\": \"msg_1\",\"type\":\"message\", \"model\" :\"claude-x-2026\",\"content\":[{\"type\":\"text\",\"text\":\"\\u00e9\",\"id\":\"keep\",\"model\":\"keep\"}],\"new\":1.0,\"stop_reason\":\"x\",\"usage\":{\"input_tokens\":1,\"output_tokens\":2}} ";
     let expected = body.replace("\"msg_1\"", "\"gen-1\"").replace("\"claude-x-2026\"", "\"anthropic/x\"");
-    assert_eq!(splice_answer(body, "gen-1", "anthropic/x").unwrap(), expected.as_bytes());
+    assert_eq!(splice_answer(body, "gen-1", "anthropic/x", &Outcome::default()).unwrap(), expected.as_bytes());
 }
 
 #[test]
 fn of_a_stream_only_message_start_is_rewritten() {
-    let event = |data: &str| splice_event(data, "gen-1", "anthropic/x").unwrap();
-    let start = r#"{"type":"message_start","message":{"id":"msg_1","type":"message","model":"claude-x","usage":{"input_tokens":25}},"id":"keep"}"#;
+    let event = |data: &str| splice_event(data, "gen-1", "anthropic/x", Usage::default).unwrap();
+    let start = r#"{"type":"message_start","message":{"id":"msg_1","type":"message","model":"claude-x","usage":{"input_tokens":25,"output_tokens":1}},"id":"keep"}"#;
     let expected = start.replace("\"msg_1\"", "\"gen-1\"").replace("\"claude-x\"", "\"anthropic/x\"");
     assert_eq!(event(start).unwrap(), expected.as_bytes());
     assert_eq!(
@@ -89,9 +98,54 @@ fn of_a_stream_only_message_start_is_rewritten() {
     for other in [
         r#"{"type":"ping"}"#,
         r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"message_start"}}"#,
+        r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":0}}"#,
         r#"{"type":"message_stop"}"#,
         "not even JSON",
     ] {
         assert_eq!(event(other), None, "{other}");
+    }
+}
+
+fn used() -> Usage {
+    Usage { prompt_tokens: 12, completion_tokens: 7, cached_tokens: 2, ..Usage::default() }
+}
+
+#[test]
+fn counts_and_a_reason_that_an_answer_lacks_are_added_and_the_rest_stays() {
+    let outcome = Outcome { usage: used(), finish: Some(FinishReason::Length), ..Outcome::default() };
+    for irregular in [
+        r#""#,
+        r#","usage":null,"stop_reason":null"#,
+        r#","usage":{"input_tokens":-3,"output_tokens":9999999999999999999999}"#,
+        r#","stop_reason":3,"usage":{"input_tokens":"ten","output_tokens":7}"#,
+    ] {
+        let body = format!(r#"{{"content":[{{"type":"new_block"}}]{irregular}}}"#);
+        let answer: Value = serde_json::from_slice(&splice_answer(&body, "i", "m", &outcome).unwrap()).unwrap();
+        assert_eq!(answer["content"], json!([{"type": "new_block"}]), "{body}");
+        assert_eq!(answer["stop_reason"], "max_tokens", "{body}");
+        let usage = &answer["usage"];
+        assert_eq!(
+            (&usage["input_tokens"], &usage["cache_read_input_tokens"], &usage["output_tokens"]),
+            (&json!(10), &json!(2), &json!(7)),
+            "{body}"
+        );
+    }
+}
+
+#[test]
+fn counts_that_the_events_of_a_stream_lack_are_added() {
+    let event = |data: &str| -> Value {
+        serde_json::from_slice(&splice_event(data, "i", "m", used).unwrap().unwrap()).unwrap()
+    };
+    for usage in ["", r#","usage":{}"#, r#","usage":{"input_tokens":-1,"output_tokens":1}"#, r#","usage":7"#] {
+        let start = event(&format!(r#"{{"type":"message_start","message":{{"id":"x"{usage}}}}}"#));
+        assert_eq!(start["message"]["id"], "i");
+        assert_eq!(start["message"]["usage"]["input_tokens"], 12, "{usage}");
+        assert_eq!(start["message"]["usage"]["output_tokens"], 1, "{usage}");
+    }
+    for usage in ["", r#","usage":null"#, r#","usage":{"output_tokens":"many"}"#] {
+        let delta = event(&format!(r#"{{"type":"message_delta","delta":{{"stop_reason":"end_turn"}}{usage}}}"#));
+        assert_eq!(delta["usage"], json!({"output_tokens": 7}), "{usage}");
+        assert_eq!(delta["delta"]["stop_reason"], "end_turn");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{StreamError, StreamOptions};
+use super::{StreamError, StreamOptions, chunk::ChatRewriter};
 use crate::dialect::{
     answer::{AnswerContext, AnswerFault},
     anthropic,
@@ -31,6 +31,8 @@ pub(super) struct ClientStream {
     spliced: Option<SplicedEvents>,
     /// Number of the next event, if those that passed have numbers.
     next_number: Option<u64>,
+    /// Whether an event with the reason of the message's end has passed.
+    has_reason: bool,
     /// Whether an event that ends the message has passed.
     is_stopped: bool,
     has_begun: bool,
@@ -79,6 +81,7 @@ impl ClientStream {
             encoder: ClientEncoder::new(client, context, AnswerForm::Streamed, options.max_event_bytes),
             spliced,
             next_number: None,
+            has_reason: false,
             is_stopped: false,
             has_begun: false,
             chunks: BytesMut::new(),
@@ -86,25 +89,33 @@ impl ClientStream {
     }
 
     /// Appends what the chunks that `event` became mean to the client.
-    pub(super) fn event(&mut self, event: &StreamEvent<'_>, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    pub(super) fn event(
+        &mut self,
+        event: &StreamEvent<'_>,
+        chat: &ChatRewriter,
+        out: &mut BytesMut,
+    ) -> Result<(), AnswerFault> {
         if self.spliced.is_some() {
             self.chunks.clear();
-            return self.pass(event, out);
+            return self.pass(event, chat, out);
         }
         self.encode(out)
     }
 
     /// Appends what the remaining chunks mean to the client, the last ones of the stream.
-    pub(super) fn end(&mut self, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    pub(super) fn end(&mut self, chat: &ChatRewriter, out: &mut BytesMut) -> Result<(), AnswerFault> {
         let Some(spliced) = &self.spliced else { return self.encode(out) };
         self.chunks.clear();
-        let last: &[u8] = match spliced.api {
-            SplicedApi::Messages => b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
-            SplicedApi::Responses => b"",
-            SplicedApi::Completion { .. } => DONE,
-        };
-        if !std::mem::replace(&mut self.is_stopped, true) {
-            out.put_slice(last);
+        if std::mem::replace(&mut self.is_stopped, true) {
+            return Ok(());
+        }
+        match spliced.api {
+            SplicedApi::Messages => {
+                self.put_reason(chat, out);
+                out.put_slice(b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+            }
+            SplicedApi::Responses => {}
+            SplicedApi::Completion { .. } => out.put_slice(DONE),
         }
         Ok(())
     }
@@ -132,6 +143,14 @@ impl ClientStream {
         out.put_slice(silence);
     }
 
+    /// Appends the reason of the end of a message and its counts, unless they have passed.
+    fn put_reason(&mut self, chat: &ChatRewriter, out: &mut BytesMut) {
+        if !std::mem::replace(&mut self.has_reason, true) {
+            out.put_slice(b"event: message_delta\n");
+            put_data(&anthropic::splice::final_delta(&chat.outcome()), out);
+        }
+    }
+
     fn encode(&mut self, out: &mut BytesMut) -> Result<(), AnswerFault> {
         while let Some(end) = memchr::memmem::find(&self.chunks, b"\n\n") {
             let event = self.chunks.split_to(end + 2);
@@ -148,7 +167,7 @@ impl ClientStream {
         Ok(())
     }
 
-    fn pass(&mut self, event: &StreamEvent<'_>, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    fn pass(&mut self, event: &StreamEvent<'_>, chat: &ChatRewriter, out: &mut BytesMut) -> Result<(), AnswerFault> {
         let (Some(spliced), false) = (&self.spliced, self.is_stopped) else { return Ok(()) };
         let data = std::str::from_utf8(&event.data).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?.trim();
         if let SplicedApi::Completion { shows_usage } = spliced.api {
@@ -164,13 +183,19 @@ impl ClientStream {
         let kind = Cursor::new(data).value().ok().and_then(|value| value.member(b"type")).and_then(Raw::text);
         let Some(kind) = kind else { return Ok(()) };
         let SplicedEvents { id, model, api } = spliced;
+        let usage = || chat.outcome().usage;
         let changed = match api {
             SplicedApi::Responses => {
                 self.next_number = responses::splice::next_number(data).or(self.next_number);
-                responses::splice::splice_event(data, id, model, ProviderState::Refused)?
+                responses::splice::splice_event(data, id, model, ProviderState::Refused, usage)?
             }
-            _ => anthropic::splice::splice_event(data, id, model)?,
+            _ => anthropic::splice::splice_event(data, id, model, usage)?,
         };
+        match &*kind {
+            "message_delta" => self.has_reason |= anthropic::splice::tells_reason(data),
+            "message_stop" => self.put_reason(chat, out),
+            _ => {}
+        }
         out.put_slice(b"event: ");
         out.put_slice(kind.as_bytes());
         out.put_u8(b'\n');

@@ -261,7 +261,7 @@ impl EventRoute<'_> {
             return rewrite(event, self.translator.as_deref_mut(), self.chat, progress, out);
         };
         rewrite(event, self.translator.as_deref_mut(), self.chat, progress, &mut client.chunks)?;
-        client.event(event, out)
+        client.event(event, self.chat, out)
     }
 
     fn end(&mut self, out: &mut BytesMut) -> Result<(), AnswerFault> {
@@ -269,7 +269,7 @@ impl EventRoute<'_> {
             return end(self.translator.as_deref_mut(), self.chat, out);
         };
         end(self.translator.as_deref_mut(), self.chat, &mut client.chunks)?;
-        client.end(out)
+        client.end(self.chat, out)
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) fn push_response(
 }
 
 /// Appends the usage. What it cost is in a header: strict clients refuse members that they do not know.
-fn push_usage(tokens: &ReportedTokens, out: &mut BytesMut) {
+pub(in crate::dialect::responses) fn push_usage(tokens: &ReportedTokens, out: &mut BytesMut) {
     let count = |name: &[u8], count: u64, out: &mut BytesMut| {
         push_member(out, name, b"");
         push_u64(out, count);

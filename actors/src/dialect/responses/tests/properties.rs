@@ -5,6 +5,7 @@ use super::{
     answers::{collect, collect_whole},
     *,
 };
+use crate::domain::Usage;
 
 /// Cuts a text into pieces after these numbers of characters.
 pub(super) fn cut(text: &str, sizes: &[usize]) -> Vec<String> {
@@ -141,8 +142,8 @@ proptest! {
         for event in &events {
             let _ = collect_whole(event, ToolNames::default());
             let _ = splice_request(event, "m", ProviderState::Refused);
-            let _ = splice_answer(event, "i", "m", ProviderState::Refused);
-            let _ = splice_event(event, "i", "m", ProviderState::Refused);
+            let _ = splice_answer(event, "i", "m", ProviderState::Refused, Usage::default);
+            let _ = splice_event(event, "i", "m", ProviderState::Refused, Usage::default);
         }
     }
 

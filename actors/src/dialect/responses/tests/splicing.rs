@@ -2,7 +2,10 @@ use super::super::{
     reasoning_state::ForeignReasoning,
     splice::{ProviderState, next_number, splice_answer, splice_event, splice_request},
 };
-use crate::dialect::neutral::{ReasoningFormat, ReasoningKind, StateKey};
+use crate::{
+    dialect::neutral::{ReasoningFormat, ReasoningKind, StateKey},
+    domain::Usage,
+};
 
 fn request(body: &str) -> String {
     String::from_utf8(splice_request(body, "gpt-x", ProviderState::Refused).unwrap().body.to_vec()).unwrap()
@@ -61,16 +64,19 @@ fn of_an_answer_only_id_model_and_store_are_replaced() {
         .replace("\"resp_1\"", "\"gen-1\"")
         .replace("\"gpt-x-2026\"", "\"openai/x\"")
         .replace("\"store\":true", "\"store\":false");
-    assert_eq!(splice_answer(body, "gen-1", "openai/x", ProviderState::Refused).unwrap(), expected.as_bytes());
+    assert_eq!(
+        splice_answer(body, "gen-1", "openai/x", ProviderState::Refused, Usage::default).unwrap(),
+        expected.as_bytes()
+    );
     for body in ["", "[]", "{", "{} x", "1"] {
-        assert!(splice_answer(body, "i", "m", ProviderState::Refused).is_err(), "{body}");
+        assert!(splice_answer(body, "i", "m", ProviderState::Refused, Usage::default).is_err(), "{body}");
         assert!(splice_request(body, "m", ProviderState::Refused).is_err(), "{body}");
     }
 }
 
 #[test]
 fn of_a_stream_only_events_with_a_response_are_rewritten() {
-    let event = |data: &str| splice_event(data, "gen-1", "openai/x", ProviderState::Refused).unwrap();
+    let event = |data: &str| splice_event(data, "gen-1", "openai/x", ProviderState::Refused, Usage::default).unwrap();
     for kind in ["created", "in_progress", "completed", "incomplete", "failed"] {
         let data = format!(
             r#"{{"type":"response.{kind}","sequence_number":3,"response":{{"id":"resp_1","model":"gpt-x","store":true,"usage":{{"input_tokens":1}}}},"id":"keep"}}"#
@@ -93,4 +99,20 @@ fn of_a_stream_only_events_with_a_response_are_rewritten() {
         assert_eq!(event(other), None, "{other}");
     }
     assert_eq!(next_number("{}"), None);
+}
+
+#[test]
+fn counts_that_an_ended_response_lacks_are_added() {
+    let used = || Usage { prompt_tokens: 12, completion_tokens: 7, ..Usage::default() };
+    for usage in ["", r#","usage":null"#, r#","usage":{"input_tokens":-3,"output_tokens":"ten","total_tokens":1}"#] {
+        let body = format!(r#"{{"status":"completed","output":[{{"type":"new_item"}}]{usage}}}"#);
+        let answer = splice_answer(&body, "i", "m", ProviderState::Refused, used).unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+        let counts = ["input_tokens", "output_tokens", "total_tokens"].map(|name| answer["usage"][name].as_u64());
+        assert_eq!(counts, [Some(12), Some(7), Some(19)], "{usage}");
+        assert_eq!(answer["output"][0]["type"], "new_item");
+    }
+    let created = r#"{"type":"response.created","response":{"status":"in_progress","usage":null}}"#;
+    let event = splice_event(created, "i", "m", ProviderState::Refused, used).unwrap().unwrap();
+    assert_eq!(event, created.as_bytes(), "it has not ended");
 }
