@@ -29,6 +29,7 @@ mod outgoing;
 pub mod percent;
 mod responses;
 mod sanitize;
+mod spliced_call;
 mod stream_reader;
 mod translation;
 mod upstream_decoder;

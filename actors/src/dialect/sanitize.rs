@@ -9,8 +9,22 @@ use std::borrow::Cow;
 pub(crate) const NAME_CHARS: usize = 200;
 /// Longest error text that is kept, in characters.
 pub(crate) const ERROR_CHARS: usize = 2_000;
+/// Longest name of an error in the log, in characters.
+const NAME_FOR_LOG_CHARS: usize = 64;
 /// Shortest run of characters after `sk-` that is treated as a key.
 const KEY_CHARS: usize = 8;
+
+/// A code or type of an error as a log may show it: a name. `None` if it is text, which may quote a prompt.
+pub(crate) fn name_for_log(text: &str) -> Option<&str> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    (text.len() <= NAME_FOR_LOG_CHARS && text.chars().all(is_name) && clean(text, NAME_CHARS) == text).then_some(text)
+}
+
+/// The error of an upstream for the log: its type, and not its message, which may quote a prompt.
+pub(crate) fn reported_error(kind: &str) -> String {
+    let name = name_for_log(kind).filter(|name| !name.is_empty()).map(|name| format!(" [{name}]")).unwrap_or_default();
+    format!("the upstream reported an error{name}")
+}
 
 /// `text` without control characters and with keys replaced by `***`, cut at `limit` characters.
 pub(crate) fn clean(text: &str, limit: usize) -> Cow<'_, str> {

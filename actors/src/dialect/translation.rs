@@ -19,10 +19,12 @@ use super::{
         completion_writer::CompletionWriter,
         conversation_reader::read_conversation,
         foreign_members::{PlainChat, plain_chat},
+        request::default_parameters,
         rewrite_answer, text_completion, usage_of_failed_answer,
     },
     outgoing::{OutgoingBody, Translation},
     responses::{self, splice::ProviderState},
+    spliced_call::SplicedCall,
 };
 use crate::domain::{Catalog, Dialect, Endpoint, FailureKind, Usage};
 
@@ -64,7 +66,7 @@ pub fn chat_body_with(
     signatures: SignatureSources<'_>,
 ) -> Option<OutgoingBody> {
     if let Some(client) = request.client.as_deref().filter(|client| client.is_native_at(endpoint))
-        && let Some(own) = clients_own(client, endpoint, most_output)
+        && let Some(own) = clients_own(client, catalog, endpoint, most_output)
     {
         return Some(own);
     }
@@ -140,28 +142,30 @@ pub fn completion_of<'b>(body: &'b Bytes, outgoing: &OutgoingBody) -> Result<Cow
     Ok(Cow::Owned(completion.finish()?))
 }
 
-/// The client's own body, with the endpoint's name of the model and without the gateway's fields. `None` if a lower limit on
-/// output is for the translation to say.
-fn clients_own(client: &ClientRequest, endpoint: &Endpoint, most_output: Option<u32>) -> Option<OutgoingBody> {
+/// The client's own body, with the endpoint's name of the model and without the gateway's fields. `None` if it is no JSON.
+fn clients_own(
+    client: &ClientRequest,
+    catalog: &Catalog,
+    endpoint: &Endpoint,
+    most_output: Option<u32>,
+) -> Option<OutgoingBody> {
     let text = std::str::from_utf8(&client.body).ok()?;
+    let defaults = default_parameters(catalog, endpoint);
+    let call = SplicedCall { model: &endpoint.upstream_model, most_output, defaults: &defaults };
     let mut emulated = Vec::new();
     let body = match client.shape {
-        ClientShape::Completion { .. } => {
-            text_completion::splice::splice_request(text, &endpoint.upstream_model, most_output).ok()?
+        ClientShape::Completion { .. } => text_completion::splice::splice_request(text, &call).ok()?,
+        ClientShape::Messages { .. } => {
+            let cut = anthropic::without_foreign_thoughts(text);
+            let own = cut.as_ref().map_or(Some(text), |cut| std::str::from_utf8(&cut.body).ok())?;
+            let spliced = anthropic::splice::splice_request(own, &call).ok()?;
+            let without_thinking = cut.as_ref().is_some_and(|cut| cut.without_thinking);
+            emulated.extend(cut.is_some().then(|| "reasoning_details".into()));
+            emulated.extend((without_thinking || spliced.limits_thinking).then(|| "thinking".into()));
+            spliced.body
         }
-        _ if most_output.is_some() => return None,
-        ClientShape::Messages { .. } => match anthropic::without_foreign_thoughts(text) {
-            None => anthropic::splice::splice_request(text, &endpoint.upstream_model).ok()?,
-            Some(cut) => {
-                emulated.push("reasoning_details".into());
-                emulated.extend(cut.without_thinking.then(|| "thinking".into()));
-                anthropic::splice::splice_request(std::str::from_utf8(&cut.body).ok()?, &endpoint.upstream_model)
-                    .ok()?
-            }
-        },
         ClientShape::Responses(_) => {
-            let model = &endpoint.upstream_model;
-            let spliced = responses::splice::splice_request(text, model, ProviderState::Refused).ok()?;
+            let spliced = responses::splice::splice_request(text, &call, ProviderState::Refused).ok()?;
             emulated.extend(spliced.without_reasoning.then(|| "input[].encrypted_content".into()));
             spliced.body
         }

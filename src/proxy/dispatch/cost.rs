@@ -120,12 +120,15 @@ impl RequestBudget {
     }
 
     /// Most output tokens of each answer of attempt `n` at an endpoint, so that the request stays below its ceiling. `None`
-    /// without a ceiling, and where output costs nothing.
+    /// without a ceiling, where output costs nothing, and where no answer can be so long: providers refuse limits above
+    /// their own.
     #[must_use]
     pub fn output_cap(&self, n: u32, endpoint: &Endpoint) -> Option<u32> {
         let state = self.0.borrow();
         let others = state.running.iter().filter(|(running, _)| *running != n).map(|(_, worst)| *worst);
-        state.cap(endpoint, state.spent + others.sum())
+        let room = endpoint.limits.context_length.saturating_sub(state.size.prompt_tokens);
+        let longest = endpoint.limits.longest_answer().min(room);
+        state.cap(endpoint, state.spent + others.sum()).filter(|cap| *cap < longest)
     }
 
     /// Name of the team that pays too, if there is one.

@@ -8,7 +8,7 @@ use crate::{
     dialect::{
         answer::AnswerFault,
         json::{Cursor, Raw},
-        sanitize::{ERROR_CHARS, NAME_CHARS, clean},
+        sanitize::{NAME_CHARS, clean, reported_error},
     },
     domain::FailureKind,
 };
@@ -49,8 +49,7 @@ pub(crate) fn kind_of_response(status: u16, has_retry_after: bool, body: &[u8]) 
 pub(super) fn fault(value: Raw<'_>) -> AnswerFault {
     let error = value.member(b"error").filter(|error| !error.is_null()).unwrap_or(value);
     let said = Said::read(error);
-    let detail = format!("the upstream reported an error [{}]: {}", said.kind, clean(&said.message, ERROR_CHARS));
-    AnswerFault::new(said.kind().unwrap_or(FailureKind::Server), detail)
+    AnswerFault::new(said.kind().unwrap_or(FailureKind::Server), reported_error(&said.kind))
 }
 
 /// What an error says about itself.
@@ -179,12 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn an_error_within_an_answer_is_classified_and_its_detail_is_clean() {
+    fn an_error_within_an_answer_is_classified_and_its_detail_quotes_nothing() {
         let fault = |text: &str| fault(Cursor::new(text).value().unwrap());
         assert_eq!(fault(&body("overloaded_error", "busy", "")).kind, FailureKind::Overloaded);
         assert_eq!(fault(&body("something_new", "busy", "")).kind, FailureKind::Server);
         assert_eq!(fault("{}").kind, FailureKind::Server);
         let detail = fault(&body("api_error", "key \\u001b sk-abcdefghijkl is bad", "")).detail;
-        assert_eq!(detail, "the upstream reported an error [api_error]: key  sk-*** is bad");
+        assert_eq!(detail, "the upstream reported an error [api_error]");
     }
 }

@@ -7,28 +7,60 @@ use super::{encode::push_usage, finish::stop_reason};
 use crate::{
     dialect::{
         answer::Outcome,
-        json::{Fate, JsonFault, Raw, Splice, object, quoted, with_first_member},
+        json::{Fate, JsonFault, Raw, Splice, object, quoted},
         neutral::ReportedTokens,
         openai::request::{is_for_gateway, is_routing_parameter},
+        spliced_call::{AddedMembers, SplicedCall},
     },
     domain::Usage,
 };
 
-/// The body of a client for an upstream: `model` is the upstream's name for the model, and the members for the gateway, at
-/// the top and in `metadata`, are cut.
+/// Least budget for thinking that the API takes.
+const LEAST_BUDGET: u64 = 1024;
+/// Parameters of sampling that the API has.
+const SAMPLING: [&str; 3] = ["temperature", "top_p", "top_k"];
+
+/// A client's body for an upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SplicedRequest {
+    pub(crate) body: Bytes,
+    /// Whether the limit on output left less room for thinking than was asked for.
+    pub(crate) limits_thinking: bool,
+}
+
+/// The body of a client for an upstream: with the upstream's name for the model, the limit on output and the defaults of `call`,
+/// and without the members for the gateway, at the top and in `metadata`.
 ///
 /// # Errors
 /// When the body is not a JSON object.
-pub(crate) fn splice_request(body: &str, model: &str) -> Result<Bytes, JsonFault> {
+pub(crate) fn splice_request(body: &str, call: &SplicedCall<'_>) -> Result<SplicedRequest, JsonFault> {
     let whole = object(body)?;
-    let name = quoted(model);
-    let mut has_model = false;
+    let name = quoted(call.model);
+    let (mut has_model, mut has_limit, mut limits_thinking) = (false, false, false);
+    let mut open = call.defaults_among(&SAMPLING);
     let mut splice = Splice::new(body);
     splice.members(whole, |key, value, splice| {
-        match &*key.name() {
+        let key = key.name();
+        open.retain(|(name, _)| name.as_bytes() != &*key);
+        match &*key {
             b"model" => {
                 has_model = true;
                 splice.replace(value, &name);
+            }
+            b"max_tokens" => {
+                has_limit = true;
+                if let Some(lower) = call.lower_than(value.count()) {
+                    splice.replace(value, lower.to_string().as_bytes());
+                }
+            }
+            b"thinking" => {
+                // Who thinks takes no other temperature than 1.
+                open.clear();
+                let budget = value.member(b"budget_tokens");
+                if let Some(lower) = budget.and_then(Raw::count).and_then(|given| call.lower_than(Some(given + 1))) {
+                    limits_thinking = true;
+                    limit_thinking(value, u64::from(lower).saturating_sub(1), splice);
+                }
             }
             // Other members of it are for the upstream.
             b"metadata" => splice.members(value, |key, _, _| {
@@ -42,8 +74,25 @@ pub(crate) fn splice_request(body: &str, model: &str) -> Result<Bytes, JsonFault
         }
         Fate::Kept
     });
-    let spliced = splice.finish();
-    Ok(if has_model { spliced } else { with_first_member(&spliced, b"model", &name) })
+    let mut added = AddedMembers::default();
+    if !has_model {
+        added.push("model", String::from_utf8_lossy(&name));
+    }
+    if let Some(most) = call.most_output.filter(|_| !has_limit) {
+        added.push("max_tokens", most);
+    }
+    open.iter().for_each(|(name, value)| added.push(name, value));
+    Ok(SplicedRequest { body: added.before(splice.finish()), limits_thinking })
+}
+
+/// Gives thinking at most this budget, or turns it off if that is less than the API takes.
+fn limit_thinking<'a>(thinking: Raw<'a>, most: u64, splice: &mut Splice<'a>) {
+    if most < LEAST_BUDGET {
+        return splice.replace(thinking, b"{\"type\":\"disabled\"}");
+    }
+    if let Some(budget) = thinking.member(b"budget_tokens") {
+        splice.replace(budget, most.to_string().as_bytes());
+    }
 }
 
 /// A whole message with our `id` and `model`. `outcome` tells what it lacks: counts that are missing or no numbers, and the

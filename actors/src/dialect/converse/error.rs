@@ -8,7 +8,7 @@ use crate::{
     dialect::{
         answer::AnswerFault,
         json::{Cursor, Raw},
-        sanitize::{ERROR_CHARS, NAME_CHARS, clean},
+        sanitize::reported_error,
     },
     domain::FailureKind,
 };
@@ -61,9 +61,7 @@ pub(crate) fn fault_of_body(body: Raw<'_>) -> Option<AnswerFault> {
 
 fn fault(name: &str, message: &str) -> AnswerFault {
     let name = name_of(name);
-    let (shown, said) = (clean(name, NAME_CHARS), clean(message, ERROR_CHARS));
-    let detail = format!("the upstream reported an error [{shown}]: {said}");
-    AnswerFault::new(kind(name, message).unwrap_or(FailureKind::Server), detail)
+    AnswerFault::new(kind(name, message).unwrap_or(FailureKind::Server), reported_error(name))
 }
 
 /// The name of an error without the namespace before `#` and the address behind `:`.

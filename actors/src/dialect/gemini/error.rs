@@ -8,7 +8,7 @@ use crate::{
     dialect::{
         answer::AnswerFault,
         json::{Cursor, Raw},
-        sanitize::{ERROR_CHARS, NAME_CHARS, clean},
+        sanitize::reported_error,
     },
     domain::FailureKind,
 };
@@ -90,8 +90,7 @@ fn seconds(text: &str) -> Option<Duration> {
 pub(crate) fn fault(value: Raw<'_>) -> Option<AnswerFault> {
     let error = error_of(value)?;
     let text = |name: &[u8]| error.member(name).and_then(Raw::text).unwrap_or_default();
-    let status = clean(&text(b"status"), NAME_CHARS).into_owned();
-    let detail = format!("the upstream reported an error [{status}]: {}", clean(&text(b"message"), ERROR_CHARS));
+    let detail = reported_error(&text(b"status"));
     let code = error.member(b"code").and_then(Raw::count).and_then(FailureKind::of_status);
     let kind = kind(error).or(code).unwrap_or(FailureKind::Server);
     Some(AnswerFault::new(kind, detail))

@@ -5,7 +5,7 @@ use wide::u8x16;
 use super::raw::Raw;
 
 /// Deepest nesting of a text whose limit is not given.
-const MAX_DEPTH: usize = 128;
+pub(crate) const MAX_DEPTH: usize = 128;
 
 /// Why a text is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

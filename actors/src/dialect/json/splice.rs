@@ -124,10 +124,15 @@ pub(crate) fn quoted(text: &str) -> BytesMut {
 
 /// The object with one more member before the others; the name must need no escaping.
 pub(crate) fn with_first_member(object: &[u8], name: &[u8], value: &[u8]) -> Bytes {
+    with_first_members(object, &[b"\"", name, b"\":", value].concat())
+}
+
+/// The object with members before the others: JSON without a comma at its end.
+pub(crate) fn with_first_members(object: &[u8], members: &[u8]) -> Bytes {
     let start = memchr::memchr(b'{', object).map_or(0, |brace| brace + 1);
     let (before, after) = object.split_at_checked(start).unwrap_or((object, b""));
     let is_empty = after.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'}');
-    let parts: [&[u8]; 7] = [before, b"\"", name, b"\":", value, if is_empty { b"" } else { b"," }, after];
+    let parts: [&[u8]; 4] = [before, members, if is_empty { b"" } else { b"," }, after];
     Bytes::from(parts.concat())
 }
 

@@ -2,8 +2,8 @@
 
 use crate::{
     dialect::{
-        json::{Cursor, Raw},
-        openai::request::shown,
+        json::{Cursor, MAX_DEPTH, Raw},
+        openai::request::{body_text, broken_json, shown},
     },
     domain::{Invalid, InvalidReason},
 };
@@ -13,11 +13,10 @@ use crate::{
 /// # Errors
 /// The 400 for anything else.
 pub(crate) fn json_object(body: &[u8]) -> Result<Raw<'_>, Invalid> {
-    let text = std::str::from_utf8(body)
-        .map_err(|_| Invalid::body(InvalidReason::InvalidJson, "Request body is not valid UTF-8."))?;
+    let text = body_text(body)?;
     let mut cursor = Cursor::new(text);
     let whole = cursor.value().and_then(|value| cursor.end().map(|()| value));
-    let whole = whole.map_err(|_| Invalid::body(InvalidReason::InvalidJson, "Request body is not valid JSON."))?;
+    let whole = whole.map_err(|_| broken_json(text, MAX_DEPTH))?;
     if !whole.is_object() {
         return Err(Invalid::body(InvalidReason::InvalidType, "Request body must be a JSON object."));
     }

@@ -5,9 +5,10 @@ use bytes::{Bytes, BytesMut};
 use super::encode::push_usage;
 use crate::{
     dialect::{
-        json::{Fate, JsonFault, Raw, Splice, object, quoted, with_first_member},
+        json::{Fate, JsonFault, Raw, Splice, object, quoted},
         neutral::{EscapedText, ReportedTokens, StateKey},
         openai::request::{is_for_gateway, is_routing_parameter},
+        spliced_call::{AddedMembers, SplicedCall},
     },
     domain::Usage,
 };
@@ -32,23 +33,40 @@ pub(crate) struct SplicedRequest {
     pub(crate) without_reasoning: bool,
 }
 
-/// The body of a client for an upstream: `model` is the upstream's name for the model, and the members for the gateway, at
-/// the top and in `metadata`, are cut. Unless the provider may keep responses, `store` is false and encrypted reasoning is
-/// asked for.
+/// Parameters of sampling that the API has.
+const SAMPLING: [&str; 2] = ["temperature", "top_p"];
+
+/// The body of a client for an upstream: with the upstream's name for the model, the limit on output and the defaults of `call`,
+/// and without the members for the gateway, at the top and in `metadata`. Unless the provider may keep responses, `store` is
+/// false and encrypted reasoning is asked for.
 ///
 /// # Errors
 /// When the body is not a JSON object.
-pub(crate) fn splice_request(body: &str, model: &str, state: ProviderState) -> Result<SplicedRequest, JsonFault> {
+pub(crate) fn splice_request(
+    body: &str,
+    call: &SplicedCall<'_>,
+    state: ProviderState,
+) -> Result<SplicedRequest, JsonFault> {
     let whole = object(body)?;
-    let name = quoted(model);
+    let name = quoted(call.model);
+    let mut open = call.defaults_among(&SAMPLING);
     let is_stateless = state == ProviderState::Refused;
-    let (mut has_model, mut has_store, mut has_include, mut without_reasoning) = (false, false, false, false);
+    let (mut has_model, mut has_limit, mut has_store, mut has_include) = (false, false, false, false);
+    let mut without_reasoning = false;
     let mut splice = Splice::new(body);
     splice.members(whole, |key, value, splice| {
-        match &*key.name() {
+        let key = key.name();
+        open.retain(|(name, _)| name.as_bytes() != &*key);
+        match &*key {
             b"model" => {
                 has_model = true;
                 splice.replace(value, &name);
+            }
+            b"max_output_tokens" => {
+                has_limit = true;
+                if let Some(lower) = call.lower_than(value.count()) {
+                    splice.replace(value, lower.to_string().as_bytes());
+                }
             }
             b"store" if is_stateless => {
                 has_store = true;
@@ -77,16 +95,21 @@ pub(crate) fn splice_request(body: &str, model: &str, state: ProviderState) -> R
         }
         Fate::Kept
     });
-    let mut body = splice.finish();
-    if is_stateless && !has_include {
-        body = with_first_member(&body, b"include", format!("[\"{ENCRYPTED}\"]").as_bytes());
+    let mut added = AddedMembers::default();
+    if !has_model {
+        added.push("model", String::from_utf8_lossy(&name));
     }
     if is_stateless && !has_store {
-        body = with_first_member(&body, b"store", b"false");
+        added.push("store", false);
     }
-    if !has_model {
-        body = with_first_member(&body, b"model", &name);
+    if is_stateless && !has_include {
+        added.push("include", format_args!("[\"{ENCRYPTED}\"]"));
     }
+    if let Some(most) = call.most_output.filter(|_| !has_limit) {
+        added.push("max_output_tokens", most);
+    }
+    open.iter().for_each(|(name, value)| added.push(name, value));
+    let body = added.before(splice.finish());
     Ok(SplicedRequest { body, without_reasoning })
 }
 

@@ -19,6 +19,9 @@ use crate::{
 /// Beginning of the first system block of Claude Code, which only its own provider has a use for.
 const ATTRIBUTION: &str = "x-anthropic-billing-header";
 
+/// The chat of a request of which all is for endpoints of this dialect only: they get the client's own body.
+const STAND_IN: &[u8] = b"{\"role\":\"user\",\"content\":\"\"},";
+
 impl ChatBodyWriter<'_> {
     pub(super) fn messages(&mut self, system: Option<Raw<'_>>, messages: Raw<'_>) -> Result<(), Invalid> {
         if !messages.is_array() {
@@ -36,6 +39,9 @@ impl ChatBodyWriter<'_> {
         }
         for (index, message) in messages.elements().enumerate() {
             self.message(message, &format!("messages[{index}]"))?;
+        }
+        if self.out.len() == first && self.native_feature.is_some() {
+            self.out.put_slice(STAND_IN);
         }
         // Every message ends with a comma.
         if self.out.len() > first {

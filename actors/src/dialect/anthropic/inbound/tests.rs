@@ -252,6 +252,28 @@ fn files_at_the_provider_need_an_endpoint_of_this_dialect() {
 }
 
 #[test]
+fn a_request_of_nothing_but_what_this_dialect_has_is_routed() {
+    let file = json!({"type": "document", "source": {"type": "file", "file_id": "f"}});
+    for block in [file, json!({"type": "container_upload", "file_id": "f"}), json!({"type": "new_block"})] {
+        let inbound = read(asking(json!([{"role": "user", "content": [block]}])));
+        assert!(inbound.native_feature.is_some());
+        routed(&inbound);
+    }
+}
+
+#[test]
+fn broken_json_is_told_with_its_place() {
+    let message = |body: &[u8]| read_messages(body, &KEY).unwrap_err().message;
+    for (body, expected) in [
+        (&b"{\n \"model\": }"[..], "expected value at line 2 column 11."),
+        (b"", "the body is empty at line 1 column 1."),
+        (b"{\"a\":\"\xff\"}", "invalid UTF-8 at line 1 column 7."),
+    ] {
+        assert!(message(body).contains(expected), "{}", message(body));
+    }
+}
+
+#[test]
 fn what_chat_would_refuse_is_refused_by_the_clients_own_names() {
     let image = |source: Value| asking(json!([{"role": "user", "content": [{"type": "image", "source": source}]}]));
     let pdf = json!({"type": "base64", "media_type": "application/pdf", "data": "JVBE"});

@@ -6,7 +6,7 @@ use super::{
     answers::{collect, collect_whole},
     *,
 };
-use crate::dialect::Outcome;
+use crate::dialect::{Outcome, spliced_call::SplicedCall};
 
 /// Cuts a text into pieces after these numbers of characters.
 fn cut(text: &str, sizes: &[usize]) -> Vec<String> {
@@ -134,7 +134,7 @@ proptest! {
         for event in &events {
             let _ = collect_whole(event, names());
             let _ = super::super::kind_of_response(429, false, event.as_bytes());
-            let _ = splice_request(event, "m");
+            let _ = splice_request(event, &SplicedCall::to("m"));
             let _ = splice_answer(event, "i", "m", &Outcome::default());
         }
     }
@@ -176,6 +176,6 @@ proptest! {
         members.insert(0, format!("\"model\":{space}\"auto\""));
         members.insert(ours.min(members.len()), "\"objective\":{\"x\":[]}".to_owned());
         let body = format!("{space}{{{}}}", members.join(&format!("{space},{space}")));
-        prop_assert_eq!(splice_request(&body, "claude-x").unwrap(), expected.as_bytes());
+        prop_assert_eq!(splice_request(&body, &SplicedCall::to("claude-x")).unwrap().body, expected.as_bytes());
     }
 }

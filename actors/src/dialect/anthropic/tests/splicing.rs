@@ -2,12 +2,12 @@ use serde_json::{Value, json};
 
 use super::super::splice::{splice_answer, splice_event, splice_request};
 use crate::{
-    dialect::Outcome,
+    dialect::{Outcome, spliced_call::SplicedCall},
     domain::{FinishReason, Usage},
 };
 
 fn request(body: &str) -> String {
-    String::from_utf8(splice_request(body, "claude-x").unwrap().to_vec()).unwrap()
+    String::from_utf8(splice_request(body, &SplicedCall::to("claude-x")).unwrap().body.to_vec()).unwrap()
 }
 
 /// D8.
@@ -71,7 +71,8 @@ fn tools_thinking_betas_and_unknown_members_survive_byte_for_byte() {
 fn a_body_that_is_no_object_is_refused() {
     for body in ["", "[]", "{", "{} x", "1"] {
         assert!(
-            splice_request(body, "m").is_err() && splice_answer(body, "i", "m", &Outcome::default()).is_err(),
+            splice_request(body, &SplicedCall::to("m")).is_err()
+                && splice_answer(body, "i", "m", &Outcome::default()).is_err(),
             "{body}"
         );
     }
@@ -148,4 +149,39 @@ fn counts_that_the_events_of_a_stream_lack_are_added() {
         assert_eq!(delta["usage"], json!({"output_tokens": 7}), "{usage}");
         assert_eq!(delta["delta"]["stop_reason"], "end_turn");
     }
+}
+
+#[test]
+fn a_lower_limit_and_defaults_change_nothing_else() {
+    let defaults = [("temperature", 0.5), ("top_k", 40.0), ("repetition_penalty", 1.1)];
+    let call = SplicedCall { most_output: Some(2000), defaults: &defaults, ..SplicedCall::to("m") };
+    for (body, expected, limits_thinking) in [
+        (
+            r#"{"model":"a","max_tokens":3000,"tools":[{"type":"web_search_20250305"}],"top_k":1,"new":[{"x":1}]}"#,
+            r#"{"temperature":0.5,"model":"m","max_tokens":2000,"tools":[{"type":"web_search_20250305"}],"top_k":1,"new":[{"x":1}]}"#,
+            false,
+        ),
+        (
+            r#"{"model":"a","max_tokens":5,"temperature":1,"top_k":1}"#,
+            r#"{"model":"m","max_tokens":5,"temperature":1,"top_k":1}"#,
+            false,
+        ),
+        (
+            r#"{"model":"a","max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":8000}}"#,
+            r#"{"model":"m","max_tokens":2000,"thinking":{"type":"enabled","budget_tokens":1999}}"#,
+            true,
+        ),
+        (
+            r#"{"model":"a","max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":1500}}"#,
+            r#"{"model":"m","max_tokens":2000,"thinking":{"type":"enabled","budget_tokens":1500}}"#,
+            false,
+        ),
+    ] {
+        let spliced = splice_request(body, &call).unwrap();
+        assert_eq!((str::from_utf8(&spliced.body).unwrap(), spliced.limits_thinking), (expected, limits_thinking));
+    }
+    let tight = SplicedCall { most_output: Some(1000), ..SplicedCall::to("m") };
+    let body = r#"{"model":"a","max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":8000}}"#;
+    let expected = r#"{"model":"m","max_tokens":1000,"thinking":{"type":"disabled"}}"#;
+    assert_eq!(splice_request(body, &tight).unwrap().body, expected.as_bytes(), "the least budget is 1024");
 }

@@ -49,6 +49,6 @@ fn d63_exceptions_of_a_stream_have_the_kind_of_their_status() {
     for (name, expected) in cases {
         let fault = fault_of_exception(name, br#"{"message":"key sk-abcdefghijkl \u001b"}"#);
         assert_eq!(fault.kind, expected, "{name}");
-        assert_eq!(fault.detail, format!("the upstream reported an error [{name}]: key sk-*** "));
+        assert_eq!(fault.detail, format!("the upstream reported an error [{name}]"));
     }
 }

@@ -27,8 +27,8 @@ pub(super) fn broken_at(body: &[u8], at: usize, what: &str) -> Invalid {
 
 /// There is no body.
 pub(super) fn empty() -> Invalid {
-    let message = "Request body is not valid JSON: the body is empty at line 1 column 1. Send a JSON object with 'model' \
-                   and 'messages' (or 'prompt' for images).";
+    let message = "Request body is not valid JSON: the body is empty at line 1 column 1. Send a JSON object with the \
+                   fields of this call.";
     Invalid::body(InvalidReason::InvalidJson, message)
 }
 

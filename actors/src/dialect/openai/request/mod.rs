@@ -47,10 +47,12 @@ pub use embedding::EmbeddingRequest;
 pub use embedding_fields::VectorFormat;
 pub use image::ImageRequest;
 pub use image_fields::ImageFormat;
+pub(crate) use outgoing::default_parameters;
 pub use path::shown;
 pub use provider_policy::PROVIDER_MEMBERS;
 pub use restrictions::{Restriction, RestrictionKind};
 pub use suggestions::{field_meant_at_top_level, field_meant_in_metadata};
+pub(crate) use syntax::{broken as broken_json, text as body_text};
 
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ use crate::{
     dialect::{
         json::object, neutral::Effort, openai::conversation_reader::requested_reasoning, outgoing::OutgoingBody,
     },
-    domain::{Catalog, DefaultParameters, Dialect, Endpoint, ParameterSet},
+    domain::{Catalog, Dialect, Endpoint, ParameterSet},
 };
 
 const MAX_TOKENS: &str = "max_tokens";
@@ -169,9 +169,11 @@ impl ChatRequest {
         if self.stream {
             outgoing.splice.add("stream_options", |out| out.extend_from_slice(b"{\"include_usage\":true}"));
         }
-        let defaults = catalog.model_of(endpoint).and_then(|model| model.default_parameters);
-        if let Some(defaults) = defaults {
-            fill_in(&mut outgoing, &defaults);
+        for (name, value) in default_parameters(catalog, endpoint) {
+            if !envelope.gives(name) {
+                // Displayed floats are plain decimals, and writing to memory cannot fail.
+                outgoing.splice.add(name, |out| drop(write!(out, "{value}")));
+            }
         }
         outgoing.finish()
     }
@@ -220,8 +222,12 @@ fn reasoning(outgoing: &mut UpstreamBodyBuilder<'_, '_>) {
     }
 }
 
-/// The model's own values for what the client left open.
-fn fill_in(outgoing: &mut UpstreamBodyBuilder<'_, '_>, defaults: &DefaultParameters) {
+/// The model's own values for parameters that the endpoint takes.
+pub(crate) fn default_parameters(catalog: &Catalog, endpoint: &Endpoint) -> Vec<(&'static str, f64)> {
+    let Some(defaults) = catalog.model_of(endpoint).and_then(|model| model.default_parameters) else {
+        return Vec::new();
+    };
+    let gates = ParameterGates { catalog, endpoint };
     let values = [
         ("temperature", defaults.temperature),
         ("top_p", defaults.top_p),
@@ -230,13 +236,11 @@ fn fill_in(outgoing: &mut UpstreamBodyBuilder<'_, '_>, defaults: &DefaultParamet
         ("presence_penalty", defaults.presence_penalty),
         ("repetition_penalty", defaults.repetition_penalty),
     ];
-    for (name, value) in values {
-        let Some(value) = value.filter(|value| value.is_finite()) else { continue };
-        if outgoing.gates.admits(name) && !outgoing.envelope.gives(name) {
-            // Displayed floats are plain decimals, and writing to memory cannot fail.
-            outgoing.splice.add(name, |out| drop(write!(out, "{value}")));
-        }
-    }
+    let taken = |(name, value): (&'static str, Option<f64>)| {
+        let value = value.filter(|value| value.is_finite() && gates.admits(name))?;
+        Some((name, value))
+    };
+    values.into_iter().filter_map(taken).collect()
 }
 
 /// A name as a header and a record may show it.

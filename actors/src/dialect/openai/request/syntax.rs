@@ -8,13 +8,13 @@ use std::str;
 use memchr::{memchr2, memmem};
 
 use super::fault::{broken_at, empty, not_json};
-use crate::domain::Invalid;
+use crate::domain::{Invalid, InvalidReason};
 
 /// The body as UTF-8. The vectorised check does not say where a fault is: that is looked up only then.
 ///
 /// # Errors
 /// The 400 for invalid UTF-8, with line and column.
-pub(super) fn text(body: &[u8]) -> Result<&str, Invalid> {
+pub(crate) fn text(body: &[u8]) -> Result<&str, Invalid> {
     simdutf8::basic::from_utf8(body)
         .or_else(|_| str::from_utf8(body).map_err(|fault| broken_at(body, fault.valid_up_to(), "invalid UTF-8")))
 }
@@ -35,6 +35,12 @@ pub(super) fn check(text: &str, max_depth: usize) -> Result<(), Invalid> {
         return Err(empty());
     }
     serde_json::from_str::<serde::de::IgnoredAny>(text).map(drop).map_err(|fault| not_json(&fault))
+}
+
+/// The 400 for a text that another reader found to be no JSON, with line and column where they are known.
+pub(crate) fn broken(text: &str, max_depth: usize) -> Invalid {
+    let unknown = || Invalid::body(InvalidReason::InvalidJson, "Request body is not valid JSON.");
+    check(text, max_depth).err().unwrap_or_else(unknown)
 }
 
 /// Where the nesting first exceeds `max_depth`.

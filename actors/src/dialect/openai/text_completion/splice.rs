@@ -3,30 +3,36 @@
 use bytes::Bytes;
 
 use crate::dialect::{
-    json::{Fate, JsonFault, Raw, Splice, object, quoted, with_first_member},
+    json::{Fate, JsonFault, Raw, Splice, object, quoted},
     openai::request::{is_for_gateway, is_routing_parameter},
+    spliced_call::{AddedMembers, SplicedCall},
 };
 
-/// The body of a client for an upstream: `model` is the upstream's name for the model, the members for the gateway are cut, a
-/// stream always ends with its usage, and `most_output` lowers the limit on output tokens.
+/// Parameters of sampling that the API has.
+const SAMPLING: [&str; 4] = ["temperature", "top_p", "frequency_penalty", "presence_penalty"];
+
+/// The body of a client for an upstream: with the upstream's name for the model, the limit on output and the defaults of `call`,
+/// and without the members for the gateway. A stream always ends with its usage.
 ///
 /// # Errors
 /// When the body is not a JSON object.
-pub(crate) fn splice_request(body: &str, model: &str, most_output: Option<u32>) -> Result<Bytes, JsonFault> {
+pub(crate) fn splice_request(body: &str, call: &SplicedCall<'_>) -> Result<Bytes, JsonFault> {
     let whole = object(body)?;
-    let (name, most) = (quoted(model), most_output.map(|most| most.to_string()));
+    let name = quoted(call.model);
+    let mut open = call.defaults_among(&SAMPLING);
     let (mut has_model, mut has_limit, mut is_stream) = (false, false, false);
     let mut splice = Splice::new(body);
     splice.members(whole, |key, value, splice| {
-        match &*key.name() {
+        let key = key.name();
+        open.retain(|(name, _)| name.as_bytes() != &*key);
+        match &*key {
             b"model" => {
                 has_model = true;
                 splice.replace(value, &name);
             }
             b"max_tokens" => {
                 has_limit = true;
-                let is_above = |most: &u32| value.count().is_none_or(|given| given > u64::from(*most));
-                if let Some(lower) = most_output.filter(is_above) {
+                if let Some(lower) = call.lower_than(value.count()) {
                     splice.replace(value, lower.to_string().as_bytes());
                 }
             }
@@ -42,17 +48,18 @@ pub(crate) fn splice_request(body: &str, model: &str, most_output: Option<u32>) 
         }
         Fate::Kept
     });
-    let mut body = splice.finish();
-    if is_stream {
-        body = with_first_member(&body, b"stream_options", b"{\"include_usage\":true}");
-    }
-    if let Some(most) = most.filter(|_| !has_limit) {
-        body = with_first_member(&body, b"max_tokens", most.as_bytes());
-    }
+    let mut added = AddedMembers::default();
     if !has_model {
-        body = with_first_member(&body, b"model", &name);
+        added.push("model", String::from_utf8_lossy(&name));
     }
-    Ok(body)
+    if let Some(most) = call.most_output.filter(|_| !has_limit) {
+        added.push("max_tokens", most);
+    }
+    if is_stream {
+        added.push("stream_options", "{\"include_usage\":true}");
+    }
+    open.iter().for_each(|(name, value)| added.push(name, value));
+    Ok(added.before(splice.finish()))
 }
 
 /// A whole answer, or a chunk of a stream, with our `id` and `model`.

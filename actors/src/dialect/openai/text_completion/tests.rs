@@ -8,6 +8,7 @@ use crate::{
     dialect::{
         frame::StreamEvent,
         openai::{StreamError, completion_writer::CompletionWriter},
+        spliced_call::SplicedCall,
     },
     domain::{FailureKind, InvalidReason},
 };
@@ -81,14 +82,16 @@ fn mistakes_name_the_field() {
 #[test]
 fn for_an_endpoint_with_this_api_only_the_model_changes_and_what_is_ours_is_cut() {
     let body = r#"{"model":"acme/small", "prompt":"\u00e9","suffix":" )","objective":"fastest","stream_options":{"include_usage":false},"metadata":{"objective":"fastest","mine":"x"},"n_predict":1.50}"#;
-    let sent = splice::splice_request(body, "m", None).unwrap();
+    let sent = splice::splice_request(body, &SplicedCall::to("m")).unwrap();
     let expected = r#"{"model":"m", "prompt":"\u00e9","suffix":" )","metadata":{"mine":"x"},"n_predict":1.50}"#;
     assert_eq!(sent, expected);
-    let limited = |body: &str| json(&splice::splice_request(body, "m", Some(5)).unwrap())["max_tokens"].clone();
+    let limited = |body: &str| {
+        json(&splice::splice_request(body, &SplicedCall { most_output: Some(5), ..SplicedCall::to("m") }).unwrap())["max_tokens"].clone()
+    };
     assert_eq!(limited(r#"{"prompt":"a","max_tokens":9}"#), 5);
     assert_eq!(limited(r#"{"prompt":"a","max_tokens":3}"#), 3);
     assert_eq!(limited(r#"{"prompt":"a"}"#), 5);
-    let streamed = json(&splice::splice_request(r#"{"stream":true,"prompt":"a"}"#, "m", None).unwrap());
+    let streamed = json(&splice::splice_request(r#"{"stream":true,"prompt":"a"}"#, &SplicedCall::to("m")).unwrap());
     assert_eq!(streamed["stream_options"]["include_usage"], true, "what is paid must be known");
 }
 

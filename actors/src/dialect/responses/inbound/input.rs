@@ -14,6 +14,9 @@ use crate::{
 /// Most items of an input.
 const MAX_ITEMS: usize = 100_000;
 
+/// The chat of a request of which all is for endpoints of this dialect only: they get the client's own body.
+const STAND_IN: &[u8] = b"{\"role\":\"user\",\"content\":\"\"},";
+
 /// Items that wait for others of the same message.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
@@ -66,8 +69,11 @@ impl ChatBodyWriter<'_> {
         } else {
             return Err(mistyped("input", "a string or an array of items"));
         }
-        if self.out.len() == leading && self.native_feature.is_none() {
-            return Err(refused("input", "'input' must have at least one item with content."));
+        if self.out.len() == leading {
+            if self.native_feature.is_none() {
+                return Err(refused("input", "'input' must have at least one item with content."));
+            }
+            self.out.put_slice(STAND_IN);
         }
         // Every message ends with a comma.
         if self.out.len() > first {

@@ -258,6 +258,12 @@ fn items_that_only_this_api_has_need_an_endpoint_of_it_and_searches_of_the_past_
     }
     let file = asking(json!([{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]));
     assert_eq!(read(&file).native_feature.as_deref(), Some("input[0].content[0].file_id"));
+    for item in [json!({"type": "compaction", "encrypted_content": "x"}), json!({"type": "mcp_approval_response"})] {
+        let inbound = read(&asking(json!([item])));
+        assert_eq!(inbound.native_feature.as_deref(), Some("input[0].type"));
+        let chat: Value = serde_json::from_slice(&inbound.chat).unwrap();
+        assert_eq!(chat["messages"].as_array().map(Vec::len), Some(1), "what is routed has a message");
+    }
     let inbound = read(&asking(json!([{"type": "web_search_call"}, {"role": "user", "content": "a"}])));
     assert_eq!((inbound.native_feature.as_deref(), dropped(&inbound)), (None, vec!["input[].web_search_call"]));
 }

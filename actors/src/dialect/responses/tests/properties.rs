@@ -5,7 +5,7 @@ use super::{
     answers::{collect, collect_whole},
     *,
 };
-use crate::domain::Usage;
+use crate::{dialect::spliced_call::SplicedCall, domain::Usage};
 
 /// Cuts a text into pieces after these numbers of characters.
 pub(super) fn cut(text: &str, sizes: &[usize]) -> Vec<String> {
@@ -141,7 +141,7 @@ proptest! {
         let _ = collect(&events, ToolNames::default());
         for event in &events {
             let _ = collect_whole(event, ToolNames::default());
-            let _ = splice_request(event, "m", ProviderState::Refused);
+            let _ = splice_request(event, &SplicedCall::to("m"), ProviderState::Refused);
             let _ = splice_answer(event, "i", "m", ProviderState::Refused, Usage::default);
             let _ = splice_event(event, "i", "m", ProviderState::Refused, Usage::default);
         }
@@ -163,7 +163,7 @@ proptest! {
         };
         let expected = body(&members, "gpt-x", "false");
         members.insert(ours.min(members.len()), "\"objective\":{\"x\":[]}".to_owned());
-        let spliced = splice_request(&body(&members, "auto", "true"), "gpt-x", ProviderState::Refused).unwrap();
+        let spliced = splice_request(&body(&members, "auto", "true"), &SplicedCall::to("gpt-x"), ProviderState::Refused).unwrap();
         prop_assert_eq!(spliced.body, expected.as_bytes());
     }
 }

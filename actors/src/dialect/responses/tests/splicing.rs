@@ -3,12 +3,16 @@ use super::super::{
     splice::{ProviderState, next_number, splice_answer, splice_event, splice_request},
 };
 use crate::{
-    dialect::neutral::{ReasoningFormat, ReasoningKind, StateKey},
+    dialect::{
+        neutral::{ReasoningFormat, ReasoningKind, StateKey},
+        spliced_call::SplicedCall,
+    },
     domain::Usage,
 };
 
 fn request(body: &str) -> String {
-    String::from_utf8(splice_request(body, "gpt-x", ProviderState::Refused).unwrap().body.to_vec()).unwrap()
+    String::from_utf8(splice_request(body, &SplicedCall::to("gpt-x"), ProviderState::Refused).unwrap().body.to_vec())
+        .unwrap()
 }
 
 #[test]
@@ -28,7 +32,7 @@ fn the_model_is_replaced_nothing_is_stored_and_what_is_ours_is_cut() {
 fn with_the_operators_leave_the_provider_keeps_what_the_client_wants() {
     let body =
         r#"{"model":"gpt-x","store":true,"previous_response_id":"resp_1","input":[{"type":"reasoning","id":"rs_1"}]}"#;
-    let spliced = splice_request(body, "gpt-x", ProviderState::Allowed).unwrap();
+    let spliced = splice_request(body, &SplicedCall::to("gpt-x"), ProviderState::Allowed).unwrap();
     assert_eq!((spliced.body.as_ref(), spliced.without_reasoning), (body.as_bytes(), false));
 }
 
@@ -52,9 +56,13 @@ fn reasoning_that_the_upstream_cannot_take_back_is_cut() {
     let envelope = format!(r#"{{"type":"reasoning","encrypted_content":"{sealed}"}}"#);
     let bare = r#"{"type":"reasoning","id":"rs_1","encrypted_content":null}"#;
     let with = body(&[&envelope, own, bare, call, &envelope]);
-    let spliced = splice_request(&with, "gpt-x", ProviderState::Refused).unwrap();
+    let spliced = splice_request(&with, &SplicedCall::to("gpt-x"), ProviderState::Refused).unwrap();
     assert_eq!((spliced.body.as_ref(), spliced.without_reasoning), (body(&[own, call]).as_bytes(), true));
-    assert!(!splice_request(&body(&[own, call]), "gpt-x", ProviderState::Refused).unwrap().without_reasoning);
+    assert!(
+        !splice_request(&body(&[own, call]), &SplicedCall::to("gpt-x"), ProviderState::Refused)
+            .unwrap()
+            .without_reasoning
+    );
 }
 
 #[test]
@@ -70,7 +78,7 @@ fn of_an_answer_only_id_model_and_store_are_replaced() {
     );
     for body in ["", "[]", "{", "{} x", "1"] {
         assert!(splice_answer(body, "i", "m", ProviderState::Refused, Usage::default).is_err(), "{body}");
-        assert!(splice_request(body, "m", ProviderState::Refused).is_err(), "{body}");
+        assert!(splice_request(body, &SplicedCall::to("m"), ProviderState::Refused).is_err(), "{body}");
     }
 }
 
@@ -115,4 +123,19 @@ fn counts_that_an_ended_response_lacks_are_added() {
     let created = r#"{"type":"response.created","response":{"status":"in_progress","usage":null}}"#;
     let event = splice_event(created, "i", "m", ProviderState::Refused, used).unwrap().unwrap();
     assert_eq!(event, created.as_bytes(), "it has not ended");
+}
+
+#[test]
+fn a_lower_limit_and_defaults_change_nothing_else() {
+    let defaults = [("temperature", 0.5), ("top_k", 40.0)];
+    let call = SplicedCall { most_output: Some(100), defaults: &defaults, ..SplicedCall::to("m") };
+    let sent = |body: &str| splice_request(body, &call, ProviderState::Allowed).unwrap().body;
+    assert_eq!(
+        sent(r#"{"model":"a","max_output_tokens":3000,"input":[{"type":"compaction","encrypted_content":"x"}]}"#),
+        r#"{"temperature":0.5,"model":"m","max_output_tokens":100,"input":[{"type":"compaction","encrypted_content":"x"}]}"#
+    );
+    assert_eq!(
+        sent(r#"{"model":"a","temperature":1,"tools":[{"type":"web_search"}]}"#),
+        r#"{"max_output_tokens":100,"model":"m","temperature":1,"tools":[{"type":"web_search"}]}"#
+    );
 }
