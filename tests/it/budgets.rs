@@ -192,6 +192,7 @@ async fn max_cost_lowers_the_limit_of_tokens_that_the_provider_is_sent() {
     // A dollar is a hundred tokens, the prompt included.
     assert_eq!(sent(json!({ "max_cost": 30 })).await, json!(3000 - prompt));
     assert_eq!(sent(json!({ "max_cost": 30, "max_tokens": 7 })).await, json!(7));
+    assert_eq!(sent(json!({ "max_cost": 1_000_000 })).await, json!(null), "no answer can cost that much");
     let before = upstream.bodies().len();
     let headers = [("x-max-cost", "0.05"), ("content-type", "application/json")];
     let body = and(ask("acme/small"), json!({ "max_tokens": 1 })).to_string().into_bytes();

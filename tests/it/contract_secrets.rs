@@ -25,10 +25,16 @@ fn echo(status: u16) -> String {
     http(status, &json!({"error": {"message": message, "code": PROVIDER_KEY, "param": PROVIDER_KEY}}))
 }
 
-/// The last of an upstream's answers, a stream that breaks off with our key in its mouth.
+/// A 200 that is an error and quotes what it was asked, as content filters do.
+fn quoting() -> String {
+    let message = format!("Cannot process this: {PROMPT}. Key {PROVIDER_KEY}.");
+    http(200, &json!({"error": {"message": message, "type": format!("server_error about {PROMPT}"), "code": 500}}))
+}
+
+/// The last of an upstream's answers, a stream that breaks off with our key and the prompt in its mouth.
 fn broken_stream() -> String {
     let begun = format!("{UNTIL_CLOSE}{}", crate::hostile::text(ANSWER));
-    format!("{begun}data: {{\"error\":{{\"message\":\"{PROVIDER_KEY}\"}}}}\n\n")
+    format!("{begun}data: {{\"error\":{{\"message\":\"{PROVIDER_KEY} {PROMPT}\"}}}}\n\n")
 }
 
 struct Session {
@@ -92,6 +98,7 @@ fn upstreams() -> Vec<(&'static str, Upstream)> {
         ("limited", Upstream::start([Script::answering(echo(429))])),
         ("broken", Upstream::start([Script::answering(echo(500))])),
         ("lying", Upstream::start([Script::answering(echo(200))])),
+        ("quoting", Upstream::start([Script::answering(quoting())])),
         ("silent", Upstream::start([Script::answering(refusal(503))])),
         ("garbled", Upstream::start([Script::answering(format!("HTTP/1.1 {PROVIDER_KEY}\r\n\r\n"))])),
         ("streaming", Upstream::start([Script::new().request().send(whole).fin()])),

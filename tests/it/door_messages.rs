@@ -134,6 +134,58 @@ async fn an_endpoint_of_the_same_api_gets_the_clients_bytes_and_its_answer_passe
     assert_eq!(record["data"]["total_cost"], json!(0.00003), "{record}");
 }
 
+#[actix_web::test]
+async fn a_ceiling_of_cost_changes_only_the_limit_of_the_clients_own_body() {
+    let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "Left."}], "usage": {"input_tokens": 20, "output_tokens": 5}});
+    let maker = always(200, &message);
+    let gateway = gateway(&maker, "anthropic").await;
+    let body = json!({
+        "model": "acme/claude", "max_tokens": 3000, "output_config": {"effort": "low"}, "metadata": {"user_id": "u"},
+        "tools": [{"type": "web_search_20250305", "name": "web_search", "max_uses": 1}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "new_block", "q": 1}]}],
+    });
+    for (ceiling, limit) in [(1.0, Some(3000)), (0.004, None)] {
+        let mut asked = body.clone();
+        asked["max_cost"] = json!(ceiling);
+        let reply = gateway.post("/v1/messages", &asked).await;
+        reply.expect(200);
+        assert_eq!(reply.header("x-route-dropped-parameters"), None);
+        let mut sent = maker.last_body();
+        let given = sent["max_tokens"].as_u64().unwrap();
+        assert!(limit.map_or(given < 2000 && given > 1000, |limit| given == limit), "{given}");
+        (sent["max_tokens"], sent["model"]) = (json!(3000), json!("acme/claude"));
+        assert_eq!(sent, body);
+    }
+}
+
+#[actix_web::test]
+async fn an_answer_of_the_same_api_without_counts_and_reason_gets_both() {
+    let stream = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
+        event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[]}}\n\n\
+        event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n\
+        event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Turn left at the fork.\"}}\n\n\
+        event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n\
+        event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+    let maker = Upstream::start([Script::new().request().send(stream).fin()]);
+    let gateway = gateway(&maker, "anthropic").await;
+    let mut asked = request();
+    asked["stream"] = json!(true);
+    let reply = gateway.post("/v1/messages", &asked).await;
+    let events = events(&reply);
+    let of = |name: &str| -> Vec<&Value> {
+        events.iter().filter(|(other, _)| other == name).map(|(_, data)| data).collect()
+    };
+    assert!(of("message_start")[0]["message"]["usage"]["input_tokens"].as_u64().unwrap() > 0);
+    let [delta] = of("message_delta")[..] else { panic!("{events:?}") };
+    assert_eq!(delta["delta"]["stop_reason"], "end_turn");
+    let id = reply.header("x-generation-id").unwrap();
+    let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200);
+    assert_eq!(delta["usage"]["output_tokens"], record["data"]["tokens_completion"], "{record}");
+    assert!(record["data"]["tokens_completion"].as_u64().unwrap() > 3, "the placeholder is not billed: {record}");
+    assert_eq!(events.last().unwrap().0, "message_stop");
+}
+
 /// D2, D104.
 #[actix_web::test]
 async fn what_only_the_own_api_has_is_named_as_dropped_or_keeps_other_endpoints_out() {
