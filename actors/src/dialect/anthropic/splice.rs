@@ -9,16 +9,14 @@ use crate::{
         answer::Outcome,
         json::{Fate, JsonFault, Raw, Splice, object, quoted},
         neutral::ReportedTokens,
-        openai::request::{is_for_gateway, is_routing_parameter},
-        spliced_call::{AddedMembers, SplicedCall},
+        spliced_call::{MemberNames, SplicedCall},
     },
     domain::Usage,
 };
 
 /// Least budget for thinking that the API takes.
 const LEAST_BUDGET: u64 = 1024;
-/// Parameters of sampling that the API has.
-const SAMPLING: [&str; 3] = ["temperature", "top_p", "top_k"];
+const NAMES: MemberNames = MemberNames { limit: "max_tokens", sampling: &["temperature", "top_p", "top_k"] };
 
 /// A client's body for an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,55 +32,23 @@ pub(crate) struct SplicedRequest {
 /// # Errors
 /// When the body is not a JSON object.
 pub(crate) fn splice_request(body: &str, call: &SplicedCall<'_>) -> Result<SplicedRequest, JsonFault> {
-    let whole = object(body)?;
-    let name = quoted(call.model);
-    let (mut has_model, mut has_limit, mut limits_thinking) = (false, false, false);
-    let mut open = call.defaults_among(&SAMPLING);
-    let mut splice = Splice::new(body);
-    splice.members(whole, |key, value, splice| {
-        let key = key.name();
-        open.retain(|(name, _)| name.as_bytes() != &*key);
-        match &*key {
-            b"model" => {
-                has_model = true;
-                splice.replace(value, &name);
+    let (mut thinks, mut limits_thinking) = (false, false);
+    let mut own = call.begin(body, &NAMES, |name, value, splice| {
+        if name == b"thinking" {
+            thinks = true;
+            let budget = value.member(b"budget_tokens").and_then(Raw::count);
+            if let Some(lower) = budget.and_then(|given| call.lower_than(Some(given.saturating_add(1)))) {
+                limits_thinking = true;
+                limit_thinking(value, u64::from(lower).saturating_sub(1), splice);
             }
-            b"max_tokens" => {
-                has_limit = true;
-                if let Some(lower) = call.lower_than(value.count()) {
-                    splice.replace(value, lower.to_string().as_bytes());
-                }
-            }
-            b"thinking" => {
-                // Who thinks takes no other temperature than 1.
-                open.clear();
-                let budget = value.member(b"budget_tokens");
-                if let Some(lower) = budget.and_then(Raw::count).and_then(|given| call.lower_than(Some(given + 1))) {
-                    limits_thinking = true;
-                    limit_thinking(value, u64::from(lower).saturating_sub(1), splice);
-                }
-            }
-            // Other members of it are for the upstream.
-            b"metadata" => splice.members(value, |key, _, _| {
-                let name = key.name();
-                let is_ours = std::str::from_utf8(&name).is_ok_and(is_routing_parameter);
-                if is_ours { Fate::Cut } else { Fate::Kept }
-            }),
-            b"stream_options" => {}
-            name if std::str::from_utf8(name).is_ok_and(is_for_gateway) => return Fate::Cut,
-            _ => {}
         }
         Fate::Kept
-    });
-    let mut added = AddedMembers::default();
-    if !has_model {
-        added.push("model", String::from_utf8_lossy(&name));
+    })?;
+    if thinks {
+        // The API then takes no other temperature than 1.
+        own.leave_sampling();
     }
-    if let Some(most) = call.most_output.filter(|_| !has_limit) {
-        added.push("max_tokens", most);
-    }
-    open.iter().for_each(|(name, value)| added.push(name, value));
-    Ok(SplicedRequest { body: added.before(splice.finish()), limits_thinking })
+    Ok(SplicedRequest { body: own.finish(), limits_thinking })
 }
 
 /// Gives thinking at most this budget, or turns it off if that is less than the API takes.

@@ -7,8 +7,7 @@ use crate::{
     dialect::{
         json::{Fate, JsonFault, Raw, Splice, object, quoted},
         neutral::{EscapedText, ReportedTokens, StateKey},
-        openai::request::{is_for_gateway, is_routing_parameter},
-        spliced_call::{AddedMembers, SplicedCall},
+        spliced_call::{MemberNames, SplicedCall},
     },
     domain::Usage,
 };
@@ -33,8 +32,7 @@ pub(crate) struct SplicedRequest {
     pub(crate) without_reasoning: bool,
 }
 
-/// Parameters of sampling that the API has.
-const SAMPLING: [&str; 2] = ["temperature", "top_p"];
+const NAMES: MemberNames = MemberNames { limit: "max_output_tokens", sampling: &["temperature", "top_p"] };
 
 /// The body of a client for an upstream: with the upstream's name for the model, the limit on output and the defaults of `call`,
 /// and without the members for the gateway, at the top and in `metadata`. Unless the provider may keep responses, `store` is
@@ -47,27 +45,10 @@ pub(crate) fn splice_request(
     call: &SplicedCall<'_>,
     state: ProviderState,
 ) -> Result<SplicedRequest, JsonFault> {
-    let whole = object(body)?;
-    let name = quoted(call.model);
-    let mut open = call.defaults_among(&SAMPLING);
     let is_stateless = state == ProviderState::Refused;
-    let (mut has_model, mut has_limit, mut has_store, mut has_include) = (false, false, false, false);
-    let mut without_reasoning = false;
-    let mut splice = Splice::new(body);
-    splice.members(whole, |key, value, splice| {
-        let key = key.name();
-        open.retain(|(name, _)| name.as_bytes() != &*key);
-        match &*key {
-            b"model" => {
-                has_model = true;
-                splice.replace(value, &name);
-            }
-            b"max_output_tokens" => {
-                has_limit = true;
-                if let Some(lower) = call.lower_than(value.count()) {
-                    splice.replace(value, lower.to_string().as_bytes());
-                }
-            }
+    let (mut has_store, mut has_include, mut without_reasoning) = (false, false, false);
+    let mut own = call.begin(body, &NAMES, |name, value, splice| {
+        match name {
             b"store" if is_stateless => {
                 has_store = true;
                 splice.replace(value, b"false");
@@ -83,34 +64,17 @@ pub(crate) fn splice_request(
                 without_reasoning |= is_cut;
                 if is_cut { Fate::Cut } else { Fate::Kept }
             }),
-            // Other members of it are for the upstream.
-            b"metadata" => splice.members(value, |key, _, _| {
-                let name = key.name();
-                let is_ours = std::str::from_utf8(&name).is_ok_and(is_routing_parameter);
-                if is_ours { Fate::Cut } else { Fate::Kept }
-            }),
-            b"stream_options" => {}
-            name if std::str::from_utf8(name).is_ok_and(is_for_gateway) => return Fate::Cut,
             _ => {}
         }
         Fate::Kept
-    });
-    let mut added = AddedMembers::default();
-    if !has_model {
-        added.push("model", String::from_utf8_lossy(&name));
-    }
+    })?;
     if is_stateless && !has_store {
-        added.push("store", false);
+        own.add("store", false);
     }
     if is_stateless && !has_include {
-        added.push("include", format_args!("[\"{ENCRYPTED}\"]"));
+        own.add("include", format_args!("[\"{ENCRYPTED}\"]"));
     }
-    if let Some(most) = call.most_output.filter(|_| !has_limit) {
-        added.push("max_output_tokens", most);
-    }
-    open.iter().for_each(|(name, value)| added.push(name, value));
-    let body = added.before(splice.finish());
-    Ok(SplicedRequest { body, without_reasoning })
+    Ok(SplicedRequest { body: own.finish(), without_reasoning })
 }
 
 /// `include` with the wish for encrypted reasoning, if it lacks it.

@@ -4,12 +4,11 @@ use bytes::Bytes;
 
 use crate::dialect::{
     json::{Fate, JsonFault, Raw, Splice, object, quoted},
-    openai::request::{is_for_gateway, is_routing_parameter},
-    spliced_call::{AddedMembers, SplicedCall},
+    spliced_call::{MemberNames, SplicedCall},
 };
 
-/// Parameters of sampling that the API has.
-const SAMPLING: [&str; 4] = ["temperature", "top_p", "frequency_penalty", "presence_penalty"];
+const NAMES: MemberNames =
+    MemberNames { limit: "max_tokens", sampling: &["temperature", "top_p", "frequency_penalty", "presence_penalty"] };
 
 /// The body of a client for an upstream: with the upstream's name for the model, the limit on output and the defaults of `call`,
 /// and without the members for the gateway. A stream always ends with its usage.
@@ -17,49 +16,19 @@ const SAMPLING: [&str; 4] = ["temperature", "top_p", "frequency_penalty", "prese
 /// # Errors
 /// When the body is not a JSON object.
 pub(crate) fn splice_request(body: &str, call: &SplicedCall<'_>) -> Result<Bytes, JsonFault> {
-    let whole = object(body)?;
-    let name = quoted(call.model);
-    let mut open = call.defaults_among(&SAMPLING);
-    let (mut has_model, mut has_limit, mut is_stream) = (false, false, false);
-    let mut splice = Splice::new(body);
-    splice.members(whole, |key, value, splice| {
-        let key = key.name();
-        open.retain(|(name, _)| name.as_bytes() != &*key);
-        match &*key {
-            b"model" => {
-                has_model = true;
-                splice.replace(value, &name);
-            }
-            b"max_tokens" => {
-                has_limit = true;
-                if let Some(lower) = call.lower_than(value.count()) {
-                    splice.replace(value, lower.to_string().as_bytes());
-                }
-            }
-            b"metadata" => splice.members(value, |key, _, _| {
-                let name = key.name();
-                let is_ours = std::str::from_utf8(&name).is_ok_and(is_routing_parameter);
-                if is_ours { Fate::Cut } else { Fate::Kept }
-            }),
-            b"stream_options" => return Fate::Cut,
-            b"stream" => is_stream = value.bytes() == b"true",
-            name if std::str::from_utf8(name).is_ok_and(is_for_gateway) => return Fate::Cut,
-            _ => {}
+    let mut is_stream = false;
+    let mut own = call.begin(body, &NAMES, |name, value, _| match name {
+        b"stream_options" => Fate::Cut,
+        b"stream" => {
+            is_stream = value.bytes() == b"true";
+            Fate::Kept
         }
-        Fate::Kept
-    });
-    let mut added = AddedMembers::default();
-    if !has_model {
-        added.push("model", String::from_utf8_lossy(&name));
-    }
-    if let Some(most) = call.most_output.filter(|_| !has_limit) {
-        added.push("max_tokens", most);
-    }
+        _ => Fate::Kept,
+    })?;
     if is_stream {
-        added.push("stream_options", "{\"include_usage\":true}");
+        own.add("stream_options", "{\"include_usage\":true}");
     }
-    open.iter().for_each(|(name, value)| added.push(name, value));
-    Ok(added.before(splice.finish()))
+    Ok(own.finish())
 }
 
 /// A whole answer, or a chunk of a stream, with our `id` and `model`.
