@@ -1,4 +1,5 @@
-//! What translation between dialects costs: a chunk of a stream, a whole answer, a request.
+//! What translation between dialects costs: a chunk of a stream, a whole answer, a request to an endpoint, a request of a
+//! client.
 //!
 //! `cargo bench -p pointsman-actors --bench dialect`. The same contents as `stream.rs` and `request.rs`, where nothing is
 //! translated.
@@ -250,5 +251,62 @@ fn requests(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(dialects, chunks, answers, requests);
+/// A chunk of Gemini with 1 KB of text, which is what newer models send at a time.
+fn large_chunks(criterion: &mut Criterion) {
+    let (Some(catalog), Some(request)) = (catalog(), chat(1)) else { return };
+    let mut group = criterion.benchmark_group("text chunk of 1 KB");
+    for (upstream, endpoint) in UPSTREAMS.iter().zip(&catalog.endpoints) {
+        let Some(outgoing) = chat_body(&request, &catalog, endpoint, None) else { continue };
+        let mut stream = ChatStream::between(Some(&outgoing), None, context(), StreamOptions::default());
+        let mut out = BytesMut::with_capacity(1 << 16);
+        if stream.push(&framed(upstream.dialect, upstream.opening), &mut out).is_err() {
+            continue;
+        }
+        let text = upstream.text.replace(" wonderful", &" wonderful".repeat(90));
+        let event = framed(upstream.dialect, &text);
+        group.bench_function(name(upstream.dialect), |bencher| {
+            bencher.iter(|| {
+                out.clear();
+                black_box(stream.push(black_box(&event), &mut out)).is_ok()
+            });
+        });
+    }
+    group.finish();
+}
+
+/// A request with an image of 1 MB, which is copied and not decoded.
+fn media(criterion: &mut Criterion) {
+    let Some(catalog) = catalog() else { return };
+    let image = "QUJD".repeat(1 << 18);
+    let body = format!(
+        r#"{{"model":"acme/able","max_tokens":512,"messages":[{{"role":"user","content":[{{"type":"text","text":"What is this?"}},{{"type":"image_url","image_url":{{"url":"data:image/png;base64,{image}"}}}}]}}]}}"#
+    );
+    let Ok(request) = ChatRequest::parse(Bytes::from(body), ChatPurpose::Chat, &RequestLimits::default()) else {
+        return;
+    };
+    let mut group = criterion.benchmark_group("request with an image of 1 MB");
+    group.throughput(Throughput::Bytes(request.body().len() as u64));
+    for (dialect, endpoint) in UPSTREAMS.iter().map(|upstream| upstream.dialect).zip(&catalog.endpoints) {
+        group.bench_function(name(dialect), |b| b.iter(|| chat_body(black_box(&request), &catalog, endpoint, None)));
+    }
+    group.finish();
+}
+
+/// Requests of about 100 KB in the dialects of clients, read into chats.
+fn inbound(criterion: &mut Criterion) {
+    let key = StateKey::new([7; 32]);
+    let turn = r#"{"role":"user","content":"The breaker opens at the third failure in a row. Everything else stays."},{"role":"assistant","content":"It does."}"#;
+    let turns = vec![turn; 700].join(",");
+    let message = format!(
+        r#"{{"model":"acme/able","max_tokens":512,"messages":[{turns},{{"role":"user","content":"Go on."}}]}}"#
+    );
+    let response = format!(r#"{{"model":"acme/able","input":[{turns},{{"role":"user","content":"Go on."}}]}}"#);
+    let mut group = criterion.benchmark_group("request of a client");
+    group.throughput(Throughput::Bytes(message.len() as u64));
+    group.bench_function("messages", |b| b.iter(|| read_messages(black_box(message.as_bytes()), &key).is_ok()));
+    group.bench_function("responses", |b| b.iter(|| read_responses(black_box(response.as_bytes()), &key).is_ok()));
+    group.finish();
+}
+
+criterion_group!(dialects, chunks, large_chunks, answers, requests, media, inbound);
 criterion_main!(dialects);

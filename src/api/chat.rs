@@ -42,6 +42,12 @@ static AGENT_SESSION_IDS: [HeaderName; 4] = [
     HeaderName::from_static("thread-id"),
 ];
 
+/// The headers in which an agent names itself and the agent that started it, and the tags for them.
+static AGENT_IDS: [(HeaderName, &str); 2] = [
+    (HeaderName::from_static("x-claude-code-agent-id"), "agent_id"),
+    (HeaderName::from_static("x-claude-code-parent-agent-id"), "parent_agent_id"),
+];
+
 /// Serves one chat completion, plain or streamed.
 ///
 /// # Errors
@@ -129,10 +135,21 @@ fn opening(chat: &ChatRequest, request: &HttpRequest, caller: &Caller) -> Genera
         streamed: chat.stream,
         external_user: chat.user.clone(),
         session_id: chat.session_id.clone().or_else(|| session_header(request)),
-        tags: chat.tags.clone(),
+        tags: tags(chat, request),
         trace: chat.trace.clone(),
         media_prompt: u64::from(chat.images),
     }
+}
+
+/// The client's tags, and those for headers of agents unless the client has tags of these names.
+fn tags(chat: &ChatRequest, request: &HttpRequest) -> Vec<(String, String)> {
+    let mut tags = chat.tags.clone();
+    for (header, name) in &AGENT_IDS {
+        if let Some(id) = header_text(request, header).filter(|_| tags.iter().all(|(known, _)| known != name)) {
+            tags.push(((*name).to_owned(), id));
+        }
+    }
+    tags
 }
 
 /// The session that a header names: ours, or that of an agent.

@@ -56,6 +56,8 @@ pub(crate) struct ExplainBody<'a> {
     pub(crate) inbound_dialect: &'static str,
     /// `null` until an endpoint is called.
     pub(crate) upstream_dialect: Option<&'static str>,
+    /// Format of the reasoning that the endpoint called gives and takes back; `null` if it has none.
+    pub(crate) state_format: Option<&'static str>,
     pub(crate) explored: bool,
     /// A string, because JSON numbers of many clients are limited to 53 bits.
     pub(crate) route_seed: Text<u64>,
@@ -153,6 +155,7 @@ impl<'a> ExplainBody<'a> {
             dropped_parameters: generation.dropped_parameters.iter().map(|name| &**name).collect(),
             inbound_dialect: generation.client_dialect.as_str(),
             upstream_dialect: upstream_dialect(generation),
+            state_format: state_format(generation),
             emulated_parameters: generation.emulated_parameters.iter().map(|name| &**name).collect(),
             explored: decision.explored,
             route_seed: Text(decision.seed),
@@ -228,6 +231,12 @@ impl UsageBody {
 /// The dialect of the last endpoint that was called.
 fn upstream_dialect(generation: &Generation) -> Option<&'static str> {
     called_endpoint(generation).map(|endpoint| endpoint.dialect.as_str())
+}
+
+/// Format of the reasoning of the last endpoint that was called.
+fn state_format(generation: &Generation) -> Option<&'static str> {
+    let format = called_endpoint(generation)?.reasoning_state;
+    format.is_bound().then_some(format.as_str())
 }
 
 /// The endpoint that served, or the last that was called.
@@ -394,6 +403,7 @@ mod tests {
               "emulated_parameters": [],
               "inbound_dialect": "openai",
               "upstream_dialect": "openai",
+              "state_format": null,
               "explored": false,
               "route_seed": "18446744073709551615",
               "snapshot_version": 41,

@@ -5,7 +5,8 @@ use actix_web::{
     web::{self, Bytes},
 };
 use pointsman_actors::dialect::{
-    ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundResponses, input_tokens_body, read_responses,
+    ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundResponses, ProviderState, input_tokens_body,
+    read_responses_with,
 };
 
 use super::as_chat;
@@ -34,12 +35,14 @@ pub(super) fn read_chat(
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
-    let InboundResponses { chat, fates, native_feature, echo, .. } = read_responses(&body, &worker.shared.state_key)?;
+    let InboundResponses { chat, fates, native_feature, hosted_tool, echo } =
+        read_responses_with(&body, &worker.shared.state_key, ProviderState::anywhere_in(&worker.setup.catalog))?;
+    let hosted_tool = hosted_tool.filter(|_| !worker.setup.config.responses.drop_hosted_tools);
     let client = ClientRequest {
         shape: ClientShape::Responses(echo),
         body,
         fates,
-        native_feature,
+        native_feature: native_feature.or(hosted_tool),
         headers: Vec::new(),
         state_key: worker.shared.state_key.clone(),
     };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pointsman_actors::domain::{
     ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, Circuit, CostBreakdown, Decision, DecisionCode, Dialect,
     EndpointHealth, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FinishReason, Generation, GenerationId,
-    GenerationStatus, Objective, OutputCostSpread, Prediction, ProviderPolicy, Query, RequestFacts, RoutingParameters,
-    ScoreInputs, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
+    GenerationStatus, Objective, OutputCostSpread, Prediction, ProviderPolicy, Query, ReasoningFormat, RequestFacts,
+    RoutingParameters, ScoreInputs, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
 };
 
 use super::samples::{today, usd};
@@ -29,6 +29,7 @@ pub(crate) fn query() -> Query {
         max_tokens: None,
         streamed: false,
         sticky: None,
+        open_state: ReasoningFormat::Unknown,
         latency_margin: 1.0,
         today: today(),
     }

@@ -10,7 +10,7 @@ use std::{
 
 use chrono::NaiveDate;
 use pointsman_actors::{
-    dialect::{EmbeddingSupport, capability_gaps, counts_tokens, embedding_support},
+    dialect::{EmbeddingSupport, capability_gaps, counts_tokens, embedding_support, reasoning_state},
     domain::{
         Capability, CapabilitySet, Catalog, Dialect, Endpoint, EndpointId, Modalities, Modality, Model, ParameterNames,
         ParameterSet, Platform, Provider, ProviderSlug, ProviderState,
@@ -29,6 +29,9 @@ use super::{
 };
 use crate::simulation::{ProviderSettings, SimulatedModel};
 
+/// What models refuse that serve functions only while they do not reason.
+const TOOLS_WITH_REASONING: CapabilitySet =
+    CapabilitySet::NONE.with(Capability::ToolsWithEffort).with(Capability::ToolsByDefault);
 /// Limit of endpoints, because each one has its own statistics and live state.
 const MAX_ENDPOINTS: usize = 10_000;
 
@@ -262,6 +265,16 @@ impl Parts {
         let lacks = table.lacks.or(endpoint_defaults.lacks);
         let mut lacks = lacks.unwrap_or_else(|| capability_gaps(dialect, &table.upstream_model));
         let has_legacy = table.legacy_completions.unwrap_or(endpoint_defaults.legacy_completions);
+        let keeps_responses = table.allow_state.unwrap_or(endpoint_defaults.allow_state);
+        if !has_legacy {
+            lacks = lacks.with(Capability::LegacyCompletions);
+        }
+        if dialect != Dialect::Responses || !keeps_responses {
+            lacks = lacks.with(Capability::KeptResponses);
+        }
+        let forces_none = table.tools_force_effort_none.unwrap_or(endpoint_defaults.tools_force_effort_none);
+        let is_cured = dialect == Dialect::OpenAi && forces_none;
+        let effort_none_cures = if is_cured { lacks.common(TOOLS_WITH_REASONING) } else { CapabilitySet::NONE };
         if outputs.contains(Modality::Embeddings) {
             lacks = lacks.union(embedding_gaps(&named, dialect, platform, &table.upstream_model));
         }
@@ -274,7 +287,10 @@ impl Parts {
             limits: table.limits,
             dialect,
             platform,
-            lacks: if has_legacy { lacks } else { lacks.with(Capability::LegacyCompletions) },
+            lacks: lacks.minus(effort_none_cures),
+            effort_none_cures,
+            reasoning_state: reasoning_state(dialect, &table.upstream_model),
+            effort_budgets: endpoint_defaults.effort_budgets,
             counts_tokens: table
                 .counts_tokens
                 .or(endpoint_defaults.counts_tokens)

@@ -38,6 +38,7 @@ mod providers;
 mod quantity;
 mod reference;
 mod reload;
+mod responses;
 mod restart;
 mod routing;
 mod schema;
@@ -82,6 +83,7 @@ pub use price_edit::{PriceEdit, candidates as price_edits, redated};
 pub use providers::{KeyHeader, ProviderConfig, RESERVED_HEADERS, Routes};
 pub use reference::page as reference_page;
 pub use reload::ReloadConfig;
+pub use responses::ResponsesConfig;
 pub use restart::PendingRestart;
 pub use routing::{RoutingConfig, ServiceConfig};
 pub use schema::schema;
@@ -151,6 +153,8 @@ pub struct Config {
     pub catalog: CatalogConfig,
     /// `[messages]`: names of models for clients of the Messages API.
     pub messages: MessagesConfig,
+    /// `[responses]`: what clients of the Responses API may count on.
+    pub responses: ResponsesConfig,
     /// `[ledger]`.
     pub ledger: LedgerConfig,
     /// `[shared]`.
@@ -388,6 +392,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         catalog: root.section("catalog", CatalogConfig::read),
         console: root.section("console", ConsoleConfig::read),
         messages: root.section("messages", MessagesConfig::read),
+        responses: root.section("responses", ResponsesConfig::read),
         shared: root.section("shared", |section| SharedConfig::read(section, &ledger, surroundings)),
         ledger,
         images: root.section("images", ImagesConfig::read),

@@ -5,7 +5,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use pointsman_actors::domain::{CapabilitySet, Dialect, Platform, ProviderSlug};
+use pointsman_actors::domain::{CapabilitySet, Dialect, EffortBudgets, Platform, ProviderSlug};
 
 use super::{
     Surroundings,
@@ -23,6 +23,8 @@ pub(super) const MAX_PROVIDERS: usize = 255;
 const MAX_HEADERS: usize = 32;
 const MAX_CAPABILITIES: usize = 16;
 const MAX_SAFETY_SETTINGS: usize = 32;
+/// Largest budget of reasoning, tokens.
+const MAX_BUDGET: u32 = 10_000_000;
 /// From which probability of harm on Gemini blocks.
 const THRESHOLDS: [&str; 5] = ["OFF", "BLOCK_NONE", "BLOCK_ONLY_HIGH", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_LOW_AND_ABOVE"];
 
@@ -188,6 +190,9 @@ pub(super) struct EndpointDefaults {
     /// `None`: what is known of the model.
     pub(super) lacks: Option<CapabilitySet>,
     pub(super) legacy_completions: bool,
+    pub(super) tools_force_effort_none: bool,
+    pub(super) allow_state: bool,
+    pub(super) effort_budgets: EffortBudgets,
     pub(super) knows_developer_role: bool,
     pub(super) forwards_unknown_fields: bool,
     /// `None`: as is known of dialect and model.
@@ -205,6 +210,9 @@ impl EndpointDefaults {
         wants_reasoning_effort: false,
         lacks: None,
         legacy_completions: false,
+        tools_force_effort_none: false,
+        allow_state: false,
+        effort_budgets: EffortBudgets::STANDARD,
         knows_developer_role: false,
         forwards_unknown_fields: true,
         counts_tokens: None,
@@ -222,6 +230,11 @@ impl EndpointDefaults {
             wants_reasoning_effort: section.flag("wants_reasoning_effort").unwrap_or(inherited.wants_reasoning_effort),
             lacks: lacks(section).or(inherited.lacks),
             legacy_completions: section.flag("legacy_completions").unwrap_or(inherited.legacy_completions),
+            tools_force_effort_none: section
+                .flag("tools_force_effort_none")
+                .unwrap_or(inherited.tools_force_effort_none),
+            allow_state: section.flag("allow_state").unwrap_or(inherited.allow_state),
+            effort_budgets: section.optional("effort_budgets", effort_budgets).unwrap_or(inherited.effort_budgets),
             knows_developer_role: section.flag("knows_developer_role").unwrap_or(inherited.knows_developer_role),
             forwards_unknown_fields: unknown_fields.unwrap_or(inherited.forwards_unknown_fields),
             counts_tokens: counts_tokens(section).or(inherited.counts_tokens),
@@ -348,6 +361,36 @@ pub(super) fn safety_settings(section: &Section<'_>) -> Option<Arc<str>> {
     };
     let entries: Vec<String> = pairs.iter().filter_map(entry).collect();
     (!entries.is_empty()).then(|| format!("[{}]", entries.join(",")).into())
+}
+
+/// Tokens of reasoning of each effort.
+fn effort_budgets(section: &Section<'_>) -> EffortBudgets {
+    let tokens = |key, default| section.integer(key, 1..=MAX_BUDGET).unwrap_or(default);
+    let standard = EffortBudgets::default();
+    let budgets = EffortBudgets {
+        minimal: tokens("minimal", standard.minimal),
+        low: tokens("low", standard.low),
+        medium: tokens("medium", standard.medium),
+        high: tokens("high", standard.high),
+        xhigh: tokens("xhigh", standard.xhigh),
+        max: tokens("max", standard.max),
+    };
+    let EffortBudgets { minimal, low, medium, high, xhigh, max } = budgets;
+    let steps = [
+        ("low", minimal, low),
+        ("medium", low, medium),
+        ("high", medium, high),
+        ("xhigh", high, xhigh),
+        ("max", xhigh, max),
+    ];
+    for (key, lower, own) in steps.into_iter().filter(|(_, lower, own)| own < lower) {
+        section.fault(
+            key,
+            format!("is {own} tokens, less than the {lower} of the effort below it"),
+            "budgets that do not fall",
+        );
+    }
+    budgets
 }
 
 /// What endpoints refuse, if it is said.

@@ -24,7 +24,8 @@ use pointsman_actors::{
     dialect::{
         Answer, AnswerContext, AnswerFault, CallAnswer, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody,
         Restriction, SignatureSources, Translation, chat_body_with, chat_path, embedding_body, embedding_path,
-        embeddings_of, image_body, image_path, images_of, rewrite_embeddings, rewrite_whole, usage_of_failure,
+        embeddings_of, image_body, image_path, images_of, rewrite_embeddings, rewrite_whole, unmet_translation,
+        usage_of_failure,
     },
     domain::{Catalog, Dialect, Endpoint, Invalid, Model, Query, Usage},
 };
@@ -165,7 +166,9 @@ impl RequestedWork {
 impl RequestRestrictions for RequestedWork {
     fn unmet(&self, catalog: &Catalog, model: &Model) -> Option<Invalid> {
         match self {
-            RequestedWork::Chat(request) => request.unmet(catalog, model),
+            RequestedWork::Chat(request) => {
+                request.unmet(catalog, model).or_else(|| unmet_translation(request, catalog, model))
+            }
             RequestedWork::Image(work) => work.request.unmet(model),
             RequestedWork::Embedding(request) => request.unmet(catalog, model),
         }

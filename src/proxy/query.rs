@@ -4,10 +4,10 @@ use std::{fmt, sync::Arc};
 
 use chrono::NaiveDate;
 use pointsman_actors::{
-    dialect::{ChatRequest, EmbeddingRequest, ImageRequest},
+    dialect::{ChatRequest, EmbeddingRequest, ImageRequest, lossy_dialects},
     domain::{
         Alias, ApiType, Catalog, Endpoint, Invalid, InvalidReason, Modalities, Needs, Objective, Provider,
-        ProviderPolicy, Query, Resolved, RoutingParameters, Source, Sourced, Target, Weights,
+        ProviderPolicy, Query, ReasoningFormat, Resolved, RoutingParameters, Source, Sourced, Target, Weights,
     },
 };
 
@@ -34,6 +34,7 @@ pub fn of_chat(
     if needs.output.is_empty() {
         needs.output = Modalities::TEXT;
     }
+    needs.lossy = lossy_dialects(request, &catalog.parameters);
     let input = QueryInput {
         api: ApiType::Completions,
         names,
@@ -44,6 +45,7 @@ pub fn of_chat(
         answers: request.n,
         max_tokens: request.max_tokens,
         streamed: request.stream,
+        open_state: request.open_state,
     };
     input.query(catalog, config, caller)
 }
@@ -68,6 +70,7 @@ pub fn of_image(
         answers: 1,
         max_tokens: None,
         streamed: false,
+        open_state: ReasoningFormat::Unknown,
     };
     input.query(catalog, config, caller)
 }
@@ -92,6 +95,7 @@ pub fn of_embedding(
         answers: 1,
         max_tokens: None,
         streamed: false,
+        open_state: ReasoningFormat::Unknown,
     };
     let query = input.query(catalog, config, caller)?;
     if query.targets.iter().any(|target| matches!(target, Target::Alias(_))) {
@@ -185,6 +189,7 @@ struct QueryInput<'a> {
     answers: u32,
     max_tokens: Option<u32>,
     streamed: bool,
+    open_state: ReasoningFormat,
 }
 
 impl QueryInput<'_> {
@@ -213,6 +218,7 @@ impl QueryInput<'_> {
             max_tokens: self.max_tokens,
             streamed: self.streamed,
             sticky: None,
+            open_state: self.open_state,
             latency_margin: 1.0,
             today,
         })

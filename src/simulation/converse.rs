@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     answer::{Answer, Choice},
+    embeddings,
     json_response::send_json,
     json_value::{invalid, member},
     prompt_cache::{CacheUse, Prefix, PromptReader},
@@ -29,7 +30,7 @@ const FRAMES: &str = "application/vnd.amazon.eventstream";
 /// A text in the prompt at which the guardrail intervenes.
 const BLOCKED_TRIGGER: &str = "SIMULATED_SAFETY_BLOCK";
 
-/// Answers `POST /model/{model}/converse` and `/converse-stream`.
+/// Answers `POST /model/{model}/converse`, `/converse-stream` and, for embeddings, `/invoke`.
 pub(super) async fn create(
     provider: Data<Provider>,
     request: HttpRequest,
@@ -53,6 +54,10 @@ async fn converse(
         _ if settings.dialect != Dialect::Converse => return Err(unknown()),
         "converse" => false,
         "converse-stream" => true,
+        "invoke" if request.headers().contains_key("authorization") => {
+            return embeddings::invoke(provider, id, body).await;
+        }
+        "invoke" => return Err(Refusal::Unauthenticated),
         _ => return Err(unknown()),
     };
     if !request.headers().contains_key("authorization") {

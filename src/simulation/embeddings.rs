@@ -1,10 +1,11 @@
-//! Embeddings, in OpenAI's form and in Google's.
+//! Embeddings, in OpenAI's form, in Google's, and in those of the families at Amazon Bedrock.
 //!
 //! A vector depends on the text alone, so that a model has the same vectors at all of its providers. Every word adds to some
 //! places of it, and its length is 1: texts that share words have similar vectors.
 
 use actix_web::{
     HttpRequest, HttpResponse,
+    http::header::{HeaderName, HeaderValue},
     web::{Bytes, Data},
 };
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
@@ -25,7 +26,10 @@ use super::{
 const DIMENSIONS: u32 = 256;
 
 /// Most numbers of a vector.
-const MAX_DIMENSIONS: u32 = 2048;
+const MAX_DIMENSIONS: u32 = 3072;
+
+/// What Cohere's vectors may be for.
+const INPUT_TYPES: [&str; 4] = ["search_document", "search_query", "classification", "clustering"];
 
 /// Weight of the whole text beside that of each of its words: the same words in another order give another vector.
 const TEXT_WEIGHT: f32 = 0.25;
@@ -135,6 +139,76 @@ pub(super) async fn create_batch(provider: &Provider, id: &str, body: &[u8]) -> 
         vectors.extend(input.iter().map(|(text, _)| json!({ "values": vector(text, dimensions) })));
     }
     send_json(provider.admit(&settings, &model.id)?, 1, json!({ "embeddings": vectors }).to_string()).await
+}
+
+/// The body of `InvokeModel`, whose form depends on the family of the model.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, rename_all_fields = "camelCase")]
+enum InvokeBody {
+    Titan {
+        input_text: String,
+        dimensions: Option<u32>,
+    },
+    Nova {
+        single_embedding_params: NovaParameters,
+    },
+    #[serde(rename_all = "snake_case")]
+    Cohere {
+        texts: Vec<String>,
+        input_type: String,
+        output_dimension: Option<u32>,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NovaParameters {
+    embedding_dimension: Option<u32>,
+    text: NovaText,
+}
+
+#[derive(Debug, Deserialize)]
+struct NovaText {
+    value: String,
+}
+
+/// Writes the answer of a family: vectors and tokens of the inputs.
+type InvokeAnswer = fn(&[Vec<f32>], u32) -> Value;
+
+/// Answers `POST /model/{id}/invoke` of a model that makes embeddings, as Amazon Bedrock does.
+pub(super) async fn invoke(provider: &Provider, id: &str, body: &[u8]) -> Result<HttpResponse, Refusal> {
+    let settings = provider.settings();
+    let model = model(&settings, id)?;
+    let malformed = |fault: serde_json::Error| invalid("body", format!("Malformed input request: {fault}"));
+    let (texts, asked, form): (_, _, InvokeAnswer) = match serde_json::from_slice(body).map_err(malformed)? {
+        InvokeBody::Titan { input_text, dimensions } => (
+            vec![input_text],
+            dimensions,
+            |vectors, tokens| json!({ "embedding": vectors.first(), "inputTextTokenCount": tokens }),
+        ),
+        InvokeBody::Nova { single_embedding_params: NovaParameters { embedding_dimension, text } } => {
+            (vec![text.value], embedding_dimension, |vectors, tokens| {
+                let one = json!({ "embeddingType": "TEXT", "embedding": vectors.first() });
+                json!({ "embeddings": [one], "inputTokenCount": tokens })
+            })
+        }
+        InvokeBody::Cohere { texts, input_type, output_dimension } => {
+            if !INPUT_TYPES.contains(&&*input_type) {
+                return Err(invalid("input_type", format!("#/input_type: {input_type} is not a valid enum value")));
+            }
+            (texts, output_dimension, |vectors, _| json!({ "embeddings": { "float": vectors } }))
+        }
+    };
+    let inputs = Input::Texts(texts).texts();
+    check_length(model, &inputs)?;
+    let dimensions = dimensions(asked)?;
+    let vectors: Vec<Vec<f32>> = inputs.iter().map(|(text, _)| vector(text, dimensions)).collect();
+    let tokens = inputs.iter().fold(0_u32, |sum, (_, tokens)| sum.saturating_add(*tokens));
+    let answer = form(&vectors, tokens).to_string();
+    let mut response = send_json(provider.admit(&settings, &model.id)?, 1, answer).await?;
+    let name = HeaderName::from_static("x-amzn-bedrock-input-token-count");
+    response.headers_mut().insert(name, HeaderValue::from(tokens));
+    Ok(response)
 }
 
 fn model<'s>(settings: &'s ProviderSettings, id: &str) -> Result<&'s SimulatedModel, Refusal> {

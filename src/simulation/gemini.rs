@@ -28,6 +28,9 @@ use super::{
 const EMBED: &str = "batchEmbedContents";
 /// A text in the prompt that the filter for safety blocks.
 const BLOCKED_TRIGGER: &str = "SIMULATED_SAFETY_BLOCK";
+/// Where a declared function has the schema of its arguments. The API takes names of members in both spellings, and its
+/// Python client mixes them.
+const SCHEMA_OF_PARAMETERS: [&str; 3] = ["parametersJsonSchema", "parameters_json_schema", "parameters"];
 /// What clients send for calls of another model, which has signed nothing.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
@@ -162,7 +165,7 @@ fn chat_body(model: &str, body: &Value) -> Value {
     let tools = tools.flat_map(|tool| member(tool, "functionDeclarations").as_array().into_iter().flatten());
     let tools: Vec<Value> = tools
         .map(|tool| {
-            let parameters = tool.get("parametersJsonSchema").or_else(|| tool.get("parameters"));
+            let parameters = SCHEMA_OF_PARAMETERS.iter().find_map(|name| tool.get(*name));
             json!({ "function": { "name": tool["name"], "description": tool["description"], "parameters": parameters } })
         })
         .collect();

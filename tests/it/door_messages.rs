@@ -1,5 +1,7 @@
 //! Clients that speak the Anthropic Messages API, in front of endpoints of both dialects.
 
+use std::time::{Duration, Instant};
+
 use actix_web::http::Method;
 use serde_json::{Value, json};
 
@@ -10,6 +12,9 @@ use crate::{
     scripted::{Gate, Script, Upstream},
     world::{Model, World, always, answer, ask, completion, http, stream_of},
 };
+
+/// How often a time is measured: the fastest counts, because others show what else the machine does.
+const TRIES: usize = 50;
 
 /// `acme/claude` at one provider, which speaks `dialect`.
 async fn gateway(upstream: &Upstream, dialect: &str) -> TestGateway {
@@ -351,10 +356,15 @@ async fn tokens_are_counted_without_asking_anybody() {
     let gateway = gateway(&maker, "openai").await;
     let mut asked = request();
     asked.as_object_mut().unwrap().remove("max_tokens");
-    let reply = gateway.post("/v1/messages/count_tokens", &asked).await;
-    let count = reply.expect(200);
-    assert!(count["input_tokens"].as_u64().unwrap() > 3, "{count}");
-    assert_eq!(count.as_object().unwrap().len(), 1);
+    let mut fastest = Duration::MAX;
+    for _ in 0..TRIES {
+        let begun = Instant::now();
+        let count = gateway.post("/v1/messages/count_tokens", &asked).await.expect(200);
+        fastest = fastest.min(begun.elapsed());
+        assert!(count["input_tokens"].as_u64().unwrap() > 3, "{count}");
+        assert_eq!(count.as_object().unwrap().len(), 1);
+    }
+    assert!(fastest < Duration::from_millis(50), "{fastest:?}");
     assert_eq!(maker.connections(), 0);
 }
 
@@ -735,7 +745,15 @@ async fn a_key_may_come_in_either_header_or_equal_in_both_and_the_prefix_of_the_
     let version = [("anthropic-version", "2023-06-01")];
     let list = gateway.call(Method::GET, "/anthropic/v1/models", &version, None).await.expect(200);
     assert_eq!(list["data"][0]["type"], "model", "{list}");
-    let probed = std::time::Instant::now();
-    assert_eq!(gateway.call(Method::HEAD, "/", &[], None).await.text(), "", "an agent asks whether anybody is there");
-    assert!(probed.elapsed() < std::time::Duration::from_secs(2), "{:?}", probed.elapsed());
+    let mut fastest = Duration::MAX;
+    for _ in 0..TRIES {
+        let probed = Instant::now();
+        assert_eq!(
+            gateway.call(Method::HEAD, "/", &[], None).await.text(),
+            "",
+            "an agent asks whether anybody is there"
+        );
+        fastest = fastest.min(probed.elapsed());
+    }
+    assert!(fastest < Duration::from_millis(100), "{fastest:?}");
 }

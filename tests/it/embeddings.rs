@@ -212,3 +212,31 @@ async fn as_many_inputs_as_are_allowed_come_back_in_their_order() {
         answer["data"].as_array().unwrap().iter().map(|entry| entry["embedding"].clone()).collect();
     assert_eq!(vectors, wanted);
 }
+
+#[actix_web::test]
+async fn a_simulated_bedrock_makes_vectors_in_the_form_of_each_family() {
+    let models: String = ["amazon.titan-embed-text-v2:0", "cohere.embed-v4:0", "amazon.nova-2-multimodal-embeddings-v1:0"]
+        .iter()
+        .enumerate()
+        .map(|(place, name)| {
+            format!(
+                "[[models]]\nid = \"acme/v{place}\"\ncontext_length = 8192\noutput_modalities = [\"embeddings\"]\nendpoints = [{{ \
+                 provider = \"cloud\", upstream_model = \"{name}\", pricing = {{ prompt = \"0.000001\", completion = \"0\" }} }}]\n"
+            )
+        })
+        .collect();
+    let cloud = "[simulation.providers.cloud]\ndialect = \"converse\"\nttft = \"0ms\"\nerror_rate = 0\n";
+    let config = format!("{cloud}{models}");
+    let gateway = TestGateway::start_with(&config, &[("POINTSMAN__SIMULATION__MODE", "on")]).await;
+    let vectors_of = async |model: &str| {
+        let asked = json!({"model": model, "input": ["a night train", "a day"], "dimensions": 64});
+        let answer = gateway.post("/v1/embeddings", &asked).await.expect(200);
+        assert!(answer["usage"]["prompt_tokens"].as_u64().unwrap() > 0, "{answer}");
+        let data = answer["data"].as_array().unwrap().clone();
+        data.iter().map(|entry| entry["embedding"].clone()).collect::<Vec<Value>>()
+    };
+    let titan = vectors_of("acme/v0").await;
+    assert_eq!((titan.len(), titan[0].as_array().unwrap().len()), (2, 64));
+    assert_eq!(titan, vectors_of("acme/v1").await, "Cohere takes both texts in one call");
+    assert_eq!(titan, vectors_of("acme/v2").await, "Nova");
+}

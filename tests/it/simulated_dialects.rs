@@ -1,5 +1,6 @@
 //! Chats through the gateway to simulated providers that serve another API than chat.
 
+use actix_web::http::Method;
 use serde_json::{Value, json};
 
 use crate::{
@@ -212,5 +213,112 @@ async fn the_built_in_thinking_model_is_served_by_a_simulated_provider_of_each_d
         assert!(answer["usage"]["cost"].as_f64().unwrap() > 0.0, "{slug}: {answer}");
         let streamed = gateway.chat(&and(request, json!({"stream": true}))).await;
         assert!(streamed.text().contains("\"reasoning\":") && streamed.text().ends_with("data: [DONE]\n\n"), "{slug}");
+    }
+}
+
+/// What Claude Code sends, with the blocks and members that it sends to any address.
+fn agent_message(messages: &Value, only: &str) -> Value {
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
+    json!({
+        "model": "test/poet", "max_tokens": 4000, "messages": messages, "provider": {"only": [only]},
+        "system": [
+            {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.330; cch=00000;"},
+            {"type": "text", "text": "You are an agent.", "cache_control": {"type": "ephemeral"}},
+        ],
+        "tools": [{"name": "get_weather", "description": "Weather.", "input_schema": schema, "cache_control": {"type": "ephemeral"}}],
+        "thinking": {"type": "enabled", "budget_tokens": 2048}, "temperature": 1, "stop_sequences": ["</end>"],
+        "metadata": {"user_id": "user_1_account__session_2"},
+        "context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]},
+    })
+}
+
+#[actix_web::test]
+async fn a_session_of_claude_code_goes_on_at_an_endpoint_of_another_api_between_its_turns() {
+    let headers = [
+        ("content-type", "application/json"),
+        ("anthropic-version", "2023-06-01"),
+        ("anthropic-beta", "interleaved-thinking-2025-05-14,context-management-2025-06-27"),
+        ("x-app", "cli"),
+        ("x-claude-code-session-id", "session-2"),
+    ];
+    for (dialect, _) in DIALECTS {
+        let gateway = gateway(dialect, "").await;
+        let post = async |messages: &Value, only: &str| {
+            let body = agent_message(messages, only).to_string();
+            let reply = gateway.call(Method::POST, "/v1/messages?beta=true", &headers, Some(body.into())).await;
+            let answer = reply.expect(200);
+            let kinds: Vec<String> =
+                answer["content"].as_array().unwrap().iter().map(|block| block["type"].to_string()).collect();
+            (answer, kinds)
+        };
+        let mut messages = json!([]);
+        let say = |messages: &mut Value, role: &str, content: Value| {
+            messages.as_array_mut().unwrap().push(json!({"role": role, "content": content}));
+        };
+        for round in 0..2 {
+            say(&mut messages, "user", json!([{"type": "text", "text": "Weather in Paris and Tokyo?"}]));
+            let (called, kinds) = post(&messages, "claudia").await;
+            assert_eq!(kinds, ["\"thinking\"", "\"tool_use\"", "\"tool_use\""], "{dialect} {round}: {called}");
+            assert_eq!(called["stop_reason"], "tool_use");
+            let results = called["content"].as_array().unwrap().iter().filter(|block| block["type"] == "tool_use");
+            let results = results.map(|call| {
+                json!({"type": "tool_result", "tool_use_id": call["id"], "content": [{"type": "text", "text": "sunny"}]})
+            });
+            let mut results: Vec<Value> = results.collect();
+            results.push(json!({"type": "text", "text": "<system-reminder>Be brief.</system-reminder>"}));
+            say(&mut messages, "assistant", called["content"].clone());
+            say(&mut messages, "user", json!(results));
+            // The first time the other provider goes on, which did not think these thoughts.
+            let (ended, _) = post(&messages, ["charles", "claudia"][round]).await;
+            assert_eq!(ended["stop_reason"], "end_turn", "{dialect} {round}: {ended}");
+            say(&mut messages, "assistant", ended["content"].clone());
+        }
+        let counted = agent_message(&messages, "claudia").to_string();
+        let counted = gateway.call(Method::POST, "/v1/messages/count_tokens?beta=true", &headers, Some(counted.into()));
+        assert!(counted.await.expect(200)["input_tokens"].as_u64().unwrap() > 50);
+    }
+}
+
+/// What Codex sends: functions, a tool with a grammar, tools of a namespace, and tools that run at the provider.
+fn codex_request(input: &Value, only: &str) -> Value {
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
+    let grammar = json!({"type": "grammar", "syntax": "lark", "definition": "start: /[^\\n]+/"});
+    json!({
+        "model": "test/poet", "instructions": "You are Codex.", "input": input, "provider": {"only": [only]},
+        "tools": [
+            {"type": "function", "name": "get_weather", "description": "Weather.", "strict": false, "parameters": schema},
+            {"type": "custom", "name": "apply_patch", "description": "Patches files.", "format": grammar},
+            {"type": "local_shell"}, {"type": "web_search"},
+            {"type": "namespace", "name": "mcp__docs", "description": "Docs.", "tools": [
+                {"type": "function", "name": "find", "parameters": {"type": "object", "properties": {}}}]},
+        ],
+        "tool_choice": "auto", "parallel_tool_calls": true, "reasoning": {"effort": "low", "summary": "auto"},
+        "store": false, "include": ["reasoning.encrypted_content"], "prompt_cache_key": "thread-3",
+        "text": {"verbosity": "low"}, "client_metadata": {"x-codex-installation-id": "1"}, "max_output_tokens": 4000,
+    })
+}
+
+#[actix_web::test]
+async fn a_session_of_codex_goes_on_at_an_endpoint_of_another_api_between_its_turns() {
+    for (dialect, _) in DIALECTS {
+        let gateway = gateway(dialect, "").await;
+        let question = json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Weather in Paris and Tokyo?"}]});
+        let mut input = json!([question]);
+        let called = gateway.post("/v1/responses", &codex_request(&input, "claudia")).await.expect(200);
+        assert_eq!((&called["status"], &called["store"]), (&json!("completed"), &json!(false)), "{dialect}: {called}");
+        let items = called["output"].as_array().unwrap();
+        let calls: Vec<&Value> = items.iter().filter(|item| item["type"] == "function_call").collect();
+        assert_eq!(calls.len(), 2, "{dialect}: {called}");
+        let history = input.as_array_mut().unwrap();
+        history.extend(items.iter().cloned());
+        for call in calls {
+            history.push(json!({"type": "function_call_output", "call_id": call["call_id"], "output": "sunny"}));
+        }
+        for only in ["claudia", "charles"] {
+            let ended = gateway.post("/v1/responses", &codex_request(&input, only)).await.expect(200);
+            let message = ended["output"].as_array().unwrap().iter().find(|item| item["type"] == "message");
+            let text = message.unwrap_or_else(|| panic!("{dialect} {only}: {ended}"))["content"][0]["text"].to_string();
+            assert!(text.contains("sunny"), "{dialect} {only}: {text}");
+        }
     }
 }

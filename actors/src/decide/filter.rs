@@ -6,7 +6,7 @@
 
 use crate::{
     domain::{
-        Alias, ApiType, Catalog, DataCollection, Endpoint, ExclusionDetail, ExclusionReason, Modality, Model,
+        Alias, ApiType, Catalog, DataCollection, Dialect, Endpoint, ExclusionDetail, ExclusionReason, Modality, Model,
         ModelPattern, Objective, ParameterSet, Provider, ProviderState, Query, Usd,
     },
     stats::{LengthClass, OutputLengths},
@@ -56,7 +56,7 @@ impl FilterRule {
 
 const ALWAYS: fn(&HardFilters<'_>) -> bool = |_| true;
 
-static CHECKS: [FilterRule; 23] = [
+static CHECKS: [FilterRule; 24] = [
     FilterRule::new(ALWAYS, expired),
     FilterRule::new(ALWAYS, disabled),
     FilterRule::new(ALWAYS, provider_off),
@@ -73,6 +73,7 @@ static CHECKS: [FilterRule; 23] = [
     FilterRule::new(needs_parameters, parameters),
     FilterRule::new(|filters| !filters.query.needs.capabilities.is_empty(), capabilities),
     FilterRule::new(|filters| filters.query.needs.dialect.is_some(), other_dialect),
+    FilterRule::new(|filters| !filters.query.needs.lossy.is_empty(), lossy_dialect),
     FilterRule::new(ALWAYS, context),
     FilterRule::new(|filters| !filters.query.routing.provider.quantizations.is_empty(), quantization),
     FilterRule::new(has_data_policy, data_policy),
@@ -267,6 +268,14 @@ fn other_dialect(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Opt
     let needed = filters.query.needs.dialect?;
     let detail = ExclusionDetail::Text("the request has a feature that only endpoints with its own API have".into());
     (subject.endpoint.dialect != needed).then_some((ExclusionReason::UnsupportedParameter, detail))
+}
+
+fn lossy_dialect(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let endpoint = subject.endpoint;
+    let is_sent = endpoint.dialect == Dialect::OpenAi && endpoint.forwards_unknown_fields;
+    let is_lossy = filters.query.needs.lossy.has(endpoint.dialect) && !is_sent;
+    let detail = "the request requires all its parameters, and the API of this endpoint has no form for one of them";
+    is_lossy.then(|| (ExclusionReason::UnsupportedParameter, ExclusionDetail::Text(detail.into())))
 }
 
 fn context(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {

@@ -6,6 +6,9 @@
 //!
 //! Latency bounds are read stricter or laxer by the margin of the target (`Query::latency_margin`).
 //!
+//! While calls of tools wait for their results, endpoints that cannot take back the reasoning before these calls follow
+//! after all others.
+//!
 //! An endpoint without observations has grade 0, and so has one with old observations while the target is kept, for
 //! one request at a time. Otherwise the gateway would never learn that it can serve.
 
@@ -15,14 +18,16 @@ use super::{
     filter::CatalogEndpoint,
 };
 use crate::{
-    domain::{Decision, Percentile, Prediction, Preference, ScoreInputs},
+    domain::{Decision, Endpoint, Percentile, Prediction, Preference, ScoreInputs},
     stats::Curve,
 };
 
 /// Width of a grade, ln.
 const STEP: f64 = 0.1;
-/// The last grade, also for anything beyond.
-const LAST: f64 = 255.0;
+/// The last grade of a missed bound, also for anything beyond.
+const LAST: f64 = 254.0;
+/// The grade of an endpoint that would lose the reasoning before calls that are open, while another one would not.
+pub(crate) const LOSES_STATE: u32 = 255;
 /// Weight below which observations count as old.
 const FORGOTTEN: f64 = 0.5;
 /// Margin up to which a target counts as kept.
@@ -36,6 +41,19 @@ pub(crate) fn tier(context: &DecisionContext<'_>, candidate: &PoolCandidate<'_>)
     let named = |entry: &String| subject.is_some_and(|subject| subject.is_named(entry));
     let place = order.iter().position(named).unwrap_or(order.len());
     u32::try_from(place).unwrap_or(u32::MAX).min(u32::MAX >> GRADE_BITS) << GRADE_BITS | grade(context, candidate)
+}
+
+/// Which endpoints take back the reasoning before the calls whose results the request brings: those with its format and, as
+/// far as it is known who served last, of the same provider.
+pub(crate) fn keeps_state(context: &DecisionContext<'_>) -> impl Fn(&PoolCandidate<'_>) -> bool {
+    let (catalog, open) = (context.catalog, context.query.open_state);
+    let takes = move |endpoint: &&Endpoint| endpoint.reasoning_state == open;
+    let last = context.query.sticky.map(|sticky| sticky.endpoint);
+    let served = catalog.endpoints.iter().filter(takes).find(|endpoint| Some(endpoint.id) == last);
+    move |candidate| {
+        let endpoint = catalog.endpoint(candidate.index).filter(takes);
+        endpoint.is_some_and(|endpoint| served.is_none_or(|served| served.provider == endpoint.provider))
+    }
 }
 
 /// The grade; 0 if every bound is expected to be kept.

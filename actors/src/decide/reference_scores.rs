@@ -10,7 +10,7 @@ use super::{
     score::Scoring,
 };
 use crate::{
-    domain::{ApiType, Needs, Objective, Query, Source, Sourced, Tick, Weights},
+    domain::{ApiType, Needs, Objective, Query, ReasoningFormat, Source, Sourced, Tick, Weights},
     stats::{EndpointStats, LiveView, Snapshot},
 };
 
@@ -73,6 +73,7 @@ fn query(snapshot: &Snapshot, objective: Objective) -> Query {
         answers: 1,
         streamed: true,
         sticky: None,
+        open_state: ReasoningFormat::Unknown,
         latency_margin: 1.0,
     }
 }

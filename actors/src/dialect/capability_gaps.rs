@@ -1,7 +1,7 @@
 //! What models refuse at endpoints of a dialect, by the provider's name of the model. The configuration overrides it.
 
 use super::{anthropic, converse, gemini};
-use crate::domain::{Capability, CapabilitySet, Dialect};
+use crate::domain::{Capability, CapabilitySet, Dialect, ReasoningFormat};
 
 /// Families whose chats serve no functions while they reason, and whether they reason unless they are told not to. OpenAI's
 /// other API serves both.
@@ -17,6 +17,18 @@ pub fn capability_gaps(dialect: Dialect, upstream_model: &str) -> CapabilitySet 
         Dialect::Gemini => gemini::capability_gaps(upstream_model),
         Dialect::Responses => CapabilitySet::NONE,
         Dialect::Converse => converse::capability_gaps(upstream_model),
+    }
+}
+
+/// Format of the reasoning that an endpoint gives and takes back.
+#[must_use]
+pub fn reasoning_state(dialect: Dialect, upstream_model: &str) -> ReasoningFormat {
+    match dialect {
+        Dialect::OpenAi => ReasoningFormat::Unknown,
+        Dialect::Anthropic => ReasoningFormat::Anthropic,
+        Dialect::Gemini => ReasoningFormat::Gemini,
+        Dialect::Responses => ReasoningFormat::Responses,
+        Dialect::Converse => converse::reasoning_state(upstream_model),
     }
 }
 
@@ -43,8 +55,8 @@ mod tests {
     #[test]
     fn what_models_refuse_is_known_by_their_names() {
         use Capability::{
-            ForcedTool, NoCallAfterCalls, OpenSchema, Prefill, RemoteMedia, StrictSchema, StrictSchemaWithTools,
-            TokenIds, ToolsByDefault, ToolsWithEffort,
+            ForcedTool, NoCallAfterCalls, OpenSchema, Prefill, RemoteMedia, SingleCalls, StrictSchema,
+            StrictSchemaWithTools, TokenIds, ToolsByDefault, ToolsWithEffort,
         };
         check(Dialect::OpenAi, "gpt-5.4-mini", &[ToolsWithEffort]);
         check(Dialect::OpenAi, "gpt-5.6", &[ToolsWithEffort, ToolsByDefault]);
@@ -56,9 +68,9 @@ mod tests {
         check(Dialect::Anthropic, "claude-opus-4-5-20251101", &[OpenSchema]);
         check(Dialect::Anthropic, "claude-sonnet-4-20250514", &[StrictSchema, OpenSchema]);
         check(Dialect::Anthropic, "my-alias", &[]);
-        check(Dialect::Gemini, "gemini-3-pro", &[TokenIds]);
-        check(Dialect::Gemini, "gemini-2.5-flash", &[TokenIds, StrictSchemaWithTools]);
-        let of_converse = [RemoteMedia, NoCallAfterCalls, TokenIds];
+        check(Dialect::Gemini, "gemini-3-pro", &[TokenIds, SingleCalls]);
+        check(Dialect::Gemini, "gemini-2.5-flash", &[TokenIds, StrictSchemaWithTools, SingleCalls]);
+        let of_converse = [RemoteMedia, NoCallAfterCalls, TokenIds, SingleCalls];
         check(Dialect::Converse, "qwen.qwen3-235b", &of_converse);
         check(Dialect::Converse, "amazon.nova-lite-v1:0", &[&of_converse[..], &[StrictSchema]].concat());
     }

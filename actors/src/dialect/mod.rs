@@ -23,6 +23,7 @@ pub mod frame;
 mod gemini;
 mod image_shape;
 mod json;
+mod lossy_parameters;
 mod neutral;
 pub mod openai;
 mod outgoing;
@@ -40,13 +41,14 @@ pub use anthropic::{
     inbound::{InboundMessages, count_tokens_body, read_count_tokens, read_messages},
     model_list::{MessagesModel, ModelPage, messages_model, messages_model_list},
 };
-pub use capability_gaps::capability_gaps;
+pub use capability_gaps::{capability_gaps, reasoning_state};
 pub use client_request::{ClientRequest, ClientShape};
 pub use count_tokens::{CountCall, count_call, counted_tokens, counts_tokens};
 pub use embeddings::{
     CallAnswer, EmbeddingSupport, embedding_body, embedding_path, embedding_support, embedding_tokens, embeddings_of,
 };
 pub use gemini::{RememberedSignatures, SignatureMemory, SignatureSources, Signatures};
+pub use lossy_parameters::{lossy_dialects, unmet_translation};
 pub use neutral::{FieldFates, StateKey};
 pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, KEEP_ALIVE, MadeImage, Progress, StreamError, StreamOptions,
@@ -62,8 +64,9 @@ pub use openai::{
 };
 pub use outgoing::{CallHeaders, OutgoingBody, Translation};
 pub use responses::inbound::{
-    AgentChat, InboundResponses, ResponseEcho, input_tokens_body, read_agent_chat, read_responses,
+    AgentChat, InboundResponses, ResponseEcho, input_tokens_body, read_agent_chat, read_responses, read_responses_with,
 };
+pub use responses::splice::ProviderState;
 pub use translation::{
     chat_body, chat_body_with, chat_path, completion_of, image_body, image_path, images_of, kind_of_refusal,
     refuses_signature, retry_delay, rewrite_whole, usage_of_failure,

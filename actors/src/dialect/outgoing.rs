@@ -4,7 +4,9 @@ use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 
-use super::{gemini::RememberedSignatures, neutral::ToolNames, stream_reader::Framing};
+use super::{
+    gemini::RememberedSignatures, neutral::ToolNames, responses::splice::ProviderState, stream_reader::Framing,
+};
 use crate::domain::{Dialect, Endpoint, Platform};
 
 /// Headers of one call: names in lower case, and values.
@@ -25,6 +27,8 @@ pub struct OutgoingBody {
     pub headers: CallHeaders,
     /// Whether it is the client's own body, whose answer passes as it comes.
     pub is_clients_own: bool,
+    /// Whether the provider may keep its answer.
+    pub(super) state: ProviderState,
     /// How the answer is read; `None` if it is a chat answer.
     pub translation: Option<Translation>,
 }

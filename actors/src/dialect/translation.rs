@@ -165,14 +165,15 @@ fn clients_own(
             spliced.body
         }
         ClientShape::Responses(_) => {
-            let spliced = responses::splice::splice_request(text, &call, ProviderState::Refused).ok()?;
+            let spliced = responses::splice::splice_request(text, &call, ProviderState::at(endpoint)).ok()?;
             emulated.extend(spliced.without_reasoning.then(|| "input[].encrypted_content".into()));
             spliced.body
         }
     };
     let translation = Some(Translation::of(client.dialect(), ToolNames::default(), endpoint));
     let (body, headers) = anthropic::platform::adapted(body, client.headers.clone(), endpoint);
-    Some(OutgoingBody { is_clients_own: true, translation, headers, emulated, ..OutgoingBody::of(body) })
+    let state = ProviderState::at(endpoint);
+    Some(OutgoingBody { is_clients_own: true, state, translation, headers, emulated, ..OutgoingBody::of(body) })
 }
 
 /// A chat body without what the endpoint must not get inside messages. `written`: for a client of another dialect.
@@ -289,7 +290,7 @@ pub fn rewrite_whole(
             ClientShape::Messages { .. } => anthropic::splice::splice_answer(text, id, &context.model, &chat.outcome)?,
             ClientShape::Responses(_) => {
                 let usage = || chat.outcome.usage;
-                responses::splice::splice_answer(text, id, &context.model, ProviderState::Refused, usage)?
+                responses::splice::splice_answer(text, id, &context.model, outgoing.state, usage)?
             }
             ClientShape::Completion { .. } => text_completion::splice::splice_answer(text, id, &context.model)?,
         };

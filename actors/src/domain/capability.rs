@@ -29,10 +29,14 @@ pub enum Capability {
     OpenSchema,
     /// Texts are completed through the deprecated API for it.
     LegacyCompletions,
+    /// Several calls in one turn can be forbidden. Only requests that require all their parameters need it.
+    SingleCalls,
+    /// The provider keeps responses, which later ones continue.
+    KeptResponses,
 }
 
 impl Capability {
-    const ALL: [Capability; 12] = [
+    const ALL: [Capability; 14] = [
         Capability::ForcedTool,
         Capability::ToolsWithEffort,
         Capability::ToolsByDefault,
@@ -45,6 +49,8 @@ impl Capability {
         Capability::StrictSchemaWithTools,
         Capability::OpenSchema,
         Capability::LegacyCompletions,
+        Capability::SingleCalls,
+        Capability::KeptResponses,
     ];
 
     /// The name in reasons, errors and configurations.
@@ -61,12 +67,14 @@ impl Capability {
             Capability::StrictSchema | Capability::StrictSchemaWithTools => "json_schema.strict",
             Capability::OpenSchema => "json_schema.open",
             Capability::LegacyCompletions => "legacy_completions",
+            Capability::SingleCalls => "parallel_tool_calls",
+            Capability::KeptResponses => "previous_response_id",
         }
     }
 
     /// Whether a configuration lists it as missing; an API is rather switched on.
     const fn is_listed(self) -> bool {
-        !matches!(self, Capability::LegacyCompletions)
+        !matches!(self, Capability::LegacyCompletions | Capability::KeptResponses)
     }
 
     /// The field of a request that needs it.
@@ -80,6 +88,8 @@ impl Capability {
             Capability::CustomTools => "tools",
             Capability::StrictSchema | Capability::StrictSchemaWithTools | Capability::OpenSchema => "response_format",
             Capability::LegacyCompletions => "prompt",
+            Capability::SingleCalls => "parallel_tool_calls",
+            Capability::KeptResponses => "previous_response_id",
         }
     }
 }
@@ -102,6 +112,12 @@ impl CapabilitySet {
     #[must_use]
     pub const fn without(self, one: Capability) -> CapabilitySet {
         CapabilitySet(self.0 & !(1 << one as u16))
+    }
+
+    /// The set without those of another.
+    #[must_use]
+    pub const fn minus(self, other: CapabilitySet) -> CapabilitySet {
+        CapabilitySet(self.0 & !other.0)
     }
 
     /// Both sets together.
@@ -191,6 +207,7 @@ mod tests {
                 "custom_tools",
                 "json_schema.strict",
                 "json_schema.open",
+                "parallel_tool_calls",
             ]
         );
         assert_eq!(tools.common(CapabilitySet::NONE.with(Capability::Prefill)).first(), None);

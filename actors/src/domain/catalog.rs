@@ -2,7 +2,8 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{
     capability::CapabilitySet,
-    dialect::{Dialect, Platform},
+    dialect::{Dialect, Platform, ReasoningFormat},
+    effort_budgets::EffortBudgets,
     id::{EndpointId, ModelId, ProviderSlug},
     modality::Modalities,
     objective::{Objective, Weights},
@@ -172,6 +173,12 @@ pub struct Endpoint {
     pub parameters: ParameterSet,
     /// What it refuses, whatever parameters it lists.
     pub lacks: CapabilitySet,
+    /// What it refuses unless it is told not to reason, which it is told then.
+    pub effort_none_cures: CapabilitySet,
+    /// Format of the reasoning that it gives and takes back.
+    pub reasoning_state: ReasoningFormat,
+    /// Budgets of reasoning, if it takes any.
+    pub effort_budgets: EffortBudgets,
     /// Number format of the weights, lower case.
     pub quantization: Option<String>,
     /// Whether the provider filters content.

@@ -216,6 +216,7 @@ impl Decision {
             answers: request.answers,
             streamed: self.streamed,
             sticky: request.sticky,
+            open_state: request.open_state,
             latency_margin: self.latency_margin,
         }
     }

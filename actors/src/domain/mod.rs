@@ -13,6 +13,7 @@ mod circuit;
 mod conversation;
 mod decision;
 mod dialect;
+mod effort_budgets;
 mod event;
 mod exclusion;
 mod failure;
@@ -53,7 +54,8 @@ pub use conversation::{ConversationOpening, StickyEndpoint};
 pub use decision::{
     CacheSaving, Candidate, Decision, DecisionCode, EndpointHealth, OutputCostSpread, RouteError, ScoreInputs,
 };
-pub use dialect::{Dialect, Platform};
+pub use dialect::{Dialect, DialectSet, Platform, ReasoningFormat};
+pub use effort_budgets::EffortBudgets;
 pub use event::{EndpointEvent, EventKind, GateEvent};
 pub use exclusion::{ExcludedEndpoint, ExclusionDetail, ExclusionReason};
 pub use failure::{Blame, Failure, FailureCause, FailureKind, Next};

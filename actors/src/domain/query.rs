@@ -5,7 +5,7 @@ use super::{
     capability::CapabilitySet,
     catalog::Target,
     conversation::StickyEndpoint,
-    dialect::Dialect,
+    dialect::{Dialect, DialectSet, ReasoningFormat},
     modality::Modalities,
     money::Usd,
     objective::{Objective, Weights},
@@ -177,6 +177,9 @@ pub struct Needs {
     pub capabilities: CapabilitySet,
     /// Wire format that the endpoint must have, for a feature that no other has.
     pub dialect: Option<Dialect>,
+    /// Wire formats in which a parameter has no form, though the request requires all of its parameters. For the one of
+    /// chats: that it has an unknown parameter, which some endpoints are not sent.
+    pub lossy: DialectSet,
 }
 
 /// One request as input of the decision.
@@ -215,6 +218,8 @@ pub struct Query {
     pub streamed: bool,
     /// Endpoint that served the conversation last.
     pub sticky: Option<StickyEndpoint>,
+    /// Format of the reasoning before calls whose results this turn brings; `Unknown` if there is none.
+    pub open_state: ReasoningFormat,
     /// Margin of `preferred_max_latency`: its bounds are divided by this. 1 at first, above 1 after too many missed
     /// bounds, slightly below 1 while much of the error budget is left.
     pub latency_margin: f64,

@@ -6,6 +6,7 @@ use super::{
     api_type::ApiType,
     catalog::Target,
     conversation::StickyEndpoint,
+    dialect::ReasoningFormat,
     pattern::ModelPattern,
     query::{Needs, Query},
 };
@@ -35,6 +36,8 @@ pub struct RequestFacts {
     pub answers: u32,
     /// Endpoint that served the conversation last.
     pub sticky: Option<StickyEndpoint>,
+    /// Format of the reasoning before calls whose results the request brings.
+    pub open_state: ReasoningFormat,
 }
 
 impl RequestFacts {
@@ -53,6 +56,7 @@ impl RequestFacts {
             max_tokens: query.max_tokens,
             answers: query.answers,
             sticky: query.sticky,
+            open_state: query.open_state,
         }
     }
 }
@@ -72,6 +76,7 @@ impl Default for RequestFacts {
             max_tokens: None,
             answers: 1,
             sticky: None,
+            open_state: ReasoningFormat::Unknown,
         }
     }
 }

@@ -43,10 +43,11 @@ stored_enum! {
 
 stored_struct! {
     ExcludedEndpoint { index, endpoint, reason, detail }
-    Needs { input, output, parameters, any_parameter, dialect @ 2, capabilities @ 4 }
+    Needs { input, output, parameters, any_parameter, dialect @ 2, capabilities @ 4, lossy @ 7 }
     StickyEndpoint { endpoint, cached_tokens }
     RequestFacts {
         api, today, targets, needs, key_allowed, key_blocked, prompt_tokens, images, max_tokens, answers, sticky,
+        open_state @ 7,
     }
     RecordedGate { index, state, until }
     TaskClass { number, source, features }

@@ -1,10 +1,10 @@
 //! The values that records and catalogs share.
 
 use pointsman_actors::domain::{
-    ApiType, AttemptReason, CapabilitySet, Circuit, DataCollection, DecisionCode, Dialect, EndpointId, FailureCause,
-    FailureKind, FinishReason, GenerationId, GenerationStatus, Modalities, Modality, ModelId, ModelPattern, Objective,
-    ParameterSet, Platform, Preference, PriceCeiling, ProviderPolicy, ProviderSlug, ProviderState, Source, Sourced,
-    Target, Tick, Usd, Weights,
+    ApiType, AttemptReason, CapabilitySet, Circuit, DataCollection, DecisionCode, Dialect, DialectSet, EndpointId,
+    FailureCause, FailureKind, FinishReason, GenerationId, GenerationStatus, Modalities, Modality, ModelId,
+    ModelPattern, Objective, ParameterSet, Platform, Preference, PriceCeiling, ProviderPolicy, ProviderSlug,
+    ProviderState, ReasoningFormat, Source, Sourced, Target, Tick, Usd, Weights,
 };
 
 use super::bytes::{Reader, Stored, Unreadable, stored_enum, stored_struct};
@@ -18,6 +18,7 @@ stored_enum! {
     Objective { 0 => Cheapest, 1 => Fastest, 2 => Reliable, 3 => Balanced }
     Modality { 0 => Text, 1 => Image, 2 => Audio, 3 => File, 4 => Video, 5 => Embeddings }
     Dialect { 0 => OpenAi, 1 => Anthropic, 2 => Gemini, 3 => Responses, 4 => Converse }
+    ReasoningFormat { 0 => Unknown, 1 => Anthropic, 2 => Gemini, 3 => Responses }
     Platform { 0 => Native, 1 => Bedrock, 2 => Vertex }
     DataCollection { 0 => Allow, 1 => Deny }
     ProviderState { 0 => On, 1 => Off(why) }
@@ -142,6 +143,17 @@ impl Stored for CapabilitySet {
     fn take(from: &mut Reader<'_>) -> Result<CapabilitySet, Unreadable> {
         let bits = u16::try_from(u64::take(from)?).map_err(|_| from.fault("unknown capabilities"))?;
         Ok(CapabilitySet::of_bits(bits))
+    }
+}
+
+impl Stored for DialectSet {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(self.bits());
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<DialectSet, Unreadable> {
+        let [bits] = from.array()?;
+        Ok(DialectSet::of_bits(bits))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Catalogs and policies as bytes. They are stored once per version, under the hash of their bytes.
 
 use pointsman_actors::domain::{
-    Alias, Architecture, BalancedPolicy, BreakerPolicy, Catalog, DefaultParameters, Endpoint, EndpointLimits,
-    HedgePolicy, Model, ParameterNames, ParameterSet, PhaseClocks, PriceTier, Pricing, Provider, RetryPolicy,
-    RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy,
+    Alias, Architecture, BalancedPolicy, BreakerPolicy, Catalog, DefaultParameters, EffortBudgets, Endpoint,
+    EndpointLimits, HedgePolicy, Model, ParameterNames, ParameterSet, PhaseClocks, PriceTier, Pricing, Provider,
+    RetryPolicy, RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy,
 };
 
 use super::bytes::{Reader, Stored, Unreadable, stored_struct};
@@ -44,8 +44,9 @@ stored_struct! {
         id, model, provider, variant, upstream_model, pricing, limits, parameters, quantization, is_moderated, disabled,
         wants_max_completion_tokens, knows_developer_role, forwards_unknown_fields, images_through_chat,
         dialect @ 2, wants_reasoning_effort @ 3, lacks @ 4, platform @ 5,
-        counts_tokens @ 6, safety_settings @ 6,
+        counts_tokens @ 6, safety_settings @ 6, effort_none_cures @ 7, reasoning_state @ 7, effort_budgets @ 7,
     }
+    EffortBudgets { minimal, low, medium, high, xhigh, max }
     Alias {
         id, free_only, objective, weights, preferred_max_latency, preferred_min_throughput, allowed, blocked,
         description,

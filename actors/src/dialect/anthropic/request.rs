@@ -49,6 +49,7 @@ pub(crate) fn write_request_for(
         max_tokens,
         forces_tool: tools.forces_tool(),
         lacks_thought: lacks_thought_of_open_turn(&turns),
+        budgets: endpoint.effort_budgets,
     };
     let thinking = thinking::plan(&conversation.reasoning, capabilities, circumstances, fates);
     let parameters = Parameters::of(conversation, capabilities, version, thinking.is_on(), fates);

@@ -6,9 +6,12 @@ use super::{
     content::is_returnable,
     models::{Capabilities, ThinkingControl, ThinkingOff},
 };
-use crate::dialect::{
-    json::{push_member, push_u64},
-    neutral::{AlternatingTurn, Content, Effort, FieldFates, Reasoning, Speaker},
+use crate::{
+    dialect::{
+        json::{push_member, push_u64},
+        neutral::{AlternatingTurn, Content, Effort, FieldFates, Reasoning, Speaker},
+    },
+    domain::EffortBudgets,
 };
 
 /// Smallest budget of reasoning, tokens.
@@ -72,6 +75,8 @@ pub(crate) struct Circumstances {
     pub(crate) forces_tool: bool,
     /// See [`lacks_thought_of_open_turn`].
     pub(crate) lacks_thought: bool,
+    /// What an effort becomes at a model that takes a budget.
+    pub(crate) budgets: EffortBudgets,
 }
 
 /// What to send for the requested reasoning.
@@ -125,7 +130,7 @@ fn adaptive_effort(reasoning: &Reasoning, fates: &mut FieldFates) -> Option<Effo
 }
 
 fn budget(reasoning: &Reasoning, circumstances: Circumstances, fates: &mut FieldFates) -> ThinkingPlan {
-    let Circumstances { max_tokens, forces_tool, lacks_thought } = circumstances;
+    let Circumstances { max_tokens, forces_tool, lacks_thought, budgets } = circumstances;
     if forces_tool || max_tokens <= LEAST_BUDGET {
         fates.drop("reasoning");
         return ThinkingPlan::UNSAID;
@@ -134,7 +139,7 @@ fn budget(reasoning: &Reasoning, circumstances: Circumstances, fates: &mut Field
         fates.emulate("reasoning");
         return ThinkingPlan { thinking: Thinking::Disabled, effort: None };
     }
-    let wanted = reasoning.max_tokens.unwrap_or_else(|| reasoning.effort.unwrap_or(Effort::Medium).budget());
+    let wanted = reasoning.max_tokens.unwrap_or_else(|| reasoning.effort.unwrap_or(Effort::Medium).budget(&budgets));
     let given = wanted.clamp(LEAST_BUDGET, max_tokens.saturating_sub(1).max(LEAST_BUDGET));
     if given != wanted || (reasoning.max_tokens.is_some() && reasoning.effort.is_some()) {
         fates.emulate("reasoning");
@@ -161,7 +166,7 @@ mod tests {
     #[test]
     fn budgets_and_efforts_turn_into_each_other_and_back() {
         for effort in [Effort::Minimal, Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max] {
-            assert_eq!(Effort::of_budget(effort.budget()), effort);
+            assert_eq!(Effort::of_budget(effort.budget(&EffortBudgets::default())), effort);
         }
     }
 }

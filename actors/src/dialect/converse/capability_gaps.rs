@@ -3,8 +3,13 @@
 use super::models::{capabilities, is_claude};
 use crate::{
     dialect::anthropic,
-    domain::{Capability, CapabilitySet},
+    domain::{Capability, CapabilitySet, ReasoningFormat},
 };
+
+/// Format of the reasoning that a model gives and takes back.
+pub(crate) fn reasoning_state(upstream_model: &str) -> ReasoningFormat {
+    if is_claude(upstream_model) { ReasoningFormat::Anthropic } else { ReasoningFormat::Unknown }
+}
 
 /// What an endpoint of that model refuses.
 pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {
@@ -12,7 +17,7 @@ pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {
         CapabilitySet::NONE.with(Capability::RemoteMedia).with(Capability::NoCallAfterCalls).with(Capability::TokenIds);
     match capabilities(upstream_model).json_schema {
         _ if is_claude(upstream_model) => of_api.union(anthropic::capability_gaps(upstream_model)),
-        true => of_api,
-        false => of_api.with(Capability::StrictSchema),
+        true => of_api.with(Capability::SingleCalls),
+        false => of_api.with(Capability::SingleCalls).with(Capability::StrictSchema),
     }
 }

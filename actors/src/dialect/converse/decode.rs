@@ -5,7 +5,7 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{error, finish::finish, models, usage::tokens};
+use super::{capability_gaps::reasoning_state, error, finish::finish, usage::tokens};
 use crate::{
     dialect::{
         answer::AnswerFault,
@@ -63,11 +63,9 @@ enum Block {
 impl Decoder {
     /// A decoder for the answer of this model to a request with these names.
     pub(crate) fn new(names: ToolNames, upstream_model: &str) -> Decoder {
-        let thoughts_of =
-            if models::is_claude(upstream_model) { ReasoningFormat::Anthropic } else { ReasoningFormat::Unknown };
         Decoder {
             names,
-            thoughts_of,
+            thoughts_of: reasoning_state(upstream_model),
             has_started: false,
             is_done: false,
             open: None,

@@ -48,6 +48,7 @@ pub(crate) fn write_request(
             max_tokens: max_tokens.unwrap_or(u64::MAX),
             forces_tool: tools.forces_tool(),
             lacks_thought: lacks_thought_of_open_turn(&turns),
+            budgets: endpoint.effort_budgets,
         };
         ClaudeRules::of(&conversation.reasoning, model, circumstances, fates)
     });

@@ -44,7 +44,7 @@ pub(super) fn push(
     }
     push_stops(conversation, &mut config, fates);
     let instruction = push_format(conversation, capabilities, &mut config, fates);
-    thinking::push(&conversation.reasoning, capabilities, &mut config, fates);
+    thinking::push(&conversation.reasoning, capabilities, &endpoint.effort_budgets, &mut config, fates);
     if let Some(members) = config.get(1..) {
         push_member(out, b"generationConfig", b"{");
         out.put_slice(members);

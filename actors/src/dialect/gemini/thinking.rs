@@ -3,13 +3,22 @@
 use bytes::{BufMut as _, BytesMut};
 
 use super::models::{Capabilities, ThinkingControl};
-use crate::dialect::{
-    json::{push_member, push_string, push_u64},
-    neutral::{Effort, FieldFates, Reasoning},
+use crate::{
+    dialect::{
+        json::{push_member, push_string, push_u64},
+        neutral::{Effort, FieldFates, Reasoning},
+    },
+    domain::EffortBudgets,
 };
 
 /// Appends the member, if there is anything to say.
-pub(super) fn push(reasoning: &Reasoning, capabilities: Capabilities, config: &mut BytesMut, fates: &mut FieldFates) {
+pub(super) fn push(
+    reasoning: &Reasoning,
+    capabilities: Capabilities,
+    budgets: &EffortBudgets,
+    config: &mut BytesMut,
+    fates: &mut FieldFates,
+) {
     if !reasoning.is_on() && !reasoning.is_off() {
         return;
     }
@@ -22,7 +31,8 @@ pub(super) fn push(reasoning: &Reasoning, capabilities: Capabilities, config: &m
             return;
         }
         ThinkingControl::Budget { can_be_off, least, most } => {
-            let (budget, is_exact) = budget(reasoning, can_be_off, least, most);
+            let wanted = reasoning.max_tokens.or_else(|| Some(reasoning.effort?.budget(budgets)));
+            let (budget, is_exact) = budget(reasoning, wanted, can_be_off, (least, most));
             push_member(&mut members, b"thinkingBudget", b"");
             match budget {
                 Some(tokens) => push_u64(&mut members, tokens),
@@ -53,15 +63,16 @@ pub(super) fn push(reasoning: &Reasoning, capabilities: Capabilities, config: &m
 }
 
 /// The budget, and whether it is what was asked for. `None`: as much as the model finds right.
-fn budget(reasoning: &Reasoning, can_be_off: bool, least: u64, most: u64) -> (Option<u64>, bool) {
+fn budget(
+    reasoning: &Reasoning,
+    wanted: Option<u64>,
+    can_be_off: bool,
+    (least, most): (u64, u64),
+) -> (Option<u64>, bool) {
     if reasoning.is_off() {
         return (Some(if can_be_off { 0 } else { least }), can_be_off);
     }
-    let wanted = match (reasoning.max_tokens, reasoning.effort) {
-        (Some(tokens), _) => tokens,
-        (None, Some(effort)) => effort.budget(),
-        (None, None) => return (None, true),
-    };
+    let Some(wanted) = wanted else { return (None, true) };
     let given = wanted.clamp(least, most);
     (Some(given), given == wanted)
 }

@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 
 use super::text::EscapedText;
-use crate::dialect::json::Raw;
+use crate::{
+    dialect::json::Raw,
+    domain::{EffortBudgets, ReasoningFormat},
+};
 
 /// What a request asks for. Borrows the body; values that are only passed on stay as they were written.
 #[derive(Debug, Clone)]
@@ -155,41 +158,6 @@ pub(crate) enum ReasoningKind {
     Encrypted,
 }
 
-/// Format of reasoning: only the provider family that wrote it can read it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReasoningFormat {
-    /// `anthropic-claude-v1`
-    Anthropic,
-    /// `google-gemini-v1`
-    Gemini,
-    /// `openai-responses-v1`
-    Responses,
-    /// Any other, or none.
-    Unknown,
-}
-
-impl ReasoningFormat {
-    /// The name in `reasoning_details[].format`.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            ReasoningFormat::Anthropic => "anthropic-claude-v1",
-            ReasoningFormat::Gemini => "google-gemini-v1",
-            ReasoningFormat::Responses => "openai-responses-v1",
-            ReasoningFormat::Unknown => "unknown",
-        }
-    }
-
-    /// The format of that name.
-    pub(crate) fn named(name: &str) -> ReasoningFormat {
-        match name {
-            "anthropic-claude-v1" => ReasoningFormat::Anthropic,
-            "google-gemini-v1" => ReasoningFormat::Gemini,
-            "openai-responses-v1" | "azure-openai-responses-v1" => ReasoningFormat::Responses,
-            _ => ReasoningFormat::Unknown,
-        }
-    }
-}
-
 /// A declared tool.
 #[derive(Debug, Clone)]
 pub(crate) struct Tool<'a> {
@@ -311,16 +279,16 @@ impl Effort {
         }
     }
 
-    /// The budget of reasoning tokens that comes closest.
-    pub(crate) const fn budget(self) -> u64 {
-        match self {
-            Effort::None | Effort::Minimal => 1_024,
-            Effort::Low => 2_048,
-            Effort::Medium => 8_192,
-            Effort::High => 16_384,
-            Effort::XHigh => 32_768,
-            Effort::Max => 63_999,
-        }
+    /// Its budget of reasoning tokens.
+    pub(crate) fn budget(self, budgets: &EffortBudgets) -> u64 {
+        u64::from(match self {
+            Effort::None | Effort::Minimal => budgets.minimal,
+            Effort::Low => budgets.low,
+            Effort::Medium => budgets.medium,
+            Effort::High => budgets.high,
+            Effort::XHigh => budgets.xhigh,
+            Effort::Max => budgets.max,
+        })
     }
 
     /// The effort that comes closest to a budget of reasoning tokens.

@@ -1,12 +1,12 @@
 //! Events of an answer, whichever dialect it came in.
 
 use super::{
-    conversation::{ReasoningFormat, ReasoningKind, ToolKind},
+    conversation::{ReasoningKind, ToolKind},
     text::EscapedText,
 };
 use crate::{
     dialect::{answer::AnswerFault, json::Raw},
-    domain::{FinishReason, Usage},
+    domain::{FinishReason, ReasoningFormat, Usage},
 };
 
 /// One event of an answer. `choice` is the index of the choice, 0 unless several answers were requested.

@@ -25,8 +25,8 @@ pub(crate) use annotation::url_citation;
 pub(crate) use arguments::{push_arguments_object, push_call_input};
 pub(crate) use call_ids::CallIds;
 pub(crate) use conversation::{
-    AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningFormat,
-    ReasoningKind, ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
+    AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningKind,
+    ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
 };
 pub(crate) use custom_tools::{CUSTOM_INPUT_SCHEMA, custom_input, description_of_custom};
 pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ReasoningPiece, ReportedTokens};
@@ -41,6 +41,8 @@ pub(crate) use tool_call_reader::ToolCallReader;
 pub(crate) use tool_names::{
     CLIENT_IDS, NameRules, ToolNames, fitting_call_id, has_tool_history, is_made_call_id, made_call_id,
 };
+
+pub(crate) use crate::domain::ReasoningFormat;
 
 /// A request body in the dialect of an endpoint.
 #[derive(Debug, Clone)]

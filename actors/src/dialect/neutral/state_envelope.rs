@@ -8,7 +8,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-use super::conversation::ReasoningFormat;
+use crate::domain::ReasoningFormat;
 
 /// Longest state, bytes. A longer one is dropped.
 const MAX_STATE: usize = 64 * 1024;

@@ -1,10 +1,11 @@
 //! Thoughts of earlier answers on their way back to the family of models that wrote them.
 
 use super::{
-    conversation::{ReasoningFormat, ReasoningKind, ReasoningState},
+    conversation::{ReasoningKind, ReasoningState},
     field_fates::FieldFates,
     text::EscapedText,
 };
+use crate::domain::ReasoningFormat;
 
 /// A thought that can go back exactly as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]

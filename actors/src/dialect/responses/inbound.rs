@@ -23,9 +23,13 @@ use crate::{
         json::{Raw, push_member},
         neutral::{FieldFates, StateKey, json_object, members_once},
         openai::request::is_for_gateway,
+        responses::splice::ProviderState,
     },
     domain::{Invalid, InvalidReason},
 };
+
+/// The member that names the response which a request continues.
+pub(crate) const PREVIOUS_RESPONSE_ID: &str = "previous_response_id";
 
 /// A checked request of this dialect.
 #[derive(Debug, Clone)]
@@ -47,7 +51,19 @@ pub struct InboundResponses {
 /// # Errors
 /// The 400 for a body that is no JSON object, else for its first offending field.
 pub fn read_responses(body: &[u8], state_key: &StateKey) -> Result<InboundResponses, Invalid> {
-    let members = Members::read(json_object(body)?)?;
+    read_responses_with(body, state_key, ProviderState::Refused)
+}
+
+/// As [`read_responses`]; where a provider may keep responses, the body may name one that it continues.
+///
+/// # Errors
+/// The same.
+pub fn read_responses_with(
+    body: &[u8],
+    state_key: &StateKey,
+    state: ProviderState,
+) -> Result<InboundResponses, Invalid> {
+    let members = Members::read(json_object(body)?, state)?;
     let mut writer = ChatBodyWriter::new(body.len() + body.len() / 8 + 256, state_key);
     writer.write(&members)?;
     let ChatBodyWriter { out, tools, fates, native_feature, .. } = writer;
@@ -98,6 +114,7 @@ struct Members<'a> {
     truncation: Option<Raw<'a>>,
     store: Option<Raw<'a>>,
     background: Option<Raw<'a>>,
+    previous_response_id: Option<Raw<'a>>,
     /// Members with the same name and meaning in chat, and those of the gateway.
     same: Vec<(Raw<'a>, Raw<'a>)>,
     /// All other members.
@@ -107,7 +124,7 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    fn read(whole: Raw<'a>) -> Result<Members<'a>, Invalid> {
+    fn read(whole: Raw<'a>, state: ProviderState) -> Result<Members<'a>, Invalid> {
         let mut members = Members { all: members_once(whole)?, ..Members::default() };
         for (key, value) in members.all.clone() {
             let name = key.name();
@@ -125,6 +142,7 @@ impl<'a> Members<'a> {
                 b"truncation" => &mut members.truncation,
                 b"store" => &mut members.store,
                 b"background" => &mut members.background,
+                b"previous_response_id" if state == ProviderState::Allowed => &mut members.previous_response_id,
                 b"previous_response_id" | b"conversation" => return Err(continued(&name)),
                 b"prompt" => {
                     let message = "Prompt templates are not kept here: send 'instructions' and 'input'.";
@@ -237,6 +255,12 @@ impl ChatBodyWriter<'_> {
         if members.background.is_some_and(|flag| flag.bytes() == b"true") {
             let message = "Responses in the background are not kept here: leave 'background' out and read the answer or its stream.";
             return Err(unsupported("background", message));
+        }
+        if let Some(id) = members.previous_response_id {
+            if id.filled_string().is_none() {
+                return Err(mistyped(PREVIOUS_RESPONSE_ID, "a non-empty string"));
+            }
+            self.needs_native(PREVIOUS_RESPONSE_ID.to_owned());
         }
         match members.truncation.map(Raw::text) {
             None => {}

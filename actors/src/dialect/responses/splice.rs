@@ -9,18 +9,35 @@ use crate::{
         neutral::{EscapedText, ReportedTokens, StateKey},
         spliced_call::{MemberNames, SplicedCall},
     },
-    domain::Usage,
+    domain::{Capability, Catalog, Endpoint, Usage},
 };
 
 /// What `include` must have so that reasoning can be sent back to an API that keeps nothing.
 const ENCRYPTED: &str = "reasoning.encrypted_content";
 
 /// Whether the provider may keep responses for its clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ProviderState {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProviderState {
+    /// Each request brings the whole conversation.
+    #[default]
     Refused,
-    #[cfg_attr(not(test), expect(dead_code, reason = "no configuration allows it yet"))]
+    /// A request may continue a response, by the provider's id of it.
     Allowed,
+}
+
+impl ProviderState {
+    /// As an endpoint allows it.
+    #[must_use]
+    pub fn at(endpoint: &Endpoint) -> ProviderState {
+        if endpoint.lacks.has(Capability::KeptResponses) { ProviderState::Refused } else { ProviderState::Allowed }
+    }
+
+    /// `Allowed` if any endpoint of the catalog allows it.
+    #[must_use]
+    pub fn anywhere_in(catalog: &Catalog) -> ProviderState {
+        let mut states = catalog.endpoints.iter().map(ProviderState::at);
+        states.find(|state| *state == ProviderState::Allowed).unwrap_or_default()
+    }
 }
 
 /// A client's body for an upstream.
@@ -98,7 +115,8 @@ fn is_unusable(item: Raw<'_>, is_stateless: bool) -> bool {
     }
 }
 
-/// A whole response with our `id` and `model`, and with counts of `usage` if it has ended and has none.
+/// A whole response with our `model`, our `id` unless the provider keeps it under its own, and with counts of `usage` if it
+/// has ended and has none.
 ///
 /// # Errors
 /// When the body is not a JSON object.
@@ -162,7 +180,7 @@ fn identify<'a>(
     }
     for (key, value) in response.members() {
         match &*key.name() {
-            b"id" => splice.replace(value, &quoted(id)),
+            b"id" if state == ProviderState::Refused => splice.replace(value, &quoted(id)),
             b"model" => splice.replace(value, &quoted(model)),
             b"store" if state == ProviderState::Refused => splice.replace(value, b"false"),
             b"usage" => usage.iter().for_each(|usage| splice.replace(value, usage)),

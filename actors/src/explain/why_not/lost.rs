@@ -3,7 +3,7 @@
 use super::{Margin, PREFERENCE_MISSED, Verdict, WhyNot, recorded_trial::RecordedTrial};
 use crate::decide::{
     plan::is_tie,
-    preferences::{MissedPreference, missed_latency, missed_rate, place_and_grade},
+    preferences::{LOSES_STATE, MissedPreference, missed_latency, missed_rate, place_and_grade},
 };
 use crate::domain::{Candidate, Decision, Objective, RoutingPolicy, Weights};
 use crate::explain::{
@@ -14,6 +14,8 @@ use crate::explain::{
 
 const PROBED_FIRST: &str = "an endpoint with a half-open circuit breaker is probed first; without the probe this one \
                             would be the choice";
+const STATE_LOST: &str = "the request brings results of tool calls, and this endpoint cannot take back the reasoning \
+                          before them";
 const TIE_BREAK: &str = "equal scores are ordered by failure probability, then cost, then requests in flight, then \
                          endpoint id, lower first";
 
@@ -54,6 +56,9 @@ fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
     }
     if order_place(candidate) != order_place(leader) {
         return ("provider_order", "provider.order lists another provider before it".to_owned());
+    }
+    if candidate.inputs.tier != leader.inputs.tier && place_and_grade(candidate.inputs.tier).1 == LOSES_STATE {
+        return ("reasoning_state", STATE_LOST.to_owned());
     }
     if candidate.inputs.tier != leader.inputs.tier {
         return (PREFERENCE_MISSED, missed(candidate, leader, decision));

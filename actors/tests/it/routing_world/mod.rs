@@ -305,6 +305,7 @@ impl World {
             max_tokens: Some(100),
             streamed: true,
             sticky: None,
+            open_state: Default::default(),
             latency_margin: 1.0,
         }
     }

@@ -401,6 +401,7 @@ fn query() -> Query {
         answers: 1,
         streamed: true,
         sticky: None,
+        open_state: Default::default(),
         latency_margin: 1.0,
     }
 }

@@ -8,7 +8,7 @@ use super::{
     prompt_size::PromptSize,
     value_visitor::{Stopped, stop},
 };
-use crate::domain::{Invalid, Modality};
+use crate::domain::{Invalid, Modality, ReasoningFormat};
 
 /// The path of the whole conversation.
 pub(super) const MESSAGES: Path<'static> = Path::Field("messages");
@@ -27,6 +27,10 @@ pub(super) struct Conversation<'a> {
     pub(super) has_remote_media: bool,
     /// Whether any tool was called.
     pub(super) has_calls: bool,
+    /// Format of the reasoning before the calls of the last answer; `Unknown` if it has none, or no calls.
+    pub(super) state_before_calls: ReasoningFormat,
+    /// Whether results of these calls follow.
+    pub(super) has_results: bool,
     /// What names it.
     pub(super) opening: OpeningHasher,
     /// Where each kind of input was first met: message, part.
@@ -47,6 +51,8 @@ impl<'a> Conversation<'a> {
             ends_with_answer: false,
             has_remote_media: false,
             has_calls: false,
+            state_before_calls: ReasoningFormat::Unknown,
+            has_results: false,
             opening: OpeningHasher::default(),
             inputs: Vec::new(),
             edits: Vec::new(),
@@ -59,6 +65,11 @@ impl<'a> Conversation<'a> {
         if self.inputs.iter().all(|(known, ..)| *known != modality) {
             self.inputs.push((modality, message, part));
         }
+    }
+
+    /// Format of the reasoning before calls whose results end the conversation.
+    pub(super) fn open_state(&self) -> ReasoningFormat {
+        if self.has_results { self.state_before_calls } else { ReasoningFormat::Unknown }
     }
 
     /// Stops the pass because of a mistake inside the conversation.

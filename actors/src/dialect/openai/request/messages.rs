@@ -13,7 +13,10 @@ use super::{
     tool_calls::CallListVisitor,
     value_visitor::{ArrayReader, LengthVisitor, ObjectReader, SeenKeys, Stopped, TextLength, ValueVisitor, stop},
 };
-use crate::{dialect::json::Raw, domain::Invalid};
+use crate::{
+    dialect::json::Raw,
+    domain::{Invalid, ReasoningFormat},
+};
 
 /// The value of `messages`: whether it is there at all.
 pub(super) struct MessageListVisitor<'c, 'a>(pub(super) &'c mut Conversation<'a>);
@@ -173,6 +176,8 @@ struct Message<'a> {
     call_id: Option<Raw<'a>>,
     /// Whether something other than content carries the assistant's turn.
     payload: bool,
+    /// Format of its reasoning.
+    state: ReasoningFormat,
 }
 
 /// One message, read into the conversation.
@@ -201,7 +206,16 @@ impl<'a> ValueVisitor<'a> for MessageVisitor<'_, 'a> {
         }
         let index = self.index;
         let judged = message.judge(&MESSAGES.item(index));
-        let Conversation { opening, tally, ends_with_answer, has_calls, .. } = &mut *self.conversation;
+        let Conversation { opening, tally, ends_with_answer, has_calls, state_before_calls, has_results, .. } =
+            &mut *self.conversation;
+        match message.role {
+            Some(Role::Assistant) => {
+                *state_before_calls = if message.calls > Some(0) { message.state } else { ReasoningFormat::Unknown };
+                *has_results = false;
+            }
+            Some(Role::Tool) => *has_results = true,
+            _ => {}
+        }
         *ends_with_answer = message.role == Some(Role::Assistant) && message.calls.unwrap_or(0) == 0;
         *has_calls |= message.calls.unwrap_or(0) > 0 || message.role == Some(Role::Tool);
         opening.message(matches!(message.role, Some(Role::System | Role::Developer)), tally);
@@ -225,6 +239,11 @@ impl<'a> MessageVisitor<'_, 'a> {
                 message.calls = members.value(list)?;
             }
             MessageKey::ToolCallId => message.call_id = json::given(members.raw()?),
+            MessageKey::ReasoningDetails => {
+                let details = members.raw()?;
+                message.state = format_of(details);
+                self.payload(key, message, details);
+            }
             MessageKey::Other => drop(members.raw()?),
             _ => self.payload(key, message, members.raw()?),
         }
@@ -267,6 +286,13 @@ impl<'a> MessageVisitor<'_, 'a> {
             self.conversation.tally.bytes += text.len();
         }
     }
+}
+
+/// The format of the first element that has one.
+fn format_of(details: Raw<'_>) -> ReasoningFormat {
+    let formats = details.elements().filter_map(|detail| detail.member(b"format").and_then(Raw::text));
+    let mut formats = formats.map(|name| ReasoningFormat::named(&name)).filter(|format| format.is_bound());
+    formats.next().unwrap_or_default()
 }
 
 /// The content of a message.

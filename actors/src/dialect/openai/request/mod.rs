@@ -71,7 +71,7 @@ use crate::dialect::{
     json::{Raw, object},
     neutral::FieldFates,
 };
-use crate::domain::{ConversationOpening, Invalid, RoutingParameters, WhatIf};
+use crate::domain::{ConversationOpening, Invalid, ReasoningFormat, RoutingParameters, WhatIf};
 
 /// Configurable bounds of a request. All other bounds are fixed by the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,6 +153,8 @@ pub struct ChatRequest {
     pub session_id: Option<String>,
     /// Hashes of the beginning of the conversation, if its prompt is long enough for prompt caches.
     pub opening: Option<ConversationOpening>,
+    /// Format of the reasoning before calls whose results end the conversation; `Unknown` if there is none.
+    pub open_state: ReasoningFormat,
     /// The client's own tags from `metadata`: strings as they read, anything else as compact JSON.
     pub tags: Vec<(String, String)>,
     /// `trace`, as JSON.
@@ -219,6 +221,7 @@ impl ChatRequest {
         let BodyReader { mut found, conversation, .. } = reader;
         let mut tally = conversation.tally;
         tally.bytes += found.tools.bytes;
+        let open_state = conversation.open_state();
         let opening = conversation.opening.finish(envelope.value("tools"), found.tools.bytes, &tally);
         let demands = RequestedFeatures {
             reasoning: found.asks_reasoning(),
@@ -233,6 +236,7 @@ impl ChatRequest {
             custom_tools: found.tools.has_custom,
             format: found.format,
             strict_schema: found.strict_schema.is_some(),
+            single_calls: envelope.value("parallel_tool_calls") == Some(b"false"),
             open_schema: found.strict_schema.is_some_and(|schema| lower(schema).is_none()),
         };
         Box::new(ChatRequest {
@@ -250,6 +254,7 @@ impl ChatRequest {
             user: found.user,
             session_id: found.session_id,
             opening,
+            open_state,
             tags: found.tags,
             trace: found.trace.map(|raw| raw.written().to_owned()),
             exclude_reasoning: found.exclude_reasoning,

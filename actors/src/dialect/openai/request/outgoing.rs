@@ -147,6 +147,7 @@ impl ChatRequest {
         let envelope = &self.envelope;
         let lower = most_output.filter(|most| self.max_tokens.is_none_or(|given| *most < given));
         let mut outgoing = UpstreamBodyBuilder::new(envelope, catalog, endpoint);
+        let is_quiet = self.takes_tools_only_without_reasoning(endpoint);
         for (position, member) in envelope.members.iter().enumerate() {
             if position == envelope.own {
                 // The members of `extra_body` stand elsewhere in the text.
@@ -156,6 +157,9 @@ impl ChatRequest {
                 Fate::MaxTokens if envelope.gives(MAX_COMPLETION_TOKENS) => outgoing.splice.skip(),
                 Fate::MaxTokens | Fate::MaxCompletionTokens if lower.is_some() => outgoing.splice.skip(),
                 Fate::MaxTokens | Fate::MaxCompletionTokens => limit(&mut outgoing, member),
+                Fate::Reasoning | Fate::Parameter if is_quiet && is_effort(&envelope.name(member)) => {
+                    outgoing.splice.skip();
+                }
                 Fate::Reasoning if outgoing.gates.takes_effort_only() => reasoning(&mut outgoing),
                 Fate::ResponseFormat if self.schema_admitted(&outgoing.gates) => outgoing.splice.keep(member),
                 _ => outgoing.member(member),
@@ -165,6 +169,10 @@ impl ChatRequest {
             let name = if endpoint.wants_max_completion_tokens { MAX_COMPLETION_TOKENS } else { MAX_TOKENS };
             // Writing to memory cannot fail.
             outgoing.splice.add(name, |out| drop(write!(out, "{lower}")));
+        }
+        if is_quiet {
+            outgoing.splice.add(REASONING_EFFORT, |out| string(out, Effort::None.as_str()));
+            outgoing.emulate(if envelope.gives("reasoning") { "reasoning" } else { REASONING_EFFORT });
         }
         if self.stream {
             outgoing.splice.add("stream_options", |out| out.extend_from_slice(b"{\"include_usage\":true}"));
@@ -182,6 +190,11 @@ impl ChatRequest {
     fn schema_admitted(&self, gates: &ParameterGates<'_>) -> bool {
         self.demands.format == OutputFormat::JsonSchema && gates.open("structured_outputs") == Some(true)
     }
+}
+
+/// Whether the name is one of those that say how much to reason.
+fn is_effort(name: &str) -> bool {
+    matches!(name, "reasoning" | REASONING_EFFORT | "include_reasoning")
 }
 
 /// The limit on output tokens, under the name the endpoint wants.

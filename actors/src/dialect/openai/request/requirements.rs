@@ -3,9 +3,10 @@
 use super::{
     ChatRequest, conversation::MESSAGES, fields::Fate, parsed_body::BodyMember, parsed_fields::OutputFormat, path::Path,
 };
+use crate::dialect::{json::quoted, responses::inbound::PREVIOUS_RESPONSE_ID};
 use crate::domain::{
-    Capability, CapabilitySet, Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs,
-    ParameterNames, ParameterSet,
+    Capability, CapabilitySet, Catalog, Dialect, DialectSet, Endpoint, Invalid, InvalidReason, Modalities, Modality,
+    Model, Needs, ParameterNames, ParameterSet,
 };
 
 /// Requested features that not every model supports.
@@ -37,6 +38,8 @@ pub(super) struct RequestedFeatures {
     pub(super) strict_schema: bool,
     /// Whether that schema refers to itself, or leaves an object open.
     pub(super) open_schema: bool,
+    /// Whether several calls in one turn are forbidden.
+    pub(super) single_calls: bool,
 }
 
 impl RequestedFeatures {
@@ -53,6 +56,7 @@ impl RequestedFeatures {
             (Capability::StrictSchema, self.strict_schema),
             (Capability::StrictSchemaWithTools, self.strict_schema && self.tools),
             (Capability::OpenSchema, self.open_schema),
+            (Capability::SingleCalls, self.single_calls),
         ];
         let needed = needed.into_iter().filter(|(_, needed)| *needed);
         needed.fold(CapabilitySet::NONE, |all, (one, _)| all.with(one))
@@ -78,9 +82,38 @@ impl ChatRequest {
             input: demands.inputs.iter().map(|(modality, ..)| *modality).collect(),
             output: demands.output.unwrap_or(Modalities::TEXT),
             parameters,
+            lossy: DialectSet::NONE,
             capabilities: self.capabilities(),
             any_parameter: gate("structured_outputs", schema).union(gate("response_format", schema)),
         }
+    }
+
+    /// Whether the endpoint serves the functions of the request only if it is told not to reason.
+    pub(super) fn takes_tools_only_without_reasoning(&self, endpoint: &Endpoint) -> bool {
+        let cured = endpoint.effort_none_cures;
+        !cured.is_empty() && !self.demands.capabilities().common(cured).is_empty()
+    }
+
+    /// The parameters that no endpoint of a catalog lists, as members after a comma each, and the first of them that the
+    /// gateway does not know.
+    pub(crate) fn unlisted_members(&self, names: &ParameterNames) -> (String, Option<String>) {
+        let (mut members, mut unknown) = (String::new(), None);
+        for member in &self.envelope.members {
+            let name = self.envelope.name(member);
+            if !matches!(member.fate, Fate::Parameter | Fate::Unknown) || names.gate(&name).is_some() {
+                continue;
+            }
+            if member.fate == Fate::Unknown {
+                unknown.get_or_insert(name.to_string());
+            }
+            if let Some(value) = self.envelope.value(&name).and_then(|value| std::str::from_utf8(value).ok()) {
+                members.push(',');
+                members.push_str(&String::from_utf8_lossy(&quoted(&name)));
+                members.push(':');
+                members.push_str(value);
+            }
+        }
+        (members, unknown)
     }
 
     /// The gate that a given parameter stands under. A JSON schema has two, so it is left to
@@ -126,10 +159,16 @@ impl ChatRequest {
     }
 
     fn capabilities(&self) -> CapabilitySet {
-        let demanded = self.demands.capabilities();
+        let mut demanded = self.demands.capabilities();
+        if !self.routing.provider.require_parameters {
+            demanded = demanded.without(Capability::SingleCalls);
+        }
         match self.client.as_deref() {
             // At an endpoint with the same API, that API judges the schema.
             Some(client) if client.dialect() == Dialect::Anthropic => demanded.without(Capability::OpenSchema),
+            _ if self.native_feature().is_some_and(|(_, field)| field == PREVIOUS_RESPONSE_ID) => {
+                demanded.with(Capability::KeptResponses)
+            }
             _ if self.legacy_feature().is_some() => demanded.with(Capability::LegacyCompletions),
             _ => demanded,
         }
@@ -212,6 +251,8 @@ pub(super) fn unmet_capability(
         Capability::CustomTools => "tools of the type 'custom': declare a function with a text as its argument",
         Capability::StrictSchema => "a JSON schema with 'strict': true: leave 'strict' out, and check the answer",
         Capability::StrictSchemaWithTools => "a JSON schema with 'strict': true beside tools: leave one of them out",
+        Capability::SingleCalls => "'parallel_tool_calls': false",
+        Capability::KeptResponses => "'previous_response_id': send the whole conversation in 'input'",
         Capability::OpenSchema => "a JSON schema with 'strict': true that refers to itself or leaves an object open",
         Capability::LegacyCompletions => {
             let field = legacy.unwrap_or(missing.field());

@@ -51,15 +51,15 @@ struct SplicedEvents {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SplicedApi {
     Messages,
-    Responses,
+    Responses(ProviderState),
     Completion { shows_usage: bool },
 }
 
 impl SplicedApi {
-    const fn of(shape: &ClientShape) -> SplicedApi {
+    const fn of(shape: &ClientShape, state: ProviderState) -> SplicedApi {
         match shape {
             ClientShape::Messages { .. } => SplicedApi::Messages,
-            ClientShape::Responses(_) => SplicedApi::Responses,
+            ClientShape::Responses(_) => SplicedApi::Responses(state),
             ClientShape::Completion { shows_usage } => SplicedApi::Completion { shows_usage: *shows_usage },
         }
     }
@@ -68,14 +68,14 @@ impl SplicedApi {
 impl ClientStream {
     pub(super) fn new(
         client: &ClientRequest,
-        is_spliced: bool,
+        spliced: Option<ProviderState>,
         context: &AnswerContext,
         options: StreamOptions,
     ) -> ClientStream {
-        let spliced = is_spliced.then(|| SplicedEvents {
+        let spliced = spliced.map(|state| SplicedEvents {
             id: context.generation.as_str().to_owned(),
             model: Arc::clone(&context.model),
-            api: SplicedApi::of(&client.shape),
+            api: SplicedApi::of(&client.shape, state),
         });
         ClientStream {
             encoder: ClientEncoder::new(client, context, AnswerForm::Streamed, options.max_event_bytes),
@@ -114,7 +114,7 @@ impl ClientStream {
                 self.put_reason(chat, out);
                 out.put_slice(b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
             }
-            SplicedApi::Responses => {}
+            SplicedApi::Responses(_) => {}
             SplicedApi::Completion { .. } => out.put_slice(DONE),
         }
         Ok(())
@@ -185,9 +185,9 @@ impl ClientStream {
         let SplicedEvents { id, model, api } = spliced;
         let usage = || chat.outcome().usage;
         let changed = match api {
-            SplicedApi::Responses => {
+            SplicedApi::Responses(state) => {
                 self.next_number = responses::splice::next_number(data).or(self.next_number);
-                responses::splice::splice_event(data, id, model, ProviderState::Refused, usage)?
+                responses::splice::splice_event(data, id, model, *state, usage)?
             }
             _ => anthropic::splice::splice_event(data, id, model, usage)?,
         };

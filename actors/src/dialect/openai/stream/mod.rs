@@ -110,12 +110,12 @@ impl ChatStream {
         options: StreamOptions,
     ) -> ChatStream {
         let translation = outgoing.and_then(|outgoing| outgoing.translation.as_ref());
-        let is_spliced = outgoing.is_some_and(|outgoing| outgoing.is_clients_own);
+        let spliced = outgoing.filter(|outgoing| outgoing.is_clients_own).map(|outgoing| outgoing.state);
         let framing = translation.map_or(Framing::ServerSent, |translation| translation.framing);
         ChatStream {
             reader: StreamReader::new(framing, options.max_event_bytes),
             translator: translation.map(|translation| Box::new(StreamTranslator::new(translation.decoder()))),
-            client: client.map(|client| Box::new(ClientStream::new(client, is_spliced, &context, options))),
+            client: client.map(|client| Box::new(ClientStream::new(client, spliced, &context, options))),
             ..ChatStream::new(context, options)
         }
     }
