@@ -47,7 +47,9 @@ fn message() -> Value {
 }
 
 fn served_by(reply: &Reply) -> &str {
-    reply.header("x-route-provider").unwrap_or_else(|| panic!("{}", reply.text()))
+    let provider = reply.header("x-route-provider");
+    assert!(provider.is_some(), "{}", reply.text());
+    provider.unwrap_or_default()
 }
 
 #[actix_web::test]
