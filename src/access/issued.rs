@@ -126,6 +126,7 @@ impl IssuedKey {
             account: Some(self.account.as_str().into()),
             allowed_providers: self.allowed_providers.clone(),
             blocked_providers: self.blocked_providers.clone(),
+            task: None,
             objective: self.objective.as_deref().map(|name| name.parse::<Objective>()).transpose().ok()?,
             aliases: self.aliases.iter().map(|(name, target)| (name.clone(), target.clone())).collect(),
         })

@@ -1,7 +1,7 @@
 //! JSON of a route explanation: the eight documented fields of a generation's route, and the numbers behind them.
 
 use pointsman_actors::{
-    domain::{Catalog, CostBreakdown, Endpoint, Generation, GenerationStatus},
+    domain::{Catalog, CostBreakdown, Endpoint, Generation, GenerationStatus, TaskClass},
     explain::WhyNot,
 };
 use serde::Serialize;
@@ -11,7 +11,7 @@ use super::{
     number::{Dollars, Text},
     parameters_view::ParametersBody,
     readings::rfc_3339,
-    route_view::{self, CandidateBody, CatalogView, EstimateBody, ExcludedBody},
+    route_view::{self, CandidateBody, CatalogView, EndpointNames, EstimateBody, ExcludedBody},
     why_not_view::WhyNotBody,
 };
 
@@ -57,6 +57,13 @@ pub(crate) struct ExplainBody<'a> {
     /// `null` until an endpoint is called.
     pub(crate) upstream_dialect: Option<&'static str>,
     pub(crate) explored: bool,
+    /// Share of choices drawn from `safe_set`, whatever the scores.
+    pub(crate) exploration_share: f64,
+    pub(crate) safe_set: Vec<EndpointNames<'a>>,
+    /// `null` where the call is no chat, and in records of earlier versions.
+    pub(crate) task_class: Option<TaskClassBody>,
+    /// Number of the algorithm that decided.
+    pub(crate) algorithm: u16,
     /// A string, because JSON numbers of many clients are limited to 53 bits.
     pub(crate) route_seed: Text<u64>,
     pub(crate) snapshot_version: u64,
@@ -71,6 +78,15 @@ pub(crate) struct ExplainBody<'a> {
 pub(crate) struct PriceTierBody {
     /// The prompt has more tokens than this.
     pub(crate) above_prompt_tokens: u64,
+}
+
+/// The class of the task, and where it came from.
+#[derive(Serialize)]
+pub(crate) struct TaskClassBody {
+    pub(crate) name: &'static str,
+    pub(crate) source: &'static str,
+    /// What was seen in the request.
+    pub(crate) features: Vec<&'static str>,
 }
 
 /// The parts of the cost; their sum is exactly the total.
@@ -155,6 +171,10 @@ impl<'a> ExplainBody<'a> {
             upstream_dialect: upstream_dialect(generation),
             emulated_parameters: generation.emulated_parameters.iter().map(|name| &**name).collect(),
             explored: decision.explored,
+            exploration_share: decision.exploration_share,
+            safe_set: decision.safe_set.iter().map(|index| view.names_of(catalog.endpoint(*index))).collect(),
+            task_class: decision.task_class.map(TaskClassBody::new),
+            algorithm: decision.algorithm,
             route_seed: Text(decision.seed),
             snapshot_version: decision.snapshot_version,
             catalog_version: decision.catalog_version,
@@ -174,6 +194,13 @@ impl<'a> ExplainBody<'a> {
     ) -> ExplainBody<'a> {
         let why_not = why_not.map(|answer| WhyNotBody::new(answer, catalog, &generation.attempts));
         ExplainBody { why_not, ..self }
+    }
+}
+
+impl TaskClassBody {
+    fn new(class: TaskClass) -> TaskClassBody {
+        let TaskClass { task, source, features } = class;
+        TaskClassBody { name: task.as_str(), source: source.as_str(), features: features.names().collect() }
     }
 }
 

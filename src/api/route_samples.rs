@@ -29,6 +29,7 @@ pub(crate) fn query() -> Query {
         max_tokens: None,
         streamed: false,
         sticky: None,
+        task_class: None,
         latency_margin: 1.0,
         today: today(),
     }
@@ -80,6 +81,7 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         gates: Vec::new(),
         algorithm: 1,
         exploration_share: 0.0,
+        safe_set: vec![0],
         task_class: None,
     }
 }

@@ -7,7 +7,8 @@ use pointsman_actors::{
     dialect::{ChatRequest, EmbeddingRequest, ImageRequest},
     domain::{
         Alias, ApiType, Catalog, Endpoint, Invalid, InvalidReason, Modalities, Needs, Objective, Provider,
-        ProviderPolicy, Query, Resolved, RoutingParameters, Source, Sourced, Target, Weights,
+        ProviderPolicy, Query, Resolved, RoutingParameters, Source, Sourced, Target, Task, TaskClass, TaskClassSource,
+        TaskFeatures, Weights,
     },
 };
 
@@ -44,6 +45,10 @@ pub fn of_chat(
         answers: request.n,
         max_tokens: request.max_tokens,
         streamed: request.stream,
+        task: Some(GivenTask {
+            named: request.tags.iter().find(|(name, _)| name == "task").and_then(|(_, task)| Task::named(task)),
+            features: request.task_features,
+        }),
     };
     input.query(catalog, config, caller)
 }
@@ -68,6 +73,7 @@ pub fn of_image(
         answers: 1,
         max_tokens: None,
         streamed: false,
+        task: None,
     };
     input.query(catalog, config, caller)
 }
@@ -92,6 +98,7 @@ pub fn of_embedding(
         answers: 1,
         max_tokens: None,
         streamed: false,
+        task: None,
     };
     let query = input.query(catalog, config, caller)?;
     if query.targets.iter().any(|target| matches!(target, Target::Alias(_))) {
@@ -185,6 +192,24 @@ struct QueryInput<'a> {
     answers: u32,
     max_tokens: Option<u32>,
     streamed: bool,
+    task: Option<GivenTask>,
+}
+
+/// What a chat says of its task.
+#[derive(Clone, Copy)]
+struct GivenTask {
+    /// The class that `metadata.task` names. Any other word is a tag of the client's own.
+    named: Option<Task>,
+    features: TaskFeatures,
+}
+
+impl GivenTask {
+    /// The class that the request names, else that of the key, of the alias, or of the features.
+    fn class(self, key: Option<Task>, alias: Option<Task>) -> TaskClass {
+        let of = |source| move |task| TaskClass { task, source, features: self.features };
+        let named = self.named.map(of(TaskClassSource::Metadata)).or(key.map(of(TaskClassSource::Key)));
+        named.or(alias.map(of(TaskClassSource::Alias))).unwrap_or_else(|| TaskClass::of_features(self.features))
+    }
 }
 
 impl QueryInput<'_> {
@@ -213,6 +238,7 @@ impl QueryInput<'_> {
             max_tokens: self.max_tokens,
             streamed: self.streamed,
             sticky: None,
+            task_class: self.task.map(|given| given.class(caller.key.task, alias.and_then(|alias| alias.task))),
             latency_margin: 1.0,
             today,
         })

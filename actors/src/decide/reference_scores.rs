@@ -73,6 +73,7 @@ fn query(snapshot: &Snapshot, objective: Objective) -> Query {
         answers: 1,
         streamed: true,
         sticky: None,
+        task_class: None,
         latency_margin: 1.0,
     }
 }

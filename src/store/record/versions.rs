@@ -48,7 +48,7 @@ stored_struct! {
     }
     Alias {
         id, free_only, objective, weights, preferred_max_latency, preferred_min_throughput, allowed, blocked,
-        description,
+        description, task @ 7,
     }
 }
 

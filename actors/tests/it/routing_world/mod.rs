@@ -305,6 +305,7 @@ impl World {
             max_tokens: Some(100),
             streamed: true,
             sticky: None,
+            task_class: None,
             latency_margin: 1.0,
         }
     }
@@ -370,6 +371,7 @@ pub fn alias(id: &str) -> Alias {
         id: id.to_owned(),
         free_only: false,
         objective: None,
+        task: None,
         weights: None,
         preferred_max_latency: None,
         preferred_min_throughput: None,

@@ -401,6 +401,7 @@ fn query() -> Query {
         answers: 1,
         streamed: true,
         sticky: None,
+        task_class: None,
         latency_margin: 1.0,
     }
 }

@@ -6,6 +6,7 @@ use super::{
     fault,
     path::Path,
     prompt_size::PromptSize,
+    task_features::MessageTexts,
     value_visitor::{Stopped, stop},
 };
 use crate::domain::{Invalid, Modality};
@@ -27,6 +28,10 @@ pub(super) struct Conversation<'a> {
     pub(super) has_remote_media: bool,
     /// Whether any tool was called.
     pub(super) has_calls: bool,
+    /// Texts of the message that is read.
+    pub(super) texts: MessageTexts<'a>,
+    /// Texts of the last message of the user.
+    pub(super) last_user: MessageTexts<'a>,
     /// What names it.
     pub(super) opening: OpeningHasher,
     /// Where each kind of input was first met: message, part.
@@ -47,6 +52,8 @@ impl<'a> Conversation<'a> {
             ends_with_answer: false,
             has_remote_media: false,
             has_calls: false,
+            texts: MessageTexts::default(),
+            last_user: MessageTexts::default(),
             opening: OpeningHasher::default(),
             inputs: Vec::new(),
             edits: Vec::new(),

@@ -3,6 +3,8 @@
 //! What stays of a prompt is a [`Conversation`]: counts, where each modality first stood, and the few places
 //! that an upstream may want written differently. Arguments of tool calls are text here, never parsed.
 
+use std::mem;
+
 use super::{
     byte_span::{Edit, Replacement},
     conversation::{Conversation, MESSAGES},
@@ -192,6 +194,7 @@ impl<'a> ValueVisitor<'a> for MessageVisitor<'_, 'a> {
     fn object(mut self, mut members: ObjectReader<'_, 'a>) -> Result<(), Stopped> {
         let mut met = SeenKeys::default();
         let mut message = Message::default();
+        self.conversation.texts.clear();
         while let Some(key) = members.key()?.map(MessageKey::of) {
             if !matches!(key, MessageKey::Other) && !met.first_time(key as u8) {
                 let invalid = fault::given_twice(&MESSAGES.item(self.index).member(key.as_str()));
@@ -201,7 +204,11 @@ impl<'a> ValueVisitor<'a> for MessageVisitor<'_, 'a> {
         }
         let index = self.index;
         let judged = message.judge(&MESSAGES.item(index));
-        let Conversation { opening, tally, ends_with_answer, has_calls, .. } = &mut *self.conversation;
+        let Conversation { opening, tally, ends_with_answer, has_calls, texts, last_user, .. } =
+            &mut *self.conversation;
+        if message.role == Some(Role::User) {
+            mem::swap(texts, last_user);
+        }
         *ends_with_answer = message.role == Some(Role::Assistant) && message.calls.unwrap_or(0) == 0;
         *has_calls |= message.calls.unwrap_or(0) > 0 || message.role == Some(Role::Tool);
         opening.message(matches!(message.role, Some(Role::System | Role::Developer)), tally);
@@ -284,6 +291,7 @@ impl<'a> ValueVisitor<'a> for ContentVisitor<'_, '_, 'a> {
     fn text(self, text: Raw<'a>) -> Result<Content, Stopped> {
         self.message.conversation.tally.bytes += text.text_bytes();
         self.message.conversation.opening.text(text);
+        self.message.conversation.texts.push(text);
         Ok(Content::Text)
     }
 
