@@ -422,6 +422,16 @@ mod tests {
               "inbound_dialect": "openai",
               "upstream_dialect": "openai",
               "explored": false,
+              "exploration_share": 0.0,
+              "safe_set": [
+                {
+                  "model": "acme/small",
+                  "provider_name": "Acme",
+                  "provider_slug": "acme"
+                }
+              ],
+              "task_class": null,
+              "algorithm": 1,
               "route_seed": "18446744073709551615",
               "snapshot_version": 41,
               "catalog_version": 7,

@@ -289,7 +289,6 @@ async fn every_action_of_an_administrator_is_in_the_audit_log() {
         (Method::DELETE, "/api/v1/admin/accounts/blue", None),
         (Method::DELETE, "/api/v1/admin/teams/lab", None),
         (Method::DELETE, "/api/v1/admin/ledger/records?older_than_secs=9", None),
-        (Method::POST, "/api/v1/admin/reload", None),
     ] {
         call(&admin, method, path, ADMIN, body).await.expect(200);
     }
@@ -313,7 +312,6 @@ async fn every_action_of_an_administrator_is_in_the_audit_log() {
             ("remove_account", blue),
             ("remove_team", lab),
             ("delete_records", &Value::Null),
-            ("reload", &Value::Null),
         ]
     );
     let changes = |line: usize, member: &str| {
@@ -330,7 +328,8 @@ async fn every_action_of_an_administrator_is_in_the_audit_log() {
     assert_eq!(changes(4, "name"), Some((json!("ci"), Value::Null)));
     assert_eq!(
         (changes(5, "on"), changes(6, "on")),
-        (Some((Value::Null, json!(false))), Some((json!(false), json!(true))))
+        (Some((Value::Null, json!(false))), Some((json!(false), Value::Null))),
+        "the configuration says again what it is"
     );
     assert_eq!(changes(7, "spend"), Some((Value::Null, limit("10"))));
     assert_eq!(
@@ -338,7 +337,7 @@ async fn every_action_of_an_administrator_is_in_the_audit_log() {
         (Some((Value::Null, json!("lab"))), Some((json!("lab"), Value::Null)))
     );
     assert!(changes(11, "before_ms").is_some_and(|(_, to)| to.is_i64()));
-    assert!(lines[..12].iter().all(|line| !line.to_string().contains("sha256")), "no digest is shown");
+    assert!(lines.iter().all(|line| !line.to_string().contains("sha256")), "no digest is shown");
     for line in lines {
         assert_eq!((&line["by"], &line["from"]), (&json!("admin"), &json!("127.0.0.1")), "{line}");
         assert!(line["at"].is_string() && line["request_id"].is_string(), "{line}");

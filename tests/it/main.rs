@@ -298,6 +298,7 @@ mod smoke;
 mod stickiness;
 #[cfg(test)]
 mod stores;
+#[cfg(test)]
 mod task_class;
 #[cfg(test)]
 mod token_counts;

@@ -85,7 +85,7 @@ async fn tools_and_schemas_tell_the_class_before_any_text() {
     assert_eq!(explained["task_class"], expected);
     assert_eq!(
         explained["safe_set"],
-        json!([{ "model": "acme/small", "provider_name": "acme", "provider_slug": "acme" }])
+        json!([{ "model": "acme/small", "provider_name": "Acme", "provider_slug": "acme" }])
     );
     assert_eq!(explained["exploration_share"], 0.0);
 }

@@ -89,6 +89,7 @@ const SUM: u32 = (1 << CODE_AT) - 1;
 /// For every byte whether it begins a character, is one of code, and one of math: sums of ten bits each.
 const WEIGHTS: [u32; 256] = weights();
 
+#[expect(clippy::indexing_slicing, reason = "an index out of bounds would be an error of the compiler here")]
 const fn weights() -> [u32; 256] {
     let mut weights = [0; 256];
     let mut byte = 0;
