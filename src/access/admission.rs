@@ -21,9 +21,6 @@ use crate::{
     config::{HolderLimits, LimitsConfig},
 };
 
-/// `retry-after` of a call refused because of the concurrency limit.
-const CONCURRENCY_WAIT: Duration = Duration::from_secs(1);
-
 /// The limits in force.
 pub struct Admission {
     global: Arc<Gates>,
@@ -105,12 +102,13 @@ impl Admission {
     fn acquire(&self, key: &Gates, account: &Gates) -> Result<[InProgress; 3], ApiError> {
         let global = self.global.concurrency.take().ok_or_else(|| {
             self.load.shed(ShedReason::InFlight);
-            ApiError::overloaded(Overload::RequestsInFlight, CONCURRENCY_WAIT)
+            ApiError::overloaded(Overload::RequestsInFlight, self.global.concurrency.wait())
         })?;
         let refused = |gates: &Gates| {
-            let error = ApiError::limited(Limit::Concurrency, CONCURRENCY_WAIT);
+            let wait = gates.concurrency.wait();
+            let error = ApiError::limited(Limit::Concurrency, wait);
             match gates.requests.state(clock::now()) {
-                Some(state) => state.on_refusal(error, CONCURRENCY_WAIT),
+                Some(state) => state.on_refusal(error, wait),
                 None => error,
             }
         };

@@ -126,6 +126,7 @@ impl IssuedKey {
             account: Some(self.account.as_str().into()),
             allowed_providers: self.allowed_providers.clone(),
             blocked_providers: self.blocked_providers.clone(),
+            task: None,
             objective: self.objective.as_deref().map(|name| name.parse::<Objective>()).transpose().ok()?,
             aliases: self.aliases.iter().map(|(name, target)| (name.clone(), target.clone())).collect(),
         })
@@ -221,7 +222,14 @@ pub enum Change {
         name: String,
     },
     /// Read the configuration again.
-    Reload,
+    Reload {
+        /// What came of it; absent in lines of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<String>,
+        /// Names of the settings that changed, without values.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        settings: Vec<String>,
+    },
     /// Deleted records.
     DeleteRecords {
         /// Only those admitted before this time, Unix milliseconds.
@@ -262,7 +270,7 @@ impl Change {
             Change::RemoveAccount { name } => ("remove_account", Some(name)),
             Change::PutTeam(team) => ("put_team", Some(&team.name)),
             Change::RemoveTeam { name } => ("remove_team", Some(name)),
-            Change::Reload => ("reload", None),
+            Change::Reload { .. } => ("reload", None),
             Change::DeleteRecords { owner, .. } => ("delete_records", owner.as_deref()),
             Change::CarrySpending(_) => ("carry_spending", None),
         }

@@ -3,6 +3,7 @@
 //! All of it is in memory, so no failure of the disk affects a key. A change is stored first and takes effect then. Only the
 //! refusal of a key takes effect even if it cannot be stored.
 
+mod audit_line;
 mod sharing;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use std::{
 use parking_lot::Mutex;
 use pointsman_actors::domain::SpendLimit;
 
+pub use self::audit_line::{AuditLine, ChangedMember};
 use self::sharing::Sharing;
 pub use self::sharing::{ChangeId, Imported, SharedChange, is_readable, is_shared};
 
@@ -105,7 +107,7 @@ struct State {
     switched: BTreeMap<String, bool>,
     accounts: BTreeMap<String, IssuedAccount>,
     teams: BTreeMap<String, IssuedTeam>,
-    audit: VecDeque<AuditEntry>,
+    audit: VecDeque<AuditLine>,
     carried: CarriedSpending,
     configured: Configured,
 }
@@ -278,7 +280,7 @@ impl Registry {
 
     /// The last lines of the audit log, newest first.
     #[must_use]
-    pub fn audit(&self, most: usize) -> Vec<AuditEntry> {
+    pub fn audit(&self, most: usize) -> Vec<AuditLine> {
         self.state.lock().audit.iter().rev().take(most).cloned().collect()
     }
 
@@ -387,7 +389,7 @@ impl Registry {
     pub fn record(&self, actor: Actor, change: Change) -> Result<(), ChangeFault> {
         let _turn = self.turn.lock();
         match change {
-            Change::Reload | Change::DeleteRecords { .. } => self.store_or_apply(actor, change),
+            Change::Reload { .. } | Change::DeleteRecords { .. } => self.store_or_apply(actor, change),
             _ => self.store(actor, change),
         }
     }
@@ -428,12 +430,13 @@ fn disabled(stored: Result<(), ChangeFault>) -> Result<(), ChangeFault> {
 
 impl State {
     fn apply(&mut self, entry: AuditEntry) {
+        let changes = audit_line::changes(self, &entry.change);
         self.change(&entry.change);
         // No action of an administrator.
         if matches!(entry.change, Change::CarrySpending(_)) {
             return;
         }
-        self.audit.push_back(entry);
+        self.audit.push_back(AuditLine { entry, changes });
         if self.audit.len() > MAX_AUDIT {
             self.audit.pop_front();
         }
@@ -469,7 +472,7 @@ impl State {
             Change::RemoveTeam { name } => {
                 self.teams.remove(name);
             }
-            Change::Reload | Change::DeleteRecords { .. } => {}
+            Change::Reload { .. } | Change::DeleteRecords { .. } => {}
             Change::CarrySpending(carried) => self.carried = carried.clone(),
         }
     }

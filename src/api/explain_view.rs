@@ -1,7 +1,7 @@
 //! JSON of a route explanation: the eight documented fields of a generation's route, and the numbers behind them.
 
 use pointsman_actors::{
-    domain::{Catalog, CostBreakdown, Endpoint, Generation, GenerationStatus},
+    domain::{Catalog, CostBreakdown, Endpoint, Generation, GenerationStatus, TaskClass},
     explain::WhyNot,
 };
 use serde::Serialize;
@@ -11,7 +11,7 @@ use super::{
     number::{Dollars, Text},
     parameters_view::ParametersBody,
     readings::rfc_3339,
-    route_view::{self, CandidateBody, CatalogView, EstimateBody, ExcludedBody},
+    route_view::{self, CandidateBody, CatalogView, EndpointNames, EstimateBody, ExcludedBody},
     why_not_view::WhyNotBody,
 };
 
@@ -59,6 +59,13 @@ pub(crate) struct ExplainBody<'a> {
     /// Format of the reasoning that the endpoint called gives and takes back; `null` if it has none.
     pub(crate) state_format: Option<&'static str>,
     pub(crate) explored: bool,
+    /// Share of choices drawn from `safe_set`, whatever the scores.
+    pub(crate) exploration_share: f64,
+    pub(crate) safe_set: Vec<EndpointNames<'a>>,
+    /// `null` where the call is no chat, and in records of earlier versions.
+    pub(crate) task_class: Option<TaskClassBody>,
+    /// Number of the algorithm that decided.
+    pub(crate) algorithm: u16,
     /// A string, because JSON numbers of many clients are limited to 53 bits.
     pub(crate) route_seed: Text<u64>,
     pub(crate) snapshot_version: u64,
@@ -73,6 +80,15 @@ pub(crate) struct ExplainBody<'a> {
 pub(crate) struct PriceTierBody {
     /// The prompt has more tokens than this.
     pub(crate) above_prompt_tokens: u64,
+}
+
+/// The class of the task, and where it came from.
+#[derive(Serialize)]
+pub(crate) struct TaskClassBody {
+    pub(crate) name: &'static str,
+    pub(crate) source: &'static str,
+    /// What was seen in the request.
+    pub(crate) features: Vec<&'static str>,
 }
 
 /// The parts of the cost; their sum is exactly the total.
@@ -158,6 +174,10 @@ impl<'a> ExplainBody<'a> {
             state_format: state_format(generation),
             emulated_parameters: generation.emulated_parameters.iter().map(|name| &**name).collect(),
             explored: decision.explored,
+            exploration_share: decision.exploration_share,
+            safe_set: decision.safe_set.iter().map(|index| view.names_of(catalog.endpoint(*index))).collect(),
+            task_class: decision.task_class.map(TaskClassBody::new),
+            algorithm: decision.algorithm,
             route_seed: Text(decision.seed),
             snapshot_version: decision.snapshot_version,
             catalog_version: decision.catalog_version,
@@ -177,6 +197,13 @@ impl<'a> ExplainBody<'a> {
     ) -> ExplainBody<'a> {
         let why_not = why_not.map(|answer| WhyNotBody::new(answer, catalog, &generation.attempts));
         ExplainBody { why_not, ..self }
+    }
+}
+
+impl TaskClassBody {
+    fn new(class: TaskClass) -> TaskClassBody {
+        let TaskClass { task, source, features } = class;
+        TaskClassBody { name: task.as_str(), source: source.as_str(), features: features.names().collect() }
     }
 }
 
@@ -405,6 +432,16 @@ mod tests {
               "upstream_dialect": "openai",
               "state_format": null,
               "explored": false,
+              "exploration_share": 0.0,
+              "safe_set": [
+                {
+                  "model": "acme/small",
+                  "provider_name": "Acme",
+                  "provider_slug": "acme"
+                }
+              ],
+              "task_class": null,
+              "algorithm": 1,
               "route_seed": "18446744073709551615",
               "snapshot_version": 41,
               "catalog_version": 7,

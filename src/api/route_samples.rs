@@ -30,6 +30,7 @@ pub(crate) fn query() -> Query {
         streamed: false,
         sticky: None,
         open_state: ReasoningFormat::Unknown,
+        task_class: None,
         latency_margin: 1.0,
         today: today(),
     }
@@ -81,6 +82,7 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         gates: Vec::new(),
         algorithm: 1,
         exploration_share: 0.0,
+        safe_set: vec![0],
         task_class: None,
     }
 }

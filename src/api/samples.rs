@@ -107,6 +107,7 @@ fn alias(id: &str, free_only: bool) -> Alias {
         id: id.to_owned(),
         free_only,
         objective: None,
+        task: None,
         weights: None,
         preferred_max_latency: None,
         preferred_min_throughput: None,

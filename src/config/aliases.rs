@@ -5,7 +5,7 @@
 use pointsman_actors::domain::{Alias, ModelId, ModelPattern, Preference};
 
 use super::{
-    routing::{OBJECTIVES, RoutingConfig, ServiceConfig, built_in_alias, preference, weights},
+    routing::{OBJECTIVES, RoutingConfig, ServiceConfig, TASKS, built_in_alias, preference, weights},
     section::{Item, Section},
 };
 
@@ -84,6 +84,7 @@ fn built_in(prefix: &str) -> Vec<Alias> {
         id: format!("{prefix}/{name}"),
         free_only,
         objective: None,
+        task: None,
         weights: None,
         preferred_max_latency: None,
         preferred_min_throughput: None,
@@ -113,6 +114,7 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
         id,
         free_only: free_only.unwrap_or(false),
         objective: section.choice("objective", &OBJECTIVES),
+        task: section.choice("task", &TASKS),
         weights: weights(section, "weights"),
         preferred_max_latency: preference(section, "preferred_max_latency", Preference::latency_fault),
         preferred_min_throughput: preference(section, "preferred_min_throughput", Preference::throughput_fault),

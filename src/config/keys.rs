@@ -5,7 +5,7 @@
 use std::{cell::RefCell, fmt, sync::Arc};
 
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
-use pointsman_actors::domain::{ModelPattern, Objective, SpendLimit};
+use pointsman_actors::domain::{ModelPattern, Objective, SpendLimit, Task};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
     auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY},
     environment::Environment,
     limits::{LimitsConfig, ceiling},
-    routing::OBJECTIVES,
+    routing::{OBJECTIVES, TASKS},
     section::Section,
     server::ServerConfig,
     tree::Value,
@@ -109,6 +109,8 @@ pub struct Key {
     pub blocked_providers: Vec<String>,
     /// Objective of requests that name none.
     pub objective: Option<Objective>,
+    /// Class of the tasks of requests that name none.
+    pub task: Option<Task>,
     /// Names that mean a model or an alias in requests of this key.
     pub aliases: Vec<(String, String)>,
 }
@@ -136,6 +138,7 @@ impl Key {
             allowed_providers: Vec::new(),
             blocked_providers: Vec::new(),
             objective: None,
+            task: None,
             aliases: Vec::new(),
         }
     }
@@ -259,6 +262,7 @@ fn read_key(section: &Section<'_>, context: &KeyContext<'_>) -> Result<Key, Opti
         allowed_providers: providers(section, "allowed_providers"),
         blocked_providers: providers(section, "blocked_providers"),
         objective: section.choice("objective", &OBJECTIVES),
+        task: section.choice("task", &TASKS),
         aliases: aliases(section),
     };
     let is_admin = entry.scopes.contains(&Scope::Admin);

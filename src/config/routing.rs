@@ -6,7 +6,7 @@ use std::{path::Path, time::Duration};
 
 use pointsman_actors::domain::{
     BalancedPolicy, BreakerPolicy, HedgePolicy, Objective, Percentile, Preference, PreferenceFault, RetryPolicy,
-    RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy, Weights,
+    RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy, Task, Weights,
 };
 
 use super::{
@@ -98,6 +98,21 @@ pub(super) const OBJECTIVES: [(&str, Objective); 4] = {
         (fastest.as_str(), fastest),
         (reliable.as_str(), reliable),
         (balanced.as_str(), balanced),
+    ]
+};
+
+/// The classes of tasks by name.
+pub(super) const TASKS: [(&str, Task); 8] = {
+    let [general, code, math, structured, tools, long_context, creative, vision] = Task::ALL;
+    [
+        (general.as_str(), general),
+        (code.as_str(), code),
+        (math.as_str(), math),
+        (structured.as_str(), structured),
+        (tools.as_str(), tools),
+        (long_context.as_str(), long_context),
+        (creative.as_str(), creative),
+        (vision.as_str(), vision),
     ]
 };
 

@@ -7,7 +7,8 @@ use pointsman_actors::{
     dialect::{ChatRequest, EmbeddingRequest, ImageRequest, lossy_dialects},
     domain::{
         Alias, ApiType, Catalog, Endpoint, Invalid, InvalidReason, Modalities, Needs, Objective, Provider,
-        ProviderPolicy, Query, ReasoningFormat, Resolved, RoutingParameters, Source, Sourced, Target, Weights,
+        ProviderPolicy, Query, ReasoningFormat, Resolved, RoutingParameters, Source, Sourced, Target, Task, TaskClass,
+        TaskClassSource, TaskFeatures, Weights,
     },
 };
 
@@ -46,6 +47,10 @@ pub fn of_chat(
         max_tokens: request.max_tokens,
         streamed: request.stream,
         open_state: request.open_state,
+        task: Some(GivenTask {
+            named: request.tags.iter().find(|(name, _)| name == "task").and_then(|(_, task)| Task::named(task)),
+            features: request.task_features,
+        }),
     };
     input.query(catalog, config, caller)
 }
@@ -71,6 +76,7 @@ pub fn of_image(
         max_tokens: None,
         streamed: false,
         open_state: ReasoningFormat::Unknown,
+        task: None,
     };
     input.query(catalog, config, caller)
 }
@@ -96,6 +102,7 @@ pub fn of_embedding(
         max_tokens: None,
         streamed: false,
         open_state: ReasoningFormat::Unknown,
+        task: None,
     };
     let query = input.query(catalog, config, caller)?;
     if query.targets.iter().any(|target| matches!(target, Target::Alias(_))) {
@@ -190,6 +197,24 @@ struct QueryInput<'a> {
     max_tokens: Option<u32>,
     streamed: bool,
     open_state: ReasoningFormat,
+    task: Option<GivenTask>,
+}
+
+/// What a chat says of its task.
+#[derive(Clone, Copy)]
+struct GivenTask {
+    /// The class that `metadata.task` names. Any other word is a tag of the client's own.
+    named: Option<Task>,
+    features: TaskFeatures,
+}
+
+impl GivenTask {
+    /// The class that the request names, else that of the key, of the alias, or of the features.
+    fn class(self, key: Option<Task>, alias: Option<Task>) -> TaskClass {
+        let of = |source| move |task| TaskClass { task, source, features: self.features };
+        let named = self.named.map(of(TaskClassSource::Metadata)).or(key.map(of(TaskClassSource::Key)));
+        named.or(alias.map(of(TaskClassSource::Alias))).unwrap_or_else(|| TaskClass::of_features(self.features))
+    }
 }
 
 impl QueryInput<'_> {
@@ -219,6 +244,7 @@ impl QueryInput<'_> {
             streamed: self.streamed,
             sticky: None,
             open_state: self.open_state,
+            task_class: self.task.map(|given| given.class(caller.key.task, alias.and_then(|alias| alias.task))),
             latency_margin: 1.0,
             today,
         })

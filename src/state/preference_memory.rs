@@ -9,7 +9,8 @@ use std::{sync::Arc, time::Duration};
 use pointsman_actors::{
     dialect::ChatRequest,
     domain::{
-        Catalog, Generation, GenerationStatus, Objective, Preference, Query, RoutingPolicy, Sourced, Target, Tick,
+        Catalog, Generation, GenerationStatus, Objective, Preference, Query, RoutingPolicy, Sourced, Target, TaskClass,
+        Tick,
     },
     stats::{ConversationStart, ConversationTurn, FirstTokenWait, LatencyTargets, RequestedTarget, Sessions},
 };
@@ -53,6 +54,12 @@ impl PreferenceMemory {
         };
         let turn = self.sessions.turn(&policy.sticky, &start);
         query.sticky = turn.as_ref().and_then(|turn| self.sessions.sticky(&policy.sticky, turn, now));
+        // A conversation keeps its class, unless the client or the operator names one.
+        let found = query.task_class.filter(|class| class.source.is_found());
+        if let (Some(found), Some(turn)) = (found, &turn) {
+            let kept = self.sessions.task(&policy.sticky, turn, now);
+            query.task_class = Some(kept.map_or(found, |kept| TaskClass { features: found.features, ..kept }));
+        }
         let latency_target = StreamLatencyTarget::of(query, name);
         query.latency_margin =
             latency_target.as_ref().map_or(1.0, |target| self.targets.margin(&target.requested(), now));
@@ -118,7 +125,7 @@ impl RequestPreferences {
             plan.find(|candidate| candidate.index == served.endpoint).map(|candidate| candidate.endpoint)
         });
         if let Some(endpoint) = endpoint {
-            memory.sessions.served(&self.policy.sticky, turn, endpoint, &record.usage, now);
+            memory.sessions.served(&self.policy.sticky, turn, endpoint, record.decision.task_class, &record.usage, now);
         }
     }
 }

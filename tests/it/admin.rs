@@ -253,6 +253,22 @@ async fn the_configuration_is_read_again_on_request_and_every_fault_is_told() {
     let status = call(&admin, Method::GET, "/api/v1/admin/status", ADMIN).await.expect(200);
     let last = &status["data"]["config"]["last_reload"];
     assert_eq!((&last["result"], &last["faults"]), (&json!("refused"), &error["metadata"]["faults"]));
+
+    let audit = call(&admin, Method::GET, "/api/v1/admin/audit", ADMIN).await.expect(200);
+    let line = |position: usize| {
+        let line = &audit["data"][position];
+        let changes = line["changes"].as_array().unwrap();
+        let to =
+            |member: &str| changes.iter().find(|change| change["member"] == member).map(|change| change["to"].clone());
+        assert_eq!(
+            (&line["action"], &line["by"], &line["from"]),
+            (&json!("reload"), &json!("admin"), &json!("127.0.0.1"))
+        );
+        (to("result").unwrap(), to("settings").unwrap())
+    };
+    assert_eq!(line(0), (json!("refused"), json!([])));
+    assert_eq!(line(1), (json!("changed"), json!(["limits.max_n"])));
+    assert_eq!(line(2), (json!("unchanged"), json!([])));
 }
 
 #[test]

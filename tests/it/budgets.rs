@@ -125,6 +125,37 @@ async fn the_budgets_of_account_and_team_bind_all_their_keys() {
 }
 
 #[actix_web::test]
+async fn two_keys_in_a_race_spend_no_more_than_the_account_that_they_share_has() {
+    let usage = json!({ "prompt_tokens": 12, "completion_tokens": 1, "total_tokens": 13 });
+    let body = answer(json!({ "role": "assistant", "content": "x" }), usage);
+    let (upstream, folder) = (Upstream::start([Script::answering(http(200, &body))]), Folder::new());
+    let world = world(&upstream, &folder).model(&Model::new("acme/unit").at("acme", "0", "1"));
+    let gateway = world.start().await;
+    let put = Some(json!({ "limit": 20 }));
+    call(&gateway.admin(), Method::PUT, "/api/v1/admin/accounts/blue", ADMIN, put).await.expect(200);
+    let mut keys = Vec::new();
+    for name in ["b1", "b2"] {
+        // Either may spend more than the account has.
+        keys.push(issue(&gateway, json!({ "name": name, "account": "blue", "limit": 30 })).await.0);
+    }
+    let request = and(ask("acme/unit"), json!({ "max_tokens": 1 }));
+    let send = |key| call(&gateway, Method::POST, "/api/v1/chat/completions", key, Some(request.clone()));
+    let replies = join_all((0..60).map(|turn| send(&keys[turn % 2]))).await;
+    let served = replies.iter().filter(|reply| reply.status == 200).count();
+    assert!(served <= 20 && served == upstream.bodies().len(), "{served}");
+    assert!(replies.iter().all(|reply| [200, 402].contains(&reply.status)));
+    for turn in served..20 {
+        send(&keys[turn % 2]).await.expect(200);
+    }
+    for key in &keys {
+        assert_eq!(error_of(&send(key).await, 402)["metadata"]["reason"], "account_limit");
+    }
+    let spent =
+        [key_of(&gateway, &keys[0]).await["usage"].as_f64(), key_of(&gateway, &keys[1]).await["usage"].as_f64()];
+    assert_eq!(spent.iter().map(|spent| spent.unwrap()).sum::<f64>(), 20.0);
+}
+
+#[actix_web::test]
 async fn what_fails_or_is_given_up_gives_its_reservation_back() {
     let (gate, folder) = (Gate::new(), Folder::new());
     let waiting = Script::new().request().wait(&gate).send(http(503, &json!({}))).fin();

@@ -145,6 +145,33 @@ async fn a_key_over_its_calls_at_a_time_gets_429_until_one_ends() {
 }
 
 #[actix_web::test]
+async fn a_call_refused_for_concurrency_succeeds_after_the_time_it_is_told_which_follows_the_calls_before() {
+    let pause = Duration::from_millis(1_300);
+    let upstream = Upstream::start([
+        Script::new().repeat(Script::new().request().pause(pause).send(http(200, &completion("This way."))))
+    ]);
+    let gateway = gateway(&upstream, "[limits]\nkey_concurrency = 1\n").await;
+    let body = ask("acme/small");
+    gateway.chat(&body).await.expect(200);
+    let mut second = Box::pin(gateway.chat(&body));
+    let arrived = upstream.eventually(PATIENCE, |log| log.requests.len() == 2);
+    tokio::select! {
+        reply = &mut second => panic!("answered before its upstream was: {}", reply.status),
+        arrived = arrived => assert!(arrived),
+    }
+    let refused = tokio::select! {
+        reply = &mut second => panic!("answered before its upstream was: {}", reply.status),
+        refused = gateway.chat(&body) => refused,
+    };
+    refused.expect(429);
+    let wait = number(&refused, "retry-after");
+    assert!((2..=60).contains(&wait), "the call before took {pause:?}: {wait} s");
+    let ((), second) = futures_util::join!(actix_web::rt::time::sleep(Duration::from_secs(wait)), second);
+    second.expect(200);
+    gateway.chat(&body).await.expect(200);
+}
+
+#[actix_web::test]
 async fn a_full_gateway_sheds_load_with_503() {
     check_places("[limits]\nconcurrency = 1\n", 503, "overloaded").await;
 }

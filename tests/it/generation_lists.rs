@@ -285,7 +285,8 @@ async fn a_cut_or_foreign_cursor_and_every_bad_value_is_a_400_that_names_the_par
     let of_other = get(&gateway, OTHER, "/api/v1/generations?limit=1").await.expect(200);
     let of_all = admin(&gateway, "generations?limit=1").await.expect(200);
     let (cut, late) = (own.get(..own.len() - 1).unwrap(), own.get(1..).unwrap());
-    let cursors = [cut, late, "5", of_other["next"].as_str().unwrap(), of_all["next"].as_str().unwrap()];
+    let huge = own.repeat(100);
+    let cursors = [cut, late, "5", &huge, "%00", of_other["next"].as_str().unwrap(), of_all["next"].as_str().unwrap()];
     for cursor in cursors {
         let reply = gateway.get(&format!("/api/v1/generations?after={cursor}")).await;
         assert_eq!(error_of(&reply, 400)["param"], "after", "{cursor}");

@@ -314,6 +314,30 @@ async fn every_action_of_an_administrator_is_in_the_audit_log() {
             ("delete_records", &Value::Null),
         ]
     );
+    let changes = |line: usize, member: &str| {
+        let changes = lines[line]["changes"].as_array().unwrap();
+        let change = changes.iter().find(|change| change["member"] == member);
+        change.map(|change| (change["from"].clone(), change["to"].clone()))
+    };
+    let limit = |amount: &str| json!({ "amount": amount });
+    assert_eq!(changes(0, "name"), Some((Value::Null, json!("ci"))));
+    assert_eq!(changes(1, "spend"), Some((Value::Null, limit("3"))));
+    assert_eq!(lines[1]["changes"].as_array().unwrap().len(), 1, "{}", lines[1]);
+    assert_eq!(changes(2, "disabled"), Some((json!(false), json!(true))));
+    assert!(changes(3, "label").is_some_and(|(from, to)| from != to), "a rotated key has another label");
+    assert_eq!(changes(4, "name"), Some((json!("ci"), Value::Null)));
+    assert_eq!(
+        (changes(5, "on"), changes(6, "on")),
+        (Some((Value::Null, json!(false))), Some((json!(false), Value::Null))),
+        "the configuration says again what it is"
+    );
+    assert_eq!(changes(7, "spend"), Some((Value::Null, limit("10"))));
+    assert_eq!(
+        (changes(8, "team"), changes(9, "team")),
+        (Some((Value::Null, json!("lab"))), Some((json!("lab"), Value::Null)))
+    );
+    assert!(changes(11, "before_ms").is_some_and(|(_, to)| to.is_i64()));
+    assert!(lines.iter().all(|line| !line.to_string().contains("sha256")), "no digest is shown");
     for line in lines {
         assert_eq!((&line["by"], &line["from"]), (&json!("admin"), &json!("127.0.0.1")), "{line}");
         assert!(line["at"].is_string() && line["request_id"].is_string(), "{line}");

@@ -35,6 +35,7 @@ async fn keys_are_issued_and_revoked_in_the_directory_of_a_stopped_gateway() {
         (&["create", "--name", "x", "--limit", "-1"], "limit"),
         (&["create", "--name", "x", "--scope", "root"], "'scopes' must be"),
         (&["revoke", "nobody"], "there is no issued key 'nobody'"),
+        (&["usage"], "--url"),
     ] {
         let (code, said) = keys(arguments);
         assert!(code == Some(2) && said.contains(fault), "{arguments:?}: {said}");
@@ -85,6 +86,18 @@ async fn keys_are_issued_and_revoked_at_a_running_gateway() {
     assert_eq!(chat(&gateway, &text, json!({})).await.status, 401);
     keys(&["enable", "ci"]).await;
     chat(&gateway, &text, json!({})).await.expect(200);
+    let (code, used) = keys(&["usage", "ci"]).await;
+    assert!(code == Some(0) && used.starts_with("ci  active  spent $0.") && used.lines().count() == 1, "{used}");
+    assert!(used.ends_with("limit -  left -  reset -\n"), "{used}");
+    let (_, used) = keys(&["usage", "--json"]).await;
+    let used: serde_json::Value = serde_json::from_str(&used).unwrap();
+    let names: Vec<_> = used["data"].as_array().unwrap().iter().map(|key| key["name"].as_str().unwrap()).collect();
+    assert!(
+        ["ci", "first", "test"].iter().all(|name| names.contains(name)),
+        "keys of the configuration too: {names:?}"
+    );
+    let (code, said) = keys(&["usage", "nobody"]).await;
+    assert!(code == Some(2) && said.contains("404"), "{said}");
     let (_, rotated) = keys(&["rotate", "ci"]).await;
     assert!(rotated.contains("sk-pointsman-v1-"), "{rotated}");
     assert_eq!(chat(&gateway, &text, json!({})).await.status, 401);

@@ -38,11 +38,18 @@ struct TestDisk {
     gate: Gate,
     syncs: Arc<AtomicUsize>,
     full: Arc<AtomicBool>,
+    /// Nothing can be changed, as after an error of a file system that is mounted read-only then.
+    read_only: Arc<AtomicBool>,
 }
 
 impl TestDisk {
     fn check(&self) -> io::Result<()> {
+        self.check_writable()?;
         if self.full.load(SeqCst) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn check_writable(&self) -> io::Result<()> {
+        if self.read_only.load(SeqCst) { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
     }
 
     fn file(&self, name: &str, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
@@ -76,11 +83,11 @@ impl Disk for TestDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.below.rename(from, to)
+        self.check_writable().and_then(|()| self.below.rename(from, to))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.below.remove(name)
+        self.check_writable().and_then(|()| self.below.remove(name))
     }
 }
 
@@ -114,7 +121,7 @@ impl DiskFile for TestFile {
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
-        self.file.set_length(length)
+        self.disk.check_writable().and_then(|()| self.file.set_length(length))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -139,7 +146,8 @@ async fn stage(upstream: &Upstream, ledger: &str, sync: bool, most: usize) -> St
     let directory = Directory::open(&folder.at("data")).unwrap();
     let gate = Gate::new();
     gate.open();
-    let disk = TestDisk { below: directory.disk(), gate, syncs: Arc::default(), full: Arc::default() };
+    let below = directory.disk();
+    let disk = TestDisk { below, gate, syncs: Arc::default(), full: Arc::default(), read_only: Arc::default() };
     let queue = Bounds { items: most, bytes: 64 << 20 };
     let bounds = LedgerBounds { max_age: Duration::from_secs(86_400), max_bytes: 1 << 30, sync, queue, carried_ms: 0 };
     let store = Arc::new(GenerationStore::open_on(Arc::new(disk.clone()), directory, bounds).unwrap());
@@ -220,6 +228,31 @@ async fn with_sync_a_disk_that_refuses_does_not_keep_answers_back() {
     let status = async || store.status();
     eventually("it is stored", status, |status| status.trouble.is_none() && status.unjournaled == 0).await;
     assert_eq!(column(&gateway.get("/api/v1/generations").await.expect(200)["data"], "status").len(), 2);
+}
+
+#[actix_web::test]
+async fn a_disk_that_becomes_read_only_stops_no_call_is_told_by_health_and_metrics_and_loses_nothing() {
+    let stage = stage(&saying("Yes."), "", false, 1_000).await;
+    let Stage { disk, gateway, store, .. } = &stage;
+    disk.read_only.store(true, SeqCst);
+    let answer = gateway.chat(&ask("acme/small")).await.expect(200);
+    for _ in 0..4 {
+        gateway.chat(&ask("acme/small")).await.expect(200);
+    }
+    let ledger = async || gateway.get("/health").await.expect(200)["ledger"].clone();
+    let told = eventually("health says so", ledger, |ledger| ledger["state"] == "degraded").await;
+    assert!(told["since"].is_string() && told["queued"].as_u64() >= Some(5), "{told}");
+    let failing = async || gateway.get("/metrics").await.text().contains("pointsman_ledger_failing 1");
+    assert!(failing().await);
+    let path = format!("/api/v1/generation?id={}", answer["id"].as_str().unwrap());
+    gateway.get(&path).await.expect(200);
+
+    disk.read_only.store(false, SeqCst);
+    eventually("all is on the disk", async || store.status(), |status| status.trouble.is_none() && status.queued == 0)
+        .await;
+    assert_eq!(ledger().await, serde_json::json!({ "state": "ok", "queued": 0, "dropped": 0 }));
+    assert!(!failing().await);
+    assert_eq!(column(&gateway.get("/api/v1/generations").await.expect(200)["data"], "id").len(), 6);
 }
 
 #[actix_web::test]

@@ -300,6 +300,8 @@ mod stickiness;
 #[cfg(test)]
 mod stores;
 #[cfg(test)]
+mod task_class;
+#[cfg(test)]
 mod token_counts;
 #[cfg(test)]
 mod top_command;

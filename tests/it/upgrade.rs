@@ -89,6 +89,8 @@ async fn an_upgrade_finds_records_keys_limits_and_what_the_routing_learned_again
     let body = Some(ask("meadow/small").to_string().into_bytes());
     let call = process.gateway().call(actix_web::http::Method::POST, "/api/v1/chat/completions", &headers, body).await;
     call.expect(200);
+    let format = fs::read_to_string(folder.at("data/format")).unwrap();
+    assert_eq!(format.trim(), "2", "that version reads up to 1, and would set this directory aside");
     process.signal("TERM");
     assert_eq!(process.end().await.code(), Some(0), "{}", process.stderr());
     let after = generations(&start(&folder)).await;

@@ -330,6 +330,7 @@ mod tests {
             gates: Vec::new(),
             algorithm: 1,
             exploration_share: 0.0,
+            safe_set: Vec::new(),
             task_class: None,
         }
     }

@@ -27,6 +27,7 @@ pub(crate) mod preferences;
 pub(crate) mod record_scope;
 pub(crate) mod reference_scores;
 pub(crate) mod reserve;
+pub(crate) mod safe_set;
 pub(crate) mod score;
 pub(crate) mod uncertainty;
 

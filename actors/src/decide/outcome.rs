@@ -12,6 +12,7 @@ use super::{
     pool::CandidatePool,
     record_scope::{RecordScope, recorded},
     reserve::standby,
+    safe_set::safe_set,
     score::Scoring,
 };
 use crate::domain::{
@@ -78,7 +79,8 @@ pub(crate) fn decided(
         algorithm: ALGORITHM,
         // Only noise explores.
         exploration_share: 0.0,
-        task_class: None,
+        safe_set: safe_set(pool),
+        task_class: query.task_class,
     }
 }
 

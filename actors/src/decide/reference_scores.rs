@@ -74,6 +74,7 @@ fn query(snapshot: &Snapshot, objective: Objective) -> Query {
         streamed: true,
         sticky: None,
         open_state: ReasoningFormat::Unknown,
+        task_class: None,
         latency_margin: 1.0,
     }
 }

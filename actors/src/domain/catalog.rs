@@ -10,6 +10,7 @@ use super::{
     parameter::{ParameterNames, ParameterSet},
     pattern::ModelPattern,
     preference::Preference,
+    task_class::Task,
     usage::{CostBreakdown, Pricing, Usage},
 };
 
@@ -224,6 +225,8 @@ pub struct Alias {
     pub free_only: bool,
     /// Objective when the request names none.
     pub objective: Option<Objective>,
+    /// Class of the tasks, unless the request or the key names another.
+    pub task: Option<Task>,
     /// Weights of `balanced` when the request names none.
     pub weights: Option<Weights>,
     /// Latency target when the request names none: time to first token, seconds.

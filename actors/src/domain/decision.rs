@@ -75,7 +75,9 @@ pub struct Decision {
     pub algorithm: u16,
     /// Share of requests whose choice is drawn at random to learn from, whatever the scores; noise does not count.
     pub exploration_share: f64,
-    /// Class of the task, if one was given or found.
+    /// Positions in the catalog of the endpoints from which such a draw could choose: see [`crate::decide`].
+    pub safe_set: Vec<u32>,
+    /// Class of the task of a chat. `None` for other calls.
     pub task_class: Option<TaskClass>,
 }
 
@@ -217,6 +219,7 @@ impl Decision {
             streamed: self.streamed,
             sticky: request.sticky,
             open_state: request.open_state,
+            task_class: self.task_class,
             latency_margin: self.latency_margin,
         }
     }

@@ -80,7 +80,7 @@ pub use request_facts::RequestFacts;
 pub use score_terms::{ScoreTerm, ScoreTerms, ScoreUnit};
 pub use similar_names::{closest_name, name_distance};
 pub use spending::{ResetPeriod, SpendLimit, SpendingMeter, Spent};
-pub use task_class::{TaskClass, TaskClassSource};
+pub use task_class::{Task, TaskClass, TaskClassSource, TaskFeatures};
 pub use tick::Tick;
 pub use trace_parent::{ServedTime, TraceParent, is_in_share, span_of, trace_of};
 pub use usage::{CostBreakdown, Pricing, Usage};

@@ -12,6 +12,7 @@ use super::{
     parameter::ParameterSet,
     pattern::ModelPattern,
     preference::Preference,
+    task_class::TaskClass,
 };
 
 /// Origin of a routing parameter, in order of precedence, highest first.
@@ -220,6 +221,8 @@ pub struct Query {
     pub sticky: Option<StickyEndpoint>,
     /// Format of the reasoning before calls whose results this turn brings; `Unknown` if there is none.
     pub open_state: ReasoningFormat,
+    /// Class of the task; only recorded.
+    pub task_class: Option<TaskClass>,
     /// Margin of `preferred_max_latency`: its bounds are divided by this. 1 at first, above 1 after too many missed
     /// bounds, slightly below 1 while much of the error budget is left.
     pub latency_margin: f64,

@@ -20,7 +20,7 @@ use std::{
 use highway::{HighwayHash as _, HighwayHasher, Key};
 use parking_lot::Mutex;
 
-use crate::domain::{ConversationOpening, EndpointId, StickyEndpoint, StickyPolicy, Tick, Usage};
+use crate::domain::{ConversationOpening, EndpointId, StickyEndpoint, StickyPolicy, TaskClass, Tick, Usage};
 
 /// Number of locks, above the number of workers that look up at the same time.
 const SHARDS: usize = 16;
@@ -72,6 +72,8 @@ struct CacheEntry {
     endpoint: EndpointId,
     /// Tokens that its cache should hold.
     tokens: u32,
+    /// Class of the conversation's task; `None` in the entries of instructions.
+    task: Option<TaskClass>,
     at: Tick,
 }
 
@@ -132,12 +134,19 @@ impl Sessions {
         (tokens >= 1.0).then_some(StickyEndpoint { endpoint: entry.endpoint, cached_tokens: tokens as u32 })
     }
 
+    /// Class of the conversation's task as it was when the conversation was served last. Changes nothing.
+    pub fn task(&self, policy: &StickyPolicy, turn: &ConversationTurn, now: Tick) -> Option<TaskClass> {
+        let entry = self.shard(turn.conversation)?.lock().get(turn.conversation)?;
+        entry.task.filter(|_| now.since(entry.at) < policy.ttl)
+    }
+
     /// Records that `endpoint` answered the turn: its cache should hold the prompt and the answer.
     pub fn served(
         &self,
         policy: &StickyPolicy,
         turn: &ConversationTurn,
         endpoint: EndpointId,
+        task: Option<TaskClass>,
         usage: &Usage,
         now: Tick,
     ) {
@@ -147,11 +156,11 @@ impl Sessions {
         }
         let small = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
         let tokens = small(usage.total_tokens());
-        self.put(policy, turn.conversation, CacheEntry { endpoint, tokens, at: now });
+        self.put(policy, turn.conversation, CacheEntry { endpoint, tokens, task, at: now });
         if let Some(shared) = turn.instructions {
             // The estimate, corrected by the error of the estimate of the whole prompt.
             let tokens = u64::from(shared.tokens) * usage.prompt_tokens / u64::from(turn.prompt_tokens.max(1));
-            self.put(policy, shared.key, CacheEntry { endpoint, tokens: small(tokens), at: now });
+            self.put(policy, shared.key, CacheEntry { endpoint, tokens: small(tokens), task: None, at: now });
         }
     }
 

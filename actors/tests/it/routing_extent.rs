@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use pointsman_actors::{
     decide::{decide, decide_to_serve},
-    domain::{Candidate, Decision, EndpointId, GateState, Objective, Query, StickyEndpoint},
+    domain::{
+        Candidate, Decision, EndpointId, GateState, Objective, Preference, Query, Source, Sourced, StickyEndpoint,
+        TaskClass, TaskFeatures,
+    },
     explain::replay,
 };
 
@@ -137,6 +140,38 @@ fn a_decision_records_every_refusing_gate_of_its_pool_whatever_excluded_the_endp
     assert_eq!(shut(&world, true), [], "nothing is told where nothing is shut");
 }
 
+/// Names of the endpoints in the safe set, in order.
+fn safe(world: &World, query: &Query) -> Vec<String> {
+    let decision = decide_to_serve(&world.snapshot, &world.live, query, NOW, Some(7)).unwrap();
+    assert_eq!(decision.exploration_share, 0.0, "nothing is drawn from it");
+    let mut names: Vec<_> = decision.safe_set.iter().map(|index| world.name(*index)).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_safe_set_holds_what_passed_every_filter_and_gate_and_is_hardly_likelier_to_fail_than_the_best() {
+    let world = World::of(
+        "acme/a ok1000 | bolt/b ok1000 $9/9 900ms | crow/c ok1000 open5 | dusk/d ok1000 half7 | echo/e ok1000 ctx10 | \
+         fern/f ok1000 paced1 | gale/g ok70 bad30 | hawk/h ok1000 knee2 k9",
+    );
+    let query = world.query(Objective::Cheapest, "");
+    assert_eq!(safe(&world, &query), ["acme/a", "bolt/b"], "price and speed do not count");
+}
+
+#[test]
+fn the_safe_set_keeps_to_the_first_target_and_to_the_latency_that_was_asked_for() {
+    let world = World::of("acme/a 90ms w40 | bolt/b 100ms w40 | crow/c 3000ms w40");
+    let mut query = world.query(Objective::Cheapest, "");
+    query.routing_mut().preferred_max_latency =
+        Some(Sourced { value: Preference { p50: Some(0.5), ..Preference::default() }, source: Source::Metadata });
+    assert_eq!(safe(&world, &query), ["acme/a", "bolt/b"]);
+    query.routing_mut().preferred_max_latency =
+        Some(Sourced { value: Preference { p50: Some(0.001), ..Preference::default() }, source: Source::Metadata });
+    assert_eq!(safe(&world, &query), [""; 0], "none keeps it");
+    assert_eq!(safe(&world, &world.query(Objective::Cheapest, "crow/c, acme/a")), ["crow/c"]);
+}
+
 #[test]
 fn a_decision_records_its_query() {
     let world = World::of("acme/a | bolt/b $9/9 | crow/c ctx50 | dusk/d tools");
@@ -149,6 +184,7 @@ fn a_decision_records_its_query() {
         max_tokens: None,
         answers: 3,
         sticky: Some(sticky),
+        task_class: Some(TaskClass::of_features(TaskFeatures::TOOLS)),
         latency_margin: 1.5,
         ..world.query(Objective::Cheapest, "acme/a, service/auto")
     };

@@ -184,7 +184,7 @@ impl Touched {
             Change::PutAccount(_)
             | Change::PutTeam(_)
             | Change::RemoveTeam { .. }
-            | Change::Reload
+            | Change::Reload { .. }
             | Change::DeleteRecords { .. }
             | Change::CarrySpending(_) => {}
         }

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use crate::{
     access::{
-        issued::{Actor, AuditEntry, Change},
+        issued::{Actor, Change},
         keys::Caller,
-        registry::ChangeFault,
+        registry::{AuditLine, ChangeFault, ChangedMember, Registry},
     },
     api::{
         answer::{Data, uncached},
@@ -48,13 +48,15 @@ struct EntryBody<'a> {
     request_id: Option<&'a str>,
     action: &'static str,
     object: Option<&'a str>,
+    /// Members that changed; settings of a reload by name only.
+    changes: &'a [ChangedMember],
 }
 
 impl<'a> EntryBody<'a> {
-    fn new(entry: &'a AuditEntry) -> EntryBody<'a> {
+    fn new(AuditLine { entry, changes }: &'a AuditLine) -> EntryBody<'a> {
         let (action, object) = entry.change.names();
         let Actor { by, from, request_id } = &entry.actor;
-        EntryBody { at: rfc_3339(entry.at_ms), by, from, request_id: request_id.as_deref(), action, object }
+        EntryBody { at: rfc_3339(entry.at_ms), by, from, request_id: request_id.as_deref(), action, object, changes }
     }
 }
 
@@ -70,7 +72,14 @@ pub(crate) fn actor(request: &HttpRequest, caller: &Caller) -> Actor {
 /// # Errors
 /// 503 when it cannot be stored.
 pub(crate) async fn record(worker: &Worker, actor: Actor, change: Change) -> Result<(), ApiError> {
-    let registry = Arc::clone(&worker.shared.registry);
+    store(Arc::clone(&worker.shared.registry), actor, change).await
+}
+
+/// As [`record`], where there is no worker.
+///
+/// # Errors
+/// 503 when it cannot be stored.
+pub(crate) async fn store(registry: Arc<Registry>, actor: Actor, change: Change) -> Result<(), ApiError> {
     let stored = web::block(move || registry.record(actor, change)).await.map_err(|_| ApiError::internal())?;
     stored.map_err(|fault| refusal(&fault))
 }

@@ -1,6 +1,6 @@
 //! `POST /admin/reload`, and the state of the configuration.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use actix_web::{HttpRequest, HttpResponse};
 use serde::Serialize;
@@ -41,15 +41,20 @@ pub(crate) async fn reload(
 /// # Errors
 /// 500 when the reload was interrupted.
 pub(crate) async fn reload_by(worker: &Worker, request: &HttpRequest, caller: &Caller) -> Result<Reload, ApiError> {
-    let actor = audit::actor(request, caller);
-    if let Err(error) = audit::record(worker, actor, Change::Reload).await {
-        // A full disk must not keep a better configuration out.
-        log::error!("the audit log does not hold the reload: {error}");
-    }
     events::Administered { by: &caller.key.name, what: "reloads the configuration", whom: None }.emit();
     let shared = worker.shared.clone();
+    let (registry, actor) = (Arc::clone(&shared.registry), audit::actor(request, caller));
     // In a separate task, so that a disconnect of the client does not interrupt the reload.
-    let reloading = actix_rt::spawn(async move { reload::reload(&shared, ReloadTrigger::Admin).await.0 });
+    let reloading = actix_rt::spawn(async move {
+        let reload = reload::reload(&shared, ReloadTrigger::Admin).await.0;
+        let result = Some(reload.outcome.as_str().to_owned());
+        let change = Change::Reload { result, settings: reload.changes.clone() };
+        // A full disk must not keep a better configuration out.
+        if let Err(error) = audit::store(registry, actor, change).await {
+            log::error!("the audit log does not hold the reload: {error}");
+        }
+        reload
+    });
     reloading.await.map_err(|_| ApiError::internal())
 }
 

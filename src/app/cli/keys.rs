@@ -1,4 +1,4 @@
-//! `keys`: issues, lists, rotates, disables and revokes keys, at a running gateway or in the data directory of a stopped one.
+//! `keys`: issues, lists, rotates, disables and revokes keys, and shows what they spent, at a running gateway or in the data directory of a stopped one.
 
 use std::{fmt::Write as _, net::IpAddr, path::PathBuf, time::Duration};
 
@@ -71,6 +71,11 @@ enum KeysAction {
     Revoke {
         /// Name of the key
         name: String,
+    },
+    /// Show what keys have spent and what is left of their limits, also of keys of the configuration; with --url only
+    Usage {
+        /// Name of the key; default: all
+        name: Option<String>,
     },
 }
 
@@ -163,6 +168,7 @@ enum Done {
         text: String,
     },
     Listed(Vec<Value>),
+    Used(Vec<Value>),
     Switched {
         name: String,
         on: bool,
@@ -179,6 +185,7 @@ impl Done {
                 format!("The key '{name}'. It is shown only once and not stored:\n\n  {text}\n")
             }
             Done::Listed(keys) => list(keys),
+            Done::Used(keys) => usage(keys),
             Done::Switched { name, on } => {
                 format!("The key '{name}' is {}.\n", if *on { "enabled" } else { "disabled" })
             }
@@ -189,7 +196,7 @@ impl Done {
     fn json(&self) -> Value {
         match self {
             Done::Issued { name, text } => json!({ "name": name, "key": text }),
-            Done::Listed(keys) => json!({ "data": keys }),
+            Done::Listed(keys) | Done::Used(keys) => json!({ "data": keys }),
             Done::Switched { name, on } => json!({ "name": name, "disabled": !on }),
             Done::Revoked { name } => json!({ "name": name, "revoked": true }),
         }
@@ -265,6 +272,10 @@ fn stopped(config: &Config, action: &KeysAction) -> Result<Done, Failed> {
             registry.revoke(actor, issued(&registry, name)?).map_err(fault)?;
             Ok(Done::Revoked { name: name.clone() })
         }
+        KeysAction::Usage { .. } => {
+            let message = "what keys have spent is counted by a running gateway: give its admin address with --url";
+            Err(message.to_owned().into())
+        }
     }
 }
 
@@ -310,6 +321,30 @@ fn list(keys: &[Value]) -> String {
     if lines.is_empty() { "There are no issued keys.\n".to_owned() } else { lines }
 }
 
+/// One line per key.
+fn usage(keys: &[Value]) -> String {
+    let mut lines = String::new();
+    for key in keys {
+        let at = |path: &str| key.pointer(path).filter(|value| !value.is_null());
+        let dollars = |path: &str| at(path).map_or("-".to_owned(), |amount| format!("${amount}"));
+        let text = |path: &str| at(path).and_then(Value::as_str).unwrap_or("-");
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(
+            lines,
+            "{}  {}  spent {} (today {}, this month {})  limit {}  left {}  reset {}",
+            text("/name"),
+            text("/state"),
+            dollars("/usage/total"),
+            dollars("/usage/daily"),
+            dollars("/usage/monthly"),
+            dollars("/limit"),
+            dollars("/limit_remaining"),
+            text("/limit_reset"),
+        );
+    }
+    lines
+}
+
 /// A running gateway, reached through its admin listener.
 pub(super) struct RunningGateway {
     connection: Connection,
@@ -351,13 +386,17 @@ impl RunningGateway {
                 self.call(Method::DELETE, &format!("/api/v1/keys/{}", self.hash(name)?), None)?;
                 Ok(Done::Revoked { name: name.clone() })
             }
+            KeysAction::Usage { name } => {
+                let path = name.as_deref().map_or("/api/v1/admin/keys".to_owned(), path_of);
+                let data = self.call(Method::GET, &path, None)?.get_mut("data").map(Value::take).unwrap_or_default();
+                Ok(Done::Used(if let Value::Array(keys) = data { keys } else { vec![data] }))
+            }
         }
     }
 
     fn switch(&self, name: &str, on: bool) -> Result<Done, Failed> {
-        let encoded = name.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
         let verb = if on { "enable" } else { "disable" };
-        self.call(Method::POST, &format!("/api/v1/admin/keys/{encoded}/{verb}"), None)?;
+        self.call(Method::POST, &format!("{}/{verb}", path_of(name)), None)?;
         Ok(Done::Switched { name: name.to_owned(), on })
     }
 
@@ -396,6 +435,12 @@ impl RunningGateway {
         let message = body.pointer("/error/message").and_then(Value::as_str).unwrap_or("no readable error message");
         Err(format!("{} answers {status}: {message}", self.url).into())
     }
+}
+
+/// The page of a key.
+fn path_of(name: &str) -> String {
+    let encoded = name.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    format!("/api/v1/admin/keys/{encoded}")
 }
 
 fn text_of(issued: &Value) -> &str {

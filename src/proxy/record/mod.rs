@@ -155,6 +155,7 @@ impl Recorded {
             gates: Vec::new(),
             algorithm: ALGORITHM,
             exploration_share: 0.0,
+            safe_set: Vec::new(),
             task_class: None,
             baselines: [
                 self.baselines.median_time_s.0,

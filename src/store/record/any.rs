@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use pointsman_actors::domain::{
     Alias, Candidate, CapabilitySet, Catalog, DialectSet, EndpointHealth, EndpointId, GenerationId, Modalities,
     Modality, ModelId, OutputCostSpread, ParameterNames, ParameterSet, Prediction, ProviderSlug, ScoreInputs,
-    ScoreTerms, ScoreUnit, Sourced, Tick, Usd,
+    ScoreTerms, ScoreUnit, Sourced, TaskFeatures, Tick, Usd,
 };
 
 use super::{
@@ -168,6 +168,12 @@ impl Any for ParameterNames {
         let mut names = dice.of(&[ParameterNames::default, ParameterNames::published])();
         (0..dice.of(&[0, 1, 100])).for_each(|_| _ = names.intern(&dice.roll().to_string()).unwrap());
         names
+    }
+}
+
+impl Any for TaskFeatures {
+    fn any(dice: &mut Dice) -> TaskFeatures {
+        TaskFeatures(Any::any(dice))
     }
 }
 

@@ -2,11 +2,11 @@
 
 use pointsman_actors::domain::{
     Catalog, Decision, ExcludedEndpoint, ExclusionDetail, ExclusionReason, GateState, Needs, RecordedGate,
-    RequestFacts, RoutingParameters, StickyEndpoint, TaskClass, TaskClassSource,
+    RequestFacts, RoutingParameters, StickyEndpoint, Task, TaskClass, TaskClassSource, TaskFeatures,
 };
 
 use super::{
-    bytes::{Reader, Stored, Unreadable, stored_enum, stored_struct},
+    bytes::{Reader, Stored, Unreadable, since, stored_enum, stored_struct},
     candidate,
 };
 
@@ -38,6 +38,9 @@ stored_enum! {
         15 => Paced { wait },
     }
     GateState { 0 => Cooling, 1 => Open, 2 => ConfigFault, 3 => HalfOpen, 4 => Probing }
+    Task {
+        0 => General, 1 => Code, 2 => Math, 3 => Structured, 4 => Tools, 5 => LongContext, 6 => Creative, 7 => Vision,
+    }
     TaskClassSource { 0 => Metadata, 1 => Key, 2 => Alias, 3 => Features, 4 => Default }
 }
 
@@ -50,10 +53,20 @@ stored_struct! {
         open_state @ 7,
     }
     RecordedGate { index, state, until }
-    TaskClass { number, source, features }
+    TaskClass { task, source, features }
     RoutingParameters {
         objective, weights, allowed, blocked, provider, max_cost_per_1k_tokens, max_cost, preferred_max_latency,
         preferred_min_throughput, top_n, route_seed,
+    }
+}
+
+impl Stored for TaskFeatures {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<TaskFeatures, Unreadable> {
+        u16::take(from).map(TaskFeatures)
     }
 }
 
@@ -72,11 +85,12 @@ macro_rules! members {
 pub(super) fn put(decision: &Decision, catalog: &Catalog, out: &mut Vec<u8>) {
     macro_rules! put {
         ($($member:ident),*) => {
-            let Decision { candidates, rivals, standby, $($member),* } = decision;
+            let Decision { candidates, rivals, standby, safe_set, $($member),* } = decision;
             $($member.put(out);)*
             candidate::put_all(candidates, catalog, out);
             candidate::put_all(rivals, catalog, out);
             candidate::put_all(standby, catalog, out);
+            safe_set.put(out);
         };
     }
     members!(put);
@@ -89,7 +103,8 @@ pub(super) fn take(from: &mut Reader<'_>, catalog: &Catalog) -> Result<Decision,
             $(let $member = Stored::take(from)?;)*
             let candidates = candidate::take_all(from, catalog)?;
             let (rivals, standby) = (candidate::take_all(from, catalog)?, candidate::take_all(from, catalog)?);
-            Ok(Decision { candidates, rivals, standby, $($member),* })
+            let safe_set = since(from, 7)?;
+            Ok(Decision { candidates, rivals, standby, safe_set, $($member),* })
         }};
     }
     members!(take)
@@ -103,7 +118,8 @@ impl super::dice::Any for Decision {
             ($($member:ident),*) => {{
                 $(let $member = Any::any(dice);)*
                 let (candidates, rivals, standby) = (Any::any(dice), Any::any(dice), Any::any(dice));
-                Decision { candidates, rivals, standby, $($member),* }
+                let safe_set = Any::any(dice);
+                Decision { candidates, rivals, standby, safe_set, $($member),* }
             }};
         }
         members!(any)

@@ -49,7 +49,7 @@ stored_struct! {
     EffortBudgets { minimal, low, medium, high, xhigh, max }
     Alias {
         id, free_only, objective, weights, preferred_max_latency, preferred_min_throughput, allowed, blocked,
-        description,
+        description, task @ 7,
     }
 }
 

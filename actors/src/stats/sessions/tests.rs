@@ -44,7 +44,7 @@ fn expected_cache(
 /// Records that the endpoint answered and read this much from its cache.
 fn serve(sessions: &Sessions, conversation: &ConversationStart<'_>, endpoint: EndpointId, cached: u64, seconds: u64) {
     let turn = sessions.turn(&POLICY, conversation).expect("long enough");
-    sessions.served(&POLICY, &turn, endpoint, &used(u64::from(conversation.prompt_tokens), cached), at(seconds));
+    sessions.served(&POLICY, &turn, endpoint, None, &used(u64::from(conversation.prompt_tokens), cached), at(seconds));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn other_requests_with_the_same_instructions_find_these() {
 fn instructions_are_counted_as_the_provider_counts() {
     let sessions = sessions();
     let turn = sessions.turn(&POLICY, &conversation(1, 2, 3000)).expect("long enough");
-    sessions.served(&POLICY, &turn, A, &used(1500, 0), at(0));
+    sessions.served(&POLICY, &turn, A, None, &used(1500, 0), at(0));
     assert_eq!(expected_cache(&sessions, &conversation(1, 3, 2000), 10), Some((A, 750)), "half of the estimate");
 }
 
@@ -164,7 +164,7 @@ fn estimated_usage_teaches_nothing() {
     let sessions = sessions();
     let turn = sessions.turn(&POLICY, &conversation(1, 2, 2000)).expect("long enough");
     for second in 0..5 {
-        sessions.served(&POLICY, &turn, A, &Usage { estimated: true, ..used(2000, 0) }, at(second));
+        sessions.served(&POLICY, &turn, A, None, &Usage { estimated: true, ..used(2000, 0) }, at(second));
     }
     assert_eq!(expected_cache(&sessions, &conversation(1, 2, 2000), 6), Some((A, 2000)));
 }

@@ -306,6 +306,7 @@ impl World {
             streamed: true,
             sticky: None,
             open_state: Default::default(),
+            task_class: None,
             latency_margin: 1.0,
         }
     }
@@ -371,6 +372,7 @@ pub fn alias(id: &str) -> Alias {
         id: id.to_owned(),
         free_only: false,
         objective: None,
+        task: None,
         weights: None,
         preferred_max_latency: None,
         preferred_min_throughput: None,

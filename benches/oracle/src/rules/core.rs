@@ -402,6 +402,7 @@ fn query() -> Query {
         streamed: true,
         sticky: None,
         open_state: Default::default(),
+        task_class: None,
         latency_margin: 1.0,
     }
 }

@@ -6,6 +6,7 @@ use super::{
     fault,
     path::Path,
     prompt_size::PromptSize,
+    task_features::MessageTexts,
     value_visitor::{Stopped, stop},
 };
 use crate::domain::{Invalid, Modality, ReasoningFormat};
@@ -31,6 +32,10 @@ pub(super) struct Conversation<'a> {
     pub(super) state_before_calls: ReasoningFormat,
     /// Whether results of these calls follow.
     pub(super) has_results: bool,
+    /// Texts of the message that is read.
+    pub(super) texts: MessageTexts<'a>,
+    /// Texts of the last message of the user.
+    pub(super) last_user: MessageTexts<'a>,
     /// What names it.
     pub(super) opening: OpeningHasher,
     /// Where each kind of input was first met: message, part.
@@ -53,6 +58,8 @@ impl<'a> Conversation<'a> {
             has_calls: false,
             state_before_calls: ReasoningFormat::Unknown,
             has_results: false,
+            texts: MessageTexts::default(),
+            last_user: MessageTexts::default(),
             opening: OpeningHasher::default(),
             inputs: Vec::new(),
             edits: Vec::new(),

@@ -3,6 +3,8 @@
 //! What stays of a prompt is a [`Conversation`]: counts, where each modality first stood, and the few places
 //! that an upstream may want written differently. Arguments of tool calls are text here, never parsed.
 
+use std::mem;
+
 use super::{
     byte_span::{Edit, Replacement},
     conversation::{Conversation, MESSAGES},
@@ -197,6 +199,7 @@ impl<'a> ValueVisitor<'a> for MessageVisitor<'_, 'a> {
     fn object(mut self, mut members: ObjectReader<'_, 'a>) -> Result<(), Stopped> {
         let mut met = SeenKeys::default();
         let mut message = Message::default();
+        self.conversation.texts.clear();
         while let Some(key) = members.key()?.map(MessageKey::of) {
             if !matches!(key, MessageKey::Other) && !met.first_time(key as u8) {
                 let invalid = fault::given_twice(&MESSAGES.item(self.index).member(key.as_str()));
@@ -206,14 +209,24 @@ impl<'a> ValueVisitor<'a> for MessageVisitor<'_, 'a> {
         }
         let index = self.index;
         let judged = message.judge(&MESSAGES.item(index));
-        let Conversation { opening, tally, ends_with_answer, has_calls, state_before_calls, has_results, .. } =
-            &mut *self.conversation;
+        let Conversation {
+            opening,
+            tally,
+            ends_with_answer,
+            has_calls,
+            state_before_calls,
+            has_results,
+            texts,
+            last_user,
+            ..
+        } = &mut *self.conversation;
         match message.role {
             Some(Role::Assistant) => {
                 *state_before_calls = if message.calls > Some(0) { message.state } else { ReasoningFormat::Unknown };
                 *has_results = false;
             }
             Some(Role::Tool) => *has_results = true,
+            Some(Role::User) => mem::swap(texts, last_user),
             _ => {}
         }
         *ends_with_answer = message.role == Some(Role::Assistant) && message.calls.unwrap_or(0) == 0;
@@ -310,6 +323,7 @@ impl<'a> ValueVisitor<'a> for ContentVisitor<'_, '_, 'a> {
     fn text(self, text: Raw<'a>) -> Result<Content, Stopped> {
         self.message.conversation.tally.bytes += text.text_bytes();
         self.message.conversation.opening.text(text);
+        self.message.conversation.texts.push(text);
         Ok(Content::Text)
     }
 

@@ -39,6 +39,7 @@ mod routing_values;
 mod splice;
 mod suggestions;
 mod syntax;
+mod task_features;
 mod tool_calls;
 mod tools;
 mod value_visitor;
@@ -61,8 +62,9 @@ use bytes::Bytes;
 use self::{
     field_location::FieldLocation,
     parsed_body::{BodyReader, ParsedBody},
-    parsed_fields::ParsedFields,
+    parsed_fields::{OutputFormat, ParsedFields},
     requirements::RequestedFeatures,
+    task_features::RequestShape,
     tools::ToolChoice,
 };
 use crate::dialect::{
@@ -71,7 +73,7 @@ use crate::dialect::{
     json::{Raw, object},
     neutral::FieldFates,
 };
-use crate::domain::{ConversationOpening, Invalid, ReasoningFormat, RoutingParameters, WhatIf};
+use crate::domain::{ConversationOpening, Invalid, ReasoningFormat, RoutingParameters, TaskFeatures, WhatIf};
 
 /// Configurable bounds of a request. All other bounds are fixed by the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,6 +145,8 @@ pub struct ChatRequest {
     pub max_tokens: Option<u32>,
     /// Number of requested answers.
     pub n: u32,
+    /// What tells the class of the task.
+    pub task_features: TaskFeatures,
     /// All routing parameters.
     pub routing: RoutingParameters,
     /// Paths of unknown members that have no effect, such as misspelt members of `provider`; only the first few.
@@ -239,13 +243,21 @@ impl ChatRequest {
             single_calls: envelope.value("parallel_tool_calls") == Some(b"false"),
             open_schema: found.strict_schema.is_some_and(|schema| lower(schema).is_none()),
         };
+        let prompt_tokens = tally.tokens(limits.tokens_per_image);
+        let shape = RequestShape {
+            has_images: tally.images > 0,
+            has_schema: found.format == OutputFormat::JsonSchema,
+            has_tools: demands.tools,
+            prompt_tokens,
+        };
         Box::new(ChatRequest {
             model: found.model,
             models: found.models,
             stream: found.stream,
             include_usage: found.include_usage.filter(|_| found.stream),
             usage_include: found.usage_include,
-            prompt_tokens: tally.tokens(limits.tokens_per_image),
+            prompt_tokens,
+            task_features: task_features::features(&shape, &conversation.last_user),
             images: u32::try_from(tally.images).unwrap_or(u32::MAX),
             max_tokens: found.max_completion_tokens.or(found.max_tokens).map(saturated),
             n: found.n.map_or(1, saturated),

@@ -6,7 +6,6 @@
 use super::{
     byte_span::{Edit, Replacement},
     conversation::{Conversation, MESSAGES},
-    conversation_opening::OpeningHasher,
     fault,
     json::{self, Object},
     json_type::JsonType,
@@ -177,7 +176,7 @@ impl<'a> PartVisitor<'_, 'a> {
         match key {
             PartKey::Type => return self.kind(part, members.raw()?),
             PartKey::Text => {
-                part.text = Some(members.value(HashingVisitor(&mut self.conversation.opening))?);
+                part.text = Some(members.value(TextVisitor(self.conversation))?);
             }
             PartKey::Refusal => part.refusal = Some(members.value(LengthVisitor)?),
             PartKey::ImageUrl => part.image = json::given(members.raw()?),
@@ -241,14 +240,15 @@ impl<'a> PartVisitor<'_, 'a> {
     }
 }
 
-/// A text that is measured and hashed.
-struct HashingVisitor<'h>(&'h mut OpeningHasher);
+/// A text that is measured, hashed and noted.
+struct TextVisitor<'c, 'a>(&'c mut Conversation<'a>);
 
-impl ValueVisitor<'_> for HashingVisitor<'_> {
+impl<'a> ValueVisitor<'a> for TextVisitor<'_, 'a> {
     type Out = TextLength;
 
-    fn text(self, text: Raw<'_>) -> Result<TextLength, Stopped> {
-        self.0.text(text);
+    fn text(self, text: Raw<'a>) -> Result<TextLength, Stopped> {
+        self.0.opening.text(text);
+        self.0.texts.push(text);
         LengthVisitor.text(text)
     }
 
