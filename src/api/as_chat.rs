@@ -52,6 +52,6 @@ pub(super) async fn count_tokens(
     let _admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
     let chat = read(body, &request, &worker, ChatPurpose::Chat)?;
-    let count = token_count::of_prompt(chat, &request, &worker, &caller).await;
+    let count = token_count::of_prompt(chat, &request, &worker, &caller).await?;
     Ok(answer::token_count(&count, written(count.tokens())))
 }

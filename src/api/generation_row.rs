@@ -58,7 +58,7 @@ pub(crate) struct GenerationRow<'a> {
     pub(crate) missed_target: bool,
     #[serde(default)]
     pub(crate) slower_than_predicted: bool,
-    /// Whether tokens and cost are the gateway's estimate.
+    /// Whether tokens or cost are the gateway's estimate: the cost includes that of every attempt.
     pub(crate) estimated: bool,
 }
 
@@ -137,7 +137,7 @@ impl<'a> GenerationRow<'a> {
             images: generation.usage.images,
             web_searches: generation.usage.web_searches,
             cost: generation.spent().map(RowCost::Number),
-            estimated: generation.usage.estimated,
+            estimated: generation.usage.estimated || generation.attempts.iter().any(|attempt| attempt.estimated),
             rescued: Event::Rescued.happened(generation),
             hedged: Event::Hedged.happened(generation),
             explored: Event::Explored.happened(generation),
@@ -237,6 +237,7 @@ const fn flag(is: bool) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use pointsman_actors::domain::Usage;
     use serde_json::Value;
 
     use super::*;
@@ -262,6 +263,16 @@ mod tests {
         let text = csv.into_text();
         assert!(text.contains(",'=cmd|'/c calc'!A1,"), "{text}");
         assert!(text.contains(",\"'-key,\"\"1\"\"\","), "{text}");
+    }
+
+    #[test]
+    fn a_cost_with_an_estimate_in_it_is_marked_also_without_usage() {
+        let mut generation = generation(&catalog());
+        generation.usage = Usage::default();
+        generation.attempts.iter_mut().for_each(|attempt| attempt.estimated = false);
+        assert!(!GenerationRow::new(&generation, None).estimated);
+        generation.attempts[0].estimated = true;
+        assert!(GenerationRow::new(&generation, None).estimated);
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod limit;
 mod overload;
 mod upstream;
 
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use actix_web::{
     HttpResponse, ResponseError,
@@ -279,8 +279,9 @@ impl ApiError {
     pub fn unknown_path() -> ApiError {
         ApiError::not_found(
             "unknown_path",
-            "This path does not exist. Under /api/v1 there are chat/completions, images/generations, models, route, generation, \
-             health and key; administration has a listener of its own.",
+            "This path does not exist. Under /api/v1 there are chat/completions, messages, responses, completions, embeddings, \
+             images, models, providers, route, generation, generations, activity, keys, key, credits and health; administration \
+             has a listener of its own.",
         )
     }
 
@@ -511,9 +512,10 @@ impl ApiError {
     pub fn respond(&self) -> HttpResponse {
         let problem = &self.0;
         let is_too_long = problem.upstream.is_some() && problem.reason == Some("context_length_exceeded");
+        let message = if is_too_long { UPSTREAM_TOO_LONG.into() } else { message_with_place(problem) };
         let messages = MessagesError {
             status: problem.status.as_u16(),
-            message: if is_too_long { UPSTREAM_TOO_LONG } else { &problem.message },
+            message: &message,
             reason: problem.reason.or(Some(problem.error_type)),
             request_id: problem.request_id.as_deref(),
         };
@@ -550,6 +552,16 @@ impl ApiError {
                 response.content_type("application/json").body(passed_on.unwrap_or_else(|| messages.body()))
             }
         }
+    }
+}
+
+/// The message for clients whose API has no member for the field: it names the field. What is said about a prompt that is too
+/// long stays as it is, because clients read it.
+fn message_with_place(problem: &Problem) -> Cow<'_, str> {
+    let param = problem.param.as_deref().filter(|_| problem.error_type != "context_length_exceeded");
+    match param {
+        Some(param) if !problem.message.contains(param) => format!("{param}: {}", problem.message).into(),
+        _ => Cow::Borrowed(&problem.message),
     }
 }
 

@@ -5,7 +5,7 @@ use pointsman_actors::domain::{
     Invalid, InvalidReason, ModelPattern, Objective, RoutingParameters, Source, Sourced, Usd,
 };
 
-use crate::config::spend_amount;
+use crate::{config::spend_amount, proxy::body::SESSION_ID};
 
 static MAX_COST: HeaderName = HeaderName::from_static("x-max-cost");
 static OBJECTIVE: HeaderName = HeaderName::from_static("x-route-objective");
@@ -13,10 +13,13 @@ static MODELS: HeaderName = HeaderName::from_static("x-route-models");
 static ALLOWED_MODELS: HeaderName = HeaderName::from_static("x-route-allowed-models");
 static BLOCKED_MODELS: HeaderName = HeaderName::from_static("x-route-blocked-models");
 static MAX_COST_PER_1K_TOKENS: HeaderName = HeaderName::from_static("x-route-max-cost-per-1k-tokens");
+/// Longest name of a session, characters; the same as in a body.
+const MAX_SESSION_CHARS: usize = 256;
 /// Most entries of a list.
 const MAX_ENTRIES: usize = 64;
 
-/// Adds the parameters of the headers to those of the body. Of two ceilings in dollars the lower applies.
+/// Adds the parameters of the headers to those of the body. Of two ceilings in dollars the lower applies. Checks the name of a
+/// session, too.
 ///
 /// # Errors
 /// 400 for a value that is not one of the header's.
@@ -45,7 +48,12 @@ pub fn apply(routing: &mut RoutingParameters, request: &HttpRequest) -> Result<(
         routing.allowed.push(allowed);
     }
     routing.blocked.extend(patterns(request, &BLOCKED_MODELS)?);
-    Ok(())
+    match request.headers().get(&SESSION_ID) {
+        Some(session) if session.len() > MAX_SESSION_CHARS => {
+            Err(refused(&SESSION_ID, "must have at most 256 characters."))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Adds further models to fall back to, unless the body names some.

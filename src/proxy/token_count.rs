@@ -9,12 +9,12 @@ use actix_web::HttpRequest;
 use pointsman_actors::{
     actors::router::Preview,
     dialect::{ChatRequest, CountCall, count_call, counted_tokens},
-    domain::{Candidate, Catalog, Endpoint, Target},
+    domain::{Candidate, Catalog, Endpoint, Query, Target},
 };
 
 use crate::{
     access::keys::Caller,
-    base::clock,
+    base::{clock, error::ApiError},
     proxy::{query, route_headers},
     state::gateway::Worker,
     upstream::Call,
@@ -41,27 +41,30 @@ impl TokenCount {
     }
 }
 
-/// Counts the prompt of a chat at the endpoint that would be asked first of those that count. Never fails: the estimate is
-/// always there.
+/// Counts the prompt of a chat at the endpoint that would be asked first of those that count. If none does, the estimate is
+/// there.
+///
+/// # Errors
+/// As for a request that is answered: 404 for an unknown model, 400 for a header that is refused.
 pub async fn of_prompt(
     mut chat: Box<ChatRequest>,
     request: &HttpRequest,
     worker: &Worker,
     caller: &Caller,
-) -> TokenCount {
+) -> Result<TokenCount, ApiError> {
     let estimate = TokenCount::Estimated(u64::from(chat.prompt_tokens));
-    let is_plain = route_headers::apply(&mut chat.routing, request).is_ok();
-    let Some((endpoint, call)) = is_plain.then(|| count_at(&chat, worker, caller)).flatten() else { return estimate };
-    counted(&endpoint, call, worker).await.map_or(estimate, TokenCount::Counted)
+    route_headers::apply(&mut chat.routing, request)?;
+    let query = query::of_chat(&chat, &worker.setup.catalog, &worker.setup.config, caller, None)?;
+    let Some((endpoint, call)) = count_at(&chat, query, worker) else { return Ok(estimate) };
+    Ok(counted(&endpoint, call, worker).await.map_or(estimate, TokenCount::Counted))
 }
 
 /// The first endpoint of the plan that counts, and how it is asked.
-fn count_at(chat: &ChatRequest, worker: &Worker, caller: &Caller) -> Option<(Endpoint, CountCall)> {
+fn count_at(chat: &ChatRequest, query: Query, worker: &Worker) -> Option<(Endpoint, CountCall)> {
     let catalog = &worker.setup.catalog;
     if !catalog.endpoints.iter().any(|endpoint| endpoint.counts_tokens) {
         return None;
     }
-    let query = query::of_chat(chat, catalog, &worker.setup.config, caller, None).ok()?;
     if !matches!(*query.targets, [Target::Model(_)]) {
         return None;
     }

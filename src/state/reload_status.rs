@@ -133,6 +133,10 @@ impl ConfigReloaded<'_> {
         life.restart_pending.set(i64::try_from(reload.pending.len()).unwrap_or(i64::MAX));
         match reload.outcome {
             ReloadOutcome::Changed => log::info!("{reload}"),
+            // Otherwise the refusal would be the last word of the log.
+            ReloadOutcome::Unchanged if before.is_some_and(|before| !before.outcome.faults().is_empty()) => {
+                log::info!("{reload}: the refused one is gone, version {} is in force", reload.version);
+            }
             ReloadOutcome::Unchanged => log::debug!("{reload}"),
             ReloadOutcome::Refused(_) => log::error!("{reload}"),
         }

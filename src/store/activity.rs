@@ -34,7 +34,7 @@ pub struct ActivityRow {
 pub struct ActivityCounters {
     /// Generations.
     pub requests: u64,
-    /// Generations that did not complete.
+    /// Generations that ended with an error. One whose client left is none.
     pub failed: u64,
     /// Input tokens, cached ones included.
     pub prompt_tokens: u64,
@@ -154,8 +154,7 @@ impl ActivityCounters {
 
     /// The counters of one entry.
     fn of(facts: &FactsView<'_>) -> ActivityCounters {
-        let completed = GenerationStatus::Completed.as_str();
-        let failed = u64::from(facts.label(label::STATUS) != completed);
+        let failed = u64::from(facts.label(label::STATUS) == GenerationStatus::Failed.as_str());
         let mut counters = ActivityCounters { requests: 1, failed, ..ActivityCounters::default() };
         let mut femto = 0;
         for (field, number) in facts.numbers() {

@@ -7,9 +7,11 @@ use crate::{
     folder::Folder,
     generation_lists::{Stage, admin, chat, get, one_of_each},
     harness::KEY,
+    hostile::{CHUNKED, chunk, text},
     issued_keys,
+    raw_client::RawClient,
     scripted::{Script, Upstream},
-    world::{Model, World, answer, ask, error_of, http, saying},
+    world::{Model, World, and, answer, ask, error_of, http, saying},
 };
 
 const OTHER: &str = "sk-other-0a1b2c3d4e5f6a7b";
@@ -97,6 +99,23 @@ async fn bad_parameters_a_missing_scope_and_a_missing_ledger_are_told_apart() {
     let gateway = world.model(&Model::new("acme/small").at("good", "0", "0")).start().await;
     let error = error_of(&gateway.get("/api/v1/activity").await, 404);
     assert_eq!(error["metadata"]["reason"], "no_durable_ledger");
+}
+
+#[actix_web::test]
+async fn a_call_whose_client_left_is_no_failure() {
+    let folder = Folder::new();
+    let upstream = Upstream::start([Script::new().request().send(format!("{CHUNKED}{}", chunk(&text("Hello"))))]);
+    let model = Model::new("acme/left").at("acme", "0.001", "0.002");
+    let gateway = issued_keys::world(&upstream, &folder).model(&model).start().await;
+    let mut client = RawClient::chat(&gateway, &and(ask("acme/left"), json!({"stream": true}))).await;
+    client.until("Hello").await;
+    let id = client.generation();
+    client.hang_up();
+    assert!(upstream.eventually(crate::patience::PATIENCE, |log| log.closed.len() == 1).await);
+    let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200)["data"].take();
+    assert_eq!(record["cancelled"], true, "{record}");
+    let sum = gateway.get("/api/v1/activity").await.expect(200)["data"][0].take();
+    assert_eq!((&sum["requests"], &sum["failed"]), (&json!(1), &json!(0)), "{sum}");
 }
 
 #[actix_web::test]

@@ -1,7 +1,7 @@
 //! Every path under every mount: methods, slashes, request ids, and the one shape of an error.
 
 use actix_web::http::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     harness::{Reply, TestGateway},
@@ -126,6 +126,22 @@ async fn an_unknown_path_is_404_in_the_one_shape_whatever_the_method() {
             let reply = gateway.call(method.clone(), path, &[], None).await;
             check_error(&reply, 404, "unknown_path", &format!("{method} {path}"));
         }
+    }
+}
+
+/// Also pages of the Anthropic API that are not here: its clients read errors in its shape.
+#[actix_web::test]
+async fn an_unknown_path_of_the_anthropic_api_is_404_in_its_shape() {
+    let upstream = upstream();
+    let gateway = gateway(&upstream, &[]).await;
+    let headers = [("anthropic-version", "2023-06-01")];
+    for path in
+        ["/api/v1/messages/batches", "/v1/messages/batches/b_1", "/v1/files", "/v1/files/file_1", "/v1/complete"]
+    {
+        let reply = gateway.call(Method::POST, path, &headers, None).await;
+        let error = reply.expect(404);
+        assert_eq!((&error["type"], &error["error"]["type"]), (&json!("error"), &json!("not_found_error")), "{path}");
+        assert_eq!(error["request_id"].as_str(), reply.header("request-id"), "{path}");
     }
 }
 

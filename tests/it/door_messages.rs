@@ -227,6 +227,15 @@ async fn errors_have_the_clients_shape_and_name_its_own_fields() {
         "{error}"
     );
     assert_eq!(error["request_id"].as_str(), reply.header("request-id"));
+    for (name, value, said) in [
+        ("system", json!([1]), "system[0].type: Field required"),
+        ("allowed_models", json!(["a*b"]), "allowed_models[0]: 'a*b' is not a model id or a pattern ending in '*'."),
+    ] {
+        let mut wrong = request();
+        wrong[name] = value;
+        let error = gateway.post("/v1/messages", &wrong).await.expect(400);
+        assert_eq!(error["error"]["message"], said);
+    }
     let mut kept = request();
     kept["thread"] = json!({"type": "create"});
     let reply = gateway.post("/v1/messages", &kept).await;
@@ -258,6 +267,32 @@ async fn a_stream_that_breaks_ends_with_an_error_event_and_an_untouched_one_move
     let reply = gateway.post("/v1/messages", &asked).await;
     let (name, error) = events(&reply).pop().unwrap();
     assert_eq!((&*name, &error["error"]["type"]), ("error", &json!("overloaded_error")), "{}", reply.text());
+}
+
+/// Clients of this API repeat what is called an overload, so a refusal of the request must not be.
+#[actix_web::test]
+async fn a_stream_that_a_provider_refuses_in_its_middle_is_not_called_an_overload() {
+    for (kind, shown) in [("rate_limit_error", "overloaded_error"), ("invalid_request_error", "api_error")] {
+        let text = json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Le"}});
+        let events_of_maker = [
+            json!({"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant",
+                "model": "m", "content": [], "usage": {"input_tokens": 20, "output_tokens": 1}}}),
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+            text,
+            json!({"type": "error", "error": {"type": kind, "message": "No."}}),
+        ];
+        let sent: String = events_of_maker
+            .iter()
+            .map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap()))
+            .collect();
+        let maker = Upstream::start([Script::new().request().send(format!("{CHUNKED}{}0\r\n\r\n", chunk(&sent)))]);
+        let gateway = gateway(&maker, "anthropic").await;
+        let mut asked = request();
+        asked["stream"] = json!(true);
+        let reply = gateway.post("/v1/messages", &asked).await;
+        let (name, error) = events(&reply).pop().unwrap();
+        assert_eq!((&*name, &error["error"]["type"]), ("error", &json!(shown)), "{kind}: {}", reply.text());
+    }
 }
 
 /// D106.

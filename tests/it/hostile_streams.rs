@@ -233,6 +233,15 @@ async fn an_error_event_in_mid_stream() {
     let error = format!("data: {}\n\n", json!({"error": {"message": PROVIDER_KEY, "type": "server_error"}}));
     twice(&text("Hel"), &chunk(&error), SAID).await;
     twice(&text("Hel"), &chunk("event: error\ndata: oops\n\n"), SAID).await;
+    for (kind, expected) in [
+        ("rate_limit_exceeded", "200 'Hel' error 429 rate_limit_exceeded | failed | rate_limited:200"),
+        ("overloaded_error", "200 'Hel' error 503 provider_overloaded | failed | overloaded:200"),
+        ("invalid_request_error", "200 'Hel' error 400 invalid_request | failed | bad_request:200"),
+        ("authentication_error", "200 'Hel' error 502 provider_unavailable | failed | auth:200"),
+    ] {
+        let error = format!("data: {}\n\n", json!({"error": {"message": "No.", "type": kind}}));
+        twice(&text("Hel"), &chunk(&error), expected).await;
+    }
     twice(&text("Hel"), &chunk("data: {\"choices\":[{]}\n\n"), BROKEN).await;
     twice(&text("Hel"), &chunk("data: <html>\n\n"), BROKEN).await;
     twice(&text("Hel"), "zz\r\n", BROKEN).await;

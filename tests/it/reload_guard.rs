@@ -158,6 +158,10 @@ async fn sighup_on_an_emptied_file_is_refused_and_the_log_says_why() {
     process.says("keys: none of the keys in force (test, admin) would stay in force", 1).await;
     assert_eq!(gateway.get("/health").await.expect(200)["config"]["last_reload"], "refused");
     gateway.chat(&ask("acme/small")).await.expect(200);
+
+    fs::write(file.path(), text(&world, "watch = false")).unwrap();
+    process.signal("HUP");
+    process.says("the refused one is gone, version 1 is in force", 1).await;
 }
 
 #[actix_web::test]

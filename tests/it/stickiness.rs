@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use actix_web::http::Method;
 use serde_json::{Value, json};
 
 use crate::{
@@ -9,7 +10,7 @@ use crate::{
     patience::{eventually, until},
     raw_client::RawClient,
     scripted::{Script, Upstream},
-    world::{Model, World, answer, ask, http},
+    world::{Model, World, answer, ask, error_of, http},
 };
 
 /// A second key, for a caller of its own.
@@ -98,6 +99,12 @@ async fn a_session_is_known_by_its_id_in_body_or_header() {
     let silent = turn("Be quick. ", "How far?", json!({}));
     assert_eq!(served(&gateway, &silent, &[("x-session-id", "s-1")]).await, at("dear", "session_sticky"));
     assert_eq!(goes(&gateway, &turn("Be bold. ", "Who?", json!({"session_id": "s-2"}))).await.0, "cheap");
+    let long = "s".repeat(257);
+    let bearer = format!("Bearer {KEY}");
+    let headers = [("authorization", &*bearer), ("content-type", "application/json"), ("x-session-id", &*long)];
+    let silent = Some(silent.to_string().into_bytes());
+    let reply = gateway.call(Method::POST, "/api/v1/chat/completions", &headers, silent).await;
+    assert_eq!(error_of(&reply, 400)["param"], "x-session-id");
 }
 
 #[actix_web::test]

@@ -146,6 +146,20 @@ async fn a_provider_that_does_not_answer_is_waited_for_two_seconds() {
     assert!((Duration::from_secs(2)..Duration::from_secs(20)).contains(&asked.elapsed()), "{:?}", asked.elapsed());
 }
 
+/// Statement 48.
+#[actix_web::test]
+async fn the_prompt_for_an_unknown_model_is_not_counted() {
+    let maker = always(200, &json!({"input_tokens": 4321}));
+    let gateway = gateway(&[(&maker, ANTHROPIC, "claude-x")]).await;
+    let messages = json!({"model": "acme/unknown", "messages": [{"role": "user", "content": "Hi"}]});
+    let error = gateway.post("/v1/messages/count_tokens", &messages).await.expect(404);
+    assert_eq!(error["error"]["details"]["error_code"], "model_not_found");
+    let responses = json!({"model": "acme/unknown", "input": "Hi"});
+    let error = gateway.post("/v1/responses/input_tokens", &responses).await.expect(404);
+    assert_eq!(error["error"]["metadata"]["reason"], "model_not_found");
+    assert_eq!(maker.connections(), 0);
+}
+
 #[actix_web::test]
 async fn only_a_fixed_model_is_counted_and_only_by_those_who_count() {
     let chat = always(500, &json!({}));
@@ -161,7 +175,6 @@ async fn only_a_fixed_model_is_counted_and_only_by_those_who_count() {
     };
     for elsewhere in [
         with("model", json!("service/auto")),
-        with("model", json!("acme/unknown")),
         with("models", json!(["service/auto"])),
         with("provider", json!({"only": ["maker0"]})),
     ] {

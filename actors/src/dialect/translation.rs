@@ -74,7 +74,7 @@ pub fn chat_body_with(
     let gated = request.limited_body(catalog, endpoint, most_output);
     let outgoing = match endpoint.dialect {
         Dialect::OpenAi => without_foreign_members(gated, catalog, endpoint, request.client.is_some()),
-        dialect => spelled(request, translated(&gated, dialect, endpoint, signatures)?),
+        dialect => spelled(request, translated(&gated, dialect, endpoint, request.prompt_tokens, signatures)?),
     };
     Some(match request.client.as_deref() {
         Some(client) => named(&client.fates, Some(client), outgoing),
@@ -91,7 +91,8 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
         Dialect::OpenAi => Some(outgoing),
         dialect if endpoint.images_through_chat => {
             let emulated = outgoing.emulated.clone();
-            let mut body = translated(&outgoing, dialect, endpoint, SignatureSources::default())?;
+            let mut body =
+                translated(&outgoing, dialect, endpoint, request.prompt_tokens, SignatureSources::default())?;
             body.emulated.extend(emulated);
             Some(body)
         }
@@ -208,14 +209,16 @@ fn translated(
     gated: &OutgoingBody,
     dialect: Dialect,
     endpoint: &Endpoint,
+    prompt_tokens: u32,
     signatures: SignatureSources<'_>,
 ) -> Option<OutgoingBody> {
-    let conversation = read_conversation(std::str::from_utf8(&gated.bytes).ok()?).ok()?;
+    let mut conversation = read_conversation(std::str::from_utf8(&gated.bytes).ok()?).ok()?;
     let mut fates = FieldFates::default();
     gated.dropped.iter().for_each(|name| fates.drop(name));
     let (TranslatedRequest { body, names }, headers) = match dialect {
         Dialect::OpenAi => return None,
         Dialect::Anthropic => {
+            anthropic::limit_to_context(&mut conversation, endpoint, prompt_tokens);
             let betas = anthropic::required_betas(&conversation, endpoint);
             let headers = (!betas.is_empty()).then(|| ("anthropic-beta".into(), betas.join(",")));
             let written = anthropic::write_request(&conversation, endpoint, &mut fates);

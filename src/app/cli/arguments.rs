@@ -50,8 +50,9 @@ EXIT CODES
   1  a finding: a check of 'doctor' failed, the gateway is not ready, the replayed decision differs, the
      ledger has a fault or records that cannot be read, or prices differ from a list ('catalog')
   2  the command line or the configuration is invalid (every fault is printed), the record cannot be read, or
-     the directory of the ledger is in use or holds no ledger
-  3  the address cannot be listened on
+     'ledger' finds its directory in use or without a ledger
+  3  the gateway cannot start: an address cannot be listened on, or the directory of the ledger is in use or
+     cannot be written
   4  the gateway cannot be reached: 'health', 'reload', 'explain', 'preview', 'replay', 'top', 'keys --url',
      'ledger --url'; or the price list of 'catalog --from'
 

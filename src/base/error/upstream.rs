@@ -109,6 +109,26 @@ impl ApiError {
                 ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", SHORTAGE_MESSAGE)
                     .because("gateway_shortage")
             }
+            FailureKind::RateLimited => {
+                let message = "The provider limited its rate in the middle of its answer.";
+                ApiError::new(StatusCode::TOO_MANY_REQUESTS, Kind::RateLimit, "rate_limit_exceeded", message)
+                    .because("provider")
+            }
+            FailureKind::Overloaded => {
+                let message = "The provider became overloaded in the middle of its answer.";
+                ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)
+                    .because("overloaded")
+            }
+            FailureKind::BadRequest
+            | FailureKind::ContextLength
+            | FailureKind::TooLarge
+            | FailureKind::Unprocessable
+            | FailureKind::ContentPolicy => ApiError::refusal(kind, kind == FailureKind::ContentPolicy),
+            FailureKind::Server | FailureKind::Auth | FailureKind::Forbidden | FailureKind::NotFound => {
+                let message = "The provider reported an error in the middle of its answer.";
+                ApiError::new(StatusCode::BAD_GATEWAY, Kind::Provider, "provider_unavailable", message)
+                    .because("provider_unavailable")
+            }
             _ => {
                 let message = "The provider broke off in the middle of its answer.";
                 ApiError::new(StatusCode::BAD_GATEWAY, Kind::Provider, "provider_unavailable", message)
@@ -121,6 +141,13 @@ impl ApiError {
     /// status is not the upstream's, because a refusal may also come with a 200.
     #[must_use]
     pub fn refused(kind: FailureKind, detail: UpstreamDetail, previous: Vec<PreviousError>) -> ApiError {
+        let mut error = ApiError::refusal(kind, detail.is_about_content);
+        error.0.upstream = Some(detail);
+        error.0.previous = previous;
+        error
+    }
+
+    fn refusal(kind: FailureKind, is_about_content: bool) -> ApiError {
         let (status, error_type, reason, message) = match kind {
             FailureKind::TooLarge => (
                 StatusCode::PAYLOAD_TOO_LARGE,
@@ -140,7 +167,7 @@ impl ApiError {
                 "context_length_exceeded",
                 "The request exceeds this model's maximum context length.",
             ),
-            _ if detail.is_about_content => (
+            _ if is_about_content => (
                 StatusCode::BAD_REQUEST,
                 "content_policy_violation",
                 "content_policy_violation",
@@ -148,9 +175,6 @@ impl ApiError {
             ),
             _ => (StatusCode::BAD_REQUEST, "invalid_request", "provider_refused", "The provider refused the request."),
         };
-        let mut error = ApiError::new(status, Kind::InvalidRequest, error_type, message).because(reason);
-        error.0.upstream = Some(detail);
-        error.0.previous = previous;
-        error
+        ApiError::new(status, Kind::InvalidRequest, error_type, message).because(reason)
     }
 }

@@ -13,7 +13,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use crate::{
     dialect::{
         json::{Raw, push_member},
-        neutral::{EscapedText, FieldFates, StateKey, json_object, members_once},
+        neutral::{EscapedText, FieldFates, MemberType, StateKey, json_object, members_once, optional_member},
         openai::request::is_for_gateway,
     },
     domain::{Invalid, InvalidReason},
@@ -208,7 +208,7 @@ impl ChatBodyWriter<'_> {
         if let Some(metadata) = members.metadata {
             self.metadata(metadata)?;
         }
-        self.tier(members.service_tier, members.speed);
+        self.tier(members.service_tier, members.speed)?;
         for (key, value) in &members.same {
             if *key.name() == *b"temperature" {
                 check_temperature(*value)?;
@@ -249,6 +249,9 @@ impl ChatBodyWriter<'_> {
 
     /// Appends `reasoning`, and the format of the answer.
     fn reasoning(&mut self, thinking: Option<Raw<'_>>, config: Option<Raw<'_>>) -> Result<(), Invalid> {
+        if config.is_some_and(|config| !config.is_object()) {
+            return Err(mistyped("output_config", "an object"));
+        }
         let effort = config.and_then(|config| config.member(b"effort")).filter(|effort| !effort.is_null());
         if let Some(effort) = effort
             && !effort.text().is_some_and(|effort| EFFORTS.contains(&&*effort))
@@ -341,7 +344,7 @@ impl ChatBodyWriter<'_> {
         if !metadata.is_object() {
             return Err(mistyped("metadata", "an object"));
         }
-        if let Some(user) = metadata.member(b"user_id").and_then(Raw::text) {
+        if let Some(user) = optional_member(metadata, "metadata", "user_id", MemberType::String)?.and_then(Raw::text) {
             let user: String = user.chars().take(MAX_USER_CHARS).collect();
             push_member(&mut self.out, b"user", b"");
             EscapedText::escaping(&user).push_quoted(&mut self.out);
@@ -363,15 +366,29 @@ impl ChatBodyWriter<'_> {
         Ok(())
     }
 
-    fn tier(&mut self, tier: Option<Raw<'_>>, speed: Option<Raw<'_>>) {
-        let is_fast = speed.and_then(Raw::text).as_deref() == Some("fast");
-        let word = match tier.and_then(Raw::text).as_deref() {
-            _ if is_fast => "\"fast\"",
+    /// A word that is not known is dropped: endpoints of this dialect may know it.
+    fn tier(&mut self, tier: Option<Raw<'_>>, speed: Option<Raw<'_>>) -> Result<(), Invalid> {
+        for (value, name) in [(tier, "service_tier"), (speed, "speed")] {
+            if value.is_some_and(|value| !value.is_string()) {
+                return Err(mistyped(name, "a string"));
+            }
+        }
+        let (tier, speed) = (tier.and_then(Raw::text), speed.and_then(Raw::text));
+        if speed.as_deref().is_some_and(|speed| !matches!(speed, "fast" | "standard")) {
+            self.fates.drop("speed");
+        }
+        let word = match tier.as_deref() {
+            _ if speed.as_deref() == Some("fast") => "\"fast\"",
             Some("standard_only") => "\"default\"",
             Some("auto") => "\"auto\"",
-            _ => return,
+            Some(_) => {
+                self.fates.drop("service_tier");
+                return Ok(());
+            }
+            None => return Ok(()),
         };
         push_member(&mut self.out, b"service_tier", word.as_bytes());
+        Ok(())
     }
 
     /// Notes a feature that only endpoints of this dialect have; the first one is named.

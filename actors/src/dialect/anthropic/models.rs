@@ -72,6 +72,8 @@ const RECENT: Capabilities = Capabilities {
     structured_output: true,
     fast: false,
 };
+/// A model whose name says nothing, such as an alias of a proxy: whether it samples is for `supported_parameters` to say.
+const UNNAMED: Capabilities = Capabilities { sampling: Sampling::Any, ..RECENT };
 const OPUS: Capabilities = Capabilities { fast: true, ..RECENT };
 const GENERATION_4_6: Capabilities = Capabilities { sampling: Sampling::EitherOf, ..RECENT };
 const GENERATION_4_5: Capabilities = Capabilities {
@@ -111,7 +113,7 @@ const MODELS: [(&str, Capabilities); 18] = [
 pub(crate) fn capabilities(upstream_model: &str) -> Capabilities {
     let name: String = upstream_model.chars().map(|c| if matches!(c, '@' | '.') { '-' } else { c }).collect();
     let name = name.to_ascii_lowercase();
-    MODELS.iter().find(|(part, _)| name.contains(part)).map_or(RECENT, |(_, capabilities)| *capabilities)
+    MODELS.iter().find(|(part, _)| name.contains(part)).map_or(UNNAMED, |(_, capabilities)| *capabilities)
 }
 
 /// What an endpoint of that model refuses. Nothing is said about a model of another name.
@@ -142,6 +144,8 @@ mod tests {
         assert_eq!(max("claude-sonnet-4@20250514"), 64_000);
         assert_eq!(max("claude-something-9"), 128_000);
         assert_eq!(max("my-alias"), 128_000);
+        assert_eq!(capabilities("my-alias").sampling, Sampling::Any);
+        assert_eq!(capabilities("claude-something-9").sampling, Sampling::No);
         assert_eq!(capabilities("claude-sonnet-5-5-20261001").thinking_off, ThinkingOff::BetweenTools);
         assert_eq!(capabilities("claude-sonnet-5").thinking_off, ThinkingOff::Disabled);
     }

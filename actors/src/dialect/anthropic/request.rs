@@ -21,7 +21,7 @@ use crate::{
             AnswerFormat, Conversation, EscapedText, FieldFates, ToolNames, TranslatedRequest, alternating_turns,
         },
     },
-    domain::Endpoint,
+    domain::{Endpoint, EndpointLimits},
 };
 
 /// The body for an endpoint, in the default version of the API. What the endpoint cannot carry is named in `fates`.
@@ -89,6 +89,17 @@ fn max_tokens(
         fates.emulate("max_tokens");
     }
     given
+}
+
+/// Limits the answer of a client that did not to what the prompt leaves of the context window, where the model's limit is above
+/// that: the API refuses a prompt and a limit that do not fit together.
+pub(crate) fn limit_to_context(conversation: &mut Conversation<'_>, endpoint: &Endpoint, prompt_tokens: u32) {
+    let EndpointLimits { context_length, max_completion_tokens, .. } = endpoint.limits;
+    let most = capabilities(&endpoint.upstream_model).max_output.min(max_completion_tokens.map_or(u64::MAX, u64::from));
+    let room = u64::from(context_length.saturating_sub(prompt_tokens)).max(1);
+    if conversation.max_tokens.is_none() && room < most {
+        conversation.max_tokens = Some(room);
+    }
 }
 
 fn push_stop(stop: &[EscapedText<'_>], out: &mut BytesMut, fates: &mut FieldFates) {

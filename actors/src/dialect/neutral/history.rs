@@ -77,6 +77,7 @@ impl<'a> History<'a, '_> {
         self.close_calls();
         let mut parts: Vec<Part<'a>> = turn.parts.iter().filter(|part| !is_blank(part)).cloned().collect();
         if parts.is_empty() {
+            self.fates.emulate("messages");
             parts.push(Part::new(Content::Text(EscapedText::plain("(empty)"))));
         }
         self.speak(Speaker::User, parts);

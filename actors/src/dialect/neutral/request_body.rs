@@ -23,6 +23,51 @@ pub(crate) fn json_object(body: &[u8]) -> Result<Raw<'_>, Invalid> {
     Ok(whole)
 }
 
+/// The JSON type of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MemberType {
+    String,
+    Boolean,
+    Array,
+}
+
+impl MemberType {
+    fn fits(self, value: Raw<'_>) -> bool {
+        match self {
+            MemberType::String => value.is_string(),
+            MemberType::Boolean => matches!(value.bytes(), b"true" | b"false"),
+            MemberType::Array => value.is_array(),
+        }
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            MemberType::String => "a string",
+            MemberType::Boolean => "a boolean",
+            MemberType::Array => "an array",
+        }
+    }
+}
+
+/// A member of the object at `path` that may be left out, which null means too.
+///
+/// # Errors
+/// The 400 for a value of another type.
+pub(crate) fn optional_member<'a>(
+    object: Raw<'a>,
+    path: &str,
+    name: &str,
+    expected: MemberType,
+) -> Result<Option<Raw<'a>>, Invalid> {
+    let value = object.member(name.as_bytes()).filter(|value| !value.is_null());
+    if value.is_some_and(|value| !expected.fits(value)) {
+        let path = format!("{path}.{name}");
+        let message = format!("'{path}' must be {}.", expected.as_str());
+        return Err(Invalid::field(InvalidReason::InvalidType, path, message));
+    }
+    Ok(value)
+}
+
 /// The members of the body that are not null.
 ///
 /// # Errors

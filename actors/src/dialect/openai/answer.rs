@@ -10,8 +10,8 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use super::{
     error,
     finish::{clean_name, normalise},
-    message_member::{MessageMember, OutputLengths},
-    tool_call::{CallHead, CallPart},
+    message_member::{ContentParts, MessageMember, OutputLengths},
+    tool_call::{CallHead, CallPart, is_portable_id},
     usage::{ProducedOutput, ReportedUsage, billed_usage, push_usage},
 };
 use crate::{
@@ -100,7 +100,7 @@ pub(super) fn push_finish(out: &mut BytesMut, finish: FinishReason, native: Opti
     }
 }
 
-/// A generated id for a tool call without one, unique within its generation.
+/// A generated id for a tool call without a portable one, unique within its generation.
 pub(super) fn generated_call_id(context: &AnswerContext, choice: u64, call: usize) -> String {
     let suffix = context.generation.as_str().rsplit('-').next().unwrap_or_default();
     format!("call_{suffix}_{choice}_{call}")
@@ -252,8 +252,12 @@ impl<'a> AnswerRewriter<'a> {
             let value = cursor.value()?;
             self.message_member(key, value, &mut summary)?;
         }
-        let MessageSummary { measured, has_content, has_refusal, has_calls, function_call } = summary;
+        let MessageSummary { measured, has_content, has_refusal, has_reasoning, has_calls, function_call, reasoning } =
+            summary;
         self.produced.add(measured);
+        if let Some(reasoning) = reasoning.filter(|_| !has_reasoning && !self.context.exclude_reasoning) {
+            push_member(&mut self.out, b"reasoning", &reasoning);
+        }
         if !has_content {
             push_member(&mut self.out, b"content", b"null");
         }
@@ -290,7 +294,15 @@ impl<'a> AnswerRewriter<'a> {
                 summary.function_call = Some(value).filter(|call| call.is_object());
                 return Ok(());
             }
-            MessageMember::Content => summary.has_content = true,
+            MessageMember::Content => {
+                summary.has_content = true;
+                if let Some(parts) = ContentParts::read(value) {
+                    summary.reasoning = parts.reasoning;
+                    push_member(&mut self.out, key.inner(), &parts.text);
+                    return Ok(());
+                }
+            }
+            MessageMember::Reasoning => summary.has_reasoning = true,
             MessageMember::Refusal => summary.has_refusal = true,
             _ => {}
         }
@@ -326,7 +338,7 @@ impl<'a> AnswerRewriter<'a> {
         let Some(name) = part.name else { return Err(AnswerFault::malformed("a tool call without a name")) };
         let introduction = CallHead {
             index: None,
-            id: part.id.map_or(made_up.as_bytes(), Raw::inner),
+            id: part.id.map(Raw::inner).filter(|id| is_portable_id(id)).unwrap_or(made_up.as_bytes()),
             name: name.inner(),
             early_arguments: b"",
             is_custom: part.is_custom,
@@ -381,6 +393,9 @@ struct MessageSummary<'a> {
     measured: OutputLengths,
     has_content: bool,
     has_refusal: bool,
+    has_reasoning: bool,
     has_calls: bool,
     function_call: Option<Raw<'a>>,
+    /// Thinking that came as parts of the content.
+    reasoning: Option<BytesMut>,
 }

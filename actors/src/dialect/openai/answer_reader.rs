@@ -76,11 +76,6 @@ fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Re
     if let Some(text) = filled(message.member(b"content")) {
         sink.event(AnswerEvent::Text { choice, text })?;
     }
-    for part in message.member(b"content").into_iter().flat_map(Raw::elements) {
-        if let Some(text) = filled(part.member(b"text")) {
-            sink.event(AnswerEvent::Text { choice, text })?;
-        }
-    }
     // Annotations are about the text before them.
     for annotation in message.member(b"annotations").into_iter().flat_map(Raw::elements) {
         sink.event(AnswerEvent::Annotation { choice, json: Cow::Borrowed(annotation.bytes()) })?;

@@ -1,5 +1,7 @@
 //! The members of a message or delta that the gateway interprets.
 
+use bytes::{BufMut as _, BytesMut};
+
 use super::usage::ProducedOutput;
 use crate::dialect::{answer::AnswerFault, json::Raw};
 
@@ -54,7 +56,8 @@ impl MessageMember {
 
     /// Fails for a value of a type that clients do not expect.
     ///
-    /// Content may also be a list of typed parts, as some providers send it. An empty value of any type is accepted.
+    /// Content may also be a list of typed parts, as some providers send it ([`ContentParts`]). An empty value of any type is
+    /// accepted.
     pub(super) fn check(self, value: Raw<'_>) -> Result<(), AnswerFault> {
         let fits = match self {
             MessageMember::Content => {
@@ -78,6 +81,40 @@ impl MessageMember {
     }
 }
 
+/// Content that came as a list of typed parts, for clients that expect a text: both are JSON strings.
+#[derive(Debug)]
+pub(super) struct ContentParts {
+    /// The parts that are text, joined.
+    pub(super) text: BytesMut,
+    /// The parts that are thinking, joined, if there are any.
+    pub(super) reasoning: Option<BytesMut>,
+}
+
+impl ContentParts {
+    /// Reads `content`. `None` if it is no list.
+    pub(super) fn read(content: Raw<'_>) -> Option<ContentParts> {
+        content.is_array().then(|| {
+            let thoughts = content.elements().filter_map(|part| part.member(b"thinking"));
+            let thoughts = thoughts.flat_map(|thought| {
+                thought.filled_string().into_iter().chain(thought.elements().filter_map(|part| part.member(b"text")))
+            });
+            let reasoning = joined(thoughts);
+            ContentParts {
+                text: joined(content.elements().filter_map(|part| part.member(b"text"))),
+                reasoning: (reasoning.len() > 2).then_some(reasoning),
+            }
+        })
+    }
+}
+
+/// The JSON string of several, as written; what is no string is left out.
+fn joined<'a>(texts: impl Iterator<Item = Raw<'a>>) -> BytesMut {
+    let mut out = BytesMut::from(&b"\""[..]);
+    texts.filter(|text| text.is_string()).for_each(|text| out.put_slice(text.inner()));
+    out.put_u8(b'"');
+    out
+}
+
 /// Lengths of the texts in one message or delta. Reasoning that a provider sends under two names counts once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct OutputLengths {
@@ -90,7 +127,11 @@ impl OutputLengths {
     /// Takes one member into account. Calls are measured where they are read.
     pub(super) fn add(&mut self, member: MessageMember, value: Raw<'_>) {
         match member {
-            MessageMember::Content | MessageMember::Refusal => self.text += value.text_bytes(),
+            MessageMember::Content | MessageMember::Refusal => {
+                self.text += value.text_bytes();
+                self.text +=
+                    value.elements().filter_map(|part| part.member(b"text")).map(Raw::text_bytes).sum::<usize>();
+            }
             MessageMember::Reasoning => self.reasoning = self.reasoning.max(value.text_bytes()),
             MessageMember::Images => self.images += value.elements().count(),
             _ => {}

@@ -7,6 +7,14 @@ use bytes::{BufMut as _, BytesMut};
 
 use crate::dialect::json::{Raw, push_member, push_string, push_u64};
 
+/// Longest id of a call that clients get, bytes.
+const MAX_ID: usize = 40;
+
+/// Whether an id, the inside of its JSON string, is one that every client and every upstream takes: another is replaced.
+pub(super) fn is_portable_id(id: &[u8]) -> bool {
+    id.len() <= MAX_ID && id.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
 /// What one element says.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CallPart<'a> {
@@ -75,7 +83,7 @@ impl<'a> CallPart<'a> {
     pub(super) fn is_whole(&self) -> bool {
         let is_function = self.kind.is_some_and(|kind| kind.inner() == b"function");
         let names_it = self.name.is_some() && self.arguments.is_some_and(Raw::is_string);
-        self.id.is_some() && self.kind.is_some() && (names_it || !is_function)
+        self.id.is_some_and(|id| is_portable_id(id.inner())) && self.kind.is_some() && (names_it || !is_function)
     }
 
     /// UTF-8 bytes the model produced for it.

@@ -149,7 +149,9 @@ impl<'a> Members<'a> {
                     return Err(unsupported("prompt", message));
                 }
                 // What it says is about padding of the stream, which there is none of.
-                b"stream_options" => continue,
+                b"stream_options" if value.is_object() => continue,
+                b"stream_options" => return Err(mistyped("stream_options", "an object")),
+                b"max_tool_calls" if value.count().is_none() => return Err(mistyped("max_tool_calls", "an integer")),
                 b"temperature"
                 | b"top_p"
                 | b"stream"

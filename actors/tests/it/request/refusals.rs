@@ -39,6 +39,18 @@ fn check_messages(cases: &[Case<'_>]) {
 }
 
 #[test]
+fn a_message_says_only_what_is_true_of_the_value() {
+    let digits = "9".repeat(5_000);
+    for number in [digits.as_str(), "1e400"] {
+        let message = refuse(&body(&format!(r#","seed":{number}"#))).message;
+        assert!(message.starts_with("'seed' must be between "), "{message}");
+    }
+    assert_eq!(refuse(&body(r#","seed":1.5"#)).message, "'seed' must be an integer, got a fraction.");
+    let model = refuse(r#"{"model":"a/b\n","messages":[{"role":"user","content":"Hi"}]}"#).message;
+    assert_eq!(model, "Field 'model' must not contain control characters.");
+}
+
+#[test]
 fn a_body_that_is_not_json_is_told_where() {
     check_bodies(&[
         ("", "-", "invalid_json"),

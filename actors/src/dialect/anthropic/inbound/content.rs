@@ -11,7 +11,7 @@ use crate::{
     dialect::{
         anthropic::foreign_state::unpacked_state,
         json::{Raw, push_member},
-        neutral::{Envelope, EscapedText, ReasoningFormat},
+        neutral::{Envelope, EscapedText, MemberType, ReasoningFormat, optional_member},
     },
     domain::Invalid,
 };
@@ -57,9 +57,12 @@ impl ChatBodyWriter<'_> {
             parts.text(content, None);
         } else if content.is_array() {
             for (index, block) in content.elements().enumerate() {
-                let text = block.member(b"text").filter(|text| text.is_string());
-                let text =
-                    text.ok_or_else(|| refused(&format!("{path}[{index}]"), "Only text blocks are allowed here."))?;
+                let path = format!("{path}[{index}]");
+                if &*block_type(block, &path)? != "text" {
+                    let path = format!("{path}.type");
+                    return Err(refused(&path, format!("'{path}' must be text: no other block is allowed here.")));
+                }
+                let text = text_of(block, &path)?;
                 let is_attribution = is_leading
                     && index == 0
                     && text.text().is_some_and(|text| text.trim_start().starts_with(ATTRIBUTION));
@@ -130,11 +133,15 @@ impl ChatBodyWriter<'_> {
         let id = block.member(b"tool_use_id").and_then(Raw::filled_string);
         let id = id.ok_or_else(|| required(&format!("{path}.tool_use_id")))?;
         let mut parts = Parts::default();
-        if block.member(b"is_error").is_some_and(|flag| flag.bytes() == b"true") {
+        let is_error = optional_member(block, path, "is_error", MemberType::Boolean)?;
+        if is_error.is_some_and(|flag| flag.bytes() == b"true") {
             self.fates.emulate("messages[].content[].is_error");
             parts.escaped(&EscapedText::plain("Error: "), None);
         }
-        let content = block.member(b"content");
+        let content = block.member(b"content").filter(|content| !content.is_null());
+        if content.is_some_and(|content| !content.is_string() && !content.is_array()) {
+            return Err(mistyped(&format!("{path}.content"), "a string or an array of blocks"));
+        }
         if let Some(text) = content.filter(|content| content.is_string()) {
             parts.text(text, None);
         }

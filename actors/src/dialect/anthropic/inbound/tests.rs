@@ -116,6 +116,48 @@ fn mistakes_name_the_field_in_the_clients_own_dialect() {
     assert_eq!(param(body), "temperature");
 }
 
+#[test]
+fn a_member_of_the_wrong_type_is_refused_and_none_is_lost_without_being_named() {
+    let user = |block: Value| asking(json!([{"role": "user", "content": [block]}]));
+    let with = |name: &str, value: Value| {
+        let mut body = asking(json!([{"role": "user", "content": "a"}]));
+        body[name] = value;
+        body
+    };
+    let result = |name: &str, value: Value| {
+        let mut block = json!({"type": "tool_result", "tool_use_id": "t"});
+        block[name] = value;
+        user(block)
+    };
+    for wrong in [json!(5), json!(true), json!({}), json!(1.5)] {
+        assert_eq!(param(result("content", wrong)), "messages[0].content[0].content");
+    }
+    assert_eq!(param(result("is_error", json!("zzz"))), "messages[0].content[0].is_error");
+    assert_eq!(param(with("system", json!([{"type": "image", "text": "S"}]))), "system[0].type");
+    assert_eq!(param(with("system", json!([{"text": "S"}]))), "system[0].type");
+    let tool = |name: &str, value: Value| {
+        let mut tool = json!({"name": "f", "input_schema": {"type": "object"}});
+        tool[name] = value;
+        with("tools", json!([tool]))
+    };
+    assert_eq!(param(tool("description", json!(5))), "tools[0].description");
+    assert_eq!(param(tool("strict", json!("zzz"))), "tools[0].strict");
+    assert_eq!(param(with("metadata", json!({"user_id": 5}))), "metadata.user_id");
+    let choice = json!({"type": "auto", "disable_parallel_tool_use": "zzz"});
+    assert_eq!(param(with("tool_choice", choice)), "tool_choice.disable_parallel_tool_use");
+    assert_eq!(param(with("output_config", json!(5))), "output_config");
+    assert_eq!(param(with("service_tier", json!({}))), "service_tier");
+    assert_eq!(param(with("speed", json!(1))), "speed");
+    let mut unknown = with("service_tier", json!("zzz"));
+    unknown["speed"] = json!("zzz");
+    let inbound = read(unknown);
+    let dropped: Vec<&str> = inbound.fates.dropped().iter().map(AsRef::as_ref).collect();
+    assert_eq!(dropped, ["service_tier", "speed"]);
+    for empty in [result("content", json!(null)), result("is_error", json!(null)), tool("description", json!(null))] {
+        assert_eq!(read(empty).fates, FieldFates::default());
+    }
+}
+
 /// D102.
 #[test]
 fn tokens_are_counted_of_every_body_that_is_answered_and_without_a_limit() {

@@ -4,7 +4,10 @@ use bytes::BufMut as _;
 
 use super::{ChatBodyWriter, mistyped, refused, required};
 use crate::{
-    dialect::json::{Raw, push_member},
+    dialect::{
+        json::{Raw, push_member},
+        neutral::{MemberType, optional_member},
+    },
     domain::Invalid,
 };
 
@@ -63,7 +66,7 @@ impl ChatBodyWriter<'_> {
         }
         self.out.put_slice(b"{\"type\":\"function\",\"function\":{\"name\":");
         self.out.put_slice(name.bytes());
-        if let Some(description) = tool.member(b"description").filter(|text| text.is_string()) {
+        if let Some(description) = optional_member(tool, &path, "description", MemberType::String)? {
             push_member(&mut self.out, b"description", description.bytes());
         }
         match tool.member(b"input_schema") {
@@ -71,7 +74,7 @@ impl ChatBodyWriter<'_> {
             Some(_) => return Err(mistyped(&format!("{path}.input_schema"), "an object")),
             None => return Err(required(&format!("{path}.input_schema"))),
         }
-        if let Some(strict) = tool.member(b"strict").filter(|strict| !strict.is_null()) {
+        if let Some(strict) = optional_member(tool, &path, "strict", MemberType::Boolean)? {
             push_member(&mut self.out, b"strict", strict.bytes());
         }
         self.out.put_u8(b'}');
@@ -107,7 +110,8 @@ impl ChatBodyWriter<'_> {
         if !word.is_empty() {
             push_member(&mut self.out, b"tool_choice", word);
         }
-        let is_single = choice.member(b"disable_parallel_tool_use").is_some_and(|flag| flag.bytes() == b"true");
+        let flag = optional_member(choice, "tool_choice", "disable_parallel_tool_use", MemberType::Boolean)?;
+        let is_single = flag.is_some_and(|flag| flag.bytes() == b"true");
         if is_single && word != b"\"none\"" {
             push_member(&mut self.out, b"parallel_tool_calls", b"false");
         }

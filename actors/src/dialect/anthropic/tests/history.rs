@@ -97,6 +97,7 @@ fn blank_texts_are_never_sent() {
         r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"text","text":"x"}]}]"#,
     );
     assert_eq!(sent.messages(), expected);
+    assert!(sent.emulated().contains(&"messages"), "the filler is named: {:?}", sent.emulated());
 }
 
 /// D25.

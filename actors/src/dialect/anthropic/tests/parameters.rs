@@ -34,6 +34,21 @@ fn a_temperature_above_one_is_clamped_or_dropped_and_never_sent_in_the_newer_ver
 }
 
 #[test]
+fn without_a_limit_an_answer_has_the_room_that_the_prompt_leaves() {
+    let limit = |max_completion_tokens, asked: &str, prompt_tokens| {
+        let body = format!(r#"{{"messages":[{{"role":"user","content":"hi"}}]{asked}}}"#);
+        let mut conversation = read_conversation(&body).unwrap();
+        super::super::limit_to_context(&mut conversation, &endpoint("up", max_completion_tokens), prompt_tokens);
+        conversation.max_tokens
+    };
+    assert_eq!(limit(None, "", 150_000), Some(50_000));
+    assert_eq!(limit(None, "", 1_000), None, "the limit of the model is below that");
+    assert_eq!(limit(Some(4_000), "", 150_000), None, "so is that of the endpoint");
+    assert_eq!(limit(None, r#","max_tokens":60000"#, 150_000), Some(60_000), "the client's is its own");
+    assert_eq!(limit(None, "", 300_000), Some(1));
+}
+
+#[test]
 fn a_model_that_takes_temperature_or_top_p_gets_one_of_them() {
     let sent = send_members(BUDGET, r#""temperature":0.5,"top_p":0.9"#);
     assert_eq!((sent.body().get("top_p"), sent.dropped()), (None, vec!["top_p"]));

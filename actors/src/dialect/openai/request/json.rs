@@ -77,7 +77,7 @@ pub(super) fn integer(raw: Raw<'_>, path: &Path<'_>) -> Result<i64, Invalid> {
         return Err(fault::wrong_type(path, "an integer", JsonType::of(raw)));
     }
     let number = number(raw, path)?;
-    if number.fract() != 0.0 {
+    if number.is_finite() && number.fract() != 0.0 {
         return Err(fault::mistyped(path, format!("'{path}' must be an integer, got a fraction.")));
     }
     // Exactly the floats below 2^63 have a place in an i64.

@@ -190,8 +190,10 @@ fn model(raw: Raw<'_>, path: &Path<'_>) -> Result<String, Invalid> {
     let message = || format!("Field '{path}' must be a non-empty string of at most {MAX_MODEL_CHARS} characters.");
     let name = raw.text().ok_or_else(|| fault::mistyped(path, message()))?;
     let fits = name.len() <= MAX_MODEL_CHARS || name.chars().count() <= MAX_MODEL_CHARS;
-    let good = !name.is_empty() && fits && !name.chars().any(char::is_control);
-    if good { Ok(name.into_owned()) } else { Err(fault::refused(path, message())) }
+    if name.chars().any(char::is_control) {
+        return Err(fault::refused(path, format!("Field '{path}' must not contain control characters.")));
+    }
+    if !name.is_empty() && fits { Ok(name.into_owned()) } else { Err(fault::refused(path, message())) }
 }
 
 fn models(raw: Raw<'_>, path: &Path<'_>) -> Result<Vec<String>, Invalid> {

@@ -12,7 +12,7 @@ use crate::{
         openai::{
             error::is_filter_note,
             finish::{clean_name, normalise},
-            message_member::{MessageMember, OutputLengths},
+            message_member::{ContentParts, MessageMember, OutputLengths},
             tool_call::CallPart,
         },
     },
@@ -127,6 +127,7 @@ impl<'a> Delta<'a> {
             delta.is_odd |= match member {
                 MessageMember::Role | MessageMember::ToolCalls | MessageMember::FunctionCall => true,
                 MessageMember::Reasoning => is_hidden,
+                MessageMember::Content => value.is_array(),
                 _ => member.is_never_null() && value.is_null(),
             };
         }
@@ -277,6 +278,14 @@ impl ChoiceState {
         for (key, value) in object.members() {
             match MessageMember::of(&key.name()) {
                 MessageMember::Role => {}
+                MessageMember::Content if value.is_array() => {
+                    let Some(parts) = ContentParts::read(value) else { continue };
+                    members.push(key.inner(), &parts.text);
+                    let has_reasoning = object.member(b"reasoning").is_some();
+                    if let Some(reasoning) = parts.reasoning.filter(|_| !has_reasoning && !rules.exclude_reasoning) {
+                        members.push(b"reasoning", &reasoning);
+                    }
+                }
                 MessageMember::Reasoning if rules.exclude_reasoning => {}
                 MessageMember::ToolCalls if value.is_array() => self.push_calls(value, rules, members)?,
                 MessageMember::ToolCalls => {}

@@ -7,7 +7,7 @@ use crate::dialect::{
     json::{Raw, push_u64},
     openai::{
         answer::generated_call_id,
-        tool_call::{CallHead, CallPart, member_names},
+        tool_call::{CallHead, CallPart, is_portable_id, member_names},
     },
 };
 
@@ -28,8 +28,10 @@ pub(super) struct ToolCallTracker {
 #[derive(Debug)]
 struct TrackedCall {
     upstream_index: Option<u64>,
-    /// The inside of the id's JSON string.
+    /// The inside of the JSON string of the upstream's id, by which it tells calls apart; empty without one.
     id: Vec<u8>,
+    /// The id for the client, if the upstream's is none for it.
+    generated_id: Option<String>,
     /// The inside of the name's JSON string; empty until the call is introduced.
     name: Vec<u8>,
     /// The inside of the arguments' JSON string, as far as it came before the name.
@@ -130,14 +132,14 @@ impl ToolCallTracker {
 
     fn add(&mut self, part: &CallPart<'_>, caller: CallContext<'_>) -> Result<usize, AnswerFault> {
         let place = self.list.len();
-        let id = match part.id {
-            Some(id) => id.inner().to_vec(),
-            None => generated_call_id(caller.context, caller.choice, place).into_bytes(),
-        };
+        let id = part.id.map(Raw::inner).unwrap_or_default().to_vec();
+        let is_kept = !id.is_empty() && is_portable_id(&id);
+        let generated_id = (!is_kept).then(|| generated_call_id(caller.context, caller.choice, place));
         self.kept_bytes += id.len();
         self.list.push(TrackedCall {
             upstream_index: part.index,
             id,
+            generated_id,
             name: Vec::new(),
             early: BytesMut::new(),
             is_custom: part.is_custom,
@@ -153,8 +155,8 @@ impl TrackedCall {
         let early = std::mem::take(&mut self.early);
         push_comma(out);
         let is_custom = self.is_custom;
-        let introduction =
-            CallHead { index: Some(place), id: &self.id, name: &self.name, early_arguments: &early, is_custom };
+        let id = self.generated_id.as_deref().map_or(&*self.id, str::as_bytes);
+        let introduction = CallHead { index: Some(place), id, name: &self.name, early_arguments: &early, is_custom };
         introduction.push(part, out);
     }
 

@@ -6,7 +6,7 @@ use super::{ChatBodyWriter, content::Parts, mistyped, refused, required};
 use crate::{
     dialect::{
         json::{Raw, push_member, push_string},
-        neutral::{EscapedText, ReasoningFormat, ReasoningKind},
+        neutral::{EscapedText, MemberType, ReasoningFormat, ReasoningKind, optional_member},
         responses::{
             encode::output::GENERATED,
             reasoning_state::{self, ForeignReasoning, Opened},
@@ -30,10 +30,7 @@ impl ChatBodyWriter<'_> {
             Some("function_call") => self.call(item, path, false),
             Some("custom_tool_call") => self.call(item, path, true),
             Some("function_call_output" | "custom_tool_call_output") => self.result(item, path),
-            Some("reasoning") => {
-                self.reasoning_item(item);
-                Ok(())
-            }
+            Some("reasoning") => self.reasoning_item(item, path),
             Some("additional_tools") => {
                 let tools = item.member(b"tools").ok_or_else(|| required(&format!("{path}.tools")))?;
                 self.tools(tools, &format!("{path}.tools"))
@@ -119,16 +116,21 @@ impl ChatBodyWriter<'_> {
     }
 
     /// Reasoning of an earlier answer. Without `encrypted_content` no provider takes it back.
-    fn reasoning_item(&mut self, item: Raw<'_>) {
-        let lists = [&b"summary"[..], b"content"].into_iter().filter_map(|name| item.member(name));
-        let texts = lists.flat_map(Raw::elements).filter_map(|part| part.member(b"text").and_then(EscapedText::of));
+    fn reasoning_item(&mut self, item: Raw<'_>, path: &str) -> Result<(), Invalid> {
+        let list = |name| optional_member(item, path, name, MemberType::Array);
+        let lists = [list("summary")?, list("content")?];
+        let sealed = optional_member(item, path, "encrypted_content", MemberType::String)?;
+        let texts = lists
+            .into_iter()
+            .flatten()
+            .flat_map(Raw::elements)
+            .filter_map(|part| part.member(b"text").and_then(EscapedText::of));
         let texts: Vec<EscapedText<'_>> = texts.filter(|text| !text.is_empty()).collect();
-        let sealed = item.member(b"encrypted_content").and_then(Raw::filled_string).and_then(EscapedText::of);
-        let Some(sealed) = sealed else {
+        let Some(sealed) = sealed.and_then(Raw::filled_string).and_then(EscapedText::of) else {
             if !texts.is_empty() {
                 self.fates.drop("input[].summary");
             }
-            return;
+            return Ok(());
         };
         if self.pending.answer.ends_at_reasoning() {
             self.end_answer();
@@ -151,6 +153,7 @@ impl ChatBodyWriter<'_> {
             Opened::Foreign(foreign) => push_foreign(&foreign, &shown, details),
             Opened::Unusable => self.fates.drop("input[].encrypted_content"),
         }
+        Ok(())
     }
 }
 

@@ -305,6 +305,16 @@ fn mistakes_name_the_field_in_the_clients_own_dialect() {
     assert_eq!(param(&with("max_output_tokens", json!(0))), "max_output_tokens");
     assert_eq!(param(&with("truncation", json!("some"))), "truncation");
     assert_eq!(param(&with("include", json!("x"))), "include");
+    assert_eq!(param(&with("stream_options", json!(5))), "stream_options");
+    assert_eq!(param(&with("max_tool_calls", json!("x"))), "max_tool_calls");
+    let tool = |name: &str, value: Value| with("tools", json!([{"type": "function", "name": "f", name: value}]));
+    assert_eq!(param(&tool("description", json!(5))), "tools[0].description");
+    assert_eq!(param(&tool("strict", json!("zzz"))), "tools[0].strict");
+    let custom = json!([{"type": "custom", "name": "f", "description": 5}]);
+    assert_eq!(param(&with("tools", custom)), "tools[0].description");
+    let thought = |name: &str| asking(json!([{"type": "reasoning", name: 5}, {"role": "user", "content": "a"}]));
+    assert_eq!(param(&thought("summary")), "input[0].summary");
+    assert_eq!(param(&thought("encrypted_content")), "input[0].encrypted_content");
     assert_eq!(param(&with("store", json!("x"))), "store");
     let twice = br#"{"model":"m","input":"a","mod\u0065l":"n"}"#;
     assert_eq!(read_responses(twice, &KEY).unwrap_err().param.as_deref(), Some("model"));

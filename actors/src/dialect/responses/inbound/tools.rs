@@ -6,6 +6,7 @@ use super::{ChatBodyWriter, mistyped, refused, required};
 use crate::{
     dialect::{
         json::{Raw, push_member, push_string},
+        neutral::{MemberType, optional_member},
         responses::namespaces::Namespaces,
     },
     domain::Invalid,
@@ -88,13 +89,15 @@ impl ChatBodyWriter<'_> {
         let tool = declaration(tool);
         let name = name_of(tool, path)?;
         let flat = namespace.map(|namespace| self.tools.flat(namespace, &name.text().unwrap_or_default()));
+        let description = optional_member(tool, path, "description", MemberType::String)?;
+        let strict = optional_member(tool, path, "strict", MemberType::Boolean)?;
         let out = &mut self.tools.json;
         out.put_slice(b",{\"type\":\"function\",\"function\":{\"name\":");
         match flat {
             Some(flat) => push_string(out, &flat),
             None => out.put_slice(name.bytes()),
         }
-        if let Some(description) = tool.member(b"description").filter(|text| text.is_string()) {
+        if let Some(description) = description {
             push_member(out, b"description", description.bytes());
         }
         let schema = tool.member(b"parameters").or_else(|| tool.member(b"input_schema"));
@@ -103,7 +106,7 @@ impl ChatBodyWriter<'_> {
             Some(_) => return Err(mistyped(&format!("{path}.parameters"), "an object")),
             None => {}
         }
-        if let Some(strict) = tool.member(b"strict").filter(|strict| !strict.is_null()) {
+        if let Some(strict) = strict {
             push_member(out, b"strict", strict.bytes());
         }
         out.put_slice(b"}}");
@@ -117,10 +120,11 @@ impl ChatBodyWriter<'_> {
     fn custom(&mut self, tool: Raw<'_>, path: &str) -> Result<(), Invalid> {
         let tool = declaration(tool);
         let name = name_of(tool, path)?;
+        let description = optional_member(tool, path, "description", MemberType::String)?;
         let out = &mut self.tools.json;
         out.put_slice(b",{\"type\":\"custom\",\"custom\":{\"name\":");
         out.put_slice(name.bytes());
-        if let Some(description) = tool.member(b"description").filter(|text| text.is_string()) {
+        if let Some(description) = description {
             push_member(out, b"description", description.bytes());
         }
         if let Some(format) = tool.member(b"format").filter(|format| format.is_object()) {
