@@ -177,7 +177,7 @@ mod tests {
                 candidate("meadow/small", 0.481, true),
                 candidate("meadow/large", 0.962, false),
                 candidate("harbor/a-model-with-a-very-long-name-that-ends-nowhere", 4.0, false),
-                candidate("beacon/free", 0.0601, false),
+                candidate("beacon/free", 0.601, false),
             ],
             "excluded": [{"model": "beacon/old", "provider_slug": "acme", "reason": "circuit_open",
                           "detail": "five failures in a row, probed again in 12 seconds at the latest"}],
@@ -190,7 +190,33 @@ mod tests {
         });
         let text = decision(&page);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
-        expect![[r#""#]].assert_eq(&text);
+        expect![[r#"
+            balanced: meadow/small on Flaky. Chosen because it has the best balance of time
+            and cost: 0.481 times the median time and cost, next best meadow/small on Thrift
+            0.508 times (+6 %).
+
+            requested auto, objective balanced
+            warning: The parameter 'seed' was dropped.
+
+            WHY NOT sim-thrift
+            It lost by 5.6 %, mostly in time.
+
+              CANDIDATE                      SCORE      TTFT MS  TOK/S     COST $ FAIL%
+            * meadow/small @ sim-flaky       █▋             207  127.5   0.000062   6.9
+              meadow/large @ sim-flaky       ███▍           207  127.5   0.000062   6.9
+              harbor/a-model-with-a-very-lo… █████████»     207  127.5   0.000062   6.9
+              beacon/free @ sim-flaky        ██▏            207  127.5   0.000062   6.9
+
+              EXCLUDED
+              beacon/old @ acme              circuit_open: five failures in a row, probed a…
+
+              ATTEMPT                        0            2226 ms OUTCOME
+              meadow/small @ sim-flaky       ━━·················· server 500, 284 ms
+              meadow/small @ sim-thrift      ··━━━━━━━━━━━━━━━━━━ completed 200, 1940 ms
+
+            cost $ 0.0000206, status completed
+        "#]]
+        .assert_eq(&text);
     }
 
     #[test]

@@ -76,6 +76,11 @@ mod tests {
         let rows = [row("meadow/small", "closed"), row("a/model-whose-name-is-longer-than-its-column", "half_open")];
         let text = table(&rows.iter().collect::<Vec<_>>());
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        expect![[r#""#]].assert_eq(&text);
+        expect![[r#"
+            MODEL                          PROVIDER     STATE        CALLS  TTFT MS TOKENS/S
+            meadow/small                   acme-of-the… degraded        12      203        -
+            a/model-whose-name-is-longer-… acme-of-the… half_open       12      203        -
+        "#]]
+        .assert_eq(&text);
     }
 }
