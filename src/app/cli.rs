@@ -5,6 +5,7 @@
 mod arguments;
 mod catalog;
 mod check;
+mod columns;
 mod doctor;
 mod explain;
 mod gateway;

@@ -178,6 +178,9 @@
     again();
   }
 
+  // On a narrow screen the list of pages scrolls: the current one is in view.
+  const showCurrent = () => document.querySelector('nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
+
   // A form with data-live is previewed after each pause of typing: the part it names is replaced. Its button
   // data-send-button sends what was entered and shows the answer as it comes.
   function playing() {
@@ -246,5 +249,5 @@
     }
   }
 
-  document.addEventListener('DOMContentLoaded', () => { themes(); zones(); copying(); keys(); sorting(document); refreshing(); playing(); });
+  document.addEventListener('DOMContentLoaded', () => { showCurrent(); themes(); zones(); copying(); keys(); sorting(document); refreshing(); playing(); });
 })();

@@ -18,6 +18,8 @@ use crate::{
 
 /// Shortest time of an answer to a login, so that guessing is slow.
 const MIN_ANSWER: Duration = Duration::from_millis(300);
+const KEY_IN_ADDRESS: &str = "A key in the address is not read, and browsers and proxies keep addresses. Disable the key if it is a real \
+                              one, and enter another here.";
 
 #[derive(Deserialize)]
 pub(super) struct LoginForm {
@@ -30,9 +32,14 @@ pub(super) struct LogoutForm {
     token: String,
 }
 
-/// Shows the form.
+/// Shows the form. An address that holds a key gets 405: it is not read, and it now stands in the history of the browser.
 pub(super) async fn show(request: HttpRequest) -> HttpResponse {
-    answer::page(login_page(&Frame::of(&request), None))
+    let frame = Frame::of(&request);
+    if request.query_string().split('&').any(|part| part.split('=').next() == Some("key")) {
+        let error = ApiError::method_not_allowed("POST");
+        return answer::refused(&error, login_page(&frame, Some(KEY_IN_ADDRESS)));
+    }
+    answer::page(login_page(&frame, None))
 }
 
 /// Begins a session, if the key has the scope `admin`.
@@ -57,7 +64,7 @@ pub(super) async fn submit(
             }
             response
         }
-        Err(error) => answer::refused(&error, login_page(&Frame::of(&request), Some(&error))),
+        Err(error) => answer::refused(&error, login_page(&Frame::of(&request), Some(error.message()))),
     }
 }
 
@@ -99,7 +106,7 @@ fn try_login(console: &Console, worker: &Worker, key: &str, from: &str) -> Resul
     caller.map(|_| console.sessions.begin(digest, now))
 }
 
-fn login_page(frame: &Frame, error: Option<&ApiError>) -> maud::Markup {
+fn login_page(frame: &Frame, refusal: Option<&str>) -> maud::Markup {
     frame.page(
         "Log in",
         None,
@@ -107,7 +114,7 @@ fn login_page(frame: &Frame, error: Option<&ApiError>) -> maud::Markup {
             div.login {
                 h1 { "Log in" }
                 p.muted { "With a key of this gateway that has the scope " code { "admin" } ". It is checked, and not kept." }
-                @if let Some(error) = error { p.alert role="alert" { (error.message()) } }
+                @if let Some(refusal) = refusal { p.alert role="alert" { (refusal) } }
                 form method="post" action="login" {
                     label for="key" { "Key" }
                     input #key type="password" name="key" required autocomplete="current-password" spellcheck="false"

@@ -36,7 +36,7 @@ pub(super) fn endpoint_table(endpoints: &[&EndpointHealthBody<'_>], caption: &st
                         th scope="col" { "Endpoint" } th scope="col" { "State" } th scope="col" { "Circuit" }
                         th.r scope="col" { "Requests" }
                         @if of_all { th.r scope="col" { "Share" } }
-                        th.r scope="col" { "Success" } th.r scope="col" { "TTFT p50" } th.r scope="col" { "p90" }
+                        th.r scope="col" { "Success" } th.r scope="col" { "First token p50" } th.r scope="col" { "p90" }
                         th.r scope="col" { "Tokens/s" } th.r scope="col" { "In flight" } th scope="col" { "Last error" }
                     }
                 }

@@ -19,7 +19,7 @@ use super::{
     answer,
     decision::candidates::ranking,
     format,
-    layout::{Frame, Nav, api_line},
+    layout::{Frame, Nav},
     visitor::Visitor,
 };
 use crate::{
@@ -145,12 +145,15 @@ async fn page(
         }
         section #sent aria-live="polite" hidden { h2 { "Answer" } p.muted data-sent-facts {} pre data-sent-text {} }
         div #preview aria-live="polite" {
+            @if question.lacks_endpoint() {
+                p.alert { "Prices, first token, tokens per second, failures and circuit are those of one endpoint: choose it, or they change nothing." }
+            }
             @match &previewed {
                 Ok(previewed) => (decisions(previewed)),
                 Err(error) => p.verdict.bad { strong { "This request would be refused: " } (error.message()) },
             }
         }
-        (api_line("/api/v1/route/preview"))
+        p.api { "The same as JSON: " code { "POST /api/v1/route/preview" } ", or " code { "pointsman preview" } }
     };
     Ok(answer::page(frame.page("Playground", Some(Nav::Playground), content)))
 }
@@ -211,10 +214,12 @@ impl Question {
         }
     }
 
-    fn what_if(&self) -> Option<Value> {
-        let mut conditions = Map::new();
-        conditions.extend(text(&self.if_objective).map(|objective| ("objective".to_owned(), objective)));
-        conditions.extend(number(&self.if_latency).map(|weight| ("weights".to_owned(), json!({"latency": weight}))));
+    /// Conditions of an endpoint that is not named.
+    fn lacks_endpoint(&self) -> bool {
+        self.if_endpoint.is_empty() && !self.of_endpoint().is_empty()
+    }
+
+    fn of_endpoint(&self) -> Map<String, Value> {
         let mut endpoint = Map::new();
         let mut put = |name: &str, value: Option<Value>| {
             endpoint.extend(value.map(|value| (name.to_owned(), value)));
@@ -224,6 +229,14 @@ impl Question {
         put("tokens_per_second", number(&self.if_tokens_per_second));
         put("failure_probability", number(&self.if_failure));
         put("circuit", text(&self.if_circuit));
+        endpoint
+    }
+
+    fn what_if(&self) -> Option<Value> {
+        let mut conditions = Map::new();
+        conditions.extend(text(&self.if_objective).map(|objective| ("objective".to_owned(), objective)));
+        conditions.extend(number(&self.if_latency).map(|weight| ("weights".to_owned(), json!({"latency": weight}))));
+        let mut endpoint = self.of_endpoint();
         if let Some((model, provider)) = self.if_endpoint.rsplit_once('@').filter(|_| !endpoint.is_empty()) {
             endpoint.insert("model".to_owned(), json!(model));
             endpoint.insert("provider".to_owned(), json!(provider));
@@ -256,14 +269,15 @@ impl Question {
             }
             fieldset {
                 legend { "What if" }
+                p.wide.muted { "Decides a second time under these conditions and shows both. An empty field changes nothing." }
                 label { "Objective" (select("if_objective", "the same", &self.if_objective, OBJECTIVES)) }
                 label { "Weight of time, 0 to 1" input name="if_latency" value=(self.if_latency) inputmode="decimal"; }
-                label { "At one endpoint" (select("if_endpoint", "none", &self.if_endpoint, endpoints.iter().map(String::as_str))) }
-                label { "Prices, times" input name="if_price" value=(self.if_price) inputmode="decimal"; }
-                label { "First token, ms" input name="if_ttft_ms" value=(self.if_ttft_ms) inputmode="decimal"; }
-                label { "Tokens a second" input name="if_tokens_per_second" value=(self.if_tokens_per_second) inputmode="decimal"; }
-                label { "Failures, 0 to 1" input name="if_failure" value=(self.if_failure) inputmode="decimal"; }
-                label { "Circuit" (select("if_circuit", "as it is", &self.if_circuit, CIRCUITS)) }
+                label.wide { "One endpoint, with what follows" (select("if_endpoint", "none", &self.if_endpoint, endpoints.iter().map(String::as_str))) }
+                label { "its prices times" input name="if_price" value=(self.if_price) inputmode="decimal" placeholder="0.5"; }
+                label { "its first token, ms" input name="if_ttft_ms" value=(self.if_ttft_ms) inputmode="decimal" placeholder="300"; }
+                label { "its tokens per second" input name="if_tokens_per_second" value=(self.if_tokens_per_second) inputmode="decimal" placeholder="80"; }
+                label { "its failures, 0 to 1" input name="if_failure" value=(self.if_failure) inputmode="decimal" placeholder="0.1"; }
+                label { "its circuit" (select("if_circuit", "as it is", &self.if_circuit, CIRCUITS)) }
             }
         }
     }

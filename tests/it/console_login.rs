@@ -133,7 +133,7 @@ async fn only_a_valid_key_with_the_scope_admin_opens_the_console() {
     }
     // Nothing but the form of a login is read.
     let get = browser.get(&format!("/console/login?key={ADMIN_KEY}")).await;
-    assert_eq!((get.status, get.header("set-cookie")), (200, None));
+    assert_eq!((get.status, get.header("allow"), get.header("set-cookie")), (405, Some("POST"), None));
     assert!(!get.text().contains(ADMIN_KEY));
     let header = format!("Bearer {ADMIN_KEY}");
     let reply = gateway.admin().call(Method::GET, "/console/about", &[("authorization", &header)], None).await;

@@ -125,6 +125,85 @@ async fn every_page_escapes_names_and_links_relatively_and_shows_no_secret() {
     assert!(page.text().contains("Unknown parameter"), "{}", page.text());
 }
 
+/// Every number of the candidates is an exact value on the page.
+#[track_caller]
+fn numbers_are_shown(explained: &Value, shown: &BTreeSet<String>) {
+    let shown: Vec<f64> = shown.iter().filter_map(|text| text.parse().ok()).collect();
+    // Readers of JSON may be off by the last bit.
+    let has = |value: &Value| {
+        let Some(number) = value.as_f64() else { return assert!(value.is_null(), "{value}") };
+        let is_it = |shown: &f64| (shown - number).abs() <= 1e-12 * number.abs();
+        assert!(shown.iter().any(is_it), "{number} is not on the page: {shown:?}");
+    };
+    let candidates = explained["candidates"].as_array().unwrap();
+    assert!(!candidates.is_empty());
+    for candidate in candidates {
+        has(&candidate["score"]);
+        candidate["score_terms"].as_array().unwrap().iter().for_each(|term| has(&term["value"]));
+        let predicted = &candidate["predicted"];
+        for value in [
+            &candidate["selection_probability"],
+            &predicted["ttft_ms"]["p50"],
+            &predicted["ttft_ms"]["p95"],
+            &predicted["total_ms"]["p50"],
+            &predicted["total_ms"]["p95"],
+            &predicted["cost"],
+            &predicted["throughput_tps"],
+            &predicted["failure_probability"],
+        ] {
+            has(value);
+        }
+    }
+}
+
+/// The bars of all scores have one scale: within the 0.4 % that are a pixel of a column of 250, unless they are cut off.
+#[track_caller]
+fn bars_are_proportional(page: &str) -> usize {
+    let mut bars = Vec::new();
+    for bar in page.split("<svg class=\"score\"").skip(1) {
+        let bar = bar.split("</svg>").next().unwrap();
+        for part in bar.split("<rect ").skip(1).filter(|_| !bar.contains("class=\"cut\"")) {
+            let of = |name: &str| -> f64 {
+                let (_, rest) = part.split_once(&format!("{name}=\"")).unwrap();
+                rest.split('"').next().unwrap().trim_end_matches('%').parse().unwrap()
+            };
+            bars.push((of(" width"), of("data-v")));
+        }
+    }
+    let Some((width, value)) = bars.iter().copied().max_by(|one, two| one.1.total_cmp(&two.1)) else { return 0 };
+    for (other, shown) in &bars {
+        let expected = if value > 0.0 { shown / value * width } else { 0.0 };
+        assert!((other - expected).abs() <= 0.4, "{other} % for {shown}, {width} % for {value}");
+    }
+    bars.len()
+}
+
+/// Statement O26.
+#[actix_web::test]
+async fn for_500_random_generations_the_page_has_the_numbers_of_explain_and_bars_of_one_scale() {
+    use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+    let folder = Folder::new();
+    let gateway = start(&folder).await;
+    let browser = Browser::logged_in(&gateway, ADMIN_KEY).await;
+    let mut rng = StdRng::seed_from_u64(26);
+    let mut bars = 0;
+    for _ in 0..500 {
+        let model = ["auto", "meadow/small", "meadow/large", "harbor/code"][rng.random_range(0..4)];
+        let objective = ["cheapest", "fastest", "reliable", "balanced"][rng.random_range(0..4)];
+        let words = "word ".repeat(rng.random_range(1..300));
+        let body = json!({
+            "model": model, "objective": objective, "max_tokens": rng.random_range(1..40),
+            "messages": [{ "role": "user", "content": words }],
+        });
+        let id = chat(&gateway, body).await;
+        let explained = json_of(&gateway, &format!("/api/v1/route/explain?generation_id={id}")).await;
+        let page = browser.page(&format!("/console/decisions/{id}")).await;
+        numbers_are_shown(&explained, &values(&page));
+        bars += bars_are_proportional(&page);
+    }
+    assert!(bars > 1_000, "{bars}");
+}
+
 #[actix_web::test]
 async fn the_numbers_of_a_decision_are_those_of_explain() {
     let folder = Folder::new();
@@ -140,32 +219,7 @@ async fn the_numbers_of_a_decision_are_those_of_explain() {
         let (first, rest) = reason.split_once(". ").unwrap();
         assert!(page.contains(&format!("{first}.")) && page.contains(rest), "{reason}");
         let shown = values(&page);
-        // Readers of JSON may be off by the last bit.
-        let has = |value: &Value| {
-            let Some(number) = value.as_f64() else { return assert!(value.is_null(), "{value}") };
-            let is_it =
-                |text: &String| text.parse::<f64>().is_ok_and(|shown| (shown - number).abs() <= 1e-12 * number.abs());
-            assert!(shown.iter().any(is_it), "{number} is not on the page: {shown:?}");
-        };
-        let candidates = explained["candidates"].as_array().unwrap();
-        assert!(candidates.len() > 2);
-        for candidate in candidates {
-            has(&candidate["score"]);
-            candidate["score_terms"].as_array().unwrap().iter().for_each(|term| has(&term["value"]));
-            let predicted = &candidate["predicted"];
-            for value in [
-                &candidate["selection_probability"],
-                &predicted["ttft_ms"]["p50"],
-                &predicted["ttft_ms"]["p95"],
-                &predicted["total_ms"]["p50"],
-                &predicted["total_ms"]["p95"],
-                &predicted["cost"],
-                &predicted["throughput_tps"],
-                &predicted["failure_probability"],
-            ] {
-                has(value);
-            }
-        }
+        numbers_are_shown(&explained, &shown);
         // Money is exact to its last digit.
         let text = gateway
             .call(

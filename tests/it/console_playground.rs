@@ -50,6 +50,13 @@ async fn two_decisions_stand_side_by_side_and_nothing_is_sent() {
     assert!(page.contains("The choice would be meadow/small on "), "{page}");
     assert!(page.contains("selected value=\"open\"") || page.contains("value=\"open\" selected"), "{page}");
 
+    let homeless = browser.post("/console/try", &format!("{form}&if_circuit=open")).await.text();
+    assert!(
+        homeless.contains("those of one endpoint: choose it") && !homeless.contains("<h2>What if</h2>"),
+        "{homeless}"
+    );
+    assert!(!page.contains("choose it, or they change nothing"), "{page}");
+
     let sized = format!("token={}&model=meadow/small&prompt_tokens=2000", token(&page));
     assert!(browser.post("/console/try", &sized).await.text().contains("$"), "a prompt given by its size has a price");
     let records = browser.page("/console/decisions").await;

@@ -1,11 +1,17 @@
 //! `pointsman models`, `preview` and `explain`, as a stranger calls them.
 
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Command, Stdio},
+};
+
 use serde_json::{Value, json};
 
 use crate::{
     folder::Folder,
     harness::KEY,
     process::{Process, run},
+    top_command::reads_of,
 };
 
 const SIMULATED: [(&str, &str); 4] = [
@@ -28,7 +34,8 @@ async fn preview_and_explain_say_the_sentence_of_the_gateway_and_its_json_unchan
     let said = String::from_utf8_lossy(&text.stdout).into_owned();
     assert_eq!(text.status.code(), Some(0), "{}", String::from_utf8_lossy(&text.stderr));
     let page = explained.get("data").unwrap_or(&explained);
-    assert!(said.starts_with(page["decision_reason"].as_str().unwrap()), "{said}");
+    let in_one_line = said.replace('\n', " ");
+    assert!(in_one_line.starts_with(page["decision_reason"].as_str().unwrap()), "{said}");
     assert!(said.contains("ATTEMPT") && said.contains("meadow/small @ "), "{said}");
     let as_json = run(&["explain", &id, "--url", &url, "--json"], &key);
     assert_eq!(serde_json::from_slice::<Value>(&as_json.stdout).unwrap(), explained);
@@ -95,4 +102,61 @@ async fn explain_and_preview_answer_why_not_and_what_if_and_explain_finds_the_ne
     let page: Value = serde_json::from_str(&said(&[&closed[..], &["--json"]].concat(), 0)).unwrap();
     assert_eq!(page["what_if"]["changed"], true, "thrift was the cheapest: {page}");
     assert!(said(&["preview", "Hello", "--what-if", "circuit=open"], 2).contains("is no condition"));
+}
+
+#[actix_web::test]
+async fn models_with_an_address_lists_how_the_endpoints_of_the_gateway_do() {
+    let process = Process::start(&[], &SIMULATED);
+    let gateway = process.gateway();
+    let body = json!({"model": "meadow/small", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 5});
+    gateway.chat(&body).await.expect(200);
+    let (url, key) = (gateway.url(""), [("POINTSMAN_API_KEY", KEY)]);
+    let table = run(&["models", "meadow/small", "--url", &url], &key);
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    let rows: Vec<&str> = table.lines().skip(1).collect();
+    assert!(table.starts_with("MODEL") && rows.iter().all(|line| line.starts_with("meadow/small ")), "{table}");
+    assert!(rows.len() > 1 && rows.iter().any(|line| line.contains(" healthy ")), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    let listed = run(&["models", "--json", "--url", &url], &key);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let stats = gateway.get("/api/v1/models/stats").await.expect(200);
+    let names = |page: &Value| -> Vec<String> {
+        let rows = page["data"].as_array().unwrap().iter();
+        rows.map(|row| format!("{} {} {}", row["model"], row["provider_slug"], row["requests"])).collect()
+    };
+    assert_eq!(names(&listed), names(&stats));
+    assert_eq!(run(&["models", "--url", &url, "--all"], &key).status.code(), Some(2));
+    assert_eq!(run(&["models", "--url", "http://127.0.0.1:1"], &[]).status.code(), Some(4));
+}
+
+#[actix_web::test]
+async fn explain_watch_explains_what_ends_from_now_on_and_nothing_before() {
+    let folder = Folder::new();
+    let data = folder.at("data").display().to_string();
+    let stored = [("POINTSMAN__LEDGER__DURABILITY", "group"), ("POINTSMAN__LEDGER__DATA_DIR", data.as_str())];
+    let process = Process::start(&[], &[&SIMULATED[..], &stored].concat());
+    let gateway = process.gateway();
+    let body =
+        json!({"model": "meadow/small", "messages": [{"role": "user", "content": "Which way?"}], "max_tokens": 5});
+    let before = gateway.chat(&body).await.header("x-generation-id").unwrap().to_owned();
+    let mut watching = Command::new(env!("CARGO_BIN_EXE_pointsman"))
+        .args(["explain", "--watch", "--json", "--url", &gateway.url("")])
+        .env_clear()
+        .env("POINTSMAN_API_KEY", KEY)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It has read what was there before.
+    reads_of(&gateway, "/generations", 1).await;
+    let after = gateway.chat(&body).await.header("x-generation-id").unwrap().to_owned();
+    let output = watching.stdout.take().unwrap();
+    let first = actix_web::rt::task::spawn_blocking(move || {
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line).unwrap();
+        line
+    });
+    let explained: Value = serde_json::from_str(&first.await.unwrap()).unwrap();
+    assert_eq!(explained["generation_id"], after, "and not {before}");
+    let kill = Command::new("kill").args(["-TERM", &watching.id().to_string()]).status().unwrap();
+    assert!(kill.success() && watching.wait().unwrap().success());
 }

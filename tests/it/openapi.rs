@@ -256,3 +256,57 @@ async fn the_page_is_shown_without_a_key_under_a_policy_that_allows_only_its_own
         assert!(page.text().contains(path) && page.text().matches("<style>").count() == 1);
     }
 }
+
+/// The reasons that the sources of the errors give.
+fn reasons_of_the_code() -> BTreeSet<String> {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = vec![root.join("src/base/error.rs")];
+    files.extend(std::fs::read_dir(root.join("src/base/error")).unwrap().map(|entry| entry.unwrap().path()));
+    // `.because("…")`, with a choice or without, `not_found("…"`, and matches that give ("reason", "Message.") or
+    // ("error_type", "reason", "Message.").
+    let patterns = [
+        r#"because\(\s*(?:if \w+ \{ )?"([a-z_]+)""#,
+        r#"because\(if \w+ \{ "[a-z_]+" \} else \{ "([a-z_]+)" \}"#,
+        r#"not_found\(\s*"([a-z_]+)""#,
+        r#"\(\s*"([a-z_]+)",\s*"[A-Z]"#,
+        r#""[a-z_]+",\s*"([a-z_]+)","#,
+    ];
+    let mut reasons = BTreeSet::new();
+    let mut take = |text: &str, pattern: &str| {
+        let found = regex::Regex::new(pattern).unwrap();
+        reasons.extend(found.captures_iter(text).map(|found| found[1].to_owned()));
+    };
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let text = text.split("#[cfg(test)]").next().unwrap();
+        patterns.iter().for_each(|pattern| take(text, pattern));
+        if file.ends_with("budget.rs") {
+            take(text, r#"=> "([a-z_]+)","#);
+        }
+    }
+    let text = std::fs::read_to_string(root.join("actors/src/domain/invalid.rs")).unwrap();
+    let (_, names) = text.split_once("fn as_str").unwrap();
+    take(names.split_once("fn error_type").unwrap().0, r#"=> "([a-z_]+)""#);
+    reasons
+}
+
+/// Statement O58.
+#[actix_web::test]
+async fn the_reasons_of_errors_in_the_documents_are_those_of_the_code() {
+    let Both { inference, admin, .. } = &both().await;
+    let reasons = reasons_of_the_code();
+    assert!(reasons.len() > 50 && reasons.contains("key_limit") && reasons.contains("deadline"), "{reasons:?}");
+    for described in [inference, admin] {
+        let metadata =
+            &described.document["components"]["schemas"]["Error"]["properties"]["error"]["properties"]["metadata"];
+        let listed = metadata["properties"]["reason"]["enum"].as_array().unwrap().iter();
+        let listed: BTreeSet<String> = listed.map(|reason| reason.as_str().unwrap().to_owned()).collect();
+        let (missing, foreign) = (reasons.difference(&listed), listed.difference(&reasons));
+        assert!(
+            listed == reasons,
+            "missing {:?}, in no code {:?}",
+            missing.collect::<Vec<_>>(),
+            foreign.collect::<Vec<_>>()
+        );
+    }
+}

@@ -196,6 +196,34 @@ fn every_file_of_the_debian_package_exists() {
     assert!(file("deploy/debian/postrm").contains("#DEBHELPER#"));
 }
 
+/// Statement O1. What the program includes when it is compiled is part of the crate; that it compiles without network is
+/// what `.ci/run` does.
+#[test]
+fn the_packaged_crate_holds_every_file_that_its_sources_include() {
+    let output = Command::new(env!("CARGO"))
+        .args(["package", "--list", "--allow-dirty", "--offline", "--package", "pointsman"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let packaged: BTreeSet<PathBuf> = String::from_utf8(output.stdout).unwrap().lines().map(PathBuf::from).collect();
+    let includes = regex::Regex::new(r#"include_(?:str|bytes)!\(\s*"([^"]+)""#).unwrap();
+    let mut found = BTreeSet::new();
+    for source in
+        packaged.iter().filter(|path| path.starts_with("src") && path.extension().is_some_and(|it| it == "rs"))
+    {
+        for included in includes.captures_iter(&file(source.to_str().unwrap())) {
+            let path = root().join(source.parent().unwrap()).join(&included[1]).canonicalize().unwrap();
+            found.insert(path.strip_prefix(root().canonicalize().unwrap()).unwrap().to_owned());
+        }
+    }
+    let named: Vec<&str> = found.iter().filter_map(|path| path.file_name()?.to_str()).collect();
+    for asset in ["console.css", "console.js", "icon.svg", "inference.json", "admin.json"] {
+        assert!(named.contains(&asset), "{asset} is not among {named:?}");
+    }
+    assert!(found.is_subset(&packaged), "{:?}", found.difference(&packaged));
+}
+
 /// Statement O86.
 #[test]
 fn the_notice_names_the_licence_of_each_source_of_the_prices_that_are_shipped() {

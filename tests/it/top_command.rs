@@ -90,7 +90,7 @@ async fn logs_show_generations_as_lines_oldest_first_and_go_on_with_those_that_f
 }
 
 /// Waits until the path, by its end, was read so often.
-async fn reads_of(gateway: &TestGateway, path: &str, count: u64) {
+pub(crate) async fn reads_of(gateway: &TestGateway, path: &str, count: u64) {
     let label = format!("{path}\"");
     let asked = async || gateway.get("/metrics").await.text();
     let are_read = |text: &String| {

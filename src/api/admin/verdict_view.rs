@@ -137,12 +137,13 @@ impl Situation {
             let sentence = format!("No endpoint takes calls: all {all} are down.");
             notices.push(notice(Severity::Critical, "all_endpoints_down", sentence));
         } else if !self.down.is_empty() {
-            let sentence = format!("{} of {all} endpoints are down: {}.", self.down.len(), some(&self.down));
+            let sentence =
+                format!("{} of {all} endpoints {} down: {}.", self.down.len(), are(&self.down), some(&self.down));
             notices.push(notice(Severity::Warning, "endpoints_down", sentence));
         }
         if !self.degraded.is_empty() {
-            let sentence =
-                format!("{} of {all} endpoints are degraded: {}.", self.degraded.len(), some(&self.degraded));
+            let (some, are) = (some(&self.degraded), are(&self.degraded));
+            let sentence = format!("{} of {all} endpoints {are} degraded: {some}.", self.degraded.len());
             notices.push(notice(Severity::Warning, "endpoints_degraded", sentence));
         }
     }
@@ -207,6 +208,11 @@ fn some(names: &[String]) -> String {
     if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
 }
 
+/// The verb for as many as these.
+const fn are(names: &[String]) -> &'static str {
+    if names.len() == 1 { "is" } else { "are" }
+}
+
 /// An amount with two digits after the point, rounded to the nearest.
 fn cents(amount: Usd) -> String {
     const CENT: i128 = 10_000_000_000_000;
@@ -260,7 +266,12 @@ mod tests {
             "endpoints_down",
             "5 of 14 endpoints are down: acme/1 at acme, acme/2 at acme, acme/3 at acme and 2 more.",
         );
-        check(Situation { degraded: names(1), ..well() }, Warning, "endpoints_degraded", "1 of 14");
+        check(
+            Situation { degraded: names(1), ..well() },
+            Warning,
+            "endpoints_degraded",
+            "1 of 14 endpoints is degraded",
+        );
         check(Situation { config_faults: names(2), ..well() }, Critical, "config_refused", "And 1 more");
         check(Situation { restart_pending: vec!["server.bind"], ..well() }, Warning, "restart_pending", "server.bind");
         check(Situation { old_prices: vec!["acme".into()], ..well() }, Warning, "prices_old", "90 days: acme.");

@@ -54,7 +54,7 @@ EXIT CODES
   3  the gateway cannot start: an address cannot be listened on, or the directory of the ledger is in use or
      cannot be written
   4  the gateway cannot be reached: 'health', 'reload', 'explain', 'preview', 'replay', 'top', 'keys --url',
-     'ledger --url'; or the price list of 'catalog --from'
+     'ledger --url', 'models --url'; or the price list of 'catalog --from'
 
 docs/CONFIG.md in the repository describes every key; 'pointsman config show' prints the values in force.
 ";
@@ -90,7 +90,7 @@ pub(super) enum Subcommands {
     /// Show the configuration
     #[command(subcommand, arg_required_else_help = true)]
     Config(ConfigCommand),
-    /// List models, the providers that serve them, and prices; needs no gateway
+    /// List models, the providers that serve them, and prices; needs no gateway, and asks one with --url
     Models(ModelsRequest),
     /// Compare prices, limits and retirements with a price list, and write its prices into the file
     #[command(arg_required_else_help = true)]

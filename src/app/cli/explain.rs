@@ -1,8 +1,8 @@
 //! `explain` and `preview`: why a request went, or would go, where it did.
 
+mod text;
+mod watch;
 mod what_if;
-
-use std::fmt::Write as _;
 
 use actix_web::http::Method;
 use bytes::Bytes;
@@ -17,11 +17,14 @@ use crate::config::Environment;
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ExplainRequest {
     /// Id of the generation
-    #[arg(required_unless_present = "last")]
+    #[arg(required_unless_present_any = ["last", "watch"])]
     generation: Option<String>,
     /// The newest generation of the key, instead of an id
     #[arg(long, conflicts_with = "generation")]
     last: bool,
+    /// Explain every generation of the key that ends from now on, until Ctrl-C
+    #[arg(long, conflicts_with_all = ["generation", "last"])]
+    watch: bool,
     /// Say why this was not chosen: a model, a provider, or model@provider
     #[arg(long, value_name = "NAME", add = names::models_and_providers())]
     why_not: Option<String>,
@@ -54,6 +57,9 @@ pub struct PreviewRequest {
 
 /// Explains a recorded generation.
 pub(super) fn explain(request: &ExplainRequest, environment: &Environment) -> CommandOutput {
+    if request.watch {
+        return watch::run(request, environment);
+    }
     let named = match request.generation.as_deref() {
         Some(id) => Ok(id.to_owned()),
         None => newest(&request.gateway, environment),
@@ -66,9 +72,14 @@ pub(super) fn explain(request: &ExplainRequest, environment: &Environment) -> Co
     let Some(id) = GenerationId::parse(&named) else {
         return failure(format!("pointsman: '{named}' is not a generation id (gen-<seconds>-…)\n"));
     };
-    let question = request.why_not.as_ref().map(|name| format!("&why_not={}", percent::encoded(name)));
-    let path = format!("/api/v1/route/explain?generation_id={id}{}", question.unwrap_or_default());
-    finish(&request.gateway, request.gateway.call((Method::GET, &path), None, environment))
+    finish(&request.gateway, request.gateway.call((Method::GET, &request.path(&id)), None, environment))
+}
+
+impl ExplainRequest {
+    fn path(&self, id: &GenerationId) -> String {
+        let question = self.why_not.as_ref().map(|name| format!("&why_not={}", percent::encoded(name)));
+        format!("/api/v1/route/explain?generation_id={id}{}", question.unwrap_or_default())
+    }
 }
 
 /// The id of the newest generation of the key.
@@ -98,95 +109,8 @@ fn finish(gateway: &GatewayArguments, called: Result<Bytes, CommandOutput>) -> C
         Err(output) => output,
         Ok(body) if gateway.json => success(format!("{}\n", String::from_utf8_lossy(&body))),
         Ok(body) => match serde_json::from_slice::<Value>(&body) {
-            Ok(page) => success(decision(page.get("data").unwrap_or(&page))),
+            Ok(page) => success(text::decision(page.get("data").unwrap_or(&page))),
             Err(error) => failure(format!("pointsman: the answer of the gateway cannot be read: {error}\n")),
         },
     }
-}
-
-/// The decision as text: the sentence, the candidates, who is left out, the attempts, the cost.
-fn decision(page: &Value) -> String {
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_decision(&mut text, page);
-    text
-}
-
-fn write_decision(text: &mut String, page: &Value) -> std::fmt::Result {
-    writeln!(text, "{}", shown(page, "/decision_reason"))?;
-    writeln!(text, "\nrequested {}, objective {}", shown(page, "/requested_model"), shown(page, "/objective"))?;
-    for warning in list(page, "warnings") {
-        writeln!(text, "warning: {}", shown(warning, "/message"))?;
-    }
-    if page.pointer("/what_if/sentence").is_some() {
-        writeln!(text, "\nWHAT IF\n{}", shown(page, "/what_if/sentence"))?;
-    }
-    if page.pointer("/why_not/sentence").is_some() {
-        writeln!(text, "\nWHY NOT {}\n{}", shown(page, "/why_not/asked"), shown(page, "/why_not/sentence"))?;
-    }
-    if !list(page, "candidates").is_empty() {
-        writeln!(
-            text,
-            "\n  {:<40} {:>8} {:>8} {:>10} {:>7}",
-            "CANDIDATE", "FIRST MS", "TOKENS/S", "COST $", "FAILS %"
-        )?;
-    }
-    for candidate in list(page, "candidates") {
-        writeln!(
-            text,
-            "{} {:<40} {:>8} {:>8} {:>10} {:>7}",
-            if candidate.get("selected") == Some(&Value::Bool(true)) { '*' } else { ' ' },
-            endpoint(candidate),
-            number(candidate, "/predicted/ttft_ms/p50", 1.0, 0),
-            number(candidate, "/predicted/throughput_tps", 1.0, 1),
-            number(candidate, "/predicted/cost", 1.0, 6),
-            number(candidate, "/predicted/failure_probability", 100.0, 1)
-        )?;
-    }
-    if !list(page, "excluded").is_empty() {
-        writeln!(text, "\n  EXCLUDED")?;
-    }
-    for excluded in list(page, "excluded") {
-        writeln!(text, "  {:<40} {}: {}", endpoint(excluded), shown(excluded, "/reason"), shown(excluded, "/detail"))?;
-    }
-    if !list(page, "attempts").is_empty() {
-        writeln!(text, "\n  {:<40} {:>8} {:>8} {:>6}  OUTCOME", "ATTEMPT", "START MS", "MS", "STATUS")?;
-    }
-    for attempt in list(page, "attempts") {
-        writeln!(
-            text,
-            "  {:<40} {:>8} {:>8} {:>6}  {}",
-            endpoint(attempt),
-            shown(attempt, "/started_ms"),
-            shown(attempt, "/duration_ms"),
-            shown(attempt, "/status"),
-            shown(attempt, "/outcome")
-        )?;
-    }
-    if page.get("total_cost").is_some() {
-        writeln!(text, "\ncost $ {}, status {}", shown(page, "/total_cost"), shown(page, "/status"))?;
-    }
-    Ok(())
-}
-
-fn list<'a>(page: &'a Value, member: &str) -> &'a [Value] {
-    page.get(member).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-fn endpoint(page: &Value) -> String {
-    format!("{} @ {}", shown(page, "/model"), shown(page, "/provider_slug"))
-}
-
-/// The member without quotes and control characters; `-` where it is unknown.
-fn shown(page: &Value, pointer: &str) -> String {
-    match page.pointer(pointer) {
-        None | Some(Value::Null) => "-".to_owned(),
-        Some(Value::String(text)) => text.chars().filter(|letter| !letter.is_control()).collect(),
-        Some(value) => value.to_string(),
-    }
-}
-
-fn number(page: &Value, pointer: &str, factor: f64, decimals: usize) -> String {
-    let number = page.pointer(pointer).and_then(Value::as_f64);
-    number.map_or_else(|| "-".to_owned(), |number| format!("{:.decimals$}", number * factor))
 }

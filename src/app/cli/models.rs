@@ -1,4 +1,6 @@
-//! `models`: models, the providers that serve them, and prices, from the configuration.
+//! `models`: models, the providers that serve them, and prices, from the configuration; or how they do at a running gateway.
+
+mod live;
 
 use std::{fmt::Write as _, path::PathBuf};
 
@@ -24,6 +26,12 @@ pub struct ModelsRequest {
     /// Also those that cannot be called now: provider off, endpoint disabled, model retired
     #[arg(long)]
     all: bool,
+    /// Ask this gateway how they do: state, first token and tokens per second of the last minutes, instead of prices
+    #[arg(long, conflicts_with_all = ["models_config", "all"])]
+    url: Option<String>,
+    /// Environment variable with a key, with --url; default: POINTSMAN_API_KEY
+    #[arg(long, value_name = "NAME", requires = "url")]
+    key_env: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -56,14 +64,22 @@ impl Row<'_> {
     }
 }
 
+impl ModelsRequest {
+    fn wants(&self, model: &str, provider: &str) -> bool {
+        self.filter.as_deref().is_none_or(|filter| model.contains(filter) || provider.contains(filter))
+    }
+}
+
 /// Lists the models.
 pub(super) fn run(request: &ModelsRequest, environment: &Environment) -> CommandOutput {
+    if request.url.is_some() {
+        return live::run(request, environment);
+    }
     let loaded = match load(request.config.as_deref(), environment) {
         Ok(loaded) => loaded,
         Err(output) => return output,
     };
     let catalog = loaded.config.catalog(1);
-    let wanted = |text: &str| request.filter.as_deref().is_none_or(|filter| text.contains(filter));
     let mut rows = Vec::new();
     for model in &catalog.models {
         let served = catalog.is_served(model, clock::today());
@@ -71,7 +87,7 @@ pub(super) fn run(request: &ModelsRequest, environment: &Environment) -> Command
             let Some(provider) = catalog.provider_of(endpoint) else { continue };
             let callable = served && !endpoint.disabled && Provider::is_on(provider);
             let (model, provider) = (model.id.as_str(), provider.slug.as_str());
-            if (callable || request.all) && (wanted(model) || wanted(provider)) {
+            if (callable || request.all) && request.wants(model, provider) {
                 rows.push(Row { model, provider, callable, endpoint });
             }
         }

@@ -23,7 +23,9 @@ use self::{
     view::{Reaction, View},
 };
 use super::{
-    CommandOutput, failure,
+    CommandOutput,
+    columns::cut,
+    failure,
     gateway::{GatewayArguments, ReachedGateway},
 };
 use crate::config::Environment;
@@ -173,7 +175,7 @@ fn render(form: Form, reading: &Reading, url: &str, view: &View) -> Result<Strin
             let (columns, height) = terminal::size();
             let most = height.saturating_sub(OTHER_LINES + last.len()).max(1);
             let lines = lines(most).chain([String::new(), view.keys()]);
-            let text: String = lines.map(|line| format!("{}{END_LINE}", view::cut(&line, columns))).collect();
+            let text: String = lines.map(|line| format!("{}{END_LINE}", cut(&line, columns))).collect();
             format!("{HOME}{text}{CLEAR_BELOW}")
         }
     })

@@ -51,7 +51,7 @@ pub(in crate::console) fn ranking(
     html! {
         ul.legend {
             @for (class, name) in TERMS.iter().zip(&names) { li { (swatch(class)) (words::spaced(name)) } }
-            li { "score in " (unit) ", less is better" }
+            li { "score in " (unit) ": the lowest wins" }
             @if candidates.iter().any(|candidate| candidate.score.value() > most_score) {
                 li { "a bar with a notch is longer than its column" }
             }

@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 
 use serde_json::Value;
 
+use crate::app::cli::columns::{cut, endpoint as name, number};
+
 /// The order of the endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Order {
@@ -206,18 +208,6 @@ pub(super) fn last(rows: &[Value]) -> Vec<String> {
     [String::new(), head].into_iter().chain(rows.iter().map(line)).collect()
 }
 
-fn name(row: &Value) -> String {
-    format!("{} @ {}", text(row, "model"), text(row, "provider_slug"))
-}
-
-/// At most `most` letters.
-pub(super) fn cut(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
-}
-
 /// The member without control characters, which could move the cursor.
 fn text(row: &Value, member: &str) -> String {
     let text = row.get(member).and_then(Value::as_str).unwrap_or("-");
@@ -226,11 +216,6 @@ fn text(row: &Value, member: &str) -> String {
 
 fn integer(row: &Value, pointer: &str) -> i64 {
     row.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
-}
-
-fn number(row: &Value, pointer: &str, factor: f64, decimals: usize) -> String {
-    let number = row.pointer(pointer).and_then(Value::as_f64);
-    number.map_or_else(|| "-".to_owned(), |number| format!("{:.decimals$}", number * factor))
 }
 
 #[cfg(test)]

@@ -51,7 +51,8 @@ fn a_slot_has_64_bytes_and_all_series_together_stay_below_16_mb() {
     assert_eq!(size_of::<Slot>(), 64);
     let mut series = Series::default();
     let mut grown = 0;
-    for round in 0..3 {
+    // An hour in quarters.
+    for round in 0..5 {
         for number in 0..600 {
             let mut attempt = attempt(&format!("p{}", number % 40), None);
             attempt.model = format!("acme/{number}").into();

@@ -1,0 +1,230 @@
+//! A decision as text of at most 80 columns: the sentence, the candidates as bars, who is left out, the attempts as lanes, the
+//! cost.
+
+use std::fmt::{Result, Write as _};
+
+use serde_json::Value;
+
+use crate::app::cli::columns::{cut, endpoint, list, number, shown};
+
+/// Letters of a name.
+const NAME: usize = 30;
+/// Letters of the longest bar.
+const BAR: usize = 10;
+/// Letters of a lane.
+const LANE: usize = 20;
+/// A bar ends at this many times the best score, so that one bad candidate does not flatten all others.
+const MOST_TIMES: f64 = 6.0;
+/// Columns of a sentence.
+const WIDTH: usize = 80;
+
+/// The decision.
+pub(super) fn decision(page: &Value) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_decision(&mut text, page);
+    text
+}
+
+fn write_decision(text: &mut String, page: &Value) -> Result {
+    write_sentence(text, &shown(page, "/decision_reason"))?;
+    writeln!(text, "\nrequested {}, objective {}", shown(page, "/requested_model"), shown(page, "/objective"))?;
+    for warning in list(page, "warnings") {
+        write_sentence(text, &format!("warning: {}", shown(warning, "/message")))?;
+    }
+    if page.pointer("/what_if/sentence").is_some() {
+        writeln!(text, "\nWHAT IF")?;
+        write_sentence(text, &shown(page, "/what_if/sentence"))?;
+    }
+    if page.pointer("/why_not/sentence").is_some() {
+        writeln!(text, "\nWHY NOT {}", shown(page, "/why_not/asked"))?;
+        write_sentence(text, &shown(page, "/why_not/sentence"))?;
+    }
+    write_candidates(text, list(page, "candidates"))?;
+    if !list(page, "excluded").is_empty() {
+        writeln!(text, "\n  EXCLUDED")?;
+    }
+    for excluded in list(page, "excluded") {
+        let why = format!("{}: {}", shown(excluded, "/reason"), shown(excluded, "/detail"));
+        writeln!(text, "  {:<NAME$} {}", cut(&endpoint(excluded), NAME), cut(&why, WIDTH - NAME - 3))?;
+    }
+    write_attempts(text, list(page, "attempts"))?;
+    if page.get("total_cost").is_some() {
+        writeln!(text, "\ncost $ {}, status {}", shown(page, "/total_cost"), shown(page, "/status"))?;
+    }
+    Ok(())
+}
+
+/// The sentence in lines of at most [`WIDTH`] columns, but for longer words.
+fn write_sentence(text: &mut String, sentence: &str) -> Result {
+    let mut columns = 0;
+    for word in sentence.split(' ') {
+        let letters = word.chars().count();
+        if columns > 0 && columns + 1 + letters > WIDTH {
+            text.push('\n');
+            columns = 0;
+        }
+        if columns > 0 {
+            text.push(' ');
+            columns += 1;
+        }
+        text.push_str(word);
+        columns += letters;
+    }
+    writeln!(text)
+}
+
+/// The candidates in their order, the chosen one with a star. The shortest bar is the best score.
+fn write_candidates(text: &mut String, candidates: &[Value]) -> Result {
+    let scores = || candidates.iter().filter_map(score);
+    let (best, worst) = (scores().fold(f64::INFINITY, f64::min), scores().fold(0.0, f64::max));
+    let most = if best > 0.0 { worst.min(best * MOST_TIMES) } else { worst };
+    if !candidates.is_empty() {
+        writeln!(
+            text,
+            "\n  {:<NAME$} {:<BAR$} {:>7} {:>6} {:>10} {:>5}",
+            "CANDIDATE", "SCORE", "TTFT MS", "TOK/S", "COST $", "FAIL%"
+        )?;
+    }
+    for candidate in candidates {
+        writeln!(
+            text,
+            "{} {:<NAME$} {:<BAR$} {:>7} {:>6} {:>10} {:>5}",
+            if candidate.get("selected") == Some(&Value::Bool(true)) { '*' } else { ' ' },
+            cut(&endpoint(candidate), NAME),
+            score(candidate).map(|score| bar(score / most)).unwrap_or_default(),
+            number(candidate, "/predicted/ttft_ms/p50", 1.0, 0),
+            number(candidate, "/predicted/throughput_tps", 1.0, 1),
+            number(candidate, "/predicted/cost", 1.0, 6),
+            number(candidate, "/predicted/failure_probability", 100.0, 1)
+        )?;
+    }
+    Ok(())
+}
+
+fn score(candidate: &Value) -> Option<f64> {
+    candidate.get("score").and_then(Value::as_f64).filter(|score| score.is_finite())
+}
+
+/// A bar of this share of [`BAR`], in eighths of a letter. One that is longer ends with `»`.
+fn bar(share: f64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    if share > 1.0 + f64::EPSILON {
+        return "█".repeat(BAR - 1) + "»";
+    }
+    let eighths = (share.max(0.0) * BAR as f64 * 8.0).round() as usize;
+    "█".repeat(eighths / 8) + EIGHTHS.get(eighths % 8).copied().unwrap_or_default()
+}
+
+/// The attempts in their order, each with its place in the time of all.
+fn write_attempts(text: &mut String, attempts: &[Value]) -> Result {
+    let end = attempts.iter().filter_map(span).map(|(_, end)| end).max().unwrap_or(0);
+    if !attempts.is_empty() {
+        writeln!(text, "\n  {:<NAME$} 0{:>width$} OUTCOME", "ATTEMPT", format!("{end} ms"), width = LANE - 1)?;
+    }
+    for attempt in attempts {
+        let status = match attempt.get("status") {
+            None | Some(Value::Null) => String::new(),
+            Some(status) => format!(" {status}"),
+        };
+        let outcome = format!("{}{status}, {} ms", shown(attempt, "/outcome"), shown(attempt, "/duration_ms"));
+        writeln!(
+            text,
+            "  {:<NAME$} {} {}",
+            cut(&endpoint(attempt), NAME),
+            span(attempt).map_or_else(|| " ".repeat(LANE), |span| lane(span, end)),
+            cut(&outcome, WIDTH - NAME - LANE - 4)
+        )?;
+    }
+    Ok(())
+}
+
+/// Start and end of an attempt, in milliseconds.
+fn span(attempt: &Value) -> Option<(u64, u64)> {
+    let start = attempt.get("started_ms")?.as_u64()?;
+    Some((start, start.saturating_add(attempt.get("duration_ms")?.as_u64()?)))
+}
+
+fn lane((start, end): (u64, u64), last: u64) -> String {
+    let place = |ms: u64| (ms as f64 / last.max(1) as f64 * LANE as f64) as usize;
+    let start = place(start).min(LANE - 1);
+    let end = place(end).clamp(start + 1, LANE);
+    "·".repeat(start) + &"━".repeat(end - start) + &"·".repeat(LANE - end)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::*;
+
+    fn candidate(model: &str, score: f64, selected: bool) -> Value {
+        let predicted = json!({"ttft_ms": {"p50": 207.4}, "throughput_tps": 127.5, "cost": 0.0000615,
+                               "failure_probability": 0.069});
+        json!({"model": model, "provider_slug": "sim-flaky", "score": score, "selected": selected, "predicted": predicted})
+    }
+
+    #[test]
+    fn a_rescued_decision_is_drawn_in_80_columns() {
+        let page = json!({
+            "decision_reason": "balanced: meadow/small on Flaky. Chosen because it has the best balance of time and cost: \
+                                0.481 times the median time and cost, next best meadow/small on Thrift 0.508 times (+6 %).",
+            "requested_model": "auto", "objective": "balanced", "total_cost": 0.0000206, "status": "completed",
+            "warnings": [{"message": "The parameter 'seed' was dropped."}],
+            "why_not": {"asked": "sim-thrift", "sentence": "It lost by 5.6 %, mostly in time."},
+            "candidates": [
+                candidate("meadow/small", 0.481, true),
+                candidate("meadow/large", 0.962, false),
+                candidate("harbor/a-model-with-a-very-long-name-that-ends-nowhere", 4.0, false),
+                candidate("beacon/free", 0.601, false),
+            ],
+            "excluded": [{"model": "beacon/old", "provider_slug": "acme", "reason": "circuit_open",
+                          "detail": "five failures in a row, probed again in 12 seconds at the latest"}],
+            "attempts": [
+                {"model": "meadow/small", "provider_slug": "sim-flaky", "started_ms": 1, "duration_ms": 284,
+                 "status": 500, "outcome": "server"},
+                {"model": "meadow/small", "provider_slug": "sim-thrift", "started_ms": 286, "duration_ms": 1940,
+                 "status": 200, "outcome": "completed"},
+            ],
+        });
+        let text = decision(&page);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        expect![[r#"
+            balanced: meadow/small on Flaky. Chosen because it has the best balance of time
+            and cost: 0.481 times the median time and cost, next best meadow/small on Thrift
+            0.508 times (+6 %).
+
+            requested auto, objective balanced
+            warning: The parameter 'seed' was dropped.
+
+            WHY NOT sim-thrift
+            It lost by 5.6 %, mostly in time.
+
+              CANDIDATE                      SCORE      TTFT MS  TOK/S     COST $ FAIL%
+            * meadow/small @ sim-flaky       █▋             207  127.5   0.000062   6.9
+              meadow/large @ sim-flaky       ███▍           207  127.5   0.000062   6.9
+              harbor/a-model-with-a-very-lo… █████████»     207  127.5   0.000062   6.9
+              beacon/free @ sim-flaky        ██▏            207  127.5   0.000062   6.9
+
+              EXCLUDED
+              beacon/old @ acme              circuit_open: five failures in a row, probed a…
+
+              ATTEMPT                        0            2226 ms OUTCOME
+              meadow/small @ sim-flaky       ━━·················· server 500, 284 ms
+              meadow/small @ sim-thrift      ··━━━━━━━━━━━━━━━━━━ completed 200, 1940 ms
+
+            cost $ 0.0000206, status completed
+        "#]]
+        .assert_eq(&text);
+    }
+
+    #[test]
+    fn a_page_without_its_members_and_with_control_characters_is_drawn_too() {
+        let text = decision(&json!({"candidates": [{"model": "a\u{1b}[2J", "score": null}], "attempts": [{}]}));
+        assert!(!text.contains('\u{1b}') && text.contains("a[2J @ -"), "{text}");
+        assert_eq!((bar(0.0), bar(1.0), bar(1.5)), (String::new(), "█".repeat(BAR), "█".repeat(BAR - 1) + "»"));
+        assert_eq!(lane((0, 0), 0).chars().count(), LANE);
+        assert_eq!(lane((7, 7), 7).chars().count(), LANE);
+    }
+}
