@@ -8,6 +8,8 @@ use crate::{dialect::json::Raw, domain::TaskFeatures};
 
 /// Prompts with more tokens than this are long.
 const LONG_PROMPT_TOKENS: u32 = 32_000;
+/// Bytes of a message that are looked at: its beginning tells its kind, and a kilobyte costs .3 µs.
+const MOST_BYTES: usize = 8 * 1024;
 /// A message with fewer characters is short.
 const SHORT_CHARACTERS: u32 = 20;
 /// Characters of code in a hundred from which a message holds code.
@@ -57,8 +59,13 @@ pub(super) fn features(shape: &RequestShape, last_user_message: &MessageTexts<'_
 }
 
 fn of_texts(texts: &MessageTexts<'_>) -> TaskFeatures {
-    let mut counts = Counts::default();
-    texts.first.iter().chain(&texts.others).for_each(|text| counts.add_text(text.inner()));
+    let (mut counts, mut left) = (Counts::default(), MOST_BYTES);
+    for text in texts.first.iter().chain(&texts.others) {
+        let text = text.inner();
+        let text = text.get(..left).unwrap_or(text);
+        counts.add_text(text);
+        left -= text.len();
+    }
     let reaches = |count: u32, share: u32| u64::from(count) * 100 >= u64::from(counts.characters) * u64::from(share);
     let has_code = counts.has_fence || counts.code > 0 && reaches(counts.code, CODE_SHARE);
     let has_math = counts.has_latex || counts.math > 0 && reaches(counts.math, MATH_SHARE);
@@ -218,6 +225,15 @@ mod tests {
         let share = |digits: usize| format!("{}{}", "7".repeat(digits), "a".repeat(100 - digits));
         assert_eq!((of(&[&share(7)]), of(&[&share(8)])), (vec![], vec!["math"]));
         assert_eq!(of(&["if (a < 10) { b = a + 1; } else { b = 0; }"]), ["code", "math"]);
+    }
+
+    #[test]
+    fn a_long_message_is_known_by_its_beginning() {
+        let (prose, code) = ("word ".repeat(2_000), "f(x); ".repeat(2_000));
+        assert_eq!(of(&[&format!("{prose}{code}")]), [""; 0]);
+        assert_eq!(of(&[&format!("{code}{prose}")]), ["code"]);
+        assert_eq!(of(&[&prose, &code]), [""; 0]);
+        assert_eq!(of(&["Explain this:", &code]), ["code"]);
     }
 
     #[test]
