@@ -279,19 +279,21 @@ async fn a_stream_that_a_provider_refuses_in_its_middle_is_not_called_an_overloa
                 "model": "m", "content": [], "usage": {"input_tokens": 20, "output_tokens": 1}}}),
             json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
             text,
-            json!({"type": "error", "error": {"type": kind, "message": "No."}}),
         ];
-        let sent: String = events_of_maker
-            .iter()
-            .map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap()))
-            .collect();
-        let maker = Upstream::start([Script::new().request().send(format!("{CHUNKED}{}0\r\n\r\n", chunk(&sent)))]);
+        let sent = |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+        let begun: String = events_of_maker.iter().map(sent).collect();
+        let error = chunk(&sent(&json!({"type": "error", "error": {"type": kind, "message": "No."}})));
+        let gate = Gate::new();
+        let script = Script::new().request().send(format!("{CHUNKED}{}", chunk(&begun))).wait(&gate);
+        let maker = Upstream::start([script.send(error).fin()]);
         let gateway = gateway(&maker, "anthropic").await;
         let mut asked = request();
         asked["stream"] = json!(true);
-        let reply = gateway.post("/v1/messages", &asked).await;
-        let (name, error) = events(&reply).pop().unwrap();
-        assert_eq!((&*name, &error["error"]["type"]), ("error", &json!(shown)), "{kind}: {}", reply.text());
+        let mut client = RawClient::send(&gateway, "/v1/messages", "", &asked).await;
+        client.until("\"Le\"").await;
+        gate.open();
+        let rest = client.until("\"request_id\"").await;
+        assert!(rest.contains(&format!("\"error\":{{\"type\":\"{shown}\"")), "{kind}: {rest}");
     }
 }
 
