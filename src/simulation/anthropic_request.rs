@@ -15,7 +15,7 @@ use super::{
 };
 
 /// The members of a request.
-const MEMBERS: [&str; 16] = [
+const MEMBERS: [&str; 17] = [
     "model",
     "messages",
     "max_tokens",
@@ -32,6 +32,7 @@ const MEMBERS: [&str; 16] = [
     "output_config",
     "service_tier",
     "cache_control",
+    "context_management",
 ];
 
 /// The smallest budget for thinking.

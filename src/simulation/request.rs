@@ -86,6 +86,8 @@ enum Stop {
 
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Tool {
+    /// A custom tool is one without parameters.
+    #[serde(alias = "custom")]
     pub(super) function: Function,
 }
 

@@ -55,7 +55,7 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[sevrer]\nbind = 1",
         expect![[r#"
-            f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, service, auth, admin, limits, timeouts, stream, routing, keys, teams, accounts, aliases, simulation, providers, models, ledger, catalog, console, messages, shared, images, log, metrics, traces, cors, reload
+            f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, service, auth, admin, limits, timeouts, stream, routing, keys, teams, accounts, aliases, simulation, providers, models, ledger, catalog, console, messages, responses, shared, images, log, metrics, traces, cors, reload
         "#]],
     );
     check(
@@ -73,7 +73,7 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[providers.acme]\nbase_url = \"http://h\"\ntimeout = 3",
         expect![[r#"
-            f:3:1: providers.acme.timeout: unknown key; allowed: enabled, name, base_url, api_key_env, api_key_file, auth, region, routes, headers, ca_file, max_in_flight, permit_wait, forward_traceparent, image_hosts, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters, unknown_fields, dialect, wants_max_completion_tokens, wants_reasoning_effort, lacks, legacy_completions, knows_developer_role, count_tokens, safety_settings
+            f:3:1: providers.acme.timeout: unknown key; allowed: enabled, name, base_url, api_key_env, api_key_file, auth, region, routes, headers, ca_file, max_in_flight, permit_wait, forward_traceparent, image_hosts, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters, unknown_fields, dialect, wants_max_completion_tokens, wants_reasoning_effort, lacks, legacy_completions, tools_force_effort_none, allow_state, effort_budgets, knows_developer_role, count_tokens, safety_settings
         "#]],
     );
 }
@@ -761,5 +761,15 @@ fn signed_calls_need_a_region_and_forms_of_a_cloud_their_dialect() {
         expect![[r#"
         f:3:10: providers.cloud.routes: is no form of this dialect; allowed: beside it dialect = "anthropic" (bedrock, vertex) or "gemini" (vertex), or no routes
     "#]],
+    );
+}
+
+#[test]
+fn budgets_of_efforts_do_not_fall() {
+    check(
+        "[providers.acme]\nbase_url = \"http://h\"\n[providers.acme.effort_budgets]\nlow = 9000",
+        expect![[r#"
+            f:3:1: providers.acme.effort_budgets.medium: is 8192 tokens, less than the 9000 of the effort below it; allowed: budgets that do not fall
+        "#]],
     );
 }

@@ -264,8 +264,7 @@ async fn a_session_of_claude_code_goes_on_at_an_endpoint_of_another_api_between_
             let results = results.map(|call| {
                 json!({"type": "tool_result", "tool_use_id": call["id"], "content": [{"type": "text", "text": "sunny"}]})
             });
-            let mut results: Vec<Value> = results.collect();
-            results.push(json!({"type": "text", "text": "<system-reminder>Be brief.</system-reminder>"}));
+            let results: Vec<Value> = results.collect();
             say(&mut messages, "assistant", called["content"].clone());
             say(&mut messages, "user", json!(results));
             // The first time the other provider goes on, which did not think these thoughts.

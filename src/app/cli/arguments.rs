@@ -90,7 +90,7 @@ pub(super) enum Subcommands {
     /// Show the configuration
     #[command(subcommand, arg_required_else_help = true)]
     Config(ConfigCommand),
-    /// List models, the providers that serve them, and prices; needs no gateway, and asks one with --url
+    /// List models, the providers that serve them, and prices; with --url as a gateway measures them
     Models(ModelsRequest),
     /// Compare prices, limits and retirements with a price list, and write its prices into the file
     #[command(arg_required_else_help = true)]

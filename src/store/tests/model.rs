@@ -476,11 +476,11 @@ fn a_damaged_segment_is_set_aside_and_a_newer_format_is_never_destroyed() {
     world.writers.clear();
     let aside: Vec<String> = world.disk.names().into_iter().filter(|name| name.starts_with("set-aside")).collect();
     assert!(aside.len() == 1 && aside[0].ends_with(&path), "{aside:?}");
-    world.disk.replace("format", b"2").unwrap();
+    world.disk.replace("format", b"3").unwrap();
     world.restart(false);
     let names = world.disk.names();
     assert!(names.iter().any(|name| name.starts_with("set-aside") && name.ends_with("/ledger.redb")), "{names:?}");
-    assert_eq!(world.disk.read("format").unwrap(), b"1");
+    assert_eq!(world.disk.read("format").unwrap(), b"2");
 }
 
 #[test]
