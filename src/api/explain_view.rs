@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{
     attempt_view::{AttemptBody, SpentBody},
-    number::{Dollars, Text},
+    number::{Dollars, Figure, Text},
     parameters_view::ParametersBody,
     readings::rfc_3339,
     route_view::{self, CandidateBody, CatalogView, EndpointNames, EstimateBody, ExcludedBody},
@@ -60,7 +60,7 @@ pub(crate) struct ExplainBody<'a> {
     pub(crate) state_format: Option<&'static str>,
     pub(crate) explored: bool,
     /// Share of choices drawn from `safe_set`, whatever the scores.
-    pub(crate) exploration_share: f64,
+    pub(crate) exploration_share: Figure,
     pub(crate) safe_set: Vec<EndpointNames<'a>>,
     /// `null` where the call is no chat, and in records of earlier versions.
     pub(crate) task_class: Option<TaskClassBody>,
@@ -174,7 +174,7 @@ impl<'a> ExplainBody<'a> {
             state_format: state_format(generation),
             emulated_parameters: generation.emulated_parameters.iter().map(|name| &**name).collect(),
             explored: decision.explored,
-            exploration_share: decision.exploration_share,
+            exploration_share: Figure::exact(decision.exploration_share),
             safe_set: decision.safe_set.iter().map(|index| view.names_of(catalog.endpoint(*index))).collect(),
             task_class: decision.task_class.map(TaskClassBody::new),
             algorithm: decision.algorithm,
@@ -432,7 +432,7 @@ mod tests {
               "upstream_dialect": "openai",
               "state_format": null,
               "explored": false,
-              "exploration_share": 0.0,
+              "exploration_share": 0,
               "safe_set": [
                 {
                   "model": "acme/small",

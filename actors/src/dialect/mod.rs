@@ -66,7 +66,7 @@ pub use outgoing::{CallHeaders, OutgoingBody, Translation};
 pub use responses::inbound::{
     AgentChat, InboundResponses, ResponseEcho, input_tokens_body, read_agent_chat, read_responses, read_responses_with,
 };
-pub use responses::splice::ProviderState;
+pub use responses::provider_state::ProviderState;
 pub use translation::{
     chat_body, chat_body_with, chat_path, completion_of, image_body, image_path, images_of, kind_of_refusal,
     refuses_signature, retry_delay, rewrite_whole, usage_of_failure,

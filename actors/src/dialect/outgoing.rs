@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use bytes::Bytes;
 
 use super::{
-    gemini::RememberedSignatures, neutral::ToolNames, responses::splice::ProviderState, stream_reader::Framing,
+    gemini::RememberedSignatures, neutral::ToolNames, responses::provider_state::ProviderState, stream_reader::Framing,
 };
 use crate::domain::{Dialect, Endpoint, Platform};
 

@@ -23,7 +23,7 @@ use super::{
         rewrite_answer, text_completion, usage_of_failed_answer,
     },
     outgoing::{OutgoingBody, Translation},
-    responses::{self, splice::ProviderState},
+    responses::{self, provider_state::ProviderState},
     spliced_call::SplicedCall,
 };
 use crate::domain::{Catalog, Dialect, Endpoint, FailureKind, Usage};

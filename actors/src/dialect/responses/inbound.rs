@@ -23,7 +23,7 @@ use crate::{
         json::{Raw, push_member},
         neutral::{FieldFates, StateKey, json_object, members_once},
         openai::request::is_for_gateway,
-        responses::splice::ProviderState,
+        responses::provider_state::ProviderState,
     },
     domain::{Invalid, InvalidReason},
 };

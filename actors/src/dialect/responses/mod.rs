@@ -14,6 +14,7 @@ mod input;
 pub(crate) mod models;
 mod namespaces;
 mod parameters;
+pub(crate) mod provider_state;
 mod reasoning;
 mod reasoning_state;
 mod request;

@@ -2,43 +2,18 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::encode::push_usage;
+use super::{encode::push_usage, provider_state::ProviderState};
 use crate::{
     dialect::{
         json::{Fate, JsonFault, Raw, Splice, object, quoted},
         neutral::{EscapedText, ReportedTokens, StateKey},
         spliced_call::{MemberNames, SplicedCall},
     },
-    domain::{Capability, Catalog, Endpoint, Usage},
+    domain::Usage,
 };
 
 /// What `include` must have so that reasoning can be sent back to an API that keeps nothing.
 const ENCRYPTED: &str = "reasoning.encrypted_content";
-
-/// Whether the provider may keep responses for its clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ProviderState {
-    /// Each request brings the whole conversation.
-    #[default]
-    Refused,
-    /// A request may continue a response, by the provider's id of it.
-    Allowed,
-}
-
-impl ProviderState {
-    /// As an endpoint allows it.
-    #[must_use]
-    pub fn at(endpoint: &Endpoint) -> ProviderState {
-        if endpoint.lacks.has(Capability::KeptResponses) { ProviderState::Refused } else { ProviderState::Allowed }
-    }
-
-    /// `Allowed` if any endpoint of the catalog allows it.
-    #[must_use]
-    pub fn anywhere_in(catalog: &Catalog) -> ProviderState {
-        let mut states = catalog.endpoints.iter().map(ProviderState::at);
-        states.find(|state| *state == ProviderState::Allowed).unwrap_or_default()
-    }
-}
 
 /// A client's body for an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]

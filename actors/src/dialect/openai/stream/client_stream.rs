@@ -17,7 +17,7 @@ use crate::dialect::{
     json::{Cursor, Raw},
     neutral::AnswerForm,
     openai::text_completion,
-    responses::{self, splice::ProviderState},
+    responses::{self, provider_state::ProviderState},
 };
 
 /// The last event of a stream of chunks.

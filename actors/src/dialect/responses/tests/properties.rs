@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 
 use super::{
-    super::splice::{ProviderState, splice_answer, splice_event, splice_request},
+    super::provider_state::ProviderState,
+    super::splice::{splice_answer, splice_event, splice_request},
     answers::{collect, collect_whole},
     *,
 };

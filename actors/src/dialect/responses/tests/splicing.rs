@@ -1,6 +1,7 @@
 use super::super::{
+    provider_state::ProviderState,
     reasoning_state::ForeignReasoning,
-    splice::{ProviderState, next_number, splice_answer, splice_event, splice_request},
+    splice::{next_number, splice_answer, splice_event, splice_request},
 };
 use crate::{
     dialect::{
