@@ -10,8 +10,8 @@ use pointsman_actors::domain::FailureKind;
 use crate::{
     bucket::Bucket,
     loss::{Served, Yardsticks},
-    request::Request,
-    rule::{ATTEMPTS, Ask, Begin, Calibration, Late, News, Patience, Report, Rule, TOTAL},
+    request::{Request, TOTAL},
+    rule::{ATTEMPTS, Ask, Begin, Calibration, Late, News, Patience, Report, Rule},
     world::{ENDPOINTS, Fate, Fault, Truth, World},
 };
 

@@ -9,9 +9,9 @@ use crate::{
     engine::{self, Run},
     request::{Aim, arrivals},
     rules::Kind,
-    scenario::{self, HALF_LIFE, Scenario},
+    scenario::{self, Scenario},
     sheet::Sheet,
-    world::{Effect, Event, World},
+    world::{Effect, Event, HALF_LIFE, World},
 };
 
 /// Times by which the endpoint becomes faster.

@@ -12,7 +12,6 @@
 use pointsman_actors::domain::Objective;
 
 use crate::{
-    engine::Run,
     request::Request,
     world::{ENDPOINTS, World},
 };
@@ -92,11 +91,11 @@ pub fn loss(objective: Objective, served: &Served, yardsticks: &Yardsticks) -> f
     }
 }
 
-/// The losses of a run, by objective.
+/// The losses of a run with these answers, by objective.
 #[must_use]
-pub fn losses(world: &World, run: &Run) -> Losses {
+pub fn losses(world: &World, served: &[Served]) -> Losses {
     let mut losses = Losses::default();
-    for (request, served) in world.requests.iter().zip(&run.served) {
+    for (request, served) in world.requests.iter().zip(served) {
         let yardsticks = Yardsticks::of(world, request, f64::from(request.answer));
         let (sum, count) = &mut losses[request.objective as usize];
         *sum += loss(request.objective, served, &yardsticks);

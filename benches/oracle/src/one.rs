@@ -9,8 +9,7 @@ use crate::{
     loss::{Yardsticks, loss},
     oracle,
     rules::Kind,
-    scenario::HALF_LIFE,
-    world::{ENDPOINTS, World},
+    world::{ENDPOINTS, HALF_LIFE, World},
 };
 
 /// Seconds per line.

@@ -22,11 +22,11 @@ pub fn run(world: &World) -> Run {
         .into_iter()
         .filter(|objective| world.requests.iter().any(|r| r.objective == *objective))
         .collect();
-    let yardstick = losses(world, &plain);
+    let yardstick = losses(world, &plain.served);
     let mut best = (objectives.len() as f64, plain);
     for restraint in Restraint::family(&objectives) {
         let other = run(restraint);
-        let relative = relative(&losses(world, &other), &yardstick, &objectives);
+        let relative = relative(&losses(world, &other.served), &yardstick, &objectives);
         if relative < best.0 {
             best = (relative, other);
         }

@@ -4,6 +4,12 @@ use pointsman_actors::domain::Objective;
 
 use crate::dice::Dice;
 
+/// Seconds after which a stream without a first token is given up, unless a rule knows better.
+pub const FIRST_BYTE: f64 = 15.0;
+/// Seconds that a request may take altogether. As long as another endpoint may take over, a plain answer gets half
+/// of what is left of it: its head comes last, so no other clock tells a hang from a thinker.
+pub const TOTAL: f64 = 120.0;
+
 /// Share of requests that are streamed.
 pub(crate) const STREAMED: f64 = 0.7;
 /// Spread (σ of ln) of answer sizes around their kind's.

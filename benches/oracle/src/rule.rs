@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use pointsman_actors::domain::FailureKind;
 
-use crate::{request::Request, world::Truth};
+use crate::{
+    request::{FIRST_BYTE, Request},
+    world::Truth,
+};
 
-/// Seconds after which a stream without a first token is given up, unless a rule knows better.
-pub const FIRST_BYTE: f64 = 15.0;
-/// Seconds that a request may take altogether. As long as another endpoint may take over, a plain answer gets half
-/// of what is left of it: its head comes last, so no other clock tells a hang from a thinker.
-pub const TOTAL: f64 = 120.0;
 /// Attempts per request that everybody has.
 pub const ATTEMPTS: u32 = 3;
 

@@ -9,33 +9,14 @@ use crate::{
     dice::Dice,
     request::{Aim, arrivals},
     traffic::{self, Traffic},
-    world::{ENDPOINTS, Effect, Endpoint, Event, WIDE, World},
+    world::{ENDPOINTS, Effect, Endpoint, Event, Span, WIDE, World},
 };
 
-/// Half-life of the statistics, seconds: the unit of everything that lasts.
-pub const HALF_LIFE: f64 = 60.0;
-/// Half-lives over which requests arrive.
-const HALF_LIVES: f64 = 25.0;
 /// Requests per second, ordinarily and where load is the matter.
 const RATE: f64 = 4.0;
 const HIGH_RATE: f64 = 8.0;
 /// Probability that an event hits a second endpoint too.
 const SECOND_VICTIM: f64 = 0.4;
-
-/// How long a run lasts.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Span {
-    /// Half-life of the statistics, seconds.
-    pub half_life: f64,
-    /// Seconds over which requests arrive.
-    pub seconds: f64,
-}
-
-impl Default for Span {
-    fn default() -> Span {
-        Span { half_life: HALF_LIFE, seconds: HALF_LIVES * HALF_LIFE }
-    }
-}
 
 /// A kind of trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +101,20 @@ impl Scenario {
             Scenario::Flapping => Effect::Flaps(half_life * dice.ratio(0.7, 1.4)),
             Scenario::Stationary | Scenario::Queueing | Scenario::Tokens | Scenario::Waves => return None,
         })
+    }
+}
+
+impl World {
+    /// The world of this seed, with drawn requests.
+    #[must_use]
+    pub fn draw(scenario: Scenario, aim: Aim, seed: u64) -> World {
+        World::with(Traffic::Poisson, scenario, aim, seed)
+    }
+
+    /// The world of this seed, with requests from here.
+    #[must_use]
+    pub fn with(traffic: Traffic, scenario: Scenario, aim: Aim, seed: u64) -> World {
+        draw(traffic, scenario, aim, seed, Span::default())
     }
 }
 

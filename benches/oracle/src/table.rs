@@ -106,7 +106,7 @@ fn run_one(plan: &Plan, (scenario, aim, seed): (Scenario, Aim, u64)) -> Vec<Entr
     let oracle = oracle::run(&world);
     let entry = |kind: Kind, run: &Run| {
         let figures = Figures::of(&world, run, &oracle);
-        Entry { kind, losses: vec![losses(&world, run)], figures }
+        Entry { kind, losses: vec![losses(&world, &run.served)], figures }
     };
     let others = [Kind::Random].into_iter().chain(plan.rules.iter().copied());
     let others = others.map(|kind| entry(kind, &engine::run(&world, &mut *kind.rule(&world, &plan.policy))));

@@ -7,11 +7,13 @@ use pointsman_actors::domain::FailureKind;
 
 use crate::{
     dice::Dice,
-    request::{Aim, Request},
-    rule::{FIRST_BYTE, TOTAL},
-    scenario::{self, Scenario, Span},
-    traffic::Traffic,
+    request::{FIRST_BYTE, Request, TOTAL},
 };
+
+/// Half-life of the statistics, seconds: the unit of everything that lasts.
+pub const HALF_LIFE: f64 = 60.0;
+/// Half-lives over which requests arrive.
+const HALF_LIVES: f64 = 25.0;
 
 /// Endpoints of a world, each at a provider of its own.
 pub const ENDPOINTS: usize = 8;
@@ -139,6 +141,21 @@ pub enum Fate {
     Hangs,
 }
 
+/// How long a run lasts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Span {
+    /// Half-life of the statistics, seconds.
+    pub half_life: f64,
+    /// Seconds over which requests arrive.
+    pub seconds: f64,
+}
+
+impl Default for Span {
+    fn default() -> Span {
+        Span { half_life: HALF_LIFE, seconds: HALF_LIVES * HALF_LIFE }
+    }
+}
+
 /// All of a run that does not depend on who routes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct World {
@@ -155,18 +172,6 @@ pub struct World {
 }
 
 impl World {
-    /// The world of this seed, with drawn requests.
-    #[must_use]
-    pub fn draw(scenario: Scenario, aim: Aim, seed: u64) -> World {
-        World::with(Traffic::Poisson, scenario, aim, seed)
-    }
-
-    /// The world of this seed, with requests from here.
-    #[must_use]
-    pub fn with(traffic: Traffic, scenario: Scenario, aim: Aim, seed: u64) -> World {
-        scenario::draw(traffic, scenario, aim, seed, Span::default())
-    }
-
     /// What is true of an endpoint at `now`, with `in_flight` requests there, the asking one included.
     #[must_use]
     pub fn truth(&self, endpoint: usize, now: f64, in_flight: u32) -> Truth {

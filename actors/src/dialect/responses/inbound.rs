@@ -23,13 +23,10 @@ use crate::{
         json::{Raw, push_member},
         neutral::{FieldFates, StateKey, json_object, members_once},
         openai::request::is_for_gateway,
-        responses::provider_state::ProviderState,
+        responses::provider_state::{PREVIOUS_RESPONSE_ID, ProviderState},
     },
     domain::{Invalid, InvalidReason},
 };
-
-/// The member that names the response which a request continues.
-pub(crate) const PREVIOUS_RESPONSE_ID: &str = "previous_response_id";
 
 /// A checked request of this dialect.
 #[derive(Debug, Clone)]

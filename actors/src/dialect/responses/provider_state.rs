@@ -2,6 +2,9 @@
 
 use crate::domain::{Capability, Catalog, Endpoint};
 
+/// The member that names the response which a request continues.
+pub(crate) const PREVIOUS_RESPONSE_ID: &str = "previous_response_id";
+
 /// Whether the provider may keep responses for its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ProviderState {

@@ -10,7 +10,8 @@ use pointsman_actors::domain::Objective;
 
 use crate::{
     loss::{FAILED_BALANCED, FAILED_PRICES, FAILED_SECONDS},
-    rule::{Ask, FIRST_BYTE, Rule, TOTAL},
+    request::{FIRST_BYTE, TOTAL},
+    rule::{Ask, Rule},
     world::{ENDPOINTS, Fault, Truth},
 };
 

@@ -18,8 +18,8 @@ use pointsman_actors::{
 use crate::{
     dice::Dice,
     engine,
-    request::Request,
-    rule::{ATTEMPTS, Ask, Begin, Calibration, FIRST_BYTE, Late, News, Patience, Report, Rule, TOTAL},
+    request::{FIRST_BYTE, Request, TOTAL},
+    rule::{ATTEMPTS, Ask, Begin, Calibration, Late, News, Patience, Report, Rule},
     world::World,
 };
 

@@ -105,7 +105,7 @@ fn score(show: &Show, stage: &Stage, kind: Kind) -> io::Result<Score> {
 
 /// Mean loss of a request.
 fn loss(world: &World, objective: Objective, run: &Run) -> f64 {
-    let (sum, count) = losses(world, run)[objective as usize];
+    let (sum, count) = losses(world, &run.served)[objective as usize];
     sum / count.max(1) as f64
 }
 

@@ -21,8 +21,8 @@ use crate::{
     bucket::Bucket,
     engine::truth,
     loss::{Served, Yardsticks},
-    request::Request,
-    rule::{ATTEMPTS, Ask, Begin, News, Report, Rule, TOTAL},
+    request::{Request, TOTAL},
+    rule::{ATTEMPTS, Ask, Begin, News, Report, Rule},
     world::{ENDPOINTS, World},
 };
 

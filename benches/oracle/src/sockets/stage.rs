@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use crate::{
     request::Aim,
     rules,
-    scenario::{self, Scenario, Span},
-    world::World,
+    scenario::{self, Scenario},
+    world::{HALF_LIFE as ORDINARY_HALF_LIFE, Span, World},
 };
 
 /// Virtual seconds in a real one. A timer is right within a millisecond; first tokens take 8 to 40 of them so.
@@ -20,7 +20,7 @@ pub const SPEED: f64 = 15.0;
 /// Half-life of the statistics, virtual seconds: half the ordinary one, so that a run of some seconds holds several.
 const HALF_LIFE: f64 = 30.0;
 /// By what the constants of the routing that are times are shorter, before [`SPEED`].
-const SHORTER: f64 = HALF_LIFE / scenario::HALF_LIFE;
+const SHORTER: f64 = HALF_LIFE / ORDINARY_HALF_LIFE;
 
 /// What is to be shown.
 #[derive(Debug, Clone)]

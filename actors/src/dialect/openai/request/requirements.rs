@@ -3,7 +3,7 @@
 use super::{
     ChatRequest, conversation::MESSAGES, fields::Fate, parsed_body::BodyMember, parsed_fields::OutputFormat, path::Path,
 };
-use crate::dialect::{json::quoted, responses::inbound::PREVIOUS_RESPONSE_ID};
+use crate::dialect::{json::quoted, responses::provider_state::PREVIOUS_RESPONSE_ID};
 use crate::domain::{
     Capability, CapabilitySet, Catalog, Dialect, DialectSet, Endpoint, Invalid, InvalidReason, Modalities, Modality,
     Model, Needs, ParameterNames, ParameterSet,
