@@ -279,9 +279,9 @@ impl ApiError {
     pub fn unknown_path() -> ApiError {
         ApiError::not_found(
             "unknown_path",
-            "This path does not exist. Under /api/v1 there are chat/completions, messages, responses, completions, embeddings, \
-             images, models, providers, route, generation, generations, activity, keys, key, credits and health; administration \
-             has a listener of its own.",
+            "This path does not exist. Under /api/v1 there are chat/completions, messages, responses, completions (with \
+             server.legacy_completions = true), embeddings, images, models, providers, route, generation, generations, \
+             activity, keys, key, credits and health; administration has a listener of its own.",
         )
     }
 
