@@ -18,9 +18,9 @@ use crate::{
     scripted::{Gate, Log, Script, Upstream},
 };
 
-/// How long the gateway may take to let the upstream go: far less than any clock would. The figure to reach is 0.2 s;
+/// How long the gateway may take to let the upstream go: less than any clock would. The figure to reach is 0.2 s;
 /// the rest is for a busy machine, and [`the_upstream_is_let_go_within_a_fifth_of_a_second`] measures it.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Leaving {

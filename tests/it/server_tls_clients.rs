@@ -23,8 +23,6 @@ use crate::{
     world::saying,
 };
 
-const SECOND: Duration = Duration::from_secs(1);
-
 /// How many connections a gateway counts.
 fn connections(encrypted: &Encrypted) -> usize {
     encrypted.gateway.inner().setup().admission.load().read().connections
@@ -48,7 +46,8 @@ enum Leaving {
 
 async fn leave(mut client: TlsStream<TcpStream>, how: Leaving) {
     match how {
-        Leaving::InOrder => client.shutdown().await.unwrap(),
+        // The gateway may be the first to close: then the farewell fails, and the client is gone all the same.
+        Leaving::InOrder => drop(client.shutdown().await),
         Leaving::Fin => {}
         Leaving::Reset => {
             socket2::SockRef::from(client.get_ref().0).set_linger(Some(Duration::ZERO)).unwrap();
@@ -78,7 +77,7 @@ async fn whoever_leaves_takes_the_upstream_along_within_a_fifth_of_a_second() {
                 }
                 let left = Instant::now();
                 leave(client, how).await;
-                assert!(upstream.eventually(5 * SECOND, |log| log.closed.len() == 1).await, "{how:?}, {content:?}");
+                assert!(upstream.eventually(PATIENCE, |log| log.closed.len() == 1).await, "{how:?}, {content:?}");
                 upstream.log().closed[0].saturating_duration_since(left)
             })
             .await;
@@ -96,7 +95,7 @@ async fn a_head_that_does_not_end_ends_its_connection() {
         client.write_all(said.as_bytes()).await.unwrap();
         let answer = rest(&mut client).await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
-        assert!(begun.elapsed() < 5 * SECOND, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
     }
 }
 
@@ -112,7 +111,7 @@ async fn a_kept_connection_is_closed_when_its_next_head_does_not_come_or_does_no
         let begun = Instant::now();
         client.write_all(next_head.as_bytes()).await.unwrap();
         rest(&mut client).await;
-        assert!(begun.elapsed() < 6 * SECOND, "{next_head:?} kept it for {:?}", begun.elapsed());
+        assert!(begun.elapsed() < PATIENCE, "{next_head:?} kept it for {:?}", begun.elapsed());
     }
     patience::until("what was closed no longer counts", || connections(&encrypted) == 0).await;
 }
@@ -149,16 +148,20 @@ async fn clients_that_do_not_say_hello_keep_nobody_out_and_are_closed() {
     let upstream = saying("x");
     let encrypted = Encrypted::new(world(&upstream)).await;
     let address = encrypted.gateway.address;
-    let silent = join_all((0..400).map(|_| RawClient::connect(address))).await;
-    let begun = Instant::now();
-    let mut client = encrypted.client().await;
-    send_chat(&mut client, false).await;
-    until(&mut client, "\"usage\"").await;
     // A worker waits three seconds for a hello.
-    assert!(begun.elapsed() < Duration::from_millis(2_500), "kept out for {:?}", begun.elapsed());
-    for mut silent in silent {
-        assert_eq!(silent.rest().await, "");
-    }
+    takes_less_than(Duration::from_millis(2_500), "an answer beside silent clients", async || {
+        let silent = join_all((0..400).map(|_| RawClient::connect(address))).await;
+        let begun = Instant::now();
+        let mut client = encrypted.client().await;
+        send_chat(&mut client, false).await;
+        until(&mut client, "\"usage\"").await;
+        let kept_out = begun.elapsed();
+        for mut silent in silent {
+            assert_eq!(silent.rest().await, "");
+        }
+        kept_out
+    })
+    .await;
 }
 
 const ALIVE: &str = "{\"status\":\"ok\"}";
