@@ -182,6 +182,22 @@ pricing = { prompt = "0.0000001", completion = "0.0000004" }
 provider = "bench"
 upstream_model = "bench-1"
 
+# The same upstream, with streams in the Messages API.
+[providers.messages]
+name = "Messages"
+base_url = "http://$upstream/v1"
+dialect = "anthropic"
+max_in_flight = 100000
+
+[[models]]
+id = "bench/messages"
+context_length = 1000000
+supported_parameters = ["max_tokens", "temperature"]
+pricing = { prompt = "0.0000001", completion = "0.0000004" }
+[[models.endpoints]]
+provider = "messages"
+upstream_model = "bench-messages"
+
 [[models]]
 id = "bench/bench-held"
 context_length = 1000000

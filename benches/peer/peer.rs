@@ -32,7 +32,7 @@ The peers of the end-to-end benchmarks.
   bench-peer upstream [--chunk-ms N]
       serves fixed answers on a free port of 127.0.0.1 and prints the address
   bench-peer load --address A --pid P [--path /...] [--key K] [--connections N] [--seconds N]
-                  [--bytes N] [--stream] [--steady [--rate N]] [--ticks N]
+                  [--model M] [--bytes N] [--stream] [--steady [--rate N]] [--ticks N]
       sends requests until the time is over, as fast as it goes or at a steady rate, and prints what they cost the process P
   bench-peer hold --address A --pid P [--path /...] [--key K] [--connections N]
       holds idle connections, then silent streams, and prints what they cost P in memory
@@ -56,6 +56,8 @@ struct Options {
     pid: u32,
     connections: usize,
     duration: Duration,
+    /// What `load` asks for.
+    model: String,
     bytes: usize,
     stream: bool,
     chunk_pause: Duration,
@@ -79,6 +81,7 @@ impl Default for Options {
             pid: std::process::id(),
             connections: 32,
             duration: Duration::from_secs(2),
+            model: question::MODEL.to_owned(),
             bytes: 1024,
             stream: false,
             chunk_pause: Duration::from_millis(4),
@@ -103,6 +106,7 @@ impl Options {
                 Arg::Long("pid") => options.pid = parser.value()?.parse()?,
                 Arg::Long("connections") => options.connections = parser.value()?.parse()?,
                 Arg::Long("seconds") => options.duration = parser.value()?.parse_with(seconds)?,
+                Arg::Long("model") => options.model = parser.value()?.string()?,
                 Arg::Long("bytes") => options.bytes = parser.value()?.parse()?,
                 Arg::Long("stream") => options.stream = true,
                 Arg::Long("chunk-ms") => options.chunk_pause = Duration::from_millis(parser.value()?.parse()?),

@@ -8,8 +8,10 @@ use crate::{Failure, Options};
 pub(crate) const STREAMED: &str = r#""stream":true"#;
 /// The model whose streams fall silent after their first chunk.
 pub(crate) const HELD_MODEL: &str = "bench-held";
+/// The provider's name for the model that answers in the Messages API.
+pub(crate) const MESSAGES_MODEL: &str = "bench-messages";
 /// The name clients use for the model that answers.
-const MODEL: &str = "bench/one";
+pub(crate) const MODEL: &str = "bench/one";
 /// The name clients use for the model that falls silent.
 const HELD: &str = "bench/bench-held";
 
@@ -18,7 +20,7 @@ const MESSAGE: usize = 900;
 
 /// A request, head and body, with a conversation of about `bytes`.
 pub(crate) fn question(options: &Options, held: bool) -> Result<Vec<u8>, Failure> {
-    chat(options, if held { HELD } else { MODEL }, options.stream || held)
+    chat(options, if held { HELD } else { &options.model }, options.stream || held)
 }
 
 /// The same for a model of choice.

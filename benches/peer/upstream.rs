@@ -1,7 +1,8 @@
-//! A provider that always says the same: 1 KB of JSON, or a stream of 100 chunks of 287 bytes.
+//! A provider that always says the same: 1 KB of JSON, or a stream of 100 chunks of 287 bytes, or the texts of that stream
+//! as events of the Messages API.
 //!
-//! What it says is built once. Which of the two is asked for stands at the start of the body, where the
-//! load generator puts it and a gateway that splices leaves it.
+//! What it says is built once. Which of them is asked for stands at the start of the body, where the load generator
+//! and the gateway put it.
 
 use std::{fmt::Write, io, rc::Rc, time::Duration};
 
@@ -14,7 +15,7 @@ use tokio::{
 use crate::{
     Failure,
     http::Connection,
-    question::{HELD_MODEL, STREAMED},
+    question::{HELD_MODEL, MESSAGES_MODEL, STREAMED},
     say,
 };
 
@@ -29,6 +30,7 @@ const LOOKED_AT: usize = 256;
 const HEAD: &str = "HTTP/1.1 200 OK\r\n";
 const STREAM_HEAD: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
+const CHUNK_START: &str = r#"data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1763629500,"model":"bench-1","system_fingerprint":"fp_0123456789""#;
 const USAGE: &str = r#"{"prompt_tokens":200,"completion_tokens":100,"total_tokens":300}"#;
 
 /// Everything the upstream ever says.
@@ -36,6 +38,8 @@ pub(crate) struct Script {
     answer: Vec<u8>,
     /// The events of a stream, each framed as one HTTP chunk.
     events: Vec<Vec<u8>>,
+    /// The same stream in the Messages API.
+    messages: Vec<Vec<u8>>,
     pause: Duration,
 }
 
@@ -69,12 +73,12 @@ async fn answer_all(socket: TcpStream, script: &Script) -> io::Result<()> {
 }
 
 /// One event after the other, each with a write of its own, as a model makes them.
-async fn tell(connection: &mut Connection, script: &Script) -> io::Result<()> {
-    let mut clock = interval(script.pause.max(Duration::from_micros(1)));
+async fn tell(connection: &mut Connection, events: &[Vec<u8>], pause: Duration) -> io::Result<()> {
+    let mut clock = interval(pause.max(Duration::from_micros(1)));
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
     connection.socket.write_all(STREAM_HEAD.as_bytes()).await?;
-    for event in &script.events {
-        if !script.pause.is_zero() {
+    for event in events {
+        if !pause.is_zero() {
             clock.tick().await;
         }
         connection.socket.write_all(event).await?;
@@ -93,7 +97,7 @@ async fn hold(connection: &mut Connection, script: &Script) -> io::Result<()> {
 
 impl Script {
     pub(crate) fn new(pause: Duration) -> Result<Script, Failure> {
-        Ok(Script { answer: answer()?, events: events()?, pause })
+        Ok(Script { answer: answer()?, events: events()?, messages: messages()?, pause })
     }
 
     /// Answers one request; false when the connection has nothing more to say.
@@ -105,7 +109,8 @@ impl Script {
             return Ok(false);
         }
         if asked(STREAMED) {
-            tell(connection, self).await?;
+            let events = if asked(MESSAGES_MODEL) { &self.messages } else { &self.events };
+            tell(connection, events, self.pause).await?;
         } else {
             connection.socket.write_all(&self.answer).await?;
         }
@@ -123,21 +128,50 @@ fn answer() -> Result<Vec<u8>, Failure> {
 }
 
 fn events() -> Result<Vec<Vec<u8>>, Failure> {
-    let start = r#"data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1763629500,"model":"bench-1","system_fingerprint":"fp_0123456789""#;
     let mut events = Vec::new();
     for number in 1..=CHUNKS {
-        let role = if number == 1 { r#""role":"assistant","# } else { "" };
-        let finish = if number == CHUNKS { r#""stop""# } else { "null" };
-        events.push(padded(CHUNK_BYTES, |text| {
-            format!(
-                r#"{start},"choices":[{{"index":0,"delta":{{{role}"content":"{text}"}},"logprobs":null,"finish_reason":{finish}}}]}}{end}"#,
-                end = "\n\n"
-            )
-        })?);
+        events.push(padded(CHUNK_BYTES, |text| chunk(number, text))?);
     }
-    events.push(format!("{start},\"choices\":[],\"usage\":{USAGE}}}\n\n"));
+    events.push(format!("{CHUNK_START},\"choices\":[],\"usage\":{USAGE}}}\n\n"));
     events.push("data: [DONE]\n\n".to_owned());
-    Ok(events.iter().map(|event| format!("{:x}\r\n{event}\r\n", event.len()).into_bytes()).collect())
+    Ok(framed(&events))
+}
+
+fn chunk(number: u64, text: &str) -> String {
+    let role = if number == 1 { r#""role":"assistant","# } else { "" };
+    let finish = if number == CHUNKS { r#""stop""# } else { "null" };
+    format!(
+        r#"{CHUNK_START},"choices":[{{"index":0,"delta":{{{role}"content":"{text}"}},"logprobs":null,"finish_reason":{finish}}}]}}{end}"#,
+        end = "\n\n"
+    )
+}
+
+/// The texts of [`events`], as the Messages API tells them.
+fn messages() -> Result<Vec<Vec<u8>>, Failure> {
+    let event = |name: &str, members: &str| format!("event: {name}\ndata: {{\"type\":\"{name}\"{members}}}\n\n");
+    let mut events = vec![
+        event(
+            "message_start",
+            r#","message":{"id":"msg_0123456789abcdef","type":"message","role":"assistant","model":"bench-messages","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":200,"output_tokens":1}}"#,
+        ),
+        event("content_block_start", r#","index":0,"content_block":{"type":"text","text":""}"#),
+    ];
+    for number in 1..=CHUNKS {
+        let length = CHUNK_BYTES.checked_sub(chunk(number, "").len()).ok_or("a frame is longer than its message")?;
+        let delta = |text: &str| format!(r#","index":0,"delta":{{"type":"text_delta","text":"{text}"}}"#);
+        let bytes = event("content_block_delta", &delta("")).len() + length;
+        events.push(padded(bytes, |text| event("content_block_delta", &delta(text)))?);
+    }
+    events.push(event("content_block_stop", r#","index":0"#));
+    let usage = r#","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":100}"#;
+    events.push(event("message_delta", usage));
+    events.push(event("message_stop", ""));
+    Ok(framed(&events))
+}
+
+/// Each event as one HTTP chunk.
+fn framed(events: &[String]) -> Vec<Vec<u8>> {
+    events.iter().map(|event| format!("{:x}\r\n{event}\r\n", event.len()).into_bytes()).collect()
 }
 
 /// What `frame` makes of a text that is just long enough for `bytes` in all.

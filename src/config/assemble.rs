@@ -289,7 +289,9 @@ impl Parts {
             platform,
             lacks: lacks.minus(effort_none_cures),
             effort_none_cures,
-            reasoning_state: reasoning_state(dialect, &table.upstream_model),
+            reasoning_state: table
+                .reasoning_state
+                .unwrap_or_else(|| reasoning_state(dialect, &table.upstream_model)),
             effort_budgets: endpoint_defaults.effort_budgets,
             counts_tokens: table
                 .counts_tokens
@@ -307,6 +309,7 @@ impl Parts {
             wants_reasoning_effort: table.wants_reasoning_effort.unwrap_or(endpoint_defaults.wants_reasoning_effort),
             knows_developer_role: table.knows_developer_role.unwrap_or(endpoint_defaults.knows_developer_role),
             forwards_unknown_fields: table.forwards_unknown_fields.unwrap_or(endpoint_defaults.forwards_unknown_fields),
+            inputs_per_call: table.inputs_per_call,
             images_through_chat: table.images_through_chat,
         });
     }

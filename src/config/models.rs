@@ -8,6 +8,7 @@ use std::sync::Arc;
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use pointsman_actors::domain::{
     Architecture, CapabilitySet, DefaultParameters, Dialect, EndpointLimits, Modalities, Modality, ModelId, Pricing,
+    ReasoningFormat,
 };
 
 use super::{
@@ -65,6 +66,9 @@ pub(super) struct EndpointTable<'t> {
     pub(super) allow_state: Option<bool>,
     pub(super) knows_developer_role: Option<bool>,
     pub(super) forwards_unknown_fields: Option<bool>,
+    pub(super) inputs_per_call: Option<u32>,
+    /// `None`: as is known of dialect and model.
+    pub(super) reasoning_state: Option<ReasoningFormat>,
     pub(super) images_through_chat: bool,
     pub(super) counts_tokens: Option<bool>,
     pub(super) safety_settings: Option<Arc<str>>,
@@ -170,11 +174,21 @@ fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTa
         allow_state: section.flag("allow_state"),
         knows_developer_role: section.flag("knows_developer_role"),
         forwards_unknown_fields: section.choice("unknown_fields", &[("forward", true), ("drop", false)]),
+        inputs_per_call: section.integer("inputs_per_call", 1..=2048),
+        reasoning_state: section.choice("reasoning_state", &REASONING_STATES),
         images_through_chat: section.flag("images_through_chat").unwrap_or(false),
         counts_tokens: providers::counts_tokens(section),
         safety_settings: providers::safety_settings(section),
     }
 }
+
+/// Formats of reasoning, for `reasoning_state`.
+const REASONING_STATES: [(&str, ReasoningFormat); 4] = [
+    ("none", ReasoningFormat::Unknown),
+    (ReasoningFormat::Anthropic.as_str(), ReasoningFormat::Anthropic),
+    (ReasoningFormat::Gemini.as_str(), ReasoningFormat::Gemini),
+    (ReasoningFormat::Responses.as_str(), ReasoningFormat::Responses),
+];
 
 fn pricing(section: &Section<'_>, inherited: &Inherited, disabled: bool) -> Option<Prices> {
     let own = prices::read(section);

@@ -52,4 +52,5 @@ pub use page::{ProviderPage, call_page, read_page, read_provider_page, read_sign
 pub use probe::Phases;
 pub use redact::Redactor;
 pub use retry_after::retry_after;
+pub use signer::Signer;
 pub use tls::{TlsFault, client_config};

@@ -68,7 +68,7 @@ impl Signer {
     ///
     /// # Errors
     /// When a key holds a character that no header may hold.
-    pub(super) fn sign(
+    pub fn sign(
         &self,
         address: &str,
         body: &[u8],

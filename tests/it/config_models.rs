@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pointsman::config::{Config, Environment, Scope};
-use pointsman_actors::domain::{Endpoint, Modality, Objective, Resolved, Target};
+use pointsman_actors::domain::{Endpoint, Modality, Objective, ReasoningFormat, Resolved, Target};
 
 #[test]
 fn an_unknown_price_is_stated_inherited_replaced_and_warned_of() {
@@ -60,6 +60,8 @@ supported_parameters = ["max_tokens"]
 is_moderated = false
 knows_developer_role = false
 quantization = "FP8"
+inputs_per_call = 10
+reasoning_state = "anthropic-claude-v1"
 pricing = { prompt = "0.3", completion = "0.4" }
 "#,
     );
@@ -74,6 +76,9 @@ pricing = { prompt = "0.3", completion = "0.4" }
     assert_eq!(prices(modern).input_cache_read, None, "prices of two providers never mix");
     assert_eq!(modern.quantization.as_deref(), Some("fp8"));
     assert_eq!(&*modern.upstream_model, "vendor/b");
+    assert_eq!((plain.inputs_per_call, modern.inputs_per_call), (None, Some(10)));
+    let states = [plain.reasoning_state, modern.reasoning_state];
+    assert_eq!(states, [ReasoningFormat::Unknown, ReasoningFormat::Anthropic]);
     let habits = |e: &Endpoint| (e.wants_max_completion_tokens, e.knows_developer_role, e.forwards_unknown_fields);
     assert_eq!(habits(plain), (false, false, true));
     assert_eq!(habits(modern), (true, false, false));

@@ -194,6 +194,8 @@ pub struct Endpoint {
     pub knows_developer_role: bool,
     /// Whether fields the gateway does not know are passed on.
     pub forwards_unknown_fields: bool,
+    /// Most inputs of one call for embeddings; `None`: as is known of its API.
+    pub inputs_per_call: Option<u32>,
     /// Whether it makes images through chat instead of the image API.
     pub images_through_chat: bool,
     /// Whether its API counts the tokens of a prompt without an inference.

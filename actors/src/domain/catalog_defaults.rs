@@ -86,6 +86,7 @@ impl Endpoint {
             wants_reasoning_effort: false,
             knows_developer_role: true,
             forwards_unknown_fields: true,
+            inputs_per_call: None,
             images_through_chat: false,
             counts_tokens: false,
             safety_settings: None,

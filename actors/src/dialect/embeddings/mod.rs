@@ -88,7 +88,7 @@ pub fn embedding_body(request: &EmbeddingRequest, catalog: &Catalog, endpoint: &
     }
     let mut fates = FieldFates::default();
     gated.dropped.iter().for_each(|name| fates.drop(name));
-    let mut bodies = api.bodies(std::str::from_utf8(&gated.bytes).ok()?, &endpoint.upstream_model, &mut fates)?;
+    let mut bodies = api.bodies(std::str::from_utf8(&gated.bytes).ok()?, endpoint, &mut fates)?;
     let bytes = bodies.next()?;
     Some(OutgoingBody { dropped: fates.dropped().to_vec(), further: bodies.collect(), ..OutgoingBody::of(bytes) })
 }
@@ -106,7 +106,7 @@ pub fn embeddings_of<'b>(
     match (EmbeddingApi::of_endpoint(endpoint), answers) {
         (None | Some(EmbeddingApi::OpenAi), [answer]) => Ok(Cow::Borrowed(&answer.body)),
         (None | Some(EmbeddingApi::OpenAi), _) => Err(AnswerFault::malformed("not one answer")),
-        (Some(api), answers) => api.joined(answers, inputs).map(Cow::Owned),
+        (Some(api), answers) => api.joined(answers, inputs, api.inputs_per_call(endpoint)).map(Cow::Owned),
     }
 }
 
@@ -133,20 +133,21 @@ impl EmbeddingApi {
         }
     }
 
-    /// Most inputs of one call.
-    fn inputs_per_call(self) -> usize {
-        match self {
+    /// Most inputs of one call. An API that takes a list may be configured to take a shorter or a longer one.
+    fn inputs_per_call(self, endpoint: &Endpoint) -> usize {
+        let known = match self {
             EmbeddingApi::OpenAi => usize::MAX,
             EmbeddingApi::Google(method) => method.inputs_per_call(),
             EmbeddingApi::Amazon(model) => model.inputs_per_call(),
-        }
+        };
+        endpoint.inputs_per_call.filter(|_| known > 1).map_or(known, |configured| configured.max(1) as usize)
     }
 
     /// The bodies of all calls. Fields without a place in this API are named in `fates`. `None` if the input is not text.
     fn bodies<'b>(
         self,
         body: &'b str,
-        model: &'b str,
+        endpoint: &'b Endpoint,
         fates: &mut FieldFates,
     ) -> Option<impl Iterator<Item = Bytes> + use<'b>> {
         let EmbeddingInput { texts, mut fields, others } = EmbeddingInput::read(body)?;
@@ -156,11 +157,11 @@ impl EmbeddingApi {
         if !matches!(self, EmbeddingApi::Amazon(AmazonModel::Cohere)) {
             fields.drop_cohere(fates);
         }
-        let most = self.inputs_per_call();
+        let most = self.inputs_per_call(endpoint);
         let calls = texts.len().div_ceil(most);
         Some((0..calls).map(move |call| {
             let texts = texts.get(call * most..).unwrap_or_default();
-            self.body(texts.get(..most).unwrap_or(texts), &fields, model)
+            self.body(texts.get(..most).unwrap_or(texts), &fields, &endpoint.upstream_model)
         }))
     }
 
@@ -192,7 +193,7 @@ impl EmbeddingApi {
         }
     }
 
-    fn joined(self, answers: &[CallAnswer], inputs: usize) -> Result<Bytes, AnswerFault> {
+    fn joined(self, answers: &[CallAnswer], inputs: usize, per_call: usize) -> Result<Bytes, AnswerFault> {
         let length: usize = answers.iter().map(|answer| answer.body.len()).sum();
         let mut out = BytesMut::with_capacity(length + 32 * inputs + 128);
         let (mut written, mut tokens) = (0, Some(0));
@@ -200,7 +201,7 @@ impl EmbeddingApi {
         for answer in answers {
             let vectors = self.read(answer)?;
             // Vectors of one call would else take the places of the next one's.
-            let expected = self.inputs_per_call().min(inputs.saturating_sub(written));
+            let expected = per_call.min(inputs.saturating_sub(written));
             if vectors.values.len() != expected {
                 return Err(AnswerFault::malformed("not one embedding for each input of a call"));
             }

@@ -16,9 +16,13 @@ fn endpoint((dialect, platform): (Dialect, Platform), model: &str) -> Endpoint {
 
 /// The bodies of the calls that a request becomes, and the fields that were dropped.
 fn written(at: (Dialect, Platform), model: &str, body: &str) -> Option<(Vec<String>, Vec<String>)> {
+    written_for(&endpoint(at, model), body)
+}
+
+fn written_for(endpoint: &Endpoint, body: &str) -> Option<(Vec<String>, Vec<String>)> {
     let mut fates = FieldFates::default();
-    let api = EmbeddingApi::of_endpoint(&endpoint(at, model))?;
-    let bodies = api.bodies(body, model, &mut fates)?.map(|body| String::from_utf8(body.to_vec()).unwrap()).collect();
+    let bodies = EmbeddingApi::of_endpoint(endpoint)?.bodies(body, endpoint, &mut fates)?;
+    let bodies = bodies.map(|body| String::from_utf8(body.to_vec()).unwrap()).collect();
     Some((bodies, fates.dropped().iter().map(ToString::to_string).collect()))
 }
 
@@ -113,6 +117,25 @@ fn cohere_embeds_up_to_96_texts_a_call_and_counts_tokens_in_a_header() {
     for answer in [third, fourth] {
         assert_eq!(read(BEDROCK, "cohere.embed-english-v3", 2, &[answer]).unwrap(), expected);
     }
+}
+
+#[test]
+fn a_configured_number_of_inputs_per_call_holds_where_a_call_takes_a_list() {
+    let five = json!({"input": ["a", "b", "c", "d", "e"]}).to_string();
+    for (at, model, calls) in [
+        (STUDIO, GEMINI, 3),
+        (VERTEX, "text-embedding-005", 3),
+        (BEDROCK, "cohere.embed-english-v3", 3),
+        (BEDROCK, "amazon.titan-embed-text-v2:0", 5),
+    ] {
+        let endpoint = Endpoint { inputs_per_call: Some(2), ..endpoint(at, model) };
+        assert_eq!(written_for(&endpoint, &five).unwrap().0.len(), calls, "{model}");
+    }
+    let endpoint = Endpoint { inputs_per_call: Some(2), ..endpoint(STUDIO, GEMINI) };
+    let answers = [r#"{"embeddings":[{"values":[1]},{"values":[2]}]}"#, r#"{"embeddings":[{"values":[3]}]}"#];
+    let answers = answers.map(|body| CallAnswer { body: Bytes::from(body), input_tokens: None });
+    let joined: Value = serde_json::from_slice(&embeddings_of(&answers, 3, &endpoint).unwrap()).unwrap();
+    assert_eq!(joined["data"].as_array().unwrap().len(), 3);
 }
 
 #[test]
