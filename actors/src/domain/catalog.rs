@@ -2,7 +2,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{
     capability::CapabilitySet,
-    dialect::{Dialect, Platform, ReasoningFormat},
+    dialect::{Dialect, Platform},
     effort_budgets::EffortBudgets,
     id::{EndpointId, ModelId, ProviderSlug},
     modality::Modalities,
@@ -10,6 +10,7 @@ use super::{
     parameter::{ParameterNames, ParameterSet},
     pattern::ModelPattern,
     preference::Preference,
+    reasoning_format::ReasoningFormat,
     task_class::Task,
     usage::{CostBreakdown, Pricing, Usage},
 };

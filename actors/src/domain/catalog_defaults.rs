@@ -6,11 +6,12 @@ use std::sync::Arc;
 use super::{
     capability::CapabilitySet,
     catalog::{Architecture, Endpoint, EndpointLimits, Model, Provider, ProviderState},
-    dialect::{Dialect, Platform, ReasoningFormat},
+    dialect::{Dialect, Platform},
     effort_budgets::EffortBudgets,
     id::{EndpointId, ModelId, ProviderSlug},
     modality::Modalities,
     parameter::ParameterSet,
+    reasoning_format::ReasoningFormat,
 };
 
 impl Provider {

@@ -30,6 +30,7 @@ mod prediction;
 mod preference;
 mod price_tier;
 mod query;
+mod reasoning_format;
 mod recorded_gate;
 mod request_facts;
 mod score_terms;
@@ -54,7 +55,7 @@ pub use conversation::{ConversationOpening, StickyEndpoint};
 pub use decision::{
     CacheSaving, Candidate, Decision, DecisionCode, EndpointHealth, OutputCostSpread, RouteError, ScoreInputs,
 };
-pub use dialect::{Dialect, DialectSet, Platform, ReasoningFormat};
+pub use dialect::{Dialect, DialectSet, Platform};
 pub use effort_budgets::EffortBudgets;
 pub use event::{EndpointEvent, EventKind, GateEvent};
 pub use exclusion::{ExcludedEndpoint, ExclusionDetail, ExclusionReason};
@@ -75,6 +76,7 @@ pub use prediction::Prediction;
 pub use preference::{Percentile, Preference, PreferenceFault};
 pub use price_tier::PriceTier;
 pub use query::{DataCollection, Needs, PriceCeiling, ProviderPolicy, Query, RoutingParameters, Source, Sourced};
+pub use reasoning_format::ReasoningFormat;
 pub use recorded_gate::{GateState, RecordedGate};
 pub use request_facts::RequestFacts;
 pub use score_terms::{ScoreTerm, ScoreTerms, ScoreUnit};

@@ -5,13 +5,14 @@ use super::{
     capability::CapabilitySet,
     catalog::Target,
     conversation::StickyEndpoint,
-    dialect::{Dialect, DialectSet, ReasoningFormat},
+    dialect::{Dialect, DialectSet},
     modality::Modalities,
     money::Usd,
     objective::{Objective, Weights},
     parameter::ParameterSet,
     pattern::ModelPattern,
     preference::Preference,
+    reasoning_format::ReasoningFormat,
     task_class::TaskClass,
 };
 

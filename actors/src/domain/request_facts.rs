@@ -6,9 +6,9 @@ use super::{
     api_type::ApiType,
     catalog::Target,
     conversation::StickyEndpoint,
-    dialect::ReasoningFormat,
     pattern::ModelPattern,
     query::{Needs, Query},
+    reasoning_format::ReasoningFormat,
 };
 
 /// The members of a [`Query`] that a decision does not hold itself. Positions refer to the catalog of the decision.
