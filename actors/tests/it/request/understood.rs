@@ -1,6 +1,6 @@
 //! What the gateway takes from a good body.
 
-use pointsman_actors::domain::{Modalities, Modality, ParameterNames};
+use pointsman_actors::domain::{Modalities, Modality, ParameterNames, ReasoningFormat};
 
 use super::world::{body, parse, read, talk};
 
@@ -163,4 +163,32 @@ fn what_the_body_says_itself_is_stronger_than_extra_body() {
 fn a_model_may_be_missing_where_models_names_some() {
     let request = read(r#"{"models":["a/b"],"messages":[{"role":"user","content":"x"}]}"#);
     assert_eq!((request.model, request.models), (None, vec!["a/b".to_owned()]));
+}
+
+/// The reasoning before a call may stand before an earlier step of the turn only.
+#[test]
+fn calls_are_open_until_the_model_answers_their_results() {
+    let call = r#""tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]"#;
+    let thinks = |format: &str| {
+        format!(r#"{{"role":"assistant",{call},"reasoning_details":[{{"type":"x"}},{{"format":"{format}"}}]}}"#)
+    };
+    let (claude, gemini) = (thinks("anthropic-claude-v1"), thinks("google-gemini-v1"));
+    let calls = format!(r#"{{"role":"assistant",{call}}}"#);
+    let result = r#"{"role":"tool","tool_call_id":"c","content":"1"}"#;
+    let (user, answer) = (r#"{"role":"user","content":"x"}"#, r#"{"role":"assistant","content":"y"}"#);
+    for (messages, expected) in [
+        (vec![user, &claude], ReasoningFormat::Unknown),
+        (vec![user, &claude, result], ReasoningFormat::Anthropic),
+        (vec![user, &claude, result, user], ReasoningFormat::Anthropic),
+        (vec![user, &claude, result, &calls, result], ReasoningFormat::Anthropic),
+        (vec![user, &claude, result, &calls, result, &calls, result], ReasoningFormat::Anthropic),
+        (vec![user, &claude, result, &gemini, result], ReasoningFormat::Gemini),
+        (vec![user, &claude, result, answer], ReasoningFormat::Unknown),
+        (vec![user, &claude, result, answer, user, &calls, result], ReasoningFormat::Unknown),
+        (vec![user, &claude, result, user, &calls, result], ReasoningFormat::Unknown),
+        (vec![user, &thinks("other"), result], ReasoningFormat::Unknown),
+        (vec![user, &calls, result], ReasoningFormat::Unknown),
+    ] {
+        assert_eq!(read(talk(&messages.join(","))).open_state, expected, "{messages:?}");
+    }
 }

@@ -4,12 +4,13 @@ use super::{
     byte_span::{BodyText, Edit},
     conversation_opening::OpeningHasher,
     fault,
+    open_turn::OpenTurn,
     path::Path,
     prompt_size::PromptSize,
     task_features::MessageTexts,
     value_visitor::{Stopped, stop},
 };
-use crate::domain::{Invalid, Modality, ReasoningFormat};
+use crate::domain::{Invalid, Modality};
 
 /// The path of the whole conversation.
 pub(super) const MESSAGES: Path<'static> = Path::Field("messages");
@@ -28,10 +29,8 @@ pub(super) struct Conversation<'a> {
     pub(super) has_remote_media: bool,
     /// Whether any tool was called.
     pub(super) has_calls: bool,
-    /// Format of the reasoning before the calls of the last answer; `Unknown` if it has none, or no calls.
-    pub(super) state_before_calls: ReasoningFormat,
-    /// Whether results of these calls follow.
-    pub(super) has_results: bool,
+    /// The turn that it leaves open.
+    pub(super) open_turn: OpenTurn<'a>,
     /// Texts of the message that is read.
     pub(super) texts: MessageTexts<'a>,
     /// Texts of the last message of the user.
@@ -56,8 +55,7 @@ impl<'a> Conversation<'a> {
             ends_with_answer: false,
             has_remote_media: false,
             has_calls: false,
-            state_before_calls: ReasoningFormat::Unknown,
-            has_results: false,
+            open_turn: OpenTurn::default(),
             texts: MessageTexts::default(),
             last_user: MessageTexts::default(),
             opening: OpeningHasher::default(),
@@ -72,11 +70,6 @@ impl<'a> Conversation<'a> {
         if self.inputs.iter().all(|(known, ..)| *known != modality) {
             self.inputs.push((modality, message, part));
         }
-    }
-
-    /// Format of the reasoning before calls whose results end the conversation.
-    pub(super) fn open_state(&self) -> ReasoningFormat {
-        if self.has_results { self.state_before_calls } else { ReasoningFormat::Unknown }
     }
 
     /// Stops the pass because of a mistake inside the conversation.

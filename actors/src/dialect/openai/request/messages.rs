@@ -15,10 +15,7 @@ use super::{
     tool_calls::CallListVisitor,
     value_visitor::{ArrayReader, LengthVisitor, ObjectReader, SeenKeys, Stopped, TextLength, ValueVisitor, stop},
 };
-use crate::{
-    dialect::json::Raw,
-    domain::{Invalid, ReasoningFormat},
-};
+use crate::{dialect::json::Raw, domain::Invalid};
 
 /// The value of `messages`: whether it is there at all.
 pub(super) struct MessageListVisitor<'c, 'a>(pub(super) &'c mut Conversation<'a>);
@@ -178,8 +175,8 @@ struct Message<'a> {
     call_id: Option<Raw<'a>>,
     /// Whether something other than content carries the assistant's turn.
     payload: bool,
-    /// Format of its reasoning.
-    state: ReasoningFormat,
+    /// The reasoning that goes back to its provider.
+    reasoning_details: Option<Raw<'a>>,
 }
 
 /// One message, read into the conversation.
@@ -209,24 +206,15 @@ impl<'a> ValueVisitor<'a> for MessageVisitor<'_, 'a> {
         }
         let index = self.index;
         let judged = message.judge(&MESSAGES.item(index));
-        let Conversation {
-            opening,
-            tally,
-            ends_with_answer,
-            has_calls,
-            state_before_calls,
-            has_results,
-            texts,
-            last_user,
-            ..
-        } = &mut *self.conversation;
+        let Conversation { opening, tally, ends_with_answer, has_calls, open_turn, texts, last_user, .. } =
+            &mut *self.conversation;
         match message.role {
-            Some(Role::Assistant) => {
-                *state_before_calls = if message.calls > Some(0) { message.state } else { ReasoningFormat::Unknown };
-                *has_results = false;
+            Some(Role::Assistant) => open_turn.answer(message.calls > Some(0), message.reasoning_details),
+            Some(Role::Tool) => open_turn.result(),
+            Some(Role::User) => {
+                open_turn.user();
+                mem::swap(texts, last_user);
             }
-            Some(Role::Tool) => *has_results = true,
-            Some(Role::User) => mem::swap(texts, last_user),
             _ => {}
         }
         *ends_with_answer = message.role == Some(Role::Assistant) && message.calls.unwrap_or(0) == 0;
@@ -254,7 +242,7 @@ impl<'a> MessageVisitor<'_, 'a> {
             MessageKey::ToolCallId => message.call_id = json::given(members.raw()?),
             MessageKey::ReasoningDetails => {
                 let details = members.raw()?;
-                message.state = format_of(details);
+                message.reasoning_details = Some(details);
                 self.payload(key, message, details);
             }
             MessageKey::Other => drop(members.raw()?),
@@ -299,13 +287,6 @@ impl<'a> MessageVisitor<'_, 'a> {
             self.conversation.tally.bytes += text.len();
         }
     }
-}
-
-/// The format of the first element that has one.
-fn format_of(details: Raw<'_>) -> ReasoningFormat {
-    let formats = details.elements().filter_map(|detail| detail.member(b"format").and_then(Raw::text));
-    let mut formats = formats.map(|name| ReasoningFormat::named(&name)).filter(|format| format.is_bound());
-    formats.next().unwrap_or_default()
 }
 
 /// The content of a message.

@@ -24,6 +24,7 @@ mod json;
 mod json_type;
 mod messages;
 mod metadata;
+mod open_turn;
 mod outgoing;
 mod parsed_body;
 mod parsed_fields;
@@ -157,7 +158,7 @@ pub struct ChatRequest {
     pub session_id: Option<String>,
     /// Hashes of the beginning of the conversation, if its prompt is long enough for prompt caches.
     pub opening: Option<ConversationOpening>,
-    /// Format of the reasoning before calls whose results end the conversation; `Unknown` if there is none.
+    /// Format of the reasoning before calls whose results the model has not answered yet; `Unknown` if there is none.
     pub open_state: ReasoningFormat,
     /// The client's own tags from `metadata`: strings as they read, anything else as compact JSON.
     pub tags: Vec<(String, String)>,
@@ -225,7 +226,7 @@ impl ChatRequest {
         let BodyReader { mut found, conversation, .. } = reader;
         let mut tally = conversation.tally;
         tally.bytes += found.tools.bytes;
-        let open_state = conversation.open_state();
+        let open_state = conversation.open_turn.state();
         let opening = conversation.opening.finish(envelope.value("tools"), found.tools.bytes, &tally);
         let demands = RequestedFeatures {
             reasoning: found.asks_reasoning(),
