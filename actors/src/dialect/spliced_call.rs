@@ -32,7 +32,7 @@ pub(crate) struct OwnBody<'a> {
     /// Members that stand before the others, each after a comma.
     added: String,
     /// Defaults that the client has not overridden.
-    open: Vec<(&'static str, f64)>,
+    defaults: Vec<(&'static str, f64)>,
 }
 
 impl<'c> SplicedCall<'c> {
@@ -60,12 +60,12 @@ impl<'c> SplicedCall<'c> {
         let whole = object(body)?;
         let model = quoted(self.model);
         let (mut has_model, mut has_limit) = (false, false);
-        let mut open: Vec<_> =
+        let mut defaults: Vec<_> =
             self.defaults.iter().filter(|(name, _)| names.sampling.contains(name)).copied().collect();
         let mut splice = Splice::new(body);
         splice.members(whole, |key, value, splice| {
             let key = key.name();
-            open.retain(|(name, _)| name.as_bytes() != &*key);
+            defaults.retain(|(name, _)| name.as_bytes() != &*key);
             match &*key {
                 b"model" => {
                     has_model = true;
@@ -89,7 +89,7 @@ impl<'c> SplicedCall<'c> {
             }
             Fate::Kept
         });
-        let mut own = OwnBody { splice, added: String::new(), open };
+        let mut own = OwnBody { splice, added: String::new(), defaults };
         if !has_model {
             own.add("model", String::from_utf8_lossy(&model));
         }
@@ -108,13 +108,23 @@ impl OwnBody<'_> {
     }
 
     /// Adds no defaults.
-    pub(crate) fn leave_sampling(&mut self) {
-        self.open.clear();
+    pub(crate) fn without_defaults(&mut self) {
+        self.defaults.clear();
+    }
+
+    /// Adds the defaults for which `fit` has a value.
+    pub(crate) fn fit_defaults(&mut self, fit: impl Fn(&str, f64) -> Option<f64>) {
+        self.defaults = self.defaults.iter().filter_map(|(name, value)| Some((*name, fit(name, *value)?))).collect();
+    }
+
+    /// Whether a default of that name would be added.
+    pub(crate) fn has_default(&self, name: &str) -> bool {
+        self.defaults.iter().any(|(known, _)| *known == name)
     }
 
     /// The whole copy.
     pub(crate) fn finish(mut self) -> Bytes {
-        for (name, value) in std::mem::take(&mut self.open) {
+        for (name, value) in std::mem::take(&mut self.defaults) {
             self.add(name, value);
         }
         let body = self.splice.finish();

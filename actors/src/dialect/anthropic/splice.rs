@@ -3,19 +3,25 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::{encode::push_usage, finish::stop_reason};
+use super::{
+    encode::push_usage,
+    finish::stop_reason,
+    models::{Sampling, capabilities},
+};
 use crate::{
     dialect::{
         answer::Outcome,
         json::{Fate, JsonFault, Raw, Splice, object, quoted},
         neutral::ReportedTokens,
-        spliced_call::{MemberNames, SplicedCall},
+        spliced_call::{MemberNames, OwnBody, SplicedCall},
     },
     domain::Usage,
 };
 
 /// Least budget for thinking that the API takes.
 const LEAST_BUDGET: u64 = 1024;
+/// Highest temperature that the API takes.
+const MAX_TEMPERATURE: f64 = 1.0;
 const NAMES: MemberNames = MemberNames { limit: "max_tokens", sampling: &["temperature", "top_p", "top_k"] };
 
 /// A client's body for an upstream.
@@ -33,22 +39,43 @@ pub(crate) struct SplicedRequest {
 /// When the body is not a JSON object.
 pub(crate) fn splice_request(body: &str, call: &SplicedCall<'_>) -> Result<SplicedRequest, JsonFault> {
     let (mut thinks, mut limits_thinking) = (false, false);
+    let (mut temperature, mut top_p) = (false, false);
     let mut own = call.begin(body, &NAMES, |name, value, splice| {
-        if name == b"thinking" {
-            thinks = true;
-            let budget = value.member(b"budget_tokens").and_then(Raw::count);
-            if let Some(lower) = budget.and_then(|given| call.lower_than(Some(given.saturating_add(1)))) {
-                limits_thinking = true;
-                limit_thinking(value, u64::from(lower).saturating_sub(1), splice);
+        match name {
+            b"thinking" => {
+                thinks = value.member(b"type").and_then(Raw::text).is_some_and(|kind| &*kind != "disabled");
+                let budget = value.member(b"budget_tokens").and_then(Raw::count);
+                if let Some(lower) = budget.and_then(|given| call.lower_than(Some(given.saturating_add(1)))) {
+                    limits_thinking = true;
+                    limit_thinking(value, u64::from(lower).saturating_sub(1), splice);
+                }
             }
+            b"temperature" => temperature = !value.is_null(),
+            b"top_p" => top_p = !value.is_null(),
+            _ => {}
         }
         Fate::Kept
     })?;
-    if thinks {
-        // The API then takes no other temperature than 1.
-        own.leave_sampling();
+    if !call.defaults.is_empty() {
+        fit_defaults(&mut own, call.model, thinks, (temperature, top_p));
     }
     Ok(SplicedRequest { body: own.finish(), limits_thinking })
+}
+
+/// Leaves out the defaults that the model refuses beside what the client gives: `temperature`, `top_p`.
+fn fit_defaults(own: &mut OwnBody<'_>, model: &str, thinks: bool, (temperature, top_p): (bool, bool)) {
+    let sampling = capabilities(model).sampling;
+    // While it thinks, a model takes no other temperature than 1.
+    if thinks || sampling == Sampling::No {
+        return own.without_defaults();
+    }
+    let takes_both = sampling == Sampling::Any;
+    let temperature = temperature || (!top_p && own.has_default("temperature"));
+    own.fit_defaults(|name, value| match name {
+        "temperature" => (takes_both || !top_p).then_some(value.min(MAX_TEMPERATURE)),
+        "top_p" => (takes_both || !temperature).then_some(value),
+        _ => Some(value),
+    });
 }
 
 /// Gives thinking at most this budget, or turns it off if that is less than the API takes.
@@ -69,9 +96,8 @@ fn limit_thinking<'a>(thinking: Raw<'a>, most: u64, splice: &mut Splice<'a>) {
 pub(crate) fn splice_answer(body: &str, id: &str, model: &str, outcome: &Outcome) -> Result<Bytes, JsonFault> {
     let message = object(body)?;
     let mut repairs = Repairs::default();
-    if !has_counts(message, &[b"input_tokens", b"output_tokens"]) {
-        repairs.usage = Some(usage_object(&ReportedTokens::from(&outcome.usage)));
-    }
+    let usage = || ReportedTokens::from(&outcome.usage);
+    repairs.usage = UsageRepair::of(message, &["input_tokens", "output_tokens"], usage);
     if message.member(b"stop_reason").is_none_or(|reason| !reason.is_string()) {
         repairs.stop_reason = Some(stop_reason(outcome.finish));
     }
@@ -105,19 +131,20 @@ pub(crate) fn splice_event(
     match event.member(b"type").and_then(Raw::text).as_deref() {
         Some("message_start") => {
             let Some(message) = event.member(b"message").filter(|message| message.is_object()) else { return Ok(None) };
-            if !has_counts(message, &[b"input_tokens", b"output_tokens"]) {
-                let prompt = usage().prompt_tokens.max(1);
-                repairs.usage =
-                    Some(usage_object(&ReportedTokens { prompt, completion: 1, ..ReportedTokens::default() }));
-            }
+            let begun =
+                || ReportedTokens { prompt: usage().prompt_tokens.max(1), completion: 1, ..ReportedTokens::default() };
+            repairs.usage = UsageRepair::of(message, &["input_tokens", "output_tokens"], begun);
             repairs.add_missing(message, &mut splice);
             identify(message, id, model, &repairs, &mut splice);
         }
-        Some("message_delta") if !has_counts(event, &[b"output_tokens"]) => {
+        Some("message_delta") => {
             // What went in was told by `message_start`.
-            repairs.usage = Some(format!("{{\"output_tokens\":{}}}", usage().completion_tokens).into());
+            repairs.usage = UsageRepair::of(event, &["output_tokens"], || ReportedTokens::from(&usage()));
+            if repairs.usage.is_none() {
+                return Ok(None);
+            }
             repairs.add_missing(event, &mut splice);
-            event.member(b"usage").into_iter().for_each(|value| repairs.replace_usage(value, &mut splice));
+            event.member(b"usage").into_iter().for_each(|value| repairs.complete_usage(value, &mut splice));
         }
         _ => return Ok(None),
     }
@@ -147,7 +174,7 @@ pub(crate) fn tells_reason(data: &str) -> bool {
 /// Members that an upstream left out or filled wrongly, as the client gets them.
 #[derive(Debug, Default)]
 struct Repairs {
-    usage: Option<Bytes>,
+    usage: Option<UsageRepair>,
     stop_reason: Option<&'static str>,
 }
 
@@ -157,7 +184,7 @@ impl Repairs {
         let mut added = Vec::new();
         if let Some(usage) = self.usage.as_ref().filter(|_| object.member(b"usage").is_none()) {
             added.extend_from_slice(b"\"usage\":");
-            added.extend_from_slice(usage);
+            added.extend_from_slice(&usage.whole);
         }
         if let Some(reason) = self.stop_reason.filter(|_| object.member(b"stop_reason").is_none()) {
             added.extend_from_slice(if added.is_empty() { b"" } else { b"," });
@@ -168,18 +195,63 @@ impl Repairs {
         }
     }
 
-    fn replace_usage<'a>(&self, value: Raw<'a>, splice: &mut Splice<'a>) {
+    fn complete_usage<'a>(&self, value: Raw<'a>, splice: &mut Splice<'a>) {
         if let Some(usage) = &self.usage {
-            splice.replace(value, usage);
+            usage.complete(value, splice);
         }
     }
 }
 
-/// Whether `usage` of the object has all these counts.
-fn has_counts(object: Raw<'_>, names: &[&[u8]]) -> bool {
-    object
-        .member(b"usage")
-        .is_some_and(|usage| names.iter().all(|name| usage.member(name).and_then(Raw::count).is_some()))
+/// What `usage` lacks, and the whole of it where there is none.
+#[derive(Debug)]
+struct UsageRepair {
+    counts: Vec<(&'static str, u64)>,
+    whole: Bytes,
+}
+
+impl UsageRepair {
+    /// What `usage` of the object lacks of the counts `needed`; `None` if it has all of them.
+    fn of(object: Raw<'_>, needed: &[&'static str], tokens: impl FnOnce() -> ReportedTokens) -> Option<UsageRepair> {
+        let usage = object.member(b"usage");
+        let given = |name: &str| usage?.member(name.as_bytes())?.count();
+        if needed.iter().all(|name| given(name).is_some()) {
+            return None;
+        }
+        let tokens = tokens();
+        let mut counts = vec![("output_tokens", tokens.completion)];
+        if needed.contains(&"input_tokens") && given("input_tokens").is_none() {
+            let read = given("cache_read_input_tokens").or(tokens.cached).unwrap_or(0);
+            let written = given("cache_creation_input_tokens").or(tokens.cache_write).unwrap_or(0);
+            // What was cached is no part of it.
+            let input = tokens.prompt.saturating_sub(read).saturating_sub(written);
+            counts.push(("input_tokens", input));
+            counts.push(("cache_read_input_tokens", read));
+            counts.push(("cache_creation_input_tokens", written));
+        }
+        counts.retain(|(name, count)| given(name).is_none() && (*count > 0 || needed.contains(name)));
+        let whole = match needed {
+            ["output_tokens"] => format!("{{\"output_tokens\":{}}}", tokens.completion).into(),
+            _ => usage_object(&tokens),
+        };
+        Some(UsageRepair { counts, whole })
+    }
+
+    /// Completes the value of `usage`, which is replaced if it counts nothing.
+    fn complete<'a>(&self, usage: Raw<'a>, splice: &mut Splice<'a>) {
+        if !usage.members().any(|(_, value)| value.count().is_some()) {
+            return splice.replace(usage, &self.whole);
+        }
+        let absent = self.counts.iter().filter(|(name, _)| usage.member(name.as_bytes()).is_none());
+        let added: Vec<String> = absent.map(|(name, count)| format!("\"{name}\":{count}")).collect();
+        if !added.is_empty() {
+            splice.add_first(usage, added.join(",").as_bytes());
+        }
+        for (key, value) in usage.members() {
+            if let Some((_, count)) = self.counts.iter().find(|(name, _)| name.as_bytes() == &*key.name()) {
+                splice.replace(value, count.to_string().as_bytes());
+            }
+        }
+    }
 }
 
 fn usage_object(tokens: &ReportedTokens) -> Bytes {
@@ -193,7 +265,7 @@ fn identify<'a>(message: Raw<'a>, id: &str, model: &str, repairs: &Repairs, spli
         match &*key.name() {
             b"id" => splice.replace(value, &quoted(id)),
             b"model" => splice.replace(value, &quoted(model)),
-            b"usage" => repairs.replace_usage(value, splice),
+            b"usage" => repairs.complete_usage(value, splice),
             b"stop_reason" => {
                 if let Some(reason) = repairs.stop_reason {
                     splice.replace(value, &quoted(reason));

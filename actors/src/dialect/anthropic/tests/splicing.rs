@@ -144,6 +144,15 @@ fn counts_that_the_events_of_a_stream_lack_are_added() {
         assert_eq!(start["message"]["usage"]["input_tokens"], 12, "{usage}");
         assert_eq!(start["message"]["usage"]["output_tokens"], 1, "{usage}");
     }
+    let counted = r#""input_tokens":900,"cache_creation_input_tokens":20,"cache_read_input_tokens":100"#;
+    let start = event(&format!(r#"{{"type":"message_start","message":{{"usage":{{{counted}}}}}}}"#));
+    let (expected, usage) = (format!(r#"{{"output_tokens":1,{counted}}}"#), start["message"]["usage"].to_string());
+    assert_eq!(usage, serde_json::from_str::<Value>(&expected).unwrap().to_string(), "what is there stays");
+    let start = event(r#"{"type":"message_start","message":{"usage":{"cache_read_input_tokens":5}}}"#);
+    let expected = json!({"input_tokens": 7, "output_tokens": 1, "cache_read_input_tokens": 5});
+    assert_eq!(start["message"]["usage"], expected, "what was cached is no other input");
+    let delta = event(r#"{"type":"message_delta","delta":{},"usage":{"output_tokens":null,"input_tokens":900}}"#);
+    assert_eq!(delta["usage"], json!({"input_tokens": 900, "output_tokens": 7}));
     for usage in ["", r#","usage":null"#, r#","usage":{"output_tokens":"many"}"#] {
         let delta = event(&format!(r#"{{"type":"message_delta","delta":{{"stop_reason":"end_turn"}}{usage}}}"#));
         assert_eq!(delta["usage"], json!({"output_tokens": 7}), "{usage}");
@@ -184,4 +193,39 @@ fn a_lower_limit_and_defaults_change_nothing_else() {
     let body = r#"{"model":"a","max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":8000}}"#;
     let expected = r#"{"model":"m","max_tokens":1000,"thinking":{"type":"disabled"}}"#;
     assert_eq!(splice_request(body, &tight).unwrap().body, expected.as_bytes(), "the least budget is 1024");
+}
+
+#[test]
+fn defaults_are_left_out_where_the_model_refuses_them() {
+    let defaults = [("temperature", 1.3), ("top_p", 0.9), ("top_k", 40.0)];
+    for (model, body, expected) in [
+        ("my-alias", r#"{"model":"a"}"#, r#"{"model":"my-alias","temperature":1,"top_p":0.9,"top_k":40}"#),
+        ("claude-opus-5", r#"{"model":"a"}"#, r#"{"model":"claude-opus-5"}"#),
+        ("claude-haiku-4-5", r#"{"model":"a"}"#, r#"{"model":"claude-haiku-4-5","temperature":1,"top_k":40}"#),
+        ("claude-haiku-4-5", r#"{"model":"a","top_p":0.5}"#, r#"{"model":"claude-haiku-4-5","top_p":0.5,"top_k":40}"#),
+        (
+            "claude-haiku-4-5",
+            r#"{"model":"a","temperature":0.2}"#,
+            r#"{"model":"claude-haiku-4-5","temperature":0.2,"top_k":40}"#,
+        ),
+        (
+            "my-alias",
+            r#"{"model":"a","thinking":{"type":"adaptive"}}"#,
+            r#"{"model":"my-alias","thinking":{"type":"adaptive"}}"#,
+        ),
+        (
+            "my-alias",
+            r#"{"model":"a","thinking":{"type":"disabled"}}"#,
+            r#"{"model":"my-alias","thinking":{"type":"disabled"},"temperature":1,"top_p":0.9,"top_k":40}"#,
+        ),
+        (
+            "my-alias",
+            r#"{"model":"a","thinking":null}"#,
+            r#"{"model":"my-alias","thinking":null,"temperature":1,"top_p":0.9,"top_k":40}"#,
+        ),
+    ] {
+        let call = SplicedCall { defaults: &defaults, ..SplicedCall::to(model) };
+        let sent: Value = serde_json::from_slice(&splice_request(body, &call).unwrap().body).unwrap();
+        assert_eq!(sent, serde_json::from_str::<Value>(expected).unwrap(), "{body}");
+    }
 }
