@@ -5,7 +5,7 @@ use crate::dialect::neutral::{Effort, NameRules};
 /// Alphabet of tool names, and of call ids.
 pub(crate) const NAMES: NameRules = NameRules { extra: "_-", begins_with_letter: false, max: 64 };
 /// Least value of `max_output_tokens`.
-pub(crate) const LEAST_OUTPUT: u64 = 16;
+pub(crate) const LEAST_OUTPUT: u32 = 16;
 
 /// When a model takes `temperature`, `top_p` and `logprobs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +93,11 @@ pub(crate) fn has_name_of_openai(upstream_model: &str) -> bool {
 }
 
 impl Capabilities {
+    /// Whether the model takes sampling parameters. `reasons`: what the request says about reasoning.
+    pub(crate) fn admits_sampling(&self, reasons: Option<bool>) -> bool {
+        self.sampling == Sampling::Any || !reasons.unwrap_or(self.reasons_by_default)
+    }
+
     /// The effort that comes closest: the next lower one, else the next higher one.
     pub(crate) fn nearest_effort(&self, wanted: Effort) -> Option<Effort> {
         let lower = self.efforts.iter().rev().find(|effort| **effort <= wanted);

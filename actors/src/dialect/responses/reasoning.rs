@@ -2,7 +2,7 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::models::{Capabilities, Sampling, effort_of_budget};
+use super::models::{Capabilities, effort_of_budget};
 use crate::dialect::{
     json::{push_member, push_string},
     neutral::{Effort, FieldFates, Reasoning},
@@ -43,8 +43,7 @@ pub(super) fn plan(reasoning: &Reasoning, capabilities: Capabilities, fates: &mu
 impl ReasoningPlan {
     /// Whether the model takes sampling parameters with this reasoning.
     pub(super) fn admits_sampling(self, capabilities: Capabilities) -> bool {
-        capabilities.sampling == Sampling::Any
-            || self.effort.map_or(!capabilities.reasons_by_default, |effort| effort == Effort::None)
+        capabilities.admits_sampling(self.effort.map(|effort| effort != Effort::None))
     }
 
     /// Appends `,"reasoning":{…}`, unless nothing is asked.

@@ -72,11 +72,12 @@ fn instructions<'c, 'a>(conversation: &'c Conversation<'a>) -> Option<&'c Escape
 
 fn push_limit(max_tokens: Option<u64>, out: &mut BytesMut, fates: &mut FieldFates) {
     let Some(wanted) = max_tokens else { return };
-    if wanted < LEAST_OUTPUT {
+    let least = u64::from(LEAST_OUTPUT);
+    if wanted < least {
         fates.emulate("max_tokens");
     }
     push_member(out, b"max_output_tokens", b"");
-    push_u64(out, wanted.max(LEAST_OUTPUT));
+    push_u64(out, wanted.max(least));
 }
 
 /// Appends `text`: the format of the answer and how wordy it is.

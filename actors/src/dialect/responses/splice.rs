@@ -2,7 +2,11 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::{encode::push_usage, provider_state::ProviderState};
+use super::{
+    encode::push_usage,
+    models::{LEAST_OUTPUT, capabilities},
+    provider_state::ProviderState,
+};
 use crate::{
     dialect::{
         json::{Fate, JsonFault, Raw, Splice, object, quoted},
@@ -39,6 +43,8 @@ pub(crate) fn splice_request(
 ) -> Result<SplicedRequest, JsonFault> {
     let is_stateless = state == ProviderState::Refused;
     let (mut has_store, mut has_include, mut without_reasoning) = (false, false, false);
+    let mut reasons = None;
+    let call = SplicedCall { most_output: call.most_output.map(|most| most.max(LEAST_OUTPUT)), ..*call };
     let mut own = call.begin(body, &NAMES, |name, value, splice| {
         match name {
             b"store" if is_stateless => {
@@ -51,6 +57,10 @@ pub(crate) fn splice_request(
                     splice.replace(value, &include);
                 }
             }
+            b"reasoning" => {
+                let effort = value.member(b"effort").and_then(Raw::text);
+                reasons = effort.map(|effort| &*effort != "none");
+            }
             b"input" => splice.elements(value, |item, _| {
                 let is_cut = is_unusable(item, is_stateless);
                 without_reasoning |= is_cut;
@@ -60,6 +70,9 @@ pub(crate) fn splice_request(
         }
         Fate::Kept
     })?;
+    if !capabilities(call.model).admits_sampling(reasons) {
+        own.without_defaults();
+    }
     if is_stateless && !has_store {
         own.add("store", false);
     }

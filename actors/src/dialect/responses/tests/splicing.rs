@@ -140,3 +140,35 @@ fn a_lower_limit_and_defaults_change_nothing_else() {
         r#"{"max_output_tokens":100,"model":"m","temperature":1,"tools":[{"type":"web_search"}]}"#
     );
 }
+
+#[test]
+fn defaults_are_left_out_while_the_model_reasons() {
+    let defaults = [("temperature", 0.5)];
+    for (model, reasoning, is_sent) in [
+        ("gpt-4o", "{}", true),
+        ("gpt-5.1", "null", true),
+        ("gpt-5.1", r#"{"effort":"none"}"#, true),
+        ("gpt-5.1", r#"{"effort":"low"}"#, false),
+        ("gpt-5.5", r#"{"summary":"auto"}"#, false),
+        ("gpt-5.5", r#"{"effort":"none"}"#, true),
+        ("my-deployment", r#"{"effort":"high"}"#, true),
+    ] {
+        let call = SplicedCall { defaults: &defaults, ..SplicedCall::to(model) };
+        let body = format!(r#"{{"model":"a","reasoning":{reasoning}}}"#);
+        let sent = splice_request(&body, &call, ProviderState::Allowed).unwrap().body;
+        let sent: serde_json::Value = serde_json::from_slice(&sent).unwrap();
+        assert_eq!(sent.get("temperature").is_some(), is_sent, "{model} {reasoning}");
+    }
+}
+
+#[test]
+fn a_lower_limit_is_one_that_the_api_takes() {
+    let call = SplicedCall { most_output: Some(5), ..SplicedCall::to("m") };
+    for (body, expected) in [
+        (r#"{"model":"a"}"#, r#"{"max_output_tokens":16,"model":"m"}"#),
+        (r#"{"model":"a","max_output_tokens":3000}"#, r#"{"model":"m","max_output_tokens":16}"#),
+        (r#"{"model":"a","max_output_tokens":16}"#, r#"{"model":"m","max_output_tokens":16}"#),
+    ] {
+        assert_eq!(splice_request(body, &call, ProviderState::Allowed).unwrap().body, expected);
+    }
+}
