@@ -16,6 +16,11 @@ const PROBE_OUT: Tick = Tick(1 << 52);
 /// Bits of the class that hold the grade.
 pub(crate) const GRADE_BITS: u32 = 8;
 
+/// Position in `provider.order` and grade of a tier.
+pub const fn place_and_grade(tier: u32) -> (u32, u32) {
+    (tier >> GRADE_BITS, tier & ((1 << GRADE_BITS) - 1))
+}
+
 /// Role in the decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {

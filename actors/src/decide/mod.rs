@@ -20,7 +20,8 @@ pub(crate) mod forecast;
 pub(crate) mod live_state;
 pub(crate) mod noise;
 pub(crate) mod objective_profile;
-pub(crate) mod outcome;
+pub(crate) mod open_state;
+mod outcome;
 pub(crate) mod plan;
 pub(crate) mod pool;
 pub(crate) mod preferences;
@@ -39,7 +40,7 @@ pub use outcome::ALGORITHM;
 pub use plan::SAME_PROVIDER;
 pub use score::{score_unit, term_names};
 
-pub use preferences::place_and_grade;
+pub use candidate::place_and_grade;
 
 use self::{
     candidate::{PoolCandidate, Role},

@@ -22,7 +22,7 @@ use crate::domain::{
 use crate::stats::Gate;
 
 /// Version of the algorithm, for records. Incremented when the same inputs may lead to another choice.
-pub const ALGORITHM: u16 = 2;
+pub const ALGORITHM: u16 = 3;
 
 /// No endpoint may serve the request.
 pub(crate) fn refused(context: &DecisionContext<'_>, pool: CandidatePool<'_>) -> RouteError {

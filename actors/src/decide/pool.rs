@@ -6,7 +6,8 @@ use super::{
     exclusion::{last_failures, refused_by_gate},
     filter::{HardFilters, purpose},
     live_state::LiveState,
-    preferences::{LOSES_STATE, keeps_state, tier},
+    open_state::prefer_keepers,
+    preferences::tier,
 };
 use crate::{
     domain::{ExcludedEndpoint, Target, Tick},
@@ -45,20 +46,8 @@ impl<'a> CandidatePool<'a> {
         if context.has_preferences {
             pool.candidates.iter_mut().for_each(|candidate| candidate.class |= u64::from(tier(context, candidate)));
         }
-        if context.query.open_state.is_bound() {
-            pool.prefer_those_that_keep_state(context);
-        }
+        prefer_keepers(context, &mut pool.candidates);
         pool
-    }
-
-    /// Puts endpoints behind that would lose the reasoning before open calls, if any would not.
-    fn prefer_those_that_keep_state(&mut self, context: &DecisionContext<'a>) {
-        let keeps = keeps_state(context);
-        let is_open = |candidate: &&PoolCandidate<'_>| candidate.role == Role::Candidate;
-        if self.candidates.iter().filter(is_open).any(&keeps) {
-            let losers = self.candidates.iter_mut().filter(|candidate| !keeps(candidate));
-            losers.for_each(|candidate| candidate.class |= u64::from(LOSES_STATE));
-        }
     }
 
     /// Screens the endpoints of one target.

@@ -6,9 +6,6 @@
 //!
 //! Latency bounds are read stricter or laxer by the margin of the target (`Query::latency_margin`).
 //!
-//! While calls of tools wait for their results, endpoints that cannot take back the reasoning before these calls follow
-//! after all others.
-//!
 //! An endpoint without observations has grade 0, and so has one with old observations while the target is kept, for
 //! one request at a time. Otherwise the gateway would never learn that it can serve.
 
@@ -16,18 +13,17 @@ use super::{
     candidate::{GRADE_BITS, PoolCandidate},
     context::DecisionContext,
     filter::CatalogEndpoint,
+    open_state::{STATE_LOST_GRADE, loses_state},
 };
 use crate::{
-    domain::{Decision, Endpoint, Percentile, Prediction, Preference, ScoreInputs},
+    domain::{Decision, Percentile, Prediction, Preference, ScoreInputs},
     stats::Curve,
 };
 
 /// Width of a grade, ln.
 const STEP: f64 = 0.1;
-/// The last grade of a missed bound, also for anything beyond.
+/// The last grade of a missed bound, also for anything beyond; the one after it is that of [`STATE_LOST_GRADE`].
 const LAST: f64 = 254.0;
-/// The grade of an endpoint that would lose the reasoning before calls that are open, while another one would not.
-pub(crate) const LOSES_STATE: u32 = 255;
 /// Weight below which observations count as old.
 const FORGOTTEN: f64 = 0.5;
 /// Margin up to which a target counts as kept.
@@ -41,19 +37,6 @@ pub(crate) fn tier(context: &DecisionContext<'_>, candidate: &PoolCandidate<'_>)
     let named = |entry: &String| subject.is_some_and(|subject| subject.is_named(entry));
     let place = order.iter().position(named).unwrap_or(order.len());
     u32::try_from(place).unwrap_or(u32::MAX).min(u32::MAX >> GRADE_BITS) << GRADE_BITS | grade(context, candidate)
-}
-
-/// Which endpoints take back the reasoning before the calls whose results the request brings: those with its format and, as
-/// far as it is known who served last, of the same provider.
-pub(crate) fn keeps_state(context: &DecisionContext<'_>) -> impl Fn(&PoolCandidate<'_>) -> bool {
-    let (catalog, open) = (context.catalog, context.query.open_state);
-    let takes = move |endpoint: &&Endpoint| endpoint.reasoning_state == open;
-    let last = context.query.sticky.map(|sticky| sticky.endpoint);
-    let served = catalog.endpoints.iter().filter(takes).find(|endpoint| Some(endpoint.id) == last);
-    move |candidate| {
-        let endpoint = catalog.endpoint(candidate.index).filter(takes);
-        endpoint.is_some_and(|endpoint| served.is_none_or(|served| served.provider == endpoint.provider))
-    }
 }
 
 /// The grade; 0 if every bound is expected to be kept.
@@ -78,13 +61,11 @@ fn step(missed: f64) -> u32 {
     if missed > 0.0 { libm::floor(1.0 + missed / STEP).min(LAST) as u32 } else { 0 }
 }
 
-/// Position in `provider.order` and grade of a tier.
-pub const fn place_and_grade(tier: u32) -> (u32, u32) {
-    (tier >> GRADE_BITS, tier & ((1 << GRADE_BITS) - 1))
-}
-
 /// Grade of a recorded candidate with this prediction, not counting the exception for few observations.
 pub(crate) fn grade_with(decision: &Decision, inputs: &ScoreInputs, predicted: &Prediction) -> u32 {
+    if loses_state(decision, inputs) {
+        return STATE_LOST_GRADE;
+    }
     let (latency, rate) = (decision.parameters.preferred_max_latency, decision.parameters.preferred_min_throughput);
     let latency = latency.map_or(0.0, |latency| lateness(&latency.value, first_token(decision, predicted)));
     let rate = rate.map_or(0.0, |rate| shortfall(&rate.value, per_token(inputs, predicted)));

@@ -12,8 +12,9 @@ use super::{
     why_chosen::{Explained, saving_text, why_chosen},
 };
 use crate::decide::{
+    candidate::place_and_grade,
     objective_profile::{ObjectiveProfile, PredictedFigure},
-    preferences::{grade_with, place_and_grade},
+    preferences::grade_with,
 };
 use crate::domain::{
     AttemptRecord, Candidate, Catalog, Decision, DecisionCode, ExcludedEndpoint, ExclusionReason, Objective, ScoreUnit,

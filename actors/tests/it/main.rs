@@ -24,6 +24,8 @@ mod routing_live;
 #[cfg(test)]
 mod routing_memory;
 #[cfg(test)]
+mod routing_open_state;
+#[cfg(test)]
 mod routing_patience;
 #[cfg(test)]
 mod routing_properties;

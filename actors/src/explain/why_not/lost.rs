@@ -2,8 +2,10 @@
 
 use super::{Margin, PREFERENCE_MISSED, Verdict, WhyNot, recorded_trial::RecordedTrial};
 use crate::decide::{
+    candidate::place_and_grade,
+    open_state::loses_state,
     plan::is_tie,
-    preferences::{LOSES_STATE, MissedPreference, missed_latency, missed_rate, place_and_grade},
+    preferences::{MissedPreference, missed_latency, missed_rate},
 };
 use crate::domain::{Candidate, Decision, Objective, RoutingPolicy, Weights};
 use crate::explain::{
@@ -57,7 +59,7 @@ fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
     if order_place(candidate) != order_place(leader) {
         return ("provider_order", "provider.order lists another provider before it".to_owned());
     }
-    if candidate.inputs.tier != leader.inputs.tier && place_and_grade(candidate.inputs.tier).1 == LOSES_STATE {
+    if candidate.inputs.tier != leader.inputs.tier && loses_state(decision, &candidate.inputs) {
         return ("reasoning_state", STATE_LOST.to_owned());
     }
     if candidate.inputs.tier != leader.inputs.tier {

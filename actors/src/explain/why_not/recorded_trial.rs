@@ -2,10 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::decide::{
-    plan::is_tie,
-    preferences::{grade_with, place_and_grade},
-};
+use crate::decide::{candidate::place_and_grade, plan::is_tie, preferences::grade_with};
 use crate::domain::{Candidate, Decision, Prediction, RoutingPolicy, ScoreInputs, Weights};
 use crate::explain::{
     counterfactual::{Figure, Trial},

@@ -15,6 +15,7 @@
 //! | `quota900,5` | tokens left, for so many seconds |
 //! | `open5`, `half7`, `probing`, `cool2`, `fault40`, `paced1` | gates, with the seconds left (or past, for `half`) |
 //! | `off`, `disabled`, `expired`, `ctx8000`, `prompt100`, `most500` | switches and limits |
+//! | `state:anthropic-claude-v1` | format of the reasoning that it takes back |
 //! | `tools`, `json`, `in:image`, `out:image`, `fp8`, `collects`, `zdr`, `variant:x` | abilities and policies |
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of the world")]
@@ -28,7 +29,7 @@ use pointsman_actors::{
     domain::{
         Alias, ApiType, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, FailureCause, FailureKind,
         Modalities, Modality, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug,
-        ProviderState, Query, RouteError, RoutingPolicy, Source, Sourced, Target, Tick, Usd, Weights,
+        ProviderState, Query, ReasoningFormat, RouteError, RoutingPolicy, Source, Sourced, Target, Tick, Usd, Weights,
     },
     stats::{
         EndpointStats, Estimates, Fit, Gate, LiveEndpoint, LiveView, OutputLengths, PromptScales, Snapshot, TokensLeft,
@@ -104,6 +105,11 @@ impl Entry {
         })
     }
 
+    fn reasoning_state(&self) -> ReasoningFormat {
+        let name = self.words.iter().find_map(|word| word.strip_prefix("state:"));
+        name.map_or(ReasoningFormat::Unknown, ReasoningFormat::named)
+    }
+
     fn model(&self, endpoints: Vec<u32>) -> Model {
         let output = self.modalities("out:");
         let mut model = Model::with_defaults(self.model.parse().expect("a model id"), endpoints);
@@ -139,6 +145,7 @@ impl Entry {
             parameters: parameters(self.words.iter().map(String::as_str)),
             quantization: self.has("fp8").then(|| "fp8".to_owned()),
             disabled: self.has("disabled"),
+            reasoning_state: self.reasoning_state(),
             ..Endpoint::with_defaults(id, model, provider, &self.model)
         }
     }
