@@ -1,6 +1,8 @@
 //! The endpoints among which a choice at random would do no harm. Recorded, so that later estimates know what could have
 //! been chosen; nothing is chosen from it.
 
+use std::cmp::Ordering;
+
 use super::{
     candidate::{GRADE_BITS, PoolCandidate, Role},
     pool::CandidatePool,
@@ -16,15 +18,20 @@ pub(crate) fn safe_set(pool: &CandidatePool<'_>) -> Vec<u32> {
     let is_open = |candidate: &&PoolCandidate<'_>| {
         candidate.role == Role::Candidate && candidate.is_open() && candidate.live.gate.state().is_none()
     };
-    let open = || pool.candidates.iter().filter(is_open);
-    let Some(first) = open().map(|candidate| candidate.class).min() else { return Vec::new() };
+    let failure = |candidate: &PoolCandidate<'_>| candidate.forecast.noiseless.failure;
+    let open = pool.candidates.iter().filter(is_open);
+    let best = open.fold((u64::MAX, f64::INFINITY), |(first, least), candidate| match candidate.class.cmp(&first) {
+        Ordering::Less => (candidate.class, failure(candidate)),
+        Ordering::Equal => (first, least.min(failure(candidate))),
+        Ordering::Greater => (first, least),
+    });
+    let (first, least) = best;
+    // Without an open one, the class is that of nobody, whose grade is not 0 either.
     if first & ((1 << GRADE_BITS) - 1) != 0 {
         return Vec::new();
     }
-    let of_first = || open().filter(|candidate| candidate.class == first);
-    let failure = |candidate: &PoolCandidate<'_>| candidate.forecast.noiseless.failure;
-    let bound = of_first().map(failure).fold(f64::INFINITY, f64::min) + MORE_FAILURE;
-    let mut safe = Vec::with_capacity(of_first().count());
-    safe.extend(of_first().filter(|candidate| failure(candidate) <= bound).map(|candidate| candidate.index));
-    safe
+    let is_safe = |candidate: &&PoolCandidate<'_>| {
+        candidate.class == first && failure(candidate) <= least + MORE_FAILURE && is_open(candidate)
+    };
+    pool.candidates.iter().filter(is_safe).map(|candidate| candidate.index).collect()
 }

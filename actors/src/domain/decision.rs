@@ -75,7 +75,8 @@ pub struct Decision {
     pub algorithm: u16,
     /// Share of requests whose choice is drawn at random to learn from, whatever the scores; noise does not count.
     pub exploration_share: f64,
-    /// Positions in the catalog of the endpoints from which such a draw could choose: see [`crate::decide`].
+    /// Positions in the catalog of the endpoints from which such a draw could choose without harm: no other ranks before them
+    /// by target or preference, they keep every bound, are open, and are hardly likelier to fail than the best of them.
     pub safe_set: Vec<u32>,
     /// Class of the task of a chat. `None` for other calls.
     pub task_class: Option<TaskClass>,
