@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use chrono::NaiveDate;
 use pointsman_actors::{
-    dialect::{ChatRequest, EmbeddingRequest, ImageRequest, lossy_dialects},
+    dialect::{ChatRequest, EmbeddingRequest, ImageRequest, lost_parameters},
     domain::{
         Alias, ApiType, Catalog, Endpoint, Invalid, InvalidReason, Modalities, Needs, Objective, Provider,
         ProviderPolicy, Query, ReasoningFormat, Resolved, RoutingParameters, Source, Sourced, Target, Task, TaskClass,
@@ -35,7 +35,6 @@ pub fn of_chat(
     if needs.output.is_empty() {
         needs.output = Modalities::TEXT;
     }
-    needs.lossy = lossy_dialects(request, &catalog.parameters);
     let input = QueryInput {
         api: ApiType::Completions,
         names,
@@ -52,7 +51,9 @@ pub fn of_chat(
             features: request.task_features,
         }),
     };
-    input.query(catalog, config, caller)
+    let mut query = input.query(catalog, config, caller)?;
+    query.needs.lost = lost_parameters(request, catalog, &query.targets);
+    Ok(query)
 }
 
 /// The query of an image request.

@@ -171,6 +171,23 @@ async fn required_parameters_that_no_endpoint_lists_exclude_the_apis_that_have_n
     assert!(gemini.connections() > 0, "without the requirement the field is dropped");
 }
 
+/// A field that the gateway drops on the way to the chat body never reaches a chat upstream, whatever that forwards.
+#[actix_web::test]
+async fn what_is_lost_on_the_way_to_a_chat_counts_for_chats_too_but_not_the_history() {
+    let chats = always(200, &completion("Right."));
+    let gateway = gateway(&[("chats", &chats, "")], "").await;
+    let asked = |more: Value| {
+        let required = json!({"model": "acme/gpt", "input": "Hi", "provider": {"require_parameters": true}});
+        and(required, more)
+    };
+    let refused = error_of(&gateway.post("/v1/responses", &asked(json!({"luck": 7}))).await, 400);
+    assert_eq!(refused["param"], "luck", "{refused}");
+    let thought = json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]});
+    let history = json!([thought, {"role": "user", "content": "Hi"}]);
+    let reply = gateway.post("/v1/responses", &asked(json!({"input": history}))).await;
+    assert_eq!(served_by(&reply), "Chats", "without its provider's seal, reasoning is history that is left out");
+}
+
 /// A conversation in which a Claude thought and called, and the result is there.
 fn open_turn(format: &str) -> Value {
     let detail =

@@ -4,9 +4,11 @@
 //! reason: endpoints that cannot be called at all, then restrictions of the key, then those of the caller, then
 //! capabilities, then cost.
 
+use std::sync::Arc;
+
 use crate::{
     domain::{
-        Alias, ApiType, Catalog, DataCollection, Dialect, Endpoint, ExclusionDetail, ExclusionReason, Modality, Model,
+        Alias, ApiType, Catalog, DataCollection, Endpoint, ExclusionDetail, ExclusionReason, Modality, Model,
         ModelPattern, Objective, ParameterSet, Provider, ProviderState, Query, Usd,
     },
     stats::{LengthClass, OutputLengths},
@@ -73,7 +75,7 @@ static CHECKS: [FilterRule; 24] = [
     FilterRule::new(needs_parameters, parameters),
     FilterRule::new(|filters| !filters.query.needs.capabilities.is_empty(), capabilities),
     FilterRule::new(|filters| filters.query.needs.dialect.is_some(), other_dialect),
-    FilterRule::new(|filters| !filters.query.needs.lossy.is_empty(), lossy_dialect),
+    FilterRule::new(|filters| !filters.query.needs.lost.is_empty(), lost_parameter),
     FilterRule::new(ALWAYS, context),
     FilterRule::new(|filters| !filters.query.routing.provider.quantizations.is_empty(), quantization),
     FilterRule::new(has_data_policy, data_policy),
@@ -270,12 +272,9 @@ fn other_dialect(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Opt
     (subject.endpoint.dialect != needed).then_some((ExclusionReason::UnsupportedParameter, detail))
 }
 
-fn lossy_dialect(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let endpoint = subject.endpoint;
-    let is_sent = endpoint.dialect == Dialect::OpenAi && endpoint.forwards_unknown_fields;
-    let is_lossy = filters.query.needs.lossy.has(endpoint.dialect) && !is_sent;
-    let detail = "the request requires all its parameters, and the API of this endpoint has no form for one of them";
-    is_lossy.then(|| (ExclusionReason::UnsupportedParameter, ExclusionDetail::Text(detail.into())))
+fn lost_parameter(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let lost = filters.query.needs.lost.iter().find(|lost| lost.endpoint == subject.endpoint.id)?;
+    Some((ExclusionReason::UnsupportedParameter, ExclusionDetail::Lacks(Arc::clone(&lost.name))))
 }
 
 fn context(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {

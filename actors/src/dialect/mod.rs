@@ -23,7 +23,7 @@ pub mod frame;
 mod gemini;
 mod image_shape;
 mod json;
-mod lossy_parameters;
+mod lost_parameters;
 mod neutral;
 pub mod openai;
 mod outgoing;
@@ -48,7 +48,7 @@ pub use embeddings::{
     CallAnswer, EmbeddingSupport, embedding_body, embedding_path, embedding_support, embedding_tokens, embeddings_of,
 };
 pub use gemini::{RememberedSignatures, SignatureMemory, SignatureSources, Signatures};
-pub use lossy_parameters::{lossy_dialects, unmet_translation};
+pub use lost_parameters::{lost_parameters, unmet_translation};
 pub use neutral::{FieldFates, StateKey};
 pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, KEEP_ALIVE, MadeImage, Progress, StreamError, StreamOptions,

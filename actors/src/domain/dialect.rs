@@ -32,51 +32,6 @@ impl Dialect {
     }
 }
 
-/// A set of dialects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct DialectSet(u8);
-
-impl DialectSet {
-    /// No dialect.
-    pub const NONE: DialectSet = DialectSet(0);
-
-    /// The set with one more.
-    #[must_use]
-    pub const fn with(self, one: Dialect) -> DialectSet {
-        DialectSet(self.0 | (1 << one as u8))
-    }
-
-    /// The set without one.
-    #[must_use]
-    pub const fn without(self, one: Dialect) -> DialectSet {
-        DialectSet(self.0 & !(1 << one as u8))
-    }
-
-    /// Whether the dialect is in the set.
-    #[must_use]
-    pub const fn has(self, one: Dialect) -> bool {
-        self.0 & (1 << one as u8) != 0
-    }
-
-    /// Whether the set is empty.
-    #[must_use]
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// The set as bits: for records.
-    #[must_use]
-    pub const fn bits(self) -> u8 {
-        self.0
-    }
-
-    /// The set of these bits.
-    #[must_use]
-    pub const fn of_bits(bits: u8) -> DialectSet {
-        DialectSet(bits)
-    }
-}
-
 /// Who serves an API, where paths, framing and a few members differ from those of its maker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Platform {

@@ -55,7 +55,7 @@ pub use conversation::{ConversationOpening, StickyEndpoint};
 pub use decision::{
     CacheSaving, Candidate, Decision, DecisionCode, EndpointHealth, OutputCostSpread, RouteError, ScoreInputs,
 };
-pub use dialect::{Dialect, DialectSet, Platform};
+pub use dialect::{Dialect, Platform};
 pub use effort_budgets::EffortBudgets;
 pub use event::{EndpointEvent, EventKind, GateEvent};
 pub use exclusion::{ExcludedEndpoint, ExclusionDetail, ExclusionReason};
@@ -75,7 +75,9 @@ pub use policy::{
 pub use prediction::Prediction;
 pub use preference::{Percentile, Preference, PreferenceFault};
 pub use price_tier::PriceTier;
-pub use query::{DataCollection, Needs, PriceCeiling, ProviderPolicy, Query, RoutingParameters, Source, Sourced};
+pub use query::{
+    DataCollection, LostParameter, Needs, PriceCeiling, ProviderPolicy, Query, RoutingParameters, Source, Sourced,
+};
 pub use reasoning_format::ReasoningFormat;
 pub use recorded_gate::{GateState, RecordedGate};
 pub use request_facts::RequestFacts;

@@ -5,7 +5,8 @@ use super::{
     capability::CapabilitySet,
     catalog::Target,
     conversation::StickyEndpoint,
-    dialect::{Dialect, DialectSet},
+    dialect::Dialect,
+    id::EndpointId,
     modality::Modalities,
     money::Usd,
     objective::{Objective, Weights},
@@ -164,7 +165,7 @@ impl Default for ProviderPolicy {
 }
 
 /// What a model or endpoint must support to serve a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Needs {
     /// Input modalities other than text that the model must accept.
     pub input: Modalities,
@@ -179,9 +180,17 @@ pub struct Needs {
     pub capabilities: CapabilitySet,
     /// Wire format that the endpoint must have, for a feature that no other has.
     pub dialect: Option<Dialect>,
-    /// Wire formats in which a parameter has no form, though the request requires all of its parameters. For the one of
-    /// chats: that it has an unknown parameter, which some endpoints are not sent.
-    pub lossy: DialectSet,
+    /// Endpoints that would not get a parameter, though the request requires all of its parameters.
+    pub lost: Vec<LostParameter>,
+}
+
+/// A parameter of the request that an endpoint would not get.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostParameter {
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// The client's name of the parameter.
+    pub name: Arc<str>,
 }
 
 /// One request as input of the decision.

@@ -48,7 +48,7 @@ impl RequestFacts {
             api: query.api,
             today: query.today,
             targets: query.targets.clone(),
-            needs: query.needs,
+            needs: query.needs.clone(),
             key_allowed: query.key_allowed.clone(),
             key_blocked: query.key_blocked.clone(),
             prompt_tokens: query.prompt_tokens,

@@ -3,9 +3,9 @@
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use pointsman_actors::domain::{
-    Alias, Candidate, CapabilitySet, Catalog, DialectSet, EndpointHealth, EndpointId, GenerationId, Modalities,
-    Modality, ModelId, OutputCostSpread, ParameterNames, ParameterSet, Prediction, ProviderSlug, ScoreInputs,
-    ScoreTerms, ScoreUnit, Sourced, TaskFeatures, Tick, Usd,
+    Alias, Candidate, CapabilitySet, Catalog, EndpointHealth, EndpointId, GenerationId, Modalities, Modality, ModelId,
+    OutputCostSpread, ParameterNames, ParameterSet, Prediction, ProviderSlug, ScoreInputs, ScoreTerms, ScoreUnit,
+    Sourced, TaskFeatures, Tick, Usd,
 };
 
 use super::{
@@ -148,12 +148,6 @@ impl Any for ProviderSlug {
 impl Any for ParameterSet {
     fn any(dice: &mut Dice) -> ParameterSet {
         ParameterSet::of_bits(u128::any(dice))
-    }
-}
-
-impl Any for DialectSet {
-    fn any(dice: &mut Dice) -> DialectSet {
-        DialectSet::of_bits(dice.roll() as u8)
     }
 }
 

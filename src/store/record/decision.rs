@@ -1,8 +1,8 @@
 //! A decision as bytes.
 
 use pointsman_actors::domain::{
-    Catalog, Decision, ExcludedEndpoint, ExclusionDetail, ExclusionReason, GateState, Needs, RecordedGate,
-    RequestFacts, RoutingParameters, StickyEndpoint, Task, TaskClass, TaskClassSource, TaskFeatures,
+    Catalog, Decision, ExcludedEndpoint, ExclusionDetail, ExclusionReason, GateState, LostParameter, Needs,
+    RecordedGate, RequestFacts, RoutingParameters, StickyEndpoint, Task, TaskClass, TaskClassSource, TaskFeatures,
 };
 
 use super::{
@@ -46,7 +46,8 @@ stored_enum! {
 
 stored_struct! {
     ExcludedEndpoint { index, endpoint, reason, detail }
-    Needs { input, output, parameters, any_parameter, dialect @ 2, capabilities @ 4, lossy @ 7 }
+    Needs { input, output, parameters, any_parameter, dialect @ 2, capabilities @ 4, lost @ 7 }
+    LostParameter { endpoint, name }
     StickyEndpoint { endpoint, cached_tokens }
     RequestFacts {
         api, today, targets, needs, key_allowed, key_blocked, prompt_tokens, images, max_tokens, answers, sticky,

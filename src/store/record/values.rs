@@ -1,10 +1,10 @@
 //! The values that records and catalogs share.
 
 use pointsman_actors::domain::{
-    ApiType, AttemptReason, CapabilitySet, Circuit, DataCollection, DecisionCode, Dialect, DialectSet, EndpointId,
-    FailureCause, FailureKind, FinishReason, GenerationId, GenerationStatus, Modalities, Modality, ModelId,
-    ModelPattern, Objective, ParameterSet, Platform, Preference, PriceCeiling, ProviderPolicy, ProviderSlug,
-    ProviderState, ReasoningFormat, Source, Sourced, Target, Tick, Usd, Weights,
+    ApiType, AttemptReason, CapabilitySet, Circuit, DataCollection, DecisionCode, Dialect, EndpointId, FailureCause,
+    FailureKind, FinishReason, GenerationId, GenerationStatus, Modalities, Modality, ModelId, ModelPattern, Objective,
+    ParameterSet, Platform, Preference, PriceCeiling, ProviderPolicy, ProviderSlug, ProviderState, ReasoningFormat,
+    Source, Sourced, Target, Tick, Usd, Weights,
 };
 
 use super::bytes::{Reader, Stored, Unreadable, stored_enum, stored_struct};
@@ -143,17 +143,6 @@ impl Stored for CapabilitySet {
     fn take(from: &mut Reader<'_>) -> Result<CapabilitySet, Unreadable> {
         let bits = u16::try_from(u64::take(from)?).map_err(|_| from.fault("unknown capabilities"))?;
         Ok(CapabilitySet::of_bits(bits))
-    }
-}
-
-impl Stored for DialectSet {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.push(self.bits());
-    }
-
-    fn take(from: &mut Reader<'_>) -> Result<DialectSet, Unreadable> {
-        let [bits] = from.array()?;
-        Ok(DialectSet::of_bits(bits))
     }
 }
 

@@ -3,6 +3,7 @@
 mod corpus;
 mod golden;
 mod images;
+mod lost;
 mod openings;
 mod preview;
 mod properties;

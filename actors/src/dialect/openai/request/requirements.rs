@@ -5,8 +5,8 @@ use super::{
 };
 use crate::dialect::{json::quoted, responses::provider_state::PREVIOUS_RESPONSE_ID};
 use crate::domain::{
-    Capability, CapabilitySet, Catalog, Dialect, DialectSet, Endpoint, Invalid, InvalidReason, Modalities, Modality,
-    Model, Needs, ParameterNames, ParameterSet,
+    Capability, CapabilitySet, Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs,
+    ParameterNames, ParameterSet,
 };
 
 /// Requested features that not every model supports.
@@ -40,6 +40,15 @@ pub(super) struct RequestedFeatures {
     pub(super) open_schema: bool,
     /// Whether several calls in one turn are forbidden.
     pub(super) single_calls: bool,
+}
+
+/// Parameters that no endpoint of a catalog lists.
+#[derive(Debug, Default)]
+pub(crate) struct UnlistedMembers {
+    /// As JSON, each after a comma.
+    pub(crate) members: String,
+    /// The name of the first that the gateway does not know.
+    pub(crate) unknown: Option<String>,
 }
 
 impl RequestedFeatures {
@@ -82,7 +91,7 @@ impl ChatRequest {
             input: demands.inputs.iter().map(|(modality, ..)| *modality).collect(),
             output: demands.output.unwrap_or(Modalities::TEXT),
             parameters,
-            lossy: DialectSet::NONE,
+            lost: Vec::new(),
             capabilities: self.capabilities(),
             any_parameter: gate("structured_outputs", schema).union(gate("response_format", schema)),
         }
@@ -94,26 +103,23 @@ impl ChatRequest {
         !cured.is_empty() && !self.demands.capabilities().common(cured).is_empty()
     }
 
-    /// The parameters that no endpoint of a catalog lists, as members after a comma each, and the first of them that the
-    /// gateway does not know.
-    pub(crate) fn unlisted_members(&self, names: &ParameterNames) -> (String, Option<String>) {
-        let (mut members, mut unknown) = (String::new(), None);
+    /// The parameters that no endpoint of a catalog lists.
+    pub(crate) fn unlisted_members(&self, names: &ParameterNames) -> UnlistedMembers {
+        let mut unlisted = UnlistedMembers::default();
         for member in &self.envelope.members {
             let name = self.envelope.name(member);
             if !matches!(member.fate, Fate::Parameter | Fate::Unknown) || names.gate(&name).is_some() {
                 continue;
             }
             if member.fate == Fate::Unknown {
-                unknown.get_or_insert(name.to_string());
+                unlisted.unknown.get_or_insert(name.to_string());
             }
             if let Some(value) = self.envelope.value(&name).and_then(|value| std::str::from_utf8(value).ok()) {
-                members.push(',');
-                members.push_str(&String::from_utf8_lossy(&quoted(&name)));
-                members.push(':');
-                members.push_str(value);
+                let name = quoted(&name);
+                unlisted.members.extend([",", &String::from_utf8_lossy(&name), ":", value]);
             }
         }
-        (members, unknown)
+        unlisted
     }
 
     /// The gate that a given parameter stands under. A JSON schema has two, so it is left to
