@@ -252,11 +252,15 @@ impl<'a> AnswerRewriter<'a> {
             let value = cursor.value()?;
             self.message_member(key, value, &mut summary)?;
         }
-        let MessageSummary { measured, has_content, has_refusal, has_reasoning, has_calls, function_call, reasoning } =
+        let MessageSummary { measured, has_content, has_refusal, has_reasoning, has_calls, function_call, .. } =
             summary;
         self.produced.add(measured);
-        if let Some(reasoning) = reasoning.filter(|_| !has_reasoning && !self.context.exclude_reasoning) {
-            push_member(&mut self.out, b"reasoning", &reasoning);
+        match (summary.reasoning, summary.empty_reasoning) {
+            (Some(reasoning), _) if !has_reasoning && !self.context.exclude_reasoning => {
+                push_member(&mut self.out, b"reasoning", &reasoning);
+            }
+            (_, Some(empty)) => push_member(&mut self.out, b"reasoning", empty.bytes()),
+            _ => {}
         }
         if !has_content {
             push_member(&mut self.out, b"content", b"null");
@@ -302,7 +306,11 @@ impl<'a> AnswerRewriter<'a> {
                     return Ok(());
                 }
             }
-            MessageMember::Reasoning => summary.has_reasoning = true,
+            MessageMember::Reasoning if value.is_filled() => summary.has_reasoning = true,
+            MessageMember::Reasoning if *key.name() == *b"reasoning" => {
+                summary.empty_reasoning = Some(value);
+                return Ok(());
+            }
             MessageMember::Refusal => summary.has_refusal = true,
             _ => {}
         }
@@ -398,4 +406,6 @@ struct MessageSummary<'a> {
     function_call: Option<Raw<'a>>,
     /// Thinking that came as parts of the content.
     reasoning: Option<BytesMut>,
+    /// `reasoning` that is null or empty: thinking in the content takes its place.
+    empty_reasoning: Option<Raw<'a>>,
 }

@@ -72,6 +72,17 @@ impl MessageMember {
         if fits { Ok(()) } else { Err(AnswerFault::malformed("a member of a message that is of the wrong type")) }
     }
 
+    /// Whether a value of it is nothing but reasoning: a client that wants none is not shown it.
+    pub(super) fn is_reasoning(self, value: Raw<'_>) -> bool {
+        match self {
+            MessageMember::Reasoning => true,
+            MessageMember::Content if value.is_array() => {
+                thoughts(value).next().is_some() && !texts(value).any(Raw::is_filled)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a value of it is content: the first such value of a stream commits it.
     pub(super) fn is_content(self, value: Raw<'_>) -> bool {
         match self {
@@ -94,17 +105,21 @@ impl ContentParts {
     /// Reads `content`. `None` if it is no list.
     pub(super) fn read(content: Raw<'_>) -> Option<ContentParts> {
         content.is_array().then(|| {
-            let thoughts = content.elements().filter_map(|part| part.member(b"thinking"));
-            let thoughts = thoughts.flat_map(|thought| {
-                thought.filled_string().into_iter().chain(thought.elements().filter_map(|part| part.member(b"text")))
-            });
-            let reasoning = joined(thoughts);
-            ContentParts {
-                text: joined(content.elements().filter_map(|part| part.member(b"text"))),
-                reasoning: (reasoning.len() > 2).then_some(reasoning),
-            }
+            let reasoning = joined(thoughts(content));
+            ContentParts { text: joined(texts(content)), reasoning: (reasoning.len() > 2).then_some(reasoning) }
         })
     }
+}
+
+/// The texts among the parts of a content.
+fn texts(content: Raw<'_>) -> impl Iterator<Item = Raw<'_>> {
+    content.elements().filter_map(|part| part.member(b"text"))
+}
+
+/// The thoughts among the parts of a content: each a string, or a list of parts that are text.
+fn thoughts(content: Raw<'_>) -> impl Iterator<Item = Raw<'_>> {
+    let thoughts = content.elements().filter_map(|part| part.member(b"thinking"));
+    thoughts.flat_map(|thought| thought.filled_string().into_iter().chain(texts(thought)))
 }
 
 /// The JSON string of several, as written; what is no string is left out.
@@ -129,8 +144,10 @@ impl OutputLengths {
         match member {
             MessageMember::Content | MessageMember::Refusal => {
                 self.text += value.text_bytes();
-                self.text +=
-                    value.elements().filter_map(|part| part.member(b"text")).map(Raw::text_bytes).sum::<usize>();
+                if value.is_array() {
+                    self.text += texts(value).map(Raw::text_bytes).sum::<usize>();
+                    self.reasoning = self.reasoning.max(thoughts(value).map(Raw::text_bytes).sum());
+                }
             }
             MessageMember::Reasoning => self.reasoning = self.reasoning.max(value.text_bytes()),
             MessageMember::Images => self.images += value.elements().count(),

@@ -1,11 +1,12 @@
 //! Whole answers.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use expect_test::expect_file;
 use pointsman_actors::{
-    dialect::{rewrite_answer, usage_of_failed_answer},
+    dialect::{ChatStream, StreamOptions, rewrite_answer, usage_of_failed_answer},
     domain::{FailureKind, FinishReason},
 };
+use serde_json::Value;
 
 use super::common::{account, context, corpus};
 
@@ -78,5 +79,35 @@ fn a_body_that_is_no_answer_may_say_what_it_took() {
         r#"{"choices":[{"mess"#,
     ] {
         assert_eq!(took(nothing), None, "{nothing}");
+    }
+}
+
+/// Whole and in a stream.
+#[test]
+fn thinking_in_the_content_is_shown_unless_a_filled_member_brings_it() {
+    let parts = r#""content":[{"type":"thinking","thinking":"Hmm"},{"type":"text","text":"A"}]"#;
+    for (member, expected) in [
+        (r#""x":1"#, "\"Hmm\""),
+        (r#""reasoning":null"#, "\"Hmm\""),
+        (r#""reasoning":"""#, "\"Hmm\""),
+        (r#""reasoning_content":null"#, "\"Hmm\""),
+        (r#""reasoning":"Other""#, "\"Other\""),
+        (r#""reasoning_content":"Other""#, "null"),
+    ] {
+        for message in [format!("{{{parts},{member}}}"), format!("{{{member},{parts}}}")] {
+            let body = format!(r#"{{"choices":[{{"message":{message},"finish_reason":"stop"}}]}}"#);
+            let whole = rewrite_answer(&Bytes::from(body), &context()).expect("an answer");
+            let (mut stream, mut out) = (ChatStream::new(context(), StreamOptions::default()), BytesMut::new());
+            let event = format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{message}}}]}}\n\n");
+            stream.push(&Bytes::from(event), &mut out).expect("a stream");
+            let chunk = out.strip_prefix(b"data: ").unwrap_or_default();
+            for (written, place) in [(&*whole.body, "message"), (chunk, "delta")] {
+                let json: Value = serde_json::from_slice(written).expect("JSON");
+                let message = &json["choices"][0][place];
+                assert_eq!(message["reasoning"].to_string(), expected, "{message} for {member}");
+                let times = String::from_utf8_lossy(written).matches(r#""reasoning":"#).count();
+                assert_eq!(times, usize::from(expected != "null"), "once at most: {message}");
+            }
+        }
     }
 }

@@ -251,7 +251,10 @@ fn a_stream_without_content_may_have_taken_something() {
     let event = |delta: &str| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{delta}}}]}}\n\n");
     assert_eq!(took(": beat\n\n"), None);
     assert_eq!(took(&event("{\"role\":\"assistant\",\"content\":\"\"}")), None);
-    assert_eq!(took(&event("{\"reasoning\":\"twelve bytes\"}")), Some((12, 3)), "hidden, but paid for");
+    let thinking = r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"twelve bytes"}]}]}"#;
+    for delta in [r#"{"reasoning":"twelve bytes"}"#, thinking] {
+        assert_eq!(took(&event(delta)), Some((12, 3)), "hidden, but paid for: {delta}");
+    }
 }
 
 #[test]

@@ -118,7 +118,7 @@ impl<'a> Delta<'a> {
             member.check(value)?;
             delta.measured.add(member, value);
             delta.members += 1;
-            let is_hidden = exclude_reasoning && member == MessageMember::Reasoning;
+            let is_hidden = exclude_reasoning && member.is_reasoning(value);
             delta.has_content |= member.is_content(value);
             delta.is_visible |= member.is_content(value) && !is_hidden;
             if member == MessageMember::ToolCalls && value.is_array() && value.is_filled() {
@@ -275,18 +275,21 @@ impl ChoiceState {
         rules: DeltaRules<'_>,
         members: &mut DeltaWriter<'_>,
     ) -> Result<(), AnswerFault> {
+        let parts = object.member(b"content").and_then(ContentParts::read);
+        let is_reasoning = |(key, value): (Raw<'_>, Raw<'_>)| {
+            MessageMember::of(&key.name()) == MessageMember::Reasoning && value.is_filled()
+        };
+        let reasoning = parts.as_ref().and_then(|parts| parts.reasoning.as_ref());
+        let reasoning = reasoning.filter(|_| !rules.exclude_reasoning && !object.members().any(is_reasoning));
         for (key, value) in object.members() {
             match MessageMember::of(&key.name()) {
                 MessageMember::Role => {}
                 MessageMember::Content if value.is_array() => {
-                    let Some(parts) = ContentParts::read(value) else { continue };
-                    members.push(key.inner(), &parts.text);
-                    let has_reasoning = object.member(b"reasoning").is_some();
-                    if let Some(reasoning) = parts.reasoning.filter(|_| !has_reasoning && !rules.exclude_reasoning) {
-                        members.push(b"reasoning", &reasoning);
-                    }
+                    parts.iter().for_each(|parts| members.push(key.inner(), &parts.text));
+                    reasoning.into_iter().for_each(|reasoning| members.push(b"reasoning", reasoning));
                 }
                 MessageMember::Reasoning if rules.exclude_reasoning => {}
+                MessageMember::Reasoning if reasoning.is_some() && *key.name() == *b"reasoning" => {}
                 MessageMember::ToolCalls if value.is_array() => self.push_calls(value, rules, members)?,
                 MessageMember::ToolCalls => {}
                 MessageMember::FunctionCall if value.is_object() => {
