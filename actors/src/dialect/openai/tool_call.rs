@@ -5,14 +5,14 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use crate::dialect::json::{Raw, push_member, push_string, push_u64};
-
-/// Longest id of a call that clients get, bytes.
-const MAX_ID: usize = 40;
+use crate::dialect::{
+    json::{Raw, push_member, push_string, push_u64},
+    neutral::CLIENT_IDS,
+};
 
 /// Whether an id, the inside of its JSON string, is one that every client and every upstream takes: another is replaced.
 pub(super) fn is_portable_id(id: &[u8]) -> bool {
-    id.len() <= MAX_ID && id.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    std::str::from_utf8(id).is_ok_and(|id| CLIENT_IDS.fits(id))
 }
 
 /// What one element says.

@@ -133,7 +133,7 @@ impl ToolCallTracker {
     fn add(&mut self, part: &CallPart<'_>, caller: CallContext<'_>) -> Result<usize, AnswerFault> {
         let place = self.list.len();
         let id = part.id.map(Raw::inner).unwrap_or_default().to_vec();
-        let is_kept = !id.is_empty() && is_portable_id(&id);
+        let is_kept = is_portable_id(&id);
         let generated_id = (!is_kept).then(|| generated_call_id(caller.context, caller.choice, place));
         self.kept_bytes += id.len();
         self.list.push(TrackedCall {
