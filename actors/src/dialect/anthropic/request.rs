@@ -21,8 +21,11 @@ use crate::{
             AnswerFormat, Conversation, EscapedText, FieldFates, ToolNames, TranslatedRequest, alternating_turns,
         },
     },
-    domain::{Endpoint, EndpointLimits},
+    domain::Endpoint,
 };
+
+/// A prompt may be longer than estimated by this part of the estimate: a tenth.
+const ESTIMATE_MARGIN: u32 = 10;
 
 /// The body for an endpoint, in the default version of the API. What the endpoint cannot carry is named in `fates`.
 pub(crate) fn write_request(
@@ -82,7 +85,7 @@ fn max_tokens(
     capabilities: &Capabilities,
     fates: &mut FieldFates,
 ) -> u64 {
-    let most = capabilities.max_output.min(u64::from(endpoint.limits.longest_answer())).max(1);
+    let most = longest_answer(endpoint, capabilities);
     let Some(wanted) = conversation.max_tokens else { return most };
     let given = wanted.clamp(1, most);
     if given != wanted {
@@ -91,15 +94,21 @@ fn max_tokens(
     given
 }
 
+/// Longest answer of a model at an endpoint, tokens.
+fn longest_answer(endpoint: &Endpoint, capabilities: &Capabilities) -> u64 {
+    capabilities.max_output.min(u64::from(endpoint.limits.longest_answer())).max(1)
+}
+
 /// Limits the answer of a client that did not to what the prompt leaves of the context window, where the model's limit is above
 /// that: the API refuses a prompt and a limit that do not fit together.
 pub(crate) fn limit_to_context(conversation: &mut Conversation<'_>, endpoint: &Endpoint, prompt_tokens: u32) {
-    let EndpointLimits { context_length, max_completion_tokens, .. } = endpoint.limits;
-    let most = capabilities(&endpoint.upstream_model).max_output.min(max_completion_tokens.map_or(u64::MAX, u64::from));
-    let room = u64::from(context_length.saturating_sub(prompt_tokens)).max(1);
-    if conversation.max_tokens.is_none() && room < most {
-        conversation.max_tokens = Some(room);
+    if conversation.max_tokens.is_some() {
+        return;
     }
+    let prompt = prompt_tokens.saturating_add(prompt_tokens / ESTIMATE_MARGIN);
+    let room = u64::from(endpoint.limits.context_length.saturating_sub(prompt)).max(1);
+    let most = longest_answer(endpoint, &capabilities(&endpoint.upstream_model));
+    conversation.max_tokens = (room < most).then_some(room);
 }
 
 fn push_stop(stop: &[EscapedText<'_>], out: &mut BytesMut, fates: &mut FieldFates) {
