@@ -153,6 +153,7 @@ fn clients_own(
     let text = std::str::from_utf8(&client.body).ok()?;
     let defaults = default_parameters(catalog, endpoint);
     let call = SplicedCall { model: &endpoint.upstream_model, most_output, defaults: &defaults };
+    let state = ProviderState::at(endpoint);
     let mut emulated = Vec::new();
     let body = match client.shape {
         ClientShape::Completion { .. } => text_completion::splice::splice_request(text, &call).ok()?,
@@ -166,14 +167,13 @@ fn clients_own(
             spliced.body
         }
         ClientShape::Responses(_) => {
-            let spliced = responses::splice::splice_request(text, &call, ProviderState::at(endpoint)).ok()?;
+            let spliced = responses::splice::splice_request(text, &call, state).ok()?;
             emulated.extend(spliced.without_reasoning.then(|| "input[].encrypted_content".into()));
             spliced.body
         }
     };
     let translation = Some(Translation::of(client.dialect(), ToolNames::default(), endpoint));
     let (body, headers) = anthropic::platform::adapted(body, client.headers.clone(), endpoint);
-    let state = ProviderState::at(endpoint);
     Some(OutgoingBody { is_clients_own: true, state, translation, headers, emulated, ..OutgoingBody::of(body) })
 }
 

@@ -5,6 +5,7 @@ use bytes::BufMut as _;
 use super::{AnswerForm, MessagesEncoder, Progress, usage::push_usage};
 use crate::{
     dialect::{
+        anthropic::finish::stop_reason,
         json::{push_member, push_string},
         neutral::ReportedTokens,
     },
@@ -72,12 +73,11 @@ impl MessagesEncoder {
 
     /// The reason of the end. Agents act on calls only if it says so.
     fn stop_reason(&self) -> &'static str {
-        match self.finish {
-            Some(FinishReason::Length) => "max_tokens",
-            Some(FinishReason::ContentFilter) => "refusal",
-            _ if self.calls > 0 => "tool_use",
-            _ if !self.refusal.is_empty() => "refusal",
-            _ => "end_turn",
-        }
+        stop_reason(match self.finish {
+            Some(FinishReason::Length | FinishReason::ContentFilter) => self.finish,
+            _ if self.calls > 0 => Some(FinishReason::ToolCalls),
+            _ if !self.refusal.is_empty() => Some(FinishReason::ContentFilter),
+            _ => None,
+        })
     }
 }
