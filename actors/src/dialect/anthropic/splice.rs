@@ -107,29 +107,26 @@ pub(crate) fn splice_answer(body: &str, id: &str, model: &str, outcome: &Outcome
     Ok(splice.finish())
 }
 
-/// The data of a stream's event with our `id` and `model`, and with counts of `usage` where it needs some and has none; `None`
-/// if it passes as it came, as all do but `message_start` and an irregular `message_delta`.
+/// The data of a stream's event of this `kind` with our `id` and `model`, and with counts of `usage` where it needs some and
+/// has none; `None` if it passes as it came, as all do but `message_start` and an irregular `message_delta`.
 ///
 /// # Errors
 /// When the data is not a JSON object.
 pub(crate) fn splice_event(
+    kind: &str,
     data: &str,
     id: &str,
     model: &str,
     usage: impl FnOnce() -> Usage,
 ) -> Result<Option<Bytes>, JsonFault> {
-    // Most events are deltas of text, in which these words stand at most by chance. They may be written with an escape.
-    let may_change = [&b"message_start"[..], b"message_delta"]
-        .iter()
-        .any(|word| memchr::memmem::find(data.as_bytes(), word).is_some());
-    if !may_change && !data.contains("\\u") {
+    if !matches!(kind, "message_start" | "message_delta") {
         return Ok(None);
     }
     let event = object(data)?;
     let mut splice = Splice::new(data);
     let mut repairs = Repairs::default();
-    match event.member(b"type").and_then(Raw::text).as_deref() {
-        Some("message_start") => {
+    match kind {
+        "message_start" => {
             let Some(message) = event.member(b"message").filter(|message| message.is_object()) else { return Ok(None) };
             let begun =
                 || ReportedTokens { prompt: usage().prompt_tokens.max(1), completion: 1, ..ReportedTokens::default() };
@@ -137,7 +134,7 @@ pub(crate) fn splice_event(
             repairs.add_missing(message, &mut splice);
             identify(message, id, model, &repairs, &mut splice);
         }
-        Some("message_delta") => {
+        _ => {
             // What went in was told by `message_start`.
             repairs.usage = UsageRepair::of(event, &["output_tokens"], || ReportedTokens::from(&usage()));
             if repairs.usage.is_none() {
@@ -146,7 +143,6 @@ pub(crate) fn splice_event(
             repairs.add_missing(event, &mut splice);
             event.member(b"usage").into_iter().for_each(|value| repairs.complete_usage(value, &mut splice));
         }
-        _ => return Ok(None),
     }
     Ok(Some(splice.finish()))
 }
@@ -165,10 +161,9 @@ pub(crate) fn final_delta(outcome: &Outcome) -> Bytes {
     delta.concat().into()
 }
 
-/// Whether the data of an event is a `message_delta` that tells the reason of the end.
-pub(crate) fn tells_reason(data: &str) -> bool {
-    let delta = object(data).ok().and_then(|event| event.member(b"delta"));
-    delta.and_then(|delta| delta.member(b"stop_reason")).is_some_and(Raw::is_string)
+/// Whether a `message_delta` tells the reason of the end.
+pub(crate) fn tells_reason(event: Raw<'_>) -> bool {
+    event.member(b"delta").and_then(|delta| delta.member(b"stop_reason")).is_some_and(Raw::is_string)
 }
 
 /// Members that an upstream left out or filled wrongly, as the client gets them.

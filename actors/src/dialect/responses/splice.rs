@@ -144,10 +144,9 @@ pub(crate) fn splice_event(
     Ok(Some(splice.finish()))
 }
 
-/// The number of the event that follows one with this data, if it has a number.
-pub(crate) fn next_number(data: &str) -> Option<u64> {
-    let number = object(data).ok()?.member(b"sequence_number").and_then(Raw::count)?;
-    Some(number + 1)
+/// The number of the event that follows this one, if it has a number.
+pub(crate) fn next_number(event: Raw<'_>) -> Option<u64> {
+    Some(event.member(b"sequence_number")?.count()? + 1)
 }
 
 fn identify<'a>(

@@ -180,19 +180,19 @@ impl ClientStream {
             }
             return Ok(());
         }
-        let kind = Cursor::new(data).value().ok().and_then(|value| value.member(b"type")).and_then(Raw::text);
-        let Some(kind) = kind else { return Ok(()) };
+        let Ok(value) = Cursor::new(data).value() else { return Ok(()) };
+        let Some(kind) = value.member(b"type").and_then(Raw::text) else { return Ok(()) };
         let SplicedEvents { id, model, api } = spliced;
         let usage = || chat.outcome().usage;
         let changed = match api {
             SplicedApi::Responses(state) => {
-                self.next_number = responses::splice::next_number(data).or(self.next_number);
+                self.next_number = responses::splice::next_number(value).or(self.next_number);
                 responses::splice::splice_event(data, id, model, *state, usage)?
             }
-            _ => anthropic::splice::splice_event(data, id, model, usage)?,
+            _ => anthropic::splice::splice_event(&kind, data, id, model, usage)?,
         };
         match &*kind {
-            "message_delta" => self.has_reason |= anthropic::splice::tells_reason(data),
+            "message_delta" => self.has_reason |= anthropic::splice::tells_reason(value),
             "message_stop" => self.put_reason(chat, out),
             _ => {}
         }

@@ -5,6 +5,7 @@ use super::super::{
 };
 use crate::{
     dialect::{
+        json::object,
         neutral::{ReasoningFormat, ReasoningKind, StateKey},
         spliced_call::SplicedCall,
     },
@@ -95,7 +96,7 @@ fn of_a_stream_only_events_with_a_response_are_rewritten() {
             .replace("\"gpt-x\"", "\"openai/x\"")
             .replace("\"store\":true", "\"store\":false");
         assert_eq!(event(&data).unwrap(), expected.as_bytes());
-        assert_eq!(next_number(&data), Some(4));
+        assert_eq!(next_number(object(&data).unwrap()), Some(4));
         let escaped = data.replace("\"response\"", r#""r\u0065sponse""#);
         assert_eq!(event(&escaped).unwrap(), expected.replace("\"response\"", r#""r\u0065sponse""#).as_bytes());
     }
@@ -107,7 +108,7 @@ fn of_a_stream_only_events_with_a_response_are_rewritten() {
     ] {
         assert_eq!(event(other), None, "{other}");
     }
-    assert_eq!(next_number("{}"), None);
+    assert_eq!(next_number(object("{}").unwrap()), None);
 }
 
 #[test]
