@@ -36,7 +36,7 @@ pub(super) fn read_chat(
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
     let InboundResponses { chat, fates, native_feature, hosted_tool, echo } =
-        read_responses_with(&body, &worker.shared.state_key, ProviderState::anywhere_in(&worker.setup.catalog))?;
+        read_responses_with(&body, &worker.shared.state_key, || ProviderState::anywhere_in(&worker.setup.catalog))?;
     let hosted_tool = hosted_tool.filter(|_| !worker.setup.config.responses.drop_hosted_tools);
     let client = ClientRequest {
         shape: ClientShape::Responses(echo),

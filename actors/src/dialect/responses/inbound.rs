@@ -48,17 +48,18 @@ pub struct InboundResponses {
 /// # Errors
 /// The 400 for a body that is no JSON object, else for its first offending field.
 pub fn read_responses(body: &[u8], state_key: &StateKey) -> Result<InboundResponses, Invalid> {
-    read_responses_with(body, state_key, ProviderState::Refused)
+    read_responses_with(body, state_key, || ProviderState::Refused)
 }
 
-/// As [`read_responses`]; where a provider may keep responses, the body may name one that it continues.
+/// As [`read_responses`]; where a provider may keep responses, the body may name one that it continues. `state` is asked only
+/// if it does.
 ///
 /// # Errors
 /// The same.
 pub fn read_responses_with(
     body: &[u8],
     state_key: &StateKey,
-    state: ProviderState,
+    state: impl Fn() -> ProviderState,
 ) -> Result<InboundResponses, Invalid> {
     let members = Members::read(json_object(body)?, state)?;
     let mut writer = ChatBodyWriter::new(body.len() + body.len() / 8 + 256, state_key);
@@ -121,7 +122,7 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    fn read(whole: Raw<'a>, state: ProviderState) -> Result<Members<'a>, Invalid> {
+    fn read(whole: Raw<'a>, state: impl Fn() -> ProviderState) -> Result<Members<'a>, Invalid> {
         let mut members = Members { all: members_once(whole)?, ..Members::default() };
         for (key, value) in members.all.clone() {
             let name = key.name();
@@ -139,7 +140,7 @@ impl<'a> Members<'a> {
                 b"truncation" => &mut members.truncation,
                 b"store" => &mut members.store,
                 b"background" => &mut members.background,
-                b"previous_response_id" if state == ProviderState::Allowed => &mut members.previous_response_id,
+                b"previous_response_id" if state() == ProviderState::Allowed => &mut members.previous_response_id,
                 b"previous_response_id" | b"conversation" => return Err(continued(&name)),
                 b"prompt" => {
                     let message = "Prompt templates are not kept here: send 'instructions' and 'input'.";
