@@ -51,7 +51,7 @@ fn a_slot_has_64_bytes_and_all_series_together_stay_below_16_mb() {
     assert_eq!(size_of::<Slot>(), 64);
     let mut series = Series::default();
     let mut grown = 0;
-    // An hour in quarters.
+    // At each quarter of an hour, and at the beginning of the next hour.
     for round in 0..5 {
         for number in 0..600 {
             let mut attempt = attempt(&format!("p{}", number % 40), None);
