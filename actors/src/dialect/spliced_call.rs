@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{
     json::{Fate, JsonFault, Raw, Splice, object, quoted, with_first_members},
-    openai::request::{is_for_gateway, is_routing_parameter},
+    openai::request::gateway_members::{is_for_gateway, is_routing_parameter},
 };
 
 /// What changes in the body of one call.

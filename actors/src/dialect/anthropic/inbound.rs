@@ -14,7 +14,7 @@ use crate::{
     dialect::{
         json::{Raw, push_member},
         neutral::{EscapedText, FieldFates, MemberType, StateKey, json_object, members_once, optional_member},
-        openai::request::is_for_gateway,
+        openai::request::gateway_members::is_for_gateway,
     },
     domain::{Invalid, InvalidReason},
 };

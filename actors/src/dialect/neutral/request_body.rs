@@ -3,20 +3,23 @@
 use crate::{
     dialect::{
         json::{Cursor, MAX_DEPTH, Raw},
-        openai::request::{body_text, broken_json, shown},
+        openai::request::{path::shown, syntax},
     },
     domain::{Invalid, InvalidReason},
 };
+
+/// The only message of a chat of which all is for endpoints of the client's dialect: they get the client's own body.
+pub(crate) const EMPTY_MESSAGE: &[u8] = b"{\"role\":\"user\",\"content\":\"\"},";
 
 /// The body as a JSON object.
 ///
 /// # Errors
 /// The 400 for anything else.
 pub(crate) fn json_object(body: &[u8]) -> Result<Raw<'_>, Invalid> {
-    let text = body_text(body)?;
+    let text = syntax::text(body)?;
     let mut cursor = Cursor::new(text);
     let whole = cursor.value().and_then(|value| cursor.end().map(|()| value));
-    let whole = whole.map_err(|_| broken_json(text, MAX_DEPTH))?;
+    let whole = whole.map_err(|_| syntax::broken(text, MAX_DEPTH))?;
     if !whole.is_object() {
         return Err(Invalid::body(InvalidReason::InvalidType, "Request body must be a JSON object."));
     }

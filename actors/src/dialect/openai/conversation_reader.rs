@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use crate::dialect::{
     json::{Cursor, JsonFault, Raw},
     neutral::{AnswerFormat, Conversation, Effort, EscapedText, Parameter, Reasoning, Role, ToolChoice, Turn},
-    openai::request::is_for_gateway,
+    openai::request::gateway_members::is_for_gateway,
 };
 
 /// Reads a chat body.

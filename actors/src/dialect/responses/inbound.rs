@@ -22,7 +22,7 @@ use crate::{
     dialect::{
         json::{Raw, push_member},
         neutral::{FieldFates, StateKey, json_object, members_once},
-        openai::request::is_for_gateway,
+        openai::request::gateway_members::is_for_gateway,
         responses::provider_state::{PREVIOUS_RESPONSE_ID, ProviderState},
     },
     domain::{Invalid, InvalidReason},

@@ -11,16 +11,13 @@ use crate::{
     dialect::{
         anthropic::foreign_state::unpacked_state,
         json::{Raw, push_member},
-        neutral::{Envelope, EscapedText, MemberType, ReasoningFormat, optional_member},
+        neutral::{EMPTY_MESSAGE, Envelope, EscapedText, MemberType, ReasoningFormat, optional_member},
     },
     domain::Invalid,
 };
 
 /// Beginning of the first system block of Claude Code, which only its own provider has a use for.
 const ATTRIBUTION: &str = "x-anthropic-billing-header";
-
-/// The chat of a request of which all is for endpoints of this dialect only: they get the client's own body.
-const STAND_IN: &[u8] = b"{\"role\":\"user\",\"content\":\"\"},";
 
 impl ChatBodyWriter<'_> {
     pub(super) fn messages(&mut self, system: Option<Raw<'_>>, messages: Raw<'_>) -> Result<(), Invalid> {
@@ -41,7 +38,7 @@ impl ChatBodyWriter<'_> {
             self.message(message, &format!("messages[{index}]"))?;
         }
         if self.out.len() == first && self.native_feature.is_some() {
-            self.out.put_slice(STAND_IN);
+            self.out.put_slice(EMPTY_MESSAGE);
         }
         // Every message ends with a comma.
         if self.out.len() > first {

@@ -17,6 +17,7 @@ mod embedding_fields;
 mod fault;
 mod field_location;
 mod fields;
+pub(crate) mod gateway_members;
 mod image;
 mod image_as_chat;
 mod image_fields;
@@ -29,17 +30,18 @@ mod outgoing;
 mod parsed_body;
 mod parsed_fields;
 mod parts;
-mod path;
+pub(crate) mod path;
 mod preview;
 mod prompt_size;
 mod provider_policy;
+mod request_kind;
 mod requirements;
 mod restrictions;
 mod routing;
 mod routing_values;
 mod splice;
 mod suggestions;
-mod syntax;
+pub(crate) mod syntax;
 mod task_features;
 mod tool_calls;
 mod tools;
@@ -54,7 +56,6 @@ pub use path::shown;
 pub use provider_policy::PROVIDER_MEMBERS;
 pub use restrictions::{Restriction, RestrictionKind};
 pub use suggestions::{field_meant_at_top_level, field_meant_in_metadata};
-pub(crate) use syntax::{broken as broken_json, text as body_text};
 
 use std::sync::Arc;
 
@@ -62,8 +63,10 @@ use bytes::Bytes;
 
 use self::{
     field_location::FieldLocation,
+    gateway_members::is_for_gateway,
     parsed_body::{BodyReader, ParsedBody},
     parsed_fields::{OutputFormat, ParsedFields},
+    request_kind::RequestKind,
     requirements::RequestedFeatures,
     task_features::RequestShape,
     tools::ToolChoice,
@@ -97,16 +100,6 @@ impl Default for RequestLimits {
     }
 }
 
-/// Whether a member of a chat body is for the gateway alone, so that no upstream gets it.
-pub(crate) fn is_for_gateway(name: &str) -> bool {
-    fields::Field::named(RequestKind::Chat, name).fate() == fields::Fate::Consumed
-}
-
-/// Whether a member of `metadata` is a routing parameter of ours, so that no upstream gets it.
-pub(crate) fn is_routing_parameter(name: &str) -> bool {
-    routing::RoutingField::named(name).is_some()
-}
-
 /// Purpose of a chat body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChatPurpose {
@@ -114,15 +107,6 @@ pub enum ChatPurpose {
     Chat,
     /// To preview the routing: model and messages may be missing.
     Preview,
-}
-
-/// Kind of request of any body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RequestKind {
-    Chat,
-    Preview,
-    Image,
-    Embedding,
 }
 
 /// A chat request that passed all checks that need no catalog.

@@ -6,16 +6,13 @@ use super::{ChatBodyWriter, content::Parts, mistyped, refused};
 use crate::{
     dialect::{
         json::{Raw, push_member},
-        neutral::EscapedText,
+        neutral::{EMPTY_MESSAGE, EscapedText},
     },
     domain::Invalid,
 };
 
 /// Most items of an input.
 const MAX_ITEMS: usize = 100_000;
-
-/// The chat of a request of which all is for endpoints of this dialect only: they get the client's own body.
-const STAND_IN: &[u8] = b"{\"role\":\"user\",\"content\":\"\"},";
 
 /// Items that wait for others of the same message.
 #[derive(Debug, Default)]
@@ -73,7 +70,7 @@ impl ChatBodyWriter<'_> {
             if self.native_feature.is_none() {
                 return Err(refused("input", "'input' must have at least one item with content."));
             }
-            self.out.put_slice(STAND_IN);
+            self.out.put_slice(EMPTY_MESSAGE);
         }
         // Every message ends with a comma.
         if self.out.len() > first {
