@@ -10,7 +10,7 @@ use std::{
 
 use chrono::NaiveDate;
 use pointsman_actors::{
-    dialect::{EmbeddingSupport, capability_gaps, counts_tokens, embedding_support, reasoning_state},
+    dialect::{EmbeddingSupport, capability_gaps, counts_tokens, embedding_support, reasoning_format},
     domain::{
         Capability, CapabilitySet, Catalog, Dialect, Endpoint, EndpointId, Modalities, Modality, Model, ParameterNames,
         ParameterSet, Platform, Provider, ProviderSlug, ProviderState,
@@ -289,9 +289,7 @@ impl Parts {
             platform,
             lacks: lacks.minus(effort_none_cures),
             effort_none_cures,
-            reasoning_state: table
-                .reasoning_state
-                .unwrap_or_else(|| reasoning_state(dialect, &table.upstream_model)),
+            reasoning_state: table.reasoning_state.unwrap_or_else(|| reasoning_format(dialect, &table.upstream_model)),
             effort_budgets: endpoint_defaults.effort_budgets,
             counts_tokens: table
                 .counts_tokens

@@ -1,7 +1,7 @@
 //! What models refuse at endpoints of a dialect, by the provider's name of the model. The configuration overrides it.
 
 use super::{anthropic, converse, gemini};
-use crate::domain::{Capability, CapabilitySet, Dialect, ReasoningFormat};
+use crate::domain::{Capability, CapabilitySet, Dialect};
 
 /// Families whose chats serve no functions while they reason, and whether they reason unless they are told not to. OpenAI's
 /// other API serves both.
@@ -17,18 +17,6 @@ pub fn capability_gaps(dialect: Dialect, upstream_model: &str) -> CapabilitySet 
         Dialect::Gemini => gemini::capability_gaps(upstream_model),
         Dialect::Responses => CapabilitySet::NONE,
         Dialect::Converse => converse::capability_gaps(upstream_model),
-    }
-}
-
-/// Format of the reasoning that an endpoint gives and takes back.
-#[must_use]
-pub fn reasoning_state(dialect: Dialect, upstream_model: &str) -> ReasoningFormat {
-    match dialect {
-        Dialect::OpenAi => ReasoningFormat::Unknown,
-        Dialect::Anthropic => ReasoningFormat::Anthropic,
-        Dialect::Gemini => ReasoningFormat::Gemini,
-        Dialect::Responses => ReasoningFormat::Responses,
-        Dialect::Converse => converse::reasoning_state(upstream_model),
     }
 }
 

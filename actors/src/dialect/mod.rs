@@ -28,6 +28,7 @@ mod neutral;
 pub mod openai;
 mod outgoing;
 pub mod percent;
+mod reasoning_format;
 mod responses;
 mod sanitize;
 mod spliced_call;
@@ -41,7 +42,7 @@ pub use anthropic::{
     inbound::{InboundMessages, count_tokens_body, read_count_tokens, read_messages},
     model_list::{MessagesModel, ModelPage, messages_model, messages_model_list},
 };
-pub use capability_gaps::{capability_gaps, reasoning_state};
+pub use capability_gaps::capability_gaps;
 pub use client_request::{ClientRequest, ClientShape};
 pub use count_tokens::{CountCall, count_call, counted_tokens, counts_tokens};
 pub use embeddings::{
@@ -63,6 +64,7 @@ pub use openai::{
     usage_of_failed_answer,
 };
 pub use outgoing::{CallHeaders, OutgoingBody, Translation};
+pub use reasoning_format::reasoning_format;
 pub use responses::inbound::{
     AgentChat, InboundResponses, ResponseEcho, input_tokens_body, read_agent_chat, read_responses, read_responses_with,
 };

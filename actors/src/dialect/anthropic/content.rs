@@ -5,8 +5,9 @@ use bytes::{BufMut as _, BytesMut};
 
 use crate::dialect::{
     json::push_string,
-    neutral::{Content, EscapedText, FieldFates, MediaSource, ReasoningFormat, ReasoningState},
+    neutral::{Content, EscapedText, FieldFates, MediaSource, ReasoningState},
 };
+use crate::domain::ReasoningFormat;
 
 /// Media types of images that the API takes.
 const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];

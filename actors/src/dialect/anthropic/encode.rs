@@ -31,12 +31,10 @@ use super::{
 use crate::{
     dialect::{
         answer::AnswerFault,
-        neutral::{
-            AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReasoningFormat, ReasoningPiece, ReportedTokens, StateKey,
-        },
+        neutral::{AnswerEvent, AnswerForm, AnswerSink, EscapedText, ReasoningPiece, ReportedTokens, StateKey},
         openai::StreamError,
     },
-    domain::FinishReason,
+    domain::{FinishReason, ReasoningFormat},
 };
 
 /// What an answer begins with, and the limits it has.

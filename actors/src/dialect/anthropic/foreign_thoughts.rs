@@ -116,7 +116,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::dialect::neutral::ReasoningFormat;
+    use crate::domain::ReasoningFormat;
 
     fn foreign() -> Value {
         let key = StateKey::new([1; 32]);

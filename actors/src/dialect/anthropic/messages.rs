@@ -6,10 +6,11 @@ use super::{cache_marks::CacheMarks, content::push_block, models::NAMES};
 use crate::dialect::{
     json::push_member,
     neutral::{
-        AlternatingTurn, CallIds, Content, EscapedText, FieldFates, Part, ReasoningFormat, Speaker, Thought, Thoughts,
-        ToolKind, ToolNames, push_call_input,
+        AlternatingTurn, CallIds, Content, EscapedText, FieldFates, Part, Speaker, Thought, Thoughts, ToolKind,
+        ToolNames, push_call_input,
     },
 };
+use crate::domain::ReasoningFormat;
 
 /// Appends `,"system":[…]`: the parts as blocks, and `instruction` of ours behind them.
 pub(super) fn push_system(

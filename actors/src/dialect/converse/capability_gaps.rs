@@ -3,13 +3,8 @@
 use super::models::{capabilities, is_claude};
 use crate::{
     dialect::anthropic,
-    domain::{Capability, CapabilitySet, ReasoningFormat},
+    domain::{Capability, CapabilitySet},
 };
-
-/// Format of the reasoning that a model gives and takes back.
-pub(crate) fn reasoning_state(upstream_model: &str) -> ReasoningFormat {
-    if is_claude(upstream_model) { ReasoningFormat::Anthropic } else { ReasoningFormat::Unknown }
-}
 
 /// What an endpoint of that model refuses.
 pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {

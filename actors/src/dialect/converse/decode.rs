@@ -5,18 +5,18 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{capability_gaps::reasoning_state, error, finish::finish, usage::tokens};
+use super::{error, finish::finish, models::reasoning_format, usage::tokens};
 use crate::{
     dialect::{
         answer::AnswerFault,
         frame::StreamEvent,
         json::{Cursor, Raw},
         neutral::{
-            AnswerEvent, AnswerSink, EscapedText, ReasoningFormat, ReasoningKind, ReportedTokens, ToolCallReader,
-            ToolNames, surrogates::SplitPairs, url_citation,
+            AnswerEvent, AnswerSink, EscapedText, ReasoningKind, ReportedTokens, ToolCallReader, ToolNames,
+            surrogates::SplitPairs, url_citation,
         },
     },
-    domain::FinishReason,
+    domain::{FinishReason, ReasoningFormat},
 };
 
 /// Longest signature of a thought, bytes.
@@ -65,7 +65,7 @@ impl Decoder {
     pub(crate) fn new(names: ToolNames, upstream_model: &str) -> Decoder {
         Decoder {
             names,
-            thoughts_of: reasoning_state(upstream_model),
+            thoughts_of: reasoning_format(upstream_model),
             has_started: false,
             is_done: false,
             open: None,

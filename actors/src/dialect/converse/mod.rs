@@ -17,9 +17,10 @@ mod request;
 mod tools;
 mod usage;
 
-pub(crate) use capability_gaps::{capability_gaps, reasoning_state};
+pub(crate) use capability_gaps::capability_gaps;
 pub(crate) use decode::Decoder;
 pub(crate) use error::{fault_of_body, fault_of_exception, kind_of_response};
+pub(crate) use models::reasoning_format;
 pub(crate) use request::{path, write_request};
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! What the families of models behind Converse differ in.
 
-use crate::dialect::{
-    anthropic::models as claude,
-    neutral::{Effort, NameRules},
+use crate::{
+    dialect::{
+        anthropic::models as claude,
+        neutral::{Effort, NameRules},
+    },
+    domain::ReasoningFormat,
 };
 
 /// Alphabet of tool names.
@@ -79,6 +82,11 @@ pub(super) fn capabilities(upstream_model: &str) -> Capabilities {
 /// Whether the model is a Claude, whose thoughts are signed as at Anthropic.
 pub(super) fn is_claude(upstream_model: &str) -> bool {
     capabilities(upstream_model).reasoning == ReasoningControl::Claude
+}
+
+/// Format of the reasoning that a model gives and takes back.
+pub(crate) fn reasoning_format(upstream_model: &str) -> ReasoningFormat {
+    if is_claude(upstream_model) { ReasoningFormat::Anthropic } else { ReasoningFormat::Unknown }
 }
 
 #[cfg(test)]

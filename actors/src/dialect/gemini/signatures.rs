@@ -1,7 +1,8 @@
 //! Signatures of thoughts, on the way back to the model that gave them.
 
 use super::{models::Capabilities, signature_memory::RememberedSignatures};
-use crate::dialect::neutral::{AlternatingTurn, Content, EscapedText, FieldFates, ReasoningFormat, ReasoningState};
+use crate::dialect::neutral::{AlternatingTurn, Content, EscapedText, FieldFates, ReasoningState};
+use crate::domain::ReasoningFormat;
 
 /// What is said about reasoning that does not go back as it came.
 const STATE: &str = "messages[].reasoning_details";

@@ -42,8 +42,6 @@ pub(crate) use tool_names::{
     CLIENT_IDS, NameRules, ToolNames, fitting_call_id, has_tool_history, is_made_call_id, made_call_id,
 };
 
-pub(crate) use crate::domain::ReasoningFormat;
-
 /// A request body in the dialect of an endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct TranslatedRequest {

@@ -7,9 +7,10 @@ use std::borrow::Cow;
 use crate::dialect::{
     answer::AnswerFault,
     json::{Cursor, Raw},
-    neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningFormat, ReasoningKind, ReportedTokens, ToolKind},
+    neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningKind, ReportedTokens, ToolKind},
     openai::{answer::utf8, finish::normalise},
 };
+use crate::domain::ReasoningFormat;
 
 /// Reads one chunk of a stream, JSON without framing.
 ///

@@ -4,9 +4,10 @@ use bytes::{BufMut as _, BytesMut};
 
 use crate::dialect::{
     json::{push_member, push_u64},
-    neutral::{AnswerEvent, EscapedText, ReasoningFormat, ReasoningKind, ReportedTokens, ToolKind},
+    neutral::{AnswerEvent, EscapedText, ReasoningKind, ReportedTokens, ToolKind},
     openai::answer::push_finish,
 };
+use crate::domain::ReasoningFormat;
 
 /// Writes one chunk per event. Remembers only a signature that belongs to the next call.
 #[derive(Debug, Default)]

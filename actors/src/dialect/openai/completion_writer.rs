@@ -7,13 +7,13 @@ use crate::{
     dialect::{
         answer::AnswerFault,
         json::{Cursor, Raw, push_member, push_u64},
-        neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningFormat, ReasoningKind, ReportedTokens, ToolKind},
+        neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningKind, ReportedTokens, ToolKind},
         openai::{
             answer::{MAX_CHOICES, push_finish},
             chunk_writer::{ReasoningDetail, push_call_head, push_image, push_signature, push_tokens},
         },
     },
-    domain::FinishReason,
+    domain::{FinishReason, ReasoningFormat},
 };
 
 /// Most tool calls of one choice.

@@ -7,11 +7,8 @@
 use bytes::Bytes;
 
 use crate::{
-    dialect::{
-        json::{Fate, Raw, Splice, object},
-        neutral::ReasoningFormat,
-    },
-    domain::{Catalog, Dialect, Endpoint, Provider},
+    dialect::json::{Fate, Raw, Splice, object},
+    domain::{Catalog, Dialect, Endpoint, Provider, ReasoningFormat},
 };
 
 const CACHE_CONTROL: &[u8] = b"cache_control";

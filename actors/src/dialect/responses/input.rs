@@ -10,10 +10,11 @@ use super::{
 use crate::dialect::{
     json::push_member,
     neutral::{
-        CallIds, Content, EscapedText, FieldFates, MediaSource, Part, ReasoningFormat, ReasoningKind, ReasoningState,
-        Role, ToolKind, ToolNames, Turn,
+        CallIds, Content, EscapedText, FieldFates, MediaSource, Part, ReasoningKind, ReasoningState, Role, ToolKind,
+        ToolNames, Turn,
     },
 };
+use crate::domain::ReasoningFormat;
 
 /// Beginning of the ids of reasoning items.
 const REASONING_ID: &str = "rs_";

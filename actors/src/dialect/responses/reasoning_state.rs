@@ -5,7 +5,8 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::dialect::neutral::{Envelope, ReasoningFormat, ReasoningKind, StateKey};
+use crate::dialect::neutral::{Envelope, ReasoningKind, StateKey};
+use crate::domain::ReasoningFormat;
 
 /// Between the id and the data. Ids are words.
 const SEPARATOR: char = '\n';

@@ -6,8 +6,9 @@ use crate::dialect::{
     answer::AnswerFault,
     anthropic::{citations::Citations, surrogates::SplitPairs},
     json::Raw,
-    neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningFormat, ReasoningKind, ToolCallReader, ToolNames},
+    neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningKind, ToolCallReader, ToolNames},
 };
+use crate::domain::ReasoningFormat;
 
 /// Longest signature of a thought, bytes.
 const MAX_SIGNATURE: usize = 64 * 1_024;

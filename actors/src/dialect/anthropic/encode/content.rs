@@ -3,8 +3,9 @@
 use super::{MessagesEncoder, Open, call::OpenCall, piece::Piece};
 use crate::dialect::{
     anthropic::{foreign_state::packed_state, surrogates::SplitPairs},
-    neutral::{EscapedText, ReasoningFormat, ReasoningKind, ReasoningPiece},
+    neutral::{EscapedText, ReasoningKind, ReasoningPiece},
 };
+use crate::domain::ReasoningFormat;
 
 impl MessagesEncoder {
     /// Writes what waits, complete or not, and closes the last block.

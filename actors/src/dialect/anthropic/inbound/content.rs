@@ -11,9 +11,9 @@ use crate::{
     dialect::{
         anthropic::foreign_state::unpacked_state,
         json::{Raw, push_member},
-        neutral::{EMPTY_MESSAGE, Envelope, EscapedText, MemberType, ReasoningFormat, optional_member},
+        neutral::{EMPTY_MESSAGE, Envelope, EscapedText, MemberType, optional_member},
     },
-    domain::Invalid,
+    domain::{Invalid, ReasoningFormat},
 };
 
 /// Beginning of the first system block of Claude Code, which only its own provider has a use for.

@@ -2,7 +2,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::dialect::{ChatPurpose, ChatRequest, RequestLimits, neutral::ReasoningFormat};
+use crate::dialect::{ChatPurpose, ChatRequest, RequestLimits};
+use crate::domain::ReasoningFormat;
 
 const KEY: StateKey = StateKey::new([1; 32]);
 

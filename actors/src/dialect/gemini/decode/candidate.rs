@@ -6,10 +6,11 @@ use crate::dialect::{
     gemini::signature_memory::RememberedSignatures,
     json::Raw,
     neutral::{
-        AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningFormat, ReasoningKind, ToolKind, ToolNames,
-        custom_input, fitting_call_id, made_call_id, surrogates::SplitPairs,
+        AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningKind, ToolKind, ToolNames, custom_input,
+        fitting_call_id, made_call_id, surrogates::SplitPairs,
     },
 };
+use crate::domain::ReasoningFormat;
 
 /// Most tool calls of a candidate.
 const MAX_CALLS: usize = 128;

@@ -2,10 +2,9 @@
 
 use crate::dialect::{
     json::Raw,
-    neutral::{
-        Content, EscapedText, MediaSource, Part, ReasoningFormat, ReasoningKind, ReasoningState, Role, ToolKind, Turn,
-    },
+    neutral::{Content, EscapedText, MediaSource, Part, ReasoningKind, ReasoningState, Role, ToolKind, Turn},
 };
+use crate::domain::ReasoningFormat;
 
 /// What a message of any role may have.
 struct Members<'a> {

@@ -1,5 +1,6 @@
 use super::*;
-use crate::dialect::neutral::{Content, MediaSource, ReasoningFormat};
+use crate::dialect::neutral::{Content, MediaSource};
+use crate::domain::ReasoningFormat;
 
 fn read(body: &str) -> Conversation<'_> {
     read_conversation(body).unwrap()

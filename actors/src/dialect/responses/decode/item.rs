@@ -7,10 +7,11 @@ use crate::dialect::{
     answer::AnswerFault,
     json::{Raw, push_member, push_u64},
     neutral::{
-        AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningFormat, ReasoningKind, ToolKind, ToolNames,
-        fitting_call_id, surrogates::SplitPairs,
+        AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningKind, ToolKind, ToolNames, fitting_call_id,
+        surrogates::SplitPairs,
     },
 };
+use crate::domain::ReasoningFormat;
 
 /// Kind of a part of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

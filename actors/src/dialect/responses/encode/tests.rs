@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 use super::*;
 use crate::dialect::{
     frame::sse::SseSplitter,
-    neutral::{ReasoningFormat, ReasoningKind, ToolNames},
+    neutral::{ReasoningKind, ToolNames},
     openai::{answer_reader::read_chunk, completion_writer::CompletionWriter},
     responses::{Decoder, inbound::read_responses},
 };
+use crate::domain::ReasoningFormat;
 
 mod client;
 

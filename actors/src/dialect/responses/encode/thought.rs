@@ -8,12 +8,13 @@ use super::{
 };
 use crate::dialect::{
     json::{push_member, push_string},
-    neutral::{EscapedText, ReasoningFormat, ReasoningKind, ReasoningPiece, StateKey, surrogates::SplitPairs},
+    neutral::{EscapedText, ReasoningKind, ReasoningPiece, StateKey, surrogates::SplitPairs},
     responses::{
         reasoning_state::ForeignReasoning,
         write::{begin_element, push_quoted, push_text_member},
     },
 };
+use crate::domain::ReasoningFormat;
 
 /// Beginning of the ids of reasoning items.
 const PREFIX: &[u8] = b"rs_";

@@ -6,14 +6,14 @@ use super::{ChatBodyWriter, content::Parts, mistyped, refused, required};
 use crate::{
     dialect::{
         json::{Raw, push_member, push_string},
-        neutral::{EscapedText, MemberType, ReasoningFormat, ReasoningKind, optional_member},
+        neutral::{EscapedText, MemberType, ReasoningKind, optional_member},
         responses::{
             encode::output::GENERATED,
             reasoning_state::{self, ForeignReasoning, Opened},
             write::push_text_member,
         },
     },
-    domain::Invalid,
+    domain::{Invalid, ReasoningFormat},
 };
 
 const ROLES: [&str; 4] = ["user", "assistant", "system", "developer"];

@@ -3,10 +3,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::dialect::{
-    ChatPurpose, ChatRequest, RequestLimits,
-    neutral::{ReasoningFormat, ReasoningKind},
-    responses::reasoning_state::ForeignReasoning,
+    ChatPurpose, ChatRequest, RequestLimits, neutral::ReasoningKind, responses::reasoning_state::ForeignReasoning,
 };
+use crate::domain::ReasoningFormat;
 
 const KEY: StateKey = StateKey::new([1; 32]);
 

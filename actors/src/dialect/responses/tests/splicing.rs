@@ -6,10 +6,10 @@ use super::super::{
 use crate::{
     dialect::{
         json::object,
-        neutral::{ReasoningFormat, ReasoningKind, StateKey},
+        neutral::{ReasoningKind, StateKey},
         spliced_call::SplicedCall,
     },
-    domain::Usage,
+    domain::{ReasoningFormat, Usage},
 };
 
 fn request(body: &str) -> String {
