@@ -10,6 +10,7 @@ use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use bytes::{Bytes, BytesMut};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use mimalloc::MiMalloc;
 use pointsman_actors::{
     dialect::{
         AnswerContext, ChatPurpose, ChatRequest, ChatStream, ClientRequest, ClientShape, FieldFates, OutgoingBody,
@@ -20,6 +21,10 @@ use pointsman_actors::{
         Provider, ProviderSlug,
     },
 };
+
+/// As in the server.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// A dialect of endpoints with events of a stream.
 struct Upstream {

@@ -7,11 +7,16 @@ use std::hint::black_box;
 
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use mimalloc::MiMalloc;
 use pointsman_actors::{
     dialect::{ChatPurpose, ChatRequest, RequestLimits},
     domain::{Catalog, Endpoint, EndpointId, Model, ModelId, ParameterNames, ParameterSet, Provider, ProviderSlug},
 };
 use serde_json::Value;
+
+/// As in the server.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const TURN: &str = "The breaker opens at the third failure in a row.\\n\\n```rust\\nif failures >= policy.trip_after {\\n    return Breaker::Open { until: now + policy.cooldown };\\n}\\n```\\nEverything else stays as it was, which is why \\\"closed\\\" keeps its count.";
 

@@ -6,10 +6,15 @@ use std::{hint::black_box, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use mimalloc::MiMalloc;
 use pointsman_actors::{
     dialect::{AnswerContext, ChatStream, StreamOptions, rewrite_answer},
     domain::{GenerationId, Pricing, Usd},
 };
+
+/// As in the server.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// 290 bytes, as the largest provider of this convention writes them, `usage` null included.
 const CHUNK: &str = concat!(

@@ -68,8 +68,9 @@ impl<'a> Raw<'a> {
         self.inner_text().as_bytes()
     }
 
+    /// The same as text.
     #[inline]
-    fn inner_text(self) -> &'a str {
+    pub(crate) fn inner_text(self) -> &'a str {
         self.text.get(1..self.text.len().saturating_sub(1)).unwrap_or_default()
     }
 

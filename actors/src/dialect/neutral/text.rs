@@ -8,43 +8,52 @@ use crate::dialect::json::{Cursor, Raw, push_string};
 
 /// The inside of a JSON string, escaped, without its quotes. Copied from one dialect to another without unescaping.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct EscapedText<'a>(Cow<'a, [u8]>);
+pub(crate) struct EscapedText<'a>(Cow<'a, str>);
 
 impl<'a> EscapedText<'a> {
     /// The text of a JSON string; `None` for any other value.
     pub(crate) fn of(raw: Raw<'a>) -> Option<EscapedText<'a>> {
-        raw.is_string().then(|| EscapedText(Cow::Borrowed(raw.inner())))
+        raw.is_string().then(|| EscapedText(Cow::Borrowed(raw.inner_text())))
     }
 
     /// Escapes `text`.
     pub(crate) fn escaping(text: &str) -> EscapedText<'a> {
-        let mut out = BytesMut::with_capacity(text.len() + 2);
-        push_string(&mut out, text);
-        EscapedText(Cow::Owned(out.get(1..out.len().saturating_sub(1)).unwrap_or_default().to_vec()))
+        let mut quoted = BytesMut::with_capacity(text.len() + 2);
+        push_string(&mut quoted, text);
+        let quoted = std::str::from_utf8(&quoted).unwrap_or_default();
+        EscapedText(Cow::Owned(quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().to_owned()))
     }
 
     /// Text that needs no escaping, such as a constant of letters.
     pub(crate) const fn plain(text: &'a str) -> EscapedText<'a> {
-        EscapedText(Cow::Borrowed(text.as_bytes()))
+        EscapedText(Cow::Borrowed(text))
     }
 
     /// The escaped bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
+        self.0.as_bytes()
+    }
+
+    /// The text as it stands in the source, if it needs no unescaping.
+    pub(crate) fn as_plain(&self) -> Option<&'a str> {
+        match self.0 {
+            Cow::Borrowed(text) if !self.has_escapes() => Some(text),
+            _ => None,
+        }
+    }
+
+    fn has_escapes(&self) -> bool {
+        memchr::memchr(b'\\', self.bytes()).is_some()
     }
 
     /// The text without escapes. An unpaired surrogate becomes U+FFFD.
     pub(crate) fn unescaped(&self) -> Cow<'_, str> {
-        if !self.0.contains(&b'\\') {
-            return String::from_utf8_lossy(&self.0);
+        if !self.has_escapes() {
+            return Cow::Borrowed(&self.0);
         }
-        let mut quoted = Vec::with_capacity(self.0.len() + 2);
-        quoted.push(b'"');
-        quoted.extend_from_slice(&self.0);
-        quoted.push(b'"');
-        match serde_json::from_slice::<String>(&quoted) {
+        match serde_json::from_str::<String>(&format!("\"{}\"", self.0)) {
             Ok(text) => Cow::Owned(text),
-            Err(_) => Cow::Owned(without_lone_surrogates(&self.0)),
+            Err(_) => Cow::Owned(without_lone_surrogates(self.bytes())),
         }
     }
 
@@ -56,7 +65,7 @@ impl<'a> EscapedText<'a> {
     /// Whether there is nothing but white space in it.
     pub(crate) fn is_blank(&self) -> bool {
         // Most texts begin with a letter: then nothing is unescaped.
-        match self.0.first() {
+        match self.bytes().first() {
             None => true,
             Some(b' ' | b'\\' | 0x80..) => self.unescaped().trim().is_empty(),
             Some(_) => false,
@@ -65,25 +74,21 @@ impl<'a> EscapedText<'a> {
 
     /// Number of characters it stands for.
     pub(crate) fn characters(&self) -> u64 {
-        if self.0.contains(&b'\\') {
-            return self.unescaped().chars().count() as u64;
-        }
-        self.0.iter().filter(|byte| **byte & 0xc0 != 0x80).count() as u64
+        let count = |text: &str| text.chars().count() as u64;
+        if self.has_escapes() { count(&self.unescaped()) } else { count(&self.0) }
     }
 
     /// Appends the text as a JSON string, quotes included.
     pub(crate) fn push_quoted(&self, out: &mut BytesMut) {
         out.reserve(self.0.len() + 2);
         out.put_u8(b'"');
-        out.put_slice(&self.0);
+        out.put_slice(self.bytes());
         out.put_u8(b'"');
     }
 
     /// The text with `more` behind it.
     pub(crate) fn joined(self, more: &EscapedText<'_>) -> EscapedText<'static> {
-        let mut bytes = self.0.into_owned();
-        bytes.extend_from_slice(&more.0);
-        EscapedText(Cow::Owned(bytes))
+        EscapedText(self.0 + &*more.0).into_owned()
     }
 
     /// The same text, independent of the source.
@@ -99,7 +104,7 @@ impl<'a> EscapedText<'a> {
 
 impl fmt::Debug for EscapedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", String::from_utf8_lossy(&self.0))
+        write!(f, "\"{}\"", self.0)
     }
 }
 

@@ -147,22 +147,20 @@ fn address(value: Raw<'_>) -> Option<MediaSource<'_>> {
     Some(source(text))
 }
 
-/// A data URL, or an address.
+/// A data URL, or an address. Data that is written without escapes is not copied.
 fn source(text: EscapedText<'_>) -> MediaSource<'_> {
-    let unescaped = text.unescaped();
-    let Some((head, data)) = unescaped.strip_prefix("data:").and_then(|rest| rest.split_once(',')) else {
-        return MediaSource::Url(text.clone());
+    let media = match text.as_plain() {
+        Some(url) => data_url(url, EscapedText::plain),
+        None => data_url(&text.unescaped(), |part| EscapedText::escaping(part)),
     };
-    let (media_type, is_base64) = match head.strip_suffix(";base64") {
-        Some(media_type) => (media_type, true),
-        None => (head, false),
-    };
+    media.unwrap_or(MediaSource::Url(text))
+}
+
+fn data_url<'u, 'a>(url: &'u str, escaped: impl Fn(&'u str) -> EscapedText<'a>) -> Option<MediaSource<'a>> {
+    let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
+    let Some(media_type) = head.strip_suffix(";base64") else { return Some(MediaSource::Text(escaped(data))) };
     let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if is_base64 {
-        let (media_type, data) = (EscapedText::escaping(&media_type), EscapedText::escaping(data));
-        return MediaSource::Base64 { media_type, data };
-    }
-    MediaSource::Text(EscapedText::escaping(data))
+    Some(MediaSource::Base64 { media_type: EscapedText::escaping(&media_type), data: escaped(data) })
 }
 
 fn call(value: Raw<'_>) -> Option<Part<'_>> {
