@@ -25,6 +25,7 @@ mod logprobs;
 mod positions;
 
 use candidate::{Candidate, PartContext};
+use citations::CitedSources;
 
 /// Most candidates of an answer.
 const MAX_CANDIDATES: usize = 128;
@@ -103,27 +104,29 @@ impl Decoder {
     }
 
     fn answer(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        if let Some(fault) = error::fault(value) {
-            return Err(fault);
-        }
         if !value.is_object() {
-            return Err(AnswerFault::malformed("an answer that is no object"));
+            return Err(error::fault(value).unwrap_or(AnswerFault::malformed("an answer that is no object")));
+        }
+        let [error, id, usage, candidates, feedback] =
+            value.pick([b"error", b"responseId", b"usageMetadata", b"candidates", b"promptFeedback"]);
+        if let Some(error) = error.filter(|error| error.is_object()) {
+            return Err(error::fault_of(error));
         }
         self.has_answer = true;
         if self.id.is_none()
-            && let Some(id) = value.member(b"responseId").and_then(Raw::filled_string).and_then(EscapedText::of)
+            && let Some(id) = id.and_then(Raw::filled_string).and_then(EscapedText::of)
         {
             self.id = Some(id.clone().into_owned());
             sink.event(AnswerEvent::Started { id })?;
         }
         // First, since a failed answer is billed, too.
-        if let Some(tokens) = value.member(b"usageMetadata").and_then(tokens) {
+        if let Some(tokens) = usage.and_then(tokens) {
             sink.event(AnswerEvent::Usage(tokens))?;
         }
-        for (place, candidate) in value.member(b"candidates").into_iter().flat_map(Raw::elements).enumerate() {
+        for (place, candidate) in candidates.into_iter().flat_map(Raw::elements).enumerate() {
             self.candidate(place, candidate, sink)?;
         }
-        if let Some(reason) = value.member(b"promptFeedback").and_then(|feedback| feedback.member(b"blockReason")) {
+        if let Some(reason) = feedback.and_then(|feedback| feedback.member(b"blockReason")) {
             self.blocked(&reason.text().unwrap_or_default(), sink)?;
         }
         Ok(())
@@ -141,8 +144,15 @@ impl Decoder {
     }
 
     fn candidate(&mut self, place: usize, value: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let index =
-            value.member(b"index").and_then(Raw::count).map_or(Some(place), |index| usize::try_from(index).ok());
+        let [index, finish_reason, content, citation, grounding, logprobs] = value.pick([
+            b"index",
+            b"finishReason",
+            b"content",
+            b"citationMetadata",
+            b"groundingMetadata",
+            b"logprobsResult",
+        ]);
+        let index = index.and_then(Raw::count).map_or(Some(place), |index| usize::try_from(index).ok());
         let index =
             index.filter(|index| *index < MAX_CANDIDATES).ok_or(AnswerFault::malformed("too many candidates"))?;
         while self.candidates.len() <= index {
@@ -151,17 +161,17 @@ impl Decoder {
         let Decoder { names, id, candidates, memory, .. } = self;
         let context = PartContext { names, answer: id.as_ref(), memory: memory.as_ref() };
         let Some(candidate) = candidates.get_mut(index) else { return Ok(()) };
-        let native = value.member(b"finishReason").and_then(EscapedText::of).filter(|_| !candidate.is_finished());
+        let native = finish_reason.and_then(EscapedText::of).filter(|_| !candidate.is_finished());
         // Before its parts, so that another provider can still be tried if these are the first ones.
         if let Some(reason) = native.as_ref().map(EscapedText::unescaped).filter(|reason| is_fault(reason)) {
             return Err(ended_with(&reason));
         }
-        let parts = value.member(b"content").and_then(|content| content.member(b"parts"));
+        let parts = content.and_then(|content| content.member(b"parts"));
         for part in parts.into_iter().flat_map(Raw::elements) {
             candidate.part(part, context, sink)?;
         }
-        candidate.citations(value, sink)?;
-        if let Some(logprobs) = value.member(b"logprobsResult").and_then(logprobs::of_chat) {
+        candidate.citations(CitedSources { citation, grounding }, sink)?;
+        if let Some(logprobs) = logprobs.and_then(logprobs::of_chat) {
             let mut cursor = Cursor::new(&logprobs);
             sink.event(AnswerEvent::Logprobs { choice: candidate.choice, value: cursor.value()? })?;
         }

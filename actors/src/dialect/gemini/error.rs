@@ -88,12 +88,16 @@ fn seconds(text: &str) -> Option<Duration> {
 
 /// The failure of an answer whose body is an error.
 pub(crate) fn fault(value: Raw<'_>) -> Option<AnswerFault> {
-    let error = error_of(value)?;
+    error_of(value).map(fault_of)
+}
+
+/// The failure that an error object stands for.
+pub(super) fn fault_of(error: Raw<'_>) -> AnswerFault {
     let text = |name: &[u8]| error.member(name).and_then(Raw::text).unwrap_or_default();
     let detail = reported_error(&text(b"status"));
     let code = error.member(b"code").and_then(Raw::count).and_then(FailureKind::of_status);
     let kind = kind(error).or(code).unwrap_or(FailureKind::Server);
-    Some(AnswerFault::new(kind, detail))
+    AnswerFault::new(kind, detail)
 }
 
 /// The error of a body; without `alt=sse` it stands in a list.

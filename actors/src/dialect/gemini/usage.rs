@@ -4,22 +4,29 @@ use crate::dialect::{json::Raw, neutral::ReportedTokens};
 
 /// The counts of a complete report in the arithmetic of chat; a report without the prompt is of something else.
 pub(super) fn tokens(usage: Raw<'_>) -> Option<ReportedTokens> {
-    let count = |name: &[u8]| usage.member(name).and_then(Raw::count);
-    let prompt = count(b"promptTokenCount")?;
-    let thoughts = count(b"thoughtsTokenCount");
+    let [prompt, tools, cached, candidates, thoughts] = usage
+        .pick([
+            b"promptTokenCount",
+            b"toolUsePromptTokenCount",
+            b"cachedContentTokenCount",
+            b"candidatesTokenCount",
+            b"thoughtsTokenCount",
+        ])
+        .map(|count| count.and_then(Raw::count));
+    let [prompts, completions] = usage.pick([b"promptTokensDetails", b"candidatesTokensDetails"]);
     Some(ReportedTokens {
-        prompt: prompt.saturating_add(count(b"toolUsePromptTokenCount").unwrap_or_default()),
-        cached: count(b"cachedContentTokenCount"),
-        audio_prompt: audio(usage, b"promptTokensDetails"),
-        completion: count(b"candidatesTokenCount").unwrap_or_default().saturating_add(thoughts.unwrap_or_default()),
+        prompt: prompt?.saturating_add(tools.unwrap_or_default()),
+        cached,
+        audio_prompt: prompts.and_then(audio),
+        completion: candidates.unwrap_or_default().saturating_add(thoughts.unwrap_or_default()),
         reasoning: thoughts,
-        audio_completion: audio(usage, b"candidatesTokensDetails"),
+        audio_completion: completions.and_then(audio),
         ..ReportedTokens::default()
     })
 }
 
 /// The tokens of audio in a list by modality.
-fn audio(usage: Raw<'_>, list: &[u8]) -> Option<u64> {
+fn audio(list: Raw<'_>) -> Option<u64> {
     let is_audio = |entry: &Raw<'_>| entry.member(b"modality").and_then(Raw::text).as_deref() == Some("AUDIO");
-    usage.member(list)?.elements().find(is_audio)?.member(b"tokenCount")?.count()
+    list.elements().find(is_audio)?.member(b"tokenCount")?.count()
 }

@@ -123,6 +123,17 @@ impl<'a> Cursor<'a> {
         Ok(self.since(start))
     }
 
+    /// Passes a value that another cursor has checked: of an object or array only quotes and brackets are looked at.
+    #[inline]
+    pub(super) fn checked_value(&mut self) -> Option<Raw<'a>> {
+        if !matches!(self.peek().ok()?, b'{' | b'[') {
+            return self.value().ok();
+        }
+        let start = self.at;
+        self.at += nested_length(self.rest());
+        Some(self.since(start))
+    }
+
     /// What was passed since `start`, as one value.
     #[inline]
     pub(crate) fn since(&self, start: usize) -> Raw<'a> {
@@ -301,6 +312,36 @@ impl<'a> Cursor<'a> {
         }
         self.at += count;
         Ok(())
+    }
+}
+
+/// Length of the object or array at the start of checked text.
+fn nested_length(bytes: &[u8]) -> usize {
+    let (mut at, mut depth) = (0, 0_usize);
+    while let Some(byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b'"' => at += rest_of_string(bytes.get(at..).unwrap_or_default()),
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' if depth <= 1 => break,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+    }
+    at
+}
+
+/// Length of the rest of a checked string, its closing quote included.
+fn rest_of_string(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    loop {
+        at += plain_run(bytes.get(at..).unwrap_or_default());
+        match bytes.get(at) {
+            Some(b'\\') => at += 2,
+            Some(b'"') => return at + 1,
+            Some(_) => at += 1,
+            None => return at,
+        }
     }
 }
 

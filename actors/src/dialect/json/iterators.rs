@@ -49,7 +49,7 @@ impl<'a> Iterator for Members<'a> {
         // No error is possible, because the value has been checked.
         let cursor = self.cursor.as_mut()?;
         let key = cursor.key(&mut self.first).ok()??;
-        Some((key, cursor.value().ok()?))
+        Some((key, cursor.checked_value()?))
     }
 }
 
@@ -66,6 +66,52 @@ impl<'a> Iterator for Elements<'a> {
     fn next(&mut self) -> Option<Raw<'a>> {
         let cursor = self.cursor.as_mut()?;
         cursor.element(&mut self.first).ok().filter(|more| *more)?;
-        cursor.value().ok()
+        cursor.checked_value()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f32>().prop_map(|number| Value::from(f64::from(number))),
+            ".*".prop_map(Value::from),
+            r#"["\\\[\]{},:]{0,40}"#.prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 60, 8, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..8).prop_map(Value::from),
+                prop::collection::btree_map(".{0,20}", inner, 0..8).prop_map(|members| members.into_iter().collect()),
+            ]
+        })
+    }
+
+    /// The value again, read member by member and element by element.
+    fn read(raw: Raw<'_>) -> Value {
+        if raw.is_object() {
+            raw.members().map(|(key, value)| (key.text().unwrap().into_owned(), read(value))).collect()
+        } else if raw.is_array() {
+            raw.elements().map(read).collect()
+        } else {
+            serde_json::from_str(raw.written()).unwrap()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn members_and_elements_are_those_of_the_value(value in json(), pretty in any::<bool>()) {
+            let text =
+                if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
+            let mut cursor = Cursor::new(&text);
+            prop_assert_eq!(read(cursor.value().unwrap()), serde_json::from_str::<Value>(&text).unwrap());
+        }
     }
 }

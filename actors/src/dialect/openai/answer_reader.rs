@@ -31,20 +31,22 @@ pub(crate) fn read_completion(body: &[u8], sink: &mut impl AnswerSink) -> Result
 fn read(data: &[u8], holder: &[u8], sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
     let value = Cursor::new(utf8(data)?).value()?;
     // Usage first: an encoder may need it at the finish.
-    if let Some(usage) = value.member(b"usage").filter(|usage| usage.is_object()) {
+    let [usage, choices] = value.pick([b"usage", b"choices"]);
+    if let Some(usage) = usage.filter(|usage| usage.is_object()) {
         sink.event(AnswerEvent::Usage(tokens(usage)))?;
     }
-    for choice in value.member(b"choices").into_iter().flat_map(Raw::elements) {
-        let index = count32(choice.member(b"index"));
-        if let Some(message) = choice.member(holder) {
+    for choice in choices.into_iter().flat_map(Raw::elements) {
+        let [index, message, logprobs, finish, native] =
+            choice.pick([b"index", holder, b"logprobs", b"finish_reason", b"native_finish_reason"]);
+        let index = count32(index);
+        if let Some(message) = message {
             read_message(message, index, sink)?;
         }
-        if let Some(logprobs) = choice.member(b"logprobs").filter(|value| value.is_object()) {
+        if let Some(logprobs) = logprobs.filter(|value| value.is_object()) {
             sink.event(AnswerEvent::Logprobs { choice: index, value: logprobs })?;
         }
-        if let Some(finish) = choice.member(b"finish_reason").and_then(Raw::text) {
-            let native = choice.member(b"native_finish_reason").and_then(EscapedText::of);
-            let native = native.unwrap_or(EscapedText::plain(""));
+        if let Some(finish) = finish.and_then(Raw::text) {
+            let native = native.and_then(EscapedText::of).unwrap_or(EscapedText::plain(""));
             sink.event(AnswerEvent::Finished { choice: index, finish: normalise(&finish), native })?;
         }
     }
@@ -52,16 +54,27 @@ fn read(data: &[u8], holder: &[u8], sink: &mut impl AnswerSink) -> Result<(), An
 }
 
 fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-    let details = message.member(b"reasoning_details").filter(|details| details.is_filled());
-    match details {
+    let names: [&[u8]; 9] = [
+        b"content",
+        b"reasoning_details",
+        b"reasoning",
+        b"reasoning_content",
+        b"thinking",
+        b"annotations",
+        b"refusal",
+        b"tool_calls",
+        b"images",
+    ];
+    let [content, details, reasoning, reasoning_content, thinking, annotations, refusal, calls, images] =
+        message.pick(names);
+    match details.filter(|details| details.is_filled()) {
         Some(details) => {
             for (place, detail) in details.elements().enumerate() {
                 read_detail(detail, place, choice, sink)?;
             }
         }
         None => {
-            let names: [&[u8]; 3] = [b"reasoning", b"reasoning_content", b"thinking"];
-            if let Some(text) = names.into_iter().find_map(|name| filled(message.member(name))) {
+            if let Some(text) = [reasoning, reasoning_content, thinking].into_iter().find_map(filled) {
                 sink.event(AnswerEvent::Reasoning {
                     choice,
                     index: 0,
@@ -74,20 +87,20 @@ fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Re
             }
         }
     }
-    if let Some(text) = filled(message.member(b"content")) {
+    if let Some(text) = filled(content) {
         sink.event(AnswerEvent::Text { choice, text })?;
     }
     // Annotations are about the text before them.
-    for annotation in message.member(b"annotations").into_iter().flat_map(Raw::elements) {
+    for annotation in annotations.into_iter().flat_map(Raw::elements) {
         sink.event(AnswerEvent::Annotation { choice, json: Cow::Borrowed(annotation.bytes()) })?;
     }
-    if let Some(text) = filled(message.member(b"refusal")) {
+    if let Some(text) = filled(refusal) {
         sink.event(AnswerEvent::Refusal { choice, text })?;
     }
-    for (place, call) in message.member(b"tool_calls").into_iter().flat_map(Raw::elements).enumerate() {
+    for (place, call) in calls.into_iter().flat_map(Raw::elements).enumerate() {
         read_call(call, place, choice, sink)?;
     }
-    for image in message.member(b"images").into_iter().flat_map(Raw::elements) {
+    for image in images.into_iter().flat_map(Raw::elements) {
         read_image(image, choice, sink)?;
     }
     Ok(())
@@ -110,17 +123,14 @@ fn read_detail(detail: Raw<'_>, place: usize, choice: u32, sink: &mut impl Answe
 }
 
 fn read_call(call: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-    let index = call.member(b"index").and_then(Raw::count).and_then(|index| u32::try_from(index).ok());
+    let [index, id, custom, function] = call.pick([b"index", b"id", b"custom", b"function"]);
+    let index = index.and_then(Raw::count).and_then(|index| u32::try_from(index).ok());
     let index = index.unwrap_or(place as u32);
-    let (kind, body, text) = match call.member(b"custom").filter(|custom| custom.is_object()) {
-        Some(custom) => (ToolKind::Custom, Some(custom), custom.member(b"input")),
-        None => {
-            let function = call.member(b"function");
-            (ToolKind::Function, function, function.and_then(|function| function.member(b"arguments")))
-        }
+    let (kind, [name, text]) = match custom.filter(|custom| custom.is_object()) {
+        Some(custom) => (ToolKind::Custom, custom.pick([b"name", b"input"])),
+        None => (ToolKind::Function, function.map_or([None; 2], |function| function.pick([b"name", b"arguments"]))),
     };
-    let name = body.and_then(|body| filled(body.member(b"name")));
-    if let (Some(id), Some(name)) = (filled(call.member(b"id")), name) {
+    if let (Some(id), Some(name)) = (filled(id), filled(name)) {
         sink.event(AnswerEvent::ToolCallStarted { choice, call: index, id, name, kind })?;
     }
     match filled(text) {

@@ -83,9 +83,10 @@ impl ChatBodyWriter<'_> {
         if !message.is_object() {
             return Err(mistyped(path, "an object"));
         }
-        let role = message.member(b"role").ok_or_else(|| required(&format!("{path}.role")))?;
+        let [role, content] = message.pick([b"role", b"content"]);
+        let role = role.ok_or_else(|| required(&format!("{path}.role")))?;
         let content_path = format!("{path}.content");
-        let content = message.member(b"content").ok_or_else(|| required(&content_path))?;
+        let content = content.ok_or_else(|| required(&content_path))?;
         if !content.is_string() && !content.is_array() {
             return Err(mistyped(&content_path, "a string or an array of blocks"));
         }

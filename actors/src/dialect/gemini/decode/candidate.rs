@@ -1,6 +1,9 @@
 //! One candidate of an answer: its parts, in order.
 
-use super::{citations::Citations, positions::Positions};
+use super::{
+    citations::{Citations, CitedSources},
+    positions::Positions,
+};
 use crate::dialect::{
     answer::AnswerFault,
     gemini::signature_memory::RememberedSignatures,
@@ -98,23 +101,24 @@ impl Candidate {
         context: PartContext<'_>,
         sink: &mut impl AnswerSink,
     ) -> Result<(), AnswerFault> {
-        let signature = part.member(b"thoughtSignature").and_then(Raw::filled_string).and_then(EscapedText::of);
+        let [signature, thought, call, text, data] =
+            part.pick([b"thoughtSignature", b"thought", b"functionCall", b"text", b"inlineData"]);
+        let signature = signature.and_then(Raw::filled_string).and_then(EscapedText::of);
         if signature.as_ref().is_some_and(|signature| signature.bytes().len() > MAX_SIGNATURE) {
             return Err(AnswerFault::malformed("the signature of a thought is too long"));
         }
-        let is_thought = part.member(b"thought").is_some_and(|thought| thought.bytes() == b"true");
-        let object = |name: &[u8]| part.member(name).filter(|value| value.is_object());
-        if let Some(call) = object(b"functionCall") {
+        let is_thought = thought.is_some_and(|thought| thought.bytes() == b"true");
+        if let Some(call) = call.filter(|call| call.is_object()) {
             return self.call(call, signature, context, sink);
         }
-        if let Some(text) = part.member(b"text").filter(|text| text.is_string()) {
+        if let Some(text) = text.filter(|text| text.is_string()) {
             if let Some(text) = text.filled_string() {
                 self.text(text, is_thought, sink)?;
             }
         } else {
             self.has_parts = true;
             // A draft within a thought is not the image.
-            if let Some(data) = object(b"inlineData").filter(|_| !is_thought) {
+            if let Some(data) = data.filter(|data| data.is_object() && !is_thought) {
                 self.end_thought(sink)?;
                 self.medium(data, sink)?;
             }
@@ -129,8 +133,12 @@ impl Candidate {
     ///
     /// # Errors
     /// When it cites too much, and those of the sink.
-    pub(super) fn citations(&mut self, candidate: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        self.citations.read(candidate, &self.positions, self.choice, sink)
+    pub(super) fn citations(
+        &mut self,
+        sources: CitedSources<'_>,
+        sink: &mut impl AnswerSink,
+    ) -> Result<(), AnswerFault> {
+        self.citations.read(sources, &self.positions, self.choice, sink)
     }
 
     fn text(&mut self, piece: Raw<'_>, is_thought: bool, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {

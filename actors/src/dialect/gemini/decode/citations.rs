@@ -15,6 +15,15 @@ use crate::dialect::{
 /// Most citations of a candidate.
 const MAX_CITATIONS: usize = 1_024;
 
+/// What a candidate says of its sources.
+#[derive(Clone, Copy)]
+pub(super) struct CitedSources<'a> {
+    /// `citationMetadata`
+    pub(super) citation: Option<Raw<'a>>,
+    /// `groundingMetadata`
+    pub(super) grounding: Option<Raw<'a>>,
+}
+
 /// The citations that were handed on: a stream may repeat them.
 #[derive(Debug, Default)]
 pub(super) struct Citations {
@@ -28,7 +37,7 @@ impl Citations {
     /// When there are too many, and those of the sink.
     pub(super) fn read(
         &mut self,
-        candidate: Raw<'_>,
+        sources: CitedSources<'_>,
         positions: &Positions,
         choice: u32,
         sink: &mut impl AnswerSink,
@@ -50,11 +59,11 @@ impl Citations {
             let json = url_citation(start, end, title.bytes(), url.bytes());
             sink.event(AnswerEvent::Annotation { choice, json: json.into() })
         };
-        if let Some(cited) = candidate.member(b"citationMetadata") {
+        if let Some(cited) = sources.citation {
             let lists = [&b"citations"[..], b"citationSources"].into_iter().filter_map(|name| cited.member(name));
             lists.flat_map(Raw::elements).try_for_each(|citation| give(citation, citation))?;
         }
-        let Some(grounding) = candidate.member(b"groundingMetadata") else { return Ok(()) };
+        let Some(grounding) = sources.grounding else { return Ok(()) };
         let pages: Vec<Option<Raw<'_>>> =
             grounding.member(b"groundingChunks").into_iter().flat_map(Raw::elements).map(page).collect();
         for support in grounding.member(b"groundingSupports").into_iter().flat_map(Raw::elements) {
