@@ -352,17 +352,12 @@ fn push_detail(
 }
 
 fn block_type<'a>(block: Raw<'a>, path: &str) -> Result<std::borrow::Cow<'a, str>, Invalid> {
-    let path = format!("{path}.type");
-    block.member(b"type").and_then(Raw::text).ok_or_else(|| required(&path))
+    block.member(b"type").and_then(Raw::text).ok_or_else(|| required(&format!("{path}.type")))
 }
 
 fn text_of<'a>(block: Raw<'a>, path: &str) -> Result<Raw<'a>, Invalid> {
-    let path = format!("{path}.text");
-    match block.member(b"text") {
-        Some(text) if text.is_string() => Ok(text),
-        Some(_) => Err(mistyped(&path, "a string")),
-        None => Err(required(&path)),
-    }
+    let text = block.member(b"text").ok_or_else(|| required(&format!("{path}.text")))?;
+    if text.is_string() { Ok(text) } else { Err(mistyped(&format!("{path}.text"), "a string")) }
 }
 
 fn push_call(block: Raw<'_>, path: &str, calls: &mut BytesMut) -> Result<(), Invalid> {

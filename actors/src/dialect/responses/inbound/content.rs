@@ -99,11 +99,19 @@ impl Parts {
 impl ChatBodyWriter<'_> {
     /// The content of a message of the user, the developer or the system.
     pub(super) fn content(&mut self, content: Raw<'_>, path: &str, parts: &mut Parts) -> Result<(), Invalid> {
+        if let Some(text) = EscapedText::of(content) {
+            parts.text(&text);
+            return Ok(());
+        }
         self.each(content, path, |writer, part, path| writer.part(part, path, parts))
     }
 
     /// The content of a message of the model.
     pub(super) fn answer(&mut self, content: Raw<'_>, path: &str, parts: &mut Parts) -> Result<(), Invalid> {
+        if let Some(text) = EscapedText::of(content) {
+            parts.text(&text);
+            return Ok(());
+        }
         self.each(content, path, |_, part, path| match kind_of(part, path)?.as_ref() {
             "output_text" | "input_text" | "text" => {
                 parts.text(&text_of(part, "text", path)?);
@@ -125,6 +133,10 @@ impl ChatBodyWriter<'_> {
         texts: &mut Parts,
         user: &mut Parts,
     ) -> Result<(), Invalid> {
+        if let Some(text) = EscapedText::of(output) {
+            texts.text(&text);
+            return Ok(());
+        }
         self.each(output, path, |writer, part, path| {
             if matches!(kind_of(part, path)?.as_ref(), "input_text" | "output_text" | "text") {
                 return writer.part(part, path, texts);
@@ -134,19 +146,13 @@ impl ChatBodyWriter<'_> {
         })
     }
 
-    /// Visits the parts of a content; a string is one text.
+    /// Visits the parts of a content that is not a string.
     fn each(
         &mut self,
         content: Raw<'_>,
         path: &str,
         mut visit: impl FnMut(&mut Self, Raw<'_>, &str) -> Result<(), Invalid>,
     ) -> Result<(), Invalid> {
-        if content.is_string() {
-            let text = [b"{\"type\":\"text\",\"text\":", content.bytes(), b"}"].concat();
-            let text = std::str::from_utf8(&text).unwrap_or_default();
-            let part = crate::dialect::neutral::json_value(text).ok_or_else(|| mistyped(path, "a string"))?;
-            return visit(self, part, path);
-        }
         if !content.is_array() {
             return Err(mistyped(path, "a string or an array of parts"));
         }
@@ -200,14 +206,10 @@ fn unknown(path: &str, allowed: &[&'static str]) -> Invalid {
 }
 
 fn kind_of<'a>(part: Raw<'a>, path: &str) -> Result<std::borrow::Cow<'a, str>, Invalid> {
-    let path = format!("{path}.type");
-    part.member(b"type").and_then(Raw::text).ok_or_else(|| required(&path))
+    part.member(b"type").and_then(Raw::text).ok_or_else(|| required(&format!("{path}.type")))
 }
 
 fn text_of<'a>(part: Raw<'a>, name: &str, path: &str) -> Result<EscapedText<'a>, Invalid> {
-    let path = format!("{path}.{name}");
-    match part.member(name.as_bytes()) {
-        Some(text) => EscapedText::of(text).ok_or_else(|| mistyped(&path, "a string")),
-        None => Err(required(&path)),
-    }
+    let text = part.member(name.as_bytes()).ok_or_else(|| required(&format!("{path}.{name}")))?;
+    EscapedText::of(text).ok_or_else(|| mistyped(&format!("{path}.{name}"), "a string"))
 }

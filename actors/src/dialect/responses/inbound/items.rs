@@ -51,9 +51,10 @@ impl ChatBodyWriter<'_> {
     }
 
     fn message(&mut self, item: Raw<'_>, path: &str) -> Result<(), Invalid> {
-        let role = item.member(b"role").ok_or_else(|| required(&format!("{path}.role")))?;
+        let [role, content] = item.pick([b"role", b"content"]);
+        let role = role.ok_or_else(|| required(&format!("{path}.role")))?;
         let content_path = format!("{path}.content");
-        let content = item.member(b"content").ok_or_else(|| required(&content_path))?;
+        let content = content.ok_or_else(|| required(&content_path))?;
         let role = role.text().unwrap_or_default();
         if !ROLES.contains(&&*role) {
             let path = format!("{path}.role");
