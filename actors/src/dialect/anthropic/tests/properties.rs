@@ -3,10 +3,12 @@ use serde_json::json;
 
 use super::{
     super::splice::{splice_answer, splice_request},
-    answers::{collect, collect_whole},
+    answers::{collect, collect_whole, decode},
     *,
 };
-use crate::dialect::{Outcome, spliced_call::SplicedCall};
+use crate::dialect::{
+    Outcome, anthropic::Decoder, openai::completion_writer::CompletionWriter, spliced_call::SplicedCall,
+};
 
 /// Cuts a text into pieces after these numbers of characters.
 fn cut(text: &str, sizes: &[usize]) -> Vec<String> {
@@ -130,9 +132,10 @@ proptest! {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let mut events: Vec<String> = members.chunks(size).map(|members| format!("{{{}}}", members.join(","))).collect();
         events.push(text.replace(['\n', '\r'], ""));
-        let _ = collect(&events, names());
+        // Not collected: half of a surrogate pair passes as it came, and not every JSON reader takes it.
+        let _ = decode(&events, names(), &mut CompletionWriter::default());
         for event in &events {
-            let _ = collect_whole(event, names());
+            let _ = Decoder::new(names()).whole(event, &mut CompletionWriter::default());
             let _ = super::super::kind_of_response(429, false, event.as_bytes());
             let _ = splice_request(event, &SplicedCall::to("m"));
             let _ = splice_answer(event, "i", "m", &Outcome::default());

@@ -3,10 +3,13 @@ use proptest::prelude::*;
 use super::{
     super::provider_state::ProviderState,
     super::splice::{splice_answer, splice_event, splice_request},
-    answers::{collect, collect_whole},
+    answers::{collect, collect_whole, decode},
     *,
 };
-use crate::{dialect::spliced_call::SplicedCall, domain::Usage};
+use crate::{
+    dialect::{openai::completion_writer::CompletionWriter, responses::Decoder, spliced_call::SplicedCall},
+    domain::Usage,
+};
 
 /// Cuts a text into pieces after these numbers of characters.
 pub(super) fn cut(text: &str, sizes: &[usize]) -> Vec<String> {
@@ -139,9 +142,10 @@ proptest! {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let mut events: Vec<String> = members.chunks(size).map(|members| format!("{{{}}}", members.join(","))).collect();
         events.push(text.replace(['\n', '\r'], ""));
-        let _ = collect(&events, ToolNames::default());
+        // Not collected: half of a surrogate pair passes as it came, and not every JSON reader takes it.
+        let _ = decode(&events, ToolNames::default(), &mut CompletionWriter::default());
         for event in &events {
-            let _ = collect_whole(event, ToolNames::default());
+            let _ = Decoder::new(ToolNames::default()).whole(event, &mut CompletionWriter::default());
             let _ = splice_request(event, &SplicedCall::to("m"), ProviderState::Refused);
             let _ = splice_answer(event, "i", "m", ProviderState::Refused, Usage::default);
             let _ = splice_event(event, "i", "m", ProviderState::Refused, Usage::default);
