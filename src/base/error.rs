@@ -512,7 +512,11 @@ impl ApiError {
     pub fn respond(&self) -> HttpResponse {
         let problem = &self.0;
         let is_too_long = problem.upstream.is_some() && problem.reason == Some("context_length_exceeded");
-        let message = if is_too_long { UPSTREAM_TOO_LONG.into() } else { message_with_place(problem) };
+        let message = match problem.dialect {
+            _ if is_too_long => UPSTREAM_TOO_LONG.into(),
+            Dialect::Anthropic => message_with_place(problem),
+            _ => Cow::Borrowed(&*problem.message),
+        };
         let messages = MessagesError {
             status: problem.status.as_u16(),
             message: &message,
@@ -560,9 +564,16 @@ impl ApiError {
 fn message_with_place(problem: &Problem) -> Cow<'_, str> {
     let param = problem.param.as_deref().filter(|_| problem.error_type != "context_length_exceeded");
     match param {
-        Some(param) if !problem.message.contains(param) => format!("{param}: {}", problem.message).into(),
+        Some(param) if !names(&problem.message, param) => format!("{param}: {}", problem.message).into(),
         _ => Cow::Borrowed(&problem.message),
     }
+}
+
+/// Whether a message names a field as messages here do: at its beginning, or in quotes. That its name is a part of another
+/// word says nothing.
+fn names(message: &str, param: &str) -> bool {
+    let at_beginning = message.strip_prefix(param).is_some_and(|rest| rest.starts_with([' ', ':', '.', '[']));
+    at_beginning || message.contains(&format!("'{param}"))
 }
 
 /// Seconds that a client should wait, rounded up, at least one.
