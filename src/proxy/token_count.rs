@@ -62,7 +62,7 @@ pub async fn of_prompt(
 /// The first endpoint of the plan that counts, and how it is asked.
 fn count_at(chat: &ChatRequest, query: Query, worker: &Worker) -> Option<(Endpoint, CountCall)> {
     let catalog = &worker.setup.catalog;
-    if !catalog.endpoints.iter().any(|endpoint| endpoint.counts_tokens) {
+    if !worker.setup.counts_tokens {
         return None;
     }
     if !matches!(*query.targets, [Target::Model(_)]) {
