@@ -54,6 +54,7 @@ pub async fn of_prompt(
 ) -> Result<TokenCount, ApiError> {
     let estimate = TokenCount::Estimated(u64::from(chat.prompt_tokens));
     route_headers::apply(&mut chat.routing, request)?;
+    route_headers::check_session(request)?;
     let query = query::of_chat(&chat, &worker.setup.catalog, &worker.setup.config, caller, None)?;
     let Some((endpoint, call)) = count_at(&chat, query, worker) else { return Ok(estimate) };
     Ok(counted(&endpoint, call, worker).await.map_or(estimate, TokenCount::Counted))
