@@ -11,6 +11,7 @@ mod change;
 mod console;
 mod limit;
 mod overload;
+mod place;
 mod upstream;
 
 use std::{borrow::Cow, fmt, time::Duration};
@@ -31,6 +32,7 @@ pub use availability::{Availability, Constraint, NearestRelaxation};
 pub use budget::{BudgetHolder, BudgetShortfall};
 pub use limit::Limit;
 pub use overload::Overload;
+use place::message_with_place;
 use serde_json::value::RawValue;
 pub use upstream::Exhausted;
 
@@ -557,23 +559,6 @@ impl ApiError {
             }
         }
     }
-}
-
-/// The message for clients whose API has no member for the field: it names the field. What is said about a prompt that is too
-/// long stays as it is, because clients read it.
-fn message_with_place(problem: &Problem) -> Cow<'_, str> {
-    let param = problem.param.as_deref().filter(|_| problem.error_type != "context_length_exceeded");
-    match param {
-        Some(param) if !names(&problem.message, param) => format!("{param}: {}", problem.message).into(),
-        _ => Cow::Borrowed(&problem.message),
-    }
-}
-
-/// Whether a message names a field as messages here do: at its beginning, or in quotes. That its name is a part of another
-/// word says nothing.
-fn names(message: &str, param: &str) -> bool {
-    let at_beginning = message.strip_prefix(param).is_some_and(|rest| rest.starts_with([' ', ':', '.', '[']));
-    at_beginning || message.contains(&format!("'{param}"))
 }
 
 /// Seconds that a client should wait, rounded up, at least one.
