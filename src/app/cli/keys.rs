@@ -455,3 +455,15 @@ fn is_loopback(url: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_amounts_are_written_as_decimals() {
+        let key = json!({"name": "ci", "state": "active", "usage": {"total": 0.000003, "daily": 0, "monthly": 2.5}});
+        let line = usage(&[key]);
+        assert!(line.contains("spent $0.000003 (today $0.000000, this month $2.500000)  limit -  left -"), "{line}");
+    }
+}
