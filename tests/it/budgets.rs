@@ -212,7 +212,8 @@ async fn an_endpoint_of_unknown_price_serves_no_key_with_a_spending_limit() {
 async fn max_cost_lowers_the_limit_of_tokens_that_the_provider_is_sent() {
     let (upstream, folder) = (saying("Hello"), Folder::new());
     let short = Model::new("acme/short").at("acme", "0.01", "0.01").with("context_length = 1000");
-    let gateway = world(&upstream, &folder).model(&short).start().await;
+    let unlimited = Model::new("acme/unlimited").taking(&["temperature"]).at("acme", "0.01", "0.01");
+    let gateway = world(&upstream, &folder).model(&short).model(&unlimited).start().await;
     let sent = async |more: Value| {
         gateway.chat(&and(ask("acme/small"), more)).await.expect(200);
         upstream.last_body()["max_tokens"].clone()
@@ -235,6 +236,9 @@ async fn max_cost_lowers_the_limit_of_tokens_that_the_provider_is_sent() {
     let refused = gateway.call(Method::POST, "/api/v1/chat/completions", &headers, Some(body.clone())).await;
     assert!([402, 404].contains(&refused.status), "{}", refused.text());
     assert_eq!(upstream.bodies().len(), before);
+    let unlimited = and(ask("acme/unlimited"), json!({ "max_cost": 30 }));
+    let refused = error_of(&gateway.chat(&unlimited).await, 402);
+    assert!(refused["message"].as_str().unwrap().contains("takes a limit of output tokens"), "{refused}");
     for wrong in ["-1", "much", "1e9", "NaN"] {
         let headers = [("x-max-cost", wrong), ("content-type", "application/json")];
         let refused = gateway.call(Method::POST, "/api/v1/chat/completions", &headers, Some(body.clone())).await;
