@@ -155,9 +155,8 @@ async fn explain_watch_explains_what_ends_from_now_on_and_nothing_before() {
 #[actix_web::test]
 async fn explain_watch_passes_over_deleted_records_and_asks_again_when_the_gateway_is_busy() {
     let ids = ["gen-1763629501-AbCdEfGhIjKlMnOpQrStUv", "gen-1763629500-AbCdEfGhIjKlMnOpQrStUv"];
-    let list = |ids: &[&str]| {
-        http(200, &json!({ "data": ids.iter().map(|id| json!({ "id": id })).collect::<Vec<_>>() }))
-    };
+    let list =
+        |ids: &[&str]| http(200, &json!({ "data": ids.iter().map(|id| json!({ "id": id })).collect::<Vec<_>>() }));
     let answers = [
         list(&[]),
         refusal(503),
