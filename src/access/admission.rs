@@ -6,10 +6,12 @@
 use std::{sync::Arc, time::Duration};
 
 use actix_web::http::header::{HeaderName, HeaderValue};
+use pointsman_actors::domain::Tick;
 
 use crate::{
     access::{
-        gates::{Gates, InProgress, RateExceeded, RateState, TokenRate},
+        concurrency_limit::InProgress,
+        gates::{Gates, RateExceeded, RateState, TokenRate},
         keys::Caller,
         load::{BufferLimits, KeyBuffer, Load},
     },
@@ -29,7 +31,9 @@ pub struct Admission {
 
 /// Permit of one call in flight. Released when dropped.
 pub struct Admitted {
-    _in_progress: [InProgress; 3],
+    in_progress: [InProgress; 3],
+    /// When it was admitted.
+    since: Tick,
     global: Arc<Gates>,
     caller: Arc<Caller>,
     /// Estimate of the tokens that were taken; `None` until then.
@@ -84,7 +88,8 @@ impl Admission {
             })?;
         caller.state.life.called();
         Ok(Admitted {
-            _in_progress: in_progress,
+            in_progress,
+            since: clock::now(),
             global: Arc::clone(&self.global),
             caller: Arc::clone(caller),
             estimated_tokens: None,
@@ -132,7 +137,8 @@ impl Admitted {
     }
 
     /// Takes what depends on the plan: tokens by estimate from the limits of key, account and gateway, and a request to the free
-    /// pool if it is asked. All, or nothing.
+    /// pool if it is asked. All, or nothing. From here on the call is one of those by which a refused one is told how long to
+    /// wait.
     ///
     /// # Errors
     /// 429.
@@ -143,6 +149,7 @@ impl Admitted {
         let (limit, exceeded, wait) = match (free, tokens) {
             (Ok(_), Ok([of_key, of_account, _])) => {
                 (self.estimated_tokens, self.token_rate) = (Some(estimated), of_key.or(of_account));
+                self.in_progress.iter_mut().for_each(|in_progress| in_progress.time_from(self.since));
                 return Ok(());
             }
             (Ok(_), Err(tokens)) => {

@@ -22,7 +22,7 @@ use governor::{
 use parking_lot::Mutex;
 use pointsman_actors::domain::Tick;
 
-use crate::{base::clock, config::HolderLimits};
+use crate::{access::concurrency_limit::ConcurrencyLimit, base::clock, config::HolderLimits};
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
 
@@ -317,78 +317,6 @@ impl TokenRate {
     }
 }
 
-/// A limit of requests in progress; 0 means no limit.
-#[derive(Debug, Default)]
-pub struct ConcurrencyLimit {
-    taken: AtomicU32,
-    most: AtomicU32,
-    /// Mean time of the last requests under the limit, microseconds; 0 before the first has ended.
-    mean_us: AtomicU64,
-}
-
-/// The share of the mean time that an ended request replaces is one in this number.
-const MEAN_OF: u64 = 8;
-/// Bounds of the time that a refused request is told to wait.
-const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
-
-impl ConcurrencyLimit {
-    /// Sets the limit.
-    pub fn set(&self, most: Option<u32>) {
-        self.most.store(most.unwrap_or_default(), Ordering::Relaxed);
-    }
-
-    /// Requests in progress.
-    #[must_use]
-    pub fn taken(&self) -> u32 {
-        self.taken.load(Ordering::Relaxed)
-    }
-
-    /// Counts a request until the guard is dropped. `None` when the limit is reached.
-    #[must_use]
-    pub fn take(self: &Arc<Self>) -> Option<InProgress> {
-        let taken = self.taken.fetch_add(1, Ordering::Relaxed);
-        let mut in_progress = InProgress { limit: Arc::clone(self), since: None };
-        let most = self.most.load(Ordering::Relaxed);
-        if most == 0 {
-            return Some(in_progress);
-        }
-        in_progress.since = (taken < most).then(clock::now);
-        in_progress.since.is_some().then_some(in_progress)
-    }
-
-    /// Time after which a place should be free: while all are taken, one of them is given up every mean time of a request,
-    /// divided by the places.
-    #[must_use]
-    pub fn wait(&self) -> Duration {
-        let places = u64::from(self.most.load(Ordering::Relaxed).max(1));
-        let [least, most] = WAITS;
-        Duration::from_micros(self.mean_us.load(Ordering::Relaxed).div_ceil(places)).clamp(least, most)
-    }
-
-    fn ended(&self, took: Duration) {
-        let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
-        let mean = |mean: u64| Some(if mean == 0 { took } else { mean - mean / MEAN_OF + took / MEAN_OF });
-        let _ = self.mean_us.fetch_update(Ordering::Relaxed, Ordering::Relaxed, mean);
-    }
-}
-
-/// Guard of one request in progress.
-#[derive(Debug)]
-pub struct InProgress {
-    limit: Arc<ConcurrencyLimit>,
-    /// When it was admitted under a limit.
-    since: Option<Tick>,
-}
-
-impl Drop for InProgress {
-    fn drop(&mut self) {
-        if let Some(since) = self.since {
-            self.limit.ended(clock::now().since(since));
-        }
-        self.limit.taken.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -466,37 +394,6 @@ mod tests {
         assert!(tokens.take(20).is_ok());
         tokens.correct(20, 15);
         assert_eq!(tokens.take_untold(), 15);
-    }
-
-    #[test]
-    fn the_wait_for_a_place_follows_the_requests_that_ended_and_is_bounded() {
-        let limit = ConcurrencyLimit::default();
-        limit.set(Some(4));
-        assert_eq!(limit.wait(), WAITS[0], "nothing has ended yet");
-        limit.ended(Duration::from_secs(40));
-        assert_eq!(limit.wait(), Duration::from_secs(10));
-        limit.set(Some(1));
-        assert_eq!(limit.wait(), Duration::from_secs(40));
-        (0..40).for_each(|_| limit.ended(Duration::from_secs(8)));
-        assert!((8..9).contains(&limit.wait().as_secs()), "{:?}", limit.wait());
-        (0..100).for_each(|_| limit.ended(Duration::MAX));
-        assert_eq!(limit.wait(), WAITS[1]);
-        (0..400).for_each(|_| limit.ended(Duration::ZERO));
-        assert_eq!(limit.wait(), WAITS[0]);
-    }
-
-    #[test]
-    fn a_refused_request_takes_no_place_and_tells_nothing_of_the_time() {
-        clock::start();
-        let limit = Arc::new(ConcurrencyLimit::default());
-        limit.set(Some(1));
-        let first = limit.take().unwrap();
-        assert!(limit.take().is_none());
-        assert_eq!((limit.taken(), limit.mean_us.load(Ordering::Relaxed)), (1, 0));
-        drop(first);
-        assert_eq!(limit.taken(), 0);
-        assert!(limit.mean_us.load(Ordering::Relaxed) > 0);
-        assert!(limit.take().is_some());
     }
 
     #[test]

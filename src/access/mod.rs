@@ -4,6 +4,7 @@ pub mod admission;
 pub mod analysis;
 pub mod body_limits;
 pub mod budget;
+pub mod concurrency_limit;
 pub mod gates;
 pub mod holders;
 pub mod issued;

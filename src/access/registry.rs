@@ -134,15 +134,16 @@ impl Registry {
     ) -> Result<Registry, UnreadableChange> {
         let mut state = State::default();
         state.configured.limits = limits.clone();
-        for change in changes {
-            let entry: AuditEntry =
-                serde_json::from_slice(change).map_err(|error| UnreadableChange(error.to_string()))?;
-            if let Change::CreateKey(key) | Change::UpdateKey(key) | Change::RotateKey(key) = &entry.change
-                && key.key(limits).is_none()
-            {
-                return Err(UnreadableChange(format!("the key '{}'", key.name)));
+        let entries = changes.iter().map(|change| read_change(change, limits)).collect::<Result<Vec<_>, _>>()?;
+        let mut passed_over = entries.iter().filter(|entry| is_listed(entry)).count().saturating_sub(MAX_AUDIT);
+        for entry in entries {
+            // What changed is worked out only for lines that stay in memory.
+            if passed_over > 0 && is_listed(&entry) {
+                passed_over -= 1;
+                state.change(&entry.change);
+            } else {
+                state.apply(entry);
             }
-            state.apply(entry);
         }
         let (issued, turn) = (Arc::default(), Mutex::default());
         let sharing = Mutex::default();
@@ -428,14 +429,27 @@ fn disabled(stored: Result<(), ChangeFault>) -> Result<(), ChangeFault> {
     })
 }
 
+/// A stored change.
+fn read_change(change: &[u8], limits: &LimitsConfig) -> Result<AuditEntry, UnreadableChange> {
+    let entry: AuditEntry = serde_json::from_slice(change).map_err(|error| UnreadableChange(error.to_string()))?;
+    match &entry.change {
+        Change::CreateKey(key) | Change::UpdateKey(key) | Change::RotateKey(key) if key.key(limits).is_none() => {
+            Err(UnreadableChange(format!("the key '{}'", key.name)))
+        }
+        _ => Ok(entry),
+    }
+}
+
+/// Whether the audit log shows a change: it is an action of an administrator.
+const fn is_listed(entry: &AuditEntry) -> bool {
+    !matches!(entry.change, Change::CarrySpending(_))
+}
+
 impl State {
     fn apply(&mut self, entry: AuditEntry) {
-        let changes = audit_line::changes(self, &entry.change);
+        let listed = is_listed(&entry).then(|| audit_line::changes(self, &entry.change));
         self.change(&entry.change);
-        // No action of an administrator.
-        if matches!(entry.change, Change::CarrySpending(_)) {
-            return;
-        }
+        let Some(changes) = listed else { return };
         self.audit.push_back(AuditLine { entry, changes });
         if self.audit.len() > MAX_AUDIT {
             self.audit.pop_front();

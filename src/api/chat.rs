@@ -91,6 +91,7 @@ pub(super) fn read_chat(
 pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedCall) -> Result<HttpResponse, ApiError> {
     let AdmittedCall { caller, worker, request, accepted, mut admitted, share, running } = call;
     route_headers::apply(&mut chat.routing, &request)?;
+    route_headers::check_session(&request)?;
     route_headers::add_models(&mut chat.models, &request)?;
     let catalog = &*worker.setup.catalog;
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;

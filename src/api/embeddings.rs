@@ -33,6 +33,7 @@ pub async fn create(
     let AdmittedCall { caller, worker, request, .. } = &call;
     let mut embedding = EmbeddingRequest::parse(body, &worker.setup.config.limits.request)?;
     route_headers::apply(&mut embedding.routing, request)?;
+    route_headers::check_session(request)?;
     let query = query::of_embedding(&embedding, &worker.setup.catalog, &worker.setup.config, caller)?;
     let (opening, size) = (opening(&embedding, request, caller), request_size(&embedding));
     let ignored = std::mem::take(&mut embedding.unknown_members);

@@ -35,6 +35,7 @@ pub async fn create(
     let AdmittedCall { caller, worker, request, .. } = &call;
     let mut image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
     route_headers::apply(&mut image.routing, request)?;
+    route_headers::check_session(request)?;
     let query = query::of_image(&image, &worker.setup.catalog, &worker.setup.config, caller)?;
     let (opening, size) = (opening(&image, request, caller), request_size(&image));
     // A generated image costs `pricing.image`.

@@ -134,6 +134,7 @@ fn of_chat(
     caller: &Caller,
 ) -> Result<AskedPreview, ApiError> {
     route_headers::apply(&mut chat.routing, request)?;
+    route_headers::check_session(request)?;
     route_headers::add_models(&mut chat.models, request)?;
     let catalog = &*worker.setup.catalog;
     let default_model = format!("{}/auto", worker.setup.config.service.alias_prefix);
@@ -163,6 +164,7 @@ fn of_embedding(
 ) -> Result<AskedPreview, ApiError> {
     let mut embedding = EmbeddingRequest::parse(body, &worker.setup.config.limits.request)?;
     route_headers::apply(&mut embedding.routing, request)?;
+    route_headers::check_session(request)?;
     let catalog = &*worker.setup.catalog;
     Ok(AskedPreview {
         query: query::of_embedding(&embedding, catalog, &worker.setup.config, caller)?,

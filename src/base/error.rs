@@ -11,6 +11,7 @@ mod change;
 mod console;
 mod limit;
 mod overload;
+mod place;
 mod upstream;
 
 use std::{borrow::Cow, fmt, time::Duration};
@@ -31,6 +32,7 @@ pub use availability::{Availability, Constraint, NearestRelaxation};
 pub use budget::{BudgetHolder, BudgetShortfall};
 pub use limit::Limit;
 pub use overload::Overload;
+use place::message_with_place;
 use serde_json::value::RawValue;
 pub use upstream::Exhausted;
 
@@ -512,7 +514,11 @@ impl ApiError {
     pub fn respond(&self) -> HttpResponse {
         let problem = &self.0;
         let is_too_long = problem.upstream.is_some() && problem.reason == Some("context_length_exceeded");
-        let message = if is_too_long { UPSTREAM_TOO_LONG.into() } else { message_with_place(problem) };
+        let message = match problem.dialect {
+            _ if is_too_long => UPSTREAM_TOO_LONG.into(),
+            Dialect::Anthropic => message_with_place(problem),
+            _ => Cow::Borrowed(&*problem.message),
+        };
         let messages = MessagesError {
             status: problem.status.as_u16(),
             message: &message,
@@ -552,16 +558,6 @@ impl ApiError {
                 response.content_type("application/json").body(passed_on.unwrap_or_else(|| messages.body()))
             }
         }
-    }
-}
-
-/// The message for clients whose API has no member for the field: it names the field. What is said about a prompt that is too
-/// long stays as it is, because clients read it.
-fn message_with_place(problem: &Problem) -> Cow<'_, str> {
-    let param = problem.param.as_deref().filter(|_| problem.error_type != "context_length_exceeded");
-    match param {
-        Some(param) if !problem.message.contains(param) => format!("{param}: {}", problem.message).into(),
-        _ => Cow::Borrowed(&problem.message),
     }
 }
 

@@ -262,6 +262,14 @@ impl Parts {
         }
         let endpoint_defaults = endpoint_defaults.get(provider as usize).unwrap_or(&EndpointDefaults::STANDARD);
         let (dialect, platform) = (table.dialect.unwrap_or(endpoint_defaults.dialect), endpoint_defaults.platform);
+        let switches = [
+            (table.tools_force_effort_none, Dialect::OpenAi, "tools_force_effort_none"),
+            (table.allow_state, Dialect::Responses, "allow_state"),
+        ];
+        for (_, needed, key) in switches.iter().filter(|(on, needed, _)| *on == Some(true) && dialect != *needed) {
+            let wrong = format!("'{key}' of this endpoint does nothing in the dialect '{}'", dialect.as_str());
+            named.fault(wrong, format!("dialect = \"{}\" at the endpoint, or no '{key}'", needed.as_str()));
+        }
         let lacks = table.lacks.or(endpoint_defaults.lacks);
         let mut lacks = lacks.unwrap_or_else(|| capability_gaps(dialect, &table.upstream_model));
         let has_legacy = table.legacy_completions.unwrap_or(endpoint_defaults.legacy_completions);

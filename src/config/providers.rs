@@ -221,8 +221,9 @@ impl EndpointDefaults {
 
     pub(super) fn read(section: &Section<'_>, inherited: EndpointDefaults) -> EndpointDefaults {
         let unknown_fields = section.choice("unknown_fields", &[("forward", true), ("drop", false)]);
+        let dialect = section.choice("dialect", &DIALECTS).unwrap_or(inherited.dialect);
         EndpointDefaults {
-            dialect: section.choice("dialect", &DIALECTS).unwrap_or(inherited.dialect),
+            dialect,
             platform: inherited.platform,
             wants_max_completion_tokens: section
                 .flag("wants_max_completion_tokens")
@@ -230,10 +231,9 @@ impl EndpointDefaults {
             wants_reasoning_effort: section.flag("wants_reasoning_effort").unwrap_or(inherited.wants_reasoning_effort),
             lacks: lacks(section).or(inherited.lacks),
             legacy_completions: section.flag("legacy_completions").unwrap_or(inherited.legacy_completions),
-            tools_force_effort_none: section
-                .flag("tools_force_effort_none")
+            tools_force_effort_none: flag_for(section, dialect, Dialect::OpenAi, "tools_force_effort_none")
                 .unwrap_or(inherited.tools_force_effort_none),
-            allow_state: section.flag("allow_state").unwrap_or(inherited.allow_state),
+            allow_state: flag_for(section, dialect, Dialect::Responses, "allow_state").unwrap_or(inherited.allow_state),
             effort_budgets: section.optional("effort_budgets", effort_budgets).unwrap_or(inherited.effort_budgets),
             knows_developer_role: section.flag("knows_developer_role").unwrap_or(inherited.knows_developer_role),
             forwards_unknown_fields: unknown_fields.unwrap_or(inherited.forwards_unknown_fields),
@@ -241,6 +241,17 @@ impl EndpointDefaults {
             safety_settings: safety_settings(section).or(inherited.safety_settings),
         }
     }
+}
+
+/// A switch of a provider that only endpoints of one dialect obey. Reports one that is on at a provider of another dialect.
+fn flag_for(section: &Section<'_>, dialect: Dialect, needed: Dialect, key: &'static str) -> Option<bool> {
+    let flag = section.flag(key);
+    if flag == Some(true) && dialect != needed {
+        let (is, needed) = (dialect.as_str(), needed.as_str());
+        let allowed = format!("dialect = \"{needed}\", or this key at the endpoints of that dialect");
+        section.fault(key, format!("does nothing at endpoints of the dialect '{is}'"), allowed);
+    }
+    flag
 }
 
 /// Parts of the configuration that a provider's table is checked against.

@@ -126,10 +126,13 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
 /// The header that names a session.
 pub static SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
 
-/// The text of a header for the ledger, without control characters and cut to 256 characters.
+/// Longest name of a session, characters; the same as in a body.
+pub const MAX_SESSION_CHARS: usize = 256;
+
+/// The text of a header for the ledger, without control characters and cut to [`MAX_SESSION_CHARS`].
 #[must_use]
 pub fn header_text(request: &HttpRequest, name: &HeaderName) -> Option<String> {
     let text = request.headers().get(name)?.to_str().ok()?;
-    let clean: String = text.chars().filter(|c| !c.is_control()).take(256).collect();
+    let clean: String = text.chars().filter(|c| !c.is_control()).take(MAX_SESSION_CHARS).collect();
     (!clean.is_empty()).then_some(clean)
 }

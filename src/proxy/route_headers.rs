@@ -5,7 +5,10 @@ use pointsman_actors::domain::{
     Invalid, InvalidReason, ModelPattern, Objective, RoutingParameters, Source, Sourced, Usd,
 };
 
-use crate::{config::spend_amount, proxy::body::SESSION_ID};
+use crate::{
+    config::spend_amount,
+    proxy::body::{MAX_SESSION_CHARS, SESSION_ID},
+};
 
 static MAX_COST: HeaderName = HeaderName::from_static("x-max-cost");
 static OBJECTIVE: HeaderName = HeaderName::from_static("x-route-objective");
@@ -13,13 +16,10 @@ static MODELS: HeaderName = HeaderName::from_static("x-route-models");
 static ALLOWED_MODELS: HeaderName = HeaderName::from_static("x-route-allowed-models");
 static BLOCKED_MODELS: HeaderName = HeaderName::from_static("x-route-blocked-models");
 static MAX_COST_PER_1K_TOKENS: HeaderName = HeaderName::from_static("x-route-max-cost-per-1k-tokens");
-/// Longest name of a session, characters; the same as in a body.
-const MAX_SESSION_CHARS: usize = 256;
 /// Most entries of a list.
 const MAX_ENTRIES: usize = 64;
 
-/// Adds the parameters of the headers to those of the body. Of two ceilings in dollars the lower applies. Checks the name of a
-/// session, too.
+/// Adds the parameters of the headers to those of the body. Of two ceilings in dollars the lower applies.
 ///
 /// # Errors
 /// 400 for a value that is not one of the header's.
@@ -48,9 +48,17 @@ pub fn apply(routing: &mut RoutingParameters, request: &HttpRequest) -> Result<(
         routing.allowed.push(allowed);
     }
     routing.blocked.extend(patterns(request, &BLOCKED_MODELS)?);
+    Ok(())
+}
+
+/// Checks the name of a session in its header.
+///
+/// # Errors
+/// 400 for one that is too long.
+pub fn check_session(request: &HttpRequest) -> Result<(), Invalid> {
     match request.headers().get(&SESSION_ID) {
         Some(session) if session.len() > MAX_SESSION_CHARS => {
-            Err(refused(&SESSION_ID, "must have at most 256 characters."))
+            Err(refused(&SESSION_ID, &format!("must have at most {MAX_SESSION_CHARS} characters.")))
         }
         _ => Ok(()),
     }

@@ -54,6 +54,7 @@ pub async fn of_prompt(
 ) -> Result<TokenCount, ApiError> {
     let estimate = TokenCount::Estimated(u64::from(chat.prompt_tokens));
     route_headers::apply(&mut chat.routing, request)?;
+    route_headers::check_session(request)?;
     let query = query::of_chat(&chat, &worker.setup.catalog, &worker.setup.config, caller, None)?;
     let Some((endpoint, call)) = count_at(&chat, query, worker) else { return Ok(estimate) };
     Ok(counted(&endpoint, call, worker).await.map_or(estimate, TokenCount::Counted))
@@ -62,7 +63,7 @@ pub async fn of_prompt(
 /// The first endpoint of the plan that counts, and how it is asked.
 fn count_at(chat: &ChatRequest, query: Query, worker: &Worker) -> Option<(Endpoint, CountCall)> {
     let catalog = &worker.setup.catalog;
-    if !catalog.endpoints.iter().any(|endpoint| endpoint.counts_tokens) {
+    if !worker.setup.counts_tokens {
         return None;
     }
     if !matches!(*query.targets, [Target::Model(_)]) {

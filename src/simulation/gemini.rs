@@ -31,6 +31,8 @@ const BLOCKED_TRIGGER: &str = "SIMULATED_SAFETY_BLOCK";
 /// Where a declared function has the schema of its arguments. The API takes names of members in both spellings, and its
 /// Python client mixes them.
 const SCHEMA_OF_PARAMETERS: [&str; 3] = ["parametersJsonSchema", "parameters_json_schema", "parameters"];
+/// Whether thoughts are shown, in both spellings.
+const INCLUDE_THOUGHTS: [&str; 2] = ["includeThoughts", "include_thoughts"];
 /// What clients send for calls of another model, which has signed nothing.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
@@ -118,6 +120,8 @@ fn check(body: &Value, model: &SimulatedModel, settings: &ProviderSettings) -> R
         open = parts(content).filter(|part| part.get("functionCall").is_some()).count();
         for part in parts(content) {
             let signed = part["thoughtSignature"].as_str().filter(|signed| *signed != NO_SIGNATURE);
+            // Bytes are taken in both alphabets of base64: what was sent in one comes back in the other.
+            let signed = signed.map(|signed| signed.replace('-', "+").replace('_', "/"));
             if signed.is_some_and(|signed| signed != signature(settings, &signable(part))) {
                 return Err(invalid("Thought signature is not valid."));
             }
@@ -234,8 +238,8 @@ impl Content {
         let said = said(body);
         let is_blocked = said.contains(BLOCKED_TRIGGER);
         let thinking = member(member(body, "generationConfig"), "thinkingConfig");
-        let thought = (thinking["includeThoughts"] == true && !is_blocked)
-            .then(|| format!("The question is: “{}”.", words::hint(&said)));
+        let is_shown = INCLUDE_THOUGHTS.iter().any(|name| thinking.get(*name) == Some(&Value::Bool(true)));
+        let thought = (is_shown && !is_blocked).then(|| format!("The question is: “{}”.", words::hint(&said)));
         let mut parts: Vec<Value> = thought.iter().map(|thought| json!({ "text": thought, "thought": true })).collect();
         let choice = answer.choices.first().filter(|_| !is_blocked);
         parts.extend(choice.map(|choice| written(choice, settings, thought.is_some())).unwrap_or_default());

@@ -10,7 +10,7 @@ use pointsman_actors::{
     dialect::ChatRequest,
     domain::{
         Catalog, Generation, GenerationStatus, Objective, Preference, Query, RoutingPolicy, Sourced, Target, TaskClass,
-        Tick,
+        TaskClassSource, Tick,
     },
     stats::{ConversationStart, ConversationTurn, FirstTokenWait, LatencyTargets, RequestedTarget, Sessions},
 };
@@ -58,7 +58,11 @@ impl PreferenceMemory {
         let found = query.task_class.filter(|class| class.source.is_found());
         if let (Some(found), Some(turn)) = (found, &turn) {
             let kept = self.sessions.task(&policy.sticky, turn, now);
-            query.task_class = Some(kept.map_or(found, |kept| TaskClass { features: found.features, ..kept }));
+            query.task_class = Some(kept.map_or(found, |kept| TaskClass {
+                task: kept.task,
+                source: TaskClassSource::Conversation,
+                features: found.features,
+            }));
         }
         let latency_target = StreamLatencyTarget::of(query, name);
         query.latency_margin =

@@ -16,9 +16,9 @@ use crate::{
 
 /// How far the longest series reach back.
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
-/// Most records that are read: about a second of one thread.
+/// Most records that are read, so that a start on a large ledger keeps no thread busy for long.
 const MOST_RECORDS: usize = 20_000;
-/// Records of one page, with ten kilobytes of memory each.
+/// Records of one page: so many are in memory at once.
 const PAGE: usize = 50;
 /// Blocks that one page may look into.
 const BLOCKS: usize = 64;

@@ -38,6 +38,8 @@ pub struct Setup {
     pub(crate) written: Option<WrittenConfig>,
     /// Models, providers and endpoints. All positions refer to it.
     pub catalog: Arc<Catalog>,
+    /// Whether any endpoint counts the tokens of prompts.
+    pub counts_tokens: bool,
     /// The constants of routing decisions.
     pub policy: Arc<RoutingPolicy>,
     /// The API keys.
@@ -157,6 +159,7 @@ impl SetupDraft {
             version,
             config,
             written,
+            counts_tokens: catalog.endpoints.iter().any(|endpoint| endpoint.counts_tokens),
             catalog,
             policy,
             providers,

@@ -201,8 +201,41 @@ fn append_part(key: &mut Vec<u8>, part: &str) {
     key.extend(part.bytes().map(|byte| if byte == SEPARATOR { b' ' } else { byte }));
 }
 
+impl ActivityCounters {
+    /// Whether this is what an earlier version stored for the same generations, all of them or some: they are counted as
+    /// these by its rule. It counted those as failed whose clients had left.
+    pub(super) fn is_as_before(&self, counted: &ActivityCounters, by_its_rule: &ActivityCounters) -> bool {
+        (counted.failed..=by_its_rule.failed).contains(&self.failed)
+            && ActivityCounters { failed: counted.failed, ..*self } == *counted
+    }
+}
+
 /// Sums by model, provider, owner, key and team.
 pub(super) struct Activity;
+
+/// The same as version 0.1 counted them, to verify what it has stored.
+pub(super) struct FormerActivity;
+
+impl RollUp for FormerActivity {
+    fn key(&self, facts: &FactsView<'_>, key: &mut Vec<u8>) -> bool {
+        Activity.key(facts, key)
+    }
+
+    fn count(&self, facts: &FactsView<'_>, sum: &mut Vec<u8>) {
+        let failed = u64::from(facts.label(label::STATUS) != GenerationStatus::Completed.as_str());
+        let mut counters = ActivityCounters::read(sum).unwrap_or_default();
+        counters.add(&ActivityCounters { failed, ..ActivityCounters::of(facts) });
+        counters.write(sum);
+    }
+
+    fn merge(&self, sum: &mut Vec<u8>, more: &[u8]) {
+        Activity.merge(sum, more);
+    }
+
+    fn blobs(&self, record: &[u8]) -> [Option<[u8; 32]>; 2] {
+        Activity.blobs(record)
+    }
+}
 
 impl RollUp for Activity {
     fn key(&self, facts: &FactsView<'_>, key: &mut Vec<u8>) -> bool {

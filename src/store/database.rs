@@ -33,7 +33,7 @@ use crate::store::{
     sums::{NewSums, SlotSums, slot},
 };
 
-/// Pages that redb keeps in memory: enough for the inner pages of a file of 10 GB.
+/// Pages that redb keeps in memory: enough for the inner pages of a file of 5 GB.
 const CACHE_BYTES: usize = 8 * 1024 * 1024;
 /// A block with fewer entries is written again together with what comes next.
 const MERGE_BELOW: u32 = 64;

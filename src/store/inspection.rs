@@ -8,10 +8,10 @@ use std::{
 use sha2::{Digest as _, Sha256};
 
 use crate::store::{
-    activity::{Activity, ActivityCounters, ActivityRow},
+    activity::{Activity, ActivityCounters, ActivityRow, FormerActivity},
     database::Ledger,
     directory::{DATABASE, Directory},
-    entry::Entry,
+    entry::{Entry, RollUp},
     facts::{label, number},
     fault::Fault,
     generations::{GenerationStore, head, settings},
@@ -127,14 +127,23 @@ impl<P: FnMut(u64)> Checks for GenerationChecks<'_, P> {
         is_same.then_some(()).ok_or_else(|| "its bytes are not what was written".to_owned())
     }
 
-    fn difference(&self, Difference { slot_ms, key, stored, counted }: &Difference<'_>) -> String {
+    fn former_sums(&self) -> Option<&'static dyn RollUp> {
+        Some(&FormerActivity)
+    }
+
+    fn difference(&self, Difference { slot_ms, key, stored, counted, by_former }: &Difference<'_>) -> Option<String> {
         let time = chrono::DateTime::from_timestamp_millis(*slot_ms).unwrap_or_default().format("%FT%TZ");
         let slot = slot(*slot_ms);
         let row = |sum: &Option<&[u8]>| sum.and_then(|sum| ActivityRow::read(slot, key, sum));
         let (stored, counted) = (row(stored), row(counted));
         let Some(named) = stored.as_ref().or(counted.as_ref()) else {
-            return format!("a sum of the 15 minutes from {time} cannot be read");
+            return Some(format!("a sum of the 15 minutes from {time} cannot be read"));
         };
+        if let (Some(stored), Some(counted), Some(by_former)) = (&stored, &counted, row(by_former))
+            && stored.counters.is_as_before(&counted.counters, &by_former.counters)
+        {
+            return None;
+        }
         let (model, provider, owner) = (&named.model, &named.provider, &named.owner);
         let figures = |row: &Option<ActivityRow>| figures(&row.as_ref().map(|row| row.counters).unwrap_or_default());
         let (stored, counted) = (figures(&stored), figures(&counted));
@@ -142,10 +151,10 @@ impl<P: FnMut(u64)> Checks for GenerationChecks<'_, P> {
         let texts: Vec<String> = different
             .map(|((name, stored), (_, counted))| format!("{name}: counted {stored}, records give {counted}"))
             .collect();
-        format!(
+        Some(format!(
             "sums of the 15 minutes from {time}, model {model}, provider {provider}, owner {owner}: {}",
             texts.join("; ")
-        )
+        ))
     }
 
     fn progress(&mut self, entries: u64) {
@@ -160,4 +169,57 @@ impl<P: FnMut(u64)> Checks for GenerationChecks<'_, P> {
 fn figures(counters: &ActivityCounters) -> Vec<(&'static str, String)> {
     let counts = ActivityCounters::NAMES.into_iter().zip(counters.counts().map(|count| count.to_string()));
     counts.chain([("cost", counters.cost.to_string())]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Instant};
+
+    use pointsman_actors::domain::{Generation, GenerationId, GenerationStatus};
+
+    use super::*;
+    use crate::{
+        api::{route_samples, samples},
+        base::clock,
+    };
+
+    /// Verifies a directory in which these generations were stored with these sums.
+    fn verified(name: &str, sums: Arc<dyn RollUp>, statuses: &[GenerationStatus]) -> Verification {
+        let path = std::env::temp_dir().join(format!("pointsman-inspection-{name}-{}", std::process::id()));
+        let sums = Settings { sums, ..settings(Settings::default()) };
+        let store = GenerationStore::over(Store::open(Directory::open(&path).unwrap(), sums).unwrap());
+        let mut recorder = store.recorder(0);
+        let created_ms = clock::unix_millis() - 3_600_000;
+        for (number, status) in statuses.iter().enumerate() {
+            let id = GenerationId::new(created_ms as u64 / 1_000, [number as u64; 3]);
+            let generation = route_samples::generation(&samples::catalog());
+            recorder.record(&Generation { id, created_ms, status: *status, ..generation }, None);
+        }
+        recorder.write();
+        store.flush(Instant::now() + Duration::from_secs(30)).unwrap();
+        drop((recorder, store));
+        let found = GenerationStore::inspect(&path).unwrap().verify(|_| {}).unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
+        found
+    }
+
+    #[test]
+    fn sums_of_an_earlier_version_that_count_cancelled_generations_as_failed_are_no_fault() {
+        use GenerationStatus::{Cancelled, Completed, Failed};
+        let statuses = [Completed, Failed, Cancelled, Cancelled];
+        for (name, sums) in [("now", Arc::new(Activity) as Arc<dyn RollUp>), ("before", Arc::new(FormerActivity))] {
+            let found = verified(name, sums, &statuses);
+            assert_eq!((found.entries, found.slots, found.faults), (4, 1, Vec::new()), "{name}");
+        }
+    }
+
+    #[test]
+    fn nothing_else_than_the_failed_is_allowed_to_differ_and_they_only_by_the_cancelled() {
+        let counted = ActivityCounters { requests: 9, failed: 2, prompt_tokens: 70, ..ActivityCounters::default() };
+        let by_its_rule = ActivityCounters { failed: 5, ..counted };
+        let is_as_before = |stored: ActivityCounters| stored.is_as_before(&counted, &by_its_rule);
+        assert!((2..=5).all(|failed| is_as_before(ActivityCounters { failed, ..counted })));
+        assert!(![0, 1, 6].into_iter().any(|failed| is_as_before(ActivityCounters { failed, ..counted })));
+        assert!(!is_as_before(ActivityCounters { prompt_tokens: 71, ..by_its_rule }));
+    }
 }

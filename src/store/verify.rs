@@ -31,8 +31,13 @@ pub trait Checks {
     /// It cannot be read.
     fn blob(&mut self, hash: &[u8; 32], bytes: &[u8]) -> Result<(), String>;
 
-    /// A sum that differs, in words.
-    fn difference(&self, difference: &Difference<'_>) -> String;
+    /// A sum that differs, in words. `None` if it is not wrong: an earlier version counted otherwise.
+    fn difference(&self, difference: &Difference<'_>) -> Option<String>;
+
+    /// How an earlier version counted, if it did so otherwise.
+    fn former_sums(&self) -> Option<&'static dyn RollUp> {
+        None
+    }
 
     /// Called now and then with the number of entries checked so far.
     fn progress(&mut self, entries: u64);
@@ -49,6 +54,8 @@ pub struct Difference<'a> {
     pub stored: Option<&'a [u8]>,
     /// What the entries add up to.
     pub counted: Option<&'a [u8]>,
+    /// The same by [`Checks::former_sums`].
+    pub by_former: Option<&'a [u8]>,
 }
 
 /// What a verification found.
@@ -87,6 +94,8 @@ struct Verifier<'v, C> {
     found: Verification,
     /// Sums of the entries in slots that are not compared yet.
     counted: NewSums,
+    /// The same as an earlier version counted.
+    by_former: NewSums,
     /// The first slot that is not compared yet.
     next: i64,
     /// Slots of which entries are missing.
@@ -113,6 +122,7 @@ pub fn verify(
         checks,
         found: Verification::default(),
         counted: NewSums::default(),
+        by_former: NewSums::default(),
         next: aged_out.max(slot(oldest_sum_ms).saturating_add(1)),
         incomplete: deletions::deleted(view)?,
         unread: Vec::new(),
@@ -171,7 +181,11 @@ impl<C: Checks> Verifier<'_, C> {
                 self.found.fault(format!("{what} (in block {block})"));
             }
             if slot(entry.created_ms) >= self.next {
-                self.counted.count(&Packed::of(entry), self.sums);
+                let packed = Packed::of(entry);
+                self.counted.count(&packed, self.sums);
+                if let Some(former) = self.checks.former_sums() {
+                    self.by_former.count(&packed, former);
+                }
             }
         }
         self.found.entries += entries.len() as u64;
@@ -183,7 +197,7 @@ impl<C: Checks> Verifier<'_, C> {
         if until <= self.next {
             return Ok(());
         }
-        let mut counted = self.counted.take_before(until);
+        let (mut counted, by_former) = (self.counted.take_before(until), self.by_former.take_before(until));
         let millis = SLOT.as_millis() as i64;
         let stored =
             self.view.sums(self.next.saturating_mul(millis), until.saturating_mul(millis).saturating_sub(1))?;
@@ -206,8 +220,10 @@ impl<C: Checks> Verifier<'_, C> {
             let (stored, counted) = (stored.get(&place), counted.remove(&place));
             if complete && stored != counted.as_ref() {
                 let (stored, counted) = (stored.map(Vec::as_slice), counted.as_deref());
-                let difference = Difference { slot_ms: slot.saturating_mul(millis), key, stored, counted };
-                self.found.fault(self.checks.difference(&difference));
+                let by_former = by_former.get(&place).map(Vec::as_slice);
+                let slot_ms = slot.saturating_mul(millis);
+                let difference = Difference { slot_ms, key, stored, counted, by_former };
+                self.checks.difference(&difference).into_iter().for_each(|fault| self.found.fault(fault));
             }
         }
         Ok(())

@@ -94,6 +94,9 @@ def gemini_calls() -> None:
     for some in (whole.function_calls, calls):
         same([call.args for call in some], [{"city": "Oslo"}, {"city": "Rome"}], "the arguments")
     content = whole.candidates[0].content
+    streamed = [part for chunk in chunks for part in chunk.candidates[0].content.parts]
+    for parts in (content.parts, streamed):
+        expect(any(part.thought and part.text for part in parts), "no thought is shown")
     called = [part for part in content.parts if part.function_call]
     same([part.thought_signature is not None for part in called], [True, False], "which calls are signed")
     results = [types.Part.from_function_response(name=call.name, response={"output": "rain"}) for call in whole.function_calls]

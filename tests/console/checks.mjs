@@ -43,6 +43,17 @@ async function open(options = {}) {
   return { context, page, troubles };
 }
 
+// The bodies of all answers to a page, its style and its script. An answer without a body counts as an empty one.
+async function bodiesOf(page, path) {
+  const bodies = [];
+  const add = response => bodies.push(response.body().catch(() => Buffer.alloc(0)));
+  page.on('response', add);
+  await page.goto(url(path), { waitUntil: 'networkidle' });
+  page.off('response', add);
+  return Promise.all(bodies);
+}
+const total = sizes => sizes.reduce((sum, size) => sum + size, 0);
+
 const ids = await sendTraffic(gateway, 24);
 const why = `decisions/${ids.at(-1)}`;
 const pages = { overview: '', decisions: 'decisions', activity: 'activity', why: `${why}?why_not=sim-thrift&replay=true`, providers: 'providers', models: 'models', keys: 'keys', playground: 'try', calibration: 'calibration', targets: 'targets', configuration: 'config', about: 'about', 'no such page': 'no-such', 'bad filter': 'decisions?status=odd' };
@@ -79,12 +90,8 @@ try {
     const { context, page } = await open();
     await logIn(page, gateway);
     for (const path of Object.values(pages)) {
-      let bytes = 0;
-      const add = async response => { bytes += (await response.body().catch(() => '')).length; };
-      page.on('response', add);
-      await page.goto(url(path), { waitUntil: 'networkidle' });
-      page.off('response', add);
-      assert(bytes < MOST_BYTES, `${path}: ${bytes} bytes`);
+      const bytes = total((await bodiesOf(page, path)).map(body => body.length));
+      assert(bytes > 5_000 && bytes < MOST_BYTES, `${path}: ${bytes} bytes`);
       const script = await (await page.request.get(await page.locator('script').evaluate(element => element.src))).body();
       assert(script.length < 25_000, `console.js: ${script.length} bytes`);
     }
@@ -94,11 +101,7 @@ try {
   await check('the first page takes at most 45 kB packed, with its style and script', async () => {
     const { context, page } = await open();
     for (const first of ['login', '']) {
-      let bytes = 0;
-      const add = async response => { bytes += gzipSync(await response.body().catch(() => '')).length; };
-      page.on('response', add);
-      await page.goto(url(first), { waitUntil: 'networkidle' });
-      page.off('response', add);
+      const bytes = total((await bodiesOf(page, first)).map(body => gzipSync(body).length));
       assert(bytes > 5_000 && bytes <= 45_000, `${first}: ${bytes} bytes`);
       if (first === 'login') await logIn(page, gateway);
     }

@@ -120,7 +120,7 @@ async fn a_stream_ends_when_the_gateway_begins_to_stop() {
         gateway.stop(),
     )
     .await;
-    assert!(end < Duration::from_secs(5), "{end:?}");
+    assert!(end < Duration::from_secs(20), "{end:?}");
 }
 
 #[actix_web::test]
@@ -147,5 +147,5 @@ async fn a_stream_ends_soon_after_its_key_is_disabled() {
     gateway.admin().call(Method::POST, disable, &[("authorization", &bearer)], None).await.expect(200);
     let disabled = std::time::Instant::now();
     while feed.next("tick").await.is_some() {}
-    assert!(disabled.elapsed() < Duration::from_secs(5), "{:?}", disabled.elapsed());
+    assert!(disabled.elapsed() < Duration::from_secs(10), "{:?}", disabled.elapsed());
 }

@@ -1,9 +1,6 @@
 //! Previews, explanations and replays beside the calls that are served: what they may take, and what they may not.
 
-use std::{
-    sync::mpsc,
-    time::{Duration, Instant},
-};
+use std::sync::mpsc;
 
 use serde_json::json;
 
@@ -106,21 +103,16 @@ async fn a_preview_that_takes_long_holds_up_nobody_on_its_worker() {
     let world = World::new().provider("acme", upstream.address());
     let gateway = (0..models).fold(world, |world, number| world.with(&model(number))).start().await;
     let body = and(ask("auto"), json!({"objective": "balanced", "why_not": "acme/m1@acme/v7"}));
-    let begun = Instant::now();
-    let preview = async {
-        let reply = gateway.post("/api/v1/route/preview", &body).await;
-        (reply, begun.elapsed())
-    };
-    let mut preview = std::pin::pin!(preview);
-    let mut slowest = Duration::ZERO;
-    let (reply, took) = loop {
-        let asked = Instant::now();
+    let mut preview = std::pin::pin!(gateway.post("/api/v1/route/preview", &body));
+    let mut answered = 0;
+    let reply = loop {
         tokio::select! {
             ended = &mut preview => break ended,
             live = gateway.get("/health/live") => { live.expect(200); }
         }
-        slowest = slowest.max(asked.elapsed());
+        answered += 1;
     };
     assert_eq!(reply.expect(200)["why_not"]["verdict"], "lost");
-    assert!(slowest < took / 2, "a call waited {slowest:?} beside a preview of {took:?}");
+    // One may be answered before the preview begins, and one as it ends.
+    assert!(answered > 2, "{answered} calls were answered during the preview");
 }

@@ -211,7 +211,9 @@ async fn an_endpoint_of_unknown_price_serves_no_key_with_a_spending_limit() {
 #[actix_web::test]
 async fn max_cost_lowers_the_limit_of_tokens_that_the_provider_is_sent() {
     let (upstream, folder) = (saying("Hello"), Folder::new());
-    let gateway = world(&upstream, &folder).start().await;
+    let short = Model::new("acme/short").at("acme", "0.01", "0.01").with("context_length = 1000");
+    let unlimited = Model::new("acme/unlimited").taking(&["temperature"]).at("acme", "0.01", "0.01");
+    let gateway = world(&upstream, &folder).model(&short).model(&unlimited).start().await;
     let sent = async |more: Value| {
         gateway.chat(&and(ask("acme/small"), more)).await.expect(200);
         upstream.last_body()["max_tokens"].clone()
@@ -224,12 +226,19 @@ async fn max_cost_lowers_the_limit_of_tokens_that_the_provider_is_sent() {
     assert_eq!(sent(json!({ "max_cost": 30 })).await, json!(3000 - prompt));
     assert_eq!(sent(json!({ "max_cost": 30, "max_tokens": 7 })).await, json!(7));
     assert_eq!(sent(json!({ "max_cost": 1_000_000 })).await, json!(null), "no answer can cost that much");
+    // The prompt is an estimate: if it counts less, an answer may be longer than what the estimate leaves of the context.
+    let ceiling = 10.0 + prompt as f64 / 200.0;
+    assert_eq!(sent(json!({ "model": "acme/short", "max_cost": ceiling })).await, json!(1000 - prompt));
+    assert_eq!(sent(json!({ "model": "acme/short", "max_cost": 20 })).await, json!(null));
     let before = upstream.bodies().len();
     let headers = [("x-max-cost", "0.05"), ("content-type", "application/json")];
     let body = and(ask("acme/small"), json!({ "max_tokens": 1 })).to_string().into_bytes();
     let refused = gateway.call(Method::POST, "/api/v1/chat/completions", &headers, Some(body.clone())).await;
     assert!([402, 404].contains(&refused.status), "{}", refused.text());
     assert_eq!(upstream.bodies().len(), before);
+    let unlimited = and(ask("acme/unlimited"), json!({ "max_cost": 30 }));
+    let refused = error_of(&gateway.chat(&unlimited).await, 402);
+    assert!(refused["message"].as_str().unwrap().contains("takes a limit of output tokens"), "{refused}");
     for wrong in ["-1", "much", "1e9", "NaN"] {
         let headers = [("x-max-cost", wrong), ("content-type", "application/json")];
         let refused = gateway.call(Method::POST, "/api/v1/chat/completions", &headers, Some(body.clone())).await;

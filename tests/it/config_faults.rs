@@ -79,6 +79,32 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
 }
 
 #[test]
+fn a_switch_that_does_nothing_in_the_dialect_of_its_endpoint_is_a_fault_that_names_the_right_one() {
+    check(
+        r#"
+[providers.acme]
+base_url = "http://h"
+dialect = "anthropic"
+tools_force_effort_none = true
+allow_state = true
+[[models]]
+id = "acme/small"
+context_length = 1000
+endpoints = [
+    { provider = "acme", upstream_model = "a", pricing = "unknown", allow_state = true },
+    { provider = "acme", upstream_model = "b", variant = "b", pricing = "unknown", dialect = "openai-responses", allow_state = true },
+    { provider = "acme", upstream_model = "c", variant = "c", pricing = "unknown", tools_force_effort_none = false },
+]
+"#,
+        expect![[r#"
+            f:4:27: providers.acme.tools_force_effort_none: does nothing at endpoints of the dialect 'anthropic'; allowed: dialect = "openai", or this key at the endpoints of that dialect
+            f:5:15: providers.acme.allow_state: does nothing at endpoints of the dialect 'anthropic'; allowed: dialect = "openai-responses", or this key at the endpoints of that dialect
+            f:10:18: models[0].endpoints[0].provider: 'allow_state' of this endpoint does nothing in the dialect 'anthropic'; allowed: dialect = "openai-responses" at the endpoint, or no 'allow_state'
+        "#]],
+    );
+}
+
+#[test]
 fn values_of_the_wrong_type_are_told_from_values_out_of_range() {
     check(
         r#"

@@ -34,7 +34,13 @@ async fn start_with(folder: &Folder, further: &[(&str, &str)]) -> TestGateway {
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .to_vec();
     for slug in ["SIM_SWIFT", "SIM_THRIFT", "SIM_FLAKY", "SIM_GRATIS"] {
-        for (key, value) in [("TTFT", "1ms"), ("TOKENS_PER_SECOND", "10000"), ("ERROR_RATE", "0")] {
+        for (key, value) in [
+            ("TTFT", "1ms"),
+            ("TOKENS_PER_SECOND", "10000"),
+            ("ERROR_RATE", "0"),
+            ("HANG_RATE", "0"),
+            ("TRUNCATE_RATE", "0"),
+        ] {
             environment.push((format!("POINTSMAN__SIMULATION__PROVIDERS__{slug}__{key}"), value.to_owned()));
         }
     }

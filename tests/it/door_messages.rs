@@ -6,7 +6,7 @@ use actix_web::http::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{KEY, Reply, TestGateway},
+    harness::{KEY, Reply, TestGateway, UNOPTIMISED},
     hostile::{CHUNKED, chunk},
     raw_client::RawClient,
     scripted::{Gate, Script, Upstream},
@@ -401,7 +401,7 @@ async fn tokens_are_counted_without_asking_anybody() {
         assert!(count["input_tokens"].as_u64().unwrap() > 3, "{count}");
         assert_eq!(count.as_object().unwrap().len(), 1);
     }
-    assert!(fastest < Duration::from_millis(50), "{fastest:?}");
+    assert!(fastest < Duration::from_millis(50) * UNOPTIMISED, "{fastest:?}");
     assert_eq!(maker.connections(), 0);
 }
 
@@ -792,5 +792,5 @@ async fn a_key_may_come_in_either_header_or_equal_in_both_and_the_prefix_of_the_
         );
         fastest = fastest.min(probed.elapsed());
     }
-    assert!(fastest < Duration::from_millis(100), "{fastest:?}");
+    assert!(fastest < Duration::from_millis(100) * UNOPTIMISED, "{fastest:?}");
 }

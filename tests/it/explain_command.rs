@@ -2,16 +2,20 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    process::{Command, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
 };
 
+use actix_web::rt::time::timeout;
 use serde_json::{Value, json};
 
 use crate::{
     folder::Folder,
     harness::KEY,
+    patience::PATIENCE,
     process::{Process, run},
+    scripted::{Script, Upstream},
     top_command::reads_of,
+    world::{http, refusal},
 };
 
 const SIMULATED: [(&str, &str); 4] = [
@@ -139,24 +143,72 @@ async fn explain_watch_explains_what_ends_from_now_on_and_nothing_before() {
     let body =
         json!({"model": "meadow/small", "messages": [{"role": "user", "content": "Which way?"}], "max_tokens": 5});
     let before = gateway.chat(&body).await.header("x-generation-id").unwrap().to_owned();
-    let mut watching = Command::new(env!("CARGO_BIN_EXE_pointsman"))
-        .args(["explain", "--watch", "--json", "--url", &gateway.url("")])
-        .env_clear()
-        .env("POINTSMAN_API_KEY", KEY)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut watching = Watch::start(&gateway.url(""));
     // It has read what was there before.
     reads_of(&gateway, "/generations", 1).await;
     let after = gateway.chat(&body).await.header("x-generation-id").unwrap().to_owned();
-    let output = watching.stdout.take().unwrap();
-    let first = actix_web::rt::task::spawn_blocking(move || {
-        let mut line = String::new();
-        BufReader::new(output).read_line(&mut line).unwrap();
-        line
-    });
-    let explained: Value = serde_json::from_str(&first.await.unwrap()).unwrap();
-    assert_eq!(explained["generation_id"], after, "and not {before}");
-    let kill = Command::new("kill").args(["-TERM", &watching.id().to_string()]).status().unwrap();
-    assert!(kill.success() && watching.wait().unwrap().success());
+    assert_eq!(watching.next_explained().await["generation_id"], after, "and not {before}");
+    let kill = Command::new("kill").args(["-TERM", &watching.child.id().to_string()]).status().unwrap();
+    assert!(kill.success() && watching.child.wait().unwrap().success());
+}
+
+#[actix_web::test]
+async fn explain_watch_passes_over_deleted_records_and_asks_again_when_the_gateway_is_busy() {
+    let ids = ["gen-1763629501-AbCdEfGhIjKlMnOpQrStUv", "gen-1763629500-AbCdEfGhIjKlMnOpQrStUv"];
+    let list =
+        |ids: &[&str]| http(200, &json!({ "data": ids.iter().map(|id| json!({ "id": id })).collect::<Vec<_>>() }));
+    let answers = [
+        list(&[]),
+        refusal(503),
+        list(&ids),
+        refusal(404),
+        refusal(429),
+        list(&ids),
+        http(200, &json!({ "generation_id": ids[0] })),
+        list(&ids),
+    ];
+    let gateway = Upstream::start(answers.map(Script::answering));
+    let mut watching = Watch::start(&gateway.url(""));
+    assert_eq!(watching.next_explained().await["generation_id"], ids[0]);
+    let explained: Vec<bool> = gateway.requests().iter().map(|request| request.contains("/explain?")).collect();
+    assert_eq!(explained[..7], [false, false, false, true, true, false, true], "{:?}", gateway.requests());
+}
+
+/// A running `explain --watch --json`. Ends with the test.
+struct Watch {
+    child: Child,
+    output: Option<BufReader<ChildStdout>>,
+}
+
+impl Watch {
+    fn start(url: &str) -> Watch {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_pointsman"))
+            .args(["explain", "--watch", "--json", "--url", url])
+            .env_clear()
+            .env("POINTSMAN_API_KEY", KEY)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = child.stdout.take().map(BufReader::new);
+        Watch { child, output }
+    }
+
+    async fn next_explained(&mut self) -> Value {
+        let mut output = self.output.take().unwrap();
+        let read = actix_web::rt::task::spawn_blocking(move || {
+            let mut line = String::new();
+            output.read_line(&mut line).unwrap();
+            (line, output)
+        });
+        let (line, output) = timeout(PATIENCE, read).await.expect("a line in time").unwrap();
+        self.output = Some(output);
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }

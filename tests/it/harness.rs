@@ -19,6 +19,9 @@ pub const NO_ADMIN: (&str, &str) = ("POINTSMAN__ADMIN__BIND", "");
 /// Records in memory only, unless a test says otherwise: the default directory is there once per working directory.
 pub const NO_LEDGER: (&str, &str) = ("POINTSMAN__LEDGER__DURABILITY", "off");
 
+/// How much longer a figure of a released binary may take in a build without optimisation.
+pub const UNOPTIMISED: u32 = if cfg!(debug_assertions) { 10 } else { 1 };
+
 /// A running gateway. Stops with the test's runtime.
 pub struct TestGateway {
     /// Where it listens.

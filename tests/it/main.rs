@@ -127,6 +127,7 @@ mod door_messages;
 mod door_mistakes;
 #[cfg(test)]
 mod door_responses;
+#[cfg(test)]
 mod door_settings;
 #[cfg(test)]
 mod embeddings;

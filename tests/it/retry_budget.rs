@@ -148,7 +148,7 @@ async fn a_stream_that_hangs_is_left_when_it_is_many_times_later_than_usual() {
     assert_eq!(reply.content(), "spare");
     assert_eq!(line(&gateway, &reply).await, "completed | timeout, ok:200");
     let took = begun.elapsed();
-    assert!(took >= Duration::from_millis(1900) && took < Duration::from_secs(8), "{took:?}");
+    assert!(took >= Duration::from_millis(1900) && took < Duration::from_secs(12), "{took:?}");
 }
 
 /// With nobody to take over, late is better than never: the configured clock alone counts.

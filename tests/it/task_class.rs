@@ -123,8 +123,9 @@ async fn a_conversation_keeps_its_class_unless_the_client_names_another() {
     let gateway = start(&upstream, &folder).await;
     let turn = |text: &str, session: &str| and(and(ask("acme/small"), says(text)), json!({ "session_id": session }));
     assert_eq!(class(&gateway, turn(PROGRAM, "one")).await, ["code", "features"]);
-    assert_eq!(class(&gateway, turn(PROSE, "one")).await, ["code", "features"]);
+    assert_eq!(class(&gateway, turn(PROSE, "one")).await, ["code", "conversation"]);
     assert_eq!(class(&gateway, turn(PROSE, "two")).await, ["general", "default"]);
-    assert_eq!(class(&gateway, turn(PROGRAM, "two")).await, ["general", "default"]);
+    assert_eq!(class(&gateway, turn(PROGRAM, "two")).await, ["general", "conversation"]);
     assert_eq!(class(&gateway, and(turn(PROGRAM, "one"), named("vision"))).await, ["vision", "metadata"]);
+    assert_eq!(class(&gateway, turn(PROGRAM, "one")).await, ["vision", "conversation"], "this request names none");
 }

@@ -21,7 +21,7 @@ use rustls::ClientConfig;
 use crate::scripted::{Script, Upstream};
 
 /// Longer than any test should take, shorter than anybody's patience.
-pub(crate) const AMPLE: Duration = Duration::from_secs(10);
+pub(crate) const AMPLE: Duration = Duration::from_secs(60);
 
 /// Reading the system's roots takes longer than most of these tests.
 static TLS: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| client_config(None).unwrap());

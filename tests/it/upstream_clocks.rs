@@ -14,7 +14,7 @@ const HEAD: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 const SHORT: Duration = Duration::from_millis(100);
 
 /// Long before the ample clocks of a call, with room for a busy machine.
-const SOON: Duration = Duration::from_secs(3);
+const SOON: Duration = Duration::from_secs(20);
 
 /// A client whose streams may be silent for `idle`.
 fn client(upstream: &Upstream, idle: Duration) -> UpstreamClient {

@@ -55,7 +55,7 @@ async fn a_refusal_whose_body_is_cut_late_or_missing_keeps_its_status() {
     check(&Script::new().request().send(cut).reset(), "rate_limited 429").await;
     let (begun, silent) = (std::time::Instant::now(), Script::new().request().send(cut));
     check(&silent, "rate_limited 429").await;
-    assert!(begun.elapsed() < Duration::from_secs(5), "the body that never comes has a short clock of its own");
+    assert!(begun.elapsed() < Duration::from_secs(20), "the body that never comes has a short clock of its own");
     let endless = "HTTP/1.1 500 No\r\ntransfer-encoding: chunked\r\n\r\n";
     let flood = Script::new().request().send(endless).repeat(Script::new().send("5\r\nhello\r\n"));
     check(&flood, "server 500").await;

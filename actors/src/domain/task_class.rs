@@ -87,6 +87,8 @@ pub enum TaskClassSource {
     Key,
     /// From the requested alias.
     Alias,
+    /// What it was at the turn before of the same conversation.
+    Conversation,
     /// From features of the request.
     Features,
     /// The default, because none was given or found.
@@ -107,6 +109,7 @@ impl TaskClassSource {
             TaskClassSource::Metadata => "metadata",
             TaskClassSource::Key => "key",
             TaskClassSource::Alias => "alias",
+            TaskClassSource::Conversation => "conversation",
             TaskClassSource::Features => "features",
             TaskClassSource::Default => "default",
         }

@@ -10,12 +10,12 @@ use super::State;
 use crate::access::issued::{AuditEntry, Change};
 
 /// Members of stored things that are no setting, or that nobody may see.
-const UNTOLD: [&str; 5] = ["id", "sha256", "created_ms", "updated_ms", "created_by"];
+const HIDDEN_MEMBERS: [&str; 5] = ["id", "sha256", "created_ms", "updated_ms", "created_by"];
 
 /// A line of the audit log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditLine {
-    /// Who did what, when and from where.
+    /// The change as it is stored: its time, the administrator and the action.
     pub entry: AuditEntry,
     /// What is different now.
     pub changes: Vec<ChangedMember>,
@@ -84,6 +84,70 @@ fn switched(on: Option<bool>) -> Map<String, Value> {
 
 fn members(thing: Option<&impl Serialize>) -> Map<String, Value> {
     let Some(Ok(Value::Object(mut members))) = thing.map(serde_json::to_value) else { return Map::new() };
-    members.retain(|name, _| !UNTOLD.contains(&name.as_str()));
+    members.retain(|name, _| !HIDDEN_MEMBERS.contains(&name.as_str()));
     members
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::issued::{IssuedAccount, IssuedKey, IssuedTeam, StoredLimit};
+
+    fn shown(thing: &impl Serialize) -> Vec<String> {
+        members(Some(thing)).into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// A member that is new must be named here, or among those that are hidden.
+    #[test]
+    fn these_members_of_keys_accounts_and_teams_are_shown_and_no_others() {
+        let spend = || Some(StoredLimit { amount: "5".to_owned(), reset: None });
+        let (text, texts) = (String::new, || vec![String::new()]);
+        let key = IssuedKey {
+            id: 1,
+            name: text(),
+            label: text(),
+            sha256: text(),
+            account: text(),
+            scopes: texts(),
+            created_ms: 1,
+            updated_ms: 1,
+            created_by: text(),
+            disabled: true,
+            expires_ms: Some(1),
+            spend: spend(),
+            requests_per_minute: Some(1),
+            tokens_per_minute: Some(1),
+            concurrency: Some(1),
+            allowed_models: texts(),
+            blocked_models: texts(),
+            allowed_providers: texts(),
+            blocked_providers: texts(),
+            objective: Some(text()),
+            aliases: [(text(), text())].into(),
+            external_user: Some(text()),
+        };
+        let limits = ["requests_per_minute", "tokens_per_minute", "concurrency"];
+        let mut expected = vec!["name", "label", "account", "scopes", "disabled", "expires_ms", "spend"];
+        expected.extend(limits);
+        expected.extend(["allowed_models", "blocked_models", "allowed_providers", "blocked_providers"]);
+        expected.extend(["objective", "aliases", "external_user"]);
+        expected.sort_unstable();
+        let mut found = shown(&key);
+        found.sort_unstable();
+        assert_eq!(found, expected);
+        let account = IssuedAccount {
+            name: text(),
+            team: Some(text()),
+            spend: spend(),
+            requests_per_minute: Some(1),
+            tokens_per_minute: Some(1),
+            concurrency: Some(1),
+        };
+        let mut found = shown(&account);
+        found.sort_unstable();
+        assert_eq!(found, ["concurrency", "name", "requests_per_minute", "spend", "team", "tokens_per_minute"]);
+        let mut found = shown(&IssuedTeam { name: text(), spend: spend() });
+        found.sort_unstable();
+        assert_eq!(found, ["name", "spend"]);
+    }
 }

@@ -97,7 +97,13 @@ impl ReachedGateway {
 
     /// The answer to one call; every other status than 200 is a failure.
     pub(super) async fn call(&self, call: (Method, &str), body: Option<Bytes>) -> Result<Bytes, CommandOutput> {
-        match self.page(call, body).await? {
+        let answer = self.page(call, body).await?;
+        self.body_of(answer)
+    }
+
+    /// The body of an answer; every other status than 200 is a failure.
+    pub(super) fn body_of(&self, answer: (u16, Bytes)) -> Result<Bytes, CommandOutput> {
+        match answer {
             (200, body) => Ok(body),
             (status, body) => {
                 let message = serde_json::from_slice(&body).map(|ErrorPage { error }| error.message);

@@ -1,10 +1,12 @@
-//! `keys`: issues, lists, rotates, disables and revokes keys, and shows what they spent, at a running gateway or in the data directory of a stopped one.
+//! `keys`: issues, lists, rotates, disables and revokes keys, and shows what they spent, at a running gateway or in the data
+//! directory of a stopped one.
 
 use std::{fmt::Write as _, net::IpAddr, path::PathBuf, time::Duration};
 
 use actix_web::http::Method;
 use bytes::Bytes;
 use clap::{Args, Subcommand};
+use pointsman_actors::dialect::percent::encoded;
 use serde_json::{Map, Value, json};
 
 use super::{CommandOutput, EXIT_CONFIGURATION, EXIT_UNREACHABLE, load, success};
@@ -14,6 +16,7 @@ use crate::{
         registry::{ChangeFault, Registry},
     },
     api::keys::{new_key, new_text},
+    app::cli::columns::number,
     base::secret::Secret,
     config::{Config, Environment},
     state::accounts,
@@ -326,7 +329,7 @@ fn usage(keys: &[Value]) -> String {
     let mut lines = String::new();
     for key in keys {
         let at = |path: &str| key.pointer(path).filter(|value| !value.is_null());
-        let dollars = |path: &str| at(path).map_or("-".to_owned(), |amount| format!("${amount}"));
+        let dollars = |path: &str| at(path).map_or("-".to_owned(), |_| format!("${}", number(key, path, 1.0, 6)));
         let text = |path: &str| at(path).and_then(Value::as_str).unwrap_or("-");
         // Writing to a `String` cannot fail.
         let _ = writeln!(
@@ -439,8 +442,7 @@ impl RunningGateway {
 
 /// The page of a key.
 fn path_of(name: &str) -> String {
-    let encoded = name.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
-    format!("/api/v1/admin/keys/{encoded}")
+    format!("/api/v1/admin/keys/{}", encoded(name))
 }
 
 fn text_of(issued: &Value) -> &str {
@@ -452,4 +454,16 @@ fn is_loopback(url: &str) -> bool {
     let host = uri.as_ref().and_then(|uri| uri.host()).unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_amounts_are_written_as_decimals() {
+        let key = json!({"name": "ci", "state": "active", "usage": {"total": 0.000003, "daily": 0, "monthly": 2.5}});
+        let line = usage(&[key]);
+        assert!(line.contains("spent $0.000003 (today $0.000000, this month $2.500000)  limit -  left -"), "{line}");
+    }
 }

@@ -109,9 +109,12 @@ impl ApiError {
     /// 402: the request costs more than its own ceiling, before any output.
     #[must_use]
     pub fn above_max_cost(ceiling: Usd, least: Usd) -> ApiError {
-        let message = format!(
-            "This request has the ceiling max_cost = ${ceiling}, and its prompt with one output token costs at least ${least}."
-        );
+        let why = if least > ceiling {
+            format!("its prompt with one output token costs at least ${least}")
+        } else {
+            "no endpoint that could keep within it takes a limit of output tokens".to_owned()
+        };
+        let message = format!("This request has the ceiling max_cost = ${ceiling}, and {why}.");
         ApiError::payment_required(message, "max_cost").with_param("max_cost")
     }
 

@@ -120,15 +120,16 @@ impl RequestBudget {
     }
 
     /// Most output tokens of each answer of attempt `n` at an endpoint, so that the request stays below its ceiling. `None`
-    /// without a ceiling, where output costs nothing, and where no answer can be so long: providers refuse limits above
-    /// their own.
+    /// without a ceiling, where output costs nothing, and where no answer can be so long, whatever the prompt counts. Never
+    /// more than the estimate of the prompt leaves of the context: providers refuse such limits.
     #[must_use]
     pub fn output_cap(&self, n: u32, endpoint: &Endpoint) -> Option<u32> {
         let state = self.0.borrow();
         let others = state.running.iter().filter(|(running, _)| *running != n).map(|(_, worst)| *worst);
         let room = endpoint.limits.context_length.saturating_sub(state.size.prompt_tokens);
-        let longest = endpoint.limits.longest_answer().min(room);
-        state.cap(endpoint, state.spent + others.sum()).filter(|cap| *cap < longest)
+        let longest = endpoint.limits.longest_answer().min(endpoint.limits.context_length);
+        let cap = state.cap(endpoint, state.spent + others.sum()).filter(|cap| *cap < longest)?;
+        Some(cap.min(room.max(1)))
     }
 
     /// Name of the team that pays too, if there is one.

@@ -41,7 +41,7 @@ stored_enum! {
     Task {
         0 => General, 1 => Code, 2 => Math, 3 => Structured, 4 => Tools, 5 => LongContext, 6 => Creative, 7 => Vision,
     }
-    TaskClassSource { 0 => Metadata, 1 => Key, 2 => Alias, 3 => Features, 4 => Default }
+    TaskClassSource { 0 => Metadata, 1 => Key, 2 => Alias, 3 => Features, 4 => Default, 5 => Conversation }
 }
 
 stored_struct! {

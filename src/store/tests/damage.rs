@@ -64,8 +64,8 @@ impl Checks for Words {
         (bytes != b"bad").then_some(()).ok_or_else(|| "is bad".to_owned())
     }
 
-    fn difference(&self, found: &Difference<'_>) -> String {
-        format!("{} {:?} {:?}", found.slot_ms, found.stored.map(number), found.counted.map(number))
+    fn difference(&self, found: &Difference<'_>) -> Option<String> {
+        Some(format!("{} {:?} {:?}", found.slot_ms, found.stored.map(number), found.counted.map(number)))
     }
 
     fn progress(&mut self, _: u64) {}

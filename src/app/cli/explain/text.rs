@@ -1,5 +1,5 @@
-//! A decision as text of at most 80 columns: the sentence, the candidates as bars, who is left out, the attempts as lanes, the
-//! cost.
+//! A decision as text of at most 80 columns, but for longer words: the sentence, the candidates as bars, who is left out, the
+//! attempts as lanes, the cost.
 
 use std::fmt::{Result, Write as _};
 
@@ -15,7 +15,7 @@ const BAR: usize = 10;
 const LANE: usize = 20;
 /// A bar ends at this many times the best score, so that one bad candidate does not flatten all others.
 const MOST_TIMES: f64 = 6.0;
-/// Columns of a sentence.
+/// Columns of the text.
 const WIDTH: usize = 80;
 
 /// The decision.
@@ -28,7 +28,9 @@ pub(super) fn decision(page: &Value) -> String {
 
 fn write_decision(text: &mut String, page: &Value) -> Result {
     write_sentence(text, &shown(page, "/decision_reason"))?;
-    writeln!(text, "\nrequested {}, objective {}", shown(page, "/requested_model"), shown(page, "/objective"))?;
+    let (requested, objective) = (shown(page, "/requested_model"), shown(page, "/objective"));
+    text.push('\n');
+    write_sentence(text, &format!("requested {requested}, objective {objective}"))?;
     for warning in list(page, "warnings") {
         write_sentence(text, &format!("warning: {}", shown(warning, "/message")))?;
     }
@@ -37,7 +39,8 @@ fn write_decision(text: &mut String, page: &Value) -> Result {
         write_sentence(text, &shown(page, "/what_if/sentence"))?;
     }
     if page.pointer("/why_not/sentence").is_some() {
-        writeln!(text, "\nWHY NOT {}", shown(page, "/why_not/asked"))?;
+        text.push('\n');
+        write_sentence(text, &format!("WHY NOT {}", shown(page, "/why_not/asked")))?;
         write_sentence(text, &shown(page, "/why_not/sentence"))?;
     }
     write_candidates(text, list(page, "candidates"))?;
@@ -46,25 +49,34 @@ fn write_decision(text: &mut String, page: &Value) -> Result {
     }
     for excluded in list(page, "excluded") {
         let why = format!("{}: {}", shown(excluded, "/reason"), shown(excluded, "/detail"));
-        writeln!(text, "  {:<NAME$} {}", cut(&endpoint(excluded), NAME), cut(&why, WIDTH - NAME - 3))?;
+        write_wrapped(text, &format!("  {:<NAME$} ", cut(&endpoint(excluded), NAME)), &why)?;
     }
     write_attempts(text, list(page, "attempts"))?;
     if page.get("total_cost").is_some() {
-        writeln!(text, "\ncost $ {}, status {}", shown(page, "/total_cost"), shown(page, "/status"))?;
+        let (cost, status) = (shown(page, "/total_cost"), shown(page, "/status"));
+        text.push('\n');
+        write_sentence(text, &format!("cost $ {cost}, status {status}"))?;
     }
     Ok(())
 }
 
-/// The sentence in lines of at most [`WIDTH`] columns, but for longer words.
+/// The sentence in lines of at most [`WIDTH`] columns.
 fn write_sentence(text: &mut String, sentence: &str) -> Result {
-    let mut columns = 0;
+    write_wrapped(text, "", sentence)
+}
+
+/// The head and the sentence, whose further lines begin below its first word.
+fn write_wrapped(text: &mut String, head: &str, sentence: &str) -> Result {
+    let indent = head.chars().count();
+    let mut columns = indent;
+    text.push_str(head);
     for word in sentence.split(' ') {
         let letters = word.chars().count();
-        if columns > 0 && columns + 1 + letters > WIDTH {
-            text.push('\n');
-            columns = 0;
+        if columns > indent && columns + 1 + letters > WIDTH {
+            write!(text, "\n{:indent$}", "")?;
+            columns = indent;
         }
-        if columns > 0 {
+        if columns > indent {
             text.push(' ');
             columns += 1;
         }
@@ -128,13 +140,8 @@ fn write_attempts(text: &mut String, attempts: &[Value]) -> Result {
             Some(status) => format!(" {status}"),
         };
         let outcome = format!("{}{status}, {} ms", shown(attempt, "/outcome"), shown(attempt, "/duration_ms"));
-        writeln!(
-            text,
-            "  {:<NAME$} {} {}",
-            cut(&endpoint(attempt), NAME),
-            span(attempt).map_or_else(|| " ".repeat(LANE), |span| lane(span, end)),
-            cut(&outcome, WIDTH - NAME - LANE - 4)
-        )?;
+        let lane = span(attempt).map_or_else(|| " ".repeat(LANE), |span| lane(span, end));
+        write_wrapped(text, &format!("  {:<NAME$} {lane} ", cut(&endpoint(attempt), NAME)), &outcome)?;
     }
     Ok(())
 }
@@ -208,7 +215,8 @@ mod tests {
               beacon/free @ sim-flaky        ██▏            207  127.5   0.000062   6.9
 
               EXCLUDED
-              beacon/old @ acme              circuit_open: five failures in a row, probed a…
+              beacon/old @ acme              circuit_open: five failures in a row, probed
+                                             again in 12 seconds at the latest
 
               ATTEMPT                        0            2226 ms OUTCOME
               meadow/small @ sim-flaky       ━━·················· server 500, 284 ms
@@ -217,6 +225,28 @@ mod tests {
             cost $ 0.0000206, status completed
         "#]]
         .assert_eq(&text);
+    }
+
+    #[test]
+    fn long_names_and_outcomes_are_wrapped_and_nothing_of_them_is_cut() {
+        let long = "harbor/a-model-with-a-very-long-name-that-ends-nowhere";
+        let page = json!({
+            "requested_model": long, "objective": "the one that the key has from its account",
+            "why_not": {"asked": format!("{long} at sim-thrift or wherever else"), "sentence": "It lost."},
+            "total_cost": 1, "status": "failed after more words than the line has columns for, twenty and more of them",
+            "attempts": [{"model": "a", "provider_slug": "b", "outcome": "content_filtered_by_the provider", "status": 200}],
+        });
+        let text = decision(&page);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for whole in [
+            format!("requested {long}, objective the one that the key has from its account"),
+            format!("WHY NOT {long} at sim-thrift or wherever else"),
+            "content_filtered_by_the provider 200".to_owned(),
+            "more words than the line has columns for, twenty and more of them".to_owned(),
+        ] {
+            assert!(words.contains(&whole), "{whole}: {text}");
+        }
     }
 
     #[test]

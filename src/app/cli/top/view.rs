@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use serde_json::Value;
 
-use crate::app::cli::columns::{cut, endpoint as name, number};
+use crate::app::cli::columns::{cut, endpoint as name, number, shown};
 
 /// The order of the endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -171,8 +171,8 @@ fn trouble(row: &Value) -> Trouble {
 }
 
 fn line(row: &Value) -> String {
-    let circuit = text(row, "circuit");
-    let state = if circuit == "closed" { text(row, "state") } else { circuit };
+    let circuit = shown(row, "/circuit");
+    let state = if circuit == "closed" { shown(row, "/state") } else { circuit };
     format!(
         "{:<32} {state:<9} {:>5} {:>6} {:>6} {:>7} {:>6}",
         cut(&name(row), 32),
@@ -191,27 +191,21 @@ pub(super) fn last(rows: &[Value]) -> Vec<String> {
     }
     let head = format!("{:<8} {:<9} {:<40} {:>8} {:>10}", "LAST", "STATUS", "SERVED BY", "MS", "COST $");
     let line = |row: &Value| {
-        let clock: String = text(row, "created_at").chars().skip(11).take(8).collect();
-        let served = match text(row, "model") {
-            model if model == "-" => text(row, "requested_model"),
-            model => format!("{model} @ {}", text(row, "provider_slug")),
+        let clock: String = shown(row, "/created_at").chars().skip(11).take(8).collect();
+        let served = match shown(row, "/model") {
+            model if model == "-" => shown(row, "/requested_model"),
+            model => format!("{model} @ {}", shown(row, "/provider_slug")),
         };
         let cost = row.get("cost").filter(|cost| cost.is_number());
         format!(
             "{clock:<8} {:<9} {:<40} {:>8} {:>10}",
-            text(row, "status"),
+            shown(row, "/status"),
             cut(&served, 40),
             number(row, "/total_ms", 1.0, 0),
             cost.map_or_else(|| "unknown".to_owned(), |cost| cut(&cost.to_string(), 10))
         )
     };
     [String::new(), head].into_iter().chain(rows.iter().map(line)).collect()
-}
-
-/// The member without control characters, which could move the cursor.
-fn text(row: &Value, member: &str) -> String {
-    let text = row.get(member).and_then(Value::as_str).unwrap_or("-");
-    text.chars().filter(|letter| !letter.is_control()).collect()
 }
 
 fn integer(row: &Value, pointer: &str) -> i64 {
