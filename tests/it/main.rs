@@ -60,6 +60,8 @@ mod config_show;
 #[cfg(test)]
 mod config_targets;
 #[cfg(test)]
+mod console_empty;
+#[cfg(test)]
 mod console_login;
 #[cfg(test)]
 mod console_pages;
