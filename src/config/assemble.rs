@@ -289,9 +289,7 @@ impl Parts {
             platform,
             lacks: lacks.minus(effort_none_cures),
             effort_none_cures,
-            reasoning_state: table
-                .reasoning_state
-                .unwrap_or_else(|| reasoning_state(dialect, &table.upstream_model)),
+            reasoning_state: table.reasoning_state.unwrap_or_else(|| reasoning_state(dialect, &table.upstream_model)),
             effort_budgets: endpoint_defaults.effort_budgets,
             counts_tokens: table
                 .counts_tokens
