@@ -122,6 +122,8 @@ mod docs;
 #[cfg(test)]
 mod doctor_command;
 #[cfg(test)]
+mod documented;
+#[cfg(test)]
 mod door_completions;
 #[cfg(test)]
 mod door_messages;
