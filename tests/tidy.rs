@@ -8,6 +8,7 @@ mod tidy {
         collections::{BTreeMap, BTreeSet},
         fs,
         path::{Path, PathBuf},
+        process::Command,
     };
 
     /// Longest file, in lines.
@@ -436,6 +437,38 @@ mod tidy {
     }
 
     /// Names in the map are whole paths, or their ends: `proxy/dispatch/cost`, `breaker.rs`.
+    /// Statement O1: `cargo package --list` names every file that is compiled in, those of the console among them.
+    #[test]
+    fn everything_that_is_compiled_in_is_in_the_package() {
+        let arguments = ["package", "--list", "--allow-dirty", "--offline", "--package", "pointsman"];
+        let listed =
+            Command::new(env!("CARGO")).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+        assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        let packed: BTreeSet<&str> = listed.lines().collect();
+        let mut compiled_in = 0;
+        for source in sources("src").iter().chain(&sources("tests")) {
+            for macro_name in ["include_str!(\"", "include_bytes!(\""] {
+                for rest in source.text.split(macro_name).skip(1) {
+                    // Calls with `concat!` and the names of these macros in texts have other arguments.
+                    let Some((name, _)) = rest.split_once("\")") else { continue };
+                    let mut path: Vec<&str> = source.path.split('/').collect();
+                    path.pop();
+                    for part in name.split('/') {
+                        match part {
+                            ".." => drop(path.pop()),
+                            part => path.push(part),
+                        }
+                    }
+                    let path = path.join("/");
+                    assert!(packed.contains(&*path), "{}: {path} is not in the package", source.path);
+                    compiled_in += 1;
+                }
+            }
+        }
+        assert!(compiled_in > 20 && packed.contains("src/console/console.js"), "{compiled_in}");
+    }
+
     #[test]
     fn the_map_names_no_file_that_is_gone() {
         let known: Vec<String> = ["src", "actors/src", "tests", "examples"]

@@ -258,7 +258,7 @@ pub(crate) struct ActivityBody<'a> {
     pub(crate) replicas: Option<Coverage>,
 }
 
-/// Sums of one group. `cost` includes all attempts.
+/// Sums of one group. `cost` includes all attempts whose price is known.
 #[derive(Serialize)]
 pub(crate) struct RowBody<'a> {
     /// Local date of the period.
@@ -283,6 +283,8 @@ pub(crate) struct RowBody<'a> {
     pub(crate) audio_output_tokens: u64,
     pub(crate) images: u64,
     pub(crate) web_searches: u64,
+    /// Requests of which `cost` leaves something out, because a price is unknown.
+    pub(crate) unknown_costs: u64,
     pub(crate) cost: Dollars,
 }
 
@@ -310,6 +312,7 @@ impl<'a> RowBody<'a> {
             audio_output_tokens: counters.audio_output_tokens,
             images: counters.images,
             web_searches: counters.web_searches,
+            unknown_costs: counters.unknown_costs,
             cost: Dollars(counters.cost),
         }
     }

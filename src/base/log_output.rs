@@ -2,7 +2,9 @@
 //! a slow disk or pipe delays no request. Lines beyond the queue are dropped and counted.
 
 use std::{
+    backtrace::{Backtrace, BacktraceStatus},
     io::{self, IsTerminal as _, Write},
+    panic::{self, PanicHookInfo},
     sync::{
         LazyLock, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -74,11 +76,28 @@ impl Log for Output {
     fn flush(&self) {}
 }
 
-/// Starts logging as text. Only the binary does; a host application has a logger of its own.
+/// Starts logging as text, panics included. Only the binary does; a host application has a logger of its own.
 pub fn install() {
     let output = OUTPUT.get_or_init(|| Output(ArcSwap::from_pointee(logger(Format::Text, LOGGED))));
     if log::set_logger(output).is_ok() {
         log::set_max_level(output.0.load().filter());
+        panic::set_hook(Box::new(log_panic));
+    }
+}
+
+/// Logs where the program panicked, with a backtrace if `RUST_BACKTRACE` asks for one. The message may hold parts of a request
+/// and is not told.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let place = panic.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+    let (thread, backtrace) = (thread::current(), Backtrace::capture());
+    let name = thread.name().unwrap_or_default();
+    match backtrace.status() {
+        BacktraceStatus::Captured => log::error!(event = "panic_place", thread = name; "panic at {place}\n{backtrace}"),
+        _ => log::error!(event = "panic_place", thread = name; "panic at {place}"),
+    }
+    // The process may end now.
+    if name == "main" {
+        flush();
     }
 }
 
@@ -245,6 +264,39 @@ mod tests {
             "{\"ts\":\"2026-11-23T10:00:00.000Z\",\"level\":\"info\",\"target\":\"\",\
              \"msg\":\"he said \\\"no\\\"\\n\",\"event\":\"call\",\"key\":\"team\"}\n"
         );
+    }
+
+    /// The rest of statements O47 and O48.
+    #[test]
+    fn a_panic_is_a_line_of_json_that_names_its_place_and_repeats_nothing_of_its_message() {
+        const CHILD: &str = "POINTSMAN_TEST_PANICS";
+        // The hook is that of a whole process: this test runs once more in a process of its own.
+        if std::env::var_os(CHILD).is_some() {
+            install();
+            configure(Format::Json, None, false);
+            let prompt = "the canary sings";
+            let panics = thread::Builder::new().name("worker".to_owned()).spawn(move || panic!("not here: {prompt}"));
+            assert!(panics.unwrap().join().is_err());
+            flush();
+            return;
+        }
+        let name = "a_panic_is_a_line_of_json_that_names_its_place_and_repeats_nothing_of_its_message";
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let child = child
+            .arg(format!("{}::{name}", module_path!().split_once("::").unwrap().1))
+            .args(["--exact", "--nocapture"]);
+        let output = child.env(CHILD, "1").env("RUST_BACKTRACE", "0").output().unwrap();
+        let (said, log) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert!(output.status.success() && said.contains("1 passed"), "{said}{log}");
+        let [line] = log.lines().collect::<Vec<_>>()[..] else { panic!("{log}") };
+        let line: Value = serde_json::from_str(line).unwrap();
+        let place = format!("panic at {}:", file!());
+        assert!(line["msg"].as_str().unwrap().starts_with(&place), "{line}");
+        assert_eq!(
+            (&line["event"], &line["thread"], &line["level"]),
+            (&"panic_place".into(), &"worker".into(), &"error".into())
+        );
+        assert!(!log.contains("canary"), "{log}");
     }
 
     #[test]

@@ -111,7 +111,7 @@ fn list(body: &ActivityBody<'_>) -> Markup {
                 }
             }
             @if body.data.len() > MOST_ROWS { p.muted { "and " (body.data.len() - MOST_ROWS) " more, which are part of the sum" } }
-            p.muted { "Generations at endpoints without a known price are counted, but not their cost." }
+            p.muted { "The number of costs that a sum leaves out, because a price is unknown, stands beside it; version 0.1.0 did not count them." }
         }
     }
 }
@@ -126,7 +126,7 @@ fn sum(rows: &[RowBody<'_>]) -> Markup {
             td.r { (format::count(count(|row| row.failed))) }
             td.r { (format::count(count(|row| row.prompt_tokens))) }
             td.r { (format::count(count(|row| row.completion_tokens))) }
-            td.r { (format::money(Some(cost))) }
+            td.r { (format::sum(cost, count(|row| row.unknown_costs))) }
         }
     }
 }
@@ -142,7 +142,7 @@ fn table_row(row: &RowBody<'_>) -> Markup {
             td.r { (format::count(row.failed)) }
             td.r { (format::count(row.prompt_tokens)) }
             td.r { (format::count(row.completion_tokens)) }
-            td.r { (format::money(Some(row.cost.0))) }
+            td.r { (format::sum(row.cost.0, row.unknown_costs)) }
         }
     }
 }

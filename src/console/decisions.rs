@@ -182,6 +182,8 @@ fn empty(page: &PageBody<'_>, filters: &Filters) -> Markup {
                 "No decision passes these filters."
             } @else if filters.get("after").is_some() {
                 "No older decisions are kept."
+            } @else if page.aged_out_before.is_some() {
+                "No decision is kept any more."
             } @else {
                 "No decisions yet. Send a request to " code { "POST /api/v1/chat/completions" } " of the inference listener, and it appears here."
             }

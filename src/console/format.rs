@@ -14,6 +14,14 @@ pub(super) fn money(amount: Option<Usd>) -> Markup {
     html! { data.num value=(amount) data-v=(amount) title={ "$" (amount) } { (dollars(amount)) } }
 }
 
+/// A sum of amounts, with the number of those that are unknown and left out.
+pub(super) fn sum(known: Usd, unknown: u64) -> Markup {
+    html! {
+        (money(Some(known)))
+        @if unknown > 0 { " " span.unknown title="Their costs are not in the sum: no price is known for them." { "+ " (grouped(unknown.into())) " unknown" } }
+    }
+}
+
 /// An amount with unit: at least two decimals, and three significant digits below one dollar. Never an exponent.
 pub(super) fn dollars(amount: Usd) -> String {
     let (sign, femto) = (if amount.femto() < 0 { "-" } else { "" }, amount.femto().unsigned_abs());

@@ -33,7 +33,7 @@ pub(super) struct LastHour {
     start_ms: i64,
     /// One per minute, oldest first; the last one is not over.
     minutes: Vec<Slot>,
-    spent_in_a_day: Usd,
+    day: Totals,
 }
 
 impl LastHour {
@@ -44,7 +44,7 @@ impl LastHour {
     pub(super) async fn now(worker: &Worker) -> Result<LastHour, ApiError> {
         let (start_ms, minutes) = series::minutes(worker, HOUR_MS).await?;
         let (_, day) = series::minutes(worker, 24 * HOUR_MS).await?;
-        Ok(LastHour { start_ms, minutes, spent_in_a_day: Totals::of(&day).spent })
+        Ok(LastHour { start_ms, minutes, day: Totals::of(&day) })
     }
 
     /// The figures as entries of a list of tiles.
@@ -58,7 +58,10 @@ impl LastHour {
             div.bad[hour.failed > 0] { dt { "Failures shown" } dd { (format::count(hour.failed)) @if let Some(share) = share(hour.failed) { small { " " (format::percent(share)) } } } }
             div { dt { "Saved by failover" } dd { (format::count(hour.rescued)) @if let Some(share) = share(hour.rescued) { small { " " (format::percent(share)) } } } }
             div { dt { "First token p50 p95" } dd { (format::millis(first(50))) small { " " (format::millis(first(95))) } } }
-            div { dt { "Spent in the hour" } dd { (format::money(Some(hour.spent))) small.below { "in 24 hours " (format::money(Some(self.spent_in_a_day))) } } }
+            div { dt { "Spent in the hour" } dd {
+                (format::sum(hour.spent, hour.unknown_costs))
+                small.below { "in 24 hours " (format::sum(self.day.spent, self.day.unknown_costs)) }
+            } }
             div.warn[hour.shed > 0] { dt { "Refused under load" } dd { (format::count(hour.shed)) } }
         }
     }
@@ -136,7 +139,7 @@ impl LastHour {
                                 tr {
                                     th scope="row" { (format::clock(&began(position))) }
                                     td.r { (format::count(slot.ok)) } td.r { (format::count(slot.rescued)) } td.r { (format::count(slot.failed)) } td.r { (format::count(slot.shed)) }
-                                    td.r { (format::money(Some(slot.cost()))) } td.r { (format::count(slot.tokens)) }
+                                    td.r { (format::sum(slot.cost(), u64::from(slot.unknown_costs))) } td.r { (format::count(slot.tokens)) }
                                     td.r { (format::millis(first(slot, 50))) } td.r { (format::millis(first(slot, 95))) }
                                 }
                             }

@@ -44,7 +44,8 @@ pub struct ActivityCounters {
     pub cached_tokens: u64,
     /// Output tokens spent on reasoning.
     pub reasoning_tokens: u64,
-    /// Input tokens written to a cache. This and what follows is 0 for generations of earlier versions.
+    /// Input tokens written to a cache. This and what follows, the cost aside, is 0 for generations of earlier
+    /// versions.
     pub cache_write_tokens: u64,
     /// Those of them that were written for one hour.
     pub cache_write_1h_tokens: u64,
@@ -56,7 +57,9 @@ pub struct ActivityCounters {
     pub images: u64,
     /// Billed web searches.
     pub web_searches: u64,
-    /// Cost of all attempts.
+    /// Generations with an attempt at an unknown price, which `cost` leaves out.
+    pub unknown_costs: u64,
+    /// Known cost of all attempts.
     pub cost: Usd,
 }
 
@@ -64,12 +67,17 @@ pub struct ActivityCounters {
 const SEPARATOR: u8 = b'\n';
 /// Counters that stand before the cost. The others stand behind it, unless all of them are 0: earlier versions had none.
 const EARLY: usize = 6;
+/// Counters behind the cost.
+const LATER: usize = ActivityCounters::COUNT - EARLY;
 /// Bytes of a sum that earlier versions read.
 pub const EARLY_BYTES: usize = EARLY * 8 + 16;
 
 impl ActivityCounters {
+    /// Number of counters beside the cost.
+    const COUNT: usize = 13;
+
     /// Names of the counters, in the order of [`ActivityCounters::counts`].
-    pub const NAMES: [&str; 12] = [
+    pub const NAMES: [&str; ActivityCounters::COUNT] = [
         "requests",
         "failed",
         "prompt_tokens",
@@ -82,11 +90,12 @@ impl ActivityCounters {
         "audio_output_tokens",
         "images",
         "web_searches",
+        "unknown_costs",
     ];
 
     /// All counters but the cost.
     #[must_use]
-    pub const fn counts(&self) -> [u64; 12] {
+    pub const fn counts(&self) -> [u64; ActivityCounters::COUNT] {
         [
             self.requests,
             self.failed,
@@ -100,13 +109,14 @@ impl ActivityCounters {
             self.audio_output_tokens,
             self.images,
             self.web_searches,
+            self.unknown_costs,
         ]
     }
 
-    const fn with(counts: [u64; 12], cost: Usd) -> ActivityCounters {
+    const fn with(counts: [u64; ActivityCounters::COUNT], cost: Usd) -> ActivityCounters {
         let [requests, failed, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, ..] = counts;
-        let [.., cache_write_tokens, cache_write_1h_tokens, audio_tokens, audio_output_tokens, images, web_searches] =
-            counts;
+        let [.., cache_write_tokens, cache_write_1h_tokens, audio_tokens, audio_output_tokens, _, _, _] = counts;
+        let [.., images, web_searches, unknown_costs] = counts;
         ActivityCounters {
             requests,
             failed,
@@ -120,6 +130,7 @@ impl ActivityCounters {
             audio_output_tokens,
             images,
             web_searches,
+            unknown_costs,
             cost,
         }
     }
@@ -145,17 +156,17 @@ impl ActivityCounters {
     fn read(bytes: &[u8]) -> Option<ActivityCounters> {
         let (early, rest) = bytes.split_at_checked(EARLY * 8)?;
         let (cost, later) = rest.split_first_chunk()?;
-        let mut counts = [0; 12];
+        let mut counts = [0; ActivityCounters::COUNT];
         let stored = early.as_chunks().0.iter().chain(later.as_chunks().0);
         counts.iter_mut().zip(stored).for_each(|(count, bytes)| *count = u64::from_le_bytes(*bytes));
         let cost = Usd::from_femto(i128::from_le_bytes(*cost));
-        [0, 6 * 8].contains(&later.len()).then(|| ActivityCounters::with(counts, cost))
+        [0, LATER * 8].contains(&later.len()).then(|| ActivityCounters::with(counts, cost))
     }
 
     /// The counters of one entry.
     fn of(facts: &FactsView<'_>) -> ActivityCounters {
         let failed = u64::from(facts.label(label::STATUS) == GenerationStatus::Failed.as_str());
-        let mut counters = ActivityCounters { requests: 1, failed, ..ActivityCounters::default() };
+        let mut counters = ActivityCounters { requests: 1, failed, unknown_costs: 1, ..ActivityCounters::default() };
         let mut femto = 0;
         for (field, number) in facts.numbers() {
             let count = u64::try_from(number).unwrap_or_default();
@@ -171,6 +182,8 @@ impl ActivityCounters {
                 number::AUDIO_TOKENS => counters.audio_tokens = count,
                 number::AUDIO_OUTPUT_TOKENS => counters.audio_output_tokens = count,
                 number::IMAGES => counters.images = count,
+                // Only a known cost has one.
+                number::COST_NANOS => counters.unknown_costs = 0,
                 number::WEB_SEARCHES => counters.web_searches = count,
                 _ => {}
             }
@@ -287,12 +300,12 @@ mod tests {
         let mut sum = Vec::new();
         counters.write(&mut sum);
         assert_eq!((sum.len(), ActivityCounters::read(&sum)), (EARLY_BYTES, Some(counters)));
-        let mut all = ActivityCounters::with([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], Usd::from_femto(13));
+        let mut all = ActivityCounters::with([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13], Usd::from_femto(14));
         let mut more = Vec::new();
         all.write(&mut more);
         Activity.merge(&mut sum, &more);
         all.add(&counters);
-        assert_eq!((all.requests, all.reasoning_tokens, all.web_searches), (3, 15, 12));
+        assert_eq!((all.requests, all.reasoning_tokens, all.unknown_costs), (3, 15, 13));
         assert_eq!(ActivityCounters::read(&sum), Some(all));
         assert!(all.counts().iter().zip(ActivityCounters::NAMES).all(|(count, _)| *count > 0));
         for cut in 0..sum.len() {

@@ -20,7 +20,7 @@ pub const DATABASE: &str = "ledger.redb";
 pub const JOURNAL: &str = "journal";
 /// Number of the layout that this version writes. A reader of a later number upgrades what an earlier one wrote; one of an
 /// earlier number sets the files aside. It rises with everything that an earlier version would misread: since 2 sums count all
-/// classes of tokens.
+/// classes of tokens, and unknown costs.
 pub const FORMAT: u32 = 2;
 /// File with the name of the replica that the directory belongs to.
 pub const NODE_FILE: &str = "node";

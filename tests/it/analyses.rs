@@ -21,14 +21,18 @@ async fn gateway(limits: &str) -> (TestGateway, Upstream) {
     (world.start().await, upstream)
 }
 
-/// Keeps the turn of the test key until told otherwise.
-struct Held {
+/// Keeps the turn of a key until told otherwise.
+pub(crate) struct Held {
     release: mpsc::Sender<()>,
     done: actix_web::rt::task::JoinHandle<()>,
 }
 
 async fn hold_turn(gateway: &TestGateway) -> Held {
-    let owner = gateway.inner().setup().keys.named("test").expect("the test key").owner;
+    hold_turn_of(gateway, "test").await
+}
+
+pub(crate) async fn hold_turn_of(gateway: &TestGateway, key: &str) -> Held {
+    let owner = gateway.inner().setup().keys.named(key).expect("this key").owner;
     let (release, released) = mpsc::channel();
     let (begin, mut begun) = tokio::sync::mpsc::channel(1);
     let shared = gateway.inner().shared().clone();
@@ -44,7 +48,7 @@ async fn hold_turn(gateway: &TestGateway) -> Held {
 }
 
 impl Held {
-    async fn end(self) {
+    pub(crate) async fn end(self) {
         self.release.send(()).expect("it is held");
         self.done.await.expect("it ends");
     }

@@ -11,6 +11,8 @@ use pointsman::{
 };
 use serde_json::Value;
 
+use crate::documented;
+
 /// The key every test gateway accepts.
 pub const KEY: &str = "sk-test-0123456789abcdef";
 
@@ -217,7 +219,7 @@ impl TestGateway {
         watch: impl Fn(&[u8]),
     ) -> Reply {
         let client = awc::Client::builder().timeout(std::time::Duration::from_secs(20)).disable_redirects().finish();
-        let mut request = client.request(method, self.url(path));
+        let mut request = client.request(method.clone(), self.url(path));
         if !headers.iter().any(|(name, _)| *name == "authorization") {
             request = request.insert_header(("authorization", format!("Bearer {KEY}")));
         }
@@ -238,7 +240,13 @@ impl TestGateway {
             watch(&piece);
             body.extend_from_slice(&piece);
         }
-        Reply { status: response.status().as_u16(), headers, body }
+        let reply = Reply { status: response.status().as_u16(), headers, body };
+        if reply.header("content-type").is_some_and(|kind| kind.starts_with("application/json"))
+            && method != Method::HEAD
+        {
+            documented::check(&method, path, reply.status, &reply.body);
+        }
+        reply
     }
 
     /// Asks the server to stop, running calls first.

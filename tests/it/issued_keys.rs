@@ -346,7 +346,7 @@ async fn every_action_of_an_administrator_is_in_the_audit_log() {
 }
 
 /// The stored record of a chat of the test key.
-async fn generation_of(gateway: &TestGateway) -> Generation {
+pub(crate) async fn generation_of(gateway: &TestGateway) -> Generation {
     let answer = gateway.chat(&ask("acme/small")).await.expect(200);
     let id = GenerationId::parse(answer["id"].as_str().unwrap()).unwrap();
     gateway.inner().shared().ledger.as_ref().unwrap().get(id, |_| true).unwrap().unwrap()
@@ -407,7 +407,7 @@ async fn what_an_account_spent_stays_with_the_team_that_it_was_in_also_after_a_r
 }
 
 /// Writes records into the ledger in `folder`, which no gateway uses.
-fn write(folder: &Folder, generations: &[Generation]) {
+pub(crate) fn write(folder: &Folder, generations: &[Generation]) {
     let bounds = LedgerBounds {
         max_age: Duration::from_secs(86_400),
         max_bytes: 1 << 30,

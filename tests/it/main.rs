@@ -60,6 +60,8 @@ mod config_show;
 #[cfg(test)]
 mod config_targets;
 #[cfg(test)]
+mod console_empty;
+#[cfg(test)]
 mod console_login;
 #[cfg(test)]
 mod console_pages;
@@ -119,6 +121,8 @@ mod dialect_pairs;
 mod docs;
 #[cfg(test)]
 mod doctor_command;
+#[cfg(test)]
+mod documented;
 #[cfg(test)]
 mod door_completions;
 #[cfg(test)]

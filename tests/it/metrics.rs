@@ -1,8 +1,9 @@
 //! `/metrics`: which series there are, from when on, how many, and what they add up to.
 
-use std::{fmt::Write as _, time::Instant};
+use std::{collections::BTreeSet, fmt::Write as _, time::Instant};
 
 use actix_web::http::Method;
+use futures_util::join;
 use serde_json::{Value, json};
 
 use crate::{
@@ -69,6 +70,40 @@ async fn every_series_of_an_endpoint_a_provider_and_a_key_is_there_with_0_before
         assert_eq!(scrape.sum(name, &[]), 0.0, "{name}");
     }
     assert!(scrape.sum("concurrency_limit", &[]) > 0.0);
+}
+
+/// The rest of statement O44.
+#[actix_web::test]
+async fn scrapes_at_the_same_time_miss_no_endpoint_while_breakers_move() {
+    let ill = Upstream::start([Script::new().repeat(Script::answering(refusal(500)))]);
+    let well = saying("Left.");
+    let models: Vec<String> = (0..6).map(|n| format!("acme/m{n}")).collect();
+    let world = World::new().with("[routing.breaker]\nconsecutive = 1\nbase_s = 0.05\n");
+    let world = world.provider("ill", ill.address()).provider("well", well.address());
+    let world = models.iter().fold(world, |world, name| {
+        world.model(&Model::new(name).at("ill", "0.000001", "0.000001").at("well", "0.000002", "0.000002"))
+    });
+    let gateway = world.start().await;
+    let endpoints = |scrape: &Scrape| -> BTreeSet<(String, String)> {
+        let samples = &scrape.families["pointsman_circuit_open"].samples;
+        samples.iter().map(|(_, labels, _)| (labels["provider"].clone(), labels["model"].clone())).collect()
+    };
+    let expected = endpoints(&Scrape::of(&gateway).await);
+    let of_models = |provider: &str| models.iter().all(|model| expected.contains(&(provider.into(), model.into())));
+    assert!(of_models("ill") && of_models("well"), "{expected:?}");
+    let storm = async {
+        for model in models.iter().cycle().take(90) {
+            gateway.chat(&ask(model)).await;
+        }
+    };
+    let watch = async || {
+        for _ in 0..40 {
+            assert_eq!(endpoints(&Scrape::of(&gateway).await), expected);
+        }
+    };
+    join!(storm, watch(), watch());
+    let moves = Scrape::of(&gateway).await.sum("breaker_moves_total", &[]);
+    assert!(moves > 12.0, "{moves}");
 }
 
 #[actix_web::test]

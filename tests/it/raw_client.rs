@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use actix_web::http::Method;
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -10,13 +11,19 @@ use tokio::{
 };
 
 use crate::{
+    documented,
     harness::{KEY, TestGateway},
     patience::PATIENCE,
 };
 
+/// How much is kept of what was sent: more than a request line.
+const MOST_SAID: usize = 1024;
+
 /// One connection to a gateway.
 pub(crate) struct RawClient {
     socket: TcpStream,
+    /// The beginning of what was sent.
+    said: Vec<u8>,
     received: Vec<u8>,
     /// Up to where [`RawClient::until`] has looked.
     seen: usize,
@@ -27,19 +34,23 @@ impl RawClient {
     pub(crate) async fn connect(address: SocketAddr) -> RawClient {
         let socket = TcpStream::connect(address).await.unwrap();
         socket.set_nodelay(true).unwrap();
-        RawClient { socket, received: Vec::new(), seen: 0 }
+        RawClient { socket, said: Vec::new(), received: Vec::new(), seen: 0 }
     }
 
     /// Connects with a receive buffer of about so many bytes: what is not read stays with the gateway.
     pub(crate) async fn connect_with_window(address: SocketAddr, bytes: u32) -> RawClient {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(bytes).unwrap();
-        RawClient { socket: socket.connect(address).await.unwrap(), received: Vec::new(), seen: 0 }
+        let socket = socket.connect(address).await.unwrap();
+        RawClient { socket, said: Vec::new(), received: Vec::new(), seen: 0 }
     }
 
     /// Sends these bytes; says whether the gateway still takes them.
     pub(crate) async fn say(&mut self, bytes: impl AsRef<[u8]>) -> bool {
-        self.socket.write_all(bytes.as_ref()).await.is_ok()
+        let bytes = bytes.as_ref();
+        let room = MOST_SAID.saturating_sub(self.said.len());
+        self.said.extend_from_slice(&bytes[..room.min(bytes.len())]);
+        self.socket.write_all(bytes).await.is_ok()
     }
 
     /// Sends these bytes in pieces with a gap between any two, until all are out or something is answered.
@@ -167,6 +178,27 @@ impl RawClient {
         self.received.extend_from_slice(bytes);
         !bytes.is_empty()
     }
+}
+
+/// The first answer is compared with its description, if it came whole and with its length.
+impl Drop for RawClient {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let (said, received) = (String::from_utf8_lossy(&self.said), String::from_utf8_lossy(&self.received));
+            let _: Option<()> = check_first(&said, &received);
+        }
+    }
+}
+
+fn check_first(said: &str, received: &str) -> Option<()> {
+    let mut line = said.lines().next()?.split(' ');
+    let (method, path) = (Method::from_bytes(line.next()?.as_bytes()).ok()?, line.next()?);
+    let (head, body) = received.split_once("\r\n\r\n")?;
+    let status = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
+    let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name));
+    let body = body.get(..header("content-length: ")?.parse().ok()?)?;
+    let is_json = header("content-type: ")?.starts_with("application/json");
+    is_json.then(|| documented::check(&method, path, status, body.as_bytes()))
 }
 
 /// The bytes of a call with further header lines, each ending in CRLF.

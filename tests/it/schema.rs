@@ -3,6 +3,8 @@
 //! The fixture holds only the structure of the schemas, under the MIT licence that stands beside it. The checker knows
 //! just the keywords that occur there.
 
+use std::{collections::BTreeMap, sync::Mutex};
+
 use regex::Regex;
 use serde_json::Value;
 
@@ -66,7 +68,7 @@ fn check(value: &Value, schema: &Value, root: &Value, path: &str) -> Result<(), 
         }
     }
     if let Some((text, pattern)) = value.as_str().zip(schema["pattern"].as_str())
-        && !Regex::new(pattern).unwrap().is_match(text)
+        && !matches(text, pattern)
     {
         return Err(format!("{path}: {text:?} does not match {pattern}"));
     }
@@ -96,6 +98,16 @@ fn check(value: &Value, schema: &Value, root: &Value, path: &str) -> Result<(), 
         check(element, &schema["items"], root, &format!("{path}[{index}]"))?;
     }
     Ok(())
+}
+
+/// Patterns are compiled once: every answer of every test is checked.
+fn matches(text: &str, pattern: &str) -> bool {
+    static COMPILED: Mutex<BTreeMap<String, Regex>> = Mutex::new(BTreeMap::new());
+    let mut compiled = COMPILED.lock().unwrap();
+    if !compiled.contains_key(pattern) {
+        compiled.insert(pattern.to_owned(), Regex::new(pattern).unwrap());
+    }
+    compiled[pattern].is_match(text)
 }
 
 fn has_type(value: &Value, wanted: &Value) -> bool {

@@ -246,6 +246,29 @@ async fn a_collector_that_never_answers_fills_a_bounded_queue_and_holds_up_nobod
     eventually("the queue is full", full, |dropped| *dropped >= 2.0).await;
 }
 
+/// Statement O55.
+#[actix_web::test]
+async fn a_collector_that_is_overloaded_or_talks_nonsense_costs_only_spans_which_are_counted() {
+    for answer in [
+        "HTTP/1.1 429 Too Many Requests\r\nretry-after: 3600\r\ncontent-length: 0\r\n\r\n",
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy",
+        "HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\nshort",
+        "SSH-2.0-OpenSSH_9.2\r\n",
+    ] {
+        let (ill, well) = (Upstream::start([Script::answering(answer)]), saying("Left."));
+        let world = traced(two(&well, &well), ill.address(), "sample_ratio = 1");
+        let world = world.variable("OTEL_BSP_MAX_QUEUE_SIZE", "2").variable("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1");
+        let gateway = world.start().await;
+        let lost = async || {
+            gateway.chat(&ask("acme/small")).await.expect(200);
+            Scrape::of(&gateway).await.sum("spans_dropped_total", &[])
+        };
+        eventually(format!("spans are lost: {answer}"), lost, |lost| *lost >= 4.0).await;
+        assert!(!ill.requests().is_empty(), "the collector was asked: {answer}");
+        assert_eq!(Scrape::of(&gateway).await.sum("spans_sent_total", &[]), 0.0, "{answer}");
+    }
+}
+
 #[actix_web::test]
 async fn a_provider_gets_a_traceparent_only_where_that_is_configured() {
     let (collector, first, second) = (collector(), always(500, &json!({})), saying("Left."));

@@ -3,7 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::{
+    console_login::Browser,
+    folder::Folder,
+    generation_lists,
     harness::TestGateway,
+    issued_keys::{self, ADMIN},
+    patience::eventually,
     scripted::{Script, Upstream},
     world::{World, always, and, answer, ask, error_of, stream_of},
 };
@@ -85,6 +90,53 @@ async fn its_cost_is_zero_and_marked_in_answers_and_null_in_records() {
     let priced = gateway.chat(&and(ask("acme/both"), json!({"objective": "cheapest"}))).await.expect(200);
     assert_eq!(priced["usage"]["cost"], json!(0.002));
     assert_eq!(priced["usage"].get("cost_unknown"), None);
+}
+
+/// Statement O32.
+#[actix_web::test]
+async fn sums_say_how_many_unknown_costs_they_leave_out() {
+    let usage = json!({"prompt_tokens": 1000, "completion_tokens": 500});
+    let upstream = always(200, &answer(json!({"role": "assistant", "content": "x"}), usage));
+    let folder = Folder::new();
+    let world = issued_keys::world(&upstream, &folder).provider("bolt", upstream.address()).with(MODELS);
+    let gateway = world.start().await;
+    gateway.chat(&ask("acme/dark")).await.expect(200);
+    gateway.chat(&and(ask("acme/both"), json!({"objective": "cheapest"}))).await.expect(200);
+    let admin = async |path: &str| generation_lists::get(&gateway.admin(), ADMIN, path).await.expect(200);
+    let own = gateway.get("/api/v1/activity").await.expect(200);
+    let all = admin("/api/v1/admin/activity").await;
+    for (page, model, requests, unknown, cost) in [
+        (&own, "acme/dark", 1, 1, json!(0)),
+        (&own, "acme/both", 1, 0, json!(0.002)),
+        (&all, "acme/dark", 1, 1, json!(0)),
+        (&all, "acme/both", 1, 0, json!(0.002)),
+    ] {
+        let row = page["data"].as_array().unwrap().iter().find(|row| row["model"] == model).unwrap();
+        assert_eq!((&row["requests"], &row["unknown_costs"]), (&json!(requests), &json!(unknown)), "{row}");
+        assert_eq!(row["cost"].as_f64(), cost.as_f64(), "{row}");
+    }
+    let sum = |series: &Value, column: &str| -> f64 {
+        series[column].as_array().unwrap().iter().filter_map(Value::as_f64).sum()
+    };
+    for (by, unknown) in [("all", 1.0), ("key", 1.0), ("provider", 1.0), ("endpoint", 1.0)] {
+        let body = admin(&format!("/api/v1/admin/series?by={by}")).await;
+        let found: f64 = body["series"].as_array().unwrap().iter().map(|series| sum(series, "unknown_costs")).sum();
+        assert_eq!(found, unknown, "{by}: {body}");
+    }
+    // Records are moved into the database some seconds after they were journaled.
+    let verified = eventually(
+        "both records are stored",
+        async || admin("/api/v1/admin/ledger/verification").await["data"].take(),
+        |verified| verified["records"] == 2,
+    );
+    assert_eq!(verified.await["fault_count"], 0);
+    let browser = Browser::logged_in(&gateway, ADMIN).await;
+    let page = browser.page("/console/activity").await;
+    let (_, rest) = page.split_once("All together").unwrap();
+    let (sum, rows) = rest.split_once("</tr>").unwrap();
+    assert!(sum.contains(">$0.00200<") && sum.contains(">+ 1 unknown<"), "{sum}");
+    assert_eq!(rows.matches("unknown<").count(), 1, "only the row of acme/dark: {rows}");
+    assert!(browser.page("/console/").await.contains(">+ 1 unknown<"));
 }
 
 #[actix_web::test]

@@ -30,7 +30,9 @@ pub(crate) struct OneSeriesBody {
     pub(crate) failed: Vec<u32>,
     pub(crate) shed: Vec<u32>,
     pub(crate) cost: Vec<Dollars>,
-    pub(crate) tokens: Vec<u64>,
+    /// Calls or attempts of which `cost` leaves something out, because a price is unknown.
+    pub(crate) unknown_costs: Vec<u32>,
+    pub(crate) tokens: Vec<u32>,
     /// `null` where no call had output.
     pub(crate) ttft_p50_ms: Vec<Option<u64>>,
     pub(crate) ttft_p95_ms: Vec<Option<u64>>,
@@ -60,6 +62,7 @@ impl OneSeriesBody {
             failed: column(slots, |slot| slot.failed),
             shed: column(slots, |slot| slot.shed),
             cost: column(slots, |slot| Dollars(slot.cost())),
+            unknown_costs: column(slots, |slot| slot.unknown_costs),
             tokens: column(slots, |slot| slot.tokens),
             ttft_p50_ms: column(slots, |slot| slot.first_output_ms(50)),
             ttft_p95_ms: column(slots, |slot| slot.first_output_ms(95)),
@@ -88,6 +91,8 @@ pub(crate) struct Totals {
     pub(crate) tokens: u64,
     #[serde(skip)]
     pub(crate) spent: Usd,
+    /// Calls of which `spent` leaves something out, because a price is unknown.
+    pub(crate) unknown_costs: u64,
 }
 
 impl Totals {
@@ -98,8 +103,9 @@ impl Totals {
             rescued: sum.rescued + u64::from(slot.rescued),
             failed: sum.failed + u64::from(slot.failed),
             shed: sum.shed + u64::from(slot.shed),
-            tokens: sum.tokens.saturating_add(slot.tokens),
+            tokens: sum.tokens.saturating_add(u64::from(slot.tokens)),
             spent: sum.spent + slot.cost(),
+            unknown_costs: sum.unknown_costs + u64::from(slot.unknown_costs),
         })
     }
 

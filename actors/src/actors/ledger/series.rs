@@ -100,9 +100,11 @@ pub struct Slot {
     pub failed: u32,
     /// Calls refused because a limit of the gateway was reached; counted in the series of all calls only.
     pub shed: u32,
-    cost_nanos: u64,
+    /// Calls or attempts of whose cost something is unknown and not counted.
+    pub unknown_costs: u32,
     /// Tokens of prompts and answers.
-    pub tokens: u64,
+    pub tokens: u32,
+    cost_nanos: u64,
     /// Times to the first output, by bucket.
     first_outputs: [u16; BUCKETS],
 }
@@ -129,8 +131,9 @@ impl Slot {
             None => {}
         }
         self.shed = self.shed.saturating_add(change.shed);
+        self.unknown_costs = self.unknown_costs.saturating_add(u32::from(change.is_cost_unknown));
         self.cost_nanos = self.cost_nanos.saturating_add(nanos(change.cost));
-        self.tokens = self.tokens.saturating_add(change.tokens);
+        self.tokens = self.tokens.saturating_add(u32::try_from(change.tokens).unwrap_or(u32::MAX));
         if let Some(first_output_ms) = change.first_output_ms {
             self.add_first_output(first_output_ms);
         }
@@ -188,6 +191,7 @@ struct Change {
     result: Option<Counted>,
     shed: u32,
     cost: Usd,
+    is_cost_unknown: bool,
     tokens: u64,
     first_output_ms: Option<u64>,
 }
@@ -279,7 +283,14 @@ impl Series {
         };
         let tokens = generation.usage.prompt_tokens.saturating_add(generation.usage.completion_tokens);
         let first_output_ms = generation.latency_ms;
-        let change = Change { result, shed: 0, cost: generation.known_spending(), tokens, first_output_ms };
+        let change = Change {
+            result,
+            shed: 0,
+            cost: generation.known_spending(),
+            is_cost_unknown: generation.spent().is_none(),
+            tokens,
+            first_output_ms,
+        };
         let ended_ms = ended_ms(generation);
         let mut add = |by, subject, change: &Change| {
             if ended_ms >= began_ms(by) {
@@ -295,11 +306,12 @@ impl Series {
                 attempt if attempt.served && attempt.error_type.is_none() => Some(served),
                 _ => None,
             };
-            let own = attempt.cost.unwrap_or(Usd::ZERO);
+            let cost = generation.total_cost().filter(|_| attempt.served).or(attempt.cost);
             let change = Change {
                 result,
                 shed: 0,
-                cost: if attempt.served { generation.total_cost().unwrap_or(own) } else { own },
+                cost: cost.unwrap_or(Usd::ZERO),
+                is_cost_unknown: cost.is_none(),
                 tokens: if attempt.served { tokens } else { 0 },
                 first_output_ms: attempt.first_token_ms.filter(|_| attempt.served),
             };

@@ -1,5 +1,5 @@
 use crate::actors::ledger::tests::admitted;
-use crate::domain::{AttemptReason, Usage};
+use crate::domain::{AttemptReason, CostBreakdown, Usage};
 
 use super::*;
 
@@ -44,6 +44,29 @@ fn sum(series: &Series, by: GroupBy, subject: &Subject, span: i64, now: i64) -> 
         let [ok, rescued, failed, shed] = sum;
         [ok + slot.ok, rescued + slot.rescued, failed + slot.failed, shed + slot.shed]
     })
+}
+
+#[test]
+fn calls_and_attempts_of_unknown_cost_are_counted_and_only_what_is_known_is_added() {
+    let mut series = Series::default();
+    let unpriced = || AttemptRecord { cost: None, ..attempt("dark", None) };
+    let lost = || AttemptRecord { cost: None, ..attempt("dark", Some("upstream_status")) };
+    let priced = || attempt("acme", None);
+    let answer = || CostBreakdown { prompt: Usd::from_femto(5 * FEMTO_PER_NANO), ..CostBreakdown::default() };
+    let generations =
+        [(None, vec![unpriced()]), (Some(answer()), vec![lost(), priced()]), (Some(answer()), vec![priced()])];
+    for (cost, attempts) in generations {
+        series.count(&Generation { cost, ..call(HOUR, 1, attempts) });
+    }
+    let figures = |by, subject: Subject| {
+        let range = series.range(by, HOUR, HOUR).unwrap();
+        let slots = range.series.into_iter().find(|(other, _)| *other == subject).unwrap().1;
+        let cost: Usd = slots.iter().map(Slot::cost).sum();
+        (slots.iter().map(|slot| slot.unknown_costs).sum::<u32>(), cost.femto() / FEMTO_PER_NANO)
+    };
+    assert_eq!(figures(GroupBy::All, Subject::All), (2, 10));
+    assert_eq!(figures(GroupBy::Provider, Subject::Provider("dark".into())), (2, 0));
+    assert_eq!(figures(GroupBy::Provider, Subject::Provider("acme".into())), (0, 10));
 }
 
 #[test]
