@@ -216,10 +216,11 @@ fn append_part(key: &mut Vec<u8>, part: &str) {
 
 impl ActivityCounters {
     /// Whether this is what an earlier version stored for the same generations, all of them or some: they are counted as
-    /// these by its rule. It counted those as failed whose clients had left.
+    /// these by its rule. It counted those as failed whose clients had left, and no unknown costs.
     pub(super) fn is_as_before(&self, counted: &ActivityCounters, by_its_rule: &ActivityCounters) -> bool {
         (counted.failed..=by_its_rule.failed).contains(&self.failed)
-            && ActivityCounters { failed: counted.failed, ..*self } == *counted
+            && self.unknown_costs <= counted.unknown_costs
+            && ActivityCounters { failed: counted.failed, unknown_costs: counted.unknown_costs, ..*self } == *counted
     }
 }
 
@@ -237,7 +238,7 @@ impl RollUp for FormerActivity {
     fn count(&self, facts: &FactsView<'_>, sum: &mut Vec<u8>) {
         let failed = u64::from(facts.label(label::STATUS) != GenerationStatus::Completed.as_str());
         let mut counters = ActivityCounters::read(sum).unwrap_or_default();
-        counters.add(&ActivityCounters { failed, ..ActivityCounters::of(facts) });
+        counters.add(&ActivityCounters { failed, unknown_costs: 0, ..ActivityCounters::of(facts) });
         counters.write(sum);
     }
 

@@ -214,12 +214,20 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_than_the_failed_is_allowed_to_differ_and_they_only_by_the_cancelled() {
-        let counted = ActivityCounters { requests: 9, failed: 2, prompt_tokens: 70, ..ActivityCounters::default() };
-        let by_its_rule = ActivityCounters { failed: 5, ..counted };
+    fn only_the_failed_may_be_more_by_the_cancelled_and_unknown_costs_be_less() {
+        let counted = ActivityCounters {
+            requests: 9,
+            failed: 2,
+            prompt_tokens: 70,
+            unknown_costs: 3,
+            ..ActivityCounters::default()
+        };
+        let by_its_rule = ActivityCounters { failed: 5, unknown_costs: 0, ..counted };
         let is_as_before = |stored: ActivityCounters| stored.is_as_before(&counted, &by_its_rule);
         assert!((2..=5).all(|failed| is_as_before(ActivityCounters { failed, ..counted })));
         assert!(![0, 1, 6].into_iter().any(|failed| is_as_before(ActivityCounters { failed, ..counted })));
+        assert!((0..=3).all(|unknown_costs| is_as_before(ActivityCounters { unknown_costs, ..counted })));
+        assert!(!is_as_before(ActivityCounters { unknown_costs: 4, ..counted }));
         assert!(!is_as_before(ActivityCounters { prompt_tokens: 71, ..by_its_rule }));
     }
 }
