@@ -76,7 +76,7 @@ fn check(value: &Value, schema: &Value, root: &Value, path: &str) -> Result<(), 
         return Err(format!("{path}: {value} is excluded"));
     }
     for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        if value.get(key).is_none() {
+        if value.is_object() && value.get(key).is_none() {
             return Err(format!("{path}: {key} is missing"));
         }
     }
