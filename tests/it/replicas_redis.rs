@@ -153,7 +153,9 @@ async fn what_a_killed_replica_had_not_used_of_its_lease_comes_back() {
     one.signal("KILL");
     one.end().await;
     let other = async || call_for_17_cents(&two.gateway(), &key).await.status;
-    eventually("the other replica gets what was left", other, |status| *status == 200).await;
+    let leases = || redis.ask(&format!("hgetall {}", redis.ask("keys *budget:key:*")?));
+    let other_and_leases = async || (other().await, leases());
+    eventually("the other replica gets what was left", other_and_leases, |(status, _)| *status == 200).await;
     let mut served = 2;
     while other().await == 200 {
         served += 1;

@@ -151,7 +151,7 @@ fn address(value: Raw<'_>) -> Option<MediaSource<'_>> {
 fn source(text: EscapedText<'_>) -> MediaSource<'_> {
     let media = match text.as_plain() {
         Some(url) => data_url(url, EscapedText::plain),
-        None => data_url(&text.unescaped(), |part| EscapedText::escaping(part)),
+        None => data_url(&text.unescaped(), EscapedText::escaping),
     };
     media.unwrap_or(MediaSource::Url(text))
 }
