@@ -76,7 +76,7 @@ fn first_lost(
     if client.is_some_and(|client| client.is_native_at(endpoint)) {
         return None;
     }
-    // Those on the way to the chat. What stands within lists is part of the history or of a tool, and no parameter.
+    // The client's dialect may have lost a parameter before. A name with `[]` is a member of a message or a tool, no parameter.
     let before = client.and_then(|client| client.fates.dropped().iter().find(|name| !name.contains("[]")));
     if let Some(lost) = before {
         return Some(Arc::clone(lost));

@@ -94,7 +94,7 @@ struct SeenGenerations {
 }
 
 impl SeenGenerations {
-    /// Those that were there when the watch began.
+    /// The generations that the first list holds.
     fn new(ids: &[GenerationId]) -> SeenGenerations {
         let mut seen = SeenGenerations::default();
         seen.add(ids);

@@ -69,7 +69,7 @@ impl Parts {
         let url = match kind.as_deref() {
             Some("base64") => {
                 let (media_type, data) = (text("media_type")?, text("data")?);
-                if !media_type.bytes().starts_with(b"image/") {
+                if !media_type.unescaped().starts_with("image/") {
                     return Err(refused(
                         &format!("{path}.source.media_type"),
                         "The media type must be one of an image.",

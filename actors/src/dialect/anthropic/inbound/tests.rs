@@ -105,6 +105,16 @@ fn effort_and_format_are_taken_from_output_config() {
     assert_eq!(chat["response_format"]["json_schema"]["name"], "output");
 }
 
+/// PHP writes `/` as `\/`.
+#[test]
+fn an_image_may_be_written_with_escaped_slashes() {
+    let source = json!({"type": "base64", "media_type": "image/png", "data": "ab/c"});
+    let body = asking(json!([{"role": "user", "content": [{"type": "image", "source": source}]}])).to_string();
+    let read = read_messages(body.replace('/', "\\/").as_bytes(), &KEY).unwrap();
+    let chat: Value = serde_json::from_slice(&read.chat).unwrap();
+    assert_eq!(chat["messages"][0]["content"][0]["image_url"]["url"], "data:image/png;base64,ab/c");
+}
+
 #[test]
 fn mistakes_name_the_field_in_the_clients_own_dialect() {
     let image = json!([{"role": "user", "content": [{"type": "image", "source": {"type": "base64", "data": "x"}}]}]);

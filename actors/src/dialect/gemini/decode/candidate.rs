@@ -203,7 +203,7 @@ impl Candidate {
         let text = |name: &[u8]| data.member(name).and_then(EscapedText::of);
         self.has_content = true;
         match (text(b"mimeType"), text(b"data")) {
-            (Some(media_type), Some(data)) if media_type.bytes().starts_with(b"image/") => {
+            (Some(media_type), Some(data)) if media_type.unescaped().starts_with("image/") => {
                 sink.event(AnswerEvent::Image { choice: self.choice, media_type, data })
             }
             _ => Ok(()),
