@@ -5,8 +5,10 @@
 //! other dialects get; an endpoint of this dialect gets the client's bytes.
 
 mod content;
-mod parts;
+mod media;
 mod tools;
+
+use std::fmt::Display;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
@@ -236,7 +238,7 @@ impl ChatBodyWriter<'_> {
         match max_tokens.count() {
             None => Err(refused("max_tokens", "'max_tokens' must be an integer of at least 0.")),
             Some(0) => {
-                self.needs_native("max_tokens".to_owned());
+                self.needs_native("max_tokens");
                 push_member(&mut self.out, b"max_tokens", b"1");
                 Ok(())
             }
@@ -392,8 +394,8 @@ impl ChatBodyWriter<'_> {
     }
 
     /// Notes a feature that only endpoints of this dialect have; the first one is named.
-    fn needs_native(&mut self, path: String) {
-        self.native_feature.get_or_insert(path);
+    fn needs_native(&mut self, path: impl Display) {
+        self.native_feature.get_or_insert_with(|| path.to_string());
     }
 }
 
@@ -406,16 +408,16 @@ fn check_temperature(value: Raw<'_>) -> Result<(), Invalid> {
     }
 }
 
-fn required(param: &str) -> Invalid {
-    Invalid::field(InvalidReason::MissingField, param, format!("{param}: Field required"))
+fn required(param: impl Display) -> Invalid {
+    Invalid::field(InvalidReason::MissingField, param.to_string(), format!("{param}: Field required"))
 }
 
-fn mistyped(param: &str, expected: &str) -> Invalid {
-    Invalid::field(InvalidReason::InvalidType, param, format!("'{param}' must be {expected}."))
+fn mistyped(param: impl Display, expected: &str) -> Invalid {
+    Invalid::field(InvalidReason::InvalidType, param.to_string(), format!("'{param}' must be {expected}."))
 }
 
-fn refused(param: &str, message: impl Into<String>) -> Invalid {
-    Invalid::field(InvalidReason::InvalidValue, param, message)
+fn refused(param: impl Display, message: impl Into<String>) -> Invalid {
+    Invalid::field(InvalidReason::InvalidValue, param.to_string(), message)
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub(crate) use custom_tools::{CUSTOM_INPUT_SCHEMA, custom_input, description_of_
 pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ReasoningPiece, ReportedTokens};
 pub use field_fates::FieldFates;
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns};
-pub(crate) use request_body::{EMPTY_MESSAGE, MemberType, json_object, members_once, optional_member};
+pub(crate) use request_body::{EMPTY_MESSAGE, MemberType, json_object, members_once, of_type, optional_member};
 pub(crate) use state_envelope::Envelope;
 pub use state_envelope::StateKey;
 pub(crate) use text::{EscapedText, is_high_surrogate, json_value};

@@ -1,5 +1,7 @@
 //! The frame of any request: one JSON object whose names are given once.
 
+use std::fmt::Display;
+
 use crate::{
     dialect::{
         json::{Cursor, MAX_DEPTH, Raw},
@@ -58,13 +60,26 @@ impl MemberType {
 /// The 400 for a value of another type.
 pub(crate) fn optional_member<'a>(
     object: Raw<'a>,
-    path: &str,
+    path: impl Display,
     name: &str,
     expected: MemberType,
 ) -> Result<Option<Raw<'a>>, Invalid> {
-    let value = object.member(name.as_bytes()).filter(|value| !value.is_null());
+    let value = object.member(name.as_bytes());
+    of_type(value, expected, || format!("{path}.{name}"))
+}
+
+/// A value that may be left out, which null means too. `path` is where it stands.
+///
+/// # Errors
+/// The 400 for a value of another type.
+pub(crate) fn of_type(
+    value: Option<Raw<'_>>,
+    expected: MemberType,
+    path: impl FnOnce() -> String,
+) -> Result<Option<Raw<'_>>, Invalid> {
+    let value = value.filter(|value| !value.is_null());
     if value.is_some_and(|value| !expected.fits(value)) {
-        let path = format!("{path}.{name}");
+        let path = path();
         let message = format!("'{path}' must be {}.", expected.as_str());
         return Err(Invalid::field(InvalidReason::InvalidType, path, message));
     }

@@ -19,22 +19,18 @@ use crate::dialect::{
 /// When the text is not a JSON object.
 pub(crate) fn read_conversation(body: &str) -> Result<Conversation<'_>, JsonFault> {
     let mut cursor = Cursor::new(body);
-    let whole = cursor.value()?;
-    cursor.end()?;
-    if !whole.is_object() {
-        return Err(JsonFault::Invalid);
-    }
     let mut reader = Reader::default();
-    reader.members(whole);
-    if let Some(extra) = std::mem::take(&mut reader.extra_body) {
-        reader.members(extra);
+    reader.object(&mut cursor)?;
+    cursor.end()?;
+    if let Some(extra) = reader.extra_body.take().filter(|extra| extra.is_object()) {
+        reader.object(&mut Cursor::over(extra))?;
     }
     Ok(reader.finish())
 }
 
 #[derive(Default)]
 struct Reader<'a> {
-    messages: Option<Raw<'a>>,
+    turns: Option<Vec<Turn<'a>>>,
     tools: Option<Raw<'a>>,
     functions: Option<Raw<'a>>,
     tool_choice: Option<Raw<'a>>,
@@ -51,16 +47,31 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn members(&mut self, object: Raw<'a>) {
-        for (key, value) in object.members().filter(|(_, value)| !value.is_null()) {
-            self.member(key.name(), value);
+    /// Reads the object that comes next. Messages, which are most of it, are read as they are passed.
+    fn object(&mut self, cursor: &mut Cursor<'a>) -> Result<(), JsonFault> {
+        if cursor.peek()? != b'{' {
+            return Err(JsonFault::Invalid);
         }
+        cursor.enter()?;
+        let mut first = true;
+        while let Some(key) = cursor.key(&mut first)? {
+            let name = key.name();
+            if *name == *b"messages" && self.turns.is_none() && cursor.peek()? == b'[' {
+                self.turns = Some(messages::turns(cursor)?);
+                continue;
+            }
+            let value = cursor.value()?;
+            if !value.is_null() {
+                self.member(name, value);
+            }
+        }
+        cursor.leave();
+        Ok(())
     }
 
     fn member(&mut self, name: Cow<'a, [u8]>, value: Raw<'a>) {
         match &*name {
-            b"model" => {}
-            b"messages" => self.messages = self.messages.or(Some(value)),
+            b"model" | b"messages" => {}
             b"tools" => self.tools = self.tools.or(Some(value)),
             b"functions" => self.functions = self.functions.or(Some(value)),
             b"tool_choice" => self.tool_choice = self.tool_choice.or(Some(value)),
@@ -100,10 +111,9 @@ impl<'a> Reader<'a> {
     }
 
     fn finish(self) -> Conversation<'a> {
-        let turns: Vec<Turn<'a>> = self.messages.into_iter().flat_map(Raw::elements).map(messages::turn).collect();
+        let mut turns = self.turns.unwrap_or_default();
         let leading = turns.iter().take_while(|turn| turn.role == Role::System).count();
-        let mut turns = turns.into_iter();
-        let system = turns.by_ref().take(leading).flat_map(|turn| turn.parts).collect();
+        let system = turns.drain(..leading).flat_map(|turn| turn.parts).collect();
         let mut tools = tools::declared(self.tools);
         tools.extend(self.functions.into_iter().flat_map(Raw::elements).filter_map(tools::function));
         let tool_choice = match (self.tool_choice, self.function_call) {
@@ -112,7 +122,7 @@ impl<'a> Reader<'a> {
         };
         Conversation {
             system,
-            turns: turns.collect(),
+            turns,
             tools,
             tool_choice,
             parallel_tool_calls: self.parallel_tool_calls,

@@ -11,6 +11,7 @@ mod finish;
 pub(crate) mod foreign_members;
 mod image_answer;
 mod message_member;
+pub(crate) mod message_parts;
 pub mod request;
 mod stream;
 pub(crate) mod text_completion;

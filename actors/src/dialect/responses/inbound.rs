@@ -11,6 +11,8 @@ mod input;
 mod items;
 mod tools;
 
+use std::fmt::Display;
+
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 pub use self::{
@@ -180,18 +182,18 @@ impl<'a> Members<'a> {
 }
 
 /// Writes the chat body.
-struct ChatBodyWriter<'k> {
+struct ChatBodyWriter<'a> {
     out: BytesMut,
     /// The message that is not complete yet.
-    pending: Pending,
+    pending: Pending<'a>,
     tools: DeclaredTools,
     fates: FieldFates,
     native_feature: Option<String>,
-    state_key: &'k StateKey,
+    state_key: &'a StateKey,
 }
 
-impl<'k> ChatBodyWriter<'k> {
-    fn new(capacity: usize, state_key: &'k StateKey) -> ChatBodyWriter<'k> {
+impl<'a> ChatBodyWriter<'a> {
+    fn new(capacity: usize, state_key: &'a StateKey) -> ChatBodyWriter<'a> {
         ChatBodyWriter {
             out: BytesMut::with_capacity(capacity),
             pending: Pending::default(),
@@ -203,8 +205,8 @@ impl<'k> ChatBodyWriter<'k> {
     }
 }
 
-impl ChatBodyWriter<'_> {
-    fn write(&mut self, members: &Members<'_>) -> Result<(), Invalid> {
+impl<'a> ChatBodyWriter<'a> {
+    fn write(&mut self, members: &Members<'a>) -> Result<(), Invalid> {
         let model = members.model.ok_or_else(|| required("model"))?;
         if model.filled_string().is_none() {
             return Err(mistyped("model", "a non-empty string"));
@@ -260,7 +262,7 @@ impl ChatBodyWriter<'_> {
             if id.filled_string().is_none() {
                 return Err(mistyped(PREVIOUS_RESPONSE_ID, "a non-empty string"));
             }
-            self.needs_native(PREVIOUS_RESPONSE_ID.to_owned());
+            self.needs_native(PREVIOUS_RESPONSE_ID);
         }
         match members.truncation.map(Raw::text) {
             None => {}
@@ -368,21 +370,21 @@ impl ChatBodyWriter<'_> {
     }
 
     /// Notes a feature that only endpoints of this dialect have; the first one is named.
-    fn needs_native(&mut self, path: String) {
-        self.native_feature.get_or_insert(path);
+    fn needs_native(&mut self, path: impl Display) {
+        self.native_feature.get_or_insert_with(|| path.to_string());
     }
 }
 
-fn required(param: &str) -> Invalid {
-    Invalid::field(InvalidReason::MissingField, param, format!("Missing required parameter: '{param}'."))
+fn required(param: impl Display) -> Invalid {
+    Invalid::field(InvalidReason::MissingField, param.to_string(), format!("Missing required parameter: '{param}'."))
 }
 
-fn mistyped(param: &str, expected: &str) -> Invalid {
-    Invalid::field(InvalidReason::InvalidType, param, format!("'{param}' must be {expected}."))
+fn mistyped(param: impl Display, expected: &str) -> Invalid {
+    Invalid::field(InvalidReason::InvalidType, param.to_string(), format!("'{param}' must be {expected}."))
 }
 
-fn refused(param: &str, message: impl Into<String>) -> Invalid {
-    Invalid::field(InvalidReason::InvalidValue, param, message)
+fn refused(param: impl Display, message: impl Into<String>) -> Invalid {
+    Invalid::field(InvalidReason::InvalidValue, param.to_string(), message)
 }
 
 fn unsupported(param: &str, message: &str) -> Invalid {

@@ -1,17 +1,16 @@
 //! Messages and their content blocks.
 
+use std::borrow::Cow;
+
 use bytes::{BufMut as _, BytesMut};
 
-use super::{
-    ChatBodyWriter, MAX_MESSAGES, mistyped,
-    parts::{Parts, web_address},
-    refused, required,
-};
+use super::{ChatBodyWriter, MAX_MESSAGES, mistyped, refused, required};
 use crate::{
     dialect::{
         anthropic::foreign_state::unpacked_state,
-        json::{Raw, push_member},
-        neutral::{EMPTY_MESSAGE, Envelope, EscapedText, MemberType, optional_member},
+        json::{Raw, push_member, push_string},
+        neutral::{EMPTY_MESSAGE, Envelope, EscapedText, MemberType, of_type},
+        openai::{message_parts::MessageParts, request::Path},
     },
     domain::{Invalid, ReasoningFormat},
 };
@@ -19,23 +18,85 @@ use crate::{
 /// Beginning of the first system block of Claude Code, which only its own provider has a use for.
 const ATTRIBUTION: &str = "x-anthropic-billing-header";
 
+/// The members of a content block, whatever its type.
+#[derive(Default)]
+pub(super) struct Block<'a> {
+    kind: Option<Raw<'a>>,
+    pub(super) text: Option<Raw<'a>>,
+    cache_control: Option<Raw<'a>>,
+    pub(super) source: Option<Raw<'a>>,
+    pub(super) content: Option<Raw<'a>>,
+    pub(super) title: Option<Raw<'a>>,
+    pub(super) context: Option<Raw<'a>>,
+    pub(super) citations: Option<Raw<'a>>,
+    tool_use_id: Option<Raw<'a>>,
+    is_error: Option<Raw<'a>>,
+    id: Option<Raw<'a>>,
+    name: Option<Raw<'a>>,
+    input: Option<Raw<'a>>,
+    thinking: Option<Raw<'a>>,
+    signature: Option<Raw<'a>>,
+    data: Option<Raw<'a>>,
+}
+
+impl<'a> Block<'a> {
+    pub(super) fn read(block: Raw<'a>) -> Block<'a> {
+        let mut read = Block::default();
+        for (key, value) in block.members() {
+            let member = match &*key.name() {
+                b"type" => &mut read.kind,
+                b"text" => &mut read.text,
+                b"cache_control" => &mut read.cache_control,
+                b"source" => &mut read.source,
+                b"content" => &mut read.content,
+                b"title" => &mut read.title,
+                b"context" => &mut read.context,
+                b"citations" => &mut read.citations,
+                b"tool_use_id" => &mut read.tool_use_id,
+                b"is_error" => &mut read.is_error,
+                b"id" => &mut read.id,
+                b"name" => &mut read.name,
+                b"input" => &mut read.input,
+                b"thinking" => &mut read.thinking,
+                b"signature" => &mut read.signature,
+                b"data" => &mut read.data,
+                _ => continue,
+            };
+            *member = Some(value);
+        }
+        read
+    }
+
+    fn kind(&self, path: &Path<'_>) -> Result<Cow<'a, str>, Invalid> {
+        self.kind.and_then(Raw::text).ok_or_else(|| required(path.member("type")))
+    }
+
+    /// The text of a block of text.
+    fn text(&self, path: &Path<'_>) -> Result<EscapedText<'a>, Invalid> {
+        let text = self.text.ok_or_else(|| required(path.member("text")))?;
+        EscapedText::of(text).ok_or_else(|| mistyped(path.member("text"), "a string"))
+    }
+}
+
 impl ChatBodyWriter<'_> {
     pub(super) fn messages(&mut self, system: Option<Raw<'_>>, messages: Raw<'_>) -> Result<(), Invalid> {
+        let path = Path::Field("messages");
         if !messages.is_array() {
-            return Err(mistyped("messages", "an array"));
-        }
-        let count = messages.elements().count();
-        if count == 0 || count > MAX_MESSAGES {
-            let message = format!("'messages' must have between 1 and {MAX_MESSAGES} elements.");
-            return Err(refused("messages", message));
+            return Err(mistyped(path, "an array"));
         }
         push_member(&mut self.out, b"messages", b"[");
         let first = self.out.len();
         if let Some(system) = system {
-            self.system(system, "system", true)?;
+            self.system(system, &Path::Field("system"), true)?;
         }
+        let mut count = 0;
         for (index, message) in messages.elements().enumerate() {
-            self.message(message, &format!("messages[{index}]"))?;
+            count = index + 1;
+            self.message(message, &path.item(index))?;
+        }
+        if count == 0 || count > MAX_MESSAGES {
+            let message = format!("'messages' must have between 1 and {MAX_MESSAGES} elements.");
+            return Err(refused(path, message));
         }
         if self.out.len() == first && self.native_feature.is_some() {
             self.out.put_slice(EMPTY_MESSAGE);
@@ -48,228 +109,151 @@ impl ChatBodyWriter<'_> {
         Ok(())
     }
 
-    fn system(&mut self, content: Raw<'_>, path: &str, is_leading: bool) -> Result<(), Invalid> {
-        let mut parts = Parts::default();
-        if content.is_string() {
-            parts.text(content, None);
+    fn system(&mut self, content: Raw<'_>, path: &Path<'_>, is_leading: bool) -> Result<(), Invalid> {
+        let mut parts = MessageParts::default();
+        if let Some(text) = EscapedText::of(content) {
+            parts.text(text, None);
         } else if content.is_array() {
             for (index, block) in content.elements().enumerate() {
-                let path = format!("{path}[{index}]");
-                if &*block_type(block, &path)? != "text" {
-                    let path = format!("{path}.type");
-                    return Err(refused(&path, format!("'{path}' must be text: no other block is allowed here.")));
+                let (block, path) = (Block::read(block), path.item(index));
+                if &*block.kind(&path)? != "text" {
+                    let path = path.member("type");
+                    return Err(refused(path, format!("'{path}' must be text: no other block is allowed here.")));
                 }
-                let text = text_of(block, &path)?;
-                let is_attribution = is_leading
-                    && index == 0
-                    && text.text().is_some_and(|text| text.trim_start().starts_with(ATTRIBUTION));
-                if is_attribution {
+                let text = block.text(&path)?;
+                if is_leading && index == 0 && text.unescaped().trim_start().starts_with(ATTRIBUTION) {
                     continue;
                 }
-                parts.text(text, block.member(b"cache_control"));
+                parts.text(text, block.cache_control);
             }
         } else {
             return Err(mistyped(path, "a string or an array of text blocks"));
         }
-        if !parts.is_empty() {
-            self.out.put_slice(b"{\"role\":\"system\",\"content\":");
-            parts.push(&mut self.out);
-            self.out.put_slice(b"},");
-        }
+        self.push_message("system", &parts);
         Ok(())
     }
 
-    fn message(&mut self, message: Raw<'_>, path: &str) -> Result<(), Invalid> {
+    /// Appends a message of the system or the user, unless it has no parts.
+    fn push_message(&mut self, role: &str, parts: &MessageParts<'_>) {
+        if parts.is_empty() {
+            return;
+        }
+        self.out.put_slice(b"{\"role\":\"");
+        self.out.put_slice(role.as_bytes());
+        self.out.put_slice(b"\",\"content\":");
+        parts.push_short(&mut self.out);
+        self.out.put_slice(b"},");
+    }
+
+    fn message(&mut self, message: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
         if !message.is_object() {
             return Err(mistyped(path, "an object"));
         }
         let [role, content] = message.pick([b"role", b"content"]);
-        let role = role.ok_or_else(|| required(&format!("{path}.role")))?;
-        let content_path = format!("{path}.content");
-        let content = content.ok_or_else(|| required(&content_path))?;
+        let (role_path, content_path) = (path.member("role"), path.member("content"));
+        let role = role.ok_or_else(|| required(role_path))?;
+        let content = content.ok_or_else(|| required(content_path))?;
         if !content.is_string() && !content.is_array() {
-            return Err(mistyped(&content_path, "a string or an array of blocks"));
+            return Err(mistyped(content_path, "a string or an array of blocks"));
         }
         match role.text().as_deref() {
             Some("user") => self.user(content, &content_path),
             Some("assistant") => self.assistant(content, &content_path),
             Some("system") => self.system(content, &content_path, false),
             _ => {
-                let message = format!("'{path}.role' must be one of user, assistant, system.");
-                Err(refused(&format!("{path}.role"), message).allowing(["user", "assistant", "system"]))
+                let message = format!("'{role_path}' must be one of user, assistant, system.");
+                Err(refused(role_path, message).allowing(["user", "assistant", "system"]))
             }
         }
     }
 
     /// Results of tool calls become messages of their own, before the rest. Images in them go to the user message.
-    fn user(&mut self, content: Raw<'_>, path: &str) -> Result<(), Invalid> {
-        let mut parts = Parts::default();
-        if content.is_string() {
-            parts.text(content, None);
+    fn user(&mut self, content: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
+        let mut parts = MessageParts::default();
+        if let Some(text) = EscapedText::of(content) {
+            parts.text(text, None);
         }
         for (index, block) in content.elements().enumerate() {
-            let path = format!("{path}[{index}]");
-            let mark = block.member(b"cache_control");
-            match block_type(block, &path)?.as_ref() {
-                "text" => parts.text(text_of(block, &path)?, mark),
-                "image" => self.image(block, &path, mark, &mut parts)?,
-                "document" => self.document(block, &path, mark, &mut parts)?,
-                "search_result" => self.search_result(block, mark, &mut parts),
-                "tool_result" => self.tool_result(block, &path, &mut parts)?,
-                _ => self.needs_native(format!("{path}.type")),
+            let (block, path) = (Block::read(block), path.item(index));
+            let mark = block.cache_control;
+            match &*block.kind(&path)? {
+                "text" => parts.text(block.text(&path)?, mark),
+                "image" => self.image(&block, &path, mark, &mut parts)?,
+                "document" => self.document(&block, &path, mark, &mut parts)?,
+                "search_result" => self.search_result(&block, mark, &mut parts),
+                "tool_result" => self.tool_result(&block, &path, &mut parts)?,
+                _ => self.needs_native(path.member("type")),
             }
         }
-        if !parts.is_empty() {
-            self.out.put_slice(b"{\"role\":\"user\",\"content\":");
-            parts.push(&mut self.out);
-            self.out.put_slice(b"},");
-        }
+        self.push_message("user", &parts);
         Ok(())
     }
 
-    fn tool_result(&mut self, block: Raw<'_>, path: &str, user: &mut Parts) -> Result<(), Invalid> {
-        let id = block.member(b"tool_use_id").and_then(Raw::filled_string);
-        let id = id.ok_or_else(|| required(&format!("{path}.tool_use_id")))?;
-        let mut parts = Parts::default();
-        let is_error = optional_member(block, path, "is_error", MemberType::Boolean)?;
+    fn tool_result<'a>(
+        &mut self,
+        block: &Block<'a>,
+        path: &Path<'_>,
+        user: &mut MessageParts<'a>,
+    ) -> Result<(), Invalid> {
+        let id = block.tool_use_id.and_then(Raw::filled_string);
+        let id = id.ok_or_else(|| required(path.member("tool_use_id")))?;
+        let mut parts = MessageParts::default();
+        let is_error = of_type(block.is_error, MemberType::Boolean, || path.member("is_error").to_string())?;
         if is_error.is_some_and(|flag| flag.bytes() == b"true") {
             self.fates.emulate("messages[].content[].is_error");
-            parts.escaped(&EscapedText::plain("Error: "), None);
+            parts.text(EscapedText::plain("Error: "), None);
         }
-        let content = block.member(b"content").filter(|content| !content.is_null());
+        let content_path = path.member("content");
+        let content = block.content.filter(|content| !content.is_null());
         if content.is_some_and(|content| !content.is_string() && !content.is_array()) {
-            return Err(mistyped(&format!("{path}.content"), "a string or an array of blocks"));
+            return Err(mistyped(content_path, "a string or an array of blocks"));
         }
-        if let Some(text) = content.filter(|content| content.is_string()) {
+        if let Some(text) = content.and_then(EscapedText::of) {
             parts.text(text, None);
         }
         for (index, inner) in content.into_iter().flat_map(Raw::elements).enumerate() {
-            let path = format!("{path}.content[{index}]");
-            match block_type(inner, &path)?.as_ref() {
-                "text" => parts.text(text_of(inner, &path)?, None),
+            let (inner, path) = (Block::read(inner), content_path.item(index));
+            match &*inner.kind(&path)? {
+                "text" => parts.text(inner.text(&path)?, None),
                 "image" => {
                     self.fates.emulate("messages[].content[].content");
-                    self.image(inner, &path, None, user)?;
+                    self.image(&inner, &path, None, user)?;
                 }
-                "document" => self.document(inner, &path, None, user)?,
-                "search_result" => self.search_result(inner, None, &mut parts),
-                _ => self.needs_native(format!("{path}.type")),
+                "document" => self.document(&inner, &path, None, user)?,
+                "search_result" => self.search_result(&inner, None, &mut parts),
+                _ => self.needs_native(path.member("type")),
             }
-        }
-        if parts.is_empty() {
-            parts.escaped(&EscapedText::plain(""), None);
         }
         self.out.put_slice(b"{\"role\":\"tool\",\"tool_call_id\":");
         self.out.put_slice(id.bytes());
         self.out.put_slice(b",\"content\":");
         parts.push_joined(&mut self.out);
-        if let Some(mark) = block.member(b"cache_control").filter(|mark| mark.is_object()) {
+        if let Some(mark) = block.cache_control.filter(|mark| mark.is_object()) {
             push_member(&mut self.out, b"cache_control", mark.bytes());
         }
         self.out.put_slice(b"},");
         Ok(())
     }
 
-    /// An image that was uploaded to the provider can only be found there.
-    fn image(&mut self, block: Raw<'_>, path: &str, mark: Option<Raw<'_>>, parts: &mut Parts) -> Result<(), Invalid> {
-        let source = block.member(b"source");
-        if source.and_then(|source| source.member(b"type")).and_then(Raw::text).as_deref() == Some("file") {
-            self.needs_native(format!("{path}.source.type"));
-            return Ok(());
-        }
-        parts.image(block, path, mark)
-    }
-
-    fn document(
-        &mut self,
-        block: Raw<'_>,
-        path: &str,
-        mark: Option<Raw<'_>>,
-        parts: &mut Parts,
-    ) -> Result<(), Invalid> {
-        let source = block.member(b"source").ok_or_else(|| required(&format!("{path}.source")))?;
-        let text = |name: &[u8]| source.member(name).and_then(EscapedText::of);
-        for name in [&b"title"[..], b"context"] {
-            if let Some(text) = block.member(name).and_then(Raw::filled_string) {
-                parts.text(text, None);
-            }
-        }
-        let citations = block.member(b"citations").and_then(|citations| citations.member(b"enabled"));
-        if citations.is_some_and(|enabled| enabled.bytes() == b"true") {
-            self.fates.drop("messages[].content[].citations");
-        }
-        let name = block.member(b"title").and_then(EscapedText::of).unwrap_or(EscapedText::plain("document.pdf"));
-        match source.member(b"type").and_then(Raw::text).as_deref() {
-            Some("text") => match text(b"data") {
-                Some(data) => parts.escaped(&data, mark),
-                None => return Err(required(&format!("{path}.source.data"))),
-            },
-            Some("base64") => {
-                let data = text(b"data").ok_or_else(|| required(&format!("{path}.source.data")))?;
-                let media_type = text(b"media_type").unwrap_or(EscapedText::plain("application/pdf"));
-                parts.file(&media_type, &data, &name, mark);
-            }
-            Some("url") => {
-                let path = format!("{path}.source.url");
-                let address = text(b"url").ok_or_else(|| required(&path))?;
-                parts.linked_file(&web_address(address, &path)?, &name, mark);
-            }
-            Some("content") => {
-                let content = source.member(b"content");
-                if let Some(text) = content.filter(|content| content.is_string()) {
-                    parts.text(text, mark);
-                }
-                let count = content.map_or(0, |content| content.elements().count());
-                for (index, inner) in content.into_iter().flat_map(Raw::elements).enumerate() {
-                    // The mark stands for the whole document.
-                    let mark = mark.filter(|_| index + 1 == count);
-                    match inner.member(b"text").filter(|text| text.is_string()) {
-                        Some(text) => parts.text(text, mark),
-                        None => self.image(inner, &format!("{path}.source.content[{index}]"), mark, parts)?,
-                    }
-                }
-            }
-            Some("file") => self.needs_native(format!("{path}.source.type")),
-            _ => {
-                return Err(refused(
-                    &format!("{path}.source.type"),
-                    "The source must be base64, text, url, content or file.",
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn search_result(&mut self, block: Raw<'_>, mark: Option<Raw<'_>>, parts: &mut Parts) {
-        self.fates.emulate("messages[].content[].type");
-        let word = |name: &[u8]| block.member(name).and_then(Raw::text).unwrap_or_default().into_owned();
-        let mut text = format!("Search result: {} ({})", word(b"title"), word(b"source"));
-        for inner in block.member(b"content").into_iter().flat_map(Raw::elements) {
-            text.push('\n');
-            text.push_str(&inner.member(b"text").and_then(Raw::text).unwrap_or_default());
-        }
-        parts.escaped(&EscapedText::escaping(&text), mark);
-    }
-
-    fn assistant(&mut self, content: Raw<'_>, path: &str) -> Result<(), Invalid> {
-        let (mut parts, mut calls, mut details) = (Parts::default(), BytesMut::new(), BytesMut::new());
-        if content.is_string() {
-            parts.text(content, None);
+    fn assistant(&mut self, content: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
+        let (mut parts, mut calls, mut details) = (MessageParts::default(), BytesMut::new(), BytesMut::new());
+        if let Some(text) = EscapedText::of(content) {
+            parts.text(text, None);
         }
         for (index, block) in content.elements().enumerate() {
-            let path = format!("{path}[{index}]");
-            match block_type(block, &path)?.as_ref() {
+            let (block, path) = (Block::read(block), path.item(index));
+            match &*block.kind(&path)? {
                 "text" => {
-                    if block.member(b"citations").is_some_and(Raw::is_filled) {
+                    if block.citations.is_some_and(Raw::is_filled) {
                         self.fates.drop("messages[].content[].citations");
                     }
-                    parts.text(text_of(block, &path)?, block.member(b"cache_control"));
+                    parts.text(block.text(&path)?, block.cache_control);
                 }
-                "thinking" | "redacted_thinking" => self.thinking(block, &mut details),
-                "tool_use" => push_call(block, &path, &mut calls)?,
+                "thinking" | "redacted_thinking" => self.thinking(&block, &mut details),
+                "tool_use" => push_call(&block, &path, &mut calls)?,
                 "server_tool_use" => self.fates.drop("messages[].content[].type"),
                 kind if kind.ends_with("_tool_result") => self.fates.drop("messages[].content[].type"),
-                _ => self.needs_native(format!("{path}.type")),
+                _ => self.needs_native(path.member("type")),
             }
         }
         if parts.is_empty() && calls.is_empty() && details.is_empty() {
@@ -279,7 +263,7 @@ impl ChatBodyWriter<'_> {
         if parts.is_empty() {
             self.out.put_slice(if calls.is_empty() { b"\"\"" } else { b"null" });
         } else {
-            parts.push(&mut self.out);
+            parts.push_short(&mut self.out);
         }
         for (name, list) in [(&b"tool_calls"[..], calls), (b"reasoning_details", details)] {
             if !list.is_empty() {
@@ -293,9 +277,9 @@ impl ChatBodyWriter<'_> {
     }
 
     /// Appends elements of `reasoning_details`. A signature of ours holds the state of another provider.
-    fn thinking(&mut self, block: Raw<'_>, details: &mut BytesMut) {
-        let text = |name: &[u8]| block.member(name).and_then(EscapedText::of).filter(|text| !text.is_empty());
-        let (shown, signature, data) = (text(b"thinking"), text(b"signature"), text(b"data"));
+    fn thinking(&mut self, block: &Block<'_>, details: &mut BytesMut) {
+        let [shown, signature, data] = [block.thinking, block.signature, block.data]
+            .map(|value| value.and_then(EscapedText::of).filter(|text| !text.is_empty()));
         let Some(sealed) = signature.as_ref().or(data.as_ref()) else {
             return self.fates.drop("messages[].content[].thinking");
         };
@@ -351,28 +335,17 @@ fn push_detail(
     details.put_u8(b'}');
 }
 
-fn block_type<'a>(block: Raw<'a>, path: &str) -> Result<std::borrow::Cow<'a, str>, Invalid> {
-    block.member(b"type").and_then(Raw::text).ok_or_else(|| required(&format!("{path}.type")))
-}
-
-fn text_of<'a>(block: Raw<'a>, path: &str) -> Result<Raw<'a>, Invalid> {
-    let text = block.member(b"text").ok_or_else(|| required(&format!("{path}.text")))?;
-    if text.is_string() { Ok(text) } else { Err(mistyped(&format!("{path}.text"), "a string")) }
-}
-
-fn push_call(block: Raw<'_>, path: &str, calls: &mut BytesMut) -> Result<(), Invalid> {
-    let member = |name: &str| {
-        let value = block.member(name.as_bytes());
-        value.ok_or_else(|| required(&format!("{path}.{name}")))
-    };
-    let (id, name, input) = (member("id")?, member("name")?, member("input")?);
+fn push_call(block: &Block<'_>, path: &Path<'_>, calls: &mut BytesMut) -> Result<(), Invalid> {
+    let id = block.id.ok_or_else(|| required(path.member("id")))?;
+    let name = block.name.ok_or_else(|| required(path.member("name")))?;
+    let input = block.input.ok_or_else(|| required(path.member("input")))?;
     for (value, field) in [(id, "id"), (name, "name")] {
         if value.filled_string().is_none() {
-            return Err(mistyped(&format!("{path}.{field}"), "a non-empty string"));
+            return Err(mistyped(path.member(field), "a non-empty string"));
         }
     }
     if !input.is_object() {
-        return Err(mistyped(&format!("{path}.input"), "an object"));
+        return Err(mistyped(path.member("input"), "an object"));
     }
     if !calls.is_empty() {
         calls.put_u8(b',');
@@ -382,7 +355,7 @@ fn push_call(block: Raw<'_>, path: &str, calls: &mut BytesMut) -> Result<(), Inv
     push_member(calls, b"function", b"{\"name\":");
     calls.put_slice(name.bytes());
     push_member(calls, b"arguments", b"");
-    EscapedText::escaping(&String::from_utf8_lossy(input.bytes())).push_quoted(calls);
+    push_string(calls, input.written());
     calls.put_slice(b"}}");
     Ok(())
 }

@@ -1,14 +1,17 @@
 //! Messages of a chat body.
 
 use crate::dialect::{
-    json::Raw,
+    json::{Cursor, JsonFault, Raw},
     neutral::{Content, EscapedText, MediaSource, Part, ReasoningKind, ReasoningState, Role, ToolKind, Turn},
 };
 use crate::domain::ReasoningFormat;
 
-/// What a message of any role may have.
+/// What a message of any role may have. Null is as good as nothing.
+#[derive(Default)]
 struct Members<'a> {
-    content: Option<Raw<'a>>,
+    role: Option<Raw<'a>>,
+    content: Vec<Part<'a>>,
+    cache_control: Option<Raw<'a>>,
     refusal: Option<Raw<'a>>,
     tool_calls: Option<Raw<'a>>,
     function_call: Option<Raw<'a>>,
@@ -20,61 +23,76 @@ struct Members<'a> {
     reasoning_content: Option<Raw<'a>>,
 }
 
-/// Reads a message.
-pub(super) fn turn(message: Raw<'_>) -> Turn<'_> {
-    let names: [&[u8]; 12] = [
-        b"role",
-        b"content",
-        b"cache_control",
-        b"name",
-        b"tool_calls",
-        b"tool_call_id",
-        b"refusal",
-        b"function_call",
-        b"is_error",
-        b"reasoning_details",
-        b"reasoning",
-        b"reasoning_content",
-    ];
-    let [
-        said_by,
-        content,
-        cache_control,
-        name,
-        tool_calls,
-        tool_call_id,
-        refusal,
-        function_call,
-        is_error,
-        reasoning_details,
-        reasoning,
-        reasoning_content,
-    ] = message.pick(names).map(|value| value.filter(|value| !value.is_null()));
-    let role = role(said_by);
-    let members = Members {
-        content,
-        refusal,
-        tool_calls,
-        function_call,
-        name,
-        tool_call_id,
-        is_error,
-        reasoning_details,
-        reasoning,
-        reasoning_content,
-    };
-    let mut parts = match role {
-        Role::Tool => vec![result(&members)],
-        Role::Assistant => answer(&members),
-        Role::System | Role::User => content_parts(content),
-    };
-    mark_last(&mut parts, cache_control);
-    Turn { role, parts, is_named: name.is_some() && role != Role::Tool }
+impl<'a> Members<'a> {
+    /// Reads the message that comes next; a value of another type has no members.
+    fn read(cursor: &mut Cursor<'a>) -> Result<Members<'a>, JsonFault> {
+        let mut members = Members::default();
+        if cursor.peek()? != b'{' {
+            cursor.value()?;
+            return Ok(members);
+        }
+        cursor.enter()?;
+        let mut first = true;
+        while let Some(key) = cursor.key(&mut first)? {
+            let member = match &*key.name() {
+                b"content" => {
+                    members.content = content_parts(cursor)?;
+                    continue;
+                }
+                b"role" => Some(&mut members.role),
+                b"cache_control" => Some(&mut members.cache_control),
+                b"name" => Some(&mut members.name),
+                b"tool_calls" => Some(&mut members.tool_calls),
+                b"tool_call_id" => Some(&mut members.tool_call_id),
+                b"refusal" => Some(&mut members.refusal),
+                b"function_call" => Some(&mut members.function_call),
+                b"is_error" => Some(&mut members.is_error),
+                b"reasoning_details" => Some(&mut members.reasoning_details),
+                b"reasoning" => Some(&mut members.reasoning),
+                b"reasoning_content" => Some(&mut members.reasoning_content),
+                _ => None,
+            };
+            let value = cursor.value()?;
+            if let Some(member) = member {
+                *member = (!value.is_null()).then_some(value);
+            }
+        }
+        cursor.leave();
+        Ok(members)
+    }
 }
 
-fn answer<'a>(members: &Members<'a>) -> Vec<Part<'a>> {
-    let mut parts = reasoning(members);
-    parts.extend(content_parts(members.content));
+/// Reads the array of messages that comes next.
+pub(super) fn turns<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Turn<'a>>, JsonFault> {
+    cursor.enter()?;
+    let mut turns = Vec::new();
+    let mut first = true;
+    while cursor.element(&mut first)? {
+        turns.push(turn(Members::read(cursor)?));
+    }
+    cursor.leave();
+    Ok(turns)
+}
+
+fn turn(members: Members<'_>) -> Turn<'_> {
+    let role = role(members.role);
+    let (is_named, cache_control) = (members.name.is_some() && role != Role::Tool, members.cache_control);
+    let mut parts = match role {
+        Role::Tool => vec![result(members)],
+        Role::Assistant => answer(members),
+        Role::System | Role::User => members.content,
+    };
+    mark_last(&mut parts, cache_control);
+    Turn { role, parts, is_named }
+}
+
+fn answer(members: Members<'_>) -> Vec<Part<'_>> {
+    let mut parts = reasoning(&members);
+    if parts.is_empty() {
+        parts = members.content;
+    } else {
+        parts.extend(members.content);
+    }
     parts.extend(members.refusal.and_then(EscapedText::of).map(|text| Part::new(Content::Refusal(text))));
     parts.extend(members.tool_calls.into_iter().flat_map(Raw::elements).filter_map(call));
     parts.extend(members.function_call.and_then(legacy_call));
@@ -97,29 +115,47 @@ fn role(value: Option<Raw<'_>>) -> Role {
     }
 }
 
-/// Parts of `content`, which is a string or an array.
-fn content_parts(content: Option<Raw<'_>>) -> Vec<Part<'_>> {
-    let Some(value) = content else { return Vec::new() };
-    match EscapedText::of(value) {
-        Some(text) => vec![Part::new(Content::Text(text))],
-        None => value.elements().map(part).collect(),
+/// Parts of the `content` that comes next, which is a string or an array.
+fn content_parts<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Part<'a>>, JsonFault> {
+    if cursor.peek()? != b'[' {
+        let text = EscapedText::of(cursor.value()?);
+        return Ok(text.map(|text| Part::new(Content::Text(text))).into_iter().collect());
     }
+    cursor.enter()?;
+    let mut parts = Vec::new();
+    let mut first = true;
+    while cursor.element(&mut first)? {
+        parts.push(part(cursor)?);
+    }
+    cursor.leave();
+    Ok(parts)
 }
 
-fn part(value: Raw<'_>) -> Part<'_> {
-    let [kind, text, cache_control, breakpoint] =
-        value.pick([b"type", b"text", b"cache_control", b"prompt_cache_breakpoint"]);
+fn part<'a>(cursor: &mut Cursor<'a>) -> Result<Part<'a>, JsonFault> {
+    let names: [&[u8]; 9] = [
+        b"type",
+        b"text",
+        b"cache_control",
+        b"prompt_cache_breakpoint",
+        b"refusal",
+        b"image_url",
+        b"input_audio",
+        b"file",
+        b"video_url",
+    ];
+    let [kind, text, cache_control, breakpoint, refusal, image_url, input_audio, file_object, video_url] =
+        cursor.pick(names)?;
     let known = match kind.and_then(Raw::text).as_deref() {
-        Some("text") => text.and_then(EscapedText::of).map(Content::Text),
-        Some("refusal") => value.member(b"refusal").and_then(EscapedText::of).map(Content::Refusal),
-        Some("image_url") => value.member(b"image_url").and_then(image),
-        Some("input_audio") => value.member(b"input_audio").and_then(audio),
-        Some("file") => value.member(b"file").and_then(file),
-        Some("video_url") => value.member(b"video_url").and_then(address).map(|source| Content::Video { source }),
+        Some("text") => text_in(text).map(Content::Text),
+        Some("refusal") => text_in(refusal).map(Content::Refusal),
+        Some("image_url") => image_url.and_then(image),
+        Some("input_audio") => input_audio.and_then(audio),
+        Some("file") => file_object.and_then(file),
+        Some("video_url") => video_url.and_then(address).map(|source| Content::Video { source }),
         _ => None,
     };
     let marked = cache_control.or(breakpoint).filter(|mark| !mark.is_null());
-    Part { content: known.unwrap_or(Content::Unknown), cache_control: marked }
+    Ok(Part { content: known.unwrap_or(Content::Unknown), cache_control: marked })
 }
 
 fn image(value: Raw<'_>) -> Option<Content<'_>> {
@@ -194,10 +230,10 @@ fn legacy_call(value: Raw<'_>) -> Option<Part<'_>> {
     Some(Part::new(Content::ToolCall { id: name.clone(), name, arguments, kind: ToolKind::Function }))
 }
 
-fn result<'a>(message: &Members<'a>) -> Part<'a> {
+fn result(message: Members<'_>) -> Part<'_> {
     let id = text_in(message.tool_call_id).or_else(|| text_in(message.name)).unwrap_or(EscapedText::plain(""));
     let failed = message.is_error.is_some_and(|flag| flag.bytes() == b"true");
-    Part::new(Content::ToolResult { id, parts: content_parts(message.content), failed })
+    Part::new(Content::ToolResult { id, parts: message.content, failed })
 }
 
 /// Reasoning of an earlier answer: `reasoning_details`, else the signature in `extra_content` of a call, else plain text.

@@ -52,6 +52,7 @@ pub use embedding_fields::VectorFormat;
 pub use image::ImageRequest;
 pub use image_fields::ImageFormat;
 pub(crate) use outgoing::default_parameters;
+pub(crate) use path::Path;
 pub use path::shown;
 pub use provider_policy::PROVIDER_MEMBERS;
 pub use restrictions::{Restriction, RestrictionKind};

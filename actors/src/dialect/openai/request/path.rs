@@ -7,7 +7,7 @@ const SHOWN_CHARS: usize = 64;
 
 /// Path of a value in the body, as a chain of borrowed steps. Allocates only when it is printed.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Path<'p> {
+pub(crate) enum Path<'p> {
     /// A member of the body itself.
     Field(&'p str),
     /// A member of an object.
@@ -18,12 +18,12 @@ pub(super) enum Path<'p> {
 
 impl<'p> Path<'p> {
     /// The path of a member of the object that stands here.
-    pub(super) fn member(&'p self, name: &'p str) -> Path<'p> {
+    pub(crate) fn member(&'p self, name: &'p str) -> Path<'p> {
         Path::Member(self, name)
     }
 
     /// The path of an element of the array that stands here.
-    pub(super) fn item(&'p self, position: usize) -> Path<'p> {
+    pub(crate) fn item(&'p self, position: usize) -> Path<'p> {
         Path::Item(self, position)
     }
 }

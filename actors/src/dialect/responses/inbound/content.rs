@@ -1,215 +1,182 @@
 //! Content of messages and of results of calls, as parts of chat.
 
-use bytes::{BufMut as _, BytesMut};
+use std::borrow::Cow;
 
 use super::{ChatBodyWriter, mistyped, refused, required};
 use crate::{
-    dialect::{json::Raw, neutral::EscapedText},
+    dialect::{
+        json::Raw,
+        neutral::EscapedText,
+        openai::{
+            message_parts::{MediaMember, MessageParts},
+            request::Path,
+        },
+    },
     domain::Invalid,
 };
 
-/// Parts of a chat message, written one after the other.
-#[derive(Debug, Default)]
-pub(super) struct Parts {
-    json: BytesMut,
-    /// The texts, joined.
-    text: BytesMut,
-    has_others: bool,
+/// The members of a content part, whatever its type.
+#[derive(Default)]
+struct ContentPart<'a> {
+    kind: Option<Raw<'a>>,
+    text: Option<Raw<'a>>,
+    refusal: Option<Raw<'a>>,
+    image_url: Option<Raw<'a>>,
+    detail: Option<Raw<'a>>,
+    file_data: Option<Raw<'a>>,
+    file_url: Option<Raw<'a>>,
+    file_id: Option<Raw<'a>>,
+    filename: Option<Raw<'a>>,
+    input_audio: Option<Raw<'a>>,
 }
 
-impl Parts {
-    pub(super) fn is_empty(&self) -> bool {
-        self.json.is_empty()
-    }
-
-    fn begin(&mut self) {
-        if !self.json.is_empty() {
-            self.json.put_u8(b',');
+impl<'a> ContentPart<'a> {
+    fn read(part: Raw<'a>) -> ContentPart<'a> {
+        let mut read = ContentPart::default();
+        for (key, value) in part.members().filter(|(_, value)| !value.is_null()) {
+            let member = match &*key.name() {
+                b"type" => &mut read.kind,
+                b"text" => &mut read.text,
+                b"refusal" => &mut read.refusal,
+                b"image_url" => &mut read.image_url,
+                b"detail" => &mut read.detail,
+                b"file_data" => &mut read.file_data,
+                b"file_url" => &mut read.file_url,
+                b"file_id" => &mut read.file_id,
+                b"filename" => &mut read.filename,
+                b"input_audio" => &mut read.input_audio,
+                _ => continue,
+            };
+            *member = Some(value);
         }
+        read
     }
 
-    pub(super) fn text(&mut self, text: &EscapedText<'_>) {
-        self.begin();
-        self.text.put_slice(text.bytes());
-        self.json.put_slice(b"{\"type\":\"text\",\"text\":");
-        text.push_quoted(&mut self.json);
-        self.json.put_u8(b'}');
+    fn kind(&self, path: &Path<'_>) -> Result<Cow<'a, str>, Invalid> {
+        self.kind.and_then(Raw::text).ok_or_else(|| required(path.member("type")))
     }
 
-    fn refusal(&mut self, text: &EscapedText<'_>) {
-        self.begin();
-        self.has_others = true;
-        self.json.put_slice(b"{\"type\":\"refusal\",\"refusal\":");
-        text.push_quoted(&mut self.json);
-        self.json.put_u8(b'}');
-    }
-
-    /// Adds a part that holds an object of these members.
-    fn media(&mut self, kind: &[u8], members: &[(&[u8], Option<Raw<'_>>)]) {
-        self.begin();
-        self.has_others = true;
-        self.json.put_slice(b"{\"type\":\"");
-        self.json.put_slice(kind);
-        self.json.put_slice(b"\",\"");
-        self.json.put_slice(kind);
-        self.json.put_slice(b"\":{");
-        let mut is_first = true;
-        for (name, value) in members {
-            let Some(value) = value else { continue };
-            if !std::mem::replace(&mut is_first, false) {
-                self.json.put_u8(b',');
-            }
-            self.json.put_u8(b'"');
-            self.json.put_slice(name);
-            self.json.put_slice(b"\":");
-            self.json.put_slice(value.bytes());
-        }
-        self.json.put_slice(b"}}");
-    }
-
-    /// Moves the parts of another list behind these.
-    pub(super) fn append(&mut self, other: Parts) {
-        if other.is_empty() {
-            return;
-        }
-        self.begin();
-        self.json.put_slice(&other.json);
-        self.text.put_slice(&other.text);
-        self.has_others |= other.has_others;
-    }
-
-    /// Appends the parts as an array.
-    pub(super) fn push(&self, out: &mut BytesMut) {
-        out.put_u8(b'[');
-        out.put_slice(&self.json);
-        out.put_u8(b']');
-    }
-
-    /// Appends texts joined to one string, which every upstream understands in the result of a call.
-    pub(super) fn push_joined(&self, out: &mut BytesMut) {
-        if self.has_others {
-            return self.push(out);
-        }
-        out.put_u8(b'"');
-        out.put_slice(&self.text);
-        out.put_u8(b'"');
+    /// The text of a part of text.
+    fn text(&self, path: &Path<'_>) -> Result<EscapedText<'a>, Invalid> {
+        needed_text(self.text, path, "text")
     }
 }
 
-impl ChatBodyWriter<'_> {
+impl<'a> ChatBodyWriter<'a> {
     /// The content of a message of the user, the developer or the system.
-    pub(super) fn content(&mut self, content: Raw<'_>, path: &str, parts: &mut Parts) -> Result<(), Invalid> {
+    pub(super) fn content(
+        &mut self,
+        content: Raw<'a>,
+        path: &Path<'_>,
+        parts: &mut MessageParts<'a>,
+    ) -> Result<(), Invalid> {
         if let Some(text) = EscapedText::of(content) {
-            parts.text(&text);
+            parts.text(text, None);
             return Ok(());
         }
-        self.each(content, path, |writer, part, path| writer.part(part, path, parts))
+        self.each(content, path, |writer, part, path| writer.part(&part, path, parts))
     }
 
     /// The content of a message of the model.
-    pub(super) fn answer(&mut self, content: Raw<'_>, path: &str, parts: &mut Parts) -> Result<(), Invalid> {
+    pub(super) fn answer(
+        &mut self,
+        content: Raw<'a>,
+        path: &Path<'_>,
+        parts: &mut MessageParts<'a>,
+    ) -> Result<(), Invalid> {
         if let Some(text) = EscapedText::of(content) {
-            parts.text(&text);
+            parts.text(text, None);
             return Ok(());
         }
-        self.each(content, path, |_, part, path| match kind_of(part, path)?.as_ref() {
-            "output_text" | "input_text" | "text" => {
-                parts.text(&text_of(part, "text", path)?);
-                Ok(())
+        self.each(content, path, |_, part, path| {
+            match &*part.kind(path)? {
+                "output_text" | "input_text" | "text" => parts.text(part.text(path)?, None),
+                "refusal" => parts.refusal(needed_text(part.refusal, path, "refusal")?),
+                _ => return Err(unknown(path, &["output_text", "refusal"])),
             }
-            "refusal" => {
-                parts.refusal(&text_of(part, "refusal", path)?);
-                Ok(())
-            }
-            _ => Err(unknown(path, &["output_text", "refusal"])),
+            Ok(())
         })
     }
 
     /// The output of a call. Images and files go to `user`, because chat has no place for them in a result.
     pub(super) fn output(
         &mut self,
-        output: Raw<'_>,
-        path: &str,
-        texts: &mut Parts,
-        user: &mut Parts,
+        output: Raw<'a>,
+        path: &Path<'_>,
+        texts: &mut MessageParts<'a>,
+        user: &mut MessageParts<'a>,
     ) -> Result<(), Invalid> {
         if let Some(text) = EscapedText::of(output) {
-            texts.text(&text);
+            texts.text(text, None);
             return Ok(());
         }
         self.each(output, path, |writer, part, path| {
-            if matches!(kind_of(part, path)?.as_ref(), "input_text" | "output_text" | "text") {
-                return writer.part(part, path, texts);
+            if matches!(&*part.kind(path)?, "input_text" | "output_text" | "text") {
+                return writer.part(&part, path, texts);
             }
             writer.fates.emulate("input[].output");
-            writer.part(part, path, user)
+            writer.part(&part, path, user)
         })
     }
 
     /// Visits the parts of a content that is not a string.
     fn each(
         &mut self,
-        content: Raw<'_>,
-        path: &str,
-        mut visit: impl FnMut(&mut Self, Raw<'_>, &str) -> Result<(), Invalid>,
+        content: Raw<'a>,
+        path: &Path<'_>,
+        mut visit: impl FnMut(&mut Self, ContentPart<'a>, &Path<'_>) -> Result<(), Invalid>,
     ) -> Result<(), Invalid> {
         if !content.is_array() {
             return Err(mistyped(path, "a string or an array of parts"));
         }
         for (index, part) in content.elements().enumerate() {
-            visit(self, part, &format!("{path}[{index}]"))?;
+            visit(self, ContentPart::read(part), &path.item(index))?;
         }
         Ok(())
     }
 
-    fn part(&mut self, part: Raw<'_>, path: &str, parts: &mut Parts) -> Result<(), Invalid> {
-        let member = |name: &str| part.member(name.as_bytes()).filter(|value| !value.is_null());
-        match kind_of(part, path)?.as_ref() {
-            "input_text" | "output_text" | "text" => parts.text(&text_of(part, "text", path)?),
-            "input_image" => match (member("image_url"), member("file_id")) {
+    fn part(&mut self, part: &ContentPart<'a>, path: &Path<'_>, parts: &mut MessageParts<'a>) -> Result<(), Invalid> {
+        let written = |name: &'static str, value: Option<Raw<'a>>| Some((name, MediaMember::Written(value?)));
+        match &*part.kind(path)? {
+            "input_text" | "output_text" | "text" => parts.text(part.text(path)?, None),
+            "input_image" => match (part.image_url, part.file_id) {
                 (Some(url), _) if url.is_string() => {
-                    parts.media(b"image_url", &[(b"url", Some(url)), (b"detail", member("detail"))]);
+                    parts.media("image_url", [written("url", Some(url)), written("detail", part.detail)], None);
                 }
-                (Some(_), _) => return Err(mistyped(&format!("{path}.image_url"), "a string")),
-                (None, Some(_)) => self.needs_native(format!("{path}.file_id")),
-                (None, None) => return Err(required(&format!("{path}.image_url"))),
+                (Some(_), _) => return Err(mistyped(path.member("image_url"), "a string")),
+                (None, Some(_)) => self.needs_native(path.member("file_id")),
+                (None, None) => return Err(required(path.member("image_url"))),
             },
             "input_file" => {
-                let source =
-                    ["file_data", "file_url", "file_id"].into_iter().find_map(|name| Some((name, member(name)?)));
-                let Some((name, value)) = source else { return Err(required(&format!("{path}.file_data"))) };
+                let sources = [("file_data", part.file_data), ("file_url", part.file_url), ("file_id", part.file_id)];
+                let source = sources.into_iter().find_map(|(name, value)| Some((name, value?)));
+                let (name, value) = source.ok_or_else(|| required(path.member("file_data")))?;
                 if !value.is_string() {
-                    return Err(mistyped(&format!("{path}.{name}"), "a string"));
+                    return Err(mistyped(path.member(name), "a string"));
                 }
                 // Chat has data and addresses under the same name.
-                let name: &[u8] = if name == "file_id" { b"file_id" } else { b"file_data" };
-                parts.media(b"file", &[(b"filename", member("filename")), (name, Some(value))]);
+                let name = if name == "file_id" { "file_id" } else { "file_data" };
+                parts.media("file", [written("filename", part.filename), written(name, Some(value))], None);
             }
             "input_audio" => {
-                let audio = member("input_audio").filter(|audio| audio.is_object());
-                let audio = audio.ok_or_else(|| required(&format!("{path}.input_audio")))?;
-                let members = [(&b"data"[..], audio.member(b"data")), (b"format", audio.member(b"format"))];
-                parts.media(b"input_audio", &members);
+                let audio = part.input_audio.filter(|audio| audio.is_object());
+                let [data, format] =
+                    audio.ok_or_else(|| required(path.member("input_audio")))?.pick([b"data", b"format"]);
+                parts.media("input_audio", [written("data", data), written("format", format)], None);
             }
-            "input_video" | "computer_screenshot" | "encrypted_content" => {
-                self.needs_native(format!("{path}.type"));
-            }
+            "input_video" | "computer_screenshot" | "encrypted_content" => self.needs_native(path.member("type")),
             _ => return Err(unknown(path, &["input_text", "input_image", "input_file", "input_audio"])),
         }
         Ok(())
     }
 }
 
-fn unknown(path: &str, allowed: &[&'static str]) -> Invalid {
-    let path = format!("{path}.type");
-    refused(&path, format!("'{path}' must be one of {}.", allowed.join(", "))).allowing(allowed.iter().copied())
+fn unknown(path: &Path<'_>, allowed: &[&'static str]) -> Invalid {
+    let path = path.member("type");
+    refused(path, format!("'{path}' must be one of {}.", allowed.join(", "))).allowing(allowed.iter().copied())
 }
 
-fn kind_of<'a>(part: Raw<'a>, path: &str) -> Result<std::borrow::Cow<'a, str>, Invalid> {
-    part.member(b"type").and_then(Raw::text).ok_or_else(|| required(&format!("{path}.type")))
-}
-
-fn text_of<'a>(part: Raw<'a>, name: &str, path: &str) -> Result<EscapedText<'a>, Invalid> {
-    let text = part.member(name.as_bytes()).ok_or_else(|| required(&format!("{path}.{name}")))?;
-    EscapedText::of(text).ok_or_else(|| mistyped(&format!("{path}.{name}"), "a string"))
+fn needed_text<'a>(text: Option<Raw<'a>>, path: &Path<'_>, name: &str) -> Result<EscapedText<'a>, Invalid> {
+    let text = text.ok_or_else(|| required(path.member(name)))?;
+    EscapedText::of(text).ok_or_else(|| mistyped(path.member(name), "a string"))
 }

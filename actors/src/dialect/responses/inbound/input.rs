@@ -2,11 +2,12 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{ChatBodyWriter, content::Parts, mistyped, refused};
+use super::{ChatBodyWriter, mistyped, refused};
 use crate::{
     dialect::{
         json::{Raw, push_member},
         neutral::{EMPTY_MESSAGE, EscapedText},
+        openai::{message_parts::MessageParts, request::Path},
     },
     domain::Invalid,
 };
@@ -16,24 +17,24 @@ const MAX_ITEMS: usize = 100_000;
 
 /// Items that wait for others of the same message.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(super) struct Pending<'a> {
     /// The answer of the model.
-    pub(super) answer: Answer,
+    pub(super) answer: Answer<'a>,
     /// Images and files of results, which follow the last result.
-    pub(super) media: Parts,
+    pub(super) media: MessageParts<'a>,
 }
 
 /// An answer of the model: chat has text, calls and reasoning in one message.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
-    pub(super) parts: Parts,
+pub(super) struct Answer<'a> {
+    pub(super) parts: MessageParts<'a>,
     /// Calls, each after a comma.
     pub(super) calls: BytesMut,
     /// Elements of `reasoning_details`, each after a comma.
     pub(super) details: BytesMut,
 }
 
-impl Answer {
+impl Answer<'_> {
     fn is_empty(&self) -> bool {
         self.parts.is_empty() && self.calls.is_empty() && self.details.is_empty()
     }
@@ -44,22 +45,22 @@ impl Answer {
     }
 }
 
-impl ChatBodyWriter<'_> {
-    pub(super) fn messages(&mut self, instructions: Option<Raw<'_>>, input: Raw<'_>) -> Result<(), Invalid> {
+impl<'a> ChatBodyWriter<'a> {
+    pub(super) fn messages(&mut self, instructions: Option<Raw<'a>>, input: Raw<'a>) -> Result<(), Invalid> {
         push_member(&mut self.out, b"messages", b"[");
         let first = self.out.len();
         if let Some(instructions) = instructions {
             let text = EscapedText::of(instructions).ok_or_else(|| mistyped("instructions", "a string"))?;
-            let mut parts = Parts::default();
-            parts.text(&text);
             if !text.is_empty() {
+                let mut parts = MessageParts::default();
+                parts.text(text, None);
                 self.push_message(b"developer", &parts);
             }
         }
         let leading = self.out.len();
         if input.is_string() {
-            let mut parts = Parts::default();
-            self.content(input, "input", &mut parts)?;
+            let mut parts = MessageParts::default();
+            self.content(input, &Path::Field("input"), &mut parts)?;
             self.push_message(b"user", &parts);
         } else if input.is_array() {
             self.items(input)?;
@@ -80,19 +81,19 @@ impl ChatBodyWriter<'_> {
         Ok(())
     }
 
-    fn items(&mut self, input: Raw<'_>) -> Result<(), Invalid> {
+    fn items(&mut self, input: Raw<'a>) -> Result<(), Invalid> {
         if input.elements().count() > MAX_ITEMS {
             return Err(refused("input", format!("'input' may have at most {MAX_ITEMS} items.")));
         }
         for (index, item) in input.elements().enumerate() {
-            self.item(item, &format!("input[{index}]"))?;
+            self.item(item, &Path::Field("input").item(index))?;
         }
         self.end_answer();
         self.end_results();
         Ok(())
     }
 
-    pub(super) fn push_message(&mut self, role: &[u8], parts: &Parts) {
+    pub(super) fn push_message(&mut self, role: &[u8], parts: &MessageParts<'_>) {
         if parts.is_empty() {
             return;
         }

@@ -2,11 +2,12 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{ChatBodyWriter, content::Parts, mistyped, refused, required};
+use super::{ChatBodyWriter, mistyped, refused, required};
 use crate::{
     dialect::{
         json::{Raw, push_member, push_string},
         neutral::{EscapedText, MemberType, ReasoningKind, optional_member},
+        openai::{message_parts::MessageParts, request::Path},
         responses::{
             encode::output::GENERATED,
             reasoning_state::{self, ForeignReasoning, Opened},
@@ -18,13 +19,13 @@ use crate::{
 
 const ROLES: [&str; 4] = ["user", "assistant", "system", "developer"];
 
-impl ChatBodyWriter<'_> {
-    pub(super) fn item(&mut self, item: Raw<'_>, path: &str) -> Result<(), Invalid> {
+impl<'a> ChatBodyWriter<'a> {
+    pub(super) fn item(&mut self, item: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
         if !item.is_object() {
             return Err(mistyped(path, "an object"));
         }
         let kind = item.member(b"type").filter(|kind| !kind.is_null());
-        let kind = kind.map(|kind| kind.text().ok_or_else(|| mistyped(&format!("{path}.type"), "a string")));
+        let kind = kind.map(|kind| kind.text().ok_or_else(|| mistyped(path.member("type"), "a string")));
         match kind.transpose()?.as_deref() {
             None | Some("message") => self.message(item, path),
             Some("function_call") => self.call(item, path, false),
@@ -32,35 +33,35 @@ impl ChatBodyWriter<'_> {
             Some("function_call_output" | "custom_tool_call_output") => self.result(item, path),
             Some("reasoning") => self.reasoning_item(item, path),
             Some("additional_tools") => {
-                let tools = item.member(b"tools").ok_or_else(|| required(&format!("{path}.tools")))?;
-                self.tools(tools, &format!("{path}.tools"))
+                let tools = item.member(b"tools").ok_or_else(|| required(path.member("tools")))?;
+                self.tools(tools, &path.member("tools").to_string())
             }
             Some("item_reference") => {
                 let message = "Items are not kept here, so they cannot be referred to: send the item itself.";
-                Err(refused(&format!("{path}.type"), message))
+                Err(refused(path.member("type"), message))
             }
             Some("web_search_call") => {
                 self.fates.drop("input[].web_search_call");
                 Ok(())
             }
             Some(_) => {
-                self.needs_native(format!("{path}.type"));
+                self.needs_native(path.member("type"));
                 Ok(())
             }
         }
     }
 
-    fn message(&mut self, item: Raw<'_>, path: &str) -> Result<(), Invalid> {
+    fn message(&mut self, item: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
         let [role, content] = item.pick([b"role", b"content"]);
-        let role = role.ok_or_else(|| required(&format!("{path}.role")))?;
-        let content_path = format!("{path}.content");
-        let content = content.ok_or_else(|| required(&content_path))?;
+        let role = role.ok_or_else(|| required(path.member("role")))?;
+        let content_path = path.member("content");
+        let content = content.ok_or_else(|| required(content_path))?;
         let role = role.text().unwrap_or_default();
         if !ROLES.contains(&&*role) {
-            let path = format!("{path}.role");
-            return Err(refused(&path, format!("'{path}' must be one of {}.", ROLES.join(", "))).allowing(ROLES));
+            let path = path.member("role");
+            return Err(refused(path, format!("'{path}' must be one of {}.", ROLES.join(", "))).allowing(ROLES));
         }
-        let mut parts = Parts::default();
+        let mut parts = MessageParts::default();
         if &*role == "assistant" {
             self.answer(content, &content_path, &mut parts)?;
             self.pending.answer.parts.append(parts);
@@ -73,13 +74,13 @@ impl ChatBodyWriter<'_> {
         Ok(())
     }
 
-    fn call(&mut self, item: Raw<'_>, path: &str, is_custom: bool) -> Result<(), Invalid> {
+    fn call(&mut self, item: Raw<'_>, path: &Path<'_>, is_custom: bool) -> Result<(), Invalid> {
         let (id, name) = (filled(item, "call_id", path)?, filled(item, "name", path)?);
         let text = if is_custom { "input" } else { "arguments" };
-        let text_path = format!("{path}.{text}");
-        let text = item.member(text.as_bytes()).ok_or_else(|| required(&text_path))?;
+        let text_path = path.member(text);
+        let text = item.member(text.as_bytes()).ok_or_else(|| required(text_path))?;
         if !text.is_string() {
-            return Err(mistyped(&text_path, "a string"));
+            return Err(mistyped(text_path, "a string"));
         }
         let namespace = item.member(b"namespace").and_then(Raw::text).filter(|_| !is_custom);
         let flat = namespace.map(|namespace| self.tools.flat(&namespace, &name.text().unwrap_or_default()));
@@ -100,11 +101,11 @@ impl ChatBodyWriter<'_> {
         Ok(())
     }
 
-    fn result(&mut self, item: Raw<'_>, path: &str) -> Result<(), Invalid> {
+    fn result(&mut self, item: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
         let id = filled(item, "call_id", path)?;
-        let output_path = format!("{path}.output");
-        let output = item.member(b"output").ok_or_else(|| required(&output_path))?;
-        let (mut texts, mut media) = (Parts::default(), Parts::default());
+        let output_path = path.member("output");
+        let output = item.member(b"output").ok_or_else(|| required(output_path))?;
+        let (mut texts, mut media) = (MessageParts::default(), MessageParts::default());
         self.output(output, &output_path, &mut texts, &mut media)?;
         self.end_answer();
         self.out.put_slice(b"{\"role\":\"tool\",\"tool_call_id\":");
@@ -117,7 +118,7 @@ impl ChatBodyWriter<'_> {
     }
 
     /// Reasoning of an earlier answer. Without `encrypted_content` no provider takes it back.
-    fn reasoning_item(&mut self, item: Raw<'_>, path: &str) -> Result<(), Invalid> {
+    fn reasoning_item(&mut self, item: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
         let list = |name| optional_member(item, path, name, MemberType::Array);
         let lists = [list("summary")?, list("content")?];
         let sealed = optional_member(item, path, "encrypted_content", MemberType::String)?;
@@ -192,11 +193,11 @@ fn push_detail(
     details.put_u8(b'}');
 }
 
-fn filled<'a>(item: Raw<'a>, name: &str, path: &str) -> Result<Raw<'a>, Invalid> {
-    let path = format!("{path}.{name}");
+fn filled<'a>(item: Raw<'a>, name: &str, path: &Path<'_>) -> Result<Raw<'a>, Invalid> {
+    let path = path.member(name);
     match item.member(name.as_bytes()) {
         Some(value) if value.filled_string().is_some() => Ok(value),
-        Some(_) => Err(mistyped(&path, "a non-empty string")),
-        None => Err(required(&path)),
+        Some(_) => Err(mistyped(path, "a non-empty string")),
+        None => Err(required(path)),
     }
 }
