@@ -11,27 +11,28 @@ use crate::dialect::{
 /// Most bytes of the citations of one block.
 const MAX_BYTES: usize = 64 * 1_024;
 
-/// Web citations of a text block that has not ended: where its text ends is known only then.
+/// Citations of a text block that has not ended: where its text ends is known only then.
 #[derive(Debug, Default)]
 pub(super) struct Citations {
-    /// Title and address of each, quoted.
-    pages: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Each as it came, JSON.
+    noted: Vec<String>,
     bytes: usize,
 }
 
 impl Citations {
-    /// Notes a citation. One of a document, which chat has no form for, is left out.
+    /// Notes a citation.
     ///
     /// # Errors
     /// When the block has too many.
     pub(super) fn note(&mut self, citation: Raw<'_>) -> Result<(), AnswerFault> {
-        let Some(url) = citation.member(b"url").and_then(Raw::filled_string) else { return Ok(()) };
-        let title = citation.member(b"title").and_then(Raw::filled_string).unwrap_or(url);
-        self.bytes += title.bytes().len() + url.bytes().len();
+        if !citation.is_object() {
+            return Ok(());
+        }
+        self.bytes += citation.bytes().len();
         if self.bytes > MAX_BYTES {
             return Err(AnswerFault::malformed("the citations of a block are too long"));
         }
-        self.pages.push((title.bytes().to_vec(), url.bytes().to_vec()));
+        self.noted.push(citation.written().to_owned());
         Ok(())
     }
 
@@ -40,9 +41,16 @@ impl Citations {
     /// # Errors
     /// Fails if the sink does.
     pub(super) fn finish(self, start: u64, end: u64, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        for (title, url) in self.pages {
-            let json = url_citation(start, end, &title, &url);
-            sink.event(AnswerEvent::Annotation { choice: 0, json: json.into() })?;
+        for json in self.noted {
+            let page = json_value(&json).map_or([None; 2], |citation| citation.pick([b"url", b"title"]));
+            let [url, title] = page.map(|value| value.and_then(Raw::filled_string));
+            sink.event(match url {
+                Some(url) => {
+                    let json = url_citation(start, end, title.unwrap_or(url).bytes(), url.bytes());
+                    AnswerEvent::Annotation { choice: 0, json: json.into() }
+                }
+                None => AnswerEvent::DocumentCitation { choice: 0, json: json.into_bytes().into() },
+            })?;
         }
         Ok(())
     }

@@ -349,10 +349,11 @@ impl Thought {
     }
 }
 
-/// A citation of a page; those of documents have no form in chat.
+/// A citation of a page, or of a document as it came.
 fn cite(citation: Raw<'_>, start: u64, end: u64, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
     let Some(url) = citation.member(b"location").and_then(|location| location.member(b"web")?.member(b"url")) else {
-        return Ok(());
+        let json = citation.bytes().into();
+        return sink.event(AnswerEvent::DocumentCitation { choice: 0, json });
     };
     let title = citation.member(b"title").filter(|title| title.is_string()).map_or(&b"\"\""[..], Raw::bytes);
     let json = url_citation(start, end, title, url.bytes());

@@ -167,10 +167,17 @@ impl Decoder {
             return Err(ended_with(&reason));
         }
         let parts = content.and_then(|content| content.member(b"parts"));
+        let sources = CitedSources { citation, grounding };
+        let mut is_first_break = citation.or(grounding).is_some();
         for part in parts.into_iter().flat_map(Raw::elements) {
+            // A citation must follow its text before a signature or a call does: then the text has ended for some clients.
+            if is_first_break && part.member(b"text").and_then(Raw::filled_string).is_none() {
+                is_first_break = false;
+                candidate.citations(sources, sink)?;
+            }
             candidate.part(part, context, sink)?;
         }
-        candidate.citations(CitedSources { citation, grounding }, sink)?;
+        candidate.citations(sources, sink)?;
         if let Some(logprobs) = logprobs.and_then(logprobs::of_chat) {
             let mut cursor = Cursor::new(&logprobs);
             sink.event(AnswerEvent::Logprobs { choice: candidate.choice, value: cursor.value()? })?;

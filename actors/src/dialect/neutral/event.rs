@@ -39,6 +39,8 @@ pub(crate) enum AnswerEvent<'a> {
     Image { choice: u32, media_type: EscapedText<'a>, data: EscapedText<'a> },
     /// A citation as an element of `annotations`, JSON.
     Annotation { choice: u32, json: std::borrow::Cow<'a, [u8]> },
+    /// A citation of a document of the prompt, JSON as its provider wrote it: chat has no form for it.
+    DocumentCitation { choice: u32, json: std::borrow::Cow<'a, [u8]> },
     /// Log probabilities as the `logprobs` object of chat.
     Logprobs { choice: u32, value: Raw<'a> },
     /// The choice is complete. `native` is the upstream's own word.

@@ -54,18 +54,19 @@ fn read(data: &[u8], holder: &[u8], sink: &mut impl AnswerSink) -> Result<(), An
 }
 
 fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-    let names: [&[u8]; 9] = [
+    let names: [&[u8]; 10] = [
         b"content",
         b"reasoning_details",
         b"reasoning",
         b"reasoning_content",
         b"thinking",
         b"annotations",
+        b"citations",
         b"refusal",
         b"tool_calls",
         b"images",
     ];
-    let [content, details, reasoning, reasoning_content, thinking, annotations, refusal, calls, images] =
+    let [content, details, reasoning, reasoning_content, thinking, annotations, citations, refusal, calls, images] =
         message.pick(names);
     match details.filter(|details| details.is_filled()) {
         Some(details) => {
@@ -93,6 +94,9 @@ fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Re
     // Annotations are about the text before them.
     for annotation in annotations.into_iter().flat_map(Raw::elements) {
         sink.event(AnswerEvent::Annotation { choice, json: Cow::Borrowed(annotation.bytes()) })?;
+    }
+    for citation in citations.into_iter().flat_map(Raw::elements).filter(|citation| citation.is_object()) {
+        sink.event(AnswerEvent::DocumentCitation { choice, json: Cow::Borrowed(citation.bytes()) })?;
     }
     if let Some(text) = filled(refusal) {
         sink.event(AnswerEvent::Refusal { choice, text })?;
@@ -166,7 +170,7 @@ pub(super) fn tokens(usage: Raw<'_>) -> ReportedTokens {
         cached: count(prompt, b"cached_tokens"),
         cache_write: count(prompt, b"cache_write_tokens"),
         cache_write_5m: count(writes, b"ephemeral_5m_input_tokens"),
-        cache_write_1h: count(writes, b"ephemeral_1h_input_tokens"),
+        cache_write_1h: count(writes, b"ephemeral_1h_input_tokens").or(count(prompt, b"cache_write_1h_tokens")),
         audio_prompt: count(prompt, b"audio_tokens"),
         completion: count(Some(usage), b"completion_tokens").unwrap_or(0),
         reasoning: count(completion, b"reasoning_tokens"),

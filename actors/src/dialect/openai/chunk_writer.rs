@@ -48,7 +48,8 @@ impl ChunkWriter {
             | AnswerEvent::ToolCallStarted { choice, .. }
             | AnswerEvent::ToolCallArguments { choice, .. }
             | AnswerEvent::Image { choice, .. }
-            | AnswerEvent::Annotation { choice, .. } => {
+            | AnswerEvent::Annotation { choice, .. }
+            | AnswerEvent::DocumentCitation { choice, .. } => {
                 begin_choice(*choice, out);
                 self.push_delta(event, out);
                 out.put_slice(b"}}]}");
@@ -95,11 +96,8 @@ impl ChunkWriter {
                 push_image(media_type, data, out);
                 out.put_u8(b']');
             }
-            AnswerEvent::Annotation { json, .. } => {
-                out.put_slice(b"\"annotations\":[");
-                out.put_slice(json);
-                out.put_u8(b']');
-            }
+            AnswerEvent::Annotation { json, .. } => push_only_element(b"annotations", json, out),
+            AnswerEvent::DocumentCitation { json, .. } => push_only_element(b"citations", json, out),
             AnswerEvent::Started { .. }
             | AnswerEvent::Usage(_)
             | AnswerEvent::Finished { .. }
@@ -112,6 +110,14 @@ fn begin_choice(choice: u32, out: &mut BytesMut) {
     out.put_slice(b"{\"choices\":[{\"index\":");
     push_u64(out, u64::from(choice));
     out.put_slice(b",\"delta\":{");
+}
+
+fn push_only_element(list: &[u8], element: &[u8], out: &mut BytesMut) {
+    out.put_u8(b'"');
+    out.put_slice(list);
+    out.put_slice(b"\":[");
+    out.put_slice(element);
+    out.put_u8(b']');
 }
 
 fn push_text(name: &[u8], text: &EscapedText<'_>, out: &mut BytesMut) {

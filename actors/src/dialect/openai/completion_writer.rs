@@ -37,6 +37,8 @@ struct Choice {
     calls: Vec<Call>,
     images: BytesMut,
     annotations: BytesMut,
+    /// Citations of documents.
+    citations: BytesMut,
     logprobs: Option<Bytes>,
     finish: Option<(FinishReason, String)>,
 }
@@ -101,6 +103,11 @@ impl AnswerSink for CompletionWriter {
                 let annotations = &mut self.choice(choice)?.annotations;
                 push_comma(annotations);
                 annotations.put_slice(&json);
+            }
+            AnswerEvent::DocumentCitation { choice, json } => {
+                let citations = &mut self.choice(choice)?.citations;
+                push_comma(citations);
+                citations.put_slice(&json);
             }
             AnswerEvent::Logprobs { choice, value } => {
                 self.choice(choice)?.add_logprobs(value);
@@ -219,7 +226,9 @@ impl Choice {
         }
         push_list(b"reasoning_details", &self.details, Detail::push, out);
         push_list(b"tool_calls", &self.calls, Call::push, out);
-        for (name, list) in [(&b"images"[..], &self.images), (b"annotations", &self.annotations)] {
+        let lists: [(&[u8], _); 3] =
+            [(b"images", &self.images), (b"annotations", &self.annotations), (b"citations", &self.citations)];
+        for (name, list) in lists {
             if !list.is_empty() {
                 push_member(out, name, b"[");
                 out.put_slice(list);

@@ -110,7 +110,7 @@ impl AnswerSink for ResponsesEncoder {
             }
             AnswerEvent::ToolCallArguments { choice: 0, call, text } => return self.arguments(call, text),
             AnswerEvent::Image { choice: 0, media_type, data } => return self.image(&media_type, &data),
-            AnswerEvent::Annotation { choice: 0, json } => {
+            AnswerEvent::Annotation { choice: 0, json } | AnswerEvent::DocumentCitation { choice: 0, json } => {
                 self.output.charge(json.len())?;
                 if let Some(Open::Message(message)) = &mut self.open {
                     message.annotate(&json, &mut self.events);

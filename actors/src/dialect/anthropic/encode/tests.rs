@@ -95,7 +95,7 @@ fn text_and_a_call_of_chat_become_the_events_of_this_api() {
         delta(json!({"content": null, "tool_calls": [call(0, "c1", "{\"a\"")]})),
         fragment(0, ":1}"),
         finish("tool_calls"),
-        json!({"choices": [], "usage": {"prompt_tokens": 50, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 40}}}),
+        json!({"choices": [], "usage": {"prompt_tokens": 50, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 40, "cache_write_tokens": 3, "cache_write_1h_tokens": 2}}}),
     ]);
     let expected = r#"event: message_start
 data: {"type":"message_start","message":{"id":"gen-1","type":"message","role":"assistant","model":"acme/small","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":12,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":1}}}
@@ -125,7 +125,7 @@ event: content_block_stop
 data: {"type":"content_block_stop","index":1}
 
 event: message_delta
-data: {"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":10,"cache_creation_input_tokens":0,"cache_read_input_tokens":40,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":9}}
+data: {"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":7,"cache_creation_input_tokens":3,"cache_read_input_tokens":40,"cache_creation":{"ephemeral_5m_input_tokens":1,"ephemeral_1h_input_tokens":2},"output_tokens":9}}
 
 event: message_stop
 data: {"type":"message_stop"}

@@ -278,7 +278,7 @@ fn a_call_of_a_custom_tool_has_its_free_text_back() {
 }
 
 #[test]
-fn a_web_citation_points_at_its_block_in_characters() {
+fn a_web_citation_points_at_its_block_in_characters_and_one_of_a_document_stays_as_it_was() {
     let cited = vec![
         block_start(1, r#"{"type":"text","text":"","citations":[]}"#),
         delta(
@@ -292,6 +292,8 @@ fn a_web_citation_points_at_its_block_in_characters() {
     let answer = answer(&[text(0, "é😀"), cited], "end_turn");
     let expected = serde_json::json!([{"type":"url_citation","url_citation":{"start_index":2,"end_index":4,"title":"https://h/","url":"https://h/"}}]);
     assert_eq!(answer["choices"][0]["message"]["annotations"], expected);
+    let of_document = serde_json::json!([{"type":"char_location","document_title":"d"}]);
+    assert_eq!(answer["choices"][0]["message"]["citations"], of_document);
 }
 
 /// D124.

@@ -196,13 +196,16 @@ fn a_hostile_upstream_ends_in_a_fault_within_the_limits() {
 }
 
 #[test]
-fn citations_of_pages_become_annotations() {
+fn citations_of_pages_become_annotations_and_those_of_documents_stay_as_they_were() {
     let citation =
         json!({"title": "A \"page\"", "location": {"web": {"url": "https://a.example/b", "domain": "a.example"}}});
-    let cited = json!({"citationsContent": {"content": [{"text": "é said"}], "citations": [citation]}});
+    let of_document = json!({"title": "D", "location": {"documentChar": {"documentIndex": 0, "start": 1, "end": 2}}});
+    let cited =
+        json!({"citationsContent": {"content": [{"text": "é said"}], "citations": [citation, of_document]}});
     let answer = whole(NOVA, &answer(json!([{"text": "So "}, cited]), "end_turn")).unwrap();
     let message = &answer["choices"][0]["message"];
     assert_eq!(message["content"], "So é said");
     let annotation = json!({"start_index": 3, "end_index": 9, "title": "A \"page\"", "url": "https://a.example/b"});
     assert_eq!(message["annotations"][0]["url_citation"], annotation);
+    assert_eq!(message["citations"], json!([of_document]));
 }

@@ -54,6 +54,45 @@ fn filtered_answers_are_answers_and_malformed_ones_are_failures() {
     assert_eq!(kind(json!([overloaded])), FailureKind::Overloaded);
 }
 
+#[test]
+fn grounding_is_told_before_the_signature_or_the_call_that_ends_its_text() {
+    #[derive(Default)]
+    struct Order(Vec<&'static str>);
+    impl AnswerSink for Order {
+        fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+            self.0.extend(match event {
+                AnswerEvent::Text { .. } => Some("text"),
+                AnswerEvent::Annotation { .. } => Some("citation"),
+                AnswerEvent::Reasoning { .. } => Some("signature"),
+                AnswerEvent::ToolCallStarted { .. } => Some("call"),
+                _ => None,
+            });
+            Ok(())
+        }
+    }
+    let grounding = json!({
+        "groundingChunks": [{"web": {"uri": "https://h/a", "title": "A"}}],
+        "groundingSupports": [{"segment": {"endIndex": 9}, "groundingChunkIndices": [0]},
+            {"segment": {"startIndex": 9, "endIndex": 11}, "groundingChunkIndices": [0]}],
+    });
+    let order = |parts: Value| {
+        let mut last = chunk(parts, Some("STOP"));
+        last["candidates"][0]["groundingMetadata"] = grounding.clone();
+        let (mut decoder, mut sink) = (Decoder::new(ToolNames::default(), None), Order::default());
+        for body in [chunk(json!([{"text": "Nine text"}]), None), last] {
+            let data = body.to_string().into_bytes().into();
+            decoder.event(&StreamEvent { data, is_error: false }, &mut sink).unwrap();
+        }
+        sink.0
+    };
+    let signed = json!({"text": "", "thoughtSignature": "QUJD"});
+    assert_eq!(order(json!([signed])), ["text", "citation", "signature"]);
+    let call = json!({"functionCall": {"name": "f", "args": {}}});
+    assert_eq!(order(json!([call])), ["text", "citation", "call"]);
+    // A later text has its citation, too.
+    assert_eq!(order(json!([signed, {"text": ", b"}])), ["text", "citation", "signature", "text", "citation"]);
+}
+
 /// D50.
 #[test]
 fn a_malformed_call_fails_before_anything_of_its_chunk_is_sent() {

@@ -116,7 +116,7 @@ impl MessageItem {
         events.delta(kind, self.spot(), text, more);
     }
 
-    /// Adds an annotation of chat to the open text. One that is no citation of a page has no form here.
+    /// Adds an annotation of chat, or a citation of a document, to the open text. One of another kind has no form here.
     pub(super) fn annotate(&mut self, json: &[u8], events: &mut EventWriter) {
         let parts = self.parts;
         let Some(part) = self.open.as_mut().filter(|part| part.kind == TextKind::Text) else { return };
@@ -187,10 +187,10 @@ impl MessageItem {
     }
 }
 
-/// A citation of a page, whose members stand in an object of their own in chat.
+/// An annotation of this API: of a page, whose members stand in an object of their own in chat, or of a document.
 fn citation(json: &[u8]) -> Option<BytesMut> {
     let annotation = json_value(std::str::from_utf8(json).ok()?)?;
-    let page = annotation.member(b"url_citation")?;
+    let Some(page) = annotation.member(b"url_citation") else { return document_citation(annotation) };
     let url = page.member(b"url").filter(|url| url.is_string())?;
     let number = |name: &[u8]| page.member(name).and_then(Raw::count).unwrap_or(0);
     let mut out = BytesMut::from(&b"{\"type\":\"url_citation\""[..]);
@@ -200,6 +200,20 @@ fn citation(json: &[u8]) -> Option<BytesMut> {
     }
     push_member(&mut out, b"url", url.bytes());
     push_member(&mut out, b"title", page.member(b"title").filter(|title| title.is_string()).unwrap_or(url).bytes());
+    out.put_u8(b'}');
+    Some(out)
+}
+
+/// A citation of a document in the form of Anthropic, as a citation of a file.
+fn document_citation(citation: Raw<'_>) -> Option<BytesMut> {
+    let [index, title, file] = citation.pick([b"document_index", b"document_title", b"file_id"]);
+    let index = index.and_then(Raw::count)?;
+    let written = |text: Option<Raw<'_>>| text.filter(|text| text.is_string()).map_or(&b"\"\""[..], Raw::bytes).to_vec();
+    let mut out = BytesMut::from(&b"{\"type\":\"file_citation\""[..]);
+    push_member(&mut out, b"file_id", &written(file));
+    push_member(&mut out, b"filename", &written(title));
+    push_member(&mut out, b"index", b"");
+    push_u64(&mut out, index);
     out.put_u8(b'}');
     Some(out)
 }

@@ -248,13 +248,15 @@ fn a_refusal_an_image_citations_and_log_probabilities_have_their_places() {
     let whole = encode(&[
         text,
         delta(json!({"annotations": [citation]})),
+        delta(json!({"citations": [{"type": "page_location", "document_index": 2, "document_title": "d.pdf", "file_id": null}]})),
         delta(json!({"refusal": "N"})),
         delta(json!({"refusal": "o."})),
         delta(image),
         finished("stop"),
     ]);
     let flat = json!({"type": "url_citation", "url": "https://h/", "title": "t", "start_index": 1, "end_index": 2});
-    let content = json!([{"type": "output_text", "text": "ab", "annotations": [flat], "logprobs": probable}, {"type": "refusal", "refusal": "No."}]);
+    let of_file = json!({"type": "file_citation", "file_id": "", "filename": "d.pdf", "index": 2});
+    let content = json!([{"type": "output_text", "text": "ab", "annotations": [flat, of_file], "logprobs": probable}, {"type": "refusal", "refusal": "No."}]);
     assert_eq!(whole["output"][0]["content"], content);
     let image = json!({"type": "image_generation_call", "id": "ig_gen17AbC_1", "status": "completed", "result": "iVBO", "output_format": "webp"});
     assert_eq!(whole["output"][1], image);
