@@ -71,6 +71,13 @@ impl BaseUrl {
         &self.text
     }
 
+    /// The path, without a slash at its end.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        let address = self.text.split('?').next().unwrap_or_default();
+        address.split_once("://").and_then(|(_, rest)| rest.find('/').and_then(|at| rest.get(at..))).unwrap_or_default()
+    }
+
     /// Whether the connection is encrypted.
     #[must_use]
     pub fn is_tls(&self) -> bool {

@@ -98,6 +98,19 @@ pub(super) fn apply(root: &mut Table, environment: &Environment, part: Part, fau
     }
 }
 
+/// Warns of variables with one underscore between section and key, such as `POINTSMAN_SERVER_BIND`. `path_of` finds the path of
+/// a key in its words.
+pub(super) fn warn_of_misspelt(environment: &Environment, path_of: impl Fn(&str) -> Option<String>, faults: &Faults) {
+    for name in environment.variables.keys() {
+        let words = name.strip_prefix("POINTSMAN_").map(str::to_ascii_lowercase);
+        if let Some(path) = words.and_then(|words| path_of(&words)) {
+            let meant = path.to_ascii_uppercase().replace('.', "__");
+            let location = SourceLocation::Variable(name.as_str().into());
+            faults.warning(&location, name, format!("is not read; did you mean {PREFIX}{meant}?"));
+        }
+    }
+}
+
 /// One variable and the key that it overrides.
 struct Override<'e> {
     location: SourceLocation,

@@ -297,7 +297,7 @@ fn digest(section: &Section<'_>, name: &str, context: &KeyContext<'_>) -> Result
             section.fault("env", "is set together with sha256", ONE_OF);
             Err(None)
         }
-        (None, None) if section.has("sha256") || section.has("env") => Err(None),
+        (None, None) if ["sha256", "env", "key", "secret", "token"].iter().any(|key| section.has(key)) => Err(None),
         (None, None) => {
             section.absence("sha256", "is missing", ONE_OF);
             Err(None)

@@ -57,7 +57,7 @@ mod validity;
 mod widening;
 mod write;
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, io, path::Path};
 
 use chrono::{NaiveDate, Utc};
 use pointsman_actors::domain::{Alias, Catalog, RoutingPolicy};
@@ -327,6 +327,7 @@ fn parse(
 
 /// Adds overrides of the environment and the built-in catalogue, and renames keys with former names.
 fn complete(mut tree: Table, environment: &Environment, faults: &Faults) -> Table {
+    environment::warn_of_misspelt(environment, reference::path_of_words, faults);
     former::rename(&mut tree, faults);
     environment::apply(&mut tree, environment, Part::Definitions, faults);
     former::rename(&mut tree, faults);
@@ -497,6 +498,14 @@ fn read_file(path: &Path, name: &str) -> Result<String, Vec<Fault>> {
         Ok(Err(error)) => {
             let good = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
             refuse(&tree::end_of(&String::from_utf8_lossy(good), name), "is not UTF-8".to_owned());
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            faults.value(
+                &start,
+                "configuration",
+                "there is no such file",
+                "an existing file; 'pointsman init' writes one",
+            );
         }
         Err(error) => refuse(&start, format!("cannot be read: {error}")),
     }

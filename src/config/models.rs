@@ -8,7 +8,7 @@ use std::sync::Arc;
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use pointsman_actors::domain::{
     Architecture, CapabilitySet, DefaultParameters, Dialect, EndpointLimits, Modalities, Modality, ModelId, Pricing,
-    ReasoningFormat,
+    ReasoningFormat, closest_name,
 };
 
 use super::{
@@ -92,9 +92,11 @@ fn read_model<'t>(section: &Section<'t>) -> ModelTable<'t> {
     let id = read_id(section);
     let shown = id.as_ref().map_or("?", ModelId::as_str);
     let text = |key| section.filled(key).map(str::to_owned);
+    // A wrong value is no missing one: endpoints do not report it again.
+    let has_prices = PRICES.iter().any(|key| section.has(key));
     let inherited = Inherited {
-        pricing: prices::read(section),
-        context_length: tokens(section, "context_length"),
+        pricing: prices::read(section).or(has_prices.then_some(Prices::Unknown)),
+        context_length: tokens(section, "context_length").or(section.has("context_length").then_some(1)),
         max_completion_tokens: tokens(section, "max_completion_tokens"),
         max_prompt_tokens: tokens(section, "max_prompt_tokens"),
         parameters: parameters(section).unwrap_or_default(),
@@ -182,6 +184,41 @@ fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTa
     }
 }
 
+/// Parameters of chats and embeddings that providers list. Others are allowed, unless they look like one of these misspelt.
+const KNOWN_PARAMETERS: [&str; 28] = [
+    "cache_control",
+    "dimensions",
+    "encoding_format",
+    "frequency_penalty",
+    "image_config",
+    "include_reasoning",
+    "logit_bias",
+    "logprobs",
+    "max_completion_tokens",
+    "max_tokens",
+    "min_p",
+    "modalities",
+    "parallel_tool_calls",
+    "presence_penalty",
+    "reasoning",
+    "reasoning_effort",
+    "repetition_penalty",
+    "response_format",
+    "seed",
+    "stop",
+    "structured_outputs",
+    "temperature",
+    "tool_choice",
+    "tools",
+    "top_k",
+    "top_logprobs",
+    "top_p",
+    "verbosity",
+];
+
+/// Keys of prices.
+const PRICES: [&str; 3] = ["pricing", "usd_per_million", "usd_each"];
+
 /// Formats of reasoning, for `reasoning_state`.
 const REASONING_STATES: [(&str, ReasoningFormat); 4] = [
     ("none", ReasoningFormat::Unknown),
@@ -192,7 +229,7 @@ const REASONING_STATES: [(&str, ReasoningFormat); 4] = [
 
 fn pricing(section: &Section<'_>, inherited: &Inherited, disabled: bool) -> Option<Prices> {
     let own = prices::read(section);
-    let has_prices = ["pricing", "usd_per_million", "usd_each"].iter().any(|key| section.has(key));
+    let has_prices = PRICES.iter().any(|key| section.has(key));
     if own.is_none() && inherited.pricing.is_none() && !disabled && !has_prices {
         let allowed = "usd_per_million = { prompt = \"…\", completion = \"…\" } here or at the model, pricing = \"unknown\", or \
              disabled = true";
@@ -229,6 +266,11 @@ fn parameters(section: &Section<'_>) -> Option<Vec<String>> {
         items.iter().filter(|item| item.text.len() > 64 || item.text.is_empty() || !item.text.bytes().all(plain))
     {
         item.fault("is not a parameter name", "lower-case letters, digits and '_', such as \"max_tokens\"");
+    }
+    for item in items.iter().filter(|item| !KNOWN_PARAMETERS.contains(&item.text)) {
+        if let Some(meant) = closest_name(item.text, KNOWN_PARAMETERS) {
+            item.warning(format!("is no parameter that is known here; did you mean '{meant}'?"));
+        }
     }
     Some(items.iter().map(|item| item.text.to_owned()).collect())
 }

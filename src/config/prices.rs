@@ -2,8 +2,10 @@
 //!
 //! `usd_per_million` and `usd_each` are in the units of price lists; `pricing` is per token, as in the model list.
 
+use std::ops::RangeInclusive;
+
 use chrono::NaiveDate;
-use pointsman_actors::domain::{Price, PriceTier, Pricing, UsdFault};
+use pointsman_actors::domain::{Price, PriceTier, Pricing, Usd, UsdFault};
 
 use super::section::Section;
 
@@ -17,6 +19,9 @@ const MAX_TIERS: usize = 8;
 /// Longest prompt above which a tier may begin, in tokens.
 const MAX_TIER_TOKENS: u32 = 1_000_000_000;
 
+/// What a token plausibly costs: from 0.0001 to 10,000 dollars per million. Anything else is probably in the other unit.
+const PLAUSIBLE: RangeInclusive<Price> = Usd::from_femto(100_000)..=Usd::from_femto(10_000_000_000_000);
+
 /// Unit of a price.
 struct Measure {
     allowed: &'static str,
@@ -26,12 +31,12 @@ struct Measure {
 }
 
 const ONE: Measure = Measure {
-    allowed: "a plain decimal string of US dollars, at least 0, such as \"0.00000015\"",
+    allowed: "US dollars as a decimal number in quotes, at least 0, such as \"0.00000015\"",
     digits: 15,
     of_one: str::to_owned,
 };
 const MILLION: Measure = Measure {
-    allowed: "a plain decimal string of US dollars per million tokens, at least 0, such as \"0.15\"",
+    allowed: "US dollars per million tokens as a decimal number in quotes, at least 0, such as \"0.15\"",
     digits: 9,
     of_one: per_token,
 };
@@ -142,7 +147,15 @@ fn with_tiers(section: &Section<'_>, measure: &Measure, unit: &str) -> Pricing {
 }
 
 fn of_tokens(section: &Section<'_>, measure: &Measure, unit: &str) -> Pricing {
-    let price = |key| price(section, key, measure);
+    let price = |key| {
+        let price = price(section, key, measure)?;
+        if !price.is_zero() && !PLAUSIBLE.contains(&price) {
+            let dollars = price.times(1_000_000);
+            let hint = "pricing is in dollars per token, usd_per_million in dollars per million";
+            section.warning(key, format!("is {dollars} dollars per million tokens: {hint}"));
+        }
+        Some(price)
+    };
     let allowed = &format!("{}{unit}; \"0\" if it costs nothing", measure.allowed);
     let explicit_zero = section.flag("explicit_zero").unwrap_or(false);
     // Some price lists contain "0" for unknown prices, which must not make cached tokens free.

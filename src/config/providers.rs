@@ -11,7 +11,9 @@ use super::{
     Surroundings,
     address::BaseUrl,
     admin::AdminConfig,
+    catalog::built_in_providers,
     credential::{self, Credential},
+    fault::hint,
     quantity::MINUTE,
     section::{Item, Section},
     server::ServerConfig,
@@ -25,6 +27,8 @@ const MAX_CAPABILITIES: usize = 16;
 const MAX_SAFETY_SETTINGS: usize = 32;
 /// Largest budget of reasoning, tokens.
 const MAX_BUDGET: u32 = 10_000_000;
+/// Ends of addresses of single calls, which are often given as the base address.
+const CALLS: [&str; 5] = ["/chat/completions", "/completions", "/messages", "/responses", "/embeddings"];
 /// From which probability of harm on Gemini blocks.
 const THRESHOLDS: [&str; 5] = ["OFF", "BLOCK_NONE", "BLOCK_ONLY_HIGH", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_LOW_AND_ABOVE"];
 
@@ -295,11 +299,11 @@ impl ProviderTable {
         self.auth.unwrap_or(KeyHeader::of(self.endpoint_defaults.dialect))
     }
 
-    fn read(name: &Item<'_>, section: &Section<'_>, context: &ProviderContext<'_>) -> ProviderTable {
+    fn read(name_in_file: &Item<'_>, section: &Section<'_>, context: &ProviderContext<'_>) -> ProviderTable {
         let enabled = section.flag("enabled").unwrap_or(true);
-        let slug = read_slug(name);
-        let name = section.filled("name").unwrap_or(name.text).to_owned();
-        let base_url = base_url(section, enabled, context);
+        let slug = read_slug(name_in_file);
+        let name = section.filled("name").unwrap_or(name_in_file.text).to_owned();
+        let base_url = base_url(name_in_file, section, enabled, context);
         let credential = credential::read(section, enabled, context.surroundings);
         let auth = section.choice("auth", &AUTHS);
         let region = region(section, base_url.as_ref(), auth, enabled);
@@ -427,10 +431,16 @@ pub(super) fn read_slug(name: &Item<'_>) -> Option<ProviderSlug> {
     slug
 }
 
-fn base_url(section: &Section<'_>, enabled: bool, context: &ProviderContext<'_>) -> Option<BaseUrl> {
-    let text = section.required("base_url", BaseUrl::SHAPE)?;
+fn base_url(name: &Item<'_>, section: &Section<'_>, enabled: bool, context: &ProviderContext<'_>) -> Option<BaseUrl> {
+    let built_in = built_in_providers();
+    let meant = hint(name.text, built_in.iter().map(|known| &*known.slug).filter(|slug| *slug != name.text));
+    let text = section.required_or("base_url", &format!("is missing{meant}"), BaseUrl::SHAPE)?;
     let url =
         BaseUrl::parse(text).map_err(|fault| section.fault("base_url", fault.to_string(), BaseUrl::SHAPE)).ok()?;
+    if let Some(call) = CALLS.into_iter().find(|call| url.path().ends_with(call)) {
+        let wrong = format!("ends in {call}, the path of one call: paths of calls are appended to it");
+        section.fault("base_url", wrong, "the address before that");
+    }
     let (server, admin) = (context.server, context.admin);
     let is_ours = |loopback: bool, port: u16| enabled && url.is_loopback() && loopback && url.port() == port;
     if is_ours(server.is_loopback(), server.bind.port()) {

@@ -25,9 +25,15 @@ pub(super) fn read_duration(text: &str) -> Option<Duration> {
     humantime::parse_duration(text).ok()
 }
 
+const DAY_SECS: u64 = 86_400;
+
 /// Formats a duration without spaces.
 pub(super) fn show_duration(time: Duration) -> String {
-    humantime::format_duration(time).to_string().replace(' ', "")
+    match (time.as_secs() / DAY_SECS, time.as_secs() % DAY_SECS, time.subsec_nanos()) {
+        // Whole days stay days: a month of 30.44 days is in nobody's mind.
+        (days @ 2.., 0, 0) => format!("{days}days"),
+        _ => humantime::format_duration(time).to_string().replace(' ', ""),
+    }
 }
 
 /// Parses `"32MiB"`, `"64 KiB"`, `"1024"`.

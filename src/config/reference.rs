@@ -236,6 +236,14 @@ pub(super) fn position(key: &str) -> usize {
     REFERENCE.sections.iter().position(begins).unwrap_or(usize::MAX)
 }
 
+/// The path of the key whose section and name are these words with `_` between them, such as `server.bind` of `server_bind`.
+pub(super) fn path_of_words(words: &str) -> Option<String> {
+    let sections = REFERENCE.sections.iter().filter(|section| !section.path.contains(['*', '[']));
+    let mut paths =
+        sections.flat_map(|section| section.keys.iter().map(|key| format!("{}.{}", section.path, key.name)));
+    paths.find(|path| path.replace('.', "_") == words)
+}
+
 /// Adds the defaults of all keys that the tree does not set. Named sections and lists of sections are not changed.
 pub(super) fn fill_in(root: &mut Table) {
     for section in REFERENCE.sections.iter().filter(|section| !section.path.contains(['*', '['])) {

@@ -38,6 +38,11 @@ impl Item<'_> {
         self.faults.value(self.location, &self.path, wrong, allowed);
     }
 
+    /// Reports that this text may be meant otherwise.
+    pub(super) fn warning(&self, text: impl Into<String>) {
+        self.faults.warning(self.location, &self.path, text);
+    }
+
     /// Reports that this text names something that does not exist.
     pub(super) fn dangling(&self, wrong: impl Into<String>, allowed: impl Into<String>) {
         self.faults.absence(self.location, &self.path, wrong, allowed);
@@ -189,9 +194,14 @@ impl<'t> Section<'t> {
 
     /// A string that must be present and not empty.
     pub(super) fn required(&self, key: &'static str, allowed: &str) -> Option<&'t str> {
+        self.required_or(key, "is missing", allowed)
+    }
+
+    /// The same, with what is said if it is absent.
+    pub(super) fn required_or(&self, key: &'static str, absent: &str, allowed: &str) -> Option<&'t str> {
         self.record(key, "string", String::new);
         if self.node(key).is_none() {
-            self.absence(key, "is missing", allowed);
+            self.absence(key, absent, allowed);
             return None;
         }
         self.filled(key)

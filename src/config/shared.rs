@@ -123,7 +123,9 @@ fn address(section: &Section<'_>, schemes: &[&str], context: &Surroundings<'_>) 
         (Some(variable), None) => ("url_env", from_variable(variable, context)),
         (None, Some(path)) => ("url_file", from_file(&context.directory.join(path), context)),
         (None, None) => {
-            section.absence("url_env", "is missing", SOURCES);
+            if !section.has("url") {
+                section.absence("url_env", "is missing", SOURCES);
+            }
             return None;
         }
         (Some(_), Some(_)) => {

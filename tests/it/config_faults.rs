@@ -282,7 +282,6 @@ key = "sk-this-is-secret"
             f:9:65: providers.cove.headers.x y: is not a header name; allowed: a header name and a value of visible ASCII; secrets go into api_key_env or api_key_file
             f:9:76: providers.cove.headers.x-a: has a value that is not allowed in a header; allowed: a header name and a value of visible ASCII; secrets go into api_key_env or api_key_file
             f:13:16: providers.dell.api_key_file: is set together with api_key_env; allowed: one of them: api_key_env = "NAME_OF_A_VARIABLE" or api_key_file = "path"
-            f:14:1: keys[0].sha256: is missing; allowed: either sha256 = "<64 hexadecimal digits>" (make one with 'pointsman keygen') or env = "NAME_OF_A_VARIABLE" that holds the key
             f:16:7: keys[0].key: a key must not be in this file; allowed: either sha256 = "<64 hexadecimal digits>" (make one with 'pointsman keygen') or env = "NAME_OF_A_VARIABLE" that holds the key
         "#]],
     );
@@ -535,13 +534,13 @@ variant = "Second One"
 pricing = { prompt = "1" }
 "#,
         expect![[r#"
-            f:6:22: models[0].pricing.prompt: got a number; allowed: a plain decimal string of US dollars, at least 0, such as "0.00000015"
-            f:6:40: models[0].pricing.completion: is not a plain decimal number; allowed: a plain decimal string of US dollars, at least 0, such as "0.00000015"
-            f:6:58: models[0].pricing.request: is negative; allowed: a plain decimal string of US dollars, at least 0, such as "0.00000015"
-            f:6:72: models[0].pricing.image: is too large, or has more than 15 digits after the point; allowed: a plain decimal string of US dollars, at least 0, such as "0.00000015"
+            f:6:22: models[0].pricing.prompt: got a number; allowed: US dollars as a decimal number in quotes, at least 0, such as "0.00000015"
+            f:6:40: models[0].pricing.completion: is not a plain decimal number; allowed: US dollars as a decimal number in quotes, at least 0, such as "0.00000015"
+            f:6:58: models[0].pricing.request: is negative; allowed: US dollars as a decimal number in quotes, at least 0, such as "0.00000015"
+            f:6:72: models[0].pricing.image: is too large, or has more than 15 digits after the point; allowed: US dollars as a decimal number in quotes, at least 0, such as "0.00000015"
             f:6:94: models[0].pricing.cache: unknown key; allowed: request, image, web_search, explicit_zero, prompt, completion, internal_reasoning, input_cache_read, input_cache_write, input_cache_write_1h, audio, audio_output, tiers
             f:13:11: models[0].endpoints[1].variant: is not a short name; allowed: at most 64 of: lower-case letters, digits, '-', '_', '.'
-            f:14:11: models[0].endpoints[1].pricing.completion: is missing; allowed: a plain decimal string of US dollars, at least 0, such as "0.00000015" per token; "0" if it costs nothing
+            f:14:11: models[0].endpoints[1].pricing.completion: is missing; allowed: US dollars as a decimal number in quotes, at least 0, such as "0.00000015" per token; "0" if it costs nothing
         "#]],
     );
 }

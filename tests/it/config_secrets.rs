@@ -144,7 +144,7 @@ fn a_file_that_cannot_be_read_is_one_fault() {
     let scratch = Scratch::new();
     let load =
         |name: &str| Config::load(Some(&scratch.0.at(name)), &Environment::default()).map(|loaded| loaded.config);
-    assert!(single_fault(load("none.toml")).contains("none.toml:1:1: configuration: cannot be read"));
+    assert!(single_fault(load("none.toml")).contains("none.toml:1:1: configuration: there is no such file"));
     scratch.write("latin.toml", b"[server]\nbind = \"\xe4\"", 0o644);
     assert!(single_fault(load("latin.toml")).contains("latin.toml:2:9: configuration: is not UTF-8"));
     scratch.write("long.toml", vec![b'#'; 9_000_000], 0o644);

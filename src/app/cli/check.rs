@@ -112,7 +112,12 @@ pub fn summary(config: &Config) -> String {
 
 fn write_summary(page: &mut String, config: &Config) -> std::fmt::Result {
     let catalog = config.catalog(1);
-    writeln!(page, "{}: nothing is wrong.\n", config.source)?;
+    let warnings = config.warnings().len() + config.start_up_notes().len();
+    match warnings {
+        0 => writeln!(page, "{}: nothing is wrong.\n", config.source)?,
+        1 => writeln!(page, "{}: can be used; one remark stands below.\n", config.source)?,
+        _ => writeln!(page, "{}: can be used; {warnings} remarks stand below.\n", config.source)?,
+    }
     writeln!(page, "Address: {}", config.server.bind)?;
     let aliases: Vec<&str> = catalog.aliases.iter().map(|alias| alias.id.as_str()).collect();
     writeln!(page, "Aliases: {}", aliases.join(", "))?;
