@@ -75,7 +75,13 @@ pub fn id_in_body(body: &[u8]) -> Result<(Option<String>, Option<String>), ApiEr
 /// 400 without an id, 404 without a readable record, 503 when the ledger does not answer, and for a record that
 /// a later version wrote.
 pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Result<Arc<Generation>, ApiError> {
-    let missing = || Invalid::field(InvalidReason::MissingField, "generation_id", "Field 'generation_id' is required.");
+    let missing = || {
+        Invalid::field(
+            InvalidReason::MissingField,
+            "generation_id",
+            "The id of a generation is required: 'generation_id' or 'id'.",
+        )
+    };
     let id = GenerationId::parse(&id.ok_or_else(missing)?).ok_or_else(ApiError::unknown_generation)?;
     let (owners, is_admin): (Vec<u64>, bool) = (caller.owners().collect(), caller.is_admin());
     let is_readable = move |owner: u64| is_admin || owners.contains(&owner);

@@ -24,7 +24,7 @@ use actix_web::{
     },
 };
 use pointsman_actors::{
-    dialect::{MessagesError, UPSTREAM_TOO_LONG},
+    dialect::{MessagesError, UPSTREAM_TOO_LONG, too_long_by},
     domain::{Dialect, GenerationId, Invalid, InvalidReason},
 };
 
@@ -173,7 +173,10 @@ impl ApiError {
             KeyFault::Missing => {
                 ("missing_key", "No API key was sent. Send 'Authorization: Bearer <key>' or 'X-API-Key: <key>'.")
             }
-            KeyFault::Invalid => ("invalid_key", "The API key is not valid for this gateway."),
+            KeyFault::Invalid => (
+                "invalid_key",
+                "The API key is not valid for this gateway: it is unknown, or not sent as 'Authorization: Bearer <key>'.",
+            ),
             KeyFault::Disabled => ("disabled_key", "This API key is disabled."),
             KeyFault::Expired => ("expired_key", "This API key has expired."),
         };
@@ -284,6 +287,26 @@ impl ApiError {
             "This path does not exist. Under /api/v1 there are chat/completions, messages, responses, completions (with \
              server.legacy_completions = true), embeddings, images, models, providers, route, generation, generations, \
              activity, keys, key, credits and health; administration has a listener of its own.",
+        )
+    }
+
+    /// 404: no such path at the admin listener.
+    #[must_use]
+    pub fn unknown_admin_path() -> ApiError {
+        ApiError::not_found(
+            "unknown_path",
+            "This path does not exist here. This is the listener for administration (admin.bind): it has the calls below \
+             /api/v1/admin, /console, /metrics and the health pages. Models are called at server.bind.",
+        )
+    }
+
+    /// 404: a client appended the path of a call with its version to a base address that has one.
+    #[must_use]
+    pub fn doubled_version() -> ApiError {
+        ApiError::not_found(
+            "unknown_path",
+            "This path does not exist: the base address has one /v1 too many. Clients that append /v1/messages get the \
+             address that ends in /api, clients that append /chat/completions or /responses the one that ends in /api/v1.",
         )
     }
 
@@ -513,16 +536,21 @@ impl ApiError {
     #[must_use]
     pub fn respond(&self) -> HttpResponse {
         let problem = &self.0;
-        let is_too_long = problem.upstream.is_some() && problem.reason == Some("context_length_exceeded");
+        let too_long = problem.upstream.as_ref().filter(|_| problem.reason == Some("context_length_exceeded"));
         let message = match problem.dialect {
-            _ if is_too_long => UPSTREAM_TOO_LONG.into(),
+            _ if let Some(upstream) = too_long => match upstream.raw.as_deref().and_then(too_long_by) {
+                Some(message) => message.into(),
+                None => UPSTREAM_TOO_LONG.into(),
+            },
             Dialect::Anthropic => message_with_place(problem),
             _ => Cow::Borrowed(&*problem.message),
         };
+        let metadata = (problem.dialect == Dialect::Anthropic).then(|| body::metadata(problem));
         let messages = MessagesError {
             status: problem.status.as_u16(),
             message: &message,
             reason: problem.reason.or(Some(problem.error_type)),
+            metadata: metadata.as_deref(),
             request_id: problem.request_id.as_deref(),
         };
         let status = match problem.dialect {

@@ -5,7 +5,7 @@
 //! API has is also below `/anthropic/v1`.
 
 use actix_web::{
-    Resource, Scope, guard,
+    HttpRequest, Resource, Scope, guard,
     middleware::from_fn,
     web::{self, ServiceConfig},
 };
@@ -77,12 +77,12 @@ pub(crate) fn mount(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
 /// Mounts the pages of the admin listener, those that both listeners have, and the console.
 pub(crate) fn serve_admin(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>, console: &Console) {
     let loopback = worker.shared().setup.load().config.admin.is_loopback();
-    let admin = add_all(web::scope("/api/v1/admin"), admin_pages("")).default_service(web::to(unknown_path));
+    let admin = add_all(web::scope("/api/v1/admin"), admin_pages("")).default_service(web::to(unknown_admin_path));
     let root = web::scope("").app_data(worker.clone()).app_data(Exposure { loopback });
     let root = add_all(root.app_data(Document::Admin), documents(""));
     // Before the keys, whose paths are longer.
     let root = add_all(add_all(root, health_pages("")).service(admin), key_pages("/api/v1")).service(console.scope());
-    app.service(root.default_service(web::to(unknown_path)).wrap(from_fn(frame)).wrap(from_fn(headers::secure)));
+    app.service(root.default_service(web::to(unknown_admin_path)).wrap(from_fn(frame)).wrap(from_fn(headers::secure)));
 }
 
 /// Mounts each page for administrators separately, as [`mount`] does.
@@ -257,6 +257,13 @@ fn resource(path: &str, allowed: &'static str) -> Resource {
         .default_service(web::to(move || std::future::ready(Err::<String, _>(ApiError::method_not_allowed(allowed)))))
 }
 
-async fn unknown_path() -> Result<String, ApiError> {
-    Err(ApiError::unknown_path())
+async fn unknown_path(request: HttpRequest) -> Result<String, ApiError> {
+    Err(match request.path() {
+        path if path.contains("/v1/v1/") => ApiError::doubled_version(),
+        _ => ApiError::unknown_path(),
+    })
+}
+
+async fn unknown_admin_path() -> Result<String, ApiError> {
+    Err(ApiError::unknown_admin_path())
 }

@@ -141,6 +141,8 @@ fn temporary(catalog: &Catalog, error: &RouteError, now: Tick) -> ApiError {
         let mut passing = error.excluded.iter().filter(|excluded| excluded.reason.is_passing());
         let how = if passing.all(is_overloaded) { Exhausted::Overloaded } else { Exhausted::RateLimited };
         ApiError::exhausted(how, wait, Vec::new())
+    } else if reasons().all(|reason| reason == ExclusionReason::ConfigFault) {
+        ApiError::overloaded(Overload::RefusedByProviders, wait)
     } else if reasons().any(broken) {
         ApiError::overloaded(Overload::CircuitsOpen, wait)
     } else {

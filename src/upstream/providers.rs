@@ -5,10 +5,14 @@
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
-use pointsman_actors::domain::{Catalog, Dialect, ProviderSlug};
+use pointsman_actors::{
+    dialect::SILENT_WORK,
+    domain::{Catalog, Dialect, ProviderSlug},
+};
 use rustls::ClientConfig;
 
 use crate::{
+    base::secret::Secret,
     config::{Config, KeyHeader, ProviderConfig},
     simulation::Running,
     upstream::{
@@ -77,14 +81,18 @@ impl Providers {
         }
         let keys = config.providers.iter().filter_map(|provider| provider.key.clone());
         let signers = providers.iter().filter_map(|provider| provider.connection.as_ref()?.0.signer.as_deref());
-        let secrets: Vec<_> = keys.chain(signers.flat_map(Signer::secrets).cloned()).collect();
+        // Where a provider is may tell who its customer is, such as the name of a resource at Azure.
+        let away = config.providers.iter().filter(|provider| !provider.base_url.is_loopback());
+        let hosts = away.map(|provider| Secret::from(provider.base_url.host()));
+        let secrets: Vec<_> = keys.chain(signers.flat_map(Signer::secrets).cloned()).chain(hosts).collect();
         Ok(Providers {
             providers,
             redactor: Arc::new(Redactor::new(secrets)),
             limits: TransportLimits {
                 connect: config.timeouts.connect,
                 keep_alive: config.timeouts.provider_idle,
-                idle: config.stream.idle_timeout.max(config.timeouts.first_content),
+                // Whoever reads a stream judges its silence, which is longer than this at no time.
+                idle: config.stream.idle_timeout.max(config.timeouts.first_content).max(SILENT_WORK),
                 max_body: config.limits.upstream_body_bytes,
                 ..TransportLimits::default()
             },

@@ -4,7 +4,10 @@
 //! prompt, whether a 403 is about content policy, and the text for a caller who made a mistake. Servers use different
 //! shapes of error bodies, so every known shape is tried and none is required.
 
-use std::time::SystemTime;
+use std::{
+    borrow::Cow,
+    time::{Duration, SystemTime},
+};
 
 use actix_http::header::HeaderMap;
 use pointsman_actors::{
@@ -18,6 +21,9 @@ use super::{failure::UpstreamError, rate_limits::quota, redact::Redactor, retry_
 
 /// Most bytes of a provider's body that a caller sees.
 const RAW_LIMIT: usize = 2 * 1024;
+
+/// Shortest id of a request that is searched for, in bytes.
+const MIN_REQUEST_ID: usize = 6;
 
 /// Most bytes of a machine-readable code.
 const CODE_LIMIT: usize = 64;
@@ -61,6 +67,13 @@ const POLICY_PHRASES: [&str; 11] = [
     "safety",
 ];
 
+/// Phrases for a refusal because of content that has no code of its own, in lower case.
+const CONTENT_PHRASES: [&str; 3] =
+    ["content filtering policy", "violating our usage policy", "content management policy"];
+
+/// Names of members that hold the provider's id of the request.
+const REQUEST_IDS: [&str; 3] = ["request_id", "requestId", "x-request-id"];
+
 /// Classifies an answer whose status is not 200.
 pub(super) fn classify(
     (dialect, status): (Dialect, u16),
@@ -73,19 +86,29 @@ pub(super) fn classify(
     let retry_after = retry_after(headers, now).or_else(|| retry_delay(dialect, body));
     let amazon_type = headers.get("x-amzn-errortype").and_then(|value| value.to_str().ok());
     let of_dialect = kind_of_refusal(dialect, status, retry_after.is_some(), amazon_type, body);
-    let kind = of_dialect.unwrap_or_else(|| kind(status, &error));
+    let kind = of_dialect.unwrap_or_else(|| kind(status, retry_after, &error));
     let is_clients_fault = kind.blame() == Blame::Client;
     let code = error.code.as_deref().and_then(|code| machine_readable(&redactor.clean(code, CODE_LIMIT)));
     UpstreamError {
         failure: Failure { kind, status: Some(status), retry_after },
         cause: None,
         detail: format!("status {status}, code {}, {} bytes of body", code.as_deref().unwrap_or("none"), body.len()),
-        is_about_content: code.as_deref().is_some_and(names_content),
-        raw: is_clients_fault.then(|| redactor.clean(&String::from_utf8_lossy(body), RAW_LIMIT)),
+        is_about_content: code.as_deref().is_some_and(names_content) || error.mentions(&CONTENT_PHRASES),
+        raw: is_clients_fault.then(|| redactor.clean(&without_request_id(body), RAW_LIMIT)),
         code,
         refuses_signature: refuses_signature(dialect, status, body),
         quota: Some(quota(headers, || now)).filter(QuotaReport::is_some).map(Box::new),
     }
+}
+
+/// A body without the provider's id of the request, which is nobody's business but ours.
+fn without_request_id(body: &[u8]) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(body);
+    let Ok(whole) = serde_json::from_str::<Value>(&text) else { return text };
+    let ids =
+        REQUEST_IDS.iter().flat_map(|name| [whole.get(name), whole.get("error").and_then(|error| error.get(name))]);
+    let ids: Vec<&str> = ids.flatten().filter_map(Value::as_str).filter(|id| id.len() >= MIN_REQUEST_ID).collect();
+    ids.into_iter().fold(text, |text, id| Cow::Owned(text.replace(id, "***")))
 }
 
 /// Whether a code says that the content was refused.
@@ -93,8 +116,10 @@ fn names_content(code: &str) -> bool {
     ["content_filter", "content_policy", "moderation_blocked"].iter().any(|word| code.starts_with(word))
 }
 
-fn kind(status: u16, error: &ErrorBody) -> FailureKind {
+fn kind(status: u16, retry_after: Option<Duration>, error: &ErrorBody) -> FailureKind {
     match status {
+        // An account without money. Nothing says when that ends.
+        429 if retry_after.is_none() && error.code.as_deref() == Some("insufficient_quota") => FailureKind::Auth,
         400 | 422 if error.mentions(&LENGTH_PHRASES) => FailureKind::ContextLength,
         403 if error.mentions(&POLICY_PHRASES) => FailureKind::ContentPolicy,
         status => FailureKind::of_status(status.into()).unwrap_or(FailureKind::UnexpectedStatus),
@@ -293,6 +318,44 @@ mod tests {
         assert!(policy(r#"{"error":{"code":"content_policy_violation"}}"#));
         assert!(policy(r#"{"error":{"message":"Your input was flagged by our moderation."}}"#));
         assert!(!policy(r#"{"error":{"message":"Country not supported."}}"#));
+    }
+
+    #[test]
+    fn a_refusal_because_of_content_is_known_by_its_code_or_its_words() {
+        for (body, expected) in [
+            (r#"{"error":{"code":"content_filter","message":"No."}}"#, true),
+            (
+                r#"{"error":{"code":"invalid_prompt","message":"Your prompt was flagged as potentially violating our usage policy."}}"#,
+                true,
+            ),
+            (
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"Output blocked by content filtering policy"}}"#,
+                true,
+            ),
+            (r#"{"error":{"code":"invalid_prompt","message":"Invalid prompt."}}"#, false),
+        ] {
+            assert_eq!(classify_text(400, body).is_about_content, expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn an_account_without_money_is_no_rate_limit() {
+        let body = r#"{"error":{"message":"You exceeded your current quota.","type":"insufficient_quota","code":"insufficient_quota"}}"#;
+        check(429, body, FailureKind::Auth);
+        let mut headers = HeaderMap::new();
+        headers.insert(HeaderName::from_static("retry-after"), HeaderValue::from_static("7"));
+        let waiting =
+            classify((Dialect::OpenAi, 429), &headers, body.as_bytes(), SystemTime::UNIX_EPOCH, &Redactor::default());
+        assert_eq!(waiting.failure.kind, FailureKind::RateLimited);
+    }
+
+    #[test]
+    fn the_providers_id_of_the_request_is_masked() {
+        let shown = |body: &str| classify_text(400, body).raw.unwrap();
+        let body = r#"{ "error":{"message":"bad (request req_011UP)"},"request_id":"req_011UP"}"#;
+        assert_eq!(shown(body), r#"{ "error":{"message":"bad (request ***)"},"request_id":"***"}"#);
+        assert_eq!(shown(r#"{"error":{"requestId":"0a1b-2c3d"}}"#), r#"{"error":{"requestId":"***"}}"#);
+        assert_eq!(shown("not JSON"), "not JSON");
     }
 
     #[test]

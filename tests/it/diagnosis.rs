@@ -59,7 +59,7 @@ async fn the_log_says_where_and_why_nobody_was_reached_and_the_client_hears_why_
     let failed = line(&log, &["acme/small at acme failed: connect", &format!("{address}: refused: "), &id]);
     let opened = line(&log, &["acme/small at acme: circuit open for"]);
     assert!(failed < opened, "the cause stands before its effect: {log}");
-    line(&log, &[&id, "failed after 1 attempts", "mine-1"]);
+    line(&log, &[&id, "failed after 1 attempt", "mine-1"]);
     line(&log, &["chat/completions", " 502 in ", "mine-1", &id]);
 }
 

@@ -562,7 +562,7 @@ fn breaks(dialect: &str, after_text: bool) -> Vec<(&'static str, Script)> {
     if after_text && dialect != "gemini" {
         breaks.push(("a call that never ends", begun(call).send("0\r\n\r\n").fin()));
     }
-    let sealed = "s".repeat(100_000);
+    let sealed = "s".repeat(5 << 20);
     let signature = match dialect {
         "anthropic" => [
             json!({"type": "content_block_stop", "index": 0}),

@@ -339,4 +339,6 @@ mod waterfall;
 #[cfg(test)]
 mod why;
 #[cfg(test)]
+mod working_providers;
+#[cfg(test)]
 mod world;

@@ -101,7 +101,8 @@ pub struct RelayLimits {
     pub buffer_bytes: usize,
     /// Silence towards the client after which a comment is sent.
     pub keep_alive: Duration,
-    /// Time without content from the upstream after which the stream fails; comments do not count as content.
+    /// Time without content from the upstream after which the stream fails, see [`ChatStream::longest_silence`]; comments do
+    /// not count as content.
     pub idle: Duration,
     /// How long the client may read nothing while the buffer is full.
     pub write_stall: Duration,
@@ -353,10 +354,15 @@ impl Relay {
         }
     }
 
+    fn longest_silence(&self) -> Duration {
+        let stream = self.stream.as_ref();
+        stream.map_or(self.limits.idle, |stream| stream.chat.longest_silence(self.limits.idle))
+    }
+
     /// Starts the timer for the next time-out.
     fn arm(&self, ctx: &mut Context<Self>) {
         let comment = self.last_sent + self.limits.keep_alive;
-        let silence = self.last_content + self.limits.idle;
+        let silence = self.last_content + self.longest_silence();
         let first = comment.min(silence).min(self.limits.deadline);
         let wait = first.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         ctx.run_later(wait, Relay::timed_out);
@@ -371,7 +377,7 @@ impl Relay {
             // The attempts that may still open this stream have their own time-outs.
             self.last_content = now;
         }
-        let idle = now.duration_since(self.last_content) >= self.limits.idle;
+        let idle = now.duration_since(self.last_content) >= self.longest_silence();
         if self.stream.is_some() && (idle || now >= self.limits.deadline) {
             let (kind, detail) = match idle {
                 true => (FailureKind::Timeout, "no content within the idle time"),

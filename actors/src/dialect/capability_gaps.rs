@@ -43,22 +43,22 @@ mod tests {
     #[test]
     fn what_models_refuse_is_known_by_their_names() {
         use Capability::{
-            ForcedTool, NoCallAfterCalls, OpenSchema, Prefill, RemoteMedia, SingleCalls, StrictSchema,
-            StrictSchemaWithTools, TokenIds, ToolsByDefault, ToolsWithEffort,
+            ForcedTool, NoCallAfterCalls, OpenSchema, OtherImages, OtherMedia, Prefill, RemoteMedia, SingleCalls,
+            StrictSchema, StrictSchemaWithTools, TokenIds, ToolsByDefault, ToolsWithEffort,
         };
         check(Dialect::OpenAi, "gpt-5.4-mini", &[ToolsWithEffort]);
         check(Dialect::OpenAi, "gpt-5.6", &[ToolsWithEffort, ToolsByDefault]);
         check(Dialect::OpenAi, "gpt-5.2", &[]);
         check(Dialect::OpenAi, "openai/gpt-5.6", &[]);
         check(Dialect::Responses, "gpt-5.6", &[]);
-        check(Dialect::Anthropic, "claude-sonnet-5-5", &[ForcedTool, Prefill, OpenSchema]);
-        check(Dialect::Anthropic, "claude-opus-5", &[Prefill, OpenSchema]);
-        check(Dialect::Anthropic, "claude-opus-4-5-20251101", &[OpenSchema]);
-        check(Dialect::Anthropic, "claude-sonnet-4-20250514", &[StrictSchema, OpenSchema]);
-        check(Dialect::Anthropic, "my-alias", &[]);
+        check(Dialect::Anthropic, "claude-sonnet-5-5", &[ForcedTool, Prefill, OpenSchema, OtherImages, OtherMedia]);
+        check(Dialect::Anthropic, "claude-opus-5", &[Prefill, OpenSchema, OtherImages, OtherMedia]);
+        check(Dialect::Anthropic, "claude-opus-4-5-20251101", &[OpenSchema, OtherImages, OtherMedia]);
+        check(Dialect::Anthropic, "claude-sonnet-4-20250514", &[StrictSchema, OpenSchema, OtherImages, OtherMedia]);
+        check(Dialect::Anthropic, "my-alias", &[OtherImages, OtherMedia]);
         check(Dialect::Gemini, "gemini-3-pro", &[TokenIds, SingleCalls]);
         check(Dialect::Gemini, "gemini-2.5-flash", &[TokenIds, StrictSchemaWithTools, SingleCalls]);
-        let of_converse = [RemoteMedia, NoCallAfterCalls, TokenIds, SingleCalls];
+        let of_converse = [RemoteMedia, NoCallAfterCalls, TokenIds, OtherImages, SingleCalls];
         check(Dialect::Converse, "qwen.qwen3-235b", &of_converse);
         check(Dialect::Converse, "amazon.nova-lite-v1:0", &[&of_converse[..], &[StrictSchema]].concat());
     }

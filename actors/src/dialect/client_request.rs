@@ -85,6 +85,8 @@ impl ClientShape {
             (ClientShape::Messages { .. }, "response_format") => "output_config.format",
             (ClientShape::Messages { .. }, "reasoning" | "reasoning_effort") => "thinking",
             (ClientShape::Messages { .. }, "user") => "metadata.user_id",
+            (ClientShape::Messages { .. }, "messages[].content") => "messages[].content[].content",
+            (ClientShape::Messages { .. }, "messages[].is_error") => "messages[].content[].is_error",
             (ClientShape::Messages { .. }, "parallel_tool_calls") => "tool_choice.disable_parallel_tool_use",
             (ClientShape::Completion { .. }, "messages") => "prompt",
             (ClientShape::Messages { .. } | ClientShape::Completion { .. }, name) => name,

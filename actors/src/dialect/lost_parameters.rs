@@ -52,20 +52,21 @@ fn lost_at<'e>(
     if !request.routing.provider.require_parameters {
         return Vec::new();
     }
-    let unlisted = request.unlisted_members(names);
-    let members = (!unlisted.members.is_empty()).then_some(&unlisted.members);
+    // A parameter that an endpoint lists is lost all the same where its dialect has none.
+    let given = request.given_parameters(names);
+    let members = (!given.members.is_empty()).then_some(&given.members);
     let body = members
         .map(|members| format!("{{\"model\":\"m\",\"messages\":[{{\"role\":\"user\",\"content\":\"x\"}}]{members}}}"));
     let parameters = body.as_deref().and_then(|body| read_conversation(body).ok());
     let lost = endpoints.filter_map(|endpoint| {
-        let name = first_lost(request, unlisted.unknown.as_deref(), parameters.as_ref(), endpoint)?;
+        let name = first_lost(request, given.unknown.as_deref(), parameters.as_ref(), endpoint)?;
         Some(LostParameter { endpoint: endpoint.id, name })
     });
     lost.collect()
 }
 
 /// The first parameter that the endpoint would not get, by the client's name. `unknown` is one that the gateway does not know;
-/// `parameters` holds those that no endpoint lists.
+/// `parameters` holds all.
 fn first_lost(
     request: &ChatRequest,
     unknown: Option<&str>,

@@ -38,7 +38,7 @@ mod upstream_decoder;
 
 pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};
 pub use anthropic::{
-    client_error::{MessagesError, UPSTREAM_TOO_LONG, too_long_message},
+    client_error::{MessagesError, UPSTREAM_TOO_LONG, too_long_by, too_long_message},
     inbound::{InboundMessages, count_tokens_body, read_count_tokens, read_messages},
     model_list::{MessagesModel, ModelPage, messages_model, messages_model_list},
 };
@@ -52,8 +52,8 @@ pub use gemini::{RememberedSignatures, SignatureMemory, SignatureSources, Signat
 pub use lost_parameters::{lost_parameters, unmet_translation};
 pub use neutral::{FieldFates, StateKey};
 pub use openai::{
-    ChatStream, ImageAnswer, ImageOrigin, ImageSource, KEEP_ALIVE, MadeImage, Progress, StreamError, StreamOptions,
-    UsageChunk,
+    ChatStream, ImageAnswer, ImageOrigin, ImageSource, KEEP_ALIVE, MadeImage, Progress, SILENT_WORK, StreamError,
+    StreamOptions, UsageChunk,
     request::{
         ChatPurpose, ChatRequest, EmbeddingRequest, ImageFormat, ImageRequest, PROVIDER_MEMBERS, RequestLimits,
         Restriction, RestrictionKind, VectorFormat, field_meant_at_top_level, field_meant_in_metadata, shown,

@@ -20,7 +20,9 @@ use super::{
         conversation_reader::read_conversation,
         foreign_members::{PlainChat, plain_chat},
         request::default_parameters,
-        rewrite_answer, text_completion, usage_of_failed_answer,
+        rewrite_answer, text_completion,
+        tool_results::{PlainResults, plain_results},
+        usage_of_failed_answer,
     },
     outgoing::{OutgoingBody, Translation},
     responses::{self, provider_state::ProviderState},
@@ -73,7 +75,10 @@ pub fn chat_body_with(
     // Gateway fields and parameters that the endpoint does not list are removed here, for every dialect.
     let gated = request.limited_body(catalog, endpoint, most_output);
     let outgoing = match endpoint.dialect {
-        Dialect::OpenAi => without_foreign_members(gated, catalog, endpoint, request.client.is_some()),
+        Dialect::OpenAi if request.client.is_some() => {
+            without_foreign_members(with_plain_results(gated), catalog, endpoint, true)
+        }
+        Dialect::OpenAi => without_foreign_members(gated, catalog, endpoint, false),
         dialect => spelled(request, translated(&gated, dialect, endpoint, request.prompt_tokens, signatures)?),
     };
     Some(match request.client.as_deref() {
@@ -185,6 +190,15 @@ fn without_foreign_members(gated: OutgoingBody, catalog: &Catalog, endpoint: &En
     dropped.extend(without_marks.then(|| "cache_control".into()));
     emulated.extend(without_reasoning.then(|| "reasoning_details".into()));
     OutgoingBody { bytes: body, dropped, emulated, ..gated }
+}
+
+/// A chat body for a client of another dialect, with results of calls that every chat server takes.
+fn with_plain_results(gated: OutgoingBody) -> OutgoingBody {
+    let Some(PlainResults { body, moved_media, told_failures }) = plain_results(&gated.bytes) else { return gated };
+    let mut emulated = gated.emulated;
+    emulated.extend(moved_media.then(|| "messages[].content".into()));
+    emulated.extend(told_failures.then(|| "messages[].is_error".into()));
+    OutgoingBody { bytes: body, emulated, ..gated }
 }
 
 /// Names reasoning by the field in which the client asked for it.

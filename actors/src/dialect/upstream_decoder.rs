@@ -65,6 +65,21 @@ impl UpstreamDecoder {
         }
     }
 
+    /// Whether a block or an item of the answer is open: an event then shows that the provider works, also one that no client
+    /// is shown, such as the `ping` of an Anthropic server that waits for the rest of an argument.
+    pub(super) fn has_open_block(&self) -> bool {
+        match self {
+            UpstreamDecoder::Anthropic(decoder) => decoder.has_open_block(),
+            UpstreamDecoder::Responses(decoder) => decoder.has_open_item(),
+            UpstreamDecoder::Gemini(_) | UpstreamDecoder::Converse(_) | UpstreamDecoder::Completion(_) => false,
+        }
+    }
+
+    /// Whether the provider is at work of which it sends nothing until it is done, such as reasoning without a summary.
+    pub(super) fn works_silently(&self) -> bool {
+        matches!(self, UpstreamDecoder::Responses(decoder) if decoder.works_silently())
+    }
+
     /// Reads an unstreamed answer.
     pub(super) fn whole(self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         match self {

@@ -33,10 +33,14 @@ pub enum Capability {
     SingleCalls,
     /// The provider keeps responses, which later ones continue.
     KeptResponses,
+    /// Images may be of other types than PNG, JPEG, GIF and WebP.
+    OtherImages,
+    /// Messages may hold sound, videos, and files that are neither PDF nor text.
+    OtherMedia,
 }
 
 impl Capability {
-    const ALL: [Capability; 14] = [
+    const ALL: [Capability; 16] = [
         Capability::ForcedTool,
         Capability::ToolsWithEffort,
         Capability::ToolsByDefault,
@@ -51,6 +55,8 @@ impl Capability {
         Capability::LegacyCompletions,
         Capability::SingleCalls,
         Capability::KeptResponses,
+        Capability::OtherImages,
+        Capability::OtherMedia,
     ];
 
     /// The name in reasons, errors and configurations.
@@ -69,6 +75,8 @@ impl Capability {
             Capability::LegacyCompletions => "legacy_completions",
             Capability::SingleCalls => "parallel_tool_calls",
             Capability::KeptResponses => "previous_response_id",
+            Capability::OtherImages => "image_types",
+            Capability::OtherMedia => "media_types",
         }
     }
 
@@ -83,7 +91,9 @@ impl Capability {
         match self {
             Capability::ForcedTool | Capability::NoCallAfterCalls => "tool_choice",
             Capability::ToolsWithEffort | Capability::ToolsByDefault => "tools",
-            Capability::Prefill | Capability::RemoteMedia => "messages",
+            Capability::Prefill | Capability::RemoteMedia | Capability::OtherImages | Capability::OtherMedia => {
+                "messages"
+            }
             Capability::TokenIds => "input",
             Capability::CustomTools => "tools",
             Capability::StrictSchema | Capability::StrictSchemaWithTools | Capability::OpenSchema => "response_format",
@@ -208,6 +218,8 @@ mod tests {
                 "json_schema.strict",
                 "json_schema.open",
                 "parallel_tool_calls",
+                "image_types",
+                "media_types",
             ]
         );
         assert_eq!(tools.common(CapabilitySet::NONE.with(Capability::Prefill)).first(), None);

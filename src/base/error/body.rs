@@ -64,29 +64,40 @@ impl Serialize for PreviousError {
     }
 }
 
+/// `error.metadata` alone, as JSON.
+pub(super) fn metadata(problem: &Problem) -> String {
+    serde_json::to_string(&Metadata::of(problem)).unwrap_or_else(|_| "{}".to_owned())
+}
+
+impl<'a> Metadata<'a> {
+    fn of(problem: &'a Problem) -> Metadata<'a> {
+        let upstream = problem.upstream.as_ref();
+        Metadata {
+            error_type: problem.error_type,
+            reason: problem.reason,
+            request_id: problem.request_id.as_deref(),
+            generation_id: problem.generation.as_ref().map(|id| id.as_str()),
+            provider_name: upstream.map(|detail| detail.provider_name.as_str()),
+            upstream_status: upstream.and_then(|detail| detail.status),
+            provider_code: upstream.and_then(|detail| detail.code.as_deref()),
+            raw: upstream.and_then(|detail| detail.raw.as_deref()),
+            previous_errors: &problem.previous,
+            allowed_values: &problem.allowed_values,
+            faults: &problem.faults,
+            budget: problem.budget.as_deref(),
+        }
+    }
+}
+
 impl<'a> ErrorBody<'a> {
     pub(super) fn new(problem: &'a Problem) -> ErrorBody<'a> {
-        let upstream = problem.upstream.as_ref();
         ErrorBody {
             error: ErrorObject {
                 code: problem.status.as_u16(),
                 message: &problem.message,
                 r#type: problem.kind.as_str(),
                 param: problem.param.as_deref(),
-                metadata: Metadata {
-                    error_type: problem.error_type,
-                    reason: problem.reason,
-                    request_id: problem.request_id.as_deref(),
-                    generation_id: problem.generation.as_ref().map(|id| id.as_str()),
-                    provider_name: upstream.map(|detail| detail.provider_name.as_str()),
-                    upstream_status: upstream.and_then(|detail| detail.status),
-                    provider_code: upstream.and_then(|detail| detail.code.as_deref()),
-                    raw: upstream.and_then(|detail| detail.raw.as_deref()),
-                    previous_errors: &problem.previous,
-                    allowed_values: &problem.allowed_values,
-                    faults: &problem.faults,
-                    budget: problem.budget.as_deref(),
-                },
+                metadata: Metadata::of(problem),
                 availability: problem.availability.as_ref(),
             },
             openrouter_metadata: problem.route.as_deref(),

@@ -17,6 +17,8 @@ pub enum Overload {
     EndpointsBusy,
     /// Every circuit is open.
     CircuitsOpen,
+    /// Every provider refuses the gateway's key, account or name of the model.
+    RefusedByProviders,
     /// The disk of the ledger fails, and memory has no room for further records.
     Ledger,
     /// As many live streams of administrators as there may be.
@@ -47,6 +49,11 @@ impl Overload {
             Overload::CircuitsOpen => {
                 ("all_circuits_open", "Every provider that could serve this request is failing at the moment.")
             }
+            Overload::RefusedByProviders => (
+                "all_circuits_open",
+                "Every provider that could serve this request refuses the gateway's own key, account or name of the model. \
+                 Its administrator must correct that; /health/providers names what was refused.",
+            ),
             Overload::Ledger => (
                 "ledger_unavailable",
                 "The gateway cannot record further requests: the disk of its ledger fails, and its memory is full.",

@@ -291,7 +291,7 @@ impl BreakerMoved<'_> {
             }
             Gate::ConfigFault { until } => log::error!(
                 event = "breaker";
-                "{subject}: the provider does not accept the configured key or model name{cause}; next attempt in {}",
+                "{subject}: the provider does not accept the configured key, account or model name{cause}; next attempt in {}",
                 seconds_to(until)
             ),
         }

@@ -218,12 +218,13 @@ impl GenerationEnded<'_> {
     pub fn emit(&self, metrics: &Metrics) {
         metrics.generations.count(self);
         metrics.keys.count_cost(self.generation.key, self.generation.known_spending().to_f64());
+        let Generation { id, status, request_id, .. } = self.generation;
         if log_output::logs_requests() {
             self.log_call();
-        }
-        let Generation { id, status, request_id, .. } = self.generation;
-        if status.is_failure() {
-            log::info!("{id} failed after {} attempts ({request_id})", self.generation.attempts.len());
+        } else if status.is_failure() {
+            let attempts = self.generation.attempts.len();
+            let plural = if attempts == 1 { "" } else { "s" };
+            log::info!("{id} failed after {attempts} attempt{plural} ({request_id})");
         } else {
             log::debug!("{id} {} ({request_id})", status.as_str());
         }
@@ -238,6 +239,11 @@ impl GenerationEnded<'_> {
         let ms = u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX);
         let first = self.generation.latency_ms.filter(|_| self.generation.streamed);
         let cost = self.generation.spent().map(|cost| cost.to_string()).unwrap_or_default();
+        let served = match (model, provider) {
+            ("", _) => format!("{requested_model}, served by none"),
+            _ => format!("{model} at {provider}"),
+        };
+        let dollars = if cost.is_empty() { "unknown" } else { &cost };
         log::info!(
             event = "call",
             request_id = &**request_id,
@@ -255,7 +261,7 @@ impl GenerationEnded<'_> {
             prompt_tokens = usage.prompt_tokens,
             completion_tokens = usage.completion_tokens,
             cost_usd = cost.as_str();
-            "{result} in {ms} ms: {model} at {provider}, {} + {} tokens, {cost} USD ({id}, {request_id})",
+            "{result} in {ms} ms: {served}, {} + {} tokens, {dollars} USD ({id}, {request_id})",
             usage.prompt_tokens,
             usage.completion_tokens
         );

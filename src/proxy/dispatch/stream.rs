@@ -184,7 +184,7 @@ impl AttemptRunner for StreamRunner<'_> {
         outgoing: OutgoingBody,
         attempt: AttemptHandle<'_>,
     ) -> Result<Self::Output, UpstreamError> {
-        let content_deadline = self.content_deadline();
+        let content_deadline = self.content_deadline(self.content_timeout);
         let call = target.stream_call(self.work, &outgoing, self.deadline, attempt.first_byte);
         let call = target.with_traceparent(call, attempt);
         let response =
@@ -235,7 +235,7 @@ impl StreamRunner<'_> {
             }
             if progress.content {
                 // Hidden reasoning: the model works, so the timeout starts again.
-                content_deadline = self.content_deadline();
+                content_deadline = self.content_deadline(chat.longest_silence(self.content_timeout));
                 if let Some(usage) = chat.spent() {
                     attempt.update(|attempt| attempt.set_usage(usage));
                 }
@@ -243,9 +243,9 @@ impl StreamRunner<'_> {
         }
     }
 
-    /// Deadline of the next content, counted from now.
-    fn content_deadline(&self) -> Instant {
-        (Instant::now() + self.content_timeout).min(self.deadline)
+    /// Deadline of the next content, after this silence.
+    fn content_deadline(&self, silence: Duration) -> Instant {
+        (Instant::now() + silence).min(self.deadline)
     }
 }
 

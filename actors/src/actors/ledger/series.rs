@@ -164,8 +164,10 @@ pub fn first_output_ms<'a>(slots: impl IntoIterator<Item = &'a Slot>, percent: u
     let uppers = BOUNDS_MS.into_iter().map(Some).chain([None]);
     for (count, upper) in counts.into_iter().zip(uppers) {
         if count > 0 && before + count >= wanted {
-            // The last bucket has no upper bound: its lower one is all that is known.
-            return Some(upper.map_or(lower, |upper| lower + (upper - lower) * (wanted - before) / count));
+            // The last bucket has no upper bound: its lower one is all that is known. In any other, the values are taken to lie
+            // in the middles of equal parts.
+            let middle = 2 * (wanted - before) - 1;
+            return Some(upper.map_or(lower, |upper| lower + (upper - lower) * middle / (2 * count)));
         }
         before += count;
         lower = upper.unwrap_or(lower);

@@ -8,8 +8,8 @@ use crate::dialect::{
     neutral::{AnswerEvent, AnswerSink, json_value, url_citation},
 };
 
-/// Most bytes of the citations of one block.
-const MAX_BYTES: usize = 64 * 1_024;
+/// Most bytes of the citations of one block; further ones are left out.
+const MAX_BYTES: usize = 1_024 * 1_024;
 
 /// Citations of a text block that has not ended: where its text ends is known only then.
 #[derive(Debug, Default)]
@@ -21,19 +21,12 @@ pub(super) struct Citations {
 
 impl Citations {
     /// Notes a citation.
-    ///
-    /// # Errors
-    /// When the block has too many.
-    pub(super) fn note(&mut self, citation: Raw<'_>) -> Result<(), AnswerFault> {
-        if !citation.is_object() {
-            return Ok(());
+    pub(super) fn note(&mut self, citation: Raw<'_>) {
+        let bytes = self.bytes + citation.bytes().len();
+        if citation.is_object() && bytes <= MAX_BYTES {
+            self.bytes = bytes;
+            self.noted.push(citation.written().to_owned());
         }
-        self.bytes += citation.bytes().len();
-        if self.bytes > MAX_BYTES {
-            return Err(AnswerFault::malformed("the citations of a block are too long"));
-        }
-        self.noted.push(citation.written().to_owned());
-        Ok(())
     }
 
     /// Hands the citations on. `start` and `end`: where the block stands in the text of the answer, in characters.

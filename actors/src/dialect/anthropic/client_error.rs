@@ -2,16 +2,21 @@
 //!
 //! The other direction, errors of an upstream, is in [`super::error`].
 
+use std::collections::BTreeSet;
+
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 use crate::dialect::{
-    json::{Raw, Splice, object, push_member, push_string, quoted},
+    json::{Raw, Splice, object, push_member, push_string, quoted, with_first_members},
     openai::StreamError,
 };
 
 /// A prompt that the provider found too long, without its numbers, in the words after which clients shorten it.
 pub const UPSTREAM_TOO_LONG: &str =
     "prompt is too long: it exceeds the context window of the model (capability_rejected: prompt_too_long)";
+
+/// Smaller numbers in a text are no context window.
+const LEAST_WINDOW: u64 = 1_024;
 
 /// An error in the gateway's own words.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +27,8 @@ pub struct MessagesError<'a> {
     pub message: &'a str,
     /// The machine name of the cause; clients of this API find it as `error.details.error_code`.
     pub reason: Option<&'a str>,
+    /// The members of `error.metadata` that a client of chat gets, as a JSON object.
+    pub metadata: Option<&'a str>,
     /// Id of the request.
     pub request_id: Option<&'a str>,
 }
@@ -32,6 +39,7 @@ impl<'a> From<&'a StreamError> for MessagesError<'a> {
             status: error.code,
             message: &error.message,
             reason: error.reason,
+            metadata: None,
             request_id: error.request_id.as_deref(),
         }
     }
@@ -106,9 +114,8 @@ fn push_as(kind: &str, error: &MessagesError<'_>, out: &mut BytesMut) {
     out.put_slice(b"\",\"message\":");
     push_string(out, error.message);
     if let Some(reason) = error.reason {
-        push_member(out, b"details", b"{\"error_code\":");
-        push_string(out, reason);
-        out.put_u8(b'}');
+        let code = [b"\"error_code\":", &quoted(reason)[..]].concat();
+        push_member(out, b"details", &with_first_members(error.metadata.unwrap_or("{}").as_bytes(), &code));
     }
     out.put_u8(b'}');
     push_member(out, b"request_id", b"");
@@ -130,6 +137,18 @@ pub fn too_long_message(prompt_tokens: u64, max_tokens: u64, context_length: u64
         "input length and `max_tokens` exceed context limit: {prompt_tokens} + {max_tokens} > {context_length}, decrease input \
          length or `max_tokens` and try again"
     )
+}
+
+/// The same about a prompt that a provider refused, with the numbers of its text. `None` unless these are two: the length of
+/// the prompt and the limit.
+#[must_use]
+pub fn too_long_by(refusal: &str) -> Option<String> {
+    let numbers = refusal.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u64>().ok());
+    let numbers: BTreeSet<u64> = numbers.filter(|number| *number >= LEAST_WINDOW).collect();
+    match numbers.into_iter().collect::<Vec<_>>().as_slice() {
+        [most, length] => Some(too_long_message(*length, 0, *most)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -159,6 +178,7 @@ mod tests {
             status,
             message: "No \"such\" model.",
             reason: Some("model_not_found"),
+            metadata: None,
             request_id: Some("req-1"),
         }
     }
@@ -169,6 +189,10 @@ mod tests {
         let expected = json!({"type": "error", "request_id": "req-1", "error": {"type": "not_found_error",
             "message": "No \"such\" model.", "details": {"error_code": "model_not_found"}}});
         assert_eq!(body, expected);
+        let detailed = MessagesError { metadata: Some(r#"{"raw":"x","provider_name":"A"}"#), ..error(404) };
+        let body: Value = serde_json::from_slice(&detailed.body()).unwrap();
+        let details = json!({"error_code": "model_not_found", "raw": "x", "provider_name": "A"});
+        assert_eq!(body["error"]["details"], details);
         let bare = MessagesError { reason: None, request_id: None, ..error(500) };
         let expected =
             r#"{"type":"error","error":{"type":"api_error","message":"No \"such\" model."},"request_id":null}"#;
@@ -225,6 +249,37 @@ mod tests {
 
     /// D99.
     #[test]
+    fn the_numbers_of_a_providers_refusal_are_found_in_its_text() {
+        for (text, length, most) in [
+            (
+                "maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens.",
+                130_000,
+                128_000,
+            ),
+            (
+                "Prompt contains 40000 tokens and 0 draft tokens, too large for a model with 32768 maximum",
+                40_000,
+                32_768,
+            ),
+            (
+                "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+                1_200_000,
+                1_048_576,
+            ),
+        ] {
+            assert_eq!(
+                too_long_by(text),
+                Some(format!("prompt is too long: {length} tokens > {most} maximum")),
+                "{text}"
+            );
+        }
+        for text in ["190000 + 20000 > 200000", "Input is too long for requested model.", "error 400, code 2048"] {
+            assert_eq!(too_long_by(text), None, "{text}");
+        }
+    }
+
+    /// D99.
+    #[test]
     fn a_prompt_that_does_not_fit_is_told_in_the_words_that_clients_act_on() {
         let alone = too_long_message(210_000, 10, 200_000);
         assert_eq!(alone, "prompt is too long: 210000 tokens > 200000 maximum");
@@ -232,7 +287,8 @@ mod tests {
         let expected = "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, ";
         assert!(with_output.starts_with(expected), "{with_output}");
         for message in [alone, with_output] {
-            let error = MessagesError { status: 400, message: &message, reason: None, request_id: None };
+            let error =
+                MessagesError { status: 400, message: &message, reason: None, metadata: None, request_id: None };
             assert_eq!(kind_of_response(400, false, &error.body()), FailureKind::ContextLength);
         }
     }

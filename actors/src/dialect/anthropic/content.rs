@@ -46,7 +46,7 @@ pub(super) fn push_block(content: &Content<'_>, out: &mut BytesMut, fates: &mut 
         }
         Content::Image { source, detail } => {
             let Some(block) = block_of_image(source) else { return dropped("image_url", fates) };
-            if detail.is_some() {
+            if detail.as_ref().is_some_and(|detail| detail.bytes() != b"auto") {
                 fates.drop("messages[].content[].image_url.detail");
             }
             push_media(block, source, out)

@@ -48,6 +48,11 @@ struct Stop {
 }
 
 impl Decoder {
+    /// Whether a block has begun and not ended.
+    pub(crate) const fn has_open_block(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// A decoder for the answer to a request with these names.
     pub(crate) fn new(names: ToolNames) -> Decoder {
         Decoder {

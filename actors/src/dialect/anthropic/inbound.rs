@@ -11,11 +11,12 @@ mod tools;
 use std::fmt::Display;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
+use sha2::{Digest as _, Sha256};
 
 use crate::{
     dialect::{
-        json::{Raw, push_member},
-        neutral::{EscapedText, FieldFates, MemberType, StateKey, json_object, members_once, optional_member},
+        json::{Raw, push_member, push_string},
+        neutral::{FieldFates, MemberType, StateKey, json_object, members_once, optional_member},
         openai::request::gateway_members::is_for_gateway,
     },
     domain::{Invalid, InvalidReason},
@@ -29,8 +30,10 @@ const MAX_STOPS: usize = 16;
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 /// The version of the API since which it has no sampling parameters.
 const WITHOUT_SAMPLING: &str = "2026-10-21";
-/// Longest `user` of a chat body, characters.
-const MAX_USER_CHARS: usize = 256;
+/// Longest `user` of a chat body that popular providers take, characters.
+const MAX_USER_CHARS: usize = 128;
+/// Bytes of the hash that stands for another one.
+const USER_HASH_BYTES: usize = 16;
 
 /// A checked request of this dialect.
 #[derive(Debug, Clone)]
@@ -223,7 +226,7 @@ impl ChatBodyWriter<'_> {
                 let message = "thread: this gateway keeps no conversations; send all messages without 'thread'";
                 return Err(Invalid::field(InvalidReason::ThreadUnsupported, "thread", message));
             }
-            if matches!(&*name, "container" | "mcp_servers") {
+            if matches!(&*name, "container" | "mcp_servers" | "inference_geo") {
                 self.native_feature.get_or_insert(name);
             } else {
                 self.fates.drop(&name);
@@ -341,15 +344,20 @@ impl ChatBodyWriter<'_> {
         Ok(())
     }
 
-    /// `user_id` becomes `user`; the other members are the gateway's tags and routing parameters.
+    /// `user_id` becomes `user`, or its hash where providers would refuse it, such as the JSON of Claude Code; the other members are the gateway's tags and routing parameters.
     fn metadata(&mut self, metadata: Raw<'_>) -> Result<(), Invalid> {
         if !metadata.is_object() {
             return Err(mistyped("metadata", "an object"));
         }
         if let Some(user) = optional_member(metadata, "metadata", "user_id", MemberType::String)?.and_then(Raw::text) {
-            let user: String = user.chars().take(MAX_USER_CHARS).collect();
             push_member(&mut self.out, b"user", b"");
-            EscapedText::escaping(&user).push_quoted(&mut self.out);
+            if user.len() <= MAX_USER_CHARS && user.bytes().all(is_of_user) {
+                push_string(&mut self.out, &user);
+            } else {
+                let digest = Sha256::digest(user.as_bytes());
+                push_string(&mut self.out, &hex::encode(digest.get(..USER_HASH_BYTES).unwrap_or_default()));
+                self.fates.emulate("metadata.user_id");
+            }
         }
         let mut first = true;
         for (key, value) in metadata.members().filter(|(key, _)| *key.name() != *b"user_id") {
@@ -397,6 +405,11 @@ impl ChatBodyWriter<'_> {
     fn needs_native(&mut self, path: impl Display) {
         self.native_feature.get_or_insert_with(|| path.to_string());
     }
+}
+
+/// Whether popular providers take the byte in a `user`.
+fn is_of_user(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'@')
 }
 
 fn check_temperature(value: Raw<'_>) -> Result<(), Invalid> {

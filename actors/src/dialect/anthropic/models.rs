@@ -118,8 +118,9 @@ pub(crate) fn capabilities(upstream_model: &str) -> Capabilities {
 
 /// What an endpoint of that model refuses. Nothing is said about a model of another name.
 pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {
+    let of_api = CapabilitySet::NONE.with(Capability::OtherImages).with(Capability::OtherMedia);
     if !upstream_model.to_ascii_lowercase().contains("claude") {
-        return CapabilitySet::NONE;
+        return of_api;
     }
     let Capabilities { forces_tools, prefill, structured_output, .. } = capabilities(upstream_model);
     let lacks = [
@@ -128,7 +129,7 @@ pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {
         (Capability::StrictSchema, !structured_output),
         (Capability::OpenSchema, true),
     ];
-    lacks.into_iter().filter(|(_, lacks)| *lacks).fold(CapabilitySet::NONE, |all, (one, _)| all.with(one))
+    lacks.into_iter().filter(|(_, lacks)| *lacks).fold(of_api, |all, (one, _)| all.with(one))
 }
 
 #[cfg(test)]

@@ -8,10 +8,15 @@ use crate::{
 
 /// What an endpoint of that model refuses.
 pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {
-    let of_api =
-        CapabilitySet::NONE.with(Capability::RemoteMedia).with(Capability::NoCallAfterCalls).with(Capability::TokenIds);
+    let of_api = CapabilitySet::NONE
+        .with(Capability::RemoteMedia)
+        .with(Capability::NoCallAfterCalls)
+        .with(Capability::TokenIds)
+        .with(Capability::OtherImages);
     match capabilities(upstream_model).json_schema {
-        _ if is_claude(upstream_model) => of_api.union(anthropic::capability_gaps(upstream_model)),
+        _ if is_claude(upstream_model) => {
+            of_api.union(anthropic::capability_gaps(upstream_model).without(Capability::OtherMedia))
+        }
         true => of_api.with(Capability::SingleCalls),
         false => of_api.with(Capability::SingleCalls).with(Capability::StrictSchema),
     }

@@ -12,15 +12,12 @@ use crate::{
         frame::StreamEvent,
         json::{Cursor, Raw},
         neutral::{
-            AnswerEvent, AnswerSink, EscapedText, ReasoningKind, ReportedTokens, ToolCallReader, ToolNames,
-            surrogates::SplitPairs, url_citation,
+            AnswerEvent, AnswerSink, EscapedText, MAX_SIGNATURE, ReasoningKind, ReportedTokens, ToolCallReader,
+            ToolNames, surrogates::SplitPairs, url_citation,
         },
     },
     domain::{FinishReason, ReasoningFormat},
 };
-
-/// Longest signature of a thought, bytes.
-const MAX_SIGNATURE: usize = 64 * 1_024;
 
 /// Reads one answer.
 #[derive(Debug)]

@@ -49,7 +49,7 @@ impl MediaWriter {
         let (is_written, name) = match content {
             Content::Image { source, detail } => {
                 let is_written = named(source, &IMAGES).is_some_and(|(format, data)| block("image", format, data, out));
-                if is_written && detail.is_some() {
+                if is_written && detail.as_ref().is_some_and(|detail| detail.bytes() != b"auto") {
                     fates.drop("messages[].content[].image_url.detail");
                 }
                 (is_written, "image_url")

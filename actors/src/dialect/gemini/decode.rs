@@ -167,12 +167,14 @@ impl Decoder {
             return Err(ended_with(&reason));
         }
         let parts = content.and_then(|content| content.member(b"parts"));
+        // A citation must follow its text before a signature or a call does: then the text has ended for some clients.
         let sources = CitedSources { citation, grounding };
-        let mut is_first_break = citation.or(grounding).is_some();
-        for part in parts.into_iter().flat_map(Raw::elements) {
-            // A citation must follow its text before a signature or a call does: then the text has ended for some clients.
-            if is_first_break && part.member(b"text").and_then(Raw::filled_string).is_none() {
-                is_first_break = false;
+        let parts = || parts.into_iter().flat_map(Raw::elements).enumerate();
+        let has_text = |part: Raw<'_>| part.member(b"text").and_then(Raw::filled_string).is_some();
+        let texts =
+            parts().filter(|(_, part)| sources.any() && has_text(*part)).last().map_or(0, |(place, _)| place + 1);
+        for (place, part) in parts() {
+            if place == texts {
                 candidate.citations(sources, sink)?;
             }
             candidate.part(part, context, sink)?;

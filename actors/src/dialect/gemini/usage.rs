@@ -13,11 +13,14 @@ pub(super) fn tokens(usage: Raw<'_>) -> Option<ReportedTokens> {
             b"thoughtsTokenCount",
         ])
         .map(|count| count.and_then(Raw::count));
-    let [prompts, completions] = usage.pick([b"promptTokensDetails", b"candidatesTokensDetails"]);
+    let [prompts, caches, completions] =
+        usage.pick([b"promptTokensDetails", b"cacheTokensDetails", b"candidatesTokensDetails"]);
+    // Audio that was read from a cache is billed as that.
+    let cached_audio = caches.and_then(audio).unwrap_or_default();
     Some(ReportedTokens {
         prompt: prompt?.saturating_add(tools.unwrap_or_default()),
         cached,
-        audio_prompt: prompts.and_then(audio),
+        audio_prompt: prompts.and_then(audio).map(|audio| audio.saturating_sub(cached_audio)),
         completion: candidates.unwrap_or_default().saturating_add(thoughts.unwrap_or_default()),
         reasoning: thoughts,
         audio_completion: completions.and_then(audio),

@@ -42,6 +42,9 @@ pub(crate) use tool_names::{
     CLIENT_IDS, NameRules, ToolNames, fitting_call_id, has_tool_history, is_made_call_id, made_call_id,
 };
 
+/// Longest signature of a thought, or of encrypted reasoning, bytes. Signatures of some models hold the whole thought.
+pub(crate) const MAX_SIGNATURE: usize = 4 * 1_024 * 1_024;
+
 /// A request body in the dialect of an endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct TranslatedRequest {

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use crate::dialect::{
     answer::AnswerFault,
     json::{Cursor, Raw},
-    neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningKind, ReportedTokens, ToolKind},
+    neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningKind, ReportedTokens, ToolKind, made_call_id},
     openai::{answer::utf8, finish::normalise},
 };
 use crate::domain::ReasoningFormat;
@@ -54,7 +54,7 @@ fn read(data: &[u8], holder: &[u8], sink: &mut impl AnswerSink) -> Result<(), An
 }
 
 fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-    let names: [&[u8]; 10] = [
+    let names: [&[u8]; 11] = [
         b"content",
         b"reasoning_details",
         b"reasoning",
@@ -64,10 +64,22 @@ fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Re
         b"citations",
         b"refusal",
         b"tool_calls",
+        b"function_call",
         b"images",
     ];
-    let [content, details, reasoning, reasoning_content, thinking, annotations, citations, refusal, calls, images] =
-        message.pick(names);
+    let [
+        content,
+        details,
+        reasoning,
+        reasoning_content,
+        thinking,
+        annotations,
+        citations,
+        refusal,
+        calls,
+        legacy_call,
+        images,
+    ] = message.pick(names);
     match details.filter(|details| details.is_filled()) {
         Some(details) => {
             for (place, detail) in details.elements().enumerate() {
@@ -104,6 +116,9 @@ fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Re
     for (place, call) in calls.into_iter().flat_map(Raw::elements).enumerate() {
         read_call(call, place, choice, sink)?;
     }
+    if let Some(call) = legacy_call.filter(|_| !calls.is_some_and(Raw::is_filled)) {
+        read_legacy_call(call, choice, sink)?;
+    }
     for image in images.into_iter().flat_map(Raw::elements) {
         read_image(image, choice, sink)?;
     }
@@ -139,6 +154,19 @@ fn read_call(call: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSin
     }
     match filled(text) {
         Some(text) => sink.event(AnswerEvent::ToolCallArguments { choice, call: index, text }),
+        None => Ok(()),
+    }
+}
+
+/// A `function_call` of a whole answer, as some servers still send it; it has no id.
+fn read_legacy_call(call: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    let [name, arguments] = call.pick([b"name", b"arguments"]).map(filled);
+    let Some(name) = name else { return Ok(()) };
+    let written = arguments.as_ref().map_or(&b""[..], EscapedText::bytes);
+    let (id, kind) = (made_call_id(&[name.bytes(), written]), ToolKind::Function);
+    sink.event(AnswerEvent::ToolCallStarted { choice, call: 0, id, name, kind })?;
+    match arguments {
+        Some(text) => sink.event(AnswerEvent::ToolCallArguments { choice, call: 0, text }),
         None => Ok(()),
     }
 }

@@ -66,6 +66,13 @@ impl<'a> MessageParts<'a> {
         self.add(PartContent::Media { kind, members }, cache_control);
     }
 
+    /// Marks the last part, unless it has a mark: the prompt up to it may be cached.
+    pub(crate) fn mark_last(&mut self, mark: Option<Raw<'a>>) {
+        if let Some(last) = self.0.last_mut() {
+            last.cache_control = last.cache_control.or(mark.filter(|mark| mark.is_object()));
+        }
+    }
+
     /// Moves the parts of another list behind these.
     pub(crate) fn append(&mut self, other: MessageParts<'a>) {
         self.0.extend(other.0);

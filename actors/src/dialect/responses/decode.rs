@@ -61,6 +61,16 @@ impl Decoder {
         }
     }
 
+    /// Whether an item has begun and not ended.
+    pub(crate) fn has_open_item(&self) -> bool {
+        self.items.iter().any(|(_, item)| item.is_open())
+    }
+
+    /// Whether such an item sends nothing until it is done.
+    pub(crate) fn works_silently(&self) -> bool {
+        self.items.iter().any(|(_, item)| item.is_open() && item.is_silent())
+    }
+
     /// Whether the response has ended, so that nothing follows.
     pub(crate) const fn is_done(&self) -> bool {
         self.is_done

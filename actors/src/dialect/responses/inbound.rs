@@ -19,7 +19,7 @@ pub use self::{
     agent_chat::{AgentChat, read_agent_chat},
     echo::ResponseEcho,
 };
-use self::{input::Pending, tools::DeclaredTools};
+use self::{input::Answer, tools::DeclaredTools};
 use crate::{
     dialect::{
         json::{Raw, push_member},
@@ -87,6 +87,7 @@ pub(crate) fn field_name(name: &str) -> &str {
         "logprobs" => "include",
         "messages" => "input",
         "messages[].content[]" => "input[].content[]",
+        "messages[].content" => "input[].output",
         "messages[].role" => "input[].role",
         "messages[].tool_calls[].id" | "messages[].tool_call_id" => "input[].call_id",
         "messages[].tool_calls[].function.arguments" => "input[].arguments",
@@ -184,8 +185,8 @@ impl<'a> Members<'a> {
 /// Writes the chat body.
 struct ChatBodyWriter<'a> {
     out: BytesMut,
-    /// The message that is not complete yet.
-    pending: Pending<'a>,
+    /// The message of the model that is not complete yet.
+    answer_so_far: Answer<'a>,
     tools: DeclaredTools,
     fates: FieldFates,
     native_feature: Option<String>,
@@ -196,7 +197,7 @@ impl<'a> ChatBodyWriter<'a> {
     fn new(capacity: usize, state_key: &'a StateKey) -> ChatBodyWriter<'a> {
         ChatBodyWriter {
             out: BytesMut::with_capacity(capacity),
-            pending: Pending::default(),
+            answer_so_far: Answer::default(),
             tools: DeclaredTools::default(),
             fates: FieldFates::default(),
             native_feature: None,

@@ -16,19 +16,22 @@ use crate::dialect::{
 };
 use crate::domain::ReasoningFormat;
 
+/// The mark on a part up to which the prompt is cached.
+const PROMPT_CACHE_BREAKPOINT: &[u8] = b"prompt_cache_breakpoint";
 /// Beginning of the ids of reasoning items.
 const REASONING_ID: &str = "rs_";
 
-/// Appends `,"input":[…]`.
+/// Appends `,"input":[…]`. `marks_cache`: parts may have a mark up to which the prompt is cached.
 pub(super) fn push_input<'a>(
     system: &[Part<'a>],
     turns: &[Turn<'a>],
+    marks_cache: bool,
     names: &ToolNames,
     out: &mut BytesMut,
     fates: &mut FieldFates,
 ) {
     push_member(out, b"input", b"[");
-    let mut input = Input { out, fates, names, ids: CallIds::new(NAMES), custom_calls: Vec::new() };
+    let mut input = Input { out, fates, names, marks_cache, ids: CallIds::new(NAMES), custom_calls: Vec::new() };
     input.message(Author::Developer, system);
     for turn in turns {
         input.turn(turn);
@@ -40,6 +43,7 @@ struct Input<'o, 'a> {
     out: &'o mut BytesMut,
     fates: &'o mut FieldFates,
     names: &'o ToolNames,
+    marks_cache: bool,
     ids: CallIds<'a>,
     /// Ids of calls of custom tools that have no result yet.
     custom_calls: Vec<EscapedText<'a>>,
@@ -66,8 +70,25 @@ impl<'a> Input<'_, 'a> {
         }
     }
 
-    /// Writes the items of an answer. Reasoning stands before what it led to.
+    /// Writes an answer. Reasoning stands before what it led to: the API refuses reasoning that nothing follows. Chat has all
+    /// reasoning of an answer at its beginning, so where a text and calls follow, the last of it goes to the calls.
     fn assistant(&mut self, parts: &[Part<'a>]) {
+        let is_reasoning = |part: &&Part<'_>| matches!(part.content, Content::Reasoning(_));
+        let is_item = |part: &&Part<'_>| matches!(part.content, Content::Reasoning(_) | Content::ToolCall { .. });
+        let (thoughts, answer) = parts.split_at(parts.iter().take_while(is_reasoning).count());
+        let (texts, calls) = answer.split_at(answer.iter().take_while(|part| !is_item(part)).count());
+        let complete = thoughts.split_last().map_or(&[][..], |(_, before)| before).iter().rposition(ends_reasoning);
+        match complete {
+            Some(end) if !texts.is_empty() && !calls.is_empty() => {
+                let (first, last) = thoughts.split_at(end + 1);
+                [first, texts, last, calls].into_iter().for_each(|parts| self.items(parts));
+            }
+            _ => self.items(parts),
+        }
+    }
+
+    /// Writes the items of an answer, in order.
+    fn items(&mut self, parts: &[Part<'a>]) {
         let mut rest = parts;
         while let Some((first, tail)) = rest.split_first() {
             let length = match &first.content {
@@ -112,10 +133,11 @@ impl<'a> Input<'_, 'a> {
     }
 
     fn part(&mut self, part: &Part<'a>, author: Author) {
-        if part.cache_control.is_some() {
+        let is_answer = author == Author::Assistant;
+        let mark = part.cache_control.filter(|_| self.marks_cache && !is_answer);
+        if part.cache_control.is_some() && mark.is_none() {
             self.fates.drop("messages[].content[].cache_control");
         }
-        let is_answer = author == Author::Assistant;
         let is_written = match &part.content {
             Content::Text(text) if is_answer && text.is_empty() => return,
             Content::Text(text) => {
@@ -135,7 +157,18 @@ impl<'a> Input<'_, 'a> {
             content => author == Author::User && push_media(content, self.out),
         };
         if !is_written {
-            self.fates.drop("messages[].content[]");
+            return self.fates.drop("messages[].content[]");
+        }
+        if let Some(mark) = mark {
+            // Behind the members that were written, before the brace that closes them.
+            self.out.truncate(self.out.len() - 1);
+            let is_own = mark.member(b"mode").is_some();
+            push_member(
+                self.out,
+                PROMPT_CACHE_BREAKPOINT,
+                if is_own { mark.bytes() } else { b"{\"mode\":\"explicit\"}" },
+            );
+            self.out.put_u8(b'}');
         }
     }
 
@@ -157,9 +190,6 @@ impl<'a> Input<'_, 'a> {
 
     fn result(&mut self, part: &Part<'a>) {
         let Content::ToolResult { id, parts, failed } = &part.content else { return };
-        if *failed {
-            self.fates.drop("messages[].is_error");
-        }
         let custom = self.custom_calls.iter().position(|call| call == id);
         if let Some(place) = custom {
             self.custom_calls.remove(place);
@@ -170,22 +200,30 @@ impl<'a> Input<'_, 'a> {
             None => b"{\"type\":\"function_call_output\"",
         });
         push_text_member(self.out, b"call_id", &self.ids.of_result(id));
-        self.output(parts);
+        self.output(parts, *failed);
         self.out.put_u8(b'}');
         if part.cache_control.is_some() {
             self.fates.drop("messages[].cache_control");
         }
     }
 
-    /// Appends the output of a call: one text as a string, anything else as parts.
-    fn output(&mut self, parts: &[Part<'a>]) {
+    /// Appends the output of a call: one text as a string, anything else as parts. A failure is told in its text.
+    fn output(&mut self, parts: &[Part<'a>], failed: bool) {
+        let failure = EscapedText::plain("Error: ");
+        if failed {
+            self.fates.emulate("messages[].is_error");
+        }
         if let [Part { content: Content::Text(text), .. }] = parts {
-            return push_text_member(self.out, b"output", text);
+            let told = failed.then(|| failure.clone().joined(text));
+            return push_text_member(self.out, b"output", told.as_ref().unwrap_or(text));
         }
         push_member(self.out, b"output", b"");
         let start = self.out.len();
         self.out.put_u8(b'[');
         let empty = self.out.len();
+        if failed {
+            self.part(&Part::new(Content::Text(failure)), Author::User);
+        }
         for part in parts {
             self.part(part, Author::User);
         }
@@ -305,4 +343,10 @@ fn push_data_url(name: &[u8], media_type: &EscapedText<'_>, data: &EscapedText<'
     out.put_slice(b";base64,");
     out.put_slice(data.bytes());
     out.put_u8(b'"');
+}
+
+/// Whether an item of reasoning of this API ends with the part: its encrypted content.
+fn ends_reasoning(part: &Part<'_>) -> bool {
+    matches!(&part.content, Content::Reasoning(state)
+        if (state.format, state.kind) == (ReasoningFormat::Responses, ReasoningKind::Encrypted))
 }

@@ -87,6 +87,13 @@ pub(crate) fn capabilities(upstream_model: &str) -> Capabilities {
     MODELS.iter().find(|(beginning, _)| name.starts_with(beginning)).map_or(UNKNOWN, |(_, found)| *found)
 }
 
+/// Whether a model takes marks up to which the prompt may be cached.
+pub(crate) fn takes_cache_marks(upstream_model: &str) -> bool {
+    let name = upstream_model.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    let name = name.strip_prefix("openai.").unwrap_or(&name);
+    ["gpt-5.6", "gpt-5.7", "gpt-5.8", "gpt-5.9", "gpt-6"].iter().any(|beginning| name.starts_with(beginning))
+}
+
 /// Whether a model has a name that OpenAI itself gives its models.
 pub(crate) fn has_name_of_openai(upstream_model: &str) -> bool {
     MODELS.iter().any(|(beginning, _)| upstream_model.starts_with(beginning))

@@ -7,7 +7,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::{
     input::push_input,
-    models::{LEAST_OUTPUT, NAMES, capabilities},
+    models::{LEAST_OUTPUT, NAMES, capabilities, takes_cache_marks},
     parameters::Parameters,
     reasoning,
     tools::push_tools,
@@ -46,7 +46,10 @@ pub(crate) fn write_request(
     reasoning.push(&mut out);
     push_text(&conversation.format, parameters.verbosity, &mut out);
     push_tools(conversation, &names, &mut out, fates);
-    let instructions = instructions(conversation);
+    let marks_cache = takes_cache_marks(&endpoint.upstream_model);
+    // Instructions cannot be marked.
+    let has_marks = marks_cache && conversation.system.iter().any(|part| part.cache_control.is_some());
+    let instructions = instructions(conversation).filter(|_| !has_marks);
     if let Some(text) = instructions {
         push_text_member(&mut out, b"instructions", text);
         if conversation.system.iter().any(|part| part.cache_control.is_some()) {
@@ -54,7 +57,7 @@ pub(crate) fn write_request(
         }
     }
     let system = if instructions.is_some() { &[][..] } else { conversation.system.as_slice() };
-    push_input(system, &conversation.turns, &names, &mut out, fates);
+    push_input(system, &conversation.turns, marks_cache, &names, &mut out, fates);
     out.put_u8(b'}');
     TranslatedRequest { body: out.freeze(), names }
 }

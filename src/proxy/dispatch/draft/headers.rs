@@ -94,7 +94,8 @@ impl GenerationDraft {
     /// The cost of an answer that does not tell it itself, in USD. Unknown before the end of a stream.
     fn cost_header(&self) -> Option<HeaderValue> {
         let record = &*self.record;
-        let cost = record.cost.as_ref().filter(|_| record.client_dialect != Dialect::OpenAi)?;
+        let tells_none = record.client_dialect != Dialect::OpenAi && !record.streamed;
+        let cost = record.cost.as_ref().filter(|_| tells_none)?;
         header_value(&cost.total().to_string())
     }
 

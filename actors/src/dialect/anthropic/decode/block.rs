@@ -6,12 +6,9 @@ use crate::dialect::{
     answer::AnswerFault,
     anthropic::{citations::Citations, surrogates::SplitPairs},
     json::Raw,
-    neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningKind, ToolCallReader, ToolNames},
+    neutral::{AnswerEvent, AnswerSink, EscapedText, MAX_SIGNATURE, ReasoningKind, ToolCallReader, ToolNames},
 };
 use crate::domain::ReasoningFormat;
-
-/// Longest signature of a thought, bytes.
-const MAX_SIGNATURE: usize = 64 * 1_024;
 
 /// What was counted over all blocks.
 #[derive(Debug, Default)]
@@ -83,7 +80,7 @@ impl Block {
     fn text(block: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> Result<Block, AnswerFault> {
         let mut citations = Citations::default();
         for citation in block.member(b"citations").into_iter().flat_map(Raw::elements) {
-            citations.note(citation)?;
+            citations.note(citation);
         }
         let mut text = Block::of(Kind::Text { start: counters.characters, citations });
         text.piece(block.member(b"text"), counters, sink)?;
@@ -122,7 +119,10 @@ impl Block {
             (Some("input_json_delta"), Kind::Call(_)) => self.piece(delta.member(b"partial_json"), counters, sink),
             (Some("signature_delta"), Kind::Thought { .. }) => self.sign(delta.member(b"signature")),
             (Some("citations_delta"), Kind::Text { citations, .. }) => {
-                delta.member(b"citation").map_or(Ok(()), |citation| citations.note(citation))
+                if let Some(citation) = delta.member(b"citation") {
+                    citations.note(citation);
+                }
+                Ok(())
             }
             (Some("text_delta" | "thinking_delta" | "input_json_delta" | "signature_delta" | "citations_delta"), _) => {
                 Err(AnswerFault::malformed("a delta of another kind than its block"))

@@ -9,8 +9,12 @@ use crate::{
     dialect::{
         anthropic::foreign_state::unpacked_state,
         json::{Raw, push_member, push_string},
-        neutral::{EMPTY_MESSAGE, Envelope, EscapedText, MemberType, of_type},
-        openai::{message_parts::MessageParts, request::Path},
+        neutral::{EMPTY_MESSAGE, Envelope, EscapedText, FieldFates, MemberType, of_type},
+        openai::{
+            message_parts::MessageParts,
+            request::Path,
+            tool_results::{FAILED, RESULT},
+        },
     },
     domain::{Invalid, ReasoningFormat},
 };
@@ -37,6 +41,8 @@ pub(super) struct Block<'a> {
     thinking: Option<Raw<'a>>,
     signature: Option<Raw<'a>>,
     data: Option<Raw<'a>>,
+    /// Names of members that chat has no form for.
+    others: Vec<Cow<'a, [u8]>>,
 }
 
 impl<'a> Block<'a> {
@@ -60,11 +66,24 @@ impl<'a> Block<'a> {
                 b"thinking" => &mut read.thinking,
                 b"signature" => &mut read.signature,
                 b"data" => &mut read.data,
-                _ => continue,
+                // Who calls a tool does not matter to the model.
+                b"caller" => continue,
+                _ if value.is_null() => continue,
+                _ => {
+                    read.others.push(key.name());
+                    continue;
+                }
             };
             *member = Some(value);
         }
         read
+    }
+
+    /// Names the members that endpoints of other dialects do not get.
+    fn name_others(&self, fates: &mut FieldFates) {
+        for name in &self.others {
+            fates.drop(&format!("messages[].content[].{}", String::from_utf8_lossy(name)));
+        }
     }
 
     fn kind(&self, path: &Path<'_>) -> Result<Cow<'a, str>, Invalid> {
@@ -167,7 +186,7 @@ impl ChatBodyWriter<'_> {
         }
     }
 
-    /// Results of tool calls become messages of their own, before the rest. Images in them go to the user message.
+    /// Results of tool calls become messages of their own, before the rest.
     fn user(&mut self, content: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
         let mut parts = MessageParts::default();
         if let Some(text) = EscapedText::of(content) {
@@ -175,13 +194,14 @@ impl ChatBodyWriter<'_> {
         }
         for (index, block) in content.elements().enumerate() {
             let (block, path) = (Block::read(block), path.item(index));
+            block.name_others(&mut self.fates);
             let mark = block.cache_control;
             match &*block.kind(&path)? {
                 "text" => parts.text(block.text(&path)?, mark),
                 "image" => self.image(&block, &path, mark, &mut parts)?,
                 "document" => self.document(&block, &path, mark, &mut parts)?,
                 "search_result" => self.search_result(&block, mark, &mut parts),
-                "tool_result" => self.tool_result(&block, &path, &mut parts)?,
+                "tool_result" => self.tool_result(&block, &path)?,
                 _ => self.needs_native(path.member("type")),
             }
         }
@@ -189,20 +209,11 @@ impl ChatBodyWriter<'_> {
         Ok(())
     }
 
-    fn tool_result<'a>(
-        &mut self,
-        block: &Block<'a>,
-        path: &Path<'_>,
-        user: &mut MessageParts<'a>,
-    ) -> Result<(), Invalid> {
+    fn tool_result(&mut self, block: &Block<'_>, path: &Path<'_>) -> Result<(), Invalid> {
         let id = block.tool_use_id.and_then(Raw::filled_string);
         let id = id.ok_or_else(|| required(path.member("tool_use_id")))?;
         let mut parts = MessageParts::default();
         let is_error = of_type(block.is_error, MemberType::Boolean, || path.member("is_error").to_string())?;
-        if is_error.is_some_and(|flag| flag.bytes() == b"true") {
-            self.fates.emulate("messages[].content[].is_error");
-            parts.text(EscapedText::plain("Error: "), None);
-        }
         let content_path = path.member("content");
         let content = block.content.filter(|content| !content.is_null());
         if content.is_some_and(|content| !content.is_string() && !content.is_array()) {
@@ -215,19 +226,20 @@ impl ChatBodyWriter<'_> {
             let (inner, path) = (Block::read(inner), content_path.item(index));
             match &*inner.kind(&path)? {
                 "text" => parts.text(inner.text(&path)?, None),
-                "image" => {
-                    self.fates.emulate("messages[].content[].content");
-                    self.image(&inner, &path, None, user)?;
-                }
-                "document" => self.document(&inner, &path, None, user)?,
+                "image" => self.image(&inner, &path, None, &mut parts)?,
+                "document" => self.document(&inner, &path, None, &mut parts)?,
                 "search_result" => self.search_result(&inner, None, &mut parts),
                 _ => self.needs_native(path.member("type")),
             }
         }
-        self.out.put_slice(b"{\"role\":\"tool\",\"tool_call_id\":");
+        self.out.put_slice(RESULT);
         self.out.put_slice(id.bytes());
         self.out.put_slice(b",\"content\":");
         parts.push_joined(&mut self.out);
+        if is_error.is_some_and(|flag| flag.bytes() == b"true") {
+            self.out.put_u8(b',');
+            self.out.put_slice(FAILED);
+        }
         if let Some(mark) = block.cache_control.filter(|mark| mark.is_object()) {
             push_member(&mut self.out, b"cache_control", mark.bytes());
         }
@@ -242,6 +254,7 @@ impl ChatBodyWriter<'_> {
         }
         for (index, block) in content.elements().enumerate() {
             let (block, path) = (Block::read(block), path.item(index));
+            block.name_others(&mut self.fates);
             match &*block.kind(&path)? {
                 "text" => {
                     if block.citations.is_some_and(Raw::is_filled) {

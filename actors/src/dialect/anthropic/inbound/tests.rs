@@ -52,8 +52,8 @@ fn a_whole_request_becomes_the_chat_body_that_means_the_same() {
             {"role": "user", "content": "hi"},
             {"role": "assistant", "content": "a", "tool_calls": [{"type": "function", "id": "t1", "function": {"name": "f", "arguments": "{\"x\":1.0}"}}],
              "reasoning_details": [{"type": "reasoning.text", "format": "anthropic-claude-v1", "text": "hm", "signature": "EqQB"}]},
-            {"role": "tool", "tool_call_id": "t1", "content": "18"},
-            {"role": "user", "content": [{"type": "text", "text": "go"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}]}
+            {"role": "tool", "tool_call_id": "t1", "content": [{"type": "text", "text": "18"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}]},
+            {"role": "user", "content": "go"}
         ],
         "tools": [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}],
         "tool_choice": "required", "parallel_tool_calls": false, "reasoning": {"max_tokens": 2048}, "stop": ["x"],
@@ -79,11 +79,14 @@ fn reasoning_of_another_provider_comes_back_from_our_envelope_and_a_forged_one_i
 
 /// D105.
 #[test]
-fn a_failed_result_is_told_in_its_text() {
+fn a_failed_result_keeps_its_mark_for_the_dialects_that_know_one() {
     let body = asking(
         json!([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "is_error": true, "content": "no"}]}]),
     );
-    assert_eq!(chat(body)["messages"][0], json!({"role": "tool", "tool_call_id": "t", "content": "Error: no"}));
+    assert_eq!(
+        chat(body)["messages"][0],
+        json!({"role": "tool", "tool_call_id": "t", "content": "no", "is_error": true})
+    );
 }
 
 /// D104.
@@ -250,7 +253,7 @@ fn all_that_a_coding_agent_sends_is_understood_or_named() {
         named(inbound.fates.dropped()),
         ["betas", "context_management", "output_config.task_budget", "tools[].defer_loading"]
     );
-    assert_eq!(named(inbound.fates.emulated()), ["messages[].content[].is_error"]);
+    assert_eq!(named(inbound.fates.emulated()), ["metadata.user_id"]);
     assert_eq!(inbound.native_feature, None);
     let request = routed(&inbound);
     assert!(request.stream && request.max_tokens == Some(32_000));
@@ -259,7 +262,7 @@ fn all_that_a_coding_agent_sends_is_understood_or_named() {
     assert_eq!(roles, ["system", "user", "assistant", "tool", "tool", "user", "system"]);
     assert!(!chat.to_string().contains("billing"));
     assert_eq!(chat["reasoning"], json!({"effort": "max", "enabled": true}));
-    assert_eq!(chat["user"].as_str().unwrap().len(), MAX_USER_CHARS);
+    assert_eq!(chat["user"].as_str().unwrap().len(), 2 * USER_HASH_BYTES);
     assert_eq!(chat["tools"][0]["cache_control"], mark);
     assert_eq!(chat["messages"][4]["cache_control"], mark);
 }

@@ -6,7 +6,7 @@ use crate::{
         answer::AnswerFault,
         anthropic::Decoder,
         frame::sse::SseSplitter,
-        neutral::{AnswerEvent, AnswerSink},
+        neutral::{AnswerEvent, AnswerSink, MAX_SIGNATURE},
         openai::{chunk_writer::ChunkWriter, completion_writer::CompletionWriter},
     },
     domain::FailureKind,
@@ -310,7 +310,7 @@ fn a_hostile_upstream_ends_in_a_fault_within_the_limits() {
     let fault = |events: Vec<String>| collect(&events, ToolNames::default()).unwrap_err().kind;
     let calls: Vec<Vec<String>> = (0..1_000).map(|index| call(index, &format!("t{index}"), "{}", &[])).collect();
     assert_eq!(fault(stream(&calls, "tool_use")), FailureKind::Malformed);
-    let piece = format!(r#"{{"type":"signature_delta","signature":"{}"}}"#, "x".repeat(10_000));
+    let piece = format!(r#"{{"type":"signature_delta","signature":"{}"}}"#, "x".repeat(MAX_SIGNATURE / 8));
     let mut thought = vec![block_start(0, r#"{"type":"thinking","thinking":""}"#)];
     thought.extend((0..10).map(|_| delta(0, &piece)));
     assert_eq!(fault(stream(&[thought], "end_turn")), FailureKind::Malformed);

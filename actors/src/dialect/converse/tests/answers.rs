@@ -1,4 +1,5 @@
 use super::*;
+use crate::dialect::neutral::MAX_SIGNATURE;
 
 fn start() -> Value {
     json!({"messageStart": {"role": "assistant"}})
@@ -175,7 +176,7 @@ fn events_out_of_order_are_malformed() {
         kind(&[start(), delta(0, json!({"text": "a"})), delta(0, json!({"reasoningContent": {"text": "h"}}))]),
         FailureKind::Malformed
     );
-    let long = "s".repeat(65 * 1_024);
+    let long = "s".repeat(MAX_SIGNATURE + 1);
     assert_eq!(kind(&[start(), delta(0, json!({"reasoningContent": {"signature": long}}))]), FailureKind::Malformed);
 }
 
@@ -200,8 +201,7 @@ fn citations_of_pages_become_annotations_and_those_of_documents_stay_as_they_wer
     let citation =
         json!({"title": "A \"page\"", "location": {"web": {"url": "https://a.example/b", "domain": "a.example"}}});
     let of_document = json!({"title": "D", "location": {"documentChar": {"documentIndex": 0, "start": 1, "end": 2}}});
-    let cited =
-        json!({"citationsContent": {"content": [{"text": "é said"}], "citations": [citation, of_document]}});
+    let cited = json!({"citationsContent": {"content": [{"text": "é said"}], "citations": [citation, of_document]}});
     let answer = whole(NOVA, &answer(json!([{"text": "So "}, cited]), "end_turn")).unwrap();
     let message = &answer["choices"][0]["message"];
     assert_eq!(message["content"], "So é said");

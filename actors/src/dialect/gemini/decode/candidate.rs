@@ -9,16 +9,14 @@ use crate::dialect::{
     gemini::signature_memory::RememberedSignatures,
     json::Raw,
     neutral::{
-        AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, ReasoningKind, ToolKind, ToolNames, custom_input,
-        fitting_call_id, made_call_id, surrogates::SplitPairs,
+        AnswerEvent, AnswerSink, CLIENT_IDS, EscapedText, MAX_SIGNATURE, ReasoningKind, ToolKind, ToolNames,
+        custom_input, fitting_call_id, made_call_id, surrogates::SplitPairs,
     },
 };
 use crate::domain::ReasoningFormat;
 
 /// Most tool calls of a candidate.
 const MAX_CALLS: usize = 128;
-/// Longest signature of a thought, bytes.
-const MAX_SIGNATURE: usize = 64 * 1_024;
 
 /// What the parts of an answer are read with.
 #[derive(Clone, Copy)]

@@ -24,6 +24,13 @@ pub(super) struct CitedSources<'a> {
     pub(super) grounding: Option<Raw<'a>>,
 }
 
+impl CitedSources<'_> {
+    /// Whether there are any.
+    pub(super) const fn any(&self) -> bool {
+        self.citation.is_some() || self.grounding.is_some()
+    }
+}
+
 /// The citations that were handed on: a stream may repeat them.
 #[derive(Debug, Default)]
 pub(super) struct Citations {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::dialect::neutral::MAX_SIGNATURE;
 
 /// D40, D41.
 #[test]
@@ -72,8 +73,7 @@ fn grounding_is_told_before_the_signature_or_the_call_that_ends_its_text() {
     }
     let grounding = json!({
         "groundingChunks": [{"web": {"uri": "https://h/a", "title": "A"}}],
-        "groundingSupports": [{"segment": {"endIndex": 9}, "groundingChunkIndices": [0]},
-            {"segment": {"startIndex": 9, "endIndex": 11}, "groundingChunkIndices": [0]}],
+        "groundingSupports": [{"segment": {"endIndex": 9}, "groundingChunkIndices": [0]}],
     });
     let order = |parts: Value| {
         let mut last = chunk(parts, Some("STOP"));
@@ -89,8 +89,8 @@ fn grounding_is_told_before_the_signature_or_the_call_that_ends_its_text() {
     assert_eq!(order(json!([signed])), ["text", "citation", "signature"]);
     let call = json!({"functionCall": {"name": "f", "args": {}}});
     assert_eq!(order(json!([call])), ["text", "citation", "call"]);
-    // A later text has its citation, too.
-    assert_eq!(order(json!([signed, {"text": ", b"}])), ["text", "citation", "signature", "text", "citation"]);
+    // Its places are known only when all text is there.
+    assert_eq!(order(json!([signed, {"text": ", b"}, signed])), ["text", "signature", "text", "citation", "signature"]);
 }
 
 /// D50.
@@ -280,7 +280,7 @@ fn a_hostile_upstream_ends_in_a_fault_within_the_limits() {
     let call = json!({"functionCall": {"name": "f"}});
     assert_eq!(kind(chunk(json!(vec![call; 200]), Some("STOP"))), FailureKind::Malformed);
     assert_eq!(
-        kind(chunk(json!([{"text": "a", "thoughtSignature": "x".repeat(70_000)}]), Some("STOP"))),
+        kind(chunk(json!([{"text": "a", "thoughtSignature": "x".repeat(MAX_SIGNATURE + 1)}]), Some("STOP"))),
         FailureKind::Malformed
     );
     assert_eq!(kind(chunk(json!([{"functionCall": {}}]), Some("STOP"))), FailureKind::Malformed);

@@ -27,6 +27,10 @@ pub(super) struct Conversation<'a> {
     pub(super) ends_with_answer: bool,
     /// Whether any media are given by their address, or as a file uploaded before.
     pub(super) has_remote_media: bool,
+    /// Whether an image is of another type than PNG, JPEG, GIF and WebP.
+    pub(super) has_other_images: bool,
+    /// Whether there is sound, a video, or a file that is neither PDF nor text.
+    pub(super) has_other_media: bool,
     /// Whether any tool was called.
     pub(super) has_calls: bool,
     /// The turn that it leaves open.
@@ -54,6 +58,8 @@ impl<'a> Conversation<'a> {
             tally: PromptSize::default(),
             ends_with_answer: false,
             has_remote_media: false,
+            has_other_images: false,
+            has_other_media: false,
             has_calls: false,
             open_turn: OpenTurn::default(),
             texts: MessageTexts::default(),

@@ -222,6 +222,8 @@ impl ChatRequest {
             functions: found.tools.has_functions,
             forced_tool: choice == ToolChoice::Forced,
             remote_media: conversation.has_remote_media,
+            other_images: conversation.has_other_images,
+            other_media: conversation.has_other_media,
             no_call_after_calls: choice == ToolChoice::Forbidden && conversation.has_calls,
             custom_tools: found.tools.has_custom,
             format: found.format,

@@ -19,6 +19,8 @@ use crate::{
 
 /// How much of an address is looked at: the head of a data URL is far shorter.
 const ADDRESS_HEAD: usize = 256;
+/// Types of images that all APIs take.
+const IMAGES: [&str; 5] = ["image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp"];
 /// How closely an image may be looked at.
 const DETAILS: [&str; 4] = ["auto", "low", "high", "original"];
 
@@ -205,6 +207,8 @@ impl<'a> PartVisitor<'_, 'a> {
         let content = judged.map_err(|invalid| self.conversation.stop(invalid))?;
         self.conversation.tally.bytes += content.text_bytes;
         self.conversation.has_remote_media |= content.is_remote;
+        self.conversation.has_other_images |= content.is_other_image;
+        self.conversation.has_other_media |= content.is_other_medium;
         if let Some(modality) = kind.modality() {
             self.conversation.note_input(modality, self.message, self.part);
         }
@@ -264,15 +268,19 @@ struct PartContent {
     text_bytes: usize,
     /// Whether its medium is elsewhere: at an address, or uploaded before.
     is_remote: bool,
+    /// Whether it is an image of another type than every model takes that takes images.
+    is_other_image: bool,
+    /// Whether it is sound, a video, or a file that is neither PDF nor text.
+    is_other_medium: bool,
 }
 
 impl PartContent {
     fn text(text_bytes: usize) -> PartContent {
-        PartContent { text_bytes, is_remote: false }
+        PartContent { text_bytes, ..PartContent::default() }
     }
 
     fn medium(is_remote: bool) -> PartContent {
-        PartContent { text_bytes: 0, is_remote }
+        PartContent { is_remote, ..PartContent::default() }
     }
 }
 
@@ -302,10 +310,11 @@ fn image(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> 
     let url = path.member("url");
     let raw = raw.ok_or_else(|| fault::required(&url))?;
     if JsonType::of(raw) == JsonType::Text {
-        return address(raw, path, Some("data:image/"));
+        return address(raw, path, Some("data:image/")).map(|content| of_image(content, raw));
     }
     let object = Object::read(raw, path)?;
-    let content = address(object.get("url").ok_or_else(|| fault::required(&url))?, &url, Some("data:image/"))?;
+    let given = object.get("url").ok_or_else(|| fault::required(&url))?;
+    let content = of_image(address(given, &url, Some("data:image/"))?, given);
     if let Some(raw) = object.get("detail") {
         json::choice(raw, &path.member("detail"), &DETAILS)?;
     }
@@ -316,7 +325,8 @@ fn video(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> 
     let url = path.member("url");
     let raw = raw.ok_or_else(|| fault::required(&url))?;
     let object = Object::read(raw, path)?;
-    address(object.get("url").ok_or_else(|| fault::required(&url))?, &url, None)
+    let content = address(object.get("url").ok_or_else(|| fault::required(&url))?, &url, None)?;
+    Ok(PartContent { is_other_medium: true, ..content })
 }
 
 fn audio(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> {
@@ -324,7 +334,7 @@ fn audio(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> 
     for name in ["data", "format"] {
         required_text(object.get(name), &path.member(name))?;
     }
-    Ok(PartContent::medium(false))
+    Ok(PartContent { is_other_medium: true, ..PartContent::medium(false) })
 }
 
 fn file(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> {
@@ -337,9 +347,26 @@ fn file(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> {
     if let Some(raw) = object.get("filename") {
         json::text(raw, &path.member("filename"))?;
     }
-    let is_address =
-        || value.and_then(head).is_some_and(|head| is_scheme(&head, "https://") || is_scheme(&head, "http://"));
-    Ok(PartContent::medium(name == "file_id" || is_address()))
+    let head = value.filter(|_| name == "file_data").and_then(head).unwrap_or_default();
+    let is_address = is_scheme(&head, "https://") || is_scheme(&head, "http://");
+    let media_type = media_type(&head);
+    let is_usual = |kind: &str| kind == "application/pdf" || kind.starts_with("text/") || IMAGES.contains(&kind);
+    Ok(PartContent {
+        is_other_medium: media_type.is_some_and(|kind| !is_usual(&kind)),
+        ..PartContent::medium(name == "file_id" || is_address)
+    })
+}
+
+/// The content of an image with this address.
+fn of_image(content: PartContent, address: Raw<'_>) -> PartContent {
+    let media_type = head(address).and_then(|head| media_type(&head));
+    PartContent { is_other_image: media_type.is_some_and(|kind| !IMAGES.contains(&&*kind)), ..content }
+}
+
+/// The media type of a data URL, in lower case.
+fn media_type(head: &str) -> Option<String> {
+    let described = head.get("data:".len()..).filter(|_| is_scheme(head, "data:"))?;
+    Some(described.split([';', ',']).next()?.trim().to_ascii_lowercase())
 }
 
 /// A string that must be there and not be empty.

@@ -28,6 +28,10 @@ pub(super) struct RequestedFeatures {
     pub(super) prefill: bool,
     /// Whether media are given by their address, or as a file uploaded before.
     pub(super) remote_media: bool,
+    /// Whether an image is of another type than PNG, JPEG, GIF and WebP.
+    pub(super) other_images: bool,
+    /// Whether there is sound, a video, or a file that is neither PDF nor text.
+    pub(super) other_media: bool,
     /// Whether nothing may be called, though calls stand in the conversation.
     pub(super) no_call_after_calls: bool,
     /// Whether a tool takes free text.
@@ -42,12 +46,12 @@ pub(super) struct RequestedFeatures {
     pub(super) single_calls: bool,
 }
 
-/// Parameters that no endpoint of a catalog lists.
+/// The parameters of a request.
 #[derive(Debug, Default)]
-pub(crate) struct UnlistedMembers {
+pub(crate) struct GivenParameters {
     /// As JSON, each after a comma.
     pub(crate) members: String,
-    /// The name of the first that the gateway does not know.
+    /// The name of the first that the gateway does not know and that no endpoint of the catalog lists.
     pub(crate) unknown: Option<String>,
 }
 
@@ -60,6 +64,8 @@ impl RequestedFeatures {
             (Capability::ToolsByDefault, self.functions && self.reasoning.is_none()),
             (Capability::Prefill, self.prefill),
             (Capability::RemoteMedia, self.remote_media),
+            (Capability::OtherImages, self.other_images),
+            (Capability::OtherMedia, self.other_media),
             (Capability::NoCallAfterCalls, self.no_call_after_calls),
             (Capability::CustomTools, self.custom_tools),
             (Capability::StrictSchema, self.strict_schema),
@@ -103,23 +109,23 @@ impl ChatRequest {
         !cured.is_empty() && !self.demands.capabilities().common(cured).is_empty()
     }
 
-    /// The parameters that no endpoint of a catalog lists.
-    pub(crate) fn unlisted_members(&self, names: &ParameterNames) -> UnlistedMembers {
-        let mut unlisted = UnlistedMembers::default();
+    /// The parameters that are sent to endpoints as they are.
+    pub(crate) fn given_parameters(&self, names: &ParameterNames) -> GivenParameters {
+        let mut given = GivenParameters::default();
         for member in &self.envelope.members {
             let name = self.envelope.name(member);
-            if !matches!(member.fate, Fate::Parameter | Fate::Unknown) || names.gate(&name).is_some() {
+            if !matches!(member.fate, Fate::Parameter | Fate::Unknown) {
                 continue;
             }
-            if member.fate == Fate::Unknown {
-                unlisted.unknown.get_or_insert(name.to_string());
+            if member.fate == Fate::Unknown && names.gate(&name).is_none() {
+                given.unknown.get_or_insert(name.to_string());
             }
             if let Some(value) = self.envelope.value(&name).and_then(|value| std::str::from_utf8(value).ok()) {
                 let name = quoted(&name);
-                unlisted.members.extend([",", &String::from_utf8_lossy(&name), ":", value]);
+                given.members.extend([",", &String::from_utf8_lossy(&name), ":", value]);
             }
         }
-        unlisted
+        given
     }
 
     /// The gate that a given parameter stands under. A JSON schema has two, so it is left to
@@ -253,6 +259,8 @@ pub(super) fn unmet_capability(
         Capability::Prefill => "a conversation that ends with a message of the assistant",
         Capability::TokenIds => "token ids in 'input'",
         Capability::RemoteMedia => "media given by their address or as an uploaded file: send their data",
+        Capability::OtherImages => "images of this type: send PNG, JPEG, GIF or WebP",
+        Capability::OtherMedia => "sound, videos and files that are neither PDF nor text",
         Capability::NoCallAfterCalls => "'tool_choice': 'none' in a conversation with calls of tools",
         Capability::CustomTools => "tools of the type 'custom': declare a function with a text as its argument",
         Capability::StrictSchema => "a JSON schema with 'strict': true: leave 'strict' out, and check the answer",

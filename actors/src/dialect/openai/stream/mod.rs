@@ -12,6 +12,8 @@ mod stream_end;
 mod tool_calls;
 mod translator;
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 
 use self::{chunk::ChatRewriter, client_stream::ClientStream, translator::StreamTranslator};
@@ -73,9 +75,13 @@ impl Default for StreamOptions {
 pub struct Progress {
     /// At least one event that was not a comment.
     pub event: bool,
-    /// At least one event with content, which the client may not want to see.
+    /// At least one event that shows that the provider works: with content, which the client may not want to see, or within
+    /// an open block of the answer.
     pub content: bool,
 }
+
+/// How long hidden reasoning, a search or an image may take at a provider, at least: agents wait as long.
+pub const SILENT_WORK: Duration = Duration::from_mins(5);
 
 /// One upstream stream being rewritten. Memory is bounded by the longest event accepted.
 #[derive(Debug)]
@@ -151,6 +157,14 @@ impl ChatStream {
     #[must_use]
     pub fn has_content(&self) -> bool {
         self.chat.has_content()
+    }
+
+    /// How long the upstream may send nothing that shows that it works: `usual`, or longer while it is at work of which it
+    /// sends nothing until it is done.
+    #[must_use]
+    pub fn longest_silence(&self, usual: Duration) -> Duration {
+        let works_silently = self.translator.as_ref().is_some_and(|translator| translator.works_silently());
+        if works_silently { usual.max(SILENT_WORK) } else { usual }
     }
 
     /// Whether every choice has finished, so that even a broken connection or a silent one loses nothing of the

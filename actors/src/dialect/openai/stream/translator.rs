@@ -40,10 +40,16 @@ impl StreamTranslator {
         }
         let StreamTranslator { decoder, writer, chunk } = self;
         decoder.event(event, &mut ChunkSink { writer, chunk, chat, progress, out })?;
+        progress.content |= decoder.has_open_block();
         if self.decoder.is_done() {
             chat.event(&StreamEvent { data: Cow::Borrowed(b"[DONE]"), is_error: false }, progress, out)?;
         }
         Ok(())
+    }
+
+    /// Whether the provider is at work of which it sends nothing until it is done.
+    pub(super) fn works_silently(&self) -> bool {
+        self.decoder.works_silently()
     }
 
     /// Takes the end of the stream.

@@ -86,6 +86,15 @@ impl Item {
         Ok(Item { kind, id, parts: Vec::new(), annotations: 0, is_done: false })
     }
 
+    pub(super) const fn is_open(&self) -> bool {
+        !self.is_done
+    }
+
+    /// Whether nothing of it may come until it is done: reasoning without a summary, and what the provider's own tools do.
+    pub(super) const fn is_silent(&self) -> bool {
+        matches!(self.kind, Kind::Reasoning | Kind::Search | Kind::Image | Kind::Hidden)
+    }
+
     /// An item that was not announced, for a part that does not need it.
     pub(super) fn implied_by(kind: PartKind) -> Option<Item> {
         let kind = match kind {

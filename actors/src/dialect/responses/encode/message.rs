@@ -208,7 +208,8 @@ fn citation(json: &[u8]) -> Option<BytesMut> {
 fn document_citation(citation: Raw<'_>) -> Option<BytesMut> {
     let [index, title, file] = citation.pick([b"document_index", b"document_title", b"file_id"]);
     let index = index.and_then(Raw::count)?;
-    let written = |text: Option<Raw<'_>>| text.filter(|text| text.is_string()).map_or(&b"\"\""[..], Raw::bytes).to_vec();
+    let written =
+        |text: Option<Raw<'_>>| text.filter(|text| text.is_string()).map_or(&b"\"\""[..], Raw::bytes).to_vec();
     let mut out = BytesMut::from(&b"{\"type\":\"file_citation\""[..]);
     push_member(&mut out, b"file_id", &written(file));
     push_member(&mut out, b"filename", &written(title));

@@ -248,7 +248,9 @@ fn a_refusal_an_image_citations_and_log_probabilities_have_their_places() {
     let whole = encode(&[
         text,
         delta(json!({"annotations": [citation]})),
-        delta(json!({"citations": [{"type": "page_location", "document_index": 2, "document_title": "d.pdf", "file_id": null}]})),
+        delta(
+            json!({"citations": [{"type": "page_location", "document_index": 2, "document_title": "d.pdf", "file_id": null}]}),
+        ),
         delta(json!({"refusal": "N"})),
         delta(json!({"refusal": "o."})),
         delta(image),

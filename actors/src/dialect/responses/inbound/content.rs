@@ -28,6 +28,7 @@ struct ContentPart<'a> {
     file_id: Option<Raw<'a>>,
     filename: Option<Raw<'a>>,
     input_audio: Option<Raw<'a>>,
+    prompt_cache_breakpoint: Option<Raw<'a>>,
 }
 
 impl<'a> ContentPart<'a> {
@@ -45,6 +46,7 @@ impl<'a> ContentPart<'a> {
                 b"file_id" => &mut read.file_id,
                 b"filename" => &mut read.filename,
                 b"input_audio" => &mut read.input_audio,
+                b"prompt_cache_breakpoint" => &mut read.prompt_cache_breakpoint,
                 _ => continue,
             };
             *member = Some(value);
@@ -63,7 +65,7 @@ impl<'a> ContentPart<'a> {
 }
 
 impl<'a> ChatBodyWriter<'a> {
-    /// The content of a message of the user, the developer or the system.
+    /// The content of a message of the user, the developer or the system, or the output of a call.
     pub(super) fn content(
         &mut self,
         content: Raw<'a>,
@@ -95,27 +97,6 @@ impl<'a> ChatBodyWriter<'a> {
                 _ => return Err(unknown(path, &["output_text", "refusal"])),
             }
             Ok(())
-        })
-    }
-
-    /// The output of a call. Images and files go to `user`, because chat has no place for them in a result.
-    pub(super) fn output(
-        &mut self,
-        output: Raw<'a>,
-        path: &Path<'_>,
-        texts: &mut MessageParts<'a>,
-        user: &mut MessageParts<'a>,
-    ) -> Result<(), Invalid> {
-        if let Some(text) = EscapedText::of(output) {
-            texts.text(text, None);
-            return Ok(());
-        }
-        self.each(output, path, |writer, part, path| {
-            if matches!(&*part.kind(path)?, "input_text" | "output_text" | "text") {
-                return writer.part(&part, path, texts);
-            }
-            writer.fates.emulate("input[].output");
-            writer.part(&part, path, user)
         })
     }
 
@@ -167,6 +148,7 @@ impl<'a> ChatBodyWriter<'a> {
             "input_video" | "computer_screenshot" | "encrypted_content" => self.needs_native(path.member("type")),
             _ => return Err(unknown(path, &["input_text", "input_image", "input_file", "input_audio"])),
         }
+        parts.mark_last(part.prompt_cache_breakpoint);
         Ok(())
     }
 }

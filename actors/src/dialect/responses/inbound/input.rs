@@ -15,16 +15,7 @@ use crate::{
 /// Most items of an input.
 const MAX_ITEMS: usize = 100_000;
 
-/// Items that wait for others of the same message.
-#[derive(Debug, Default)]
-pub(super) struct Pending<'a> {
-    /// The answer of the model.
-    pub(super) answer: Answer<'a>,
-    /// Images and files of results, which follow the last result.
-    pub(super) media: MessageParts<'a>,
-}
-
-/// An answer of the model: chat has text, calls and reasoning in one message.
+/// An answer of the model that is not complete yet: chat has text, calls and reasoning in one message.
 #[derive(Debug, Default)]
 pub(super) struct Answer<'a> {
     pub(super) parts: MessageParts<'a>,
@@ -89,7 +80,6 @@ impl<'a> ChatBodyWriter<'a> {
             self.item(item, &Path::Field("input").item(index))?;
         }
         self.end_answer();
-        self.end_results();
         Ok(())
     }
 
@@ -106,11 +96,10 @@ impl<'a> ChatBodyWriter<'a> {
 
     /// Writes the answer that waits.
     pub(super) fn end_answer(&mut self) {
-        let answer = std::mem::take(&mut self.pending.answer);
+        let answer = std::mem::take(&mut self.answer_so_far);
         if answer.is_empty() {
             return;
         }
-        self.end_results();
         self.out.put_slice(b"{\"role\":\"assistant\",\"content\":");
         if answer.parts.is_empty() {
             self.out.put_slice(if answer.calls.is_empty() { b"\"\"" } else { b"null" });
@@ -125,11 +114,5 @@ impl<'a> ChatBodyWriter<'a> {
             }
         }
         self.out.put_slice(b"},");
-    }
-
-    /// Writes the images and files of the results before.
-    pub(super) fn end_results(&mut self) {
-        let media = std::mem::take(&mut self.pending.media);
-        self.push_message(b"user", &media);
     }
 }

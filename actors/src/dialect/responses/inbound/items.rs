@@ -7,7 +7,7 @@ use crate::{
     dialect::{
         json::{Raw, push_member, push_string},
         neutral::{EscapedText, MemberType, ReasoningKind, optional_member},
-        openai::{message_parts::MessageParts, request::Path},
+        openai::{message_parts::MessageParts, request::Path, tool_results::RESULT},
         responses::{
             encode::output::GENERATED,
             reasoning_state::{self, ForeignReasoning, Opened},
@@ -64,12 +64,11 @@ impl<'a> ChatBodyWriter<'a> {
         let mut parts = MessageParts::default();
         if &*role == "assistant" {
             self.answer(content, &content_path, &mut parts)?;
-            self.pending.answer.parts.append(parts);
+            self.answer_so_far.parts.append(parts);
             return Ok(());
         }
         self.content(content, &content_path, &mut parts)?;
         self.end_answer();
-        self.end_results();
         self.push_message(role.as_bytes(), &parts);
         Ok(())
     }
@@ -84,7 +83,7 @@ impl<'a> ChatBodyWriter<'a> {
         }
         let namespace = item.member(b"namespace").and_then(Raw::text).filter(|_| !is_custom);
         let flat = namespace.map(|namespace| self.tools.flat(&namespace, &name.text().unwrap_or_default()));
-        let calls = &mut self.pending.answer.calls;
+        let calls = &mut self.answer_so_far.calls;
         calls.put_slice(b",{\"id\":");
         calls.put_slice(id.bytes());
         calls.put_slice(if is_custom {
@@ -105,15 +104,14 @@ impl<'a> ChatBodyWriter<'a> {
         let id = filled(item, "call_id", path)?;
         let output_path = path.member("output");
         let output = item.member(b"output").ok_or_else(|| required(output_path))?;
-        let (mut texts, mut media) = (MessageParts::default(), MessageParts::default());
-        self.output(output, &output_path, &mut texts, &mut media)?;
+        let mut parts = MessageParts::default();
+        self.content(output, &output_path, &mut parts)?;
         self.end_answer();
-        self.out.put_slice(b"{\"role\":\"tool\",\"tool_call_id\":");
+        self.out.put_slice(RESULT);
         self.out.put_slice(id.bytes());
         self.out.put_slice(b",\"content\":");
-        texts.push_joined(&mut self.out);
+        parts.push_joined(&mut self.out);
         self.out.put_slice(b"},");
-        self.pending.media.append(media);
         Ok(())
     }
 
@@ -134,11 +132,11 @@ impl<'a> ChatBodyWriter<'a> {
             }
             return Ok(());
         };
-        if self.pending.answer.ends_at_reasoning() {
+        if self.answer_so_far.ends_at_reasoning() {
             self.end_answer();
         }
         let shown: String = texts.iter().map(EscapedText::unescaped).collect();
-        let details = &mut self.pending.answer.details;
+        let details = &mut self.answer_so_far.details;
         match reasoning_state::open(self.state_key, &sealed.unescaped(), &shown) {
             Opened::Native => {
                 // The upstream does not know ids that were made here.

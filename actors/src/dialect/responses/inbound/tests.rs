@@ -237,16 +237,16 @@ fn reasoning_after_a_text_begins_another_answer_and_calls_stay_together() {
 }
 
 #[test]
-fn images_in_a_result_follow_the_results() {
+fn images_in_a_result_stay_there_for_the_dialects_that_take_them() {
     let output = |id: &str, output: Value| json!({"type": "function_call_output", "call_id": id, "output": output});
     let image = json!([{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": "data:image/png;base64,iVBO"}]);
     let inbound =
         read(&asking(json!([output("a", image), output("b", json!("2")), {"role": "user", "content": "go"}])));
     let chat: Value = serde_json::from_slice(&inbound.chat).unwrap();
     let roles: Vec<&Value> = chat["messages"].as_array().unwrap().iter().map(|message| &message["role"]).collect();
-    assert_eq!(roles, ["tool", "tool", "user", "user"]);
-    assert_eq!((&chat["messages"][0]["content"], emulated(&inbound)), (&json!("see"), vec!["input[].output"]));
-    assert_eq!(chat["messages"][2]["content"][0]["type"], "image_url");
+    assert_eq!(roles, ["tool", "tool", "user"]);
+    assert_eq!(chat["messages"][0]["content"][1]["type"], "image_url");
+    assert_eq!((&chat["messages"][1]["content"], emulated(&inbound)), (&json!("2"), vec![]));
 }
 
 #[test]
