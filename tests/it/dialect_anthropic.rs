@@ -45,6 +45,11 @@ fn message_stream(words: &[&str]) -> String {
 /// The model `acme/claude` at the provider `maker`, which speaks this dialect, and for more money at `other`, which speaks
 /// chat.
 fn world(maker: &Upstream, other: &Upstream) -> World {
+    world_with(maker, other, "")
+}
+
+/// The same, with further keys of the model.
+fn world_with(maker: &Upstream, other: &Upstream, keys: &str) -> World {
     let endpoint = |provider: &str, price: &str| {
         format!(
             "{{ provider = \"{provider}\", upstream_model = \"claude-sonnet-5-5\", pricing = {{ prompt = \"{price}\", \
@@ -57,7 +62,7 @@ fn world(maker: &Upstream, other: &Upstream) -> World {
         .provider("other", other.address())
         .with(&format!(
             "[[models]]\nid = \"acme/claude\"\ncontext_length = 100000\nsupported_parameters = [\"max_tokens\", \"stop\", \
-             \"tools\", \"tool_choice\", \"reasoning\"]\nendpoints = [{endpoints}]\n"
+             \"tools\", \"tool_choice\", \"reasoning\"]\n{keys}endpoints = [{endpoints}]\n"
         ))
 }
 
@@ -276,5 +281,23 @@ async fn a_spending_limit_is_a_fault_of_our_account_and_a_rate_limit_cools_for_i
         assert_eq!(preview["excluded"][0]["reason"], reason, "{preview}");
         let health = gateway.get("/api/v1/health/providers/maker").await.expect(200);
         assert_eq!(health["data"][0]["cooldown_until"].is_string(), reason == "rate_limited", "{health}");
+    }
+}
+
+/// 1.0: a media type outside the endpoint's set is a hard exclusion.
+#[actix_web::test]
+async fn media_that_the_api_cannot_carry_keep_its_endpoints_out() {
+    let maker = always(200, &message(json!([{"type": "text", "text": "never"}]), "end_turn"));
+    let other = always(200, &completion("seen"));
+    let keys = "input_modalities = [\"text\", \"image\", \"file\"]\n";
+    let gateway = world_with(&maker, &other, keys).start().await;
+    let image =
+        |media_type: &str| json!({"type": "image_url", "image_url": {"url": format!("data:{media_type};base64,Qk0=")}});
+    let file =
+        json!({"type": "file", "file": {"filename": "a.docx", "file_data": "data:application/msword;base64,AAAA"}});
+    for (part, served_by) in [(image("image/bmp"), "other"), (file, "other"), (image("image/png"), "maker")] {
+        let request = json!({"model": "acme/claude", "messages": [{"role": "user", "content": [part]}]});
+        let answer = gateway.chat(&request).await.expect(200);
+        assert_eq!(answer["provider"].as_str().unwrap().to_lowercase(), served_by, "{part}");
     }
 }

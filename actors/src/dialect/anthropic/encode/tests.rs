@@ -351,6 +351,17 @@ fn a_citation_belongs_to_the_text_before_it() {
     assert_eq!(whole_of(message, "tool_calls")["content"][0], content[0]);
 }
 
+/// D118.
+#[test]
+fn a_call_in_the_older_form_is_a_call() {
+    let message = json!({"content": null, "function_call": {"name": "f", "arguments": "{\"x\":1}"}});
+    let content = whole_of(message, "tool_calls")["content"].clone();
+    assert_eq!(
+        (&content[0]["type"], &content[0]["name"], &content[0]["input"]),
+        (&json!("tool_use"), &json!("f"), &json!({"x": 1}))
+    );
+}
+
 /// D95.
 #[test]
 fn silence_is_filled_with_an_empty_delta_in_a_block_and_a_ping_outside() {

@@ -280,3 +280,36 @@ proptest! {
         prop_assert!(longer.starts_with(open), "{shorter}\n{longer}");
     }
 }
+
+/// Two reasoning items in a row are refused by the API: each must be followed by what it led to.
+#[test]
+fn of_several_reasoning_items_the_last_stands_before_the_calls_and_the_others_before_the_text() {
+    let sealed = |data: &str| json!({"type": "reasoning.encrypted", "data": data, "format": "openai-responses-v1"});
+    let call = json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let kinds = |content: Value, calls: Value| -> Vec<String> {
+        let answer = json!({"role": "assistant", "reasoning_details": [sealed("gA"), sealed("gB")], "content": content, "tool_calls": calls});
+        let input = send_messages(json!([{"role": "user", "content": "a"}, answer])).input();
+        let kind = |item: &Value| {
+            format!("{}{}", item["type"].as_str().unwrap(), item["encrypted_content"].as_str().unwrap_or(""))
+        };
+        input.as_array().unwrap().iter().skip(1).map(kind).collect()
+    };
+    assert_eq!(kinds(json!("b"), json!([call])), ["reasoninggA", "message", "reasoninggB", "function_call"]);
+    assert_eq!(kinds(Value::Null, json!([call])), ["reasoninggA", "reasoninggB", "function_call"]);
+    assert_eq!(kinds(json!("b"), Value::Null), ["reasoninggA", "reasoninggB", "message"]);
+}
+
+#[test]
+fn marks_of_the_prompt_cache_reach_the_models_that_know_them() {
+    let marked = json!({"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}});
+    let own = json!({"type": "text", "text": "b", "prompt_cache_breakpoint": {"mode": "explicit"}});
+    let body =
+        json!({"messages": [{"role": "system", "content": [marked]}, {"role": "user", "content": [own]}]}).to_string();
+    let sent = send("gpt-5.6", &body);
+    let breakpoint = json!({"mode": "explicit"});
+    for place in [0, 1] {
+        assert_eq!(sent.input()[place]["content"][0]["prompt_cache_breakpoint"], breakpoint, "{}", sent.text);
+    }
+    assert!(sent.dropped().is_empty());
+    assert_eq!(send("gpt-5.2", &body).dropped(), ["messages[].content[].cache_control"]);
+}
