@@ -230,7 +230,7 @@ fn check_says_what_the_configuration_comes_to_or_every_fault_with_its_place() {
     let good = run(&["check"], &[]);
     let text = String::from_utf8_lossy(&good.stdout);
     assert_eq!(good.status.code(), Some(0), "{}", String::from_utf8_lossy(&good.stderr));
-    assert!(text.contains("nothing is wrong") && text.contains("service/auto"), "{text}");
+    assert!(text.contains("can be used") && text.contains("service/auto"), "{text}");
 
     let config = ConfigFile::new("[server]\nbind = \"nowhere\"\n[limits]\nmax_n = 0\ncolour = 1\n");
     let bad = run(&["check", "--config", config.path()], &[]);
