@@ -1,4 +1,5 @@
-//! An OpenAPI document as one HTML page: operations with their parameters, bodies and answers, then the schemas.
+//! An OpenAPI document as one HTML page: operations with their parameters, bodies and answers, then the headers of answers and
+//! the schemas.
 
 use std::fmt::{self, Write};
 
@@ -32,7 +33,11 @@ fn write_page(page: &mut String, document: &Value) -> fmt::Result {
             write_operation(page, (method, path), operation)?;
         }
     }
-    page.push_str("<h2>Schemas</h2>");
+    page.push_str("<h2>Headers of answers</h2><ul>");
+    for (name, header) in members(document.pointer("/components/headers")) {
+        write!(page, "<li><code>{name}</code>: {}</li>", escaped(text(header, "/description")))?;
+    }
+    page.push_str("</ul><h2>Schemas</h2>");
     for (name, schema) in members(document.pointer("/components/schemas")) {
         write!(page, "<details id=\"{name}\"><summary><code>{name}</code></summary>")?;
         write!(page, "<pre>{}</pre></details>", escaped(&format!("{schema:#}")))?;
