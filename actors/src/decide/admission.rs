@@ -29,7 +29,7 @@ pub(crate) fn admit(context: &DecisionContext<'_>, candidates: &mut [PoolCandida
 
 /// Saturated endpoints serve if no unsaturated one has the same rank in `provider.order`.
 fn admit_saturated(candidates: &mut [PoolCandidate<'_>]) {
-    let is_saturated = |candidate: &PoolCandidate<'_>| candidate.role == Role::Out && candidate.is_open();
+    let is_saturated = |candidate: &PoolCandidate<'_>| candidate.role == Role::Out && candidate.accepts_requests();
     if !candidates.iter().any(is_saturated) {
         return;
     }

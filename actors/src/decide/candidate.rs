@@ -120,7 +120,7 @@ impl<'a> PoolCandidate<'a> {
 
     /// Whether neither a gate nor pacing refuses requests.
     #[inline]
-    pub(crate) fn is_open(&self) -> bool {
+    pub(crate) fn accepts_requests(&self) -> bool {
         self.live.gate.is_passing() && self.live.due.is_none()
     }
 

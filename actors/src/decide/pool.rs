@@ -109,7 +109,7 @@ impl<'a> CandidatePool<'a> {
         }
         let mut candidate = PoolCandidate::of(context, place, index, stats, live);
         let fit = &stats.estimates.fit;
-        if candidate.is_open() && !context.is_saturated(candidate.forecast.load, fit.knee_is_sure) {
+        if candidate.accepts_requests() && !context.is_saturated(candidate.forecast.load, fit.knee_is_sure) {
             candidate.role = Role::Candidate;
         }
         self.candidates.push(candidate);

@@ -15,23 +15,24 @@ const MORE_FAILURE: f64 = 0.02;
 /// expected to keep the request's latency and throughput, have a closed gate, are neither saturated nor paced, and are hardly
 /// likelier to fail than the best of these.
 pub(crate) fn safe_set(pool: &CandidatePool<'_>) -> Vec<u32> {
-    let is_open = |candidate: &&PoolCandidate<'_>| {
-        candidate.role == Role::Candidate && candidate.is_open() && candidate.live.gate.state().is_none()
+    let is_accepting = |candidate: &&PoolCandidate<'_>| {
+        candidate.role == Role::Candidate && candidate.accepts_requests() && candidate.live.gate.state().is_none()
     };
     let failure = |candidate: &PoolCandidate<'_>| candidate.forecast.noiseless.failure;
-    let open = pool.candidates.iter().filter(is_open);
-    let best = open.fold((u64::MAX, f64::INFINITY), |(first, least), candidate| match candidate.class.cmp(&first) {
-        Ordering::Less => (candidate.class, failure(candidate)),
-        Ordering::Equal => (first, least.min(failure(candidate))),
-        Ordering::Greater => (first, least),
-    });
+    let accepting = pool.candidates.iter().filter(is_accepting);
+    let best =
+        accepting.fold((u64::MAX, f64::INFINITY), |(first, least), candidate| match candidate.class.cmp(&first) {
+            Ordering::Less => (candidate.class, failure(candidate)),
+            Ordering::Equal => (first, least.min(failure(candidate))),
+            Ordering::Greater => (first, least),
+        });
     let (first, least) = best;
-    // Without an open one, the class is that of nobody, whose grade is not 0 either.
+    // Without an accepting one, the class is that of nobody, whose grade is not 0 either.
     if first & ((1 << GRADE_BITS) - 1) != 0 {
         return Vec::new();
     }
     let is_safe = |candidate: &&PoolCandidate<'_>| {
-        candidate.class == first && failure(candidate) <= least + MORE_FAILURE && is_open(candidate)
+        candidate.class == first && failure(candidate) <= least + MORE_FAILURE && is_accepting(candidate)
     };
     pool.candidates.iter().filter(is_safe).map(|candidate| candidate.index).collect()
 }
