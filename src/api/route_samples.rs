@@ -29,7 +29,7 @@ pub(crate) fn query() -> Query {
         max_tokens: None,
         streamed: false,
         sticky: None,
-        open_state: ReasoningFormat::Unknown,
+        pending_reasoning: ReasoningFormat::Unknown,
         task_class: None,
         latency_margin: 1.0,
         today: today(),

@@ -45,7 +45,7 @@ pub fn of_chat(
         answers: request.n,
         max_tokens: request.max_tokens,
         streamed: request.stream,
-        open_state: request.open_state,
+        pending_reasoning: request.open_state,
         task: Some(GivenTask {
             named: request.tags.iter().find(|(name, _)| name == "task").and_then(|(_, task)| Task::named(task)),
             features: request.task_features,
@@ -76,7 +76,7 @@ pub fn of_image(
         answers: 1,
         max_tokens: None,
         streamed: false,
-        open_state: ReasoningFormat::Unknown,
+        pending_reasoning: ReasoningFormat::Unknown,
         task: None,
     };
     input.query(catalog, config, caller)
@@ -102,7 +102,7 @@ pub fn of_embedding(
         answers: 1,
         max_tokens: None,
         streamed: false,
-        open_state: ReasoningFormat::Unknown,
+        pending_reasoning: ReasoningFormat::Unknown,
         task: None,
     };
     let query = input.query(catalog, config, caller)?;
@@ -197,7 +197,7 @@ struct QueryInput<'a> {
     answers: u32,
     max_tokens: Option<u32>,
     streamed: bool,
-    open_state: ReasoningFormat,
+    pending_reasoning: ReasoningFormat,
     task: Option<GivenTask>,
 }
 
@@ -244,7 +244,7 @@ impl QueryInput<'_> {
             max_tokens: self.max_tokens,
             streamed: self.streamed,
             sticky: None,
-            open_state: self.open_state,
+            pending_reasoning: self.pending_reasoning,
             task_class: self.task.map(|given| given.class(caller.key.task, alias.and_then(|alias| alias.task))),
             latency_margin: 1.0,
             today,

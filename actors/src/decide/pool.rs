@@ -6,7 +6,7 @@ use super::{
     exclusion::{last_failures, refused_by_gate},
     filter::{HardFilters, purpose},
     live_state::LiveState,
-    open_state::prefer_keepers,
+    pending_tool_calls::prefer_keepers,
     preferences::tier,
 };
 use crate::{

@@ -13,7 +13,7 @@ use super::{
     candidate::{GRADE_BITS, PoolCandidate},
     context::DecisionContext,
     filter::CatalogEndpoint,
-    open_state::{STATE_LOST_GRADE, loses_state},
+    pending_tool_calls::{REASONING_LOST_GRADE, loses_reasoning},
 };
 use crate::{
     domain::{Decision, Percentile, Prediction, Preference, ScoreInputs},
@@ -22,7 +22,7 @@ use crate::{
 
 /// Width of a grade, ln.
 const STEP: f64 = 0.1;
-/// The last grade of a missed bound, also for anything beyond; the one after it is that of [`STATE_LOST_GRADE`].
+/// The last grade of a missed bound, also for anything beyond; the one after it is that of [`REASONING_LOST_GRADE`].
 const LAST: f64 = 254.0;
 /// Weight below which observations count as old.
 const FORGOTTEN: f64 = 0.5;
@@ -63,8 +63,8 @@ fn step(missed: f64) -> u32 {
 
 /// Grade of a recorded candidate with this prediction, not counting the exception for few observations.
 pub(crate) fn grade_with(decision: &Decision, inputs: &ScoreInputs, predicted: &Prediction) -> u32 {
-    if loses_state(decision, inputs) {
-        return STATE_LOST_GRADE;
+    if loses_reasoning(decision, inputs) {
+        return REASONING_LOST_GRADE;
     }
     let (latency, rate) = (decision.parameters.preferred_max_latency, decision.parameters.preferred_min_throughput);
     let latency = latency.map_or(0.0, |latency| lateness(&latency.value, first_token(decision, predicted)));

@@ -73,7 +73,7 @@ fn query(snapshot: &Snapshot, objective: Objective) -> Query {
         answers: 1,
         streamed: true,
         sticky: None,
-        open_state: ReasoningFormat::Unknown,
+        pending_reasoning: ReasoningFormat::Unknown,
         task_class: None,
         latency_margin: 1.0,
     }

@@ -219,7 +219,7 @@ impl Decision {
             answers: request.answers,
             streamed: self.streamed,
             sticky: request.sticky,
-            open_state: request.open_state,
+            pending_reasoning: request.pending_reasoning,
             task_class: self.task_class,
             latency_margin: self.latency_margin,
         }

@@ -230,7 +230,7 @@ pub struct Query {
     /// Endpoint that served the conversation last.
     pub sticky: Option<StickyEndpoint>,
     /// Format of the reasoning before calls whose results this turn brings; `Unknown` if there is none.
-    pub open_state: ReasoningFormat,
+    pub pending_reasoning: ReasoningFormat,
     /// Class of the task; only recorded.
     pub task_class: Option<TaskClass>,
     /// Margin of `preferred_max_latency`: its bounds are divided by this. 1 at first, above 1 after too many missed

@@ -37,7 +37,7 @@ pub struct RequestFacts {
     /// Endpoint that served the conversation last.
     pub sticky: Option<StickyEndpoint>,
     /// Format of the reasoning before calls whose results the request brings.
-    pub open_state: ReasoningFormat,
+    pub pending_reasoning: ReasoningFormat,
 }
 
 impl RequestFacts {
@@ -56,7 +56,7 @@ impl RequestFacts {
             max_tokens: query.max_tokens,
             answers: query.answers,
             sticky: query.sticky,
-            open_state: query.open_state,
+            pending_reasoning: query.pending_reasoning,
         }
     }
 }
@@ -76,7 +76,7 @@ impl Default for RequestFacts {
             max_tokens: None,
             answers: 1,
             sticky: None,
-            open_state: ReasoningFormat::Unknown,
+            pending_reasoning: ReasoningFormat::Unknown,
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{
     preferences::preference_text,
     rescoring::{best_scored, recorded},
 };
-use crate::decide::{candidate::place_and_grade, open_state::loses_state};
+use crate::decide::{candidate::place_and_grade, pending_tool_calls::loses_reasoning};
 use crate::domain::{CacheSaving, Candidate, Decision, DecisionCode, ScoreUnit};
 
 /// Whether the clause already names the preferences.
@@ -45,7 +45,7 @@ pub(crate) fn why_chosen(decision: &Decision, names: Names<'_>, choice: &Candida
             format!("provider.order lists its provider first, and among the endpoints there {score}")
         }
         Some(_) if by_order => "provider.order lists its provider first".to_owned(),
-        Some(passed) if loses_state(decision, &passed.inputs) => {
+        Some(passed) if loses_reasoning(decision, &passed.inputs) => {
             let with_score = next.map_or(String::new(), |_| format!(", and among the endpoints that can {score}"));
             format!("it can take back the reasoning before the tool calls that this turn answers{with_score}")
         }
@@ -54,7 +54,7 @@ pub(crate) fn why_chosen(decision: &Decision, names: Names<'_>, choice: &Candida
     };
     let better = passed.map_or(String::new(), |passed| passed_over_text(decision, names, choice, passed));
     let text = format!("Chosen because {}{better}", with_model_order(decision, choice, reason));
-    let by_preference = passed.is_some_and(|passed| !loses_state(decision, &passed.inputs)) && !by_order;
+    let by_preference = passed.is_some_and(|passed| !loses_reasoning(decision, &passed.inputs)) && !by_order;
     WhyChosen { text, explained: if by_preference { Explained::Preferences } else { Explained::Other } }
 }
 
@@ -138,7 +138,7 @@ fn passed_over<'a>(decision: &'a Decision, choice: &Candidate) -> Option<&'a Can
 fn passed_over_text(decision: &Decision, names: Names<'_>, choice: &Candidate, passed: &Candidate) -> String {
     let reason = match place_and_grade(choice.inputs.tier) {
         (place, _) if place_of(passed) > place => "comes later in that order",
-        _ if loses_state(decision, &passed.inputs) => "cannot take it back",
+        _ if loses_reasoning(decision, &passed.inputs) => "cannot take it back",
         (_, 0) => "is expected to miss that",
         _ => "is expected to miss that by more",
     };

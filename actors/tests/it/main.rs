@@ -24,9 +24,9 @@ mod routing_live;
 #[cfg(test)]
 mod routing_memory;
 #[cfg(test)]
-mod routing_open_state;
-#[cfg(test)]
 mod routing_patience;
+#[cfg(test)]
+mod routing_pending_tool_calls;
 #[cfg(test)]
 mod routing_properties;
 #[cfg(test)]

@@ -51,7 +51,7 @@ stored_struct! {
     StickyEndpoint { endpoint, cached_tokens }
     RequestFacts {
         api, today, targets, needs, key_allowed, key_blocked, prompt_tokens, images, max_tokens, answers, sticky,
-        open_state @ 7,
+        pending_reasoning @ 7,
     }
     RecordedGate { index, state, until }
     TaskClass { task, source, features }

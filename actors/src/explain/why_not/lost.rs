@@ -3,7 +3,7 @@
 use super::{Margin, PREFERENCE_MISSED, Verdict, WhyNot, recorded_trial::RecordedTrial};
 use crate::decide::{
     candidate::place_and_grade,
-    open_state::loses_state,
+    pending_tool_calls::loses_reasoning,
     plan::is_tie,
     preferences::{MissedPreference, missed_latency, missed_rate},
 };
@@ -59,7 +59,7 @@ fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
     if order_place(candidate) != order_place(leader) {
         return ("provider_order", "provider.order lists another provider before it".to_owned());
     }
-    if candidate.inputs.tier != leader.inputs.tier && loses_state(decision, &candidate.inputs) {
+    if candidate.inputs.tier != leader.inputs.tier && loses_reasoning(decision, &candidate.inputs) {
         return ("reasoning_state", STATE_LOST.to_owned());
     }
     if candidate.inputs.tier != leader.inputs.tier {

@@ -312,7 +312,7 @@ impl World {
             max_tokens: Some(100),
             streamed: true,
             sticky: None,
-            open_state: Default::default(),
+            pending_reasoning: Default::default(),
             task_class: None,
             latency_margin: 1.0,
         }

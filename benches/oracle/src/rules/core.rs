@@ -401,7 +401,7 @@ fn query() -> Query {
         answers: 1,
         streamed: true,
         sticky: None,
-        open_state: Default::default(),
+        pending_reasoning: Default::default(),
         task_class: None,
         latency_margin: 1.0,
     }

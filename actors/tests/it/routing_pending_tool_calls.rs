@@ -13,7 +13,7 @@ use crate::routing_world::World;
 
 /// The decision about a request for `models` that brings results of calls which a Claude made.
 fn decided(world: &World, models: &str, with: impl Fn(&mut Query)) -> Decision {
-    let mut query = Query { open_state: ReasoningFormat::Anthropic, ..world.query(Cheapest, models) };
+    let mut query = Query { pending_reasoning: ReasoningFormat::Anthropic, ..world.query(Cheapest, models) };
     with(&mut query);
     world.decide(&query).unwrap()
 }
@@ -33,9 +33,9 @@ fn soon(query: &mut Query) {
 fn those_that_take_the_reasoning_back_come_first_whatever_they_cost() {
     let world = "a/a@x $1/2 | a/a@y $3/6 state:anthropic-claude-v1 | a/a@z $2/4 state:google-gemini-v1";
     check(world, "a/a", |_| (), "a/a@y a/a@x a/a@z");
-    check(world, "a/a", |query| query.open_state = ReasoningFormat::Gemini, "a/a@z a/a@x a/a@y");
-    check(world, "a/a", |query| query.open_state = ReasoningFormat::Responses, "a/a@x a/a@z a/a@y");
-    check(world, "a/a", |query| query.open_state = ReasoningFormat::Unknown, "a/a@x a/a@z a/a@y");
+    check(world, "a/a", |query| query.pending_reasoning = ReasoningFormat::Gemini, "a/a@z a/a@x a/a@y");
+    check(world, "a/a", |query| query.pending_reasoning = ReasoningFormat::Responses, "a/a@x a/a@z a/a@y");
+    check(world, "a/a", |query| query.pending_reasoning = ReasoningFormat::Unknown, "a/a@x a/a@z a/a@y");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn the_explanation_says_so_and_offers_no_figure_that_would_change_it() {
     assert_eq!((answer.reason, answer.would_win_if.len()), ("reasoning_state", 0), "{}", answer.sentence);
 
     // A record from before such states were known: its grade is that of a preference.
-    decision.request.open_state = ReasoningFormat::Unknown;
+    decision.request.pending_reasoning = ReasoningFormat::Unknown;
     let sentence = reason_sentence(&decision, world.catalog(), &[]);
     assert!(!sentence.contains("reasoning"), "{sentence}");
     assert_eq!(why_not("x", &decision, policy, world.catalog()).reason, "preference_missed");

@@ -1,5 +1,5 @@
-//! Ranking while calls of tools wait for their results: endpoints that cannot take back the reasoning before these calls
-//! follow those that can.
+//! Ranking while calls of tools wait for their results: endpoints that cannot take back the reasoning before these pending
+//! calls follow those that can.
 //!
 //! This is a preference within a target and a place of `provider.order`: it outranks no order that the client gives.
 
@@ -9,26 +9,26 @@ use super::{
 };
 use crate::domain::{Decision, Endpoint, ScoreInputs};
 
-/// The grade of an endpoint that would lose the reasoning before calls that are open, while another one would not.
-pub(crate) const STATE_LOST_GRADE: u32 = 255;
+/// The grade of an endpoint that would lose the reasoning before pending calls, while another one would not.
+pub(crate) const REASONING_LOST_GRADE: u32 = 255;
 
-/// Puts candidates that would lose the reasoning before open calls behind, where one that would not ranks with them.
+/// Puts candidates that would lose the reasoning before pending calls behind, where one that would not ranks with them.
 pub(super) fn prefer_keepers(context: &DecisionContext<'_>, candidates: &mut [PoolCandidate<'_>]) {
-    if !context.query.open_state.is_bound() {
+    if !context.query.pending_reasoning.is_bound() {
         return;
     }
-    let keeps = keeps_state(context);
+    let keeps = keeps_reasoning(context);
     let is_keeper = |candidate: &&PoolCandidate<'_>| candidate.role == Role::Candidate && keeps(candidate);
     let kept: Vec<u64> = candidates.iter().filter(is_keeper).map(PoolCandidate::order_rank).collect();
     let losers = candidates.iter_mut().filter(|candidate| kept.contains(&candidate.order_rank()) && !keeps(candidate));
-    losers.for_each(|candidate| candidate.class |= u64::from(STATE_LOST_GRADE));
+    losers.for_each(|candidate| candidate.class |= u64::from(REASONING_LOST_GRADE));
 }
 
 /// Which endpoints take back the reasoning before the calls whose results the request brings: those with its format and, as
 /// far as it is known who served last, of the same provider.
-fn keeps_state(context: &DecisionContext<'_>) -> impl Fn(&PoolCandidate<'_>) -> bool {
-    let (catalog, open) = (context.catalog, context.query.open_state);
-    let takes = move |endpoint: &&Endpoint| endpoint.reasoning_state == open;
+fn keeps_reasoning(context: &DecisionContext<'_>) -> impl Fn(&PoolCandidate<'_>) -> bool {
+    let (catalog, pending) = (context.catalog, context.query.pending_reasoning);
+    let takes = move |endpoint: &&Endpoint| endpoint.reasoning_state == pending;
     let last = context.query.sticky.map(|sticky| sticky.endpoint);
     let served = catalog.endpoints.iter().filter(takes).find(|endpoint| Some(endpoint.id) == last);
     move |candidate| {
@@ -37,8 +37,8 @@ fn keeps_state(context: &DecisionContext<'_>) -> impl Fn(&PoolCandidate<'_>) -> 
     }
 }
 
-/// Whether a recorded candidate ranks last because it would lose the reasoning before open calls. Older records have the same
+/// Whether a recorded candidate ranks last because it would lose the reasoning before pending calls. Older records have the same
 /// grade for a preference that is missed by much.
-pub(crate) fn loses_state(decision: &Decision, inputs: &ScoreInputs) -> bool {
-    decision.request.open_state.is_bound() && place_and_grade(inputs.tier).1 == STATE_LOST_GRADE
+pub(crate) fn loses_reasoning(decision: &Decision, inputs: &ScoreInputs) -> bool {
+    decision.request.pending_reasoning.is_bound() && place_and_grade(inputs.tier).1 == REASONING_LOST_GRADE
 }
