@@ -6,9 +6,9 @@
 //! failed.
 
 use super::{
-    candidate::{PoolCandidate, Role},
     context::DecisionContext,
     objective_profile::ObjectiveProfile,
+    pooled_endpoint::{PooledEndpoint, Role},
     score::Scoring,
 };
 use crate::stats::Gate;
@@ -19,22 +19,23 @@ const RECOVERED: f64 = 0.02;
 const WANTED: f64 = 1.3;
 
 /// Assigns roles to saturated endpoints and past gates where needed. Returns whether any endpoint has a role.
-pub(crate) fn admit(context: &DecisionContext<'_>, candidates: &mut [PoolCandidate<'_>]) -> bool {
+pub(crate) fn admit(context: &DecisionContext<'_>, candidates: &mut [PooledEndpoint<'_>]) -> bool {
     admit_saturated(candidates);
-    if candidates.iter().all(|candidate| candidate.role == Role::Out) {
+    if candidates.iter().all(|candidate| candidate.role == Role::Excluded) {
         relax(context, candidates);
     }
     !candidates.is_empty()
 }
 
 /// Saturated endpoints serve if no unsaturated one has the same rank in `provider.order`.
-fn admit_saturated(candidates: &mut [PoolCandidate<'_>]) {
-    let is_saturated = |candidate: &PoolCandidate<'_>| candidate.role == Role::Out && candidate.accepts_requests();
+fn admit_saturated(candidates: &mut [PooledEndpoint<'_>]) {
+    let is_saturated =
+        |candidate: &PooledEndpoint<'_>| candidate.role == Role::Excluded && candidate.accepts_requests();
     if !candidates.iter().any(is_saturated) {
         return;
     }
     let unsaturated = candidates.iter().filter(|candidate| candidate.role == Role::Candidate);
-    let mut served: Vec<u64> = unsaturated.map(PoolCandidate::order_rank).collect();
+    let mut served: Vec<u64> = unsaturated.map(PooledEndpoint::order_rank).collect();
     served.dedup();
     for candidate in candidates.iter_mut().filter(|candidate| is_saturated(candidate)) {
         if !served.contains(&candidate.order_rank()) {
@@ -44,8 +45,8 @@ fn admit_saturated(candidates: &mut [PoolCandidate<'_>]) {
 }
 
 /// No candidate is left: the mildest refusing gates are relaxed.
-fn relax(context: &DecisionContext<'_>, candidates: &mut [PoolCandidate<'_>]) {
-    let enter = |candidates: &mut [PoolCandidate<'_>], role, may: fn(&PoolCandidate<'_>) -> bool| {
+fn relax(context: &DecisionContext<'_>, candidates: &mut [PooledEndpoint<'_>]) {
+    let enter = |candidates: &mut [PooledEndpoint<'_>], role, may: fn(&PooledEndpoint<'_>) -> bool| {
         let mut any = false;
         for candidate in candidates.iter_mut().filter(|candidate| may(candidate)) {
             (candidate.role, any) = (role, true);
@@ -64,29 +65,30 @@ fn relax(context: &DecisionContext<'_>, candidates: &mut [PoolCandidate<'_>]) {
 
 /// Makes this request probe one half-open endpoint: the best of those that would score within [`WANTED`] of the best
 /// candidate if recovered.
-pub(crate) fn admit_probe(context: &DecisionContext<'_>, candidates: &mut [PoolCandidate<'_>], scoring: &Scoring) {
+pub(crate) fn admit_probe(context: &DecisionContext<'_>, candidates: &mut [PooledEndpoint<'_>], scoring: &Scoring) {
     // A request with a single attempt does not probe.
     let may_probe = context.query.routing.provider.allow_fallbacks;
-    let is_half_open = |candidate: &PoolCandidate<'_>| matches!(candidate.live.gate, Gate::HalfOpen { .. });
+    let is_half_open = |candidate: &PooledEndpoint<'_>| matches!(candidate.live.gate, Gate::HalfOpen { .. });
     if !may_probe || !candidates.iter().any(is_half_open) {
         return;
     }
-    let served = |candidate: &&PoolCandidate<'_>| candidate.role == Role::Candidate;
+    let served = |candidate: &&PooledEndpoint<'_>| candidate.role == Role::Candidate;
     let Some(best_class) = candidates.iter().filter(served).map(|candidate| candidate.class).min() else { return };
     let of_best = candidates.iter().filter(served).filter(|candidate| candidate.class == best_class);
     let best =
         of_best.map(|candidate| scoring.score(&candidate.forecast, candidate.live.cost)).fold(f64::INFINITY, f64::min);
-    let score = |candidate: &PoolCandidate<'_>| scoring.score_if(RECOVERED, &candidate.forecast, candidate.live.cost);
+    let score = |candidate: &PooledEndpoint<'_>| scoring.score_if(RECOVERED, &candidate.forecast, candidate.live.cost);
     let probe_delay = ObjectiveProfile::of(context.query.objective.value).probe_delay;
-    let wanted = |candidate: &&mut PoolCandidate<'_>| {
+    let wanted = |candidate: &&mut PooledEndpoint<'_>| {
         let Gate::HalfOpen { since } = candidate.live.gate else { return false };
         let early = context.now - since < probe_delay;
         let worth =
             candidate.class < best_class || (candidate.class == best_class && score(candidate) <= WANTED * best);
-        candidate.role == Role::Out && !early && worth && candidate.live.due.is_none()
+        candidate.role == Role::Excluded && !early && worth && candidate.live.due.is_none()
     };
     // Scores are never negative, so their bits sort as they do.
-    let rank = |candidate: &&mut PoolCandidate<'_>| (candidate.class, score(candidate).to_bits(), candidate.endpoint());
+    let rank =
+        |candidate: &&mut PooledEndpoint<'_>| (candidate.class, score(candidate).to_bits(), candidate.endpoint());
     if let Some(candidate) = candidates.iter_mut().filter(wanted).min_by_key(rank) {
         candidate.role = Role::Probe;
     }

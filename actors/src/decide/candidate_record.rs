@@ -1,16 +1,16 @@
 //! A candidate as a decision records it.
 
 use super::{
-    candidate::{PoolCandidate, Role},
     context::DecisionContext,
     live_state::LiveState,
+    pooled_endpoint::{PooledEndpoint, Role},
     score::Scoring,
 };
 use crate::domain::{CacheSaving, Candidate, EndpointHealth, OutputCostSpread};
 
 pub(crate) fn candidate(
     context: &DecisionContext<'_>,
-    candidate: &PoolCandidate<'_>,
+    candidate: &PooledEndpoint<'_>,
     place: usize,
     scoring: &Scoring,
 ) -> Candidate {
@@ -44,7 +44,7 @@ pub(crate) fn candidate(
     }
 }
 
-fn output_spread(context: &DecisionContext<'_>, candidate: &PoolCandidate<'_>) -> OutputCostSpread {
+fn output_spread(context: &DecisionContext<'_>, candidate: &PooledEndpoint<'_>) -> OutputCostSpread {
     let facts = &candidate.stats.facts;
     let scale = context.snapshot.prompts.of(facts.model);
     let prompt_tokens = f64::from(candidate.live.prompt_tokens);
@@ -57,7 +57,7 @@ fn output_spread(context: &DecisionContext<'_>, candidate: &PoolCandidate<'_>) -
     }
 }
 
-fn saving(candidate: &PoolCandidate<'_>) -> Option<CacheSaving> {
+fn saving(candidate: &PooledEndpoint<'_>) -> Option<CacheSaving> {
     let LiveState { cached_tokens, saving: usd, .. } = candidate.live;
     (cached_tokens > 0).then_some(CacheSaving { cached_tokens, usd, seconds: candidate.forecast.saved })
 }

@@ -1,13 +1,13 @@
 //! Why an endpoint that passed the hard filters is excluded for now.
 
-use super::{candidate::PoolCandidate, context::DecisionContext};
+use super::{context::DecisionContext, pooled_endpoint::PooledEndpoint};
 use crate::{
     domain::{EndpointId, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FailureCause, Tick},
     stats::Gate,
 };
 
-/// Why a pool candidate is excluded.
-pub(crate) fn excluded(context: &DecisionContext<'_>, candidate: &PoolCandidate<'_>) -> ExcludedEndpoint {
+/// Why an endpoint of the pool is excluded.
+pub(crate) fn excluded(context: &DecisionContext<'_>, candidate: &PooledEndpoint<'_>) -> ExcludedEndpoint {
     let (index, endpoint) = (candidate.index, candidate.endpoint());
     if !candidate.live.gate.is_passing() {
         let (failures, last) = last_failures(context, index, candidate.provider(), candidate.live.gate);

@@ -10,7 +10,6 @@
 //! makes the record.
 
 pub(crate) mod admission;
-pub(crate) mod candidate;
 pub(crate) mod candidate_record;
 pub(crate) mod clocks;
 pub(crate) mod context;
@@ -24,6 +23,7 @@ mod outcome;
 pub(crate) mod pending_tool_calls;
 pub(crate) mod plan;
 pub(crate) mod pool;
+pub(crate) mod pooled_endpoint;
 pub(crate) mod preferences;
 pub(crate) mod record_scope;
 pub(crate) mod reference_scores;
@@ -40,14 +40,14 @@ pub use outcome::ALGORITHM;
 pub use plan::SAME_PROVIDER;
 pub use score::{score_unit, term_names};
 
-pub use candidate::place_and_grade;
+pub use pooled_endpoint::place_and_grade;
 
 use self::{
-    candidate::{PoolCandidate, Role},
     context::DecisionContext,
     objective_profile::Baselines,
     plan::Plan,
     pool::CandidatePool,
+    pooled_endpoint::{PooledEndpoint, Role},
     record_scope::RecordScope,
     score::Scoring,
 };
@@ -98,7 +98,7 @@ fn settled(context: &DecisionContext<'_>, scope: RecordScope) -> Result<Decision
     admission::admit_probe(context, &mut pool.candidates, &scoring);
     let attempts = if query.routing.provider.allow_fallbacks { context.policy.retry.max_attempts.max(1) } else { 1 };
     scoring.rank(&mut pool.candidates);
-    let mut order: Vec<_> = pool.candidates.iter().filter(|candidate| candidate.role != Role::Out).collect();
+    let mut order: Vec<_> = pool.candidates.iter().filter(|candidate| candidate.role != Role::Excluded).collect();
     plan::settle(&mut order, attempts);
     let choice = order.first().copied().filter(|choice| choice.role == Role::Candidate);
     let noiseless_best = choice.filter(|_| context.seed != 0).and_then(|choice| {
@@ -112,7 +112,7 @@ fn settled(context: &DecisionContext<'_>, scope: RecordScope) -> Result<Decision
 }
 
 fn scoring(context: &DecisionContext<'_>, pool: &CandidatePool<'_>) -> Scoring {
-    let competing = pool.candidates.iter().filter(|candidate| candidate.role != Role::Out);
+    let competing = pool.candidates.iter().filter(|candidate| candidate.role != Role::Excluded);
     let times = competing.clone().map(|candidate| candidate.forecast.uncached_time());
     let costs = competing.map(|candidate| candidate.live.uncached_cost());
     let passed =
@@ -125,22 +125,23 @@ fn scoring(context: &DecisionContext<'_>, pool: &CandidatePool<'_>) -> Scoring {
 fn cache_decides(
     context: &DecisionContext<'_>,
     pool: &CandidatePool<'_>,
-    choice: &PoolCandidate<'_>,
+    choice: &PooledEndpoint<'_>,
     scoring: &Scoring,
 ) -> bool {
     if context.cached_at(choice.endpoint()) == 0 {
         return false;
     }
     let uncached = scoring.uncached_score(context, choice);
-    let score = |candidate: &PoolCandidate<'_>| if candidate.index == choice.index { uncached } else { candidate.rank };
+    let score =
+        |candidate: &PooledEndpoint<'_>| if candidate.index == choice.index { uncached } else { candidate.rank };
     best_by(pool, score).is_some_and(|best| best.index != choice.index)
 }
 
 /// The candidate with the best of these scores.
 fn best_by<'p, 'a>(
     pool: &'p CandidatePool<'a>,
-    score: impl Fn(&PoolCandidate<'a>) -> f64 + Clone,
-) -> Option<&'p PoolCandidate<'a>> {
+    score: impl Fn(&PooledEndpoint<'a>) -> f64 + Clone,
+) -> Option<&'p PooledEndpoint<'a>> {
     let candidates = pool.candidates.iter().filter(|candidate| candidate.role == Role::Candidate);
     plan::best(candidates.map(|candidate| (candidate, score(candidate))))
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::{
-    candidate::{PoolCandidate, Role},
     candidate_record,
     context::DecisionContext,
     exclusion,
     objective_profile::ObjectiveProfile,
     plan::Plan,
     pool::CandidatePool,
+    pooled_endpoint::{PooledEndpoint, Role},
     record_scope::{RecordScope, recorded},
     reserve::standby,
     safe_set::safe_set,
@@ -46,7 +46,7 @@ pub(crate) fn decided(
     let (mut candidates, omitted) = recorded_candidates(context, plan, scoring, scope);
     let rivals = candidates.split_off(planned.min(candidates.len()));
     excluded.extend(plan.order.iter().skip(planned).map(|candidate| without_fallbacks(candidate)));
-    let left_out = pool.candidates.iter().filter(|candidate| candidate.role == Role::Out);
+    let left_out = pool.candidates.iter().filter(|candidate| candidate.role == Role::Excluded);
     excluded.extend(left_out.map(|candidate| exclusion::excluded(context, candidate)));
     let standby = if fallbacks { standby(context, &pool.candidates, scoring, plan) } else { Vec::new() };
     let query = context.query;
@@ -111,7 +111,7 @@ fn gates(context: &DecisionContext<'_>, pool: &CandidatePool<'_>, excluded: &[Ex
 }
 
 /// An endpoint that would be the next attempt if fallbacks were allowed.
-fn without_fallbacks(candidate: &PoolCandidate<'_>) -> ExcludedEndpoint {
+fn without_fallbacks(candidate: &PooledEndpoint<'_>) -> ExcludedEndpoint {
     let detail = ExclusionDetail::Text("fallbacks are off and another endpoint was chosen".into());
     ExcludedEndpoint {
         index: candidate.index,

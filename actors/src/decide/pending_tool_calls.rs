@@ -4,8 +4,8 @@
 //! This is a preference within a target and a place of `provider.order`: it outranks no order that the client gives.
 
 use super::{
-    candidate::{PoolCandidate, Role, place_and_grade},
     context::DecisionContext,
+    pooled_endpoint::{PooledEndpoint, Role, place_and_grade},
 };
 use crate::domain::{Decision, Endpoint, ScoreInputs};
 
@@ -13,20 +13,20 @@ use crate::domain::{Decision, Endpoint, ScoreInputs};
 pub(crate) const REASONING_LOST_GRADE: u32 = 255;
 
 /// Puts candidates that would lose the reasoning before pending calls behind, where one that would not ranks with them.
-pub(super) fn prefer_keepers(context: &DecisionContext<'_>, candidates: &mut [PoolCandidate<'_>]) {
+pub(super) fn prefer_keepers(context: &DecisionContext<'_>, candidates: &mut [PooledEndpoint<'_>]) {
     if !context.query.pending_reasoning.is_bound() {
         return;
     }
     let keeps = keeps_reasoning(context);
-    let is_keeper = |candidate: &&PoolCandidate<'_>| candidate.role == Role::Candidate && keeps(candidate);
-    let kept: Vec<u64> = candidates.iter().filter(is_keeper).map(PoolCandidate::order_rank).collect();
+    let is_keeper = |candidate: &&PooledEndpoint<'_>| candidate.role == Role::Candidate && keeps(candidate);
+    let kept: Vec<u64> = candidates.iter().filter(is_keeper).map(PooledEndpoint::order_rank).collect();
     let losers = candidates.iter_mut().filter(|candidate| kept.contains(&candidate.order_rank()) && !keeps(candidate));
     losers.for_each(|candidate| candidate.class |= u64::from(REASONING_LOST_GRADE));
 }
 
 /// Which endpoints take back the reasoning before the calls whose results the request brings: those with its format and, as
 /// far as it is known who served last, of the same provider.
-fn keeps_reasoning(context: &DecisionContext<'_>) -> impl Fn(&PoolCandidate<'_>) -> bool {
+fn keeps_reasoning(context: &DecisionContext<'_>) -> impl Fn(&PooledEndpoint<'_>) -> bool {
     let (catalog, pending) = (context.catalog, context.query.pending_reasoning);
     let takes = move |endpoint: &&Endpoint| endpoint.reasoning_state == pending;
     let last = context.query.sticky.map(|sticky| sticky.endpoint);

@@ -11,7 +11,7 @@
 
 use std::cmp::Ordering;
 
-use super::candidate::{PoolCandidate, Role};
+use super::pooled_endpoint::{PooledEndpoint, Role};
 use crate::domain::EndpointId;
 
 /// Relative difference up to which scores are equal.
@@ -35,7 +35,7 @@ pub(crate) const fn best_ones(attempts: usize) -> usize {
 /// An ordered plan.
 pub(crate) struct Plan<'r, 'a> {
     /// The candidates in the order of the attempts.
-    pub order: Vec<&'r PoolCandidate<'a>>,
+    pub order: Vec<&'r PooledEndpoint<'a>>,
     /// Number of attempts.
     pub attempts: u32,
     /// The choice without noise, if noise changed the choice.
@@ -59,12 +59,12 @@ pub(crate) struct RankKey {
     pub role: Role,
 }
 
-/// A pool candidate in a decision, a recorded candidate in an explanation or a replay.
+/// An endpoint of the pool in a decision, a recorded candidate in an explanation or a replay.
 pub(crate) trait Ranked {
     fn key(&self) -> RankKey;
 }
 
-impl Ranked for PoolCandidate<'_> {
+impl Ranked for PooledEndpoint<'_> {
     #[inline]
     fn key(&self) -> RankKey {
         RankKey {

@@ -1,12 +1,12 @@
 //! The candidate pool: the endpoints of a request's targets, filtered and forecast.
 
 use super::{
-    candidate::{PoolCandidate, Role, TargetRank},
     context::DecisionContext,
     exclusion::{last_failures, refused_by_gate},
     filter::{HardFilters, purpose},
     live_state::LiveState,
     pending_tool_calls::prefer_keepers,
+    pooled_endpoint::{PooledEndpoint, Role, TargetRank},
     preferences::tier,
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 /// The endpoints of a request's pool, sorted into those that passed the hard filters and excluded ones.
 #[derive(Debug, Default)]
 pub(crate) struct CandidatePool<'a> {
-    pub candidates: Vec<PoolCandidate<'a>>,
+    pub candidates: Vec<PooledEndpoint<'a>>,
     pub excluded: Vec<ExcludedEndpoint>,
     /// Expected costs of endpoints that passed the hard filters and are not candidates.
     pub costs: Vec<f64>,
@@ -107,7 +107,7 @@ impl<'a> CandidatePool<'a> {
             self.excluded.push(refused_by_gate((index, stats.facts.id), live.gate, context.now, failures, last));
             return;
         }
-        let mut candidate = PoolCandidate::of(context, place, index, stats, live);
+        let mut candidate = PooledEndpoint::of(context, place, index, stats, live);
         let fit = &stats.estimates.fit;
         if candidate.accepts_requests() && !context.is_saturated(candidate.forecast.load, fit.knee_is_sure) {
             candidate.role = Role::Candidate;

@@ -10,10 +10,10 @@
 //! one request at a time. Otherwise the gateway would never learn that it can serve.
 
 use super::{
-    candidate::{GRADE_BITS, PoolCandidate},
     context::DecisionContext,
     filter::CatalogEndpoint,
     pending_tool_calls::{REASONING_LOST_GRADE, loses_reasoning},
+    pooled_endpoint::{GRADE_BITS, PooledEndpoint},
 };
 use crate::{
     domain::{Decision, Percentile, Prediction, Preference, ScoreInputs},
@@ -30,7 +30,7 @@ const FORGOTTEN: f64 = 0.5;
 const AT_EASE: f64 = 1.05;
 
 /// Position in `provider.order`, then the grade.
-pub(crate) fn tier(context: &DecisionContext<'_>, candidate: &PoolCandidate<'_>) -> u32 {
+pub(crate) fn tier(context: &DecisionContext<'_>, candidate: &PooledEndpoint<'_>) -> u32 {
     let order = &context.query.routing.provider.order;
     let subject =
         context.catalog.endpoint(candidate.index).and_then(|endpoint| CatalogEndpoint::of(context.catalog, endpoint));
@@ -40,7 +40,7 @@ pub(crate) fn tier(context: &DecisionContext<'_>, candidate: &PoolCandidate<'_>)
 }
 
 /// The grade; 0 if every bound is expected to be kept.
-fn grade(context: &DecisionContext<'_>, candidate: &PoolCandidate<'_>) -> u32 {
+fn grade(context: &DecisionContext<'_>, candidate: &PooledEndpoint<'_>) -> u32 {
     let (routing, estimates) = (&context.query.routing, &candidate.stats.estimates);
     let margin = context.query.latency_margin.max(f64::MIN_POSITIVE);
     let forgotten = estimates.weight < FORGOTTEN && margin < AT_EASE;

@@ -1,8 +1,8 @@
 //! Which candidates of a plan are recorded with all their figures.
 
 use super::{
-    candidate::PoolCandidate,
     plan::{Plan, best_ones},
+    pooled_endpoint::PooledEndpoint,
 };
 
 /// How much of a plan is recorded.
@@ -23,7 +23,7 @@ pub(crate) fn recorded(plan: &Plan<'_, '_>, scope: RecordScope) -> Vec<bool> {
     let best = if scope == RecordScope::Whole { plan.order.len() } else { best_ones(plan.attempts as usize) };
     let mut providers: Vec<u32> = plan.order.iter().take(best).map(|candidate| candidate.provider()).collect();
     let mut other_providers = 0;
-    let is_recorded = |(position, candidate): (usize, &&PoolCandidate<'_>)| {
+    let is_recorded = |(position, candidate): (usize, &&PooledEndpoint<'_>)| {
         if position < best {
             return true;
         }

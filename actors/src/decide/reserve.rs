@@ -3,10 +3,10 @@
 //! configuration fault are never called.
 
 use super::{
-    candidate::{PoolCandidate, Role},
     candidate_record,
     context::DecisionContext,
     plan::Plan,
+    pooled_endpoint::{PooledEndpoint, Role},
     score::Scoring,
 };
 use crate::{domain::Candidate, stats::Gate};
@@ -23,11 +23,11 @@ enum Obstacle {
 /// The excluded endpoints to call, in order, at most as many as there are attempts.
 pub(crate) fn standby(
     context: &DecisionContext<'_>,
-    candidates: &[PoolCandidate<'_>],
+    candidates: &[PooledEndpoint<'_>],
     scoring: &Scoring,
     plan: &Plan<'_, '_>,
 ) -> Vec<Candidate> {
-    let excluded = candidates.iter().filter(|candidate| candidate.role == Role::Out);
+    let excluded = candidates.iter().filter(|candidate| candidate.role == Role::Excluded);
     let mut excluded: Vec<_> = excluded.map(|candidate| (Obstacle::of(candidate), candidate)).collect();
     // Ranks are never negative, so their bits sort as they do.
     excluded.sort_by_cached_key(|(obstacle, candidate)| {
@@ -44,7 +44,7 @@ pub(crate) fn standby(
 }
 
 impl Obstacle {
-    fn of(candidate: &PoolCandidate<'_>) -> Obstacle {
+    fn of(candidate: &PooledEndpoint<'_>) -> Obstacle {
         match candidate.live.gate {
             Gate::Passing if candidate.live.due.is_none() => Obstacle::Saturated,
             Gate::Passing => Obstacle::Paced,
@@ -55,7 +55,7 @@ impl Obstacle {
 }
 
 /// Order among endpoints with the same reason: the time at which it ends, else the score.
-fn rank(candidate: &PoolCandidate<'_>, obstacle: Obstacle, scoring: &Scoring) -> f64 {
+fn rank(candidate: &PooledEndpoint<'_>, obstacle: Obstacle, scoring: &Scoring) -> f64 {
     match obstacle {
         Obstacle::Saturated | Obstacle::HalfOpen => scoring.score(&candidate.forecast, candidate.live.cost),
         Obstacle::Paced | Obstacle::Open => candidate.until().0 as f64,

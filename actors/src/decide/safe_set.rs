@@ -4,8 +4,8 @@
 use std::cmp::Ordering;
 
 use super::{
-    candidate::{GRADE_BITS, PoolCandidate, Role},
     pool::CandidatePool,
+    pooled_endpoint::{GRADE_BITS, PooledEndpoint, Role},
 };
 
 /// How much likelier than that of the best one the failure of a safe endpoint may be.
@@ -15,10 +15,10 @@ const MORE_FAILURE: f64 = 0.02;
 /// expected to keep the request's latency and throughput, have a closed gate, are neither saturated nor paced, and are hardly
 /// likelier to fail than the best of these.
 pub(crate) fn safe_set(pool: &CandidatePool<'_>) -> Vec<u32> {
-    let is_accepting = |candidate: &&PoolCandidate<'_>| {
+    let is_accepting = |candidate: &&PooledEndpoint<'_>| {
         candidate.role == Role::Candidate && candidate.accepts_requests() && candidate.live.gate.state().is_none()
     };
-    let failure = |candidate: &PoolCandidate<'_>| candidate.forecast.noiseless.failure;
+    let failure = |candidate: &PooledEndpoint<'_>| candidate.forecast.noiseless.failure;
     let accepting = pool.candidates.iter().filter(is_accepting);
     let best =
         accepting.fold((u64::MAX, f64::INFINITY), |(first, least), candidate| match candidate.class.cmp(&first) {
@@ -31,7 +31,7 @@ pub(crate) fn safe_set(pool: &CandidatePool<'_>) -> Vec<u32> {
     if first & ((1 << GRADE_BITS) - 1) != 0 {
         return Vec::new();
     }
-    let is_safe = |candidate: &&PoolCandidate<'_>| {
+    let is_safe = |candidate: &&PooledEndpoint<'_>| {
         candidate.class == first && failure(candidate) <= least + MORE_FAILURE && is_accepting(candidate)
     };
     pool.candidates.iter().filter(is_safe).map(|candidate| candidate.index).collect()

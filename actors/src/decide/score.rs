@@ -2,11 +2,11 @@
 //! added in their order.
 
 use super::{
-    candidate::{GRADE_BITS, PoolCandidate, Role},
     context::DecisionContext,
     forecast::{Forecast, PointForecast},
     live_state::{LiveState, inputs},
     objective_profile::{Baseline, Baselines, ObjectiveProfile, TermParts},
+    pooled_endpoint::{GRADE_BITS, PooledEndpoint, Role},
 };
 use crate::domain::{Objective, RoutingPolicy, ScoreTerms, ScoreUnit, Weights};
 
@@ -122,8 +122,8 @@ impl Scoring {
 
     /// Scores the candidates, with noise and without. Candidates past refusing gates are ranked by the time at which
     /// these open, without preferences.
-    pub(crate) fn rank(&self, candidates: &mut [PoolCandidate<'_>]) {
-        for candidate in candidates.iter_mut().filter(|candidate| candidate.role != Role::Out) {
+    pub(crate) fn rank(&self, candidates: &mut [PooledEndpoint<'_>]) {
+        for candidate in candidates.iter_mut().filter(|candidate| candidate.role != Role::Excluded) {
             if candidate.role == Role::Panic {
                 candidate.class = candidate.order_rank() << GRADE_BITS;
                 candidate.rank = candidate.until().0 as f64;
@@ -145,7 +145,7 @@ impl Scoring {
     }
 
     /// The score of a candidate without its cached prompt.
-    pub(crate) fn uncached_score(&self, context: &DecisionContext<'_>, candidate: &PoolCandidate<'_>) -> f64 {
+    pub(crate) fn uncached_score(&self, context: &DecisionContext<'_>, candidate: &PooledEndpoint<'_>) -> f64 {
         let live = candidate.live;
         let live = LiveState { cached_tokens: 0, saving: 0.0, cost: live.uncached_cost(), ..live };
         let inputs = inputs(candidate.stats, &live);

@@ -12,8 +12,8 @@ use super::{
     why_chosen::{Explained, saving_text, why_chosen},
 };
 use crate::decide::{
-    candidate::place_and_grade,
     objective_profile::{ObjectiveProfile, PredictedFigure},
+    pooled_endpoint::place_and_grade,
     preferences::grade_with,
 };
 use crate::domain::{

@@ -6,8 +6,8 @@
 
 use super::rescoring::{Rescoring, recorded};
 use crate::decide::{
-    candidate::Role,
     plan::{self, RankKey, Ranked},
+    pooled_endpoint::Role,
 };
 use crate::domain::{Candidate, Decision, EndpointId, RoutingPolicy, ScoreTerms};
 

@@ -4,11 +4,11 @@
 //! `selection_probability`, `replay` and `why_not`. Not for the hot path.
 
 use crate::decide::{
-    candidate::Role,
     forecast::{Forecast, ForecastRules},
     noise::Noise,
     objective_profile::Baselines,
     plan::{self, RankKey, Ranked},
+    pooled_endpoint::Role,
     score::Scoring,
 };
 use crate::{

@@ -8,7 +8,7 @@ use super::{
     preferences::preference_text,
     rescoring::{best_scored, recorded},
 };
-use crate::decide::{candidate::place_and_grade, pending_tool_calls::loses_reasoning};
+use crate::decide::{pending_tool_calls::loses_reasoning, pooled_endpoint::place_and_grade};
 use crate::domain::{CacheSaving, Candidate, Decision, DecisionCode, ScoreUnit};
 
 /// Whether the clause already names the preferences.

@@ -2,9 +2,9 @@
 
 use super::{Margin, PREFERENCE_MISSED, Verdict, WhyNot, recorded_trial::RecordedTrial};
 use crate::decide::{
-    candidate::place_and_grade,
     pending_tool_calls::loses_reasoning,
     plan::is_tie,
+    pooled_endpoint::place_and_grade,
     preferences::{MissedPreference, missed_latency, missed_rate},
 };
 use crate::domain::{Candidate, Decision, Objective, RoutingPolicy, Weights};

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::decide::{candidate::place_and_grade, plan::is_tie, preferences::grade_with};
+use crate::decide::{plan::is_tie, pooled_endpoint::place_and_grade, preferences::grade_with};
 use crate::domain::{Candidate, Decision, Prediction, RoutingPolicy, ScoreInputs, Weights};
 use crate::explain::{
     counterfactual::{Figure, Trial},

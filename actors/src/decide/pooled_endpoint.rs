@@ -24,18 +24,19 @@ pub const fn place_and_grade(tier: u32) -> (u32, u32) {
 /// Role in the decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Excluded.
-    Out,
+    /// None yet, or none: excluded for now.
+    Excluded,
+    /// Called in the order of the scores.
     Candidate,
     /// Probe of a half-open breaker.
     Probe,
-    /// Past a refusing gate, because no other candidate is left.
+    /// Called although its gate or its pace refuses requests, because no candidate is left: what proxies call panic mode.
     Panic,
 }
 
-/// An endpoint that passed the hard filters.
+/// An endpoint that passed the hard filters: a candidate if its role says so.
 #[derive(Debug, Clone)]
-pub(crate) struct PoolCandidate<'a> {
+pub(crate) struct PooledEndpoint<'a> {
     pub stats: &'a EndpointStats,
     pub index: u32,
     pub target: u32,
@@ -63,22 +64,22 @@ impl TargetRank {
     }
 }
 
-impl<'a> PoolCandidate<'a> {
-    /// A pool candidate without a role.
+impl<'a> PooledEndpoint<'a> {
+    /// An endpoint that no role was given yet.
     pub(crate) fn of(
         context: &DecisionContext<'_>,
         place: TargetRank,
         index: u32,
         stats: &'a EndpointStats,
         live: LiveState,
-    ) -> PoolCandidate<'a> {
+    ) -> PooledEndpoint<'a> {
         let inputs = inputs(stats, &live);
         let noise = context.noise.at(stats.facts.id);
-        PoolCandidate {
+        PooledEndpoint {
             stats,
             index,
             target: place.target,
-            role: Role::Out,
+            role: Role::Excluded,
             class: place.class,
             live,
             forecast: Forecast::of(&inputs, &stats.curve, &context.rules, noise),
