@@ -4,7 +4,7 @@
 //! of removed ones are `null`.
 
 use pointsman_actors::{
-    decide::place_and_grade,
+    decide::position_and_grade,
     domain::{
         AttemptRecord, CacheSaving, Candidate, Catalog, Decision, Endpoint, EndpointHealth, ExcludedEndpoint,
         ExclusionDetail, Generation, Price, Pricing, RoutingParameters, ScoreTerm,
@@ -287,10 +287,10 @@ impl TierBody {
     fn new(decision: &Decision, candidate: &Candidate) -> Option<TierBody> {
         let RoutingParameters { provider, preferred_max_latency: latency, preferred_min_throughput: rate, .. } =
             &*decision.parameters;
-        let (place, grade) = place_and_grade(candidate.inputs.tier);
+        let (position, grade) = position_and_grade(candidate.inputs.tier);
         let (has_order, has_preference) = (!provider.order.is_empty(), latency.is_some() || rate.is_some());
         (has_order || has_preference).then(|| TierBody {
-            provider_order: (has_order && (place as usize) < provider.order.len()).then_some(place + 1),
+            provider_order: (has_order && (position as usize) < provider.order.len()).then_some(position + 1),
             preference_grade: has_preference.then_some(grade),
         })
     }

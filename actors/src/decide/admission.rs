@@ -9,6 +9,7 @@ use super::{
     context::DecisionContext,
     objective_profile::ObjectiveProfile,
     pooled_endpoint::{PooledEndpoint, Role},
+    precedence::Precedence,
     score::Scoring,
 };
 use crate::stats::Gate;
@@ -35,7 +36,7 @@ fn admit_saturated(candidates: &mut [PooledEndpoint<'_>]) {
         return;
     }
     let unsaturated = candidates.iter().filter(|candidate| candidate.role == Role::Candidate);
-    let mut served: Vec<u64> = unsaturated.map(PooledEndpoint::order_rank).collect();
+    let mut served: Vec<Precedence> = unsaturated.map(PooledEndpoint::order_rank).collect();
     served.dedup();
     for candidate in candidates.iter_mut().filter(|candidate| is_saturated(candidate)) {
         if !served.contains(&candidate.order_rank()) {
@@ -73,8 +74,8 @@ pub(crate) fn admit_probe(context: &DecisionContext<'_>, candidates: &mut [Poole
         return;
     }
     let served = |candidate: &&PooledEndpoint<'_>| candidate.role == Role::Candidate;
-    let Some(best_class) = candidates.iter().filter(served).map(|candidate| candidate.class).min() else { return };
-    let of_best = candidates.iter().filter(served).filter(|candidate| candidate.class == best_class);
+    let Some(first) = candidates.iter().filter(served).map(|candidate| candidate.precedence).min() else { return };
+    let of_best = candidates.iter().filter(served).filter(|candidate| candidate.precedence == first);
     let best =
         of_best.map(|candidate| scoring.score(&candidate.forecast, candidate.live.cost)).fold(f64::INFINITY, f64::min);
     let score = |candidate: &PooledEndpoint<'_>| scoring.score_if(RECOVERED, &candidate.forecast, candidate.live.cost);
@@ -83,12 +84,12 @@ pub(crate) fn admit_probe(context: &DecisionContext<'_>, candidates: &mut [Poole
         let Gate::HalfOpen { since } = candidate.live.gate else { return false };
         let early = context.now - since < probe_delay;
         let worth =
-            candidate.class < best_class || (candidate.class == best_class && score(candidate) <= WANTED * best);
+            candidate.precedence < first || (candidate.precedence == first && score(candidate) <= WANTED * best);
         candidate.role == Role::Excluded && !early && worth && candidate.live.due.is_none()
     };
     // Scores are never negative, so their bits sort as they do.
     let rank =
-        |candidate: &&mut PooledEndpoint<'_>| (candidate.class, score(candidate).to_bits(), candidate.endpoint());
+        |candidate: &&mut PooledEndpoint<'_>| (candidate.precedence, score(candidate).to_bits(), candidate.endpoint());
     if let Some(candidate) = candidates.iter_mut().filter(wanted).min_by_key(rank) {
         candidate.role = Role::Probe;
     }

@@ -23,7 +23,7 @@ pub(crate) fn candidate(
         endpoint: candidate.endpoint(),
         place: place as u32,
         target: candidate.target,
-        group: candidate.group(),
+        group: candidate.precedence.group(),
         provider: candidate.provider(),
         score: terms.sum(),
         unit: scoring.unit(),

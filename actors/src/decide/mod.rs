@@ -24,6 +24,7 @@ pub(crate) mod pending_tool_calls;
 pub(crate) mod plan;
 pub(crate) mod pool;
 pub(crate) mod pooled_endpoint;
+pub(crate) mod precedence;
 pub(crate) mod preferences;
 pub(crate) mod record_scope;
 pub(crate) mod reference_scores;
@@ -40,7 +41,7 @@ pub use outcome::ALGORITHM;
 pub use plan::SAME_PROVIDER;
 pub use score::{score_unit, term_names};
 
-pub use pooled_endpoint::place_and_grade;
+pub use precedence::position_and_grade;
 
 use self::{
     context::DecisionContext,

@@ -5,7 +5,8 @@
 
 use super::{
     context::DecisionContext,
-    pooled_endpoint::{PooledEndpoint, Role, place_and_grade},
+    pooled_endpoint::{PooledEndpoint, Role},
+    precedence::{Precedence, position_and_grade},
 };
 use crate::domain::{Decision, Endpoint, ScoreInputs};
 
@@ -19,9 +20,9 @@ pub(super) fn prefer_keepers(context: &DecisionContext<'_>, candidates: &mut [Po
     }
     let keeps = keeps_reasoning(context);
     let is_keeper = |candidate: &&PooledEndpoint<'_>| candidate.role == Role::Candidate && keeps(candidate);
-    let kept: Vec<u64> = candidates.iter().filter(is_keeper).map(PooledEndpoint::order_rank).collect();
+    let kept: Vec<Precedence> = candidates.iter().filter(is_keeper).map(PooledEndpoint::order_rank).collect();
     let losers = candidates.iter_mut().filter(|candidate| kept.contains(&candidate.order_rank()) && !keeps(candidate));
-    losers.for_each(|candidate| candidate.class |= u64::from(REASONING_LOST_GRADE));
+    losers.for_each(|candidate| candidate.precedence = candidate.precedence.with_grade(REASONING_LOST_GRADE));
 }
 
 /// Which endpoints take back the reasoning before the calls whose results the request brings: those with its format and, as
@@ -40,5 +41,5 @@ fn keeps_reasoning(context: &DecisionContext<'_>) -> impl Fn(&PooledEndpoint<'_>
 /// Whether a recorded candidate ranks last because it would lose the reasoning before pending calls. Older records have the same
 /// grade for a preference that is missed by much.
 pub(crate) fn loses_reasoning(decision: &Decision, inputs: &ScoreInputs) -> bool {
-    decision.request.pending_reasoning.is_bound() && place_and_grade(inputs.tier).1 == REASONING_LOST_GRADE
+    decision.request.pending_reasoning.is_bound() && position_and_grade(inputs.tier).1 == REASONING_LOST_GRADE
 }

@@ -11,7 +11,10 @@
 
 use std::cmp::Ordering;
 
-use super::pooled_endpoint::{PooledEndpoint, Role};
+use super::{
+    pooled_endpoint::{PooledEndpoint, Role},
+    precedence::Precedence,
+};
 use crate::domain::EndpointId;
 
 /// Relative difference up to which scores are equal.
@@ -47,9 +50,9 @@ pub(crate) struct Plan<'r, 'a> {
 /// What an order is computed from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RankKey {
-    /// Rank before any score: group, then tier.
-    pub class: u64,
-    /// Rank within the class: the score, or the time at which the gate opens. Never negative.
+    /// Rank before any score.
+    pub precedence: Precedence,
+    /// Rank within the same precedence: the score, or the time at which the gate opens. Never negative.
     pub rank: f64,
     pub failure: f64,
     pub cost: f64,
@@ -68,7 +71,7 @@ impl Ranked for PooledEndpoint<'_> {
     #[inline]
     fn key(&self) -> RankKey {
         RankKey {
-            class: self.class,
+            precedence: self.precedence,
             rank: self.rank,
             failure: self.forecast.noiseless.failure,
             cost: self.live.cost,
@@ -82,7 +85,7 @@ impl Ranked for PooledEndpoint<'_> {
 
 /// Orders the candidates for this number of attempts.
 pub(crate) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
-    order.sort_unstable_by_key(|candidate| (candidate.key().class, candidate.key().rank.to_bits()));
+    order.sort_unstable_by_key(|candidate| (candidate.key().precedence, candidate.key().rank.to_bits()));
     settle_ties(order);
     let probe = order.iter().position(|candidate| candidate.key().role == Role::Probe);
     move_to_front(order, probe);
@@ -102,14 +105,14 @@ fn choose_later_attempts<R: Ranked>(order: &mut [&R], attempts: usize) {
     }
 }
 
-/// The best of the best class, with the tie-break of the plan. `scored` pairs candidates with scores.
+/// The best of those with the best precedence, with the tie-break of the plan. `scored` pairs candidates with scores.
 pub(crate) fn best<'r, R: Ranked>(scored: impl Iterator<Item = (&'r R, f64)> + Clone) -> Option<&'r R> {
-    let better = |(class, least): (u64, f64), (candidate, score): (&R, f64)| {
-        let own = candidate.key().class;
-        if own < class || (own == class && score < least) { (own, score) } else { (class, least) }
+    let better = |(first, least): (Precedence, f64), (candidate, score): (&R, f64)| {
+        let own = candidate.key().precedence;
+        if own < first || (own == first && score < least) { (own, score) } else { (first, least) }
     };
-    let (class, least) = scored.clone().fold((u64::MAX, f64::INFINITY), better);
-    let tied = scored.filter(|(candidate, score)| is_tie(least, *score) && candidate.key().class == class);
+    let (first, least) = scored.clone().fold((Precedence::NOBODY, f64::INFINITY), better);
+    let tied = scored.filter(|(candidate, score)| is_tie(least, *score) && candidate.key().precedence == first);
     tied.map(|(candidate, _)| candidate).min_by(|a, b| tie_break(*a, *b))
 }
 
@@ -128,7 +131,7 @@ fn tie_break<R: Ranked>(a: &R, b: &R) -> Ordering {
 fn settle_ties<R: Ranked>(order: &mut [&R]) {
     let mut rest = order;
     while let Some(first) = rest.first().map(|first| first.key()) {
-        let tied = |next: &&&R| next.key().class == first.class && is_tie(first.rank, next.key().rank);
+        let tied = |next: &&&R| next.key().precedence == first.precedence && is_tie(first.rank, next.key().rank);
         let length = rest.iter().take_while(tied).count().max(1);
         let Some((run, after)) = rest.split_at_mut_checked(length) else { return };
         if run.len() > 1 {
@@ -144,13 +147,13 @@ fn move_to_front<T>(order: &mut [T], position: Option<usize>) {
     }
 }
 
-/// Position in `open` of the candidate of the first one's class with the least expected loss, given the candidates
+/// Position in `open` of the candidate with the first one's precedence and the least expected loss, given the candidates
 /// already tried. `None` if the first is a probe or past a refusing gate.
 fn least_loss<R: Ranked>(tried: &[&R], open: &[&R], risk_weight: f64) -> Option<usize> {
-    let class = open.first().map(|next| next.key()).filter(|next| next.role == Role::Candidate)?.class;
+    let first = open.first().map(|next| next.key()).filter(|next| next.role == Role::Candidate)?.precedence;
     let mut least: Option<(usize, f64)> = None;
-    let of_class = open.iter().map(|candidate| candidate.key()).take_while(|key| key.class == class);
-    for (position, key) in of_class.enumerate() {
+    let ranked_alike = open.iter().map(|candidate| candidate.key()).take_while(|key| key.precedence == first);
+    for (position, key) in ranked_alike.enumerate() {
         // No factor is below 1, so the rank alone shows that many are not the least.
         if key.role != Role::Candidate || least.is_some_and(|(_, loss)| key.rank >= loss) {
             continue;

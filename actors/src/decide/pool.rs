@@ -7,7 +7,7 @@ use super::{
     live_state::LiveState,
     pending_tool_calls::prefer_keepers,
     pooled_endpoint::{PooledEndpoint, Role, TargetRank},
-    preferences::tier,
+    preferences::preferred,
 };
 use crate::{
     domain::{ExcludedEndpoint, Target, Tick},
@@ -40,18 +40,18 @@ impl<'a> CandidatePool<'a> {
         let several = context.query.targets.len() > 1;
         let mut seen = if several { vec![Seen::Never; context.catalog.endpoints.len()] } else { Vec::new() };
         for (target, requested) in (0_u32..).zip(&context.query.targets) {
-            let place = TargetRank::of(target, context.query.routing.provider.across_models);
-            pool.enter(context, place, *requested, &mut seen);
+            let rank = TargetRank::of(target, context.query.routing.provider.across_models);
+            pool.enter(context, rank, *requested, &mut seen);
         }
         if context.has_preferences {
-            pool.candidates.iter_mut().for_each(|candidate| candidate.class |= u64::from(tier(context, candidate)));
+            pool.candidates.iter_mut().for_each(|candidate| candidate.precedence = preferred(context, candidate));
         }
         prefer_keepers(context, &mut pool.candidates);
         pool
     }
 
     /// Screens the endpoints of one target.
-    fn enter(&mut self, context: &DecisionContext<'a>, place: TargetRank, target: Target, seen: &mut [Seen]) {
+    fn enter(&mut self, context: &DecisionContext<'a>, rank: TargetRank, target: Target, seen: &mut [Seen]) {
         let alias = match target {
             Target::Alias(position) => context.catalog.alias(position),
             Target::Model(_) => None,
@@ -59,7 +59,7 @@ impl<'a> CandidatePool<'a> {
         let filters = HardFilters::new(context.catalog, &context.snapshot.lengths, context.query, alias);
         let mut screen = |index: u32, stats: &'a EndpointStats| {
             if self.admits(&filters, index, stats, seen) {
-                self.pass(context, place, index, stats);
+                self.pass(context, rank, index, stats);
             }
         };
         let endpoints = &context.snapshot.endpoints;
@@ -98,7 +98,7 @@ impl<'a> CandidatePool<'a> {
     }
 
     /// Adds an endpoint that passed the hard filters. Behind a refusing gate only its cost is used.
-    fn pass(&mut self, context: &DecisionContext<'a>, place: TargetRank, index: u32, stats: &'a EndpointStats) {
+    fn pass(&mut self, context: &DecisionContext<'a>, rank: TargetRank, index: u32, stats: &'a EndpointStats) {
         let live = LiveState::of(context, stats, &context.live.endpoint(index));
         if let Gate::Cooling { until } | Gate::ConfigFault { until } = live.gate {
             self.costs.push(live.uncached_cost());
@@ -107,7 +107,7 @@ impl<'a> CandidatePool<'a> {
             self.excluded.push(refused_by_gate((index, stats.facts.id), live.gate, context.now, failures, last));
             return;
         }
-        let mut candidate = PooledEndpoint::of(context, place, index, stats, live);
+        let mut candidate = PooledEndpoint::of(context, rank, index, stats, live);
         let fit = &stats.estimates.fit;
         if candidate.accepts_requests() && !context.is_saturated(candidate.forecast.load, fit.knee_is_sure) {
             candidate.role = Role::Candidate;

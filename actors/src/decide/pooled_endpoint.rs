@@ -4,6 +4,7 @@ use super::{
     context::DecisionContext,
     forecast::Forecast,
     live_state::{LiveState, inputs},
+    precedence::Precedence,
 };
 use crate::{
     domain::{EndpointId, ScoreInputs, Tick},
@@ -12,14 +13,6 @@ use crate::{
 
 /// Opening time of a gate whose probe is in flight: unknown, so after every date. Exact as a float.
 const PROBE_OUT: Tick = Tick(1 << 52);
-
-/// Bits of the class that hold the grade.
-pub(crate) const GRADE_BITS: u32 = 8;
-
-/// Position in `provider.order` and grade of a tier.
-pub const fn place_and_grade(tier: u32) -> (u32, u32) {
-    (tier >> GRADE_BITS, tier & ((1 << GRADE_BITS) - 1))
-}
 
 /// Role in the decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,11 +34,11 @@ pub(crate) struct PooledEndpoint<'a> {
     pub index: u32,
     pub target: u32,
     pub role: Role,
-    /// Rank before any score: group, then tier.
-    pub class: u64,
+    /// Rank before any score.
+    pub precedence: Precedence,
     pub live: LiveState,
     pub forecast: Forecast,
-    /// Rank within the class: the score, once it has a role. Never negative.
+    /// Rank within the same precedence: the score, once it has a role. Never negative.
     pub rank: f64,
     /// The score without noise.
     pub noiseless: f64,
@@ -54,13 +47,13 @@ pub(crate) struct PooledEndpoint<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TargetRank {
     target: u32,
-    class: u64,
+    precedence: Precedence,
 }
 
 impl TargetRank {
     /// Rank of a target. Competing models share one.
     pub(crate) fn of(target: u32, compete: bool) -> TargetRank {
-        TargetRank { target, class: if compete { 0 } else { u64::from(target) << 32 } }
+        TargetRank { target, precedence: Precedence::of_group(if compete { 0 } else { target }) }
     }
 }
 
@@ -68,7 +61,7 @@ impl<'a> PooledEndpoint<'a> {
     /// An endpoint that no role was given yet.
     pub(crate) fn of(
         context: &DecisionContext<'_>,
-        place: TargetRank,
+        rank: TargetRank,
         index: u32,
         stats: &'a EndpointStats,
         live: LiveState,
@@ -78,9 +71,9 @@ impl<'a> PooledEndpoint<'a> {
         PooledEndpoint {
             stats,
             index,
-            target: place.target,
+            target: rank.target,
             role: Role::Excluded,
-            class: place.class,
+            precedence: rank.precedence,
             live,
             forecast: Forecast::of(&inputs, &stats.curve, &context.rules, noise),
             rank: 0.0,
@@ -96,19 +89,9 @@ impl<'a> PooledEndpoint<'a> {
         self.stats.facts.provider
     }
 
-    /// Group: candidates of the same target, or all if models compete.
-    pub(crate) fn group(&self) -> u32 {
-        (self.class >> 32) as u32
-    }
-
-    /// Position in `provider.order`, then the preference grade.
-    pub(crate) fn tier(&self) -> u32 {
-        self.class as u32
-    }
-
     /// Group and position in `provider.order`.
-    pub(crate) fn order_rank(&self) -> u64 {
-        self.class >> GRADE_BITS
+    pub(crate) fn order_rank(&self) -> Precedence {
+        self.precedence.without_grade()
     }
 
     /// When its gate, pacing or quota allows a request, if that is known.
@@ -131,7 +114,7 @@ impl<'a> PooledEndpoint<'a> {
         ScoreInputs {
             expected: self.forecast.expected(&context.rules),
             spread: self.forecast.spread(&inputs, &self.stats.curve, &context.rules),
-            tier: self.tier(),
+            tier: self.precedence.tier(),
             until: self.until(),
             ..inputs
         }

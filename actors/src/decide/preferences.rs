@@ -13,7 +13,8 @@ use super::{
     context::DecisionContext,
     filter::CatalogEndpoint,
     pending_tool_calls::{REASONING_LOST_GRADE, loses_reasoning},
-    pooled_endpoint::{GRADE_BITS, PooledEndpoint},
+    pooled_endpoint::PooledEndpoint,
+    precedence::Precedence,
 };
 use crate::{
     domain::{Decision, Percentile, Prediction, Preference, ScoreInputs},
@@ -29,14 +30,14 @@ const FORGOTTEN: f64 = 0.5;
 /// Margin up to which a target counts as kept.
 const AT_EASE: f64 = 1.05;
 
-/// Position in `provider.order`, then the grade.
-pub(crate) fn tier(context: &DecisionContext<'_>, candidate: &PooledEndpoint<'_>) -> u32 {
+/// Its precedence with the position in `provider.order` and the grade.
+pub(crate) fn preferred(context: &DecisionContext<'_>, candidate: &PooledEndpoint<'_>) -> Precedence {
     let order = &context.query.routing.provider.order;
     let subject =
         context.catalog.endpoint(candidate.index).and_then(|endpoint| CatalogEndpoint::of(context.catalog, endpoint));
     let named = |entry: &String| subject.is_some_and(|subject| subject.is_named(entry));
-    let place = order.iter().position(named).unwrap_or(order.len());
-    u32::try_from(place).unwrap_or(u32::MAX).min(u32::MAX >> GRADE_BITS) << GRADE_BITS | grade(context, candidate)
+    let position = order.iter().position(named).unwrap_or(order.len());
+    candidate.precedence.with_preferences(position, grade(context, candidate))
 }
 
 /// The grade; 0 if every bound is expected to be kept.

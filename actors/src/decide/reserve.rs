@@ -31,7 +31,7 @@ pub(crate) fn standby(
     let mut excluded: Vec<_> = excluded.map(|candidate| (Obstacle::of(candidate), candidate)).collect();
     // Ranks are never negative, so their bits sort as they do.
     excluded.sort_by_cached_key(|(obstacle, candidate)| {
-        (*obstacle, candidate.class, rank(candidate, *obstacle, scoring).to_bits(), candidate.endpoint())
+        (*obstacle, candidate.precedence, rank(candidate, *obstacle, scoring).to_bits(), candidate.endpoint())
     });
     let called = excluded.into_iter().take(plan.attempts as usize).zip(plan.order.len()..);
     called

@@ -5,7 +5,8 @@ use std::cmp::Ordering;
 
 use super::{
     pool::CandidatePool,
-    pooled_endpoint::{GRADE_BITS, PooledEndpoint, Role},
+    pooled_endpoint::{PooledEndpoint, Role},
+    precedence::Precedence,
 };
 
 /// How much likelier than that of the best one the failure of a safe endpoint may be.
@@ -20,19 +21,20 @@ pub(crate) fn safe_set(pool: &CandidatePool<'_>) -> Vec<u32> {
     };
     let failure = |candidate: &PooledEndpoint<'_>| candidate.forecast.noiseless.failure;
     let accepting = pool.candidates.iter().filter(is_accepting);
-    let best =
-        accepting.fold((u64::MAX, f64::INFINITY), |(first, least), candidate| match candidate.class.cmp(&first) {
-            Ordering::Less => (candidate.class, failure(candidate)),
+    let best = accepting.fold((Precedence::NOBODY, f64::INFINITY), |(first, least), candidate| {
+        match candidate.precedence.cmp(&first) {
+            Ordering::Less => (candidate.precedence, failure(candidate)),
             Ordering::Equal => (first, least.min(failure(candidate))),
             Ordering::Greater => (first, least),
-        });
+        }
+    });
     let (first, least) = best;
-    // Without an accepting one, the class is that of nobody, whose grade is not 0 either.
-    if first & ((1 << GRADE_BITS) - 1) != 0 {
+    // Where none accepts requests, the first is nobody, whose grade is not 0 either.
+    if first.grade() != 0 {
         return Vec::new();
     }
     let is_safe = |candidate: &&PooledEndpoint<'_>| {
-        candidate.class == first && failure(candidate) <= least + MORE_FAILURE && is_accepting(candidate)
+        candidate.precedence == first && failure(candidate) <= least + MORE_FAILURE && is_accepting(candidate)
     };
     pool.candidates.iter().filter(is_safe).map(|candidate| candidate.index).collect()
 }

@@ -6,7 +6,7 @@ use super::{
     forecast::{Forecast, PointForecast},
     live_state::{LiveState, inputs},
     objective_profile::{Baseline, Baselines, ObjectiveProfile, TermParts},
-    pooled_endpoint::{GRADE_BITS, PooledEndpoint, Role},
+    pooled_endpoint::{PooledEndpoint, Role},
 };
 use crate::domain::{Objective, RoutingPolicy, ScoreTerms, ScoreUnit, Weights};
 
@@ -125,7 +125,7 @@ impl Scoring {
     pub(crate) fn rank(&self, candidates: &mut [PooledEndpoint<'_>]) {
         for candidate in candidates.iter_mut().filter(|candidate| candidate.role != Role::Excluded) {
             if candidate.role == Role::Panic {
-                candidate.class = candidate.order_rank() << GRADE_BITS;
+                candidate.precedence = candidate.order_rank();
                 candidate.rank = candidate.until().0 as f64;
             } else {
                 candidate.rank = self.score(&candidate.forecast, candidate.live.cost);

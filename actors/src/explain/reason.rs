@@ -13,7 +13,7 @@ use super::{
 };
 use crate::decide::{
     objective_profile::{ObjectiveProfile, PredictedFigure},
-    pooled_endpoint::place_and_grade,
+    precedence::position_and_grade,
     preferences::grade_with,
 };
 use crate::domain::{
@@ -98,7 +98,7 @@ fn write_preferences(text: &mut String, decision: &Decision, choice: &Candidate,
     if choice.panic || choice.probe || preferences.is_empty() || explained == Explained::Preferences {
         return Ok(());
     }
-    let (_, grade) = place_and_grade(choice.inputs.tier);
+    let (_, grade) = position_and_grade(choice.inputs.tier);
     let verb = match (grade, grade_with(decision, &choice.inputs, &choice.predicted)) {
         (0, 0) => "expected to keep",
         (0, _) => "has few observations and may keep",

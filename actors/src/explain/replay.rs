@@ -129,7 +129,7 @@ fn keep_recorded_ties<'r, 'a>(order: &mut [&'r Rescored<'a>], recorded: &'r [Res
     };
     let ties = |(is, was): (&&Rescored<'_>, &Rescored<'_>)| {
         let (is, was) = (is.key(), was.key());
-        is.class == was.class && plan::is_tie(is.rank.min(was.rank), is.rank.max(was.rank))
+        is.precedence == was.precedence && plan::is_tie(is.rank.min(was.rank), is.rank.max(was.rank))
     };
     if !is_complete && choice.candidate.endpoint == chosen.candidate.endpoint && order.iter().zip(recorded).all(ties) {
         order.iter_mut().zip(recorded).for_each(|(is, was)| *is = was);
@@ -203,8 +203,9 @@ fn tied(order: &[&Rescored<'_>]) -> Vec<EndpointId> {
     let Some((choice, others)) = order.split_first() else { return Vec::new() };
     let choice = choice.key();
     let least = others.iter().fold(choice.rank, |least, other| least.min(other.key().rank));
-    let ties =
-        |key: &RankKey| key.class == choice.class && plan::is_tie(least, key.rank) && plan::is_tie(least, choice.rank);
+    let ties = |key: &RankKey| {
+        key.precedence == choice.precedence && plan::is_tie(least, key.rank) && plan::is_tie(least, choice.rank)
+    };
     others.iter().map(|other| other.key()).filter(ties).map(|key| key.endpoint).collect()
 }
 

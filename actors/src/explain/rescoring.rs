@@ -9,6 +9,7 @@ use crate::decide::{
     objective_profile::Baselines,
     plan::{self, RankKey, Ranked},
     pooled_endpoint::Role,
+    precedence::Precedence,
     score::Scoring,
 };
 use crate::{
@@ -71,7 +72,8 @@ pub(crate) fn recorded(decision: &Decision) -> impl Iterator<Item = &Candidate> 
 /// and for a panic plan.
 pub(crate) fn rivals(decision: &Decision) -> impl Iterator<Item = &Candidate> + Clone {
     let first = decision.candidates.first().filter(|first| !first.probe && !first.panic);
-    recorded(decision).take_while(move |candidate| first.is_some_and(|first| rank(candidate) == rank(first)))
+    recorded(decision)
+        .take_while(move |candidate| first.is_some_and(|first| precedence(candidate) == precedence(first)))
 }
 
 /// The candidate that another one had to beat: the choice, or without the probe the candidate that would be the choice.
@@ -97,7 +99,7 @@ impl Ranked for Candidate {
             _ => Role::Candidate,
         };
         RankKey {
-            class: rank(self),
+            precedence: precedence(self),
             rank: if self.panic { self.inputs.until.0 as f64 } else { self.score },
             failure: self.predicted.failure,
             cost: self.inputs.cost,
@@ -109,7 +111,7 @@ impl Ranked for Candidate {
     }
 }
 
-/// The rank before any score: group, then tier.
-pub(crate) fn rank(candidate: &Candidate) -> u64 {
-    u64::from(candidate.group) << 32 | u64::from(candidate.inputs.tier)
+/// The rank before any score.
+pub(crate) fn precedence(candidate: &Candidate) -> Precedence {
+    Precedence::of_record(candidate.group, candidate.inputs.tier)
 }

@@ -8,7 +8,7 @@ use super::{
     preferences::preference_text,
     rescoring::{best_scored, recorded},
 };
-use crate::decide::{pending_tool_calls::loses_reasoning, pooled_endpoint::place_and_grade};
+use crate::decide::{pending_tool_calls::loses_reasoning, precedence::position_and_grade};
 use crate::domain::{CacheSaving, Candidate, Decision, DecisionCode, ScoreUnit};
 
 /// Whether the clause already names the preferences.
@@ -107,7 +107,7 @@ fn with_model_order(decision: &Decision, choice: &Candidate, reason: String) -> 
 /// The choice ranks before a candidate with a better score, because of the preferences.
 fn preference_reason(decision: &Decision, choice: &Candidate, score: Option<String>) -> String {
     let preferences = preference_text(decision);
-    let (_, grade) = place_and_grade(choice.inputs.tier);
+    let (_, grade) = position_and_grade(choice.inputs.tier);
     match (grade, score) {
         (0, Some(score)) => format!("among the endpoints expected to keep {preferences}, {score}"),
         (0, None) => format!("it is the only endpoint expected to keep {preferences}"),
@@ -136,7 +136,7 @@ fn passed_over<'a>(decision: &'a Decision, choice: &Candidate) -> Option<&'a Can
 
 /// `; bolt/b on bolt has a better score ($0.0011) but is expected to miss that`
 fn passed_over_text(decision: &Decision, names: Names<'_>, choice: &Candidate, passed: &Candidate) -> String {
-    let reason = match place_and_grade(choice.inputs.tier) {
+    let reason = match position_and_grade(choice.inputs.tier) {
         (place, _) if place_of(passed) > place => "comes later in that order",
         _ if loses_reasoning(decision, &passed.inputs) => "cannot take it back",
         (_, 0) => "is expected to miss that",
@@ -148,7 +148,7 @@ fn passed_over_text(decision: &Decision, names: Names<'_>, choice: &Candidate, p
 
 /// The place in `provider.order`.
 fn place_of(candidate: &Candidate) -> u32 {
-    place_and_grade(candidate.inputs.tier).0
+    position_and_grade(candidate.inputs.tier).0
 }
 
 /// `1200 tokens, 0.12 s and $0.00108`

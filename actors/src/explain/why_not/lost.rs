@@ -4,7 +4,7 @@ use super::{Margin, PREFERENCE_MISSED, Verdict, WhyNot, recorded_trial::Recorded
 use crate::decide::{
     pending_tool_calls::loses_reasoning,
     plan::is_tie,
-    pooled_endpoint::place_and_grade,
+    precedence::position_and_grade,
     preferences::{MissedPreference, missed_latency, missed_rate},
 };
 use crate::domain::{Candidate, Decision, Objective, RoutingPolicy, Weights};
@@ -43,7 +43,7 @@ pub(super) fn lost(place: usize, candidate: &Candidate, decision: &Decision, pol
 fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
     let Some(leader) = leader(decision, candidate.probe) else { return ("score", String::new()) };
     let probed = decision.candidates.first().is_some_and(|first| first.probe) && !candidate.probe;
-    let order_place = |candidate: &Candidate| place_and_grade(candidate.inputs.tier).0;
+    let order_place = |candidate: &Candidate| position_and_grade(candidate.inputs.tier).0;
     if probed && leader.endpoint == candidate.endpoint {
         return ("probe", PROBED_FIRST.to_owned());
     }
@@ -88,7 +88,7 @@ fn missed(candidate: &Candidate, leader: &Candidate, decision: &Decision) -> Str
         )
     });
     let missed: Vec<String> = latency.into_iter().chain(rate).collect();
-    let others = if place_and_grade(leader.inputs.tier).1 == 0 {
+    let others = if position_and_grade(leader.inputs.tier).1 == 0 {
         "the choice is expected to keep that"
     } else {
         "the choice comes nearer"

@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
-use crate::decide::{plan::is_tie, pooled_endpoint::place_and_grade, preferences::grade_with};
+use crate::decide::{plan::is_tie, precedence::position_and_grade, preferences::grade_with};
 use crate::domain::{Candidate, Decision, Prediction, RoutingPolicy, ScoreInputs, Weights};
 use crate::explain::{
     counterfactual::{Figure, Trial},
-    rescoring::{Rescoring, rank, recorded},
+    rescoring::{Rescoring, precedence, recorded},
 };
 
 /// Computes the recorded scores again with one changed figure and fixed baselines.
@@ -30,12 +30,14 @@ impl<'a> RecordedTrial<'a> {
         policy: &'a RoutingPolicy,
     ) -> RecordedTrial<'a> {
         let is_rival = |other: &&Candidate| {
-            rank(other) == rank(leader) && other.probe == candidate.probe && other.endpoint != candidate.endpoint
+            precedence(other) == precedence(leader)
+                && other.probe == candidate.probe
+                && other.endpoint != candidate.endpoint
         };
         let rivals: Vec<&Candidate> = recorded(decision).filter(is_rival).collect();
         let rescoring = Rescoring::of(decision, policy);
         let best_rival_score = rivals.iter().map(|rival| rival.score).fold(f64::INFINITY, f64::min);
-        let (_, grade) = place_and_grade(leader.inputs.tier);
+        let (_, grade) = position_and_grade(leader.inputs.tier);
         RecordedTrial { candidate, rivals, decision, policy, rescoring, best_rival_score, grade }
     }
 
@@ -50,7 +52,7 @@ impl<'a> RecordedTrial<'a> {
             Figure::TokensPerSecond => Prediction { tokens_per_second: value, ..*predicted },
             Figure::Price | Figure::FailureProbability | Figure::LatencyWeight => *predicted,
         };
-        grade_with(self.decision, inputs, &predicted).min(place_and_grade(inputs.tier).1)
+        grade_with(self.decision, inputs, &predicted).min(position_and_grade(inputs.tier).1)
     }
 
     fn score(&self, inputs: &ScoreInputs) -> f64 {
