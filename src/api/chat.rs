@@ -29,7 +29,7 @@ use crate::{
             plan_run::PlanRun,
             stream,
         },
-        query, route_headers,
+        query, request_headers,
     },
     state::gateway::Worker,
 };
@@ -90,9 +90,9 @@ pub(super) fn read_chat(
 /// As [`create`].
 pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedCall) -> Result<HttpResponse, ApiError> {
     let AdmittedCall { caller, worker, request, accepted, mut admitted, share, running } = call;
-    route_headers::apply(&mut chat.routing, &request)?;
-    route_headers::check_session(&request)?;
-    route_headers::add_models(&mut chat.models, &request)?;
+    request_headers::apply(&mut chat.routing, &request)?;
+    request_headers::check_session(&request)?;
+    request_headers::add_models(&mut chat.models, &request)?;
     let catalog = &*worker.setup.catalog;
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
     let opening = opening(&chat, &request, &caller);

@@ -14,7 +14,7 @@ use crate::{
     proxy::{
         body::{SESSION_ID, header_text},
         dispatch::{RequestedWork, attempt::RequestSize, draft::GenerationOpening},
-        query, route_headers,
+        query, request_headers,
     },
     state::gateway::Worker,
 };
@@ -32,8 +32,8 @@ pub async fn create(
     let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
     let AdmittedCall { caller, worker, request, .. } = &call;
     let mut embedding = EmbeddingRequest::parse(body, &worker.setup.config.limits.request)?;
-    route_headers::apply(&mut embedding.routing, request)?;
-    route_headers::check_session(request)?;
+    request_headers::apply(&mut embedding.routing, request)?;
+    request_headers::check_session(request)?;
     let query = query::of_embedding(&embedding, &worker.setup.catalog, &worker.setup.config, caller)?;
     let (opening, size) = (opening(&embedding, request, caller), request_size(&embedding));
     let ignored = std::mem::take(&mut embedding.unknown_members);

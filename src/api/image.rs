@@ -16,7 +16,7 @@ use crate::{
     proxy::{
         body::{SESSION_ID, header_text},
         dispatch::{RequestedWork, attempt::RequestSize, draft::GenerationOpening, images::ImageWork},
-        query, route_headers,
+        query, request_headers,
     },
     state::gateway::Worker,
 };
@@ -34,8 +34,8 @@ pub async fn create(
     let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
     let AdmittedCall { caller, worker, request, .. } = &call;
     let mut image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
-    route_headers::apply(&mut image.routing, request)?;
-    route_headers::check_session(request)?;
+    request_headers::apply(&mut image.routing, request)?;
+    request_headers::check_session(request)?;
     let query = query::of_image(&image, &worker.setup.catalog, &worker.setup.config, caller)?;
     let (opening, size) = (opening(&image, request, caller), request_size(&image));
     // A generated image costs `pricing.image`.

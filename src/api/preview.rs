@@ -32,7 +32,7 @@ use crate::{
     proxy::{
         body::{SESSION_ID, header_text, read_json},
         dispatch::RequestedWork,
-        query, refusal, route_headers,
+        query, refusal, request_headers,
         unknown_fields::{self, UnknownField},
     },
     state::gateway::Worker,
@@ -133,9 +133,9 @@ fn of_chat(
     worker: &Worker,
     caller: &Caller,
 ) -> Result<AskedPreview, ApiError> {
-    route_headers::apply(&mut chat.routing, request)?;
-    route_headers::check_session(request)?;
-    route_headers::add_models(&mut chat.models, request)?;
+    request_headers::apply(&mut chat.routing, request)?;
+    request_headers::check_session(request)?;
+    request_headers::add_models(&mut chat.models, request)?;
     let catalog = &*worker.setup.catalog;
     let default_model = format!("{}/auto", worker.setup.config.service.alias_prefix);
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, caller, Some(&default_model))?;
@@ -163,8 +163,8 @@ fn of_embedding(
     caller: &Caller,
 ) -> Result<AskedPreview, ApiError> {
     let mut embedding = EmbeddingRequest::parse(body, &worker.setup.config.limits.request)?;
-    route_headers::apply(&mut embedding.routing, request)?;
-    route_headers::check_session(request)?;
+    request_headers::apply(&mut embedding.routing, request)?;
+    request_headers::check_session(request)?;
     let catalog = &*worker.setup.catalog;
     Ok(AskedPreview {
         query: query::of_embedding(&embedding, catalog, &worker.setup.config, caller)?,

@@ -5,6 +5,6 @@ pub mod dispatch;
 pub mod query;
 pub mod record;
 pub mod refusal;
-pub mod route_headers;
+pub mod request_headers;
 pub mod token_count;
 pub mod unknown_fields;

@@ -15,7 +15,7 @@ use pointsman_actors::{
 use crate::{
     access::keys::Caller,
     base::{clock, error::ApiError},
-    proxy::{query, route_headers},
+    proxy::{query, request_headers},
     state::gateway::Worker,
     upstream::Call,
 };
@@ -53,8 +53,8 @@ pub async fn of_prompt(
     caller: &Caller,
 ) -> Result<TokenCount, ApiError> {
     let estimate = TokenCount::Estimated(u64::from(chat.prompt_tokens));
-    route_headers::apply(&mut chat.routing, request)?;
-    route_headers::check_session(request)?;
+    request_headers::apply(&mut chat.routing, request)?;
+    request_headers::check_session(request)?;
     let query = query::of_chat(&chat, &worker.setup.catalog, &worker.setup.config, caller, None)?;
     let Some((endpoint, call)) = count_at(&chat, query, worker) else { return Ok(estimate) };
     Ok(counted(&endpoint, call, worker).await.map_or(estimate, TokenCount::Counted))

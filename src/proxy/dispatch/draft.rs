@@ -3,7 +3,7 @@
 //! The record reaches the ledger however the request ends. A draft that is dropped before posts it: as cancelled when the
 //! client left, as failed when a handler panicked or the gateway stops.
 
-mod headers;
+mod answer_headers;
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use pointsman_actors::{
     },
 };
 
-use self::headers::AttemptPhases;
+use self::answer_headers::AttemptPhases;
 use crate::{
     access::{admission::Admitted, gates::RateState},
     base::{
