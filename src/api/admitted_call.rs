@@ -19,9 +19,9 @@ use crate::{
             self, RequestedWork,
             attempt::RequestSize,
             cost,
-            draft::{GenerationDraft, GenerationOpening},
             plain::{self, PlainAnswer},
             plan_run::PlanRun,
+            running_record::{GenerationOpening, RunningRecord},
         },
     },
     state::{gateway::Worker, running::RunningCall},
@@ -89,12 +89,13 @@ impl AdmittedCall {
         let routed = dispatch::route(&worker, &work, query).await?;
         let budget = cost::admit(&worker, &routed, worst, &mut admitted).await?;
         let record = opening.record(&request, &routed, running.id());
-        let draft = GenerationDraft::new(&worker, running, admitted, budget.clone(), record);
-        let draft = draft.with_ignored(ignored);
+        let running_record = RunningRecord::new(&worker, running, admitted, budget.clone(), record);
+        let running_record = running_record.with_ignored(ignored);
         let plan = PlanRun::new(&worker, routed, accepted, size, budget);
-        let PlainAnswer { answer, held, draft } = plain::answer(&worker, &work, plan, draft, &share).await?;
+        let PlainAnswer { answer, held, running_record } =
+            plain::answer(&worker, &work, plan, running_record, &share).await?;
         let mut response = HttpResponse::Ok();
-        draft.write_headers(&mut response);
+        running_record.write_headers(&mut response);
         Ok(response.insert_header(ContentType::json()).body(held.answer(answer.body)))
     }
 }

@@ -24,9 +24,9 @@ use crate::{
             self, RequestedWork,
             attempt::RequestSize,
             cost,
-            draft::{GenerationDraft, GenerationOpening},
             plain::{self, PlainAnswer},
             plan_run::PlanRun,
+            running_record::{GenerationOpening, RunningRecord},
             stream,
         },
         query, request_headers,
@@ -110,13 +110,14 @@ pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedCall) -> Re
     let metadata =
         (is_chat && route_metadata::is_wanted(&request)).then(|| (opening.requested_model.clone(), routed.clone()));
     let record = opening.record(&request, &routed, running.id());
-    let draft = GenerationDraft::new(&worker, running, admitted, budget.clone(), record);
-    let draft = draft.with_intent(intent).with_ignored(ignored);
+    let running_record = RunningRecord::new(&worker, running, admitted, budget.clone(), record);
+    let running_record = running_record.with_intent(intent).with_ignored(ignored);
     let plan = PlanRun::new(&worker, routed, accepted, size, budget);
     let answered = match streamed {
-        Some(options) => stream::answer(&worker, work, plan, draft, options, &share).await,
+        Some(options) => stream::answer(&worker, work, plan, running_record, options, &share).await,
         None => {
-            answer_unstreamed(&worker, &work, plan, draft, &share, metadata.as_ref().map(|(_, routed)| routed)).await
+            answer_unstreamed(&worker, &work, plan, running_record, &share, metadata.as_ref().map(|(_, routed)| routed))
+                .await
         }
     };
     answered.map_err(|error| match &metadata {
@@ -175,15 +176,15 @@ async fn answer_unstreamed(
     worker: &Worker,
     work: &RequestedWork,
     plan: PlanRun,
-    draft: Box<GenerationDraft>,
+    running_record: Box<RunningRecord>,
     share: &Arc<KeyBuffer>,
     metadata: Option<&Routed>,
 ) -> Result<HttpResponse, ApiError> {
-    let PlainAnswer { answer, held, draft } = plain::answer(worker, work, plan, draft, share).await?;
+    let PlainAnswer { answer, held, running_record } = plain::answer(worker, work, plan, running_record, share).await?;
     let mut response = HttpResponse::Ok();
-    draft.write_headers(&mut response);
+    running_record.write_headers(&mut response);
     let body = match metadata {
-        Some(routed) => route_metadata::add_to_answer(answer.body, draft.record(), routed),
+        Some(routed) => route_metadata::add_to_answer(answer.body, running_record.record(), routed),
         None => answer.body,
     };
     Ok(response.insert_header(header::ContentType::json()).body(held.answer(body)))

@@ -13,7 +13,7 @@ use crate::{
     base::error::ApiError,
     proxy::{
         body::{SESSION_ID, header_text},
-        dispatch::{RequestedWork, attempt::RequestSize, draft::GenerationOpening},
+        dispatch::{RequestedWork, attempt::RequestSize, running_record::GenerationOpening},
         query, request_headers,
     },
     state::gateway::Worker,

@@ -15,7 +15,7 @@ use crate::{
     base::error::ApiError,
     proxy::{
         body::{SESSION_ID, header_text},
-        dispatch::{RequestedWork, attempt::RequestSize, draft::GenerationOpening, images::ImageWork},
+        dispatch::{RequestedWork, attempt::RequestSize, images::ImageWork, running_record::GenerationOpening},
         query, request_headers,
     },
     state::gateway::Worker,

@@ -1,19 +1,19 @@
 //! Runs the plan of one request: attempt after attempt, until one gives content.
 //!
 //! [`cost`] reserves its money. [`plan_run`] chooses the next candidate and decides when to give up. [`attempt`] is a running
-//! attempt. `race` calls the endpoints, one after the other or two at once. [`draft`] is the record of the request while it
+//! attempt. `race` calls the endpoints, one after the other or two at once. [`running_record`] is the record of the request while it
 //! runs. [`plain`] and [`stream`] answer the client. Once content was sent to the client, no other endpoint is tried. The
 //! retries of all requests together are limited in [`crate::state::retry_budget`].
 
 pub mod attempt;
 mod calls;
 pub mod cost;
-pub mod draft;
 pub mod durable;
 pub mod images;
 pub mod plain;
 pub mod plan_run;
 mod race;
+pub mod running_record;
 pub mod stream;
 
 use std::sync::Arc;

@@ -10,10 +10,10 @@ use crate::{
     base::error::ApiError,
     proxy::dispatch::{
         RequestedWork, calls,
-        draft::GenerationDraft,
         images::ImageBounds,
         plan_run::PlanRun,
         race::{AttemptHandle, AttemptRunner, Race, Target, after_head},
+        running_record::RunningRecord,
     },
     state::gateway::Worker,
     upstream::UpstreamError,
@@ -30,7 +30,7 @@ pub struct PlainAnswer {
     /// Its bytes in the caller's share, until the client has them.
     pub held: BufferedBytes,
     /// Its record, already posted and as safe as `ledger.durability` asks.
-    pub draft: Box<GenerationDraft>,
+    pub running_record: Box<RunningRecord>,
 }
 
 /// Runs the plan until an endpoint gives a complete answer.
@@ -42,11 +42,11 @@ pub async fn answer(
     worker: &Worker,
     work: &RequestedWork,
     mut plan: PlanRun,
-    draft: Box<GenerationDraft>,
+    running_record: Box<RunningRecord>,
     share: &Arc<KeyBuffer>,
 ) -> Result<PlainAnswer, ApiError> {
-    let durable = draft.durable();
-    let answered = answer_now(worker, work, &mut plan, draft, share).await;
+    let durable = running_record.durable();
+    let answered = answer_now(worker, work, &mut plan, running_record, share).await;
     durable.wait().await;
     answered
 }
@@ -56,30 +56,30 @@ async fn answer_now(
     worker: &Worker,
     work: &RequestedWork,
     plan: &mut PlanRun,
-    draft: Box<GenerationDraft>,
+    running_record: Box<RunningRecord>,
     share: &Arc<KeyBuffer>,
 ) -> Result<PlainAnswer, ApiError> {
-    let draft = RefCell::new(draft);
+    let running_record = RefCell::new(running_record);
     let (n, output) = {
-        let race = Race { worker, work, draft: &draft, runner: &PlainRunner { worker, work, share } };
+        let race = Race { worker, work, running_record: &running_record, runner: &PlainRunner { worker, work, share } };
         let mut running = pin!(race.run(plan));
         match timeout(UNRECORDED, running.as_mut()).await {
             Ok(ended) => ended?,
             Err(_) => {
-                draft.borrow_mut().publish_running();
+                running_record.borrow_mut().publish_running();
                 running.await?
             }
         }
     };
-    let mut draft = draft.into_inner();
+    let mut running_record = running_record.into_inner();
     match output {
         Ok((answer, held)) => {
-            draft.complete(n, answer.outcome.clone());
-            Ok(PlainAnswer { answer, held, draft })
+            running_record.complete(n, answer.outcome.clone());
+            Ok(PlainAnswer { answer, held, running_record })
         }
         Err(full) => {
-            draft.fail_without_room(n);
-            Err(draft.annotate(share.refuse(full)))
+            running_record.fail_without_room(n);
+            Err(running_record.annotate(share.refuse(full)))
         }
     }
 }
@@ -118,7 +118,7 @@ impl AttemptRunner for PlainRunner<'_> {
             Err(full) => return Ok(Err(*full)),
         };
         let mut held = held.into_inner();
-        let context = target.answer_context(attempt.draft.borrow().record(), self.work);
+        let context = target.answer_context(attempt.running_record.borrow().record(), self.work);
         let translation = outgoing.translation.as_ref();
         let bounds = ImageBounds::new(self.worker, attempt.deadline);
         let answer = self.work.rewrite((answers, &outgoing), &context, target, bounds, &mut held).await;

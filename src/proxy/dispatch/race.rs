@@ -25,8 +25,8 @@ use crate::{
     proxy::dispatch::{
         RequestedWork,
         attempt::Attempt,
-        draft::{GenerationDraft, ParameterFates},
         plan_run::{AfterFailure, PlanRun},
+        running_record::{ParameterFates, RunningRecord},
     },
     state::{
         gateway::Worker,
@@ -53,7 +53,7 @@ pub(super) trait AttemptRunner {
 #[derive(Clone, Copy)]
 pub(super) struct AttemptHandle<'a> {
     /// Holds the attempt. Never borrowed across an await.
-    pub draft: &'a RefCell<Box<GenerationDraft>>,
+    pub running_record: &'a RefCell<Box<RunningRecord>>,
     /// Number of the attempt.
     pub n: u32,
     /// End of the time for a plain answer.
@@ -65,7 +65,7 @@ pub(super) struct AttemptHandle<'a> {
 impl AttemptHandle<'_> {
     /// Updates the attempt, if it still runs.
     pub(super) fn update(&self, change: impl FnOnce(&mut Attempt)) {
-        if let Some(attempt) = self.draft.borrow_mut().attempt(self.n) {
+        if let Some(attempt) = self.running_record.borrow_mut().attempt(self.n) {
             change(attempt);
         }
     }
@@ -101,8 +101,8 @@ impl<'a> Target<'a> {
     /// Adds `traceparent` to `call`, if the provider shall have it.
     pub(super) fn with_traceparent(&self, mut call: Call, attempt: AttemptHandle<'_>) -> Call {
         if self.client.forwards_traceparent() {
-            let draft = attempt.draft.borrow();
-            let parent = traces::parent_for_provider(self.traces, draft.record(), attempt.n);
+            let running_record = attempt.running_record.borrow();
+            let parent = traces::parent_for_provider(self.traces, running_record.record(), attempt.n);
             call.headers.extend(parent.map(|parent| ("traceparent".into(), parent.to_string())));
         }
         call
@@ -164,7 +164,7 @@ impl<'a> Target<'a> {
 pub(super) struct Race<'a, A> {
     pub worker: &'a Worker,
     pub work: &'a RequestedWork,
-    pub draft: &'a RefCell<Box<GenerationDraft>>,
+    pub running_record: &'a RefCell<Box<RunningRecord>>,
     pub runner: &'a A,
 }
 
@@ -200,7 +200,7 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
             let Some(attempt) = plan.next().await else { return Err(self.give_up(plan.give_up())) };
             match self.round(plan, &routed, attempt).await {
                 RaceOutcome::Won(n, output) => {
-                    self.draft.borrow_mut().won(n);
+                    self.running_record.borrow_mut().won(n);
                     return Ok((n, output));
                 }
                 RaceOutcome::Failed => {}
@@ -220,7 +220,8 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
             if let Ok(result) = tokio::time::timeout_at((started_at + after).into(), &mut running).await {
                 return self.alone(plan, first, result);
             }
-            let at_work = self.draft.borrow_mut().attempt(first.handle.n).is_none_or(|attempt| attempt.at_work);
+            let at_work =
+                self.running_record.borrow_mut().attempt(first.handle.n).is_none_or(|attempt| attempt.at_work);
             let hedge = if at_work { None } else { plan.hedge(position, lateness) };
             if let Some((second, rival)) = hedge.and_then(|hedge| self.start(plan, routed, hedge)) {
                 // Boxed for the same reason as the attempts: few requests are raced.
@@ -273,7 +274,7 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         error: &UpstreamError,
         raced: bool,
     ) -> AfterFailure {
-        self.draft.borrow_mut().failed(started.handle.n, error);
+        self.running_record.borrow_mut().failed(started.handle.n, error);
         plan.failed(started.position, error, raced)
     }
 
@@ -299,18 +300,18 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
             dropped: std::mem::take(&mut outgoing.dropped),
             emulated: std::mem::take(&mut outgoing.emulated),
         };
-        self.draft.borrow_mut().begin(attempt, fates);
+        self.running_record.borrow_mut().begin(attempt, fates);
         let (deadline, first_byte) = (plan.plain_deadline(), plan.first_byte_timeout(position));
-        let handle = AttemptHandle { draft: self.draft, n, deadline, first_byte };
+        let handle = AttemptHandle { running_record: self.running_record, n, deadline, first_byte };
         let runner = self.runner;
         let running = async move { runner.run(&target, outgoing, handle).await };
         Some((StartedAttempt { handle, position }, running.boxed_local()))
     }
 
     fn give_up(&self, error: ApiError) -> ApiError {
-        let mut draft = self.draft.borrow_mut();
-        draft.fail();
-        draft.annotate(error)
+        let mut running_record = self.running_record.borrow_mut();
+        running_record.fail();
+        running_record.annotate(error)
     }
 }
 

@@ -27,17 +27,17 @@ use crate::{
     proxy::dispatch::{
         RequestedWork,
         cost::RequestBudget,
-        draft::GenerationDraft,
         durable::Durable,
         plan_run::PlanRun,
         race::{AttemptHandle, AttemptRunner, Race, Target, after_head},
+        running_record::RunningRecord,
     },
     state::gateway::Worker,
     upstream::{UpstreamBody, UpstreamError},
 };
 
-/// A draft that first the attempts and then the relay update.
-type SharedDraft = Rc<RefCell<Box<GenerationDraft>>>;
+/// A running record that first the attempts and then the relay update.
+type SharedRunningRecord = Rc<RefCell<Box<RunningRecord>>>;
 
 /// An upstream stream whose first content was read.
 struct OpenStream {
@@ -54,7 +54,7 @@ pub async fn answer(
     worker: &Worker,
     work: RequestedWork,
     plan: PlanRun,
-    draft: Box<GenerationDraft>,
+    running_record: Box<RunningRecord>,
     options: StreamOptions,
     share: &Arc<KeyBuffer>,
 ) -> Result<HttpResponse, ApiError> {
@@ -66,10 +66,10 @@ pub async fn answer(
         write_stall: worker.setup.config.timeouts.client_write_stall,
         deadline: plan.deadline,
     };
-    let durable = draft.durable();
-    let draft = Rc::new(RefCell::new(draft));
+    let durable = running_record.durable();
+    let running_record = Rc::new(RefCell::new(running_record));
     let client = work.client().cloned();
-    let mut opening = open(worker.clone(), work, plan, Rc::clone(&draft), options).boxed_local();
+    let mut opening = open(worker.clone(), work, plan, Rc::clone(&running_record), options).boxed_local();
     let input = match actix_rt::time::timeout(limits.keep_alive, &mut opening).await {
         Ok(Ok(open)) => relay_input(open),
         Ok(Err(error)) => {
@@ -77,19 +77,24 @@ pub async fn answer(
             return Err(error);
         }
         Err(_) => {
-            let chat = ChatStream::between(None, client.as_ref(), unanswered_context(draft.borrow().record()), options);
-            late_relay_input(unless_stopped(opening, worker.shared.drain.over()), chat, Rc::clone(&draft))
+            let chat = ChatStream::between(
+                None,
+                client.as_ref(),
+                unanswered_context(running_record.borrow().record()),
+                options,
+            );
+            late_relay_input(unless_stopped(opening, worker.shared.drain.over()), chat, Rc::clone(&running_record))
         }
     };
-    let mut head = head(&draft.borrow());
-    draft.borrow_mut().publish_running();
+    let mut head = head(&running_record.borrow());
+    running_record.borrow_mut().publish_running();
     let relay = Relay::start(input, limits, share.count(), worker.shared.drain.over());
     Ok(head.body(Body { relay, durable }))
 }
 
-fn head(draft: &GenerationDraft) -> actix_web::HttpResponseBuilder {
+fn head(running_record: &RunningRecord) -> actix_web::HttpResponseBuilder {
     let mut response = HttpResponse::Ok();
-    draft.write_headers(&mut response);
+    running_record.write_headers(&mut response);
     response.insert_header((header::CONTENT_TYPE, "text/event-stream; charset=utf-8"));
     response.insert_header((header::CACHE_CONTROL, "no-cache, no-store"));
     response.insert_header(("x-accel-buffering", "no"));
@@ -109,15 +114,15 @@ fn relay_input(open: OpenStream) -> RelayInputStream {
 fn late_relay_input(
     opening: LocalBoxFuture<'static, Result<OpenStream, ApiError>>,
     chat: ChatStream,
-    draft: SharedDraft,
+    running_record: SharedRunningRecord,
 ) -> RelayInputStream {
     let opened = opening.map(move |outcome| match outcome {
         Ok(open) => {
-            draft.borrow().update_running();
+            running_record.borrow().update_running();
             relay_input(open)
         }
         Err(error) => {
-            let unopened = StreamNotOpened { chat, error: stream_error(&error, draft.borrow().record()) };
+            let unopened = StreamNotOpened { chat, error: stream_error(&error, running_record.borrow().record()) };
             stream::iter([RelayInput::Failed(Box::new(unopened))]).boxed_local()
         }
     });
@@ -144,15 +149,15 @@ async fn open(
     worker: Worker,
     work: RequestedWork,
     mut plan: PlanRun,
-    draft: SharedDraft,
+    running_record: SharedRunningRecord,
     options: StreamOptions,
 ) -> Result<OpenStream, ApiError> {
     let content_timeout = plan.routed.policy.clocks.first_content;
     let budget = plan.budget.clone();
     let runner = StreamRunner { work: &work, options, content_timeout, deadline: plan.deadline, budget: &budget };
-    let race = Race { worker: &worker, work: &work, draft: &draft, runner: &runner };
+    let race = Race { worker: &worker, work: &work, running_record: &running_record, runner: &runner };
     let (n, (partial, body)) = race.run(&mut plan).await?;
-    let observer = Box::new(StreamObserver { draft, n });
+    let observer = Box::new(StreamObserver { running_record, n });
     let PartialStream { chat, held, ceiling } = partial;
     Ok(OpenStream { opened: StreamOpened { chat, held, observer, ceiling }, body })
 }
@@ -190,15 +195,15 @@ impl AttemptRunner for StreamRunner<'_> {
         let response =
             target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
         attempt.update(|attempt| attempt.quota(response.quota));
-        let context = target.answer_context(attempt.draft.borrow().record(), self.work);
+        let context = target.answer_context(attempt.running_record.borrow().record(), self.work);
         let ceiling = self.budget.ceiling_of(attempt.n).map(|most| CostCeiling::new(most, self.budget.answers()));
         let chat = ChatStream::between(Some(&outgoing), self.work.client(), context, self.options);
         let mut partial = PartialStream { chat, held: BytesMut::new(), ceiling };
         match self.read_to_content(&mut partial, response.body, attempt, content_deadline).await {
             Ok(body) => {
-                let mut draft = attempt.draft.borrow_mut();
-                draft.produced(partial.chat.produced_tokens());
-                draft.first_token(attempt.n, clock::now());
+                let mut running_record = attempt.running_record.borrow_mut();
+                running_record.produced(partial.chat.produced_tokens());
+                running_record.first_token(attempt.n, clock::now());
                 Ok((partial, body))
             }
             Err(error) => {
@@ -251,24 +256,24 @@ impl StreamRunner<'_> {
 
 /// Ends the attempt and posts the record when the stream ends.
 struct StreamObserver {
-    draft: SharedDraft,
+    running_record: SharedRunningRecord,
     /// The attempt that serves.
     n: u32,
 }
 
 impl RelayObserver for StreamObserver {
     fn ended(self: Box<Self>, ending: StreamEnd, outcome: Outcome) {
-        let mut draft = self.draft.borrow_mut();
+        let mut running_record = self.running_record.borrow_mut();
         match ending {
-            StreamEnd::Completed => draft.complete(self.n, outcome),
-            StreamEnd::Failed(fault) => draft.broke(self.n, &after_head(fault.into()), outcome),
-            StreamEnd::Stopped => draft.stop(self.n, outcome),
-            StreamEnd::ClientLeft => draft.cancel(self.n, outcome),
+            StreamEnd::Completed => running_record.complete(self.n, outcome),
+            StreamEnd::Failed(fault) => running_record.broke(self.n, &after_head(fault.into()), outcome),
+            StreamEnd::Stopped => running_record.stop(self.n, outcome),
+            StreamEnd::ClientLeft => running_record.cancel(self.n, outcome),
         }
     }
 
     fn produced(&self, tokens: u64) {
-        self.draft.borrow().produced(tokens);
+        self.running_record.borrow().produced(tokens);
     }
 
     fn error(&self, fault: &AnswerFault) -> StreamError {
@@ -282,8 +287,11 @@ impl RelayObserver for StreamObserver {
 
 impl StreamObserver {
     fn stream_error(&self, error: &ApiError) -> StreamError {
-        let draft = self.draft.borrow();
-        StreamError { provider_name: draft.record().provider_name.clone(), ..stream_error(error, draft.record()) }
+        let running_record = self.running_record.borrow();
+        StreamError {
+            provider_name: running_record.record().provider_name.clone(),
+            ..stream_error(error, running_record.record())
+        }
     }
 }
 

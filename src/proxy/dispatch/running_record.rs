@@ -1,6 +1,6 @@
-//! The record of a generation while its request runs, and its running attempts.
+//! The record of a generation while its request runs, with its running attempts.
 //!
-//! The record reaches the ledger however the request ends. A draft that is dropped before posts it: as cancelled when the
+//! The record reaches the ledger however the request ends. A running record that is dropped before posts it: as cancelled when the
 //! client left, as failed when a handler panicked or the gateway stops.
 
 mod answer_headers;
@@ -147,7 +147,7 @@ fn trace_parent(request: &HttpRequest) -> Option<TraceParent> {
 }
 
 /// A record and the attempts that still run for it.
-pub struct GenerationDraft {
+pub struct RunningRecord {
     worker: Worker,
     accepted: Tick,
     /// Duration of the routing.
@@ -182,8 +182,8 @@ struct RunningAttempt {
     fates: ParameterFates,
 }
 
-impl GenerationDraft {
-    /// The draft of `record`, for a call that was routed just now. Boxed: it is moved through several futures, and each would
+impl RunningRecord {
+    /// The running record made of `record`, for a call that was routed just now. Boxed: it is moved through several futures, and each would
     /// hold room for it.
     pub fn new(
         worker: &Worker,
@@ -191,10 +191,10 @@ impl GenerationDraft {
         admitted: Admitted,
         budget: RequestBudget,
         mut record: Generation,
-    ) -> Box<GenerationDraft> {
+    ) -> Box<RunningRecord> {
         record.team = budget.team();
         call.routed(&record);
-        Box::new(GenerationDraft {
+        Box::new(RunningRecord {
             worker: worker.clone(),
             accepted: call.accepted(),
             routing: clock::now() - record.decision.tick,
@@ -218,14 +218,14 @@ impl GenerationDraft {
 
     /// Sets the preferences that are updated when the request ends.
     #[must_use]
-    pub fn with_intent(mut self: Box<Self>, intent: RequestPreferences) -> Box<GenerationDraft> {
+    pub fn with_intent(mut self: Box<Self>, intent: RequestPreferences) -> Box<RunningRecord> {
         self.intent = Some(intent);
         self
     }
 
     /// Sets the paths of request members that had no effect.
     #[must_use]
-    pub fn with_ignored(mut self: Box<Self>, paths: Vec<String>) -> Box<GenerationDraft> {
+    pub fn with_ignored(mut self: Box<Self>, paths: Vec<String>) -> Box<RunningRecord> {
         self.ignored = paths;
         self
     }
@@ -524,7 +524,7 @@ impl GenerationDraft {
     }
 }
 
-impl Drop for GenerationDraft {
+impl Drop for RunningRecord {
     fn drop(&mut self) {
         if !self.posted {
             self.abandon();

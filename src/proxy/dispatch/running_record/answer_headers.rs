@@ -11,7 +11,7 @@ use actix_web::{
 use itoa::Integer;
 use pointsman_actors::domain::{AttemptRecord, Dialect, Tick};
 
-use super::GenerationDraft;
+use super::RunningRecord;
 use crate::{
     access::gates::RateState,
     base::{clock, error::ApiError, events},
@@ -58,7 +58,7 @@ impl AttemptPhases {
     }
 }
 
-impl GenerationDraft {
+impl RunningRecord {
     /// Writes the headers of a successful response.
     pub fn write_headers(&self, response: &mut HttpResponseBuilder) {
         let record = &*self.record;
