@@ -11,9 +11,9 @@ use pointsman_actors::domain::Tick;
 use crate::{
     access::{
         concurrency_limit::InProgress,
-        gates::{Gates, RateExceeded, RateState, TokenRate},
         keys::Caller,
         load::{BufferLimits, KeyBuffer, Load},
+        rate_limits::{RateExceeded, RateLimits, RateState, TokenRate},
     },
     base::{
         clock,
@@ -25,7 +25,7 @@ use crate::{
 
 /// The limits in force.
 pub struct Admission {
-    global: Arc<Gates>,
+    global: Arc<RateLimits>,
     load: Arc<Load>,
 }
 
@@ -34,7 +34,7 @@ pub struct Admitted {
     in_progress: [InProgress; 3],
     /// When it was admitted.
     since: Tick,
-    global: Arc<Gates>,
+    global: Arc<RateLimits>,
     caller: Arc<Caller>,
     /// Estimate of the tokens that were taken; `None` until then.
     estimated_tokens: Option<u64>,
@@ -75,7 +75,7 @@ impl Admission {
     /// # Errors
     /// 429 for the limits of requests, and of calls in flight of key and account; 503 when the gateway as a whole is full.
     pub fn admit(&self, caller: &Arc<Caller>) -> Result<Admitted, ApiError> {
-        let (key, account) = (&caller.state.gates, &caller.account.gates);
+        let (key, account) = (&caller.state.limits, &caller.account.limits);
         let in_progress = self.acquire(key, account)?;
         let rates = [&key.requests, &account.requests, &self.global.requests];
         let [of_key, of_account, _] =
@@ -101,18 +101,18 @@ impl Admission {
     /// Calls of the caller in flight.
     #[must_use]
     pub fn in_flight_of(&self, caller: &Caller) -> u32 {
-        caller.state.gates.concurrency.taken()
+        caller.state.limits.concurrency.taken()
     }
 
-    fn acquire(&self, key: &Gates, account: &Gates) -> Result<[InProgress; 3], ApiError> {
+    fn acquire(&self, key: &RateLimits, account: &RateLimits) -> Result<[InProgress; 3], ApiError> {
         let global = self.global.concurrency.take().ok_or_else(|| {
             self.load.shed(ShedReason::InFlight);
             ApiError::overloaded(Overload::RequestsInFlight, self.global.concurrency.wait())
         })?;
-        let refused = |gates: &Gates| {
-            let wait = gates.concurrency.wait();
+        let refused = |limits: &RateLimits| {
+            let wait = limits.concurrency.wait();
             let error = ApiError::limited(Limit::Concurrency, wait);
-            match gates.requests.state(clock::now()) {
+            match limits.requests.state(clock::now()) {
                 Some(state) => state.on_refusal(error, wait),
                 None => error,
             }
@@ -170,8 +170,8 @@ impl Admitted {
 
     /// Gives back the request that was taken: the call is refused, and was told when to come again.
     pub fn give_back(&self) {
-        let (key, account) = (&self.caller.state.gates, &self.caller.account.gates);
-        [key, account, &*self.global].into_iter().for_each(|gates| gates.requests.give_back());
+        let (key, account) = (&self.caller.state.limits, &self.caller.account.limits);
+        [key, account, &*self.global].into_iter().for_each(|limits| limits.requests.give_back());
     }
 
     /// Corrects the tokens that were taken to the actual number.
@@ -182,7 +182,7 @@ impl Admitted {
     }
 
     fn token_rates(&self) -> [&TokenRate; 3] {
-        [&self.caller.state.gates.tokens, &self.caller.account.gates.tokens, &self.global.tokens]
+        [&self.caller.state.limits.tokens, &self.caller.account.limits.tokens, &self.global.tokens]
     }
 }
 
@@ -283,7 +283,7 @@ fn short_duration(time: Duration) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::gates::RequestRate;
+    use crate::access::rate_limits::RequestRate;
 
     #[test]
     fn a_refusal_takes_from_no_limit_and_tells_the_longest_wait() {

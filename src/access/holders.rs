@@ -19,10 +19,10 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     access::{
         budget::{Budget, Team},
-        gates::{Gates, RequestRate},
         lease::{LeaseReport, LeaseTerms, Moment},
         leasing::Leasing,
         load::{BufferLimits, KeyBuffer, Load},
+        rate_limits::{RateLimits, RequestRate},
     },
     base::{clock, error::BudgetHolder},
     config::LimitsConfig,
@@ -31,7 +31,7 @@ use crate::{
 /// State of one key.
 pub struct KeyState {
     /// Its limits.
-    pub gates: Gates,
+    pub limits: RateLimits,
     /// Its spending.
     pub budget: Arc<Budget>,
     /// Its buffered bytes.
@@ -43,7 +43,7 @@ pub struct KeyState {
 /// State of one account.
 pub struct AccountState {
     /// Its limits.
-    pub gates: Gates,
+    pub limits: RateLimits,
     /// Its requests to the free pool.
     pub free_pool: RequestRate,
     /// Its spending.
@@ -158,7 +158,7 @@ impl Holders {
     pub fn key(&self, number: u64) -> Arc<KeyState> {
         let new = || {
             Arc::new(KeyState {
-                gates: Gates::default(),
+                limits: RateLimits::default(),
                 budget: self.budget(BudgetHolder::Key),
                 buffer: KeyBuffer::of(&self.load),
                 life: KeyLife::default(),
@@ -172,7 +172,7 @@ impl Holders {
     pub fn account(&self, number: u64) -> Arc<AccountState> {
         let new = || {
             Arc::new(AccountState {
-                gates: Gates::default(),
+                limits: RateLimits::default(),
                 free_pool: RequestRate::default(),
                 budget: self.budget(BudgetHolder::Account),
                 team: ArcSwapOption::empty(),
@@ -310,19 +310,19 @@ impl Holders {
     /// What keys and accounts with rate limits used since the last call.
     #[must_use]
     pub fn take_usage(&self) -> Vec<HolderUsage> {
-        let of = |gates: &Gates| HolderUsage {
-            requests: gates.requests.take_untold(),
-            tokens: gates.tokens.take_untold(),
+        let of = |limits: &RateLimits| HolderUsage {
+            requests: limits.requests.take_untold(),
+            tokens: limits.tokens.take_untold(),
             ..HolderUsage::default()
         };
         let keys = self.keys.lock();
         let mut all: Vec<_> =
-            keys.iter().map(|(key, state)| HolderUsage { key: Some(*key), ..of(&state.gates) }).collect();
+            keys.iter().map(|(key, state)| HolderUsage { key: Some(*key), ..of(&state.limits) }).collect();
         drop(keys);
         let accounts = self.accounts.lock();
         all.extend(accounts.iter().map(|(account, state)| {
             let free = state.free_pool.take_untold();
-            HolderUsage { account: Some(*account), free, ..of(&state.gates) }
+            HolderUsage { account: Some(*account), free, ..of(&state.limits) }
         }));
         drop(accounts);
         all.retain(|usage| !usage.is_empty());
@@ -332,12 +332,12 @@ impl Holders {
     /// Charges the rate limits of a key or an account with what another replica admitted.
     pub fn charge(&self, usage: &HolderUsage) {
         if let Some(key) = usage.key.and_then(|key| self.keys.lock().get(&key).cloned()) {
-            key.gates.requests.charge(usage.requests);
-            key.gates.tokens.charge(usage.tokens);
+            key.limits.requests.charge(usage.requests);
+            key.limits.tokens.charge(usage.tokens);
         }
         if let Some(account) = usage.account.and_then(|account| self.accounts.lock().get(&account).cloned()) {
-            account.gates.requests.charge(usage.requests);
-            account.gates.tokens.charge(usage.tokens);
+            account.limits.requests.charge(usage.requests);
+            account.limits.tokens.charge(usage.tokens);
             account.free_pool.charge(usage.free);
         }
     }

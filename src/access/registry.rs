@@ -194,7 +194,7 @@ impl Registry {
         // Records of callers without a key have the owner 0.
         let owner = if id == 0 { 0 } else { account_number(&account_name) };
         let (key_state, account) = (self.holders.key(id), self.holders.account(owner));
-        key_state.gates.set(&HolderLimits {
+        key_state.limits.set(&HolderLimits {
             requests_per_minute: key.requests_per_minute,
             tokens_per_minute: key.tokens_per_minute,
             concurrency: key.concurrency,
@@ -209,7 +209,7 @@ impl Registry {
     fn set_account(&self, state: &State, number: u64, name: &str) {
         let (limits, team) = state.account(name);
         let account = self.holders.account(number);
-        account.gates.set(&limits);
+        account.limits.set(&limits);
         account.free_pool.set(state.configured.limits.free_requests_per_minute);
         account.budget.set_limit(limits.spend);
         account.team.store(team.map(|name| self.holders.team(&name)));

@@ -4,7 +4,7 @@
 //! session. They work without scripts; `console.js` adds keys, time zones and live parts. Every link is relative, so that
 //! a proxy may put any prefix before `/console/`.
 //!
-//! A request passes [`headers`] (security headers), then [`gate`] (session, origin of forms, error pages), then one page.
+//! A request passes [`headers`] (security headers), then [`middleware`] (session, origin of forms, error pages), then one page.
 
 pub(crate) mod headers;
 
@@ -18,12 +18,12 @@ mod configuration;
 mod decision;
 mod decisions;
 mod format;
-mod gate;
 mod keys;
 mod last_hour;
 mod layout;
 mod login;
 mod measured;
+mod middleware;
 mod models;
 mod overview;
 mod playground;
@@ -69,8 +69,8 @@ impl Console {
             .service(web::resource("").route(read().to(async || answer::redirect("console/"))))
             .service(page("/assets/{hash}/{name}").route(read().to(assets::show)))
             .service(both("/login").route(read().to(login::show)).route(web::post().to(login::submit)))
-            .service(pages.wrap(from_fn(gate::session)))
-            .wrap(from_fn(gate::forms))
+            .service(pages.wrap(from_fn(middleware::session)))
+            .wrap(from_fn(middleware::forms))
     }
 }
 

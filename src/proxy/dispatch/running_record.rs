@@ -22,7 +22,7 @@ use pointsman_actors::{
 
 use self::answer_headers::AttemptPhases;
 use crate::{
-    access::{admission::Admitted, gates::RateState},
+    access::{admission::Admitted, rate_limits::RateState},
     base::{
         clock,
         events::{self, HedgeEnd},

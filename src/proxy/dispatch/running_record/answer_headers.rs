@@ -13,7 +13,7 @@ use pointsman_actors::domain::{AttemptRecord, Dialect, Tick};
 
 use super::RunningRecord;
 use crate::{
-    access::gates::RateState,
+    access::rate_limits::RateState,
     base::{clock, error::ApiError, events},
     proxy::dispatch::attempt::{Attempt, millis},
 };

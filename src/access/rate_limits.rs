@@ -30,7 +30,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// The limits, and their current usage.
 #[derive(Default)]
-pub struct Gates {
+pub struct RateLimits {
     /// Requests per minute.
     pub requests: RequestRate,
     /// Tokens per minute.
@@ -59,7 +59,7 @@ pub struct RateExceeded {
     pub wait: Duration,
 }
 
-impl Gates {
+impl RateLimits {
     /// Sets the limits.
     pub fn set(&self, limits: &HolderLimits) {
         self.requests.set(limits.requests_per_minute);
