@@ -25,13 +25,13 @@ use tokio::time::timeout_at;
 use super::{
     body::{BodyBounds, UpstreamBody},
     connection::Connection,
+    connection_events::{ConnectionEvents, EVENTS, ObservedSend, Phases},
     connector::Connector,
     failure::{self, UpstreamError},
     fetch::ImageFetcher,
     http_client,
     keep_alive::KeepAlive,
     mask::Mask,
-    probe::{PROBE, Phases, Probe, ProbedSend},
     rate_limits::quota,
     redact::Redactor,
     refusal, request, token,
@@ -330,19 +330,19 @@ async fn attempt(
     (started, head_deadline): (Instant, Instant),
     observe: &impl Fn(Phases),
 ) -> Result<ClientResponse, FailedSend> {
-    let sending = pin!(PROBE.scope(
-        Probe::default(),
+    let sending = pin!(EVENTS.scope(
+        ConnectionEvents::default(),
         timeout_at(head_deadline.into(), request::send(request, call.body.clone(), &call.headers))
     ));
-    let mut probed = ProbedSend { sending, started, observe };
-    let outcome = probed.sending.as_mut().await;
-    let probe = probed.take();
+    let mut observed = ObservedSend { sending, started, observe };
+    let outcome = observed.sending.as_mut().await;
+    let events = observed.take();
     let error = match outcome {
         Ok(Ok(response)) => return Ok(response),
         Ok(Err(error)) => failure::of_send(&error),
         Err(_) => UpstreamError::timeout("no head in time"),
     };
-    let stale = error.failure.kind == FailureKind::Reset && !probe.is_fresh() && !probe.is_written();
+    let stale = error.failure.kind == FailureKind::Reset && !events.is_fresh() && !events.is_written();
     Err(FailedSend { error, stale })
 }
 

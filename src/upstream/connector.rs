@@ -26,10 +26,10 @@ use tokio_rustls::TlsConnector;
 
 use super::{
     connection::Connection,
+    connection_events,
     guard::Guard,
     keep_alive::{KeepAlive, SocketPool},
     names::{NameCache, system_names},
-    probe,
     shortage::{self, is_shortage},
     transport::Transport,
 };
@@ -183,7 +183,7 @@ impl Service<ConnectInfo<Uri>> for Connector {
     fn call(&self, info: ConnectInfo<Uri>) -> Self::Future {
         let target = Rc::clone(&self.0);
         Box::pin(async move {
-            probe::note_connecting();
+            connection_events::note_connecting();
             // The only variant that passes an error through awc unchanged.
             let failure = |fault| ConnectFailure { address: target.address(), fault };
             let transport = target.open().await.map_err(|fault| ConnectError::Io(io::Error::other(failure(fault))))?;
@@ -207,13 +207,13 @@ impl Destination {
         let deadline = started + self.timeout;
         let dialled = timeout_at(deadline, self.dial(deadline)).await;
         let tcp = dialled.map_err(|_| ConnectFault::Timeout(self.timeout))??;
-        probe::note_connected(started.elapsed());
+        connection_events::note_connected(started.elapsed());
         let Some((connector, name)) = &self.tls else { return Ok(Transport::Plain(tcp)) };
 
         let started = Instant::now();
         let secured = timeout_at(deadline, connector.connect(name.clone(), tcp)).await;
         let session = secured.map_err(|_| ConnectFault::Timeout(self.timeout))?.map_err(ConnectFault::Tls)?;
-        probe::note_secured(started.elapsed());
+        connection_events::note_secured(started.elapsed());
         Ok(Transport::Tls(Box::new(session)))
     }
 

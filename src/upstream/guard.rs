@@ -33,7 +33,7 @@ use self::{
     framing::Framing,
     head::{Head, Parsed},
 };
-use super::{keep_alive::ManagedSocket, probe};
+use super::{connection_events, keep_alive::ManagedSocket};
 
 /// Most interim heads before an answer.
 const MAX_INTERIM: u8 = 8;
@@ -145,7 +145,7 @@ impl<S: Wire> Guard<S> {
                 return Poll::Ready(Err(self.ended_before_head()));
             }
             if self.held.is_empty() {
-                probe::note_first_byte();
+                connection_events::note_first_byte();
                 let parsed = head::parse(unread(buf, start)).map_err(|fault| self.fail(fault))?;
                 if let Parsed::Final(head) = parsed {
                     return Poll::Ready(self.pass_in_place(head, buf, start));
@@ -179,7 +179,7 @@ impl<S: Wire> Guard<S> {
                     self.interim += 1;
                     self.held.advance(length);
                     if !self.held.is_empty() {
-                        probe::note_first_byte();
+                        connection_events::note_first_byte();
                     }
                 }
                 Err(fault) => return Err(self.fail(fault)),

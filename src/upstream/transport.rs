@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-use super::{guard::Wire, probe};
+use super::{connection_events, guard::Wire};
 
 /// A plain or a TLS connection. awc does not know which.
 pub(super) enum Transport {
@@ -60,13 +60,13 @@ impl AsyncWrite for Transport {
             Transport::Plain(tcp) => {
                 let written = Pin::new(tcp).poll_write(cx, bytes);
                 if matches!(written, Poll::Ready(Ok(1..))) {
-                    probe::note_written();
+                    connection_events::note_written();
                 }
                 written
             }
             Transport::Tls(tls) => {
                 // A write may consist of several records. Those before a failed or pending one are sent.
-                probe::note_written();
+                connection_events::note_written();
                 Pin::new(tls).poll_write(cx, bytes)
             }
         }

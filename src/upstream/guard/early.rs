@@ -10,7 +10,7 @@ use std::{
 
 use tokio::io::ReadBuf;
 
-use super::{Guard, Phase, Wire, probe};
+use super::{Guard, Phase, Wire, connection_events};
 
 /// Bytes per read.
 const EARLY_READ: usize = 2048;
@@ -39,7 +39,7 @@ impl<S: Wire> Guard<S> {
                 Poll::Ready(outcome) => outcome?,
             };
             if self.held.is_empty() {
-                probe::note_first_byte();
+                connection_events::note_first_byte();
             }
             self.found = self.hold(buf.filled())?;
         }

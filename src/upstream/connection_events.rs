@@ -12,12 +12,12 @@ use std::{
 use tokio::task::futures::TaskLocalFuture;
 
 tokio::task_local! {
-    pub(super) static PROBE: Probe;
+    pub(super) static EVENTS: ConnectionEvents;
 }
 
 /// Events of one attempt.
 #[derive(Debug, Default)]
-pub(super) struct Probe {
+pub(super) struct ConnectionEvents {
     fresh: Cell<bool>,
     written: Cell<bool>,
     connect: Cell<Option<Duration>>,
@@ -25,7 +25,7 @@ pub(super) struct Probe {
     first_byte: Cell<Option<Instant>>,
 }
 
-impl Probe {
+impl ConnectionEvents {
     /// Whether the attempt opened a connection, or tried to.
     pub(super) fn is_fresh(&self) -> bool {
         self.fresh.get()
@@ -60,25 +60,25 @@ pub struct Phases {
 }
 
 /// A send whose phases are reported once: by `take`, or when it is dropped before.
-pub(super) struct ProbedSend<'a, F, N: Fn(Phases)> {
+pub(super) struct ObservedSend<'a, F, N: Fn(Phases)> {
     /// The future that sends the request.
-    pub(super) sending: Pin<&'a mut TaskLocalFuture<Probe, F>>,
+    pub(super) sending: Pin<&'a mut TaskLocalFuture<ConnectionEvents, F>>,
     /// Start of the attempt.
     pub(super) started: Instant,
     /// Called with the phases.
     pub(super) observe: &'a N,
 }
 
-impl<F, N: Fn(Phases)> ProbedSend<'_, F, N> {
+impl<F, N: Fn(Phases)> ObservedSend<'_, F, N> {
     /// The events; none if they were taken before.
-    pub(super) fn take(&mut self) -> Probe {
-        let Some(probe) = self.sending.as_mut().take_value() else { return Probe::default() };
-        (self.observe)(probe.phases(self.started));
-        probe
+    pub(super) fn take(&mut self) -> ConnectionEvents {
+        let Some(events) = self.sending.as_mut().take_value() else { return ConnectionEvents::default() };
+        (self.observe)(events.phases(self.started));
+        events
     }
 }
 
-impl<F, N: Fn(Phases)> Drop for ProbedSend<'_, F, N> {
+impl<F, N: Fn(Phases)> Drop for ObservedSend<'_, F, N> {
     fn drop(&mut self) {
         self.take();
     }
@@ -86,25 +86,25 @@ impl<F, N: Fn(Phases)> Drop for ProbedSend<'_, F, N> {
 
 /// A connection is being opened.
 pub(super) fn note_connecting() {
-    let _ = PROBE.try_with(|probe| probe.fresh.set(true));
+    let _ = EVENTS.try_with(|events| events.fresh.set(true));
 }
 
 /// The TCP connection is open.
 pub(super) fn note_connected(duration: Duration) {
-    let _ = PROBE.try_with(|probe| probe.connect.set(Some(duration)));
+    let _ = EVENTS.try_with(|events| events.connect.set(Some(duration)));
 }
 
 /// The TLS session is established.
 pub(super) fn note_secured(duration: Duration) {
-    let _ = PROBE.try_with(|probe| probe.tls.set(Some(duration)));
+    let _ = EVENTS.try_with(|events| events.tls.set(Some(duration)));
 }
 
 /// Bytes of the request may have been sent.
 pub(super) fn note_written() {
-    let _ = PROBE.try_with(|probe| probe.written.set(true));
+    let _ = EVENTS.try_with(|events| events.written.set(true));
 }
 
 /// The first bytes of a head arrived. A head after an interim one overwrites the time.
 pub(super) fn note_first_byte() {
-    let _ = PROBE.try_with(|probe| probe.first_byte.set(Some(Instant::now())));
+    let _ = EVENTS.try_with(|events| events.first_byte.set(Some(Instant::now())));
 }
