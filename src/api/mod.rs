@@ -55,7 +55,7 @@ mod model_query;
 pub(crate) mod number;
 pub(crate) mod parameters_view;
 pub(crate) mod path_name;
-mod preview_door;
+mod preview_api;
 pub(crate) mod preview_view;
 mod previewed_fates;
 mod providers_view;

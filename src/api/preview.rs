@@ -19,7 +19,7 @@ use super::{
     answer::uncached,
     as_chat::ReadChat,
     chat, completions, messages,
-    preview_door::{self, Door},
+    preview_api::{self, PreviewApi},
     preview_view::{self, PreviewBody, PreviewHeader, RenderedDecision},
     previewed_fates::PreviewedFates,
     responses, why_not_view,
@@ -53,12 +53,12 @@ pub async fn show(
     caller.require(Scope::Inference)?;
     let _admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
-    let read: Option<ReadChat> = match preview_door::door(&request, &body, &worker)? {
-        Door::Chat => Some(chat::read_chat),
-        Door::Messages => Some(messages::read_chat),
-        Door::Responses => Some(responses::read_chat),
-        Door::Completions => Some(completions::read_chat),
-        Door::Embeddings => None,
+    let read: Option<ReadChat> = match preview_api::api_of(&request, &body, &worker)? {
+        PreviewApi::Chat => Some(chat::read_chat),
+        PreviewApi::Messages => Some(messages::read_chat),
+        PreviewApi::Responses => Some(responses::read_chat),
+        PreviewApi::Completions => Some(completions::read_chat),
+        PreviewApi::Embeddings => None,
     };
     let asked = match read {
         Some(read) => of_chat(read(body, &request, &worker, ChatPurpose::Preview)?, &request, &worker, &caller)?,

@@ -31,7 +31,7 @@ impl PreviewedFates {
     pub(crate) fn of(work: &RequestedWork, catalog: &Catalog, endpoint: &Endpoint) -> Option<PreviewedFates> {
         let outgoing = work.upstream_body(catalog, endpoint, None, SignatureSources::default())?;
         let has_other_form =
-            outgoing.translation.is_some() && !outgoing.is_clients_own || is_from_another_door(work, &outgoing);
+            outgoing.translation.is_some() && !outgoing.is_clients_own || is_from_another_api(work, &outgoing);
         let sent = if has_other_form { Vec::new() } else { top_level_names(&outgoing.bytes) };
         let OutgoingBody { emulated, dropped, .. } = outgoing;
         let is_listed = |list: &[Arc<str>], name: &String| list.iter().any(|listed| **listed == **name);
@@ -55,6 +55,6 @@ fn texts(names: &[Arc<str>]) -> Vec<String> {
 }
 
 /// Whether a chat endpoint gets a chat that was made from a request in another form.
-fn is_from_another_door(work: &RequestedWork, outgoing: &OutgoingBody) -> bool {
-    work.is_from_another_door() && !outgoing.is_clients_own
+fn is_from_another_api(work: &RequestedWork, outgoing: &OutgoingBody) -> bool {
+    work.is_from_another_api() && !outgoing.is_clients_own
 }

@@ -139,7 +139,7 @@ impl RequestedWork {
     }
 
     /// Whether it is a chat that was made from a request to another API.
-    pub(crate) fn is_from_another_door(&self) -> bool {
+    pub(crate) fn is_from_another_api(&self) -> bool {
         self.client().is_some()
     }
 

@@ -1,4 +1,4 @@
-//! The door to what replicas share.
+//! What the rest of the gateway may ask of the replicas: the handle of their thread.
 #![cfg_attr(
     not(all(feature = "postgres", feature = "redis")),
     allow(unused_imports, unused_mut, unused_variables, reason = "a build without a store begins fewer tasks")

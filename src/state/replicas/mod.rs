@@ -3,7 +3,7 @@
 //!
 //! No request waits for a store that is away. Every replica keeps its own truth: its records in the ledger on disk, all keys in
 //! memory, its part of each budget as a lease. A thread of its own with one small runtime exchanges that with the stores, and
-//! [`Replicas`] is the door to it.
+//! [`Replicas`] is all that others see of it.
 
 pub mod node;
 pub mod shared_log;

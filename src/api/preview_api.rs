@@ -14,7 +14,7 @@ use crate::{
 
 /// An API of the gateway whose requests can be previewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum PreviewApi {
     Chat,
     Messages,
     Responses,
@@ -22,12 +22,12 @@ pub(super) enum Door {
     Completions,
 }
 
-const NAMES: [(&str, Door); 5] = [
-    ("chat", Door::Chat),
-    ("messages", Door::Messages),
-    ("responses", Door::Responses),
-    ("embeddings", Door::Embeddings),
-    ("completions", Door::Completions),
+const NAMES: [(&str, PreviewApi); 5] = [
+    ("chat", PreviewApi::Chat),
+    ("messages", PreviewApi::Messages),
+    ("responses", PreviewApi::Responses),
+    ("embeddings", PreviewApi::Embeddings),
+    ("completions", PreviewApi::Completions),
 ];
 
 #[derive(Deserialize)]
@@ -57,13 +57,13 @@ struct Members<'b> {
 ///
 /// # Errors
 /// 400 for another `api`.
-pub(super) fn door(request: &HttpRequest, body: &[u8], worker: &Worker) -> Result<Door, ApiError> {
+pub(super) fn api_of(request: &HttpRequest, body: &[u8], worker: &Worker) -> Result<PreviewApi, ApiError> {
     let (catalog, has_completions) = (&worker.setup.catalog, worker.setup.config.server.legacy_completions);
-    let is_served = |door: Door| door != Door::Completions || has_completions;
+    let is_served = |api: PreviewApi| api != PreviewApi::Completions || has_completions;
     let named = Query::<Parameters>::from_query(request.query_string()).ok().and_then(|query| query.into_inner().api);
     if let Some(name) = named {
-        let served = NAMES.into_iter().filter(|(_, door)| is_served(*door));
-        let known = served.clone().find(|(known, _)| *known == name).map(|(_, door)| door);
+        let served = NAMES.into_iter().filter(|(_, api)| is_served(*api));
+        let known = served.clone().find(|(known, _)| *known == name).map(|(_, api)| api);
         return known.ok_or_else(|| {
             let names: Vec<&str> = served.map(|(name, _)| name).collect();
             ApiError::bad_query("api", format!("'api' must be one of: {}.", names.join(", ")))
@@ -73,11 +73,13 @@ pub(super) fn door(request: &HttpRequest, body: &[u8], worker: &Worker) -> Resul
     let members: Members<'_> = serde_json::from_slice(body).unwrap_or_default();
     let is_message = request.headers().contains_key("anthropic-version") || members.system.is_some();
     Ok(match (members.messages, members.input) {
-        (None, Some(_)) if members.model.is_some_and(|model| makes_embeddings(&model, catalog)) => Door::Embeddings,
-        (None, Some(_)) => Door::Responses,
-        (None, None) if members.prompt.is_some() && has_completions => Door::Completions,
-        _ if is_message => Door::Messages,
-        _ => Door::Chat,
+        (None, Some(_)) if members.model.is_some_and(|model| makes_embeddings(&model, catalog)) => {
+            PreviewApi::Embeddings
+        }
+        (None, Some(_)) => PreviewApi::Responses,
+        (None, None) if members.prompt.is_some() && has_completions => PreviewApi::Completions,
+        _ if is_message => PreviewApi::Messages,
+        _ => PreviewApi::Chat,
     })
 }
 
