@@ -96,16 +96,16 @@ pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedCall) -> Re
     let catalog = &*worker.setup.catalog;
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
     let opening = opening(&chat, &request, &caller);
-    let (intents, now) = (&worker.shared.preferences, clock::tick(accepted));
-    let intent = intents.apply(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
+    let (history, now) = (&worker.shared.history, clock::tick(accepted));
+    let intent = history.apply(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
     let size = request_size(&chat);
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let ignored = std::mem::take(&mut chat.unknown_members);
     let work = RequestedWork::Chat(chat);
     let routed = dispatch::route(&worker, &work, query).await;
-    let routed = routed.inspect_err(|error| intent.refused(intents, error, clock::now()))?;
+    let routed = routed.inspect_err(|error| intent.refused(history, error, clock::now()))?;
     let budget = cost::admit(&worker, &routed, size, &mut admitted).await;
-    let budget = budget.inspect_err(|error| intent.refused(intents, error, clock::now()))?;
+    let budget = budget.inspect_err(|error| intent.refused(history, error, clock::now()))?;
     let is_chat = matches!(&work, RequestedWork::Chat(chat) if chat.client.is_none());
     let metadata =
         (is_chat && route_metadata::is_wanted(&request)).then(|| (opening.requested_model.clone(), routed.clone()));

@@ -141,8 +141,8 @@ fn of_chat(
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, caller, Some(&default_model))?;
     let session_id = chat.session_id.clone().or_else(|| header_text(request, &SESSION_ID));
     // Completes the query with remembered preferences; a preview remembers none.
-    let intents = &worker.shared.preferences;
-    let _ = intents.apply(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
+    let history = &worker.shared.history;
+    let _ = history.apply(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
     Ok(AskedPreview {
         query,
         requested: chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or(default_model),

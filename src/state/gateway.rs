@@ -39,8 +39,8 @@ use crate::{
         drain::Drain,
         images::ImageFiles,
         live::LiveFeed,
-        preference_memory::PreferenceMemory,
         reload_status::Reloads,
+        request_history::RequestHistory,
         retry_budget::RetryBudget,
         routing_memory::RoutingMemory,
         running::{RunningCalls, WorkerCalls},
@@ -83,7 +83,7 @@ pub struct Shared {
     /// Images served by link.
     pub images: ImageFiles,
     /// State of conversations and latency targets.
-    pub preferences: PreferenceMemory,
+    pub history: RequestHistory,
     /// The calls in progress.
     pub running: RunningCalls,
     /// Previews, explanations, replays and lists in progress.

@@ -39,7 +39,7 @@ use crate::{
     },
     state::{
         gateway::Worker,
-        preference_memory::RequestPreferences,
+        request_history::RequestIntent,
         running::{AttemptInProgress, MOST_ATTEMPTS, RunningCall},
     },
     store::journal::Started,
@@ -166,7 +166,7 @@ pub struct RunningRecord {
     call: Option<RunningCall>,
     admitted: Option<Admitted>,
     budget: RequestBudget,
-    intent: Option<RequestPreferences>,
+    intent: Option<RequestIntent>,
     /// Paths of request members that had no effect.
     ignored: Vec<String>,
     rate: Option<RateState>,
@@ -218,7 +218,7 @@ impl RunningRecord {
 
     /// Sets the preferences that are updated when the request ends.
     #[must_use]
-    pub fn with_intent(mut self: Box<Self>, intent: RequestPreferences) -> Box<RunningRecord> {
+    pub fn with_intent(mut self: Box<Self>, intent: RequestIntent) -> Box<RunningRecord> {
         self.intent = Some(intent);
         self
     }
@@ -490,7 +490,7 @@ impl RunningRecord {
         }
         if let Some(intent) = &self.intent {
             let now = clock::now();
-            intent.ended(&self.worker.shared.preferences, &self.record, now - self.accepted, now);
+            intent.ended(&self.worker.shared.history, &self.record, now - self.accepted, now);
         }
         let took = clock::now() - self.accepted;
         let (owner, key) = (self.record.owner, self.record.key);

@@ -1,7 +1,7 @@
-//! Sticky conversations and latency targets: the state of the process, and the part of one request.
+//! What earlier requests say about the next one: where a conversation was served last, and how often latency targets were met.
 //!
-//! [`PreferenceMemory`] holds the state. At the start of a request it adds the sticky endpoint and the latency margin to
-//! the query and returns [`RequestPreferences`], which record the result when the request ends. A preview uses only the
+//! [`RequestHistory`] holds the state. At the start of a request it adds the sticky endpoint and the latency margin to
+//! the query and returns [`RequestIntent`], which records the result when the request ends. A preview uses only the
 //! first half, so it records nothing.
 
 use std::{sync::Arc, time::Duration};
@@ -18,21 +18,21 @@ use pointsman_actors::{
 use crate::{base::error::ApiError, state::setup::Setup};
 
 /// State of conversations and latency targets. One per process; it survives a reload of the configuration.
-pub struct PreferenceMemory {
+pub struct RequestHistory {
     sessions: Sessions,
     /// How often latency targets were met.
     pub targets: LatencyTargets,
 }
 
-impl PreferenceMemory {
-    /// An empty memory. Ids of conversations are hashed with `secret`.
+impl RequestHistory {
+    /// An empty one. Ids of conversations are hashed with `secret`.
     #[must_use]
-    pub fn new(secret: [u64; 4]) -> PreferenceMemory {
-        PreferenceMemory { sessions: Sessions::new(secret), targets: LatencyTargets::default() }
+    pub fn new(secret: [u64; 4]) -> RequestHistory {
+        RequestHistory { sessions: Sessions::new(secret), targets: LatencyTargets::default() }
     }
 
     /// Sets the sticky endpoint and the latency margin in the query of a chat request, and returns what is needed to
-    /// record its result. `owner` is the owner of the key. Does not change the memory.
+    /// record its result. `owner` is the owner of the key. Changes nothing.
     #[must_use]
     pub fn apply(
         &self,
@@ -42,7 +42,7 @@ impl PreferenceMemory {
         session_id: Option<&str>,
         query: &mut Query,
         now: Tick,
-    ) -> RequestPreferences {
+    ) -> RequestIntent {
         let policy = &setup.policy;
         let name = target_name(&setup.catalog, query);
         let start = ConversationStart {
@@ -67,12 +67,12 @@ impl PreferenceMemory {
         let latency_target = StreamLatencyTarget::of(query, name);
         query.latency_margin =
             latency_target.as_ref().map_or(1.0, |target| self.targets.margin(&target.requested(), now));
-        RequestPreferences { policy: Arc::clone(policy), turn, latency_target }
+        RequestIntent { policy: Arc::clone(policy), turn, latency_target }
     }
 }
 
 /// The conversation turn and the latency target of one chat request.
-pub struct RequestPreferences {
+pub struct RequestIntent {
     policy: Arc<RoutingPolicy>,
     turn: Option<ConversationTurn>,
     latency_target: Option<StreamLatencyTarget>,
@@ -96,32 +96,32 @@ impl StreamLatencyTarget {
     }
 }
 
-impl RequestPreferences {
+impl RequestIntent {
     /// Records a request that was refused before its first attempt: a missed target if capacity was lacking.
-    pub fn refused(&self, memory: &PreferenceMemory, error: &ApiError, now: Tick) {
+    pub fn refused(&self, history: &RequestHistory, error: &ApiError, now: Tick) {
         if error.is_capacity_error() {
-            self.record_wait(memory, FirstTokenWait::Failed(Duration::ZERO), now);
+            self.record_wait(history, FirstTokenWait::Failed(Duration::ZERO), now);
         }
     }
 
     /// Records the end of the request, `elapsed` after it was accepted.
-    pub fn ended(&self, memory: &PreferenceMemory, record: &Generation, elapsed: Duration, now: Tick) {
+    pub fn ended(&self, history: &RequestHistory, record: &Generation, elapsed: Duration, now: Tick) {
         if let Some(wait) = FirstTokenWait::of(record, elapsed) {
-            self.record_wait(memory, wait, now);
+            self.record_wait(history, wait, now);
         }
         // The provider of a client that left has cached the prompt if it sent content.
         if matches!(record.status, GenerationStatus::Completed | GenerationStatus::Cancelled) {
-            self.record_served(memory, record, now);
+            self.record_served(history, record, now);
         }
     }
 
-    fn record_wait(&self, memory: &PreferenceMemory, wait: FirstTokenWait, now: Tick) {
+    fn record_wait(&self, history: &RequestHistory, wait: FirstTokenWait, now: Tick) {
         if let Some(target) = &self.latency_target {
-            memory.targets.observe(&target.requested(), wait, &self.policy.targets, now);
+            history.targets.observe(&target.requested(), wait, &self.policy.targets, now);
         }
     }
 
-    fn record_served(&self, memory: &PreferenceMemory, record: &Generation, now: Tick) {
+    fn record_served(&self, history: &RequestHistory, record: &Generation, now: Tick) {
         let Some(turn) = &self.turn else { return };
         let served = record.attempts.iter().rfind(|attempt| attempt.served);
         let endpoint = served.and_then(|served| {
@@ -129,7 +129,14 @@ impl RequestPreferences {
             plan.find(|candidate| candidate.index == served.endpoint).map(|candidate| candidate.endpoint)
         });
         if let Some(endpoint) = endpoint {
-            memory.sessions.served(&self.policy.sticky, turn, endpoint, record.decision.task_class, &record.usage, now);
+            history.sessions.served(
+                &self.policy.sticky,
+                turn,
+                endpoint,
+                record.decision.task_class,
+                &record.usage,
+                now,
+            );
         }
     }
 }
