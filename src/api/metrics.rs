@@ -9,7 +9,7 @@ use pointsman_actors::{
     stats::LiveView,
 };
 
-use super::{calibration_metrics, ledger_health, memory, slo_metrics, stores_health};
+use super::{calibration_metrics, ledger_health, routing_memory, slo_metrics, stores_health};
 use crate::{
     access::keys::Caller,
     base::{
@@ -48,7 +48,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     }
     let mut others = calibration_metrics::read(&worker).await;
     others.extend(slo_metrics::read(&worker));
-    others.extend(memory::families(&worker));
+    others.extend(routing_memory::families(&worker));
     others.extend(ledger_health::families(&worker));
     others.extend(stores_health::families(&worker));
     let live = setup.published.live.view(clock::now());

@@ -14,11 +14,11 @@ use actix_web_lab::extract::LocalData;
 use crate::{
     api::{
         activity, admin, calibration, chat, completions, embeddings, explain, generation, generations, health, image,
-        key, keys, memory, messages,
+        key, keys, messages,
         metrics::{self, Exposure},
         models,
         openapi::{self, Document},
-        preview, providers, replay, responses, slo, stats,
+        preview, providers, replay, responses, routing_memory, slo, stats,
     },
     base::error::ApiError,
     config::Config,
@@ -218,7 +218,7 @@ fn resources(config: &Config, below: &str, version: Version) -> Vec<Resource> {
         page(&at("/model/{id:.+}")).route(read().to(models::retrieve_enveloped)),
         page(&at("/providers")).route(read().to(providers::list)),
         page(&at("/health/calibration")).route(read().to(calibration::show)),
-        page(&at("/health/memory")).route(read().to(memory::show)),
+        page(&at("/health/memory")).route(read().to(routing_memory::show)),
         page(&at("/health/providers")).route(read().to(health::providers)),
         page(&at("/health/providers/{slug}")).route(read().to(health::provider)),
         page(&at("/health/slo")).route(read().to(slo::show)),

@@ -221,8 +221,6 @@ mod lifecycle_reload;
 #[cfg(test)]
 mod logs;
 #[cfg(test)]
-mod memory;
-#[cfg(test)]
 mod metrics;
 #[cfg(test)]
 mod misspelt;
@@ -276,6 +274,8 @@ mod replicas_tls;
 mod replicas_versions;
 #[cfg(test)]
 mod retry_budget;
+#[cfg(test)]
+mod routing_memory;
 #[cfg(test)]
 mod running_calls;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! It is never on the path of a response: workers send batches ([`Records`]), readers ask ([`Lookup`]). Records are
 //! kept in a [`LedgerStore`]; [`MemoryStore`] loses them when the process ends.
 
-mod memory;
+mod memory_store;
 mod reading;
 pub mod series;
 
@@ -17,7 +17,7 @@ use crate::{
     domain::{Generation, GenerationId, GenerationStatus},
 };
 
-pub use memory::MemoryStore;
+pub use memory_store::MemoryStore;
 use reading::Ended;
 use series::Series;
 
@@ -440,7 +440,7 @@ mod tests {
 
     #[actix::test]
     async fn a_question_forgets_a_bounded_number_of_records() {
-        let night = memory::MAX_EVICTED_PER_CALL + 10;
+        let night = memory_store::MAX_EVICTED_PER_CALL + 10;
         let same_time = |n| Generation { id: GenerationId::new(0, [n as u64; 3]), ..admitted(0) };
         let ledger = holding((0..night).map(same_time).collect()).await;
         let count = async || ledger.send(CountRecords { now_ms: 2 * HOUR_MS }).await.unwrap();

@@ -12,9 +12,9 @@ use crate::{
         answer::{Data, uncached},
         auth::Administrator,
         ledger_health::LedgerHealthBody,
-        memory::MemoryBody,
         metrics::price_ages,
         readings::Readings,
+        routing_memory::RoutingMemoryBody,
         stats,
     },
     base::error::ApiError,
@@ -41,7 +41,7 @@ impl VerdictBody {
 
 async fn situation(worker: &Worker) -> Situation {
     let status = StatusBody::now(worker).await;
-    let (ledger, memory) = (LedgerHealthBody::now(worker), MemoryBody::now(worker));
+    let (ledger, memory) = (LedgerHealthBody::now(worker), RoutingMemoryBody::now(worker));
     // Without an answer the actor is named as silent.
     let readings = Readings::now(worker).await.ok();
     let (endpoints, down, degraded) = readings.map(|readings| endpoints(worker, &readings)).unwrap_or_default();

@@ -20,7 +20,7 @@ use crate::{
 
 /// State of the routing memory.
 #[derive(Serialize, Default)]
-pub(crate) struct MemoryBody {
+pub(crate) struct RoutingMemoryBody {
     pub(crate) state: &'static str,
     pub(crate) restored: Option<RestoredBody>,
     pub(crate) not_restored: Option<String>,
@@ -46,17 +46,17 @@ pub(crate) struct RestoredBody {
 /// 403 without the scope `read`.
 pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    Ok(uncached(&Data { data: MemoryBody::now(&worker) }))
+    Ok(uncached(&Data { data: RoutingMemoryBody::now(&worker) }))
 }
 
-impl MemoryBody {
+impl RoutingMemoryBody {
     /// The state now.
-    pub(crate) fn now(worker: &Worker) -> MemoryBody {
-        MemoryBody::new(worker.shared.memory.as_ref().map(|memory| memory.status()))
+    pub(crate) fn now(worker: &Worker) -> RoutingMemoryBody {
+        RoutingMemoryBody::new(worker.shared.memory.as_ref().map(|memory| memory.status()))
     }
 
-    fn new(status: Option<RoutingMemoryStatus>) -> MemoryBody {
-        let Some(status) = status else { return MemoryBody { state: "off", ..MemoryBody::default() } };
+    fn new(status: Option<RoutingMemoryStatus>) -> RoutingMemoryBody {
+        let Some(status) = status else { return RoutingMemoryBody { state: "off", ..RoutingMemoryBody::default() } };
         let (restored, not_restored) = match status.loaded {
             LoadOutcome::NoFile => (None, None),
             LoadOutcome::Unusable(why) => (None, Some(why)),
@@ -71,7 +71,7 @@ impl MemoryBody {
                 (Some(restored), None)
             }
         };
-        MemoryBody {
+        RoutingMemoryBody {
             state: if status.write_error.is_some() { "failing" } else { "ok" },
             restored,
             not_restored,
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     fn json(status: Option<RoutingMemoryStatus>) -> String {
-        serde_json::to_string_pretty(&MemoryBody::new(status)).unwrap()
+        serde_json::to_string_pretty(&RoutingMemoryBody::new(status)).unwrap()
     }
 
     #[test]
