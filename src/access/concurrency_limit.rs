@@ -1,6 +1,6 @@
-//! A limit of calls in progress, and the time after which a refused one should find a place.
+//! A limit of calls in progress, and the time after which a refused one should find a permit.
 //!
-//! Only work that is sent to a provider is timed. Calls that are refused, or answered by the gateway alone, take a place
+//! Only work that is sent to a provider is timed. Calls that are refused, or answered by the gateway alone, take a permit
 //! while they last, and say nothing of the time for which the others keep theirs.
 
 use std::{
@@ -52,12 +52,12 @@ impl ConcurrencyLimit {
         (most == 0 || taken < most).then_some(in_progress)
     }
 
-    /// Time after which a place should be free: while all are taken, one of them is given up every mean time of a request,
-    /// divided by the places.
+    /// Time after which a permit should be free: while all are taken, one of them is given up every mean time of a request,
+    /// divided by the permits.
     #[must_use]
     pub fn wait(&self) -> Duration {
-        let places = u64::from(self.most.load(Ordering::Relaxed).max(1));
-        Duration::from_micros(self.mean_us.load(Ordering::Relaxed).div_ceil(places)).clamp(MIN_WAIT, MAX_WAIT)
+        let permits = u64::from(self.most.load(Ordering::Relaxed).max(1));
+        Duration::from_micros(self.mean_us.load(Ordering::Relaxed).div_ceil(permits)).clamp(MIN_WAIT, MAX_WAIT)
     }
 
     fn ended(&self, took: Duration) {

@@ -193,14 +193,14 @@ impl Setup {
 fn permits(providers: &Providers, before: Option<&Setup>) -> Vec<ConcurrencyLimits> {
     let of = |provider: &ProviderClient| {
         let limit = provider.max_in_flight;
-        let places = match before.and_then(|setup| setup.permits_of(provider.slug.as_str())) {
+        let permits = match before.and_then(|setup| setup.permits_of(provider.slug.as_str())) {
             Some(permits) => {
                 permits.resize(limit);
                 Arc::clone(permits)
             }
             None => ProviderConcurrency::new(limit),
         };
-        ConcurrencyLimits { permits: places, wait: provider.permit_wait }
+        ConcurrencyLimits { permits, wait: provider.permit_wait }
     };
     providers.iter().map(of).collect()
 }

@@ -1,7 +1,7 @@
 //! Ranking while calls of tools wait for their results: endpoints that cannot take back the reasoning before these pending
 //! calls follow those that can.
 //!
-//! This is a preference within a target and a place of `provider.order`: it outranks no order that the client gives.
+//! This is a preference within a target and a position in `provider.order`: it outranks no order that the client gives.
 
 use super::{
     context::DecisionContext,

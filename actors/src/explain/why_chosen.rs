@@ -37,7 +37,7 @@ pub(crate) fn why_chosen(decision: &Decision, names: Names<'_>, choice: &Candida
         return other(exploration_text(names, choice, next));
     }
     let passed = passed_over(decision, choice);
-    let by_order = passed.is_some_and(|passed| place_of(passed) > place_of(choice));
+    let by_order = passed.is_some_and(|passed| order_position(passed) > order_position(choice));
     let only = recorded(decision).count() + decision.omitted.len() == 1;
     let score = if only { "it is the only candidate".to_owned() } else { score_text_of(names, choice, next) };
     let reason = match passed {
@@ -137,7 +137,7 @@ fn passed_over<'a>(decision: &'a Decision, choice: &Candidate) -> Option<&'a Can
 /// `; bolt/b on bolt has a better score ($0.0011) but is expected to miss that`
 fn passed_over_text(decision: &Decision, names: Names<'_>, choice: &Candidate, passed: &Candidate) -> String {
     let reason = match position_and_grade(choice.inputs.tier) {
-        (place, _) if place_of(passed) > place => "comes later in that order",
+        (position, _) if order_position(passed) > position => "comes later in that order",
         _ if loses_reasoning(decision, &passed.inputs) => "cannot take it back",
         (_, 0) => "is expected to miss that",
         _ => "is expected to miss that by more",
@@ -146,8 +146,8 @@ fn passed_over_text(decision: &Decision, names: Names<'_>, choice: &Candidate, p
     format!("; {name} has a better score ({score}) but {reason}")
 }
 
-/// The place in `provider.order`.
-fn place_of(candidate: &Candidate) -> u32 {
+/// The position in `provider.order`.
+fn order_position(candidate: &Candidate) -> u32 {
     position_and_grade(candidate.inputs.tier).0
 }
 

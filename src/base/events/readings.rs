@@ -82,10 +82,10 @@ impl Readings<'_> {
             let gauge = silent.with_label_values(labels);
             gauge.set(gauge.get().max(i64::from(*is_silent)));
         }
-        let places = families.gauges("provider_places", "Concurrency limit of a provider", &["provider"])?;
+        let most = families.gauges("provider_places", "Concurrency limit of a provider", &["provider"])?;
         let taken = families.gauges("provider_places_taken", "Calls in progress at a provider", &["provider"])?;
         for (provider, in_use, limit) in &self.providers {
-            places.with_label_values(&[*provider]).set(value(*limit));
+            most.with_label_values(&[*provider]).set(value(*limit));
             taken.with_label_values(&[*provider]).set(value(*in_use));
         }
         let limits = families.floats("key_budget_usd", "Limit on the spending of a key in its period", "key")?;

@@ -43,7 +43,7 @@ pub(super) fn lost(place: usize, candidate: &Candidate, decision: &Decision, pol
 fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
     let Some(leader) = leader(decision, candidate.probe) else { return ("score", String::new()) };
     let probed = decision.candidates.first().is_some_and(|first| first.probe) && !candidate.probe;
-    let order_place = |candidate: &Candidate| position_and_grade(candidate.inputs.tier).0;
+    let order_position = |candidate: &Candidate| position_and_grade(candidate.inputs.tier).0;
     if probed && leader.endpoint == candidate.endpoint {
         return ("probe", PROBED_FIRST.to_owned());
     }
@@ -56,7 +56,7 @@ fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
             "every endpoint is blocked at the moment, and the block of another one ends first".to_owned(),
         );
     }
-    if order_place(candidate) != order_place(leader) {
+    if order_position(candidate) != order_position(leader) {
         return ("provider_order", "provider.order lists another provider before it".to_owned());
     }
     if candidate.inputs.tier != leader.inputs.tier && loses_reasoning(decision, &candidate.inputs) {
