@@ -15,7 +15,7 @@ use crate::{
     base::{
         clock,
         error::ApiError,
-        events::{MOST_KEYS, Readings, labels},
+        events::{MOST_KEYS, ScrapedValues, labels},
     },
     config::Scope,
     state::{ask::ask, gateway::Worker, setup::Setup},
@@ -53,7 +53,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     others.extend(stores_health::families(&worker));
     let live = setup.published.live.view(clock::now());
     let callers = setup.keys.callers();
-    let readings = Readings {
+    let scraped = ScrapedValues {
         in_flight: setup.admission.in_flight(),
         most_in_flight: setup.config.limits.concurrency,
         health_depth,
@@ -68,7 +68,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
         budgets: budgets(&callers),
         price_ages: price_ages(setup),
     };
-    let text = shared.metrics.render(&readings, &others).map_err(|_| ApiError::internal())?;
+    let text = shared.metrics.render(&scraped, &others).map_err(|_| ApiError::internal())?;
     Ok(HttpResponse::Ok().insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")).body(text))
 }
 

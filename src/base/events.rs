@@ -9,7 +9,7 @@ mod instruments;
 mod keys;
 mod life;
 mod process;
-mod readings;
+mod scraped_values;
 mod spans;
 
 use std::{sync::Arc, time::Duration};
@@ -33,7 +33,7 @@ use keys::KeyMetrics;
 pub(crate) use keys::MOST_KEYS;
 use life::LifeMetrics;
 pub use life::{ActorReplaced, ActorSilent, Administered, ConfigInForce, ConsoleLogin};
-pub use readings::Readings;
+pub use scraped_values::ScrapedValues;
 pub use spans::{SpanCounts, SpanLoss};
 
 /// Prefix of all metric names.
@@ -128,13 +128,13 @@ impl Metrics {
         self.ledger_records.set(i64::try_from(records).unwrap_or(i64::MAX));
     }
 
-    /// All metrics, `readings` and `others` in the Prometheus text format, version 0.0.4.
+    /// All metrics, `scraped` and `others` in the Prometheus text format, version 0.0.4.
     ///
     /// # Errors
     /// When the encoder fails.
-    pub fn render(&self, readings: &Readings<'_>, others: &[MetricFamily]) -> Result<Vec<u8>, prometheus::Error> {
+    pub fn render(&self, scraped: &ScrapedValues<'_>, others: &[MetricFamily]) -> Result<Vec<u8>, prometheus::Error> {
         let mut text = Vec::new();
-        for families in [&self.registry.gather(), &readings.families()?, others, &process::families(self.started)?] {
+        for families in [&self.registry.gather(), &scraped.families()?, others, &process::families(self.started)?] {
             TextEncoder::new().encode(families, &mut text)?;
         }
         Ok(text)

@@ -1,4 +1,4 @@
-//! What others keep, shown when `/metrics` is read. Every scrape makes these families anew, so that two scrapes at once do
+//! What others keep, read when `/metrics` is scraped. Every scrape makes these families anew, so that two scrapes at once do
 //! not see each other's half.
 
 use prometheus::{
@@ -9,7 +9,7 @@ use super::PREFIX;
 use crate::base::{load_reading::LoadReading, log_output};
 
 /// Values that are read when `/metrics` is requested.
-pub struct Readings<'a> {
+pub struct ScrapedValues<'a> {
     /// Inference calls in progress.
     pub in_flight: u32,
     /// Most of them; `None` without a limit.
@@ -38,7 +38,7 @@ pub struct Readings<'a> {
     pub price_ages: Vec<(&'a str, f64)>,
 }
 
-impl Readings<'_> {
+impl ScrapedValues<'_> {
     /// The families of all values.
     pub(super) fn families(&self) -> Result<Vec<MetricFamily>, Error> {
         let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
