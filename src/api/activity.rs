@@ -14,8 +14,8 @@ use super::{
     answer::uncached,
     generations::{Coverage, key_name, ledger, unreadable},
     ledger_query::{self, Listed},
+    measurements::rfc_3339,
     number::Dollars,
-    readings::rfc_3339,
 };
 use crate::{
     access::keys::Caller,

@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use super::{
     listed_model::ListedModel,
+    measurements::{Measured, Measurements},
     model_entry::{Absent, ArchitectureBody, PricingBody},
     number::Figure,
-    readings::{Reading, Readings},
 };
 
 /// A model and its endpoints.
@@ -76,13 +76,17 @@ struct NativeToolsBody {}
 
 impl<'a> ModelEndpoints<'a> {
     /// The page of a model.
-    pub(crate) fn new(listed: &ListedModel<'a>, catalog: &'a Catalog, readings: &Readings) -> ModelEndpoints<'a> {
+    pub(crate) fn new(
+        listed: &ListedModel<'a>,
+        catalog: &'a Catalog,
+        measurements: &Measurements,
+    ) -> ModelEndpoints<'a> {
         let entries = listed.endpoints.iter().filter_map(|&position| {
             let endpoint = catalog.endpoint(position)?;
             let provider = catalog.provider_of(endpoint)?;
             let model = catalog.model_of(endpoint)?;
-            let reading = readings.endpoint(catalog, position);
-            Some(EndpointEntry::new(model, endpoint, provider, &catalog.parameters, reading))
+            let measured = measurements.endpoint(catalog, position);
+            Some(EndpointEntry::new(model, endpoint, provider, &catalog.parameters, measured))
         });
         ModelEndpoints {
             id: listed.id,
@@ -101,9 +105,9 @@ impl<'a> EndpointEntry<'a> {
         endpoint: &'a Endpoint,
         provider: &'a Provider,
         names: &'a ParameterNames,
-        reading: Reading<'_>,
+        measured: Measured<'_>,
     ) -> EndpointEntry<'a> {
-        let Reading { summary, condition, .. } = reading;
+        let Measured { summary, condition, .. } = measured;
         let supported_parameters: Vec<&str> = names.names(endpoint.parameters).map(|name| &**name).collect();
         EndpointEntry {
             name: format!("{} | {}", provider.name, model.id),
@@ -176,7 +180,7 @@ mod tests {
     use super::*;
     use crate::api::{
         listed_model::ListedKinds,
-        samples::{catalog, readings, today},
+        samples::{catalog, measurements, today},
     };
 
     #[test]
@@ -184,8 +188,8 @@ mod tests {
         let catalog = catalog();
         let models = ListedModel::all(&catalog, today(), ListedKinds::Models);
         let small = models.iter().find(|listed| listed.id == "acme/small").unwrap();
-        let readings = readings(&catalog, &[None, Some(0.23)]);
-        let page = ModelEndpoints::new(small, &catalog, &readings);
+        let measurements = measurements(&catalog, &[None, Some(0.23)]);
+        let page = ModelEndpoints::new(small, &catalog, &measurements);
         expect![[r#"
             {
               "id": "acme/small",

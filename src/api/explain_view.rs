@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::{
     attempt_view::{AttemptBody, SpentBody},
+    measurements::rfc_3339,
     number::{Dollars, Figure, Text},
     parameters_view::ParametersBody,
-    readings::rfc_3339,
     route_view::{self, CandidateBody, CatalogView, EndpointNames, EstimateBody, ExcludedBody},
     why_not_view::WhyNotBody,
 };

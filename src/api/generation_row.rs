@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 
 use super::{
     csv::Csv,
+    measurements::rfc_3339,
     number::{Dollars, Text},
-    readings::rfc_3339,
 };
 use crate::store::generations::Event;
 

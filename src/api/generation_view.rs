@@ -7,7 +7,7 @@ use pointsman_actors::domain::{Catalog, Dialect, Generation, GenerationStatus};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::value::RawValue;
 
-use super::{explain_view::ExplainBody, model_entry::Absent, number::Dollars, readings::rfc_3339};
+use super::{explain_view::ExplainBody, measurements::rfc_3339, model_entry::Absent, number::Dollars};
 
 /// The record in its envelope.
 #[derive(Serialize)]

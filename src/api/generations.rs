@@ -12,7 +12,7 @@ use super::{
     cursor,
     generation_row::GenerationRow,
     ledger_query::{Listed, Selection},
-    readings::rfc_3339,
+    measurements::rfc_3339,
 };
 use crate::{
     access::keys::Caller,

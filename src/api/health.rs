@@ -15,9 +15,9 @@ use super::{
     answer::{Data, uncached},
     health_view::ProviderHealthBody,
     ledger_health::LedgerHealthBody,
+    measurements::{Clocks, Measurements, rfc_3339},
     path_name::PathName,
     readiness::{Checks, ReadinessBody},
-    readings::{Clocks, Readings, rfc_3339},
     stores_health::StoresBody,
 };
 use crate::{
@@ -154,8 +154,8 @@ impl ConfigBody {
 }
 
 async fn show(worker: &Worker, slug: Option<&str>) -> Result<HttpResponse, ApiError> {
-    let readings = Readings::now(worker).await?;
-    let data = provider_bodies(worker, &readings, slug);
+    let measurements = Measurements::now(worker).await?;
+    let data = provider_bodies(worker, &measurements, slug);
     if slug.is_some() && data.is_empty() {
         return Err(ApiError::no_such("provider"));
     }
@@ -165,7 +165,7 @@ async fn show(worker: &Worker, slug: Option<&str>) -> Result<HttpResponse, ApiEr
 /// The health of all providers or of one, enabled ones first.
 pub(crate) fn provider_bodies<'a>(
     worker: &'a Worker,
-    readings: &Readings,
+    measurements: &Measurements,
     slug: Option<&str>,
 ) -> Vec<ProviderHealthBody<'a>> {
     let catalog = &worker.setup.catalog;
@@ -173,7 +173,7 @@ pub(crate) fn provider_bodies<'a>(
     let wanted = wanted.filter(|(_, provider)| slug.is_none_or(|slug| provider.slug.as_str() == slug));
     let (on, off): (Vec<_>, Vec<_>) = wanted.partition(|(_, provider)| provider.is_on());
     let all = on.into_iter().chain(off);
-    all.map(|(position, provider)| ProviderHealthBody::new(catalog, position, provider, readings)).collect()
+    all.map(|(position, provider)| ProviderHealthBody::new(catalog, position, provider, measurements)).collect()
 }
 
 /// Pings all actors concurrently.
@@ -189,13 +189,13 @@ async fn checks(worker: &Worker) -> Checks {
         join_all(routers),
     );
     let published = &worker.setup.catalog;
-    let readings = Readings { live: worker.setup.published.live.view(clock::now()), ..Readings::default() };
+    let measurements = Measurements { live: worker.setup.published.live.view(clock::now()), ..Measurements::default() };
     Checks {
         models: catalog
             .ok()
             .map(|catalog| catalog.models.iter().filter(|model| catalog.is_served(model, clock::today())).count()),
         health_answers: health.is_ok(),
-        providers_available: readings.available_providers(published),
+        providers_available: measurements.available_providers(published),
         providers_configured: published.providers.len(),
         routers_answer: routers.iter().all(Result::is_ok),
         records: ledger.ok(),

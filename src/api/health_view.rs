@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::{
     condition::Condition,
+    measurements::{Clocks, Measured, Measurements},
     number::Figure,
-    readings::{Clocks, Reading, Readings},
 };
 
 /// Health of a provider.
@@ -103,25 +103,30 @@ impl ScoresBody {
 
 impl<'a> ProviderHealthBody<'a> {
     /// The health of the provider at `position`.
-    pub(crate) fn new(catalog: &Catalog, position: u32, provider: &'a Provider, readings: &Readings) -> Self {
+    pub(crate) fn new(catalog: &Catalog, position: u32, provider: &'a Provider, measurements: &Measurements) -> Self {
         const REFUSED: &str = "The provider refuses the gateway's key or account; it is tried again from time to time.";
-        let reading = readings.provider(catalog, position);
+        let measured = measurements.provider(catalog, position);
         let (condition, reason) = match &provider.state {
             ProviderState::Off(why) => (Condition::Off, Some(why.as_str())),
-            ProviderState::On => (reading.condition, reading.live_status.config_fault.then_some(REFUSED)),
+            ProviderState::On => (measured.condition, measured.live_status.config_fault.then_some(REFUSED)),
         };
         ProviderHealthBody {
             slug: provider.slug.as_str(),
             name: &provider.name,
             reason,
-            measured: MeasuredBody::new(Reading { condition, ..reading }, readings.clocks),
+            measured: MeasuredBody::new(Measured { condition, ..measured }, measurements.clocks),
         }
     }
 }
 
 impl<'a> EndpointHealthBody<'a> {
     /// The health of the endpoint at `position`; `None` if the endpoint is not enabled.
-    pub(crate) fn new(catalog: &'a Catalog, position: u32, readings: &Readings, score: ScoresBody) -> Option<Self> {
+    pub(crate) fn new(
+        catalog: &'a Catalog,
+        position: u32,
+        measurements: &Measurements,
+        score: ScoresBody,
+    ) -> Option<Self> {
         let endpoint = catalog.endpoint(position).filter(|endpoint| !endpoint.disabled)?;
         let provider = catalog.provider_of(endpoint).filter(|provider| provider.is_on())?;
         Some(EndpointHealthBody {
@@ -129,15 +134,15 @@ impl<'a> EndpointHealthBody<'a> {
             provider_name: &provider.name,
             provider_slug: provider.slug.as_str(),
             variant: &endpoint.variant,
-            measured: MeasuredBody::new(readings.endpoint(catalog, position), readings.clocks),
+            measured: MeasuredBody::new(measurements.endpoint(catalog, position), measurements.clocks),
             score,
         })
     }
 }
 
 impl MeasuredBody {
-    fn new(reading: Reading<'_>, clocks: Clocks) -> MeasuredBody {
-        let Reading { summary, live_status, condition } = reading;
+    fn new(measured: Measured<'_>, clocks: Clocks) -> MeasuredBody {
+        let Measured { summary, live_status, condition } = measured;
         let LiveStatus { circuit, open_until, cooldown_until, silent, in_flight, .. } = live_status;
         let Summary { latency, first_token, throughput, .. } = summary;
         MeasuredBody {
@@ -190,7 +195,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
-    use crate::api::samples::{catalog, readings};
+    use crate::api::samples::{catalog, measurements};
 
     fn check(body: &impl Serialize, expected: Expect) {
         expected.assert_eq(&serde_json::to_string_pretty(body).unwrap());
@@ -199,10 +204,10 @@ mod tests {
     #[test]
     fn a_provider_shows_what_was_measured() {
         let catalog = catalog();
-        let readings = readings(&catalog, &[]);
+        let measurements = measurements(&catalog, &[]);
         let provider = &catalog.providers[0];
         check(
-            &ProviderHealthBody::new(&catalog, 0, provider, &readings),
+            &ProviderHealthBody::new(&catalog, 0, provider, &measurements),
             expect![[r#"
             {
               "slug": "acme",
@@ -256,7 +261,7 @@ mod tests {
     #[test]
     fn a_provider_that_is_off_says_why() {
         let catalog = catalog();
-        let body = ProviderHealthBody::new(&catalog, 2, &catalog.providers[2], &Readings::default());
+        let body = ProviderHealthBody::new(&catalog, 2, &catalog.providers[2], &Measurements::default());
         let body = serde_json::to_value(body).unwrap();
         assert_eq!((&body["state"], &body["reason"]), (&"off".into(), &"ACME_KEY is not set".into()));
     }
@@ -265,7 +270,7 @@ mod tests {
     fn an_endpoint_adds_its_names_and_scores() {
         let catalog = catalog();
         let scores = ScoresBody::new([0.004, 0.31, f64::NAN, 1.0]);
-        let body = EndpointHealthBody::new(&catalog, 1, &readings(&catalog, &[]), scores).unwrap();
+        let body = EndpointHealthBody::new(&catalog, 1, &measurements(&catalog, &[]), scores).unwrap();
         let body = serde_json::to_value(body).unwrap();
         assert_eq!((&body["model"], &body["provider_slug"]), (&"acme/small".into(), &"beta".into()));
         assert_eq!(body["state"], "unknown");
@@ -278,6 +283,6 @@ mod tests {
         let catalog = catalog();
         let off = catalog.endpoints.iter().position(|endpoint| endpoint.provider == 2).unwrap();
         let off = u32::try_from(off).unwrap();
-        assert!(EndpointHealthBody::new(&catalog, off, &Readings::default(), ScoresBody::default()).is_none());
+        assert!(EndpointHealthBody::new(&catalog, off, &Measurements::default(), ScoresBody::default()).is_none());
     }
 }

@@ -7,7 +7,7 @@ use pointsman_actors::domain::{Invalid, InvalidReason, ModelPattern, Objective, 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{key_view::SpendingBody, model_entry::Absent, readings::rfc_3339};
+use super::{key_view::SpendingBody, measurements::rfc_3339, model_entry::Absent};
 use crate::{
     access::{
         holders::KeyState,

@@ -14,8 +14,8 @@ use super::{
     answer::{Data, uncached},
     issued_key::{IssuedKeyBody, set_members, wrong},
     ledger_query,
+    measurements::rfc_3339,
     path_name::PathName,
-    readings::rfc_3339,
 };
 use crate::{
     access::{

@@ -3,7 +3,7 @@
 use prometheus::{Error, IntCounter, IntGauge, Registry, proto::MetricFamily};
 use serde::Serialize;
 
-use super::readings::rfc_3339;
+use super::measurements::rfc_3339;
 use crate::{base::events::PREFIX, state::gateway::Worker, store::handle::Status};
 
 /// State of the ledger. The reason of a failure is in the log only, because it may name files.

@@ -49,6 +49,7 @@ mod issued_key;
 mod key_view;
 pub(crate) mod ledger_query;
 pub(crate) mod listed_model;
+pub(crate) mod measurements;
 mod model_entry;
 mod model_list;
 mod model_query;
@@ -60,7 +61,6 @@ pub(crate) mod preview_view;
 mod previewed_fates;
 mod providers_view;
 mod readiness;
-pub(crate) mod readings;
 mod route_metadata;
 #[cfg(test)]
 pub(crate) mod route_samples;

@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use super::{
     listed_model::ListedModel,
+    measurements::Measurements,
     model_entry::ModelEntry,
     model_query::{ModelQuery, Outputs, Page, Sort},
-    readings::Readings,
 };
 use crate::config;
 
@@ -96,10 +96,10 @@ pub(crate) fn select<'a>(
     mut models: Vec<ListedModel<'a>>,
     catalog: &Catalog,
     query: &ModelQuery,
-    readings: &Readings,
+    measurements: &Measurements,
 ) -> Vec<ListedModel<'a>> {
     models.retain(|model| query.matches(model, catalog));
-    models.sort_by(|a, b| a.compare(b, query.sort, readings).then_with(|| a.newest_first(b)));
+    models.sort_by(|a, b| a.compare(b, query.sort, measurements).then_with(|| a.newest_first(b)));
     models
 }
 
@@ -142,10 +142,10 @@ impl ListedModel<'_> {
         Reverse(self.created).cmp(&Reverse(other.created)).then_with(|| self.id.cmp(other.id))
     }
 
-    fn compare(&self, other: &ListedModel<'_>, sort: Sort, readings: &Readings) -> Ordering {
+    fn compare(&self, other: &ListedModel<'_>, sort: Sort, measurements: &Measurements) -> Ordering {
         let throughput =
-            |model: &ListedModel<'_>| model.best(readings, |summary| Some(-summary.throughput_half_hour.p50?));
-        let latency = |model: &ListedModel<'_>| model.best(readings, |summary| summary.first_token_half_hour.p50);
+            |model: &ListedModel<'_>| model.best(measurements, |summary| Some(-summary.throughput_half_hour.p50?));
+        let latency = |model: &ListedModel<'_>| model.best(measurements, |summary| summary.first_token_half_hour.p50);
         match sort {
             Sort::Newest => Ordering::Equal,
             Sort::PriceAscending => missing_last(self.price(), other.price(), Usd::cmp),
@@ -161,8 +161,8 @@ impl ListedModel<'_> {
     }
 
     /// Smallest `figure` of the endpoints, if known.
-    fn best(&self, readings: &Readings, figure: impl Fn(&Summary) -> Option<f64>) -> Option<f64> {
-        let endpoints = self.endpoints.iter().filter_map(|&position| readings.summary(position));
+    fn best(&self, measurements: &Measurements, figure: impl Fn(&Summary) -> Option<f64>) -> Option<f64> {
+        let endpoints = self.endpoints.iter().filter_map(|&position| measurements.summary(position));
         endpoints.filter_map(figure).min_by(f64::total_cmp)
     }
 }
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use crate::api::{
         listed_model::ListedKinds,
-        samples::{catalog, readings, today},
+        samples::{catalog, measurements, today},
     };
     use pointsman_actors::domain::Modalities;
 
@@ -192,8 +192,12 @@ mod tests {
     fn list(query: &str, default: Outputs, envelope: Envelope) -> serde_json::Value {
         let catalog = catalog();
         let query = ModelQuery::parse(query, default).unwrap();
-        let models =
-            select(ListedModel::all(&catalog, today(), ListedKinds::Models), &catalog, &query, &Readings::default());
+        let models = select(
+            ListedModel::all(&catalog, today(), ListedKinds::Models),
+            &catalog,
+            &query,
+            &Measurements::default(),
+        );
         serde_json::to_value(ModelList::new(&models, &catalog, &query, envelope, "/api/v1/models")).unwrap()
     }
 
@@ -257,14 +261,15 @@ mod tests {
     fn models_without_measurements_come_last() {
         let catalog = catalog();
         // Both endpoints of acme/small, no measurement of acme/paint, then beta/medium.
-        let readings = readings(&catalog, &[Some(0.9), Some(0.2), None, Some(0.5)]);
+        let measurements = measurements(&catalog, &[Some(0.9), Some(0.2), None, Some(0.5)]);
         for (sort, expected) in [
             ("latency-low-to-high", ["acme/small", "beta/medium", "beta/free"]),
             ("throughput-high-to-low", ["acme/small", "beta/medium", "beta/free"]),
         ] {
             let query = ModelQuery::parse(&format!("sort={sort}"), TEXT).unwrap();
-            assert!(query.needs_readings());
-            let models = select(ListedModel::all(&catalog, today(), ListedKinds::Models), &catalog, &query, &readings);
+            assert!(query.needs_measurements());
+            let models =
+                select(ListedModel::all(&catalog, today(), ListedKinds::Models), &catalog, &query, &measurements);
             assert_eq!(models.iter().map(|model| model.id).collect::<Vec<_>>(), expected, "{sort}");
         }
     }

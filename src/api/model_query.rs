@@ -102,7 +102,7 @@ impl ModelQuery {
     }
 
     /// Whether the order depends on measurements.
-    pub(crate) fn needs_readings(&self) -> bool {
+    pub(crate) fn needs_measurements(&self) -> bool {
         matches!(self.sort, Sort::ThroughputDescending | Sort::LatencyAscending)
     }
 }

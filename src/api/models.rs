@@ -18,11 +18,11 @@ use super::{
     caching::{self, Cache},
     endpoint_entry::ModelEndpoints,
     listed_model::{ListedKinds, ListedModel},
+    measurements::Measurements,
     model_entry::ModelEntry,
     model_list::{Envelope, ModelList, select},
     model_query::{ModelQuery, Outputs},
     path_name::PathName,
-    readings::Readings,
 };
 use crate::{
     api::auth::CatalogReader,
@@ -74,7 +74,7 @@ pub(crate) async fn count(_: CatalogReader, worker: Worker, request: HttpRequest
     let query = ModelQuery::parse(request.query_string(), TEXT)?;
     let catalog = &worker.setup.catalog;
     let models = ListedModel::all(catalog, clock::today(), listed_kinds(&worker));
-    let count = select(models, catalog, &query, &Readings::default()).len();
+    let count = select(models, catalog, &query, &Measurements::default()).len();
     caching::respond(&request, cache(&worker), &Data { data: CountBody { count } })
 }
 
@@ -122,10 +122,10 @@ pub(crate) async fn endpoints(
     name: PathName,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    let readings = Readings::recent(&worker).await?;
+    let measurements = Measurements::recent(&worker).await?;
     let catalog = &worker.setup.catalog;
     let model = find(&worker, catalog, &name)?;
-    let data = ModelEndpoints::new(&model, catalog, &readings);
+    let data = ModelEndpoints::new(&model, catalog, &measurements);
     caching::respond(&request, cache(&worker), &Data { data })
 }
 
@@ -143,10 +143,11 @@ async fn list(worker: &Worker, request: &HttpRequest, default: Outputs) -> Resul
         return Ok(json(r#"{"models":[]}"#.into()));
     }
     let query = ModelQuery::parse(request.query_string(), default)?;
-    let readings = if query.needs_readings() { Readings::recent(worker).await? } else { Readings::default() };
+    let measurements =
+        if query.needs_measurements() { Measurements::recent(worker).await? } else { Measurements::default() };
     let catalog = &worker.setup.catalog;
     let models = ListedModel::all(catalog, clock::today(), listed_kinds(worker));
-    let models = select(models, catalog, &query, &readings);
+    let models = select(models, catalog, &query, &measurements);
     let agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
     let envelope = Envelope::choose(worker.setup.config.catalog.envelope, &query, agent);
     let body = ModelList::new(&models, catalog, &query, envelope, request.path());

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     answer::{Data, uncached},
-    readings::rfc_3339,
+    measurements::rfc_3339,
 };
 use crate::{
     api::auth::Authorized,

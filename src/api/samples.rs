@@ -10,11 +10,11 @@ use pointsman_actors::{
     stats::{EndpointFigures, ErrorCounts, Figures, LastError, LiveView, Quantiles, Summary},
 };
 
-use super::readings::{Clocks, Readings};
+use super::measurements::{Clocks, Measurements};
 
-/// Readings of the first endpoints: each number is used both as seconds and as tokens per second. Nine of ten requests
+/// Measurements of the first endpoints: each number is used both as seconds and as tokens per second. Nine of ten requests
 /// succeeded.
-pub(crate) fn readings(catalog: &Catalog, measured: &[Option<f64>]) -> Readings {
+pub(crate) fn measurements(catalog: &Catalog, measured: &[Option<f64>]) -> Measurements {
     let summary = |p50: f64| Summary {
         window_seconds: 300,
         requests: 10,
@@ -35,7 +35,7 @@ pub(crate) fn readings(catalog: &Catalog, measured: &[Option<f64>]) -> Readings 
         endpoint: endpoint.id,
         summary: measured.map(summary).unwrap_or_default(),
     });
-    Readings {
+    Measurements {
         figures: Arc::new(Figures {
             catalog_version: 1,
             endpoints: endpoints.collect(),

@@ -10,7 +10,7 @@ use pointsman_actors::{
 use super::{
     answer::{Data, uncached},
     health_view::{EndpointHealthBody, ScoresBody},
-    readings::Readings,
+    measurements::Measurements,
 };
 use crate::{
     api::auth::Authorized,
@@ -31,25 +31,25 @@ pub(crate) async fn show(
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    let readings = Readings::now(&worker).await?;
+    let measurements = Measurements::now(&worker).await?;
     let snapshot = worker.setup.published.snapshot();
     let catalog = &*snapshot.catalog;
     let model = model_in_query(&request).map(|name| position(catalog, &name)).transpose()?;
-    Ok(uncached(&Data { data: endpoint_bodies(&snapshot, &readings, model) }))
+    Ok(uncached(&Data { data: endpoint_bodies(&snapshot, &measurements, model) }))
 }
 
 /// The measurements of all enabled endpoints, or of those of the model at this position.
 pub(crate) fn endpoint_bodies<'a>(
     snapshot: &'a Snapshot,
-    readings: &Readings,
+    measurements: &Measurements,
     model: Option<u32>,
 ) -> Vec<EndpointHealthBody<'a>> {
     let catalog = &*snapshot.catalog;
-    let scores = reference_scores(snapshot, &readings.live, readings.clocks.now);
+    let scores = reference_scores(snapshot, &measurements.live, measurements.clocks.now);
     let wanted = (0_u32..).zip(&catalog.endpoints).filter(|(_, it)| model.is_none_or(|model| it.model == model));
     let bodies = wanted.filter_map(|(position, _)| {
         let scores = scores.get(position as usize).copied().flatten().map(ScoresBody::new);
-        EndpointHealthBody::new(catalog, position, readings, scores.unwrap_or_default())
+        EndpointHealthBody::new(catalog, position, measurements, scores.unwrap_or_default())
     });
     bodies.collect()
 }

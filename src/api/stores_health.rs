@@ -3,7 +3,7 @@
 use prometheus::{Error, IntCounterVec, IntGaugeVec, Opts, Registry, proto::MetricFamily};
 use serde::Serialize;
 
-use super::readings::rfc_3339;
+use super::measurements::rfc_3339;
 use crate::{
     base::events::PREFIX,
     state::gateway::Worker,

@@ -19,7 +19,7 @@ use crate::{
             series::{self, HOUR_MS},
             series_view::Totals,
         },
-        readings::rfc_3339,
+        measurements::rfc_3339,
     },
     base::error::ApiError,
     state::gateway::Worker,

@@ -16,7 +16,7 @@ use crate::{
             running::{RunningBody, RunningCallBody},
             verdict_view::{Severity, VerdictBody},
         },
-        readings::Readings,
+        measurements::Measurements,
         stats,
     },
     base::error::ApiError,
@@ -34,11 +34,11 @@ const MOST_RUNNING: usize = 10;
 /// 503 when the statistics actor does not answer in time.
 pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let frame = Frame::of(&request);
-    let readings = Readings::now(&worker).await?;
+    let measurements = Measurements::now(&worker).await?;
     let verdict = VerdictBody::now(&worker).await;
     let (hour, running) = (LastHour::now(&worker).await?, RunningBody::now(&worker));
     let snapshot = worker.setup.published.snapshot();
-    let bodies = stats::endpoint_bodies(&snapshot, &readings, None);
+    let bodies = stats::endpoint_bodies(&snapshot, &measurements, None);
     let mut endpoints: Vec<_> = bodies.iter().collect();
     endpoints.sort_by_key(|endpoint| std::cmp::Reverse(measured::trouble(&endpoint.measured)));
     let healthy = endpoints.iter().filter(|endpoint| endpoint.measured.state == "healthy").count();

@@ -16,7 +16,7 @@ use crate::{
         admin::status::{ProviderBody, StatusBody},
         health,
         health_view::{EndpointHealthBody, ErrorsBody, MeasuredBody, ProviderHealthBody},
-        readings::Readings,
+        measurements::Measurements,
         stats,
     },
     base::error::ApiError,
@@ -32,11 +32,11 @@ const REFRESH: u32 = 5;
 /// 503 when the statistics actor does not answer in time.
 pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let frame = Frame::of(&request);
-    let readings = Readings::now(&worker).await?;
+    let measurements = Measurements::now(&worker).await?;
     let status = StatusBody::now(&worker).await;
     let snapshot = worker.setup.published.snapshot();
-    let endpoints = stats::endpoint_bodies(&snapshot, &readings, None);
-    let providers = health::provider_bodies(&worker, &readings, None);
+    let endpoints = stats::endpoint_bodies(&snapshot, &measurements, None);
+    let providers = health::provider_bodies(&worker, &measurements, None);
     let (off, on): (Vec<_>, Vec<_>) = providers.into_iter().partition(|provider| provider.measured.state == "off");
     let content = html! {
         h1 { "Providers" }

@@ -15,7 +15,7 @@ use crate::{
         answer::{Data, uncached},
         auth::Administrator,
         ledger_query,
-        readings::rfc_3339,
+        measurements::rfc_3339,
     },
     base::{error::ApiError, request_id::RequestId},
     state::gateway::Worker,

@@ -4,7 +4,7 @@ use pointsman_actors::domain::FailureCause;
 use serde::Serialize;
 
 use crate::{
-    api::readings::Clocks,
+    api::measurements::Clocks,
     base::clock,
     state::{
         breaker_history::{BreakerMove, Phase, Subject, circuit_of},

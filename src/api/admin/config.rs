@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::audit;
 use crate::{
     access::{issued::Change, keys::Caller},
-    api::{answer::uncached, auth::Administrator, readings::rfc_3339},
+    api::{answer::uncached, auth::Administrator, measurements::rfc_3339},
     base::{error::ApiError, events},
     config::{PendingRestart, SourceLocation},
     state::{

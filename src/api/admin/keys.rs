@@ -16,9 +16,9 @@ use crate::{
     api::{
         answer::{Data, uncached},
         auth::Administrator,
+        measurements::rfc_3339,
         number::Dollars,
         path_name::PathName,
-        readings::rfc_3339,
     },
     base::{clock, error::ApiError, events},
     config::AuthMode,

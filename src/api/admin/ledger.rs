@@ -20,7 +20,7 @@ use crate::{
         auth::Administrator,
         generations,
         ledger_verification::VerificationBody,
-        readings::rfc_3339,
+        measurements::rfc_3339,
     },
     base::{clock, error::ApiError, events},
     state::{ask::ask, gateway::Worker},

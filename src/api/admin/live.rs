@@ -22,7 +22,8 @@ use super::{
 };
 use crate::{
     api::{
-        auth::Administrator, generation_row::GenerationRow, generations::key_name, number::Dollars, readings::Clocks,
+        auth::Administrator, generation_row::GenerationRow, generations::key_name, measurements::Clocks,
+        number::Dollars,
     },
     base::{
         clock,

@@ -5,7 +5,7 @@ use pointsman_actors::domain::Catalog;
 use serde::Serialize;
 
 use crate::{
-    api::{answer::uncached, auth::Administrator, generations::key_name, readings::rfc_3339},
+    api::{answer::uncached, auth::Administrator, generations::key_name, measurements::rfc_3339},
     base::{clock, error::ApiError},
     state::{
         gateway::Worker,

@@ -8,7 +8,7 @@ use pointsman_actors::{
 };
 use serde::Serialize;
 
-use crate::api::{number::Dollars, readings::rfc_3339};
+use crate::api::{measurements::rfc_3339, number::Dollars};
 
 /// A range of slots.
 #[derive(Serialize)]

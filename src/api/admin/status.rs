@@ -15,7 +15,7 @@ use crate::{
         answer::{Data, uncached},
         auth::Administrator,
         health::ProcessBody,
-        readings::Clocks,
+        measurements::Clocks,
     },
     base::{clock, error::ApiError},
     state::{ask::ask, gateway::Worker},

@@ -12,8 +12,8 @@ use crate::{
         answer::{Data, uncached},
         auth::Administrator,
         ledger_health::LedgerHealthBody,
+        measurements::Measurements,
         metrics::price_ages,
-        readings::Readings,
         routing_memory::RoutingMemoryBody,
         stats,
     },
@@ -43,8 +43,9 @@ async fn situation(worker: &Worker) -> Situation {
     let status = StatusBody::now(worker).await;
     let (ledger, memory) = (LedgerHealthBody::now(worker), RoutingMemoryBody::now(worker));
     // Without an answer the actor is named as silent.
-    let readings = Readings::now(worker).await.ok();
-    let (endpoints, down, degraded) = readings.map(|readings| endpoints(worker, &readings)).unwrap_or_default();
+    let measurements = Measurements::now(worker).await.ok();
+    let (endpoints, down, degraded) =
+        measurements.map(|measurements| endpoints(worker, &measurements)).unwrap_or_default();
     let reload = status.config.last_reload;
     let (config_faults, pending) = reload.map(|it| (it.faults, it.restart_pending)).unwrap_or_default();
     let replicas = worker.shared.replicas.as_ref();
@@ -83,9 +84,9 @@ fn old_prices(setup: &Setup) -> Vec<String> {
 }
 
 /// Number of enabled endpoints, and the names of those that are down and degraded.
-fn endpoints(worker: &Worker, readings: &Readings) -> (usize, Vec<String>, Vec<String>) {
+fn endpoints(worker: &Worker, measurements: &Measurements) -> (usize, Vec<String>, Vec<String>) {
     let snapshot = worker.setup.published.snapshot();
-    let bodies = stats::endpoint_bodies(&snapshot, readings, None);
+    let bodies = stats::endpoint_bodies(&snapshot, measurements, None);
     let named = |state: &str| {
         let found = bodies.iter().filter(|endpoint| endpoint.measured.state == state);
         found.map(|endpoint| format!("{} at {}", endpoint.model, endpoint.provider_name)).collect()

@@ -20,7 +20,7 @@ use crate::{
 
 /// All measurements, by position in one catalog.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Readings {
+pub(crate) struct Measurements {
     pub(crate) figures: Arc<Figures>,
     pub(crate) live: LiveView,
     pub(crate) clocks: Clocks,
@@ -28,7 +28,7 @@ pub(crate) struct Readings {
 
 /// The measurements of one endpoint or provider.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reading<'a> {
+pub(crate) struct Measured<'a> {
     pub(crate) summary: &'a Summary,
     pub(crate) live_status: LiveStatus,
     pub(crate) condition: Condition,
@@ -37,32 +37,32 @@ pub(crate) struct Reading<'a> {
 /// Summary of an unknown endpoint.
 static NO_SUMMARY: LazyLock<Summary> = LazyLock::new(Summary::default);
 
-impl Readings {
+impl Measurements {
     /// Reads the current measurements, including attempts that have just ended.
     ///
     /// # Errors
     /// 503 when the statistics actor does not answer in time.
-    pub(crate) async fn now(worker: &Worker) -> Result<Readings, ApiError> {
+    pub(crate) async fn now(worker: &Worker) -> Result<Measurements, ApiError> {
         worker.shared.event_batchers.flush();
-        Readings::read(worker, Duration::ZERO).await
+        Measurements::read(worker, Duration::ZERO).await
     }
 
     /// Reads statistics that may be one second old: for pages that need no key.
     ///
     /// # Errors
-    /// As [`Readings::now`].
-    pub(crate) async fn recent(worker: &Worker) -> Result<Readings, ApiError> {
-        Readings::read(worker, Duration::from_secs(1)).await
+    /// As [`Measurements::now`].
+    pub(crate) async fn recent(worker: &Worker) -> Result<Measurements, ApiError> {
+        Measurements::read(worker, Duration::from_secs(1)).await
     }
 
-    async fn read(worker: &Worker, max_age: Duration) -> Result<Readings, ApiError> {
+    async fn read(worker: &Worker, max_age: Duration) -> Result<Measurements, ApiError> {
         let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
         let question = ReadFigures { now: clocks.now, patience: max_age };
         let figures = ask(&worker.shared.control.health(), question).await?;
         // While a new configuration takes effect, the versions can differ. Positions are valid in one version only.
         let is_current = figures.catalog_version == worker.setup.version;
         let figures = if is_current { figures } else { Arc::default() };
-        Ok(Readings { figures, live: worker.setup.published.live.view(clocks.now), clocks })
+        Ok(Measurements { figures, live: worker.setup.published.live.view(clocks.now), clocks })
     }
 
     /// The statistics of an endpoint, if known.
@@ -71,11 +71,11 @@ impl Readings {
     }
 
     /// The measurements of an endpoint.
-    pub(crate) fn endpoint(&self, catalog: &Catalog, position: u32) -> Reading<'_> {
+    pub(crate) fn endpoint(&self, catalog: &Catalog, position: u32) -> Measured<'_> {
         let figures = self.figures.endpoints.get(position as usize);
         // Compares ids, because the statistics may belong to another version of the catalog.
         let known = figures.filter(|figures| catalog.endpoint(position).is_some_and(|it| it.id == figures.endpoint));
-        Reading::new(known.map(|figures| &figures.summary), self.live.status(catalog, position))
+        Measured::new(known.map(|figures| &figures.summary), self.live.status(catalog, position))
     }
 
     /// Enabled providers that are not down.
@@ -85,16 +85,16 @@ impl Readings {
     }
 
     /// The measurements of a provider, over all its endpoints.
-    pub(crate) fn provider(&self, catalog: &Catalog, position: u32) -> Reading<'_> {
+    pub(crate) fn provider(&self, catalog: &Catalog, position: u32) -> Measured<'_> {
         let summary = self.figures.providers.get(position as usize);
-        Reading::new(summary, self.live.provider_status(catalog, position))
+        Measured::new(summary, self.live.provider_status(catalog, position))
     }
 }
 
-impl<'a> Reading<'a> {
-    fn new(summary: Option<&'a Summary>, live_status: LiveStatus) -> Reading<'a> {
+impl<'a> Measured<'a> {
+    fn new(summary: Option<&'a Summary>, live_status: LiveStatus) -> Measured<'a> {
         let summary = summary.unwrap_or(&NO_SUMMARY);
-        Reading { summary, live_status, condition: Condition::of_status(live_status, summary.success_rate) }
+        Measured { summary, live_status, condition: Condition::of_status(live_status, summary.success_rate) }
     }
 }
 
