@@ -4,7 +4,7 @@
 //! kept in a [`LedgerStore`]; [`MemoryStore`] loses them when the process ends.
 
 mod memory_store;
-mod reading;
+mod queries;
 pub mod series;
 
 use std::{sync::Arc, time::Duration};
@@ -18,10 +18,10 @@ use crate::{
 };
 
 pub use memory_store::MemoryStore;
-use reading::Ended;
+use queries::Ended;
 use series::Series;
 
-pub use reading::{CountShed, ReadEnded, ReadSeries, RestoreSeries};
+pub use queries::{CountShed, ReadEnded, ReadSeries, RestoreSeries};
 
 /// Records of generations, running and ended. Sent by a worker's [`crate::actors::event_batches::EventBatcher`].
 /// No reply; a record whose id is known replaces the older one.
