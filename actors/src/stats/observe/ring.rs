@@ -24,18 +24,18 @@ impl<T: Merge, const SLOTS: usize> Ring<T, SLOTS> {
 
     /// The slot of this time, emptied before reuse. `None` if a newer slot has replaced it.
     pub(crate) fn slot(&mut self, now: Tick) -> Option<&mut T> {
-        let turn = self.turn(now);
-        let (held, value) = self.slots.get_mut((turn % SLOTS as u64) as usize)?;
-        if *held < turn {
-            (*held, *value) = (turn, T::default());
+        let number = self.slot_number(now);
+        let (held, value) = self.slots.get_mut((number % SLOTS as u64) as usize)?;
+        if *held < number {
+            (*held, *value) = (number, T::default());
         }
-        (*held == turn).then_some(value)
+        (*held == number).then_some(value)
     }
 
     /// Sum over the ring's length before `now`.
     pub(crate) fn sum(&self, now: Tick) -> T {
-        let turn = self.turn(now);
-        let recent = self.slots.iter().filter(|(held, _)| *held <= turn && *held + SLOTS as u64 > turn);
+        let number = self.slot_number(now);
+        let recent = self.slots.iter().filter(|(held, _)| *held <= number && *held + SLOTS as u64 > number);
         recent.fold(T::default(), |mut sum, (_, value)| {
             sum.merge(value);
             sum
@@ -43,7 +43,7 @@ impl<T: Merge, const SLOTS: usize> Ring<T, SLOTS> {
     }
 
     /// Counted from 1, so that unused slots are older than any.
-    fn turn(&self, now: Tick) -> u64 {
+    fn slot_number(&self, now: Tick) -> u64 {
         SLOTS as u64 + now.0 / u64::try_from(self.span.as_micros()).unwrap_or(u64::MAX).max(1)
     }
 }
