@@ -167,10 +167,10 @@ pub(crate) struct ExcludedBody<'a> {
     /// Time until the exclusion ends, if it ends by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) opens_in_ms: Option<Figure>,
-    /// Rank, from 1, in the fallback reserve, which is called if all candidates fail.
+    /// Rank, from 1, on standby: endpoints there are called if all candidates fail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) standby: Option<usize>,
-    /// Prediction, if the endpoint was called from the reserve; explain only.
+    /// Prediction, if the endpoint was called from standby; explain only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) predicted: Option<PredictionBody>,
     /// Outcome of that attempt; explain only.
@@ -222,7 +222,7 @@ pub(crate) fn excluded<'a>(decision: &'a Decision, view: CatalogView<'a>) -> Vec
     bodies
 }
 
-/// The excluded endpoints of a generation, with the outcomes of those called from the reserve.
+/// The excluded endpoints of a generation, with the outcomes of those called from standby.
 pub(crate) fn excluded_with_outcomes<'a>(generation: &'a Generation, view: CatalogView<'a>) -> Vec<ExcludedBody<'a>> {
     let decision = &generation.decision;
     let mut bodies = excluded(decision, view);

@@ -2,7 +2,7 @@
 //!
 //! Saturated endpoints are excluded while unsaturated ones of the same rank are left. If nothing is left, gates are
 //! relaxed in the order: paced, half-open, open (by opening time; last those with a probe in flight). Endpoints in a
-//! cooldown or with a configuration fault are never called. `reserve` chooses the endpoints to call when all candidates
+//! cooldown or with a configuration fault are never called. `standby` chooses the endpoints to call when all candidates
 //! failed.
 
 use super::{

@@ -28,9 +28,9 @@ pub(crate) mod precedence;
 pub(crate) mod preferences;
 pub(crate) mod record_scope;
 pub(crate) mod reference_scores;
-pub(crate) mod reserve;
 pub(crate) mod safe_set;
 pub(crate) mod score;
+pub(crate) mod standby;
 pub(crate) mod uncertainty;
 
 pub use clocks::{first_byte_clock, hedge_after, overdue_after};

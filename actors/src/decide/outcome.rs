@@ -11,9 +11,9 @@ use super::{
     pool::CandidatePool,
     pooled_endpoint::{PooledEndpoint, Role},
     record_scope::{RecordScope, recorded},
-    reserve::standby,
     safe_set::safe_set,
     score::Scoring,
+    standby::standby,
 };
 use crate::domain::{
     Candidate, Decision, DecisionCode, EndpointId, ExcludedEndpoint, ExclusionDetail, ExclusionReason, RecordedGate,

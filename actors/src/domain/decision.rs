@@ -34,7 +34,7 @@ pub struct Decision {
     /// Candidates that ranked behind the choice and may not be tried because fallbacks are off. They are also in
     /// `excluded`.
     pub rivals: Vec<Candidate>,
-    /// Fallback reserve, in order: endpoints that are saturated, paced or behind an open breaker, tried only when all
+    /// Endpoints on standby, in order: those that are saturated, paced or behind an open breaker, tried only when all
     /// candidates failed and attempts are left. They are also in `excluded`.
     pub standby: Vec<Candidate>,
     /// Further candidates in the order of the plan, recorded without figures. They have the ranks that `candidates` leaves
@@ -225,7 +225,7 @@ impl Decision {
         }
     }
 
-    /// All endpoints that may be called, in order: candidates, then the fallback reserve.
+    /// All endpoints that may be called, in order: candidates, then those on standby.
     pub fn plan(&self) -> impl Iterator<Item = &Candidate> + Clone {
         self.candidates.iter().chain(&self.standby)
     }

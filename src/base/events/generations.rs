@@ -62,7 +62,7 @@ impl GenerationMetrics {
                 &["objective", "code"],
             )?,
             explored: make.counter("explored_total", "Ended generations whose decision was changed by exploration")?,
-            standby: make.counter("standby_called_total", "Attempts at endpoints of the fallback reserve")?,
+            standby: make.counter("standby_called_total", "Attempts at endpoints on standby")?,
             tokens: make.counters(
                 "tokens_total",
                 "Tokens of answers; cache_read and cache_write are parts of prompt, reasoning of completion",
@@ -137,9 +137,9 @@ impl GenerationMetrics {
         }
         self.decisions.with_label_values(&[objective, generation.decision_code().as_str()]).inc();
         self.explored.inc_by(u64::from(decision.explored));
-        let reserve = |endpoint| decision.standby.iter().any(|candidate| candidate.index == endpoint);
-        let from_reserve = generation.attempts.iter().filter(|attempt| reserve(attempt.endpoint)).count();
-        self.standby.inc_by(from_reserve as u64);
+        let is_standby = |endpoint| decision.standby.iter().any(|candidate| candidate.index == endpoint);
+        let standby = generation.attempts.iter().filter(|attempt| is_standby(attempt.endpoint)).count();
+        self.standby.inc_by(standby as u64);
         self.count_usage(generation);
         self.count_cost(generation);
         self.compare_costs(generation);

@@ -101,17 +101,17 @@ impl PlanRun {
     }
 
     /// Positions of the rest of the plan, the lowest score first within group and tier. The score at a provider that was tried
-    /// is multiplied by the factor that the plan uses too. Endpoints of the reserve come last, in their order.
+    /// is multiplied by the factor that the plan uses too. Those on standby come last, in their order.
     fn remaining(&self, may: impl Fn(usize, &Candidate) -> bool, tried: impl Fn(&Candidate) -> bool) -> Vec<usize> {
         let decision = &self.routed.decision;
         let in_plan = decision.plan().enumerate().skip(self.position);
         let open = in_plan
             .filter(|(at, candidate)| !self.out_of_order.contains(at) && self.fits(candidate) && may(*at, candidate));
         let scored = open.map(|(at, candidate)| {
-            let reserve = at >= decision.candidates.len();
+            let is_standby = at >= decision.candidates.len();
             let factor = if tried(candidate) { decide::SAME_PROVIDER } else { 1.0 };
-            let score = if reserve { 0.0 } else { candidate.score * factor };
-            (at, (reserve, candidate.group, candidate.inputs.tier), score)
+            let score = if is_standby { 0.0 } else { candidate.score * factor };
+            (at, (is_standby, candidate.group, candidate.inputs.tier), score)
         });
         let mut left: Vec<_> = scored.collect();
         left.sort_by(|(_, class, score), (_, other_class, other)| class.cmp(other_class).then(score.total_cmp(other)));

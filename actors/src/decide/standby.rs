@@ -1,4 +1,4 @@
-//! The fallback reserve: endpoints that are called when all candidates failed and attempts are left. They are excluded
+//! Endpoints on standby: those that are called when all candidates failed and attempts are left. They are excluded
 //! for a temporary reason, the mildest first (saturated, paced, half-open, open). Endpoints in a cooldown or with a
 //! configuration fault are never called.
 
