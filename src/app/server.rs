@@ -33,7 +33,7 @@ use pointsman_actors::{
         router::{RouterSeeds, Routers},
     },
     domain::EndpointId,
-    stats::{LiveBoard, Statistics, mix},
+    stats::{LiveBoard, Statistics, seeded_hash},
 };
 
 use crate::{
@@ -393,7 +393,7 @@ fn shared(
     let MemoryConfig { save_interval: interval, .. } = draft.config.routing.memory;
     let memory = RoutingMemory::load(&draft.config.routing.memory, &mut statistics);
     // Replicas with the same seed must not probe at the same times.
-    let live = LiveBoard::new(&draft.catalog, mix(seeds.seed, seeds.instance));
+    let live = LiveBoard::new(&draft.catalog, seeded_hash(seeds.seed, seeds.instance));
     let published = Arc::new(PublishedState::new(statistics.snapshot(1), live));
     let state_key = state_key::open(draft.config.ledger.durable_directory());
     let setup = draft.adopt(Arc::clone(&published), generated_key.as_ref(), &registry, None);

@@ -9,11 +9,11 @@
 //! the endpoint.
 
 mod live;
-mod mix;
 mod model;
 mod observe;
 mod persist;
 mod publish;
+mod seeded_hash;
 mod sessions;
 mod targets;
 
@@ -21,7 +21,6 @@ pub use live::board::{BreakerChange, Claim, FinishedClaim, GateChange, LiveBoard
 pub use live::gate::Gate;
 pub use live::quota::{QuotaReport, Remaining, TokensLeft};
 pub use live::view::{LiveEndpoint, LiveProvider, LiveStatus, LiveView};
-pub use mix::{mix, splitmix64};
 pub use model::estimates::{Curve, Estimates};
 pub use model::failure_effect::FailureEffect;
 pub(crate) use model::failures::FailureModel;
@@ -38,6 +37,7 @@ pub use observe::figures::{EndpointFigures, Figures, LastError, Quantiles, Summa
 pub use persist::state::{RejectedEntry, Restored, SavedState, SavedStateError};
 pub use publish::snapshot::{EndpointStats, Facts, Prices, Snapshot};
 pub use publish::statistics::Statistics;
+pub use seeded_hash::{seeded_hash, splitmix64};
 pub use sessions::{ConversationStart, ConversationTurn, Sessions};
 pub use targets::{
     FirstTokenWait, LatencyTargets, RequestedTarget, Tally, TargetReport, WINDOWS, missed_target, slower_than_predicted,

@@ -1,6 +1,6 @@
 //! Reproducible chance: the same seed gives the same numbers, whatever else was drawn.
 
-use pointsman_actors::stats::mix;
+use pointsman_actors::stats::seeded_hash;
 
 /// A stream of random numbers.
 #[derive(Debug, Clone)]
@@ -13,13 +13,13 @@ impl Dice {
     /// The stream of this seed that is named so. Streams of different names are independent.
     #[must_use]
     pub const fn new(seed: u64, name: u64) -> Dice {
-        Dice { state: mix(seed, name), count: 0 }
+        Dice { state: seeded_hash(seed, name), count: 0 }
     }
 
     /// Between 0 and 1, neither included.
     pub fn uniform(&mut self) -> f64 {
         self.count += 1;
-        ((mix(self.state, self.count) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+        ((seeded_hash(self.state, self.count) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
 
     /// Evenly between two numbers.

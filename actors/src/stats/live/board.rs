@@ -19,7 +19,7 @@ use crate::domain::{
     Candidate, Catalog, EndpointEvent, EndpointId, EventKind, ExclusionReason, Failure, FailureCause, FailureKind,
     GateEvent, Prediction, Provider, RoutingPolicy, Tick,
 };
-use crate::stats::{mix::mix, model::failure_effect::FailureEffect};
+use crate::stats::{model::failure_effect::FailureEffect, seeded_hash::seeded_hash};
 
 /// Age from which the advice of another replica counts no more: as long as a breaker that has just opened for the first times.
 const ADVICE_AGE: Duration = Duration::from_secs(10);
@@ -289,7 +289,7 @@ impl LiveBoard {
     /// 0.95 to 1.15, the same for the same opening of the same endpoint. Values below 1 are rare, so that jitter adds
     /// no probe to an outage of ten minutes.
     fn jitter(&self, of: u64, opens: u32) -> f64 {
-        let draw = mix(mix(self.seed, of), u64::from(opens)) >> 11;
+        let draw = seeded_hash(seeded_hash(self.seed, of), u64::from(opens)) >> 11;
         0.95 + 0.2 * (draw as f64 / (1_u64 << 53) as f64)
     }
 }

@@ -483,7 +483,8 @@ mod tests {
     #[test]
     fn a_knee_by_chance_is_not_sure_and_a_real_one_is() {
         let z = |i: u64| {
-            let uniform = |salt: u64| (crate::stats::mix::splitmix64(salt ^ i) >> 11) as f64 / (1_u64 << 53) as f64;
+            let uniform =
+                |salt: u64| (crate::stats::seeded_hash::splitmix64(salt ^ i) >> 11) as f64 / (1_u64 << 53) as f64;
             (0..12).map(|draw| uniform(draw << 32)).sum::<f64>() - 6.0
         };
         let sure = |knee: f64, seed: u64| {

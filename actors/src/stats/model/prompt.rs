@@ -115,7 +115,7 @@ mod tests {
 
     /// Prompts of 100 to 10,000 tokens, log-uniform, and the ln seconds they take: the same for the same number.
     fn answers(base: f64, slope: f64, sigma: f64) -> impl Iterator<Item = (f64, f64)> {
-        let uniform = |n: u64| (crate::stats::mix::splitmix64(n) >> 11) as f64 / (1_u64 << 53) as f64;
+        let uniform = |n: u64| (crate::stats::seeded_hash::splitmix64(n) >> 11) as f64 / (1_u64 << 53) as f64;
         let normal = move |n: u64| (0..12).map(|i| uniform(1000 + 12 * n + i)).sum::<f64>() - 6.0;
         (0..).map(move |n| {
             let tokens = 100.0 * 100.0_f64.powf(uniform(n));

@@ -1,5 +1,5 @@
 use super::*;
-use crate::stats::mix::splitmix64;
+use crate::stats::seeded_hash::splitmix64;
 
 const POLICY: TargetPolicy = TargetPolicy { gain: 0.1, max_margin: 4.0, min_margin: 0.5, reserve: 0.2 };
 

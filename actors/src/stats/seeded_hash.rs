@@ -9,7 +9,7 @@ pub const fn splitmix64(x: u64) -> u64 {
 }
 
 /// A hash of both numbers in this order.
-pub const fn mix(seed: u64, value: u64) -> u64 {
+pub const fn seeded_hash(seed: u64, value: u64) -> u64 {
     splitmix64(splitmix64(seed) ^ value)
 }
 
@@ -26,6 +26,6 @@ mod tests {
 
     #[test]
     fn order_matters() {
-        assert_ne!(mix(1, 2), mix(2, 1));
+        assert_ne!(seeded_hash(1, 2), seeded_hash(2, 1));
     }
 }
