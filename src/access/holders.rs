@@ -1,12 +1,13 @@
 //! State of keys, accounts and teams that lasts as long as the process: usage of their limits, spending, calls.
 //!
-//! It is found by number or name, so it survives a reload, a rotation of a key and a change of its limits.
+//! It is found by number or name, so it survives a reload, a rotation of a key and a change of its limits. That of one key is
+//! in [`crate::access::key_state`].
 
 use std::{
     collections::HashMap,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
 };
 
@@ -19,26 +20,15 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     access::{
         budget::{Budget, Team},
+        key_state::{KeyLife, KeyState},
         lease::{LeaseReport, LeaseTerms, Moment},
         leasing::Leasing,
         load::{BufferLimits, KeyBuffer, Load},
         rate_limits::{RateLimits, RequestRate},
     },
-    base::{clock, error::BudgetHolder},
+    base::error::BudgetHolder,
     config::LimitsConfig,
 };
-
-/// State of one key.
-pub struct KeyState {
-    /// Its limits.
-    pub limits: RateLimits,
-    /// Its spending.
-    pub budget: Arc<Budget>,
-    /// Its buffered bytes.
-    pub buffer: Arc<KeyBuffer>,
-    /// Its calls, and whether an administrator switched it.
-    pub life: KeyLife,
-}
 
 /// State of one account.
 pub struct AccountState {
@@ -50,72 +40,6 @@ pub struct AccountState {
     pub budget: Arc<Budget>,
     /// Its team, if it has one.
     pub team: ArcSwapOption<Team>,
-}
-
-/// Calls of a key since the process started, and whether an administrator switched it.
-#[derive(Debug, Default)]
-pub struct KeyLife {
-    /// 0: as configured; else one of the three below.
-    switched: AtomicU8,
-    calls: AtomicU64,
-    /// Unix milliseconds; 0: never.
-    last_call_ms: AtomicI64,
-}
-
-const SWITCHED_OFF: u8 = 1;
-const SWITCHED_ON: u8 = 2;
-/// Off, and that may not be stored.
-const REFUSED: u8 = 3;
-
-impl KeyLife {
-    /// Switches the key off or on, whatever the configuration says; `None` leaves it to the configuration. A refused key
-    /// stays refused.
-    pub fn switch(&self, on: Option<bool>) {
-        let to = |before: u8| (before != REFUSED).then_some(KeyLife::state(on));
-        let _ = self.switched.fetch_update(Ordering::AcqRel, Ordering::Acquire, to);
-    }
-
-    /// Refuses the key until [`KeyLife::settle`]: an administrator wants that, and it may not be stored.
-    pub fn refuse(&self) {
-        self.switched.store(REFUSED, Ordering::Release);
-    }
-
-    /// Switches the key as [`KeyLife::switch`] does, also if it is refused: what an administrator wants is stored.
-    pub fn settle(&self, on: Option<bool>) {
-        self.switched.store(KeyLife::state(on), Ordering::Release);
-    }
-
-    fn state(on: Option<bool>) -> u8 {
-        on.map_or(0, |on| if on { SWITCHED_ON } else { SWITCHED_OFF })
-    }
-
-    /// How an administrator switched the key, if one did.
-    #[must_use]
-    pub fn switched(&self) -> Option<bool> {
-        match self.switched.load(Ordering::Acquire) {
-            SWITCHED_OFF | REFUSED => Some(false),
-            SWITCHED_ON => Some(true),
-            _ => None,
-        }
-    }
-
-    /// Counts an admitted call.
-    pub fn called(&self) {
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        self.last_call_ms.store(clock::unix_millis(), Ordering::Relaxed);
-    }
-
-    /// Number of admitted calls.
-    #[must_use]
-    pub fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
-    }
-
-    /// Time of the last admitted call, in Unix milliseconds.
-    #[must_use]
-    pub fn last_call_ms(&self) -> Option<i64> {
-        Some(self.last_call_ms.load(Ordering::Relaxed)).filter(|at| *at > 0)
-    }
 }
 
 /// A report of a lease with a name of its budget that is the same on all replicas.

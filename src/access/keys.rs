@@ -10,10 +10,7 @@ use arc_swap::ArcSwap;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    access::{
-        budget::Budgets,
-        holders::{AccountState, KeyState},
-    },
+    access::{budget::Budgets, holders::AccountState, key_state::KeyState},
     base::{
         clock,
         error::{ApiError, KeyFault},

@@ -7,6 +7,7 @@ pub mod budget;
 pub mod concurrency_limit;
 pub mod holders;
 pub mod issued;
+pub mod key_state;
 pub mod keys;
 pub mod lease;
 pub mod leasing;

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::{key_view::SpendingBody, measurements::rfc_3339, model_entry::Absent};
 use crate::{
     access::{
-        holders::KeyState,
         issued::{IssuedKey, StoredLimit},
+        key_state::KeyState,
     },
     base::clock,
     config::{Scope, is_account_name, spend_amount},

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::audit;
 use crate::{
-    access::{holders::KeyState, issued::Change, keys::Caller},
+    access::{issued::Change, key_state::KeyState, keys::Caller},
     api::{
         answer::{Data, uncached},
         auth::Administrator,
