@@ -1,4 +1,4 @@
-//! One HTTP attempt at a provider, with strict checks of the answer's framing.
+//! HTTP calls that the gateway makes: above all one attempt at a provider, with strict checks of the answer's framing.
 //!
 //! [`UpstreamClient::send`] sends one request and returns the body of a regular 200, or an [`UpstreamError`] with the kind
 //! of the failure. Every irregular answer is an error: an interim head in place of the answer, a cut body, bytes after the
@@ -7,28 +7,30 @@
 //!
 //! From the outside in: `client` is used by callers, `connector` opens sockets for awc, `guard` wraps each socket and
 //! checks the framing, `body` is the answer with its timeouts, `failure` and `refusal` classify errors. `names` resolves
-//! hosts, `keep_alive` closes idle connections, `shortage` recognises missing resources of the gateway itself. `fetch`
-//! downloads images that a provider links to. `page` reads a page of a gateway for the command line. `collector` posts
-//! spans. `http_client` builds the awc client of all of them.
+//! hosts, `keep_alive` closes idle connections, `shortage` recognises missing resources of the gateway itself. `redact`
+//! removes keys from text that is shown, `mask` from bytes that pass through.
+//!
+//! Three others use the same connections with the same checks, and so live here too: `image_fetcher` downloads images that
+//! a provider links to, `single_call` asks a gateway or a provider for the command line, `collector_client` posts spans.
+//! `http_client` builds the awc client of all of them.
 //!
 //! Models, routing and JSON answers are unknown here: the dialect decides whether a body is a *valid* answer, and the
 //! dispatcher whether another endpoint is tried.
 
 mod body;
 mod client;
-mod collector;
+mod collector_client;
 pub mod concurrency;
 mod connection;
 mod connection_events;
 mod connector;
 mod failure;
-mod fetch;
 mod guard;
 mod http_client;
+mod image_fetcher;
 mod keep_alive;
 mod mask;
 mod names;
-mod page;
 pub mod providers;
 mod rate_limits;
 mod redact;
@@ -38,19 +40,20 @@ mod retry_after;
 mod service_account;
 mod shortage;
 mod signer;
+mod single_call;
 mod tls;
 mod token;
 mod transport;
 
 pub use body::UpstreamBody;
 pub use client::{Call, TransportLimits, UpstreamAnswer, UpstreamClient};
-pub use collector::{CollectorAnswer, CollectorClient};
+pub use collector_client::{CollectorAnswer, CollectorClient};
 pub use connection::{Connection, ConnectionFault};
 pub use connection_events::Phases;
 pub use failure::UpstreamError;
 pub use guard::dry_run::{ExaminedExchange, examine};
-pub use page::{ProviderPage, call_page, read_page, read_provider_page, read_signed_list, try_service_account};
 pub use redact::Redactor;
 pub use retry_after::retry_after;
 pub use signer::Signer;
+pub use single_call::{ProviderPage, call_page, read_page, read_provider_page, read_signed_list, try_service_account};
 pub use tls::{TlsFault, client_config};

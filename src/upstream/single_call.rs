@@ -1,4 +1,4 @@
-//! Reads one page of a gateway or provider for the command line: one request, with the key, without redirects.
+//! One call of a gateway or provider for the command line: a connection for one request, with the key, without redirects.
 
 use std::{
     sync::Arc,
