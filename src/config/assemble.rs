@@ -22,10 +22,10 @@ use super::{
     credential::Credential,
     fault::hint,
     models::{EndpointTable, ModelTable},
+    provider_states::ProviderStates,
     providers::{Disclosure, EndpointDefaults, MAX_PROVIDERS, ProviderConfig, ProviderTable},
     section::{Item, Section},
     simulation::{SimulatedProvider, SimulationConfig, SimulationTable},
-    switches::Switches,
 };
 use crate::simulation::{ProviderSettings, SimulatedModel};
 
@@ -54,19 +54,19 @@ pub(super) struct Assembly {
 }
 
 pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
-    let switches = Switches::of(&tables.providers, &tables.simulation);
+    let states = ProviderStates::of(&tables.providers, &tables.simulation);
     check_names(&tables);
     let mut endpoint_defaults: Vec<EndpointDefaults> =
         tables.providers.iter().map(|provider| provider.endpoint_defaults.clone()).collect();
     let mut parts = Parts::default();
     let mut connections = Vec::new();
-    for (table, state) in tables.providers.into_iter().zip(switches.real) {
+    for (table, state) in tables.providers.into_iter().zip(states.real) {
         connections.extend(parts.add_real(table, state));
     }
     let mut settings = Vec::new();
     for provider in tables.simulation.providers {
         let dialect = provider.settings.dialect;
-        if let Some((index, character)) = parts.add_simulated(provider, &switches.simulated) {
+        if let Some((index, character)) = parts.add_simulated(provider, &states.simulated) {
             endpoint_defaults.resize(index as usize, EndpointDefaults::STANDARD);
             endpoint_defaults.push(EndpointDefaults { dialect, ..EndpointDefaults::STANDARD });
             settings.push((index, character));
@@ -83,14 +83,14 @@ pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
     for (index, settings) in &mut settings {
         settings.models = parts.simulated_models(*index);
     }
-    let active = switches.simulated == ProviderState::On && !settings.is_empty();
+    let active = states.simulated == ProviderState::On && !settings.is_empty();
     let price_dates = std::mem::take(&mut parts.price_dates);
     Assembly {
         price_dates,
         catalog: parts.into_catalog(root, tables.aliases),
         providers: connections,
         simulation: SimulationConfig { mode: tables.simulation.mode, active, providers: settings },
-        notes: switches.notes,
+        notes: states.notes,
     }
 }
 

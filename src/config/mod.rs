@@ -5,7 +5,7 @@
 //!
 //! Steps of reading: `tree` parses the text and keeps source locations, `former` renames keys with former names,
 //! `catalog` adds the built-in providers and models, `environment` applies overrides, `section` reads one table
-//! strictly, one module per subject returns typed settings, `switches` decides which providers are on, and `assemble`
+//! strictly, one module per subject returns typed settings, `provider_states` decides which providers are on, and `assemble`
 //! builds the catalog. `reference` describes every key; `docs/CONFIG.md` and the JSON Schema of
 //! the file (`schema`) are made from it.
 
@@ -34,6 +34,7 @@ mod models;
 mod origin;
 mod price_edit;
 mod prices;
+mod provider_states;
 mod providers;
 mod quantity;
 mod reference;
@@ -47,7 +48,6 @@ mod server;
 mod shared;
 mod simulation;
 mod storage;
-mod switches;
 mod tls;
 mod token_class;
 mod toml_value;

@@ -1,6 +1,6 @@
 //! Providers as configured: `[providers.<slug>]`. Addresses, credentials, limits and endpoint defaults.
 //!
-//! [`super::switches`] decides whether a provider is on, because that also depends on the simulation. Secrets are read
+//! [`super::provider_states`] decides whether a provider is on, because that also depends on the simulation. Secrets are read
 //! here from their variables or files, and never written.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};

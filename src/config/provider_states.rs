@@ -12,7 +12,7 @@ use super::{
 };
 
 /// The state of all providers.
-pub(super) struct Switches {
+pub(super) struct ProviderStates {
     /// State of each real provider, in order.
     pub(super) real: Vec<ProviderState>,
     /// State of every simulated provider.
@@ -21,8 +21,8 @@ pub(super) struct Switches {
     pub(super) notes: Vec<String>,
 }
 
-impl Switches {
-    pub(super) fn of(real: &[ProviderTable], simulation: &SimulationTable<'_>) -> Switches {
+impl ProviderStates {
+    pub(super) fn of(real: &[ProviderTable], simulation: &SimulationTable<'_>) -> ProviderStates {
         let states: Vec<ProviderState> = real.iter().map(|provider| real_state(provider, simulation)).collect();
         let on: Vec<&ProviderTable> = real
             .iter()
@@ -37,7 +37,7 @@ impl Switches {
         if on.is_empty() && (simulation.providers.is_empty() || simulated != ProviderState::On) {
             notes.push("No provider is on: no model can be called.".to_owned());
         }
-        Switches { real: states, simulated, notes }
+        ProviderStates { real: states, simulated, notes }
     }
 }
 
