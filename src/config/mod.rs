@@ -39,6 +39,7 @@ mod providers;
 mod quantity;
 mod reference;
 mod reload;
+mod reload_guard;
 mod responses;
 mod restart;
 mod routing;
@@ -54,7 +55,6 @@ mod toml_value;
 mod traces;
 mod tree;
 mod validity;
-mod widening;
 mod write;
 
 use std::{collections::BTreeMap, fs, io, path::Path};
