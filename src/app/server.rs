@@ -58,6 +58,7 @@ use crate::{
         gateway::{Shared, WorkerHandle},
         images::ImageFiles,
         live::LiveFeed,
+        reasoning_seal_key,
         reload::{self, AdoptError, Reload, ReloadTrigger},
         reload_status::Reloads,
         request_history::RequestHistory,
@@ -66,7 +67,6 @@ use crate::{
         running::RunningCalls,
         series_restore,
         setup::{Setup, SetupDraft, SetupError},
-        state_key,
         traces::Traces,
         watchdog,
     },
@@ -395,7 +395,7 @@ fn shared(
     // Replicas with the same seed must not probe at the same times.
     let live = LiveBoard::new(&draft.catalog, seeded_hash(seeds.seed, seeds.instance));
     let published = Arc::new(PublishedState::new(statistics.snapshot(1), live));
-    let state_key = state_key::open(draft.config.ledger.durable_directory());
+    let state_key = reasoning_seal_key::open(draft.config.ledger.durable_directory());
     let setup = draft.adopt(Arc::clone(&published), generated_key.as_ref(), &registry, None);
     restore_spending(&registry, &setup, durable.as_deref());
     let (ledger, images) = (&setup.config.ledger, &setup.config.images);
