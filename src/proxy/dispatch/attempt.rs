@@ -22,7 +22,7 @@ pub struct Attempt {
     worker: Worker,
     routed: Routed,
     /// Number, plan position and reason.
-    pub turn: AttemptPosition,
+    pub start: AttemptStart,
     /// Position of the endpoint in the catalog.
     pub endpoint: u32,
     /// Time of dispatch.
@@ -42,9 +42,9 @@ pub struct Attempt {
     _permit: Option<Permit>,
 }
 
-/// Position of an attempt among those of its request.
+/// How an attempt was started, and which of its request it is.
 #[derive(Debug, Clone, Copy)]
-pub struct AttemptPosition {
+pub struct AttemptStart {
     /// Counted from 1.
     pub n: u32,
     /// Position in the plan.
@@ -108,7 +108,7 @@ impl Attempt {
     pub fn new(
         worker: &Worker,
         routed: &Routed,
-        turn: AttemptPosition,
+        start: AttemptStart,
         request: RequestSize,
         claim: Claim,
         permit: Option<Permit>,
@@ -117,7 +117,7 @@ impl Attempt {
         let attempt = Box::new(Attempt {
             worker: worker.clone(),
             routed: routed.clone(),
-            turn,
+            start,
             endpoint: claim.index,
             started: claim.dispatched,
             first_token: None,
@@ -312,8 +312,8 @@ impl Attempt {
     fn record(&self, now: Tick, end: AttemptEnd) -> AttemptRecord {
         let EndpointNames { model, provider, slug } = self.names();
         AttemptRecord {
-            n: self.turn.n,
-            reason: self.turn.reason,
+            n: self.start.n,
+            reason: self.start.reason,
             endpoint: self.endpoint,
             model,
             provider_name: provider,
@@ -322,7 +322,7 @@ impl Attempt {
             error_type: end.error_type.map(Into::into),
             cause: end.cause.map(Into::into),
             started_ms: self.started.0 / 1000,
-            queue_ms: millis(self.turn.queue),
+            queue_ms: millis(self.start.queue),
             connect_ms: self.phases.connect.map(millis),
             tls_ms: self.phases.tls.map(millis),
             first_byte_ms: self.phases.first_byte.map(millis),

@@ -22,7 +22,7 @@ use crate::{
         events::BudgetSpent,
     },
     proxy::dispatch::{
-        attempt::{Attempt, AttemptPosition, RequestSize},
+        attempt::{Attempt, AttemptStart, RequestSize},
         cost::RequestBudget,
     },
     state::gateway::Worker,
@@ -269,8 +269,8 @@ impl PlanRun {
         }
         let claimed = self.worker.setup.published.live.claim(candidate.index, clock::now(), candidate);
         let claim = claimed.inspect_err(|_| self.budget.ended(n, Usd::ZERO))?;
-        let turn = AttemptPosition { n, position, reason, queue };
-        Ok(Attempt::new(&self.worker, &self.routed, turn, self.size, claim, permit))
+        let start = AttemptStart { n, position, reason, queue };
+        Ok(Attempt::new(&self.worker, &self.routed, start, self.size, claim, permit))
     }
 
     /// Position of the endpoint's provider in the catalog.

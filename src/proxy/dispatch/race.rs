@@ -211,7 +211,7 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
 
     /// Runs one attempt, and a second that races it if it is late. On return the connection of a loser is closed.
     async fn round(&self, plan: &mut PlanRun, routed: &Routed, attempt: Box<Attempt>) -> RaceOutcome<A::Output> {
-        let position = attempt.turn.position;
+        let position = attempt.start.position;
         let (race_times, started_at) = (plan.race_times(position), Instant::now());
         let Some((first, mut running)) = self.start(plan, routed, attempt) else {
             return RaceOutcome::Stopped(ApiError::internal());
@@ -288,7 +288,7 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
     where
         'a: 'r,
     {
-        let (n, position, endpoint) = (attempt.turn.n, attempt.turn.position, attempt.endpoint);
+        let (n, position, endpoint) = (attempt.start.n, attempt.start.position, attempt.endpoint);
         let target = Target::new(self.worker, routed, endpoint)?;
         let cap = plan.budget.output_cap(n, target.endpoint);
         let memory = &self.worker.shared.call_signatures;

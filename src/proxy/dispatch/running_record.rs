@@ -246,9 +246,9 @@ impl RunningRecord {
     pub fn begin(&mut self, attempt: Box<Attempt>, fates: ParameterFates) {
         self.waiting_since.get_or_insert(attempt.started);
         if let Some(call) = &self.call {
-            call.attempt_started(AttemptInProgress { n: attempt.turn.n, endpoint: attempt.endpoint });
+            call.attempt_started(AttemptInProgress { n: attempt.start.n, endpoint: attempt.endpoint });
         }
-        if attempt.turn.reason == AttemptReason::Hedge {
+        if attempt.start.reason == AttemptReason::Hedge {
             self.hedge(HedgeEnd::Started);
         } else {
             self.set_endpoint(&attempt.names());
@@ -263,7 +263,7 @@ impl RunningRecord {
 
     /// The running attempt with number `n`.
     pub fn attempt(&mut self, n: u32) -> Option<&mut Attempt> {
-        self.running.iter_mut().flatten().map(|running| &mut *running.attempt).find(|attempt| attempt.turn.n == n)
+        self.running.iter_mut().flatten().map(|running| &mut *running.attempt).find(|attempt| attempt.start.n == n)
     }
 
     /// Attempt `n` has given its first output.
@@ -286,14 +286,14 @@ impl RunningRecord {
     /// Attempt `n` has the answer, or its first content, and serves the request. Ends the attempt that raced it.
     pub fn won(&mut self, n: u32) {
         let now = clock::now();
-        let rival = self.running.iter().flatten().map(|running| running.attempt.turn.n).find(|other| *other != n);
+        let rival = self.running.iter().flatten().map(|running| running.attempt.start.n).find(|other| *other != n);
         if let Some(lost) = rival.and_then(|rival| self.take(rival)) {
-            let hedge_won = lost.attempt.turn.reason != AttemptReason::Hedge;
+            let hedge_won = lost.attempt.start.reason != AttemptReason::Hedge;
             self.hedge(if hedge_won { HedgeEnd::Won } else { HedgeEnd::Lost });
             self.push_attempt(lost.attempt.lost_race());
         }
         self.end_wait(now);
-        let Some(winner) = self.running.iter_mut().flatten().find(|running| running.attempt.turn.n == n) else {
+        let Some(winner) = self.running.iter_mut().flatten().find(|running| running.attempt.start.n == n) else {
             return;
         };
         self.latest = Some(AttemptPhases::new(&winner.attempt));
@@ -308,7 +308,7 @@ impl RunningRecord {
     /// Ends attempt `n`, which failed before the client saw anything of it. The record forgets its endpoint and times.
     pub fn failed(&mut self, n: u32, error: &UpstreamError) {
         let Some(failed) = self.take(n) else { return };
-        let (was_hedge, raced) = (failed.attempt.turn.reason == AttemptReason::Hedge, self.has_running());
+        let (was_hedge, raced) = (failed.attempt.start.reason == AttemptReason::Hedge, self.has_running());
         self.latest = Some(AttemptPhases::new(&failed.attempt));
         if let Some(call) = &self.call {
             call.attempt_failed(failed.attempt.first_token.is_some());
@@ -331,7 +331,7 @@ impl RunningRecord {
     /// Ends the running attempts, because the request has failed.
     fn end_running(&mut self) {
         while let Some(running) = self.running.iter_mut().find_map(Option::take) {
-            if running.attempt.turn.reason == AttemptReason::Hedge {
+            if running.attempt.start.reason == AttemptReason::Hedge {
                 self.hedge(HedgeEnd::Lost);
             }
             self.push_attempt(running.attempt.lost_race());
@@ -416,7 +416,7 @@ impl RunningRecord {
         if let Some(call) = &self.call {
             call.attempt_ended(n);
         }
-        self.running.iter_mut().find(|slot| slot.as_ref().is_some_and(|running| running.attempt.turn.n == n))?.take()
+        self.running.iter_mut().find(|slot| slot.as_ref().is_some_and(|running| running.attempt.start.n == n))?.take()
     }
 
     fn has_running(&self) -> bool {
@@ -510,7 +510,7 @@ impl RunningRecord {
     fn abandon(&mut self) {
         let raced = self.running.iter().all(Option::is_some);
         while let Some(running) = self.running.iter_mut().find_map(Option::take) {
-            if raced && running.attempt.turn.reason == AttemptReason::Hedge {
+            if raced && running.attempt.start.reason == AttemptReason::Hedge {
                 self.hedge(HedgeEnd::Cancelled);
             }
             let (first, duration) = (running.attempt.first_token, clock::now() - running.attempt.started);

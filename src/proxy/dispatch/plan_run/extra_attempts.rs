@@ -70,7 +70,7 @@ impl PlanRun {
 
     /// Counts an attempt that was started out of order.
     fn counted(&mut self, attempt: Box<Attempt>) -> Box<Attempt> {
-        self.out_of_order.push(attempt.turn.position);
+        self.out_of_order.push(attempt.start.position);
         self.attempts += 1;
         attempt
     }

@@ -50,7 +50,7 @@ pub(super) struct AttemptPhases {
 impl AttemptPhases {
     pub(super) fn new(attempt: &Attempt) -> AttemptPhases {
         AttemptPhases {
-            queue: attempt.turn.queue,
+            queue: attempt.start.queue,
             connect: attempt.phases.connect,
             tls: attempt.phases.tls,
             first_token: attempt.first_token,
@@ -149,7 +149,7 @@ impl RunningRecord {
         for n in 1..=count.min(MAX_TIMED_ATTEMPTS) as u32 {
             if let Some(ended) = self.record.attempts.iter().find(|attempt| attempt.n == n) {
                 list.add_attempt(n, &ended.provider_slug, result(ended), Duration::from_millis(ended.duration_ms));
-            } else if let Some(attempt) = running.clone().find(|attempt| attempt.turn.n == n) {
+            } else if let Some(attempt) = running.clone().find(|attempt| attempt.start.n == n) {
                 list.add_attempt(n, &attempt.names().slug, Outcome::Word("running"), now - attempt.started);
             }
         }
