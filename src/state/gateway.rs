@@ -51,7 +51,7 @@ use crate::{
         engine,
         generations::{GenerationRecorder, GenerationStore},
         journal::Started,
-        turn::Saving,
+        write_batch::Saving,
     },
     upstream::UpstreamClient,
 };

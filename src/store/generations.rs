@@ -28,8 +28,8 @@ use crate::store::{
     queue::Bounds,
     record::{self, ContentHash, RecordFault, RecordWriter, Versions},
     settings::Settings,
-    turn::{Saving, Turn},
     version_cache::{VersionBytes, VersionCache},
+    write_batch::{Saving, WriteBatch},
 };
 
 /// 10⁻¹⁵ dollars in a billionth of a dollar.
@@ -114,7 +114,7 @@ impl GenerationStore {
             writer: RecordWriter::default(),
             sync: self.sync,
             packer: Packer::default(),
-            turn: None,
+            batch: None,
         }
     }
 
@@ -276,7 +276,7 @@ pub struct GenerationRecorder {
     sync: bool,
     packer: Packer,
     /// Of the records that wait for [`GenerationRecorder::write`].
-    turn: Option<Turn>,
+    batch: Option<WriteBatch>,
 }
 
 impl GenerationRecorder {
@@ -297,23 +297,23 @@ impl GenerationRecorder {
             let position = self.recorder.record_packed(entry, started).ok()?;
             return Some(Saving::Disk(self.recorder.durable(position)));
         }
-        let turn = self.turn.get_or_insert_default().clone();
+        let batch = self.batch.get_or_insert_default().clone();
         if self.recorder.add(entry, started) >= MAX_BATCH {
             self.write();
         }
-        Some(Saving::Kernel(turn))
+        Some(Saving::Kernel(batch))
     }
 
     /// Whether records wait for [`GenerationRecorder::write`].
     #[must_use]
     pub const fn is_waiting(&self) -> bool {
-        self.turn.is_some()
+        self.batch.is_some()
     }
 
     /// Writes the records that wait, with one `write` call, and lets their answers end.
     pub fn write(&mut self) {
         self.recorder.write();
-        self.turn.take().into_iter().for_each(|turn| turn.end());
+        self.batch.take().into_iter().for_each(|batch| batch.end());
     }
 
     fn entry(&mut self, generation: &Generation) -> Packed {

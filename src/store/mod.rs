@@ -1,7 +1,7 @@
 //! The durable store: an append-only journal per worker in front, redb behind it.
 //!
 //! A worker appends an [`entry::Entry`] to a journal segment of its own, with one `write` call for all that end in one turn
-//! of its event loop ([`turn`]), and puts it into the [`queue`]. A thread of the store packs queued entries into compressed blocks, commits them to redb and deletes journal
+//! of its event loop ([`write_batch`]), and puts it into the [`queue`]. A thread of the store packs queued entries into compressed blocks, commits them to redb and deletes journal
 //! segments that redb holds completely. Readers see queued and committed entries alike.
 //!
 //! Only [`generations`], [`inspection`] and [`record`] know generations; elsewhere an entry is an id, a time, a few facts for
@@ -32,9 +32,9 @@ pub mod record;
 pub mod recovery;
 pub mod settings;
 pub mod sums;
-pub mod turn;
 pub mod verify;
 pub mod version_cache;
+pub mod write_batch;
 
 #[cfg(test)]
 mod tests;

@@ -10,26 +10,26 @@ use std::{
 
 use tokio::sync::oneshot;
 
-/// Ready when the kernel has the records of a turn, or could not take them. Clones share it.
+/// Ready when the kernel has the records of one turn of the event loop, or could not take them. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Turn(Rc<State>);
+pub struct WriteBatch(Rc<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    is_over: Cell<bool>,
+    is_written: Cell<bool>,
     waiting: RefCell<Vec<Waker>>,
 }
 
-impl Turn {
-    /// The records of the turn were written.
+impl WriteBatch {
+    /// The records were written, or could not be.
     pub(super) fn end(&self) {
-        self.0.is_over.set(true);
+        self.0.is_written.set(true);
         self.0.waiting.take().into_iter().for_each(Waker::wake);
     }
 
-    /// Ready when the turn is over.
+    /// Ready when that is over.
     fn poll(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.0.is_over.get() {
+        if self.0.is_written.get() {
             return Poll::Ready(());
         }
         self.0.waiting.borrow_mut().push(cx.waker().clone());
@@ -40,8 +40,8 @@ impl Turn {
 /// Becomes ready when a record is where `ledger.durability` wants it.
 #[derive(Debug)]
 pub enum Saving {
-    /// With the kernel, at the end of the turn.
-    Kernel(Turn),
+    /// With the kernel, at the end of this turn of the event loop.
+    Kernel(WriteBatch),
     /// On the disk, or the disk refused it.
     Disk(oneshot::Receiver<io::Result<()>>),
 }
@@ -50,7 +50,7 @@ impl Saving {
     /// Ready when nobody has to wait any more.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
-            Saving::Kernel(turn) => turn.poll(cx),
+            Saving::Kernel(batch) => batch.poll(cx),
             Saving::Disk(synced) => Pin::new(synced).poll(cx).map(|_| ()),
         }
     }
@@ -63,13 +63,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_who_waits_for_a_turn_goes_on_when_it_is_over() {
-        let turn = Turn::default();
-        let wait = |turn: Turn| async move { std::future::poll_fn(|cx| turn.poll(cx)).await };
-        let mut waiting = [Box::pin(wait(turn.clone())), Box::pin(wait(turn.clone()))];
+    fn everybody_who_waits_for_a_batch_goes_on_when_it_is_written() {
+        let batch = WriteBatch::default();
+        let wait = |batch: WriteBatch| async move { std::future::poll_fn(|cx| batch.poll(cx)).await };
+        let mut waiting = [Box::pin(wait(batch.clone())), Box::pin(wait(batch.clone()))];
         assert!(waiting.iter_mut().all(|wait| wait.as_mut().now_or_never().is_none()));
-        turn.end();
+        batch.end();
         assert!(waiting.iter_mut().all(|wait| wait.as_mut().now_or_never().is_some()));
-        assert!(wait(turn).now_or_never().is_some());
+        assert!(wait(batch).now_or_never().is_some());
     }
 }
