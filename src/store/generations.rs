@@ -20,9 +20,9 @@ use crate::store::{
     entry::{Entry, Facts, Filter, Id},
     facts::{FEMTO_PER_MILLI, label, number},
     fault::Fault,
-    foreign::{self, ForeignPage},
     handle::{Recorder, Size, Status, Store},
     journal::Started,
+    other_replicas::{self, ForeignPage},
     packed::{Packed, Packer},
     page::{Query, Summary},
     queue::Bounds,
@@ -142,7 +142,7 @@ impl GenerationStore {
     /// The disk fails.
     pub fn page_with(&self, query: &Query, foreign: ForeignPage) -> Result<GenerationPage, Fault> {
         let ForeignPage { entries, next, versions } = foreign;
-        let page = foreign::merge(self.store.page(query)?, entries, next, query.limit);
+        let page = other_replicas::merge(self.store.page(query)?, entries, next, query.limit);
         let (mut generations, mut unreadable) = (Vec::with_capacity(page.entries.len()), 0);
         let versions = self.versions.over(&self.store, Some(&versions));
         for entry in &page.entries {

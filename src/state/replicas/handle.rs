@@ -31,8 +31,8 @@ use crate::{
     store::{
         activity::ActivityRow,
         fault::Fault,
-        foreign::ForeignPage,
         generations::{GenerationStore, entry_id, owner_of},
+        other_replicas::ForeignPage,
         page::Query,
         sums::slot,
     },

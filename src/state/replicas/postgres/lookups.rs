@@ -16,7 +16,7 @@ use super::{
 use crate::store::{
     database::Identity,
     entry::{Entry, Id},
-    foreign::ForeignPage,
+    other_replicas::ForeignPage,
     packed::Packed,
     page::Query,
     record::ContentHash,

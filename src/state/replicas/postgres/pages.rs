@@ -8,7 +8,7 @@ use super::session::PostgresFault;
 use crate::store::{
     entry::{Entry, Filter, Id, Key},
     facts::label,
-    foreign::ForeignPage,
+    other_replicas::ForeignPage,
     packed::Packed,
     page::Query,
     record::{ContentHash, versions_of},
