@@ -1,4 +1,4 @@
-//! The door of the store: threads, readers, status.
+//! The store as others call it: threads, readers, status.
 
 use std::{
     io,

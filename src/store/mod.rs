@@ -6,7 +6,7 @@
 //!
 //! Only [`generations`], [`inspection`] and [`record`] know generations; elsewhere an entry is an id, a time, a few facts for
 //! filters, and bytes. [`accounts`] is a file of its own beside them.
-//! [`handle::Store`] is the door; [`directory::Directory`] guards the files.
+//! [`handle::Store`] is what others call; [`directory::Directory`] guards the files.
 
 pub mod accounts;
 pub mod activity;
