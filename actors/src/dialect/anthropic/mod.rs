@@ -40,6 +40,7 @@ pub(crate) use error::kind_of_response;
 pub(crate) use foreign_thoughts::without_foreign_thoughts;
 pub(crate) use models::capability_gaps;
 pub(crate) use request::{limit_to_context, write_request};
+pub(crate) use tools::object_schema;
 #[cfg(test)]
 pub(crate) use {parameters::ApiVersion, request::write_request_for};
 

@@ -1,6 +1,6 @@
 //! `tools` and `tool_choice`.
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::{cache_marks::CacheMarks, models::Capabilities, schema};
 use crate::dialect::{
@@ -131,21 +131,19 @@ fn push_definition(tool: &Tool<'_>, capabilities: &Capabilities, out: &mut Bytes
             if strict {
                 fates.drop("tools[].function.strict");
             }
-            push_schema(tool.parameters, out, fates);
+            push_member(out, b"input_schema", &object_schema(tool.parameters, fates));
         }
     }
 }
 
-/// Appends the schema as it is; its root must say that it is an object.
-fn push_schema(schema: Option<Raw<'_>>, out: &mut BytesMut, fates: &mut FieldFates) {
-    let Some(schema) = schema else {
-        return push_member(out, b"input_schema", b"{\"type\":\"object\",\"properties\":{}}");
-    };
+/// A schema of arguments as it is, but for its root, which must say that it is an object.
+pub(crate) fn object_schema(schema: Option<Raw<'_>>, fates: &mut FieldFates) -> Bytes {
+    let Some(schema) = schema else { return Bytes::from_static(b"{\"type\":\"object\",\"properties\":{}}") };
     if schema.member(b"type").and_then(Raw::text).as_deref() == Some("object") {
-        return push_member(out, b"input_schema", schema.bytes());
+        return Bytes::copy_from_slice(schema.bytes());
     }
     fates.emulate("tools[].function.parameters");
-    push_member(out, b"input_schema", b"{\"type\":\"object\"");
+    let mut out = BytesMut::from(&b"{\"type\":\"object\""[..]);
     for (key, value) in schema.members().filter(|(key, _)| *key.name() != *b"type") {
         out.put_u8(b',');
         out.put_slice(key.bytes());
@@ -153,6 +151,7 @@ fn push_schema(schema: Option<Raw<'_>>, out: &mut BytesMut, fates: &mut FieldFat
         out.put_slice(value.bytes());
     }
     out.put_u8(b'}');
+    out.freeze()
 }
 
 /// A tool with free-form input is declared as a function with one text; the decoder turns its calls back.

@@ -4,7 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::cache_points::CachePoints;
 use crate::dialect::{
-    anthropic::schema,
+    anthropic::{object_schema, schema},
     json::{push_member, push_string},
     neutral::{
         CUSTOM_INPUT_SCHEMA, Content, Conversation, EscapedText, FieldFates, Tool, ToolChoice, ToolKind, ToolNames,
@@ -170,14 +170,11 @@ fn push_definition(tool: &Tool<'_>, can_be_strict: bool, out: &mut BytesMut, fat
     }
     let is_strict = tool.strict == Some(true);
     let lowered = tool.parameters.filter(|_| is_strict && can_be_strict).and_then(schema::lower);
-    match (lowered, tool.parameters) {
-        (Some(lowered), _) => {
-            push_schema(&lowered, out);
-            return push_member(out, b"strict", b"true");
-        }
-        (None, Some(schema)) => push_schema(schema.bytes(), out),
-        (None, None) => push_schema(b"{\"type\":\"object\",\"properties\":{}}", out),
+    if let Some(lowered) = lowered {
+        push_schema(&lowered, out);
+        return push_member(out, b"strict", b"true");
     }
+    push_schema(&object_schema(tool.parameters, fates), out);
     if is_strict {
         fates.drop("tools[].function.strict");
     }

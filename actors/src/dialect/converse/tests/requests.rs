@@ -233,3 +233,23 @@ fn signed_thoughts_go_back_to_a_claude_and_to_nobody_else() {
     assert_eq!(other.body["messages"][1]["content"], json!([{"text": "b"}]));
     assert_eq!(other.emulated, ["messages[].reasoning_details"]);
 }
+
+#[test]
+fn the_root_of_a_schema_of_arguments_says_that_it_is_an_object() {
+    for schema in [
+        r##"{"$ref":"#/$defs/a","$defs":{"a":{"type":"object"}}}"##,
+        r#"{"anyOf":[{"type":"object"}]}"#,
+        r#"{"type":["object","null"]}"#,
+    ] {
+        let schema: Value = serde_json::from_str(schema).unwrap();
+        let mut tool = tool("f");
+        tool["function"]["parameters"] = schema.clone();
+        let sent = with(OTHER, json!({"tools": [tool]}));
+        let root = &sent.body["toolConfig"]["tools"][0]["toolSpec"]["inputSchema"]["json"];
+        assert_eq!(
+            (&root["type"], sent.emulated),
+            (&json!("object"), vec!["tools[].function.parameters".to_owned()]),
+            "{schema}"
+        );
+    }
+}
