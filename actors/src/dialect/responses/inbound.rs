@@ -321,7 +321,7 @@ impl<'a> ChatBodyWriter<'a> {
                     ("schema", format.member(b"schema").is_some_and(Raw::is_object)),
                 ] {
                     if !is_right {
-                        return Err(required(&format!("text.format.{name}")));
+                        return Err(required(format!("text.format.{name}")));
                     }
                 }
                 push_member(&mut self.out, b"response_format", b"{\"type\":\"json_schema\",\"json_schema\":{");

@@ -38,7 +38,7 @@ impl ChatBodyWriter<'_> {
             }
             let name = self.tool(tool, index)?;
             if names.contains(&name) {
-                return Err(refused(&format!("tools[{index}].name"), "Tool names must be unique."));
+                return Err(refused(format!("tools[{index}].name"), "Tool names must be unique."));
             }
             names.push(name);
         }
@@ -56,13 +56,13 @@ impl ChatBodyWriter<'_> {
         if !tool.is_object() {
             return Err(mistyped(&path, "an object"));
         }
-        let name = tool.member(b"name").ok_or_else(|| required(&format!("{path}.name")))?;
+        let name = tool.member(b"name").ok_or_else(|| required(format!("{path}.name")))?;
         if name.filled_string().is_none() {
-            return Err(mistyped(&format!("{path}.name"), "a non-empty string"));
+            return Err(mistyped(format!("{path}.name"), "a non-empty string"));
         }
         if name.inner().len() > MAX_NAME || !name.inner().iter().all(is_of_name) {
             let message = format!("'{path}.name' must be at most {MAX_NAME} letters, digits, '_' and '-'.");
-            return Err(refused(&format!("{path}.name"), message));
+            return Err(refused(format!("{path}.name"), message));
         }
         self.out.put_slice(b"{\"type\":\"function\",\"function\":{\"name\":");
         self.out.put_slice(name.bytes());
@@ -71,8 +71,8 @@ impl ChatBodyWriter<'_> {
         }
         match tool.member(b"input_schema") {
             Some(schema) if schema.is_object() => push_member(&mut self.out, b"parameters", schema.bytes()),
-            Some(_) => return Err(mistyped(&format!("{path}.input_schema"), "an object")),
-            None => return Err(required(&format!("{path}.input_schema"))),
+            Some(_) => return Err(mistyped(format!("{path}.input_schema"), "an object")),
+            None => return Err(required(format!("{path}.input_schema"))),
         }
         if let Some(strict) = optional_member(tool, &path, "strict", MemberType::Boolean)? {
             push_member(&mut self.out, b"strict", strict.bytes());

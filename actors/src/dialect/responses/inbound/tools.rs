@@ -61,7 +61,7 @@ impl ChatBodyWriter<'_> {
                     self.fates.drop(&format!("tools[].{kind}"));
                     self.tools.hosted.get_or_insert(format!("{path}.type"));
                 }
-                None => return Err(required(&format!("{path}.type"))),
+                None => return Err(required(format!("{path}.type"))),
             }
         }
         Ok(())
@@ -70,7 +70,7 @@ impl ChatBodyWriter<'_> {
     fn namespace(&mut self, tool: Raw<'_>, path: &str) -> Result<(), Invalid> {
         let namespace = name_of(tool, path)?.text().unwrap_or_default();
         let tools = tool.member(b"tools").filter(|tools| tools.is_array());
-        let tools = tools.ok_or_else(|| required(&format!("{path}.tools")))?;
+        let tools = tools.ok_or_else(|| required(format!("{path}.tools")))?;
         self.fates.emulate("tools[].namespace");
         for (index, tool) in tools.elements().enumerate() {
             let path = format!("{path}.tools[{index}]");
@@ -78,7 +78,7 @@ impl ChatBodyWriter<'_> {
                 Some("function") => self.function(tool, &path, Some(&namespace))?,
                 _ => {
                     let message = format!("'{path}.type' must be function.");
-                    return Err(refused(&format!("{path}.type"), message).allowing(["function"]));
+                    return Err(refused(format!("{path}.type"), message).allowing(["function"]));
                 }
             }
         }
@@ -103,7 +103,7 @@ impl ChatBodyWriter<'_> {
         let schema = tool.member(b"parameters").or_else(|| tool.member(b"input_schema"));
         match schema.filter(|schema| !schema.is_null()) {
             Some(schema) if schema.is_object() => push_member(out, b"parameters", schema.bytes()),
-            Some(_) => return Err(mistyped(&format!("{path}.parameters"), "an object")),
+            Some(_) => return Err(mistyped(format!("{path}.parameters"), "an object")),
             None => {}
         }
         if let Some(strict) = strict {
