@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use chrono::DateTime;
-use pointsman_actors::domain::{ModelPattern, Objective, ResetPeriod, SpendLimit};
+use pointsman_actors::domain::{ModelPattern, Objective, ResetPeriod, SpendLimit, Task};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{HolderLimits, Key, LimitsConfig, Scope, from_hex, spend_amount};
@@ -89,6 +89,9 @@ pub struct IssuedKey {
     /// Objective of requests that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<String>,
+    /// Class of the tasks of requests that name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
     /// Names that mean a model or an alias.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub aliases: BTreeMap<String, String>,
@@ -126,7 +129,8 @@ impl IssuedKey {
             account: Some(self.account.as_str().into()),
             allowed_providers: self.allowed_providers.clone(),
             blocked_providers: self.blocked_providers.clone(),
-            task: None,
+            // It decides nothing, so a class that only a later version knows does not make the key unreadable.
+            task: self.task.as_deref().and_then(Task::named),
             objective: self.objective.as_deref().map(|name| name.parse::<Objective>()).transpose().ok()?,
             aliases: self.aliases.iter().map(|(name, target)| (name.clone(), target.clone())).collect(),
         })

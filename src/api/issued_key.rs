@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use chrono::{DateTime, NaiveDate, NaiveTime};
-use pointsman_actors::domain::{Invalid, InvalidReason, ModelPattern, Objective, ResetPeriod, Usd};
+use pointsman_actors::domain::{Invalid, InvalidReason, ModelPattern, Objective, ResetPeriod, Task, Usd};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -53,6 +53,7 @@ pub(crate) struct IssuedKeyBody {
     allowed_providers: Vec<String>,
     blocked_providers: Vec<String>,
     objective: Option<String>,
+    task: Option<String>,
     aliases: BTreeMap<String, String>,
 }
 
@@ -85,6 +86,7 @@ impl IssuedKeyBody {
             allowed_providers: key.allowed_providers,
             blocked_providers: key.blocked_providers,
             objective: key.objective,
+            task: key.task,
             aliases: key.aliases,
         }
     }
@@ -110,6 +112,7 @@ pub(crate) fn set_members(key: &mut IssuedKey, members: &Map<String, Value>, is_
             "allowed_providers" => key.allowed_providers = texts(name, value)?,
             "blocked_providers" => key.blocked_providers = texts(name, value)?,
             "objective" => key.objective = objective(name, value)?,
+            "task" => key.task = task(name, value)?,
             "aliases" => key.aliases = aliases(name, value)?,
             "external_user" if value.is_null() => key.external_user = None,
             "external_user" => key.external_user = Some(label(name, value, 256)?),
@@ -237,13 +240,24 @@ fn objective(name: &str, value: &Value) -> Result<Option<String>, Invalid> {
     Ok(Some(objective.as_str().to_owned()))
 }
 
+fn task(name: &str, value: &Value) -> Result<Option<String>, Invalid> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let names = Task::ALL.map(Task::as_str);
+    let task = value.as_str().and_then(Task::named);
+    let task = task.ok_or_else(|| wrong(name, format!("one of {}, or null", names.join(", "))).allowing(names))?;
+    Ok(Some(task.as_str().to_owned()))
+}
+
 fn aliases(name: &str, value: &Value) -> Result<BTreeMap<String, String>, Invalid> {
     if value.is_null() {
         return Ok(BTreeMap::new());
     }
     let wrong = || wrong(name, format!("an object of at most {MAX_LIST} names, each with a model id or alias"));
     let members = value.as_object().filter(|members| members.len() <= MAX_LIST).ok_or_else(wrong)?;
-    let alias = |(alias, target): (&String, &Value)| Some((alias.clone(), label(name, target, 256).ok()?));
+    let text = |value: &Value| label(name, value, 256).ok();
+    let alias = |(alias, target): (&String, &Value)| Some((text(&Value::from(alias.as_str()))?, text(target)?));
     members.iter().map(alias).collect::<Option<_>>().ok_or_else(wrong)
 }
 

@@ -152,6 +152,9 @@ async fn an_impossible_member_is_refused_by_its_name() {
         (json!({ "name": "x", "concurrency": 1.5 }), "concurrency"),
         (json!({ "name": "x", "allowed_models": ["a*b"] }), "allowed_models"),
         (json!({ "name": "x", "objective": "best" }), "objective"),
+        (json!({ "name": "x", "task": "poems" }), "task"),
+        (json!({ "name": "x", "task": ["code"] }), "task"),
+        (json!({ "name": "x", "aliases": { "": "acme/small" } }), "aliases"),
         (json!({ "name": "x", "limt": 1 }), "limt"),
     ] {
         let error = error_of(&call(&gateway, Method::POST, "/api/v1/keys", ADMIN, Some(members.clone())).await, 400);

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::{
     folder::Folder,
     harness::KEY,
-    issued_keys::{ADMIN, chat, issue, world},
+    issued_keys::{ADMIN, call, chat, issue, world},
     process::{ConfigFile, Process, run},
     world::saying,
 };
@@ -34,6 +34,8 @@ async fn keys_are_issued_and_revoked_in_the_directory_of_a_stopped_gateway() {
         (&["create", "--name", "ci"][..], "the name is taken"),
         (&["create", "--name", "x", "--limit", "-1"], "limit"),
         (&["create", "--name", "x", "--scope", "root"], "'scopes' must be"),
+        (&["create", "--name", "x", "--task", "poems"], "'task' must be one of general, code, math"),
+        (&["create", "--name", "x", "--alias", "fast"], "NAME=MODEL"),
         (&["revoke", "nobody"], "there is no issued key 'nobody'"),
         (&["usage"], "--url"),
     ] {
@@ -103,6 +105,19 @@ async fn keys_are_issued_and_revoked_at_a_running_gateway() {
     assert_eq!(chat(&gateway, &text, json!({})).await.status, 401);
     assert_eq!(keys(&["revoke", "ci"]).await.0, Some(0));
     assert_eq!(keys(&["list"]).await.1.lines().count(), 1);
+    let all = "create --name all --objective cheapest --task code --external-user ann --alias fast=acme/small --alias \
+               slow=acme/small --allowed-provider acme --blocked-provider bolt --allowed-model acme/* --blocked-model b/x";
+    assert_eq!(keys(&all.split_whitespace().collect::<Vec<_>>()).await.0, Some(0));
+    let listed = call(&gateway, actix_web::http::Method::GET, "/api/v1/keys", ADMIN, None).await.expect(200);
+    let made = &listed["data"][1];
+    let expected = json!({
+        "name": "all", "objective": "cheapest", "task": "code", "external_user": "ann",
+        "aliases": { "fast": "acme/small", "slow": "acme/small" }, "allowed_providers": ["acme"],
+        "blocked_providers": ["bolt"], "allowed_models": ["acme/*"], "blocked_models": ["b/x"],
+    });
+    for (member, value) in expected.as_object().unwrap() {
+        assert_eq!(&made[member], value, "{member}: {listed}");
+    }
     let (code, said) = keys(&["disable", "nobody"]).await;
     assert!(code == Some(2) && said.contains("404"), "{said}");
     keys(&["disable", "test"]).await;

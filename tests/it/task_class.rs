@@ -1,11 +1,13 @@
 //! The class of a task in the record of a decision: who may name it, what it is found from, and that it stays.
 
 use actix_web::http::Method;
+use pointsman::store::directory::Directory;
 use serde_json::{Value, json};
 
 use crate::{
     folder::Folder,
     harness::TestGateway,
+    issued_keys::{self, ADMIN, call, issue},
     scripted::Upstream,
     world::{Model, World, and, ask, saying},
 };
@@ -128,4 +130,31 @@ async fn a_conversation_keeps_its_class_unless_the_client_names_another() {
     assert_eq!(class(&gateway, turn(PROGRAM, "two")).await, ["general", "conversation"]);
     assert_eq!(class(&gateway, and(turn(PROGRAM, "one"), named("vision"))).await, ["vision", "metadata"]);
     assert_eq!(class(&gateway, turn(PROGRAM, "one")).await, ["vision", "conversation"], "this request names none");
+}
+
+#[actix_web::test]
+async fn an_issued_key_names_the_class_until_it_is_changed_also_rotated_and_after_a_restart() {
+    let (upstream, folder) = (saying("This way."), Folder::new());
+    let body = || and(ask("acme/small"), and(says(PROSE), json!({ "max_tokens": 5 })));
+    let gateway = issued_keys::world(&upstream, &folder).start().await;
+    let (text, data) = issue(&gateway, json!({ "name": "ci", "task": "creative" })).await;
+    assert_eq!(data["task"], "creative");
+    assert_eq!(class_for(&gateway, &text, body()).await, ["creative", "key"]);
+    let path = format!("/api/v1/keys/{}", data["hash"].as_str().unwrap());
+    let changed = call(&gateway, Method::PATCH, &path, ADMIN, Some(json!({ "task": "math" }))).await.expect(200);
+    assert_eq!(changed["data"]["task"], "math");
+    let rotated = call(&gateway, Method::POST, &format!("{path}/rotate"), ADMIN, None).await.expect(200);
+    let text = rotated["key"].as_str().unwrap();
+    assert_eq!(class_for(&gateway, text, body()).await, ["math", "key"]);
+    let audit = call(&gateway.admin(), Method::GET, "/api/v1/admin/audit", ADMIN, None).await.expect(200);
+    let update = audit["data"].as_array().unwrap().iter().find(|line| line["action"] == "update_key").unwrap();
+    assert_eq!(update["changes"], json!([{ "member": "task", "from": "creative", "to": "math" }]));
+    gateway.stop().await;
+    drop(gateway);
+
+    crate::patience::until("the directory is free", || Directory::open(&folder.at("data")).is_ok()).await;
+    let gateway = issued_keys::world(&upstream, &folder).start().await;
+    assert_eq!(class_for(&gateway, text, body()).await, ["math", "key"]);
+    call(&gateway, Method::PATCH, &path, ADMIN, Some(json!({ "task": null }))).await.expect(200);
+    assert_eq!(class_for(&gateway, text, body()).await, ["general", "default"]);
 }

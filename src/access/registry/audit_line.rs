@@ -123,6 +123,7 @@ mod tests {
             allowed_providers: texts(),
             blocked_providers: texts(),
             objective: Some(text()),
+            task: Some(text()),
             aliases: [(text(), text())].into(),
             external_user: Some(text()),
         };
@@ -130,7 +131,7 @@ mod tests {
         let mut expected = vec!["name", "label", "account", "scopes", "disabled", "expires_ms", "spend"];
         expected.extend(limits);
         expected.extend(["allowed_models", "blocked_models", "allowed_providers", "blocked_providers"]);
-        expected.extend(["objective", "aliases", "external_user"]);
+        expected.extend(["objective", "task", "aliases", "external_user"]);
         expected.sort_unstable();
         let mut found = shown(&key);
         found.sort_unstable();

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use pointsman_actors::domain::Task;
+
 use super::*;
 
 /// A log that keeps its lines, and refuses when told to.
@@ -125,4 +127,11 @@ fn a_stored_change_that_cannot_be_read_is_an_error() {
         let read = Registry::new(&LimitsConfig::default(), None, &[line.as_bytes().to_vec()]);
         assert!(read.is_err(), "{line}");
     }
+}
+
+#[test]
+fn a_key_with_a_class_of_tasks_that_only_a_later_version_knows_is_a_key() {
+    let of = |task: &str| IssuedKey { task: Some(task.to_owned()), ..key("one") }.key(&LimitsConfig::default()).unwrap();
+    assert_eq!(of("code").task, Some(Task::Code));
+    assert_eq!(of("poems").task, None);
 }

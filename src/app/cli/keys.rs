@@ -117,6 +117,29 @@ struct NewKeyArguments {
     /// Model id or prefix that the key may not use; may be repeated
     #[arg(long = "blocked-model", value_name = "PATTERN")]
     blocked_models: Vec<String>,
+    /// Provider that the key may use; may be repeated
+    #[arg(long = "allowed-provider", value_name = "PROVIDER")]
+    allowed_providers: Vec<String>,
+    /// Provider that the key may not use; may be repeated
+    #[arg(long = "blocked-provider", value_name = "PROVIDER")]
+    blocked_providers: Vec<String>,
+    /// Objective of requests that name none: cheapest, fastest, reliable or balanced
+    #[arg(long, value_name = "OBJECTIVE")]
+    objective: Option<String>,
+    /// Class of the tasks of requests that name none, for records, such as code
+    #[arg(long, value_name = "CLASS")]
+    task: Option<String>,
+    /// Name that means a model or an alias in requests of the key; may be repeated
+    #[arg(long = "alias", value_name = "NAME=MODEL", value_parser = alias)]
+    aliases: Vec<(String, String)>,
+    /// Your own name of the user of the key
+    #[arg(long, value_name = "NAME")]
+    external_user: Option<String>,
+}
+
+fn alias(text: &str) -> Result<(String, String), String> {
+    let (name, target) = text.split_once('=').ok_or("needs the form NAME=MODEL")?;
+    Ok((name.to_owned(), target.to_owned()))
 }
 
 impl NewKeyArguments {
@@ -126,6 +149,9 @@ impl NewKeyArguments {
             ("limit", &self.limit),
             ("limit_reset", &self.limit_reset),
             ("expires_at", &self.expires_at),
+            ("objective", &self.objective),
+            ("task", &self.task),
+            ("external_user", &self.external_user),
         ];
         let numbers = [
             ("requests_per_minute", self.requests_per_minute),
@@ -136,12 +162,16 @@ impl NewKeyArguments {
             ("scopes", &self.scopes),
             ("allowed_models", &self.allowed_models),
             ("blocked_models", &self.blocked_models),
+            ("allowed_providers", &self.allowed_providers),
+            ("blocked_providers", &self.blocked_providers),
         ];
+        let aliases = Map::from_iter(self.aliases.iter().map(|(name, target)| (name.clone(), json!(target))));
         let mut members = Map::from_iter([("name".to_owned(), json!(self.name))]);
         let mut set = |name: &str, value: Option<Value>| members.extend(value.map(|value| (name.to_owned(), value)));
         texts.iter().for_each(|(name, text)| set(name, text.as_ref().map(|text| json!(text))));
         numbers.iter().for_each(|(name, number)| set(name, number.map(|number| json!(number))));
         lists.iter().for_each(|(name, list)| set(name, (!list.is_empty()).then(|| json!(list))));
+        set("aliases", (!aliases.is_empty()).then_some(Value::Object(aliases)));
         members
     }
 }
