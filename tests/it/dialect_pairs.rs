@@ -20,7 +20,7 @@ use crate::{
 pub(crate) const PROVIDERS: [&str; 5] = ["openai", "anthropic", "gemini", "openai-responses", "converse"];
 const DOORS: [Door; 3] = [Door::Chat, Door::Messages, Door::Responses];
 /// Also the door that gives texts alone.
-const ALL_DOORS: [Door; 4] = [Door::Chat, Door::Messages, Door::Responses, Door::Completions];
+pub(crate) const ALL_DOORS: [Door; 4] = [Door::Chat, Door::Messages, Door::Responses, Door::Completions];
 
 /// Members whose values differ from run to run, or are opaque.
 const MASKED: [&str; 9] = [
@@ -36,7 +36,7 @@ const MASKED: [&str; 9] = [
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Door {
+pub(crate) enum Door {
     Chat,
     Messages,
     Responses,
@@ -62,7 +62,7 @@ fn schema() -> Value {
 }
 
 impl Door {
-    fn path(self) -> &'static str {
+    pub(crate) fn path(self) -> &'static str {
         match self {
             Door::Chat => "/api/v1/chat/completions",
             Door::Messages => "/v1/messages",
@@ -71,7 +71,7 @@ impl Door {
         }
     }
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Door::Chat => "chat",
             Door::Messages => "messages",
@@ -81,7 +81,7 @@ impl Door {
     }
 
     /// The same request at every door.
-    fn request(self) -> Value {
+    pub(crate) fn request(self) -> Value {
         match self {
             Door::Chat => json!({
                 "model": "acme/model", "max_tokens": 64,
@@ -282,7 +282,7 @@ fn called(status: &str, arguments: &str) -> Value {
 
 /// The answer of [`whole`] as the provider streams it, an event each, and the position behind the first text and behind the
 /// first half of the call (the call itself where a dialect sends calls whole).
-fn streamed(dialect: &str) -> (Vec<Vec<u8>>, [usize; 2]) {
+pub(crate) fn streamed(dialect: &str) -> (Vec<Vec<u8>>, [usize; 2]) {
     let events = match dialect {
         "converse" => frames(),
         _ => server_sent(dialect).into_iter().map(String::into_bytes).collect(),
@@ -436,12 +436,12 @@ fn chunk(bytes: impl AsRef<[u8]>) -> Vec<u8> {
 }
 
 /// The beginning of a stream, up to these bytes.
-fn begun_with(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn begun_with(bytes: &[u8]) -> Vec<u8> {
     [CHUNKED.as_bytes(), &chunk(bytes)].concat()
 }
 
 /// A gateway whose model stands at `maker`, and at `spare`, which speaks chat, for more money.
-async fn gateway(dialect: &str, maker: &Upstream, spare: Option<&Upstream>) -> TestGateway {
+pub(crate) async fn gateway(dialect: &str, maker: &Upstream, spare: Option<&Upstream>) -> TestGateway {
     let endpoint = |provider: &str, price: &str| {
         format!(
             "{{ provider = \"{provider}\", upstream_model = \"m\", pricing = {{ prompt = \"{price}\", completion = \"{price}\" }} }}"
@@ -466,7 +466,7 @@ async fn gateway(dialect: &str, maker: &Upstream, spare: Option<&Upstream>) -> T
         .await
 }
 
-fn events(reply: &Reply) -> Vec<Value> {
+pub(crate) fn events(reply: &Reply) -> Vec<Value> {
     let text = reply.text();
     let data = text.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
     data.map(|data| serde_json::from_str(data).unwrap_or_else(|_| panic!("{data}"))).collect()

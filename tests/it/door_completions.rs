@@ -12,7 +12,7 @@ use crate::{
 const ON: (&str, &str) = ("POINTSMAN__SERVER__LEGACY_COMPLETIONS", "true");
 
 /// `acme/coder` at one provider, with these keys.
-async fn gateway(upstream: &Upstream, keys: &str) -> TestGateway {
+pub(crate) async fn gateway(upstream: &Upstream, keys: &str) -> TestGateway {
     let model = "[[models]]\nid = \"acme/coder\"\ncontext_length = 100000\nsupported_parameters = [\"max_tokens\", \"stop\", \
                  \"temperature\"]\nendpoints = [{ provider = \"maker\", upstream_model = \"m\", pricing = { prompt = \"0.000001\", \
                  completion = \"0.000002\" } }]\n";

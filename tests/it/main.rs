@@ -106,6 +106,8 @@ mod contract_stream;
 #[cfg(test)]
 mod contract_stream_pace;
 #[cfg(test)]
+mod cost_ceilings;
+#[cfg(test)]
 mod dashboards;
 #[cfg(test)]
 mod diagnosis;

@@ -1,12 +1,13 @@
 //! The hard ceiling on the cost of a stream: the answer is cut off before it passes.
 //!
 //! The provider is told a limit of output tokens, and most keep to it. This is for those that do not: their output is counted
-//! event by event, and the stream ends with the finish reason `length` when the next event might pass the ceiling.
+//! event by event, and the stream ends with the finish reason `length` when the next event might pass the ceiling. A first event
+//! that alone costs more, or one dearer than all before it, passes it: the provider has made its tokens when it arrives.
 
 use bytes::{Bytes, BytesMut};
 
 use crate::{
-    dialect::{AnswerFault, ChatStream, Progress},
+    dialect::{AnswerFault, ChatStream, Outcome, Progress},
     domain::{CostBreakdown, Usd},
 };
 
@@ -39,50 +40,24 @@ impl CostCeiling {
     /// # Errors
     /// As [`ChatStream::push`].
     pub fn push(&mut self, chat: &mut ChatStream, bytes: &Bytes, out: &mut BytesMut) -> Result<Progress, AnswerFault> {
-        let mut progress = Progress::default();
-        let mut rest = bytes.clone();
-        while !rest.is_empty() && !chat.is_done() {
-            let end = end_of_event(&rest);
-            let piece = rest.split_to(end.unwrap_or(rest.len()));
-            let read = chat.push(&piece, out)?;
-            progress = Progress { event: progress.event || read.event, content: progress.content || read.content };
-            if end.is_some() && chat.has_content() && !chat.is_done() && self.passes_next(chat) {
-                self.is_reached = true;
-                chat.cut_off(self.answers, out)?;
-            }
+        let mut passes_next = |outcome: &Outcome| {
+            self.is_reached = self.passes_next(outcome);
+            self.is_reached
+        };
+        let progress = chat.push_until(bytes, out, Some(&mut passes_next))?;
+        if self.is_reached && !chat.is_done() {
+            chat.cut_off(self.answers, out)?;
         }
         Ok(progress)
     }
 
     /// Whether another event like the dearest so far might pass the ceiling.
-    fn passes_next(&mut self, chat: &ChatStream) -> bool {
-        let cost = chat.outcome().cost.as_ref().map(CostBreakdown::total).unwrap_or_default();
+    fn passes_next(&mut self, outcome: &Outcome) -> bool {
+        let cost = outcome.cost.as_ref().map(CostBreakdown::total).unwrap_or_default();
         if !self.cost.is_zero() {
             self.step = self.step.max(cost - self.cost);
         }
         self.cost = cost;
         cost + self.step > self.most
-    }
-}
-
-/// Length of the first event with its blank line, if it is there as a whole.
-fn end_of_event(bytes: &[u8]) -> Option<usize> {
-    let lines = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at);
-    lines.clone().zip(lines.skip(1)).find_map(|(one, next)| {
-        let between = bytes.get(one + 1..next)?;
-        (between.is_empty() || between == b"\r").then_some(next + 1)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn events_end_at_blank_lines_with_either_line_end() {
-        assert_eq!(end_of_event(b"data: a\n\ndata: b\n\n"), Some(9));
-        assert_eq!(end_of_event(b"data: a\r\n\r\nx"), Some(11));
-        assert_eq!(end_of_event(b"data: a\ndata: b\n"), None);
-        assert_eq!(end_of_event(b""), None);
     }
 }

@@ -31,10 +31,14 @@ pub(super) struct ClientStream {
     spliced: Option<SplicedEvents>,
     /// Number of the next event, if those that passed have numbers.
     next_number: Option<u64>,
+    /// Number of the block of a message that has begun and not ended, of events that passed.
+    open_block: Option<u64>,
     /// Whether an event with the reason of the message's end has passed.
     has_reason: bool,
     /// Whether an event that ends the message has passed.
     is_stopped: bool,
+    /// Whether the answer ends here without the upstream's own last events.
+    pub(super) is_cut_off: bool,
     has_begun: bool,
     /// Chunks that are not read yet.
     pub(super) chunks: BytesMut,
@@ -81,8 +85,10 @@ impl ClientStream {
             encoder: ClientEncoder::new(client, context, AnswerForm::Streamed, options.max_event_bytes),
             spliced,
             next_number: None,
+            open_block: None,
             has_reason: false,
             is_stopped: false,
+            is_cut_off: false,
             has_begun: false,
             chunks: BytesMut::new(),
         }
@@ -105,18 +111,31 @@ impl ClientStream {
     /// Appends what the remaining chunks mean to the client, the last ones of the stream.
     pub(super) fn end(&mut self, chat: &ChatRewriter, out: &mut BytesMut) -> Result<(), AnswerFault> {
         let Some(spliced) = &self.spliced else { return self.encode(out) };
-        self.chunks.clear();
+        let api = spliced.api;
         if std::mem::replace(&mut self.is_stopped, true) {
+            self.chunks.clear();
             return Ok(());
         }
-        match spliced.api {
+        match api {
             SplicedApi::Messages => {
+                if let Some(index) = self.open_block.take() {
+                    let stop = format!("{{\"type\":\"content_block_stop\",\"index\":{index}}}");
+                    out.put_slice(b"event: content_block_stop\n");
+                    put_data(stop.as_bytes(), out);
+                }
                 self.put_reason(chat, out);
                 out.put_slice(b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+            }
+            SplicedApi::Responses(_) | SplicedApi::Completion { .. } if self.is_cut_off => {
+                if let Some(next) = self.next_number {
+                    self.encoder.continue_at(next);
+                }
+                return self.encode(out);
             }
             SplicedApi::Responses(_) => {}
             SplicedApi::Completion { .. } => out.put_slice(DONE),
         }
+        self.chunks.clear();
         Ok(())
     }
 
@@ -192,6 +211,8 @@ impl ClientStream {
             _ => anthropic::splice::splice_event(&kind, data, id, model, usage)?,
         };
         match &*kind {
+            "content_block_start" => self.open_block = value.member(b"index").and_then(Raw::count),
+            "content_block_stop" => self.open_block = None,
             "message_delta" => self.has_reason |= anthropic::splice::tells_reason(value),
             "message_stop" => self.put_reason(chat, out),
             _ => {}

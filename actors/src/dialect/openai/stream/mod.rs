@@ -133,16 +133,47 @@ impl ChatStream {
     /// When the upstream reports an error or what it sends is no stream of chunks. What came before the fault
     /// is in `out`, nothing of the faulty event is, and only [`ChatStream::fail`] makes sense after it.
     pub fn push(&mut self, bytes: &Bytes, out: &mut BytesMut) -> Result<Progress, AnswerFault> {
+        self.push_until(bytes, out, None)
+    }
+
+    /// The same, and after each event of a stream that has begun to cost something asks whether the answer shall end here. Then
+    /// the rest of the read is passed over, and [`ChatStream::cut_off`] comes next.
+    ///
+    /// # Errors
+    /// As [`ChatStream::push`].
+    pub fn push_until(
+        &mut self,
+        bytes: &Bytes,
+        out: &mut BytesMut,
+        mut ends_here: Option<&mut dyn FnMut(&Outcome) -> bool>,
+    ) -> Result<Progress, AnswerFault> {
         let mut progress = Progress::default();
         if self.is_done() {
             return Ok(progress);
         }
+        let mut is_over = false;
+        let mut ends_after = |chat: &ChatRewriter| {
+            let ends_here = ends_here.as_mut().filter(|_| !chat.is_done() && chat.spent().is_some());
+            ends_here.is_some_and(|ends_here| ends_here(&chat.outcome()))
+        };
         let ChatStream { reader, translator, chat, client } = self;
         let read = match (translator.as_deref_mut(), client.as_deref_mut()) {
-            (None, None) => reader.push(bytes, |event| chat.event(&event, &mut progress, out)),
+            (None, None) => reader.push(bytes, |event| {
+                if !is_over {
+                    chat.event(&event, &mut progress, out)?;
+                    is_over = ends_after(chat);
+                }
+                Ok(())
+            }),
             (translator, client) => {
                 let mut route = EventRoute { translator, chat, client };
-                reader.push(bytes, |event| route.event(&event, &mut progress, out))
+                reader.push(bytes, |event| {
+                    if !is_over {
+                        route.event(&event, &mut progress, out)?;
+                        is_over = ends_after(route.chat);
+                    }
+                    Ok(())
+                })
             }
         };
         match read {
@@ -206,13 +237,17 @@ impl ChatStream {
     /// When the answer cannot end here.
     pub fn cut_off(&mut self, answers: u32, out: &mut BytesMut) -> Result<(), AnswerFault> {
         let ChatStream { chat, client, .. } = self;
-        let mut route = EventRoute { translator: None, chat, client: client.as_deref_mut() };
+        let mut client = client.as_deref_mut();
         for index in 0..answers {
             let finish = format!("{{\"choices\":[{{\"index\":{index},\"delta\":{{}},\"finish_reason\":\"length\"}}]}}");
             let event = StreamEvent { data: finish.into_bytes().into(), is_error: false };
-            route.event(&event, &mut Progress::default(), out)?;
+            let out = client.as_deref_mut().map_or(&mut *out, |client| &mut client.chunks);
+            chat.event(&event, &mut Progress::default(), out)?;
         }
-        route.end(out)
+        if let Some(client) = &mut client {
+            client.is_cut_off = true;
+        }
+        EventRoute { translator: None, chat, client }.end(out)
     }
 
     /// Appends what tells the client that the answer is still being made.
