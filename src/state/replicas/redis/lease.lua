@@ -29,8 +29,9 @@ for at = 1, #all, 2 do
     own = tonumber(s)
   elseif s then
     k, u, c, seen = tonumber(k), tonumber(u), tonumber(c), tonumber(seen)
-    -- A replica that is gone keeps what it may have used; the rest comes back. Without Redis it may have used all of it.
-    if now - seen > expiry and seen > settled - settle then k = math.min(k, c) end
+    -- A replica that is gone keeps what it may have used; the rest comes back. One that did not report since Redis started, the
+    -- moment of the first report included, was without Redis and may have used all of it.
+    if now - seen > expiry and seen >= settled - settle then k = math.min(k, c) end
     others_kept = others_kept + k
     others_used = others_used + u
     others_spent = others_spent + tonumber(p)
