@@ -155,8 +155,11 @@ pub(crate) fn ledger(worker: &Worker) -> Result<Arc<GenerationStore>, ApiError> 
     worker.shared.ledger.clone().ok_or_else(ApiError::no_durable_ledger)
 }
 
-/// Logs why the ledger cannot be read.
+/// Says why the ledger cannot be read: to the client if that passes, else to the log.
 pub(crate) fn unreadable(fault: Fault) -> ApiError {
+    if matches!(fault, Fault::Unavailable) {
+        return ApiError::ledger_closed();
+    }
     log::error!("the ledger cannot be read: {fault}");
     ApiError::internal()
 }

@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use crate::{
     access::keys::Caller,
+    api::generations::unreadable,
     base::{clock, error::ApiError},
     state::replicas::LookupFault,
     state::{ask::ask, gateway::Worker},
@@ -87,12 +88,12 @@ pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Resul
     let is_readable = move |owner: u64| is_admin || owners.contains(&owner);
     worker.shared.event_batchers.flush();
     let recent = ask(&worker.shared.control.ledger(), Lookup { id, now_ms: clock::unix_millis() }).await?;
+    // A foreign record takes the way of none: what becomes of the disk and of the other replicas must not tell it.
+    let recent = recent.filter(|generation| is_readable(generation.owner));
     let found = match (recent, worker.shared.ledger.clone()) {
         (None, Some(ledger)) => stored(ledger, id, is_readable.clone()).await?,
         (recent, _) => recent,
     };
-    // Before the other replicas are asked: what becomes of that must not tell a foreign record from none.
-    let found = found.filter(|generation| is_readable(generation.owner));
     let found = match (found, &worker.shared.replicas, &worker.shared.ledger) {
         (None, Some(replicas), Some(ledger)) => {
             replicas.find(id, ledger, is_readable).await.map_err(|fault| match fault {
@@ -112,10 +113,7 @@ async fn stored(
     is_readable: impl Fn(u64) -> bool + Send + 'static,
 ) -> Result<Option<Arc<Generation>>, ApiError> {
     let read = web::block(move || ledger.get(id, is_readable)).await.map_err(|_| ApiError::internal())?;
-    read.map(|found| found.map(Arc::new)).map_err(|fault| {
-        log::error!("the ledger cannot be read: {fault}");
-        ApiError::internal()
-    })
+    Ok(read.map_err(unreadable)?.map(Arc::new))
 }
 
 /// The record with the selection probability of each candidate. Takes a few hundred draws: do not call it on a worker

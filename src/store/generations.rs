@@ -124,8 +124,12 @@ impl GenerationStore {
     /// # Errors
     /// The disk fails, or the record cannot be read.
     pub fn get(&self, id: GenerationId, owner: impl Fn(u64) -> bool) -> Result<Option<Generation>, Fault> {
-        let found = self.store.get(&entry_id(id))?.filter(|entry| owner(owner_of(entry)));
-        found.map(|entry| self.read(&entry)).transpose()
+        match self.store.get(&entry_id(id))? {
+            Some(entry) if owner(owner_of(&entry)) => self.read(&entry).map(Some),
+            // It may wait in memory while the database is closed, which nobody is told who asks for an unknown one.
+            Some(_) => self.store.check_open().map(|()| None),
+            None => Ok(None),
+        }
     }
 
     /// A page of records, newest first. Reads the disk.

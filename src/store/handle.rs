@@ -171,6 +171,14 @@ impl Store {
 
     /// Sums of all entries, stored or waiting, per slot and key. Reads the disk.
     ///
+    /// Whether the database can be read.
+    ///
+    /// # Errors
+    /// It is closed for the moment.
+    pub fn check_open(&self) -> Result<(), Fault> {
+        self.control.shared.read(|_| Ok(()))
+    }
+
     /// # Errors
     /// As for [`Store::get`].
     pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<SlotSums, Fault> {

@@ -18,6 +18,7 @@ pub(crate) fn environment(data: &str) -> Vec<(String, String)> {
     let mut environment = vec![
         ("TEST_KEY".to_owned(), KEY.to_owned()),
         ("POINTSMAN__KEYS".to_owned(), "[{ name = \"test\", env = \"TEST_KEY\" }]".to_owned()),
+    replicas_records::{UNKNOWN, answer},
         ("POINTSMAN__SERVER__BIND".to_owned(), "127.0.0.1:0".to_owned()),
         ("POINTSMAN__SERVER__WORKERS".to_owned(), "2".to_owned()),
         ("POINTSMAN__SIMULATION__MODE".to_owned(), "on".to_owned()),
@@ -260,3 +261,32 @@ async fn a_directory_that_cannot_be_made_is_a_fault_at_the_start_unless_records_
     let process = Process::start(&["serve"], &pairs);
     assert_eq!(answered(&process.gateway(), 1).await.len(), 1);
 }
+#[actix_web::test]
+async fn while_the_database_is_closed_foreign_and_unknown_ids_get_the_same_503_and_owners_their_records() {
+    const OTHER: &str = "sk-other-0a1b2c3d4e5f6a7b";
+    let folder = Folder::new();
+    std::fs::create_dir_all(folder.at("data/ledger.redb")).unwrap();
+    let mut environment = environment(&folder.at("data").display().to_string());
+    let keys = "[{ name = \"test\", env = \"TEST_KEY\" }, { name = \"other\", env = \"OTHER_KEY\" }]";
+    environment.push(("POINTSMAN__KEYS".to_owned(), keys.to_owned()));
+    environment.push(("OTHER_KEY".to_owned(), OTHER.to_owned()));
+    let pairs: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let process = Process::start(&["serve"], &pairs);
+    let gateway = process.gateway();
+    let ids = answered(&gateway, 2).await;
+    for path in ["generation?id=", "route/explain?generation_id=", "route/replay?generation_id="] {
+        let path = format!("/api/v1/{path}");
+        let unknown = answer(&gateway, OTHER, &format!("{path}{UNKNOWN}")).await;
+        assert!(unknown.0 == 503 && unknown.1.contains("\"reason\":\"ledger_unavailable\""), "{path}: {}", unknown.1);
+        assert!(unknown.2.contains(&("retry-after".to_owned(), "2".to_owned())), "{:?}", unknown.2);
+        for id in &ids {
+            assert_eq!(answer(&gateway, OTHER, &format!("{path}{id}")).await, unknown, "{path}");
+            assert_eq!(answer(&gateway, KEY, &format!("{path}{id}")).await.0, 200, "{path}");
+        }
+    }
+    for path in ["generations", "activity"] {
+        let (status, body, _) = answer(&gateway, KEY, &format!("/api/v1/{path}")).await;
+        assert!(status == 503 && body.contains("ledger_unavailable"), "{path}: {body}");
+    }
+}
+

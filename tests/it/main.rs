@@ -271,6 +271,8 @@ mod replicas_lists;
 #[cfg(test)]
 mod replicas_redis;
 #[cfg(test)]
+mod replicas_records;
+#[cfg(test)]
 mod replicas_tls;
 #[cfg(test)]
 mod replicas_versions;

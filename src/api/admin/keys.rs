@@ -16,6 +16,7 @@ use crate::{
     api::{
         answer::{Data, uncached},
         auth::Administrator,
+        generations,
         measurements::rfc_3339,
         number::Dollars,
         path_name::PathName,
@@ -153,10 +154,7 @@ pub(crate) async fn ledger_size(worker: &Worker) -> Result<LedgerSize, ApiError>
     let recent = ask(&worker.shared.control.ledger(), ReadLedgerSize { now_ms: clock::unix_millis() }).await?;
     let Some(ledger) = worker.shared.ledger.clone() else { return Ok(recent) };
     let summary = web::block(move || ledger.summary()).await.map_err(|_| ApiError::internal())?;
-    let summary = summary.map_err(|fault| {
-        log::error!("the ledger cannot be read: {fault}");
-        ApiError::internal()
-    })?;
+    let summary = summary.map_err(generations::unreadable)?;
     let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     let owners = summary.by_label.iter();
     let by_owner = owners.filter_map(|(label, n)| Some((u64::from_str_radix(label, 16).ok()?, count(*n)))).collect();

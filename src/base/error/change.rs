@@ -51,6 +51,15 @@ impl ApiError {
             .retry_after(Duration::from_secs(2))
     }
 
+    /// 503: the database of the ledger is closed for a moment.
+    #[must_use]
+    pub fn ledger_closed() -> ApiError {
+        let message = "The ledger cannot be read at the moment: its file is being compacted or opened, or its disk fails. Ask again.";
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Server, "server", message)
+            .because("ledger_unavailable")
+            .retry_after(Duration::from_secs(2))
+    }
+
     /// 503: a replica of a later version wrote the record.
     #[must_use]
     pub fn record_of_later_version() -> ApiError {
