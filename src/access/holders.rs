@@ -168,6 +168,19 @@ impl Holders {
         all
     }
 
+    /// All budgets, each with the words for its holder: `key` or `account` with its number, `team` with its name.
+    #[must_use]
+    pub fn named_budgets(&self) -> Vec<(String, Arc<Budget>)> {
+        let mut all = Vec::new();
+        let mut add = |name: String, budget: &Arc<Budget>| all.push((name, Arc::clone(budget)));
+        self.keys.lock().iter().for_each(|(number, key)| add(format!("key {number:016x}"), &key.budget));
+        let accounts = self.accounts.lock();
+        accounts.iter().for_each(|(number, account)| add(format!("account {number:016x}"), &account.budget));
+        drop(accounts);
+        self.teams.lock().iter().for_each(|(name, team)| add(format!("team {name}"), &team.budget));
+        all
+    }
+
     /// What is to be reported of the leases of all budgets.
     #[must_use]
     pub fn lease_reports(&self, at: Moment, is_forced: bool) -> Vec<NamedReport> {

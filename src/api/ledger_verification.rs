@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::verify::Verification;
+use crate::{state::spending_check::SpendingCheck, store::verify::Verification};
 
 /// The answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -16,6 +16,9 @@ pub(crate) struct VerificationBody {
     pub(crate) slots_compared: u64,
     /// Slots with sums of which records aged out, were deleted or cannot be read.
     pub(crate) slots_left_out: u64,
+    /// Keys, accounts and teams whose spending was compared with the sums; only of a running gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) spending_compared: Option<u64>,
     /// Number of all faults.
     pub(crate) fault_count: u64,
     /// The first of them.
@@ -30,8 +33,18 @@ impl VerificationBody {
             versions: found.blobs,
             slots_compared: found.slots,
             slots_left_out: found.slots_left_out,
+            spending_compared: None,
             fault_count: found.fault_count,
             faults: found.faults.clone(),
         }
+    }
+
+    /// The same of a running gateway, whose spending limits were compared too.
+    pub(crate) fn with_spending(found: &Verification, spending: SpendingCheck) -> VerificationBody {
+        let mut body = VerificationBody::new(found);
+        body.spending_compared = Some(spending.compared);
+        body.fault_count += spending.faults.len() as u64;
+        body.faults.extend(spending.faults);
+        body
     }
 }

@@ -6,6 +6,7 @@ use pointsman_actors::domain::Usd;
 
 use crate::{
     access::{
+        budget::Budget,
         keys::KeyTable,
         registry::{ChangeLog, Registry},
     },
@@ -62,25 +63,48 @@ pub fn restore_spending(registry: &Registry, keys: &KeyTable, ledger: &Generatio
 }
 
 fn try_restore(registry: &Registry, keys: &KeyTable, ledger: &GenerationStore) -> Result<(), Fault> {
+    for_each_sum(registry, keys, ledger, |sum| {
+        sum.budgets.iter().for_each(|budget| match sum.slot_ms {
+            Some(slot_ms) => budget.add(sum.cost, slot_ms),
+            None => budget.add_to_total(sum.cost),
+        });
+    })
+}
+
+/// What the ledger says that was spent.
+pub(super) struct SpentSum {
+    /// The budgets that it counts for.
+    pub(super) budgets: Vec<Arc<Budget>>,
+    pub(super) cost: Usd,
+    /// Beginning of its 15 minutes, Unix milliseconds; `None` if it is of long ago.
+    pub(super) slot_ms: Option<i64>,
+    /// Whether the records say which team they count for.
+    pub(super) names_team: bool,
+}
+
+/// Reads all sums of the ledger from the disk.
+pub(super) fn for_each_sum(
+    registry: &Registry,
+    keys: &KeyTable,
+    ledger: &GenerationStore,
+    mut add: impl FnMut(SpentSum),
+) -> Result<(), Fault> {
     let carried = registry.carried();
     let (long_ago, rows) = (ledger.activity_of_long_ago()?, ledger.activity(carried.until_ms, i64::MAX)?);
     let budgets = |account, key, team: Option<&str>| registry.holders.budgets_of(account, key, team);
     // An earlier version carried these over.
     for (account, key, amount) in &carried.sums {
-        let amount: Usd = amount.parse().unwrap_or_default();
-        budgets(*account, *key, None).iter().for_each(|budget| budget.add_to_total(amount));
+        let cost: Usd = amount.parse().unwrap_or_default();
+        add(SpentSum { budgets: budgets(*account, *key, None), cost, slot_ms: None, names_team: false });
     }
     let former = Former::of(keys);
-    let of_row = |row: &ActivityRow| {
+    let of_row = |row: &ActivityRow, slot_ms| {
         let (account, key) = former.holders(&row.owner, &row.key);
-        budgets(account, key, row.team.as_deref())
+        let (cost, names_team) = (row.counters.cost, row.team.is_some());
+        SpentSum { budgets: budgets(account, key, row.team.as_deref()), cost, slot_ms, names_team }
     };
-    for row in &long_ago {
-        of_row(row).iter().for_each(|budget| budget.add_to_total(row.counters.cost));
-    }
-    for row in &rows {
-        of_row(row).iter().for_each(|budget| budget.add(row.counters.cost, row.slot_ms));
-    }
+    long_ago.iter().for_each(|row| add(of_row(row, None)));
+    rows.iter().for_each(|row| add(of_row(row, Some(row.slot_ms))));
     Ok(())
 }
 

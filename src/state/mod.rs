@@ -18,5 +18,6 @@ pub mod routing_memory;
 pub mod running;
 pub mod series_restore;
 pub mod setup;
+pub mod spending_check;
 pub mod traces;
 pub mod watchdog;

@@ -211,6 +211,8 @@ mod latency_targets;
 #[cfg(test)]
 mod ledger_commands;
 #[cfg(test)]
+mod ledger_counters;
+#[cfg(test)]
 mod ledger_durable;
 #[cfg(test)]
 mod ledger_sync;

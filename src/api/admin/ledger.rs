@@ -23,8 +23,8 @@ use crate::{
         measurements::rfc_3339,
     },
     base::{clock, error::ApiError, events},
-    state::{ask::ask, gateway::Worker},
-    store::generations::GenerationStore,
+    state::{ask::ask, gateway::Worker, spending_check},
+    store::{fault::Fault, generations::GenerationStore},
 };
 
 /// Shows the size of the ledger.
@@ -36,15 +36,21 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
     Ok(uncached(&Data { data: LedgerBody::new(&worker, &size) }))
 }
 
-/// Reads every stored record and compares the sums with them. Takes about a minute per GB; other calls go on meanwhile.
+/// Reads every stored record, compares the sums with them, and what spending limits count with the sums. Takes about a minute per
+/// GB; other calls go on meanwhile.
 ///
 /// # Errors
 /// 404 without a durable ledger, 500 when the disk fails.
 pub(crate) async fn verify(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
     let ledger = generations::ledger(&worker)?;
-    let verified = web::block(move || ledger.verify(|_| ())).await.map_err(|_| ApiError::internal())?;
-    let found = verified.map_err(generations::unreadable)?;
-    Ok(uncached(&Data { data: VerificationBody::new(&found) }))
+    let (shared, setup) = (Arc::clone(&worker.shared), Arc::clone(&worker.setup));
+    let verified = web::block(move || {
+        let found = ledger.verify(|_| ())?;
+        let spending = spending_check::check(&shared.registry, &setup.keys, &ledger)?;
+        Ok(VerificationBody::with_spending(&found, spending))
+    });
+    let verified: Result<_, Fault> = verified.await.map_err(|_| ApiError::internal())?;
+    Ok(uncached(&Data { data: verified.map_err(generations::unreadable)? }))
 }
 
 /// Deletes records of ended generations: older than an age, of one key, or both. Spending stays counted.
@@ -93,10 +99,7 @@ async fn delete_stored(
     owner: Option<u64>,
 ) -> Result<usize, ApiError> {
     let deleted = web::block(move || ledger.delete(before_ms, owner)).await.map_err(|_| ApiError::internal())?;
-    let deleted = deleted.map_err(|fault| {
-        log::error!("records cannot be deleted: {fault}");
-        ApiError::internal()
-    })?;
+    let deleted = deleted.map_err(generations::unreadable)?;
     Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
 }
 

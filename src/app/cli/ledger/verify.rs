@@ -120,6 +120,9 @@ fn write_text(report: &Report, output: &mut impl Write) -> Result<(), Failed> {
         "sums: {} slots of 15 minutes compared with their records; {} left out, whose records aged out or were deleted",
         found.slots_compared, found.slots_left_out
     )?;
+    if let Some(compared) = found.spending_compared {
+        writeln!(output, "spending: {compared} keys, accounts and teams compared with their sums")?;
+    }
     for fault in &found.faults {
         writeln!(output, "fault: {fault}")?;
     }
