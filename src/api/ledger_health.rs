@@ -18,6 +18,9 @@ pub(crate) struct LedgerHealthBody {
     pub(crate) queued: usize,
     /// Records lost since the start, because neither disk nor memory had room.
     pub(crate) dropped: u64,
+    /// An earlier ledger was moved to a folder of its own since the start, so what it knows counts against no spending limit.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) set_aside: bool,
 }
 
 impl LedgerHealthBody {
@@ -27,13 +30,14 @@ impl LedgerHealthBody {
 
     fn of(status: Option<Status>) -> LedgerHealthBody {
         let Some(status) = status else {
-            return LedgerHealthBody { state: "memory", since: None, queued: 0, dropped: 0 };
+            return LedgerHealthBody { state: "memory", since: None, queued: 0, dropped: 0, set_aside: false };
         };
         LedgerHealthBody {
             state: if status.trouble.is_some() { "degraded" } else { "ok" },
             since: status.trouble.as_ref().map(|trouble| rfc_3339(trouble.since_ms)),
             queued: status.queued,
             dropped: status.dropped,
+            set_aside: status.is_set_aside,
         }
     }
 }
@@ -91,6 +95,7 @@ mod tests {
             unjournaled: 7,
             dropped: 2,
             recovery: Recovery::default(),
+            is_set_aside: false,
         };
         let text = serde_json::to_string(&LedgerHealthBody::of(Some(status.clone()))).unwrap();
         assert_eq!(text, r#"{"state":"degraded","since":"2025-11-20T09:05:40.000Z","queued":7,"dropped":2}"#);

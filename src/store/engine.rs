@@ -6,7 +6,10 @@
 
 use std::{
     collections::VecDeque,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -60,6 +63,8 @@ pub struct Shared {
     pub trouble: ArcSwapOption<Trouble>,
     /// What was found at the start.
     pub recovery: ArcSwap<Recovery>,
+    /// An earlier ledger was moved out of the way: a newer version wrote it, or it could not be read.
+    pub is_set_aside: AtomicBool,
     /// Settings.
     pub settings: Settings,
     /// Tells this process from those before.
@@ -91,6 +96,7 @@ impl Shared {
             ledger: RwLock::new(None),
             trouble: ArcSwapOption::empty(),
             recovery: ArcSwap::default(),
+            is_set_aside: AtomicBool::new(false),
             settings,
             run,
             blobs: Mutex::default(),
@@ -197,6 +203,7 @@ impl Engine {
         let disk = &*self.shared.disk;
         if !self.checked {
             if let Format::SetAside(folder) = directory::check_format(disk, now.unix_ms)? {
+                self.shared.is_set_aside.store(true, Relaxed);
                 log::warn!(
                     "the ledger was written by a newer version; its files were moved to {folder}. What keys, accounts and \
                      teams had spent is there and counts against no limit"
@@ -207,6 +214,7 @@ impl Engine {
         let ledger = match Ledger::open(disk) {
             Err(Fault::Damaged(what)) => {
                 let folder = directory::set_aside(disk, DATABASE, now.unix_ms)?;
+                self.shared.is_set_aside.store(true, Relaxed);
                 log::error!(
                     "the ledger's database cannot be read ({what}); it was moved to {folder}, a new one begins. What keys, \
                      accounts and teams had spent is in the old one: a start counts none of it against their limits"

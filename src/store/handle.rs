@@ -4,7 +4,7 @@ use std::{
     io,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::{Relaxed, SeqCst}},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -47,6 +47,8 @@ pub struct Status {
     pub dropped: u64,
     /// What was found at the start.
     pub recovery: Recovery,
+    /// An earlier ledger was moved out of the way since the start, with what had been spent.
+    pub is_set_aside: bool,
 }
 
 /// Size of the store.
@@ -169,8 +171,6 @@ impl Store {
         self.control.shared.page(query)
     }
 
-    /// Sums of all entries, stored or waiting, per slot and key. Reads the disk.
-    ///
     /// Whether the database can be read.
     ///
     /// # Errors
@@ -179,6 +179,8 @@ impl Store {
         self.control.shared.read(|_| Ok(()))
     }
 
+    /// Sums of all entries, stored or waiting, per slot and key. Reads the disk.
+    ///
     /// # Errors
     /// As for [`Store::get`].
     pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<SlotSums, Fault> {
@@ -286,6 +288,7 @@ impl Store {
             unjournaled: load.unjournaled,
             dropped: shared.queue.dropped(),
             recovery: **shared.recovery.load(),
+            is_set_aside: shared.is_set_aside.load(Relaxed),
         }
     }
 

@@ -1,8 +1,15 @@
 //! The ledger on disk, with the real binary: what survives a kill, a shutdown and a second process.
 
-use std::{cell::Cell, collections::HashSet, rc::Rc};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, HashSet},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    rc::Rc,
+};
 
 use futures_util::future::join_all;
+use pointsman::store::directory::FORMAT;
 use pointsman_actors::domain::Usd;
 use serde_json::{Value, json};
 
@@ -11,6 +18,7 @@ use crate::{
     harness::{KEY, TestGateway},
     ledger_commands::{ledger, lines},
     process::{self, Process},
+    replicas_records::{UNKNOWN, answer},
 };
 
 /// Environment of a process with quick simulated providers and its ledger in `data`.
@@ -18,7 +26,6 @@ pub(crate) fn environment(data: &str) -> Vec<(String, String)> {
     let mut environment = vec![
         ("TEST_KEY".to_owned(), KEY.to_owned()),
         ("POINTSMAN__KEYS".to_owned(), "[{ name = \"test\", env = \"TEST_KEY\" }]".to_owned()),
-    replicas_records::{UNKNOWN, answer},
         ("POINTSMAN__SERVER__BIND".to_owned(), "127.0.0.1:0".to_owned()),
         ("POINTSMAN__SERVER__WORKERS".to_owned(), "2".to_owned()),
         ("POINTSMAN__SIMULATION__MODE".to_owned(), "on".to_owned()),
@@ -185,8 +192,9 @@ async fn a_ledger_of_a_newer_version_is_set_aside_whole_and_is_no_directory_for_
     let ids = answered(&first.gateway(), 2).await;
     first.signal("TERM");
     first.end().await;
-    let database = std::fs::read(folder.at("data/ledger.redb")).unwrap();
-    std::fs::write(folder.at("data/format"), "99").unwrap();
+    // As a version leaves it that writes the next number.
+    std::fs::write(folder.at("data/format"), (FORMAT + 1).to_string()).unwrap();
+    let before = files(&folder.at("data"));
 
     let verified = process::run(&["ledger", "verify", "--data-dir", &data], &[]);
     let said = String::from_utf8_lossy(&verified.stderr);
@@ -196,10 +204,36 @@ async fn a_ledger_of_a_newer_version_is_set_aside_whole_and_is_no_directory_for_
     let second = start(&data);
     second.gateway().get(&format!("/api/v1/generation?id={}", ids[0])).await.expect(404);
     answered(&second.gateway(), 1).await;
+    second.says("the ledger was written by a newer version; its files were moved to set-aside-", 1).await;
+    let health = second.gateway().get("/health").await.expect(200)["ledger"].take();
+    assert_eq!((&health["state"], &health["set_aside"]), (&json!("ok"), &json!(true)), "{health}");
     let names = std::fs::read_dir(folder.at("data")).unwrap().map(|entry| entry.unwrap().path());
     let aside = names.into_iter().find(|path| path.to_string_lossy().contains("set-aside-")).expect("a folder");
-    assert_eq!(std::fs::read(aside.join("ledger.redb")).unwrap(), database, "nothing of it is lost");
-    assert_eq!(std::fs::read_to_string(aside.join("format")).unwrap(), "99");
+    let (moved, left) = (files(&aside), files(&folder.at("data")));
+    assert!(moved.contains_key("ledger.redb") && moved.contains_key("format"), "{:?}", moved.keys());
+    for (name, bytes) in &before {
+        let now = moved.get(name).or_else(|| left.get(name).filter(|_| STAYING.contains(&name.as_str())));
+        assert!(now == Some(bytes), "{name} is changed or lost");
+    }
+    drop(second);
+
+    // What was set aside is still a ledger of the version that wrote it.
+    std::fs::write(aside.join("format"), FORMAT.to_string()).unwrap();
+    let third = start(&aside.display().to_string());
+    for id in &ids {
+        assert_eq!(record(&third.gateway(), id).await["id"], json!(id));
+    }
+    assert_eq!(third.gateway().get("/health").await.expect(200)["ledger"].get("set_aside"), None);
+}
+
+/// Files that are the same for all versions, and stay.
+const STAYING: [&str; 4] = ["lock", "accounts.log", "shared.log", "node"];
+
+/// The files in a folder, and what is in them.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
+    files.map(|file| (file.file_name().into_string().unwrap(), std::fs::read(file.path()).unwrap())).collect()
 }
 
 #[actix_web::test]
@@ -242,26 +276,6 @@ async fn while_the_disk_fails_health_and_metrics_say_so_and_what_was_answered_is
 }
 
 #[actix_web::test]
-async fn a_directory_that_cannot_be_made_is_a_fault_at_the_start_unless_records_stay_in_memory() {
-    let folder = Folder::new();
-    folder.put("file", "not a directory");
-    let data = folder.at("file").join("data").display().to_string();
-    let mut environment = environment(&data);
-    let run = |environment: &[(String, String)]| {
-        let pairs: Vec<(&str, &str)> =
-            environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        process::run(&["serve"], &pairs)
-    };
-    let refused = run(&environment);
-    assert_ne!(refused.status.code(), Some(0));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot open the ledger"), "{refused:?}");
-
-    environment.push(("POINTSMAN__LEDGER__DURABILITY".to_owned(), "off".to_owned()));
-    let pairs: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let process = Process::start(&["serve"], &pairs);
-    assert_eq!(answered(&process.gateway(), 1).await.len(), 1);
-}
-#[actix_web::test]
 async fn while_the_database_is_closed_foreign_and_unknown_ids_get_the_same_503_and_owners_their_records() {
     const OTHER: &str = "sk-other-0a1b2c3d4e5f6a7b";
     let folder = Folder::new();
@@ -290,3 +304,48 @@ async fn while_the_database_is_closed_foreign_and_unknown_ids_get_the_same_503_a
     }
 }
 
+#[actix_web::test]
+async fn a_directory_that_cannot_be_made_is_a_fault_at_the_start_unless_records_stay_in_memory() {
+    let folder = Folder::new();
+    folder.put("file", "not a directory");
+    let data = folder.at("file").join("data").display().to_string();
+    let mut environment = environment(&data);
+    let run = |environment: &[(String, String)]| {
+        let pairs: Vec<(&str, &str)> =
+            environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        process::run(&["serve"], &pairs)
+    };
+    let refused = run(&environment);
+    assert_ne!(refused.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot open the ledger"), "{refused:?}");
+
+    environment.push(("POINTSMAN__LEDGER__DURABILITY".to_owned(), "off".to_owned()));
+    let pairs: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let process = Process::start(&["serve"], &pairs);
+    assert_eq!(answered(&process.gateway(), 1).await.len(), 1);
+}
+
+#[actix_web::test]
+async fn without_a_word_in_the_configuration_the_ledger_and_the_routing_memory_lie_in_data_beside_it() {
+    let folder = Folder::new();
+    folder.put("config.toml", "[server]\nbind = \"127.0.0.1:0\"\n[simulation]\nmode = \"on\"\n");
+    let variables = environment("").into_iter().filter(|(name, _)| !name.starts_with("POINTSMAN__LEDGER__DATA_DIR"));
+    let environment: Vec<(String, String)> = variables.collect();
+    let pairs: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let config = folder.at("config.toml").display().to_string();
+    let mut first = Process::start(&["serve", "--config", &config], &pairs);
+    let data = folder.at("data");
+    let greeting = format!("Records       {}", data.display());
+    crate::patience::until("the greeting says where", || first.stdout().contains(&greeting)).await;
+    let mode = std::fs::metadata(&data).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "nobody else may read it");
+    let ids = answered(&first.gateway(), 2).await;
+    first.signal("TERM");
+    assert_eq!(first.end().await.code(), Some(0));
+    assert!(data.join("ledger.redb").is_file() && data.join("routing.json").is_file(), "{:?}", files(&data).keys());
+
+    let second = Process::start(&["serve", "--config", &config], &pairs);
+    for id in &ids {
+        assert_eq!(record(&second.gateway(), id).await["id"], json!(id));
+    }
+}
