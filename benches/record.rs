@@ -1,5 +1,6 @@
 //! What a stored record of eight candidates costs: `cargo bench --bench record`. Says how many bytes it takes, too: alone
-//! and in a compressed block of 256, where statistics are published with every request, or with every tenth.
+//! and in a compressed block of 256, where statistics are published with every request, or with every tenth. The last figure is
+//! that of the beginning of a stream, and of a plain call that runs longer, in the journal: a record and a `write` of its own.
 #![expect(
     clippy::expect_used,
     clippy::panic,
@@ -11,13 +12,15 @@
 #[path = "store/generations.rs"]
 mod generations;
 
-use std::{collections::HashMap, hint::black_box, sync::Arc};
+use std::{collections::HashMap, hint::black_box, sync::Arc, time::Duration};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
 use pointsman::store::{
     blocks::LEVEL,
+    generations::{GenerationStore, LedgerBounds},
     record::{self, ContentHash, RecordWriter, Versions},
+    settings::Settings,
 };
 use pointsman_actors::domain::{Catalog, RoutingPolicy};
 
@@ -71,6 +74,21 @@ fn records(c: &mut Criterion) {
     c.bench_function("record/read", |b| {
         b.iter(|| record::read(black_box(&records[next.next().expect("endless")]), &both).expect("a record"));
     });
+    let directory = std::env::temp_dir().join(format!("pointsman-bench-record-{}", std::process::id()));
+    let bounds = LedgerBounds {
+        max_age: Duration::from_secs(86_400),
+        max_bytes: 1 << 30,
+        sync: false,
+        queue: Settings::default().queue,
+        carried_ms: 0,
+    };
+    let store = GenerationStore::open(&directory, bounds).expect("a ledger");
+    let mut recorder = store.recorder(0);
+    c.bench_function("journal/begin", |b| {
+        b.iter(|| recorder.start(black_box(&generations[next.next().expect("endless")])).expect("a journal"));
+    });
+    drop((recorder, store));
+    std::fs::remove_dir_all(directory).expect("removed");
 }
 
 criterion_group!(benches, records);
