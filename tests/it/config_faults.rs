@@ -546,6 +546,34 @@ pricing = { prompt = "1" }
 }
 
 #[test]
+fn limits_of_spending_and_of_rates_are_numbers_from_zero_up_that_fit() {
+    check(
+        r#"
+keys = [
+  { name = "a", env = "A", spend_limit = "-1" }, { name = "b", env = "B", spend_limit = "1e30" }, { name = "c", env = "C", spend_limit = 5 },
+  { name = "d", env = "D", spend_limit = "1000000000000.1" }, { name = "e", env = "E", spend_reset = "daily" }, { name = "f", env = "F", spend_limit = "1", spend_reset = "hourly" },
+  { name = "g", env = "G", requests_per_minute = -1 }, { name = "h", env = "H", tokens_per_minute = 99999999999 }, { name = "i", env = "I", concurrency = 1.5 },
+]
+accounts = [{ name = "x", spend_limit = "-0.01" }]
+teams = [{ name = "y", spend_limit = "1e-400" }]
+"#,
+        expect![[r#"
+            f:2:42: keys[0].spend_limit: is not an amount of money; allowed: a plain decimal string of US dollars from 0 to 10^12, such as "25.00"
+            f:2:89: keys[1].spend_limit: is not an amount of money; allowed: a plain decimal string of US dollars from 0 to 10^12, such as "25.00"
+            f:2:138: keys[2].spend_limit: got a whole number; allowed: a plain decimal string of US dollars from 0 to 10^12, such as "25.00"
+            f:3:42: keys[3].spend_limit: is not an amount of money; allowed: a plain decimal string of US dollars from 0 to 10^12, such as "25.00"
+            f:3:102: keys[4].spend_reset: is set without spend_limit; allowed: spend_limit beside it
+            f:3:171: keys[5].spend_reset: unknown value; allowed: "daily", "weekly", "monthly", "never"
+            f:4:50: keys[6].requests_per_minute: -1 is out of range; allowed: a whole number from 0 to 1000000000
+            f:4:101: keys[7].tokens_per_minute: 99999999999 is out of range; allowed: a whole number from 0 to 1000000000
+            f:4:155: keys[8].concurrency: got a number; allowed: a whole number from 0 to 1000000000
+            f:6:41: accounts[0].spend_limit: is not an amount of money; allowed: a plain decimal string of US dollars from 0 to 10^12, such as "25.00"
+            f:7:38: teams[0].spend_limit: is not an amount of money; allowed: a plain decimal string of US dollars from 0 to 10^12, such as "25.00"
+        "#]],
+    );
+}
+
+#[test]
 fn names_stand_for_one_thing() {
     let twins = r#"
 [[models]]

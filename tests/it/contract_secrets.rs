@@ -2,9 +2,11 @@
 //! everything it answered is searched for the provider's key, the clients' keys and the words of the prompts.
 
 use actix_web::http::Method;
+use pointsman::store::{entry::Filter, generations::GenerationStore, page::Query};
 use serde_json::{Value, json};
 
 use crate::{
+    folder::Folder,
     harness::{KEY, TestGateway},
     hostile::UNTIL_CLOSE,
     keyless::{provider, simple_model},
@@ -185,7 +187,15 @@ async fn leave_and_trickle(gateway: &TestGateway) {
 async fn check_session(log: &str) {
     let upstreams = upstreams();
     let config = config(&upstreams);
-    let environment = [("TEST_KEY", KEY), ("ACME_API_KEY", PROVIDER_KEY), ("RUST_LOG", log)];
+    let folder = Folder::new();
+    let data = folder.at("data").display().to_string();
+    let environment = [
+        ("TEST_KEY", KEY),
+        ("ACME_API_KEY", PROVIDER_KEY),
+        ("RUST_LOG", log),
+        ("POINTSMAN__LEDGER__DURABILITY", "group"),
+        ("POINTSMAN__LEDGER__DATA_DIR", data.as_str()),
+    ];
     let mut process = Process::start(&["--config", config.path()], &environment);
     let mut session = Session { gateway: process.gateway(), answers: Vec::new() };
 
@@ -220,10 +230,27 @@ async fn check_session(log: &str) {
     assert!(stderr.contains("acme/broken at broken failed"), "the log says too little to be a test: {stderr}");
     check("standard output", &stdout);
     check(&format!("the log at {log}"), &stderr);
+    check_records(&folder);
 
     let reached = |slug: &str| upstreams.iter().find(|(name, _)| *name == slug).unwrap().1.requests().join("");
     assert!(reached("good").contains(PROVIDER_KEY) && reached("good").contains(PROMPT), "the session shows nothing");
     assert!(upstreams.iter().all(|(_, upstream)| upstream.requests().iter().all(|request| !request.contains(KEY))));
+}
+
+/// What the ledger keeps, behind its compression, and the files beside it.
+fn check_records(folder: &Folder) {
+    let ledger = GenerationStore::inspect(&folder.at("data")).unwrap();
+    let query = Query { filter: Filter::default(), after: None, limit: 10_000, blocks: usize::MAX };
+    let entries = ledger.entries().page(&query).unwrap().entries;
+    assert!(entries.len() > 10, "{} records show nothing", entries.len());
+    for entry in entries {
+        check("a record", &String::from_utf8_lossy(&entry.bytes));
+        check("the index of a record", &format!("{:?}", entry.facts));
+    }
+    for file in std::fs::read_dir(folder.at("data")).unwrap().map(|file| file.unwrap().path()) {
+        let bytes = if file.is_file() { std::fs::read(&file).unwrap() } else { Vec::new() };
+        check(&file.display().to_string(), &String::from_utf8_lossy(&bytes));
+    }
 }
 
 /// Statement 52.

@@ -271,9 +271,9 @@ mod replicas_health;
 #[cfg(test)]
 mod replicas_lists;
 #[cfg(test)]
-mod replicas_redis;
-#[cfg(test)]
 mod replicas_records;
+#[cfg(test)]
+mod replicas_redis;
 #[cfg(test)]
 mod replicas_tls;
 #[cfg(test)]

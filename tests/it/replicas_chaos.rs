@@ -45,7 +45,10 @@ impl Load {
             async move {
                 while !self.ended.get() {
                     let begun = Instant::now();
-                    let reply = chat(&gateway, keys[number % keys.len()], json!({"max_tokens": 5})).await;
+                    // Long enough that a call cannot cost more than was reserved for it.
+                    let question = "Which way leads from the harbour to the old lighthouse on the northern cliff, and how long is it?";
+                    let more = json!({"max_tokens": 5, "messages": [{"role": "user", "content": question}]});
+                    let reply = chat(&gateway, keys[number % keys.len()], more).await;
                     self.longest.set(self.longest.get().max(begun.elapsed()));
                     match reply.status {
                         200 => drop(self.ids.borrow_mut().insert(reply.json()["id"].as_str().unwrap().to_owned())),
@@ -91,7 +94,10 @@ async fn stores_killed_and_brought_back_under_load_fail_no_request_and_lose_no_r
     let known = async || chat(&gateways[1], &issued, json!({"max_tokens": 5})).await.status;
     eventually("the other replica knows the key", known, |status| *status == 200).await;
 
-    let load = Load::default();
+    // At seventeen cents a call, the limit is used up in the middle of it.
+    let (budgeted, data) = issue(&gateways[0], json!({ "name": "with a budget", "limit": 20 })).await;
+
+    let (load, limited) = (Load::default(), Load::default());
     let chaos = async {
         for round in 0..2 {
             for gateway in &gateways {
@@ -119,13 +125,24 @@ async fn stores_killed_and_brought_back_under_load_fail_no_request_and_lose_no_r
             store_is(gateway, "redis", "ok").await;
         }
         load.ended.set(true);
+        limited.ended.set(true);
     };
-    futures_util::future::join(load.on(&gateways, &[KEY, &issued]), chaos).await;
+    let (free, bound) = (load.on(&gateways, &[KEY, &issued]), limited.on(&gateways, &[&budgeted]));
+    futures_util::future::join3(free, bound, chaos).await;
     assert_eq!(load.failed.borrow().as_slice(), [] as [u16; 0]);
     let ids = load.ids.take();
     assert!(load.longest.get() < Duration::from_secs(5), "no call waits for a store: {:?}", load.longest.get());
     assert!(ids.len() > 100, "{}", ids.len());
     all_stored(&postgres, &ids).await;
+
+    let refused = limited.failed.take();
+    assert!(refused.iter().all(|status| [401, 402, 503].contains(status)), "{refused:?}");
+    let served = limited.ids.take();
+    all_stored(&postgres, &served).await;
+    let of_key = format!("select sum(cost) from pointsman_records where key = '{}'", data["hash"].as_str().unwrap());
+    let spent: f64 = postgres.ask(&of_key).unwrap().parse().unwrap();
+    assert!(spent <= 20.0, "{spent}");
+    assert!(served.len() as f64 * 0.17 - spent < 1e-9, "what was answered is billed: {} and {spent}", served.len());
 }
 
 #[actix_web::test]
