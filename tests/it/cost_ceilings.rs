@@ -17,7 +17,8 @@ const CEILING: f64 = 0.0005;
 
 /// The beginning of a stream, and many more pieces of its text, which cost twice the ceiling. All of it comes at once.
 fn endless(dialect: &str) -> Vec<u8> {
-    let (mut bytes, data) = (streamed(dialect).0[..2].concat(), |value: Value| format!("data: {value}\n\n").into_bytes());
+    let (mut bytes, data) =
+        (streamed(dialect).0[..2].concat(), |value: Value| format!("data: {value}\n\n").into_bytes());
     for number in 0..400 {
         let text = format!("word{number:04} ");
         bytes.extend(match dialect {
@@ -121,7 +122,8 @@ async fn a_text_that_passes_as_it_came_ends_at_the_ceiling_with_a_chunk_of_a_tex
     let gateway = door_completions::gateway(&maker, "legacy_completions = true").await;
     // A token of this model's answers costs twice as much.
     let ceiling = 2.0 * CEILING;
-    let asked = json!({"model": "acme/coder", "prompt": "def f(", "stream": true, "max_cost": ceiling, "max_tokens": 4000});
+    let asked =
+        json!({"model": "acme/coder", "prompt": "def f(", "stream": true, "max_cost": ceiling, "max_tokens": 4000});
     let reply = gateway.post("/v1/completions", &asked).await;
     assert_eq!(end(Door::Completions, &reply), ["length"], "{}", reply.text());
     assert!(events(&reply).iter().all(|event| event["choices"][0]["text"].is_string()), "{}", reply.text());

@@ -127,8 +127,8 @@ async fn stores_killed_and_brought_back_under_load_fail_no_request_and_lose_no_r
         load.ended.set(true);
         limited.ended.set(true);
     };
-    let (free, bound) = (load.on(&gateways, &[KEY, &issued]), limited.on(&gateways, &[&budgeted]));
-    futures_util::future::join3(free, bound, chaos).await;
+    let (free, bound) = ([KEY, &issued], [budgeted.as_str()]);
+    futures_util::future::join3(load.on(&gateways, &free), limited.on(&gateways, &bound), chaos).await;
     assert_eq!(load.failed.borrow().as_slice(), [] as [u16; 0]);
     let ids = load.ids.take();
     assert!(load.longest.get() < Duration::from_secs(5), "no call waits for a store: {:?}", load.longest.get());

@@ -131,7 +131,8 @@ fn a_stored_change_that_cannot_be_read_is_an_error() {
 
 #[test]
 fn a_key_with_a_class_of_tasks_that_only_a_later_version_knows_is_a_key() {
-    let of = |task: &str| IssuedKey { task: Some(task.to_owned()), ..key("one") }.key(&LimitsConfig::default()).unwrap();
+    let of =
+        |task: &str| IssuedKey { task: Some(task.to_owned()), ..key("one") }.key(&LimitsConfig::default()).unwrap();
     assert_eq!(of("code").task, Some(Task::Code));
     assert_eq!(of("poems").task, None);
 }
