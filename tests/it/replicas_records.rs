@@ -79,6 +79,7 @@ async fn a_clock_that_is_ahead_deletes_no_shared_record_whether_it_is_a_replicas
     let (upstream, folders) = (saying("Hello"), [Folder::new(), Folder::new(), Folder::new()]);
     let [first, behind, ahead] = folders.each_ref().map(|folder| replica(&upstream, folder, Some(&postgres), None));
     let first = first.start().await;
+    store_is(&first, "postgres", "ok").await;
     let ids = async || postgres.ask("select encode(id, 'hex') from pointsman_records order by created_ms").unwrap();
     for wanted in [1, 2] {
         chat(&first, KEY, json!({ "max_tokens": 5 })).await.expect(200);
