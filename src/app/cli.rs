@@ -252,8 +252,26 @@ fn help_of(arguments: &[OsString]) -> String {
 fn reason(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-    let message: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-    message.join(" ").trim_start_matches("error: ").to_owned()
+    // What follows it names the help a second time.
+    let message: Vec<&str> =
+        lines.filter(|line| !line.is_empty()).take_while(|line| !line.starts_with("For more information")).collect();
+    joined(&message).trim_start_matches("error: ").to_owned()
+}
+
+/// Lines as one: a list follows its colon, everything else a semicolon.
+fn joined(lines: &[&str]) -> String {
+    let mut text = String::new();
+    for line in lines {
+        text.push_str(if text.is_empty() {
+            ""
+        } else if text.ends_with(':') {
+            " "
+        } else {
+            "; "
+        });
+        text.push_str(line);
+    }
+    text
 }
 
 /// The step after [`run`].
@@ -434,6 +452,12 @@ mod tests {
             ("serve --url a", "unexpected argument '--url'"),
             ("replay", "replay needs the id of a generation, or --file"),
             ("replay a b", "unexpected argument 'b'"),
+            (
+                "top --onse",
+                "unexpected argument '--onse' found; tip: a similar argument exists: '--once'; see 'pointsman top",
+            ),
+            ("models --url", "'--url <URL>' but none was supplied; see 'pointsman models --help'"),
+            ("keys create", "the following required arguments were not provided: --name <NAME>; see"),
             ("replay a -c b", "unexpected argument '-c'"),
             ("ledger compact --url http://h", "unexpected argument '--url'"),
             ("ledger export --key-env K", "--url"),

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     folder::Folder,
     harness::{KEY, TestGateway},
+    openapi::admin_address,
     patience::eventually,
     process::{Process, run},
     scripted::refused_address,
@@ -136,6 +137,26 @@ fn every_command_that_asks_a_gateway_ends_with_code_4_and_no_output_when_there_i
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!((output.status.code(), output.stdout.len()), (Some(4), 0), "{command:?}: {said}");
         assert!(said.contains(&url), "{command:?}: {said}");
+    }
+}
+
+#[actix_web::test]
+async fn a_refused_key_and_a_wrong_listener_are_named_with_what_to_do() {
+    let process = Process::start(&[], &[SIMULATED.as_slice(), &[("POINTSMAN__ADMIN__BIND", "127.0.0.1:0")]].concat());
+    let (url, admin) = (process.gateway().url(""), admin_address(&process).url(""));
+    let wrong = "sk-not-a-key-of-this-gateway";
+    let both = [("POINTSMAN_API_KEY", wrong), ("POINTSMAN_ADMIN_KEY", wrong)];
+    for (command, address, hint) in [
+        (&["top", "--once"][..], &url, "The key is that of the variable POINTSMAN_API_KEY."),
+        (&["explain", "--last"], &url, "The key is that of the variable POINTSMAN_API_KEY."),
+        (&["keys", "usage"], &admin, "The key is that of the variable POINTSMAN_ADMIN_KEY."),
+        (&["logs"], &admin, "Calls of models go to the listener of server.bind."),
+        (&["reload"], &url, "administration has a listener of its own, that of admin.bind."),
+    ] {
+        let output = run(&[command, &["--url", address]].concat(), &both);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{command:?}: {said}");
+        assert!(said.contains(hint) && !said.contains(wrong), "{command:?}: {said}");
     }
 }
 

@@ -17,6 +17,19 @@ pub(super) fn number(page: &Value, pointer: &str, factor: f64, decimals: usize) 
     number.map_or_else(|| "-".to_owned(), |number| format!("{:.decimals$}", number * factor))
 }
 
+/// The amount of dollars with at least two decimals, and three digits that count below one dollar; `-` where it is unknown.
+pub(super) fn dollars(page: &Value, pointer: &str) -> String {
+    let amount = page.pointer(pointer).and_then(Value::as_f64);
+    amount.map_or_else(
+        || "-".to_owned(),
+        |amount| {
+            let magnitude = if amount == 0.0 { 0.0 } else { amount.abs().log10().floor() };
+            let decimals = (2.0 - magnitude).clamp(2.0, 15.0) as usize;
+            if amount == 0.0 { "0".to_owned() } else { format!("{amount:.decimals$}") }
+        },
+    )
+}
+
 /// The list of this name; empty without one.
 pub(super) fn list<'a>(page: &'a Value, member: &str) -> &'a [Value] {
     page.get(member).and_then(Value::as_array).map_or(&[], Vec::as_slice)

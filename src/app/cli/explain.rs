@@ -87,7 +87,8 @@ fn newest(gateway: &GatewayArguments, environment: &Environment) -> Result<Strin
     let body = gateway.call((Method::GET, "/api/v1/generations?limit=1"), None, environment)?;
     let page: Value = serde_json::from_slice(&body).unwrap_or_default();
     let id = page.pointer("/data/0/id").and_then(Value::as_str).map(str::to_owned);
-    id.ok_or_else(|| failure("pointsman: no generation of this key is stored yet\n".to_owned()))
+    let whose = || gateway.key_name(environment);
+    id.ok_or_else(|| failure(format!("pointsman: no generation of {} is stored yet\n", whose())))
 }
 
 /// Shows where a request would go; no provider is called.

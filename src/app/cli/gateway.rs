@@ -13,7 +13,7 @@ use super::{CommandOutput, EXIT_UNREACHABLE, failure};
 use crate::{
     base::secret::Secret,
     config::{DEVELOPMENT_KEY, Environment},
-    upstream::{Connection, call_page, client_config},
+    upstream::{Connection, UpstreamError, call_page, client_config},
 };
 
 /// Default environment variable of the key.
@@ -51,6 +51,7 @@ pub struct GatewayArguments {
 /// A gateway with the key to call it.
 pub(super) struct ReachedGateway {
     url: String,
+    key: KeySource,
     connection: Connection,
     tls: Arc<ClientConfig>,
 }
@@ -66,7 +67,8 @@ impl GatewayArguments {
         let gateway = self.connect_without_key()?;
         let key = key(self.key_env.as_deref(), &gateway.url, environment).map_err(refused)?;
         let connection = gateway.connection.with_bearer(key).map_err(|fault| refused(format!("the key {fault}")))?;
-        Ok(ReachedGateway { connection, ..gateway })
+        let key = self.key_source(environment);
+        Ok(ReachedGateway { connection, key, ..gateway })
     }
 
     /// The gateway for pages that need no key.
@@ -74,7 +76,23 @@ impl GatewayArguments {
         let url = root(self.url.as_deref().unwrap_or(DEFAULT_URL));
         let connection = Connection::new(url).map_err(|fault| refused(format!("--url {fault}")))?;
         let tls = client_config(None).map_err(|fault| refused(fault.to_string()))?;
-        Ok(ReachedGateway { url: url.to_owned(), connection, tls })
+        Ok(ReachedGateway { url: url.to_owned(), key: KeySource::None, connection, tls })
+    }
+
+    fn key_source(&self, environment: &Environment) -> KeySource {
+        let variable = self.key_env.as_deref().unwrap_or(DEFAULT_KEY_VARIABLE);
+        match environment.get(variable).filter(|key| !key.is_empty()) {
+            Some(_) => KeySource::Variable(variable.to_owned()),
+            None => KeySource::Development,
+        }
+    }
+
+    /// Which key is asked with, as a part of a sentence.
+    pub(super) fn key_name(&self, environment: &Environment) -> String {
+        match self.key_source(environment) {
+            KeySource::Variable(name) => format!("the key in {name}"),
+            _ => format!("the development key ({DEFAULT_KEY_VARIABLE} is not set)"),
+        }
     }
 
     /// The answer of the gateway; every other status than 200 is a failure.
@@ -108,7 +126,8 @@ impl ReachedGateway {
             (status, body) => {
                 let message = serde_json::from_slice(&body).map(|ErrorPage { error }| error.message);
                 let message = message.as_deref().unwrap_or("no readable error message");
-                Err(refused(format!("{} answers {status}: {message}", self.url)))
+                let remedy = if status == 401 { self.key.remedy() } else { String::new() };
+                Err(refused(format!("{} answers {status}: {message}{remedy}", self.url)))
             }
         }
     }
@@ -117,16 +136,45 @@ impl ReachedGateway {
     pub(super) async fn page(&self, call: (Method, &str), body: Option<Bytes>) -> Result<(u16, Bytes), CommandOutput> {
         let called = call_page(&self.connection, &self.tls, call, body, TIMEOUT).await;
         called.map_err(|error| {
-            let hint = "start it with 'pointsman', or name its address with --url";
-            let text = match (error.failure.kind, error.cause) {
-                (FailureKind::Connect, Some("refused")) => {
-                    format!("pointsman: nothing listens at {}; {hint}\n", self.url)
-                }
-                (FailureKind::Connect, _) => format!("pointsman: {}: {error}; {hint}\n", self.url),
-                _ => format!("pointsman: {}: {error}\n", self.url),
-            };
+            let text = format!("pointsman: {}\n", unreachable(&self.url, &error));
             CommandOutput { text, code: EXIT_UNREACHABLE }
         })
+    }
+}
+
+/// Why no answer came from the gateway at `url`, and what to do.
+pub(super) fn unreachable(url: &str, error: &UpstreamError) -> String {
+    const HINT: &str = "start it with 'pointsman', or name its address with --url";
+    match (error.failure.kind, error.cause) {
+        (FailureKind::Connect, Some("refused")) => format!("nothing listens at {url}; {HINT}"),
+        (FailureKind::Connect, Some("name_unknown")) => format!("the name in {url} is known to no name server; {HINT}"),
+        (FailureKind::Connect, _) => format!("{url}: {error}; {HINT}"),
+        _ => format!("{url}: {error}"),
+    }
+}
+
+/// Where the key of a call comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum KeySource {
+    /// None is sent.
+    None,
+    /// The key that every gateway on loopback has until that is switched off; the variable is not set.
+    Development,
+    Variable(String),
+}
+
+impl KeySource {
+    /// What to do when the gateway refuses the key.
+    fn remedy(&self) -> String {
+        match self {
+            KeySource::None => String::new(),
+            KeySource::Development => {
+                format!(
+                    " {DEFAULT_KEY_VARIABLE} is not set, so the development key was sent: set it to one of the gateway's keys."
+                )
+            }
+            KeySource::Variable(name) => format!(" The key is that of the variable {name}."),
+        }
     }
 }
 

@@ -9,14 +9,14 @@ use clap::{Args, Subcommand};
 use pointsman_actors::dialect::percent::encoded;
 use serde_json::{Map, Value, json};
 
-use super::{CommandOutput, EXIT_CONFIGURATION, EXIT_UNREACHABLE, load, success};
+use super::{CommandOutput, EXIT_CONFIGURATION, EXIT_UNREACHABLE, gateway::unreachable, load, success};
 use crate::{
     access::{
         issued::{Actor, Change},
         registry::{ChangeFault, Registry},
     },
     api::keys::{new_key, new_text},
-    app::cli::columns::number,
+    app::cli::columns::{dollars, shown},
     base::secret::Secret,
     config::{Config, Environment},
     state::accounts,
@@ -354,26 +354,19 @@ fn list(keys: &[Value]) -> String {
     if lines.is_empty() { "There are no issued keys.\n".to_owned() } else { lines }
 }
 
-/// One line per key.
+/// A table with one line per key; its name stands last, so that it is never cut.
 fn usage(keys: &[Value]) -> String {
-    let mut lines = String::new();
+    let line = |parts: [&str; 8]| {
+        let [state, spent, today, month, limit, left, reset, name] = parts;
+        format!("{state:<8} {spent:>10} {today:>10} {month:>10} {limit:>10} {left:>10} {reset:<8} {name}\n")
+    };
+    let mut lines = line(["STATE", "SPENT $", "TODAY $", "MONTH $", "LIMIT $", "LEFT $", "RESET", "KEY"]);
     for key in keys {
-        let at = |path: &str| key.pointer(path).filter(|value| !value.is_null());
-        let dollars = |path: &str| at(path).map_or("-".to_owned(), |_| format!("${}", number(key, path, 1.0, 6)));
-        let text = |path: &str| at(path).and_then(Value::as_str).unwrap_or("-");
-        // Writing to a `String` cannot fail.
-        let _ = writeln!(
-            lines,
-            "{}  {}  spent {} (today {}, this month {})  limit {}  left {}  reset {}",
-            text("/name"),
-            text("/state"),
-            dollars("/usage/total"),
-            dollars("/usage/daily"),
-            dollars("/usage/monthly"),
-            dollars("/limit"),
-            dollars("/limit_remaining"),
-            text("/limit_reset"),
-        );
+        let [spent, today, month, limit, left] =
+            ["/usage/total", "/usage/daily", "/usage/monthly", "/limit", "/limit_remaining"]
+                .map(|path| dollars(key, path));
+        let [state, reset, name] = ["/state", "/limit_reset", "/name"].map(|path| shown(key, path));
+        lines.push_str(&line([&state, &spent, &today, &month, &limit, &left, &reset, &name]));
     }
     lines
 }
@@ -382,6 +375,8 @@ fn usage(keys: &[Value]) -> String {
 pub(super) struct RunningGateway {
     connection: Connection,
     url: String,
+    /// Environment variable with the key.
+    variable: String,
 }
 
 impl RunningGateway {
@@ -399,7 +394,7 @@ impl RunningGateway {
             key.ok_or_else(|| format!("the variable {variable} is not set; set it to a key with the scope admin"))?;
         let connection = Connection::new(&url).map_err(|fault| format!("--url {fault}"))?;
         let connection = connection.with_bearer(Secret::from(key)).map_err(|fault| format!("the key {fault}"))?;
-        Ok(RunningGateway { connection, url })
+        Ok(RunningGateway { connection, url, variable: variable.to_owned() })
     }
 
     fn run(&self, action: &KeysAction) -> Result<Done, Failed> {
@@ -459,14 +454,16 @@ impl RunningGateway {
         let body = body.map(|body| Bytes::from(body.to_string()));
         let called = call_page(&self.connection, &tls, (method, path), body, TIMEOUT);
         let unreachable =
-            |error: UpstreamError| Failed { message: format!("{}: {error}", self.url), code: EXIT_UNREACHABLE };
+            |error: UpstreamError| Failed { message: unreachable(&self.url, &error), code: EXIT_UNREACHABLE };
         let (status, body) = actix_web::rt::System::new().block_on(called).map_err(unreachable)?;
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         if (200..300).contains(&status) {
             return Ok(body);
         }
         let message = body.pointer("/error/message").and_then(Value::as_str).unwrap_or("no readable error message");
-        Err(format!("{} answers {status}: {message}", self.url).into())
+        let remedy =
+            if status == 401 { format!(" The key is that of the variable {}.", self.variable) } else { String::new() };
+        Err(format!("{} answers {status}: {message}{remedy}", self.url).into())
     }
 }
 
@@ -491,9 +488,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_amounts_are_written_as_decimals() {
-        let key = json!({"name": "ci", "state": "active", "usage": {"total": 0.000003, "daily": 0, "monthly": 2.5}});
-        let line = usage(&[key]);
-        assert!(line.contains("spent $0.000003 (today $0.000000, this month $2.500000)  limit -  left -"), "{line}");
+    fn usage_is_a_table_with_amounts_as_decimals() {
+        let key = json!({"name": "ci", "state": "active", "usage": {"total": 0.0000031, "daily": 0, "monthly": 12.5}});
+        expect_test::expect![[r#"
+            STATE       SPENT $    TODAY $    MONTH $    LIMIT $     LEFT $ RESET    KEY
+            active   0.00000310          0      12.50          -          - -        ci
+        "#]]
+        .assert_eq(&usage(&[key]));
     }
 }

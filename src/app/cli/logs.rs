@@ -13,7 +13,9 @@ use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
-    CommandOutput, failure,
+    CommandOutput,
+    columns::dollars,
+    failure,
     gateway::{GatewayArguments, ReachedGateway},
     success,
 };
@@ -110,10 +112,10 @@ fn text<'r>(row: &'r Value, name: &str) -> &'r str {
 fn line(row: &Value) -> String {
     let number = |name: &str| row.get(name).and_then(Value::as_u64);
     let time = |name: &str| number(name).map_or_else(|| "-".to_owned(), |time| format!("{time} ms"));
-    let cost = row
-        .get("cost")
-        .filter(|cost| !cost.is_null())
-        .map_or_else(|| "cost unknown".to_owned(), |cost| format!("${cost}"));
+    let cost = match dollars(row, "/cost") {
+        cost if cost == "-" => "cost unknown".to_owned(),
+        cost => format!("${cost}"),
+    };
     let model = match text(row, "model") {
         "-" => text(row, "requested_model"),
         model => model,
@@ -154,7 +156,7 @@ mod tests {
             "chain": [{"provider_slug": "a", "outcome": "failed"}, {"provider_slug": "b", "outcome": "completed"}],
         });
         let expected = "2026-11-24T04:00:00.123Z  completed  gen-1  acme/small @ b  900 ms, first 80 ms  12+3 tokens  \
-                        $0.00012  [a failed, b completed]";
+                        $0.000120  [a failed, b completed]";
         assert_eq!(line(&row), expected);
         let failed = json!({"id": "gen-2", "created_at": "t", "status": "failed", "requested_model": "x", "model": null,
             "provider_slug": null, "ttft_ms": null, "total_ms": 5, "prompt_tokens": 0, "completion_tokens": 0, "cost": null, "chain": []});

@@ -5,7 +5,7 @@ use std::fmt::{Result, Write as _};
 
 use serde_json::Value;
 
-use crate::app::cli::columns::{cut, endpoint, list, number, shown};
+use crate::app::cli::columns::{cut, dollars, endpoint, list, number, shown};
 
 /// Letters of a name.
 const NAME: usize = 30;
@@ -53,9 +53,10 @@ fn write_decision(text: &mut String, page: &Value) -> Result {
     }
     write_attempts(text, list(page, "attempts"))?;
     if page.get("total_cost").is_some() {
-        let (cost, status) = (shown(page, "/total_cost"), shown(page, "/status"));
+        let (cost, status) = (dollars(page, "/total_cost"), shown(page, "/status"));
+        let cost = if cost == "-" { "unknown".to_owned() } else { format!("${cost}") };
         text.push('\n');
-        write_sentence(text, &format!("cost $ {cost}, status {status}"))?;
+        write_sentence(text, &format!("cost {cost}, status {status}"))?;
     }
     Ok(())
 }
@@ -222,7 +223,7 @@ mod tests {
               meadow/small @ sim-flaky       ━━·················· server 500, 284 ms
               meadow/small @ sim-thrift      ··━━━━━━━━━━━━━━━━━━ completed 200, 1940 ms
 
-            cost $ 0.0000206, status completed
+            cost $0.0000206, status completed
         "#]]
         .assert_eq(&text);
     }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use serde_json::Value;
 
-use crate::app::cli::columns::{cut, endpoint as name, number, shown};
+use crate::app::cli::columns::{cut, dollars, endpoint as name, number, shown};
 
 /// The order of the endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -196,13 +196,14 @@ pub(super) fn last(rows: &[Value]) -> Vec<String> {
             model if model == "-" => shown(row, "/requested_model"),
             model => format!("{model} @ {}", shown(row, "/provider_slug")),
         };
-        let cost = row.get("cost").filter(|cost| cost.is_number());
+        let cost =
+            if row.get("cost").is_some_and(Value::is_number) { dollars(row, "/cost") } else { "unknown".to_owned() };
         format!(
             "{clock:<8} {:<9} {:<40} {:>8} {:>10}",
             shown(row, "/status"),
             cut(&served, 40),
             number(row, "/total_ms", 1.0, 0),
-            cost.map_or_else(|| "unknown".to_owned(), |cost| cut(&cost.to_string(), 10))
+            cut(&cost, 10)
         )
     };
     [String::new(), head].into_iter().chain(rows.iter().map(line)).collect()
@@ -243,6 +244,27 @@ mod tests {
         assert!(verdict(&rows[..1], "u").starts_with("All 1 endpoints take calls, 4 attempts in 300 s."));
         assert_eq!(verdict(&[], "u"), "No endpoint is on. u");
         assert_eq!(View::default().lines(&rows, "u", 2).last().unwrap(), "and 1 more");
+    }
+
+    #[test]
+    fn the_whole_text_is_eighty_columns_wide() {
+        let mut rows = [
+            row("meadow/small", "closed", 4),
+            row("harbor/a-model-with-a-very-long-name", "open", 0),
+            row("lantern/free", "half_open", 3),
+        ];
+        rows[0]["requests"] = json!(1_204);
+        rows[0]["successes"] = json!(1_204);
+        rows[0]["success_rate"] = json!(1.0);
+        rows[0]["throughput_tps"]["p50"] = json!(127.46);
+        let served = json!({"created_at": "2026-11-24T04:00:00.123Z", "status": "completed", "model": "meadow/small",
+                            "provider_slug": "p", "total_ms": 1_712.4, "cost": 0.0000085});
+        let failed = json!({"created_at": "2026-11-24T03:59:58.001Z", "status": "failed", "model": null,
+                            "requested_model": "auto", "total_ms": 30, "cost": null});
+        let view = View::default();
+        let text = [view.lines(&rows, "http://127.0.0.1:8080", 40), last(&[served, failed])].concat().join("\n");
+        assert!(text.lines().skip(1).all(|line| line.chars().count() <= 80), "{text}");
+        expect_test::expect![[""]].assert_eq(&text);
     }
 
     #[test]
