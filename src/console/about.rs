@@ -35,6 +35,7 @@ pub(super) async fn show(worker: Worker, request: HttpRequest) -> HttpResponse {
             }
             h2 { "Elsewhere on this listener" }
             ul.plain {
+                li { a href={ (frame.root) "../docs" } { "Paths of this listener" } ", also " a href={ (frame.root) "../openapi.json" } { "as OpenAPI" } }
                 li { a href={ (frame.root) "../metrics" } { "Metrics" } " for Prometheus" }
                 li { a href={ (frame.root) "../health" } { "Health" } " as JSON" }
             }

@@ -42,7 +42,7 @@ pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Re
     called.sort_by_key(|row| std::cmp::Reverse(row.calibration.failures.attempts));
     let content = html! {
         h1 { "Calibration" }
-        p.lead { "What was predicted for the last " (format::seconds(body.window_secs)) ", against what happened." }
+        p.lead { "What the gateway predicted in the last " (format::seconds(body.window_secs)) ", beside what happened." }
         @if called.is_empty() {
             p.empty { "No endpoint was called in the last " (format::seconds(body.window_secs)) ": nothing was predicted." }
         } @else {
@@ -51,7 +51,7 @@ pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Re
             h2 { "In words" }
             ul.plain { @for row in called.iter().filter(|row| row.calibration.ttft.accuracy.samples >= ENOUGH).take(MOST_ROWS) { li { (sentence(row)) } } }
             @if called.iter().all(|row| row.calibration.ttft.accuracy.samples < ENOUGH) {
-                p.muted { "A sentence per endpoint stands here from " (ENOUGH) " samples on." }
+                p.muted { "An endpoint has a sentence here once it has " (ENOUGH) " samples." }
             }
         }
         (api_line("/api/v1/health/calibration"))
@@ -66,7 +66,9 @@ fn failures(rows: &[&EndpointBody<'_>]) -> Markup {
         let attempts = failures.attempts.max(1) as f64;
         (failures.expected.value() / attempts, failures.seen as f64 / attempts)
     };
-    let most = rows.iter().map(|row| shares(row)).fold(0.01, |most: f64, (x, y)| most.max(x).max(y)).min(1.0);
+    let most = rows.iter().map(|row| shares(row)).fold(0.01, |most: f64, (x, y)| most.max(x).max(y));
+    // Room above the greatest, so that no point lies on the edge.
+    let most = (most * 1.1).min(1.0);
     let points: Vec<Point> = rows
         .iter()
         .map(|row| {
@@ -89,7 +91,11 @@ fn failures(rows: &[&EndpointBody<'_>]) -> Markup {
         h2 { "Failures: predicted and seen" }
         div.card.chart-card {
             (scatter(Caption { title: "Predicted and seen shares of failed attempts", description: &description }, &points, most, format::percent))
-            p.muted { "Across: predicted, 0 to " (format::percent(most)) ". Up: seen. On the diagonal the prediction was right. The line through a point: the shares that what was seen speaks for, 95 of 100 times. Grey, without a line: fewer than " (ENOUGH) " attempts." }
+            div.muted {
+                p { "Each point is an endpoint. Across: the share of its attempts that were predicted to fail. Up: the share that did fail. Both axes end at " (format::percent(most)) "." }
+                p { "On the dashed line the prediction was right; above it, more failed than predicted." }
+                p { "The upright line through a point is the range in which the true share lies, 95 times of 100. Grey points without one have fewer than " (ENOUGH) " attempts: too few to judge." }
+            }
         }
     }
 }
@@ -111,7 +117,7 @@ fn table(rows: &[&EndpointBody<'_>]) -> Markup {
         h2 { "Endpoints " span.muted { (rows.len()) } }
         div.scroll tabindex="0" {
             table {
-                caption { "Bias: how much more than the predicted median it was, in the median. Error: how far off, either way." }
+                caption { "Bias: how much later than predicted, in the median; with a minus, earlier. Error: how far off, either way. Within p95: should be 95 %." }
                 thead {
                     tr {
                         th scope="col" rowspan="2" { "Endpoint" }

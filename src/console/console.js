@@ -173,18 +173,29 @@
             at = -1;
           }
         }
-      } catch { /* the gateway is away: the next time */ }
+        seen(response.ok);
+      } catch { seen(false); }
     }
     again();
+  }
+
+  // A page that is no longer refreshed says since when, so that nobody takes it for the present.
+  let last = new Date();
+  function seen(isFresh) {
+    const line = document.getElementById('stale');
+    if (isFresh) last = new Date();
+    else line.textContent = `This page could not be refreshed. It shows how things were at ${pad(last.getHours())}:${pad(last.getMinutes())}:${pad(last.getSeconds())}, local time.`;
+    line.hidden = isFresh;
   }
 
   // On a narrow screen the list of pages scrolls: the current one is in view.
   const showCurrent = () => document.querySelector('nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
 
-  // A form with data-live is previewed after each pause of typing: the part it names is replaced. Its button
-  // data-send-button sends what was entered and shows the answer as it comes.
+  // A form with data-live is previewed after each pause of typing: the parts it names are replaced. Its button
+  // data-send-button sends what was entered and shows the answer as it comes. A field with data-slider gets a slider.
   function playing() {
     for (const form of document.querySelectorAll('form[data-live]')) {
+      for (const field of form.querySelectorAll('[data-slider]')) slider(field);
       let pause, latest = 0;
       const entered = () => ({ method: 'POST', credentials: 'same-origin', body: new URLSearchParams(new FormData(form)) });
       const preview = async () => {
@@ -192,8 +203,11 @@
         try {
           const response = await fetch(form.action, entered());
           if (response.redirected) { location.reload(); return; }
-          const next = new DOMParser().parseFromString(await response.text(), 'text/html').getElementById(form.dataset.live);
-          if (next && mine === latest) document.getElementById(form.dataset.live).replaceChildren(...next.childNodes);
+          const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+          for (const id of mine === latest ? form.dataset.live.split(' ') : []) {
+            const next = page.getElementById(id);
+            if (next) document.getElementById(id).replaceChildren(...next.childNodes);
+          }
         } catch { /* the gateway is away: the next time */ }
       };
       // Text is typed letter by letter; numbers and choices are settled at once.
@@ -204,6 +218,17 @@
         send(new URL(form.dataset.send, location.href), entered(), event.target);
       });
     }
+  }
+  // Moving the slider fills the field in; typing into the field moves the slider. An empty field stays empty until then.
+  function slider(field) {
+    const range = document.createElement('input');
+    range.type = 'range';
+    [range.min, range.max, range.step] = field.dataset.slider.split(' ');
+    range.value = field.value || field.placeholder;
+    range.setAttribute('aria-label', `${field.parentElement.firstChild.textContent.trim()}, slider`);
+    range.addEventListener('input', () => { field.value = range.value; });
+    field.addEventListener('input', () => { range.value = field.value || field.placeholder; });
+    field.after(range);
   }
   async function send(url, entered, button) {
     const [part, facts, text] = ['#sent', '[data-sent-facts]', '[data-sent-text]'].map(name => document.querySelector(name));

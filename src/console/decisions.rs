@@ -199,8 +199,8 @@ fn table(page: &PageBody<'_>) -> Markup {
                 caption { "Decisions, newest first" }
                 thead {
                     tr {
-                        th scope="col" { "Time " (format::zone()) } th scope="col" { "Requested → served" } th scope="col" { "Chain" }
-                        th scope="col" { "Objective" } th scope="col" { "Status" } th.r scope="col" data-sort { "First token" }
+                        th scope="col" { "Time " (format::zone()) } th scope="col" { "Status" } th scope="col" { "Requested → served" }
+                        th scope="col" { "Chain" } th scope="col" { "Objective" } th.r scope="col" data-sort { "First token" }
                         th.r scope="col" data-sort { "Total" } th.r scope="col" data-sort { "Tokens" } th.r scope="col" data-sort { "Cost" } th scope="col" { "Key" }
                     }
                 }
@@ -217,12 +217,6 @@ fn table_row(row: &GenerationRow<'_>) -> Markup {
     html! {
         tr data-row {
             td.t { a href={ "decisions/" (row.id) } title=(row.id) { (format::short_time(&row.created_at)) } }
-            td {
-                (format::name(&row.requested_model, 40))
-                @if let Some(model) = model.filter(|model| *model != row.requested_model) { span.muted { " → " } (format::name(model, 40)) }
-            }
-            td { (chain(&row.chain)) }
-            td title=(row.decision_code) { (row.objective) }
             td.t {
                 span.tag.(tone) { (status) }
                 @if row.rescued { " " span.tag.warn { "rescued" } }
@@ -231,6 +225,12 @@ fn table_row(row: &GenerationRow<'_>) -> Markup {
                 @if row.missed_target { " " span.tag.warn { "missed target" } }
                 @if row.slower_than_predicted { " " span.tag.warn title="The first token came later than the predicted 95th percentile" { "slow" } }
             }
+            td {
+                (format::name(&row.requested_model, 40))
+                @if let Some(model) = model.filter(|model| *model != row.requested_model) { span.muted { " → " } (format::name(model, 40)) }
+            }
+            td { (chain(&row.chain)) }
+            td title=(row.decision_code) { (row.objective) }
             td.r { (format::millis(row.ttft_ms.map(|ms| ms as f64))) }
             td.r { (format::millis(row.total_ms.map(|ms| ms as f64))) }
             td.r { (format::count(row.prompt_tokens)) span.muted { " / " } (format::count(row.completion_tokens)) }

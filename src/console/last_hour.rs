@@ -21,12 +21,14 @@ use crate::{
         },
         measurements::rfc_3339,
     },
-    base::error::ApiError,
+    base::{clock, error::ApiError},
     state::gateway::Worker,
 };
 
 /// Milliseconds of a minute.
 const MINUTE_MS: i64 = 60_000;
+/// Fewest minutes that a chart shows.
+const FEWEST_MINUTES: usize = 10;
 
 /// What happened in the last hour, and what the last day cost.
 pub(super) struct LastHour {
@@ -55,9 +57,9 @@ impl LastHour {
         let first = |percent| first_output_ms(&self.minutes, percent).map(|millis| millis as f64);
         html! {
             div { dt { "Requests" } dd { (format::count(last_minute.calls())) small { " /min" } } }
-            div.bad[hour.failed > 0] { dt { "Failures shown" } dd { (format::count(hour.failed)) @if let Some(share) = share(hour.failed) { small { " " (format::percent(share)) } } } }
-            div { dt { "Saved by failover" } dd { (format::count(hour.rescued)) @if let Some(share) = share(hour.rescued) { small { " " (format::percent(share)) } } } }
-            div { dt { "First token p50 p95" } dd { (format::millis(first(50))) small { " " (format::millis(first(95))) } } }
+            div.bad[hour.failed > 0] { dt { "Failures shown" } dd { (self.decisions("status=failed", hour.failed)) (of_calls(share(hour.failed))) } }
+            div { dt { "Saved by failover" } dd { (self.decisions("rescued=true", hour.rescued)) (of_calls(share(hour.rescued))) } }
+            div { dt { "First token, median" } dd { (format::millis(first(50))) small { " p95 " (format::millis(first(95))) } } }
             div { dt { "Spent in the hour" } dd {
                 (format::sum(hour.spent, hour.unknown_costs))
                 small.below { "in 24 hours " (format::sum(self.day.spent, self.day.unknown_costs)) }
@@ -66,14 +68,31 @@ impl LastHour {
         }
     }
 
+    /// A number that leads to the decisions of the hour that it counts.
+    fn decisions(&self, filter: &str, number: u64) -> Markup {
+        let since = rfc_3339(self.start_ms);
+        html! {
+            @if number == 0 { (format::count(number)) }
+            @else { a href={ "decisions?" (filter) "&since=" (since) } { (format::count(number)) } }
+        }
+    }
+
+    /// The minutes that charts show: since the start of the process, when that is less than an hour ago.
+    fn charted(&self) -> &[Slot] {
+        let minutes = (clock::uptime_seconds() / 60 + 2) as usize;
+        let omitted = self.minutes.len().saturating_sub(minutes.max(FEWEST_MINUTES));
+        self.minutes.get(omitted..).unwrap_or_default()
+    }
+
     /// Three charts of the hour, and their numbers.
     pub(super) fn strips(&self) -> Markup {
-        let count = |of: fn(&Slot) -> u32| self.minutes.iter().map(|slot| f64::from(of(slot))).collect::<Vec<_>>();
+        let charted = self.charted();
+        let count = |of: fn(&Slot) -> u32| charted.iter().map(|slot| f64::from(of(slot))).collect::<Vec<_>>();
         let (ok, rescued, failed) = (count(|slot| slot.ok), count(|slot| slot.rescued), count(|slot| slot.failed));
-        let cost: Vec<f64> = self.minutes.iter().map(|slot| slot.cost().to_f64()).collect();
+        let cost: Vec<f64> = charted.iter().map(|slot| slot.cost().to_f64()).collect();
         let first = |percent| {
             let of = |slot: &Slot| slot.first_output_ms(percent).map(|millis| millis as f64);
-            self.minutes.iter().map(of).collect::<Vec<_>>()
+            charted.iter().map(of).collect::<Vec<_>>()
         };
         let (p50, p95) = (first(50), first(95));
         let greatest = |values: &[Option<f64>]| values.iter().flatten().copied().fold(0.0, f64::max);
@@ -99,19 +118,19 @@ impl LastHour {
                 figure {
                     figcaption { "Requests a minute " span.muted { "up to " (most_calls) } }
                     (stacked_areas(Caption { title: "Requests a minute", description: &requests }, &[("ok", &ok), ("rescued", &rescued), ("failed", &failed)]))
-                    (span())
+                    (span(charted.len()))
                     ul.legend { (legend("ok", "first attempt")) (legend("rescued", "after a failover")) (legend("failed", "failed")) }
                 }
                 figure {
                     figcaption { "Cost a minute " span.muted { "up to " (format::dollars(dearest)) } }
                     (stacked_areas(Caption { title: "Cost a minute", description: &costs }, &[("cost", &cost)]))
-                    (span())
+                    (span(charted.len()))
                     ul.legend { (legend("cost", "known cost, failed attempts included")) }
                 }
                 figure {
                     figcaption { "First token " span.muted { "up to " (format::duration(greatest(&p95))) } }
                     (lines(Caption { title: "Time to the first token", description: &times }, &[("p50", &p50), ("p95", &p95)]))
-                    (span())
+                    (span(charted.len()))
                     ul.legend { (line_legend("p50", "p50")) (line_legend("p95", "p95")) }
                 }
             }
@@ -151,9 +170,14 @@ impl LastHour {
     }
 }
 
+/// A share of all calls, below a number.
+fn of_calls(share: Option<f64>) -> Markup {
+    html! { @if let Some(share) = share { small { " " (format::percent(share)) " of calls" } } }
+}
+
 /// What the width of a chart is.
-fn span() -> Markup {
-    html! { p.span aria-hidden="true" { span { "60 min ago" } span { "now" } } }
+fn span(minutes: usize) -> Markup {
+    html! { p.span aria-hidden="true" { span { (minutes) " min ago" } span { "now" } } }
 }
 
 fn legend(class: &str, text: &str) -> Markup {

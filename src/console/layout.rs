@@ -97,7 +97,10 @@ impl Frame {
                 body data-root=(self.root) {
                     a.skip href="#content" { "Skip to content" }
                     (self.header(here))
-                    main #content tabindex="-1" { (content) }
+                    main #content tabindex="-1" {
+                        p #stale .alert role="status" hidden {}
+                        (content)
+                    }
                     (self.footer())
                 }
             }

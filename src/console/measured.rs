@@ -2,8 +2,11 @@
 
 use maud::{Markup, html};
 
+use pointsman_actors::dialect::percent;
+
 use super::{format, words};
 use crate::api::{
+    admin::series::EndpointTotals,
     health_view::{EndpointHealthBody, MeasuredBody},
     number::Figure,
 };
@@ -12,18 +15,24 @@ use crate::api::{
 const MOST_ROWS: usize = 60;
 
 /// Which columns the table has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Columns {
-    /// With the provider and the share of the traffic.
-    OfAll,
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Columns<'a> {
+    /// With the provider, the share of the traffic, and what was spent within the hour.
+    OfAll(&'a EndpointTotals),
     /// Without.
     OfProvider,
 }
 
+impl Columns<'_> {
+    const fn are_of_all(self) -> bool {
+        matches!(self, Columns::OfAll(_))
+    }
+}
+
 /// The table. Endpoints stand in the order they are given in.
-pub(super) fn endpoint_table(endpoints: &[&EndpointHealthBody<'_>], caption: &str, columns: Columns) -> Markup {
+pub(super) fn endpoint_table(endpoints: &[&EndpointHealthBody<'_>], caption: &str, columns: Columns<'_>) -> Markup {
     let total: u64 = endpoints.iter().map(|endpoint| endpoint.measured.requests).sum();
-    let of_all = columns == Columns::OfAll;
+    let of_all = columns.are_of_all();
     if endpoints.is_empty() {
         return html! { p.empty { "No endpoint is on." } };
     }
@@ -37,7 +46,9 @@ pub(super) fn endpoint_table(endpoints: &[&EndpointHealthBody<'_>], caption: &st
                         th.r scope="col" { "Requests" }
                         @if of_all { th.r scope="col" { "Share" } }
                         th.r scope="col" { "Success" } th.r scope="col" { "First token p50" } th.r scope="col" { "p90" }
-                        th.r scope="col" { "Tokens/s" } th.r scope="col" { "In flight" } th scope="col" { "Last error" }
+                        th.r scope="col" { "Tokens/s" }
+                        @if of_all { th.r scope="col" title="Spent in the last hour" { "Cost, 1 h" } }
+                        th.r scope="col" { "In flight" } th scope="col" { "Last error" }
                     }
                 }
                 tbody { @for endpoint in endpoints.iter().take(MOST_ROWS) { (row(endpoint, total, columns)) } }
@@ -47,25 +58,27 @@ pub(super) fn endpoint_table(endpoints: &[&EndpointHealthBody<'_>], caption: &st
     }
 }
 
-fn row(endpoint: &EndpointHealthBody<'_>, total: u64, columns: Columns) -> Markup {
+fn row(endpoint: &EndpointHealthBody<'_>, total: u64, columns: Columns<'_>) -> Markup {
     let measured = &endpoint.measured;
     let share = (total > 0).then(|| measured.requests as f64 / total as f64);
     let number = |figure: Option<Figure>| figure.map(Figure::value);
     html! {
         tr data-row {
             th.endpoint scope="row" {
-                (format::name(endpoint.model, 56))
-                @if columns == Columns::OfAll { " " span.at { "on " (format::name(endpoint.provider_name, 32)) } }
+                a.quiet href={ "decisions?model=" (percent::encoded(endpoint.model)) "&provider=" (percent::encoded(endpoint.provider_slug)) }
+                    title="Decisions that this endpoint served" { (format::name(endpoint.model, 56)) }
+                @if columns.are_of_all() { " " span.at { "on " (format::name(endpoint.provider_name, 32)) } }
                 @if !endpoint.variant.is_empty() { " " span.tag { (endpoint.variant) } }
             }
             td.t { span.tag.(words::condition(measured.state)) { (measured.state) } @if measured.silent { " " span.tag.warn { "silent" } } }
             td.t { (circuit(measured)) }
             td.r { (format::count(measured.requests)) }
-            @if columns == Columns::OfAll { td.r { (format::share(share)) } }
+            @if columns.are_of_all() { td.r { (format::share(share)) } }
             td.r { (format::share(number(measured.success_rate))) }
             td.r { (format::millis(number(measured.ttft_ms.p50))) }
             td.r { (format::millis(number(measured.ttft_ms.p90))) }
             td.r { (format::figure(number(measured.throughput_tps.p50), 1)) }
+            @if let Columns::OfAll(spent) = columns { td.r { (cost(spent, endpoint)) } }
             td.r { (measured.in_flight) }
             td.t {
                 @if let Some(error) = &measured.last_error {
@@ -74,6 +87,12 @@ fn row(endpoint: &EndpointHealthBody<'_>, total: u64, columns: Columns) -> Marku
             }
         }
     }
+}
+
+/// What the calls of an endpoint cost within the hour.
+fn cost(spent: &EndpointTotals, endpoint: &EndpointHealthBody<'_>) -> Markup {
+    let of = spent.get(&(endpoint.model.into(), endpoint.provider_slug.into()));
+    html! { @match of { Some(sums) => (format::sum(sums.spent, sums.unknown_costs)), None => (format::none()) } }
 }
 
 fn circuit(measured: &MeasuredBody) -> Markup {

@@ -14,6 +14,7 @@ use crate::{
     api::{
         admin::{
             running::{RunningBody, RunningCallBody},
+            series,
             verdict_view::{Severity, VerdictBody},
         },
         measurements::Measurements,
@@ -37,6 +38,7 @@ pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Re
     let measurements = Measurements::now(&worker).await?;
     let verdict = VerdictBody::now(&worker).await;
     let (hour, running) = (LastHour::now(&worker).await?, RunningBody::now(&worker));
+    let spent = series::endpoint_totals(&worker).await?;
     let snapshot = worker.setup.published.snapshot();
     let bodies = stats::endpoint_bodies(&snapshot, &measurements, None);
     let mut endpoints: Vec<_> = bodies.iter().collect();
@@ -55,7 +57,7 @@ pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Re
             (hour.strips())
             (now_running(&running))
             h2 { "Endpoints " span.muted { (endpoints.len()) } }
-            (measured::endpoint_table(&endpoints, "Endpoints, those in trouble first", Columns::OfAll))
+            (measured::endpoint_table(&endpoints, "Endpoints, those in trouble first", Columns::OfAll(&spent)))
         }
         (api_line("/api/v1/admin/series?span=1h"))
     };

@@ -134,12 +134,15 @@ async fn page(
     let content = html! {
         h1 { "Playground" }
         p.lead { "Where a request would go now, and where it would go under other conditions. Nothing is sent before you press Send." }
-        form.playground method="post" action={ (frame.root) "try" } data-live="preview" data-send={ (frame.root) "try/send" } {
+        form.playground method="post" action={ (frame.root) "try" } data-live="preview price" data-send={ (frame.root) "try/send" } {
             (frame.token())
             (question.fields(&worker.setup.catalog))
             div.actions {
                 button type="submit" { "Preview" }
-                @if may_send { button type="submit" formaction={ (frame.root) "try/send" } data-send-button { "Send" } }
+                @if may_send {
+                    button type="submit" formaction={ (frame.root) "try/send" } data-send-button { "Send" }
+                    span #price.muted aria-live="polite" { @if let Ok(previewed) = &previewed { (price(&previewed.body().decision_body)) } }
+                }
                 @else { span.muted { "Sending needs a key that has the scope 'inference' too." } }
             }
         }
@@ -173,15 +176,24 @@ fn decisions(previewed: &PreviewAnswer) -> Markup {
     }
 }
 
+/// What sending the request would cost.
+fn price(body: &DecisionBody<'_>) -> Markup {
+    html! {
+        @if let Some(first) = body.candidates.first() {
+            "costs about " (format::estimate(first.predicted.cost.map(Figure::value)))
+            @if let Some(range) = &first.predicted.cost_range { ", in nine of ten cases at most " (format::estimate(Some(range.high.value()))) }
+            ", charged to your key"
+        }
+    }
+}
+
 fn decision(body: &DecisionBody<'_>) -> Markup {
     html! {
         p { (body.decision_reason) }
-        @if let Some(first) = body.candidates.first() {
-            p.muted {
-                "Expected cost " (format::estimate(first.predicted.cost.map(Figure::value)))
-                @if let Some(range) = &first.predicted.cost_range { ", at most " (format::estimate(Some(range.high.value()))) " in nine of ten cases" }
-                ". " (body.excluded_total) " endpoints are excluded."
-            }
+        p.muted {
+            @if body.excluded_total == 0 { "No endpoint is excluded." }
+            @else if body.excluded_total == 1 { "1 endpoint is excluded." }
+            @else { (body.excluded_total) " endpoints are excluded." }
         }
         (ranking(&body.candidates, body.candidates_total, |_| Markup::default()))
     }
@@ -271,13 +283,13 @@ impl Question {
                 legend { "What if" }
                 p.wide.muted { "Decides a second time under these conditions and shows both. An empty field changes nothing." }
                 label { "Objective" (select("if_objective", "the same", &self.if_objective, OBJECTIVES)) }
-                label { "Weight of time, 0 to 1" input name="if_latency" value=(self.if_latency) inputmode="decimal"; }
-                label.wide { "One endpoint, with what follows" (select("if_endpoint", "none", &self.if_endpoint, endpoints.iter().map(String::as_str))) }
-                label { "its prices times" input name="if_price" value=(self.if_price) inputmode="decimal" placeholder="0.5"; }
-                label { "its first token, ms" input name="if_ttft_ms" value=(self.if_ttft_ms) inputmode="decimal" placeholder="300"; }
-                label { "its tokens per second" input name="if_tokens_per_second" value=(self.if_tokens_per_second) inputmode="decimal" placeholder="80"; }
-                label { "its failures, 0 to 1" input name="if_failure" value=(self.if_failure) inputmode="decimal" placeholder="0.1"; }
-                label { "its circuit" (select("if_circuit", "as it is", &self.if_circuit, CIRCUITS)) }
+                (slider("Weight of time, 0 to 1", "if_latency", &self.if_latency, "0.5", "0 1 0.05"))
+                label.wide { "One endpoint, with the values below" (select("if_endpoint", "none", &self.if_endpoint, endpoints.iter().map(String::as_str))) }
+                (slider("Prices, times", "if_price", &self.if_price, "0.5", "0 4 0.1"))
+                (slider("First token, ms", "if_ttft_ms", &self.if_ttft_ms, "300", "0 5000 50"))
+                (slider("Tokens per second", "if_tokens_per_second", &self.if_tokens_per_second, "80", "5 400 5"))
+                (slider("Failures, 0 to 1", "if_failure", &self.if_failure, "0.1", "0 1 0.01"))
+                label { "Circuit" (select("if_circuit", "as it is", &self.if_circuit, CIRCUITS)) }
             }
         }
     }
@@ -301,6 +313,11 @@ fn number(entered: &str) -> Option<Value> {
             None => text,
         }
     })
+}
+
+/// A field for a number; the script adds a slider from the least to the greatest value in steps, as `range` has them.
+fn slider(label: &str, name: &str, value: &str, hint: &str, range: &str) -> Markup {
+    html! { label { (label) input name=(name) value=(value) inputmode="decimal" placeholder=(hint) data-slider=(range); } }
 }
 
 fn select<'a>(name: &str, without: &str, chosen: &str, values: impl IntoIterator<Item = &'a str>) -> Markup {

@@ -6,7 +6,8 @@ use maud::{Markup, html};
 use super::{
     answer, breakers, format,
     layout::{Frame, Nav, api_line},
-    measured, svg,
+    measured::{self, Columns},
+    svg,
     svg::{Caption, Segment},
     visitor::Visitor,
     words,
@@ -37,7 +38,9 @@ pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Re
     let snapshot = worker.setup.published.snapshot();
     let endpoints = stats::endpoint_bodies(&snapshot, &measurements, None);
     let providers = health::provider_bodies(&worker, &measurements, None);
-    let (off, on): (Vec<_>, Vec<_>) = providers.into_iter().partition(|provider| provider.measured.state == "off");
+    let (off, mut on): (Vec<_>, Vec<_>) = providers.into_iter().partition(|provider| provider.measured.state == "off");
+    // Those in trouble first, and otherwise in their order, so that cards stay where they are.
+    on.sort_by_key(|provider| std::cmp::Reverse(measured::trouble(&provider.measured).0));
     let content = html! {
         h1 { "Providers" }
         div #board data-refresh=(REFRESH) {
@@ -80,7 +83,7 @@ fn card(
                 (errors(&measured.errors, measured))
             }
             (breakers::last_hour(provider.name, places.map_or(&[], |places| &places.breakers)))
-            (measured::endpoint_table(endpoints, "Endpoints of the provider", measured::Columns::OfProvider))
+            (measured::endpoint_table(endpoints, "Endpoints of the provider", Columns::OfProvider))
         }
     }
 }
@@ -118,11 +121,14 @@ fn breaker(measured: &MeasuredBody) -> Markup {
 fn figures(measured: &MeasuredBody, places: Option<&ProviderBody<'_>>) -> Markup {
     html! {
         dl.facts {
-            dt { "Last " (format::seconds(measured.window_secs)) } dd { (format::count(measured.requests)) " requests, " (format::share(measured.success_rate.map(|rate| rate.value()))) " well" }
+            dt { "Last " (format::seconds(measured.window_secs)) } dd {
+                @if measured.requests == 0 { span.muted { "no requests" } }
+                @else { (format::count(measured.requests)) " requests, " (format::share(measured.success_rate.map(|rate| rate.value()))) " answered" }
+            }
             dt { "First token" } dd {
                 @if measured.ttft_ms.p50.is_some() {
                     (format::millis(measured.ttft_ms.p50.map(|p50| p50.value()))) " p50, " (format::millis(measured.ttft_ms.p90.map(|p90| p90.value()))) " p90"
-                } @else { span.muted { "not known: no answer was streamed" } }
+                } @else { span.muted { "not measured: no answer was streamed" } }
             }
             dt { "In flight" }
             dd {

@@ -182,6 +182,18 @@ try {
     await context.close();
   });
 
+  await check('a page that can no longer be refreshed says so, until it can', async () => {
+    const { context, page } = await open();
+    await logIn(page, gateway);
+    await context.route('**/console/decisions', route => (route.request().isNavigationRequest() ? route.fallback() : route.abort()));
+    await page.goto(url('decisions'));
+    await page.waitForSelector('#stale:not([hidden])', { timeout: 12_000 });
+    assert((await page.textContent('#stale')).includes('could not be refreshed'), 'the reason');
+    await context.unroute('**/console/decisions');
+    await page.waitForSelector('#stale', { state: 'hidden', timeout: 12_000 });
+    await context.close();
+  });
+
   await check('a new decision appears by itself', async () => {
     const { context, page } = await open();
     await logIn(page, gateway);
@@ -206,21 +218,24 @@ try {
     await context.close();
   });
 
-  await check('moving a value updates the candidates within 150 ms at p95, and the last position wins', async () => {
+  await check('moving a slider updates the candidates within 150 ms at p95, and the last position wins', async () => {
     const { context, page } = await open();
     await logIn(page, gateway);
     await page.goto(url('try'));
     await page.fill('[name=model]', 'meadow/small');
     await page.selectOption('[name=if_endpoint]', 'meadow/small@sim-thrift');
-    await page.fill('[name=if_price]', '2');
+    // With the keyboard, as with the pointer.
+    await page.locator('[name=if_price] + input[type=range]').press('ArrowRight');
     await page.waitForFunction(() => document.querySelectorAll('#preview .pair section').length === 2);
+    assert(await page.inputValue('[name=if_price]') === '0.6', 'the slider fills the field in');
+    assert((await page.textContent('#price')).includes('$'), 'what sending would cost');
     // From the event to the new candidates, in the page itself.
     const times = await page.evaluate(async () => {
-      const [field, part, times] = [document.querySelector('[name=if_price]'), document.getElementById('preview'), []];
+      const [field, part, times] = [document.querySelector('[name=if_price] + input[type=range]'), document.getElementById('preview'), []];
       for (let n = 0; n < 40; n++) {
         const began = performance.now();
         const shown = new Promise(resolve => new MutationObserver((_, observer) => { observer.disconnect(); resolve(); }).observe(part, { childList: true }));
-        field.value = String(1 + n / 10);
+        field.value = String((n % 40) / 10);
         field.dispatchEvent(new Event('input', { bubbles: true }));
         await shown;
         times.push(performance.now() - began);

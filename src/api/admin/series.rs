@@ -1,10 +1,12 @@
 //! `GET /admin/series`: calls, cost, tokens and times to the first output of the last hour or day, in slots of time.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use actix_web::{HttpRequest, HttpResponse};
 use pointsman_actors::{
     actors::ledger::{
         ReadSeries,
-        series::{GroupBy, SeriesRange, Slot},
+        series::{GroupBy, SeriesRange, Slot, Subject},
     },
     domain::{Invalid, InvalidReason},
 };
@@ -66,6 +68,22 @@ pub(crate) async fn minutes(worker: &Worker, span_ms: i64) -> Result<(i64, Vec<S
         (range.start_ms, range.series.into_iter().next().map(|(_, slots)| slots).unwrap_or_default())
     }))
 }
+
+/// What each endpoint did within the last hour: the sums by model and slug of the provider.
+///
+/// # Errors
+/// 503 when the ledger does not answer in time.
+pub(crate) async fn endpoint_totals(worker: &Worker) -> Result<EndpointTotals, ApiError> {
+    let range = read(worker, GroupBy::Endpoint, HOUR_MS).await?;
+    let sums = range.into_iter().flat_map(|range| range.series).filter_map(|(subject, slots)| match subject {
+        Subject::Endpoint { model, provider } => Some(((model, provider), Totals::of(&slots))),
+        _ => None,
+    });
+    Ok(sums.collect())
+}
+
+/// Sums by model and slug of the provider.
+pub(crate) type EndpointTotals = BTreeMap<(Arc<str>, Arc<str>), Totals>;
 
 /// The series now, calls included that have just ended.
 async fn read(worker: &Worker, by: GroupBy, span_ms: i64) -> Result<Option<SeriesRange>, ApiError> {

@@ -104,7 +104,7 @@ fn row(
                 @if candidate.selected { " " span.tag.info { "chosen" } }
                 @if candidate.role != "candidate" { " " span.tag.warn { (candidate.role) } }
                 @if let Some(tier) = &candidate.tier {
-                    @if let Some(order) = tier.provider_order { " " span.tag { "order " (order) } }
+                    @if let Some(order) = tier.provider_order { " " span.tag title="The provider's place in provider.order of the request" { "order " (order) } }
                     @if let Some(grade) = tier.preference_grade.filter(|grade| *grade > 0) { " " span.tag.warn { "misses a preference, grade " (grade) } }
                 }
             }
