@@ -102,6 +102,56 @@ fn the_image_is_static_without_a_shell_and_does_not_run_as_root() {
     }
 }
 
+/// What the build of the image names exists, and everything that the build reads is among what it is given.
+#[test]
+fn the_build_of_the_image_finds_what_it_names() {
+    let (text, manifest) = (file("Dockerfile").replace("\\\n", " "), file("Cargo.toml"));
+    let manifest: toml::Table = manifest.parse().unwrap();
+    let package = &manifest["package"];
+    let compiler = manifest["workspace"]["package"]["rust-version"].as_str().unwrap();
+    assert!(text.contains(&format!("FROM rust:{compiler}-alpine AS build\n")), "the compiler that the workspace wants");
+    let build = text.lines().find(|line| line.contains("cargo build")).unwrap();
+    let name = package["name"].as_str().unwrap();
+    assert!(build.contains(&format!("cargo build --release --locked --package {name} --bin {name} ")), "{build}");
+    assert!(root().join("src/main.rs").exists() && manifest.get("bin").is_none(), "the binary has the package's name");
+    for line in text.lines().filter(|line| line.starts_with("COPY --from=build")) {
+        let made = line.split(' ').find(|word| word.starts_with('/')).unwrap();
+        assert!(build.ends_with(made) || build.contains(&format!(" {made} ")), "{made} is made by the build");
+    }
+    let given: Vec<String> =
+        file(".dockerignore").lines().filter_map(|line| line.strip_prefix('!')).map(str::to_owned).collect();
+    let reaches = |path: &str| given.iter().any(|given| path == given || path.starts_with(&format!("{given}/")));
+    for member in manifest["workspace"]["members"].as_array().unwrap() {
+        assert!(reaches(member.as_str().unwrap()), "{member} does not reach the image");
+    }
+    for (kind, directory) in [("bench", "benches"), ("example", "examples")] {
+        for target in manifest[kind].as_array().unwrap() {
+            let path = target.get("path").and_then(toml::Value::as_str).unwrap_or(directory);
+            assert!(reaches(path), "{path} does not reach the image");
+        }
+    }
+    for path in included(["src", "actors/src"].map(|room| root().join(room))) {
+        assert!(reaches(path.to_str().unwrap()), "{} does not reach the image", path.display());
+    }
+}
+
+/// The files that sources below these directories include when they are compiled.
+fn included(directories: impl IntoIterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
+    let includes = regex::Regex::new(r#"include_(?:str|bytes)!\(\s*"([^"]+)""#).unwrap();
+    let (mut open, mut found) = (Vec::from_iter(directories), BTreeSet::new());
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            for named in includes.captures_iter(&fs::read_to_string(&path).unwrap()) {
+                let named = path.parent().unwrap().join(&named[1]).canonicalize().unwrap();
+                found.insert(named.strip_prefix(root().canonicalize().unwrap()).unwrap().to_owned());
+            }
+        }
+    }
+    found
+}
+
 #[test]
 fn the_compose_file_mounts_files_that_exist_and_publishes_on_loopback_alone() {
     let compose = yaml("deploy/compose.yml");
@@ -207,16 +257,7 @@ fn the_packaged_crate_holds_every_file_that_its_sources_include() {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let packaged: BTreeSet<PathBuf> = String::from_utf8(output.stdout).unwrap().lines().map(PathBuf::from).collect();
-    let includes = regex::Regex::new(r#"include_(?:str|bytes)!\(\s*"([^"]+)""#).unwrap();
-    let mut found = BTreeSet::new();
-    for source in
-        packaged.iter().filter(|path| path.starts_with("src") && path.extension().is_some_and(|it| it == "rs"))
-    {
-        for included in includes.captures_iter(&file(source.to_str().unwrap())) {
-            let path = root().join(source.parent().unwrap()).join(&included[1]).canonicalize().unwrap();
-            found.insert(path.strip_prefix(root().canonicalize().unwrap()).unwrap().to_owned());
-        }
-    }
+    let found = included([root().join("src")]);
     let named: Vec<&str> = found.iter().filter_map(|path| path.file_name()?.to_str()).collect();
     for asset in ["console.css", "console.js", "icon.svg", "inference.json", "admin.json"] {
         assert!(named.contains(&asset), "{asset} is not among {named:?}");
