@@ -5,7 +5,7 @@
 #   bash tests/console/run.sh              all checks
 #   bash tests/console/run.sh shots DIR    pictures of the pages, into DIR
 #   bash tests/console/run.sh install      nothing but the installation
-#   bash tests/console/run.sh readme       the pictures of the README, into docs/console, after MINUTES=15 of traffic
+#   bash tests/console/run.sh readme       the pictures of the README, into docs/console, after MINUTES=5 of traffic
 #
 # Node and Debian's chromium-headless-shell are installed when they are missing and this runs as root; without a browser
 # the checks are skipped with a message, unless CI is set. POINTSMAN_BINARY names a binary to check instead of building one.
