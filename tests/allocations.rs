@@ -34,9 +34,9 @@ mod allocations {
 
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
     /// Requests of a round.
-    const REQUESTS: usize = 50;
+    const REQUESTS: usize = 20;
     /// Rounds of each gateway. The one with the fewest counts: statistics and timers allocate too, now and then.
-    const ROUNDS: usize = 12;
+    const ROUNDS: usize = 8;
 
     /// Allocations of the whole process meanwhile.
     fn allocations(run: impl FnOnce()) -> usize {

@@ -489,7 +489,7 @@ async fn below_30_attempts_a_prediction_is_grey_without_a_sentence_and_from_30_o
     };
     let page = eventually("a point", look, |page| page.contains("class=\"thin\"")).await;
     assert!(!page.contains("class=\"interval\""), "{page}");
-    assert!(page.contains("A sentence per endpoint stands here from 30 samples on."), "{page}");
+    assert!(page.contains("An endpoint has a sentence here once it has 30 samples."), "{page}");
     eventually("an interval", look, |page| page.contains("class=\"interval\"") && !page.contains("class=\"thin\""))
         .await;
 }

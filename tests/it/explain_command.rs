@@ -91,7 +91,7 @@ async fn explain_and_preview_answer_why_not_and_what_if_and_explain_finds_the_ne
         assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(if code == 0 { &output.stdout } else { &output.stderr }).into_owned()
     };
-    assert!(said(&["explain", "--last"], 2).contains("no generation of this key"));
+    assert!(said(&["explain", "--last"], 2).contains("no generation of the key in POINTSMAN_API_KEY"));
     let body = json!({"model": "meadow/small", "messages": [{"role": "user", "content": "Which way?"}]});
     let id = gateway.chat(&body).await.expect(200)["id"].as_str().unwrap().to_owned();
     assert_eq!(said(&["explain", "--last", "--json"], 0), said(&["explain", &id, "--json"], 0));

@@ -264,7 +264,19 @@ mod tests {
         let view = View::default();
         let text = [view.lines(&rows, "http://127.0.0.1:8080", 40), last(&[served, failed])].concat().join("\n");
         assert!(text.lines().skip(1).all(|line| line.chars().count() <= 80), "{text}");
-        expect_test::expect![[""]].assert_eq(&text);
+        expect_test::expect![[r#"
+            harbor/a-model-with-a-very-long-name @ p takes no calls (1 of 3 endpoints), 1212 attempts in 300 s. http://127.0.0.1:8080
+
+            ENDPOINT                         STATE     CALLS   OK %   BUSY TTFT MS  TOK/S
+            harbor/a-model-with-a-very-long… open          4   50.0      1     120      -
+            lantern/free @ p                 half_open     4   50.0      1     120      -
+            meadow/small @ p                 healthy    1204  100.0      1     120  127.5
+
+            LAST     STATUS    SERVED BY                                      MS     COST $
+            04:00:00 completed meadow/small @ p                             1712 0.00000850
+            03:59:58 failed    auto                                           30    unknown
+        "#]]
+        .assert_eq(&format!("{text}\n"));
     }
 
     #[test]
