@@ -59,7 +59,7 @@ impl LastHour {
             div { dt { "Requests" } dd { (format::count(last_minute.calls())) small { " /min" } } }
             div.bad[hour.failed > 0] { dt { "Failures shown" } dd { (self.decisions("status=failed", hour.failed)) (of_calls(share(hour.failed))) } }
             div { dt { "Saved by failover" } dd { (self.decisions("rescued=true", hour.rescued)) (of_calls(share(hour.rescued))) } }
-            div { dt { "First token, median" } dd { (format::millis(first(50))) small { " p95 " (format::millis(first(95))) } } }
+            div { dt { "First token, median" } dd { (format::millis(first(50))) small.below { "95th percentile " (format::millis(first(95))) } } }
             div { dt { "Spent in the hour" } dd {
                 (format::sum(hour.spent, hour.unknown_costs))
                 small.below { "in 24 hours " (format::sum(self.day.spent, self.day.unknown_costs)) }

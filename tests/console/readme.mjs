@@ -14,11 +14,10 @@ try {
     await Promise.all(Array.from({ length: 1 + Math.floor(Math.random() * 4) }, () => sendTraffic(gateway, 6)));
     await new Promise(resolve => setTimeout(resolve, Math.random() * 8_000));
   }
-  // A decision that another provider saved has the most to show.
+  // A decision that another provider saved, with the same model, has the most to show.
   const answer = await fetch(`${gateway.admin}/api/v1/admin/generations?rescued=true&limit=100`, { headers: { authorization: `Bearer ${KEY}` } });
   const rescued = (await answer.json()).data;
-  const other = rescued.find(({ chain }) => new Set(chain.map(link => link.provider_slug)).size > 1);
-  const { id } = other ?? rescued[0];
+  const { id } = rescued.find(row => row.decision_code === 'provider_fallback') ?? rescued[0];
   for (const colorScheme of ['light', 'dark']) {
     const context = await browser.newContext({ colorScheme, viewport: { width: 1280, height: 800 } });
     const page = await context.newPage();
