@@ -286,18 +286,7 @@ impl ApiError {
             "unknown_path",
             "This path does not exist. Under /api/v1 there are chat/completions, messages, responses, completions (with \
              server.legacy_completions = true), embeddings, images, models, providers, route, generation, generations, \
-             activity, keys, key, credits and health; administration has a listener of its own, that of admin.bind.",
-        )
-    }
-
-    /// 404 of the listener for administration: there is no such path.
-    #[must_use]
-    pub fn unknown_admin_path() -> ApiError {
-        ApiError::not_found(
-            "unknown_path",
-            "This path does not exist on this listener, which is for administration: under /api/v1/admin there are status, \
-             reload, keys, accounts, teams, audit, activity, generations, series, running, live, verdict and ledger, under \
-             /api/v1 keys; also health, metrics and console. Calls of models go to the listener of server.bind.",
+             activity, keys, key, credits and health; administration has a listener of its own.",
         )
     }
 

@@ -267,7 +267,3 @@ async fn unknown_path(request: HttpRequest) -> Result<String, ApiError> {
 async fn unknown_admin_path() -> Result<String, ApiError> {
     Err(ApiError::unknown_admin_path())
 }
-
-async fn unknown_admin_path() -> Result<String, ApiError> {
-    Err(ApiError::unknown_admin_path())
-}

@@ -150,8 +150,8 @@ async fn a_refused_key_and_a_wrong_listener_are_named_with_what_to_do() {
         (&["top", "--once"][..], &url, "The key is that of the variable POINTSMAN_API_KEY."),
         (&["explain", "--last"], &url, "The key is that of the variable POINTSMAN_API_KEY."),
         (&["keys", "usage"], &admin, "The key is that of the variable POINTSMAN_ADMIN_KEY."),
-        (&["logs"], &admin, "Calls of models go to the listener of server.bind."),
-        (&["reload"], &url, "administration has a listener of its own, that of admin.bind."),
+        (&["logs"], &admin, "Models are called at server.bind."),
+        (&["reload"], &url, "administration has a listener of its own"),
     ] {
         let output = run(&[command, &["--url", address]].concat(), &both);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
