@@ -5,6 +5,7 @@
 //! Then the same requests go through both gateways: the one with traces, which keeps none of these generations, may not
 //! allocate more, so that neither does the one without.
 
+#[cfg(test)]
 #[path = "../benches/store/generations.rs"]
 mod generations;
 
