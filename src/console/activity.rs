@@ -163,7 +163,7 @@ fn charts(body: &ActivityBody<'_>, periods: &[&[RowBody<'_>]]) -> Markup {
     // Days and hours follow each other without a gap: a time zone is a fixed number of minutes here.
     let start = latest - (latest - since).div_euclid(step_ms) * step_ms;
     let places = usize::try_from((until - 1 - start).div_euclid(step_ms) + 1).unwrap_or(0);
-    if places < 2 || places > MOST_PERIODS {
+    if !(2..=MOST_PERIODS).contains(&places) {
         return Markup::default();
     }
     let column = |of: &dyn Fn(&RowBody<'_>) -> f64| {
