@@ -133,12 +133,13 @@ mod tidy {
     const MONEY_FROM_FLOATS: [&str; 3] =
         ["actors/src/dialect/openai/request/json.rs", "actors/src/explain/what_if.rs", "src/api/model_query.rs"];
     /// Where money becomes a float: ranking, the height of a chart, and figures that are rounded for display.
-    const MONEY_AS_FLOATS: [&str; 7] = [
+    const MONEY_AS_FLOATS: [&str; 8] = [
         "actors/src/stats/publish/snapshot.rs",
         "actors/src/explain/relaxation.rs",
         "actors/src/explain/what_if.rs",
         "src/base/events/generations.rs",
         "src/api/metrics.rs",
+        "src/console/activity.rs",
         "src/console/last_hour.rs",
         "src/proxy/dispatch/attempt.rs",
     ];

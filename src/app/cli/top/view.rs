@@ -319,7 +319,7 @@ mod tests {
                    "requested_model": "x\u{1b}".repeat(40), "total_ms": 5, "cost": null}),
         ];
         let lines = last(&rows);
-        assert_eq!(lines[2], "04:00:00 completed a/one @ p                                     812    0.00012");
+        assert_eq!(lines[2], "04:00:00 completed a/one @ p                                     812   0.000120");
         assert!(lines[3].starts_with("03:59:59 failed    xxxx") && lines[3].ends_with("unknown"), "{}", lines[3]);
         assert!(lines.iter().all(|line| line.chars().count() <= 80 && !line.contains('\u{1b}')), "{lines:#?}");
         assert!(last(&[]).is_empty());
