@@ -81,9 +81,9 @@ impl Providers {
         }
         let keys = config.providers.iter().filter_map(|provider| provider.key.clone());
         let signers = providers.iter().filter_map(|provider| provider.connection.as_ref()?.0.signer.as_deref());
-        // Where a provider is may tell who its customer is, such as the name of a resource at Azure.
+        // A host may tell who the customer is, such as the name of a resource at Azure. One without a dot may be any word.
         let away = config.providers.iter().filter(|provider| !provider.base_url.is_loopback());
-        let hosts = away.map(|provider| Secret::from(provider.base_url.host()));
+        let hosts = away.map(|provider| provider.base_url.host()).filter(|host| host.contains('.')).map(Secret::from);
         let secrets: Vec<_> = keys.chain(signers.flat_map(Signer::secrets).cloned()).chain(hosts).collect();
         Ok(Providers {
             providers,
