@@ -184,7 +184,8 @@ fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTa
     }
 }
 
-/// Parameters of chats and embeddings that providers list. Others are allowed, unless they look like one of these misspelt.
+/// Parameters of chats and embeddings that providers list. Others are allowed; one that looks like a misspelt name of these
+/// gets a warning.
 const KNOWN_PARAMETERS: [&str; 28] = [
     "cache_control",
     "dimensions",

@@ -39,7 +39,7 @@ pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Re
     let endpoints = stats::endpoint_bodies(&snapshot, &measurements, None);
     let providers = health::provider_bodies(&worker, &measurements, None);
     let (off, mut on): (Vec<_>, Vec<_>) = providers.into_iter().partition(|provider| provider.measured.state == "off");
-    // Those in trouble first, and otherwise in their order, so that cards stay where they are.
+    // Providers in trouble come first. The others keep their order, so that their cards stay in place.
     on.sort_by_key(|provider| std::cmp::Reverse(measured::trouble(&provider.measured).0));
     let content = html! {
         h1 { "Providers" }

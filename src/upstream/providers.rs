@@ -91,7 +91,7 @@ impl Providers {
             limits: TransportLimits {
                 connect: config.timeouts.connect,
                 keep_alive: config.timeouts.provider_idle,
-                // Whoever reads a stream judges its silence, which is longer than this at no time.
+                // The reader of a stream has a limit of its own, which is never longer than this.
                 idle: config.stream.idle_timeout.max(config.timeouts.first_content).max(SILENT_WORK),
                 max_body: config.limits.upstream_body_bytes,
                 ..TransportLimits::default()

@@ -10,7 +10,7 @@ const GRADE_MASK: u64 = (1 << GRADE_BITS) - 1;
 pub(crate) struct Precedence(u64);
 
 impl Precedence {
-    /// That of nobody, after all others. Its grade is not 0.
+    /// Ranks after every candidate. Its grade is not 0.
     pub(crate) const NOBODY: Precedence = Precedence(u64::MAX);
 
     /// Of a group, before order and preferences: candidates of the same target, or all if models compete.

@@ -66,7 +66,7 @@ impl<'a> Block<'a> {
                 b"thinking" => &mut read.thinking,
                 b"signature" => &mut read.signature,
                 b"data" => &mut read.data,
-                // Who calls a tool does not matter to the model.
+                // The model answers the same whoever calls the tool.
                 b"caller" => continue,
                 _ if value.is_null() => continue,
                 _ => {
