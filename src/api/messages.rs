@@ -100,8 +100,8 @@ pub async fn count_tokens(
     as_chat::count_tokens(caller, worker, request, payload, (read_counted, count_tokens_body)).await
 }
 
-/// What a name means that is neither a model nor an alias of the key or the catalog.
-fn meaning(worker: &Worker, name: &str) -> Option<String> {
+/// What a name means to clients of this API that is neither a model nor an alias of the key or the catalog.
+pub(crate) fn meaning(worker: &Worker, name: &str) -> Option<String> {
     let catalog = &worker.setup.catalog;
     if !matches!(catalog.resolve(name, clock::today()), Resolved::Unknown) {
         return None;

@@ -19,6 +19,7 @@ use super::{
     endpoint_entry::ModelEndpoints,
     listed_model::{ListedKinds, ListedModel},
     measurements::Measurements,
+    messages,
     model_entry::ModelEntry,
     model_list::{Envelope, ModelList, select},
     model_query::{ModelQuery, Outputs},
@@ -89,10 +90,12 @@ pub(crate) async fn retrieve(
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let catalog = &worker.setup.catalog;
-    let model = find(&worker, catalog, &name)?;
     if is_messages_client(&request) {
+        let meant = messages::meaning(&worker, &name);
+        let model = find(&worker, catalog, meant.as_deref().unwrap_or(&name))?;
         return Ok(json(messages_model(&of_messages(&model))));
     }
+    let model = find(&worker, catalog, &name)?;
     caching::respond(&request, cache(&worker), &ModelEntry::new(&model, &catalog.parameters))
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use chrono::NaiveDate;
 use pointsman_actors::{
-    dialect::{EmbeddingSupport, capability_gaps, counts_tokens, embedding_support, reasoning_format},
+    dialect::{EmbeddingSupport, capability_gaps, counts_tokens, embedding_support, makes_images, reasoning_format},
     domain::{
         Capability, CapabilitySet, Catalog, Dialect, Endpoint, EndpointId, Modalities, Modality, Model, ParameterNames,
         ParameterSet, Platform, Provider, ProviderSlug, ProviderState,
@@ -265,6 +265,7 @@ impl Parts {
         let switches = [
             (table.tools_force_effort_none, Dialect::OpenAi, "tools_force_effort_none"),
             (table.allow_state, Dialect::Responses, "allow_state"),
+            (table.mid_conversation_system, Dialect::Anthropic, "mid_conversation_system"),
         ];
         for (_, needed, key) in switches.iter().filter(|(on, needed, _)| *on == Some(true) && dialect != *needed) {
             let wrong = format!("'{key}' of this endpoint does nothing in the dialect '{}'", dialect.as_str());
@@ -285,6 +286,13 @@ impl Parts {
         let effort_none_cures = if is_cured { lacks.common(TOOLS_WITH_REASONING) } else { CapabilitySet::NONE };
         if outputs.contains(Modality::Embeddings) {
             lacks = lacks.union(embedding_gaps(&named, dialect, platform, &table.upstream_model));
+        }
+        let only_images = outputs.contains(Modality::Image) && !outputs.contains(Modality::Text);
+        if only_images && !makes_images(dialect, &table.upstream_model, table.images_through_chat) {
+            let wrong = format!("makes no images in the dialect '{}' as '{}'", dialect.as_str(), table.upstream_model);
+            let allowed = "at Amazon Bedrock a name with nova-canvas, titan-image or stability., or images_through_chat; \
+                           else the dialect openai or gemini";
+            named.fault(wrong, allowed);
         }
         self.endpoints.push(Endpoint {
             id,
@@ -315,6 +323,7 @@ impl Parts {
             wants_reasoning_effort: table.wants_reasoning_effort.unwrap_or(endpoint_defaults.wants_reasoning_effort),
             knows_developer_role: table.knows_developer_role.unwrap_or(endpoint_defaults.knows_developer_role),
             forwards_unknown_fields: table.forwards_unknown_fields.unwrap_or(endpoint_defaults.forwards_unknown_fields),
+            takes_instructions: table.mid_conversation_system.unwrap_or(endpoint_defaults.mid_conversation_system),
             inputs_per_call: table.inputs_per_call,
             images_through_chat: table.images_through_chat,
         });

@@ -196,6 +196,7 @@ pub(super) struct EndpointDefaults {
     pub(super) legacy_completions: bool,
     pub(super) tools_force_effort_none: bool,
     pub(super) allow_state: bool,
+    pub(super) mid_conversation_system: bool,
     pub(super) effort_budgets: EffortBudgets,
     pub(super) knows_developer_role: bool,
     pub(super) forwards_unknown_fields: bool,
@@ -216,6 +217,7 @@ impl EndpointDefaults {
         legacy_completions: false,
         tools_force_effort_none: false,
         allow_state: false,
+        mid_conversation_system: false,
         effort_budgets: EffortBudgets::STANDARD,
         knows_developer_role: false,
         forwards_unknown_fields: true,
@@ -238,6 +240,8 @@ impl EndpointDefaults {
             tools_force_effort_none: flag_for(section, dialect, Dialect::OpenAi, "tools_force_effort_none")
                 .unwrap_or(inherited.tools_force_effort_none),
             allow_state: flag_for(section, dialect, Dialect::Responses, "allow_state").unwrap_or(inherited.allow_state),
+            mid_conversation_system: flag_for(section, dialect, Dialect::Anthropic, "mid_conversation_system")
+                .unwrap_or(inherited.mid_conversation_system),
             effort_budgets: section.optional("effort_budgets", effort_budgets).unwrap_or(inherited.effort_budgets),
             knows_developer_role: section.flag("knows_developer_role").unwrap_or(inherited.knows_developer_role),
             forwards_unknown_fields: unknown_fields.unwrap_or(inherited.forwards_unknown_fields),

@@ -780,7 +780,7 @@ name = "service/auto"
 }
 
 #[test]
-fn embeddings_at_bedrock_need_a_known_name_and_safety_settings_their_words() {
+fn embeddings_and_images_at_bedrock_need_a_known_name_and_safety_settings_their_words() {
     let provider = "[providers.cloud]\nbase_url = \"https://cloud.example\"\n";
     check(
         &format!(
@@ -790,6 +790,13 @@ fn embeddings_at_bedrock_need_a_known_name_and_safety_settings_their_words() {
         expect![[r#"
             f:8:27: models[0].endpoints[0].provider: makes no embeddings with a model that it calls 'arn:x'; allowed: at Amazon Bedrock a name with titan-embed, cohere.embed or amazon.nova
         "#]],
+    );
+    check(
+        &format!(
+            "{provider}dialect = \"converse\"\n[[models]]\nid = \"acme/p\"\ncontext_length = 1\noutput_modalities = \
+             [\"image\"]\nendpoints = [{{ provider = \"cloud\", upstream_model = \"arn:x\", pricing = \"unknown\" }}]"
+        ),
+        expect![[""]],
     );
     check(
         &format!("{provider}safety_settings = {{ HARASSMENT = \"OFF\", HARM_CATEGORY_HARASSMENT = \"none\" }}"),

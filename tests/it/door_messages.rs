@@ -351,6 +351,71 @@ async fn silence_is_filled_with_comments_before_the_message_and_with_empty_delta
     client.until("\"text\":\"ft.\"").await;
 }
 
+/// D95.
+#[actix_web::test]
+async fn silence_of_a_provider_of_the_same_api_is_filled_with_deltas_of_the_kind_of_its_block() {
+    let event = |data: Value| {
+        let kind = data["type"].as_str().unwrap().to_owned();
+        chunk(&format!("event: {kind}\ndata: {data}\n\n"))
+    };
+    let start = |index: u32, block: Value| {
+        event(json!({"type": "content_block_start", "index": index, "content_block": block}))
+    };
+    let delta =
+        |index: u32, delta: Value| event(json!({"type": "content_block_delta", "index": index, "delta": delta}));
+    let stop = |index: u32| event(json!({"type": "content_block_stop", "index": index}));
+    let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [],
+        "stop_reason": null, "stop_sequence": null, "usage": {"input_tokens": 9, "output_tokens": 1}});
+    let gates: [Gate; 4] = std::array::from_fn(|_| Gate::new());
+    let [thinking, between, text, call] = &gates;
+    let script = Script::new()
+        .request()
+        .send([CHUNKED, &event(json!({"type": "message_start", "message": message}))].concat())
+        .send(start(0, json!({"type": "thinking", "thinking": "", "signature": ""})))
+        .send(delta(0, json!({"type": "thinking_delta", "thinking": "hm"})))
+        .wait(thinking)
+        .send(stop(0))
+        .wait(between)
+        .send(start(1, json!({"type": "text", "text": ""})))
+        .send(delta(1, json!({"type": "text_delta", "text": "Le"})))
+        .wait(text)
+        .send(stop(1))
+        .send(start(2, json!({"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}})))
+        .send(delta(2, json!({"type": "input_json_delta", "partial_json": "{"})))
+        .wait(call)
+        .send(delta(2, json!({"type": "input_json_delta", "partial_json": "}"})))
+        .send(stop(2))
+        .send(event(json!({"type": "message_delta", "delta": {"stop_reason": "tool_use", "stop_sequence": null},
+            "usage": {"output_tokens": 5}})))
+        .send(event(json!({"type": "message_stop"})))
+        .fin();
+    let maker = Upstream::start([script]);
+    let gateway = World::new()
+        .provider_with("maker", maker.address(), "dialect = \"anthropic\"")
+        .model(&Model::new("acme/claude").at("maker", "0", "0"))
+        .with("[stream]\nkeepalive = \"50ms\"\n")
+        .start()
+        .await;
+    let mut asked = request();
+    asked["stream"] = json!(true);
+    let mut client = RawClient::send(&gateway, "/v1/messages", "", &asked).await;
+    client
+        .until(
+            "{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"\"}}",
+        )
+        .await;
+    thinking.open();
+    client.until("event: ping\n").await;
+    between.open();
+    client
+        .until("{\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"text_delta\",\"text\":\"\"}}")
+        .await;
+    text.open();
+    client.until("\"index\":2,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"\"}}").await;
+    call.open();
+    client.until("event: message_stop\n").await;
+}
+
 /// D100.
 #[actix_web::test]
 async fn headers_of_anthropic_reach_endpoints_of_its_api_alone_and_no_others_do() {
@@ -478,6 +543,10 @@ async fn models_are_listed_in_the_clients_shape_and_found_by_the_names_that_it_u
     assert_eq!(list["first_id"], "acme/claude");
     let one = gateway.call(Method::GET, "/v1/models/acme/claude", &headers, None).await.expect(200);
     assert_eq!(one["max_input_tokens"], 100_000);
+    for name in ["claude-sonnet-5-5", "claude-sonnet-5-5-20261120", "claude-haiku-4-5-20251001"] {
+        let one = gateway.call(Method::GET, &format!("/v1/models/{name}"), &headers, None).await.expect(200);
+        assert_eq!(one["id"], "acme/claude", "{name}: as in a message");
+    }
     let missing = gateway.call(Method::GET, "/v1/models/acme/none", &headers, None).await;
     assert_eq!((missing.status, &missing.json()["error"]["type"]), (404, &json!("not_found_error")));
 }

@@ -191,6 +191,8 @@ mod hostile_streams;
 #[cfg(test)]
 mod image_links;
 #[cfg(test)]
+mod images_at_clouds;
+#[cfg(test)]
 mod init_command;
 #[cfg(test)]
 mod init_litellm;
@@ -236,6 +238,8 @@ mod newcomer;
 mod openapi;
 #[cfg(test)]
 mod openapi_requests;
+#[cfg(test)]
+mod order_of_parts;
 #[cfg(test)]
 mod packages;
 #[cfg(test)]

@@ -71,5 +71,5 @@ pub use responses::inbound::{
 pub use responses::provider_state::ProviderState;
 pub use translation::{
     chat_body, chat_body_with, chat_path, completion_of, image_body, image_path, images_of, kind_of_refusal,
-    refuses_signature, retry_delay, rewrite_whole, usage_of_failure,
+    makes_images, refuses_signature, retry_delay, rewrite_whole, usage_of_failure,
 };

@@ -22,7 +22,7 @@ use super::{
         request::default_parameters,
         rewrite_answer, text_completion,
         tool_results::{PlainResults, plain_results},
-        usage_of_failed_answer,
+        usage_of_failed_answer, whole_answer,
     },
     outgoing::{OutgoingBody, Translation},
     responses::{self, provider_state::ProviderState},
@@ -101,10 +101,14 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
             body.emulated.extend(emulated);
             Some(body)
         }
-        Dialect::Gemini => {
+        Dialect::Gemini | Dialect::Converse => {
             let mut fates = FieldFates::default();
             outgoing.dropped.iter().for_each(|name| fates.drop(name));
-            let body = gemini::write_images(std::str::from_utf8(&outgoing.bytes).ok()?, &mut fates)?;
+            let asked = std::str::from_utf8(&outgoing.bytes).ok()?;
+            let body = match endpoint.dialect {
+                Dialect::Gemini => gemini::write_images(asked, &mut fates)?,
+                _ => converse::write_images(asked, endpoint, &mut fates)?,
+            };
             let (dropped, emulated) = (fates.dropped().to_vec(), fates.emulated().to_vec());
             Some(OutgoingBody { dropped, emulated, ..OutgoingBody::of(body) })
         }
@@ -118,6 +122,7 @@ pub fn image_path(endpoint: &Endpoint) -> Arc<str> {
     match endpoint.dialect {
         _ if endpoint.images_through_chat => chat_path(None, endpoint, false),
         Dialect::Gemini => gemini::images_path(endpoint).into(),
+        Dialect::Converse => converse::images_path(endpoint).into(),
         _ => "/images/generations".into(),
     }
 }
@@ -131,10 +136,21 @@ pub fn images_of<'b>(
     outgoing: &OutgoingBody,
     endpoint: &Endpoint,
 ) -> Result<Cow<'b, Bytes>, AnswerFault> {
-    if endpoint.dialect == Dialect::Gemini && !endpoint.images_through_chat {
-        return gemini::images_of(utf8(body)?).map(Cow::Owned);
+    match endpoint.dialect {
+        Dialect::Gemini if !endpoint.images_through_chat => gemini::images_of(utf8(body)?).map(Cow::Owned),
+        Dialect::Converse if !endpoint.images_through_chat => converse::images_of(utf8(body)?).map(Cow::Owned),
+        _ => completion_of(body, outgoing),
     }
-    completion_of(body, outgoing)
+}
+
+/// Whether an endpoint can be asked for images. `through_chat`: as a chat.
+#[must_use]
+pub fn makes_images(dialect: Dialect, upstream_model: &str, through_chat: bool) -> bool {
+    match dialect {
+        Dialect::OpenAi | Dialect::Responses | Dialect::Gemini => true,
+        Dialect::Anthropic => false,
+        Dialect::Converse => through_chat || converse::makes_images(upstream_model),
+    }
 }
 
 /// An answer as a chat completion, without what the gateway adds.
@@ -299,6 +315,13 @@ pub fn rewrite_whole(
     client: Option<&ClientRequest>,
     context: &AnswerContext,
 ) -> Result<Answer, AnswerFault> {
+    if let (Some(client), Some(translation)) = (client, &outgoing.translation)
+        && !outgoing.is_clients_own
+        && !matches!(client.shape, ClientShape::Completion { .. })
+    {
+        let most = body.len().max(MIN_HELD_BYTES);
+        return whole_answer(utf8(body)?, translation, client, context, most);
+    }
     let chat = rewrite_answer(&*completion_of(body, outgoing)?, context)?;
     let Some(client) = client else { return Ok(chat) };
     if outgoing.is_clients_own {

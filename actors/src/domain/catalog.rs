@@ -197,6 +197,8 @@ pub struct Endpoint {
     pub forwards_unknown_fields: bool,
     /// Most inputs of one call for embeddings; `None`: as is known of its API.
     pub inputs_per_call: Option<u32>,
+    /// Whether it takes system messages in the middle of a conversation.
+    pub takes_instructions: bool,
     /// Whether it makes images through chat instead of the image API.
     pub images_through_chat: bool,
     /// Whether its API counts the tokens of a prompt without an inference.

@@ -88,6 +88,7 @@ impl Endpoint {
             knows_developer_role: true,
             forwards_unknown_fields: true,
             inputs_per_call: None,
+            takes_instructions: false,
             images_through_chat: false,
             counts_tokens: false,
             safety_settings: None,

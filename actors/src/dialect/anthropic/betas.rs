@@ -2,7 +2,7 @@
 
 use super::models::capabilities;
 use crate::{
-    dialect::neutral::{Content, Conversation, MediaSource, Part},
+    dialect::neutral::{Content, Conversation, MediaSource, Part, Role},
     domain::Endpoint,
 };
 
@@ -15,6 +15,9 @@ pub(crate) fn required_betas(conversation: &Conversation<'_>, endpoint: &Endpoin
     let tier = conversation.parameter("service_tier").and_then(|tier| tier.text().map(|tier| tier == "fast"));
     if tier == Some(true) && capabilities(&endpoint.upstream_model).fast {
         betas.push("fast-mode-2026-02-01");
+    }
+    if endpoint.takes_instructions && conversation.turns.iter().any(|turn| turn.role == Role::System) {
+        betas.push("mid-conversation-system-2026-04-07");
     }
     betas
 }

@@ -121,6 +121,7 @@ impl<'a> Messages<'_, 'a> {
         self.out.put_slice(match speaker {
             Speaker::User => b"{\"role\":\"user\",\"content\":[",
             Speaker::Assistant => b"{\"role\":\"assistant\",\"content\":[",
+            Speaker::System => b"{\"role\":\"system\",\"content\":[",
         });
     }
 

@@ -19,6 +19,7 @@ use crate::{
         json::{push_member, push_string, push_u64},
         neutral::{
             AnswerFormat, Conversation, EscapedText, FieldFates, ToolNames, TranslatedRequest, alternating_turns,
+            turns_with_instructions,
         },
     },
     domain::Endpoint,
@@ -45,7 +46,11 @@ pub(crate) fn write_request_for(
 ) -> TranslatedRequest {
     let capabilities = &capabilities(&endpoint.upstream_model);
     let names = ToolNames::of(conversation, NAMES);
-    let turns = alternating_turns(conversation, fates);
+    let turns = if endpoint.takes_instructions {
+        turns_with_instructions(conversation, fates)
+    } else {
+        alternating_turns(conversation, fates)
+    };
     let tools = ToolPlan::of(conversation, capabilities, fates);
     let max_tokens = max_tokens(conversation, endpoint, capabilities, fates);
     let circumstances = Circumstances {

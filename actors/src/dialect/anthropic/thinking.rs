@@ -150,7 +150,11 @@ fn budget(reasoning: &Reasoning, circumstances: Circumstances, fates: &mut Field
 /// Whether the last answer called tools, their results are the last message, and the answer does not begin with a thought
 /// that can go back, since another provider wrote it. With a budget the API refuses that.
 pub(crate) fn lacks_thought_of_open_turn(turns: &[AlternatingTurn<'_>]) -> bool {
-    let [.., answer, results] = turns else { return false };
+    let spoken = match turns {
+        [spoken @ .., last] if last.speaker == Speaker::System => spoken,
+        turns => turns,
+    };
+    let [.., answer, results] = spoken else { return false };
     let has_results = results.parts.iter().any(|part| matches!(part.content, Content::ToolResult { .. }));
     let mut thoughts = answer.parts.iter().map_while(|part| match &part.content {
         Content::Reasoning(state) => Some(state),

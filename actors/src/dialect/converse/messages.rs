@@ -124,7 +124,7 @@ impl<'a> Messages<'_, 'a> {
         }
         self.open = Some(speaker);
         self.out.put_slice(match speaker {
-            Speaker::User => b"{\"role\":\"user\",\"content\":[",
+            Speaker::User | Speaker::System => b"{\"role\":\"user\",\"content\":[",
             Speaker::Assistant => b"{\"role\":\"assistant\",\"content\":[",
         });
     }

@@ -68,7 +68,7 @@ impl<'a> Contents<'_, 'a> {
         }
         self.is_first_part = true;
         match turn.speaker {
-            Speaker::User => {
+            Speaker::User | Speaker::System => {
                 self.out.put_slice(b"{\"role\":\"user\",\"parts\":[");
                 self.user(turn);
             }

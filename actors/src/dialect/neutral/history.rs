@@ -16,6 +16,8 @@ pub(crate) enum Speaker {
     User,
     /// The model.
     Assistant,
+    /// Whoever instructs the model, in APIs that take instructions between other turns.
+    System,
 }
 
 /// Consecutive messages of one speaker. In a user turn, the results of the calls before it come first.
@@ -35,8 +37,25 @@ pub(crate) fn alternating_turns<'a>(
     conversation: &Conversation<'a>,
     fates: &mut FieldFates,
 ) -> Vec<AlternatingTurn<'a>> {
+    turns_of(conversation, false, fates)
+}
+
+/// The same for an API that takes a system message behind a turn of the user, if it is the last one or the model's answer
+/// follows. In other places it becomes a user text.
+pub(crate) fn turns_with_instructions<'a>(
+    conversation: &Conversation<'a>,
+    fates: &mut FieldFates,
+) -> Vec<AlternatingTurn<'a>> {
+    turns_of(conversation, true, fates)
+}
+
+fn turns_of<'a>(
+    conversation: &Conversation<'a>,
+    takes_instructions: bool,
+    fates: &mut FieldFates,
+) -> Vec<AlternatingTurn<'a>> {
     let mut history = History { turns: Vec::new(), open_calls: Vec::new(), fates };
-    for turn in &conversation.turns {
+    for (place, turn) in conversation.turns.iter().enumerate() {
         if turn.is_named {
             history.fates.drop("messages[].name");
         }
@@ -44,7 +63,15 @@ pub(crate) fn alternating_turns<'a>(
             Role::Assistant => history.assistant(turn),
             Role::Tool => turn.parts.iter().for_each(|part| history.result(part)),
             Role::User => history.user(turn),
-            Role::System => history.system(turn),
+            Role::System => {
+                let rest = conversation.turns.get(place + 1..).unwrap_or_default();
+                let next = rest.iter().map(|turn| turn.role).find(|role| *role != Role::System);
+                if takes_instructions && matches!(next, None | Some(Role::Assistant)) && history.takes_instruction() {
+                    history.instruction(turn);
+                } else {
+                    history.system(turn);
+                }
+            }
         }
     }
     history.close_calls();
@@ -94,6 +121,20 @@ impl<'a> History<'a, '_> {
             vec![Part::new(Content::Text(EscapedText::escaping(&format!("[tool result {}]", id.unescaped()))))];
         texts.extend(parts.iter().filter(|part| !is_blank(part)).cloned());
         self.after_results(texts);
+    }
+
+    /// Whether the last turn is one of the user, and no call waits for its result, or another instruction.
+    fn takes_instruction(&self) -> bool {
+        let last = self.turns.last().map(|turn| turn.speaker);
+        self.open_calls.is_empty() && matches!(last, Some(Speaker::User | Speaker::System))
+    }
+
+    fn instruction(&mut self, turn: &Turn<'a>) {
+        let is_text = |part: &&Part<'a>| matches!(part.content, Content::Text(_)) && !is_blank(part);
+        let parts: Vec<Part<'a>> = turn.parts.iter().filter(is_text).cloned().collect();
+        if !parts.is_empty() {
+            self.speak(Speaker::System, parts);
+        }
     }
 
     fn system(&mut self, turn: &Turn<'a>) {

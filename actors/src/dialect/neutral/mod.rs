@@ -31,7 +31,7 @@ pub(crate) use conversation::{
 pub(crate) use custom_tools::{CUSTOM_INPUT_SCHEMA, custom_input, description_of_custom};
 pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ReasoningPiece, ReportedTokens};
 pub use field_fates::FieldFates;
-pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns};
+pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns, turns_with_instructions};
 pub(crate) use request_body::{EMPTY_MESSAGE, MemberType, json_object, members_once, of_type, optional_member};
 pub(crate) use state_envelope::Envelope;
 pub use state_envelope::StateKey;

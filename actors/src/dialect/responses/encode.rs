@@ -184,6 +184,7 @@ impl ResponsesEncoder {
         }
         self.begin();
         self.progress = Progress::Done;
+        self.keep_unfinished();
         let mut failure = BytesMut::new();
         push_failure(error, &mut failure);
         self.push_end(&ResponseState::Failed(failure.freeze()));
@@ -345,6 +346,15 @@ impl ResponsesEncoder {
         };
         self.close_as(status);
         self.end_calls(status, |_| true);
+    }
+
+    /// Puts what is open into the output of a response that fails, as incomplete. No event says that it is done: clients that
+    /// read only those would take it for whole.
+    fn keep_unfinished(&mut self) {
+        let events = std::mem::replace(&mut self.events, EventWriter::new(AnswerForm::Whole));
+        self.close_as(ItemStatus::Incomplete);
+        self.end_calls(ItemStatus::Incomplete, |_| true);
+        self.events = events;
     }
 
     fn incomplete_reason(&self) -> Option<&'static str> {

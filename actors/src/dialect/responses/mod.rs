@@ -9,6 +9,7 @@ mod decode;
 pub(crate) mod encode;
 mod error;
 mod finish;
+mod image_tool;
 pub(crate) mod inbound;
 mod input;
 pub(crate) mod models;

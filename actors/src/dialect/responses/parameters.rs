@@ -51,7 +51,9 @@ impl<'a> Parameters<'a> {
                     parameters.is_stored = value.bytes() == b"true";
                     true
                 }
-                "modalities" => value.elements().all(|modality| modality.text().as_deref() == Some("text")),
+                "modalities" => value.elements().all(|kind| matches!(kind.text().as_deref(), Some("text" | "image"))),
+                // Of the tool that makes images.
+                "image_config" => true,
                 "n" => value.count() == Some(1),
                 _ if SAME.contains(&name) => parameters.keep(name, value),
                 _ => false,

@@ -2,7 +2,10 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::write::{begin_element, push_text_member};
+use super::{
+    image_tool::{push_image_tool, wants_image},
+    write::{begin_element, push_text_member},
+};
 use crate::dialect::{
     json::{Raw, push_member},
     neutral::{Conversation, EscapedText, FieldFates, Tool, ToolChoice, ToolKind, ToolNames},
@@ -15,6 +18,14 @@ pub(super) fn push_tools(
     out: &mut BytesMut,
     fates: &mut FieldFates,
 ) {
+    let wants_image = wants_image(conversation);
+    if conversation.tools.is_empty() && wants_image {
+        push_member(out, b"tools", b"[");
+        push_image_tool(conversation, out, fates);
+        out.put_u8(b']');
+        // Nothing else was asked for.
+        return push_member(out, b"tool_choice", b"{\"type\":\"image_generation\"}");
+    }
     if conversation.tools.is_empty() {
         let is_void = matches!(conversation.tool_choice, ToolChoice::Unspecified | ToolChoice::Auto | ToolChoice::None);
         if !is_void {
@@ -26,6 +37,10 @@ pub(super) fn push_tools(
     for tool in &conversation.tools {
         begin_element(out);
         push_tool(tool, names, out, fates);
+    }
+    if wants_image {
+        begin_element(out);
+        push_image_tool(conversation, out, fates);
     }
     out.put_u8(b']');
     push_choice(conversation, names, out, fates);

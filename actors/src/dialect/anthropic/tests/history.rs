@@ -219,3 +219,42 @@ fn a_tool_name_that_does_not_fit_is_replaced_everywhere_and_restored() {
     assert_eq!(body["messages"][0]["content"][0]["name"], name);
     assert_eq!(sent.names.original(&crate::dialect::neutral::EscapedText::escaping(name)).unescaped(), "a.b");
 }
+
+/// What a conversation becomes for a model that takes instructions between other turns.
+fn instructed(messages: &str) -> Sent {
+    let mut fates = FieldFates::default();
+    let body = format!(r#"{{"messages":[{messages}]}}"#);
+    let endpoint = Endpoint { takes_instructions: true, ..endpoint(SAMPLING, None) };
+    let conversation = read_conversation(&body).unwrap();
+    let written = write_request_for(&conversation, &endpoint, ApiVersion::default(), &mut fates);
+    Sent { text: String::from_utf8(written.body.to_vec()).unwrap(), names: written.names, fates }
+}
+
+#[test]
+fn a_system_message_behind_a_user_is_sent_as_it_is_where_the_model_takes_it() {
+    let sent = instructed(
+        r#"{"role":"system","content":"first"},{"role":"user","content":"a"},{"role":"system","content":"b"},{"role":"developer","content":"c"},{"role":"assistant","content":"d"},{"role":"user","content":"e"},{"role":"system","content":"f"}"#,
+    );
+    let expected = serde_json::json!([
+        {"role": "user", "content": [{"type": "text", "text": "a"}]},
+        {"role": "system", "content": [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "d"}]},
+        {"role": "user", "content": [{"type": "text", "text": "e"}]},
+        {"role": "system", "content": [{"type": "text", "text": "f"}]},
+    ]);
+    assert_eq!(sent.body()["messages"], expected);
+    assert_eq!(sent.emulated(), <[&str; 0]>::default());
+}
+
+#[test]
+fn a_system_message_elsewhere_becomes_a_text_of_the_user_also_where_the_model_takes_some() {
+    for messages in [
+        r#"{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"system","content":"c"},{"role":"user","content":"d"}"#,
+        r#"{"role":"user","content":"a"},{"role":"system","content":"c"},{"role":"user","content":"d"}"#,
+        r#"{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"system","content":"c"},{"role":"tool","tool_call_id":"1","content":"d"}"#,
+    ] {
+        let sent = instructed(messages);
+        assert!(sent.text.contains("<system>c</system>") && !sent.text.contains(r#""role":"system""#), "{}", sent.text);
+        assert_eq!(sent.emulated(), ["messages[].role"]);
+    }
+}

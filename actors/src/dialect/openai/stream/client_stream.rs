@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{StreamError, StreamOptions, chunk::ChatRewriter};
+use super::{KEEP_ALIVE, StreamError, chunk::ChatRewriter};
 use crate::dialect::{
     answer::{AnswerContext, AnswerFault},
     anthropic,
@@ -31,8 +31,8 @@ pub(super) struct ClientStream {
     spliced: Option<SplicedEvents>,
     /// Number of the next event, if those that passed have numbers.
     next_number: Option<u64>,
-    /// Number of the block of a message that has begun and not ended, of events that passed.
-    open_block: Option<u64>,
+    /// The block of a message that has begun and not ended, of events that passed.
+    open_block: Option<OpenBlock>,
     /// Whether an event with the reason of the message's end has passed.
     has_reason: bool,
     /// Whether an event that ends the message has passed.
@@ -50,6 +50,28 @@ struct SplicedEvents {
     id: String,
     model: Arc<str>,
     api: SplicedApi,
+}
+
+/// A block of a message of the upstream.
+#[derive(Debug, Clone, Copy)]
+struct OpenBlock {
+    index: u64,
+    /// A delta that says nothing, as clients take it for a block of this kind.
+    empty_delta: Option<&'static str>,
+}
+
+impl OpenBlock {
+    fn of(start: Raw<'_>) -> Option<OpenBlock> {
+        let kind = start.member(b"content_block").and_then(|block| block.member(b"type")).and_then(Raw::text);
+        let empty_delta = match kind.as_deref() {
+            Some("text") => Some("{\"type\":\"text_delta\",\"text\":\"\"}"),
+            Some("thinking") => Some("{\"type\":\"thinking_delta\",\"thinking\":\"\"}"),
+            Some("tool_use") => Some("{\"type\":\"input_json_delta\",\"partial_json\":\"\"}"),
+            _ => None,
+        };
+        let index = start.member(b"index").and_then(Raw::count)?;
+        Some(OpenBlock { index, empty_delta })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +96,8 @@ impl ClientStream {
         client: &ClientRequest,
         spliced: Option<ProviderState>,
         context: &AnswerContext,
-        options: StreamOptions,
+        form: AnswerForm,
+        max_held_bytes: usize,
     ) -> ClientStream {
         let spliced = spliced.map(|state| SplicedEvents {
             id: context.generation.as_str().to_owned(),
@@ -82,7 +105,7 @@ impl ClientStream {
             api: SplicedApi::of(&client.shape, state),
         });
         ClientStream {
-            encoder: ClientEncoder::new(client, context, AnswerForm::Streamed, options.max_event_bytes),
+            encoder: ClientEncoder::new(client, context, form, max_held_bytes),
             spliced,
             next_number: None,
             open_block: None,
@@ -118,7 +141,7 @@ impl ClientStream {
         }
         match api {
             SplicedApi::Messages => {
-                if let Some(index) = self.open_block.take() {
+                if let Some(OpenBlock { index, .. }) = self.open_block.take() {
                     let stop = format!("{{\"type\":\"content_block_stop\",\"index\":{index}}}");
                     out.put_slice(b"event: content_block_stop\n");
                     put_data(stop.as_bytes(), out);
@@ -153,13 +176,23 @@ impl ClientStream {
         if self.is_stopped {
             return;
         }
-        if self.spliced.as_ref().is_none_or(|spliced| matches!(spliced.api, SplicedApi::Completion { .. })) {
-            self.encoder.keep_alive();
-            return self.encoder.take(out);
+        match self.spliced.as_ref().map(|spliced| spliced.api) {
+            None | Some(SplicedApi::Completion { .. }) => {
+                self.encoder.keep_alive();
+                return self.encoder.take(out);
+            }
+            Some(SplicedApi::Messages) if self.has_begun => {}
+            Some(SplicedApi::Messages | SplicedApi::Responses(_)) => return out.put_slice(KEEP_ALIVE),
         }
-        let silence: &[u8] =
-            if self.has_begun { b"event: ping\ndata: {\"type\":\"ping\"}\n\n" } else { b": keep-alive\n\n" };
-        out.put_slice(silence);
+        // Some clients count pings as silence while a block is open.
+        match self.open_block {
+            Some(OpenBlock { index, empty_delta: Some(delta) }) => {
+                out.put_slice(b"event: content_block_delta\n");
+                let event = format!("{{\"type\":\"content_block_delta\",\"index\":{index},\"delta\":{delta}}}");
+                put_data(event.as_bytes(), out);
+            }
+            _ => out.put_slice(b"event: ping\ndata: {\"type\":\"ping\"}\n\n"),
+        }
     }
 
     /// Appends the reason of the end of a message and its counts, unless they have passed.
@@ -211,7 +244,7 @@ impl ClientStream {
             _ => anthropic::splice::splice_event(&kind, data, id, model, usage)?,
         };
         match &*kind {
-            "content_block_start" => self.open_block = value.member(b"index").and_then(Raw::count),
+            "content_block_start" => self.open_block = OpenBlock::of(value),
             "content_block_stop" => self.open_block = None,
             "message_delta" => self.has_reason |= anthropic::splice::tells_reason(value),
             "message_stop" => self.put_reason(chat, out),

@@ -19,10 +19,11 @@ use bytes::{Bytes, BytesMut};
 use self::{chunk::ChatRewriter, client_stream::ClientStream, translator::StreamTranslator};
 use crate::{
     dialect::{
-        answer::{AnswerContext, AnswerFault, Outcome},
+        answer::{Answer, AnswerContext, AnswerFault, Outcome},
         client_request::ClientRequest,
         frame::StreamEvent,
-        outgoing::OutgoingBody,
+        neutral::AnswerForm,
+        outgoing::{OutgoingBody, Translation},
         stream_reader::{Framing, StreamReader},
     },
     domain::{FailureKind, Usage},
@@ -121,7 +122,10 @@ impl ChatStream {
         ChatStream {
             reader: StreamReader::new(framing, options.max_event_bytes),
             translator: translation.map(|translation| Box::new(StreamTranslator::new(translation.decoder()))),
-            client: client.map(|client| Box::new(ClientStream::new(client, spliced, &context, options))),
+            client: client.map(|client| {
+                let (form, most) = (AnswerForm::Streamed, options.max_event_bytes);
+                Box::new(ClientStream::new(client, spliced, &context, form, most))
+            }),
             ..ChatStream::new(context, options)
         }
     }
@@ -290,6 +294,24 @@ impl ChatStream {
     pub fn outcome(&self) -> Outcome {
         self.chat.outcome()
     }
+}
+
+/// The answer of an upstream of another dialect that was not streamed, for a client of another dialect. It goes the way of a
+/// stream, so its parts keep their order, which a whole chat answer cannot say. `max_held_bytes` bounds what waits for other
+/// content.
+pub(crate) fn whole_answer(
+    body: &str,
+    translation: &Translation,
+    client: &ClientRequest,
+    context: &AnswerContext,
+    max_held_bytes: usize,
+) -> Result<Answer, AnswerFault> {
+    let mut chat = ChatRewriter::new(context.clone(), StreamOptions::default());
+    let mut client = ClientStream::new(client, None, context, AnswerForm::Whole, max_held_bytes);
+    StreamTranslator::new(translation.decoder()).whole(body, &mut chat, &mut client.chunks)?;
+    let mut out = BytesMut::new();
+    client.end(&chat, &mut out)?;
+    Ok(Answer { body: out.freeze(), outcome: chat.outcome() })
 }
 
 /// The way of an event: the dialect of the upstream, chat, and the dialect of the client.

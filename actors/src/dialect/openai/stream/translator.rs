@@ -47,6 +47,14 @@ impl StreamTranslator {
         Ok(())
     }
 
+    /// Takes an answer that was not streamed.
+    pub(super) fn whole(self, body: &str, chat: &mut ChatRewriter, out: &mut BytesMut) -> Result<(), AnswerFault> {
+        let StreamTranslator { decoder, mut writer, mut chunk } = self;
+        let (writer, chunk, progress) = (&mut writer, &mut chunk, &mut Progress::default());
+        decoder.whole(body, &mut ChunkSink { writer, chunk, chat, progress, out })?;
+        chat.end(out)
+    }
+
     /// Whether the provider is at work of which it sends nothing until it is done.
     pub(super) fn works_silently(&self) -> bool {
         self.decoder.works_silently()

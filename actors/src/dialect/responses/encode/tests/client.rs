@@ -114,10 +114,17 @@ impl StrictClient {
     #[track_caller]
     fn check_end(&self) {
         assert!(self.is_over(), "no last event: {:?}", self.kinds());
-        let done: Vec<Value> = self.items.iter().filter_map(|item| item.done.clone()).collect();
-        assert_eq!(self.response()["output"], Value::Array(done.clone()), "the response has all items");
-        if self.response()["status"] != "failed" {
-            assert_eq!(done.len(), self.items.len(), "every item is done");
+        let output = self.response()["output"].as_array().unwrap();
+        assert_eq!(output.len(), self.items.len(), "the response has all items");
+        for (item, told) in self.items.iter().zip(output) {
+            assert_eq!((&told["id"], &told["type"]), (&Value::from(&*item.id), &Value::from(&*item.kind)));
+            match &item.done {
+                Some(done) => assert_eq!(done, told),
+                None => {
+                    assert_eq!(self.response()["status"], "failed", "every item is done");
+                    assert!(told["status"] == "incomplete" || item.kind == "reasoning", "{told}");
+                }
+            }
         }
     }
 }
