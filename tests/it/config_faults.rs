@@ -73,7 +73,7 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[providers.acme]\nbase_url = \"http://h\"\ntimeout = 3",
         expect![[r#"
-            f:3:1: providers.acme.timeout: unknown key; allowed: enabled, name, base_url, api_key_env, api_key_file, auth, region, routes, headers, ca_file, max_in_flight, permit_wait, forward_traceparent, image_hosts, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters, unknown_fields, dialect, wants_max_completion_tokens, wants_reasoning_effort, lacks, legacy_completions, tools_force_effort_none, allow_state, effort_budgets, knows_developer_role, count_tokens, safety_settings
+            f:3:1: providers.acme.timeout: unknown key; allowed: enabled, name, base_url, api_key_env, api_key_file, auth, region, routes, headers, ca_file, max_in_flight, permit_wait, forward_traceparent, image_hosts, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters, unknown_fields, dialect, wants_max_completion_tokens, wants_reasoning_effort, lacks, legacy_completions, tools_force_effort_none, allow_state, mid_conversation_system, effort_budgets, knows_developer_role, count_tokens, safety_settings
         "#]],
     );
 }
@@ -796,7 +796,9 @@ fn embeddings_and_images_at_bedrock_need_a_known_name_and_safety_settings_their_
             "{provider}dialect = \"converse\"\n[[models]]\nid = \"acme/p\"\ncontext_length = 1\noutput_modalities = \
              [\"image\"]\nendpoints = [{{ provider = \"cloud\", upstream_model = \"arn:x\", pricing = \"unknown\" }}]"
         ),
-        expect![[""]],
+        expect![[r#"
+            f:8:27: models[0].endpoints[0].provider: makes no images in the dialect 'converse' as 'arn:x'; allowed: at Amazon Bedrock a name with nova-canvas, titan-image or stability., or images_through_chat; else the dialect openai or gemini
+        "#]],
     );
     check(
         &format!("{provider}safety_settings = {{ HARASSMENT = \"OFF\", HARM_CATEGORY_HARASSMENT = \"none\" }}"),
