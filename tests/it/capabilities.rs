@@ -45,6 +45,7 @@ async fn what_an_endpoint_refuses_goes_elsewhere_and_the_reason_is_told() {
         (old_claude, strict(&closed), "json_schema.strict"),
         (claude, strict(&json!({"type": "object", "properties": {"next": {"$ref": "#"}}})), "json_schema.open"),
         (claude, strict(&json!({"type": "object", "additionalProperties": {"type": "string"}})), "json_schema.open"),
+        (claude, strict(&with_optional(25)), "json_schema.more_than_24_optional"),
         (gemini, and(strict(&closed), json!({"tools": tools()})), "json_schema.strict"),
     ] {
         let gateway = world(&first, keys, &other).start().await;
@@ -63,6 +64,27 @@ async fn what_an_endpoint_refuses_goes_elsewhere_and_the_reason_is_told() {
 
 fn custom() -> Value {
     json!([{"type": "custom", "custom": {"name": "patch"}}])
+}
+
+/// A schema with so many properties that are not required.
+fn with_optional(count: usize) -> Value {
+    let properties: Value = (0..count).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
+    json!({"type": "object", "properties": properties})
+}
+
+#[actix_web::test]
+async fn a_schema_with_too_many_optional_properties_is_named_with_the_limit() {
+    let first = always(200, &completion("Left."));
+    let model = "[[models]]\nid = \"acme/claude\"\ncontext_length = 100000\nsupported_parameters = [\"structured_outputs\"]\n\
+                 endpoints = [{ provider = \"first\", dialect = \"anthropic\", upstream_model = \"claude-opus-5\", pricing = { prompt = \"0\", completion = \"0\" } }]";
+    let gateway = World::new().provider("first", first.address()).with(model).start().await;
+    let mut asked = and(ask("acme/claude"), strict(&with_optional(30)));
+    asked["response_format"]["json_schema"]["name"] = json!("report");
+    let error = error_of(&gateway.chat(&asked).await, 400);
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("'report'") && message.contains("30") && message.contains("at most 24"), "{error}");
+    assert_eq!(error["param"], "response_format", "{error}");
+    assert_eq!(first.connections(), 0);
 }
 
 fn strict(schema: &Value) -> Value {

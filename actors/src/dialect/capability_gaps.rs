@@ -43,18 +43,30 @@ mod tests {
     #[test]
     fn what_models_refuse_is_known_by_their_names() {
         use Capability::{
-            ForcedTool, NoCallAfterCalls, OpenSchema, OtherImages, OtherMedia, Prefill, RemoteMedia, SingleCalls,
-            StrictSchema, StrictSchemaWithTools, TokenIds, ToolsByDefault, ToolsWithEffort,
+            ForcedTool, NoCallAfterCalls, OpenSchema, OptionalProperties, OtherImages, OtherMedia, Prefill,
+            RemoteMedia, SingleCalls, StrictSchema, StrictSchemaWithTools, TokenIds, ToolsByDefault, ToolsWithEffort,
         };
         check(Dialect::OpenAi, "gpt-5.4-mini", &[ToolsWithEffort]);
         check(Dialect::OpenAi, "gpt-5.6", &[ToolsWithEffort, ToolsByDefault]);
         check(Dialect::OpenAi, "gpt-5.2", &[]);
         check(Dialect::OpenAi, "openai/gpt-5.6", &[]);
         check(Dialect::Responses, "gpt-5.6", &[]);
-        check(Dialect::Anthropic, "claude-sonnet-5-5", &[ForcedTool, Prefill, OpenSchema, OtherImages, OtherMedia]);
-        check(Dialect::Anthropic, "claude-opus-5", &[Prefill, OpenSchema, OtherImages, OtherMedia]);
-        check(Dialect::Anthropic, "claude-opus-4-5-20251101", &[OpenSchema, OtherImages, OtherMedia]);
-        check(Dialect::Anthropic, "claude-sonnet-4-20250514", &[StrictSchema, OpenSchema, OtherImages, OtherMedia]);
+        check(
+            Dialect::Anthropic,
+            "claude-sonnet-5-5",
+            &[ForcedTool, Prefill, OpenSchema, OptionalProperties, OtherImages, OtherMedia],
+        );
+        check(Dialect::Anthropic, "claude-opus-5", &[Prefill, OpenSchema, OptionalProperties, OtherImages, OtherMedia]);
+        check(
+            Dialect::Anthropic,
+            "claude-opus-4-5-20251101",
+            &[OpenSchema, OptionalProperties, OtherImages, OtherMedia],
+        );
+        check(
+            Dialect::Anthropic,
+            "claude-sonnet-4-20250514",
+            &[StrictSchema, OpenSchema, OptionalProperties, OtherImages, OtherMedia],
+        );
         check(Dialect::Anthropic, "my-alias", &[OtherImages, OtherMedia]);
         check(Dialect::Gemini, "gemini-3-pro", &[TokenIds, SingleCalls]);
         check(Dialect::Gemini, "gemini-2.5-flash", &[TokenIds, StrictSchemaWithTools, SingleCalls]);

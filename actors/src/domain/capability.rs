@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// One thing that an endpoint may refuse.
+/// One thing that an endpoint may refuse. Records hold the positions: a new one comes last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
     /// A call of a tool can be forced, of any or of a named one.
@@ -37,10 +37,12 @@ pub enum Capability {
     OtherImages,
     /// Messages may hold sound, videos, and files that are neither PDF nor text.
     OtherMedia,
+    /// A schema that is followed strictly may have more than 24 properties in all that are not required.
+    OptionalProperties,
 }
 
 impl Capability {
-    const ALL: [Capability; 16] = [
+    const ALL: [Capability; 17] = [
         Capability::ForcedTool,
         Capability::ToolsWithEffort,
         Capability::ToolsByDefault,
@@ -52,6 +54,7 @@ impl Capability {
         Capability::StrictSchema,
         Capability::StrictSchemaWithTools,
         Capability::OpenSchema,
+        Capability::OptionalProperties,
         Capability::LegacyCompletions,
         Capability::SingleCalls,
         Capability::KeptResponses,
@@ -72,6 +75,7 @@ impl Capability {
             Capability::CustomTools => "custom_tools",
             Capability::StrictSchema | Capability::StrictSchemaWithTools => "json_schema.strict",
             Capability::OpenSchema => "json_schema.open",
+            Capability::OptionalProperties => "json_schema.more_than_24_optional",
             Capability::LegacyCompletions => "legacy_completions",
             Capability::SingleCalls => "parallel_tool_calls",
             Capability::KeptResponses => "previous_response_id",
@@ -96,7 +100,10 @@ impl Capability {
             }
             Capability::TokenIds => "input",
             Capability::CustomTools => "tools",
-            Capability::StrictSchema | Capability::StrictSchemaWithTools | Capability::OpenSchema => "response_format",
+            Capability::StrictSchema
+            | Capability::StrictSchemaWithTools
+            | Capability::OpenSchema
+            | Capability::OptionalProperties => "response_format",
             Capability::LegacyCompletions => "prompt",
             Capability::SingleCalls => "parallel_tool_calls",
             Capability::KeptResponses => "previous_response_id",
@@ -106,7 +113,7 @@ impl Capability {
 
 /// A set of capabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct CapabilitySet(u16);
+pub struct CapabilitySet(u32);
 
 impl CapabilitySet {
     /// No capability.
@@ -115,13 +122,13 @@ impl CapabilitySet {
     /// The set with one more.
     #[must_use]
     pub const fn with(self, one: Capability) -> CapabilitySet {
-        CapabilitySet(self.0 | (1 << one as u16))
+        CapabilitySet(self.0 | (1 << one as u32))
     }
 
     /// The set without one.
     #[must_use]
     pub const fn without(self, one: Capability) -> CapabilitySet {
-        CapabilitySet(self.0 & !(1 << one as u16))
+        CapabilitySet(self.0 & !(1 << one as u32))
     }
 
     /// The set without those of another.
@@ -145,7 +152,7 @@ impl CapabilitySet {
     /// Whether the capability is in the set.
     #[must_use]
     pub const fn has(self, one: Capability) -> bool {
-        self.0 & (1 << one as u16) != 0
+        self.0 & (1 << one as u32) != 0
     }
 
     /// Whether the set is empty.
@@ -178,13 +185,13 @@ impl CapabilitySet {
 
     /// The set as bits: for records.
     #[must_use]
-    pub const fn bits(self) -> u16 {
+    pub const fn bits(self) -> u32 {
         self.0
     }
 
     /// The set of these bits.
     #[must_use]
-    pub const fn of_bits(bits: u16) -> CapabilitySet {
+    pub const fn of_bits(bits: u32) -> CapabilitySet {
         CapabilitySet(bits)
     }
 }
@@ -217,6 +224,7 @@ mod tests {
                 "custom_tools",
                 "json_schema.strict",
                 "json_schema.open",
+                "json_schema.more_than_24_optional",
                 "parallel_tool_calls",
                 "image_types",
                 "media_types",

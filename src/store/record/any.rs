@@ -153,7 +153,7 @@ impl Any for ParameterSet {
 
 impl Any for CapabilitySet {
     fn any(dice: &mut Dice) -> CapabilitySet {
-        CapabilitySet::of_bits(dice.roll() as u16)
+        CapabilitySet::of_bits(dice.roll() as u32)
     }
 }
 

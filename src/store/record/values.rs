@@ -141,7 +141,7 @@ impl Stored for CapabilitySet {
     }
 
     fn take(from: &mut Reader<'_>) -> Result<CapabilitySet, Unreadable> {
-        let bits = u16::try_from(u64::take(from)?).map_err(|_| from.fault("unknown capabilities"))?;
+        let bits = u32::try_from(u64::take(from)?).map_err(|_| from.fault("unknown capabilities"))?;
         Ok(CapabilitySet::of_bits(bits))
     }
 }

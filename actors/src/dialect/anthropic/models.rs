@@ -128,6 +128,7 @@ pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {
         (Capability::Prefill, !prefill),
         (Capability::StrictSchema, !structured_output),
         (Capability::OpenSchema, true),
+        (Capability::OptionalProperties, true),
     ];
     lacks.into_iter().filter(|(_, lacks)| *lacks).fold(of_api, |all, (one, _)| all.with(one))
 }

@@ -147,7 +147,7 @@ fn push_output_config(
             Some("Answer with exactly one JSON object and nothing else.".to_owned())
         }
         AnswerFormat::Schema { schema, strict, .. } => {
-            lowered = capabilities.structured_output.then(|| schema::lower(*schema)).flatten();
+            lowered = capabilities.structured_output.then(|| schema::lower(*schema).ok()).flatten();
             lowered.is_none().then(|| {
                 // An instruction is no guarantee: a strict schema should not have come here.
                 if *strict == Some(true) {

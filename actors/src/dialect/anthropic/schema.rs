@@ -12,20 +12,34 @@ use crate::dialect::{
     neutral::EscapedText,
 };
 
-/// Most members in all objects together that are not required.
-const MAX_OPTIONAL: usize = 24;
+/// Most properties in all objects together that are not required.
+pub(crate) const MAX_OPTIONAL: usize = 24;
 /// Most named definitions.
 const MAX_DEFINITIONS: usize = 256;
 /// Formats of strings that the API knows.
 const FORMATS: [&str; 10] =
     ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
 
-/// The schema in that form; `None` if it cannot have it: it refers to itself or to another document, has an open object or
-/// too many optional members.
-pub(crate) fn lower(schema: Raw<'_>) -> Option<Bytes> {
+/// Why a schema cannot have that form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unlowered {
+    /// It refers to itself or to another document, or has an open object.
+    Open,
+    /// It has more optional properties than [`MAX_OPTIONAL`]: so many.
+    TooManyOptional(usize),
+}
+
+/// The schema in that form.
+///
+/// # Errors
+/// Why it cannot have it.
+pub(crate) fn lower(schema: Raw<'_>) -> Result<Bytes, Unlowered> {
     let mut lowering = Lowering { out: BytesMut::with_capacity(schema.bytes().len() + 64), optional: 0 };
-    lowering.schema(schema)?;
-    (lowering.optional <= MAX_OPTIONAL && references_end(schema)).then(|| lowering.out.freeze())
+    lowering.schema(schema).filter(|()| references_end(schema)).ok_or(Unlowered::Open)?;
+    match lowering.optional {
+        0..=MAX_OPTIONAL => Ok(lowering.out.freeze()),
+        optional => Err(Unlowered::TooManyOptional(optional)),
+    }
 }
 
 struct Lowering {
@@ -248,7 +262,8 @@ mod tests {
     use crate::dialect::json::Cursor;
 
     fn lowered(schema: &str) -> Option<String> {
-        lower(Cursor::new(schema).value().unwrap()).map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
+        let lowered = lower(Cursor::new(schema).value().unwrap()).ok()?;
+        Some(String::from_utf8(lowered.to_vec()).unwrap())
     }
 
     /// D27.
@@ -291,12 +306,13 @@ mod tests {
     }
 
     #[test]
-    fn too_many_optional_members_are_not_lowered() {
+    fn too_many_optional_properties_are_not_lowered() {
         let schema = |count: usize| {
             let members: Vec<String> = (0..count).map(|n| format!(r#""p{n}":{{"type":"string"}}"#)).collect();
             format!(r#"{{"type":"object","properties":{{{}}}}}"#, members.join(","))
         };
         assert!(lowered(&schema(24)).is_some());
-        assert_eq!(lowered(&schema(25)), None);
+        let lower = lower(Cursor::new(&schema(25)).value().unwrap());
+        assert_eq!(lower, Err(Unlowered::TooManyOptional(25)));
     }
 }

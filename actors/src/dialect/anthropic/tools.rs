@@ -121,7 +121,10 @@ fn push_definition(tool: &Tool<'_>, capabilities: &Capabilities, out: &mut Bytes
     }
     // The API follows a schema strictly only in the form that it also wants for answers.
     let strict = tool.strict == Some(true);
-    let lowered = tool.parameters.filter(|_| strict && capabilities.structured_output).and_then(schema::lower);
+    let lowered = tool
+        .parameters
+        .filter(|_| strict && capabilities.structured_output)
+        .and_then(|schema| schema::lower(schema).ok());
     match lowered {
         Some(lowered) => {
             push_member(out, b"input_schema", &lowered);

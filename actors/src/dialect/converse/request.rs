@@ -111,7 +111,7 @@ fn push_format(
     };
     let sent = match (capabilities.json_schema, is_claude) {
         (false, _) => None,
-        (true, true) => schema::lower(schema),
+        (true, true) => schema::lower(schema).ok(),
         (true, false) => Some(bytes::Bytes::copy_from_slice(schema.bytes())),
     };
     let Some(sent) = sent else {

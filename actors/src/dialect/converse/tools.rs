@@ -169,7 +169,7 @@ fn push_definition(tool: &Tool<'_>, can_be_strict: bool, out: &mut BytesMut, fat
         description.push_quoted(out);
     }
     let is_strict = tool.strict == Some(true);
-    let lowered = tool.parameters.filter(|_| is_strict && can_be_strict).and_then(schema::lower);
+    let lowered = tool.parameters.filter(|_| is_strict && can_be_strict).and_then(|schema| schema::lower(schema).ok());
     if let Some(lowered) = lowered {
         push_schema(&lowered, out);
         return push_member(out, b"strict", b"true");

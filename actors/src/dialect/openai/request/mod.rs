@@ -68,12 +68,11 @@ use self::{
     parsed_body::{BodyReader, ParsedBody},
     parsed_fields::{OutputFormat, ParsedFields},
     request_kind::RequestKind,
-    requirements::RequestedFeatures,
+    requirements::{RequestedFeatures, SchemaLimits},
     task_features::RequestShape,
     tools::ToolChoice,
 };
 use crate::dialect::{
-    anthropic::schema::lower,
     client_request::ClientRequest,
     json::{Raw, object},
     neutral::FieldFates,
@@ -229,7 +228,7 @@ impl ChatRequest {
             format: found.format,
             strict_schema: found.strict_schema.is_some(),
             single_calls: envelope.value("parallel_tool_calls") == Some(b"false"),
-            open_schema: found.strict_schema.is_some_and(|schema| lower(schema).is_none()),
+            schema_limits: found.strict_schema.as_ref().and_then(SchemaLimits::of),
         };
         let prompt_tokens = tally.tokens(limits.tokens_per_image);
         let shape = RequestShape {

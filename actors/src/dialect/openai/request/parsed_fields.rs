@@ -44,6 +44,13 @@ pub(super) enum OutputFormat {
     JsonSchema,
 }
 
+/// A schema that is to be followed strictly.
+#[derive(Debug, Clone)]
+pub(super) struct StrictSchema<'a> {
+    pub(super) name: Cow<'a, str>,
+    pub(super) schema: Raw<'a>,
+}
+
 /// All values that were read.
 #[derive(Default)]
 pub(super) struct ParsedFields<'a> {
@@ -60,7 +67,7 @@ pub(super) struct ParsedFields<'a> {
     pub(super) tool_choice: Option<(Raw<'a>, FieldLocation)>,
     pub(super) format: OutputFormat,
     /// A schema that is to be followed strictly.
-    pub(super) strict_schema: Option<Raw<'a>>,
+    pub(super) strict_schema: Option<StrictSchema<'a>>,
     pub(super) effort: Option<Cow<'a, str>>,
     /// `reasoning.enabled`, or that there is a budget.
     pub(super) reasoning_enabled: Option<bool>,
@@ -228,7 +235,7 @@ fn modalities(raw: Raw<'_>, path: &Path<'_>) -> Result<Modalities, Invalid> {
 }
 
 /// The format of the answer, and the schema that is to be followed strictly, if one is.
-fn format<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<(OutputFormat, Option<Raw<'a>>), Invalid> {
+fn format<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<(OutputFormat, Option<StrictSchema<'a>>), Invalid> {
     let object = Object::read(raw, path)?;
     let at = path.member("type");
     let kind = object.get("type").ok_or_else(|| fault::required(&at))?;
@@ -243,10 +250,11 @@ fn format<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<(OutputFormat, Option<Raw
     }
 }
 
-fn schema<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<Option<Raw<'a>>, Invalid> {
+fn schema<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<Option<StrictSchema<'a>>, Invalid> {
     let object = Object::read(raw, path)?;
     let at = path.member("name");
-    if json::text(object.get("name").ok_or_else(|| fault::required(&at))?, &at)?.is_empty() {
+    let name = json::text(object.get("name").ok_or_else(|| fault::required(&at))?, &at)?;
+    if name.is_empty() {
         return Err(fault::refused(&at, format!("'{at}' must not be empty.")));
     }
     let at = path.member("strict");
@@ -254,5 +262,5 @@ fn schema<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<Option<Raw<'a>>, Invalid>
     let at = path.member("schema");
     let schema = object.get("schema").ok_or_else(|| fault::required(&at))?;
     json::object(schema, &at)?;
-    Ok(is_strict.then_some(schema))
+    Ok(is_strict.then_some(StrictSchema { name, schema }))
 }

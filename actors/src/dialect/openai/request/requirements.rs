@@ -1,9 +1,18 @@
 //! What a request needs of a model, and the 400 for a model that does not support it.
 
 use super::{
-    ChatRequest, conversation::MESSAGES, fields::Fate, parsed_body::BodyMember, parsed_fields::OutputFormat, path::Path,
+    ChatRequest,
+    conversation::MESSAGES,
+    fields::Fate,
+    parsed_body::BodyMember,
+    parsed_fields::{OutputFormat, StrictSchema},
+    path::{Path, shown},
 };
-use crate::dialect::{json::quoted, responses::provider_state::PREVIOUS_RESPONSE_ID};
+use crate::dialect::{
+    anthropic::schema::{MAX_OPTIONAL, Unlowered, lower},
+    json::quoted,
+    responses::provider_state::PREVIOUS_RESPONSE_ID,
+};
 use crate::domain::{
     Capability, CapabilitySet, Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs,
     ParameterNames, ParameterSet,
@@ -40,10 +49,29 @@ pub(super) struct RequestedFeatures {
     pub(super) format: OutputFormat,
     /// Whether the schema of the answer is to be followed strictly.
     pub(super) strict_schema: bool,
-    /// Whether that schema refers to itself, or leaves an object open.
-    pub(super) open_schema: bool,
+    /// What not every endpoint takes of that schema.
+    pub(super) schema_limits: Option<SchemaLimits>,
     /// Whether several calls in one turn are forbidden.
     pub(super) single_calls: bool,
+}
+
+/// What an endpoint may not take of a schema that is to be followed strictly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SchemaLimits {
+    /// It refers to itself, or leaves an object open.
+    Open,
+    /// It has so many optional properties.
+    Optional { name: String, count: usize },
+}
+
+impl SchemaLimits {
+    pub(super) fn of(strict: &StrictSchema<'_>) -> Option<SchemaLimits> {
+        match lower(strict.schema) {
+            Ok(_) => None,
+            Err(Unlowered::Open) => Some(SchemaLimits::Open),
+            Err(Unlowered::TooManyOptional(count)) => Some(SchemaLimits::Optional { name: shown(&strict.name), count }),
+        }
+    }
 }
 
 /// The parameters of a request.
@@ -70,7 +98,8 @@ impl RequestedFeatures {
             (Capability::CustomTools, self.custom_tools),
             (Capability::StrictSchema, self.strict_schema),
             (Capability::StrictSchemaWithTools, self.strict_schema && self.tools),
-            (Capability::OpenSchema, self.open_schema),
+            (Capability::OpenSchema, matches!(self.schema_limits, Some(SchemaLimits::Open))),
+            (Capability::OptionalProperties, matches!(self.schema_limits, Some(SchemaLimits::Optional { .. }))),
             (Capability::SingleCalls, self.single_calls),
         ];
         let needed = needed.into_iter().filter(|(_, needed)| *needed);
@@ -151,6 +180,7 @@ impl ChatRequest {
             .or_else(|| self.unmet_input(model))
             .or_else(|| self.unmet_parameter(&needs, catalog, model))
             .or_else(|| self.unmet_dialect(catalog, model))
+            .or_else(|| self.unmet_schema(needs.capabilities, catalog, model))
             .or_else(|| unmet_capability(needs.capabilities, self.legacy_feature(), catalog, model))?;
         Some(match self.client.as_deref() {
             Some(client) => client.shape.renamed(unmet),
@@ -177,13 +207,27 @@ impl ChatRequest {
         }
         match self.client.as_deref() {
             // At an endpoint with the same API, that API judges the schema.
-            Some(client) if client.dialect() == Dialect::Anthropic => demanded.without(Capability::OpenSchema),
+            Some(client) if client.dialect() == Dialect::Anthropic => {
+                demanded.without(Capability::OpenSchema).without(Capability::OptionalProperties)
+            }
             _ if self.native_feature().is_some_and(|(_, field)| field == PREVIOUS_RESPONSE_ID) => {
                 demanded.with(Capability::KeptResponses)
             }
             _ if self.legacy_feature().is_some() => demanded.with(Capability::LegacyCompletions),
             _ => demanded,
         }
+    }
+
+    /// What says more than the name of the capability: the schema, and the limit.
+    fn unmet_schema(&self, needed: CapabilitySet, catalog: &Catalog, model: &Model) -> Option<Invalid> {
+        let SchemaLimits::Optional { name, count } = self.demands.schema_limits.as_ref()? else { return None };
+        let missing = Capability::OptionalProperties;
+        let is_lacking = catalog.endpoints_of(model).all(|(_, endpoint)| endpoint.lacks.has(missing));
+        let thing = format!(
+            "the JSON schema '{name}' with 'strict': true: {count} of its properties are optional, and at most {MAX_OPTIONAL} \
+             may be. List them in 'required', or leave 'strict' out"
+        );
+        (needed.has(missing) && is_lacking).then(|| unsupported(missing.field(), model, &thing))
     }
 
     fn unmet_dialect(&self, catalog: &Catalog, model: &Model) -> Option<Invalid> {
@@ -268,6 +312,7 @@ pub(super) fn unmet_capability(
         Capability::SingleCalls => "'parallel_tool_calls': false",
         Capability::KeptResponses => "'previous_response_id': send the whole conversation in 'input'",
         Capability::OpenSchema => "a JSON schema with 'strict': true that refers to itself or leaves an object open",
+        Capability::OptionalProperties => "a JSON schema with 'strict': true and that many optional properties",
         Capability::LegacyCompletions => {
             let field = legacy.unwrap_or(missing.field());
             return Some(unsupported(
