@@ -139,6 +139,7 @@ fn context() -> AnswerContext {
         prompt_tokens: 12,
         images: 0,
         exclude_reasoning: false,
+        legacy_functions: false,
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) fn context() -> AnswerContext {
         prompt_tokens: 12,
         images: 0,
         exclude_reasoning: false,
+        legacy_functions: false,
     }
 }
 

@@ -197,10 +197,5 @@ fn stream_options(worker: &Worker, chat: &ChatRequest) -> StreamOptions {
         (Some(false), false) => UsageChunk::Omitted,
         (None, _) | (Some(false), true) => UsageChunk::WithEmptyDelta,
     };
-    StreamOptions {
-        usage_chunk,
-        error_compat: stream.error_compat,
-        max_event_bytes: stream.max_event_bytes,
-        legacy_functions: chat.legacy_functions(),
-    }
+    StreamOptions { usage_chunk, error_compat: stream.error_compat, max_event_bytes: stream.max_event_bytes }
 }

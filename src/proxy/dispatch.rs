@@ -161,6 +161,10 @@ impl RequestedWork {
     fn excludes_reasoning(&self) -> bool {
         matches!(self, RequestedWork::Chat(request) if request.exclude_reasoning)
     }
+
+    fn uses_legacy_functions(&self) -> bool {
+        matches!(self, RequestedWork::Chat(request) if request.legacy_functions())
+    }
 }
 
 impl RequestRestrictions for RequestedWork {

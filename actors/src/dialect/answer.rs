@@ -28,6 +28,8 @@ pub struct AnswerContext {
     pub images: u32,
     /// Whether the client asked not to see the reasoning.
     pub exclude_reasoning: bool,
+    /// Whether the request used the deprecated `functions`, so that the client expects a `function_call` and no `tool_calls`.
+    pub legacy_functions: bool,
 }
 
 impl AnswerContext {

@@ -48,6 +48,7 @@ pub(crate) fn context() -> AnswerContext {
         images: 0,
         exclude_reasoning: false,
     }
+        legacy_functions: false,
 }
 
 /// What an endpoint is sent for this chat body.

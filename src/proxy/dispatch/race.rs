@@ -156,6 +156,7 @@ impl<'a> Target<'a> {
             prompt_tokens: work.prompt_tokens(),
             images: work.images(),
             exclude_reasoning: work.excludes_reasoning(),
+            legacy_functions: work.uses_legacy_functions(),
         }
     }
 }

@@ -307,6 +307,7 @@ fn unanswered_context(record: &Generation) -> AnswerContext {
         prompt_tokens: 0,
         images: 0,
         exclude_reasoning: false,
+        legacy_functions: false,
     }
 }
 

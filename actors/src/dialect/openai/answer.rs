@@ -11,7 +11,7 @@ use super::{
     error,
     finish::{clean_name, normalise},
     message_member::{ContentParts, MessageMember, OutputLengths},
-    tool_call::{CallHead, CallPart, is_portable_id},
+    tool_call::{CallHead, CallPart, FunctionCall, is_portable_id},
     usage::{ProducedOutput, ReportedUsage, billed_usage, push_usage},
 };
 use crate::{
@@ -323,6 +323,9 @@ impl<'a> AnswerRewriter<'a> {
             return Ok(());
         }
         summary.has_calls = true;
+        if self.context.legacy_functions {
+            return self.first_as_function_call(calls);
+        }
         push_member(&mut self.out, b"tool_calls", b"[");
         for (place, call) in calls.elements().enumerate() {
             if place > 0 {
@@ -331,6 +334,24 @@ impl<'a> AnswerRewriter<'a> {
             self.tool_call(call, place)?;
         }
         self.out.put_u8(b']');
+        Ok(())
+    }
+
+    /// Writes the first call in the deprecated form, which has no more.
+    fn first_as_function_call(&mut self, calls: Raw<'a>) -> Result<(), AnswerFault> {
+        let mut first = FunctionCall::default();
+        for call in calls.elements() {
+            let part = CallPart::read(call).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
+            self.produced.text_bytes += part.text_bytes();
+            let name = part.name.ok_or_else(|| AnswerFault::malformed("a tool call without a name"))?;
+            if first.name.is_none() {
+                first.name = Some(name.inner().to_vec());
+                part.push_arguments(&mut first.arguments);
+            }
+        }
+        if let Some(value) = first.value() {
+            push_member(&mut self.out, b"function_call", &value);
+        }
         Ok(())
     }
 

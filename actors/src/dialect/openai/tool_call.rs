@@ -137,6 +137,33 @@ pub(super) struct CallHead<'a> {
     pub(super) is_custom: bool,
 }
 
+/// The deprecated form of a call: one function without an id.
+#[derive(Debug, Default)]
+pub(super) struct FunctionCall {
+    /// The inside of the JSON string of the name, in the delta that introduces the call, and in a whole one.
+    pub(super) name: Option<Vec<u8>>,
+    /// The inside of the JSON string of the arguments.
+    pub(super) arguments: BytesMut,
+}
+
+impl FunctionCall {
+    /// The value of `function_call`. `None` if nothing is known of the call.
+    pub(super) fn value(&self) -> Option<BytesMut> {
+        let mut out = BytesMut::from(&b"{"[..]);
+        if let Some(name) = &self.name {
+            out.put_slice(b"\"name\":\"");
+            out.put_slice(name);
+            out.put_slice(b"\",");
+        } else if self.arguments.is_empty() {
+            return None;
+        }
+        out.put_slice(b"\"arguments\":\"");
+        out.put_slice(&self.arguments);
+        out.put_slice(b"\"}");
+        Some(out)
+    }
+}
+
 /// Names of the members of a call: its type, and the one that holds its arguments.
 pub(super) fn member_names(is_custom: bool) -> (&'static [u8], &'static [u8]) {
     if is_custom { (b"custom", b"input") } else { (b"function", b"arguments") }

@@ -24,6 +24,7 @@ pub(crate) fn context() -> AnswerContext {
         prompt_tokens: 12,
         images: 0,
         exclude_reasoning: false,
+        legacy_functions: false,
     }
 }
 
@@ -55,7 +56,7 @@ pub(crate) fn setting(stream: &[u8]) -> (AnswerContext, StreamOptions) {
             "include_usage" => options.usage_chunk = UsageChunk::WithoutChoices,
             "no_usage" => options.usage_chunk = UsageChunk::Omitted,
             "exclude_reasoning" => context.exclude_reasoning = true,
-            "legacy_functions" => options.legacy_functions = true,
+            "legacy_functions" => context.legacy_functions = true,
             "no_error_compat" => options.error_compat = false,
             "tiny_events" => options.max_event_bytes = 256,
             _ => panic!("unknown option {word}"),

@@ -13,7 +13,7 @@ use crate::{
             error::is_filter_note,
             finish::{clean_name, normalise},
             message_member::{ContentParts, MessageMember, OutputLengths},
-            tool_call::CallPart,
+            tool_call::{CallPart, FunctionCall},
         },
     },
     domain::FinishReason,
@@ -265,6 +265,9 @@ impl ChoiceState {
         members: &mut DeltaWriter<'_>,
     ) -> Result<(), AnswerFault> {
         self.has_called |= calls.is_filled();
+        if rules.legacy_functions {
+            return members.push_function_call(|call| self.calls.push_first(calls, rules.caller, call));
+        }
         members.push_calls(|out| self.calls.push(calls, rules.caller, out))
     }
 
@@ -294,6 +297,10 @@ impl ChoiceState {
                 MessageMember::ToolCalls => {}
                 MessageMember::FunctionCall if value.is_object() => {
                     self.has_called = true;
+                    // Some servers send both forms of a call.
+                    if rules.legacy_functions && has_tool_calls {
+                        continue;
+                    }
                     if rules.legacy_functions {
                         members.call_bytes += CallPart::read_legacy(value, 0).text_bytes();
                         members.push(key.inner(), value.bytes());
@@ -326,6 +333,19 @@ impl DeltaWriter<'_> {
         self.out.put_slice(name);
         self.out.put_slice(b"\":");
         self.out.put_slice(value);
+    }
+
+    /// Writes `function_call`, unless there is nothing to say of it.
+    fn push_function_call(
+        &mut self,
+        collect: impl FnOnce(&mut FunctionCall) -> Result<u64, AnswerFault>,
+    ) -> Result<(), AnswerFault> {
+        let mut call = FunctionCall::default();
+        self.call_bytes += collect(&mut call)?;
+        if let Some(value) = call.value() {
+            self.push(b"function_call", &value);
+        }
+        Ok(())
     }
 
     /// Writes `tool_calls`, unless none of its elements says anything.

@@ -258,7 +258,7 @@ impl ChatRewriter {
         let rules = DeltaRules {
             caller: CallContext { context: &self.context, choice: part.index.unwrap_or(place) },
             exclude_reasoning: self.context.exclude_reasoning,
-            legacy_functions: self.options.legacy_functions,
+            legacy_functions: self.context.legacy_functions,
         };
         let Some(choice) = self.choices.get_mut(known) else { return Ok((false, None)) };
         let respelled = choice.push(part, rules, out)?;

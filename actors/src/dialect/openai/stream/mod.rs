@@ -55,19 +55,11 @@ pub struct StreamOptions {
     pub error_compat: bool,
     /// Longest event accepted from the upstream.
     pub max_event_bytes: usize,
-    /// Whether the request used `functions`, so that the client expects `function_call`. Otherwise it is rewritten as a
-    /// tool call.
-    pub legacy_functions: bool,
 }
 
 impl Default for StreamOptions {
     fn default() -> StreamOptions {
-        StreamOptions {
-            usage_chunk: UsageChunk::WithEmptyDelta,
-            error_compat: true,
-            max_event_bytes: 8 * 1024 * 1024,
-            legacy_functions: false,
-        }
+        StreamOptions { usage_chunk: UsageChunk::WithEmptyDelta, error_compat: true, max_event_bytes: 8 * 1024 * 1024 }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::dialect::{
     json::{Raw, push_u64},
     openai::{
         answer::generated_call_id,
-        tool_call::{CallHead, CallPart, is_portable_id, member_names},
+        tool_call::{CallHead, CallPart, FunctionCall, is_portable_id, member_names},
     },
 };
 
@@ -69,6 +69,41 @@ impl ToolCallTracker {
             let part = CallPart::read(element).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
             text_bytes += part.text_bytes();
             self.push_part(&part, caller, out)?;
+        }
+        Ok(text_bytes)
+    }
+
+    /// Adds what a delta's `tool_calls` say of the first call to `first`: the deprecated form has no more. Returns the bytes the
+    /// model produced.
+    pub(super) fn push_first(
+        &mut self,
+        calls: Raw<'_>,
+        caller: CallContext<'_>,
+        first: &mut FunctionCall,
+    ) -> Result<u64, AnswerFault> {
+        let mut text_bytes = 0;
+        for element in calls.elements() {
+            let part = CallPart::read(element).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
+            text_bytes += part.text_bytes();
+            let place = match self.place_of(&part) {
+                Some(place) => place,
+                None => self.add(&part, caller)?,
+            };
+            let Some(call) = self.list.get_mut(place) else { continue };
+            if let Some(name) = part.name.filter(|_| call.name.is_empty()) {
+                self.kept_bytes += name.inner().len();
+                call.name = name.inner().to_vec();
+                if place == 0 {
+                    first.name = Some(call.name.clone());
+                    first.arguments.extend_from_slice(&std::mem::take(&mut call.early));
+                }
+            }
+            if place == 0 && !call.name.is_empty() {
+                part.push_arguments(&mut first.arguments);
+            } else if place == 0 {
+                self.kept_bytes += call.hold_arguments(&part);
+            }
+            self.check_kept()?;
         }
         Ok(text_bytes)
     }
