@@ -655,7 +655,8 @@ async fn an_endpoint_gets_cache_marks_and_earlier_thoughts_only_if_it_lists_them
     asked["model"] = json!("acme/plain");
     let reply = gateway.post("/v1/messages", &asked).await;
     reply.expect(200);
-    assert_eq!(reply.header("x-route-dropped-parameters"), Some("cache_control"));
+    let marks = "messages[].content[].cache_control,system[].cache_control,tools[].cache_control";
+    assert_eq!(reply.header("x-route-dropped-parameters"), Some(marks));
     let plain = maker.last_body();
     assert_eq!((count(&plain, "ephemeral"), count(&plain, "reasoning_details")), (0, 0), "{plain}");
     let meant = |body: &Value| {
@@ -681,7 +682,7 @@ async fn thinking_reaches_a_chat_endpoint_in_the_form_it_lists_or_is_named_as_dr
     chat["reasoning"] = json!({"effort": "high"});
     let doors = [
         ("/v1/messages", &messages, "thinking", Some("thinking")),
-        ("/v1/responses", &responses, "reasoning", None),
+        ("/v1/responses", &responses, "reasoning.effort", None),
         ("/v1/chat/completions", &chat, "reasoning", None),
     ];
     for (path, asked, name, emulated) in doors {
@@ -732,13 +733,16 @@ async fn a_chat_endpoint_never_gets_the_signatures_of_another_provider() {
         {"role": "user", "content": "a"},
         {"role": "assistant", "content": "b", "reasoning_details": [detail]},
         {"role": "user", "content": "c"}]});
-    for (path, mut asked) in [("/v1/messages", messages), ("/v1/chat/completions", chat)] {
+    for (path, mut asked, name) in [
+        ("/v1/messages", messages, "messages[].content[].thinking"),
+        ("/v1/chat/completions", chat, "reasoning_details"),
+    ] {
         let reply = gateway.post(path, &asked).await;
         reply.expect(200);
         let body = maker.last_body();
         assert_eq!(body["messages"][1]["content"], "b", "{path}: {body}");
         assert_eq!(body["messages"][1].get("reasoning_details"), None, "{path}: {body}");
-        assert_eq!(reply.header("x-route-emulated-parameters"), Some("reasoning_details"), "{path}");
+        assert_eq!(reply.header("x-route-emulated-parameters"), Some(name), "{path}");
 
         // The same maker's model understands them, whoever serves it.
         asked["model"] = json!("anthropic/claude");
@@ -769,11 +773,11 @@ async fn an_endpoint_that_knows_only_an_effort_gets_one_and_no_thoughts_of_other
     let sent = maker.last_body();
     assert_eq!((&sent["reasoning_effort"], &sent["reasoning"]), (&json!("low"), &Value::Null), "{sent}");
     assert!(!sent.to_string().contains("reasoning_details"), "{sent}");
-    assert_eq!(reply.header("x-route-emulated-parameters"), Some("reasoning_details,thinking"));
+    assert_eq!(reply.header("x-route-emulated-parameters"), Some("messages[].content[].thinking,thinking"));
     let id = reply.header("x-generation-id").unwrap();
     let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200);
     let emulated = &record["data"]["route"]["emulated_parameters"];
-    assert_eq!(*emulated, json!(["reasoning_details", "thinking"]), "{record}");
+    assert_eq!(*emulated, json!(["messages[].content[].thinking", "thinking"]), "{record}");
 
     let details =
         json!([{"type": "reasoning.text", "text": "hm", "signature": "EqQB", "format": "anthropic-claude-v1"}]);

@@ -8,7 +8,7 @@ use super::{
     AnswerContext, AnswerFault,
     anthropic::encode::{MessageOpening, MessagesEncoder},
     client_request::{ClientRequest, ClientShape},
-    neutral::AnswerForm,
+    neutral::{AnswerEvent, AnswerForm, AnswerSink, ToolNames},
     openai::{
         StreamError,
         answer_reader::{read_chunk, read_completion},
@@ -66,11 +66,13 @@ impl ClientEncoder {
         }
     }
 
-    /// Takes a chunk of chat, JSON without framing.
-    pub(super) fn chunk(&mut self, chunk: &[u8]) -> Result<(), AnswerFault> {
+    /// Takes a chunk of chat, JSON without framing. `names`: of the tools in the chat body.
+    pub(super) fn chunk(&mut self, chunk: &[u8], names: &ToolNames) -> Result<(), AnswerFault> {
         match self {
-            ClientEncoder::Messages(encoder) => read_chunk(chunk, &mut **encoder),
-            ClientEncoder::Responses(encoder) => read_chunk(chunk, &mut **encoder),
+            ClientEncoder::Messages(encoder) => read_chunk(chunk, &mut ClientsNames { names, encoder: &mut **encoder }),
+            ClientEncoder::Responses(encoder) => {
+                read_chunk(chunk, &mut ClientsNames { names, encoder: &mut **encoder })
+            }
             ClientEncoder::Completion(encoder) => encoder.chunk(chunk),
         }
     }
@@ -116,18 +118,34 @@ impl ClientEncoder {
         }
     }
 
-    /// The answer to the client that a whole chat answer of the gateway means.
-    pub(super) fn completion(self, body: &[u8]) -> Result<Bytes, AnswerFault> {
+    /// The answer to the client that a whole chat answer of the gateway means. `names`: of the tools in the chat body.
+    pub(super) fn completion(self, body: &[u8], names: &ToolNames) -> Result<Bytes, AnswerFault> {
         match self {
             ClientEncoder::Messages(mut encoder) => {
-                read_completion(body, &mut *encoder)?;
+                read_completion(body, &mut ClientsNames { names, encoder: &mut *encoder })?;
                 Ok(encoder.whole())
             }
             ClientEncoder::Responses(mut encoder) => {
-                read_completion(body, &mut *encoder)?;
+                read_completion(body, &mut ClientsNames { names, encoder: &mut *encoder })?;
                 Ok(encoder.whole())
             }
             ClientEncoder::Completion(_) => text_of_completion(body),
         }
+    }
+}
+
+/// Passes events on with the client's names of tools.
+struct ClientsNames<'e, E> {
+    names: &'e ToolNames,
+    encoder: &'e mut E,
+}
+
+impl<E: AnswerSink> AnswerSink for ClientsNames<'_, E> {
+    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+        let AnswerEvent::ToolCallStarted { choice, call, id, name, kind } = event else {
+            return self.encoder.event(event);
+        };
+        let name = self.names.original(&name);
+        self.encoder.event(AnswerEvent::ToolCallStarted { choice, call, id, name, kind })
     }
 }

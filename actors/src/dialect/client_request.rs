@@ -1,8 +1,12 @@
 //! Clients of other APIs than chat: what of their request is kept until the answer.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 use super::{
+    anthropic,
+    json::object,
     neutral::{FieldFates, StateKey},
     outgoing::CallHeaders,
     responses::{self, inbound::echo::ResponseEcho},
@@ -64,6 +68,21 @@ impl ClientRequest {
             ClientShape::Messages { .. } | ClientShape::Responses(_) => endpoint.dialect == self.dialect(),
         }
     }
+
+    /// The client's names for a field of the chat body. Several fields of the client may have become one there; none, if the
+    /// gateway has added it.
+    pub(super) fn field_names<'n>(&self, name: &'n str) -> Vec<Cow<'n, str>> {
+        let body = || std::str::from_utf8(&self.body).ok().and_then(|text| object(text).ok());
+        let given = match self.shape {
+            ClientShape::Messages { .. } => body().and_then(|body| anthropic::inbound::given_fields(body, name)),
+            ClientShape::Responses(_) => body().and_then(|body| responses::inbound::given_fields(body, name)),
+            ClientShape::Completion { .. } => None,
+        };
+        match given {
+            Some(given) => given.into_iter().map(Cow::Borrowed).collect(),
+            None => vec![self.shape.field_name(name)],
+        }
+    }
 }
 
 impl ClientShape {
@@ -78,18 +97,12 @@ impl ClientShape {
     }
 
     /// The client's name for a field of the chat body.
-    pub(super) fn field_name<'n>(&self, name: &'n str) -> &'n str {
+    pub(super) fn field_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
         match (self, name) {
+            (ClientShape::Messages { .. }, name) => anthropic::inbound::field_name(name),
             (ClientShape::Responses(_), name) => responses::inbound::field_name(name),
-            (ClientShape::Messages { .. }, "stop") => "stop_sequences",
-            (ClientShape::Messages { .. }, "response_format") => "output_config.format",
-            (ClientShape::Messages { .. }, "reasoning" | "reasoning_effort") => "thinking",
-            (ClientShape::Messages { .. }, "user") => "metadata.user_id",
-            (ClientShape::Messages { .. }, "messages[].content") => "messages[].content[].content",
-            (ClientShape::Messages { .. }, "messages[].is_error") => "messages[].content[].is_error",
-            (ClientShape::Messages { .. }, "parallel_tool_calls") => "tool_choice.disable_parallel_tool_use",
-            (ClientShape::Completion { .. }, "messages") => "prompt",
-            (ClientShape::Messages { .. } | ClientShape::Completion { .. }, name) => name,
+            (ClientShape::Completion { .. }, "messages") => Cow::Borrowed("prompt"),
+            (ClientShape::Completion { .. }, name) => Cow::Borrowed(name),
         }
     }
 
@@ -99,11 +112,11 @@ impl ClientShape {
         if let Some(param) = invalid.param.take() {
             let counts_messages = matches!(self, ClientShape::Messages { .. });
             let known = if param.starts_with("messages[") && !counts_messages { "messages" } else { &*param };
-            let name = self.field_name(known);
+            let name = self.field_name(known).into_owned();
             if name != param {
                 invalid.message = invalid.message.replace(&format!("'{param}'"), &format!("'{name}'"));
             }
-            invalid.param = Some(name.to_owned());
+            invalid.param = Some(name);
         }
         invalid
     }

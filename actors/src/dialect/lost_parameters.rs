@@ -84,13 +84,16 @@ fn first_lost(
     }
     let lost: Arc<str> = match endpoint.dialect {
         Dialect::OpenAi => unknown.filter(|_| !endpoint.forwards_unknown_fields)?.into(),
-        _ => lost_in_translation(parameters?, endpoint)?,
+        _ => lost_in_translation(request, parameters?, endpoint)?,
     };
-    Some(client.map_or(Arc::clone(&lost), |client| client.shape.field_name(&lost).into()))
+    match client {
+        Some(client) => client.field_names(&lost).first().map(|name| Arc::from(&**name)),
+        None => Some(lost),
+    }
 }
 
 /// The first parameter that the translation for an endpoint leaves out.
-fn lost_in_translation(parameters: &Conversation<'_>, endpoint: &Endpoint) -> Option<Arc<str>> {
+fn lost_in_translation(request: &ChatRequest, parameters: &Conversation<'_>, endpoint: &Endpoint) -> Option<Arc<str>> {
     let mut fates = FieldFates::default();
     match endpoint.dialect {
         Dialect::OpenAi => return None,
@@ -101,5 +104,5 @@ fn lost_in_translation(parameters: &Conversation<'_>, endpoint: &Endpoint) -> Op
         Dialect::Responses => drop(responses::write_request(parameters, endpoint, &mut fates)),
         Dialect::Converse => drop(converse::write_request(parameters, endpoint, &mut fates)),
     }
-    fates.dropped().first().cloned()
+    fates.dropped().iter().find_map(|name| request.spelling(name)).map(Arc::from)
 }

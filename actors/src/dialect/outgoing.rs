@@ -29,6 +29,8 @@ pub struct OutgoingBody {
     pub is_clients_own: bool,
     /// Whether the provider may keep its answer.
     pub(super) state: ProviderState,
+    /// Names of tools in a chat body that the gateway wrote for a client of another dialect.
+    pub(super) names: ToolNames,
     /// How the answer is read; `None` if it is a chat answer.
     pub translation: Option<Translation>,
 }

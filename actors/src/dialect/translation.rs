@@ -18,6 +18,7 @@ use super::{
         chunk_writer::push_tokens,
         completion_writer::CompletionWriter,
         conversation_reader::read_conversation,
+        fitting_calls::{FittingCalls, fitting_calls},
         foreign_members::{PlainChat, plain_chat},
         request::default_parameters,
         rewrite_answer, text_completion,
@@ -76,14 +77,17 @@ pub fn chat_body_with(
     let gated = request.limited_body(catalog, endpoint, most_output);
     let outgoing = match endpoint.dialect {
         Dialect::OpenAi if request.client.is_some() => {
-            without_foreign_members(with_plain_results(gated), catalog, endpoint, true)
+            with_fitting_calls(without_foreign_members(with_plain_results(gated), catalog, endpoint, true))
         }
         Dialect::OpenAi => without_foreign_members(gated, catalog, endpoint, false),
         dialect => spelled(request, translated(&gated, dialect, endpoint, request.prompt_tokens, signatures)?),
     };
     Some(match request.client.as_deref() {
         Some(client) => named(&client.fates, Some(client), outgoing),
-        None if request.fates == FieldFates::default() => outgoing,
+        // One name needs no order.
+        None if request.fates == FieldFates::default() && outgoing.dropped.len() < 2 && outgoing.emulated.len() < 2 => {
+            outgoing
+        }
         None => named(&request.fates, None, outgoing),
     })
 }
@@ -183,7 +187,7 @@ fn clients_own(
             let own = cut.as_ref().map_or(Some(text), |cut| std::str::from_utf8(&cut.body).ok())?;
             let spliced = anthropic::splice::splice_request(own, &call).ok()?;
             let without_thinking = cut.as_ref().is_some_and(|cut| cut.without_thinking);
-            emulated.extend(cut.is_some().then(|| "reasoning_details".into()));
+            emulated.extend(cut.is_some().then(|| "messages[].content[].thinking".into()));
             emulated.extend((without_thinking || spliced.limits_thinking).then(|| "thinking".into()));
             spliced.body
         }
@@ -201,9 +205,9 @@ fn clients_own(
 /// A chat body without what the endpoint must not get inside messages. `written`: for a client of another dialect.
 fn without_foreign_members(gated: OutgoingBody, catalog: &Catalog, endpoint: &Endpoint, written: bool) -> OutgoingBody {
     let plain = plain_chat(&gated.bytes, catalog, endpoint, written);
-    let Some(PlainChat { body, without_marks, without_reasoning }) = plain else { return gated };
+    let Some(PlainChat { body, cut_marks, without_reasoning }) = plain else { return gated };
     let OutgoingBody { mut dropped, mut emulated, .. } = gated;
-    dropped.extend(without_marks.then(|| "cache_control".into()));
+    dropped.extend(cut_marks.into_iter().map(Into::into));
     emulated.extend(without_reasoning.then(|| "reasoning_details".into()));
     OutgoingBody { bytes: body, dropped, emulated, ..gated }
 }
@@ -217,21 +221,28 @@ fn with_plain_results(gated: OutgoingBody) -> OutgoingBody {
     OutgoingBody { bytes: body, emulated, ..gated }
 }
 
-/// Names reasoning by the field in which the client asked for it.
-fn spelled(request: &ChatRequest, mut outgoing: OutgoingBody) -> OutgoingBody {
-    if request.names_effort_only() {
-        let names = outgoing.dropped.iter_mut().chain(&mut outgoing.emulated);
-        names.filter(|name| ***name == *"reasoning").for_each(|name| *name = "reasoning_effort".into());
+/// A chat body for a client of another dialect, with names of tools and ids of calls that OpenAI takes.
+fn with_fitting_calls(gated: OutgoingBody) -> OutgoingBody {
+    match fitting_calls(&gated.bytes) {
+        Some(FittingCalls { body, names }) => OutgoingBody { bytes: body, names, ..gated },
+        None => gated,
     }
-    outgoing
+}
+
+/// Names fields as the chat body does: the neutral form knows one name for each. What only the gateway asked for is not named.
+fn spelled(request: &ChatRequest, outgoing: OutgoingBody) -> OutgoingBody {
+    let mut fates = FieldFates::default();
+    outgoing.dropped.iter().filter_map(|name| request.spelling(name)).for_each(|name| fates.drop(&name));
+    outgoing.emulated.iter().filter_map(|name| request.spelling(name)).for_each(|name| fates.emulate(&name));
+    OutgoingBody { dropped: fates.dropped().to_vec(), emulated: fates.emulated().to_vec(), ..outgoing }
 }
 
 /// Names the fields in the client's spelling, and those that were lost on the way to the chat body.
 fn named(lost: &FieldFates, client: Option<&ClientRequest>, outgoing: OutgoingBody) -> OutgoingBody {
     let mut fates = lost.clone();
-    let name_of = |name| client.map_or(name, |client: &ClientRequest| client.shape.field_name(name));
-    outgoing.dropped.iter().for_each(|name| fates.drop(name_of(&**name)));
-    outgoing.emulated.iter().for_each(|name| fates.emulate(name_of(&**name)));
+    let names_of = |name| client.map_or_else(|| vec![Cow::Borrowed(name)], |client| client.field_names(name));
+    outgoing.dropped.iter().flat_map(|name| names_of(&**name)).for_each(|name| fates.drop(&name));
+    outgoing.emulated.iter().flat_map(|name| names_of(&**name)).for_each(|name| fates.emulate(&name));
     OutgoingBody { dropped: fates.dropped().to_vec(), emulated: fates.emulated().to_vec(), ..outgoing }
 }
 
@@ -243,7 +254,7 @@ fn translated(
     signatures: SignatureSources<'_>,
 ) -> Option<OutgoingBody> {
     let mut conversation = read_conversation(std::str::from_utf8(&gated.bytes).ok()?).ok()?;
-    let mut fates = FieldFates::default();
+    let mut fates = std::mem::take(&mut conversation.lost);
     gated.dropped.iter().for_each(|name| fates.drop(name));
     let (TranslatedRequest { body, names }, headers) = match dialect {
         Dialect::OpenAi => return None,
@@ -338,7 +349,7 @@ pub fn rewrite_whole(
     }
     let most = chat.body.len().max(MIN_HELD_BYTES);
     let encoder = ClientEncoder::new(client, context, AnswerForm::Whole, most);
-    Ok(Answer { body: encoder.completion(&chat.body)?, ..chat })
+    Ok(Answer { body: encoder.completion(&chat.body, &outgoing.names)?, ..chat })
 }
 
 /// Usage that the upstream reports in a body that is not a valid answer, if any.

@@ -2,10 +2,16 @@
 
 // `cfg(test)` is always set here; it tells clippy that helpers may unwrap as tests do.
 #[cfg(test)]
+mod call_names;
+#[cfg(test)]
 mod fates;
+#[cfg(test)]
+mod legacy_functions;
 #[cfg(test)]
 mod numbers_and_order;
 #[cfg(test)]
 mod reads;
+#[cfg(test)]
+mod spelling;
 #[cfg(test)]
 mod world;

@@ -12,6 +12,7 @@ use pointsman_actors::{
         Catalog, Dialect, Endpoint, EndpointId, GenerationId, Model, ModelId, ParameterNames, Provider, ProviderSlug,
     },
 };
+use serde_json::Value;
 
 const KEY: StateKey = StateKey::new([7; 32]);
 
@@ -47,16 +48,45 @@ pub(crate) fn context() -> AnswerContext {
         prompt_tokens: 12,
         images: 0,
         exclude_reasoning: false,
-    }
         legacy_functions: false,
+    }
 }
 
 /// What an endpoint is sent for this chat body.
 pub(crate) fn sent(catalog: &Catalog, dialect: Dialect, body: &str) -> OutgoingBody {
-    let limits = RequestLimits::default();
-    let chat = ChatRequest::parse(Bytes::copy_from_slice(body.as_bytes()), ChatPurpose::Chat, &limits).unwrap();
+    sent_of(catalog, dialect, &of_chat(body))
+}
+
+/// The request of a client of chat.
+pub(crate) fn of_chat(body: &str) -> Box<ChatRequest> {
+    ChatRequest::parse(Bytes::copy_from_slice(body.as_bytes()), ChatPurpose::Chat, &RequestLimits::default()).unwrap()
+}
+
+/// The request of a client of Messages.
+pub(crate) fn of_messages(body: &Value) -> Box<ChatRequest> {
+    let body = body.to_string();
+    let read = read_messages(body.as_bytes(), &KEY).unwrap();
+    let shape = ClientShape::Messages { omits_thinking: read.omits_thinking };
+    of_client(shape, body, read.fates, read.chat)
+}
+
+/// The request of a client of Responses.
+pub(crate) fn of_responses(body: &Value) -> Box<ChatRequest> {
+    let body = body.to_string();
+    let read = read_responses(body.as_bytes(), &KEY).unwrap();
+    of_client(ClientShape::Responses(read.echo), body, read.fates, read.chat)
+}
+
+fn of_client(shape: ClientShape, body: String, fates: FieldFates, chat: Bytes) -> Box<ChatRequest> {
+    let (native_feature, headers) = (None, Vec::new());
+    let client = ClientRequest { shape, body: body.into(), fates, native_feature, headers, state_key: KEY };
+    client.parse_chat(chat, ChatPurpose::Chat, &RequestLimits::default()).unwrap()
+}
+
+/// What an endpoint is sent for this request.
+pub(crate) fn sent_of(catalog: &Catalog, dialect: Dialect, chat: &ChatRequest) -> OutgoingBody {
     let endpoint = catalog.endpoints.iter().find(|endpoint| endpoint.dialect == dialect).unwrap();
-    chat_body(&chat, catalog, endpoint, None).unwrap()
+    chat_body(chat, catalog, endpoint, None).unwrap()
 }
 
 /// Clients of each API; that of chat has no request of its own.

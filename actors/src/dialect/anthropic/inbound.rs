@@ -5,6 +5,7 @@
 //! other dialects get; an endpoint of this dialect gets the client's bytes.
 
 mod content;
+mod field_names;
 mod media;
 mod tools;
 
@@ -13,6 +14,7 @@ use std::fmt::Display;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use sha2::{Digest as _, Sha256};
 
+pub(crate) use self::field_names::{field_name, given_fields};
 use crate::{
     dialect::{
         json::{Raw, push_member, push_string},

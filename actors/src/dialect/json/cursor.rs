@@ -158,28 +158,6 @@ impl<'a> Cursor<'a> {
         Ok(Raw::new(self.text.get(start..self.at).unwrap_or_default(), overhead))
     }
 
-    /// Passes the object that comes next and returns the values of several members, of each the last. A value of another type
-    /// is passed too, and has none.
-    pub(crate) fn pick<const N: usize>(&mut self, names: [&[u8]; N]) -> Result<[Option<Raw<'a>>; N], JsonFault> {
-        let mut found = [None; N];
-        if self.peek()? != b'{' {
-            self.value()?;
-            return Ok(found);
-        }
-        self.enter()?;
-        let mut first = true;
-        while let Some(key) = self.key(&mut first)? {
-            let (key, value) = (key.name(), self.value()?);
-            for (name, found) in names.iter().zip(&mut found) {
-                if **name == *key {
-                    *found = Some(value);
-                }
-            }
-        }
-        self.leave();
-        Ok(found)
-    }
-
     /// Checks that nothing but white space is left.
     pub(crate) fn end(&mut self) -> Result<(), JsonFault> {
         match self.peek() {

@@ -15,24 +15,17 @@ pub(crate) struct CallIds<'a> {
     uses: BTreeMap<Vec<u8>, u64>,
     /// Original and sent ids of calls that wait for their result.
     open: VecDeque<(EscapedText<'a>, EscapedText<'a>)>,
-    /// Calls that had no id.
-    nameless: u64,
 }
 
 impl<'a> CallIds<'a> {
     /// The ids of a history for an upstream with these rules.
     pub(crate) fn new(rules: NameRules) -> CallIds<'a> {
-        CallIds { rules, uses: BTreeMap::new(), open: VecDeque::new(), nameless: 0 }
+        CallIds { rules, uses: BTreeMap::new(), open: VecDeque::new() }
     }
 
     /// The id to send for a call.
     pub(crate) fn of_call(&mut self, id: &EscapedText<'a>) -> EscapedText<'a> {
-        let mut sent = if id.is_empty() {
-            self.nameless += 1;
-            EscapedText::escaping(&format!("call_{:08x}", self.nameless))
-        } else {
-            fitting_call_id(id, self.rules)
-        };
+        let mut sent = fitting_call_id(id, self.rules);
         let uses = self.uses.entry(sent.bytes().to_vec()).or_default();
         *uses += 1;
         if *uses > 1 {
@@ -60,18 +53,18 @@ mod tests {
     const NAMES: NameRules = NameRules { extra: "_-", begins_with_letter: false, max: 128 };
 
     #[test]
-    fn repeated_and_empty_ids_are_told_apart_and_results_find_their_calls() {
+    fn repeated_ids_are_told_apart_and_results_find_their_calls() {
         let mut ids = CallIds::new(NAMES);
-        for id in ["toolu_1", "", "f"] {
+        for id in ["toolu_1", "é", "f"] {
             let call = ids.of_call(&EscapedText::plain(id));
             let result = ids.of_result(&EscapedText::plain(id));
             assert_eq!(call, result, "{id}");
             assert!(NAMES.fits(&call.unescaped()), "{call:?}");
         }
-        let (one, other) = (ids.of_call(&EscapedText::plain("f")), ids.of_call(&EscapedText::plain("")));
+        let (one, other) = (ids.of_call(&EscapedText::plain("f")), ids.of_call(&EscapedText::plain("é")));
         assert_ne!(one, EscapedText::plain("f"));
-        assert_ne!(other, EscapedText::plain(""));
-        assert_eq!(ids.of_result(&EscapedText::plain("")), other);
+        assert_ne!(one, other);
+        assert_eq!(ids.of_result(&EscapedText::plain("é")), other);
         assert_eq!(ids.of_result(&EscapedText::plain("f")), one);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::text::EscapedText;
+use super::{field_fates::FieldFates, text::EscapedText};
 use crate::{
     dialect::json::Raw,
     domain::{EffortBudgets, ReasoningFormat},
@@ -35,6 +35,8 @@ pub(crate) struct Conversation<'a> {
     /// `user`, `service_tier`, and members that nobody here knows. A writer takes those it can map; every other one is
     /// dropped and named.
     pub(crate) parameters: Vec<Parameter<'a>>,
+    /// Members of messages, parts and tools that have no neutral form.
+    pub(crate) lost: FieldFates,
 }
 
 impl<'a> Conversation<'a> {
@@ -109,7 +111,8 @@ pub(crate) enum Content<'a> {
     File { source: MediaSource<'a>, name: Option<EscapedText<'a>> },
     /// A video.
     Video { source: MediaSource<'a> },
-    /// A call of a tool. `arguments` is the text of the arguments, usually JSON; for a custom tool its free-form input.
+    /// A call of a tool. An empty `id` of the client is replaced by one of the call's place. `arguments` is the text of the
+    /// arguments, usually JSON; for a custom tool its free-form input.
     ToolCall { id: EscapedText<'a>, name: EscapedText<'a>, arguments: EscapedText<'a>, kind: ToolKind },
     /// The result of the call `id`. `failed` if the client said that the call failed.
     ToolResult { id: EscapedText<'a>, parts: Vec<Part<'a>>, failed: bool },

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::dialect::json::Raw;
+
 /// Most names of each kind: they travel in headers, and the client chooses them.
 const MAX_NAMES: usize = 64;
 /// Longest name, characters.
@@ -18,6 +20,32 @@ impl FieldFates {
     /// The field was left out: the endpoint cannot honour it.
     pub(crate) fn drop(&mut self, name: &str) {
         insert(&mut self.dropped, name);
+    }
+
+    /// The member of the object at `path` was left out. One without a value is not named.
+    pub(crate) fn drop_member(&mut self, path: &str, name: &[u8], value: Raw<'_>) {
+        let is_void = value.is_null() || (value.is_array() && !value.is_filled());
+        if !is_void {
+            self.drop(&format!("{path}.{}", String::from_utf8_lossy(name)));
+        }
+    }
+
+    /// The values of several members of the object at `path`, of which all others were left out.
+    pub(crate) fn pick<'a, const N: usize>(
+        &mut self,
+        path: &str,
+        object: Raw<'a>,
+        names: [&[u8]; N],
+    ) -> [Option<Raw<'a>>; N] {
+        let mut found = [None; N];
+        for (key, value) in object.members() {
+            let key = key.name();
+            match names.iter().position(|name| **name == *key) {
+                Some(place) => found.iter_mut().skip(place).take(1).for_each(|found| *found = Some(value)),
+                None => self.drop_member(path, &key, value),
+            }
+        }
+        found
     }
 
     /// The meaning of the field was produced by other means, such as a clamp or an instruction.

@@ -39,7 +39,8 @@ pub(crate) use text::{EscapedText, is_high_surrogate, json_value};
 pub(crate) use thoughts::{Thought, Thoughts};
 pub(crate) use tool_call_reader::ToolCallReader;
 pub(crate) use tool_names::{
-    CLIENT_IDS, NameRules, ToolNames, fitting_call_id, has_tool_history, is_made_call_id, made_call_id,
+    CHAT_NAMES, CLIENT_IDS, NameRules, ToolNames, call_id_of_place, fitting_call_id, has_tool_history, is_made_call_id,
+    made_call_id,
 };
 
 /// Longest signature of a thought, or of encrypted reasoning, bytes. Signatures of some models hold the whole thought.

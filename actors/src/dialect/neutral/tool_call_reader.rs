@@ -45,7 +45,8 @@ impl ToolCallReader {
         *calls += 1;
         let id = match id.and_then(Raw::filled_string).and_then(EscapedText::of) {
             Some(id) => fitting_call_id(&id, CLIENT_IDS),
-            None => EscapedText::escaping(&format!("call_{index}")),
+            // The chat answer that this becomes has ids that no other answer has.
+            None => EscapedText::plain(""),
         };
         let name = names.original(&name);
         let is_custom = names.is_custom(&name);

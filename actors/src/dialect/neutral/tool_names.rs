@@ -23,6 +23,8 @@ pub(crate) struct NameRules {
 
 /// Call ids as clients of chat may see them.
 pub(crate) const CLIENT_IDS: NameRules = NameRules { extra: "_-", begins_with_letter: false, max: 40 };
+/// Names of tools as OpenAI's chat takes them.
+pub(crate) const CHAT_NAMES: NameRules = NameRules { extra: "_-", begins_with_letter: false, max: 64 };
 
 impl NameRules {
     fn admits(self, index: usize, c: char) -> bool {
@@ -41,7 +43,7 @@ impl NameRules {
         if self.fits(name) {
             return name.to_owned();
         }
-        let suffix = format!("_{:08x}", short_hash(name));
+        let suffix = format!("_{:08x}", short_hash(&[name.as_bytes()]));
         let clean = name.chars().map(|c| if self.admits(1, c) { c } else { '_' });
         let mut fitting: String = clean.take(self.max.saturating_sub(suffix.len())).collect();
         if !fitting.chars().next().is_some_and(|c| self.admits(0, c)) {
@@ -52,10 +54,11 @@ impl NameRules {
     }
 }
 
-/// The first 32 bits of the SHA-256 of `text`.
-fn short_hash(text: &str) -> u32 {
-    let digest = Sha256::digest(text.as_bytes());
-    digest.iter().take(4).fold(0, |hash, byte| (hash << 8) | u32::from(*byte))
+/// The first 32 bits of the SHA-256 of the parts one after the other.
+fn short_hash(parts: &[&[u8]]) -> u32 {
+    let mut hash = Sha256::new();
+    parts.iter().for_each(|part| hash.update(part));
+    hash.finalize().iter().take(4).fold(0, |hash, byte| (hash << 8) | u32::from(*byte))
 }
 
 /// Names of the tools of one request at the upstream, and what answers must be turned back to.
@@ -91,7 +94,8 @@ impl ToolNames {
         names
     }
 
-    fn add(&mut self, name: &str, rules: NameRules) {
+    /// Adds a name. What is sent for it depends on nothing but the name and the rules.
+    pub(crate) fn add(&mut self, name: &str, rules: NameRules) {
         if rules.fits(name) || self.sent.contains_key(name) {
             return;
         }
@@ -151,6 +155,13 @@ pub(crate) fn made_call_id(parts: &[&[u8]]) -> EscapedText<'static> {
     EscapedText::escaping(&format!("{MADE_CALL_ID}{shown}"))
 }
 
+/// The id of a call in the history to which the client gave an empty one: `message` is the position of its message, `call` that
+/// among the calls of the message. What follows later does not change it.
+pub(crate) fn call_id_of_place(message: usize, call: usize) -> EscapedText<'static> {
+    let place = [message as u64, call as u64].map(u64::to_be_bytes);
+    EscapedText::escaping(&format!("{MADE_CALL_ID}{:08x}", short_hash(&[&place[0], &place[1]])))
+}
+
 /// Whether the id has the form of [`made_call_id`].
 pub(crate) fn is_made_call_id(id: &EscapedText<'_>) -> bool {
     let shown = id.bytes().strip_prefix(MADE_CALL_ID.as_bytes());
@@ -181,6 +192,18 @@ mod tests {
         assert_ne!(one, other);
         for name in [&one, &other] {
             assert!(name.starts_with("call_a_b_c_") && CLAUDE.fits(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_id_made_of_a_place_fits_everywhere_and_is_that_of_no_other_place() {
+        let ids: Vec<String> = [(0, 0), (0, 1), (1, 0), (256, 1)]
+            .into_iter()
+            .map(|(message, call)| call_id_of_place(message, call).unescaped().into_owned())
+            .collect();
+        for (place, id) in ids.iter().enumerate() {
+            assert!(id.len() == 13 && CLIENT_IDS.fits(id), "{id}");
+            assert!(!ids[..place].contains(id), "{ids:?}");
         }
     }
 

@@ -9,7 +9,9 @@ use std::borrow::Cow;
 
 use crate::dialect::{
     json::{Cursor, JsonFault, Raw},
-    neutral::{AnswerFormat, Conversation, Effort, EscapedText, Parameter, Reasoning, Role, ToolChoice, Turn},
+    neutral::{
+        AnswerFormat, Conversation, Effort, EscapedText, FieldFates, Parameter, Reasoning, Role, ToolChoice, Turn,
+    },
     openai::request::gateway_members::is_for_gateway,
 };
 
@@ -44,6 +46,8 @@ struct Reader<'a> {
     stream: bool,
     parameters: Vec<Parameter<'a>>,
     extra_body: Option<Raw<'a>>,
+    /// Members of messages, parts and tools that have no neutral form.
+    lost: FieldFates,
 }
 
 impl<'a> Reader<'a> {
@@ -57,7 +61,7 @@ impl<'a> Reader<'a> {
         while let Some(key) = cursor.key(&mut first)? {
             let name = key.name();
             if *name == *b"messages" && self.turns.is_none() && cursor.peek()? == b'[' {
-                self.turns = Some(messages::turns(cursor)?);
+                self.turns = Some(messages::turns(cursor, &mut self.lost)?);
                 continue;
             }
             let value = cursor.value()?;
@@ -110,12 +114,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn finish(self) -> Conversation<'a> {
+    fn finish(mut self) -> Conversation<'a> {
         let mut turns = self.turns.unwrap_or_default();
         let leading = turns.iter().take_while(|turn| turn.role == Role::System).count();
         let system = turns.drain(..leading).flat_map(|turn| turn.parts).collect();
-        let mut tools = tools::declared(self.tools);
-        tools.extend(self.functions.into_iter().flat_map(Raw::elements).filter_map(tools::function));
+        let lost = &mut self.lost;
+        let mut tools = tools::declared(self.tools, lost);
+        let functions = self.functions.into_iter().flat_map(Raw::elements);
+        tools.extend(functions.filter_map(|value| tools::function(value, "functions[]", lost)));
+        // The deprecated form has one call in an answer.
+        let is_legacy = self.functions.is_some() && self.tools.is_none();
         let tool_choice = match (self.tool_choice, self.function_call) {
             (Some(choice), _) | (None, Some(choice)) => tools::choice(choice),
             (None, None) => ToolChoice::Unspecified,
@@ -125,13 +133,14 @@ impl<'a> Reader<'a> {
             turns,
             tools,
             tool_choice,
-            parallel_tool_calls: self.parallel_tool_calls,
+            parallel_tool_calls: self.parallel_tool_calls.or(is_legacy.then_some(false)),
             format: self.format.map_or(AnswerFormat::Text, format),
             max_tokens: self.max_completion_tokens.or(self.max_tokens),
             stop: self.stop,
             reasoning: self.reasoning,
             stream: self.stream,
             parameters: self.parameters,
+            lost: self.lost,
         }
     }
 }

@@ -13,12 +13,16 @@ use crate::{
 
 const CACHE_CONTROL: &[u8] = b"cache_control";
 const REASONING_DETAILS: &[u8] = b"reasoning_details";
+/// Marks of the cache by the place where they stand.
+const OF_PART: &str = "messages[].content[].cache_control";
+const OF_MESSAGE: &str = "messages[].cache_control";
+const OF_TOOL: &str = "tools[].cache_control";
 
 /// A body without members that the endpoint does not know.
 pub(crate) struct PlainChat {
     pub(crate) body: Bytes,
-    /// Marks of the cache were cut.
-    pub(crate) without_marks: bool,
+    /// Places of marks of the cache that were cut, each once.
+    pub(crate) cut_marks: Vec<&'static str>,
     /// Reasoning of earlier turns was cut.
     pub(crate) without_reasoning: bool,
 }
@@ -40,14 +44,14 @@ pub(crate) fn plain_chat(body: &[u8], catalog: &Catalog, endpoint: &Endpoint, wr
         cuts_marks,
         cuts_reasoning,
         foreign: foreign_formats(catalog, endpoint),
-        marks: false,
+        marks: Vec::new(),
         reasoning: false,
     };
     cutter.body(object(body).ok()?);
     let Cutter { splice, marks, reasoning, .. } = cutter;
-    (marks || reasoning).then(|| PlainChat {
+    (!marks.is_empty() || reasoning).then(|| PlainChat {
         body: splice.finish(),
-        without_marks: marks,
+        cut_marks: marks,
         without_reasoning: reasoning,
     })
 }
@@ -77,7 +81,7 @@ struct Cutter<'a> {
     /// Formats of sealed reasoning that the endpoint must not get.
     foreign: Vec<ReasoningFormat>,
     /// What was cut.
-    marks: bool,
+    marks: Vec<&'static str>,
     reasoning: bool,
 }
 
@@ -85,9 +89,11 @@ impl<'a> Cutter<'a> {
     fn body(&mut self, body: Raw<'a>) {
         let Cutter { splice, cuts_marks, cuts_reasoning, foreign, marks, reasoning } = self;
         let is_foreign = |detail: Raw<'a>| *cuts_reasoning || is_foreign(detail, foreign);
-        let mut fate_of = |key: Raw<'a>, details: Option<Raw<'a>>, splice: &mut Splice<'a>| match &*key.name() {
+        let mut fate_of = |key: Raw<'a>, place, details: Option<Raw<'a>>, splice: &mut Splice<'a>| match &*key.name() {
             CACHE_CONTROL if *cuts_marks => {
-                *marks = true;
+                if !marks.contains(&place) {
+                    marks.push(place);
+                }
                 Fate::Cut
             }
             REASONING_DETAILS => {
@@ -111,16 +117,17 @@ impl<'a> Cutter<'a> {
                     splice.members(element, |key, value, splice| {
                         if is_messages && *key.name() == *b"content" && value.is_array() {
                             splice.elements(value, |part, splice| {
-                                splice.members(part, |key, _, splice| fate_of(key, None, splice));
+                                splice.members(part, |key, _, splice| fate_of(key, OF_PART, None, splice));
                                 Fate::Kept
                             });
                         }
-                        fate_of(key, is_messages.then_some(value), splice)
+                        let place = if is_messages { OF_MESSAGE } else { OF_TOOL };
+                        fate_of(key, place, is_messages.then_some(value), splice)
                     });
                     Fate::Kept
                 });
             }
-            fate_of(key, None, splice)
+            fate_of(key, "cache_control", None, splice)
         });
     }
 }
@@ -147,7 +154,7 @@ mod tests {
             cuts_marks: true,
             cuts_reasoning: true,
             foreign: Vec::new(),
-            marks: false,
+            marks: Vec::new(),
             reasoning: false,
         };
         cutter.body(object(&text).unwrap());
@@ -169,7 +176,7 @@ mod tests {
                 cuts_marks: false,
                 cuts_reasoning: false,
                 foreign: foreign.to_vec(),
-                marks: false,
+                marks: Vec::new(),
                 reasoning: false,
             };
             cutter.body(object(&text).unwrap());

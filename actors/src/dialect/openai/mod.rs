@@ -8,6 +8,7 @@ pub(crate) mod conversation_reader;
 mod embedding_answer;
 pub(crate) mod error;
 mod finish;
+pub(crate) mod fitting_calls;
 pub(crate) mod foreign_members;
 mod image_answer;
 mod message_member;

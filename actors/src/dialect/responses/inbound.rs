@@ -7,6 +7,7 @@
 mod agent_chat;
 mod content;
 pub(crate) mod echo;
+mod field_names;
 mod input;
 mod items;
 mod tools;
@@ -15,6 +16,7 @@ use std::fmt::Display;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
+pub(crate) use self::field_names::{field_name, given_fields};
 pub use self::{
     agent_chat::{AgentChat, read_agent_chat},
     echo::ResponseEcho,
@@ -75,28 +77,6 @@ pub fn read_responses_with(
 #[must_use]
 pub fn input_tokens_body(input_tokens: u64) -> Bytes {
     Bytes::from(format!("{{\"object\":\"response.input_tokens\",\"input_tokens\":{input_tokens}}}"))
-}
-
-/// The client's name for a field of the chat body.
-pub(crate) fn field_name(name: &str) -> &str {
-    match name {
-        "max_tokens" | "max_completion_tokens" => "max_output_tokens",
-        "response_format" => "text.format",
-        "verbosity" => "text.verbosity",
-        "reasoning_effort" => "reasoning.effort",
-        "logprobs" => "include",
-        "messages" => "input",
-        "messages[].content[]" => "input[].content[]",
-        "messages[].content" => "input[].output",
-        "messages[].role" => "input[].role",
-        "messages[].tool_calls[].id" | "messages[].tool_call_id" => "input[].call_id",
-        "messages[].tool_calls[].function.arguments" => "input[].arguments",
-        "messages[].tool_calls[].custom" => "input[].custom_tool_call",
-        "messages[].reasoning_details" | "reasoning_details" => "input[].reasoning",
-        "tools[].function.strict" => "tools[].strict",
-        "tools[].function.parameters" => "tools[].parameters",
-        name => name,
-    }
 }
 
 /// The members of the body.

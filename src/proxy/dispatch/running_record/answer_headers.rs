@@ -38,6 +38,9 @@ const MAX_TIMED_ATTEMPTS: usize = 8;
 /// Longest slug in `Server-Timing`, in bytes; a longer one is cut.
 const MAX_SLUG_BYTES: usize = 48;
 
+/// Longest list of parameters, bytes: clients and proxies limit all headers of a response together.
+const MAX_LIST_BYTES: usize = 1_024;
+
 /// Durations of an attempt's phases.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AttemptPhases {
@@ -65,7 +68,6 @@ impl RunningRecord {
         // A display name may hold characters that no header allows; a slug may not.
         let text_header = |text: &Option<Arc<str>>| text.as_deref().and_then(header_value);
         let attempts = record.attempts.len() + self.running.iter().flatten().count();
-        let listed = |names: &[Arc<str>]| header_value(&names.join(",")).filter(|_| !names.is_empty());
         let headers = [
             (header::CACHE_CONTROL, Some(HeaderValue::from_static("no-store"))),
             (GENERATION_ID, header_value(record.id.as_str())),
@@ -74,8 +76,8 @@ impl RunningRecord {
             (ROUTER, header_value(record.decision.router.as_deref().unwrap_or("fixed"))),
             (REASON, Some(HeaderValue::from_static(record.decision_code().as_str()))),
             (ATTEMPTS, Some(HeaderValue::from(attempts.max(1)))),
-            (DROPPED_PARAMETERS, listed(&record.dropped_parameters)),
-            (EMULATED_PARAMETERS, listed(&record.emulated_parameters)),
+            (DROPPED_PARAMETERS, parameter_list(&record.dropped_parameters)),
+            (EMULATED_PARAMETERS, parameter_list(&record.emulated_parameters)),
             (IGNORED, name_list(&self.ignored)),
             (COST, self.cost_header()),
             (USAGE, record.usage.estimated.then(|| HeaderValue::from_static("estimated"))),
@@ -163,6 +165,20 @@ fn name_list(names: &[String]) -> Option<HeaderValue> {
     let fits = |name: &&str| name.len() <= LONGEST && header_value(name).is_some();
     let names: Vec<&str> = names.iter().map(String::as_str).filter(fits).collect();
     header_value(&names.join(",")).filter(|value| !value.is_empty())
+}
+
+/// The names divided by commas, as many as fit, and `...` for those that do not. The record has all.
+fn parameter_list(names: &[Arc<str>]) -> Option<HeaderValue> {
+    const MORE: &str = ",...";
+    let mut list = String::new();
+    for name in names {
+        if list.len() + name.len() + MORE.len() >= MAX_LIST_BYTES {
+            list.push_str(MORE);
+            break;
+        }
+        list.extend([if list.is_empty() { "" } else { "," }, name]);
+    }
+    header_value(&list).filter(|value| !value.is_empty())
 }
 
 /// `text` as a header if it is printable ASCII. Clients decode other bytes differently.
@@ -257,6 +273,16 @@ mod tests {
         list.add("ttft", Duration::from_micros(120_340));
         list.add_attempt(1, "swift", Outcome::Status(500), Duration::from_millis(40));
         assert_eq!(list.0, "route;dur=0.050, queue;dur=0, ttft;dur=120.340, attempt-1;desc=\"swift 500\";dur=40");
+    }
+
+    #[test]
+    fn a_list_of_parameters_that_is_too_long_says_so() {
+        let list = |names: &[Arc<str>]| parameter_list(names).map(|value| value.to_str().unwrap().to_owned());
+        assert_eq!(list(&[]), None);
+        assert_eq!(list(&["messages[].name".into(), "seed".into()]), Some("messages[].name,seed".into()));
+        let names: Vec<Arc<str>> = (0..64).map(|n| format!("{n:0>60}").into()).collect();
+        let cut = list(&names).unwrap();
+        assert!(cut.len() <= MAX_LIST_BYTES && cut.ends_with("15,..."), "{cut}");
     }
 
     #[test]

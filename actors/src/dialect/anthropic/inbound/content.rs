@@ -22,6 +22,9 @@ use crate::{
 /// Beginning of the first system block of Claude Code, which only its own provider has a use for.
 const ATTRIBUTION: &str = "x-anthropic-billing-header";
 
+/// Members of a message.
+const OF_MESSAGES: [&[u8]; 2] = [b"role", b"content"];
+
 /// The members of a content block, whatever its type.
 #[derive(Default)]
 pub(super) struct Block<'a> {
@@ -79,10 +82,10 @@ impl<'a> Block<'a> {
         read
     }
 
-    /// Names the members that endpoints of other dialects do not get.
-    fn name_others(&self, fates: &mut FieldFates) {
+    /// Names the members that endpoints of other dialects do not get. `place`: where the block stands.
+    fn name_others(&self, place: &str, fates: &mut FieldFates) {
         for name in &self.others {
-            fates.drop(&format!("messages[].content[].{}", String::from_utf8_lossy(name)));
+            fates.drop(&format!("{place}.{}", String::from_utf8_lossy(name)));
         }
     }
 
@@ -135,6 +138,7 @@ impl ChatBodyWriter<'_> {
         } else if content.is_array() {
             for (index, block) in content.elements().enumerate() {
                 let (block, path) = (Block::read(block), path.item(index));
+                block.name_others(if is_leading { "system[]" } else { "messages[].content[]" }, &mut self.fates);
                 if &*block.kind(&path)? != "text" {
                     let path = path.member("type");
                     return Err(refused(path, format!("'{path}' must be text: no other block is allowed here.")));
@@ -168,7 +172,7 @@ impl ChatBodyWriter<'_> {
         if !message.is_object() {
             return Err(mistyped(path, "an object"));
         }
-        let [role, content] = message.pick([b"role", b"content"]);
+        let [role, content] = self.fates.pick("messages[]", message, OF_MESSAGES);
         let (role_path, content_path) = (path.member("role"), path.member("content"));
         let role = role.ok_or_else(|| required(role_path))?;
         let content = content.ok_or_else(|| required(content_path))?;
@@ -194,7 +198,7 @@ impl ChatBodyWriter<'_> {
         }
         for (index, block) in content.elements().enumerate() {
             let (block, path) = (Block::read(block), path.item(index));
-            block.name_others(&mut self.fates);
+            block.name_others("messages[].content[]", &mut self.fates);
             let mark = block.cache_control;
             match &*block.kind(&path)? {
                 "text" => parts.text(block.text(&path)?, mark),
@@ -224,6 +228,10 @@ impl ChatBodyWriter<'_> {
         }
         for (index, inner) in content.into_iter().flat_map(Raw::elements).enumerate() {
             let (inner, path) = (Block::read(inner), content_path.item(index));
+            inner.name_others("messages[].content[].content[]", &mut self.fates);
+            if inner.cache_control.is_some_and(|mark| mark.is_object()) {
+                self.fates.drop("messages[].content[].content[].cache_control");
+            }
             match &*inner.kind(&path)? {
                 "text" => parts.text(inner.text(&path)?, None),
                 "image" => self.image(&inner, &path, None, &mut parts)?,
@@ -254,7 +262,7 @@ impl ChatBodyWriter<'_> {
         }
         for (index, block) in content.elements().enumerate() {
             let (block, path) = (Block::read(block), path.item(index));
-            block.name_others(&mut self.fates);
+            block.name_others("messages[].content[]", &mut self.fates);
             match &*block.kind(&path)? {
                 "text" => {
                     if block.citations.is_some_and(Raw::is_filled) {

@@ -75,7 +75,9 @@ fn call_ids_fit_the_alphabet_are_the_same_in_call_and_result_and_stay_different(
     let ids: Vec<(&str, &str)> = (0..4)
         .map(|turn| {
             let call = &body["messages"][2 * turn]["content"][0]["id"];
-            let result = &body["messages"][2 * turn + 1]["content"][0]["tool_use_id"];
+            let result = &body["messages"][2 * turn + 1]["content"][0];
+            assert_eq!(result["content"], "x", "it is the client's result, no repair");
+            let result = &result["tool_use_id"];
             (call.as_str().unwrap(), result.as_str().unwrap())
         })
         .collect();

@@ -1,8 +1,13 @@
 //! Messages of a chat body.
 
+use std::collections::VecDeque;
+
 use crate::dialect::{
     json::{Cursor, JsonFault, Raw},
-    neutral::{Content, EscapedText, MediaSource, Part, ReasoningKind, ReasoningState, Role, ToolKind, Turn},
+    neutral::{
+        Content, EscapedText, FieldFates, MediaSource, Part, ReasoningKind, ReasoningState, Role, ToolKind, Turn,
+        call_id_of_place,
+    },
 };
 use crate::domain::ReasoningFormat;
 
@@ -24,8 +29,8 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// Reads the message that comes next; a value of another type has no members.
-    fn read(cursor: &mut Cursor<'a>) -> Result<Members<'a>, JsonFault> {
+    /// Reads the message that comes next; a value of another type has no members. `lost` gets those without a neutral form.
+    fn read(cursor: &mut Cursor<'a>, lost: &mut FieldFates) -> Result<Members<'a>, JsonFault> {
         let mut members = Members::default();
         if cursor.peek()? != b'{' {
             cursor.value()?;
@@ -34,9 +39,10 @@ impl<'a> Members<'a> {
         cursor.enter()?;
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
-            let member = match &*key.name() {
+            let name = key.name();
+            let member = match &*name {
                 b"content" => {
-                    members.content = content_parts(cursor)?;
+                    members.content = content_parts(cursor, lost)?;
                     continue;
                 }
                 b"role" => Some(&mut members.role),
@@ -53,8 +59,9 @@ impl<'a> Members<'a> {
                 _ => None,
             };
             let value = cursor.value()?;
-            if let Some(member) = member {
-                *member = (!value.is_null()).then_some(value);
+            match member {
+                Some(member) => *member = (!value.is_null()).then_some(value),
+                None => lost.drop_member("messages[]", &name, value),
             }
         }
         cursor.leave();
@@ -62,31 +69,56 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Reads the array of messages that comes next.
-pub(super) fn turns<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Turn<'a>>, JsonFault> {
+/// Reads the array of messages that comes next. `lost` gets members without a neutral form.
+pub(super) fn turns<'a>(cursor: &mut Cursor<'a>, lost: &mut FieldFates) -> Result<Vec<Turn<'a>>, JsonFault> {
     cursor.enter()?;
     let mut turns = Vec::new();
+    let mut ids = MadeIds::default();
     let mut first = true;
     while cursor.element(&mut first)? {
-        turns.push(turn(Members::read(cursor)?));
+        let members = Members::read(cursor, lost)?;
+        ids.message = turns.len();
+        turns.push(turn(members, &mut ids, lost));
     }
     cursor.leave();
     Ok(turns)
 }
 
-fn turn(members: Members<'_>) -> Turn<'_> {
+/// Ids of calls to which the client gave an empty one, the same for a call and its result. They depend on nothing that follows.
+#[derive(Default)]
+struct MadeIds {
+    /// Position of the message that is read.
+    message: usize,
+    /// Ids of the last message with calls that wait for their results.
+    open: VecDeque<EscapedText<'static>>,
+}
+
+impl MadeIds {
+    fn of_call<'a>(&mut self, call: usize) -> EscapedText<'a> {
+        let id = call_id_of_place(self.message, call);
+        self.open.push_back(id.clone());
+        id
+    }
+
+    fn of_result<'a>(&mut self) -> EscapedText<'a> {
+        self.open.pop_front().unwrap_or(EscapedText::plain(""))
+    }
+}
+
+fn turn<'a>(members: Members<'a>, ids: &mut MadeIds, lost: &mut FieldFates) -> Turn<'a> {
     let role = role(members.role);
     let (is_named, cache_control) = (members.name.is_some() && role != Role::Tool, members.cache_control);
     let mut parts = match role {
-        Role::Tool => vec![result(members)],
-        Role::Assistant => answer(members),
+        Role::Tool => vec![result(members, ids)],
+        Role::Assistant => answer(members, ids, lost),
         Role::System | Role::User => members.content,
     };
     mark_last(&mut parts, cache_control);
     Turn { role, parts, is_named }
 }
 
-fn answer(members: Members<'_>) -> Vec<Part<'_>> {
+fn answer<'a>(members: Members<'a>, ids: &mut MadeIds, lost: &mut FieldFates) -> Vec<Part<'a>> {
+    ids.open.clear();
     let mut parts = reasoning(&members);
     if parts.is_empty() {
         parts = members.content;
@@ -94,8 +126,9 @@ fn answer(members: Members<'_>) -> Vec<Part<'_>> {
         parts.extend(members.content);
     }
     parts.extend(members.refusal.and_then(EscapedText::of).map(|text| Part::new(Content::Refusal(text))));
-    parts.extend(members.tool_calls.into_iter().flat_map(Raw::elements).filter_map(call));
-    parts.extend(members.function_call.and_then(legacy_call));
+    let calls = members.tool_calls.into_iter().flat_map(Raw::elements).enumerate();
+    parts.extend(calls.filter_map(|(place, value)| call(value, || ids.of_call(place), lost)));
+    parts.extend(members.function_call.and_then(|value| legacy_call(value, lost)));
     parts
 }
 
@@ -116,7 +149,7 @@ fn role(value: Option<Raw<'_>>) -> Role {
 }
 
 /// Parts of the `content` that comes next, which is a string or an array.
-fn content_parts<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Part<'a>>, JsonFault> {
+fn content_parts<'a>(cursor: &mut Cursor<'a>, lost: &mut FieldFates) -> Result<Vec<Part<'a>>, JsonFault> {
     if cursor.peek()? != b'[' {
         let text = EscapedText::of(cursor.value()?);
         return Ok(text.map(|text| Part::new(Content::Text(text))).into_iter().collect());
@@ -125,62 +158,103 @@ fn content_parts<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Part<'a>>, JsonFault
     let mut parts = Vec::new();
     let mut first = true;
     while cursor.element(&mut first)? {
-        parts.push(part(cursor)?);
+        parts.push(ContentPart::read(cursor, lost)?.part(lost));
     }
     cursor.leave();
     Ok(parts)
 }
 
-fn part<'a>(cursor: &mut Cursor<'a>) -> Result<Part<'a>, JsonFault> {
-    let names: [&[u8]; 9] = [
-        b"type",
-        b"text",
-        b"cache_control",
-        b"prompt_cache_breakpoint",
-        b"refusal",
-        b"image_url",
-        b"input_audio",
-        b"file",
-        b"video_url",
-    ];
-    let [kind, text, cache_control, breakpoint, refusal, image_url, input_audio, file_object, video_url] =
-        cursor.pick(names)?;
-    let known = match kind.and_then(Raw::text).as_deref() {
-        Some("text") => text_in(text).map(Content::Text),
-        Some("refusal") => text_in(refusal).map(Content::Refusal),
-        Some("image_url") => image_url.and_then(image),
-        Some("input_audio") => input_audio.and_then(audio),
-        Some("file") => file_object.and_then(file),
-        Some("video_url") => video_url.and_then(address).map(|source| Content::Video { source }),
-        _ => None,
-    };
-    let marked = cache_control.or(breakpoint).filter(|mark| !mark.is_null());
-    Ok(Part { content: known.unwrap_or(Content::Unknown), cache_control: marked })
+/// The members of a part, whatever its type.
+#[derive(Default)]
+struct ContentPart<'a> {
+    kind: Option<Raw<'a>>,
+    text: Option<Raw<'a>>,
+    cache_control: Option<Raw<'a>>,
+    breakpoint: Option<Raw<'a>>,
+    refusal: Option<Raw<'a>>,
+    image_url: Option<Raw<'a>>,
+    input_audio: Option<Raw<'a>>,
+    file: Option<Raw<'a>>,
+    video_url: Option<Raw<'a>>,
 }
 
-fn image(value: Raw<'_>) -> Option<Content<'_>> {
-    Some(Content::Image { source: address(value)?, detail: value.member(b"detail").and_then(EscapedText::of) })
+impl<'a> ContentPart<'a> {
+    /// Reads the part that comes next; a value of another type has no members.
+    fn read(cursor: &mut Cursor<'a>, lost: &mut FieldFates) -> Result<ContentPart<'a>, JsonFault> {
+        let mut part = ContentPart::default();
+        if cursor.peek()? != b'{' {
+            cursor.value()?;
+            return Ok(part);
+        }
+        cursor.enter()?;
+        let mut first = true;
+        while let Some(key) = cursor.key(&mut first)? {
+            let (name, value) = (key.name(), cursor.value()?);
+            let member = match &*name {
+                b"type" => &mut part.kind,
+                b"text" => &mut part.text,
+                b"cache_control" => &mut part.cache_control,
+                b"prompt_cache_breakpoint" => &mut part.breakpoint,
+                b"refusal" => &mut part.refusal,
+                b"image_url" => &mut part.image_url,
+                b"input_audio" => &mut part.input_audio,
+                b"file" => &mut part.file,
+                b"video_url" => &mut part.video_url,
+                _ => {
+                    lost.drop_member("messages[].content[]", &name, value);
+                    continue;
+                }
+            };
+            *member = Some(value);
+        }
+        cursor.leave();
+        Ok(part)
+    }
+
+    fn part(self, lost: &mut FieldFates) -> Part<'a> {
+        let known = match self.kind.and_then(Raw::text).as_deref() {
+            Some("text") => text_in(self.text).map(Content::Text),
+            Some("refusal") => text_in(self.refusal).map(Content::Refusal),
+            Some("image_url") => self.image_url.and_then(|value| image(value, lost)),
+            Some("input_audio") => self.input_audio.and_then(|value| audio(value, lost)),
+            Some("file") => self.file.and_then(|value| file(value, lost)),
+            Some("video_url") => self.video_url.and_then(|value| video(value, lost)),
+            _ => None,
+        };
+        let marked = self.cache_control.or(self.breakpoint).filter(|mark| !mark.is_null());
+        Part { content: known.unwrap_or(Content::Unknown), cache_control: marked }
+    }
 }
 
-fn audio(value: Raw<'_>) -> Option<Content<'_>> {
-    let text = |name: &[u8]| value.member(name).and_then(EscapedText::of);
-    Some(Content::Audio { format: text(b"format")?, data: text(b"data")? })
+fn image<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
+    let [url, detail] = lost.pick("messages[].content[].image_url", value, [b"url", b"detail"]);
+    Some(Content::Image { source: address(url, value)?, detail: text_in(detail) })
 }
 
-fn file(value: Raw<'_>) -> Option<Content<'_>> {
-    let text = |name: &[u8]| value.member(name).and_then(EscapedText::of);
-    let source = match (text(b"file_data"), text(b"file_id")) {
+fn audio<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
+    let [data, format] = lost.pick("messages[].content[].input_audio", value, [b"data", b"format"]);
+    Some(Content::Audio { format: text_in(format)?, data: text_in(data)? })
+}
+
+fn video<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
+    let [url] = lost.pick("messages[].content[].video_url", value, [b"url"]);
+    Some(Content::Video { source: address(url, value)? })
+}
+
+fn file<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
+    let names: [&[u8]; 4] = [b"file_data", b"file_id", b"file_url", b"filename"];
+    let [data, id, url, name] = lost.pick("messages[].content[].file", value, names).map(text_in);
+    let source = match (data, id) {
         (Some(data), _) => source(data),
         (None, Some(id)) => MediaSource::FileId(id),
-        (None, None) => source(text(b"file_url")?),
+        (None, None) => source(url?),
     };
-    Some(Content::File { source, name: text(b"filename") })
+    Some(Content::File { source, name })
 }
 
-/// The source in `url`, or in the value itself.
-fn address(value: Raw<'_>) -> Option<MediaSource<'_>> {
-    let text = value.member(b"url").and_then(EscapedText::of).or_else(|| EscapedText::of(value))?;
-    Some(source(text))
+/// The source in the member `url`, or in the value itself.
+fn address<'a>(url: Option<Raw<'a>>, value: Raw<'a>) -> Option<MediaSource<'a>> {
+    text_in(url).or_else(|| EscapedText::of(value)).map(source)
 }
 
 /// A data URL, or an address. Data that is written without escapes is not copied.
@@ -199,15 +273,17 @@ fn data_url<'u, 'a>(url: &'u str, escaped: impl Fn(&'u str) -> EscapedText<'a>) 
     Some(MediaSource::Base64 { media_type: EscapedText::escaping(&media_type), data: escaped(data) })
 }
 
-fn call(value: Raw<'_>) -> Option<Part<'_>> {
-    let [id, kind, function, custom] = value.pick([b"id", b"type", b"function", b"custom"]);
-    let id = id.and_then(EscapedText::of).unwrap_or(EscapedText::plain(""));
+/// A call; `made_id` gives the id of one without.
+fn call<'a>(value: Raw<'a>, made_id: impl FnOnce() -> EscapedText<'a>, lost: &mut FieldFates) -> Option<Part<'a>> {
+    let names: [&[u8]; 6] = [b"id", b"type", b"function", b"custom", b"index", b"extra_content"];
+    let [id, kind, function, custom, ..] = lost.pick("messages[].tool_calls[]", value, names);
+    let id = id.and_then(EscapedText::of).filter(|id| !id.is_empty()).unwrap_or_else(made_id);
     if kind.and_then(Raw::text).as_deref() == Some("custom") {
-        let [name, input] = custom?.pick([b"name", b"input"]);
+        let [name, input] = lost.pick("messages[].tool_calls[].custom", custom?, [b"name", b"input"]);
         let (name, arguments) = (text_in(name)?, text_in(input).unwrap_or(EscapedText::plain("")));
         return Some(Part::new(Content::ToolCall { id, name, arguments, kind: ToolKind::Custom }));
     }
-    let [name, arguments] = function?.pick([b"name", b"arguments"]);
+    let [name, arguments] = lost.pick("messages[].tool_calls[].function", function?, [b"name", b"arguments"]);
     let arguments = match arguments {
         Some(arguments) if arguments.is_object() => EscapedText::escaping(&String::from_utf8_lossy(arguments.bytes())),
         other => text_in(other).unwrap_or(EscapedText::plain("")),
@@ -224,14 +300,15 @@ fn text_of<'a>(object: Option<Raw<'a>>, name: &[u8]) -> Option<EscapedText<'a>> 
 }
 
 /// The deprecated `function_call`: its result names the function instead of an id.
-fn legacy_call(value: Raw<'_>) -> Option<Part<'_>> {
-    let name = text_of(Some(value), b"name")?;
-    let arguments = text_of(Some(value), b"arguments").unwrap_or(EscapedText::plain(""));
+fn legacy_call<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Part<'a>> {
+    let [name, arguments] = lost.pick("messages[].function_call", value, [b"name", b"arguments"]).map(text_in);
+    let (name, arguments) = (name?, arguments.unwrap_or(EscapedText::plain("")));
     Some(Part::new(Content::ToolCall { id: name.clone(), name, arguments, kind: ToolKind::Function }))
 }
 
-fn result(message: Members<'_>) -> Part<'_> {
-    let id = text_in(message.tool_call_id).or_else(|| text_in(message.name)).unwrap_or(EscapedText::plain(""));
+fn result<'a>(message: Members<'a>, ids: &mut MadeIds) -> Part<'a> {
+    let given = text_in(message.tool_call_id).or_else(|| text_in(message.name));
+    let id = given.filter(|id| !id.is_empty()).unwrap_or_else(|| ids.of_result());
     let failed = message.is_error.is_some_and(|flag| flag.bytes() == b"true");
     Part::new(Content::ToolResult { id, parts: message.content, failed })
 }

@@ -2,41 +2,47 @@
 
 use crate::dialect::{
     json::Raw,
-    neutral::{EscapedText, Tool, ToolChoice, ToolKind},
+    neutral::{EscapedText, FieldFates, Tool, ToolChoice, ToolKind},
 };
 
-/// The elements of `tools`.
-pub(super) fn declared(tools: Option<Raw<'_>>) -> Vec<Tool<'_>> {
-    tools.into_iter().flat_map(Raw::elements).filter_map(tool).collect()
+/// The elements of `tools`. `lost` gets members without a neutral form.
+pub(super) fn declared<'a>(tools: Option<Raw<'a>>, lost: &mut FieldFates) -> Vec<Tool<'a>> {
+    tools.into_iter().flat_map(Raw::elements).filter_map(|value| tool(value, lost)).collect()
 }
 
-fn tool(value: Raw<'_>) -> Option<Tool<'_>> {
-    let cache_control = value.member(b"cache_control").filter(|mark| !mark.is_null());
-    if let Some(custom) = value.member(b"custom").filter(|custom| custom.is_object()) {
+fn tool<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Tool<'a>> {
+    let names: [&[u8]; 4] = [b"type", b"function", b"custom", b"cache_control"];
+    let [_, declared, custom, mark] = lost.pick("tools[]", value, names);
+    let cache_control = mark.filter(|mark| !mark.is_null());
+    if let Some(custom) = custom.filter(|custom| custom.is_object()) {
+        let names: [&[u8]; 3] = [b"name", b"description", b"format"];
+        let [name, description, format] = lost.pick("tools[].custom", custom, names);
         return Some(Tool {
-            name: text(custom, b"name")?,
-            description: text(custom, b"description"),
+            name: name.and_then(EscapedText::of)?,
+            description: description.and_then(EscapedText::of),
             parameters: None,
             strict: None,
             kind: ToolKind::Custom,
-            grammar: custom.member(b"format").filter(|format| format.is_object()),
+            grammar: format.filter(|format| format.is_object()),
             cache_control,
         });
     }
-    let tool = function(value.member(b"function")?)?;
+    let tool = function(declared?, "tools[].function", lost)?;
     Some(Tool { cache_control: cache_control.or(tool.cache_control), ..tool })
 }
 
-/// A declared function.
-pub(super) fn function(value: Raw<'_>) -> Option<Tool<'_>> {
+/// A declared function, which stands at `path`.
+pub(super) fn function<'a>(value: Raw<'a>, path: &str, lost: &mut FieldFates) -> Option<Tool<'a>> {
+    let names: [&[u8]; 5] = [b"name", b"description", b"parameters", b"strict", b"cache_control"];
+    let [name, description, parameters, strict, mark] = lost.pick(path, value, names);
     Some(Tool {
-        name: text(value, b"name")?,
-        description: text(value, b"description"),
-        parameters: value.member(b"parameters").filter(|schema| schema.is_object()),
-        strict: value.member(b"strict").filter(|strict| !strict.is_null()).map(|strict| strict.bytes() == b"true"),
+        name: name.and_then(EscapedText::of)?,
+        description: description.and_then(EscapedText::of),
+        parameters: parameters.filter(|schema| schema.is_object()),
+        strict: strict.filter(|strict| !strict.is_null()).map(|strict| strict.bytes() == b"true"),
         kind: ToolKind::Function,
         grammar: None,
-        cache_control: value.member(b"cache_control").filter(|mark| !mark.is_null()),
+        cache_control: mark.filter(|mark| !mark.is_null()),
     })
 }
 
@@ -61,9 +67,5 @@ pub(super) fn choice(value: Raw<'_>) -> ToolChoice<'_> {
 /// The name in `{"function":{"name":…}}`, `{"custom":{"name":…}}` or `{"name":…}`.
 fn named(value: Raw<'_>) -> Option<EscapedText<'_>> {
     let holder = value.member(b"function").or_else(|| value.member(b"custom")).unwrap_or(value);
-    text(holder, b"name")
-}
-
-fn text<'a>(object: Raw<'a>, name: &[u8]) -> Option<EscapedText<'a>> {
-    object.member(name).and_then(EscapedText::of)
+    holder.member(b"name").and_then(EscapedText::of)
 }

@@ -7,7 +7,7 @@
 //!
 //! In reading order: `syntax` (bytes), `parsed_body` (members and positions), `fields` (allowed values), `messages`,
 //! `parts`, `tools`, `conversation_opening`, `routing` (contents), `requirements` (what a model must support),
-//! `outgoing` (the upstream body), `image` (the same for images).
+//! `outgoing` (the upstream body), `spelling` (the client's names of fields), `image` (the same for images).
 
 mod byte_span;
 mod conversation;
@@ -39,6 +39,7 @@ mod requirements;
 mod restrictions;
 mod routing;
 mod routing_values;
+mod spelling;
 mod splice;
 mod suggestions;
 pub(crate) mod syntax;
@@ -187,17 +188,6 @@ impl ChatRequest {
         let metadata = stored_metadata(&reader.found);
         let envelope = reader.envelope(body.clone(), metadata);
         Ok(ChatRequest::assemble(reader, envelope, forced, (why_not, what_if), limits))
-    }
-
-    /// Whether the request uses the deprecated `functions`, so that its client expects `function_call`.
-    #[must_use]
-    pub fn legacy_functions(&self) -> bool {
-        self.envelope.gives("functions")
-    }
-
-    /// Whether the client says how much to reason by `reasoning_effort` alone.
-    pub(crate) fn names_effort_only(&self) -> bool {
-        self.envelope.gives("reasoning_effort") && !self.envelope.gives("reasoning")
     }
 
     fn assemble(

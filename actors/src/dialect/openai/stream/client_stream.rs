@@ -15,8 +15,9 @@ use crate::dialect::{
     client_request::{ClientRequest, ClientShape},
     frame::StreamEvent,
     json::{Cursor, Raw},
-    neutral::AnswerForm,
+    neutral::{AnswerForm, ToolNames},
     openai::text_completion,
+    outgoing::OutgoingBody,
     responses::{self, provider_state::ProviderState},
 };
 
@@ -27,6 +28,8 @@ const DONE: &[u8] = b"data: [DONE]\n\n";
 #[derive(Debug)]
 pub(super) struct ClientStream {
     encoder: ClientEncoder,
+    /// Names of tools in the chat body that the upstream was sent.
+    names: ToolNames,
     /// How events pass, if they do as they came.
     spliced: Option<SplicedEvents>,
     /// Number of the next event, if those that passed have numbers.
@@ -92,13 +95,15 @@ impl SplicedApi {
 }
 
 impl ClientStream {
+    /// The writer of the answer to `outgoing`, or of an error if there is none.
     pub(super) fn new(
         client: &ClientRequest,
-        spliced: Option<ProviderState>,
+        outgoing: Option<&OutgoingBody>,
         context: &AnswerContext,
         form: AnswerForm,
         max_held_bytes: usize,
     ) -> ClientStream {
+        let spliced = outgoing.filter(|outgoing| outgoing.is_clients_own).map(|outgoing| outgoing.state);
         let spliced = spliced.map(|state| SplicedEvents {
             id: context.generation.as_str().to_owned(),
             model: Arc::clone(&context.model),
@@ -106,6 +111,7 @@ impl ClientStream {
         });
         ClientStream {
             encoder: ClientEncoder::new(client, context, form, max_held_bytes),
+            names: outgoing.map(|outgoing| outgoing.names.clone()).unwrap_or_default(),
             spliced,
             next_number: None,
             open_block: None,
@@ -212,7 +218,7 @@ impl ClientStream {
                     self.is_stopped = true;
                     self.encoder.finish();
                 }
-                chunk => self.encoder.chunk(chunk)?,
+                chunk => self.encoder.chunk(chunk, &self.names)?,
             }
         }
         self.encoder.take(out);

@@ -109,14 +109,13 @@ impl ChatStream {
         options: StreamOptions,
     ) -> ChatStream {
         let translation = outgoing.and_then(|outgoing| outgoing.translation.as_ref());
-        let spliced = outgoing.filter(|outgoing| outgoing.is_clients_own).map(|outgoing| outgoing.state);
         let framing = translation.map_or(Framing::ServerSent, |translation| translation.framing);
         ChatStream {
             reader: StreamReader::new(framing, options.max_event_bytes),
             translator: translation.map(|translation| Box::new(StreamTranslator::new(translation.decoder()))),
             client: client.map(|client| {
                 let (form, most) = (AnswerForm::Streamed, options.max_event_bytes);
-                Box::new(ClientStream::new(client, spliced, &context, form, most))
+                Box::new(ClientStream::new(client, outgoing, &context, form, most))
             }),
             ..ChatStream::new(context, options)
         }

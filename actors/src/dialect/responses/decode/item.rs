@@ -312,7 +312,8 @@ fn call(
     let index = counters.next_call()?;
     let id = match text(b"call_id") {
         Some(id) => fitting_call_id(&id, CLIENT_IDS),
-        None => EscapedText::escaping(&format!("call_{index}")),
+        // The chat answer that this becomes has ids that no other answer has.
+        None => EscapedText::plain(""),
     };
     sink.event(AnswerEvent::ToolCallStarted { choice: 0, call: index, id, name: names.original(&name), kind })?;
     Ok(Kind::Call { index })

@@ -29,6 +29,8 @@ struct ContentPart<'a> {
     filename: Option<Raw<'a>>,
     input_audio: Option<Raw<'a>>,
     prompt_cache_breakpoint: Option<Raw<'a>>,
+    /// Names and values of members that chat has no form for.
+    others: Vec<(Raw<'a>, Raw<'a>)>,
 }
 
 impl<'a> ContentPart<'a> {
@@ -47,7 +49,12 @@ impl<'a> ContentPart<'a> {
                 b"filename" => &mut read.filename,
                 b"input_audio" => &mut read.input_audio,
                 b"prompt_cache_breakpoint" => &mut read.prompt_cache_breakpoint,
-                _ => continue,
+                // They say something about an answer, not to the model.
+                b"logprobs" => continue,
+                _ => {
+                    read.others.push((key, value));
+                    continue;
+                }
             };
             *member = Some(value);
         }
@@ -110,8 +117,13 @@ impl<'a> ChatBodyWriter<'a> {
         if !content.is_array() {
             return Err(mistyped(path, "a string or an array of parts"));
         }
+        let holder = if matches!(path, Path::Member(_, "output")) { "input[].output[]" } else { "input[].content[]" };
         for (index, part) in content.elements().enumerate() {
-            visit(self, ContentPart::read(part), &path.item(index))?;
+            let part = ContentPart::read(part);
+            for (key, value) in &part.others {
+                self.fates.drop_member(holder, &key.name(), *value);
+            }
+            visit(self, part, &path.item(index))?;
         }
         Ok(())
     }

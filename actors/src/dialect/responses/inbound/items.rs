@@ -19,6 +19,21 @@ use crate::{
 
 const ROLES: [&str; 4] = ["user", "assistant", "system", "developer"];
 
+/// Members of every item: its type, and what the API itself adds to items of an answer.
+const OF_ITEMS: [&[u8]; 3] = [b"type", b"id", b"status"];
+/// Members of a message that chat has.
+const OF_MESSAGES: [&[u8]; 2] = [b"role", b"content"];
+/// Those of a call of a function.
+const OF_CALLS: [&[u8]; 4] = [b"call_id", b"name", b"arguments", b"namespace"];
+/// Those of a call of a custom tool.
+const OF_CUSTOM_CALLS: [&[u8]; 3] = [b"call_id", b"name", b"input"];
+/// Those of a result.
+const OF_RESULTS: [&[u8]; 2] = [b"call_id", b"output"];
+/// Those of reasoning.
+const OF_REASONING: [&[u8]; 3] = [b"summary", b"content", b"encrypted_content"];
+/// Those of tools that are declared late.
+const OF_TOOLS: [&[u8]; 2] = [b"role", b"tools"];
+
 impl<'a> ChatBodyWriter<'a> {
     pub(super) fn item(&mut self, item: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
         if !item.is_object() {
@@ -27,12 +42,28 @@ impl<'a> ChatBodyWriter<'a> {
         let kind = item.member(b"type").filter(|kind| !kind.is_null());
         let kind = kind.map(|kind| kind.text().ok_or_else(|| mistyped(path.member("type"), "a string")));
         match kind.transpose()?.as_deref() {
-            None | Some("message") => self.message(item, path),
-            Some("function_call") => self.call(item, path, false),
-            Some("custom_tool_call") => self.call(item, path, true),
-            Some("function_call_output" | "custom_tool_call_output") => self.result(item, path),
-            Some("reasoning") => self.reasoning_item(item, path),
+            None | Some("message") => {
+                self.name_others_of_item(item, &OF_MESSAGES);
+                self.message(item, path)
+            }
+            Some("function_call") => {
+                self.name_others_of_item(item, &OF_CALLS);
+                self.call(item, path, false)
+            }
+            Some("custom_tool_call") => {
+                self.name_others_of_item(item, &OF_CUSTOM_CALLS);
+                self.call(item, path, true)
+            }
+            Some("function_call_output" | "custom_tool_call_output") => {
+                self.name_others_of_item(item, &OF_RESULTS);
+                self.result(item, path)
+            }
+            Some("reasoning") => {
+                self.name_others_of_item(item, &OF_REASONING);
+                self.reasoning_item(item, path)
+            }
             Some("additional_tools") => {
+                self.name_others_of_item(item, &OF_TOOLS);
                 let tools = item.member(b"tools").ok_or_else(|| required(path.member("tools")))?;
                 self.tools(tools, &path.member("tools").to_string())
             }
@@ -47,6 +78,16 @@ impl<'a> ChatBodyWriter<'a> {
             Some(_) => {
                 self.needs_native(path.member("type"));
                 Ok(())
+            }
+        }
+    }
+
+    /// Names the members of an item that endpoints of other dialects do not get.
+    fn name_others_of_item(&mut self, item: Raw<'_>, known: &[&[u8]]) {
+        for (key, value) in item.members() {
+            let name = key.name();
+            if !OF_ITEMS.contains(&&*name) && !known.contains(&&*name) {
+                self.fates.drop_member("input[]", &name, value);
             }
         }
     }

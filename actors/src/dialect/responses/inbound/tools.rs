@@ -13,7 +13,13 @@ use crate::{
 };
 
 /// Members of a function that chat has, or that are written elsewhere.
-const KNOWN: [&[u8]; 6] = [b"type", b"name", b"description", b"parameters", b"input_schema", b"strict"];
+const OF_FUNCTIONS: [&[u8]; 6] = [b"type", b"name", b"description", b"parameters", b"input_schema", b"strict"];
+/// Those of a custom tool.
+const OF_CUSTOM: [&[u8]; 4] = [b"type", b"name", b"description", b"format"];
+/// Those of a namespace.
+const OF_NAMESPACES: [&[u8]; 4] = [b"type", b"name", b"description", b"tools"];
+/// Those of a tool that says what it is in an object of its own.
+const OF_HOLDERS: [&[u8]; 3] = [b"type", b"function", b"custom"];
 
 /// The tools of the chat body so far.
 #[derive(Debug, Default)]
@@ -54,7 +60,7 @@ impl ChatBodyWriter<'_> {
                 return Err(mistyped(&path, "an object"));
             }
             match kind_of(tool).as_deref() {
-                Some("function") => self.function(tool, &path, None)?,
+                Some("function") => self.function((tool, "tools[]"), &path, None)?,
                 Some("custom") => self.custom(tool, &path)?,
                 Some("namespace") => self.namespace(tool, &path)?,
                 Some(kind) => {
@@ -72,10 +78,11 @@ impl ChatBodyWriter<'_> {
         let tools = tool.member(b"tools").filter(|tools| tools.is_array());
         let tools = tools.ok_or_else(|| required(format!("{path}.tools")))?;
         self.fates.emulate("tools[].namespace");
+        self.name_others_of_tool(tool, "tools[]", &OF_NAMESPACES);
         for (index, tool) in tools.elements().enumerate() {
             let path = format!("{path}.tools[{index}]");
             match kind_of(tool).as_deref() {
-                Some("function") => self.function(tool, &path, Some(&namespace))?,
+                Some("function") => self.function((tool, "tools[].tools[]"), &path, Some(&namespace))?,
                 _ => {
                     let message = format!("'{path}.type' must be function.");
                     return Err(refused(format!("{path}.type"), message).allowing(["function"]));
@@ -85,7 +92,23 @@ impl ChatBodyWriter<'_> {
         Ok(())
     }
 
-    fn function(&mut self, tool: Raw<'_>, path: &str, namespace: Option<&str>) -> Result<(), Invalid> {
+    /// Names the members of a tool that endpoints of other dialects do not get. `place`: where it stands.
+    fn name_others_of_tool(&mut self, tool: Raw<'_>, place: &str, known: &[&[u8]]) {
+        let (declared, holder) = (declaration(tool), kind_of(tool).unwrap_or_default());
+        let has_own_object = declared.bytes().as_ptr() != tool.bytes().as_ptr();
+        let inner = if has_own_object { format!("{place}.{holder}") } else { place.to_owned() };
+        let outer = has_own_object.then_some((place, tool, &OF_HOLDERS[..]));
+        for (place, object, known) in outer.into_iter().chain([(&*inner, declared, known)]) {
+            // What is false is as good as absent.
+            let others =
+                object.members().filter(|(key, value)| value.bytes() != b"false" && !known.contains(&&*key.name()));
+            others.for_each(|(key, value)| self.fates.drop_member(place, &key.name(), value));
+        }
+    }
+
+    /// Adds a function, given with the place that its members are named by.
+    fn function(&mut self, (tool, place): (Raw<'_>, &str), path: &str, namespace: Option<&str>) -> Result<(), Invalid> {
+        self.name_others_of_tool(tool, place, &OF_FUNCTIONS);
         let tool = declaration(tool);
         let name = name_of(tool, path)?;
         let flat = namespace.map(|namespace| self.tools.flat(namespace, &name.text().unwrap_or_default()));
@@ -110,14 +133,11 @@ impl ChatBodyWriter<'_> {
             push_member(out, b"strict", strict.bytes());
         }
         out.put_slice(b"}}");
-        let is_void = |value: Raw<'_>| value.is_null() || value.bytes() == b"false";
-        for (key, _) in tool.members().filter(|(key, value)| !is_void(*value) && !KNOWN.contains(&&*key.name())) {
-            self.fates.drop(&format!("tools[].{}", String::from_utf8_lossy(&key.name())));
-        }
         Ok(())
     }
 
     fn custom(&mut self, tool: Raw<'_>, path: &str) -> Result<(), Invalid> {
+        self.name_others_of_tool(tool, "tools[]", &OF_CUSTOM);
         let tool = declaration(tool);
         let name = name_of(tool, path)?;
         let description = optional_member(tool, path, "description", MemberType::String)?;
