@@ -16,6 +16,7 @@ use super::{
     ledger_query::{self, Listed},
     measurements::rfc_3339,
     number::Dollars,
+    query_parameters,
 };
 use crate::{
     access::keys::Caller,
@@ -176,7 +177,7 @@ impl ActivityQuery {
             Listed::Own(caller) => Some(caller.owners().collect()),
             Listed::Everybody(_) => None,
         };
-        for (name, value) in ledger_query::pairs(query)? {
+        for (name, value) in query_parameters::pairs(query)? {
             match name.as_str() {
                 "since" => since = Some(ledger_query::time("since", &value)?),
                 "until" => until = Some(ledger_query::time("until", &value)?),

@@ -7,7 +7,7 @@ use pointsman_actors::{
     explain::{WhyNot, reason_sentence, why_not_after},
 };
 
-use super::{answer::uncached, explain_view::ExplainBody, why_not_view};
+use super::{answer::uncached, explain_view::ExplainBody, query_parameters, why_not_view};
 use crate::{
     access::keys::Caller,
     api::{auth::Authorized, lookup},
@@ -17,16 +17,19 @@ use crate::{
     state::gateway::Worker,
 };
 
+const PARAMETERS: [&str; 3] = ["generation_id", "id", "why_not"];
+
 /// Explains the generation named in the query.
 ///
 /// # Errors
-/// 400 without an id, 404 for an id that the caller may not read.
+/// 400 without an id or with an unknown parameter, 404 for an id that the caller may not read.
 pub async fn by_query(
     Authorized(caller): Authorized,
     worker: Worker,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
+    query_parameters::only(request.query_string(), &PARAMETERS)?;
     explain(&worker, &caller, lookup::id_in_query(&request), why_not_view::in_query(&request)?).await
 }
 
@@ -41,6 +44,7 @@ pub async fn by_body(
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
+    query_parameters::only(request.query_string(), &PARAMETERS)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
     let (id, why_not) = lookup::id_in_body(&body)?;
     let why_not =

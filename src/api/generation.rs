@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, HttpResponse};
 use pointsman_actors::explain::reason_sentence;
 
-use super::{answer::uncached, generation_view::GenerationBody};
+use super::{answer::uncached, generation_view::GenerationBody, query_parameters};
 use crate::{
     api::{auth::Authorized, lookup},
     base::error::ApiError,
@@ -14,13 +14,14 @@ use crate::{
 /// Shows the record named in the query.
 ///
 /// # Errors
-/// 400 without an id, 404 for an id that the caller may not read.
+/// 400 without an id or with an unknown parameter, 404 for an id that the caller may not read.
 pub async fn show(
     Authorized(caller): Authorized,
     worker: Worker,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
+    query_parameters::only(request.query_string(), &lookup::PARAMETERS)?;
     let generation = lookup::find(&worker, &caller, lookup::id_in_query(&request)).await?;
     let catalog = &generation.catalog;
     let reason = reason_sentence(&generation.decision, catalog, &generation.attempts);

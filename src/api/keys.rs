@@ -16,6 +16,7 @@ use super::{
     ledger_query,
     measurements::rfc_3339,
     path_name::PathName,
+    query_parameters,
 };
 use crate::{
     access::{
@@ -39,16 +40,13 @@ const PAGE: usize = 100;
 /// 400 for a bad parameter.
 pub(crate) async fn list(_: Administrator, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let (mut offset, mut disabled) = (0, false);
-    for (name, value) in ledger_query::pairs(request.query_string())? {
+    for (name, value) in query_parameters::pairs(request.query_string())? {
         match name.as_str() {
             "offset" => offset = ledger_query::integer("offset", &value, 0..=i64::MAX)?,
             "include_disabled" => {
                 disabled = value.parse().map_err(|_| wrong("include_disabled", "true or false"))?;
             }
-            _ => {
-                let message = format!("Unknown parameter '{name}'. Allowed: offset, include_disabled.");
-                return Err(ApiError::bad_query(&name, message));
-            }
+            _ => return Err(query_parameters::unknown(&name, &["offset", "include_disabled"])),
         }
     }
     let keys = worker.shared.registry.keys().into_iter().filter(|key| disabled || !key.disabled);

@@ -3,11 +3,10 @@
 //! An unknown parameter is refused, because a misspelt filter would show too much. An empty value counts as absent, as
 //! forms of browsers send it. If a parameter is repeated, the last one applies.
 
-use actix_web::web;
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use pointsman_actors::domain::{Generation, Invalid, InvalidReason, Usd};
 
-use super::cursor;
+use super::{cursor, query_parameters};
 use crate::{
     access::keys::Caller,
     base::error::ApiError,
@@ -88,7 +87,7 @@ impl Selection {
         if let Listed::Own(caller) = listed {
             selection.require_label(label::OWNER, caller.owners().map(owner_label));
         }
-        for (name, value) in pairs(query)? {
+        for (name, value) in query_parameters::pairs(query)? {
             selection.add(&name, &value, listed, most)?;
         }
         in_order(selection.filter.since_ms, selection.filter.until_ms)?;
@@ -163,17 +162,6 @@ impl Selection {
     }
 }
 
-/// The pairs of a query string that have a value.
-///
-/// # Errors
-/// 400 for a malformed query string.
-pub(super) fn pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
-    let pairs = web::Query::<Vec<(String, String)>>::from_query(query)
-        .map_err(|_| ApiError::bad_query("query", "The query string is malformed."))?;
-    let trimmed = pairs.into_inner().into_iter().map(|(name, value)| (name, value.trim().to_owned()));
-    Ok(trimmed.filter(|(_, value)| !value.is_empty()).collect())
-}
-
 /// The owners of records that `key` or `owner` names; `None` for other parameters and in lists of own records.
 ///
 /// # Errors
@@ -203,8 +191,7 @@ pub(super) fn unknown(name: &str, known: &[&'static str], listed: Listed<'_>) ->
     if listed.owner().is_none() {
         allowed.extend(["key", "owner"]);
     }
-    let message = format!("Unknown parameter '{name}'. Allowed: {}.", allowed.join(", "));
-    ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, name, message).allowing(allowed))
+    query_parameters::unknown(name, &allowed)
 }
 
 /// Refuses a time range that ends before it begins. `last_ms` is within the range.

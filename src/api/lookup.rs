@@ -23,6 +23,9 @@ use crate::{
     store::generations::GenerationStore,
 };
 
+/// Parameters of a look-up.
+pub(crate) const PARAMETERS: [&str; 2] = ["generation_id", "id"];
+
 /// The id under either name, and `why_not` of explain.
 #[derive(Deserialize)]
 struct LookupParameters {

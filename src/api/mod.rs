@@ -60,6 +60,7 @@ mod preview_api;
 pub(crate) mod preview_view;
 mod previewed_fates;
 mod providers_view;
+pub(crate) mod query_parameters;
 mod readiness;
 mod route_metadata;
 #[cfg(test)]

@@ -67,16 +67,28 @@ pub(crate) async fn list_images(
     list(&worker, &request, IMAGES).await
 }
 
-/// Counts the models of a list with the same filters.
+/// Counts the models that [`list_text`] lists with the same filters.
 ///
 /// # Errors
 /// 400 for a malformed query.
-pub(crate) async fn count(_: CatalogReader, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let query = ModelQuery::parse(request.query_string(), TEXT)?;
-    let catalog = &worker.setup.catalog;
-    let models = ListedModel::all(catalog, clock::today(), listed_kinds(&worker));
-    let count = select(models, catalog, &query, &Measurements::default()).len();
-    caching::respond(&request, cache(&worker), &Data { data: CountBody { count } })
+pub(crate) async fn count_text(
+    _: CatalogReader,
+    worker: Worker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    count(&worker, &request, TEXT)
+}
+
+/// Counts the models that [`list_all`] lists with the same filters.
+///
+/// # Errors
+/// 400 for a malformed query.
+pub(crate) async fn count_all(
+    _: CatalogReader,
+    worker: Worker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    count(&worker, &request, Outputs::Any)
 }
 
 /// Shows one entry without an envelope, as OpenAI clients expect it.
@@ -135,6 +147,14 @@ pub(crate) async fn endpoints(
 #[derive(Serialize)]
 struct CountBody {
     count: usize,
+}
+
+fn count(worker: &Worker, request: &HttpRequest, default: Outputs) -> Result<HttpResponse, ApiError> {
+    let query = ModelQuery::parse(request.query_string(), default)?;
+    let catalog = &worker.setup.catalog;
+    let models = ListedModel::all(catalog, clock::today(), listed_kinds(worker));
+    let count = select(models, catalog, &query, &Measurements::default()).len();
+    caching::respond(request, cache(worker), &Data { data: CountBody { count } })
 }
 
 async fn list(worker: &Worker, request: &HttpRequest, default: Outputs) -> Result<HttpResponse, ApiError> {

@@ -22,7 +22,7 @@ use super::{
     preview_api::{self, PreviewApi},
     preview_view::{self, PreviewBody, PreviewHeader, RenderedDecision},
     previewed_fates::PreviewedFates,
-    responses, why_not_view,
+    query_parameters, responses, why_not_view,
 };
 use crate::{
     access::keys::Caller,
@@ -51,6 +51,7 @@ pub async fn show(
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Inference)?;
+    query_parameters::only(request.query_string(), &["api", "why_not"])?;
     let _admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
     let read: Option<ReadChat> = match preview_api::api_of(&request, &body, &worker)? {

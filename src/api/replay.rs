@@ -6,7 +6,10 @@ use actix_web::{HttpRequest, HttpResponse};
 use pointsman_actors::{domain::Generation, explain::replay};
 use serde::Serialize;
 
-use super::answer::{Data, uncached};
+use super::{
+    answer::{Data, uncached},
+    query_parameters,
+};
 use crate::{
     access::keys::Caller,
     api::{auth::Authorized, lookup},
@@ -28,13 +31,14 @@ struct ReplayBody<'a> {
 /// Repeats the decision of a generation from its record only.
 ///
 /// # Errors
-/// 400 without an id, 404 for an id that the caller may not read.
+/// 400 without an id or with an unknown parameter, 404 for an id that the caller may not read.
 pub async fn show(
     Authorized(caller): Authorized,
     worker: Worker,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
+    query_parameters::only(request.query_string(), &lookup::PARAMETERS)?;
     let generation = lookup::find(&worker, &caller, lookup::id_in_query(&request)).await?;
     let (result, recorded) = repeat(&worker, &caller, &generation).await?;
     let data = ReplayBody { generation_id: generation.id.as_str(), result, recorded };

@@ -11,6 +11,7 @@ use super::{
     answer::{Data, uncached},
     health_view::{EndpointHealthBody, ScoresBody},
     measurements::Measurements,
+    query_parameters,
 };
 use crate::{
     api::auth::Authorized,
@@ -24,13 +25,14 @@ use crate::{
 /// completion tokens.
 ///
 /// # Errors
-/// 403 without the scope `read`, 404 for an unknown model.
+/// 400 for an unknown parameter, 403 without the scope `read`, 404 for an unknown model.
 pub(crate) async fn show(
     Authorized(caller): Authorized,
     worker: Worker,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
+    query_parameters::only(request.query_string(), &["model"])?;
     let measurements = Measurements::now(&worker).await?;
     let snapshot = worker.setup.published.snapshot();
     let catalog = &*snapshot.catalog;

@@ -187,9 +187,12 @@ fn anthropic_pages(below: &str) -> Vec<Resource> {
 
 fn resources(config: &Config, below: &str, version: Version) -> Vec<Resource> {
     let at = |path: &str| format!("{below}{path}");
-    let models_page = match version {
-        Version::V1 => page(&at("/models")).route(read().to(models::list_text)),
-        Version::Unversioned => page(&at("/models")).route(read().to(models::list_all)),
+    let (models_page, count) = (page(&at("/models")), page(&at("/models/count")));
+    let (models_page, count) = match version {
+        Version::V1 => (models_page.route(read().to(models::list_text)), count.route(read().to(models::count_text))),
+        Version::Unversioned => {
+            (models_page.route(read().to(models::list_all)), count.route(read().to(models::count_all)))
+        }
     };
     let mut resources = vec![
         call(&at("/chat/completions")).route(web::post().to(chat::create)),
@@ -211,7 +214,7 @@ fn resources(config: &Config, below: &str, version: Version) -> Vec<Resource> {
         page(&at("/generations")).route(read().to(generations::list)),
         page(&at("/activity")).route(read().to(activity::show)),
         models_page,
-        page(&at("/models/count")).route(read().to(models::count)),
+        count,
         page(&at("/models/stats")).route(read().to(stats::show)),
         page(&at("/models/{id:.+}/endpoints")).route(read().to(models::endpoints)),
         page(&at("/models/{id:.+}")).route(read().to(models::retrieve)),

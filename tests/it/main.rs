@@ -253,6 +253,7 @@ mod process;
 #[cfg(test)]
 mod provider_preferences;
 #[cfg(test)]
+mod query_parameters;
 mod quota;
 #[cfg(test)]
 mod raw_client;

@@ -16,6 +16,7 @@ use crate::{
         auth::Administrator,
         ledger_query,
         measurements::rfc_3339,
+        query_parameters,
     },
     base::{error::ApiError, request_id::RequestId},
     state::gateway::Worker,
@@ -30,10 +31,10 @@ const MAX_LINES: i64 = 1_000;
 /// 400 for a bad parameter.
 pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let mut limit = DEFAULT_LINES;
-    for (name, value) in ledger_query::pairs(request.query_string())? {
+    for (name, value) in query_parameters::pairs(request.query_string())? {
         match name.as_str() {
             "limit" => limit = ledger_query::integer("limit", &value, 1..=MAX_LINES)?,
-            _ => return Err(ApiError::bad_query(&name, format!("Unknown parameter '{name}'. Allowed: limit."))),
+            _ => return Err(query_parameters::unknown(&name, &["limit"])),
         }
     }
     let entries = worker.shared.registry.audit(usize::try_from(limit).unwrap_or_default());

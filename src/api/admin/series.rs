@@ -13,7 +13,7 @@ use pointsman_actors::{
 
 use super::series_view::{SeriesBody, Totals};
 use crate::{
-    api::{answer::uncached, auth::Administrator, generations::key_name, ledger_query::pairs},
+    api::{answer::uncached, auth::Administrator, generations::key_name, query_parameters},
     base::{clock, error::ApiError},
     state::{ask::ask, gateway::Worker},
 };
@@ -33,7 +33,7 @@ const GROUPS: [(&str, GroupBy); 4] =
 /// 400 for another value, and for a day of endpoints, of which only one hour is kept; 503 when the ledger does not answer.
 pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let (mut span_ms, mut by) = (HOUR_MS, GroupBy::All);
-    for (name, value) in pairs(request.query_string())? {
+    for (name, value) in query_parameters::pairs(request.query_string())? {
         match name.as_str() {
             "span" => span_ms = one_of("span", &value, SPANS)?,
             "by" => by = one_of("by", &value, GROUPS)?,
@@ -101,6 +101,5 @@ fn one_of<T: Copy, const N: usize>(param: &str, value: &str, known: [(&'static s
 }
 
 fn unknown(name: &str) -> ApiError {
-    let message = format!("Unknown parameter '{name}'. Allowed: span, by.");
-    ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, name, message).allowing(["span", "by"]))
+    query_parameters::unknown(name, &["span", "by"])
 }
