@@ -67,7 +67,7 @@ pub fn nearest(snapshot: &Snapshot, error: &RouteError) -> Option<NearestRelaxat
     let endpoint = catalog.endpoint(relaxation.index)?;
     let (model, provider) = (catalog.model_of(endpoint)?, catalog.provider_of(endpoint)?);
     let constraint = |excluded: &ExcludedEndpoint| Constraint {
-        field: excluded.reason.as_str().into(),
+        field: excluded.constraint().into(),
         reason: None,
         detail: detail(catalog, &error.query, excluded),
     };
@@ -76,9 +76,7 @@ pub fn nearest(snapshot: &Snapshot, error: &RouteError) -> Option<NearestRelaxat
         .against
         .iter()
         .zip(&without)
-        .map(|(excluded, constraint)| {
-            format!("{} ({}: {})", remedy(excluded.reason), constraint.field, constraint.detail)
-        })
+        .map(|(excluded, constraint)| format!("{} ({}: {})", remedy(excluded), constraint.field, constraint.detail))
         .collect();
     let count = if changes.len() == 1 { "one change".to_owned() } else { format!("{} changes", changes.len()) };
     let sentence =
@@ -306,8 +304,8 @@ fn constraint(
     };
     let last = error.excluded.iter().rfind(|excluded| excluded.reason == reason)?;
     let is_from_request = excluding_alias(catalog, &error.query, last).is_none();
-    let restriction = restrictions.iter().find(|one| is_from_request && one.kind.reason() == reason);
-    let field = restriction.map_or(Cow::Borrowed(reason.as_str()), |one| one.path.clone().into());
+    let restriction = restrictions.iter().find(|one| is_from_request && one.kind.constraint() == last.constraint());
+    let field = restriction.map_or(Cow::Borrowed(last.constraint()), |one| one.path.clone().into());
     Some(Constraint { field, reason: Some(reason.as_str()), detail: detail(catalog, &error.query, last) })
 }
 

@@ -64,12 +64,27 @@ async fn a_restriction_that_leaves_nothing_is_named_by_where_it_stands() {
             "metadata.max_cost_per_1k_tokens",
             "max_cost_per_1k_tokens",
         ),
+        (json!({"provider": {"max_price": {"prompt": 100}}, "max_cost": 1e-9}), "max_cost", "max_price"),
         (json!({"provider": {"zdr": true}}), "provider.zdr", "data_policy"),
         (json!({"blocked_models": ["acme/*"]}), "blocked_models", "blocked_model"),
     ] {
         let error = error_of(&gateway.chat(&and(ask("acme/large"), more)).await, 404);
         assert_eq!(constraint(&error)[..2], [&json!(field), &json!(reason)], "{error}");
     }
+}
+
+#[actix_web::test]
+async fn the_highest_cost_of_a_request_is_called_by_its_own_name() {
+    let (gateway, _upstreams) = gateway().await;
+    let request = and(ask("acme/large"), json!({"max_cost": 1e-9}));
+    let nearest = error_of(&gateway.chat(&request).await, 404)["availability"]["nearest_relaxation"].take();
+    assert_eq!(nearest["without"][0]["field"], "max_cost");
+    let sentence = nearest["sentence"].as_str().unwrap();
+    assert!(sentence.contains("after one change: raise max_cost (max_cost: expected cost $"), "{sentence}");
+    assert!(sentence.contains(" above max_cost $0.000000001)"), "{sentence}");
+    let excluded = gateway.post("/api/v1/route/preview", &request).await.expect(200)["excluded"][0].take();
+    assert_eq!(excluded["reason"], "max_price", "the name of the reason is part of the contract");
+    assert!(excluded["detail"].as_str().unwrap().contains("above max_cost $"), "{excluded}");
 }
 
 /// Whatever the configuration rules out anyway says nothing about the request.

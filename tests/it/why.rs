@@ -166,7 +166,7 @@ async fn where_nothing_is_left_the_nearest_relaxation_is_named() {
     assert_eq!(nearest["without"][0]["field"], "max_price");
     assert_eq!(
         nearest["sentence"],
-        "crow/cheap on Crow can serve the request after one change: raise max_price or max_cost (max_price: prompt price \
+        "crow/cheap on Crow can serve the request after one change: raise max_price (max_price: prompt price \
          $0.0000001 above $0)."
     );
     let body = preview(&gateway, &request).await;
@@ -187,7 +187,7 @@ async fn the_nearest_relaxation_says_every_change_that_is_needed() {
     assert_eq!(
         error["availability"]["nearest_relaxation"]["sentence"],
         "crow/cheap on Crow can serve the request after 2 changes: remove the model from the blocked models \
-         (blocked_model: matches crow/*); raise max_price or max_cost (max_price: prompt price $0.0000001 above $0)."
+         (blocked_model: matches crow/*); raise max_price (max_price: prompt price $0.0000001 above $0)."
     );
 }
 

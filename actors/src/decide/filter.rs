@@ -380,6 +380,6 @@ fn max_cost(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<R
         + pricing.completion * (output.ceil() as u64).saturating_mul(u64::from(query.answers))
         + pricing.request
         + pricing.image * u64::from(query.images);
-    let detail = ExclusionDetail::Above { what: "expected cost".into(), price, limit };
+    let detail = ExclusionDetail::Above { what: ExclusionDetail::EXPECTED_COST.into(), price, limit };
     (price > limit).then_some((ExclusionReason::MaxPrice, detail))
 }

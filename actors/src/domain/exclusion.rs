@@ -15,6 +15,20 @@ pub struct ExcludedEndpoint {
     pub detail: ExclusionDetail,
 }
 
+/// The routing field with the highest cost of a request.
+pub const MAX_COST: &str = "max_cost";
+
+impl ExcludedEndpoint {
+    /// Name of what excludes the endpoint: that of its reason, or `max_cost`, which has the reason `max_price`.
+    #[must_use]
+    pub fn constraint(&self) -> &'static str {
+        match &self.detail {
+            ExclusionDetail::Above { what, .. } if what == ExclusionDetail::EXPECTED_COST => MAX_COST,
+            _ => self.reason.as_str(),
+        }
+    }
+}
+
 /// Why an endpoint may not serve a request. Used by previews, explanations and errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ExclusionReason {
@@ -236,6 +250,9 @@ pub enum ExclusionDetail {
 }
 
 impl ExclusionDetail {
+    /// What is above `max_cost`. Other prices have the ceiling `provider.max_price`.
+    pub const EXPECTED_COST: &'static str = "expected cost";
+
     /// Remaining time of the exclusion, from the decision on, if it ends by itself.
     #[must_use]
     pub const fn wait(&self) -> Option<Duration> {
@@ -260,6 +277,9 @@ impl fmt::Display for ExclusionDetail {
             ExclusionDetail::DoesNotTake(modality) => write!(f, "does not take {modality}"),
             ExclusionDetail::DoesNotGive(modality) => write!(f, "does not give {modality}"),
             ExclusionDetail::Tokens { needed, limit } => write!(f, "needs about {needed} tokens, has {limit}"),
+            ExclusionDetail::Above { what, price, limit } if what == ExclusionDetail::EXPECTED_COST => {
+                write!(f, "{what} ${price} above max_cost ${limit}")
+            }
             ExclusionDetail::Above { what, price, limit } => write!(f, "{what} ${price} above ${limit}"),
             ExclusionDetail::Quantization(Some(format)) => write!(f, "is {format}"),
             ExclusionDetail::Quantization(None) => f.write_str("does not state its quantization"),

@@ -2,7 +2,7 @@
 
 use crate::decide::filter::{CatalogEndpoint, HardFilters};
 use crate::{
-    domain::{ExcludedEndpoint, ExclusionDetail, ExclusionReason, RouteError, Target},
+    domain::{ExcludedEndpoint, ExclusionDetail, ExclusionReason, MAX_COST, RouteError, Target},
     stats::Snapshot,
 };
 
@@ -31,14 +31,14 @@ pub fn nearest_relaxation(error: &RouteError, snapshot: &Snapshot) -> Option<Rel
 }
 
 /// What the caller changes so that this filter no longer excludes an endpoint: `raise max_price`.
-pub const fn remedy(reason: ExclusionReason) -> &'static str {
+pub fn remedy(excluded: &ExcludedEndpoint) -> &'static str {
     use ExclusionReason::{
         BlockedModel, CircuitOpen, ConfigFault, ContextLength, DataPolicy, Disabled, Draining, InputModality,
         KeyPolicy, MaxCostPer1kTokens, MaxPrice, ModelExpired, NotAllowedModel, NotFree, OutputModality, Paced,
         PriceUnknown, ProbeInFlight, ProviderIgnored, ProviderNotAllowed, ProviderOff, Quantization, RateLimited,
         Saturated, UnsupportedParameter, WrongEndpoint,
     };
-    match reason {
+    match excluded.reason {
         NotAllowedModel => "add the model to the allowed models",
         BlockedModel => "remove the model from the blocked models",
         ProviderNotAllowed => "allow the provider in provider.only or provider.order",
@@ -48,7 +48,8 @@ pub const fn remedy(reason: ExclusionReason) -> &'static str {
         InputModality => "leave out this kind of input",
         OutputModality => "request another kind of output",
         ContextLength => "shorten the prompt or lower max_tokens",
-        MaxPrice => "raise max_price or max_cost",
+        MaxPrice if excluded.constraint() == MAX_COST => "raise max_cost",
+        MaxPrice => "raise max_price",
         MaxCostPer1kTokens => "raise max_cost_per_1k_tokens",
         PriceUnknown => {
             "request another objective than cheapest and no limit on cost, or ask the operator for its price"

@@ -122,16 +122,16 @@ fn each_price_has_its_ceiling() {
         q.answers = 8;
         q.routing_mut().max_cost = sourced(usd("0.0145"));
     };
-    check(pool, "", eight_answers, "max_price", "expected cost $0.025 above $0.0145");
+    check(pool, "", eight_answers, "max_price", "expected cost $0.025 above max_cost $0.0145");
     let max_cost = |q: &mut Query| q.routing_mut().max_cost = sourced(usd("0.0144"));
-    check(pool, "", max_cost, "max_price", "expected cost $0.0145 above $0.0144");
+    check(pool, "", max_cost, "max_price", "expected cost $0.0145 above max_cost $0.0144");
     // 256 tokens are expected where nothing limits them; 100 are the most that the second gives.
     let no_limit = |q: &mut Query| {
         q.max_tokens = None;
         q.routing_mut().max_cost = sourced(usd("0.002"));
     };
     let limits = "acme/a $0/10 | bolt/b $0/10 most100";
-    check(limits, "", no_limit, "max_price", "expected cost $0.00256 above $0.002");
+    check(limits, "", no_limit, "max_price", "expected cost $0.00256 above max_cost $0.002");
 }
 
 /// Unpriced endpoints rank behind nothing where cost does not matter, and are out where it is limited or minimised.

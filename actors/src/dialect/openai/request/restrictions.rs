@@ -9,7 +9,10 @@ use super::{
     path::Path,
     routing_values::{inner, list},
 };
-use crate::{dialect::json::Raw, domain::ExclusionReason};
+use crate::{
+    dialect::json::Raw,
+    domain::{ExclusionReason, MAX_COST},
+};
 
 /// Most restrictions that are told of one body.
 const MAX_RESTRICTIONS: usize = 64;
@@ -38,8 +41,10 @@ pub enum RestrictionKind {
     Ignore,
     /// Providers to be tried first; without fallbacks, the only ones.
     Order,
-    /// A ceiling on prices or on the cost of the whole request.
+    /// A ceiling on prices.
     MaxPrice,
+    /// A ceiling on the cost of the whole request.
+    MaxCost,
     /// A ceiling on the price of 1,000 tokens.
     MaxCostPer1kTokens,
     /// What a provider may do with prompts.
@@ -57,10 +62,19 @@ impl RestrictionKind {
             RestrictionKind::Blocked => ExclusionReason::BlockedModel,
             RestrictionKind::Only | RestrictionKind::Order => ExclusionReason::ProviderNotAllowed,
             RestrictionKind::Ignore => ExclusionReason::ProviderIgnored,
-            RestrictionKind::MaxPrice => ExclusionReason::MaxPrice,
+            RestrictionKind::MaxPrice | RestrictionKind::MaxCost => ExclusionReason::MaxPrice,
             RestrictionKind::MaxCostPer1kTokens => ExclusionReason::MaxCostPer1kTokens,
             RestrictionKind::DataPolicy => ExclusionReason::DataPolicy,
             RestrictionKind::Quantizations => ExclusionReason::Quantization,
+        }
+    }
+
+    /// What [`ExcludedEndpoint::constraint`](crate::domain::ExcludedEndpoint::constraint) gives for an exclusion by it.
+    #[must_use]
+    pub const fn constraint(self) -> &'static str {
+        match self {
+            RestrictionKind::MaxCost => MAX_COST,
+            other => other.reason().as_str(),
         }
     }
 
@@ -71,7 +85,8 @@ impl RestrictionKind {
             "only" => RestrictionKind::Only,
             "ignore" => RestrictionKind::Ignore,
             "order" => RestrictionKind::Order,
-            "max_price" | "max_cost" => RestrictionKind::MaxPrice,
+            "max_price" => RestrictionKind::MaxPrice,
+            "max_cost" => RestrictionKind::MaxCost,
             "max_cost_per_1k_tokens" => RestrictionKind::MaxCostPer1kTokens,
             "data_collection" | "zdr" => RestrictionKind::DataPolicy,
             "quantizations" => RestrictionKind::Quantizations,
@@ -80,7 +95,13 @@ impl RestrictionKind {
     }
 
     const fn is_list(self) -> bool {
-        !matches!(self, RestrictionKind::MaxPrice | RestrictionKind::MaxCostPer1kTokens | RestrictionKind::DataPolicy)
+        !matches!(
+            self,
+            RestrictionKind::MaxPrice
+                | RestrictionKind::MaxCost
+                | RestrictionKind::MaxCostPer1kTokens
+                | RestrictionKind::DataPolicy
+        )
     }
 }
 
