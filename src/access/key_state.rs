@@ -22,12 +22,17 @@ pub struct KeyState {
     pub life: KeyLife,
 }
 
+/// Statuses of errors that are counted one by one.
+const ERROR_STATUSES: [u16; 15] = [400, 402, 403, 404, 405, 408, 409, 413, 415, 422, 429, 500, 502, 503, 504];
+
 /// Calls of a key since the process started, and whether an administrator switched it.
 #[derive(Debug, Default)]
 pub struct KeyLife {
     /// A [`KeySwitch`].
     switch: AtomicU8,
     calls: AtomicU64,
+    /// Answers with each of [`ERROR_STATUSES`], and last with any other status of an error.
+    errors: [AtomicU64; ERROR_STATUSES.len() + 1],
     /// Unix milliseconds; 0: never.
     last_call_ms: AtomicI64,
 }
@@ -94,6 +99,24 @@ impl KeyLife {
         self.last_call_ms.store(clock::unix_millis(), Ordering::Relaxed);
     }
 
+    /// Counts an answer, if it is an error.
+    pub fn answered(&self, status: u16) {
+        if status >= 400 {
+            let place = ERROR_STATUSES.iter().position(|known| *known == status).unwrap_or(ERROR_STATUSES.len());
+            if let Some(count) = self.errors.get(place) {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The statuses of errors that the key was answered with, and how often; other statuses than the common ones together,
+    /// without a status.
+    pub fn errors(&self) -> impl Iterator<Item = (Option<u16>, u64)> + '_ {
+        let statuses = ERROR_STATUSES.into_iter().map(Some).chain([None]);
+        let counts = self.errors.iter().map(|count| count.load(Ordering::Relaxed));
+        statuses.zip(counts).filter(|(_, count)| *count > 0)
+    }
+
     /// Number of admitted calls.
     #[must_use]
     pub fn calls(&self) -> u64 {
@@ -104,5 +127,19 @@ impl KeyLife {
     #[must_use]
     pub fn last_call_ms(&self) -> Option<i64> {
         Some(self.last_call_ms.load(Ordering::Relaxed)).filter(|at| *at > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_counted_by_their_status_and_rare_ones_together() {
+        let life = KeyLife::default();
+        for status in [200, 429, 304, 503, 429, 418, 431] {
+            life.answered(status);
+        }
+        assert_eq!(life.errors().collect::<Vec<_>>(), [(Some(429), 2), (Some(503), 1), (None, 2)]);
     }
 }

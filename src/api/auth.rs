@@ -8,7 +8,10 @@ use std::{
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, dev::Payload, http::header::HeaderMap};
 
 use crate::{
-    access::keys::{Caller, KeyTable},
+    access::{
+        key_state::KeyState,
+        keys::{Caller, KeyTable},
+    },
     base::error::ApiError,
     state::gateway::Worker,
 };
@@ -61,15 +64,20 @@ fn authenticate(
 ) -> Result<Arc<Caller>, ApiError> {
     let worker = Worker::of(request).ok_or_else(ApiError::internal)?;
     let caller = find(&worker.setup.keys, request.headers())?;
-    request.extensions_mut().insert(CallerLabel { number: caller.id, name: Arc::clone(&caller.key.name) });
+    request.extensions_mut().insert(CallerLabel {
+        number: caller.id,
+        name: Arc::clone(&caller.key.name),
+        state: Arc::clone(&caller.state),
+    });
     Ok(caller)
 }
 
-/// Number and name of the caller's key, attached to a request with a valid one.
+/// Number, name and state of the caller's key, attached to a request with a valid one.
 #[derive(Clone)]
 pub(crate) struct CallerLabel {
     pub(crate) number: u64,
     pub(crate) name: Arc<str>,
+    pub(crate) state: Arc<KeyState>,
 }
 
 impl CallerLabel {

@@ -42,6 +42,7 @@ pub(super) async fn show(visitor: Visitor, worker: Worker, request: HttpRequest)
             (table(&frame, &bodies, own))
         }
         p.muted {
+            "Calls and errors are counted since this process started, errors by their status, also those of refused calls and pages. "
             "Spending is counted in UTC days, weeks from Monday, and months. Keys are issued with "
             code { "pointsman keys create" } " or " code { "POST /api/v1/keys" } "; limits of configured keys stand in the configuration."
         }
@@ -59,6 +60,7 @@ fn table(frame: &Frame, keys: &[KeyBody<'_>], own: &str) -> Markup {
                     tr {
                         th scope="col" { "Key" } th scope="col" { "State" } th scope="col" { "Scopes" }
                         th.r scope="col" { "In flight" } th.r scope="col" { "Requests/min" } th.r scope="col" { "Calls" }
+                        th scope="col" { "Errors" }
                         th.r scope="col" { "Today" } th.r scope="col" { "This week" } th.r scope="col" { "This month" }
                         th.r scope="col" { "Budget left" } th scope="col" { "Models" } th scope="col" { "Last call" }
                         th scope="col" { "Action" }
@@ -87,6 +89,7 @@ fn row(frame: &Frame, key: &KeyBody<'_>, own: &str) -> Markup {
             td.r { (key.in_flight) @if let Some(most) = key.concurrency { span.muted { " of " (most) } } }
             td.r { @if let Some(most) = key.requests_per_minute { (most) } @else { span.muted { "no limit" } } }
             td.r { (format::count(key.calls)) }
+            td.t { (errors(key)) }
             td.r { (format::money(Some(key.usage.daily.0))) }
             td.r { (format::money(Some(key.usage.weekly.0))) }
             td.r { (format::money(Some(key.usage.monthly.0))) }
@@ -94,6 +97,18 @@ fn row(frame: &Frame, key: &KeyBody<'_>, own: &str) -> Markup {
             td { (models(key)) }
             td.t { @if let Some(at) = &key.last_call_at { (format::short_time(at)) } @else { (format::none()) } }
             td.t { @if key.name == own { span.muted { "your key" } } @else { (switch(frame, key)) } }
+        }
+    }
+}
+
+/// How often the key was answered with an error, by status.
+fn errors(key: &KeyBody<'_>) -> Markup {
+    html! {
+        @if key.errors.is_empty() { span.muted { "none" } }
+        @for (n, error) in key.errors.iter().enumerate() {
+            @if n > 0 { br; }
+            (format::count(error.count)) " × "
+            @if let Some(status) = error.status { (status) } @else { "others" }
         }
     }
 }

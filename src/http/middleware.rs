@@ -83,6 +83,9 @@ fn emit_answered(result: &Result<ServiceResponse<BoxBody>, Error>, started: Inst
         Err(error) => error.as_response_error().status_code(),
     };
     let caller = result.as_ref().ok().and_then(|response| CallerLabel::of(response.request()));
+    if let Some(caller) = &caller {
+        caller.state.life.answered(status.as_u16());
+    }
     let route = result.as_ref().ok().and_then(|response| response.request().match_pattern());
     events::Answered {
         route: route.as_deref(),

@@ -200,9 +200,18 @@ pub(crate) struct KeyBody<'a> {
     pub(crate) reserved: Dollars,
     pub(crate) in_flight: u32,
     pub(crate) calls: u64,
+    pub(crate) errors: Vec<ErrorCountBody>,
     pub(crate) last_call_at: Option<String>,
     pub(crate) records: usize,
     pub(crate) usage: UsageBody,
+}
+
+/// How many calls of the key were answered with an error of this status since the process started.
+#[derive(Serialize)]
+pub(crate) struct ErrorCountBody {
+    /// `null`: all statuses that are rare, together.
+    pub(crate) status: Option<u16>,
+    pub(crate) count: u64,
 }
 
 /// Spending of the key, in dollars.
@@ -250,6 +259,7 @@ impl<'a> KeyBody<'a> {
             reserved: Dollars(reading.reserved),
             in_flight: worker.setup.admission.in_flight_of(caller),
             calls: life.calls(),
+            errors: life.errors().map(|(status, count)| ErrorCountBody { status, count }).collect(),
             last_call_at: life.last_call_ms().map(rfc_3339),
             records,
             usage: UsageBody {
