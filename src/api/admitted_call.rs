@@ -7,7 +7,7 @@ use actix_web::{
     http::header::ContentType,
     web::{Bytes, Payload},
 };
-use pointsman_actors::domain::Query;
+use pointsman_actors::{actors::router::Routed, domain::Query};
 
 use crate::{
     access::{admission::Admitted, keys::Caller, load::KeyBuffer},
@@ -18,7 +18,6 @@ use crate::{
         dispatch::{
             self, RequestedWork,
             attempt::RequestSize,
-            cost,
             plain::{self, PlainAnswer},
             plan_run::PlanRun,
             running_record::{GenerationOpening, RunningRecord},
@@ -86,9 +85,12 @@ impl AdmittedCall {
         ignored: Vec<String>,
     ) -> Result<HttpResponse, ApiError> {
         let AdmittedCall { worker, request, accepted, mut admitted, share, running, .. } = self;
-        let routed = dispatch::route(&worker, &work, query).await?;
-        let budget = cost::admit(&worker, &routed, worst, &mut admitted).await?;
-        let record = opening.record(&request, &routed, running.id());
+        let record = |routed: &Routed, id| opening.record(&request, routed, id);
+        let (routed, budget) = match dispatch::plan(&worker, &work, query, worst, &mut admitted).await {
+            Ok(planned) => planned,
+            Err(unserved) => return Err(Box::pin(unserved.end(&worker, &admitted, running, record)).await),
+        };
+        let record = record(&routed, running.id());
         let running_record = RunningRecord::new(&worker, running, admitted, budget.clone(), record);
         let running_record = running_record.with_ignored(ignored);
         let plan = PlanRun::new(&worker, routed, accepted, size, budget);

@@ -23,7 +23,6 @@ use crate::{
         dispatch::{
             self, RequestedWork,
             attempt::RequestSize,
-            cost,
             plain::{self, PlainAnswer},
             plan_run::PlanRun,
             running_record::{GenerationOpening, RunningRecord},
@@ -102,10 +101,14 @@ pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedCall) -> Re
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let ignored = std::mem::take(&mut chat.unknown_members);
     let work = RequestedWork::Chat(chat);
-    let routed = dispatch::route(&worker, &work, query).await;
-    let routed = routed.inspect_err(|error| intent.refused(history, error, clock::now()))?;
-    let budget = cost::admit(&worker, &routed, size, &mut admitted).await;
-    let budget = budget.inspect_err(|error| intent.refused(history, error, clock::now()))?;
+    let (routed, budget) = match dispatch::plan(&worker, &work, query, size, &mut admitted).await {
+        Ok(planned) => planned,
+        Err(unserved) => {
+            intent.refused(history, &unserved.error, clock::now());
+            let record = |routed: &Routed, id| opening.record(&request, routed, id);
+            return Err(Box::pin(unserved.end(&worker, &admitted, running, record)).await);
+        }
+    };
     let is_chat = matches!(&work, RequestedWork::Chat(chat) if chat.client.is_none());
     let metadata =
         (is_chat && route_metadata::is_wanted(&request)).then(|| (opening.requested_model.clone(), routed.clone()));

@@ -230,7 +230,7 @@ mod tests {
             reason: ExclusionReason::ProviderOff,
             detail: ExclusionDetail::Sentence("ACME_KEY is not set".into()),
         };
-        let error = RouteError { query: Box::new(query()), excluded: vec![off], opens: None };
+        let error = RouteError { query: Box::new(query()), excluded: vec![off], opens: None, gates: Vec::new() };
         let sentence =
             "beta/old on Beta Cloud can serve the request after one change: raise max_price (max_price: 2 above 1)."
                 .to_owned();

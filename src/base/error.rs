@@ -12,6 +12,7 @@ mod console;
 mod limit;
 mod overload;
 mod place;
+mod reason;
 mod upstream;
 
 use std::{borrow::Cow, fmt, time::Duration};
@@ -33,6 +34,7 @@ pub use budget::{BudgetHolder, BudgetShortfall};
 pub use limit::Limit;
 pub use overload::Overload;
 use place::message_with_place;
+pub use reason::ErrorReason;
 use serde_json::value::RawValue;
 pub use upstream::Exhausted;
 
@@ -495,12 +497,6 @@ impl ApiError {
         self.0.status
     }
 
-    /// Whether the request was valid but could not be served: 429 and every 5xx.
-    #[must_use]
-    pub fn is_capacity_error(&self) -> bool {
-        self.0.status == StatusCode::TOO_MANY_REQUESTS || self.0.status.is_server_error()
-    }
-
     /// The message for the client.
     #[must_use]
     pub fn message(&self) -> &str {
@@ -576,6 +572,7 @@ impl ApiError {
                 response.insert_header(("x-should-retry", "false"));
             }
         }
+        response.extensions_mut().insert(ErrorReason(self.finest_reason()));
         match problem.dialect {
             Dialect::OpenAi | Dialect::Gemini | Dialect::Responses | Dialect::Converse => {
                 response.json(body::ErrorBody::new(problem))

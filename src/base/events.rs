@@ -41,8 +41,13 @@ pub(crate) const PREFIX: &str = "pointsman";
 /// Buckets of the histogram for the gateway's own time, in seconds.
 const OVERHEAD: [f64; 10] = [0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.2];
 
+/// Reasons of refused calls whose series exist from the start.
+const COMMON_REFUSALS: [&str; 6] =
+    ["no_candidates", "model_not_found", "context_length_exceeded", "invalid_key", "key_limit", "gateway_requests"];
+
 /// Ends of the paths of inference calls.
-const INFERENCE: [&str; 3] = ["/chat/completions", "/images/generations", "/messages"];
+const INFERENCE: [&str; 6] =
+    ["/completions", "/messages", "/responses", "/embeddings", "/images/generations", "/images"];
 
 /// All metrics of `/metrics`.
 pub struct Metrics {
@@ -50,6 +55,7 @@ pub struct Metrics {
     /// Unix seconds.
     started: f64,
     requests: IntCounterVec,
+    refused: IntCounterVec,
     overhead: Histogram,
     hedges: IntCounterVec,
     withheld: IntCounterVec,
@@ -81,6 +87,12 @@ impl Metrics {
         for budget in BudgetSpent::ALL {
             let _ = withheld.with_label_values(&[budget.as_str()]);
         }
+        let refused =
+            "Inference calls refused before an endpoint was called, by the reason of the error; no generations";
+        let refused = make.counters("refused_requests_total", refused, &["reason"])?;
+        for reason in COMMON_REFUSALS {
+            let _ = refused.with_label_values(&[reason]);
+        }
         let build = make.gauges("build_info", "1; what runs, as labels", &["version", "revision"])?;
         build.with_label_values(&[build::VERSION, build::REVISION]).set(1);
         Ok(Metrics {
@@ -90,6 +102,7 @@ impl Metrics {
                 "Answered calls by the pattern of their path; none: a path that does not exist",
                 &["route", "status"],
             )?,
+            refused,
             overhead: make.times(
                 "overhead_seconds",
                 "The gateway's own time up to the head of a successful answer, without the wait for providers",
@@ -149,6 +162,8 @@ pub struct Answered<'a> {
     pub status: u16,
     /// Time from reading the request head to the start of the answer.
     pub took: Duration,
+    /// Reason of the error, if it is one.
+    pub reason: Option<&'static str>,
     /// Its id.
     pub request_id: &'a str,
     /// The generation it created, if any.
@@ -168,7 +183,10 @@ impl Answered<'_> {
         if let Some(key) = self.key {
             metrics.keys.count_request(key, self.status);
         }
-        self.log_refused_call(status);
+        if self.is_refused_call() {
+            metrics.refused.with_label_values(&[self.reason.unwrap_or("unknown")]).inc();
+            self.log_refused_call(status);
+        }
         log::debug!(
             request_id = self.request_id, generation_id = self.generation.unwrap_or_default(), status = self.status;
             "{} {status} in {:.1} ms ({}{}{})",
@@ -182,15 +200,17 @@ impl Answered<'_> {
 }
 
 impl Answered<'_> {
-    /// The line of an inference call that was refused before there was a generation; others are logged at their end.
+    /// Whether it is an inference call that was refused before there was a generation; others are counted at their end.
+    fn is_refused_call(&self) -> bool {
+        let is_inference = |route: &str| INFERENCE.iter().any(|end| route.ends_with(end));
+        self.generation.is_none() && self.status >= 400 && self.route.is_some_and(is_inference)
+    }
+
     fn log_refused_call(&self, status: &str) {
-        let route = self.route.unwrap_or_default();
-        if !log_output::logs_requests()
-            || self.generation.is_some()
-            || !INFERENCE.iter().any(|end| route.ends_with(end))
-        {
+        if !log_output::logs_requests() {
             return;
         }
+        let route = self.route.unwrap_or_default();
         let ms = u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX);
         log::info!(
             event = "call",

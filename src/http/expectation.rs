@@ -44,8 +44,17 @@ impl ContinueCheck {
         answer.head_mut().set_connection_type(ConnectionType::Close);
         let status = answer.status().as_u16();
         let (took, request_id) = (started.elapsed(), id.as_str());
-        events::Answered { route: None, status, took, request_id, generation: None, key: None, key_name: None }
-            .emit(&self.shared.metrics);
+        events::Answered {
+            route: None,
+            status,
+            took,
+            reason: None,
+            request_id,
+            generation: None,
+            key: None,
+            key_name: None,
+        }
+        .emit(&self.shared.metrics);
         if let Some(connection) = request.conn_data() {
             OngoingCall::on(connection).end_refused();
         }

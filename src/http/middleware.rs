@@ -22,7 +22,7 @@ use pointsman_actors::domain::Dialect;
 use crate::{
     api::auth::CallerLabel,
     base::{
-        error::ApiError,
+        error::{ApiError, ErrorReason},
         events,
         request_id::{REQUEST_ID, RequestId},
     },
@@ -91,12 +91,21 @@ fn emit_answered(result: &Result<ServiceResponse<BoxBody>, Error>, started: Inst
         route: route.as_deref(),
         status: status.as_u16(),
         took: started.elapsed(),
+        reason: error_reason(result),
         request_id: id.as_str(),
         generation: result.as_ref().ok().and_then(generation),
         key: caller.as_ref().map(|caller| caller.number),
         key_name: caller.as_ref().map(|caller| &*caller.name),
     }
     .emit(&shared.metrics);
+}
+
+/// Reason of the error in the answer, if it is one.
+fn error_reason(result: &Result<ServiceResponse<BoxBody>, Error>) -> Option<&'static str> {
+    match result {
+        Ok(response) => response.response().extensions().get::<ErrorReason>().map(|reason| reason.0),
+        Err(error) => error.as_error::<ApiError>().map(ApiError::finest_reason),
+    }
 }
 
 /// Generation id of the answer.

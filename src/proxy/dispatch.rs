@@ -2,7 +2,7 @@
 //!
 //! [`cost`] reserves its money. [`plan_run`] chooses the next candidate and decides when to give up. [`attempt`] is a running
 //! attempt. `race` calls the endpoints, one after the other or two at once. [`running_record`] is the record of the request while it
-//! runs. [`plain`] and [`stream`] answer the client. Once content was sent to the client, no other endpoint is tried. The
+//! runs, [`unserved`] that of a request for which none is called. [`plain`] and [`stream`] answer the client. Once content was sent to the client, no other endpoint is tried. The
 //! retries of all requests together are limited in [`crate::state::retry_budget`].
 
 pub mod attempt;
@@ -15,12 +15,14 @@ pub mod plan_run;
 mod race;
 pub mod running_record;
 pub mod stream;
+pub mod unserved;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use pointsman_actors::{
     actors::router::{Route, Routed},
+    decide::without_candidates,
     dialect::{
         Answer, AnswerContext, AnswerFault, CallAnswer, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody,
         Restriction, SignatureSources, Translation, chat_body_with, chat_path, embedding_body, embedding_path,
@@ -31,11 +33,17 @@ use pointsman_actors::{
 };
 
 use self::{
+    attempt::RequestSize,
+    cost::RequestBudget,
     images::{ImageBounds, ImageWork},
     race::Target,
+    unserved::Unserved,
 };
 use crate::{
-    access::load::{BufferLimitReached, BufferedBytes},
+    access::{
+        admission::Admitted,
+        load::{BufferLimitReached, BufferedBytes},
+    },
     base::{clock, error::ApiError, events},
     proxy::refusal::{self, RequestRestrictions},
     state::gateway::Worker,
@@ -199,11 +207,29 @@ impl RequestRestrictions for RequestedWork {
     }
 }
 
+/// Routes a request and reserves its cost, at most that of a request of the size `worst`.
+///
+/// # Errors
+/// The client's error when no endpoint may serve the request, or when it does not fit in a limit of the caller or of its own.
+pub async fn plan(
+    worker: &Worker,
+    work: &RequestedWork,
+    query: Query,
+    worst: RequestSize,
+    admitted: &mut Admitted,
+) -> Result<(Routed, RequestBudget), Unserved> {
+    let routed = route(worker, work, query).await?;
+    match cost::admit(worker, &routed, worst, admitted).await {
+        Ok(budget) => Ok((routed, budget)),
+        Err(error) => Err(Unserved::after(error, || routed)),
+    }
+}
+
 /// Requests a plan from this worker's router.
 ///
 /// # Errors
 /// The client's error when no endpoint may serve the request.
-pub async fn route(worker: &Worker, work: &RequestedWork, query: Query) -> Result<Routed, ApiError> {
+async fn route(worker: &Worker, work: &RequestedWork, query: Query) -> Result<Routed, Unserved> {
     worker.require_ledger()?;
     let now = clock::now();
     let published = Arc::clone(&worker.setup.published);
@@ -213,5 +239,13 @@ pub async fn route(worker: &Worker, work: &RequestedWork, query: Query) -> Resul
         Err(error) => (None, &error.excluded),
     };
     events::Decided { took, excluded }.emit(&worker.shared.metrics);
-    routed.map_err(|error| refusal::explain(&worker.setup.published.snapshot(), work, &error, now))
+    routed.map_err(|error| {
+        let snapshot = worker.setup.published.snapshot();
+        Unserved::after(refusal::explain(&snapshot, work, &error, now), || Routed {
+            decision: Arc::new(without_candidates(&error, &snapshot, now)),
+            catalog: Arc::clone(&snapshot.catalog),
+            policy: Arc::clone(&snapshot.policy),
+            took: Duration::ZERO,
+        })
+    })
 }

@@ -326,6 +326,7 @@ mod traces;
 #[cfg(test)]
 mod unknown_price;
 #[cfg(test)]
+mod unserved;
 mod upgrade;
 #[cfg(test)]
 mod upstream_answers;

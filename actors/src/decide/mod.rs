@@ -37,7 +37,7 @@ pub use clocks::{first_byte_clock, hedge_after, overdue_after};
 
 pub use reference_scores::reference_scores;
 
-pub use outcome::ALGORITHM;
+pub use outcome::{ALGORITHM, without_candidates};
 pub use plan::SAME_PROVIDER;
 pub use score::{score_unit, term_names};
 

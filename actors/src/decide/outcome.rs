@@ -17,9 +17,9 @@ use super::{
 };
 use crate::domain::{
     Candidate, Decision, DecisionCode, EndpointId, ExcludedEndpoint, ExclusionDetail, ExclusionReason, RecordedGate,
-    RequestFacts, RouteError, Target,
+    RequestFacts, RouteError, Target, Tick,
 };
-use crate::stats::Gate;
+use crate::stats::{Gate, Snapshot};
 
 /// Version of the algorithm, for records. Incremented when the same inputs may lead to another choice.
 pub const ALGORITHM: u16 = 3;
@@ -28,7 +28,46 @@ pub const ALGORITHM: u16 = 3;
 pub(crate) fn refused(context: &DecisionContext<'_>, pool: CandidatePool<'_>) -> RouteError {
     let mut excluded = pool.excluded;
     excluded.extend(pool.candidates.iter().map(|candidate| exclusion::excluded(context, candidate)));
-    RouteError { query: Box::new(context.query.clone()), excluded, opens: pool.opens }
+    let gates = gates(context, &[], &excluded);
+    RouteError { query: Box::new(context.query.clone()), excluded, opens: pool.opens, gates }
+}
+
+/// The decision that no endpoint could take the request, for its record. `snapshot` is the one that was refused with, or a
+/// later one of the same configuration.
+#[must_use]
+pub fn without_candidates(error: &RouteError, snapshot: &Snapshot, now: Tick) -> Decision {
+    let query = &*error.query;
+    Decision {
+        router: query.router.clone(),
+        objective: query.objective,
+        weights: query.weights,
+        parameters: Arc::clone(&query.routing),
+        code: DecisionCode::NoCandidates,
+        candidates: Vec::new(),
+        rivals: Vec::new(),
+        standby: Vec::new(),
+        omitted: Vec::new(),
+        excluded: error.excluded.clone(),
+        prompt_tokens: query.prompt_tokens,
+        streamed: query.streamed,
+        completion_tokens: 0,
+        snapshot_version: snapshot.version,
+        catalog_version: snapshot.catalog.version,
+        policy_version: snapshot.policy.version,
+        tick: now,
+        // Nothing was drawn.
+        seed: 0,
+        explored: false,
+        max_attempts: 0,
+        baselines: [0.0; 4],
+        latency_margin: query.latency_margin,
+        request: RequestFacts::of(query),
+        gates: error.gates.clone(),
+        algorithm: ALGORITHM,
+        exploration_share: 0.0,
+        safe_set: Vec::new(),
+        task_class: query.task_class,
+    }
 }
 
 /// The decision with its candidates.
@@ -40,7 +79,7 @@ pub(crate) fn decided(
     scoring: &Scoring,
     scope: RecordScope,
 ) -> Decision {
-    let gates = gates(context, pool, &excluded);
+    let gates = gates(context, &pool.candidates, &excluded);
     let fallbacks = context.query.routing.provider.allow_fallbacks;
     let planned = if fallbacks { plan.order.len() } else { 1 };
     let (mut candidates, omitted) = recorded_candidates(context, plan, scoring, scope);
@@ -103,8 +142,12 @@ fn recorded_candidates(
 }
 
 /// Every endpoint of the pool with a refusing or half-open gate, whether or not it was excluded for that.
-fn gates(context: &DecisionContext<'_>, pool: &CandidatePool<'_>, excluded: &[ExcludedEndpoint]) -> Vec<RecordedGate> {
-    let passed = pool.candidates.iter().map(|candidate| (candidate.index, candidate.live.gate));
+fn gates(
+    context: &DecisionContext<'_>,
+    candidates: &[PooledEndpoint<'_>],
+    excluded: &[ExcludedEndpoint],
+) -> Vec<RecordedGate> {
+    let passed = candidates.iter().map(|candidate| (candidate.index, candidate.live.gate));
     let excluded = excluded.iter().map(|excluded| (excluded.index, context.gate(excluded.index)));
     let refusing = |(index, gate): (u32, Gate)| gate.state().map(|(state, until)| RecordedGate { index, state, until });
     passed.chain(excluded).filter_map(refusing).collect()

@@ -29,7 +29,7 @@ pub struct Decision {
     pub parameters: Arc<RoutingParameters>,
     /// Why the first candidate is the first.
     pub code: DecisionCode,
-    /// In the order in which they will be tried; the first is the choice.
+    /// In the order in which they will be tried; the first is the choice. Empty if no endpoint could take the request.
     pub candidates: Vec<Candidate>,
     /// Candidates that ranked behind the choice and may not be tried because fallbacks are off. They are also in
     /// `excluded`.
@@ -107,11 +107,13 @@ pub enum DecisionCode {
     SessionSticky,
     /// Exploration noise changed the choice.
     Exploration,
+    /// No endpoint could take the request, so none was called.
+    NoCandidates,
 }
 
 impl DecisionCode {
     /// All codes, in the order of their declaration.
-    pub const ALL: [DecisionCode; 11] = [
+    pub const ALL: [DecisionCode; 12] = [
         DecisionCode::FixedModel,
         DecisionCode::OnlyCandidate,
         DecisionCode::CheapestAvailable,
@@ -123,6 +125,7 @@ impl DecisionCode {
         DecisionCode::ProviderFallback,
         DecisionCode::SessionSticky,
         DecisionCode::Exploration,
+        DecisionCode::NoCandidates,
     ];
 
     /// The name on the wire.
@@ -140,6 +143,7 @@ impl DecisionCode {
             DecisionCode::ProviderFallback => "provider_fallback",
             DecisionCode::SessionSticky => "session_sticky",
             DecisionCode::Exploration => "exploration",
+            DecisionCode::NoCandidates => "no_candidates",
         }
     }
 }
@@ -366,4 +370,6 @@ pub struct RouteError {
     pub excluded: Vec<ExcludedEndpoint>,
     /// When the earliest exclusion ends by itself; `None` when waiting does not help.
     pub opens: Option<Tick>,
+    /// Gates of endpoints of the pool that did not let every request pass.
+    pub gates: Vec<RecordedGate>,
 }

@@ -28,10 +28,13 @@ const MAX_NAMED: usize = 5;
 /// The part on the attempts is left out while `attempts` is empty, as in a preview.
 pub fn reason_sentence(decision: &Decision, catalog: &Catalog, attempts: &[AttemptRecord]) -> String {
     let objective = decision.objective.value;
-    let Some(choice) = decision.candidates.first() else {
-        return format!("{objective}: no endpoint can serve the request.");
-    };
     let names = Names::new(decision, catalog);
+    let Some(choice) = decision.candidates.first() else {
+        let mut text = format!("{objective}: no endpoint could take the request, so none was called");
+        // Writing to a `String` cannot fail.
+        let _ = write_excluded(&mut text, decision, names);
+        return text;
+    };
     let why = why_chosen(decision, names, choice);
     let mut text = String::with_capacity(512);
     // Writing to a `String` cannot fail.

@@ -40,7 +40,8 @@ struct BudgetState {
 /// requests that cost money are admitted. A call that is told when to come again gives back the request that it took.
 ///
 /// # Errors
-/// 402 when a spending limit or the ceiling of the request leaves no room, 429 for the limits of tokens and of the free pool.
+/// 402 when a spending limit or the ceiling of the request leaves no room, 429 for the limits of tokens and of the free pool,
+/// 503 while it is not known what was spent.
 pub async fn admit(
     worker: &Worker,
     routed: &Routed,

@@ -42,7 +42,7 @@ use crate::{
         request_history::RequestIntent,
         running::{AttemptInProgress, MOST_ATTEMPTS, RunningCall},
     },
-    store::journal::Started,
+    store::{journal::Started, write_batch::Saving},
     upstream::UpstreamError,
 };
 
@@ -493,13 +493,7 @@ impl RunningRecord {
             intent.ended(&self.worker.shared.history, &self.record, now - self.accepted, now);
         }
         let took = clock::now() - self.accepted;
-        let (owner, key) = (self.record.owner, self.record.key);
-        let key_name = log_output::logs_requests().then(|| self.worker.setup.keys.name_of(owner, key)).flatten();
-        if self.worker.shared.traces.is_some() {
-            self.record_mut().served = Some(ServedTime::ending_at(clock::unix_micros(), took));
-        }
-        events::GenerationEnded { generation: &self.record, took, key_name }.emit(&self.worker.shared.metrics);
-        self.durable.set(self.worker.record_ended(&self.record, self.started.take()));
+        self.durable.set(post_ended(&self.worker, &mut self.record, took, self.started.take()));
     }
 
     fn hedge(&self, end: HedgeEnd) {
@@ -522,6 +516,22 @@ impl RunningRecord {
         }
         self.record_mut().finish = None;
     }
+}
+
+/// Counts and logs a generation that ended, `took` after its request was accepted, and records it. Gives what becomes ready
+/// when the record is as safe as `ledger.durability` asks.
+pub(super) fn post_ended(
+    worker: &Worker,
+    record: &mut Arc<Generation>,
+    took: Duration,
+    started: Option<Started>,
+) -> Option<Saving> {
+    let key_name = log_output::logs_requests().then(|| worker.setup.keys.name_of(record.owner, record.key)).flatten();
+    if worker.shared.traces.is_some() {
+        Arc::make_mut(record).served = Some(ServedTime::ending_at(clock::unix_micros(), took));
+    }
+    events::GenerationEnded { generation: record, took, key_name }.emit(&worker.shared.metrics);
+    worker.record_ended(record, started)
 }
 
 impl Drop for RunningRecord {

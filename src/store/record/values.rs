@@ -30,7 +30,7 @@ stored_enum! {
     DecisionCode {
         0 => FixedModel, 1 => OnlyCandidate, 2 => CheapestAvailable, 3 => FastestAvailable, 4 => MostReliable,
         5 => BalancedBestMatch, 6 => FreePool, 7 => ModelFallback, 8 => ProviderFallback, 9 => SessionSticky,
-        10 => Exploration,
+        10 => Exploration, 11 => NoCandidates,
     }
     FailureKind {
         0 => Connect, 1 => Tls, 2 => Reset, 3 => Timeout, 4 => Shortage, 5 => Deadline, 6 => RateLimited,
