@@ -12,6 +12,7 @@ use super::{
     number::{Dollars, Figure, Text},
     parameters_view::ParametersBody,
     route_view::{self, CandidateBody, CatalogView, EndpointNames, EstimateBody, ExcludedBody},
+    trace_view::TraceContextBody,
     why_not_view::WhyNotBody,
 };
 
@@ -71,6 +72,8 @@ pub(crate) struct ExplainBody<'a> {
     pub(crate) snapshot_version: u64,
     pub(crate) catalog_version: u64,
     pub(crate) policy_version: u64,
+    /// `null` if the client sent no trace and traces were off.
+    pub(crate) trace_context: Option<TraceContextBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) why_not: Option<WhyNotBody<'a>>,
 }
@@ -182,6 +185,7 @@ impl<'a> ExplainBody<'a> {
             snapshot_version: decision.snapshot_version,
             catalog_version: decision.catalog_version,
             policy_version: decision.policy_version,
+            trace_context: TraceContextBody::of(generation),
             why_not: None,
         }
     }
@@ -445,7 +449,8 @@ mod tests {
               "route_seed": "18446744073709551615",
               "snapshot_version": 41,
               "catalog_version": 7,
-              "policy_version": 2
+              "policy_version": 2,
+              "trace_context": null
             }"#]]
         .assert_eq(&serde_json::to_string_pretty(&body).unwrap());
     }

@@ -69,4 +69,5 @@ pub(crate) mod route_view;
 #[cfg(test)]
 pub(crate) mod samples;
 mod slo_metrics;
+pub(crate) mod trace_view;
 pub(crate) mod why_not_view;

@@ -68,7 +68,7 @@ pub use admin::AdminConfig;
 pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
 pub use catalog::{BuiltInProvider, built_in_providers};
 pub(crate) use changes::WrittenConfig;
-pub use console::ConsoleConfig;
+pub use console::{ConsoleConfig, TraceUrl};
 pub use environment::Environment;
 pub use fault::{Fault, SourceLocation, Warning};
 pub use hosts::Hosts;

@@ -10,6 +10,8 @@ use prost::Message as _;
 use serde_json::{Value, json};
 
 use crate::{
+    console_login::Browser,
+    folder::Folder,
     harness::{KEY, Reply, TestGateway},
     patience::eventually,
     scrape::Scrape,
@@ -301,4 +303,51 @@ async fn what_waits_at_the_end_is_still_sent() {
     assert_eq!(spans(&collector).len(), 0);
     gateway.stop().await;
     assert_eq!(arrived(&collector, 2).await.len(), 2);
+}
+
+#[actix_web::test]
+async fn the_record_keeps_the_trace_and_the_page_of_the_decision_links_to_it() {
+    const ADMIN: &str = "sk-boss-0123456789abcdef";
+    let (collector, well, folder) = (collector(), saying("Kept."), Folder::new());
+    let world = two(&well, &well)
+        .with(&format!("[ledger]\ndata_dir = {:?}", folder.at("ledger")))
+        .with("[console]\ntrace_url = \"https://tempo.example.com/trace/{trace_id}?from=pointsman\"")
+        .with("[[keys]]\nname = \"boss\"\nenv = \"BOSS\"\nscopes = [\"admin\"]")
+        .variable("BOSS", ADMIN)
+        .variable("POINTSMAN__ADMIN__BIND", "127.0.0.1:0");
+    let gateway = traced(world, collector.address(), "sample_ratio = 0").start().await;
+    let reply = chat_in_trace(&gateway, &ask("acme/small"), "01").await;
+    let id = reply.header("x-generation-id").unwrap().to_owned();
+    let spans = arrived(&collector, 2).await;
+    // Ended generations are on disk: their records are read from there.
+    let own = gateway.chat(&ask("acme/small")).await;
+    let explained = gateway.get(&format!("/api/v1/route/explain?generation_id={id}")).await.expect(200);
+    let expected = json!({
+        "trace_id": TRACE, "parent_span_id": CALLER, "span_id": hex(&spans[0].span_id), "sampled": true,
+    });
+    assert_eq!(explained["trace_context"], expected);
+    let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200);
+    assert_eq!(record["data"]["route"]["trace_context"], expected);
+    let browser = Browser::logged_in(&gateway, ADMIN).await;
+    let page = browser.page(&format!("/console/decisions/{id}")).await;
+    assert!(page.contains(&format!("href=\"https://tempo.example.com/trace/{TRACE}?from=pointsman\"")), "{page}");
+
+    let id = own.header("x-generation-id").unwrap();
+    let explained = gateway.get(&format!("/api/v1/route/explain?generation_id={id}")).await.expect(200);
+    let context = &explained["trace_context"];
+    assert_eq!((&context["parent_span_id"], &context["sampled"]), (&Value::Null, &Value::Null));
+    assert!(context["trace_id"] != TRACE && context["span_id"].is_string(), "{context}");
+}
+
+#[actix_web::test]
+async fn without_traces_a_record_has_only_what_its_client_sent() {
+    let well = saying("Here.");
+    let gateway = two(&well, &well).start().await;
+    let explained = async |reply: Reply| {
+        let id = reply.header("x-generation-id").unwrap();
+        gateway.get(&format!("/api/v1/route/explain?generation_id={id}")).await.expect(200)["trace_context"].take()
+    };
+    let expected = json!({"trace_id": TRACE, "parent_span_id": CALLER, "span_id": null, "sampled": false});
+    assert_eq!(explained(chat_in_trace(&gateway, &ask("acme/small"), "00").await).await, expected);
+    assert_eq!(explained(gateway.chat(&ask("acme/small")).await).await, Value::Null);
 }

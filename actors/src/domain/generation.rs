@@ -161,9 +161,9 @@ pub struct Generation {
     pub media_prompt: u64,
     /// Images in the answer.
     pub media_completion: u64,
-    /// The client's span, from `traceparent`. Kept in memory only.
+    /// The client's span, from `traceparent`.
     pub trace_parent: Option<TraceParent>,
-    /// From acceptance to the end, if traces are on. Kept in memory only.
+    /// From acceptance to the end, if traces were on when it ended: then it has a span.
     pub served: Option<ServedTime>,
 }
 

@@ -18,8 +18,12 @@ use super::{
     words,
 };
 use crate::{
-    api::{explain::Explanation, explain_view::ExplainBody, replay, route_view::EndpointNames, why_not_view},
+    api::{
+        explain::Explanation, explain_view::ExplainBody, replay, route_view::EndpointNames,
+        trace_view::TraceContextBody, why_not_view,
+    },
     base::error::ApiError,
+    config::TraceUrl,
     proxy::record::ReplayResult,
     state::gateway::Worker,
 };
@@ -53,7 +57,8 @@ pub(super) async fn show(
     };
     let frame = Frame::of(&request);
     let body = explanation.body();
-    let content = Content { body: &body, replayed: replayed.as_ref(), is_raw: question.raw };
+    let trace_url = worker.setup.config.console.trace_url.as_ref();
+    let content = Content { body: &body, replayed: replayed.as_ref(), is_raw: question.raw, trace_url };
     Ok(answer::page(frame.page("Why did it go there", Some(Nav::Decisions), content.markup(&frame))))
 }
 
@@ -62,6 +67,7 @@ struct Content<'a> {
     body: &'a ExplainBody<'a>,
     replayed: Option<&'a ReplayResult>,
     is_raw: bool,
+    trace_url: Option<&'a TraceUrl>,
 }
 
 impl Content<'_> {
@@ -105,6 +111,7 @@ impl Content<'_> {
                 div { dt { "First token" } dd { (format::millis(body.latency_ms.map(|ms| ms as f64))) } }
                 div { dt { "Tokens" } dd { (format::count(body.usage.prompt_tokens)) " in, " (format::count(body.usage.completion_tokens)) " out" @if body.usage.estimated { " " span.muted { "estimated" } } } }
                 div { dt { "Cost" } dd { (format::money(body.spent.ledger_cost.map(|cost| cost.0))) } }
+                @if let Some(trace) = &body.trace_context { div { dt { "Trace" } dd { (self.trace(trace)) } } }
                 div { dt { "At" } dd { (format::time(&body.created_at)) " " (format::zone()) } }
             }
             p.versions.muted {
@@ -120,6 +127,17 @@ impl Content<'_> {
                     @for (n, name) in body.emulated_parameters.iter().enumerate() { @if n > 0 { ", " } code { (format::name(name, 40)) } }
                 }
             }
+        }
+    }
+
+    /// The id of the trace, a link if it is known where traces can be looked at.
+    fn trace(&self, trace: &TraceContextBody) -> Markup {
+        let id = html! { code { (trace.trace_id) } };
+        html! {
+            @if let Some(url) = self.trace_url {
+                a href=(url.of(&trace.trace_id)) rel="noreferrer" { (id) }
+            } @else { (id) }
+            @if trace.span_id.is_none() { " " span.muted { "of the client" } }
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pointsman_actors::domain::{AttemptRecord, Catalog, CostBreakdown, Generation, RoutingPolicy, Usage};
+use pointsman_actors::domain::{
+    AttemptRecord, Catalog, CostBreakdown, Generation, RoutingPolicy, ServedTime, TraceParent, Usage,
+};
 
 use super::{
     bytes::{Reader, Stored, Unreadable, since, stored_struct},
@@ -24,10 +26,12 @@ stored_struct! {
         prompt, completion, reasoning, cache_read, cache_write, cache_write_1h, audio, audio_output, request, image,
         web_search,
     }
+    TraceParent { trace, span, sampled }
+    ServedTime { from_us, until_us }
 }
 
 /// Lists the stored members of a generation but for the decision, once for both directions. Key and team stand among the
-/// facts of its entry; what belongs to a trace is not stored.
+/// facts of its entry.
 macro_rules! members {
     ($with:ident) => {
         $with! {
@@ -44,13 +48,15 @@ pub(super) fn put(generation: &Generation, out: &mut Vec<u8>) {
     macro_rules! put {
         ($($member:ident),*) => {
             let Generation {
-                decision, policy: _, catalog, key: _, team: _, emulated_parameters, client_dialect, trace_parent: _, served: _,
+                decision, policy: _, catalog, key: _, team: _, emulated_parameters, client_dialect, trace_parent, served,
                 $($member),*
             } = generation;
             $($member.put(out);)*
             decision::put(decision, catalog, out);
             emulated_parameters.put(out);
             client_dialect.put(out);
+            trace_parent.put(out);
+            served.put(out);
         };
     }
     members!(put);
@@ -67,9 +73,9 @@ pub(super) fn take(
             $(let $member = Stored::take(from)?;)*
             let decision = Arc::new(decision::take(from, &catalog)?);
             let (emulated_parameters, client_dialect) = (since(from, 2)?, since(from, 2)?);
-            let (trace_parent, served, team) = (None, None, None);
+            let (trace_parent, served) = (since(from, 9)?, since(from, 9)?);
             Ok(Generation {
-                decision, policy, catalog, key: 0, team, emulated_parameters, client_dialect, trace_parent, served,
+                decision, policy, catalog, key: 0, team: None, emulated_parameters, client_dialect, trace_parent, served,
                 $($member),*
             })
         }};
@@ -87,9 +93,9 @@ pub(super) fn any(dice: &mut super::dice::Dice, catalog: &Arc<Catalog>, policy: 
             let (catalog, policy) = (Arc::clone(catalog), Arc::clone(policy));
             let (emulated_parameters, client_dialect) = (Any::any(dice), Any::any(dice));
             let decision = Any::any(dice);
-            let (trace_parent, served, team) = (None, None, None);
+            let (trace_parent, served) = (Any::any(dice), Any::any(dice));
             Generation {
-                decision, policy, catalog, key: 0, team, emulated_parameters, client_dialect, trace_parent, served,
+                decision, policy, catalog, key: 0, team: None, emulated_parameters, client_dialect, trace_parent, served,
                 $($member),*
             }
         }};
