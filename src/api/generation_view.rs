@@ -51,6 +51,8 @@ struct RecordBody<'a> {
     usage_estimated: bool,
     /// The cost that the provider reported.
     upstream_inference_cost: Option<Dollars>,
+    /// The cost of all attempts, as in lists; `total_cost` is that of the answer.
+    ledger_cost: Option<Dollars>,
     #[serde(flatten)]
     absent: AbsentMembers,
     request_id: &'a str,
@@ -155,6 +157,7 @@ impl<'a> RecordBody<'a> {
             provider_responses: responses(generation),
             usage_estimated: generation.usage.estimated,
             upstream_inference_cost: generation.usage.reported_cost.map(Dollars),
+            ledger_cost: generation.spent().map(Dollars),
             absent: AbsentMembers::default(),
             request_id: &generation.request_id,
             session_id: generation.session_id.as_deref(),
@@ -283,6 +286,7 @@ mod tests {
               "id": "gen-1763629500-BAAAAAAACAAAAAAADAAAAA",
               "is_byok": false,
               "latency": 312,
+              "ledger_cost": 4.53e-6,
               "metadata": {
                 "team": "blue"
               },
@@ -333,6 +337,21 @@ mod tests {
               "workspace_id": null
             }"#]]
         .assert_eq(&serde_json::to_string_pretty(&record).unwrap());
+    }
+
+    #[test]
+    fn a_cancelled_generation_shows_the_cost_of_its_attempts_as_lists_do() {
+        let cancelled = |generation: &mut Generation| {
+            generation.status = GenerationStatus::Cancelled;
+            generation.cost = Some(pointsman_actors::domain::CostBreakdown::default());
+            generation.attempts[1].served = false;
+        };
+        let shown = record(cancelled);
+        let mut generation = generation(&catalog());
+        cancelled(&mut generation);
+        let row = serde_json::to_value(crate::api::generation_row::GenerationRow::new(&generation, None)).unwrap();
+        assert_eq!((&shown["total_cost"], &shown["ledger_cost"]), (&0.into(), &row["cost"]));
+        assert_eq!(row["cost"].as_f64(), Some(4.53e-6));
     }
 
     #[test]
