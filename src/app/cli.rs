@@ -35,7 +35,10 @@ use std::{
 use clap::{CommandFactory as _, Parser, error::ErrorKind};
 
 use self::arguments::{Arguments, ConfigArgument, ConfigCommand, Subcommands};
-use crate::config::{Config, Environment, Fault, LoadedConfig, schema};
+use crate::{
+    base::licenses,
+    config::{Config, Environment, Fault, LoadedConfig, schema},
+};
 
 pub use catalog::CatalogRequest;
 pub use check::{CheckRequest, summary};
@@ -211,6 +214,9 @@ impl Command {
             Some(Subcommands::Schema) => refuse_config("schema").map(|()| Command::Print(schema())),
             Some(Subcommands::Completions { shell }) => {
                 refuse_config("completions").map(|()| Command::Print(reference::completions(shell)))
+            }
+            Some(Subcommands::Licenses) => {
+                refuse_config("licenses").map(|()| Command::Print(licenses::TEXT.to_owned()))
             }
             Some(Subcommands::Man) => refuse_config("man").map(|()| Command::Print(reference::man())),
             Some(Subcommands::Keys(mut request)) => {
@@ -431,6 +437,7 @@ mod tests {
             }),
             ("ledger compact", Command::Ledger(LedgerPlace::default(), LedgerCommand::Compact { json: false })),
             ("version", Command::Print(VERSION.to_owned())),
+            ("licenses", Command::Print(licenses::TEXT.to_owned())),
             ("-V", Command::Print(VERSION.to_owned())),
         ] {
             assert_eq!(parse(line), Ok(command), "{line}");

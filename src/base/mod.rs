@@ -4,6 +4,7 @@ pub mod build;
 pub mod clock;
 pub mod error;
 pub mod events;
+pub mod licenses;
 pub mod load_reading;
 pub mod log_output;
 pub mod request_id;

@@ -7,7 +7,7 @@ use super::{
     answer, format,
     layout::{Frame, Nav, api_line},
 };
-use crate::{api::health::ProcessBody, state::gateway::Worker};
+use crate::{api::health::ProcessBody, base::licenses, state::gateway::Worker};
 
 /// Shows the facts of the process.
 pub(super) async fn show(worker: Worker, request: HttpRequest) -> HttpResponse {
@@ -31,7 +31,7 @@ pub(super) async fn show(worker: Worker, request: HttpRequest) -> HttpResponse {
                 dt { "State" } dd { (process.status) }
                 dt { "Started" } dd { (format::time(&process.started_at)) ", " (format::seconds(process.uptime_secs)) " ago" }
                 @for (name, value) in facts { dt { (name) } dd { code { (value) } } }
-                dt { "Licence" } dd { "Apache-2.0" }
+                dt { "Licence" } dd { "Apache-2.0; " a href={ (frame.root) "licenses" } { "licences of the code and data in it" } }
             }
             h2 { "Elsewhere on this listener" }
             ul.plain {
@@ -42,4 +42,15 @@ pub(super) async fn show(worker: Worker, request: HttpRequest) -> HttpResponse {
             (api_line("/health"))
         },
     ))
+}
+
+/// Shows the licences of what is part of the program, as `pointsman licenses` prints them.
+pub(super) async fn licenses(request: HttpRequest) -> HttpResponse {
+    let frame = Frame::of(&request);
+    let content = html! {
+        h1 { "Licences" }
+        p.muted { "Of the code and data in this program. " code { "pointsman licenses" } " prints the same." }
+        pre tabindex="0" { (licenses::TEXT) }
+    };
+    answer::page(frame.page("Licences", Some(Nav::About), content))
 }

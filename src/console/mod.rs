@@ -98,6 +98,7 @@ fn pages() -> Vec<Resource> {
         page("/config").route(read().to(configuration::show)),
         call("/config/reload").route(web::post().to(configuration::reload)),
         page("/about").route(read().to(about::show)),
+        page("/licenses").route(read().to(about::licenses)),
         call("/logout").route(web::post().to(login::end)),
     ]
 }

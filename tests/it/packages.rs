@@ -368,6 +368,53 @@ fn the_sbom_lists_the_crates_of_the_binary_and_none_of_the_tests() {
     assert!(components.iter().all(|it| it["licenses"][0]["expression"].as_str().is_some_and(|text| !text.is_empty())));
 }
 
+/// The crates of the file that the program shows, with their versions.
+fn licensed_crates() -> BTreeSet<(String, String)> {
+    let text = file("src/base/licenses.txt");
+    let list = text.split("Crates in the program").nth(1).unwrap().split("Copyright lines").next().unwrap();
+    let crates = list.lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  "));
+    let crates = crates.filter_map(|(named, license)| (!license.is_empty()).then(|| named.split_once(' ')).flatten());
+    crates.map(|(name, version)| (name.to_owned(), version.to_owned())).collect()
+}
+
+#[test]
+fn the_licences_that_the_program_shows_are_those_of_its_locked_crates() {
+    const REMEDY: &str = "run 'deploy/release licenses'";
+    let lock: toml::Table = file("Cargo.lock").parse().unwrap();
+    let member = |package: &toml::Value, name: &str| package[name].as_str().unwrap().to_owned();
+    let packages = lock["package"].as_array().unwrap().iter();
+    let locked: BTreeSet<(String, String)> =
+        packages.map(|package| (member(package, "name"), member(package, "version"))).collect();
+    let crates = licensed_crates();
+    assert!(crates.len() > 200, "{}", crates.len());
+    assert!(crates.is_subset(&locked), "{REMEDY}: {:?}", crates.difference(&locked));
+    let text = file("src/base/licenses.txt");
+    let notice = file("NOTICE");
+    assert!(text.starts_with(notice.split("The MIT License").next().unwrap()), "{REMEDY}");
+    for license in
+        ["Apache License", "Permission is hereby granted, free of charge", "UNICODE LICENSE V3", "BSD 3-Clause"]
+    {
+        assert!(text.contains(license), "{license}");
+    }
+}
+
+#[test]
+fn every_crate_of_the_sbom_is_among_the_licences() {
+    if ["bash", "jq", "cargo"].into_iter().any(|program| !is_installed(program)) {
+        return;
+    }
+    let folder = Folder::new();
+    let path = folder.at("sbom.json");
+    let target = "x86_64-unknown-linux-musl";
+    let status = Command::new(root().join("deploy/release")).arg("sbom").arg(&path).arg(target).status().unwrap();
+    assert!(status.success());
+    let sbom: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let text = |it: &Value, name: &str| it[name].as_str().unwrap().to_owned();
+    let crates = sbom["components"].as_array().unwrap().iter().filter(|it| !text(it, "name").starts_with("pointsman"));
+    let crates: BTreeSet<(String, String)> = crates.map(|it| (text(it, "name"), text(it, "version"))).collect();
+    assert_eq!(crates, licensed_crates(), "run 'deploy/release licenses'");
+}
+
 #[test]
 fn a_flipped_byte_in_a_release_file_is_found() {
     if !is_installed("bash") || !is_installed("sha256sum") {

@@ -132,6 +132,8 @@ pub(super) enum Subcommands {
     },
     /// Print the man page
     Man,
+    /// Print the licences of the code and data in this program
+    Licenses,
     /// Print the version
     #[command(hide = true)]
     Version,

@@ -88,8 +88,8 @@ mod tests {
         expect_test::expect_file!["../../../docs/CLI.md"].assert_eq(&text);
     }
 
-    /// The commands that print results without `--json`: a server, scripts and pages, and records that are JSON or CSV anyway.
-    const WITHOUT_JSON: [&str; 5] = ["serve", "completions", "man", "schema", "export"];
+    /// The commands that print results without `--json`: a server, scripts, pages and texts, and records that are JSON or CSV anyway.
+    const WITHOUT_JSON: [&str; 6] = ["serve", "completions", "man", "licenses", "schema", "export"];
 
     /// `inherits`: the option of a command above holds for this one too.
     fn assert_json(command: &Command, inherits: bool) {
