@@ -1,8 +1,9 @@
 //! The keys that a configuration sets, and those whose values differ between two, for the log and for administrators.
-//! Values are never shown.
+//! The log and the audit log have names only. Values are shown to administrators who ask what a reload would change: the
+//! configuration holds no secrets, and what might be one by mistake is left out.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     hash::{DefaultHasher, Hash as _, Hasher as _},
 };
@@ -10,20 +11,40 @@ use std::{
 use super::{
     fault::SourceLocation,
     restart::PendingRestart,
+    toml_value,
     tree::{Node, Table, Value},
 };
 
 /// Longest list of changed keys.
 const MAX_LISTED: usize = 20;
+/// Longest shown value, in characters.
+const MAX_SHOWN: usize = 120;
+/// Ends of paths whose values are not shown: digests of keys, and headers, into which people put secrets by mistake.
+const UNSHOWN: [&str; 2] = [".sha256", ".headers"];
 
 /// Every key of a configuration with the digest of its value and its place. Entries in lists of tables are identified by their name,
 /// so that an entry inserted in the middle does not change the others.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WrittenConfig(BTreeMap<String, WrittenKey>);
 
+/// A key whose value on disk differs from the one in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ChangedKey {
+    /// Its path.
+    pub(crate) key: String,
+    /// The value in force as TOML; `None` if the key is not set.
+    pub(crate) in_force: Option<String>,
+    /// The value on disk, or `None`.
+    pub(crate) on_disk: Option<String>,
+    /// Where it is set on disk.
+    pub(crate) location: Option<SourceLocation>,
+}
+
 #[derive(Debug, Clone)]
 struct WrittenKey {
     digest: u64,
+    /// The value as TOML, cut; those of several entries with the same name one after the other.
+    shown: String,
     /// The first place, if several entries have the same name.
     location: SourceLocation,
 }
@@ -56,6 +77,21 @@ impl WrittenConfig {
         keys
     }
 
+    /// The keys whose values differ from those of `before`, by key, with both values.
+    pub(crate) fn differences_from(&self, before: &WrittenConfig) -> Vec<ChangedKey> {
+        let keys: BTreeSet<&String> = self.0.keys().chain(before.0.keys()).collect();
+        let difference = |key: &String| {
+            let (new, old) = (self.0.get(key), before.0.get(key));
+            if new.map(|written| written.digest) == old.map(|written| written.digest) {
+                return None;
+            }
+            let shown = |written: Option<&WrittenKey>| written.map(|written| written.shown.clone());
+            let location = new.map(|written| written.location.clone());
+            Some(ChangedKey { key: key.clone(), in_force: shown(old), on_disk: shown(new), location })
+        };
+        keys.into_iter().filter_map(difference).collect()
+    }
+
     /// The keys and where their values stand, by key.
     pub(crate) fn places(&self) -> impl Iterator<Item = (&str, &SourceLocation)> {
         self.0.iter().map(|(key, written)| (key.as_str(), &written.location))
@@ -81,10 +117,31 @@ impl WrittenConfig {
                 let mut digest = DefaultHasher::new();
                 plain(value).hash(&mut digest);
                 // Entries with the same name share a path, so their digests are combined.
-                let new = || WrittenKey { digest: 0, location: node.location.clone() };
-                let combined = &mut self.0.entry(path.to_owned()).or_insert_with(new).digest;
-                *combined = combined.wrapping_mul(31).wrapping_add(digest.finish());
+                let new = || WrittenKey { digest: 0, shown: String::new(), location: node.location.clone() };
+                let written = self.0.entry(path.to_owned()).or_insert_with(new);
+                written.digest = written.digest.wrapping_mul(31).wrapping_add(digest.finish());
+                written.show(path, value);
             }
+        }
+    }
+}
+
+impl WrittenKey {
+    /// Adds a value to what is shown.
+    fn show(&mut self, path: &str, value: &Value) {
+        let is_unshown = UNSHOWN.iter().any(|end| path.ends_with(end) || path.contains(&format!("{end}.")));
+        let text = if is_unshown { "(not shown)".to_owned() } else { toml_value::value(value) };
+        let room = MAX_SHOWN.saturating_sub(self.shown.chars().count());
+        if room == 0 {
+            return;
+        }
+        if !self.shown.is_empty() {
+            self.shown.push_str(", ");
+        }
+        let is_cut = text.chars().count() > room;
+        self.shown.extend(text.chars().filter(|c| !c.is_control()).take(room));
+        if is_cut {
+            self.shown.push('…');
         }
     }
 }
@@ -174,6 +231,34 @@ mod tests {
         let (one, two) = (alias("service/one"), alias("service/two"));
         let new = ["aliases[\"service/one\"].name", "aliases[\"service/one\"].objective"];
         check(&two, &format!("{one}{two}"), &new);
+    }
+
+    #[test]
+    fn a_difference_has_both_values_and_no_header_or_digest() {
+        let before =
+            "[limits]\nmax_n = 4\n[providers.acme.headers]\nx-team = \"a\"\n[[keys]]\nname = \"k\"\nsha256 = \"aa\"";
+        let after = "[limits]\nmax_tools = [1, 2]\n[providers.acme.headers]\nx-team = \"b\"\n[[keys]]\nname = \"k\"\nsha256 = \"bb\"";
+        let differences = written(after).differences_from(&written(before));
+        let shown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unset".to_owned());
+        let line = |it: &ChangedKey| format!("{}: {} -> {}", it.key, shown(&it.in_force), shown(&it.on_disk));
+        assert_eq!(
+            differences.iter().map(line).collect::<Vec<_>>(),
+            [
+                "keys[\"k\"].sha256: (not shown) -> (not shown)",
+                "limits.max_n: 4 -> unset",
+                "limits.max_tools: unset -> [1, 2]",
+                "providers.acme.headers.x-team: (not shown) -> (not shown)",
+            ]
+        );
+        assert_eq!(differences[2].location.as_ref().map(ToString::to_string).as_deref(), Some("test:2:13"));
+        assert_eq!(written(after).differences_from(&written(after)), []);
+    }
+
+    #[test]
+    fn a_long_value_is_cut() {
+        let long = format!("a = \"{}\"", "x".repeat(500));
+        let [change] = &written(&long).differences_from(&written(""))[..] else { panic!("one change") };
+        assert_eq!(change.on_disk.as_ref().map(|text| text.chars().count()), Some(MAX_SHOWN + 1));
     }
 
     #[test]

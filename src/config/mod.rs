@@ -67,7 +67,7 @@ pub use address::{BaseUrl, BaseUrlFault};
 pub use admin::AdminConfig;
 pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
 pub use catalog::{BuiltInProvider, built_in_providers};
-pub(crate) use changes::WrittenConfig;
+pub(crate) use changes::{ChangedKey, WrittenConfig};
 pub use console::{ConsoleConfig, TraceUrl};
 pub use environment::Environment;
 pub use fault::{Fault, SourceLocation, Warning};

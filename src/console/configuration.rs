@@ -10,7 +10,7 @@ use super::{
     visitor::Visitor,
 };
 use crate::{
-    api::admin::config::{self, ConfigBody, PendingBody, ReloadBody, SettingBody},
+    api::admin::config::{self, ConfigBody, PendingBody, PreviewBody, ReloadBody, SettingBody},
     base::error::ApiError,
     state::gateway::Worker,
 };
@@ -27,12 +27,13 @@ pub(super) struct TokenForm {
 /// None.
 pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let frame = Frame::of(&request);
-    let body = ConfigBody::now(&worker);
+    let (body, on_disk) = (ConfigBody::now(&worker), PreviewBody::now(&worker).await);
     let notes = worker.setup.config.start_up_notes();
     let warnings = worker.setup.config.warnings();
     let content = html! {
         h1 { "Configuration" }
         (facts(&body))
+        (difference(&on_disk))
         form method="post" action="config/reload" {
             (frame.token())
             button.primary type="submit" { "Read the file again" }
@@ -52,8 +53,51 @@ pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Re
             " prints all values in force with their sources, secrets as names of their variables."
         }
         (api_line("/api/v1/admin/status"))
+        (api_line("/api/v1/admin/reload/preview"))
     };
     Ok(answer::page(frame.page("Configuration", Some(Nav::Configuration), content)))
+}
+
+/// What the next reload would change.
+fn difference(preview: &PreviewBody) -> Markup {
+    html! {
+        h2 { "On disk" }
+        @match preview.result {
+            "refused" => {
+                p { span.tag.bad { "would be refused" } " The configuration in force stays until this is corrected:" }
+                pre tabindex="0" { @for fault in &preview.faults { (fault) "\n" } }
+            },
+            "unchanged" if preview.changes.is_empty() => p.muted { "The same as in force." },
+            _ if preview.changes.is_empty() => p { "Differs from what is in force in the order of a list, or in the content of a file or variable that a key names." },
+            _ => {
+                p { "Differs from what is in force. Secrets are in variables and files, of which only the names are compared here." }
+                (changes(preview))
+            },
+        }
+        (pending(&preview.restart_pending))
+    }
+}
+
+fn changes(preview: &PreviewBody) -> Markup {
+    let value = |text: &Option<String>| html! { @if let Some(text) = text { code { (format::name(text, 120)) } } @else { span.muted { "not set" } } };
+    html! {
+        div.scroll.hide-caption tabindex="0" {
+            table {
+                caption { "Keys whose values on disk differ from those in force" }
+                thead { tr { th scope="col" { "Key" } th scope="col" { "In force" } th scope="col" { "On disk" } th scope="col" { "Set in" } } }
+                tbody {
+                    @for change in &preview.changes {
+                        tr {
+                            th scope="row" { code { (format::name(&change.key, 80)) } }
+                            td { (value(&change.in_force)) } td { (value(&change.on_disk)) }
+                            td { @if let Some(place) = &change.place { code { (format::name(place, 80)) } } @else { (format::none()) } }
+                        }
+                    }
+                }
+            }
+        }
+        @if preview.changes_total > preview.changes.len() { p.muted { "and " (preview.changes_total - preview.changes.len()) " more" } }
+    }
 }
 
 fn facts(body: &ConfigBody) -> Markup {

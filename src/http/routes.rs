@@ -110,6 +110,7 @@ fn admin_pages(below: &str) -> Vec<Resource> {
     vec![
         page(&at("/status")).route(read().to(admin::status::show)),
         call(&at("/reload")).route(web::post().to(admin::config::reload)),
+        page(&at("/reload/preview")).route(read().to(admin::config::preview)),
         page(&at("/keys")).route(read().to(admin::keys::list)),
         page(&at("/keys/{name}")).route(read().to(admin::keys::show)),
         call(&at("/keys/{name}/disable")).route(web::post().to(admin::keys::disable)),

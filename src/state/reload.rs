@@ -1,9 +1,10 @@
 //! Replaces the configuration while requests run.
 //!
 //! The new setup is prepared next to the one in force; then one pointer is swapped. Each request uses one setup from its
-//! start to its end. `watch` detects changed files, `stable_files` waits until they are completely written, and
+//! start to its end. `preview` tells what would change. `watch` detects changed files, `stable_files` waits until they are completely written, and
 //! [`crate::state::reload_status`] holds the result.
 
+pub(crate) mod preview;
 mod stable_files;
 pub(crate) mod watch;
 

@@ -3,10 +3,12 @@
 
 use std::{fs, path::Path};
 
+use actix_web::http::Method;
 use pointsman::state::reload::{ReloadOutcome, ReloadTrigger};
 use serde_json::{Value, json};
 
 use crate::{
+    console_login::Browser,
     folder::Folder,
     harness::{TestGateway, preamble},
     patience::eventually,
@@ -244,4 +246,50 @@ async fn streams_run_through_ten_reloads_good_and_broken_and_a_revoked_key_ends_
         assert!(rest.contains("two ") && !rest.contains("\"error\""), "{rest}");
     }
     assert_eq!(gateway.inner().setup().version, 8);
+}
+
+#[actix_web::test]
+async fn what_a_reload_would_change_is_told_before_it_and_changes_nothing() {
+    const ADMIN: &str = "sk-boss-0123456789abcdef";
+    let upstream = saying("Hello");
+    let folder = Folder::new();
+    let world = served_by("acme", &upstream)
+        .with("[[keys]]\nname = \"boss\"\nenv = \"BOSS\"\nscopes = [\"admin\"]")
+        .variable("BOSS", ADMIN)
+        .variable("POINTSMAN__ADMIN__BIND", "127.0.0.1:0");
+    let unwatched = |world: &World| format!("{}\n[reload]\nwatch = false\n{}", preamble(), world.toml());
+    folder.put("config.toml", &unwatched(&world));
+    let gateway = load(&folder.at("config.toml"), &world).await;
+    let bearer = format!("Bearer {ADMIN}");
+    let preview = async || {
+        let headers = [("authorization", bearer.as_str())];
+        gateway.admin().call(Method::GET, "/api/v1/admin/reload/preview", &headers, None).await.expect(200)
+    };
+    let page = async || Browser::logged_in(&gateway, ADMIN).await.page("/console/config").await;
+
+    let same = preview().await;
+    assert_eq!((&same["result"], &same["changes"], &same["version"]), (&json!("unchanged"), &json!([]), &json!(1)));
+    assert!(page().await.contains("The same as in force."));
+
+    let changed = world.clone().with("[limits]\nmax_n = 3\n[timeouts]\nclient_header = \"7s\"");
+    folder.put("config.toml", &unwatched(&changed));
+    let told = preview().await;
+    assert_eq!((&told["result"], &told["version"], &told["changes_total"]), (&json!("changed"), &json!(1), &json!(2)));
+    let change = &told["changes"][0];
+    assert_eq!(
+        (&change["key"], &change["in_force"], &change["on_disk"]),
+        (&json!("limits.max_n"), &json!(null), &json!("3"))
+    );
+    assert!(change["place"].as_str().unwrap().contains("config.toml:"), "{change}");
+    assert_eq!(told["restart_pending"][0]["key"], "timeouts.client_header");
+    let shown = page().await;
+    assert!(shown.contains("limits.max_n") && shown.contains("Waits for a restart"), "{shown}");
+
+    folder.put("config.toml", &unwatched(&world.clone().with("[limits]\nmax_nn = 3")));
+    let refused = preview().await;
+    assert_eq!((&refused["result"], &refused["changes"]), (&json!("refused"), &json!([])));
+    assert!(refused["faults"][0].as_str().unwrap().contains("limits.max_nn"), "{refused}");
+    assert!(page().await.contains("would be refused"));
+    assert_eq!(gateway.get("/health").await.expect(200)["config"]["version"], 1, "nothing was read into force");
+    gateway.chat(&and(ask("acme/small"), json!({"n": 4}))).await.expect(200);
 }

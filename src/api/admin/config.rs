@@ -1,4 +1,4 @@
-//! `POST /admin/reload`, and the state of the configuration.
+//! `POST /admin/reload`, what it would change, and the state of the configuration.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -10,10 +10,13 @@ use crate::{
     access::{issued::Change, keys::Caller},
     api::{answer::uncached, auth::Administrator, measurements::rfc_3339},
     base::{error::ApiError, events},
-    config::{PendingRestart, SourceLocation},
+    config::{ChangedKey, PendingRestart, SourceLocation},
     state::{
         gateway::Worker,
-        reload::{self, Reload, ReloadOutcome, ReloadTrigger},
+        reload::{
+            self, Reload, ReloadOutcome, ReloadTrigger,
+            preview::{self, ReloadPreview},
+        },
     },
 };
 
@@ -58,6 +61,68 @@ pub(crate) async fn reload_by(worker: &Worker, request: &HttpRequest, caller: &C
     reloading.await.map_err(|_| ApiError::internal())
 }
 
+/// Shows what a reload would change, and changes nothing.
+///
+/// # Errors
+/// None: faults of the configuration on disk are in the answer.
+pub(crate) async fn preview(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
+    Ok(uncached(&PreviewBody::now(&worker).await))
+}
+
+/// What a reload would do.
+#[derive(Serialize)]
+pub(crate) struct PreviewBody {
+    /// As in [`ReloadBody`].
+    pub(crate) result: &'static str,
+    /// Version in force.
+    pub(crate) version: u64,
+    pub(crate) source: String,
+    pub(crate) faults: Vec<String>,
+    /// At most [`MOST_SETTINGS`].
+    pub(crate) changes: Vec<ChangeBody>,
+    pub(crate) changes_total: usize,
+    pub(crate) restart_pending: Vec<PendingBody>,
+}
+
+/// A key with another value on disk than in force.
+#[derive(Serialize)]
+pub(crate) struct ChangeBody {
+    pub(crate) key: String,
+    /// As TOML; `null` if the key is not set.
+    pub(crate) in_force: Option<String>,
+    pub(crate) on_disk: Option<String>,
+    /// Where it is set on disk; `null` if it is not.
+    pub(crate) place: Option<String>,
+}
+
+impl PreviewBody {
+    /// Reads the configuration on disk and compares it.
+    pub(crate) async fn now(worker: &Worker) -> PreviewBody {
+        let ReloadPreview { faults, is_different, changes, pending } = preview::preview(&worker.shared).await;
+        let result = match (faults.is_empty(), is_different) {
+            (false, _) => ReloadOutcome::Refused(Vec::new()),
+            (true, true) => ReloadOutcome::Changed,
+            (true, false) => ReloadOutcome::Unchanged,
+        };
+        let changes_total = changes.len();
+        let change = |ChangedKey { key, in_force, on_disk, location }| ChangeBody {
+            key,
+            in_force,
+            on_disk,
+            place: location.as_ref().map(ToString::to_string),
+        };
+        PreviewBody {
+            result: result.as_str(),
+            version: worker.setup.version,
+            source: worker.setup.config.source.clone(),
+            faults,
+            changes: changes.into_iter().take(MOST_SETTINGS).map(change).collect(),
+            changes_total,
+            restart_pending: pending.iter().map(PendingBody::new).collect(),
+        }
+    }
+}
+
 /// Result of one reload.
 #[derive(Serialize)]
 pub(crate) struct ReloadBody {
@@ -78,13 +143,14 @@ pub(crate) struct PendingBody {
     pub(crate) wanted: String,
 }
 
+impl PendingBody {
+    fn new(PendingRestart { key, in_force, wanted }: &PendingRestart) -> PendingBody {
+        PendingBody { key, in_force: in_force.clone(), wanted: wanted.clone() }
+    }
+}
+
 impl ReloadBody {
     fn new(reload: &Reload) -> ReloadBody {
-        let pending = |PendingRestart { key, in_force, wanted }: &PendingRestart| PendingBody {
-            key,
-            in_force: in_force.clone(),
-            wanted: wanted.clone(),
-        };
         ReloadBody {
             result: reload.outcome.as_str(),
             version: reload.version,
@@ -92,7 +158,7 @@ impl ReloadBody {
             at: rfc_3339(reload.at_ms),
             faults: reload.outcome.faults().to_vec(),
             changes: reload.changes.clone(),
-            restart_pending: reload.pending.iter().map(pending).collect(),
+            restart_pending: reload.pending.iter().map(PendingBody::new).collect(),
         }
     }
 }
