@@ -13,6 +13,7 @@ mod custom_tools;
 mod event;
 mod field_fates;
 mod history;
+pub(crate) mod path;
 mod request_body;
 mod state_envelope;
 pub(crate) mod surrogates;
@@ -32,6 +33,7 @@ pub(crate) use custom_tools::{CUSTOM_INPUT_SCHEMA, custom_input, description_of_
 pub(crate) use event::{AnswerEvent, AnswerForm, AnswerSink, ReasoningPiece, ReportedTokens};
 pub use field_fates::FieldFates;
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns, turns_with_instructions};
+pub(crate) use path::{Path, shown};
 pub(crate) use request_body::{EMPTY_MESSAGE, MemberType, json_object, members_once, of_type, optional_member};
 pub(crate) use state_envelope::Envelope;
 pub use state_envelope::StateKey;

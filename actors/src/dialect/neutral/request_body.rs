@@ -2,10 +2,11 @@
 
 use std::fmt::Display;
 
+use super::path::shown;
 use crate::{
     dialect::{
         json::{Cursor, MAX_DEPTH, Raw},
-        openai::request::{path::shown, syntax},
+        openai::request::syntax,
     },
     domain::{Invalid, InvalidReason},
 };

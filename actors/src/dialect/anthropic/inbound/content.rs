@@ -9,10 +9,9 @@ use crate::{
     dialect::{
         anthropic::foreign_state::unpacked_state,
         json::{Raw, push_member, push_string},
-        neutral::{EMPTY_MESSAGE, Envelope, EscapedText, FieldFates, MemberType, of_type},
+        neutral::{EMPTY_MESSAGE, Envelope, EscapedText, FieldFates, MemberType, Path, of_type},
         openai::{
             message_parts::MessageParts,
-            request::Path,
             tool_results::{FAILED, RESULT},
         },
     },

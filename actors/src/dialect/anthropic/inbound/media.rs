@@ -4,11 +4,8 @@ use super::{ChatBodyWriter, content::Block, refused, required};
 use crate::{
     dialect::{
         json::Raw,
-        neutral::EscapedText,
-        openai::{
-            message_parts::{MediaMember, MessageParts},
-            request::Path,
-        },
+        neutral::{EscapedText, Path},
+        openai::message_parts::{MediaMember, MessageParts},
     },
     domain::Invalid,
 };

@@ -5,12 +5,14 @@ use super::{
     conversation_opening::OpeningHasher,
     fault,
     open_turn::OpenTurn,
-    path::Path,
     prompt_size::PromptSize,
     task_features::MessageTexts,
     value_visitor::{Stopped, stop},
 };
-use crate::domain::{Invalid, Modality};
+use crate::{
+    dialect::neutral::Path,
+    domain::{Invalid, Modality},
+};
 
 /// The path of the whole conversation.
 pub(super) const MESSAGES: Path<'static> = Path::Field("messages");

@@ -1,7 +1,10 @@
 //! The fields that only an embedding request has.
 
-use super::{fault, json, json_type::JsonType, path::Path};
-use crate::{dialect::json::Raw, domain::Invalid};
+use super::{fault, json, json_type::JsonType};
+use crate::{
+    dialect::{json::Raw, neutral::Path},
+    domain::Invalid,
+};
 
 /// Most inputs of one request.
 const MAX_INPUTS: usize = 2_048;

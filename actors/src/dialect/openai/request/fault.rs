@@ -5,11 +5,11 @@
 
 use std::fmt;
 
-use super::{
-    json_type::JsonType,
-    path::{Path, shown},
+use super::json_type::JsonType;
+use crate::{
+    dialect::neutral::{Path, shown},
+    domain::{Invalid, InvalidReason, PromptFault},
 };
-use crate::domain::{Invalid, InvalidReason, PromptFault};
 
 /// The body is not JSON, as the parser puts it; its own text ends in line and column.
 pub(super) fn not_json(fault: &serde_json::Error) -> Invalid {

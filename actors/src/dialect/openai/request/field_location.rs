@@ -1,7 +1,6 @@
 //! In which object of the body a field stands.
 
-use super::path::Path;
-use crate::domain::Source;
+use crate::{dialect::neutral::Path, domain::Source};
 
 /// Which object a field stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,11 @@
 //! One line per name. A field that is only checked is a [`Check`]; one whose value is
 //! used has a variant of its own, read in [`super::found`].
 
-use super::{fault, json, json_type::JsonType, path::Path, request_kind::RequestKind, routing::RoutingField};
-use crate::{dialect::json::Raw, domain::Invalid};
+use super::{fault, json, json_type::JsonType, request_kind::RequestKind, routing::RoutingField};
+use crate::{
+    dialect::{json::Raw, neutral::Path},
+    domain::Invalid,
+};
 
 /// A field by its meaning.
 #[derive(Debug, Clone, Copy, PartialEq)]

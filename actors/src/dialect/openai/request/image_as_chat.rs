@@ -5,12 +5,12 @@ use super::{
     image_fields::ImageFields,
     json::Object,
     json_type::JsonType,
-    path::Path,
     splice::string,
 };
 use crate::dialect::{
     image_shape::{class_of, nearest_ratio},
     json::Raw,
+    neutral::Path,
 };
 
 /// Positions of the fields that the chat request is made of.

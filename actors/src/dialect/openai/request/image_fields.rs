@@ -1,7 +1,10 @@
 //! The fields that only an image request has.
 
-use super::{fault, fields::Field, json, json_type::JsonType, path::Path};
-use crate::{dialect::json::Raw, domain::Invalid};
+use super::{fault, fields::Field, json, json_type::JsonType};
+use crate::{
+    dialect::{json::Raw, neutral::Path},
+    domain::Invalid,
+};
 
 /// Longest description of an image, characters.
 const MAX_PROMPT_CHARS: usize = 32_000;

@@ -5,9 +5,12 @@
 
 use std::borrow::Cow;
 
-use super::{fault, json_type::JsonType, path::Path};
+use super::{fault, json_type::JsonType};
 use crate::{
-    dialect::json::{Cursor, Raw},
+    dialect::{
+        json::{Cursor, Raw},
+        neutral::Path,
+    },
     domain::{Invalid, Usd},
 };
 

@@ -11,11 +11,16 @@ use super::{
     fault, json,
     json_type::JsonType,
     parts::PartListReader,
-    path::{self, Path},
     tool_calls::CallListVisitor,
     value_visitor::{ArrayReader, LengthVisitor, ObjectReader, SeenKeys, Stopped, TextLength, ValueVisitor, stop},
 };
-use crate::{dialect::json::Raw, domain::Invalid};
+use crate::{
+    dialect::{
+        json::Raw,
+        neutral::{Path, shown},
+    },
+    domain::Invalid,
+};
 
 /// The value of `messages`: whether it is there at all.
 pub(super) struct MessageListVisitor<'c, 'a>(pub(super) &'c mut Conversation<'a>);
@@ -77,7 +82,7 @@ impl Role {
             "developer" => Role::Developer,
             "function" => Role::Function,
             other => {
-                let message = format!("Unknown role '{}'. Allowed: {}.", path::shown(other), Self::ALLOWED.join(", "));
+                let message = format!("Unknown role '{}'. Allowed: {}.", shown(other), Self::ALLOWED.join(", "));
                 return Err(fault::refused(path, message).allowing(Self::ALLOWED));
             }
         })

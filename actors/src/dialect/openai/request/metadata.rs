@@ -7,12 +7,11 @@ use super::{
     fault,
     json::{self, Object},
     json_type::JsonType,
-    path::Path,
     routing::{RoutingBuilder, RoutingField},
     suggestions::field_meant_in_metadata,
 };
 use crate::{
-    dialect::json::Raw,
+    dialect::{json::Raw, neutral::Path},
     domain::{Invalid, Source},
 };
 

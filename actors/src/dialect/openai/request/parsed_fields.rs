@@ -10,12 +10,11 @@ use super::{
     image_fields::ImageFields,
     json::{self, Object},
     metadata,
-    path::Path,
     routing::RoutingBuilder,
     tools::DeclaredTools,
 };
 use crate::{
-    dialect::json::Raw,
+    dialect::{json::Raw, neutral::Path},
     domain::{Invalid, Modalities, Modality, Source},
 };
 

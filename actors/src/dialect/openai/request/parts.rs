@@ -9,11 +9,13 @@ use super::{
     fault,
     json::{self, Object},
     json_type::JsonType,
-    path::{self, Path},
     value_visitor::{ArrayReader, LengthVisitor, ObjectReader, SeenKeys, Stopped, TextLength, ValueVisitor},
 };
 use crate::{
-    dialect::json::Raw,
+    dialect::{
+        json::Raw,
+        neutral::{Path, shown},
+    },
     domain::{Invalid, Modality},
 };
 
@@ -74,7 +76,7 @@ impl PartKind {
             "video_url" => PartKind::Video,
             "refusal" => PartKind::Refusal,
             other => {
-                let message = format!("Unknown content part type '{}'.", path::shown(other));
+                let message = format!("Unknown content part type '{}'.", shown(other));
                 return Err(fault::refused(path, message).allowing(Self::ALLOWED));
             }
         })

@@ -4,11 +4,10 @@
 
 use super::{
     fault, json,
-    path::Path,
     routing_values::{objective, weights},
 };
 use crate::{
-    dialect::json::Raw,
+    dialect::{json::Raw, neutral::Path},
     domain::{Circuit, EndpointOverride, Invalid, PriceOverride, Usd, WhatIf},
 };
 

@@ -7,11 +7,13 @@ use super::{
     fault::refused,
     json::{self, Object},
     json_type::JsonType,
-    path::{Path, shown},
     routing_values::{highest, list, lowest, offer},
 };
 use crate::{
-    dialect::json::Raw,
+    dialect::{
+        json::Raw,
+        neutral::{Path, shown},
+    },
     domain::{
         DataCollection, Invalid, Objective, Preference, PriceCeiling, ProviderPolicy, RoutingParameters, Source,
         Sourced, Usd,

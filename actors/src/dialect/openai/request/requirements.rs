@@ -6,11 +6,11 @@ use super::{
     fields::Fate,
     parsed_body::BodyMember,
     parsed_fields::{OutputFormat, StrictSchema},
-    path::{Path, shown},
 };
 use crate::dialect::{
     anthropic::schema::{MAX_OPTIONAL, Unlowered, lower},
     json::quoted,
+    neutral::{Path, shown},
     responses::provider_state::PREVIOUS_RESPONSE_ID,
 };
 use crate::domain::{

@@ -6,11 +6,10 @@
 use super::{
     json::{self, Object},
     json_type::JsonType,
-    path::Path,
     routing_values::{inner, list},
 };
 use crate::{
-    dialect::json::Raw,
+    dialect::{json::Raw, neutral::Path},
     domain::{ExclusionReason, MAX_COST},
 };
 

@@ -11,12 +11,14 @@ use super::{
     fault,
     json::{self, Object},
     json_type::JsonType,
-    path::{self, Path},
     provider_policy::{MAX_UNKNOWN_MEMBERS, ProviderPolicyBuilder},
     routing_values::{bounded, ceiling, highest, inner, lowest, objective, offer, patterns, weights},
 };
 use crate::{
-    dialect::json::Raw,
+    dialect::{
+        json::Raw,
+        neutral::{Path, shown},
+    },
     domain::{Invalid, InvalidReason, RoutingParameters, Source, Sourced},
 };
 
@@ -138,7 +140,7 @@ impl RoutingBuilder {
             return Ok(());
         }
         if !matches!(&*id, "auto-router" | "auto-beta-router") {
-            let message = format!("Plugin '{}' is not available on this gateway.", path::shown(&id));
+            let message = format!("Plugin '{}' is not available on this gateway.", shown(&id));
             return Err(Invalid::field(InvalidReason::UnsupportedPlugin, at.to_string(), message));
         }
         if let Some(raw) = plugin.get("allowed_models") {

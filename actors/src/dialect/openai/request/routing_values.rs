@@ -2,13 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::{
-    fault, json,
-    json_type::JsonType,
-    path::{self, Path},
-};
+use super::{fault, json, json_type::JsonType};
 use crate::{
-    dialect::json::Raw,
+    dialect::{
+        json::Raw,
+        neutral::{Path, shown},
+    },
     domain::{Invalid, ModelPattern, Objective, Percentile, Preference, Source, Sourced, Usd, Weights},
 };
 
@@ -35,7 +34,7 @@ pub(super) fn objective(raw: Raw<'_>, path: &Path<'_>) -> Result<Objective, Inva
     let names = Objective::ALL.map(Objective::as_str);
     let value = json::text(raw, path).map_err(|invalid| invalid.allowing(names))?;
     value.parse().map_err(|()| {
-        let message = format!("Unknown objective '{}'. Allowed: {}.", path::shown(&value), names.join(", "));
+        let message = format!("Unknown objective '{}'. Allowed: {}.", shown(&value), names.join(", "));
         fault::refused(path, message).allowing(names)
     })
 }
@@ -111,7 +110,7 @@ pub(super) fn bound(raw: Raw<'_>, path: &Path<'_>) -> Result<f64, Invalid> {
 pub(super) fn patterns(raw: Raw<'_>, path: &Path<'_>) -> Result<Vec<ModelPattern>, Invalid> {
     let pattern = |(position, entry): (usize, Cow<'_, str>)| {
         entry.parse().map_err(|_| {
-            let message = format!("'{}' is not a model id or a pattern ending in '*'.", path::shown(&entry));
+            let message = format!("'{}' is not a model id or a pattern ending in '*'.", shown(&entry));
             fault::refused(&path.item(position), message)
         })
     };

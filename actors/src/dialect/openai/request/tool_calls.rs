@@ -7,10 +7,12 @@ use super::{
     conversation::{Conversation, MESSAGES},
     fault,
     json_type::JsonType,
-    path::Path,
     value_visitor::{ArrayReader, LengthVisitor, ObjectReader, SeenKeys, Stopped, TextLength, ValueVisitor},
 };
-use crate::{dialect::json::Raw, domain::Invalid};
+use crate::{
+    dialect::{json::Raw, neutral::Path},
+    domain::Invalid,
+};
 
 /// The value of `tool_calls`: how many there are, or `None` when it is null.
 pub(super) struct CallListVisitor<'c, 'a> {

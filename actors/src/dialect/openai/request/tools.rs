@@ -9,10 +9,15 @@ use super::{
     fault,
     json::{self, Object},
     json_type::JsonType,
-    path::{self, Path},
     value_visitor::{ArrayReader, LengthVisitor, ObjectReader, SeenKeys, Stopped, TextLength, ValueVisitor, stop},
 };
-use crate::{dialect::json::Raw, domain::Invalid};
+use crate::{
+    dialect::{
+        json::Raw,
+        neutral::{Path, shown},
+    },
+    domain::Invalid,
+};
 
 /// Longest name of a function, characters.
 const MAX_NAME_CHARS: usize = 128;
@@ -326,5 +331,5 @@ fn forced(
 }
 
 fn undeclared(path: &Path<'_>, name: &str) -> Invalid {
-    fault::refused(path, format!("'tool_choice' refers to '{}', which is not in 'tools'.", path::shown(name)))
+    fault::refused(path, format!("'tool_choice' refers to '{}', which is not in 'tools'.", shown(name)))
 }

@@ -6,11 +6,8 @@ use super::{ChatBodyWriter, mistyped, refused, required};
 use crate::{
     dialect::{
         json::Raw,
-        neutral::EscapedText,
-        openai::{
-            message_parts::{MediaMember, MessageParts},
-            request::Path,
-        },
+        neutral::{EscapedText, Path},
+        openai::message_parts::{MediaMember, MessageParts},
     },
     domain::Invalid,
 };

@@ -6,8 +6,8 @@ use super::{ChatBodyWriter, mistyped, refused};
 use crate::{
     dialect::{
         json::{Raw, push_member},
-        neutral::{EMPTY_MESSAGE, EscapedText},
-        openai::{message_parts::MessageParts, request::Path},
+        neutral::{EMPTY_MESSAGE, EscapedText, Path},
+        openai::message_parts::MessageParts,
     },
     domain::Invalid,
 };

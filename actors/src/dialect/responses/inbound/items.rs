@@ -6,8 +6,8 @@ use super::{ChatBodyWriter, mistyped, refused, required};
 use crate::{
     dialect::{
         json::{Raw, push_member, push_string},
-        neutral::{EscapedText, MemberType, ReasoningKind, optional_member},
-        openai::{message_parts::MessageParts, request::Path, tool_results::RESULT},
+        neutral::{EscapedText, MemberType, Path, ReasoningKind, optional_member},
+        openai::{message_parts::MessageParts, tool_results::RESULT},
         responses::{
             encode::output::GENERATED,
             reasoning_state::{self, ForeignReasoning, Opened},
