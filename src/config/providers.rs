@@ -5,7 +5,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use pointsman_actors::domain::{CapabilitySet, Dialect, EffortBudgets, Platform, ProviderSlug};
+use pointsman_actors::domain::{Capability, CapabilitySet, Dialect, EffortBudgets, Platform, ProviderSlug};
 
 use super::{
     Surroundings,
@@ -417,6 +417,9 @@ pub(super) fn lacks(section: &Section<'_>) -> Option<CapabilitySet> {
     let items = section.texts("lacks", MAX_CAPABILITIES)?;
     let set = items.iter().filter_map(|item| {
         let set = CapabilitySet::named(item.text);
+        // Who refuses open schemas takes only the form that has a limit of optional properties as well.
+        let set =
+            set.map(|set| if set.has(Capability::OpenSchema) { set.with(Capability::OptionalProperties) } else { set });
         if set.is_none() {
             let allowed = CapabilitySet::names().collect::<Vec<_>>().join(", ");
             item.fault("is no capability", allowed);

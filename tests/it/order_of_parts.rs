@@ -162,3 +162,14 @@ async fn items_of_a_response_keep_their_order_in_a_message_whole_or_streamed() {
     let kinds: Vec<&str> = starts.map(|event| event["content_block"]["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, expected, "{}", reply.text());
 }
+
+#[actix_web::test]
+async fn a_long_argument_of_a_call_arrives_whole_where_every_character_of_it_is_escaped_once_more() {
+    let written = "\"\n".repeat(50_000);
+    let call = json!({"functionCall": {"name": "write", "args": {"text": written}}});
+    let answer = json!({"candidates": [{"content": {"role": "model", "parts": [call]}, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 3}});
+    let asked = json!({"model": "acme/one", "max_tokens": 64, "messages": [{"role": "user", "content": "Write."}]});
+    let whole = gateway("gemini", &answer).await.post("/v1/messages", &asked).await.expect(200);
+    assert_eq!(whole["content"][0]["input"]["text"], json!(written));
+}

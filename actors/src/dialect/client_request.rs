@@ -1,12 +1,12 @@
 //! Clients of other APIs than chat: what of their request is kept until the answer.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, cell::OnceCell};
 
 use bytes::Bytes;
 
 use super::{
     anthropic,
-    json::object,
+    json::{Raw, object},
     neutral::{FieldFates, StateKey},
     outgoing::CallHeaders,
     responses::{self, inbound::echo::ResponseEcho},
@@ -69,18 +69,31 @@ impl ClientRequest {
         }
     }
 
-    /// The client's names for a field of the chat body. Several fields of the client may have become one there; none, if the
-    /// gateway has added it.
-    pub(super) fn field_names<'n>(&self, name: &'n str) -> Vec<Cow<'n, str>> {
-        let body = || std::str::from_utf8(&self.body).ok().and_then(|text| object(text).ok());
-        let given = match self.shape {
-            ClientShape::Messages { .. } => body().and_then(|body| anthropic::inbound::given_fields(body, name)),
-            ClientShape::Responses(_) => body().and_then(|body| responses::inbound::given_fields(body, name)),
+    /// The client's names for fields of the chat body.
+    pub(super) fn field_names(&self) -> FieldNames<'_> {
+        FieldNames { client: self, body: OnceCell::new() }
+    }
+}
+
+/// The names that a client has for fields of the chat body. Its own body is read for those few of which it depends on that.
+pub(super) struct FieldNames<'c> {
+    client: &'c ClientRequest,
+    body: OnceCell<Option<Raw<'c>>>,
+}
+
+impl FieldNames<'_> {
+    /// Several fields of the client may have become one of chat; none, if the gateway has added it.
+    pub(super) fn of<'n>(&self, name: &'n str) -> Vec<Cow<'n, str>> {
+        let read = || std::str::from_utf8(&self.client.body).ok().and_then(|text| object(text).ok());
+        let member = |name: &[u8]| (*self.body.get_or_init(read))?.member(name).filter(|value| !value.is_null());
+        let given = match self.client.shape {
+            ClientShape::Messages { .. } => anthropic::inbound::given_fields(member, name),
+            ClientShape::Responses(_) => responses::inbound::given_fields(member, name),
             ClientShape::Completion { .. } => None,
         };
         match given {
             Some(given) => given.into_iter().map(Cow::Borrowed).collect(),
-            None => vec![self.shape.field_name(name)],
+            None => vec![self.client.shape.field_name(name)],
         }
     }
 }

@@ -87,7 +87,7 @@ fn first_lost(
         _ => lost_in_translation(request, parameters?, endpoint)?,
     };
     match client {
-        Some(client) => client.field_names(&lost).first().map(|name| Arc::from(&**name)),
+        Some(client) => client.field_names().of(&lost).first().map(|name| Arc::from(&**name)),
         None => Some(lost),
     }
 }

@@ -103,7 +103,7 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
             let mut body =
                 translated(&outgoing, dialect, endpoint, request.prompt_tokens, SignatureSources::default())?;
             body.emulated.extend(emulated);
-            Some(body)
+            Some(named_as_image(request, body))
         }
         Dialect::Gemini | Dialect::Converse => {
             let mut fates = FieldFates::default();
@@ -118,6 +118,20 @@ pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint
         }
         _ => Some(outgoing),
     }
+}
+
+/// Names the fields of an image request as the client wrote them: a chat has others for the shape of an image.
+fn named_as_image(request: &ImageRequest, outgoing: OutgoingBody) -> OutgoingBody {
+    let given = |field: &'static str| if request.gives(field) { field } else { "size" };
+    let name_of = |name: &str| match name {
+        "image_config.aspect_ratio" => given("aspect_ratio").to_owned(),
+        "image_config.image_size" => given("resolution").to_owned(),
+        name => name.to_owned(),
+    };
+    let mut fates = FieldFates::default();
+    outgoing.dropped.iter().for_each(|name| fates.drop(&name_of(name)));
+    outgoing.emulated.iter().for_each(|name| fates.emulate(&name_of(name)));
+    OutgoingBody { dropped: fates.dropped().to_vec(), emulated: fates.emulated().to_vec(), ..outgoing }
 }
 
 /// Path of image requests, relative to the base address of the upstream.
@@ -240,7 +254,8 @@ fn spelled(request: &ChatRequest, outgoing: OutgoingBody) -> OutgoingBody {
 /// Names the fields in the client's spelling, and those that were lost on the way to the chat body.
 fn named(lost: &FieldFates, client: Option<&ClientRequest>, outgoing: OutgoingBody) -> OutgoingBody {
     let mut fates = lost.clone();
-    let names_of = |name| client.map_or_else(|| vec![Cow::Borrowed(name)], |client| client.field_names(name));
+    let names = client.map(ClientRequest::field_names);
+    let names_of = |name| names.as_ref().map_or_else(|| vec![Cow::Borrowed(name)], |names| names.of(name));
     outgoing.dropped.iter().flat_map(|name| names_of(&**name)).for_each(|name| fates.drop(&name));
     outgoing.emulated.iter().flat_map(|name| names_of(&**name)).for_each(|name| fates.emulate(&name));
     OutgoingBody { dropped: fates.dropped().to_vec(), emulated: fates.emulated().to_vec(), ..outgoing }
@@ -330,7 +345,8 @@ pub fn rewrite_whole(
         && !outgoing.is_clients_own
         && !matches!(client.shape, ClientShape::Completion { .. })
     {
-        let most = body.len().max(MIN_HELD_BYTES);
+        // Arguments that come as an object are at most twice as long as a string.
+        let most = body.len().saturating_mul(2).max(MIN_HELD_BYTES);
         return whole_answer(utf8(body)?, translation, client, context, most);
     }
     let chat = rewrite_answer(&*completion_of(body, outgoing)?, context)?;

@@ -2,7 +2,7 @@
 
 use super::models::capabilities;
 use crate::{
-    dialect::neutral::{Content, Conversation, MediaSource, Part, Role},
+    dialect::neutral::{Content, Conversation, FieldFates, MediaSource, Part, Role, Speaker, turns_with_instructions},
     domain::Endpoint,
 };
 
@@ -16,10 +16,18 @@ pub(crate) fn required_betas(conversation: &Conversation<'_>, endpoint: &Endpoin
     if tier == Some(true) && capabilities(&endpoint.upstream_model).fast {
         betas.push("fast-mode-2026-02-01");
     }
-    if endpoint.takes_instructions && conversation.turns.iter().any(|turn| turn.role == Role::System) {
+    if endpoint.takes_instructions && has_instruction(conversation) {
         betas.push("mid-conversation-system-2026-04-07");
     }
     betas
+}
+
+/// Whether a system message is sent in the middle of the conversation.
+fn has_instruction(conversation: &Conversation<'_>) -> bool {
+    conversation.turns.iter().any(|turn| turn.role == Role::System)
+        && turns_with_instructions(conversation, &mut FieldFates::default())
+            .iter()
+            .any(|turn| turn.speaker == Speaker::System)
 }
 
 fn has_file(part: &Part<'_>) -> bool {

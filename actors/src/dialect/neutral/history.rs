@@ -55,6 +55,7 @@ fn turns_of<'a>(
     fates: &mut FieldFates,
 ) -> Vec<AlternatingTurn<'a>> {
     let mut history = History { turns: Vec::new(), open_calls: Vec::new(), fates };
+    let ends_request = if takes_instructions { ends_of_requests(&conversation.turns) } else { Vec::new() };
     for (place, turn) in conversation.turns.iter().enumerate() {
         if turn.is_named {
             history.fates.drop("messages[].name");
@@ -64,9 +65,7 @@ fn turns_of<'a>(
             Role::Tool => turn.parts.iter().for_each(|part| history.result(part)),
             Role::User => history.user(turn),
             Role::System => {
-                let rest = conversation.turns.get(place + 1..).unwrap_or_default();
-                let next = rest.iter().map(|turn| turn.role).find(|role| *role != Role::System);
-                if takes_instructions && matches!(next, None | Some(Role::Assistant)) && history.takes_instruction() {
+                if ends_request.get(place) == Some(&true) && history.takes_instruction() {
                     history.instruction(turn);
                 } else {
                     history.system(turn);
@@ -76,6 +75,26 @@ fn turns_of<'a>(
     }
     history.close_calls();
     history.turns
+}
+
+/// Per turn, whether nothing follows it, system messages apart, or an answer of the model.
+fn ends_of_requests(turns: &[Turn<'_>]) -> Vec<bool> {
+    let mut is_end = true;
+    let mut ends: Vec<bool> = turns
+        .iter()
+        .rev()
+        .map(|turn| {
+            let before = is_end;
+            match turn.role {
+                Role::System => {}
+                Role::Assistant if turn.parts.iter().all(is_blank) => {}
+                role => is_end = role == Role::Assistant,
+            }
+            before
+        })
+        .collect();
+    ends.reverse();
+    ends
 }
 
 struct History<'a, 'f> {

@@ -13,14 +13,23 @@ const SIZES: [(&str, &str); 3] = [("1:1", "1024x1024"), ("2:3", "1024x1536"), ("
 
 /// Whether the conversation asks for an image.
 pub(super) fn wants_image(conversation: &Conversation<'_>) -> bool {
-    let modalities = conversation.parameter("modalities");
-    modalities.is_some_and(|list| list.elements().any(|kind| kind.text().as_deref() == Some("image")))
+    conversation.parameter("modalities").is_some_and(|list| list.elements().any(is_image))
+}
+
+/// Whether it asks for nothing else.
+pub(super) fn wants_only_image(conversation: &Conversation<'_>) -> bool {
+    wants_image(conversation) && conversation.parameter("modalities").is_some_and(|list| list.elements().all(is_image))
+}
+
+fn is_image(kind: Raw<'_>) -> bool {
+    kind.text().as_deref() == Some("image")
 }
 
 /// Appends the tool.
 pub(super) fn push_image_tool(conversation: &Conversation<'_>, out: &mut BytesMut, fates: &mut FieldFates) {
     out.put_slice(b"{\"type\":\"image_generation\"");
-    for (key, value) in conversation.parameter("image_config").into_iter().flat_map(Raw::members) {
+    let config = conversation.parameter("image_config").into_iter().flat_map(Raw::members);
+    for (key, value) in config.filter(|(_, value)| !value.is_null()) {
         let name = key.name();
         match (&*name, value.text()) {
             (b"aspect_ratio", Some(wanted)) => {

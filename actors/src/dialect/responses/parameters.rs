@@ -2,6 +2,7 @@
 
 use bytes::{BufMut as _, BytesMut};
 
+use super::image_tool::wants_image;
 use crate::dialect::{
     json::{Raw, push_member},
     neutral::{Conversation, FieldFates},
@@ -53,7 +54,7 @@ impl<'a> Parameters<'a> {
                 }
                 "modalities" => value.elements().all(|kind| matches!(kind.text().as_deref(), Some("text" | "image"))),
                 // Of the tool that makes images.
-                "image_config" => true,
+                "image_config" => wants_image(conversation),
                 "n" => value.count() == Some(1),
                 _ if SAME.contains(&name) => parameters.keep(name, value),
                 _ => false,

@@ -3,7 +3,7 @@
 use bytes::{BufMut as _, BytesMut};
 
 use super::{
-    image_tool::{push_image_tool, wants_image},
+    image_tool::{push_image_tool, wants_image, wants_only_image},
     write::{begin_element, push_text_member},
 };
 use crate::dialect::{
@@ -23,8 +23,12 @@ pub(super) fn push_tools(
         push_member(out, b"tools", b"[");
         push_image_tool(conversation, out, fates);
         out.put_u8(b']');
-        // Nothing else was asked for.
-        return push_member(out, b"tool_choice", b"{\"type\":\"image_generation\"}");
+        if wants_only_image(conversation) {
+            push_member(out, b"tool_choice", b"{\"type\":\"image_generation\"}");
+        } else if matches!(conversation.tool_choice, ToolChoice::None) {
+            push_member(out, b"tool_choice", b"\"none\"");
+        }
+        return;
     }
     if conversation.tools.is_empty() {
         let is_void = matches!(conversation.tool_choice, ToolChoice::Unspecified | ToolChoice::Auto | ToolChoice::None);

@@ -24,6 +24,9 @@ const ATTRIBUTION: &str = "x-anthropic-billing-header";
 /// Members of a message.
 const OF_MESSAGES: [&[u8]; 2] = [b"role", b"content"];
 
+/// Most members of a block that are named although chat has no form for them.
+const MAX_OTHERS: usize = 64;
+
 /// The members of a content block, whatever its type.
 #[derive(Default)]
 pub(super) struct Block<'a> {
@@ -43,7 +46,7 @@ pub(super) struct Block<'a> {
     thinking: Option<Raw<'a>>,
     signature: Option<Raw<'a>>,
     data: Option<Raw<'a>>,
-    /// Names of members that chat has no form for.
+    /// Names of the first members that chat has no form for.
     others: Vec<Cow<'a, [u8]>>,
 }
 
@@ -72,7 +75,9 @@ impl<'a> Block<'a> {
                 b"caller" => continue,
                 _ if value.is_null() => continue,
                 _ => {
-                    read.others.push(key.name());
+                    if read.others.len() < MAX_OTHERS {
+                        read.others.push(key.name());
+                    }
                     continue;
                 }
             };

@@ -37,9 +37,9 @@ fn of_tool(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The fields of the client that became this one, where the body tells. `None` where the name alone does.
-pub(crate) fn given_fields(body: Raw<'_>, name: &str) -> Option<Vec<&'static str>> {
-    let member = |name: &[u8]| body.member(name).filter(|value| !value.is_null());
+/// The fields of the client that became this one, where its body tells. `None` where the name alone does. `member`: a
+/// member of the body with a value.
+pub(crate) fn given_fields<'b>(member: impl Fn(&[u8]) -> Option<Raw<'b>>, name: &str) -> Option<Vec<&'static str>> {
     let given = match name {
         "reasoning" | "reasoning_effort" => {
             let effort = member(b"output_config").and_then(|config| config.member(b"effort"));

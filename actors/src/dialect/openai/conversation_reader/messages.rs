@@ -277,18 +277,19 @@ fn data_url<'u, 'a>(url: &'u str, escaped: impl Fn(&'u str) -> EscapedText<'a>) 
 fn call<'a>(value: Raw<'a>, made_id: impl FnOnce() -> EscapedText<'a>, lost: &mut FieldFates) -> Option<Part<'a>> {
     let names: [&[u8]; 6] = [b"id", b"type", b"function", b"custom", b"index", b"extra_content"];
     let [id, kind, function, custom, ..] = lost.pick("messages[].tool_calls[]", value, names);
-    let id = id.and_then(EscapedText::of).filter(|id| !id.is_empty()).unwrap_or_else(made_id);
+    let id = || id.and_then(EscapedText::of).filter(|id| !id.is_empty()).unwrap_or_else(made_id);
     if kind.and_then(Raw::text).as_deref() == Some("custom") {
         let [name, input] = lost.pick("messages[].tool_calls[].custom", custom?, [b"name", b"input"]);
         let (name, arguments) = (text_in(name)?, text_in(input).unwrap_or(EscapedText::plain("")));
-        return Some(Part::new(Content::ToolCall { id, name, arguments, kind: ToolKind::Custom }));
+        return Some(Part::new(Content::ToolCall { id: id(), name, arguments, kind: ToolKind::Custom }));
     }
     let [name, arguments] = lost.pick("messages[].tool_calls[].function", function?, [b"name", b"arguments"]);
     let arguments = match arguments {
         Some(arguments) if arguments.is_object() => EscapedText::escaping(&String::from_utf8_lossy(arguments.bytes())),
         other => text_in(other).unwrap_or(EscapedText::plain("")),
     };
-    Some(Part::new(Content::ToolCall { id, name: text_in(name)?, arguments, kind: ToolKind::Function }))
+    let name = text_in(name)?;
+    Some(Part::new(Content::ToolCall { id: id(), name, arguments, kind: ToolKind::Function }))
 }
 
 fn text_in(value: Option<Raw<'_>>) -> Option<EscapedText<'_>> {

@@ -23,14 +23,15 @@ use super::{
     stored_metadata, syntax,
 };
 use crate::{
-    dialect::outgoing::OutgoingBody,
+    dialect::{
+        json::{Raw, object},
+        outgoing::OutgoingBody,
+    },
     domain::{
-        Catalog, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames, ParameterSet,
-        RoutingParameters,
+        Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames,
+        ParameterSet, RoutingParameters,
     },
 };
-
-use crate::dialect::json::Raw;
 
 /// Most images of one request.
 const MAX_IMAGES: u32 = 10;
@@ -162,11 +163,17 @@ impl ImageRequest {
         Some(Invalid::field(InvalidReason::InvalidValue, "size", message).allowing(&model.image_sizes))
     }
 
+    /// Whether the body gives that field a value.
+    pub(crate) fn gives(&self, field: &str) -> bool {
+        let body = std::str::from_utf8(self.body()).ok().and_then(|text| object(text).ok());
+        body.and_then(|body| body.member(field.as_bytes())).is_some_and(|value| !value.is_null())
+    }
+
     /// The body for one endpoint: an image request, or a chat where the endpoint makes images through it.
     #[must_use]
     pub fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
         let outgoing = UpstreamBodyBuilder::new(&self.envelope, catalog, endpoint);
-        if endpoint.images_through_chat { self.chat(outgoing) } else { self.image(outgoing) }
+        if endpoint.images_through_chat { self.chat(outgoing, endpoint.dialect) } else { self.image(outgoing) }
     }
 
     fn image(&self, mut outgoing: UpstreamBodyBuilder<'_, '_>) -> OutgoingBody {
@@ -184,7 +191,7 @@ impl ImageRequest {
     }
 
     /// A chat request with the fields that chat supports. All other given fields are reported as dropped.
-    fn chat(&self, mut outgoing: UpstreamBodyBuilder<'_, '_>) -> OutgoingBody {
+    fn chat(&self, mut outgoing: UpstreamBodyBuilder<'_, '_>, dialect: Dialect) -> OutgoingBody {
         let configurable = outgoing.gates.admits("image_config");
         for member in &self.envelope.members {
             outgoing.splice.skip();
@@ -203,7 +210,9 @@ impl ImageRequest {
             }
         }
         outgoing.splice.add("messages", |out| self.bridge.messages(out, self.body()));
-        outgoing.splice.add("modalities", |out| out.extend_from_slice(b"[\"image\",\"text\"]"));
+        // Some chat servers make no images without text. The Responses API takes text for a wish of its own.
+        let modalities: &[u8] = if dialect == Dialect::Responses { b"[\"image\"]" } else { b"[\"image\",\"text\"]" };
+        outgoing.splice.add("modalities", |out| out.extend_from_slice(modalities));
         if configurable && self.bridge.has_config() {
             outgoing.splice.add("image_config", |out| self.bridge.config(out, self.body()));
         }

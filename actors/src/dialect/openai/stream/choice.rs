@@ -298,7 +298,7 @@ impl ChoiceState {
                 MessageMember::FunctionCall if value.is_object() => {
                     self.has_called = true;
                     // Some servers send both forms of a call.
-                    if rules.legacy_functions && has_tool_calls {
+                    if rules.legacy_functions && (has_tool_calls || self.calls.are_of_tools()) {
                         continue;
                     }
                     if rules.legacy_functions {

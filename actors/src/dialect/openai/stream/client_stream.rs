@@ -209,7 +209,7 @@ impl ClientStream {
         }
     }
 
-    fn encode(&mut self, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    pub(super) fn encode(&mut self, out: &mut BytesMut) -> Result<(), AnswerFault> {
         while let Some(end) = memchr::memmem::find(&self.chunks, b"\n\n") {
             let event = self.chunks.split_to(end + 2);
             let Some(data) = event.strip_prefix(b"data: ") else { continue };

@@ -299,9 +299,8 @@ pub(crate) fn whole_answer(
 ) -> Result<Answer, AnswerFault> {
     let mut chat = ChatRewriter::new(context.clone(), StreamOptions::default());
     let mut client = ClientStream::new(client, None, context, AnswerForm::Whole, max_held_bytes);
-    StreamTranslator::new(translation.decoder()).whole(body, &mut chat, &mut client.chunks)?;
     let mut out = BytesMut::new();
-    client.end(&chat, &mut out)?;
+    StreamTranslator::new(translation.decoder()).whole(body, &mut chat, &mut client, &mut out)?;
     Ok(Answer { body: out.freeze(), outcome: chat.outcome() })
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::BytesMut;
 
-use super::{Progress, chunk::ChatRewriter};
+use super::{Progress, chunk::ChatRewriter, client_stream::ClientStream};
 use crate::dialect::{
     answer::AnswerFault,
     frame::StreamEvent,
@@ -47,12 +47,18 @@ impl StreamTranslator {
         Ok(())
     }
 
-    /// Takes an answer that was not streamed.
-    pub(super) fn whole(self, body: &str, chat: &mut ChatRewriter, out: &mut BytesMut) -> Result<(), AnswerFault> {
-        let StreamTranslator { decoder, mut writer, mut chunk } = self;
-        let (writer, chunk, progress) = (&mut writer, &mut chunk, &mut Progress::default());
-        decoder.whole(body, &mut ChunkSink { writer, chunk, chat, progress, out })?;
-        chat.end(out)
+    /// Takes an answer that was not streamed, for a client of another dialect. No more than one chunk of it is kept.
+    pub(super) fn whole(
+        self,
+        body: &str,
+        chat: &mut ChatRewriter,
+        client: &mut ClientStream,
+        out: &mut BytesMut,
+    ) -> Result<(), AnswerFault> {
+        let StreamTranslator { decoder, writer, chunk } = self;
+        decoder.whole(body, &mut ClientSink { writer, chunk, chat, client, out })?;
+        chat.end(&mut client.chunks)?;
+        client.end(chat, out)
     }
 
     /// Whether the provider is at work of which it sends nothing until it is done.
@@ -65,6 +71,24 @@ impl StreamTranslator {
         let StreamTranslator { decoder, writer, chunk } = self;
         let progress = &mut Progress::default();
         decoder.end(&mut ChunkSink { writer, chunk, chat, progress, out })
+    }
+}
+
+/// Encodes each chunk at once.
+struct ClientSink<'s> {
+    writer: ChunkWriter,
+    chunk: BytesMut,
+    chat: &'s mut ChatRewriter,
+    client: &'s mut ClientStream,
+    out: &'s mut BytesMut,
+}
+
+impl AnswerSink for ClientSink<'_> {
+    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+        let ClientSink { writer, chunk, chat, client, out } = self;
+        let progress = &mut Progress::default();
+        ChunkSink { writer, chunk, chat, progress, out: &mut client.chunks }.event(event)?;
+        client.encode(out)
     }
 }
 

@@ -12,6 +12,9 @@ use crate::{
     domain::Invalid,
 };
 
+/// Most members of a part that are named although chat has no form for them.
+const MAX_OTHERS: usize = 64;
+
 /// The members of a content part, whatever its type.
 #[derive(Default)]
 struct ContentPart<'a> {
@@ -26,7 +29,7 @@ struct ContentPart<'a> {
     filename: Option<Raw<'a>>,
     input_audio: Option<Raw<'a>>,
     prompt_cache_breakpoint: Option<Raw<'a>>,
-    /// Names and values of members that chat has no form for.
+    /// Names and values of the first members that chat has no form for.
     others: Vec<(Raw<'a>, Raw<'a>)>,
 }
 
@@ -49,7 +52,9 @@ impl<'a> ContentPart<'a> {
                 // They say something about an answer, not to the model.
                 b"logprobs" => continue,
                 _ => {
-                    read.others.push((key, value));
+                    if read.others.len() < MAX_OTHERS {
+                        read.others.push((key, value));
+                    }
                     continue;
                 }
             };

@@ -36,12 +36,13 @@ fn of_element(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The fields of the client that became this one, where the body tells. `None` where the name alone does.
-pub(crate) fn given_fields(body: Raw<'_>, name: &str) -> Option<Vec<&'static str>> {
+/// The fields of the client that became this one, where its body tells. `None` where the name alone does. `member`: a
+/// member of the body with a value.
+pub(crate) fn given_fields<'b>(member: impl Fn(&[u8]) -> Option<Raw<'b>>, name: &str) -> Option<Vec<&'static str>> {
     // Either asks for them.
     let asks = |wanted: Raw<'_>| wanted.inner_text() == "message.output_text.logprobs";
     match name {
-        "logprobs" if !body.member(b"include").is_some_and(|include| include.elements().any(asks)) => {
+        "logprobs" if !member(b"include").is_some_and(|include| include.elements().any(asks)) => {
             Some(vec!["top_logprobs"])
         }
         _ => None,

@@ -313,3 +313,22 @@ fn marks_of_the_prompt_cache_reach_the_models_that_know_them() {
     assert!(sent.dropped().is_empty());
     assert_eq!(send("gpt-5.2", &body).dropped(), ["messages[].content[].cache_control"]);
 }
+
+#[test]
+fn an_image_is_made_by_the_tool_and_forced_only_if_nothing_else_is_wanted() {
+    let sent =
+        send_members(PLAIN, r#""modalities":["image"],"image_config":{"aspect_ratio":"16:9","image_size":"2K"}"#);
+    assert_eq!(sent.body()["tools"], json!([{"type": "image_generation", "size": "1536x1024"}]));
+    assert_eq!(sent.body()["tool_choice"], json!({"type": "image_generation"}));
+    assert_eq!(sent.emulated(), ["image_config.aspect_ratio"]);
+    assert_eq!(sent.dropped(), ["image_config.image_size"]);
+
+    let sent = send_members(PLAIN, r#""modalities":["image","text"],"image_config":{"aspect_ratio":null}"#);
+    assert_eq!(sent.body()["tools"], json!([{"type": "image_generation"}]));
+    assert_eq!(sent.body()["tool_choice"], Value::Null, "the model decides");
+    assert_eq!((sent.dropped().len(), sent.emulated().len()), (0, 0));
+
+    let sent = send_members(PLAIN, r#""image_config":{"aspect_ratio":"1:1"}"#);
+    assert_eq!(sent.body()["tools"], Value::Null);
+    assert_eq!(sent.dropped(), ["image_config"], "nobody asked for an image");
+}
