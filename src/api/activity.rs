@@ -177,16 +177,13 @@ impl ActivityQuery {
             Listed::Own(caller) => Some(caller.owners().collect()),
             Listed::Everybody(_) => None,
         };
-        for (name, value) in query_parameters::pairs(query)? {
+        for (name, value) in query_parameters::pairs(query, &ledger_query::allowed(&Self::PARAMETERS, listed))? {
             match name.as_str() {
                 "since" => since = Some(ledger_query::time("since", &value)?),
                 "until" => until = Some(ledger_query::time("until", &value)?),
                 "group" => period = read_period(&value)?,
                 "tz_offset_minutes" => offset_ms = read_offset(&value)?,
-                _ => {
-                    let named = ledger_query::owners(&name, &value, listed)?;
-                    owners = Some(named.ok_or_else(|| ledger_query::unknown(&name, &Self::PARAMETERS, listed))?);
-                }
+                _ => owners = ledger_query::owners(&name, &value, listed)?.or(owners),
             }
         }
         let query = ActivityQuery { since_ms: 0, until_ms: 0, period, offset_ms, owners };

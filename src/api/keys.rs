@@ -40,13 +40,10 @@ const PAGE: usize = 100;
 /// 400 for a bad parameter.
 pub(crate) async fn list(_: Administrator, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let (mut offset, mut disabled) = (0, false);
-    for (name, value) in query_parameters::pairs(request.query_string())? {
+    for (name, value) in query_parameters::pairs(request.query_string(), &["offset", "include_disabled"])? {
         match name.as_str() {
             "offset" => offset = ledger_query::integer("offset", &value, 0..=i64::MAX)?,
-            "include_disabled" => {
-                disabled = value.parse().map_err(|_| wrong("include_disabled", "true or false"))?;
-            }
-            _ => return Err(query_parameters::unknown(&name, &["offset", "include_disabled"])),
+            _ => disabled = value.parse().map_err(|_| wrong("include_disabled", "true or false"))?,
         }
     }
     let keys = worker.shared.registry.keys().into_iter().filter(|key| disabled || !key.disabled);

@@ -87,7 +87,7 @@ impl Selection {
         if let Listed::Own(caller) = listed {
             selection.require_label(label::OWNER, caller.owners().map(owner_label));
         }
-        for (name, value) in query_parameters::pairs(query)? {
+        for (name, value) in query_parameters::pairs(query, &allowed(&Selection::PARAMETERS, listed))? {
             selection.add(&name, &value, listed, most)?;
         }
         in_order(selection.filter.since_ms, selection.filter.until_ms)?;
@@ -152,8 +152,9 @@ impl Selection {
             }
             return Ok(());
         }
-        let owners = owners(name, value, listed)?.ok_or_else(|| unknown(name, &Selection::PARAMETERS, listed))?;
-        self.require_label(label::OWNER, owners.into_iter().map(owner_label));
+        if let Some(owners) = owners(name, value, listed)? {
+            self.require_label(label::OWNER, owners.into_iter().map(owner_label));
+        }
         Ok(())
     }
 
@@ -185,13 +186,13 @@ pub(super) fn owners(name: &str, value: &str, listed: Listed<'_>) -> Result<Opti
     }
 }
 
-/// 400: no such parameter.
-pub(super) fn unknown(name: &str, known: &[&'static str], listed: Listed<'_>) -> ApiError {
+/// The parameters of a list: `known`, and those of everybody's lists.
+pub(super) fn allowed(known: &[&'static str], listed: Listed<'_>) -> Vec<&'static str> {
     let mut allowed = known.to_vec();
     if listed.owner().is_none() {
         allowed.extend(["key", "owner"]);
     }
-    query_parameters::unknown(name, &allowed)
+    allowed
 }
 
 /// Refuses a time range that ends before it begins. `last_ms` is within the range.

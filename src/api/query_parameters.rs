@@ -1,35 +1,37 @@
-//! Names of query parameters. An unknown one is refused with the most similar known one: a misspelt parameter that has no
-//! effect gives the answer to another question. Only lists of models ignore what they do not know, because clients add
-//! parameters of their own there.
+//! Names of query parameters. Paths that read their parameters here refuse an unknown one with the most similar known one: a
+//! misspelt parameter that has no effect gives the answer to another question. Other paths ignore what they do not know;
+//! clients add parameters of their own to lists of models.
 
 use actix_web::web;
 use pointsman_actors::domain::{Invalid, InvalidReason, closest_name};
 
 use crate::base::error::ApiError;
 
-/// The pairs of a query string that have a value.
+/// The pairs of a query string that have a value. A known parameter without one counts as absent.
 ///
 /// # Errors
-/// 400 for a malformed query string.
-pub(crate) fn pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
+/// 400 for another parameter than `known`, with or without a value, and for a malformed query string.
+pub(crate) fn pairs(query: &str, known: &[&'static str]) -> Result<Vec<(String, String)>, ApiError> {
     let pairs = web::Query::<Vec<(String, String)>>::from_query(query)
-        .map_err(|_| ApiError::bad_query("query", "The query string is malformed."))?;
-    let trimmed = pairs.into_inner().into_iter().map(|(name, value)| (name, value.trim().to_owned()));
+        .map_err(|_| ApiError::bad_query("query", "The query string is malformed."))?
+        .into_inner();
+    if let Some((name, _)) = pairs.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        return Err(unknown(name, known));
+    }
+    let trimmed = pairs.into_iter().map(|(name, value)| (name, value.trim().to_owned()));
     Ok(trimmed.filter(|(_, value)| !value.is_empty()).collect())
 }
 
 /// Refuses a query string with other parameters than `known`.
 ///
 /// # Errors
-/// 400 that names the parameter, or for a malformed query string.
+/// As [`pairs`].
 pub(crate) fn only(query: &str, known: &[&'static str]) -> Result<(), ApiError> {
-    let given = pairs(query)?;
-    let unknown_name = given.iter().map(|(name, _)| name.as_str()).find(|name| !known.contains(name));
-    unknown_name.map_or(Ok(()), |name| Err(unknown(name, known)))
+    pairs(query, known).map(drop)
 }
 
 /// 400: no such parameter.
-pub(crate) fn unknown(name: &str, known: &[&'static str]) -> ApiError {
+fn unknown(name: &str, known: &[&'static str]) -> ApiError {
     let meant =
         closest_name(name, known.iter().copied()).map_or_else(String::new, |meant| format!(" Did you mean '{meant}'?"));
     let message = format!("Unknown parameter '{name}'.{meant} Allowed: {}.", known.join(", "));
@@ -45,9 +47,11 @@ mod tests {
         let known = ["generation_id", "id", "why_not"];
         let refusal = |query: &str| only(query, &known).map_err(|error| error.message().to_owned());
         assert_eq!(refusal(""), Ok(()));
-        assert_eq!(refusal("id=gen-1&why_not=acme%2Fsmall&&empty="), Ok(()));
+        assert_eq!(refusal("id=gen-1&why_not=acme%2Fsmall&&generation_id="), Ok(()));
+        assert_eq!(pairs("id=+&why_not=acme", &known).map(|pairs| pairs.len()).ok(), Some(1));
         let message = "Unknown parameter 'whynot'. Did you mean 'why_not'? Allowed: generation_id, id, why_not.";
         assert_eq!(refusal("id=gen-1&whynot=acme"), Err(message.to_owned()));
+        assert_eq!(refusal("id=gen-1&whynot="), Err(message.to_owned()));
         let message = "Unknown parameter 'colour'. Allowed: generation_id, id, why_not.";
         assert_eq!(refusal("colour=red"), Err(message.to_owned()));
     }

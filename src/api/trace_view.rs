@@ -1,7 +1,9 @@
 //! JSON of the trace that a generation belongs to.
 
-use pointsman_actors::domain::{Generation, span_of, trace_of};
+use pointsman_actors::domain::{Generation, span_of};
 use serde::Serialize;
+
+use crate::state::traces::sampler::trace_of_record;
 
 /// Ids of a generation's trace and of its spans, as OpenTelemetry writes them: lower-case hexadecimal digits.
 #[derive(Serialize)]
@@ -10,23 +12,22 @@ pub(crate) struct TraceContextBody {
     pub(crate) trace_id: String,
     /// The client's span; `null` if it sent no valid `traceparent`.
     pub(crate) parent_span_id: Option<String>,
-    /// The span of the generation; `null` if traces were off when it ended.
+    /// The span of the generation; `null` if none was sent: it runs, traces were off, or the sampler did not keep it.
     pub(crate) span_id: Option<String>,
     /// Whether the client keeps the trace; `null` if it sent no valid `traceparent`.
     pub(crate) sampled: Option<bool>,
 }
 
 impl TraceContextBody {
-    /// The trace of a generation. `None` if its client sent none and traces were off.
+    /// The trace of a generation. `None` if its client sent none and it has no span.
     pub(crate) fn of(generation: &Generation) -> Option<TraceContextBody> {
         let parent = generation.trace_parent;
         let has_span = generation.served.is_some();
         if parent.is_none() && !has_span {
             return None;
         }
-        let trace = parent.map_or_else(|| trace_of(generation.id), |parent| parent.trace);
         Some(TraceContextBody {
-            trace_id: format!("{trace:032x}"),
+            trace_id: format!("{:032x}", trace_of_record(generation)),
             parent_span_id: parent.map(|parent| format!("{:016x}", parent.span)),
             span_id: has_span.then(|| format!("{:016x}", span_of(generation.id, 0))),
             sampled: parent.map(|parent| parent.sampled),
@@ -36,14 +37,14 @@ impl TraceContextBody {
 
 #[cfg(test)]
 mod tests {
-    use pointsman_actors::domain::{ServedTime, TraceParent};
+    use pointsman_actors::domain::{ServedTime, TraceParent, trace_of};
     use serde_json::json;
 
     use super::*;
     use crate::api::{route_samples::generation, samples::catalog};
 
     #[test]
-    fn a_generation_belongs_to_its_clients_trace_and_has_a_span_while_traces_are_on() {
+    fn a_generation_belongs_to_its_clients_trace_and_has_a_span_if_it_was_kept() {
         let mut generation = generation(&catalog());
         let shown = |generation: &Generation| serde_json::to_value(TraceContextBody::of(generation)).unwrap();
         assert_eq!(shown(&generation), json!(null));

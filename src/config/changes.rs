@@ -1,6 +1,6 @@
 //! The keys that a configuration sets, and those whose values differ between two, for the log and for administrators.
 //! The log and the audit log have names only. Values are shown to administrators who ask what a reload would change: the
-//! configuration holds no secrets, and what might be one by mistake is left out.
+//! configuration holds no secrets, and what might be one by mistake is left out, such as the queries of URLs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,10 +22,14 @@ const MAX_SHOWN: usize = 120;
 /// Ends of paths whose values are not shown: digests of keys, and headers, into which people put secrets by mistake.
 const UNSHOWN: [&str; 2] = [".sha256", ".headers"];
 
-/// Every key of a configuration with the digest of its value and its place. Entries in lists of tables are identified by their name,
-/// so that an entry inserted in the middle does not change the others.
+/// Every key of a configuration with the digest of its value and its place. Entries in lists of tables are identified by
+/// their name, so that an entry inserted in the middle does not change the others.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct WrittenConfig(BTreeMap<String, WrittenKey>);
+pub(crate) struct WrittenConfig {
+    keys: BTreeMap<String, WrittenKey>,
+    /// What is in force instead for the keys that wait for a restart; `None` if the key is not set.
+    waiting: BTreeMap<String, Option<WrittenKey>>,
+}
 
 /// A key whose value on disk differs from the one in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +42,13 @@ pub(crate) struct ChangedKey {
     pub(crate) on_disk: Option<String>,
     /// Where it is set on disk.
     pub(crate) location: Option<SourceLocation>,
+}
+
+impl ChangedKey {
+    /// Whether it is one of the settings that wait for a restart, or a part of one.
+    pub(crate) fn waits(&self, pending: &[PendingRestart]) -> bool {
+        waits(&self.key, pending)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -61,13 +72,8 @@ impl WrittenConfig {
     /// the number of the others. Call it only for configurations that differ: if no key differs, the difference is the
     /// order of a list, or the content of a file or variable that a key names.
     pub(crate) fn changes_since(&self, before: &WrittenConfig, waiting: &[PendingRestart]) -> Vec<String> {
-        let (new, old) = (&self.0, &before.0);
-        let digest = |keys: &BTreeMap<String, WrittenKey>, key: &String| keys.get(key).map(|written| written.digest);
-        let changed = new.keys().filter(|key| digest(new, key) != digest(old, key));
-        let removed = old.keys().filter(|key| !new.contains_key(*key));
-        let waits = |key: &String| waiting.iter().any(|pending| is_within(pending.key, key));
-        let mut keys: Vec<String> = changed.chain(removed).filter(|key| !waits(key)).cloned().collect();
-        keys.sort_unstable();
+        let differences = self.differences_from(before).into_iter().filter(|change| !change.waits(waiting));
+        let mut keys: Vec<String> = differences.map(|change| change.key).collect();
         if keys.is_empty() {
             return vec!["the order of a list, or the content of a file or variable".to_owned()];
         }
@@ -77,11 +83,11 @@ impl WrittenConfig {
         keys
     }
 
-    /// The keys whose values differ from those of `before`, by key, with both values.
+    /// The keys whose values differ from those that are in force with `before`, by key, with both values.
     pub(crate) fn differences_from(&self, before: &WrittenConfig) -> Vec<ChangedKey> {
-        let keys: BTreeSet<&String> = self.0.keys().chain(before.0.keys()).collect();
+        let keys: BTreeSet<&String> = self.keys.keys().chain(before.all_keys()).collect();
         let difference = |key: &String| {
-            let (new, old) = (self.0.get(key), before.0.get(key));
+            let (new, old) = (self.keys.get(key), before.in_force(key));
             if new.map(|written| written.digest) == old.map(|written| written.digest) {
                 return None;
             }
@@ -92,9 +98,26 @@ impl WrittenConfig {
         keys.into_iter().filter_map(difference).collect()
     }
 
+    /// Notes what `running` has in force for the keys that wait for a restart. Call it before this configuration comes into
+    /// force.
+    pub(crate) fn keep_waiting(&mut self, running: &WrittenConfig, pending: &[PendingRestart]) {
+        let keys = self.keys.keys().chain(running.all_keys()).filter(|key| waits(key, pending));
+        self.waiting = keys.map(|key| (key.clone(), running.in_force(key).cloned())).collect();
+    }
+
     /// The keys and where their values stand, by key.
     pub(crate) fn places(&self) -> impl Iterator<Item = (&str, &SourceLocation)> {
-        self.0.iter().map(|(key, written)| (key.as_str(), &written.location))
+        self.keys.iter().map(|(key, written)| (key.as_str(), &written.location))
+    }
+
+    /// The keys that are written or in force. Some come twice.
+    fn all_keys(&self) -> impl Iterator<Item = &String> {
+        self.keys.keys().chain(self.waiting.keys())
+    }
+
+    /// A key as it is in force while this configuration is.
+    fn in_force(&self, key: &str) -> Option<&WrittenKey> {
+        self.waiting.get(key).map_or_else(|| self.keys.get(key), Option::as_ref)
     }
 
     fn table(&mut self, path: &str, table: &Table) {
@@ -118,7 +141,7 @@ impl WrittenConfig {
                 plain(value).hash(&mut digest);
                 // Entries with the same name share a path, so their digests are combined.
                 let new = || WrittenKey { digest: 0, shown: String::new(), location: node.location.clone() };
-                let written = self.0.entry(path.to_owned()).or_insert_with(new);
+                let written = self.keys.entry(path.to_owned()).or_insert_with(new);
                 written.digest = written.digest.wrapping_mul(31).wrapping_add(digest.finish());
                 written.show(path, value);
             }
@@ -130,7 +153,16 @@ impl WrittenKey {
     /// Adds a value to what is shown.
     fn show(&mut self, path: &str, value: &Value) {
         let is_unshown = UNSHOWN.iter().any(|end| path.ends_with(end) || path.contains(&format!("{end}.")));
-        let text = if is_unshown { "(not shown)".to_owned() } else { toml_value::value(value) };
+        let url_parts = match value {
+            Value::Text(text) if text.contains("://") => text.split_once('?'),
+            _ => None,
+        };
+        let text = match url_parts {
+            _ if is_unshown => "(not shown)".to_owned(),
+            // People put keys into the query.
+            Some((address, _)) => toml_value::quoted(&format!("{address}?…")),
+            None => toml_value::value(value),
+        };
         let room = MAX_SHOWN.saturating_sub(self.shown.chars().count());
         if room == 0 {
             return;
@@ -173,6 +205,11 @@ fn plain(value: &Value) -> String {
     }
 }
 
+/// Whether `key` is one of the settings that wait for a restart, or a part of one.
+fn waits(key: &str, pending: &[PendingRestart]) -> bool {
+    pending.iter().any(|pending| is_within(pending.key, key))
+}
+
 /// Whether `key` is `section` or below it: `server.tls.cert_file` is below `server.tls`, and `server.tls_x` is not.
 fn is_within(section: &str, key: &str) -> bool {
     let within = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
@@ -195,9 +232,20 @@ mod tests {
 
     #[track_caller]
     fn check_while_waiting(keys: &[&'static str], before: &str, after: &str, changes: &[&str]) {
-        let pending = |&key: &&'static str| PendingRestart { key, in_force: String::new(), wanted: String::new() };
-        let waiting: Vec<PendingRestart> = keys.iter().map(pending).collect();
+        let waiting = pending(keys);
         assert_eq!(written(after).changes_since(&written(before), &waiting), changes, "{before} -> {after}");
+    }
+
+    fn pending(keys: &[&'static str]) -> Vec<PendingRestart> {
+        let pending = |&key: &&'static str| PendingRestart { key, in_force: String::new(), wanted: String::new() };
+        keys.iter().map(pending).collect()
+    }
+
+    /// What `after` changes, a line for each key.
+    fn differences(after: &WrittenConfig, before: &WrittenConfig) -> Vec<String> {
+        let shown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unset".to_owned());
+        let line = |it: &ChangedKey| format!("{}: {} -> {}", it.key, shown(&it.in_force), shown(&it.on_disk));
+        after.differences_from(before).iter().map(line).collect()
     }
 
     #[test]
@@ -238,11 +286,8 @@ mod tests {
         let before =
             "[limits]\nmax_n = 4\n[providers.acme.headers]\nx-team = \"a\"\n[[keys]]\nname = \"k\"\nsha256 = \"aa\"";
         let after = "[limits]\nmax_tools = [1, 2]\n[providers.acme.headers]\nx-team = \"b\"\n[[keys]]\nname = \"k\"\nsha256 = \"bb\"";
-        let differences = written(after).differences_from(&written(before));
-        let shown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unset".to_owned());
-        let line = |it: &ChangedKey| format!("{}: {} -> {}", it.key, shown(&it.in_force), shown(&it.on_disk));
         assert_eq!(
-            differences.iter().map(line).collect::<Vec<_>>(),
+            differences(&written(after), &written(before)),
             [
                 "keys[\"k\"].sha256: (not shown) -> (not shown)",
                 "limits.max_n: 4 -> unset",
@@ -250,8 +295,41 @@ mod tests {
                 "providers.acme.headers.x-team: (not shown) -> (not shown)",
             ]
         );
-        assert_eq!(differences[2].location.as_ref().map(ToString::to_string).as_deref(), Some("test:2:13"));
+        let changes = written(after).differences_from(&written(before));
+        assert_eq!(changes[2].location.as_ref().map(ToString::to_string).as_deref(), Some("test:2:13"));
         assert_eq!(written(after).differences_from(&written(after)), []);
+    }
+
+    #[test]
+    fn a_url_is_shown_without_its_query() {
+        let before = "[providers.acme]\nbase_url = \"https://a.example/v1?key=secret\"";
+        let after = "[providers.acme]\nbase_url = \"https://a.example/v2?key=secret\"\n[console]\n\
+                     trace_url = \"https://b.example/{trace_id}?token=secret\"\nnote = \"why?\"";
+        assert_eq!(
+            differences(&written(after), &written(before)),
+            [
+                "console.note: unset -> \"why?\"",
+                "console.trace_url: unset -> \"https://b.example/{trace_id}?…\"",
+                "providers.acme.base_url: \"https://a.example/v1?…\" -> \"https://a.example/v2?…\"",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_key_that_waits_for_a_restart_is_compared_with_what_is_in_force() {
+        let config = |bind: u8, a: u8| written(&format!("[server]\nbind = {bind}\n[x]\na = {a}"));
+        let mut second = config(2, 2);
+        second.keep_waiting(&config(1, 1), &pending(&["server.bind"]));
+        assert_eq!(differences(&config(3, 2), &second), ["server.bind: 1 -> 3"]);
+        assert!(differences(&config(1, 2), &second).is_empty());
+        assert_eq!(differences(&written("[x]\na = 2"), &second), ["server.bind: 1 -> unset"]);
+        let mut third = config(3, 3);
+        third.keep_waiting(&second, &pending(&["server.bind"]));
+        assert_eq!(differences(&config(3, 3), &third), ["server.bind: 1 -> 3"]);
+        let mut added = config(2, 2);
+        added.keep_waiting(&written("[x]\na = 1"), &pending(&["server.bind"]));
+        assert_eq!(differences(&config(2, 2), &added), ["server.bind: unset -> 2"]);
+        assert_eq!(added.places().count(), 2, "it is still written");
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Re
     Ok(answer::page(frame.page("Configuration", Some(Nav::Configuration), content)))
 }
 
-/// What the next reload would change.
+/// What the next reload would change, and what waits for a restart.
 fn difference(preview: &PreviewBody) -> Markup {
     html! {
         h2 { "On disk" }
@@ -67,7 +67,11 @@ fn difference(preview: &PreviewBody) -> Markup {
                 p { span.tag.bad { "would be refused" } " The configuration in force stays until this is corrected:" }
                 pre tabindex="0" { @for fault in &preview.faults { (fault) "\n" } }
             },
-            "unchanged" if preview.changes.is_empty() => p.muted { "The same as in force." },
+            "unchanged" if preview.restart_pending.is_empty() => p.muted { "The same as in force." },
+            "unchanged" => {
+                p { "A reload would change nothing: what differs waits for a restart." }
+                @if !preview.changes.is_empty() { (changes(preview)) }
+            },
             _ if preview.changes.is_empty() => p { "Differs from what is in force in the order of a list, or in the content of a file or variable that a key names." },
             _ => {
                 p { "Differs from what is in force. Secrets are in variables and files, of which only the names are compared here." }
@@ -83,7 +87,7 @@ fn changes(preview: &PreviewBody) -> Markup {
     html! {
         div.scroll.hide-caption tabindex="0" {
             table {
-                caption { "Keys whose values on disk differ from those in force" }
+                caption { "Keys that are set otherwise on disk than in force" }
                 thead { tr { th scope="col" { "Key" } th scope="col" { "In force" } th scope="col" { "On disk" } th scope="col" { "Set in" } } }
                 tbody {
                     @for change in &preview.changes {
@@ -161,7 +165,6 @@ fn last(reload: &ReloadBody) -> Markup {
         @if !reload.changes.is_empty() {
             p { "Changed keys: " @for (n, change) in reload.changes.iter().enumerate() { @if n > 0 { ", " } code { (change) } } }
         }
-        (pending(&reload.restart_pending))
     }
 }
 

@@ -1,9 +1,10 @@
 //! Runs the plan of one request: attempt after attempt, until one gives content.
 //!
 //! [`cost`] reserves its money. [`plan_run`] chooses the next candidate and decides when to give up. [`attempt`] is a running
-//! attempt. `race` calls the endpoints, one after the other or two at once. [`running_record`] is the record of the request while it
-//! runs, [`unserved`] that of a request for which none is called. [`plain`] and [`stream`] answer the client. Once content was sent to the client, no other endpoint is tried. The
-//! retries of all requests together are limited in [`crate::state::retry_budget`].
+//! attempt. `race` calls the endpoints, one after the other or two at once. [`running_record`] is the record of the request
+//! while it runs, [`unserved`] that of a request for which none is called. [`plain`] and [`stream`] answer the client. Once
+//! content was sent to the client, no other endpoint is tried. The retries of all requests together are limited in
+//! [`crate::state::retry_budget`].
 
 pub mod attempt;
 mod calls;

@@ -1,8 +1,8 @@
 //! Replaces the configuration while requests run.
 //!
 //! The new setup is prepared next to the one in force; then one pointer is swapped. Each request uses one setup from its
-//! start to its end. `preview` tells what would change. `watch` detects changed files, `stable_files` waits until they are completely written, and
-//! [`crate::state::reload_status`] holds the result.
+//! start to its end. `preview` tells what would change. `watch` detects changed files, `stable_files` waits until they are
+//! completely written, and [`crate::state::reload_status`] holds the result.
 
 pub(crate) mod preview;
 mod stable_files;
@@ -73,8 +73,9 @@ pub(crate) async fn reload(shared: &Shared, cause: ReloadTrigger) -> (Reload, Ve
     let (outcome, changes, pending) = match read.and_then(|loaded| check_reloadable(loaded, &running.config)) {
         Err(faults) => (ReloadOutcome::Refused(faults), Vec::new(), Vec::new()),
         Ok((loaded, pending)) if loaded.config == running.config => (ReloadOutcome::Unchanged, Vec::new(), pending),
-        Ok((loaded, pending)) => {
+        Ok((mut loaded, pending)) => {
             let changes = changes(&loaded, &running, &pending);
+            keep_waiting(&mut loaded, &running, &pending);
             match adopt_locked(shared, loaded).await {
                 Ok(_) => (ReloadOutcome::Changed, changes, pending),
                 Err(error) => (ReloadOutcome::Refused(vec![error.to_string()]), Vec::new(), pending),
@@ -138,6 +139,13 @@ fn changes(loaded: &LoadedConfig, running: &Setup, pending: &[PendingRestart]) -
     both.map(|(new, old)| new.changes_since(old, pending)).unwrap_or_default()
 }
 
+/// Notes in a configuration what stays in force for the keys that wait for a restart.
+fn keep_waiting(loaded: &mut LoadedConfig, running: &Setup, pending: &[PendingRestart]) {
+    if let (Some(new), Some(old)) = (&mut loaded.written, &running.written) {
+        new.keep_waiting(old, pending);
+    }
+}
+
 /// Puts a configuration into force and returns its version.
 ///
 /// # Errors
@@ -145,9 +153,11 @@ fn changes(loaded: &LoadedConfig, running: &Setup, pending: &[PendingRestart]) -
 pub(crate) async fn adopt(shared: &Shared, mut loaded: LoadedConfig) -> Result<u64, AdoptError> {
     let _guard = shared.reloads.lock().await;
     let running = shared.setup.load_full();
-    for pending in loaded.config.keep_restart_settings(&running.config).map_err(AdoptError::Unsafe)? {
+    let waiting = loaded.config.keep_restart_settings(&running.config).map_err(AdoptError::Unsafe)?;
+    for pending in &waiting {
         log::warn!("{pending}");
     }
+    keep_waiting(&mut loaded, &running, &waiting);
     adopt_locked(shared, loaded).await
 }
 

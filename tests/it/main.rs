@@ -254,6 +254,7 @@ mod process;
 mod provider_preferences;
 #[cfg(test)]
 mod query_parameters;
+#[cfg(test)]
 mod quota;
 #[cfg(test)]
 mod raw_client;
@@ -327,6 +328,7 @@ mod traces;
 mod unknown_price;
 #[cfg(test)]
 mod unserved;
+#[cfg(test)]
 mod upgrade;
 #[cfg(test)]
 mod upstream_answers;

@@ -271,6 +271,11 @@ async fn what_a_reload_would_change_is_told_before_it_and_changes_nothing() {
     assert_eq!((&same["result"], &same["changes"], &same["version"]), (&json!("unchanged"), &json!([]), &json!(1)));
     assert!(page().await.contains("The same as in force."));
 
+    folder.put("config.toml", &unwatched(&world.clone().with("[limits]\nmax_n = 8")));
+    let default = preview().await;
+    assert_eq!((&default["result"], &default["changes"]), (&json!("unchanged"), &json!([])));
+    assert!(page().await.contains("The same as in force."));
+
     let changed = world.clone().with("[limits]\nmax_n = 3\n[timeouts]\nclient_header = \"7s\"");
     folder.put("config.toml", &unwatched(&changed));
     let told = preview().await;
@@ -292,4 +297,22 @@ async fn what_a_reload_would_change_is_told_before_it_and_changes_nothing() {
     assert!(page().await.contains("would be refused"));
     assert_eq!(gateway.get("/health").await.expect(200)["config"]["version"], 1, "nothing was read into force");
     gateway.chat(&and(ask("acme/small"), json!({"n": 4}))).await.expect(200);
+
+    // What waits for a restart after a reload is still not in force.
+    folder.put("config.toml", &unwatched(&changed));
+    let headers = [("authorization", bearer.as_str())];
+    let reloaded = gateway.admin().call(Method::POST, "/api/v1/admin/reload", &headers, None).await.expect(200);
+    assert_eq!(reloaded["result"], "changed");
+    let later = world.clone().with("[limits]\nmax_n = 3\n[timeouts]\nclient_header = \"8s\"");
+    folder.put("config.toml", &unwatched(&later));
+    let waiting = preview().await;
+    assert_eq!((&waiting["result"], &waiting["changes_total"]), (&json!("unchanged"), &json!(1)));
+    let change = &waiting["changes"][0];
+    assert_eq!(
+        (&change["key"], &change["in_force"], &change["on_disk"]),
+        (&json!("timeouts.client_header"), &json!(null), &json!("\"8s\""))
+    );
+    let shown = page().await;
+    assert!(shown.contains("what differs waits for a restart"), "{shown}");
+    assert_eq!(shown.matches("<h2>Waits for a restart").count(), 1, "{shown}");
 }

@@ -163,7 +163,7 @@ pub struct Generation {
     pub media_completion: u64,
     /// The client's span, from `traceparent`.
     pub trace_parent: Option<TraceParent>,
-    /// From acceptance to the end, if traces were on when it ended: then it has a span.
+    /// From acceptance to the end, if traces were on when it ended and the sampler kept it: then it has a span.
     pub served: Option<ServedTime>,
 }
 

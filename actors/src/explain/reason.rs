@@ -120,10 +120,13 @@ fn write_saving(text: &mut String, decision: &Decision, choice: &Candidate) -> R
     }
 }
 
-/// The number of candidates, then the endpoints excluded for now with their figures, then the filters by count.
+/// The number of candidates if there are any, then the endpoints excluded for now with their figures, then the filters by
+/// count.
 fn write_excluded(text: &mut String, decision: &Decision, names: Names<'_>) -> Result {
     let candidates = decision.candidates.len() + decision.omitted.len();
-    write!(text, "; {candidates} candidate{}", if candidates == 1 { "" } else { "s" })?;
+    if candidates > 0 {
+        write!(text, "; {candidates} candidate{}", if candidates == 1 { "" } else { "s" })?;
+    }
     let passing: Vec<&ExcludedEndpoint> =
         decision.excluded.iter().filter(|excluded| excluded.reason.is_passing()).collect();
     for (position, excluded) in passing.iter().take(MAX_NAMED).enumerate() {

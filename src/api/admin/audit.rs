@@ -31,11 +31,8 @@ const MAX_LINES: i64 = 1_000;
 /// 400 for a bad parameter.
 pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let mut limit = DEFAULT_LINES;
-    for (name, value) in query_parameters::pairs(request.query_string())? {
-        match name.as_str() {
-            "limit" => limit = ledger_query::integer("limit", &value, 1..=MAX_LINES)?,
-            _ => return Err(query_parameters::unknown(&name, &["limit"])),
-        }
+    for (_, value) in query_parameters::pairs(request.query_string(), &["limit"])? {
+        limit = ledger_query::integer("limit", &value, 1..=MAX_LINES)?;
     }
     let entries = worker.shared.registry.audit(usize::try_from(limit).unwrap_or_default());
     Ok(uncached(&Data { data: entries.iter().map(EntryBody::new).collect::<Vec<_>>() }))

@@ -84,7 +84,7 @@ pub(crate) struct PreviewBody {
     pub(crate) restart_pending: Vec<PendingBody>,
 }
 
-/// A key with another value on disk than in force.
+/// A key that is set otherwise on disk than in force.
 #[derive(Serialize)]
 pub(crate) struct ChangeBody {
     pub(crate) key: String,

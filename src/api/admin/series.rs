@@ -33,11 +33,10 @@ const GROUPS: [(&str, GroupBy); 4] =
 /// 400 for another value, and for a day of endpoints, of which only one hour is kept; 503 when the ledger does not answer.
 pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let (mut span_ms, mut by) = (HOUR_MS, GroupBy::All);
-    for (name, value) in query_parameters::pairs(request.query_string())? {
+    for (name, value) in query_parameters::pairs(request.query_string(), &["span", "by"])? {
         match name.as_str() {
             "span" => span_ms = one_of("span", &value, SPANS)?,
-            "by" => by = one_of("by", &value, GROUPS)?,
-            _ => return Err(unknown(&name)),
+            _ => by = one_of("by", &value, GROUPS)?,
         }
     }
     let range = read(&worker, by, span_ms).await?.ok_or_else(|| {
@@ -98,8 +97,4 @@ fn one_of<T: Copy, const N: usize>(param: &str, value: &str, known: [(&'static s
         let message = format!("'{param}' must be one of {}.", names.join(", "));
         ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, param, message).allowing(names))
     })
-}
-
-fn unknown(name: &str) -> ApiError {
-    query_parameters::unknown(name, &["span", "by"])
 }

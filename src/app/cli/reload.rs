@@ -77,6 +77,9 @@ fn difference(page: &Value) -> String {
     let mut report = match &*result {
         "refused" => format!("a reload would be refused: version {version} would stay in force\n"),
         "changed" => format!("a reload would change version {version}, which is in force\n"),
+        _ if list("restart_pending").next().is_some() => {
+            format!("a reload would change nothing before a restart: version {version} is in force\n")
+        }
         _ => format!("a reload would change nothing: version {version} is in force\n"),
     };
     // Writing to a string cannot fail.
@@ -121,6 +124,16 @@ mod tests {
         let expected = "a reload would change version 3, which is in force\n  limits.max_n: 4 -> 5\n  \
                         server.bind: not set -> \"127.0.0.1:9\"\n  and 1 more\n  would wait for a restart  server.bind\n";
         assert_eq!(difference(&page), expected);
+        let page = json!({
+            "result": "unchanged", "version": 3, "faults": [], "changes_total": 1,
+            "changes": [{"key": "server.workers", "in_force": "2", "on_disk": "4", "place": "config.toml:2:1"}],
+            "restart_pending": [{"key": "server.workers", "in_force": "2", "wanted": "4"}],
+        });
+        let expected = "a reload would change nothing before a restart: version 3 is in force\n  server.workers: 2 -> 4\n  \
+                        would wait for a restart  server.workers\n";
+        assert_eq!(difference(&page), expected);
+        let page = json!({"result": "unchanged", "version": 3, "changes": [], "changes_total": 0});
+        assert_eq!(difference(&page), "a reload would change nothing: version 3 is in force\n");
         let page =
             json!({"result": "refused", "version": 3, "faults": ["config.toml:9:1: limits.max_nn: unknown key"]});
         let expected = "a reload would be refused: version 3 would stay in force\n  config.toml:9:1: limits.max_nn: \

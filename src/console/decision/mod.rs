@@ -137,7 +137,12 @@ impl Content<'_> {
             @if let Some(url) = self.trace_url {
                 a href=(url.of(&trace.trace_id)) rel="noreferrer" { (id) }
             } @else { (id) }
-            @if trace.span_id.is_none() { " " span.muted { "of the client" } }
+            @if trace.span_id.is_none() {
+                " " span.muted {
+                    "of the client, without a span of this call"
+                    @if trace.sampled == Some(false) { "; the client did not mark it as sampled" }
+                }
+            }
         }
     }
 

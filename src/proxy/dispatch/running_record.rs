@@ -1,7 +1,7 @@
 //! The record of a generation while its request runs, with its running attempts.
 //!
-//! The record reaches the ledger however the request ends. A running record that is dropped before posts it: as cancelled when the
-//! client left, as failed when a handler panicked or the gateway stops.
+//! The record reaches the ledger however the request ends. A running record that is dropped before posts it: as cancelled
+//! when the client left, as failed when a handler panicked or the gateway stops.
 
 mod answer_headers;
 
@@ -183,8 +183,8 @@ struct RunningAttempt {
 }
 
 impl RunningRecord {
-    /// The running record made of `record`, for a call that was routed just now. Boxed: it is moved through several futures, and each would
-    /// hold room for it.
+    /// The running record made of `record`, for a call that was routed just now. Boxed: it is moved through several
+    /// futures, and each would hold room for it.
     pub fn new(
         worker: &Worker,
         call: RunningCall,
@@ -527,8 +527,13 @@ pub(super) fn post_ended(
     started: Option<Started>,
 ) -> Option<Saving> {
     let key_name = log_output::logs_requests().then(|| worker.setup.keys.name_of(record.owner, record.key)).flatten();
-    if worker.shared.traces.is_some() {
-        Arc::make_mut(record).served = Some(ServedTime::ending_at(clock::unix_micros(), took));
+    if let Some(traces) = &worker.shared.traces {
+        let ended = Arc::make_mut(record);
+        // The sampler compares it with `traces.slow`.
+        ended.served = Some(ServedTime::ending_at(clock::unix_micros(), took));
+        if !traces.sampler().keeps(ended) {
+            ended.served = None;
+        }
     }
     events::GenerationEnded { generation: record, took, key_name }.emit(&worker.shared.metrics);
     worker.record_ended(record, started)

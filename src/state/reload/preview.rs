@@ -14,8 +14,8 @@ pub(crate) struct ReloadPreview {
     pub(crate) faults: Vec<String>,
     /// Whether a reload would put another configuration into force.
     pub(crate) is_different: bool,
-    /// Keys with other values than those in force. Empty if only the order of a list differs, or the content of a file or
-    /// variable that a key names.
+    /// Keys that are set otherwise than in force; without `is_different` only those that wait for a restart, because the
+    /// others mean the same. Empty if only the order of a list differs, or the content of a file or variable that a key names.
     pub(crate) changes: Vec<ChangedKey>,
     /// Settings that would wait for a restart.
     pub(crate) pending: Vec<PendingRestart>,
@@ -28,13 +28,11 @@ pub(crate) async fn preview(shared: &Shared) -> ReloadPreview {
     match read.and_then(|loaded| check_reloadable(loaded, &running.config)) {
         Err(faults) => ReloadPreview { faults, is_different: false, changes: Vec::new(), pending: Vec::new() },
         Ok((loaded, pending)) => {
+            let is_different = loaded.config != running.config;
             let both = loaded.written.as_ref().zip(running.written.as_ref());
-            ReloadPreview {
-                faults: Vec::new(),
-                is_different: loaded.config != running.config,
-                changes: both.map(|(new, old)| new.differences_from(old)).unwrap_or_default(),
-                pending,
-            }
+            let mut changes = both.map(|(new, old)| new.differences_from(old)).unwrap_or_default();
+            changes.retain(|change| is_different || change.waits(&pending));
+            ReloadPreview { faults: Vec::new(), is_different, changes, pending }
         }
     }
 }

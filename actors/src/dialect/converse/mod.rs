@@ -2,7 +2,8 @@
 //!
 //! [`write_request`] writes a neutral conversation as the body of `Converse` and `ConverseStream`, [`path`] is the path of
 //! the call, [`Decoder`] reads the answer, streamed or whole, as neutral events, and [`kind_of_response`] classifies the
-//! answers that are not a 200. Images go through `InvokeModel` ([`write_images`]). What the families of models differ in is in [`models`].
+//! answers that are not a 200. Images go through `InvokeModel` ([`write_images`]). What the families of models differ in is
+//! in [`models`].
 
 mod cache_points;
 mod capability_gaps;

@@ -167,7 +167,7 @@ fn name_list(names: &[String]) -> Option<HeaderValue> {
     header_value(&names.join(",")).filter(|value| !value.is_empty())
 }
 
-/// The names divided by commas, as many as fit, and `...` for those that do not. The record has all.
+/// The names divided by commas, as many as fit, and `...` for those that do not. The record has up to 64 of them.
 fn parameter_list(names: &[Arc<str>]) -> Option<HeaderValue> {
     const MORE: &str = ",...";
     let mut list = String::new();
