@@ -187,7 +187,7 @@ async fn filters_select_by_model_provider_status_event_time_and_cost() {
         ("min_cost=0.000017", &["acme/saved", "acme/dear", "acme/small"]),
         ("min_cost=0.000017000000001", &["acme/dear"]),
         ("min_ttft_ms=600000", &[]),
-        ("min_ttft_ms=0&since=&key=&model=", &["acme/saved", "acme/dear", "acme/small"]),
+        ("min_ttft_ms=0&since=&model=", &["acme/saved", "acme/dear", "acme/small"]),
         ("until=2020-01-01", &[]),
         ("q=SAV", &["acme/saved"]),
         ("q=goo&status=completed", &["acme/saved", "acme/dear", "acme/small"]),
