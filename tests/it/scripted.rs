@@ -156,6 +156,8 @@ pub(crate) struct Log {
     pub(crate) requests: Vec<Vec<u8>>,
     /// When a client closed a connection that the script had left open.
     pub(crate) closed: Vec<Instant>,
+    /// Connections that the script has ended so that the client can see it.
+    pub(crate) ended: usize,
 }
 
 /// A running upstream on a loopback port.
@@ -328,6 +330,9 @@ impl Connection {
         if self.play(script).is_ok() {
             self.hold();
         }
+        let log = Arc::clone(&self.log);
+        drop(self);
+        log.lock().unwrap().ended += 1;
     }
 
     fn play(&mut self, script: &Script) -> Result<(), Over> {
@@ -405,6 +410,7 @@ impl Connection {
             let _ = tls.flush();
         }
         let _ = self.socket.tcp().shutdown(Shutdown::Write);
+        self.log.lock().unwrap().ended += 1;
         // A close with unread bytes would turn into a reset: take them first, until the client closes too.
         let _ = self.socket.tcp().set_read_timeout(Some(PATIENCE));
         while self.fill().is_ok() {}

@@ -172,6 +172,7 @@ async fn a_connection_that_closed_while_idle_is_replaced() {
         let client = client(&upstream.url("/v1"));
         assert_eq!(outcome(&client, plain("one")).await, "one");
         late.open();
+        assert!(upstream.eventually(PATIENCE, |log| log.ended > 0).await);
         actix_web::rt::time::sleep(LOOPBACK).await;
         assert_eq!(outcome(&client, plain("two")).await, "two");
         assert_eq!((upstream.connections(), upstream.requests().len()), (2, 2), "every request was sent once");
@@ -187,7 +188,11 @@ async fn a_close_that_only_the_kernel_knows_of_is_found_before_a_byte_is_written
         let client = client(&upstream.url("/v1"));
         assert_eq!(outcome(&client, plain("one")).await, "one");
 
+        // The thread waits, and the runtime with it.
         late.open();
+        while upstream.log().ended == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         std::thread::sleep(LOOPBACK);
         let (answer, phases) = timed(&client, plain("two")).await;
 
