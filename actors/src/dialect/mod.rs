@@ -21,6 +21,7 @@ mod count_tokens;
 mod embeddings;
 pub mod frame;
 mod gemini;
+mod image_list;
 mod image_shape;
 mod json;
 mod lost_parameters;

@@ -7,6 +7,7 @@ use super::error::fault_of_body;
 use crate::{
     dialect::{
         answer::AnswerFault,
+        image_list::{ListedImage, image_list},
         image_shape::nearest_ratio,
         json::{Cursor, Raw, object, push_member, push_string, push_u64},
         neutral::{EscapedText, FieldFates},
@@ -163,15 +164,7 @@ pub(crate) fn images_of(body: &str) -> Result<Bytes, AnswerFault> {
         };
         return Err(AnswerFault::refused_content(&clean(&why, ERROR_CHARS)));
     }
-    let mut out = BytesMut::with_capacity(body.len() + 64);
-    out.put_slice(b"{\"data\":[");
-    for (place, image) in images.enumerate() {
-        out.put_slice(if place > 0 { b",{\"b64_json\":" } else { b"{\"b64_json\":" });
-        out.put_slice(image.bytes());
-        out.put_u8(b'}');
-    }
-    out.put_slice(b"]}");
-    Ok(out.freeze())
+    Ok(image_list(images.map(|data| ListedImage { data, revised_prompt: None }), body.len() + 64))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::{error, request::path_of};
 use crate::{
     dialect::{
         answer::AnswerFault,
+        image_list::{ListedImage, image_list},
         image_shape::{class_of, nearest_ratio},
         json::{Cursor, Raw, object, push_member, push_string, push_u64},
         neutral::{EscapedText, FieldFates},
@@ -112,18 +113,11 @@ pub(crate) fn images_of(body: &str) -> Result<Bytes, AnswerFault> {
         let why = why.unwrap_or("no reason given".into());
         return Err(AnswerFault::refused_content(&clean(&why, ERROR_CHARS)));
     }
-    let mut out = BytesMut::with_capacity(body.len() + 64);
-    out.put_slice(b"{\"data\":[");
-    for (place, (image, data)) in images.enumerate() {
-        out.put_slice(if place > 0 { b",{\"b64_json\":" } else { b"{\"b64_json\":" });
-        out.put_slice(data.bytes());
-        if let Some(prompt) = image.member(b"prompt").filter(|prompt| prompt.is_string()) {
-            push_member(&mut out, b"revised_prompt", prompt.bytes());
-        }
-        out.put_u8(b'}');
-    }
-    out.put_slice(b"]}");
-    Ok(out.freeze())
+    let listed = images.map(|(image, data)| {
+        let revised_prompt = image.member(b"prompt").filter(|prompt| prompt.is_string());
+        ListedImage { data, revised_prompt }
+    });
+    Ok(image_list(listed, body.len() + 64))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(crate) enum Speaker {
     User,
     /// The model.
     Assistant,
-    /// Whoever instructs the model, in APIs that take instructions between other turns.
+    /// The author of a system message. Few APIs take one in the middle of a conversation.
     System,
 }
 

@@ -23,15 +23,15 @@ const ROLES: [&str; 4] = ["user", "assistant", "system", "developer"];
 const OF_ITEMS: [&[u8]; 3] = [b"type", b"id", b"status"];
 /// Members of a message that chat has.
 const OF_MESSAGES: [&[u8]; 2] = [b"role", b"content"];
-/// Those of a call of a function.
+/// Members of a function call.
 const OF_CALLS: [&[u8]; 4] = [b"call_id", b"name", b"arguments", b"namespace"];
-/// Those of a call of a custom tool.
+/// Members of a call of a custom tool.
 const OF_CUSTOM_CALLS: [&[u8]; 3] = [b"call_id", b"name", b"input"];
-/// Those of a result.
+/// Members of the result of a call.
 const OF_RESULTS: [&[u8]; 2] = [b"call_id", b"output"];
-/// Those of reasoning.
+/// Members of a reasoning item.
 const OF_REASONING: [&[u8]; 3] = [b"summary", b"content", b"encrypted_content"];
-/// Those of tools that are declared late.
+/// Members of an item that adds tools.
 const OF_TOOLS: [&[u8]; 2] = [b"role", b"tools"];
 
 impl<'a> ChatBodyWriter<'a> {

@@ -14,11 +14,11 @@ use crate::{
 
 /// Members of a function that chat has, or that are written elsewhere.
 const OF_FUNCTIONS: [&[u8]; 6] = [b"type", b"name", b"description", b"parameters", b"input_schema", b"strict"];
-/// Those of a custom tool.
+/// Members of a custom tool.
 const OF_CUSTOM: [&[u8]; 4] = [b"type", b"name", b"description", b"format"];
-/// Those of a namespace.
+/// Members of a namespace.
 const OF_NAMESPACES: [&[u8]; 4] = [b"type", b"name", b"description", b"tools"];
-/// Those of a tool that says what it is in an object of its own.
+/// Members of a tool in the form of chat: its function or custom tool is an object of its own.
 const OF_HOLDERS: [&[u8]; 3] = [b"type", b"function", b"custom"];
 
 /// The tools of the chat body so far.
