@@ -40,19 +40,18 @@ impl FromRequest for Administrator {
     }
 }
 
-/// A reader of the catalog. Needs a valid key only if `auth.public_catalog` is off; else any key is ignored.
-pub struct CatalogReader;
+/// A reader of the catalog, with the caller if there is a valid key. It is needed only if `auth.public_catalog` is off.
+pub struct CatalogReader(pub Option<Arc<Caller>>);
 
 impl FromRequest for CatalogReader {
     type Error = ApiError;
     type Future = Ready<Result<CatalogReader, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let is_public = Worker::of(request).is_some_and(|worker| worker.setup.config.auth.public_catalog);
-        ready(if is_public {
-            Ok(CatalogReader)
-        } else {
-            authenticate(request, KeyTable::caller).map(|_| CatalogReader)
+        let public = Worker::of(request).filter(|worker| worker.setup.config.auth.public_catalog);
+        ready(match public {
+            Some(worker) => Ok(CatalogReader(worker.setup.keys.caller(request.headers()).ok())),
+            None => authenticate(request, KeyTable::caller).map(|caller| CatalogReader(Some(caller))),
         })
     }
 }

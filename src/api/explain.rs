@@ -80,6 +80,7 @@ impl Explanation {
         why_not: Option<String>,
     ) -> Result<Explanation, ApiError> {
         let record = lookup::find(worker, caller, id).await?;
+        let why_not = why_not.map(|name| why_not_view::meant(name, &caller.key));
         let explain = move || {
             let generation = lookup::with_probabilities(&record);
             let Generation { decision, attempts, policy, catalog, .. } = &generation;

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use chrono::{DateTime, NaiveDate, NaiveTime};
-use pointsman_actors::domain::{Invalid, InvalidReason, ModelPattern, Objective, ResetPeriod, Task, Usd};
+use pointsman_actors::domain::{
+    Catalog, Invalid, InvalidReason, ModelPattern, Objective, ResetPeriod, Task, Usd, closest_name,
+};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -14,7 +16,7 @@ use crate::{
         key_state::KeyState,
     },
     base::clock,
-    config::{Scope, is_account_name, spend_amount},
+    config::{Scope, is_account_name, is_alias_text, spend_amount},
 };
 
 /// Longest name of a key, characters.
@@ -96,7 +98,12 @@ impl IssuedKeyBody {
 ///
 /// # Errors
 /// 400 that names the member.
-pub(crate) fn set_members(key: &mut IssuedKey, members: &Map<String, Value>, is_new: bool) -> Result<(), Invalid> {
+pub(crate) fn set_members(
+    key: &mut IssuedKey,
+    members: &Map<String, Value>,
+    is_new: bool,
+    catalog: &Catalog,
+) -> Result<(), Invalid> {
     for (name, value) in members {
         match name.as_str() {
             "name" => key.name = label(name, value, MAX_NAME)?,
@@ -113,7 +120,7 @@ pub(crate) fn set_members(key: &mut IssuedKey, members: &Map<String, Value>, is_
             "blocked_providers" => key.blocked_providers = texts(name, value)?,
             "objective" => key.objective = objective(name, value)?,
             "task" => key.task = task(name, value)?,
-            "aliases" => key.aliases = aliases(name, value)?,
+            "aliases" => key.aliases = aliases(name, value, catalog)?,
             "external_user" if value.is_null() => key.external_user = None,
             "external_user" => key.external_user = Some(label(name, value, 256)?),
             "limit" | "limit_reset" => {}
@@ -250,15 +257,26 @@ fn task(name: &str, value: &Value) -> Result<Option<String>, Invalid> {
     Ok(Some(task.as_str().to_owned()))
 }
 
-fn aliases(name: &str, value: &Value) -> Result<BTreeMap<String, String>, Invalid> {
+fn aliases(name: &str, value: &Value, catalog: &Catalog) -> Result<BTreeMap<String, String>, Invalid> {
     if value.is_null() {
         return Ok(BTreeMap::new());
     }
     let wrong = || wrong(name, format!("an object of at most {MAX_LIST} names, each with a model id or alias"));
     let members = value.as_object().filter(|members| members.len() <= MAX_LIST).ok_or_else(wrong)?;
-    let text = |value: &Value| label(name, value, 256).ok();
-    let alias = |(alias, target): (&String, &Value)| Some((text(&Value::from(alias.as_str()))?, text(target)?));
-    members.iter().map(alias).collect::<Option<_>>().ok_or_else(wrong)
+    let mut aliases = BTreeMap::new();
+    for (alias, target) in members {
+        let target = target.as_str().filter(|target| is_alias_text(target) && is_alias_text(alias));
+        let target = target.ok_or_else(wrong)?;
+        if !catalog.knows(target, true) {
+            let known = catalog.models.iter().map(|model| model.id.as_str());
+            let known = known.chain(catalog.aliases.iter().map(|alias| alias.id.as_str()));
+            let near = closest_name(target, known).map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
+            let message = format!("'{name}': '{target}' is neither a model nor an alias of this catalog{near}");
+            return Err(Invalid::field(InvalidReason::InvalidValue, format!("{name}.{alias}"), message));
+        }
+        aliases.insert(alias.clone(), target.to_owned());
+    }
+    Ok(aliases)
 }
 
 pub(crate) fn wrong(name: &str, allowed: impl std::fmt::Display) -> Invalid {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, http::header, web};
+use pointsman_actors::domain::Catalog;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -71,7 +72,7 @@ pub(crate) async fn create(
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     let members = members(&worker, &caller, &request, payload).await?;
-    let (key, text) = new_key(&members, &caller.key.name)?;
+    let (key, text) = new_key(&members, &caller.key.name, &worker.setup.catalog)?;
     events::Administered { by: &caller.key.name, what: "issues the key", whom: Some(&key.name) }.emit();
     let (registry, actor, stored) = (Arc::clone(&worker.shared.registry), audit::actor(&request, &caller), key.clone());
     done(web::block(move || registry.create(actor, stored)).await)?;
@@ -82,7 +83,11 @@ pub(crate) async fn create(
 ///
 /// # Errors
 /// 400 that names the member.
-pub(crate) fn new_key(members: &Map<String, Value>, by: &str) -> Result<(IssuedKey, Secret), ApiError> {
+pub(crate) fn new_key(
+    members: &Map<String, Value>,
+    by: &str,
+    catalog: &Catalog,
+) -> Result<(IssuedKey, Secret), ApiError> {
     let (text, label, sha256) = new_text();
     let now_ms = clock::unix_millis();
     let mut key = IssuedKey {
@@ -100,7 +105,7 @@ pub(crate) fn new_key(members: &Map<String, Value>, by: &str) -> Result<(IssuedK
     if !members.contains_key("name") {
         return Err(wrong("name", "a text of 1 to 128 characters").into());
     }
-    set_members(&mut key, members, true)?;
+    set_members(&mut key, members, true, catalog)?;
     Ok((key, text))
 }
 
@@ -119,16 +124,17 @@ pub(crate) async fn update(
     let members = members(&worker, &caller, &request, payload).await?;
     let before = worker.shared.registry.key(id).ok_or_else(|| ApiError::no_such("key"))?;
     // Checked here; applied to the key as it is when the change is made.
-    set_members(&mut before.clone(), &members, false)?;
+    set_members(&mut before.clone(), &members, false, &worker.setup.catalog)?;
     if id == caller.id && members.get("disabled") == Some(&Value::Bool(true)) {
         return Err(wrong("disabled", "set by another key: a key cannot disable itself").into());
     }
     events::Administered { by: &caller.key.name, what: "changes the key", whom: Some(&before.name) }.emit();
     let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(&request, &caller));
+    let catalog = Arc::clone(&worker.setup.catalog);
     let changed = web::block(move || {
         registry.change(actor, id, |key| {
             let was_disabled = key.disabled;
-            let _ = set_members(key, &members, false);
+            let _ = set_members(key, &members, false, &catalog);
             match (was_disabled, key.disabled) {
                 (false, true) => Change::DisableKey,
                 (true, false) => Change::EnableKey,

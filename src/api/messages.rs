@@ -5,20 +5,13 @@ use actix_web::{
     http::header::HeaderMap,
     web::{self, Bytes},
 };
-use pointsman_actors::{
-    dialect::{
-        CallHeaders, ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundMessages, count_tokens_body,
-        read_count_tokens, read_messages,
-    },
-    domain::{Dialect, Endpoint, Resolved},
+use pointsman_actors::dialect::{
+    CallHeaders, ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundMessages, count_tokens_body,
+    read_count_tokens, read_messages,
 };
 
 use super::as_chat;
-use crate::{
-    api::auth::Authorized,
-    base::{clock, error::ApiError},
-    state::gateway::Worker,
-};
+use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
 
 /// The header that says a browser may be shown the key; it is for Anthropic alone.
 const BROWSER_ACCESS: &str = "anthropic-dangerous-direct-browser-access";
@@ -78,13 +71,7 @@ fn chat_of(
         headers: passed_on(headers),
         state_key: worker.shared.state_key.clone(),
     };
-    let mut chat = client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?;
-    for name in chat.model.iter_mut().chain(&mut chat.models) {
-        if let Some(meant) = meaning(worker, name) {
-            *name = meant;
-        }
-    }
-    Ok(chat)
+    Ok(client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?)
 }
 
 /// The number of prompt tokens of a request that is not answered, as a provider of its model counts them or as estimated.
@@ -98,27 +85,6 @@ pub async fn count_tokens(
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     as_chat::count_tokens(caller, worker, request, payload, (read_counted, count_tokens_body)).await
-}
-
-/// What a name means to clients of this API that is neither a model nor an alias of the key or the catalog.
-pub(crate) fn meaning(worker: &Worker, name: &str) -> Option<String> {
-    let catalog = &worker.setup.catalog;
-    if !matches!(catalog.resolve(name, clock::today()), Resolved::Unknown) {
-        return None;
-    }
-    let configured = worker.setup.config.messages.models.iter().find(|(pattern, _)| pattern.matches(name, name));
-    if let Some((_, meant)) = configured {
-        return Some(meant.clone());
-    }
-    let is_it = |upstream: &str| name.strip_prefix(upstream).is_some_and(|rest| rest.is_empty() || is_date(rest));
-    let speaks = |endpoint: &&Endpoint| endpoint.dialect == Dialect::Anthropic && is_it(&endpoint.upstream_model);
-    let endpoint = catalog.endpoints.iter().find(speaks)?;
-    Some(catalog.model_of(endpoint)?.id.as_str().to_owned())
-}
-
-/// Whether it is `-` and a date of eight digits.
-fn is_date(text: &str) -> bool {
-    text.strip_prefix('-').is_some_and(|date| date.len() == 8 && date.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 fn version(headers: &HeaderMap) -> Option<&str> {

@@ -9,7 +9,7 @@ use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use bytes::Bytes;
 use pointsman_actors::{
     dialect::{MessagesModel, ModelPage, messages_model, messages_model_list},
-    domain::{Catalog, Modalities, Modality, Resolved, Target},
+    domain::{Modalities, Modality, Target},
 };
 use serde::Serialize;
 
@@ -19,7 +19,6 @@ use super::{
     endpoint_entry::ModelEndpoints,
     listed_model::{ListedKinds, ListedModel},
     measurements::Measurements,
-    messages,
     model_entry::ModelEntry,
     model_list::{Envelope, ModelList, select},
     model_query::{ModelQuery, Outputs},
@@ -28,7 +27,7 @@ use super::{
 use crate::{
     api::auth::CatalogReader,
     base::{clock, error::ApiError},
-    proxy::unknown_fields,
+    proxy::{names::NameScope, unknown_fields},
     state::gateway::Worker,
 };
 
@@ -96,19 +95,16 @@ pub(crate) async fn count_all(
 /// # Errors
 /// 404 for an unknown or retired name.
 pub(crate) async fn retrieve(
-    _: CatalogReader,
+    reader: CatalogReader,
     worker: Worker,
     name: PathName,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    let catalog = &worker.setup.catalog;
+    let (model, cache) = find(&worker, &reader, &name, &request)?;
     if is_messages_client(&request) {
-        let meant = messages::meaning(&worker, &name);
-        let model = find(&worker, catalog, meant.as_deref().unwrap_or(&name))?;
         return Ok(json(messages_model(&of_messages(&model))));
     }
-    let model = find(&worker, catalog, &name)?;
-    caching::respond(&request, cache(&worker), &ModelEntry::new(&model, &catalog.parameters))
+    caching::respond(&request, cache, &ModelEntry::new(&model, &worker.setup.catalog.parameters))
 }
 
 /// Shows one entry in an envelope, as OpenRouter clients expect it.
@@ -116,15 +112,14 @@ pub(crate) async fn retrieve(
 /// # Errors
 /// As [`retrieve`].
 pub(crate) async fn retrieve_enveloped(
-    _: CatalogReader,
+    reader: CatalogReader,
     worker: Worker,
     name: PathName,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    let catalog = &worker.setup.catalog;
-    let model = find(&worker, catalog, &name)?;
-    let data = ModelEntry::new(&model, &catalog.parameters);
-    caching::respond(&request, cache(&worker), &Data { data })
+    let (model, cache) = find(&worker, &reader, &name, &request)?;
+    let data = ModelEntry::new(&model, &worker.setup.catalog.parameters);
+    caching::respond(&request, cache, &Data { data })
 }
 
 /// Shows a model and its endpoints, with measurements.
@@ -132,16 +127,15 @@ pub(crate) async fn retrieve_enveloped(
 /// # Errors
 /// As [`retrieve`].
 pub(crate) async fn endpoints(
-    _: CatalogReader,
+    reader: CatalogReader,
     worker: Worker,
     name: PathName,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let measurements = Measurements::recent(&worker).await?;
-    let catalog = &worker.setup.catalog;
-    let model = find(&worker, catalog, &name)?;
-    let data = ModelEndpoints::new(&model, catalog, &measurements);
-    caching::respond(&request, cache(&worker), &Data { data })
+    let (model, cache) = find(&worker, &reader, &name, &request)?;
+    let data = ModelEndpoints::new(&model, &worker.setup.catalog, &measurements);
+    caching::respond(&request, cache, &Data { data })
 }
 
 #[derive(Serialize)]
@@ -177,23 +171,31 @@ async fn list(worker: &Worker, request: &HttpRequest, default: Outputs) -> Resul
     caching::respond(request, cache(worker), &body)
 }
 
-/// The model or alias called `name`.
-fn find<'a>(worker: &Worker, catalog: &'a Catalog, name: &str) -> Result<ListedModel<'a>, ApiError> {
-    let today = clock::today();
-    let unknown = || unknown_fields::models(catalog, name, today).unknown("model", name);
-    match catalog.resolve(name, today) {
-        Resolved::Found(Target::Model(position)) => {
-            let model = catalog.model(position).and_then(|model| ListedModel::of_model(catalog, model, today));
-            model.ok_or_else(unknown)
+/// The model or alias that `name` means in a request of the reader, and who may keep the answer: only the caller, if its key
+/// gives names a meaning.
+fn find<'w>(
+    worker: &'w Worker,
+    reader: &CatalogReader,
+    name: &str,
+    request: &HttpRequest,
+) -> Result<(ListedModel<'w>, Cache), ApiError> {
+    let (catalog, today) = (&*worker.setup.catalog, clock::today());
+    let caller = reader.0.as_deref();
+    let is_messages = is_messages_client(request);
+    let scope = NameScope { catalog, config: &worker.setup.config, caller, is_messages, today };
+    let found = match scope.target(name, "model")? {
+        Target::Model(position) => {
+            catalog.model(position).and_then(|model| ListedModel::of_model(catalog, model, today))
         }
-        Resolved::Found(Target::Alias(position)) => {
-            let id = catalog.alias(position).map(|alias| alias.id.as_str()).ok_or_else(unknown)?;
-            let models = ListedModel::all(catalog, today, listed_kinds(worker));
-            models.into_iter().find(|model| model.id == id).ok_or_else(unknown)
-        }
-        Resolved::Retired(date) => Err(ApiError::retired_model("model", name, date, Vec::new())),
-        Resolved::Unknown => Err(unknown()),
-    }
+        Target::Alias(position) => catalog.alias(position).and_then(|alias| {
+            let models = ListedModel::all(catalog, today, ListedKinds::ModelsAndAliases);
+            models.into_iter().find(|model| model.id == alias.id)
+        }),
+    };
+    let cache =
+        if caller.is_some_and(|caller| !caller.key.aliases.is_empty()) { Cache::Private } else { cache(worker) };
+    let found = found.ok_or_else(|| unknown_fields::models(catalog, name, today).unknown("model", name))?;
+    Ok((found, cache))
 }
 
 /// Whether the client speaks the Messages API, which has lists of models of its own.

@@ -28,7 +28,7 @@ use crate::{
     access::keys::Caller,
     api::auth::Authorized,
     base::{clock, error::ApiError},
-    config::Scope,
+    config::{Key, Scope},
     proxy::{
         body::{SESSION_ID, header_text, read_json},
         dispatch::RequestedWork,
@@ -54,7 +54,7 @@ pub async fn show(
     query_parameters::only(request.query_string(), &["api", "why_not"])?;
     let _admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
-    let read: Option<ReadChat> = match preview_api::api_of(&request, &body, &worker)? {
+    let read: Option<ReadChat> = match preview_api::api_of(&request, &body, &worker, &caller)? {
         PreviewApi::Chat => Some(chat::read_chat),
         PreviewApi::Messages => Some(messages::read_chat),
         PreviewApi::Responses => Some(responses::read_chat),
@@ -103,6 +103,7 @@ impl PreviewAnswer {
 
 async fn answer(asked: AskedPreview, worker: &Worker, caller: &Arc<Caller>) -> Result<PreviewAnswer, ApiError> {
     let AskedPreview { query, work, requested, warnings, top_n, seed, why_not, what_if } = asked;
+    let why_not = why_not.map(|name| why_not_view::meant(name, &caller.key));
     let at = clock::unix_millis() / 1000;
     let (published, shown) = (Arc::clone(&worker.setup.published), preview_view::shown(top_n));
     let decide = move || {
@@ -151,7 +152,7 @@ fn of_chat(
         top_n: chat.routing.top_n,
         seed: chat.routing.route_seed,
         why_not: chat.why_not.take().map_or_else(|| why_not_view::in_query(request), |name| Ok(Some(name)))?,
-        what_if: what_if(&mut chat, catalog)?,
+        what_if: what_if(&mut chat, catalog, &caller.key)?,
         work: RequestedWork::Chat(chat),
     })
 }
@@ -179,8 +180,13 @@ fn of_embedding(
     })
 }
 
-fn what_if(chat: &mut ChatRequest, catalog: &Catalog) -> Result<Option<Box<ResolvedWhatIf>>, ApiError> {
-    let resolved = chat.what_if.take().map(|what_if| ResolvedWhatIf::new(*what_if, catalog));
+fn what_if(chat: &mut ChatRequest, catalog: &Catalog, key: &Key) -> Result<Option<Box<ResolvedWhatIf>>, ApiError> {
+    let resolved = chat.what_if.take().map(|mut what_if| {
+        for model in what_if.endpoints.iter_mut().filter_map(|entry| entry.model.as_mut()) {
+            *model = key.meant(model).to_owned();
+        }
+        ResolvedWhatIf::new(*what_if, catalog)
+    });
     Ok(resolved.transpose()?.map(Box::new))
 }
 

@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 
 use actix_web::{HttpRequest, web::Query};
-use pointsman_actors::domain::{Catalog, Modality, Resolved, Target};
+use pointsman_actors::domain::{Modality, Target};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
+    access::keys::Caller,
     base::{clock, error::ApiError},
+    proxy::names::NameScope,
     state::gateway::Worker,
 };
 
@@ -57,8 +59,13 @@ struct Members<'b> {
 ///
 /// # Errors
 /// 400 for another `api`.
-pub(super) fn api_of(request: &HttpRequest, body: &[u8], worker: &Worker) -> Result<PreviewApi, ApiError> {
-    let (catalog, has_completions) = (&worker.setup.catalog, worker.setup.config.server.legacy_completions);
+pub(super) fn api_of(
+    request: &HttpRequest,
+    body: &[u8],
+    worker: &Worker,
+    caller: &Caller,
+) -> Result<PreviewApi, ApiError> {
+    let has_completions = worker.setup.config.server.legacy_completions;
     let is_served = |api: PreviewApi| api != PreviewApi::Completions || has_completions;
     let named = Query::<Parameters>::from_query(request.query_string()).ok().and_then(|query| query.into_inner().api);
     if let Some(name) = named {
@@ -73,7 +80,7 @@ pub(super) fn api_of(request: &HttpRequest, body: &[u8], worker: &Worker) -> Res
     let members: Members<'_> = serde_json::from_slice(body).unwrap_or_default();
     let is_message = request.headers().contains_key("anthropic-version") || members.system.is_some();
     Ok(match (members.messages, members.input) {
-        (None, Some(_)) if members.model.is_some_and(|model| makes_embeddings(&model, catalog)) => {
+        (None, Some(_)) if members.model.is_some_and(|model| makes_embeddings(&model, worker, caller)) => {
             PreviewApi::Embeddings
         }
         (None, Some(_)) => PreviewApi::Responses,
@@ -83,7 +90,9 @@ pub(super) fn api_of(request: &HttpRequest, body: &[u8], worker: &Worker) -> Res
     })
 }
 
-fn makes_embeddings(model: &str, catalog: &Catalog) -> bool {
-    let Resolved::Found(Target::Model(index)) = catalog.resolve(model, clock::today()) else { return false };
+fn makes_embeddings(model: &str, worker: &Worker, caller: &Caller) -> bool {
+    let (catalog, config) = (&*worker.setup.catalog, &worker.setup.config);
+    let scope = NameScope { catalog, config, caller: Some(caller), is_messages: false, today: clock::today() };
+    let Ok(Target::Model(index)) = scope.target(model, "model") else { return false };
     catalog.model(index).is_some_and(|model| model.architecture.output.contains(Modality::Embeddings))
 }

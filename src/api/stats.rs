@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, HttpResponse, web::Query};
 use pointsman_actors::{
     decide::reference_scores,
-    domain::{Catalog, Resolved, Target},
+    domain::{Catalog, Target},
     stats::Snapshot,
 };
 
@@ -14,10 +14,11 @@ use super::{
     query_parameters,
 };
 use crate::{
+    access::keys::Caller,
     api::auth::Authorized,
     base::{clock, error::ApiError},
     config::Scope,
-    proxy::unknown_fields,
+    proxy::names::NameScope,
     state::gateway::Worker,
 };
 
@@ -36,7 +37,7 @@ pub(crate) async fn show(
     let measurements = Measurements::now(&worker).await?;
     let snapshot = worker.setup.published.snapshot();
     let catalog = &*snapshot.catalog;
-    let model = model_in_query(&request).map(|name| position(catalog, &name)).transpose()?;
+    let model = model_in_query(&request).map(|name| position(&worker, catalog, &caller, &name)).transpose()?;
     Ok(uncached(&Data { data: endpoint_bodies(&snapshot, &measurements, model) }))
 }
 
@@ -63,12 +64,12 @@ fn model_in_query(request: &HttpRequest) -> Option<String> {
     named.map(|(_, value)| value).next_back()
 }
 
-fn position(catalog: &Catalog, name: &str) -> Result<u32, ApiError> {
-    let today = clock::today();
-    match catalog.resolve(name, today) {
-        Resolved::Found(Target::Model(position)) => Ok(position),
-        Resolved::Retired(date) => Err(ApiError::retired_model("model", name, date, Vec::new())),
-        Resolved::Unknown => Err(unknown_fields::models(catalog, name, today).unknown("model", name)),
-        Resolved::Found(Target::Alias(_)) => Err(ApiError::unknown_model("model", name, &[], Vec::new())),
+/// The position of the model that `name` means in a request of the caller.
+fn position(worker: &Worker, catalog: &Catalog, caller: &Caller, name: &str) -> Result<u32, ApiError> {
+    let (config, today) = (&worker.setup.config, clock::today());
+    let scope = NameScope { catalog, config, caller: Some(caller), is_messages: false, today };
+    match scope.target(name, "model")? {
+        Target::Model(position) => Ok(position),
+        Target::Alias(_) => Err(ApiError::unknown_model("model", name, &[], Vec::new())),
     }
 }

@@ -11,7 +11,7 @@ use super::{
     number::Figure,
     route_view::{CatalogView, EndpointNames},
 };
-use crate::base::error::ApiError;
+use crate::{base::error::ApiError, config::Key};
 
 /// Longest name, in characters.
 const MAX_NAME_CHARS: usize = 256;
@@ -39,6 +39,15 @@ pub(crate) fn checked(name: String) -> Result<String, ApiError> {
     let is_valid = !name.is_empty() && name.chars().count() <= MAX_NAME_CHARS && !name.chars().any(char::is_control);
     let message = "'why_not' must name a model, a provider, or model@provider.";
     if is_valid { Ok(name.to_owned()) } else { Err(ApiError::bad_query("why_not", message)) }
+}
+
+/// The name with an alias of the key replaced by its target, also before `@provider`.
+pub(crate) fn meant(name: String, key: &Key) -> String {
+    let meant = key.meant(&name);
+    match name.rsplit_once('@') {
+        Some((model, provider)) if meant == name => format!("{}@{provider}", key.meant(model)),
+        _ => meant.to_owned(),
+    }
 }
 
 /// The answer to `why_not`.

@@ -140,6 +140,8 @@ pub(super) fn patterns(section: &Section<'_>, key: &'static str) -> Vec<ModelPat
         let pattern = item.text.parse().ok();
         if pattern.is_none() {
             item.fault("is not a pattern", "a model id, or a prefix that ends in one '*' such as \"acme/*\"");
+        } else if !item.text.ends_with('*') {
+            item.names_model(false);
         }
         pattern
     });

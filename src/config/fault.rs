@@ -5,7 +5,7 @@
 
 use std::{cell::RefCell, fmt, sync::Arc};
 
-use pointsman_actors::domain::closest_name;
+use pointsman_actors::domain::{Catalog, closest_name};
 
 /// Where a value was set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,11 +95,22 @@ pub(super) struct RequestedKey {
     pub(super) allowed: String,
 }
 
+/// A text that should name a model. It is looked up once the catalog is complete.
+#[derive(Debug)]
+pub(super) struct ModelName {
+    pub(super) location: SourceLocation,
+    pub(super) key: String,
+    pub(super) name: String,
+    /// Whether it may name an alias.
+    pub(super) may_be_alias: bool,
+}
+
 /// Collects faults and warnings. Shared by reference among all checks.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     found: RefCell<Vec<Fault>>,
     warnings: RefCell<Vec<Warning>>,
+    model_names: RefCell<Vec<ModelName>>,
     /// `None` when requested keys are not recorded.
     requested: Option<RefCell<Vec<RequestedKey>>>,
 }
@@ -126,6 +137,24 @@ impl Faults {
     pub(super) fn warning(&self, location: &SourceLocation, key: &str, text: impl Into<String>) {
         let warning = Warning { location: location.clone(), key: key.to_owned(), text: text.into() };
         self.warnings.borrow_mut().push(warning);
+    }
+
+    /// Remembers a name for [`Faults::warn_of_unknown_models`].
+    pub(super) fn model_name(&self, name: ModelName) {
+        self.model_names.borrow_mut().push(name);
+    }
+
+    /// Warns of each remembered name that the catalog does not know.
+    pub(super) fn warn_of_unknown_models(&self, catalog: &Catalog) {
+        for ModelName { location, key, name, may_be_alias } in self.model_names.take() {
+            if catalog.knows(&name, may_be_alias) {
+                continue;
+            }
+            let (models, aliases) = (catalog.models.iter(), catalog.aliases.iter().filter(|_| may_be_alias));
+            let known = models.map(|model| model.id.as_str()).chain(aliases.map(|alias| alias.id.as_str()));
+            let kinds = if may_be_alias { "neither a model nor an alias" } else { "no model" };
+            self.warning(&location, &key, format!("'{name}' is {kinds} of this catalog{}", hint(&name, known)));
+        }
     }
 
     /// Removes and returns all warnings, in the order of the file.

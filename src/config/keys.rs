@@ -155,6 +155,12 @@ impl Key {
         Arc::clone(self.account.as_ref().unwrap_or(&self.name))
     }
 
+    /// The target of the alias with this name, else the name itself.
+    #[must_use]
+    pub fn meant<'n>(&'n self, name: &'n str) -> &'n str {
+        self.aliases.iter().find(|(alias, _)| alias == name).map_or(name, |(_, target)| target)
+    }
+
     /// Whether no other key may have this name: those of the startup key and of callers without a key.
     #[must_use]
     pub fn is_reserved(name: &str) -> bool {
@@ -401,9 +407,25 @@ fn providers(section: &Section<'_>, key: &'static str) -> Vec<String> {
     section.texts(key, MAX_PROVIDERS).unwrap_or_default().iter().map(|item| item.text.to_owned()).collect()
 }
 
+/// Whether a text can be the name or the target of an alias of a key.
+#[must_use]
+pub fn is_alias_text(text: &str) -> bool {
+    !text.trim().is_empty() && text.chars().count() <= 256 && !text.chars().any(char::is_control)
+}
+
 fn aliases(section: &Section<'_>) -> Vec<(String, String)> {
     let pairs = section.pairs("aliases", MAX_ALIASES).into_iter();
-    pairs.map(|(name, item)| (name.to_owned(), item.text.to_owned())).collect()
+    let read = pairs.map(|(name, item)| {
+        match is_alias_text(name) && is_alias_text(item.text) {
+            true => item.names_model(true),
+            false => item.fault(
+                "is not a name and what it means",
+                "1 to 256 characters each, not only spaces, such as fast = \"acme/small\"",
+            ),
+        }
+        (name.to_owned(), item.text.to_owned())
+    });
+    read.collect()
 }
 
 fn scopes(section: &Section<'_>) -> Vec<Scope> {

@@ -17,7 +17,10 @@ impl MessagesConfig {
     pub(super) fn read(section: &Section<'_>) -> MessagesConfig {
         let pairs = section.pairs("models", MAX_NAMES);
         let models = pairs.into_iter().filter_map(|(name, meaning)| match name.parse() {
-            Ok(pattern) if !meaning.text.is_empty() => Some((pattern, meaning.text.to_owned())),
+            Ok(pattern) if !meaning.text.is_empty() => {
+                meaning.names_model(true);
+                Some((pattern, meaning.text.to_owned()))
+            }
             _ => {
                 meaning.fault("is not a name and its meaning", "\"claude-haiku-*\" = \"a model or alias\"");
                 None

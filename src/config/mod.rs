@@ -72,7 +72,7 @@ pub use console::{ConsoleConfig, TraceUrl};
 pub use environment::Environment;
 pub use fault::{Fault, SourceLocation, Warning};
 pub use hosts::Hosts;
-pub use keys::{Key, Scope, digest_of, from_hex};
+pub use keys::{Key, Scope, digest_of, from_hex, is_alias_text};
 pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, TimeoutsConfig};
 pub use logging::{LogConfig, LogFormat};
 pub use memory::MemoryConfig;
@@ -316,6 +316,7 @@ fn parse(
     let mut config = Section::root(&tree, &faults, |root| read(root, name, &surroundings));
     let warnings = warnings(&config);
     config.notes.extend(warnings);
+    faults.warn_of_unknown_models(&config.models);
     config.warnings = Warnings(faults.take_warnings());
     let (faults, named_files) = (faults.into_sorted(), files.into_named());
     if !faults.is_empty() {

@@ -7,7 +7,7 @@
 use std::{cell::RefCell, fmt::Display, ops::RangeInclusive, time::Duration};
 
 use super::{
-    fault::{Faults, RequestedKey, SourceLocation, hint},
+    fault::{Faults, ModelName, RequestedKey, SourceLocation, hint},
     quantity::{self, Unit},
     tree::{Node, Table, Value},
 };
@@ -46,6 +46,12 @@ impl Item<'_> {
     /// Reports that this text names something that does not exist.
     pub(super) fn dangling(&self, wrong: impl Into<String>, allowed: impl Into<String>) {
         self.faults.absence(self.location, &self.path, wrong, allowed);
+    }
+
+    /// Reports, once the catalog is complete, if this text names no model, or with `may_be_alias` no alias either.
+    pub(super) fn names_model(&self, may_be_alias: bool) {
+        let (location, key, name) = (self.location.clone(), self.path.clone(), self.text.to_owned());
+        self.faults.model_name(ModelName { location, key, name, may_be_alias });
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod body;
 pub mod dispatch;
+pub mod names;
 pub mod query;
 pub mod record;
 pub mod refusal;

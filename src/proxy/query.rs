@@ -2,12 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use chrono::NaiveDate;
 use pointsman_actors::{
     dialect::{ChatRequest, EmbeddingRequest, ImageRequest, lost_parameters},
     domain::{
-        Alias, ApiType, Catalog, Endpoint, Invalid, InvalidReason, Modalities, Needs, Objective, Provider,
-        ProviderPolicy, Query, ReasoningFormat, Resolved, RoutingParameters, Source, Sourced, Target, Task, TaskClass,
+        Alias, ApiType, Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Needs, Objective, Provider,
+        ProviderPolicy, Query, ReasoningFormat, RoutingParameters, Source, Sourced, Target, Task, TaskClass,
         TaskClassSource, TaskFeatures, Weights,
     },
 };
@@ -16,7 +15,7 @@ use crate::{
     access::keys::Caller,
     base::{clock, error::ApiError},
     config::Config,
-    proxy::unknown_fields,
+    proxy::names::NameScope,
 };
 
 /// The query of a chat request.
@@ -50,6 +49,7 @@ pub fn of_chat(
             named: request.tags.iter().find(|(name, _)| name == "task").and_then(|(_, task)| Task::named(task)),
             features: request.task_features,
         }),
+        is_messages: request.client.as_ref().is_some_and(|client| client.dialect() == Dialect::Anthropic),
     };
     let mut query = input.query(catalog, config, caller)?;
     query.needs.lost = lost_parameters(request, catalog, &query.targets);
@@ -78,6 +78,7 @@ pub fn of_image(
         streamed: false,
         pending_reasoning: ReasoningFormat::Unknown,
         task: None,
+        is_messages: false,
     };
     input.query(catalog, config, caller)
 }
@@ -104,6 +105,7 @@ pub fn of_embedding(
         streamed: false,
         pending_reasoning: ReasoningFormat::Unknown,
         task: None,
+        is_messages: false,
     };
     let query = input.query(catalog, config, caller)?;
     if query.targets.iter().any(|target| matches!(target, Target::Alias(_))) {
@@ -154,33 +156,13 @@ impl<'a> Names<'a> {
         Ok(Names(names))
     }
 
-    /// The names with those that the key defines replaced by what they mean.
-    fn meant_by<'c: 'n, 'n>(&'n self, caller: &'c Caller) -> Names<'n> {
-        let meant = |name: &'n str| {
-            let alias = caller.key.aliases.iter().find(|(alias, _)| alias == name);
-            alias.map_or(name, |(_, target)| target.as_str())
-        };
-        Names(self.0.iter().map(|(field, name)| (*field, meant(name))).collect())
-    }
-
-    /// The models and aliases that the names mean on `today`, each once.
-    fn resolve(&self, catalog: &Catalog, today: NaiveDate) -> Result<Vec<Target>, ApiError> {
+    /// The models and aliases that the names mean, each once.
+    fn resolve(&self, scope: &NameScope<'_>) -> Result<Vec<Target>, ApiError> {
         let mut targets = Vec::with_capacity(self.0.len());
         for &(field, name) in &self.0 {
-            match catalog.resolve(name, today) {
-                Resolved::Found(target) if !targets.contains(&target) => targets.push(target),
-                Resolved::Found(_) => {}
-                Resolved::Retired(date) => {
-                    return Err(ApiError::retired_model(
-                        &field.to_string(),
-                        name,
-                        date,
-                        unknown_fields::models(catalog, name, today).served,
-                    ));
-                }
-                Resolved::Unknown => {
-                    return Err(unknown_fields::models(catalog, name, today).unknown(&field.to_string(), name));
-                }
+            let target = scope.target(name, field)?;
+            if !targets.contains(&target) {
+                targets.push(target);
             }
         }
         Ok(targets)
@@ -199,6 +181,8 @@ struct QueryInput<'a> {
     streamed: bool,
     pending_reasoning: ReasoningFormat,
     task: Option<GivenTask>,
+    /// Whether the client speaks the Messages API.
+    is_messages: bool,
 }
 
 /// What a chat says of its task.
@@ -221,7 +205,8 @@ impl GivenTask {
 impl QueryInput<'_> {
     fn query(self, catalog: &Catalog, config: &Config, caller: &Caller) -> Result<Query, ApiError> {
         let today = clock::today();
-        let targets = self.names.meant_by(caller).resolve(catalog, today)?;
+        let scope = NameScope { catalog, config, caller: Some(caller), is_messages: self.is_messages, today };
+        let targets = self.names.resolve(&scope)?;
         check_provider_order(catalog, &self.routing.provider)?;
         let alias = targets.iter().find_map(|target| match target {
             Target::Alias(index) => catalog.alias(*index),

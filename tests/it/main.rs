@@ -231,6 +231,8 @@ mod metrics;
 #[cfg(test)]
 mod misspelt;
 #[cfg(test)]
+mod model_names;
+#[cfg(test)]
 mod mounted;
 #[cfg(test)]
 mod newcomer;

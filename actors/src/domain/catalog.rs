@@ -338,6 +338,12 @@ impl Catalog {
         Resolved::Found(target)
     }
 
+    /// Whether this is the name of a model, retired or not, or with `or_alias` a spelling of an alias.
+    #[must_use]
+    pub fn knows(&self, name: &str, or_alias: bool) -> bool {
+        self.names.get(name).is_some_and(|target| or_alias || matches!(target, Target::Model(_)))
+    }
+
     /// Whether `name` is a spelling of an alias, in any case.
     #[must_use]
     pub fn names_alias(&self, name: &str) -> bool {

@@ -273,7 +273,8 @@ fn stopped(config: &Config, action: &KeysAction) -> Result<Done, Failed> {
     let fault = |fault: ChangeFault| fault.to_string();
     match action {
         KeysAction::Create(arguments) => {
-            let (key, text) = new_key(&arguments.members(), &actor.by).map_err(|error| error.message().to_owned())?;
+            let (key, text) = new_key(&arguments.members(), &actor.by, &config.catalog(1))
+                .map_err(|error| error.message().to_owned())?;
             let name = key.name.clone();
             registry.create(actor, key).map_err(fault)?;
             Ok(Done::Issued { name, text: text.expose().to_owned() })
