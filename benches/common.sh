@@ -67,7 +67,7 @@ pinned() {
 # Waits until a file holds a line that matches, and prints the match.
 await_line() {
     local file=$1 pattern=$2 pid=$3 waited
-    for ((waited = 0; waited < 200; waited++)); do
+    for ((waited = 0; waited < 1200; waited++)); do
         if grep -oE -m1 "$pattern" "$file" 2>/dev/null | head -n1 | grep .; then
             return
         fi

@@ -52,9 +52,9 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
         let pace = pause
             .map(|pause| Pace { next: started + pause * number as u32, pause: pause * options.connections as u32 });
         let end = started + options.duration;
-        let stream = options.stream;
+        let (stream, most) = (options.stream, options.requests);
         tasks.spawn_local(async move {
-            drive(connection, &request, stream, (pace, end), &tally).await.map_err(|f| f.to_string())
+            drive(connection, &request, stream, (pace, end, most), &tally).await.map_err(|f| f.to_string())
         });
     }
     while let Some(driven) = tasks.join_next().await {
@@ -84,11 +84,14 @@ async fn drive(
     mut connection: Connection,
     request: &[u8],
     stream: bool,
-    (mut pace, end): (Option<Pace>, Instant),
+    (mut pace, end, most): (Option<Pace>, Instant, usize),
     tally: &RefCell<Tally>,
 ) -> Result<(), Failure> {
     let mut body = Vec::new();
-    while Instant::now() < end {
+    for _ in 0..most {
+        if Instant::now() >= end {
+            break;
+        }
         let sent = match &mut pace {
             Some(pace) => pace.turn().await,
             None => Instant::now(),

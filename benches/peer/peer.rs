@@ -33,7 +33,9 @@ The peers of the end-to-end benchmarks.
       serves fixed answers on a free port of 127.0.0.1 and prints the address
   bench-peer load --address A --pid P [--path /...] [--key K] [--connections N] [--seconds N]
                   [--model M] [--bytes N] [--stream] [--steady [--rate N]] [--ticks N]
-      sends requests until the time is over, as fast as it goes or at a steady rate, and prints what they cost the process P
+                  [--requests N]
+      sends requests until the time is over, as fast as it goes or at a steady rate, and prints what they cost the process P;
+      with --requests at most that many on each connection
   bench-peer hold --address A --pid P [--path /...] [--key K] [--connections N]
       holds idle connections, then silent streams, and prints what they cost P in memory
   bench-peer broken [--flap-ms N] [--chunk-ms N]
@@ -66,6 +68,8 @@ struct Options {
     steady: bool,
     /// Requests per second of a soak or a steady load, all connections together.
     rate: f64,
+    /// Requests of each connection after which `load` ends, whatever the time.
+    requests: usize,
     calm: bool,
     flap: Duration,
     /// Where `cancel` plays a provider.
@@ -88,6 +92,7 @@ impl Default for Options {
             ticks_per_second: 100,
             steady: false,
             rate: 500.0,
+            requests: usize::MAX,
             calm: false,
             flap: Duration::ZERO,
             port: 0,
@@ -113,6 +118,7 @@ impl Options {
                 Arg::Long("ticks") => options.ticks_per_second = parser.value()?.parse()?,
                 Arg::Long("steady") => options.steady = true,
                 Arg::Long("rate") => options.rate = parser.value()?.parse()?,
+                Arg::Long("requests") => options.requests = parser.value()?.parse()?,
                 Arg::Long("calm") => options.calm = true,
                 Arg::Long("flap-ms") => options.flap = Duration::from_millis(parser.value()?.parse()?),
                 Arg::Long("port") => options.port = parser.value()?.parse()?,
