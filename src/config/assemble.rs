@@ -321,6 +321,8 @@ impl Parts {
                 .wants_max_completion_tokens
                 .unwrap_or(endpoint_defaults.wants_max_completion_tokens),
             wants_reasoning_effort: table.wants_reasoning_effort.unwrap_or(endpoint_defaults.wants_reasoning_effort),
+            reasoning_history: table.reasoning_history.unwrap_or(endpoint_defaults.reasoning_history),
+            omits: table.omits.unwrap_or(endpoint_defaults.omits),
             knows_developer_role: table.knows_developer_role.unwrap_or(endpoint_defaults.knows_developer_role),
             forwards_unknown_fields: table.forwards_unknown_fields.unwrap_or(endpoint_defaults.forwards_unknown_fields),
             takes_instructions: table.mid_conversation_system.unwrap_or(endpoint_defaults.mid_conversation_system),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use pointsman_actors::domain::{
-    Architecture, CapabilitySet, DefaultParameters, Dialect, EndpointLimits, Modalities, Modality, ModelId, Pricing,
-    ReasoningFormat, closest_name,
+    AddedMembers, Architecture, CapabilitySet, DefaultParameters, Dialect, EndpointLimits, Modalities, Modality,
+    ModelId, Pricing, ReasoningFormat, ReasoningHistory, closest_name,
 };
 
 use super::{
@@ -60,6 +60,8 @@ pub(super) struct EndpointTable<'t> {
     pub(super) dialect: Option<Dialect>,
     pub(super) wants_max_completion_tokens: Option<bool>,
     pub(super) wants_reasoning_effort: Option<bool>,
+    pub(super) reasoning_history: Option<ReasoningHistory>,
+    pub(super) omits: Option<AddedMembers>,
     pub(super) lacks: Option<CapabilitySet>,
     pub(super) legacy_completions: Option<bool>,
     pub(super) tools_force_effort_none: Option<bool>,
@@ -171,6 +173,8 @@ fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTa
         dialect: section.choice("dialect", &DIALECTS),
         wants_max_completion_tokens: section.flag("wants_max_completion_tokens"),
         wants_reasoning_effort: section.flag("wants_reasoning_effort"),
+        reasoning_history: providers::reasoning_history(section),
+        omits: providers::omits(section),
         lacks: providers::lacks(section),
         legacy_completions: section.flag("legacy_completions"),
         tools_force_effort_none: section.flag("tools_force_effort_none"),

@@ -5,7 +5,10 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use pointsman_actors::domain::{Capability, CapabilitySet, Dialect, EffortBudgets, Platform, ProviderSlug};
+use pointsman_actors::domain::{
+    AddedMember, AddedMembers, Capability, CapabilitySet, Dialect, EffortBudgets, Platform, ProviderSlug,
+    ReasoningHistory,
+};
 
 use super::{
     Surroundings,
@@ -23,7 +26,7 @@ use crate::base::secret::Secret;
 /// Limit of providers, because the hot path stores their positions in one byte.
 pub(super) const MAX_PROVIDERS: usize = 255;
 const MAX_HEADERS: usize = 32;
-const MAX_CAPABILITIES: usize = 16;
+const MAX_CAPABILITIES: usize = 24;
 const MAX_SAFETY_SETTINGS: usize = 32;
 /// Largest budget of reasoning, tokens.
 const MAX_BUDGET: u32 = 10_000_000;
@@ -191,6 +194,8 @@ pub(super) struct EndpointDefaults {
     pub(super) platform: Platform,
     pub(super) wants_max_completion_tokens: bool,
     pub(super) wants_reasoning_effort: bool,
+    pub(super) reasoning_history: ReasoningHistory,
+    pub(super) omits: AddedMembers,
     /// `None`: what is known of the model.
     pub(super) lacks: Option<CapabilitySet>,
     pub(super) legacy_completions: bool,
@@ -212,7 +217,9 @@ impl EndpointDefaults {
         dialect: Dialect::OpenAi,
         platform: Platform::Native,
         wants_max_completion_tokens: false,
-        wants_reasoning_effort: false,
+        wants_reasoning_effort: true,
+        reasoning_history: ReasoningHistory::Unknown,
+        omits: AddedMembers::of_bits(0),
         lacks: None,
         legacy_completions: false,
         tools_force_effort_none: false,
@@ -235,6 +242,8 @@ impl EndpointDefaults {
                 .flag("wants_max_completion_tokens")
                 .unwrap_or(inherited.wants_max_completion_tokens),
             wants_reasoning_effort: section.flag("wants_reasoning_effort").unwrap_or(inherited.wants_reasoning_effort),
+            reasoning_history: reasoning_history(section).unwrap_or(inherited.reasoning_history),
+            omits: omits(section).unwrap_or(inherited.omits),
             lacks: lacks(section).or(inherited.lacks),
             legacy_completions: section.flag("legacy_completions").unwrap_or(inherited.legacy_completions),
             tools_force_effort_none: flag_for(section, dialect, Dialect::OpenAi, "tools_force_effort_none")
@@ -350,11 +359,28 @@ fn endpoint_defaults(section: &Section<'_>, routes: Routes, is_at_vertex: bool) 
         let allowed = "beside it dialect = \"anthropic\" (bedrock, vertex) or \"gemini\" (vertex), or no routes";
         section.fault("routes", wrong, allowed);
     }
+    warn_of_reasoning(section, &defaults);
     // Where Google publishes its models, the Gemini API is that of Vertex AI.
     if is_at_vertex && defaults.dialect == Dialect::Gemini {
         EndpointDefaults { platform: Platform::Vertex, ..defaults }
     } else {
         defaults
+    }
+}
+
+/// Warns where a provider is known to take the other form of reasoning than its table says.
+fn warn_of_reasoning(section: &Section<'_>, defaults: &EndpointDefaults) {
+    let address = section.text("base_url").unwrap_or_default();
+    let is_at = |host: &str| address.contains(host);
+    if defaults.dialect != Dialect::OpenAi {
+        return;
+    }
+    if defaults.wants_reasoning_effort && is_at("openrouter.ai/") {
+        let advice = "false: OpenRouter takes the object `reasoning`, not `reasoning_effort` alone";
+        section.warning("wants_reasoning_effort", format!("should be {advice}"));
+    } else if !defaults.wants_reasoning_effort && (is_at("api.openai.com") || is_at(".openai.azure.com")) {
+        let advice = "true, its default: OpenAI's own chat API refuses the object `reasoning`";
+        section.warning("wants_reasoning_effort", format!("should be {advice}"));
     }
 }
 
@@ -427,6 +453,32 @@ pub(super) fn lacks(section: &Section<'_>) -> Option<CapabilitySet> {
         set
     });
     Some(set.fold(CapabilitySet::NONE, CapabilitySet::union))
+}
+
+/// Members that the gateway leaves out although it adds them elsewhere.
+pub(super) fn omits(section: &Section<'_>) -> Option<AddedMembers> {
+    let items = section.texts("omits", AddedMember::ALL.len())?;
+    let mut omits = AddedMembers::default();
+    for item in items {
+        match AddedMember::ALL.into_iter().find(|member| member.as_str() == item.text) {
+            Some(member) => omits = omits.with(member),
+            None => {
+                item.fault("is no member that the gateway adds", AddedMember::ALL.map(AddedMember::as_str).join(", "))
+            }
+        }
+    }
+    Some(omits)
+}
+
+pub(super) fn reasoning_history(section: &Section<'_>) -> Option<ReasoningHistory> {
+    let words = [
+        ("reasoning_content", ReasoningHistory::Content),
+        ("reasoning", ReasoningHistory::Reasoning),
+        ("both", ReasoningHistory::Both),
+        ("reasoning_details", ReasoningHistory::Details),
+        ("none", ReasoningHistory::Nothing),
+    ];
+    section.choice("reasoning_history", &words)
 }
 
 /// The slug in the name of a provider's table.

@@ -24,6 +24,7 @@ use crate::{
     simulation::{self, ProviderSettings, Running as SimulatedProvider},
     upstream::{
         concurrency::{ConcurrencyLimits, ProviderConcurrency},
+        habits::ProviderHabits,
         providers::{ProviderClient, Providers},
     },
 };
@@ -50,6 +51,8 @@ pub struct Setup {
     pub providers: Providers,
     /// Concurrency limits of every provider, by position in the catalog.
     pub permits: Vec<ConcurrencyLimits>,
+    /// What every provider was found to want, by position in the catalog.
+    pub habits: Vec<ProviderHabits>,
     /// The state that routers read.
     pub published: Arc<PublishedState>,
     simulation: Vec<Simulated>,
@@ -156,6 +159,7 @@ impl SetupDraft {
             admission: Admission::new(&config.limits, registry.holders.load(), before.map(|setup| &setup.admission)),
             keys,
             permits: permits(&providers, before),
+            habits: providers.iter().map(|_| ProviderHabits::default()).collect(),
             version,
             config,
             written,

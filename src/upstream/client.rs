@@ -32,6 +32,7 @@ use super::{
     image_fetcher::ImageFetcher,
     keep_alive::KeepAlive,
     mask::Mask,
+    objection,
     rate_limits::quota,
     redact::Redactor,
     refusal, request, token,
@@ -313,7 +314,9 @@ impl UpstreamClient {
             // The body of a redirect is not used, and a 204 or 304 has none.
             _ => bytes::BytesMut::new(),
         };
-        refusal::classify((call.dialect, status), response.headers(), &body, SystemTime::now(), &self.redactor)
+        let error =
+            refusal::classify((call.dialect, status), response.headers(), &body, SystemTime::now(), &self.redactor);
+        UpstreamError { objection: objection::of(call.dialect, status, &body), ..error }
     }
 }
 

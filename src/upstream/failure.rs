@@ -14,6 +14,7 @@ use pointsman_actors::{
 use super::{
     connector::{ConnectFailure, cause},
     guard::Fault,
+    objection::Objection,
     shortage::{CAUSE, is_shortage},
 };
 
@@ -35,6 +36,8 @@ pub struct UpstreamError {
     pub is_about_content: bool,
     /// Whether it refused a signature of a thought: with stand-ins it may accept the request.
     pub refuses_signature: bool,
+    /// The member that it may be about, although the client has nothing to do with it.
+    pub objection: Option<Objection>,
     /// Remaining quota that the provider reported, if any.
     pub quota: Option<Box<QuotaReport>>,
 }
@@ -51,6 +54,7 @@ impl UpstreamError {
             code: None,
             is_about_content: false,
             refuses_signature: false,
+            objection: None,
             quota: None,
         }
     }

@@ -97,6 +97,7 @@ pub(super) fn classify(
         raw: is_clients_fault.then(|| redactor.clean(&without_request_id(body), RAW_LIMIT)),
         code,
         refuses_signature: refuses_signature(dialect, status, body),
+        objection: None,
         quota: Some(quota(headers, || now)).filter(QuotaReport::is_some).map(Box::new),
     }
 }

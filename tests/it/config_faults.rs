@@ -73,7 +73,7 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[providers.acme]\nbase_url = \"http://h\"\ntimeout = 3",
         expect![[r#"
-            f:3:1: providers.acme.timeout: unknown key; allowed: enabled, name, base_url, api_key_env, api_key_file, auth, region, routes, headers, ca_file, max_in_flight, permit_wait, forward_traceparent, image_hosts, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters, unknown_fields, dialect, wants_max_completion_tokens, wants_reasoning_effort, lacks, legacy_completions, tools_force_effort_none, allow_state, mid_conversation_system, effort_budgets, knows_developer_role, count_tokens, safety_settings
+            f:3:1: providers.acme.timeout: unknown key; allowed: enabled, name, base_url, api_key_env, api_key_file, auth, region, routes, headers, ca_file, max_in_flight, permit_wait, forward_traceparent, image_hosts, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters, unknown_fields, dialect, wants_max_completion_tokens, wants_reasoning_effort, reasoning_history, omits, lacks, legacy_completions, tools_force_effort_none, allow_state, mid_conversation_system, effort_budgets, knows_developer_role, count_tokens, safety_settings
         "#]],
     );
 }

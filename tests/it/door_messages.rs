@@ -634,7 +634,9 @@ async fn an_endpoint_gets_cache_marks_and_earlier_thoughts_only_if_it_lists_them
              upstream_model = \"m\", pricing = {{ prompt = \"0\", completion = \"0\" }} }}]\n"
         )
     });
-    let gateway = World::new().provider("maker", maker.address()).with(&models.concat()).start().await;
+    let maker_of_objects = "wants_reasoning_effort = false";
+    let world = World::new().provider_with("maker", maker.address(), maker_of_objects);
+    let gateway = world.with(&models.concat()).start().await;
     let mark = json!({"type": "ephemeral"});
     let mut asked = json!({
         "max_tokens": 64, "system": [{"type": "text", "text": "Be brief.", "cache_control": mark}],
@@ -665,10 +667,10 @@ async fn an_endpoint_gets_cache_marks_and_earlier_thoughts_only_if_it_lists_them
     assert_eq!(meant(&plain), meant(&kept), "names and arguments stay");
 }
 
-/// `acme/claude` at a chat endpoint that lists these parameters only.
-async fn gateway_listing(upstream: &Upstream, parameters: &[&str]) -> TestGateway {
+/// `acme/claude` at a chat endpoint that lists these parameters only, with these keys.
+async fn gateway_listing(upstream: &Upstream, parameters: &[&str], toml: &str) -> TestGateway {
     let model = Model::new("acme/claude").taking(parameters).at("maker", "0.000001", "0.000002");
-    World::new().provider("maker", upstream.address()).model(&model).start().await
+    World::new().provider_with("maker", upstream.address(), toml).model(&model).start().await
 }
 
 #[actix_web::test]
@@ -686,7 +688,7 @@ async fn thinking_reaches_a_chat_endpoint_in_the_form_it_lists_or_is_named_as_dr
         ("/v1/chat/completions", &chat, "reasoning", None),
     ];
     for (path, asked, name, emulated) in doors {
-        let gateway = gateway_listing(&maker, &["max_tokens", "stop", "reasoning_effort"]).await;
+        let gateway = gateway_listing(&maker, &["max_tokens", "stop", "reasoning_effort"], "").await;
         let reply = gateway.post(path, asked).await;
         reply.expect(200);
         let body = maker.last_body();
@@ -695,7 +697,7 @@ async fn thinking_reaches_a_chat_endpoint_in_the_form_it_lists_or_is_named_as_dr
         assert_eq!(reply.header("x-route-dropped-parameters"), None, "{path}");
         assert_eq!(reply.header("x-route-emulated-parameters"), emulated, "{path}");
 
-        let gateway = gateway_listing(&maker, &["max_tokens", "stop"]).await;
+        let gateway = gateway_listing(&maker, &["max_tokens", "stop"], "").await;
         let reply = gateway.post(path, asked).await;
         reply.expect(200);
         let body = maker.last_body();
@@ -703,7 +705,8 @@ async fn thinking_reaches_a_chat_endpoint_in_the_form_it_lists_or_is_named_as_dr
         let dropped = reply.header("x-route-dropped-parameters").unwrap_or_default().to_owned();
         assert!(dropped.split(',').any(|one| one.starts_with(name)), "{path}: {dropped}");
 
-        let gateway = gateway_listing(&maker, &["max_tokens", "stop", "reasoning"]).await;
+        let takes_objects = "wants_reasoning_effort = false";
+        let gateway = gateway_listing(&maker, &["max_tokens", "stop", "reasoning"], takes_objects).await;
         gateway.post(path, asked).await.expect(200);
         let body = maker.last_body();
         assert!(body["reasoning"].is_object() && body.get("reasoning_effort").is_none(), "{path}: {body}");
@@ -716,7 +719,7 @@ async fn a_chat_endpoint_never_gets_the_signatures_of_another_provider() {
     let lists = ["max_tokens", "reasoning"];
     let chat = |id: &str| Model::new(id).taking(&lists).at("maker", "0.000001", "0.000002");
     let gateway = World::new()
-        .provider("maker", maker.address())
+        .provider_with("maker", maker.address(), "wants_reasoning_effort = false")
         .provider_with("native", native.address(), "dialect = \"anthropic\"")
         .model(&chat("acme/claude"))
         .model(&chat("anthropic/claude"))

@@ -128,6 +128,8 @@ mod documented;
 #[cfg(test)]
 mod door_completions;
 #[cfg(test)]
+mod door_history;
+#[cfg(test)]
 mod door_messages;
 #[cfg(test)]
 mod door_mistakes;

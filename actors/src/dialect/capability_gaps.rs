@@ -15,7 +15,8 @@ pub fn capability_gaps(dialect: Dialect, upstream_model: &str) -> CapabilitySet 
         Dialect::OpenAi => of_chat(upstream_model),
         Dialect::Anthropic => anthropic::capability_gaps(upstream_model),
         Dialect::Gemini => gemini::capability_gaps(upstream_model),
-        Dialect::Responses => CapabilitySet::NONE,
+        // Its messages have no part for it.
+        Dialect::Responses => CapabilitySet::NONE.with(Capability::SoundOrVideo),
         Dialect::Converse => converse::capability_gaps(upstream_model),
     }
 }
@@ -23,10 +24,12 @@ pub fn capability_gaps(dialect: Dialect, upstream_model: &str) -> CapabilitySet 
 /// Only OpenAI's own names: whoever serves these models under a name with its maker translates chats itself.
 fn of_chat(upstream_model: &str) -> CapabilitySet {
     let family = NO_TOOLS_WITH_REASONING.into_iter().find(|(name, _)| upstream_model.starts_with(name));
+    // OpenAI's chat has no member for the address of a file; OpenRouter takes it in the place of the data.
+    let of_api = CapabilitySet::NONE.with(Capability::FileUrl);
     match family {
-        None => CapabilitySet::NONE,
-        Some((_, false)) => CapabilitySet::NONE.with(Capability::ToolsWithEffort),
-        Some((_, true)) => CapabilitySet::NONE.with(Capability::ToolsWithEffort).with(Capability::ToolsByDefault),
+        None => of_api,
+        Some((_, false)) => of_api.with(Capability::ToolsWithEffort),
+        Some((_, true)) => of_api.with(Capability::ToolsWithEffort).with(Capability::ToolsByDefault),
     }
 }
 
@@ -43,34 +46,43 @@ mod tests {
     #[test]
     fn what_models_refuse_is_known_by_their_names() {
         use Capability::{
-            ForcedTool, NoCallAfterCalls, OpenSchema, OptionalProperties, OtherImages, OtherMedia, Prefill,
-            RemoteMedia, SingleCalls, StrictSchema, StrictSchemaWithTools, TokenIds, ToolsByDefault, ToolsWithEffort,
+            FileUrl, ForcedTool, HttpMedia, NoCallAfterCalls, OfficeFiles, OpenSchema, OptionalProperties, OtherFiles,
+            OtherImages, OtherMedia, Prefill, RareMedia, RemoteMedia, SingleCalls, SoundOrVideo, StrictSchema,
+            StrictSchemaWithTools, TokenIds, ToolsByDefault, ToolsWithEffort,
         };
-        check(Dialect::OpenAi, "gpt-5.4-mini", &[ToolsWithEffort]);
-        check(Dialect::OpenAi, "gpt-5.6", &[ToolsWithEffort, ToolsByDefault]);
-        check(Dialect::OpenAi, "gpt-5.2", &[]);
-        check(Dialect::OpenAi, "openai/gpt-5.6", &[]);
-        check(Dialect::Responses, "gpt-5.6", &[]);
+        check(Dialect::OpenAi, "gpt-5.4-mini", &[FileUrl, ToolsWithEffort]);
+        check(Dialect::OpenAi, "gpt-5.6", &[FileUrl, ToolsWithEffort, ToolsByDefault]);
+        check(Dialect::OpenAi, "gpt-5.2", &[FileUrl]);
+        check(Dialect::OpenAi, "openai/gpt-5.6", &[FileUrl]);
+        check(Dialect::Responses, "gpt-5.6", &[SoundOrVideo]);
         check(
             Dialect::Anthropic,
             "claude-sonnet-5-5",
-            &[ForcedTool, Prefill, OpenSchema, OptionalProperties, OtherImages, OtherMedia],
+            &[ForcedTool, Prefill, OpenSchema, OptionalProperties, OtherImages, OtherMedia, HttpMedia],
         );
-        check(Dialect::Anthropic, "claude-opus-5", &[Prefill, OpenSchema, OptionalProperties, OtherImages, OtherMedia]);
+        check(
+            Dialect::Anthropic,
+            "claude-opus-5",
+            &[Prefill, OpenSchema, OptionalProperties, OtherImages, OtherMedia, HttpMedia],
+        );
         check(
             Dialect::Anthropic,
             "claude-opus-4-5-20251101",
-            &[OpenSchema, OptionalProperties, OtherImages, OtherMedia],
+            &[OpenSchema, OptionalProperties, OtherImages, OtherMedia, HttpMedia],
         );
         check(
             Dialect::Anthropic,
             "claude-sonnet-4-20250514",
-            &[StrictSchema, OpenSchema, OptionalProperties, OtherImages, OtherMedia],
+            &[StrictSchema, OpenSchema, OptionalProperties, OtherImages, OtherMedia, HttpMedia],
         );
-        check(Dialect::Anthropic, "my-alias", &[OtherImages, OtherMedia]);
-        check(Dialect::Gemini, "gemini-3-pro", &[TokenIds, SingleCalls]);
-        check(Dialect::Gemini, "gemini-2.5-flash", &[TokenIds, StrictSchemaWithTools, SingleCalls]);
-        let of_converse = [RemoteMedia, NoCallAfterCalls, TokenIds, OtherImages, SingleCalls];
+        check(Dialect::Anthropic, "my-alias", &[OtherImages, OtherMedia, HttpMedia]);
+        check(Dialect::Gemini, "gemini-3-pro", &[TokenIds, SingleCalls, OfficeFiles, OtherFiles]);
+        check(
+            Dialect::Gemini,
+            "gemini-2.5-flash",
+            &[TokenIds, StrictSchemaWithTools, SingleCalls, OfficeFiles, OtherFiles],
+        );
+        let of_converse = [RemoteMedia, NoCallAfterCalls, TokenIds, OtherImages, SingleCalls, RareMedia, OtherFiles];
         check(Dialect::Converse, "qwen.qwen3-235b", &of_converse);
         check(Dialect::Converse, "amazon.nova-lite-v1:0", &[&of_converse[..], &[StrictSchema]].concat());
     }

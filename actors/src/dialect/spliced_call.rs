@@ -6,6 +6,7 @@ use super::{
     json::{Fate, JsonFault, Raw, Splice, object, quoted, with_first_members},
     openai::request::gateway_members::{is_for_gateway, is_routing_parameter},
 };
+use crate::domain::AddedMembers;
 
 /// What changes in the body of one call.
 #[derive(Debug, Clone, Copy, Default)]
@@ -16,6 +17,8 @@ pub(crate) struct SplicedCall<'c> {
     pub(crate) most_output: Option<u32>,
     /// The model's own values for parameters that the client left open.
     pub(crate) defaults: &'c [(&'static str, f64)],
+    /// Members that are not added.
+    pub(crate) omits: AddedMembers,
 }
 
 /// Names of one API.

@@ -22,6 +22,7 @@ use super::{
         foreign_members::{PlainChat, plain_chat},
         request::default_parameters,
         rewrite_answer, text_completion,
+        tool_history::{ToolHistory, with_results_behind_calls},
         tool_results::{PlainResults, plain_results},
         usage_of_failed_answer, whole_answer,
     },
@@ -75,6 +76,8 @@ pub fn chat_body_with(
     }
     // Gateway fields and parameters that the endpoint does not list are removed here, for every dialect.
     let gated = request.limited_body(catalog, endpoint, most_output);
+    let keeps_order = endpoint.dialect == Dialect::OpenAi && request.client.is_none();
+    let gated = if request.has_scattered_results && !keeps_order { with_tool_history(gated, endpoint) } else { gated };
     let outgoing = match endpoint.dialect {
         Dialect::OpenAi if request.client.is_some() => {
             with_fitting_calls(without_foreign_members(with_plain_results(gated), catalog, endpoint, true))
@@ -191,7 +194,7 @@ fn clients_own(
 ) -> Option<OutgoingBody> {
     let text = std::str::from_utf8(&client.body).ok()?;
     let defaults = default_parameters(catalog, endpoint);
-    let call = SplicedCall { model: &endpoint.upstream_model, most_output, defaults: &defaults };
+    let call = SplicedCall { model: &endpoint.upstream_model, most_output, defaults: &defaults, omits: endpoint.omits };
     let state = ProviderState::at(endpoint);
     let mut emulated = Vec::new();
     let body = match client.shape {
@@ -219,11 +222,21 @@ fn clients_own(
 /// A chat body without what the endpoint must not get inside messages. `written`: for a client of another dialect.
 fn without_foreign_members(gated: OutgoingBody, catalog: &Catalog, endpoint: &Endpoint, written: bool) -> OutgoingBody {
     let plain = plain_chat(&gated.bytes, catalog, endpoint, written);
-    let Some(PlainChat { body, cut_marks, without_reasoning }) = plain else { return gated };
+    let Some(PlainChat { body, cut_marks, cut_reasoning }) = plain else { return gated };
     let OutgoingBody { mut dropped, mut emulated, .. } = gated;
     dropped.extend(cut_marks.into_iter().map(Into::into));
-    emulated.extend(without_reasoning.then(|| "reasoning_details".into()));
+    emulated.extend(cut_reasoning.into_iter().map(Into::into));
     OutgoingBody { bytes: body, dropped, emulated, ..gated }
+}
+
+/// A chat body with results of calls behind their calls.
+fn with_tool_history(gated: OutgoingBody, endpoint: &Endpoint) -> OutgoingBody {
+    let ordered = with_results_behind_calls(&gated.bytes, endpoint.dialect == Dialect::OpenAi);
+    let Some(ToolHistory { body, has_made_results, has_told_results }) = ordered else { return gated };
+    let mut emulated = gated.emulated;
+    emulated.extend(has_made_results.then(|| "messages[].tool_calls[].id".into()));
+    emulated.extend(has_told_results.then(|| "messages[].tool_call_id".into()));
+    OutgoingBody { bytes: body, emulated, ..gated }
 }
 
 /// A chat body for a client of another dialect, with results of calls that every chat server takes.
@@ -271,6 +284,7 @@ fn translated(
     let mut conversation = read_conversation(std::str::from_utf8(&gated.bytes).ok()?).ok()?;
     let mut fates = std::mem::take(&mut conversation.lost);
     gated.dropped.iter().for_each(|name| fates.drop(name));
+    gated.emulated.iter().for_each(|name| fates.emulate(name));
     let (TranslatedRequest { body, names }, headers) = match dialect {
         Dialect::OpenAi => return None,
         Dialect::Anthropic => {

@@ -39,10 +39,22 @@ pub enum Capability {
     OtherMedia,
     /// A schema that is followed strictly may have more than 24 properties in all that are not required.
     OptionalProperties,
+    /// Messages may hold sound and videos.
+    SoundOrVideo,
+    /// The same, in formats that Amazon's API has no name for.
+    RareMedia,
+    /// Messages may hold documents of Word and Excel.
+    OfficeFiles,
+    /// Messages may hold files that are neither PDF, text, image, sound, video nor such a document.
+    OtherFiles,
+    /// The address of media may be one of http.
+    HttpMedia,
+    /// Files may be given by their address. Only requests of clients of other APIs than chat need it of chat endpoints.
+    FileUrl,
 }
 
 impl Capability {
-    const ALL: [Capability; 17] = [
+    const ALL: [Capability; 23] = [
         Capability::ForcedTool,
         Capability::ToolsWithEffort,
         Capability::ToolsByDefault,
@@ -60,6 +72,12 @@ impl Capability {
         Capability::KeptResponses,
         Capability::OtherImages,
         Capability::OtherMedia,
+        Capability::SoundOrVideo,
+        Capability::RareMedia,
+        Capability::OfficeFiles,
+        Capability::OtherFiles,
+        Capability::HttpMedia,
+        Capability::FileUrl,
     ];
 
     /// The name in reasons, errors and configurations.
@@ -81,6 +99,12 @@ impl Capability {
             Capability::KeptResponses => "previous_response_id",
             Capability::OtherImages => "image_types",
             Capability::OtherMedia => "media_types",
+            Capability::SoundOrVideo => "media_types.sound_and_video",
+            Capability::RareMedia => "media_types.rare_formats",
+            Capability::OfficeFiles => "media_types.office",
+            Capability::OtherFiles => "media_types.other_files",
+            Capability::HttpMedia => "media_url.http",
+            Capability::FileUrl => "media_url.files",
         }
     }
 
@@ -95,9 +119,16 @@ impl Capability {
         match self {
             Capability::ForcedTool | Capability::NoCallAfterCalls => "tool_choice",
             Capability::ToolsWithEffort | Capability::ToolsByDefault => "tools",
-            Capability::Prefill | Capability::RemoteMedia | Capability::OtherImages | Capability::OtherMedia => {
-                "messages"
-            }
+            Capability::Prefill
+            | Capability::RemoteMedia
+            | Capability::OtherImages
+            | Capability::OtherMedia
+            | Capability::SoundOrVideo
+            | Capability::RareMedia
+            | Capability::OfficeFiles
+            | Capability::OtherFiles
+            | Capability::HttpMedia
+            | Capability::FileUrl => "messages",
             Capability::TokenIds => "input",
             Capability::CustomTools => "tools",
             Capability::StrictSchema
@@ -228,6 +259,12 @@ mod tests {
                 "parallel_tool_calls",
                 "image_types",
                 "media_types",
+                "media_types.sound_and_video",
+                "media_types.rare_formats",
+                "media_types.office",
+                "media_types.other_files",
+                "media_url.http",
+                "media_url.files",
             ]
         );
         assert_eq!(tools.common(CapabilitySet::NONE.with(Capability::Prefill)).first(), None);

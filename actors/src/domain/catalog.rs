@@ -2,6 +2,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{
     capability::CapabilitySet,
+    chat_habits::{AddedMembers, ReasoningHistory},
     dialect::{Dialect, Platform},
     effort_budgets::EffortBudgets,
     id::{EndpointId, ModelId, ProviderSlug},
@@ -191,6 +192,10 @@ pub struct Endpoint {
     pub wants_max_completion_tokens: bool,
     /// Whether it takes the field `reasoning_effort` and knows neither `reasoning` nor `reasoning_details`.
     pub wants_reasoning_effort: bool,
+    /// How it takes back readable reasoning of earlier answers.
+    pub reasoning_history: ReasoningHistory,
+    /// Members that the gateway leaves out although it adds them elsewhere.
+    pub omits: AddedMembers,
     /// Whether it knows the role `developer`.
     pub knows_developer_role: bool,
     /// Whether fields the gateway does not know are passed on.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{
     capability::CapabilitySet,
     catalog::{Architecture, Endpoint, EndpointLimits, Model, Provider, ProviderState},
+    chat_habits::{AddedMembers, ReasoningHistory},
     dialect::{Dialect, Platform},
     effort_budgets::EffortBudgets,
     id::{EndpointId, ModelId, ProviderSlug},
@@ -85,6 +86,8 @@ impl Endpoint {
             disabled: false,
             wants_max_completion_tokens: false,
             wants_reasoning_effort: false,
+            reasoning_history: ReasoningHistory::Unknown,
+            omits: AddedMembers::default(),
             knows_developer_role: true,
             forwards_unknown_fields: true,
             inputs_per_call: None,

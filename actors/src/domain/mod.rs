@@ -9,6 +9,7 @@ mod attempt_record;
 mod capability;
 mod catalog;
 mod catalog_defaults;
+mod chat_habits;
 mod circuit;
 mod conversation;
 mod decision;
@@ -50,6 +51,7 @@ pub use catalog::{
     Alias, Architecture, Catalog, CatalogFault, DefaultParameters, Endpoint, EndpointLimits, Model, Provider,
     ProviderState, Resolved, Target,
 };
+pub use chat_habits::{AddedMember, AddedMembers, ReasoningHistory};
 pub use circuit::Circuit;
 pub use conversation::{ConversationOpening, StickyEndpoint};
 pub use decision::{

@@ -8,10 +8,14 @@ mod fates;
 #[cfg(test)]
 mod legacy_functions;
 #[cfg(test)]
+mod media;
+#[cfg(test)]
 mod numbers_and_order;
 #[cfg(test)]
 mod reads;
 #[cfg(test)]
 mod spelling;
+#[cfg(test)]
+mod tool_history;
 #[cfg(test)]
 mod world;

@@ -12,7 +12,7 @@ use pointsman_actors::{
     actors::router::Routed,
     decide,
     dialect::Signatures,
-    domain::{AttemptReason, Candidate, ExclusionReason, FailureKind, Next, Usd},
+    domain::{AddedMember, AttemptReason, Candidate, ExclusionReason, FailureKind, Next, Usd},
 };
 
 use crate::{
@@ -27,8 +27,9 @@ use crate::{
     },
     state::gateway::Worker,
     upstream::{
-        UpstreamError,
+        Objection, UpstreamError,
         concurrency::{ConcurrencyLimits, Permit},
+        habits::{Habits, ProviderHabits},
     },
 };
 
@@ -48,7 +49,9 @@ pub struct PlanRun {
     out_of_order: Vec<usize>,
     /// Positions of candidates that refused a signature of a thought: they get stand-ins, once.
     refused_signature: Vec<usize>,
-    /// The position of one that is to be tried again with stand-ins.
+    /// Positions of candidates that objected to a member, each with what answers that.
+    corrections: Vec<(usize, Habits)>,
+    /// The position of one that is to be tried again with stand-ins or corrected.
     retry: Option<usize>,
     /// Number of attempts started.
     attempts: u32,
@@ -124,6 +127,7 @@ impl PlanRun {
             position: 0,
             out_of_order: Vec::new(),
             refused_signature: Vec::new(),
+            corrections: Vec::new(),
             retry: None,
             attempts: 0,
             may_race,
@@ -183,6 +187,10 @@ impl PlanRun {
             self.retry = Some(position);
             return AfterFailure::Continue;
         }
+        if !raced && error.objection.is_some_and(|objection| self.correct(position, objection)) {
+            self.retry = Some(position);
+            return AfterFailure::Continue;
+        }
         match kind.next() {
             Next::AnotherEndpoint => AfterFailure::Continue,
             Next::LargerContext => {
@@ -195,6 +203,38 @@ impl PlanRun {
                 AfterFailure::Continue
             }
             Next::Stop => AfterFailure::Stop(self.refused(error)),
+        }
+    }
+
+    /// Notes what answers an objection of the candidate at `position`. False if nothing does.
+    fn correct(&mut self, position: usize, objection: Objection) -> bool {
+        let index = self.routed.decision.at(position).map(|candidate| candidate.index);
+        let endpoint = index.and_then(|index| self.routed.catalog.endpoint(index));
+        let answer = endpoint.and_then(|endpoint| {
+            // Members of the usage are added to streams only.
+            let is_sent = self.size.streamed || objection != Objection::To(AddedMember::StreamOptions);
+            self.habits(position, endpoint.provider).answering(objection, endpoint).filter(|_| is_sent)
+        });
+        self.corrections.extend(answer.map(|answer| (position, answer)));
+        answer.is_some()
+    }
+
+    /// What the candidate at `position` was found to want: in this request, else by its provider before.
+    #[must_use]
+    pub fn habits(&self, position: usize, provider: u32) -> Habits {
+        let here = self.corrections.iter().rev().find(|(at, _)| *at == position).map(|(_, habits)| *habits);
+        here.unwrap_or_else(|| {
+            self.worker.setup.habits.get(provider as usize).map(ProviderHabits::known).unwrap_or_default()
+        })
+    }
+
+    /// Remembers for its provider what made the candidate at `position` answer.
+    pub fn answered(&self, position: usize) {
+        let found = self.corrections.iter().rev().find(|(at, _)| *at == position);
+        let index = self.routed.decision.at(position).map(|candidate| candidate.index);
+        let provider = index.and_then(|index| self.provider(index));
+        if let (Some((_, found)), Some(provider)) = (found, provider) {
+            self.worker.setup.habits.get(provider as usize).into_iter().for_each(|habits| habits.learn(*found));
         }
     }
 

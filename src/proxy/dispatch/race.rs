@@ -239,8 +239,8 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         (second, other): (StartedAttempt<'a>, Running<'_, A::Output>),
     ) -> RaceOutcome<A::Output> {
         match select(one, other).await {
-            Either::Left((Ok(output), _)) => RaceOutcome::Won(first.handle.n, output),
-            Either::Right((Ok(output), _)) => RaceOutcome::Won(second.handle.n, output),
+            Either::Left((Ok(output), _)) => won(plan, first, output),
+            Either::Right((Ok(output), _)) => won(plan, second, output),
             Either::Left((Err(error), other)) => match self.failed(plan, first, &error, true) {
                 AfterFailure::Stop(error) => RaceOutcome::Stopped(error),
                 AfterFailure::Continue => self.alone(plan, second, other.await),
@@ -260,7 +260,7 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         result: Result<A::Output, UpstreamError>,
     ) -> RaceOutcome<A::Output> {
         match result {
-            Ok(output) => RaceOutcome::Won(started.handle.n, output),
+            Ok(output) => won(plan, started, output),
             Err(error) => match self.failed(plan, started, &error, false) {
                 AfterFailure::Stop(error) => RaceOutcome::Stopped(error),
                 AfterFailure::Continue => RaceOutcome::Failed,
@@ -296,7 +296,8 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         let signs = target.endpoint.dialect == Dialect::Gemini;
         let memory = signs.then(|| RememberedSignatures::at(memory, clock::now()));
         let signatures = SignatureSources { which: plan.signatures(position), memory: memory.as_ref() };
-        let mut outgoing = self.work.upstream_body(&routed.catalog, target.endpoint, cap, signatures)?;
+        let endpoint = plan.habits(position, target.endpoint.provider).applied(target.endpoint);
+        let mut outgoing = self.work.upstream_body(&routed.catalog, &endpoint, cap, signatures)?;
         let fates = ParameterFates {
             dropped: std::mem::take(&mut outgoing.dropped),
             emulated: std::mem::take(&mut outgoing.emulated),
@@ -314,6 +315,11 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
         running_record.fail();
         running_record.annotate(error)
     }
+}
+
+fn won<T>(plan: &PlanRun, started: StartedAttempt<'_>, output: T) -> RaceOutcome<T> {
+    plan.answered(started.position);
+    RaceOutcome::Won(started.handle.n, output)
 }
 
 /// A failure after the head of an answer: its status was 200, whatever followed.

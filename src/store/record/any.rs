@@ -3,9 +3,9 @@
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use pointsman_actors::domain::{
-    Alias, Candidate, CapabilitySet, Catalog, EndpointHealth, EndpointId, GenerationId, Modalities, Modality, ModelId,
-    OutputCostSpread, ParameterNames, ParameterSet, Prediction, ProviderSlug, ScoreInputs, ScoreTerms, ScoreUnit,
-    Sourced, TaskFeatures, Tick, Usd,
+    AddedMembers, Alias, Candidate, CapabilitySet, Catalog, EndpointHealth, EndpointId, GenerationId, Modalities,
+    Modality, ModelId, OutputCostSpread, ParameterNames, ParameterSet, Prediction, ProviderSlug, ScoreInputs,
+    ScoreTerms, ScoreUnit, Sourced, TaskFeatures, Tick, Usd,
 };
 
 use super::{
@@ -154,6 +154,12 @@ impl Any for ParameterSet {
 impl Any for CapabilitySet {
     fn any(dice: &mut Dice) -> CapabilitySet {
         CapabilitySet::of_bits(dice.roll() as u32)
+    }
+}
+
+impl Any for AddedMembers {
+    fn any(dice: &mut Dice) -> AddedMembers {
+        AddedMembers::of_bits(dice.roll() as u8)
     }
 }
 

@@ -1,10 +1,10 @@
 //! The values that records and catalogs share.
 
 use pointsman_actors::domain::{
-    ApiType, AttemptReason, CapabilitySet, Circuit, DataCollection, DecisionCode, Dialect, EndpointId, FailureCause,
-    FailureKind, FinishReason, GenerationId, GenerationStatus, Modalities, Modality, ModelId, ModelPattern, Objective,
-    ParameterSet, Platform, Preference, PriceCeiling, ProviderPolicy, ProviderSlug, ProviderState, ReasoningFormat,
-    Source, Sourced, Target, Tick, Usd, Weights,
+    AddedMembers, ApiType, AttemptReason, CapabilitySet, Circuit, DataCollection, DecisionCode, Dialect, EndpointId,
+    FailureCause, FailureKind, FinishReason, GenerationId, GenerationStatus, Modalities, Modality, ModelId,
+    ModelPattern, Objective, ParameterSet, Platform, Preference, PriceCeiling, ProviderPolicy, ProviderSlug,
+    ProviderState, ReasoningFormat, ReasoningHistory, Source, Sourced, Target, Tick, Usd, Weights,
 };
 
 use super::bytes::{Reader, Stored, Unreadable, stored_enum, stored_struct};
@@ -20,6 +20,7 @@ stored_enum! {
     Dialect { 0 => OpenAi, 1 => Anthropic, 2 => Gemini, 3 => Responses, 4 => Converse }
     ReasoningFormat { 0 => Unknown, 1 => Anthropic, 2 => Gemini, 3 => Responses }
     Platform { 0 => Native, 1 => Bedrock, 2 => Vertex }
+    ReasoningHistory { 0 => Unknown, 1 => Content, 2 => Reasoning, 3 => Both, 4 => Details, 5 => Nothing }
     DataCollection { 0 => Allow, 1 => Deny }
     ProviderState { 0 => On, 1 => Off(why) }
     Target { 0 => Model(position), 1 => Alias(position) }
@@ -143,6 +144,17 @@ impl Stored for CapabilitySet {
     fn take(from: &mut Reader<'_>) -> Result<CapabilitySet, Unreadable> {
         let bits = u32::try_from(u64::take(from)?).map_err(|_| from.fault("unknown capabilities"))?;
         Ok(CapabilitySet::of_bits(bits))
+    }
+}
+
+impl Stored for AddedMembers {
+    fn put(&self, out: &mut Vec<u8>) {
+        u64::from(self.bits()).put(out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<AddedMembers, Unreadable> {
+        let bits = u8::try_from(u64::take(from)?).map_err(|_| from.fault("unknown members"))?;
+        Ok(AddedMembers::of_bits(bits))
     }
 }
 

@@ -45,7 +45,7 @@ stored_struct! {
         wants_max_completion_tokens, knows_developer_role, forwards_unknown_fields, images_through_chat,
         dialect @ 2, wants_reasoning_effort @ 3, lacks @ 4, platform @ 5,
         counts_tokens @ 6, safety_settings @ 6, effort_none_cures @ 7, reasoning_state @ 7, effort_budgets @ 7,
-        inputs_per_call @ 7, takes_instructions @ 8,
+        inputs_per_call @ 7, takes_instructions @ 8, reasoning_history @ 10, omits @ 10,
     }
     EffortBudgets { minimal, low, medium, high, xhigh, max }
     Alias {

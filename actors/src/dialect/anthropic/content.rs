@@ -5,14 +5,12 @@ use bytes::{BufMut as _, BytesMut};
 
 use crate::dialect::{
     json::push_string,
-    neutral::{Content, EscapedText, FieldFates, MediaSource, ReasoningState},
+    neutral::{Content, EscapedText, FieldFates, MediaSource, ReasoningState, media_type::FileKind},
 };
 use crate::domain::ReasoningFormat;
 
 /// Media types of images that the API takes.
 const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
-/// How a PDF begins in base64.
-const PDF: &str = "JVBERi0";
 
 /// The type of block that media become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,12 +83,11 @@ fn block_of_image(source: &MediaSource<'_>) -> Option<Block> {
 
 fn block_of_file(source: &MediaSource<'_>) -> Option<Block> {
     match source {
-        MediaSource::Base64 { media_type, .. } => match &*media_type.unescaped() {
-            "application/pdf" => Some(Block::Pdf),
-            text if text.starts_with("text/") => Some(Block::Text),
-            other => image_type(other).map(|_| Block::Image),
+        MediaSource::Base64 { media_type, .. } => match FileKind::of(&media_type.unescaped()) {
+            FileKind::Pdf => Some(Block::Pdf),
+            FileKind::Text => Some(Block::Text),
+            _ => image_type(&media_type.unescaped()).map(|_| Block::Image),
         },
-        MediaSource::Url(url) if url.unescaped().starts_with(PDF) => Some(Block::Pdf),
         MediaSource::Url(url) => is_https(url).then_some(Block::Remote),
         MediaSource::FileId(_) => Some(Block::Remote),
         MediaSource::Text(_) => Some(Block::Text),
@@ -128,7 +125,6 @@ fn push_media(block: Block, source: &MediaSource<'_>, out: &mut BytesMut) -> boo
             let media_type = media_type.unescaped();
             push_base64(image_type(&media_type).unwrap_or("application/pdf"), data, out);
         }
-        (MediaSource::Url(data), None) if block == Block::Pdf => push_base64("application/pdf", data, out),
         (MediaSource::Url(url), None) => {
             out.put_slice(b"\"url\",\"url\":");
             url.push_quoted(out);
@@ -150,13 +146,17 @@ fn push_base64(media_type: &str, data: &EscapedText<'_>, out: &mut BytesMut) {
     data.push_quoted(out);
 }
 
-/// The text of a text file; `None` if it is no text.
+/// The text of a text file; `None` if it is blank. What is no UTF-8 is replaced, and data that are no base64 are themselves the
+/// text: better than nothing.
 fn plain_text<'a>(source: &MediaSource<'a>) -> Option<EscapedText<'a>> {
     match source {
         MediaSource::Text(text) => Some(text.clone()),
         MediaSource::Base64 { data, .. } => {
-            let bytes = STANDARD.decode(data.unescaped().as_bytes()).ok()?;
-            String::from_utf8(bytes).ok().map(|text| EscapedText::escaping(&text)).filter(|text| !text.is_blank())
+            let text = match STANDARD.decode(data.unescaped().as_bytes()) {
+                Ok(bytes) => EscapedText::escaping(&String::from_utf8_lossy(&bytes)),
+                Err(_) => data.clone(),
+            };
+            Some(text).filter(|text| !text.is_blank())
         }
         MediaSource::Url(_) | MediaSource::FileId(_) => None,
     }

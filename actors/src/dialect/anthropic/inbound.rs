@@ -18,7 +18,7 @@ pub(crate) use self::field_names::{field_name, given_fields};
 use crate::{
     dialect::{
         json::{Raw, push_member, push_string},
-        neutral::{FieldFates, MemberType, StateKey, json_object, members_once, optional_member},
+        neutral::{FieldFates, MemberType, StateKey, json_object, members_once, optional_member, with_lone_references},
         openai::request::gateway_members::is_for_gateway,
     },
     domain::{Invalid, InvalidReason},
@@ -103,6 +103,7 @@ fn read(body: &[u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMe
         fates: FieldFates::default(),
         native_feature: None,
         omits_thinking: false,
+        has_tools: false,
         has_server_tools: false,
         state_key,
     };
@@ -184,6 +185,8 @@ struct ChatBodyWriter<'k> {
     fates: FieldFates,
     native_feature: Option<String>,
     omits_thinking: bool,
+    /// Tools are declared that chat has.
+    has_tools: bool,
     /// Tools are declared that only endpoints of this dialect have.
     has_server_tools: bool,
     state_key: &'k StateKey,
@@ -320,7 +323,8 @@ impl ChatBodyWriter<'_> {
         };
         let head = b",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"output\",\"strict\":true,\"schema\":";
         self.out.put_slice(head);
-        self.out.put_slice(schema.bytes());
+        // The schema is strict, and OpenAI's strict schemas have nothing beside a reference.
+        self.out.put_slice(&with_lone_references(schema, "output_config.format.schema", &mut self.fates));
         self.out.put_slice(b"}}");
         Ok(())
     }

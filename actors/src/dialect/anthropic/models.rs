@@ -118,7 +118,8 @@ pub(crate) fn capabilities(upstream_model: &str) -> Capabilities {
 
 /// What an endpoint of that model refuses. Nothing is said about a model of another name.
 pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {
-    let of_api = CapabilitySet::NONE.with(Capability::OtherImages).with(Capability::OtherMedia);
+    let of_api =
+        CapabilitySet::NONE.with(Capability::OtherImages).with(Capability::OtherMedia).with(Capability::HttpMedia);
     if !upstream_model.to_ascii_lowercase().contains("claude") {
         return of_api;
     }

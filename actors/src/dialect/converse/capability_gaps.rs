@@ -12,7 +12,9 @@ pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {
         .with(Capability::RemoteMedia)
         .with(Capability::NoCallAfterCalls)
         .with(Capability::TokenIds)
-        .with(Capability::OtherImages);
+        .with(Capability::OtherImages)
+        .with(Capability::RareMedia)
+        .with(Capability::OtherFiles);
     match capabilities(upstream_model).json_schema {
         _ if is_claude(upstream_model) => {
             of_api.union(anthropic::capability_gaps(upstream_model).without(Capability::OtherMedia))

@@ -3,15 +3,13 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::{BufMut as _, BytesMut};
 
-use crate::dialect::neutral::{Content, EscapedText, FieldFates, MediaSource};
+use crate::dialect::neutral::{Content, EscapedText, FieldFates, MediaSource, media_type::FileKind};
 
-/// How a PDF begins in base64.
-const PDF: &str = "JVBERi0";
 /// Media types of images, and their names here.
 const IMAGES: [(&str, &str); 5] =
     [("image/png", "png"), ("image/jpeg", "jpeg"), ("image/jpg", "jpeg"), ("image/gif", "gif"), ("image/webp", "webp")];
-/// Media types of documents, and their names here.
-const DOCUMENTS: [(&str, &str); 9] = [
+/// Media types of documents, and their names here. Other texts are plain ones.
+const DOCUMENTS: [(&str, &str); 8] = [
     ("application/pdf", "pdf"),
     ("text/csv", "csv"),
     ("application/msword", "doc"),
@@ -20,7 +18,6 @@ const DOCUMENTS: [(&str, &str); 9] = [
     ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
     ("text/html", "html"),
     ("text/markdown", "md"),
-    ("text/plain", "txt"),
 ];
 /// Media types of videos, and their names here.
 const VIDEOS: [(&str, &str); 8] = [
@@ -55,16 +52,12 @@ impl MediaWriter {
                 (is_written, "image_url")
             }
             Content::Audio { format, data } => {
-                let format = format.unescaped();
-                let known = SOUNDS.iter().find(|known| **known == format);
-                (known.is_some_and(|format| block("audio", format, data, out)), "input_audio")
+                let format = sound_of(&format.unescaped());
+                (format.is_some_and(|format| block("audio", format, data, out)), "input_audio")
             }
-            Content::Video { source } => {
-                let is_written = named(source, &VIDEOS).is_some_and(|(format, data)| block("video", format, data, out));
-                (is_written, "video_url")
-            }
+            Content::Video { source } => (moving(source, out), "video_url"),
             Content::File { source, name } => {
-                let is_written = self.document(source, out);
+                let is_written = self.document(source, out) || moving(source, out);
                 if is_written && name.as_ref().is_some_and(|name| !name.is_blank()) {
                     fates.drop("messages[].content[].file.filename");
                 }
@@ -86,12 +79,13 @@ impl MediaWriter {
                 of_text = EscapedText::escaping(&STANDARD.encode(text.unescaped().as_bytes()));
                 ("txt", &of_text)
             }
-            MediaSource::Url(data) if data.bytes().starts_with(PDF.as_bytes()) => ("pdf", data),
-            source => match (named(source, &DOCUMENTS), named(source, &IMAGES)) {
+            MediaSource::Base64 { media_type, data } => match (named(source, &DOCUMENTS), named(source, &IMAGES)) {
                 (Some(document), _) => document,
                 (None, Some((format, data))) => return block("image", format, data, out),
+                (None, None) if FileKind::of(&media_type.unescaped()) == FileKind::Text => ("txt", data),
                 (None, None) => return false,
             },
+            MediaSource::Url(_) | MediaSource::FileId(_) => return false,
         };
         self.documents += 1;
         out.put_slice(
@@ -101,6 +95,44 @@ impl MediaWriter {
         data.push_quoted(out);
         out.put_slice(b"}}}");
         true
+    }
+}
+
+/// Whether the API has a name for the format of sound or of a video.
+pub(crate) fn has_format_of(media_type: &str) -> bool {
+    let is_video = || VIDEOS.iter().any(|(known, _)| *known == media_type);
+    media_type.strip_prefix("audio/").map_or_else(is_video, |format| sound_of(format).is_some())
+}
+
+fn sound_of(format: &str) -> Option<&'static str> {
+    let format = match format {
+        "mpeg" | "mpga" => "mp3",
+        "x-wav" | "wave" => "wav",
+        other => other,
+    };
+    SOUNDS.into_iter().find(|known| *known == format)
+}
+
+/// Appends sound or a video of a known format.
+fn moving(source: &MediaSource<'_>, out: &mut BytesMut) -> bool {
+    if let Some((format, data)) = named(source, &VIDEOS) {
+        return block("video", format, data, out);
+    }
+    let MediaSource::Base64 { media_type, data } = source else { return false };
+    let media_type = media_type.unescaped();
+    let format = media_type.strip_prefix("audio/").and_then(sound_of);
+    format.is_some_and(|format| block("audio", format, data, out))
+}
+
+/// Whether it becomes a document.
+pub(super) fn is_document(content: &Content<'_>) -> bool {
+    let Content::File { source, .. } = content else { return false };
+    match source {
+        MediaSource::Text(_) => true,
+        MediaSource::Base64 { media_type, .. } => {
+            named(source, &DOCUMENTS).is_some() || FileKind::of(&media_type.unescaped()) == FileKind::Text
+        }
+        MediaSource::Url(_) | MediaSource::FileId(_) => false,
     }
 }
 

@@ -4,7 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::{
     cache_points::{CachePoints, mark_of},
-    media::MediaWriter,
+    media::{MediaWriter, is_document},
     models::CALL_IDS,
 };
 use crate::dialect::{
@@ -90,6 +90,7 @@ struct Messages<'o, 'a> {
 impl<'a> Messages<'_, 'a> {
     fn turn(&mut self, turn: &AlternatingTurn<'a>, is_last: bool) {
         let mut is_empty = true;
+        let mut lacks_text = turn.speaker == Speaker::User && lacks_text(turn);
         let mut thoughts = Thoughts::new(self.is_claude.then_some(ReasoningFormat::Anthropic));
         for (place, part) in turn.parts.iter().enumerate() {
             if let Content::Reasoning(state) = &part.content {
@@ -100,6 +101,12 @@ impl<'a> Messages<'_, 'a> {
                 continue;
             }
             thoughts.end(self.fates);
+            if lacks_text && is_document(&part.content) {
+                lacks_text = false;
+                self.fates.emulate("messages[].content");
+                self.begin(turn.speaker);
+                self.out.put_slice(b"{\"text\":\"(document)\"}");
+            }
             let is_prefill = is_last && turn.speaker == Speaker::Assistant && place + 1 == turn.parts.len();
             is_empty &= !self.part(part, turn.speaker, is_prefill);
         }
@@ -219,6 +226,12 @@ impl<'a> Messages<'_, 'a> {
             }
         }
     }
+}
+
+/// Whether a message has documents and no text, which the API refuses.
+fn lacks_text(turn: &AlternatingTurn<'_>) -> bool {
+    let is_text = |part: &Part<'_>| matches!(part.content, Content::Text(_));
+    turn.parts.iter().any(|part| is_document(&part.content)) && !turn.parts.iter().any(is_text)
 }
 
 fn push_text(text: &EscapedText<'_>, with_comma: bool, out: &mut BytesMut) {

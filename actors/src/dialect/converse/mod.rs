@@ -23,6 +23,7 @@ pub(crate) use capability_gaps::capability_gaps;
 pub(crate) use decode::Decoder;
 pub(crate) use error::{fault_of_body, fault_of_exception, kind_of_response};
 pub(crate) use images::{images_of, images_path, makes_images, write_images};
+pub(crate) use media::has_format_of;
 pub(crate) use models::reasoning_format;
 pub(crate) use request::{path, write_request};
 

@@ -6,7 +6,7 @@ use super::{models::Capabilities, schema, thinking};
 use crate::{
     dialect::{
         json::{Raw, push_member, push_u64},
-        neutral::{AnswerFormat, Conversation, EscapedText, FieldFates},
+        neutral::{AnswerFormat, Conversation, EscapedText, FieldFates, with_lone_references},
     },
     domain::Endpoint,
 };
@@ -179,7 +179,10 @@ fn push_format(
         push_member(config, b"responseMimeType", b"\"application/json\"");
         match (schema, lowered.flatten()) {
             (_, Some(lowered)) => push_member(config, b"responseSchema", &lowered),
-            (Some(schema), None) => push_member(config, b"responseJsonSchema", schema.bytes()),
+            (Some(schema), None) => {
+                let schema = with_lone_references(schema, "response_format.json_schema.schema", fates);
+                push_member(config, b"responseJsonSchema", &schema);
+            }
             (None, None) => {}
         }
         return None;

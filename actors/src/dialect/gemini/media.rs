@@ -5,11 +5,27 @@ use bytes::{BufMut as _, BytesMut};
 use super::models::Capabilities;
 use crate::dialect::{
     json::{push_member, push_string},
-    neutral::{Content, EscapedText, FieldFates, MediaSource},
+    neutral::{
+        Content, EscapedText, FieldFates, MediaSource,
+        media_type::{FileKind, type_of_name},
+    },
 };
 
-/// How a PDF begins in base64.
-const PDF: &str = "JVBERi0";
+/// Types of text that the API takes by their names. Others are plain text.
+const TEXTS: [&str; 12] = [
+    "text/plain",
+    "text/html",
+    "text/css",
+    "text/csv",
+    "text/markdown",
+    "text/md",
+    "text/xml",
+    "text/rtf",
+    "text/javascript",
+    "text/x-typescript",
+    "text/x-python",
+    "application/x-javascript",
+];
 
 /// Appends a medium as a part. False, and nothing appended, if this API has no part for it: then it is named as dropped.
 pub(super) fn push_media(
@@ -52,10 +68,9 @@ pub(super) fn push_media(
 fn push_source(source: &MediaSource<'_>, guess: &str, out: &mut BytesMut) {
     match source {
         MediaSource::Base64 { media_type, data } => push_inline(&media_type.unescaped(), data, out),
-        MediaSource::Url(data) if data.bytes().starts_with(PDF.as_bytes()) => push_inline("application/pdf", data, out),
         MediaSource::Url(address) | MediaSource::FileId(address) => {
             out.put_slice(b"{\"fileData\":{\"mimeType\":");
-            push_string(out, media_type(&address.unescaped()).unwrap_or(guess));
+            push_string(out, type_of_name(&address.unescaped()).unwrap_or(guess));
             push_member(out, b"fileUri", b"");
             address.push_quoted(out);
             out.put_u8(b'}');
@@ -69,7 +84,15 @@ fn push_source(source: &MediaSource<'_>, guess: &str, out: &mut BytesMut) {
 
 fn push_inline(media_type: &str, data: &EscapedText<'_>, out: &mut BytesMut) {
     out.put_slice(b"{\"inlineData\":{\"mimeType\":");
-    push_string(out, if media_type == "image/jpg" { "image/jpeg" } else { media_type });
+    let is_other_text = FileKind::of(media_type) == FileKind::Text && !TEXTS.contains(&media_type);
+    push_string(
+        out,
+        match media_type {
+            "image/jpg" => "image/jpeg",
+            _ if is_other_text => "text/plain",
+            known => known,
+        },
+    );
     push_member(out, b"data", b"");
     data.push_quoted(out);
     out.put_u8(b'}');
@@ -84,22 +107,4 @@ fn push_resolution(detail: &EscapedText<'_>, capabilities: Capabilities, out: &m
         _ => return fates.drop("messages[].content[].image_url.detail"),
     };
     push_member(out, b"mediaResolution", level);
-}
-
-/// The media type of an address, by the ending of its path.
-fn media_type(address: &str) -> Option<&'static str> {
-    const ENDINGS: [(&str, &str); 10] = [
-        (".png", "image/png"),
-        (".jpg", "image/jpeg"),
-        (".jpeg", "image/jpeg"),
-        (".webp", "image/webp"),
-        (".gif", "image/gif"),
-        (".pdf", "application/pdf"),
-        (".txt", "text/plain"),
-        (".mp4", "video/mp4"),
-        (".webm", "video/webm"),
-        (".mov", "video/quicktime"),
-    ];
-    let path = address.split(['?', '#']).next()?.to_ascii_lowercase();
-    ENDINGS.iter().find(|(ending, _)| path.ends_with(ending)).map(|(_, media_type)| *media_type)
 }

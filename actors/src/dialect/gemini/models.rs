@@ -10,7 +10,11 @@ pub(super) const NAMES: NameRules = NameRules { extra: "_.:-", begins_with_lette
 
 /// What an endpoint of that model refuses.
 pub(crate) fn capability_gaps(upstream_model: &str) -> CapabilitySet {
-    let of_api = CapabilitySet::NONE.with(Capability::TokenIds).with(Capability::SingleCalls);
+    let of_api = CapabilitySet::NONE
+        .with(Capability::TokenIds)
+        .with(Capability::SingleCalls)
+        .with(Capability::OfficeFiles)
+        .with(Capability::OtherFiles);
     if capabilities(upstream_model).json_with_tools { of_api } else { of_api.with(Capability::StrictSchemaWithTools) }
 }
 

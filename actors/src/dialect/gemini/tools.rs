@@ -7,7 +7,7 @@ use crate::dialect::{
     json::{Raw, push_member, push_string},
     neutral::{
         CUSTOM_INPUT_SCHEMA, Conversation, EscapedText, FieldFates, Tool, ToolChoice, ToolKind, ToolNames,
-        description_of_custom, json_value,
+        description_of_custom, json_value, with_lone_references,
     },
 };
 
@@ -144,8 +144,13 @@ fn push_declaration(
 
 /// Appends the schema of the arguments, as it is where the model takes it so.
 fn push_parameters(schema: Raw<'_>, capabilities: Capabilities, out: &mut BytesMut, fates: &mut FieldFates) {
+    // The API wants the schema of an object.
+    if !schema.is_filled() {
+        return;
+    }
     if capabilities.json_schema {
-        return push_member(out, b"parametersJsonSchema", schema.bytes());
+        let schema = with_lone_references(schema, "tools[].function.parameters", fates);
+        return push_member(out, b"parametersJsonSchema", &schema);
     }
     match schema::lower(schema) {
         Some(lowered) => push_member(out, b"parameters", &lowered),

@@ -17,6 +17,7 @@ pub mod request;
 mod stream;
 pub(crate) mod text_completion;
 mod tool_call;
+pub(crate) mod tool_history;
 pub(crate) mod tool_results;
 mod usage;
 

@@ -218,7 +218,12 @@ impl<'a> ChatBodyWriter<'a> {
             self.text(text)?;
         }
         self.logprobs(members)?;
+        let has_tools = !self.tools.is_empty();
         for (key, value) in &members.same {
+            // Chat servers refuse it without tools.
+            if !has_tools && *key.name() == *b"parallel_tool_calls" {
+                continue;
+            }
             push_member(&mut self.out, key.inner(), value.bytes());
         }
         for key in &members.others {

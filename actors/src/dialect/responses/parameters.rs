@@ -1,12 +1,13 @@
 //! Top-level parameters: those that the API has under some name, and the naming of all others.
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::BytesMut;
 
 use super::image_tool::wants_image;
 use crate::dialect::{
     json::{Raw, push_member},
     neutral::{Conversation, FieldFates},
 };
+use crate::domain::{AddedMember, AddedMembers};
 
 /// Parameters with the same name and values here.
 const SAME: [&str; 6] =
@@ -73,13 +74,18 @@ impl<'a> Parameters<'a> {
 
     /// Appends the members. `store` is always among them, because the API keeps answers without it, and so is the wish for
     /// reasoning in a form that can be sent back.
-    pub(super) fn push(&self, out: &mut BytesMut) {
-        push_member(out, b"store", if self.is_stored { b"true" } else { b"false" });
-        push_member(out, b"include", b"[\"reasoning.encrypted_content\"");
-        if self.logprobs {
-            out.put_slice(b",\"message.output_text.logprobs\"");
+    pub(super) fn push(&self, omits: AddedMembers, out: &mut BytesMut) {
+        if self.is_stored || !omits.has(AddedMember::Store) {
+            push_member(out, b"store", if self.is_stored { b"true" } else { b"false" });
         }
-        out.put_u8(b']');
+        let wanted = [
+            ("\"reasoning.encrypted_content\"", !omits.has(AddedMember::Include)),
+            ("\"message.output_text.logprobs\"", self.logprobs),
+        ];
+        let wanted: Vec<&str> = wanted.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(name, _)| name).collect();
+        if !wanted.is_empty() {
+            push_member(out, b"include", format!("[{}]", wanted.join(",")).as_bytes());
+        }
         for (name, value) in &self.same {
             push_member(out, name.as_bytes(), value);
         }

@@ -7,6 +7,7 @@ use crate::dialect::{
     json::{push_member, push_string},
     neutral::{Effort, FieldFates, Reasoning},
 };
+use crate::domain::{AddedMember, AddedMembers};
 
 /// What is asked of the model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -16,7 +17,12 @@ pub(super) struct ReasoningPlan {
 }
 
 /// Decides about the reasoning that the client asked for.
-pub(super) fn plan(reasoning: &Reasoning, capabilities: Capabilities, fates: &mut FieldFates) -> ReasoningPlan {
+pub(super) fn plan(
+    reasoning: &Reasoning,
+    capabilities: Capabilities,
+    omits: AddedMembers,
+    fates: &mut FieldFates,
+) -> ReasoningPlan {
     let wanted = if reasoning.is_off() {
         Some(Effort::None)
     } else {
@@ -37,7 +43,8 @@ pub(super) fn plan(reasoning: &Reasoning, capabilities: Capabilities, fates: &mu
     if effort != wanted || (reasoning.max_tokens.is_some() && reasoning.effort.is_none() && !reasoning.is_off()) {
         fates.emulate("reasoning");
     }
-    ReasoningPlan { effort, shows_summary: reasoning.is_on() && !reasoning.exclude }
+    let omits_summary = omits.has(AddedMember::ReasoningSummary);
+    ReasoningPlan { effort, shows_summary: reasoning.is_on() && !reasoning.exclude && !omits_summary }
 }
 
 impl ReasoningPlan {

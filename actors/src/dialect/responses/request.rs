@@ -16,7 +16,10 @@ use super::{
 use crate::{
     dialect::{
         json::{push_member, push_string, push_u64},
-        neutral::{AnswerFormat, Content, Conversation, EscapedText, FieldFates, ToolNames, TranslatedRequest},
+        neutral::{
+            AnswerFormat, Content, Conversation, EscapedText, FieldFates, ToolNames, TranslatedRequest,
+            with_lone_references,
+        },
     },
     domain::Endpoint,
 };
@@ -29,7 +32,7 @@ pub(crate) fn write_request(
 ) -> TranslatedRequest {
     let capabilities = capabilities(&endpoint.upstream_model);
     let names = ToolNames::of(conversation, NAMES);
-    let reasoning = reasoning::plan(&conversation.reasoning, capabilities, fates);
+    let reasoning = reasoning::plan(&conversation.reasoning, capabilities, endpoint.omits, fates);
     let parameters = Parameters::of(conversation, reasoning.admits_sampling(capabilities), fates);
 
     let mut out = BytesMut::with_capacity(1_024);
@@ -38,13 +41,13 @@ pub(crate) fn write_request(
     if conversation.stream {
         push_member(&mut out, b"stream", b"true");
     }
-    parameters.push(&mut out);
+    parameters.push(endpoint.omits, &mut out);
     push_limit(conversation.max_tokens, &mut out, fates);
     if !conversation.stop.is_empty() {
         fates.drop("stop");
     }
     reasoning.push(&mut out);
-    push_text(&conversation.format, parameters.verbosity, &mut out);
+    push_text(&conversation.format, parameters.verbosity, &mut out, fates);
     push_tools(conversation, &names, &mut out, fates);
     let marks_cache = takes_cache_marks(&endpoint.upstream_model);
     // Instructions cannot be marked.
@@ -84,7 +87,7 @@ fn push_limit(max_tokens: Option<u64>, out: &mut BytesMut, fates: &mut FieldFate
 }
 
 /// Appends `text`: the format of the answer and how wordy it is.
-fn push_text(format: &AnswerFormat<'_>, verbosity: Option<&[u8]>, out: &mut BytesMut) {
+fn push_text(format: &AnswerFormat<'_>, verbosity: Option<&[u8]>, out: &mut BytesMut, fates: &mut FieldFates) {
     if matches!(format, AnswerFormat::Text) && verbosity.is_none() {
         return;
     }
@@ -101,7 +104,12 @@ fn push_text(format: &AnswerFormat<'_>, verbosity: Option<&[u8]>, out: &mut Byte
             if let Some(description) = description {
                 push_text_member(out, b"description", description);
             }
-            push_member(out, b"schema", schema.bytes());
+            let path = "response_format.json_schema.schema";
+            let schema = match strict {
+                Some(true) => with_lone_references(*schema, path, fates),
+                _ => schema.bytes().into(),
+            };
+            push_member(out, b"schema", &schema);
             if let Some(strict) = strict {
                 push_member(out, b"strict", if *strict { b"true" } else { b"false" });
             }

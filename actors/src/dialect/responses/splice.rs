@@ -13,7 +13,7 @@ use crate::{
         neutral::{EscapedText, ReportedTokens, StateKey},
         spliced_call::{MemberNames, SplicedCall},
     },
-    domain::Usage,
+    domain::{AddedMember, Usage},
 };
 
 /// What `include` must have so that reasoning can be sent back to an API that keeps nothing.
@@ -73,10 +73,10 @@ pub(crate) fn splice_request(
     if !capabilities(call.model).admits_sampling(reasons) {
         own.without_defaults();
     }
-    if is_stateless && !has_store {
+    if is_stateless && !has_store && !call.omits.has(AddedMember::Store) {
         own.add("store", false);
     }
-    if is_stateless && !has_include {
+    if is_stateless && !has_include && !call.omits.has(AddedMember::Include) {
         own.add("include", format_args!("[\"{ENCRYPTED}\"]"));
     }
     Ok(SplicedRequest { body: own.finish(), without_reasoning })

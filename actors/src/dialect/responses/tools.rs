@@ -8,7 +8,7 @@ use super::{
 };
 use crate::dialect::{
     json::{Raw, push_member},
-    neutral::{Conversation, EscapedText, FieldFates, Tool, ToolChoice, ToolKind, ToolNames},
+    neutral::{Conversation, EscapedText, FieldFates, Tool, ToolChoice, ToolKind, ToolNames, with_lone_references},
 };
 
 /// Appends the tools and how the model chooses among them.
@@ -60,8 +60,14 @@ fn push_tool(tool: &Tool<'_>, names: &ToolNames, out: &mut BytesMut, fates: &mut
     }
     match tool.kind {
         ToolKind::Function => {
-            let schema = tool.parameters.map_or(&b"{\"type\":\"object\",\"properties\":{}}"[..], Raw::bytes);
-            push_member(out, b"parameters", schema);
+            match tool.parameters.filter(|schema| schema.is_filled()) {
+                None => push_member(out, b"parameters", b"{\"type\":\"object\",\"properties\":{}}"),
+                Some(schema) if tool.strict == Some(true) => {
+                    let schema = with_lone_references(schema, "tools[].function.parameters", fates);
+                    push_member(out, b"parameters", &schema);
+                }
+                Some(schema) => push_member(out, b"parameters", schema.bytes()),
+            }
             // Chat is not strict unless it is told to be; this API is.
             push_member(out, b"strict", if tool.strict == Some(true) { b"true" } else { b"false" });
         }

@@ -4,7 +4,7 @@ use super::{ChatBodyWriter, content::Block, refused, required};
 use crate::{
     dialect::{
         json::Raw,
-        neutral::{EscapedText, Path},
+        neutral::{EscapedText, Path, media_type::bare_data},
         openai::message_parts::{MediaMember, MessageParts},
     },
     domain::Invalid,
@@ -40,7 +40,7 @@ impl ChatBodyWriter<'_> {
         let url = match source.kind.and_then(Raw::text).as_deref() {
             Some("base64") => {
                 let media_type = needed(source.media_type, &path, "media_type")?;
-                let data = needed(source.data, &path, "data")?;
+                let data = bare_data(needed(source.data, &path, "data")?);
                 if !media_type.unescaped().starts_with("image/") {
                     return Err(refused(path.member("media_type"), "The media type must be one of an image."));
                 }
@@ -82,7 +82,7 @@ impl ChatBodyWriter<'_> {
                 return Ok(());
             }
             Some("base64") => {
-                let data = needed(source.data, &path, "data")?;
+                let data = bare_data(needed(source.data, &path, "data")?);
                 let media_type = source.media_type.and_then(EscapedText::of);
                 MediaMember::Base64 { media_type: media_type.unwrap_or(EscapedText::plain("application/pdf")), data }
             }

@@ -6,7 +6,7 @@ use super::{ChatBodyWriter, mistyped, refused, required};
 use crate::{
     dialect::{
         json::{Raw, push_member},
-        neutral::{MemberType, optional_member},
+        neutral::{MemberType, optional_member, with_lone_references},
     },
     domain::Invalid,
 };
@@ -42,7 +42,8 @@ impl ChatBodyWriter<'_> {
             }
             names.push(name);
         }
-        if self.out.len() == first {
+        self.has_tools = self.out.len() > first;
+        if !self.has_tools {
             self.out.truncate(start);
         } else {
             self.out.put_u8(b']');
@@ -70,7 +71,14 @@ impl ChatBodyWriter<'_> {
             push_member(&mut self.out, b"description", description.bytes());
         }
         match tool.member(b"input_schema") {
-            Some(schema) if schema.is_object() => push_member(&mut self.out, b"parameters", schema.bytes()),
+            Some(schema) if schema.is_object() => {
+                let is_strict = tool.member(b"strict").is_some_and(|strict| strict.bytes() == b"true");
+                let schema = match is_strict {
+                    true => with_lone_references(schema, "tools[].input_schema", &mut self.fates),
+                    false => schema.bytes().into(),
+                };
+                push_member(&mut self.out, b"parameters", &schema);
+            }
             Some(_) => return Err(mistyped(format!("{path}.input_schema"), "an object")),
             None => return Err(required(format!("{path}.input_schema"))),
         }
@@ -88,9 +96,11 @@ impl ChatBodyWriter<'_> {
         Ok(name.inner())
     }
 
-    /// With tools that chat has no form for, no choice is written that may mean one of them.
+    /// With tools that chat has no form for, no choice is written that may mean one of them; without any tool, none that chat
+    /// servers would refuse.
     pub(super) fn tool_choice(&mut self, choice: Raw<'_>) -> Result<(), Invalid> {
         let word: &[u8] = match choice.member(b"type").and_then(Raw::text).as_deref() {
+            Some("auto" | "none") if !self.has_tools => b"",
             Some("auto") => b"\"auto\"",
             Some("any") if self.has_server_tools => b"",
             Some("any") => b"\"required\"",
@@ -112,7 +122,7 @@ impl ChatBodyWriter<'_> {
         }
         let flag = optional_member(choice, "tool_choice", "disable_parallel_tool_use", MemberType::Boolean)?;
         let is_single = flag.is_some_and(|flag| flag.bytes() == b"true");
-        if is_single && word != b"\"none\"" {
+        if is_single && self.has_tools && word != b"\"none\"" {
             push_member(&mut self.out, b"parallel_tool_calls", b"false");
         }
         Ok(())

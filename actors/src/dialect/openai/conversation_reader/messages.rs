@@ -7,6 +7,7 @@ use crate::dialect::{
     neutral::{
         Content, EscapedText, FieldFates, MediaSource, Part, ReasoningKind, ReasoningState, Role, ToolKind, Turn,
         call_id_of_place,
+        media_type::{bare_data, is_bare_base64, type_of_file},
     },
 };
 use crate::domain::ReasoningFormat;
@@ -233,7 +234,7 @@ fn image<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
 
 fn audio<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
     let [data, format] = lost.pick("messages[].content[].input_audio", value, [b"data", b"format"]);
-    Some(Content::Audio { format: text_in(format)?, data: text_in(data)? })
+    Some(Content::Audio { format: text_in(format)?, data: bare_data(text_in(data)?) })
 }
 
 fn video<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
@@ -249,12 +250,26 @@ fn file<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
         (None, Some(id)) => MediaSource::FileId(id),
         (None, None) => source(url?),
     };
-    Some(Content::File { source, name })
+    Some(Content::File { source: with_type(source, name.as_ref()), name })
 }
 
 /// The source in the member `url`, or in the value itself.
 fn address<'a>(url: Option<Raw<'a>>, value: Raw<'a>) -> Option<MediaSource<'a>> {
     text_in(url).or_else(|| EscapedText::of(value)).map(source)
+}
+
+/// The source of a file, with its type where the client gave only bytes.
+fn with_type<'a>(source: MediaSource<'a>, name: Option<&EscapedText<'a>>) -> MediaSource<'a> {
+    let name = name.map(EscapedText::unescaped);
+    let typed = |given: &str, data: EscapedText<'a>| {
+        let media_type = type_of_file(given, name.as_deref(), &data.unescaped());
+        MediaSource::Base64 { media_type: EscapedText::escaping(&media_type), data }
+    };
+    match source {
+        MediaSource::Base64 { media_type, data } => typed(&media_type.unescaped(), data),
+        MediaSource::Url(data) if is_bare_base64(&data.unescaped()) => typed("", data),
+        other => other,
+    }
 }
 
 /// A data URL, or an address. Data that is written without escapes is not copied.

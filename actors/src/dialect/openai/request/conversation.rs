@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     dialect::neutral::Path,
-    domain::{Invalid, Modality},
+    domain::{CapabilitySet, Invalid, Modality},
 };
 
 /// The path of the whole conversation.
@@ -31,8 +31,8 @@ pub(super) struct Conversation<'a> {
     pub(super) has_remote_media: bool,
     /// Whether an image is of another type than PNG, JPEG, GIF and WebP.
     pub(super) has_other_images: bool,
-    /// Whether there is sound, a video, or a file that is neither PDF nor text.
-    pub(super) has_other_media: bool,
+    /// What its media need of an endpoint besides.
+    pub(super) media: CapabilitySet,
     /// Whether any tool was called.
     pub(super) has_calls: bool,
     /// The turn that it leaves open.
@@ -61,7 +61,7 @@ impl<'a> Conversation<'a> {
             ends_with_answer: false,
             has_remote_media: false,
             has_other_images: false,
-            has_other_media: false,
+            media: CapabilitySet::NONE,
             has_calls: false,
             open_turn: OpenTurn::default(),
             texts: MessageTexts::default(),

@@ -214,12 +214,13 @@ impl<'a> ValueVisitor<'a> for MessageVisitor<'_, 'a> {
         let Conversation { opening, tally, ends_with_answer, has_calls, open_turn, texts, last_user, .. } =
             &mut *self.conversation;
         match message.role {
-            Some(Role::Assistant) => open_turn.answer(message.calls > Some(0), message.reasoning_details),
+            Some(Role::Assistant) => open_turn.answer(message.calls.unwrap_or(0), message.reasoning_details),
             Some(Role::Tool) => open_turn.result(),
             Some(Role::User) => {
                 open_turn.user();
                 mem::swap(texts, last_user);
             }
+            Some(Role::System | Role::Developer) => open_turn.speaker(),
             _ => {}
         }
         *ends_with_answer = message.role == Some(Role::Assistant) && message.calls.unwrap_or(0) == 0;

@@ -157,6 +157,8 @@ pub struct ChatRequest {
     pub client: Option<Arc<ClientRequest>>,
     /// What was lost when the body was put in the form of chat, for a client of chat.
     pub fates: FieldFates,
+    /// Whether results of calls stand elsewhere than directly behind the calls of their turn.
+    pub(in crate::dialect) has_scattered_results: bool,
     envelope: ParsedBody,
     demands: RequestedFeatures,
 }
@@ -199,6 +201,7 @@ impl ChatRequest {
         let mut tally = conversation.tally;
         tally.bytes += found.tools.bytes;
         let open_state = conversation.open_turn.state();
+        let has_scattered_results = conversation.open_turn.has_scattered_results();
         let opening = conversation.opening.finish(envelope.value("tools"), found.tools.bytes, &tally);
         let demands = RequestedFeatures {
             reasoning: found.asks_reasoning(),
@@ -210,7 +213,7 @@ impl ChatRequest {
             forced_tool: choice == ToolChoice::Forced,
             remote_media: conversation.has_remote_media,
             other_images: conversation.has_other_images,
-            other_media: conversation.has_other_media,
+            media: conversation.media,
             no_call_after_calls: choice == ToolChoice::Forbidden && conversation.has_calls,
             custom_tools: found.tools.has_custom,
             format: found.format,
@@ -249,6 +252,7 @@ impl ChatRequest {
             what_if,
             client: None,
             fates: FieldFates::default(),
+            has_scattered_results,
             envelope,
             demands,
         })

@@ -11,11 +11,18 @@ pub(super) struct OpenTurn<'a> {
     has_results: bool,
     /// Whether the next answer goes on with the turn: nobody but tools has spoken since the last one.
     goes_on: bool,
+    /// Calls of the last answer whose results have not come yet.
+    awaited: usize,
+    /// Whether results stand elsewhere than directly behind the calls of their turn, or too few or too many do.
+    has_scattered_results: bool,
 }
 
 impl<'a> OpenTurn<'a> {
     /// An answer of the model.
-    pub(super) fn answer(&mut self, has_calls: bool, details: Option<Raw<'a>>) {
+    pub(super) fn answer(&mut self, calls: usize, details: Option<Raw<'a>>) {
+        let has_calls = calls > 0;
+        self.speaker();
+        self.awaited = calls;
         if !has_calls || !self.goes_on {
             self.reasoning.clear();
         }
@@ -26,11 +33,24 @@ impl<'a> OpenTurn<'a> {
     /// A result of a call.
     pub(super) fn result(&mut self) {
         (self.has_results, self.goes_on) = (true, true);
+        self.has_scattered_results |= self.awaited == 0;
+        self.awaited = self.awaited.saturating_sub(1);
     }
 
     /// A message of the user, which may stand beside results.
     pub(super) fn user(&mut self) {
+        self.speaker();
         self.goes_on = false;
+    }
+
+    /// Somebody who is no tool speaks.
+    pub(super) fn speaker(&mut self) {
+        self.has_scattered_results |= std::mem::take(&mut self.awaited) > 0;
+    }
+
+    /// Whether calls and results of the whole conversation have to be put together.
+    pub(super) fn has_scattered_results(&self) -> bool {
+        self.has_scattered_results || self.awaited > 0
     }
 
     /// Format of the reasoning before calls whose results the model has not answered yet: that of the last step of the turn

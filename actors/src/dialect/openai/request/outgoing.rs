@@ -17,7 +17,7 @@ use crate::{
     dialect::{
         json::object, neutral::Effort, openai::conversation_reader::requested_reasoning, outgoing::OutgoingBody,
     },
-    domain::{Catalog, Dialect, Endpoint, ParameterSet},
+    domain::{AddedMember, Catalog, Dialect, Endpoint, ParameterSet},
 };
 
 const MAX_TOKENS: &str = "max_tokens";
@@ -174,7 +174,7 @@ impl ChatRequest {
             outgoing.splice.add(REASONING_EFFORT, |out| string(out, Effort::None.as_str()));
             outgoing.emulate(if envelope.gives("reasoning") { "reasoning" } else { REASONING_EFFORT });
         }
-        if self.stream {
+        if self.stream && !endpoint.omits.has(AddedMember::StreamOptions) {
             outgoing.splice.add("stream_options", |out| out.extend_from_slice(b"{\"include_usage\":true}"));
         }
         for (name, value) in default_parameters(catalog, endpoint) {

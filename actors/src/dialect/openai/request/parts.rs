@@ -13,10 +13,15 @@ use super::{
 };
 use crate::{
     dialect::{
+        converse,
         json::Raw,
-        neutral::{Path, shown},
+        neutral::{
+            Path,
+            media_type::{FileKind, type_of_file, type_of_name},
+            shown,
+        },
     },
-    domain::{Invalid, Modality},
+    domain::{Capability, CapabilitySet, Invalid, Modality},
 };
 
 /// How much of an address is looked at: the head of a data URL is far shorter.
@@ -210,7 +215,10 @@ impl<'a> PartVisitor<'_, 'a> {
         self.conversation.tally.bytes += content.text_bytes;
         self.conversation.has_remote_media |= content.is_remote;
         self.conversation.has_other_images |= content.is_other_image;
-        self.conversation.has_other_media |= content.is_other_medium;
+        self.conversation.media = self.conversation.media.union(content.other);
+        if content.is_unsafe {
+            self.conversation.media = self.conversation.media.with(Capability::HttpMedia);
+        }
         if let Some(modality) = kind.modality() {
             self.conversation.note_input(modality, self.message, self.part);
         }
@@ -272,8 +280,10 @@ struct PartContent {
     is_remote: bool,
     /// Whether it is an image of another type than every model takes that takes images.
     is_other_image: bool,
-    /// Whether it is sound, a video, or a file that is neither PDF nor text.
-    is_other_medium: bool,
+    /// What it is, if it is neither an image, a PDF nor a text.
+    other: CapabilitySet,
+    /// Whether its address is one of http.
+    is_unsafe: bool,
 }
 
 impl PartContent {
@@ -328,7 +338,9 @@ fn video(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> 
     let raw = raw.ok_or_else(|| fault::required(&url))?;
     let object = Object::read(raw, path)?;
     let content = address(object.get("url").ok_or_else(|| fault::required(&url))?, &url, None)?;
-    Ok(PartContent { is_other_medium: true, ..content })
+    let head = object.get("url").and_then(head).unwrap_or_default();
+    let other = of_moving(media_type(&head).as_deref());
+    Ok(PartContent { other, ..content })
 }
 
 fn audio(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> {
@@ -336,7 +348,15 @@ fn audio(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> 
     for name in ["data", "format"] {
         required_text(object.get(name), &path.member(name))?;
     }
-    Ok(PartContent { is_other_medium: true, ..PartContent::medium(false) })
+    let format = object.get("format").and_then(Raw::text).unwrap_or_default();
+    Ok(PartContent { other: of_moving(Some(&format!("audio/{format}"))), ..PartContent::medium(false) })
+}
+
+/// What sound or a video needs of an endpoint. Without a type it is at an address.
+fn of_moving(media_type: Option<&str>) -> CapabilitySet {
+    let all = CapabilitySet::NONE.with(Capability::OtherMedia).with(Capability::SoundOrVideo);
+    let is_rare = media_type.is_some_and(|media_type| !converse::has_format_of(media_type));
+    if is_rare { all.with(Capability::RareMedia) } else { all }
 }
 
 fn file(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> {
@@ -350,13 +370,31 @@ fn file(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<PartContent, Invalid> {
         json::text(raw, &path.member("filename"))?;
     }
     let head = value.filter(|_| name == "file_data").and_then(head).unwrap_or_default();
-    let is_address = is_scheme(&head, "https://") || is_scheme(&head, "http://");
-    let media_type = media_type(&head);
-    let is_usual = |kind: &str| kind == "application/pdf" || kind.starts_with("text/") || IMAGES.contains(&kind);
-    Ok(PartContent {
-        is_other_medium: media_type.is_some_and(|kind| !is_usual(&kind)),
-        ..PartContent::medium(name == "file_id" || is_address)
-    })
+    let is_unsafe = is_scheme(&head, "http://");
+    let is_address = is_scheme(&head, "https://") || is_unsafe;
+    let content = PartContent { is_unsafe, ..PartContent::medium(name == "file_id" || is_address) };
+    if content.is_remote || head.is_empty() {
+        let other = type_of_name(&head).map_or(CapabilitySet::NONE, of_file);
+        let other = if is_address { other.with(Capability::FileUrl) } else { other };
+        return Ok(PartContent { other, ..content });
+    }
+    let data = head.split_once(',').map_or(&*head, |(_, data)| data);
+    let given = media_type(&head);
+    let title = object.get("filename").and_then(Raw::text);
+    let kind = type_of_file(given.as_deref().unwrap_or_default(), title.as_deref(), data);
+    let is_other_image = FileKind::of(&kind) == FileKind::Image && !IMAGES.contains(&&*kind);
+    Ok(PartContent { other: of_file(&kind), is_other_image, ..content })
+}
+
+/// What a file needs of an endpoint.
+fn of_file(media_type: &str) -> CapabilitySet {
+    let other = CapabilitySet::NONE.with(Capability::OtherMedia);
+    match FileKind::of(media_type) {
+        FileKind::Pdf | FileKind::Text | FileKind::Image => CapabilitySet::NONE,
+        FileKind::Office => other.with(Capability::OfficeFiles),
+        FileKind::Sound | FileKind::Video => of_moving(Some(media_type)),
+        FileKind::Other => other.with(Capability::OtherFiles),
+    }
 }
 
 /// The content of an image with this address.
@@ -393,7 +431,7 @@ fn address(raw: Raw<'_>, path: &Path<'_>, data: Option<&str>) -> Result<PartCont
     let is_remote = is("https://") || is("http://");
     let good = is_remote || data.map_or(is("data:"), |start| is(start) && in_base64());
     if good {
-        Ok(PartContent::medium(is_remote))
+        Ok(PartContent { is_unsafe: is("http://"), ..PartContent::medium(is_remote) })
     } else {
         Err(fault::refused(path, "Only http, https and data URLs are accepted."))
     }

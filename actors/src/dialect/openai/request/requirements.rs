@@ -9,7 +9,7 @@ use super::{
 };
 use crate::dialect::{
     anthropic::schema::{MAX_OPTIONAL, Unlowered, lower},
-    json::quoted,
+    json::{object, quoted},
     neutral::{Path, shown},
     responses::provider_state::PREVIOUS_RESPONSE_ID,
 };
@@ -39,8 +39,8 @@ pub(super) struct RequestedFeatures {
     pub(super) remote_media: bool,
     /// Whether an image is of another type than PNG, JPEG, GIF and WebP.
     pub(super) other_images: bool,
-    /// Whether there is sound, a video, or a file that is neither PDF nor text.
-    pub(super) other_media: bool,
+    /// What its media need besides.
+    pub(super) media: CapabilitySet,
     /// Whether nothing may be called, though calls stand in the conversation.
     pub(super) no_call_after_calls: bool,
     /// Whether a tool takes free text.
@@ -93,7 +93,6 @@ impl RequestedFeatures {
             (Capability::Prefill, self.prefill),
             (Capability::RemoteMedia, self.remote_media),
             (Capability::OtherImages, self.other_images),
-            (Capability::OtherMedia, self.other_media),
             (Capability::NoCallAfterCalls, self.no_call_after_calls),
             (Capability::CustomTools, self.custom_tools),
             (Capability::StrictSchema, self.strict_schema),
@@ -103,7 +102,7 @@ impl RequestedFeatures {
             (Capability::SingleCalls, self.single_calls),
         ];
         let needed = needed.into_iter().filter(|(_, needed)| *needed);
-        needed.fold(CapabilitySet::NONE, |all, (one, _)| all.with(one))
+        needed.fold(self.media, |all, (one, _)| all.with(one))
     }
 }
 
@@ -206,13 +205,19 @@ impl ChatRequest {
             demanded = demanded.without(Capability::SingleCalls);
         }
         match self.client.as_deref() {
-            // At an endpoint with the same API, that API judges the schema.
+            // At an endpoint with the same API, that API judges the schema and the media.
             Some(client) if client.dialect() == Dialect::Anthropic => {
-                demanded.without(Capability::OpenSchema).without(Capability::OptionalProperties)
+                let judged = [Capability::OpenSchema, Capability::OptionalProperties, Capability::HttpMedia];
+                judged.into_iter().fold(demanded, CapabilitySet::without)
+            }
+            Some(client) if client.dialect() == Dialect::Responses && self.native_feature().is_none() => {
+                demanded.without(Capability::SoundOrVideo)
             }
             _ if self.native_feature().is_some_and(|(_, field)| field == PREVIOUS_RESPONSE_ID) => {
                 demanded.with(Capability::KeptResponses)
             }
+            // A chat server judges what a client of chat sends.
+            None => demanded.without(Capability::FileUrl),
             _ if self.legacy_feature().is_some() => demanded.with(Capability::LegacyCompletions),
             _ => demanded,
         }
@@ -233,7 +238,26 @@ impl ChatRequest {
     fn unmet_dialect(&self, catalog: &Catalog, model: &Model) -> Option<Invalid> {
         let (dialect, field) = self.native_feature()?;
         let speaks = |(_, endpoint): (u32, &Endpoint)| endpoint.dialect == dialect;
-        (!catalog.endpoints_of(model).any(speaks)).then(|| unsupported(field, model, &format!("'{field}'")))
+        let thing = || match self.kind_at(field) {
+            Some(kind) if field.contains("tools[") => format!("the tool '{kind}' in '{field}'"),
+            Some(kind) => format!("'{kind}' in '{field}'"),
+            None => format!("'{field}'"),
+        };
+        (!catalog.endpoints_of(model).any(speaks)).then(|| unsupported(field, model, &thing()))
+    }
+
+    /// The text that stands at such a path as `tools[0].type` in the client's body, for the message of an error.
+    fn kind_at(&self, path: &str) -> Option<String> {
+        let client = self.client.as_deref().filter(|_| path.ends_with(".type"))?;
+        let mut found = object(std::str::from_utf8(&client.body).ok()?).ok()?;
+        for step in path.split('.') {
+            let (name, places) = step.split_once('[').unwrap_or((step, ""));
+            found = found.member(name.as_bytes())?;
+            for place in places.split_terminator(']') {
+                found = found.elements().nth(place.trim_start_matches('[').parse().ok()?)?;
+            }
+        }
+        Some(shown(&found.text()?))
     }
 
     fn unmet_output(&self, wanted: Modalities, model: &Model) -> Option<Invalid> {
@@ -305,6 +329,12 @@ pub(super) fn unmet_capability(
         Capability::RemoteMedia => "media given by their address or as an uploaded file: send their data",
         Capability::OtherImages => "images of this type: send PNG, JPEG, GIF or WebP",
         Capability::OtherMedia => "sound, videos and files that are neither PDF nor text",
+        Capability::SoundOrVideo => "sound and videos",
+        Capability::RareMedia => "sound or videos in this format: send WAV, MP3 or MP4",
+        Capability::OfficeFiles => "documents of Word and Excel: send a PDF or a text",
+        Capability::OtherFiles => "files of this type: send a PDF or a text",
+        Capability::FileUrl => "files given by their address: send their data",
+        Capability::HttpMedia => "media at an address of http: send their data, or an address of https",
         Capability::NoCallAfterCalls => "'tool_choice': 'none' in a conversation with calls of tools",
         Capability::CustomTools => "tools of the type 'custom': declare a function with a text as its argument",
         Capability::StrictSchema => "a JSON schema with 'strict': true: leave 'strict' out, and check the answer",

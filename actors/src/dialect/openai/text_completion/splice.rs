@@ -6,6 +6,7 @@ use crate::dialect::{
     json::{Fate, JsonFault, Raw, Splice, object, quoted},
     spliced_call::{MemberNames, SplicedCall},
 };
+use crate::domain::AddedMember;
 
 const NAMES: MemberNames =
     MemberNames { limit: "max_tokens", sampling: &["temperature", "top_p", "frequency_penalty", "presence_penalty"] };
@@ -25,7 +26,7 @@ pub(crate) fn splice_request(body: &str, call: &SplicedCall<'_>) -> Result<Bytes
         }
         _ => Fate::Kept,
     })?;
-    if is_stream {
+    if is_stream && !call.omits.has(AddedMember::StreamOptions) {
         own.add("stream_options", "{\"include_usage\":true}");
     }
     Ok(own.finish())

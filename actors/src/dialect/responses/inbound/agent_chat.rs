@@ -47,7 +47,7 @@ fn of_input(body: &[u8], state_key: &StateKey) -> Result<AgentChat, Invalid> {
 fn with_nested_tools(text: &str, whole: Raw<'_>, tools: Raw<'_>, state_key: &StateKey) -> Result<AgentChat, Invalid> {
     let mut writer = ChatBodyWriter::new(0, state_key);
     writer.tools(tools, "tools")?;
-    if let Some(choice) = whole.member(b"tool_choice").filter(|choice| choice.is_object()) {
+    if let Some(choice) = whole.member(b"tool_choice").filter(|choice| !choice.is_null()) {
         writer.tool_choice(choice)?;
     }
     let choice = writer.out.split();
@@ -58,7 +58,8 @@ fn with_nested_tools(text: &str, whole: Raw<'_>, tools: Raw<'_>, state_key: &Sta
                 Some(nested) => splice.replace(value, &nested),
                 None => return Fate::Cut,
             },
-            b"tool_choice" if value.is_object() => match choice.strip_prefix(b",\"tool_choice\":") {
+            b"parallel_tool_calls" if writer.tools.is_empty() => return Fate::Cut,
+            b"tool_choice" if !value.is_null() => match choice.strip_prefix(b",\"tool_choice\":") {
                 Some(nested) => splice.replace(value, nested),
                 None => return Fate::Cut,
             },

@@ -6,7 +6,10 @@ use super::{ChatBodyWriter, mistyped, refused, required};
 use crate::{
     dialect::{
         json::Raw,
-        neutral::{EscapedText, Path},
+        neutral::{
+            EscapedText, Path,
+            media_type::{bare_data, is_bare_base64, type_of_file},
+        },
         openai::message_parts::{MediaMember, MessageParts},
     },
     domain::Invalid,
@@ -149,15 +152,27 @@ impl<'a> ChatBodyWriter<'a> {
                 if !value.is_string() {
                     return Err(mistyped(path.member(name), "a string"));
                 }
+                let file = match EscapedText::of(value).filter(|_| name == "file_data") {
+                    Some(data) if is_bare_base64(&data.unescaped()) => {
+                        let title = part.filename.and_then(Raw::text);
+                        let media_type = type_of_file("", title.as_deref(), &data.unescaped());
+                        MediaMember::Base64 { media_type: EscapedText::escaping(&media_type), data }
+                    }
+                    _ => MediaMember::Written(value),
+                };
                 // Chat has data and addresses under the same name.
                 let name = if name == "file_id" { "file_id" } else { "file_data" };
-                parts.media("file", [written("filename", part.filename), written(name, Some(value))], None);
+                parts.media("file", [written("filename", part.filename), Some((name, file))], None);
             }
             "input_audio" => {
                 let audio = part.input_audio.filter(|audio| audio.is_object());
                 let [data, format] =
                     audio.ok_or_else(|| required(path.member("input_audio")))?.pick([b"data", b"format"]);
-                parts.media("input_audio", [written("data", data), written("format", format)], None);
+                let data = match data.and_then(EscapedText::of) {
+                    Some(text) => Some(("data", MediaMember::Text(bare_data(text)))),
+                    None => written("data", data),
+                };
+                parts.media("input_audio", [data, written("format", format)], None);
             }
             "input_video" | "computer_screenshot" | "encrypted_content" => self.needs_native(path.member("type")),
             _ => return Err(unknown(path, &["input_text", "input_image", "input_file", "input_audio"])),

@@ -33,6 +33,11 @@ pub(super) struct DeclaredTools {
 }
 
 impl DeclaredTools {
+    /// Whether there is none that chat has.
+    pub(super) fn is_empty(&self) -> bool {
+        self.json.is_empty()
+    }
+
     /// The tools in the form of chat, unless there are none.
     pub(super) fn list(&self) -> Option<Vec<u8>> {
         let (_, elements) = self.json.split_first()?;
@@ -163,12 +168,12 @@ impl ChatBodyWriter<'_> {
 
     pub(super) fn tool_choice(&mut self, choice: Raw<'_>) -> Result<(), Invalid> {
         if let Some(word) = choice.text() {
-            let is_void = self.tools.json.is_empty() && &*word == "required";
-            // Every tool was one that runs at the provider.
-            if is_void && self.tools.hosted.is_some() {
-                self.fates.drop("tool_choice");
-            } else {
-                push_member(&mut self.out, b"tool_choice", choice.bytes());
+            match &*word {
+                // Chat servers refuse it without tools.
+                "auto" | "none" if self.tools.is_empty() => {}
+                // Every tool was one that runs at the provider.
+                "required" if self.tools.is_empty() && self.tools.hosted.is_some() => self.fates.drop("tool_choice"),
+                _ => push_member(&mut self.out, b"tool_choice", choice.bytes()),
             }
             return Ok(());
         }
@@ -204,6 +209,10 @@ impl ChatBodyWriter<'_> {
                 }
                 _ => self.fates.drop("tool_choice.tools[]"),
             }
+        }
+        if self.tools.is_empty() && chosen.is_empty() {
+            self.fates.drop("tool_choice");
+            return Ok(());
         }
         push_member(&mut self.out, b"tool_choice", b"{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":");
         self.out.put_slice(mode.bytes());

@@ -1,0 +1,289 @@
+//! Conversations of agents that come back: reasoning goes to the provider that wrote it, and results stand behind their calls.
+
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{Reply, TestGateway},
+    scripted::{Script, Upstream},
+    world::{Model, World, always, answer, ask, completion, http},
+};
+
+const THOUGHT: &str = "I need the \"tool\"";
+
+/// An answer with a thought and a call.
+fn calling() -> Value {
+    let call = json!({"id": "c1", "type": "function", "function": {"name": "get", "arguments": "{\"a\":1}"}});
+    let mut whole = answer(
+        json!({"role": "assistant", "content": "", "reasoning_content": THOUGHT, "tool_calls": [call]}),
+        json!({"prompt_tokens": 5, "completion_tokens": 5}),
+    );
+    whole["choices"][0]["finish_reason"] = json!("tool_calls");
+    whole
+}
+
+/// The same as a stream, with the thought in two pieces.
+fn calling_streamed() -> String {
+    let chunk = |delta: Value, finish: Value| {
+        let choices = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
+        format!(
+            "data: {}\n\n",
+            json!({"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "p", "choices": choices})
+        )
+    };
+    let (first, second) = THOUGHT.split_at(4);
+    let message = calling()["choices"][0]["message"].clone();
+    let mut call = message["tool_calls"][0].clone();
+    call["index"] = json!(0);
+    let body = [
+        chunk(json!({"role": "assistant", "reasoning_content": first}), Value::Null),
+        chunk(json!({"reasoning_content": second}), Value::Null),
+        chunk(json!({"tool_calls": [call]}), Value::Null),
+        chunk(json!({}), json!("tool_calls")),
+        "data: [DONE]\n\n".to_owned(),
+    ]
+    .concat();
+    format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// `acme/thinker` at one chat provider with these keys.
+async fn gateway(upstream: &Upstream, toml: &str) -> TestGateway {
+    let model = Model::new("acme/thinker").taking(&["max_tokens", "tools", "tool_choice", "reasoning"]);
+    World::new()
+        .provider_with("maker", upstream.address(), toml)
+        .model(&model.at("maker", "0.000001", "0.000002"))
+        .with("[routing.retry]\nmax_attempts = 1")
+        .start()
+        .await
+}
+
+/// The data of all events of a stream.
+fn data(reply: &Reply) -> Vec<Value> {
+    let text = reply.text();
+    let lines = text.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
+    lines.map(|data| serde_json::from_str(data).unwrap()).collect()
+}
+
+/// The first request of a tool loop at a door.
+fn first(path: &str, streamed: bool) -> Value {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
+    let mut body = match path {
+        "/v1/messages" => json!({"max_tokens": 100, "messages": [{"role": "user", "content": "Hi"}],
+            "tools": [{"name": "get", "input_schema": schema}]}),
+        "/v1/responses" => json!({"input": [{"role": "user", "content": "Hi"}],
+            "tools": [{"type": "function", "name": "get", "parameters": schema}]}),
+        _ => json!({"messages": [{"role": "user", "content": "Hi"}],
+            "tools": [{"type": "function", "function": {"name": "get", "parameters": schema}}]}),
+    };
+    (body["model"], body["stream"]) = (json!("acme/thinker"), json!(streamed));
+    body
+}
+
+/// The second request: the answer to the first as it came, and the result of its call.
+fn second(path: &str, mut body: Value, reply: &Reply) -> Value {
+    let streamed = body["stream"] == true;
+    match path {
+        "/v1/messages" => {
+            let content = if streamed { content_of(&data(reply)) } else { reply.json()["content"].clone() };
+            let result = json!([{"type": "tool_result", "tool_use_id": content[1]["id"], "content": "18"}]);
+            let turns = body["messages"].as_array_mut().unwrap();
+            turns.push(json!({"role": "assistant", "content": content}));
+            turns.push(json!({"role": "user", "content": result}));
+        }
+        "/v1/responses" => {
+            let response = match streamed {
+                true => data(reply).pop().unwrap()["response"].clone(),
+                false => reply.json(),
+            };
+            let input = body["input"].as_array_mut().unwrap();
+            input.extend(response["output"].as_array().unwrap().clone());
+            let call = input.last().unwrap()["call_id"].clone();
+            input.push(json!({"type": "function_call_output", "call_id": call, "output": "18"}));
+        }
+        _ => {
+            let turns = body["messages"].as_array_mut().unwrap();
+            let message = reply.json()["choices"][0]["message"].clone();
+            let call = message["tool_calls"][0]["id"].clone();
+            turns.push(message);
+            turns.push(json!({"role": "tool", "tool_call_id": call, "content": "18"}));
+        }
+    }
+    body["stream"] = json!(false);
+    body
+}
+
+/// The content of a message that was streamed.
+fn content_of(events: &[Value]) -> Value {
+    let mut blocks: Vec<Value> = Vec::new();
+    let mut input = String::new();
+    for event in events {
+        match event["type"].as_str().unwrap() {
+            "content_block_start" => blocks.push(event["content_block"].clone()),
+            "content_block_delta" => {
+                let (delta, block) = (&event["delta"], blocks.last_mut().unwrap());
+                for name in ["thinking", "signature", "text"] {
+                    if let Some(piece) = delta[name].as_str() {
+                        block[name] = json!(block[name].as_str().unwrap_or_default().to_owned() + piece);
+                    }
+                }
+                input.push_str(delta["partial_json"].as_str().unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+    blocks.last_mut().unwrap()["input"] = serde_json::from_str(&input).unwrap();
+    json!(blocks)
+}
+
+/// A1.
+#[actix_web::test]
+async fn reasoning_goes_back_to_a_chat_provider_in_the_member_that_it_reads() {
+    let members = [
+        ("reasoning_content", vec!["reasoning_content"]),
+        ("reasoning", vec!["reasoning"]),
+        ("both", vec!["reasoning_content", "reasoning"]),
+    ];
+    for (history, names) in members {
+        for (path, streamed) in [
+            ("/v1/messages", false),
+            ("/v1/messages", true),
+            ("/v1/responses", false),
+            ("/v1/responses", true),
+            ("/v1/chat/completions", false),
+        ] {
+            let turn = if streamed { calling_streamed() } else { http(200, &calling()) };
+            let script = Script::new().request().send(turn).request().send(http(200, &completion("18.")));
+            let maker = Upstream::start([script]);
+            let gateway = gateway(&maker, &format!("reasoning_history = \"{history}\"")).await;
+            let asked = first(path, streamed);
+            let reply = gateway.post(path, &asked).await;
+            assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+            let again = second(path, asked, &reply);
+            let reply = gateway.post(path, &again).await;
+            assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+            assert_eq!(reply.header("x-route-emulated-parameters"), None, "{path}");
+            let sent = maker.last_body()["messages"][1].clone();
+            for name in ["reasoning_content", "reasoning", "reasoning_details"] {
+                let expected = if names.contains(&name) { json!(THOUGHT) } else { Value::Null };
+                assert_eq!(sent[name], expected, "{history} {path} {streamed}: {sent}");
+            }
+            assert_eq!(sent["tool_calls"][0]["function"]["name"], "get", "{sent}");
+        }
+    }
+}
+
+/// A1.
+#[actix_web::test]
+async fn a_provider_that_misses_reasoning_content_gets_it_and_is_remembered() {
+    let words = "The `reasoning_content` in the thinking mode must be passed back to the API.";
+    let refused = http(400, &json!({"error": {"message": words, "type": "invalid_request_error"}}));
+    for path in ["/v1/messages", "/v1/responses", "/v1/chat/completions"] {
+        let mut calling = calling();
+        let message = &mut calling["choices"][0]["message"];
+        message["reasoning"] = message.as_object_mut().unwrap().remove("reasoning_content").unwrap();
+        let served = http(200, &completion("18."));
+        let script = Script::new().request().send(http(200, &calling));
+        let maker = Upstream::start([script.request().send(refused.clone()).then(&Script::answering(served))]);
+        let gateway = gateway(&maker, "").await;
+        let asked = first(path, false);
+        let reply = gateway.post(path, &asked).await;
+        let again = second(path, asked, &reply);
+        for calls in [3, 4] {
+            let reply = gateway.post(path, &again).await;
+            assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+            assert_eq!(maker.bodies().len(), calls, "{path}: the second time it is known");
+            let sent = maker.last_body()["messages"][1].clone();
+            assert_eq!(sent["reasoning_content"], THOUGHT, "{path}: {sent}");
+            assert!(sent.get("reasoning_details").is_none() && sent.get("reasoning").is_none(), "{path}: {sent}");
+        }
+    }
+}
+
+/// A1.
+#[actix_web::test]
+async fn a_provider_that_takes_no_reasoning_gets_none() {
+    let maker = always(200, &completion("18."));
+    let gateway = gateway(&maker, "reasoning_history = \"none\"").await;
+    let mut chat = ask("acme/thinker");
+    chat["messages"] = json!([
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Ho.", "reasoning": "hm", "reasoning_content": "hm",
+         "reasoning_details": [{"type": "reasoning.text", "text": "hm", "format": "unknown"}]},
+        {"role": "user", "content": "Go"},
+    ]);
+    let reply = gateway.chat(&chat).await;
+    reply.expect(200);
+    assert_eq!(maker.last_body()["messages"][1], json!({"role": "assistant", "content": "Ho."}));
+    let named = "messages[].reasoning,reasoning_content,reasoning_details";
+    assert_eq!(reply.header("x-route-emulated-parameters"), Some(named));
+}
+
+/// B12.
+#[actix_web::test]
+async fn a_member_that_the_gateway_added_and_the_provider_refuses_is_left_out_from_then_on() {
+    let words = json!({"detail": [{"loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]});
+    for status in [400, 422] {
+        let served = calling_streamed();
+        let script = Script::new().request().send(http(status, &words)).then(&Script::answering(served));
+        let maker = Upstream::start([script]);
+        let gateway = gateway(&maker, "").await;
+        for calls in [2, 3] {
+            let reply = gateway.post("/v1/chat/completions", &first("/v1/chat/completions", true)).await;
+            assert_eq!(reply.status, 200, "{}", reply.text());
+            let bodies = maker.bodies();
+            assert_eq!(bodies.len(), calls, "the second time it is known");
+            assert_eq!(bodies.last().unwrap().get("stream_options"), None);
+        }
+        assert!(maker.bodies()[0]["stream_options"].is_object());
+    }
+    // A refusal that only seems to be about it is the client's, and teaches nothing.
+    let maker = always(400, &json!({"error": {"message": "Tool 'stream_options' is odd."}}));
+    let gateway = gateway(&maker, "").await;
+    for calls in [2, 4] {
+        let reply = gateway.post("/v1/chat/completions", &first("/v1/chat/completions", true)).await;
+        assert_eq!((reply.status, maker.bodies().len()), (400, calls), "{}", reply.text());
+    }
+    let bodies = maker.bodies();
+    assert!(bodies[2]["stream_options"].is_object() && bodies[3].get("stream_options").is_none());
+}
+
+/// B12.
+#[actix_web::test]
+async fn members_that_a_provider_is_known_to_refuse_are_never_sent() {
+    let maker = Upstream::start([Script::answering(calling_streamed())]);
+    let gateway = gateway(&maker, "omits = [\"stream_options\"]").await;
+    assert_eq!(gateway.post("/v1/chat/completions", &first("/v1/chat/completions", true)).await.status, 200);
+    assert_eq!(maker.last_body().get("stream_options"), None);
+}
+
+/// D4.
+#[actix_web::test]
+async fn a_provider_gets_an_effort_unless_it_is_known_to_take_the_object() {
+    for (toml, object) in [("", false), ("wants_reasoning_effort = false", true)] {
+        let maker = always(200, &completion("18."));
+        let gateway = gateway(&maker, toml).await;
+        let mut messages = first("/v1/messages", false);
+        messages["output_config"] = json!({"effort": "low"});
+        let mut responses = first("/v1/responses", false);
+        responses["reasoning"] = json!({"effort": "low"});
+        for (path, asked) in [("/v1/messages", messages), ("/v1/responses", responses)] {
+            gateway.post(path, &asked).await.expect(200);
+            let sent = maker.last_body();
+            let effort = if object { json!({"effort": "low"}) } else { json!("low") };
+            assert_eq!(sent[if object { "reasoning" } else { "reasoning_effort" }], effort, "{path}: {sent}");
+            assert_eq!(sent.get(if object { "reasoning_effort" } else { "reasoning" }), None, "{path}: {sent}");
+        }
+    }
+}
+
+/// D2.
+#[actix_web::test]
+async fn a_hosted_tool_that_no_endpoint_has_is_refused_by_its_name() {
+    let maker = always(200, &completion("18."));
+    let gateway = gateway(&maker, "").await;
+    let mut messages = first("/v1/messages", false);
+    messages["tools"].as_array_mut().unwrap().push(json!({"type": "web_search_20250305", "name": "web_search"}));
+    let reply = gateway.post("/v1/messages", &messages).await;
+    let error = reply.json()["error"].clone();
+    assert_eq!(reply.status, 400, "{error}");
+    assert!(error["message"].as_str().unwrap().contains("the tool 'web_search_20250305'"), "{error}");
+}
