@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse};
 use chrono::DateTime;
-use pointsman_actors::domain::{Invalid, InvalidReason};
+use pointsman_actors::{dialect::shown, domain::Invalid};
 use serde::Serialize;
 
 use super::{
@@ -228,10 +228,8 @@ fn slot_end(ms: i64) -> i64 {
 
 fn read_period(value: &str) -> Result<Period, ApiError> {
     let periods = [Period::Day, Period::Hour];
-    periods.into_iter().find(|period| period.as_str() == value).ok_or_else(|| {
-        let invalid = Invalid::field(InvalidReason::InvalidValue, "group", "'group' must be day or hour.");
-        ApiError::invalid(invalid.allowing(["day", "hour"]))
-    })
+    let found = periods.into_iter().find(|period| period.as_str() == value);
+    found.ok_or_else(|| ApiError::invalid(Invalid::none_of("group", &shown(value), &periods.map(Period::as_str))))
 }
 
 fn read_offset(value: &str) -> Result<i64, ApiError> {

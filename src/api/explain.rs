@@ -7,7 +7,7 @@ use pointsman_actors::{
     explain::{WhyNot, reason_sentence, why_not_after},
 };
 
-use super::{answer::uncached, explain_view::ExplainBody, query_parameters, why_not_view};
+use super::{answer::uncached, explain_view::ExplainBody, query_parameters::QueryParameters, why_not_view};
 use crate::{
     access::keys::Caller,
     api::{auth::Authorized, lookup},
@@ -29,8 +29,8 @@ pub async fn by_query(
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    query_parameters::only(request.query_string(), &PARAMETERS)?;
-    explain(&worker, &caller, lookup::id_in_query(&request), why_not_view::in_query(&request)?).await
+    let query = QueryParameters::read(request.query_string(), &PARAMETERS)?;
+    explain(&worker, &caller, lookup::id_in_query(&query), why_not_view::in_query(&query)?).await
 }
 
 /// Explains the generation named in the body, or else in the query.
@@ -44,12 +44,12 @@ pub async fn by_body(
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    query_parameters::only(request.query_string(), &PARAMETERS)?;
+    let query = QueryParameters::read(request.query_string(), &PARAMETERS)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
     let (id, why_not) = lookup::id_in_body(&body)?;
     let why_not =
-        why_not.map_or_else(|| why_not_view::in_query(&request), |name| why_not_view::checked(name).map(Some))?;
-    explain(&worker, &caller, id.or_else(|| lookup::id_in_query(&request)), why_not).await
+        why_not.map_or_else(|| why_not_view::in_query(&query), |name| why_not_view::checked(&name).map(Some))?;
+    explain(&worker, &caller, id.or_else(|| lookup::id_in_query(&query)), why_not).await
 }
 
 async fn explain(

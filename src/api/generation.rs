@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, HttpResponse};
 use pointsman_actors::explain::reason_sentence;
 
-use super::{answer::uncached, generation_view::GenerationBody, query_parameters};
+use super::{answer::uncached, generation_view::GenerationBody, query_parameters::QueryParameters};
 use crate::{
     api::{auth::Authorized, lookup},
     base::error::ApiError,
@@ -21,8 +21,8 @@ pub async fn show(
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    query_parameters::only(request.query_string(), &lookup::PARAMETERS)?;
-    let generation = lookup::find(&worker, &caller, lookup::id_in_query(&request)).await?;
+    let query = QueryParameters::read(request.query_string(), &lookup::PARAMETERS)?;
+    let generation = lookup::find(&worker, &caller, lookup::id_in_query(&query)).await?;
     let catalog = &generation.catalog;
     let reason = reason_sentence(&generation.decision, catalog, &generation.attempts);
     let body = GenerationBody::new(&generation, catalog, &reason);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, http::header, web};
-use pointsman_actors::domain::Catalog;
+use pointsman_actors::{dialect::refuse_repeated, domain::Catalog};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -44,7 +44,7 @@ pub(crate) async fn list(_: Administrator, worker: Worker, request: HttpRequest)
     for (name, value) in query_parameters::pairs(request.query_string(), &["offset", "include_disabled"])? {
         match name.as_str() {
             "offset" => offset = ledger_query::integer("offset", &value, 0..=i64::MAX)?,
-            _ => disabled = value.parse().map_err(|_| wrong("include_disabled", "true or false"))?,
+            _ => disabled = ledger_query::flag("include_disabled", &value)?,
         }
     }
     let keys = worker.shared.registry.keys().into_iter().filter(|key| disabled || !key.disabled);
@@ -233,7 +233,7 @@ fn id(hash: &str) -> Result<u64, ApiError> {
     digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()).ok_or_else(|| ApiError::no_such("key"))
 }
 
-/// The members of a body, which must be an object.
+/// The members of a body, which must be an object that names each of them once.
 pub(crate) async fn members(
     worker: &Worker,
     caller: &Caller,
@@ -241,6 +241,7 @@ pub(crate) async fn members(
     payload: web::Payload,
 ) -> Result<Map<String, Value>, ApiError> {
     let body = read_json(request, payload, worker.setup.body_limits(caller)).await?;
+    refuse_repeated(&body)?;
     serde_json::from_slice(&body).map_err(|_| ApiError::not_an_object())
 }
 

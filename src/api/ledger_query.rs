@@ -1,10 +1,12 @@
 //! Query parameters of the lists of generations and of the activity.
 //!
-//! An unknown parameter is refused, because a misspelt filter would show too much. An empty value counts as absent, as
-//! forms of browsers send it. If a parameter is repeated, the last one applies.
+//! An unknown parameter is refused, because a misspelt filter would show too much.
 
 use chrono::{DateTime, NaiveDate, NaiveTime};
-use pointsman_actors::domain::{Generation, Invalid, InvalidReason, Usd};
+use pointsman_actors::{
+    dialect::shown,
+    domain::{Generation, Invalid, Usd},
+};
 
 use super::{cursor, query_parameters};
 use crate::{
@@ -232,15 +234,13 @@ pub(super) fn integer(param: &str, value: &str, range: std::ops::RangeInclusive<
     })
 }
 
-fn flag(param: &str, value: &str) -> Result<bool, ApiError> {
-    value.parse().map_err(|_| {
-        let message = format!("'{param}' must be true or false.");
-        ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, param, message).allowing(["true", "false"]))
-    })
+pub(super) fn flag(param: &str, value: &str) -> Result<bool, ApiError> {
+    value.parse().map_err(|_| ApiError::invalid(Invalid::none_of(param, &shown(value), &["true", "false"])))
 }
 
 fn dollars(param: &str, value: &str) -> Result<Usd, ApiError> {
-    let amount = value.parse::<Usd>().ok().filter(|amount| *amount >= Usd::ZERO);
+    // With an exponent too, as JavaScript writes numbers.
+    let amount = Usd::from_number(value).filter(|amount| *amount >= Usd::ZERO);
     amount.ok_or_else(|| ApiError::bad_query(param, format!("'{param}' must be US dollars, such as 0.0015.")))
 }
 
@@ -248,10 +248,7 @@ fn statuses(value: &str) -> Result<Vec<Box<str>>, ApiError> {
     let unknown = list(value).find(|status| !STATUSES.contains(&&**status));
     match unknown {
         None => Ok(list(value).collect()),
-        Some(status) => {
-            let message = format!("Unknown value '{status}' in 'status'. Allowed: {}.", STATUSES.join(", "));
-            Err(ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, "status", message).allowing(STATUSES)))
-        }
+        Some(status) => Err(ApiError::invalid(Invalid::none_of("status", &shown(&status), &STATUSES))),
     }
 }
 

@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use actix_web::{
-    HttpRequest,
-    web::{self, Query},
-};
+use actix_web::web;
 use pointsman_actors::{
     actors::ledger::Lookup,
+    dialect::refuse_repeated,
     domain::{Generation, GenerationId, Invalid, InvalidReason},
     explain::fill_selection_probabilities,
 };
@@ -16,7 +14,7 @@ use serde::Deserialize;
 
 use crate::{
     access::keys::Caller,
-    api::generations::unreadable,
+    api::{generations::unreadable, query_parameters::QueryParameters},
     base::{clock, error::ApiError},
     state::replicas::LookupFault,
     state::{ask::ask, gateway::Worker},
@@ -26,15 +24,15 @@ use crate::{
 /// Parameters of a look-up.
 pub(crate) const PARAMETERS: [&str; 2] = ["generation_id", "id"];
 
-/// The id under either name, and `why_not` of explain.
+/// The body: the id under either name, and `why_not` of explain.
 #[derive(Deserialize)]
-struct LookupParameters {
+struct LookupMembers {
     generation_id: Option<String>,
     id: Option<String>,
     why_not: Option<serde_json::Value>,
 }
 
-impl LookupParameters {
+impl LookupMembers {
     fn id(self) -> Option<String> {
         self.generation_id.or(self.id).filter(|id| !id.is_empty())
     }
@@ -42,8 +40,8 @@ impl LookupParameters {
 
 /// The id in the query, as `generation_id` or `id`.
 #[must_use]
-pub fn id_in_query(request: &HttpRequest) -> Option<String> {
-    Query::<LookupParameters>::from_query(request.query_string()).ok().and_then(|query| query.into_inner().id())
+pub(crate) fn id_in_query(query: &QueryParameters) -> Option<String> {
+    query.get("generation_id").or_else(|| query.get("id")).map(str::to_owned)
 }
 
 /// The id in a JSON body, as `generation_id` or `id`, and its `why_not`; an empty body has neither.
@@ -54,7 +52,8 @@ pub fn id_in_body(body: &[u8]) -> Result<(Option<String>, Option<String>), ApiEr
     if body.trim_ascii().is_empty() {
         return Ok((None, None));
     }
-    let mut parameters: LookupParameters = serde_json::from_slice(body).map_err(|error| {
+    refuse_repeated(body)?;
+    let mut members: LookupMembers = serde_json::from_slice(body).map_err(|error| {
         let example = "{\"generation_id\": \"gen-…\"}";
         match error.classify() {
             serde_json::error::Category::Data => {
@@ -64,12 +63,12 @@ pub fn id_in_body(body: &[u8]) -> Result<(Option<String>, Option<String>), ApiEr
             _ => Invalid::body(InvalidReason::InvalidJson, format!("The body must be JSON, such as {example}.")),
         }
     })?;
-    let why_not = parameters.why_not.take().filter(|name| !name.is_null()).map(|name| match name {
+    let why_not = members.why_not.take().filter(|name| !name.is_null()).map(|name| match name {
         serde_json::Value::String(name) => Ok(name),
         _ => Err(Invalid::field(InvalidReason::InvalidType, "why_not", "'why_not' must be a string.")),
     });
     let why_not = why_not.transpose()?;
-    Ok((parameters.id(), why_not))
+    Ok((members.id(), why_not))
 }
 
 /// The record with this id, if `caller` owns it or is an administrator. Unknown, deleted and foreign ids give the same

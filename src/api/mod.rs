@@ -8,6 +8,7 @@ pub mod chat;
 pub mod completions;
 pub mod embeddings;
 pub mod explain;
+pub(crate) mod front_page;
 pub mod generation;
 pub mod generations;
 pub mod health;

@@ -42,6 +42,9 @@ impl Envelope {
 /// The body of a list.
 #[derive(Serialize)]
 pub(crate) struct ModelList<'a> {
+    /// `list` below the prefix of OpenAI's clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) object: Option<&'static str>,
     data: Vec<ModelEntry<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     total_count: Option<usize>,
@@ -67,6 +70,7 @@ impl<'a> ModelList<'a> {
         let next = query.page.and_then(|page| page.next(models.len()));
         let is_paged = envelope == Envelope::Paged;
         ModelList {
+            object: None,
             data: page.iter().map(|model| ModelEntry::new(model, &catalog.parameters)).collect(),
             total_count: is_paged.then_some(models.len()),
             links: is_paged.then(|| PageLinks { next: next.map(|page| page.link(path, &query.filters)) }),

@@ -3,9 +3,12 @@
 //! A model must match all filters. Unknown parameters are ignored, because clients add their own; an invalid value of a
 //! known one is a 400 that names it. [`super::model_list`] applies the query.
 
-use actix_web::web;
-use pointsman_actors::domain::{Invalid, InvalidReason, Modalities, Modality, Usd};
+use pointsman_actors::{
+    dialect::shown,
+    domain::{Invalid, Modalities, Modality, Usd},
+};
 
+use super::query_parameters;
 use crate::base::error::ApiError;
 
 /// Largest page, in models.
@@ -92,10 +95,8 @@ impl ModelQuery {
     pub(crate) fn parse(query: &str, default: Outputs) -> Result<ModelQuery, ApiError> {
         let mut builder = QueryBuilder::default();
         for piece in query.split('&').filter(|piece| !piece.is_empty()) {
-            let pairs = web::Query::<Vec<(String, String)>>::from_query(piece)
-                .map_err(|_| ApiError::bad_query("query", "The query string is malformed."))?;
-            for (name, value) in pairs.into_inner() {
-                builder.add(piece, &name, &value)?;
+            for (name, value) in query_parameters::written_pairs(piece)? {
+                builder.add(piece, &name, query_parameters::given(&value))?;
             }
         }
         Ok(builder.build(default))
@@ -126,16 +127,14 @@ struct QueryBuilder {
 
 impl QueryBuilder {
     /// Adds one pair, written as `piece`. Lists accumulate; of other parameters the last one applies.
-    fn add(&mut self, piece: &str, name: &str, value: &str) -> Result<(), ApiError> {
+    fn add(&mut self, piece: &str, name: &str, value: Option<&str>) -> Result<(), ApiError> {
+        if !matches!(name, "limit" | "offset") {
+            self.filters.push(piece.to_owned());
+        }
+        let Some(value) = value else { return Ok(()) };
         match name {
-            "limit" => {
-                self.limit = Some(integer(name, value, 1, MAX_PAGE)?);
-                return Ok(());
-            }
-            "offset" => {
-                self.offset = Some(integer(name, value, 0, usize::MAX)?);
-                return Ok(());
-            }
+            "limit" => self.limit = Some(integer(name, value, 1, MAX_PAGE)?),
+            "offset" => self.offset = Some(integer(name, value, 0, usize::MAX)?),
             "output_modalities" => self.add_outputs(value)?,
             "input_modalities" => self.add_inputs(value)?,
             "supported_parameters" => self.parameters.extend(list(value).map(str::to_owned)),
@@ -148,7 +147,6 @@ impl QueryBuilder {
             "sort" => self.sort = sort(value)?,
             _ => {}
         }
-        self.filters.push(piece.to_owned());
         Ok(())
     }
 
@@ -157,7 +155,7 @@ impl QueryBuilder {
             match known(name, &OUTPUTS) {
                 Some(modality) => self.outputs = self.outputs.with(modality),
                 None if name.eq_ignore_ascii_case("all") => self.any_output = true,
-                None => return Err(unknown("output_modalities", name, modalities(&OUTPUTS))),
+                None => return Err(unknown("output_modalities", name, &modalities(&OUTPUTS))),
             }
         }
         Ok(())
@@ -166,7 +164,7 @@ impl QueryBuilder {
     fn add_inputs(&mut self, value: &str) -> Result<(), ApiError> {
         for name in list(value).filter(|name| !name.eq_ignore_ascii_case("all")) {
             let modality = known(name, &Modality::ALL)
-                .ok_or_else(|| unknown("input_modalities", name, modalities(&Modality::ALL)))?;
+                .ok_or_else(|| unknown("input_modalities", name, &modalities(&Modality::ALL)))?;
             self.input = self.input.with(modality);
         }
         Ok(())
@@ -210,11 +208,11 @@ fn modalities(among: &[Modality]) -> Vec<&'static str> {
 
 fn sort(value: &str) -> Result<Sort, ApiError> {
     let found = Sort::ALL.iter().find(|(name, _)| *name == value);
-    found.map(|(_, sort)| *sort).ok_or_else(|| unknown("sort", value, Sort::ALL.map(|(name, _)| name).to_vec()))
+    found.map(|(_, sort)| *sort).ok_or_else(|| unknown("sort", value, &Sort::ALL.map(|(name, _)| name)))
 }
 
 fn integer(param: &str, value: &str, min: usize, max: usize) -> Result<usize, ApiError> {
-    let number = value.trim().parse().ok().filter(|number| (min..=max).contains(number));
+    let number = value.parse().ok().filter(|number| (min..=max).contains(number));
     number.ok_or_else(|| {
         let bounds = if max == usize::MAX { format!("at least {min}") } else { format!("{min} to {max}") };
         ApiError::bad_query(param, format!("'{param}' must be an integer, {bounds}."))
@@ -225,15 +223,14 @@ fn integer(param: &str, value: &str, min: usize, max: usize) -> Result<usize, Ap
 fn per_million(param: &str, value: &str) -> Result<Usd, ApiError> {
     const MILLION: i128 = 1_000_000;
     // Accepts an exponent, as JavaScript writes numbers.
-    let dollars = value.trim().parse().ok().and_then(Usd::from_f64).filter(|dollars| *dollars >= Usd::ZERO);
+    let dollars = value.parse().ok().and_then(Usd::from_f64).filter(|dollars| *dollars >= Usd::ZERO);
     dollars.map(|dollars| Usd::from_femto(dollars.femto() / MILLION)).ok_or_else(|| {
         ApiError::bad_query(param, format!("'{param}' must be US dollars per million tokens, such as 0.5."))
     })
 }
 
-fn unknown(param: &str, value: &str, allowed: Vec<&'static str>) -> ApiError {
-    let message = format!("Unknown value '{value}' in '{param}'. Allowed: {}.", allowed.join(", "));
-    ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, param, message).allowing(allowed))
+fn unknown(param: &str, value: &str, allowed: &[&str]) -> ApiError {
+    ApiError::invalid(Invalid::none_of(param, &shown(value), allowed))
 }
 
 #[cfg(test)]
@@ -255,9 +252,20 @@ mod tests {
 
     #[test]
     fn a_query_without_known_parameters_is_the_default() {
-        for query in ["", "&", "output_modalities=", "output_modalities=,%20,", "whatever=1&Sort=x"] {
+        for query in ["", "&", "output_modalities=,%20,", "whatever=1&Sort=x"] {
             let parsed = parse(query);
             assert_eq!((parsed.output, parsed.page, parsed.sort), (TEXT, None, Sort::Newest), "{query}");
+        }
+    }
+
+    #[test]
+    fn an_empty_value_counts_as_absent() {
+        let names = ["output_modalities", "input_modalities", "supported_parameters", "providers", "q", "context"];
+        for name in names.into_iter().chain(["max_price", "sort", "limit", "offset"]) {
+            for value in ["", "=", "=+"] {
+                let query = format!("{name}{value}");
+                assert_eq!(ModelQuery { filters: String::new(), ..parse(&query) }, parse(""), "{query}");
+            }
         }
     }
 
@@ -316,7 +324,6 @@ mod tests {
             ("input_modalities=smell", "input_modalities"),
             ("limit=0", "limit"),
             ("limit=1001", "limit"),
-            ("limit=", "limit"),
             ("limit=ten", "limit"),
             ("offset=-1", "offset"),
             ("offset=1.5", "offset"),

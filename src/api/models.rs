@@ -3,9 +3,7 @@
 //! Needs no key unless `auth.public_catalog` is off. Each answer uses one version of the catalog.
 //! [`super::model_entry`] gives the JSON of an entry, [`super::model_list`] filters and sorts.
 
-use std::collections::HashMap;
-
-use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use actix_web::{HttpRequest, HttpResponse, http::header};
 use bytes::Bytes;
 use pointsman_actors::{
     dialect::{MessagesModel, ModelPage, messages_model, messages_model_list},
@@ -23,6 +21,7 @@ use super::{
     model_list::{Envelope, ModelList, select},
     model_query::{ModelQuery, Outputs},
     path_name::PathName,
+    query_parameters::QueryParameters,
 };
 use crate::{
     api::auth::CatalogReader,
@@ -43,7 +42,19 @@ pub(crate) async fn list_text(
     worker: Worker,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    list(&worker, &request, TEXT).await
+    list(&worker, &request, TEXT, None).await
+}
+
+/// Lists models as [`list_text`] does, with the member `object` that clients of the OpenAI API expect.
+///
+/// # Errors
+/// 400 for a malformed query.
+pub(crate) async fn list_for_openai(
+    _: CatalogReader,
+    worker: Worker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    list(&worker, &request, TEXT, Some("list")).await
 }
 
 /// Lists models; by default those of every output kind.
@@ -51,7 +62,7 @@ pub(crate) async fn list_text(
 /// # Errors
 /// 400 for a malformed query.
 pub(crate) async fn list_all(_: CatalogReader, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    list(&worker, &request, Outputs::Any).await
+    list(&worker, &request, Outputs::Any, None).await
 }
 
 /// Lists models; by default those that generate images.
@@ -63,7 +74,7 @@ pub(crate) async fn list_images(
     worker: Worker,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    list(&worker, &request, IMAGES).await
+    list(&worker, &request, IMAGES, None).await
 }
 
 /// Counts the models that [`list_text`] lists with the same filters.
@@ -151,7 +162,12 @@ fn count(worker: &Worker, request: &HttpRequest, default: Outputs) -> Result<Htt
     caching::respond(request, cache(worker), &Data { data: CountBody { count } })
 }
 
-async fn list(worker: &Worker, request: &HttpRequest, default: Outputs) -> Result<HttpResponse, ApiError> {
+async fn list(
+    worker: &Worker,
+    request: &HttpRequest,
+    default: Outputs,
+    object: Option<&'static str>,
+) -> Result<HttpResponse, ApiError> {
     if is_messages_client(request) {
         return list_for_messages(worker, request);
     }
@@ -167,7 +183,8 @@ async fn list(worker: &Worker, request: &HttpRequest, default: Outputs) -> Resul
     let models = select(models, catalog, &query, &measurements);
     let agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
     let envelope = Envelope::choose(worker.setup.config.catalog.envelope, &query, agent);
-    let body = ModelList::new(&models, catalog, &query, envelope, request.path());
+    let mut body = ModelList::new(&models, catalog, &query, envelope, request.path());
+    body.object = object;
     caching::respond(request, cache(worker), &body)
 }
 
@@ -211,10 +228,9 @@ fn is_codex(request: &HttpRequest) -> bool {
 fn list_for_messages(worker: &Worker, request: &HttpRequest) -> Result<HttpResponse, ApiError> {
     let models = ListedModel::all(&worker.setup.catalog, clock::today(), ListedKinds::ModelsAndAliases);
     let models: Vec<_> = models.iter().filter(|model| model.output.contains(Modality::Text)).map(of_messages).collect();
-    let query: HashMap<String, String> =
-        web::Query::from_query(request.query_string()).map(web::Query::into_inner).unwrap_or_default();
-    let value = |name: &str| query.get(name).map(String::as_str);
-    let page = ModelPage { limit: value("limit"), after_id: value("after_id"), before_id: value("before_id") };
+    let query = QueryParameters::lenient(request.query_string())?;
+    let page =
+        ModelPage { limit: query.get("limit"), after_id: query.get("after_id"), before_id: query.get("before_id") };
     Ok(json(messages_model_list(&models, page)?))
 }
 
@@ -223,6 +239,7 @@ fn of_messages<'a>(model: &ListedModel<'a>) -> MessagesModel<'a> {
         id: model.id,
         display_name: model.name,
         created: model.created,
+        retires: model.expiration_date,
         max_input_tokens: Some(model.context_length),
         max_tokens: model.preferred.and_then(|endpoint| endpoint.limits.max_completion_tokens),
     }

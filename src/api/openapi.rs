@@ -3,7 +3,7 @@
 //! The documents are written by hand, one per listener. Tests compare them with the routes and with real answers. They
 //! hold nothing of the configuration, so no key is needed. The page needs neither scripts nor another host.
 
-mod page;
+pub(super) mod page;
 
 use std::sync::LazyLock;
 
@@ -54,6 +54,11 @@ pub(crate) async fn html(request: HttpRequest) -> HttpResponse {
         Document::Inference => INFERENCE_PAGE.as_str(),
         Document::Admin => ADMIN_PAGE.as_str(),
     };
+    page_answer(text)
+}
+
+/// 200 with a page that has no style but that of [`page::STYLE`].
+pub(super) fn page_answer(text: &'static str) -> HttpResponse {
     HttpResponse::Ok()
         .content_type("text/html; charset=utf-8")
         .insert_header((header::CACHE_CONTROL, "public, max-age=300"))
@@ -63,7 +68,7 @@ pub(crate) async fn html(request: HttpRequest) -> HttpResponse {
         .body(text)
 }
 
-fn described(request: &HttpRequest) -> Document {
+pub(super) fn described(request: &HttpRequest) -> Document {
     request.app_data::<Document>().copied().unwrap_or(Document::Inference)
 }
 

@@ -22,7 +22,8 @@ use super::{
     preview_api::{self, PreviewApi},
     preview_view::{self, PreviewBody, PreviewHeader, RenderedDecision},
     previewed_fates::PreviewedFates,
-    query_parameters, responses, why_not_view,
+    query_parameters::QueryParameters,
+    responses, why_not_view,
 };
 use crate::{
     access::keys::Caller,
@@ -51,20 +52,23 @@ pub async fn show(
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Inference)?;
-    query_parameters::only(request.query_string(), &["api", "why_not"])?;
+    let query = QueryParameters::read(request.query_string(), &["api", "why_not"])?;
     let _admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
-    let read: Option<ReadChat> = match preview_api::api_of(&request, &body, &worker, &caller)? {
+    let read: Option<ReadChat> = match preview_api::api_of(&request, &query, &body, (&worker, &caller))? {
         PreviewApi::Chat => Some(chat::read_chat),
         PreviewApi::Messages => Some(messages::read_chat),
         PreviewApi::Responses => Some(responses::read_chat),
         PreviewApi::Completions => Some(completions::read_chat),
         PreviewApi::Embeddings => None,
     };
-    let asked = match read {
+    let mut asked = match read {
         Some(read) => of_chat(read(body, &request, &worker, ChatPurpose::Preview)?, &request, &worker, &caller)?,
         None => of_embedding(body, &request, &worker, &caller)?,
     };
+    if asked.why_not.is_none() {
+        asked.why_not = why_not_view::in_query(&query)?;
+    }
     Ok(uncached(&answer(asked, &worker, &caller).await?.body()))
 }
 
@@ -151,7 +155,7 @@ fn of_chat(
         warnings: unknown_fields::warnings(catalog, &chat.unknown_members, &chat.restrictions()),
         top_n: chat.routing.top_n,
         seed: chat.routing.route_seed,
-        why_not: chat.why_not.take().map_or_else(|| why_not_view::in_query(request), |name| Ok(Some(name)))?,
+        why_not: chat.why_not.take(),
         what_if: what_if(&mut chat, catalog, &caller.key)?,
         work: RequestedWork::Chat(chat),
     })
@@ -174,7 +178,7 @@ fn of_embedding(
         warnings: unknown_fields::warnings(catalog, &embedding.unknown_members, &embedding.restrictions()),
         top_n: embedding.routing.top_n,
         seed: embedding.routing.route_seed,
-        why_not: why_not_view::in_query(request)?,
+        why_not: None,
         what_if: None,
         work: RequestedWork::Embedding(Box::new(embedding)),
     })

@@ -2,11 +2,15 @@
 
 use std::borrow::Cow;
 
-use actix_web::{HttpRequest, web::Query};
-use pointsman_actors::domain::{Modality, Target};
+use actix_web::HttpRequest;
+use pointsman_actors::{
+    dialect::shown,
+    domain::{Invalid, Modality, Target},
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::query_parameters::QueryParameters;
 use crate::{
     access::keys::Caller,
     base::{clock, error::ApiError},
@@ -32,11 +36,6 @@ const NAMES: [(&str, PreviewApi); 5] = [
     ("completions", PreviewApi::Completions),
 ];
 
-#[derive(Deserialize)]
-struct Parameters {
-    api: Option<String>,
-}
-
 /// The members that tell the APIs apart.
 #[derive(Deserialize, Default)]
 struct Members<'b> {
@@ -61,19 +60,18 @@ struct Members<'b> {
 /// 400 for another `api`.
 pub(super) fn api_of(
     request: &HttpRequest,
+    query: &QueryParameters,
     body: &[u8],
-    worker: &Worker,
-    caller: &Caller,
+    (worker, caller): (&Worker, &Caller),
 ) -> Result<PreviewApi, ApiError> {
     let has_completions = worker.setup.config.server.legacy_completions;
     let is_served = |api: PreviewApi| api != PreviewApi::Completions || has_completions;
-    let named = Query::<Parameters>::from_query(request.query_string()).ok().and_then(|query| query.into_inner().api);
-    if let Some(name) = named {
+    if let Some(name) = query.get("api") {
         let served = NAMES.into_iter().filter(|(_, api)| is_served(*api));
         let known = served.clone().find(|(known, _)| *known == name).map(|(_, api)| api);
         return known.ok_or_else(|| {
             let names: Vec<&str> = served.map(|(name, _)| name).collect();
-            ApiError::bad_query("api", format!("'api' must be one of: {}.", names.join(", ")))
+            ApiError::invalid(Invalid::none_of("api", &shown(name), &names))
         });
     }
     // What is no such object is refused by the parser of chats.

@@ -1,40 +1,90 @@
-//! Names of query parameters. Paths that read their parameters here refuse an unknown one with the most similar known one: a
-//! misspelt parameter that has no effect gives the answer to another question. Other paths ignore what they do not know;
-//! clients add parameters of their own to lists of models.
+//! Query parameters. An empty value counts as absent, as forms of browsers send it; only a call that deletes refuses it. Of a
+//! repeated parameter the last one applies. An unknown one is refused with the most similar known one: a misspelt parameter that
+//! has no effect gives the answer to another question. Only lists of models ignore what they do not know, because clients add
+//! parameters of their own.
 
 use actix_web::web;
-use pointsman_actors::domain::{Invalid, InvalidReason, closest_name};
+use pointsman_actors::domain::{Invalid, InvalidReason, closest_name, listed_names};
 
 use crate::base::error::ApiError;
 
-/// The pairs of a query string that have a value. A known parameter without one counts as absent.
+/// The parameters of a query string that have a value.
+pub(crate) struct QueryParameters(Vec<(String, String)>);
+
+impl QueryParameters {
+    /// Reads the query string of a path that knows these parameters.
+    ///
+    /// # Errors
+    /// As [`pairs`].
+    pub(crate) fn read(query: &str, known: &[&'static str]) -> Result<QueryParameters, ApiError> {
+        pairs(query, known).map(QueryParameters)
+    }
+
+    /// Reads the query string of a path that ignores parameters it does not know.
+    ///
+    /// # Errors
+    /// 400 for a malformed query string.
+    pub(crate) fn lenient(query: &str) -> Result<QueryParameters, ApiError> {
+        written_pairs(query).map(with_values).map(QueryParameters)
+    }
+
+    /// The value of the last parameter of this name.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// The value of a parameter, without white space around it; `None` if nothing is left.
+pub(crate) fn given(value: &str) -> Option<&str> {
+    Some(value.trim()).filter(|value| !value.is_empty())
+}
+
+/// The pairs of a query string that have a value.
 ///
 /// # Errors
 /// 400 for another parameter than `known`, with or without a value, and for a malformed query string.
 pub(crate) fn pairs(query: &str, known: &[&'static str]) -> Result<Vec<(String, String)>, ApiError> {
-    let pairs = web::Query::<Vec<(String, String)>>::from_query(query)
-        .map_err(|_| ApiError::bad_query("query", "The query string is malformed."))?
-        .into_inner();
+    let pairs = written_pairs(query)?;
     if let Some((name, _)) = pairs.iter().find(|(name, _)| !known.contains(&name.as_str())) {
         return Err(unknown(name, known));
     }
-    let trimmed = pairs.into_iter().map(|(name, value)| (name, value.trim().to_owned()));
-    Ok(trimmed.filter(|(_, value)| !value.is_empty()).collect())
+    Ok(with_values(pairs))
 }
 
-/// Refuses a query string with other parameters than `known`.
+fn with_values(pairs: Vec<(String, String)>) -> Vec<(String, String)> {
+    pairs.into_iter().filter_map(|(name, value)| Some((name, given(&value)?.to_owned()))).collect()
+}
+
+/// Refuses a query string in which a parameter has no value. For calls that delete: a filter that is missing by mistake would
+/// widen them.
 ///
 /// # Errors
-/// As [`pairs`].
-pub(crate) fn only(query: &str, known: &[&'static str]) -> Result<(), ApiError> {
-    pairs(query, known).map(drop)
+/// 400 that names the parameter.
+pub(crate) fn refuse_empty(query: &str) -> Result<(), ApiError> {
+    match written_pairs(query)?.iter().find(|(_, value)| given(value).is_none()) {
+        Some((name, _)) => {
+            let message = format!("'{name}' is empty. Leave it out, or give it a value: this call deletes.");
+            Err(ApiError::bad_query(name, message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// All pairs of a query string, decoded.
+///
+/// # Errors
+/// 400 for a malformed query string.
+pub(crate) fn written_pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
+    let pairs = web::Query::<Vec<(String, String)>>::from_query(query);
+    pairs.map(web::Query::into_inner).map_err(|_| ApiError::bad_query("query", "The query string is malformed."))
 }
 
 /// 400: no such parameter.
 fn unknown(name: &str, known: &[&'static str]) -> ApiError {
     let meant =
         closest_name(name, known.iter().copied()).map_or_else(String::new, |meant| format!(" Did you mean '{meant}'?"));
-    let message = format!("Unknown parameter '{name}'.{meant} Allowed: {}.", known.join(", "));
+    let listed = listed_names(name, known.iter().copied());
+    let message = format!("Unknown parameter '{name}'.{meant} Allowed: {listed}.");
     ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, name, message).allowing(known.iter().copied()))
 }
 
@@ -45,14 +95,31 @@ mod tests {
     #[test]
     fn an_unknown_parameter_is_refused_with_the_most_similar_known_one() {
         let known = ["generation_id", "id", "why_not"];
-        let refusal = |query: &str| only(query, &known).map_err(|error| error.message().to_owned());
-        assert_eq!(refusal(""), Ok(()));
-        assert_eq!(refusal("id=gen-1&why_not=acme%2Fsmall&&generation_id="), Ok(()));
-        assert_eq!(pairs("id=+&why_not=acme", &known).map(|pairs| pairs.len()).ok(), Some(1));
-        let message = "Unknown parameter 'whynot'. Did you mean 'why_not'? Allowed: generation_id, id, why_not.";
-        assert_eq!(refusal("id=gen-1&whynot=acme"), Err(message.to_owned()));
-        assert_eq!(refusal("id=gen-1&whynot="), Err(message.to_owned()));
+        let refusal = |query: &str| pairs(query, &known).err().map(|error| error.message().to_owned());
+        assert_eq!(refusal(""), None);
+        assert_eq!(refusal("id=gen-1&why_not=acme%2Fsmall&&generation_id="), None);
+        let message = "Unknown parameter 'whynot'. Did you mean 'why_not'? Allowed: why_not, generation_id, id.";
+        assert_eq!(refusal("id=gen-1&whynot=acme").as_deref(), Some(message));
+        assert_eq!(refusal("id=gen-1&whynot=").as_deref(), Some(message));
         let message = "Unknown parameter 'colour'. Allowed: generation_id, id, why_not.";
-        assert_eq!(refusal("colour=red"), Err(message.to_owned()));
+        assert_eq!(refusal("colour=red").as_deref(), Some(message));
+    }
+
+    #[test]
+    fn an_empty_value_counts_as_absent_and_the_last_of_several_applies() {
+        let read = |query: &str| QueryParameters::read(query, &["id", "api"]).ok().unwrap();
+        assert_eq!(read("id=a&id=b&api=+").get("id"), Some("b"));
+        assert_eq!(read("id=a&id=").get("id"), Some("a"));
+        assert_eq!(read("id=&api=%20").get("api"), None);
+    }
+
+    #[test]
+    fn a_call_that_deletes_refuses_an_empty_value() {
+        assert!(refuse_empty("owner=a&key=b").is_ok());
+        let message = "'key' is empty. Leave it out, or give it a value: this call deletes.";
+        assert_eq!(
+            refuse_empty("owner=a&key=+").err().map(|error| error.message().to_owned()).as_deref(),
+            Some(message)
+        );
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{
     answer::{Data, uncached},
-    query_parameters,
+    query_parameters::QueryParameters,
 };
 use crate::{
     access::keys::Caller,
@@ -38,8 +38,8 @@ pub async fn show(
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    query_parameters::only(request.query_string(), &lookup::PARAMETERS)?;
-    let generation = lookup::find(&worker, &caller, lookup::id_in_query(&request)).await?;
+    let query = QueryParameters::read(request.query_string(), &lookup::PARAMETERS)?;
+    let generation = lookup::find(&worker, &caller, lookup::id_in_query(&query)).await?;
     let (result, recorded) = repeat(&worker, &caller, &generation).await?;
     let data = ReplayBody { generation_id: generation.id.as_str(), result, recorded };
     Ok(uncached(&Data { data }))

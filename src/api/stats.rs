@@ -1,6 +1,6 @@
 //! `GET /models/stats`: measurements and scores of each model at each provider.
 
-use actix_web::{HttpRequest, HttpResponse, web::Query};
+use actix_web::{HttpRequest, HttpResponse};
 use pointsman_actors::{
     decide::reference_scores,
     domain::{Catalog, Target},
@@ -11,7 +11,7 @@ use super::{
     answer::{Data, uncached},
     health_view::{EndpointHealthBody, ScoresBody},
     measurements::Measurements,
-    query_parameters,
+    query_parameters::QueryParameters,
 };
 use crate::{
     access::keys::Caller,
@@ -33,11 +33,11 @@ pub(crate) async fn show(
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    query_parameters::only(request.query_string(), &["model"])?;
+    let query = QueryParameters::read(request.query_string(), &["model"])?;
     let measurements = Measurements::now(&worker).await?;
     let snapshot = worker.setup.published.snapshot();
     let catalog = &*snapshot.catalog;
-    let model = model_in_query(&request).map(|name| position(&worker, catalog, &caller, &name)).transpose()?;
+    let model = query.get("model").map(|name| position(&worker, catalog, &caller, name)).transpose()?;
     Ok(uncached(&Data { data: endpoint_bodies(&snapshot, &measurements, model) }))
 }
 
@@ -55,13 +55,6 @@ pub(crate) fn endpoint_bodies<'a>(
         EndpointHealthBody::new(catalog, position, measurements, scores.unwrap_or_default())
     });
     bodies.collect()
-}
-
-/// The last `model` of the query; an empty one counts as absent.
-fn model_in_query(request: &HttpRequest) -> Option<String> {
-    let pairs = Query::<Vec<(String, String)>>::from_query(request.query_string()).ok()?.into_inner();
-    let named = pairs.into_iter().filter(|(name, value)| name == "model" && !value.is_empty());
-    named.map(|(_, value)| value).next_back()
 }
 
 /// The position of the model that `name` means in a request of the caller.

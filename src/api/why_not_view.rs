@@ -1,14 +1,14 @@
 //! `why_not` of preview and explain: its parameter in the query, and the JSON of its answer.
 
-use actix_web::{HttpRequest, web::Query};
 use pointsman_actors::{
     domain::{AttemptRecord, Catalog, EndpointId},
     explain::{Counterfactual, Figure as ChangedFigure, Margin, WhyNot},
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{
     number::Figure,
+    query_parameters::QueryParameters,
     route_view::{CatalogView, EndpointNames},
 };
 use crate::{base::error::ApiError, config::Key};
@@ -16,25 +16,19 @@ use crate::{base::error::ApiError, config::Key};
 /// Longest name, in characters.
 const MAX_NAME_CHARS: usize = 256;
 
-#[derive(Deserialize)]
-struct WhyNotParameter {
-    why_not: Option<String>,
-}
-
 /// The name in the query.
 ///
 /// # Errors
-/// 400 when the name is empty, too long or contains control characters.
-pub(crate) fn in_query(request: &HttpRequest) -> Result<Option<String>, ApiError> {
-    let parameter = Query::<WhyNotParameter>::from_query(request.query_string()).ok();
-    parameter.and_then(|parameter| parameter.into_inner().why_not).map(checked).transpose()
+/// 400 when the name is too long or contains control characters.
+pub(crate) fn in_query(query: &QueryParameters) -> Result<Option<String>, ApiError> {
+    query.get("why_not").map(checked).transpose()
 }
 
 /// The trimmed name.
 ///
 /// # Errors
-/// As [`in_query`].
-pub(crate) fn checked(name: String) -> Result<String, ApiError> {
+/// As [`in_query`], and for an empty name.
+pub(crate) fn checked(name: &str) -> Result<String, ApiError> {
     let name = name.trim();
     let is_valid = !name.is_empty() && name.chars().count() <= MAX_NAME_CHARS && !name.chars().any(char::is_control);
     let message = "'why_not' must name a model, a provider, or model@provider.";

@@ -13,7 +13,7 @@ use pointsman_actors::{
     dialect::{EmbeddingSupport, capability_gaps, counts_tokens, embedding_support, makes_images, reasoning_format},
     domain::{
         Capability, CapabilitySet, Catalog, Dialect, Endpoint, EndpointId, Modalities, Modality, Model, ParameterNames,
-        ParameterSet, Platform, Provider, ProviderSlug, ProviderState,
+        ParameterSet, Platform, Provider, ProviderSlug, ProviderState, listed_names,
     },
 };
 
@@ -240,11 +240,11 @@ impl Parts {
         let Some(named) = table.provider else { return };
         let Some(provider) = self.provider_index(named.text) else {
             let known = self.providers.iter().map(|provider| provider.slug.as_str());
-            let allowed = match known.clone().collect::<Vec<_>>().join(", ") {
+            let allowed = match listed_names(named.text, known.clone()) {
                 names if names.is_empty() => "a provider of this configuration, which has none".to_owned(),
                 names => names,
             };
-            named.dangling(format!("there is no such provider{}", hint(named.text, known)), allowed);
+            named.dangling(format!("there is no provider '{}'{}", named.text, hint(named.text, known)), allowed);
             return;
         };
         let id = EndpointId::of(id, named.text, &table.variant);

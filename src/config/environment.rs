@@ -10,6 +10,8 @@ use std::{
     sync::Arc,
 };
 
+use pointsman_actors::domain::listed_names;
+
 use super::{
     fault::{Faults, SourceLocation, hint},
     tree::{self, Entry, Node, Table, Value},
@@ -156,7 +158,7 @@ impl<'e> Override<'e> {
         let found = position(table, section).map_err(|both| self.ambiguous(&key, &both, faults)).ok()?;
         if found.is_none() && NAMED.contains(&path) {
             let known = table.entries.iter().map(|entry| entry.key.as_str());
-            let allowed = known.clone().collect::<Vec<_>>().join(", ");
+            let allowed = listed_names(section, known.clone());
             let wrong = format!("{path} has no entry '{section}'{}", hint(section, known));
             faults.absence(&self.location, &key, wrong, format!("one of: {allowed}; or a whole inline table"));
             return None;

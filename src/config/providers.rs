@@ -7,7 +7,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use pointsman_actors::domain::{
     AddedMember, AddedMembers, Capability, CapabilitySet, Dialect, EffortBudgets, Platform, ProviderSlug,
-    ReasoningHistory,
+    ReasoningHistory, listed_names,
 };
 
 use super::{
@@ -447,8 +447,8 @@ pub(super) fn lacks(section: &Section<'_>) -> Option<CapabilitySet> {
         let set =
             set.map(|set| if set.has(Capability::OpenSchema) { set.with(Capability::OptionalProperties) } else { set });
         if set.is_none() {
-            let allowed = CapabilitySet::names().collect::<Vec<_>>().join(", ");
-            item.fault("is no capability", allowed);
+            let wrong = format!("'{}' is no capability{}", item.text, hint(item.text, CapabilitySet::names()));
+            item.fault(wrong, listed_names(item.text, CapabilitySet::names()));
         }
         set
     });

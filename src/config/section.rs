@@ -6,6 +6,8 @@
 
 use std::{cell::RefCell, fmt::Display, ops::RangeInclusive, time::Duration};
 
+use pointsman_actors::domain::listed_names;
+
 use super::{
     fault::{Faults, ModelName, RequestedKey, SourceLocation, hint},
     quantity::{self, Unit},
@@ -82,13 +84,13 @@ impl<'t> Section<'t> {
             if known.contains(&key) || refused.contains(&key) {
                 continue;
             }
-            let meant = hint(key, known.iter().copied());
+            let (meant, listed) = (hint(key, known.iter().copied()), listed_names(key, known.iter().copied()));
             if self.path.is_empty() {
                 // An absence, because a syntax fault in the header above may have caused it.
-                self.faults.absence(&entry.location, key, format!("unknown section{meant}"), known.join(", "));
+                self.faults.absence(&entry.location, key, format!("unknown section{meant}"), listed);
             } else {
                 let wrong = format!("unknown key{meant}");
-                self.faults.value(&entry.location, &self.path_of(key), wrong, known.join(", "));
+                self.faults.value(&entry.location, &self.path_of(key), wrong, listed);
             }
         }
     }

@@ -1,8 +1,8 @@
 //! All paths of the gateway.
 //!
-//! The same resources are mounted below `/api/v1`, `/api` and, unless switched off, `/v1`, with one difference:
-//! `/api/models` lists models of every output kind, the versioned paths only models that generate text. What the Anthropic
-//! API has is also below `/anthropic/v1`.
+//! The same resources are mounted below `/api/v1`, `/api` and, unless switched off, `/v1`, with two differences:
+//! `/api/models` lists models of every output kind, the versioned paths only models that generate text; and the list at
+//! `/v1/models` has the member `object`. What the Anthropic API has is also below `/anthropic/v1`.
 
 use actix_web::{
     HttpRequest, Resource, Scope, guard,
@@ -13,8 +13,8 @@ use actix_web_lab::extract::LocalData;
 
 use crate::{
     api::{
-        activity, admin, calibration, chat, completions, embeddings, explain, generation, generations, health, image,
-        key, keys, messages,
+        activity, admin, calibration, chat, completions, embeddings, explain, front_page, generation, generations,
+        health, image, key, keys, messages,
         metrics::{self, Exposure},
         models,
         openapi::{self, Document},
@@ -29,6 +29,8 @@ use crate::{
 
 /// The prefix of the paths of the Anthropic API alone.
 const ANTHROPIC: &str = "/anthropic/v1";
+/// The base address of clients that append `/v1/messages`.
+const MESSAGES_BASE: &str = "/api";
 /// Methods of pages.
 const PAGE_METHODS: &str = "GET, HEAD";
 /// Methods of calls.
@@ -45,9 +47,12 @@ pub(crate) fn serve(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
     // Paths are compared in this order: those that are called most come first.
     let root = prefixes(config).into_iter().fold(root, |root, (path, version)| {
         // Without a default service of the scope, the 404 of its bare path would have no body.
-        root.service(add_all(web::scope(path), resources(config, "", version)).default_service(web::to(unknown_path)))
+        let scope = add_all(web::scope(path), resources(config, "", version));
+        let scope = if path == MESSAGES_BASE { add_all(scope.service(hello("/hello")), probes("")) } else { scope };
+        root.service(scope.default_service(web::to(unknown_path)))
     });
     let root = add_all(add_all(add_all(root, anthropic_pages(ANTHROPIC)), health_pages("")), documents(""));
+    let root = add_all(root, probes("/anthropic"));
     let root = root.default_service(web::to(unknown_path));
     // The last `wrap` is the outermost layer.
     if config.cors.is_on() {
@@ -94,9 +99,9 @@ pub(crate) fn mount_admin(app: &mut ServiceConfig, worker: &LocalData<WorkerHand
 
 /// The prefixes below which the resources are mounted.
 fn prefixes(config: &Config) -> Vec<(&'static str, Version)> {
-    let mut prefixes = vec![("/api/v1", Version::V1), ("/api", Version::Unversioned)];
+    let mut prefixes = vec![("/api/v1", Version::V1), (MESSAGES_BASE, Version::Unversioned)];
     if config.server.mount_v1 {
-        prefixes.push(("/v1", Version::V1));
+        prefixes.push(("/v1", Version::OpenAi));
     }
     prefixes
 }
@@ -154,13 +159,29 @@ fn key_pages(below: &str) -> Vec<Resource> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     V1,
+    /// As `V1`; lists of models have one more member, which clients of the OpenAI API expect at this prefix.
+    OpenAi,
     Unversioned,
 }
 
-/// The description of the listener's paths. A host application describes its paths itself.
+/// What agents ask for below the base address that they were given, to learn whether it can be reached. A host application
+/// answers such questions itself.
+fn probes(base: &str) -> Vec<Resource> {
+    vec![hello(base), hello(&format!("{base}/api/hello"))]
+}
+
+fn hello(path: &str) -> Resource {
+    page(path).route(read().to(health::live))
+}
+
+/// The front page and the description of the listener's paths. A host application describes its paths itself.
 fn documents(below: &str) -> Vec<Resource> {
     let at = |path: &str| format!("{below}{path}");
-    vec![page(&at("/openapi.json")).route(read().to(openapi::json)), page(&at("/docs")).route(read().to(openapi::html))]
+    vec![
+        page(&at("/")).route(read().to(front_page::show)),
+        page(&at("/openapi.json")).route(read().to(openapi::json)),
+        page(&at("/docs")).route(read().to(openapi::html)),
+    ]
 }
 
 fn health_pages(below: &str) -> Vec<Resource> {
@@ -191,6 +212,9 @@ fn resources(config: &Config, below: &str, version: Version) -> Vec<Resource> {
     let (models_page, count) = (page(&at("/models")), page(&at("/models/count")));
     let (models_page, count) = match version {
         Version::V1 => (models_page.route(read().to(models::list_text)), count.route(read().to(models::count_text))),
+        Version::OpenAi => {
+            (models_page.route(read().to(models::list_for_openai)), count.route(read().to(models::count_text)))
+        }
         Version::Unversioned => {
             (models_page.route(read().to(models::list_all)), count.route(read().to(models::count_all)))
         }

@@ -1,8 +1,9 @@
 //! Routing parameters in headers, for clients that can set nothing else. What the body says has precedence.
 
 use actix_web::{HttpRequest, http::header::HeaderName};
-use pointsman_actors::domain::{
-    Invalid, InvalidReason, ModelPattern, Objective, RoutingParameters, Source, Sourced, Usd,
+use pointsman_actors::{
+    dialect::shown,
+    domain::{Invalid, InvalidReason, ModelPattern, Objective, RoutingParameters, Source, Sourced, Usd},
 };
 
 use crate::{
@@ -37,10 +38,8 @@ pub fn apply(routing: &mut RoutingParameters, request: &HttpRequest) -> Result<(
     if let Some(text) = text(request, &OBJECTIVE)?
         && routing.objective.is_none()
     {
-        let objective: Objective = text
-            .trim()
-            .parse()
-            .map_err(|()| refused(&OBJECTIVE, "must be one of: cheapest, fastest, reliable, balanced."))?;
+        let unknown = || Invalid::none_of(OBJECTIVE.as_str(), &shown(text), &Objective::ALL.map(Objective::as_str));
+        let objective: Objective = text.trim().parse().map_err(|()| unknown())?;
         routing.objective = of_header(objective);
     }
     let allowed = patterns(request, &ALLOWED_MODELS)?;

@@ -24,7 +24,7 @@ import openai
 from harness import Checks, expect, same
 
 INSTALLED, BINARY, PROVIDER = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-LITELLM = "litellm[proxy]==1.109.1"
+LITELLM = "litellm[proxy]==1.108.6"
 PROXY_KEY = "sk-litellm-0123456789"
 KEY = "sk-pointsman-development"
 # The dialect of the gateway's provider, and the path below which the proxy serves it.

@@ -45,35 +45,47 @@ fn an_empty_text_of_a_program_is_the_configuration_of_all_defaults() {
 }
 
 #[test]
+fn an_unknown_provider_is_named_before_the_nearest_known_one_and_a_few_of_the_others() {
+    let provider = |n| format!("[providers.cloud-{n}]\nbase_url = \"https://cloud-{n}.example/v1\"\n");
+    let providers: String = (10..60).map(provider).collect();
+    let faults = faults(
+        &format!("{providers}{}", GOOD.replace("provider = \"acme\"", "provider = \"cluod-17\"")),
+        &Environment::default(),
+    );
+    let said = "there is no provider 'cluod-17', did you mean 'cloud-17'?; allowed: cloud-17, ";
+    assert!(faults.contains(said) && faults.trim_end().ends_with(" and 43 more"), "{faults}");
+}
+
+#[test]
 fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[server]\nbnid = \"127.0.0.1:1\"",
         expect![[r#"
-            f:2:1: server.bnid: unknown key, did you mean 'bind'?; allowed: tls, bind, workers, keep_alive, max_connections, drain_notice, mount_v1, legacy_completions, hosts
+            f:2:1: server.bnid: unknown key, did you mean 'bind'?; allowed: bind, tls, workers, keep_alive, max_connections, drain_notice, mount_v1, legacy_completions and 1 more
         "#]],
     );
     check(
         "[sevrer]\nbind = 1",
         expect![[r#"
-            f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, service, auth, admin, limits, timeouts, stream, routing, keys, teams, accounts, aliases, simulation, providers, models, ledger, catalog, console, messages, responses, shared, images, log, metrics, traces, cors, reload
+            f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, service, auth, admin, limits, timeouts, stream, routing and 19 more
         "#]],
     );
     check(
         "[routing.hedge]\nbudgets = 2",
         expect![[r#"
-            f:2:1: routing.hedge.budgets: unknown key, did you mean 'budget'?; allowed: objectives, budget
+            f:2:1: routing.hedge.budgets: unknown key, did you mean 'budget'?; allowed: budget, objectives
         "#]],
     );
     check(
         "[timeouts]\nmilliseconds = 2",
         expect![[r#"
-            f:2:1: timeouts.milliseconds: unknown key; allowed: connect, provider_idle, first_byte, first_content, total, client_header, client_body, client_body_min_rate, client_body_grace, client_write_stall, drain_grace
+            f:2:1: timeouts.milliseconds: unknown key; allowed: connect, provider_idle, first_byte, first_content, total, client_header, client_body, client_body_min_rate and 3 more
         "#]],
     );
     check(
         "[providers.acme]\nbase_url = \"http://h\"\ntimeout = 3",
         expect![[r#"
-            f:3:1: providers.acme.timeout: unknown key; allowed: enabled, name, base_url, api_key_env, api_key_file, auth, region, routes, headers, ca_file, max_in_flight, permit_wait, forward_traceparent, image_hosts, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters, unknown_fields, dialect, wants_max_completion_tokens, wants_reasoning_effort, reasoning_history, omits, lacks, legacy_completions, tools_force_effort_none, allow_state, mid_conversation_system, effort_budgets, knows_developer_role, count_tokens, safety_settings
+            f:3:1: providers.acme.timeout: unknown key; allowed: enabled, name, base_url, api_key_env, api_key_file, auth, region, routes and 28 more
         "#]],
     );
 }
@@ -206,8 +218,8 @@ fn columns_count_characters_not_bytes() {
     check(
         "limits = { max_n = 3, \"größe\" = 1, max_tool = 1 }",
         expect![[r#"
-            f:1:23: limits.größe: unknown key; allowed: max_body, max_header, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, tokens_per_minute, key_tokens_per_minute, account_requests_per_minute, account_tokens_per_minute, account_concurrency, free_requests_per_minute, assumed_output_tokens, key_analyses, buffered, upstream_body
-            f:1:36: limits.max_tool: unknown key, did you mean 'max_tools'?; allowed: max_body, max_header, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, tokens_per_minute, key_tokens_per_minute, account_requests_per_minute, account_tokens_per_minute, account_concurrency, free_requests_per_minute, assumed_output_tokens, key_analyses, buffered, upstream_body
+            f:1:23: limits.größe: unknown key; allowed: max_body, max_header, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency and 13 more
+            f:1:36: limits.max_tool: unknown key, did you mean 'max_tools'?; allowed: max_tools, max_body, max_header, max_depth, max_messages, max_n, tokens_per_image, concurrency and 13 more
         "#]],
     );
 }
@@ -508,7 +520,7 @@ disabled = true
             f:10:1: models[2].endpoints[0].pricing: is missing; allowed: usd_per_million = { prompt = "…", completion = "…" } here or at the model, pricing = "unknown", or disabled = true
             f:10:1: models[2].endpoints[0].provider: is missing; allowed: the name of a [providers.<name>] or [simulation.providers.<name>]
             f:10:1: models[2].endpoints[0].upstream_model: is missing; allowed: the provider's own name for the model
-            f:12:12: models[2].endpoints[1].provider: there is no such provider, did you mean 'acme'?; allowed: acme
+            f:12:12: models[2].endpoints[1].provider: there is no provider 'acne', did you mean 'acme'?; allowed: acme
             f:19:18: models[2].endpoints[2].context_length: 0 is out of range; allowed: a whole number from 1 to 1000000000
         "#]],
     );
@@ -538,7 +550,7 @@ pricing = { prompt = "1" }
             f:6:40: models[0].pricing.completion: is not a plain decimal number; allowed: US dollars as a decimal number in quotes, at least 0, such as "0.00000015"
             f:6:58: models[0].pricing.request: is negative; allowed: US dollars as a decimal number in quotes, at least 0, such as "0.00000015"
             f:6:72: models[0].pricing.image: is too large, or has more than 15 digits after the point; allowed: US dollars as a decimal number in quotes, at least 0, such as "0.00000015"
-            f:6:94: models[0].pricing.cache: unknown key; allowed: request, image, web_search, explicit_zero, prompt, completion, internal_reasoning, input_cache_read, input_cache_write, input_cache_write_1h, audio, audio_output, tiers
+            f:6:94: models[0].pricing.cache: unknown key; allowed: request, image, web_search, explicit_zero, prompt, completion, internal_reasoning, input_cache_read and 5 more
             f:13:11: models[0].endpoints[1].variant: is not a short name; allowed: at most 64 of: lower-case letters, digits, '-', '_', '.'
             f:14:11: models[0].endpoints[1].pricing.completion: is missing; allowed: US dollars as a decimal number in quotes, at least 0, such as "0.00000015" per token; "0" if it costs nothing
         "#]],
@@ -723,7 +735,7 @@ base_url = "http://h"
             f:5:11: simulation.providers.Big One.ttft_ms: -1 is out of range; allowed: a number from 0 to 600000
             f:6:21: simulation.providers.Big One.tokens_per_second: 0 is out of range; allowed: a number from 0.1 to 1000000
             f:7:12: simulation.providers.Big One.capacity: 0 is out of range; allowed: a whole number from 1 to 1000000
-            f:8:1: simulation.providers.Big One.base_url: unknown key; allowed: name, dialect, ttft, ttft_sigma, tokens_per_second, throughput_sigma, capacity, slowdown_power, error_rate, truncate_rate, hang_rate, rate_limit_per_minute, tokens_per_chunk, odd_framing_rate, reports_usage, seed, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters
+            f:8:1: simulation.providers.Big One.base_url: unknown key; allowed: name, dialect, ttft, ttft_sigma, tokens_per_second, throughput_sigma, capacity, slowdown_power and 15 more
         "#]],
     );
 }

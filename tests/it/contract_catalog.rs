@@ -42,6 +42,20 @@ async fn check(gateway: &TestGateway, path: &str, expected: &[&str]) {
     assert_eq!(ids(gateway, path).await, expected, "{path}");
 }
 
+#[actix_web::test]
+async fn the_list_below_the_prefix_of_openai_clients_is_marked_as_a_list_and_the_others_have_data_alone() {
+    let gateway = gateway().await;
+    for query in ["", "?limit=1", "?output_modalities=all"] {
+        let list = gateway.get(&format!("/v1/models{query}")).await.expect(200);
+        assert_eq!(list["object"], "list", "{query}");
+        assert!(list["data"].as_array().unwrap().iter().all(|model| model["object"] == "model"), "{list}");
+    }
+    for path in ["/api/v1/models", "/api/models", "/v1/images/models"] {
+        let list = gateway.get(path).await.expect(200);
+        assert_eq!(list.as_object().unwrap().keys().collect::<Vec<_>>(), ["data"], "{path}");
+    }
+}
+
 /// Statement 53.
 #[actix_web::test]
 async fn without_parameters_the_versioned_list_has_text_models_only_and_the_unversioned_one_all() {

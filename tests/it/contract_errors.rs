@@ -336,7 +336,7 @@ async fn failures_that_are_not_the_callers_reveal_nothing_of_the_upstream() {
 #[actix_web::test]
 async fn wrong_paths_and_methods_are_errors_of_the_same_shape() {
     let (gateway, _upstream) = one_model(&completion("x")).await;
-    for path in ["/", "/nowhere", "/api", "/api/v1", "/api/v2/models", "/v1/nothing", "/api/v1/chat", "/favicon.ico"] {
+    for path in ["/nowhere", "/api/v1", "/v1", "/api/v2/models", "/v1/nothing", "/api/v1/chat", "/favicon.ico"] {
         for method in [Method::GET, Method::POST, Method::DELETE] {
             let error = error_of(&gateway.call(method, path, &[], None).await, 404);
             assert_eq!(error["metadata"]["reason"], "unknown_path", "{path}");

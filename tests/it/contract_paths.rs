@@ -111,21 +111,55 @@ async fn a_known_path_with_another_method_is_405_and_names_what_it_takes() {
 async fn an_unknown_path_is_404_in_the_one_shape_whatever_the_method() {
     let upstream = upstream();
     let gateway = gateway(&upstream, &[]).await;
-    for path in [
-        "/",
-        "/api",
-        "/api/v1",
-        "/api/v1/nothing",
-        "/chat/completions",
-        "/api/v2/models",
-        "/favicon.ico",
-        "/%00",
-        "/api/v1/chat",
-    ] {
+    for path in
+        ["/api/v1", "/api/v1/nothing", "/chat/completions", "/api/v2/models", "/favicon.ico", "/%00", "/api/v1/chat"]
+    {
         for method in [Method::GET, Method::POST, Method::DELETE] {
             let reply = gateway.call(method.clone(), path, &[], None).await;
             check_error(&reply, 404, "unknown_path", &format!("{method} {path}"));
         }
+    }
+}
+
+/// Claude Code asks below the address in `ANTHROPIC_BASE_URL`, which ends in `/api`, in `/anthropic` or in nothing.
+#[actix_web::test]
+async fn what_agents_ask_to_learn_whether_the_gateway_is_there_is_200_without_a_key() {
+    let upstream = upstream();
+    let gateway = gateway(&upstream, &[]).await;
+    for base in ["", "/", "/api", "/api/", "/anthropic"] {
+        for path in [base.to_owned(), format!("{}/api/hello", base.trim_end_matches('/'))] {
+            let path = if path.is_empty() { "/" } else { &path };
+            let get = gateway.call(Method::GET, path, &[], None).await;
+            assert!(get.status == 200 && get.json().is_object(), "{path}: {} {}", get.status, get.text());
+            let head = gateway.call(Method::HEAD, path, &[], None).await;
+            assert_eq!((head.status, head.body.len()), (200, 0), "{path}");
+            let other = gateway.call(Method::DELETE, path, &[], None).await;
+            assert_eq!((other.status, other.header("allow")), (405, Some("GET, HEAD")), "{path}");
+        }
+    }
+}
+
+#[actix_web::test]
+async fn the_front_page_says_what_this_is_and_its_links_lead_somewhere() {
+    let upstream = upstream();
+    let gateway = gateway(&upstream, &[]).await;
+    let page = gateway.get("/").await;
+    assert_eq!((page.header("content-type"), page.header("vary")), (Some("application/json"), Some("Accept")));
+    let page = page.expect(200);
+    assert_eq!(page["name"], "Pointsman");
+    let accept = [("accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
+    let html = gateway.call(Method::GET, "/", &accept, None).await;
+    assert_eq!((html.status, html.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert!(html.header("content-security-policy").is_some_and(|policy| policy.starts_with("default-src 'none'")));
+    let text = html.text();
+    assert!(
+        text.contains("/api/v1") && !text.contains("<script") && !text.contains(env!("CARGO_PKG_VERSION")),
+        "{text}"
+    );
+    for link in page["links"].as_object().unwrap().values() {
+        let link = link.as_str().unwrap();
+        assert!(text.contains(&format!("href=\"{link}\"")), "{link}");
+        assert_eq!(gateway.get(&format!("/{link}")).await.status, 200, "{link}");
     }
 }
 

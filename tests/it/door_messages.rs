@@ -526,7 +526,7 @@ async fn models_are_listed_in_the_clients_shape_and_found_by_the_names_that_it_u
         .provider_with("maker", maker.address(), "dialect = \"anthropic\"")
         .with(
             "[messages]\nmodels = { \"claude-haiku-*\" = \"acme/claude\" }\n[[models]]\nid = \"acme/claude\"\ncontext_length = \
-             100000\nendpoints = [{ provider = \"maker\", upstream_model = \"claude-sonnet-5-5\", pricing = { prompt = \"0\", \
+             100000\nexpiration_date = 2999-12-31\nendpoints = [{ provider = \"maker\", upstream_model = \"claude-sonnet-5-5\", pricing = { prompt = \"0\", \
              completion = \"0\" } }]",
         )
         .start()
@@ -541,6 +541,14 @@ async fn models_are_listed_in_the_clients_shape_and_found_by_the_names_that_it_u
     let list = gateway.call(Method::GET, "/v1/models?limit=1", &headers, None).await.expect(200);
     assert_eq!((&list["data"][0]["type"], &list["data"][0]["id"]), (&json!("model"), &json!("acme/claude")), "{list}");
     assert_eq!(list["first_id"], "acme/claude");
+    assert_eq!(
+        (&list["data"][0]["lifecycle"], &list["data"][0]["retires_at"]),
+        (&json!("deprecated"), &json!("2999-12-31T00:00:00Z"))
+    );
+    for absent in ["limit=", "after_id=", "before_id=&limit=+"] {
+        let list = gateway.call(Method::GET, &format!("/v1/models?{absent}"), &headers, None).await.expect(200);
+        assert_eq!(list["data"][0]["id"], "acme/claude", "{absent}");
+    }
     let one = gateway.call(Method::GET, "/v1/models/acme/claude", &headers, None).await.expect(200);
     assert_eq!(one["max_input_tokens"], 100_000);
     for name in ["claude-sonnet-5-5", "claude-sonnet-5-5-20261120", "claude-haiku-4-5-20251001"] {

@@ -170,6 +170,37 @@ async fn an_impossible_member_is_refused_by_its_name() {
 }
 
 #[actix_web::test]
+async fn a_body_of_an_administrator_that_names_a_member_twice_is_refused_and_changes_nothing() {
+    let (upstream, folder) = (saying("Hello"), Folder::new());
+    let gateway = world(&upstream, &folder).start().await;
+    let (_, data) = issue(&gateway, json!({ "name": "ci", "limit": 5 })).await;
+    let admin = gateway.admin();
+    let key = format!("/api/v1/keys/{}", data["hash"].as_str().unwrap());
+    let at = |rest: &str| format!("/api/v1/admin/{rest}");
+    for (method, path, body, param) in [
+        (Method::PATCH, key.clone(), r#"{"limit":1,"limit":null}"#, "limit"),
+        (Method::PATCH, key.clone(), r#"{"limit":1,"l\u0069mit":2}"#, "limit"),
+        (Method::PATCH, key.clone(), r#"{"aliases":{"a":"acme/small","a":"acme/large"}}"#, "aliases.a"),
+        (Method::POST, "/api/v1/keys".to_owned(), r#"{"name":"a","name":"b"}"#, "name"),
+        (Method::POST, "/api/v1/route/explain".to_owned(), r#"{"id":"gen-1","id":"gen-2"}"#, "id"),
+        (Method::PUT, at("accounts/a"), r#"{"limit":1,"limit":2}"#, "limit"),
+        (Method::PUT, at("teams/a"), r#"{"limit":1,"limit_reset":"daily","limit":2}"#, "limit"),
+    ] {
+        let gateway = if path.contains("/admin/") { &admin } else { &gateway };
+        let headers = [("authorization", &*format!("Bearer {ADMIN}")), ("content-type", "application/json")];
+        let reply = gateway.call(method, &path, &headers, Some(body.as_bytes().to_vec())).await;
+        let error = error_of(&reply, 400);
+        assert_eq!(
+            (&error["param"], &error["message"]),
+            (&json!(param), &json!(format!("'{param}' is given twice."))),
+            "{path}"
+        );
+    }
+    let unchanged = call(&gateway, Method::GET, &key, ADMIN, None).await.expect(200);
+    assert_eq!(unchanged["data"]["limit"], 5);
+}
+
+#[actix_web::test]
 async fn a_rotated_key_keeps_its_records_and_its_budget_and_the_old_text_is_refused() {
     let (upstream, folder) = (saying("Hello"), Folder::new());
     let gateway = world(&upstream, &folder).start().await;

@@ -77,7 +77,17 @@ async fn a_mounted_gateway_answers_its_own_paths_and_leaves_all_others_to_the_ho
             assert_eq!((reply.status, reply.text().as_str()), (200, "a page of the host"), "{scope} {path}");
             assert_eq!(reply.header("x-request-id"), None, "{scope} {path}");
         }
-        for path in ["/nowhere", "/api/v1/nothing", "/api/v2/models", "/v1", "/favicon.ico", "/health/nothing"] {
+        for path in [
+            "/nowhere",
+            "/api/v1/nothing",
+            "/api/v2/models",
+            "/v1",
+            "/favicon.ico",
+            "/health/nothing",
+            "/api/hello",
+            "/anthropic",
+            "/docs",
+        ] {
             for path in [path.to_owned(), below(scope, path)] {
                 for method in [Method::GET, Method::POST, Method::OPTIONS] {
                     let reply = host.call(method, &path).await;

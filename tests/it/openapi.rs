@@ -214,6 +214,74 @@ async fn all_pages(described: &Described, id: &str) -> usize {
     visited
 }
 
+/// The pages of a listener that have query parameters and need no name in their path.
+fn pages_with_parameters(document: &Value, id: &str) -> Vec<(String, Vec<Value>)> {
+    let paths = document["paths"].as_object().unwrap().iter().filter(|(path, _)| !path.contains('{'));
+    let pages = paths.filter_map(|(path, item)| {
+        let parameters = item["get"]["parameters"].as_array()?.iter().filter(|one| one["in"] == "query");
+        let base = item.get("servers").unwrap_or(&document["servers"])[0]["url"].as_str().unwrap();
+        let named = if ["/generation", "/route/explain", "/route/replay"].contains(&path.as_str()) { id } else { "" };
+        Some((format!("{}{path}?{named}", base.trim_end_matches('/')), parameters.cloned().collect()))
+    });
+    pages.filter(|(_, parameters): &(_, Vec<Value>)| !parameters.is_empty()).collect()
+}
+
+#[actix_web::test]
+async fn every_query_parameter_counts_as_absent_when_it_is_empty_and_takes_just_what_is_described() {
+    let Both { inference, admin, .. } = &both().await;
+    let chat = json!({"model": "meadow/small", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 20});
+    let answer = inference.call(Method::POST, "/api/v1/chat/completions", Some(&chat)).await.expect(200);
+    let id = format!("id={}", answer["id"].as_str().unwrap());
+    let mut tried = 0;
+    for described in [inference, admin] {
+        for (page, parameters) in pages_with_parameters(&described.document, &id) {
+            let plain = described.call(Method::GET, &page, None).await;
+            assert_eq!(plain.status, 200, "{page}: {}", plain.text());
+            for parameter in parameters {
+                let (name, schema) = (parameter["name"].as_str().unwrap(), &parameter["schema"]);
+                let status = async |value: &str| {
+                    described.call(Method::GET, &format!("{page}&{name}={value}"), None).await.status
+                };
+                if !page.ends_with(&format!("?{id}")) || name == "why_not" {
+                    assert_eq!(status("").await, 200, "{page} {name}");
+                }
+                let integers = [schema["minimum"].as_i64(), schema["maximum"].as_i64()];
+                let mut good: Vec<String> = integers.iter().flatten().map(i64::to_string).collect();
+                good.extend(
+                    schema["enum"].as_array().into_iter().flatten().map(|word| word.as_str().unwrap().to_owned()),
+                );
+                if schema["$ref"].is_string() {
+                    good.extend(["2026-11-23T06:00:00Z", "2026-11-23", "0"].map(str::to_owned));
+                }
+                // Sums are kept for a range of times only, and of endpoints for an hour.
+                good.retain(|_| !page.contains("activity") || !matches!(name, "since" | "until"));
+                let beyond = [
+                    integers[0].map(|least| least - 1),
+                    integers[1].filter(|most| *most < 1 << 33).map(|most| most + 1),
+                ];
+                let mut bad: Vec<String> = beyond.into_iter().flatten().map(|number| number.to_string()).collect();
+                if schema["enum"].is_array() || schema["type"] == "integer" || schema["type"] == "boolean" {
+                    bad.push("nothing-of-this".to_owned());
+                }
+                for value in good {
+                    assert_eq!(status(&value).await, 200, "{page} {name}={value}");
+                    tried += 1;
+                }
+                for value in bad {
+                    assert_eq!(status(&value).await, 400, "{page} {name}={value}");
+                    tried += 1;
+                }
+            }
+        }
+    }
+    assert!(tried > 80, "{tried}");
+    for name in ["owner", "key", "older_than_secs"] {
+        let path = format!("/api/v1/admin/ledger/records?older_than_secs=4000000000&{name}=");
+        let refused = admin.call(Method::DELETE, &path, None).await.expect(400);
+        assert_eq!(refused["error"]["param"], name);
+    }
+}
+
 /// The calls that change something, in an order in which each finds what it needs.
 async fn keys_and_accounts(inference: &Described, admin: &Described) {
     let named = json!({"name": "described"});

@@ -45,6 +45,22 @@ async fn a_misspelt_parameter_is_refused_with_the_one_that_was_meant() {
 }
 
 #[actix_web::test]
+async fn a_wrong_value_is_named_before_the_allowed_ones() {
+    let (gateway, _upstream) = one_model(&completion("Hello")).await;
+    for (path, start) in [
+        ("/api/v1/models?sort=newst", "Unknown value 'newst' in 'sort'. Did you mean 'newest'? Allowed: newest, "),
+        ("/api/v1/models?output_modalities=smell", "Unknown value 'smell' in 'output_modalities'. Allowed: text, "),
+    ] {
+        let error = error_of(&gateway.get(path).await, 400);
+        assert!(error["message"].as_str().unwrap().starts_with(start), "{path}: {}", error["message"]);
+        assert!(error["metadata"]["allowed_values"].as_array().is_some_and(|all| all.len() > 4), "{path}");
+    }
+    let reply = gateway.post("/api/v1/route/preview?api=chta", &ask("acme/small")).await;
+    let message = "Unknown value 'chta' in 'api'. Did you mean 'chat'? Allowed: chat, messages, responses, embeddings.";
+    assert_eq!(error_of(&reply, 400)["message"], message);
+}
+
+#[actix_web::test]
 async fn as_many_models_are_counted_as_are_listed_below_every_prefix() {
     let upstream = saying("Hello");
     let vectors = Model::new("acme/vectors").with("output_modalities = [\"embeddings\"]").at("acme", "0.000001", "0");

@@ -51,7 +51,7 @@ pub use embeddings::{
 };
 pub use gemini::{RememberedSignatures, SignatureMemory, SignatureSources, Signatures};
 pub use lost_parameters::{lost_parameters, unmet_translation};
-pub use neutral::{FieldFates, StateKey};
+pub use neutral::{FieldFates, StateKey, refuse_repeated};
 pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, KEEP_ALIVE, MadeImage, Progress, SILENT_WORK, StreamError,
     StreamOptions, UsageChunk,

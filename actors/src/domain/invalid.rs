@@ -1,5 +1,7 @@
 use std::fmt;
 
+use super::{closest_name, listed_names};
+
 /// A mistake in a client's request and its location. Becomes a 4xx response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invalid {
@@ -85,6 +87,16 @@ impl Invalid {
     #[must_use]
     pub fn field(reason: InvalidReason, param: impl Into<String>, message: impl Into<String>) -> Invalid {
         Invalid { reason, param: Some(param.into()), message: message.into(), allowed_values: Vec::new() }
+    }
+
+    /// The field `param` has a value that is none of the `allowed` ones. The message names `value` first.
+    #[must_use]
+    pub fn none_of(param: &str, value: &str, allowed: &[&str]) -> Invalid {
+        let meant = closest_name(value, allowed.iter().copied());
+        let meant = meant.map_or_else(String::new, |meant| format!(" Did you mean '{meant}'?"));
+        let listed = listed_names(value, allowed.iter().copied());
+        let message = format!("Unknown value '{value}' in '{param}'.{meant} Allowed: {listed}.");
+        Invalid::field(InvalidReason::InvalidValue, param, message).allowing(allowed.iter().copied())
     }
 
     /// A mistake in the body as a whole.

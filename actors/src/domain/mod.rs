@@ -84,7 +84,7 @@ pub use reasoning_format::ReasoningFormat;
 pub use recorded_gate::{GateState, RecordedGate};
 pub use request_facts::RequestFacts;
 pub use score_terms::{ScoreTerm, ScoreTerms, ScoreUnit};
-pub use similar_names::{closest_name, name_distance};
+pub use similar_names::{closest_name, listed_names, name_distance};
 pub use spending::{ResetPeriod, SpendLimit, SpendingMeter, Spent};
 pub use task_class::{Task, TaskClass, TaskClassSource, TaskFeatures};
 pub use tick::Tick;

@@ -4,6 +4,8 @@ use strsim::osa_distance;
 
 /// Longer names are not compared, because the comparison takes quadratic time. In bytes.
 const LONGEST: usize = 64;
+/// Most names in a message: the rest would hide what is wrong.
+const MAX_LISTED: usize = 8;
 
 /// The name in `known` that is most similar to `text`, if any is similar enough: a few typing errors away, or one is a
 /// prefix of the other. Ignores case.
@@ -11,6 +13,18 @@ const LONGEST: usize = 64;
 pub fn closest_name<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let apart = |name: &'k str| Some((name_distance(text, name)?, name));
     known.into_iter().filter_map(apart).min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
+}
+
+/// The names in `known` for a message about `text`, which is none of them: the most similar first, and no more than
+/// [`MAX_LISTED`].
+#[must_use]
+pub fn listed_names<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    let mut names: Vec<&str> = known.into_iter().collect();
+    names.sort_by_key(|name| name_distance(text, name).unwrap_or(usize::MAX));
+    let more = names.len().saturating_sub(MAX_LISTED);
+    names.truncate(MAX_LISTED);
+    let listed = names.join(", ");
+    if more == 0 { listed } else { format!("{listed} and {more} more") }
 }
 
 /// Number of typing errors between two names; `None` when they are too different. Ignores case.
@@ -48,6 +62,14 @@ mod tests {
         assert_eq!(closest_name("MAX_TOOLS", known), Some("max_tools"));
         assert_eq!(closest_name("temperature", known), None);
         assert_eq!(closest_name(&"x".repeat(100), known), None);
+    }
+
+    #[test]
+    fn a_list_begins_with_the_similar_names_and_is_cut() {
+        let known: Vec<String> = (0..20).map(|n| format!("provider-{n}")).chain(["acme".to_owned()]).collect();
+        let listed = listed_names("acne", known.iter().map(String::as_str));
+        assert!(listed.starts_with("acme, provider-0, ") && listed.ends_with("provider-6 and 13 more"), "{listed}");
+        assert_eq!(listed_names("x", ["a", "b"]), "a, b");
     }
 
     #[test]

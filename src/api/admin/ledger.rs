@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use actix_web::{
-    HttpRequest, HttpResponse,
-    web::{self, Query},
-};
+use actix_web::{HttpRequest, HttpResponse, web};
 use pointsman_actors::actors::ledger::{DeleteRecords, LedgerSize};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{
     audit,
@@ -21,6 +18,7 @@ use crate::{
         generations,
         ledger_verification::VerificationBody,
         measurements::rfc_3339,
+        query_parameters::{self, QueryParameters},
     },
     base::{clock, error::ApiError, events},
     state::{ask::ask, gateway::Worker, spending_check},
@@ -61,22 +59,25 @@ pub(crate) async fn delete(
     Administrator(caller): Administrator,
     worker: Worker,
     request: HttpRequest,
-    query: Result<Query<RecordSelection>, actix_web::Error>,
 ) -> Result<HttpResponse, ApiError> {
     let usage =
         "Select records by 'older_than_secs' (0 for all), 'key' (a key's name) or 'owner' (as in GET /admin/ledger).";
-    let Query(selection) = query.map_err(|_| ApiError::bad_query("older_than_secs", usage))?;
-    let owners: Vec<Option<u64>> = match (&selection.key, &selection.owner) {
+    let misused = |parameter: &str| ApiError::bad_query(parameter, usage);
+    query_parameters::refuse_empty(request.query_string())?;
+    let query = QueryParameters::read(request.query_string(), &["older_than_secs", "key", "owner"])?;
+    let older_than_secs = query.get("older_than_secs").map(|secs| secs.parse().map_err(|_| misused("older_than_secs")));
+    let older_than_secs: Option<u32> = older_than_secs.transpose()?;
+    let owners: Vec<Option<u64>> = match (query.get("key"), query.get("owner")) {
         (Some(name), None) => keys::find(&worker, name)?.owners().map(Some).collect(),
         (None, Some(id)) => {
-            vec![Some(u64::from_str_radix(id, 16).map_err(|_| ApiError::bad_query("owner", usage))?)]
+            vec![Some(u64::from_str_radix(id, 16).map_err(|_| misused("owner"))?)]
         }
-        (None, None) if selection.older_than_secs.is_some() => vec![None],
-        _ => return Err(ApiError::bad_query("older_than_secs", usage)),
+        (None, None) if older_than_secs.is_some() => vec![None],
+        _ => return Err(misused("older_than_secs")),
     };
     let now_ms = clock::unix_millis();
     let before = |secs: u32| now_ms.saturating_sub(i64::from(secs).saturating_mul(1000)).saturating_add(1);
-    let before_ms = selection.older_than_secs.map(before);
+    let before_ms = older_than_secs.map(before);
     worker.shared.event_batchers.flush();
     let mut deleted = 0;
     for owner in owners {
@@ -101,15 +102,6 @@ async fn delete_stored(
     let deleted = web::block(move || ledger.delete(before_ms, owner)).await.map_err(|_| ApiError::internal())?;
     let deleted = deleted.map_err(generations::unreadable)?;
     Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
-}
-
-/// The records to delete.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RecordSelection {
-    older_than_secs: Option<u32>,
-    key: Option<String>,
-    owner: Option<String>,
 }
 
 #[derive(Serialize)]

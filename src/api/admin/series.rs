@@ -8,6 +8,7 @@ use pointsman_actors::{
         ReadSeries,
         series::{GroupBy, SeriesRange, Slot, Subject},
     },
+    dialect::shown,
     domain::{Invalid, InvalidReason},
 };
 
@@ -92,9 +93,7 @@ async fn read(worker: &Worker, by: GroupBy, span_ms: i64) -> Result<Option<Serie
 
 fn one_of<T: Copy, const N: usize>(param: &str, value: &str, known: [(&'static str, T); N]) -> Result<T, ApiError> {
     let found = known.iter().find(|(name, _)| *name == value);
-    found.map(|(_, meant)| *meant).ok_or_else(|| {
-        let names = known.map(|(name, _)| name);
-        let message = format!("'{param}' must be one of {}.", names.join(", "));
-        ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, param, message).allowing(names))
-    })
+    found
+        .map(|(_, meant)| *meant)
+        .ok_or_else(|| ApiError::invalid(Invalid::none_of(param, &shown(value), &known.map(|(name, _)| name))))
 }

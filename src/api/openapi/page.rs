@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 use serde_json::Value;
 
 /// The style of the page. Its digest stands in the content security policy.
-pub(super) const STYLE: &str = "\
+pub(in crate::api) const STYLE: &str = "\
 :root{color-scheme:light dark}\
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
 code,pre{font:14px/1.4 ui-monospace,monospace}\

@@ -49,7 +49,8 @@ pub(super) async fn show(
     question: web::Query<Question>,
 ) -> Result<HttpResponse, ApiError> {
     let question = question.into_inner();
-    let why_not = question.why_not.filter(|name| !name.trim().is_empty()).map(why_not_view::checked).transpose()?;
+    let why_not = question.why_not.filter(|name| !name.trim().is_empty());
+    let why_not = why_not.as_deref().map(why_not_view::checked).transpose()?;
     let explanation = Explanation::of(&worker, &caller, Some(id.into_inner()), why_not).await?;
     let replayed = match question.replay {
         true => Some(replay::repeat(&worker, &caller, &explanation.generation).await?.0),

@@ -18,7 +18,9 @@ pub(crate) use self::field_names::{field_name, given_fields};
 use crate::{
     dialect::{
         json::{Raw, push_member, push_string},
-        neutral::{FieldFates, MemberType, StateKey, json_object, members_once, optional_member, with_lone_references},
+        neutral::{
+            FieldFates, MemberType, StateKey, json_object, members_once, none_of, optional_member, with_lone_references,
+        },
         openai::request::gateway_members::is_for_gateway,
     },
     domain::{Invalid, InvalidReason},
@@ -266,8 +268,7 @@ impl ChatBodyWriter<'_> {
         if let Some(effort) = effort
             && !effort.text().is_some_and(|effort| EFFORTS.contains(&&*effort))
         {
-            let message = format!("'output_config.effort' must be one of {}.", EFFORTS.join(", "));
-            return Err(refused("output_config.effort", message).allowing(EFFORTS));
+            return Err(none_of("output_config.effort", Some(effort), &EFFORTS));
         }
         let mut members: Vec<(&str, String)> = Vec::new();
         if let Some(effort) = effort {
@@ -289,8 +290,8 @@ impl ChatBodyWriter<'_> {
                     members.push(("enabled", "false".into()));
                 }
                 _ => {
-                    let message = "'thinking.type' must be one of enabled, adaptive, between_tools, disabled.";
-                    return Err(refused("thinking.type", message));
+                    let allowed = ["enabled", "adaptive", "between_tools", "disabled"];
+                    return Err(none_of("thinking.type", thinking.member(b"type"), &allowed));
                 }
             }
             // The reasoning is wanted all the same: what continues it stands in the signatures.

@@ -1,7 +1,7 @@
 //! The list of models as clients of the Messages API read it: `GET /v1/models` and `GET /v1/models/{id}`.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use chrono::{DateTime, SecondsFormat};
+use chrono::{DateTime, NaiveDate, SecondsFormat};
 
 use crate::{
     dialect::json::{push_member, push_string, push_u64},
@@ -20,6 +20,8 @@ pub struct MessagesModel<'a> {
     pub display_name: &'a str,
     /// When it was released, Unix seconds.
     pub created: i64,
+    /// When it is to be retired, if that is known.
+    pub retires: Option<NaiveDate>,
     /// Most prompt tokens, if known.
     pub max_input_tokens: Option<u32>,
     /// Most output tokens, if known.
@@ -104,6 +106,14 @@ fn push_model(model: &MessagesModel<'_>, out: &mut BytesMut) {
     push_member(out, b"created_at", b"");
     let created = DateTime::from_timestamp(model.created, 0).unwrap_or_default();
     push_string(out, &created.to_rfc3339_opts(SecondsFormat::Secs, true));
+    // A retired model is not listed.
+    let lifecycle: &[u8] = if model.retires.is_some() { b"\"deprecated\"" } else { b"\"active\"" };
+    push_member(out, b"lifecycle", lifecycle);
+    let retires = model.retires.map_or_else(|| "null".to_owned(), |date| format!("\"{date}T00:00:00Z\""));
+    push_member(out, b"retires_at", retires.as_bytes());
+    for name in [&b"deprecated_at"[..], b"line", b"capabilities"] {
+        push_member(out, name, b"null");
+    }
     for (name, count) in [(&b"max_input_tokens"[..], model.max_input_tokens), (b"max_tokens", model.max_tokens)] {
         push_member(out, name, b"");
         match count {
@@ -125,6 +135,7 @@ mod tests {
             id,
             display_name: "A \"b\"",
             created: 1_763_629_500,
+            retires: None,
             max_input_tokens: Some(200_000),
             max_tokens: None,
         };
@@ -149,6 +160,7 @@ mod tests {
     fn the_list_has_the_form_of_this_api() {
         let models = models();
         let expected = json!({"type": "model", "id": "a", "display_name": "A \"b\"", "created_at": "2025-11-20T09:05:00Z",
+            "lifecycle": "active", "retires_at": null, "deprecated_at": null, "line": null, "capabilities": null,
             "max_input_tokens": 200_000, "max_tokens": null});
         let one: Value = serde_json::from_slice(&messages_model(&models[0])).unwrap();
         assert_eq!(one, expected);
@@ -157,6 +169,13 @@ mod tests {
         assert_eq!((&list["has_more"], &list["first_id"], &list["last_id"]), (&json!(false), &json!("a"), &json!("d")));
         let none = messages_model_list(&[], ModelPage::default()).unwrap();
         assert_eq!(none, r#"{"data":[],"has_more":false,"first_id":null,"last_id":null}"#);
+    }
+
+    #[test]
+    fn a_model_with_a_date_of_retirement_is_deprecated() {
+        let model = MessagesModel { retires: NaiveDate::from_ymd_opt(2027, 3, 1), ..models()[0] };
+        let one: Value = serde_json::from_slice(&messages_model(&model)).unwrap();
+        assert_eq!((&one["lifecycle"], &one["retires_at"]), (&json!("deprecated"), &json!("2027-03-01T00:00:00Z")));
     }
 
     #[test]

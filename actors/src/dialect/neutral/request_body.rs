@@ -87,6 +87,34 @@ pub(crate) fn of_type(
     Ok(value)
 }
 
+/// A value is none of the allowed ones, and is named before them.
+pub(crate) fn none_of(path: impl Display, value: Option<Raw<'_>>, allowed: &[&str]) -> Invalid {
+    let text = value.and_then(|value| value.text().or(Some(value.written().into())));
+    Invalid::none_of(&path.to_string(), &shown(&text.unwrap_or_default()), allowed)
+}
+
+/// Refuses a body in which an object names a member twice, at any depth. What is no JSON is left to its parser.
+///
+/// # Errors
+/// The 400 that names the member.
+pub fn refuse_repeated(body: &[u8]) -> Result<(), Invalid> {
+    fn check(value: Raw<'_>, at: &str) -> Result<(), Invalid> {
+        let mut names = std::collections::BTreeSet::new();
+        for (key, value) in value.members() {
+            let name = key.name();
+            let dot = if at.is_empty() { "" } else { "." };
+            let path = format!("{at}{dot}{}", shown(&String::from_utf8_lossy(&name)));
+            if !names.insert(name) {
+                let message = format!("'{path}' is given twice.");
+                return Err(Invalid::field(InvalidReason::InvalidValue, path, message));
+            }
+            check(value, &path)?;
+        }
+        value.elements().enumerate().try_for_each(|(index, value)| check(value, &format!("{at}[{index}]")))
+    }
+    json_object(body).map_or(Ok(()), |object| check(object, ""))
+}
+
 /// The members of the body that are not null.
 ///
 /// # Errors

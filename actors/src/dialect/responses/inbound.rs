@@ -25,7 +25,7 @@ use self::{input::Answer, tools::DeclaredTools};
 use crate::{
     dialect::{
         json::{Raw, push_member},
-        neutral::{FieldFates, StateKey, json_object, members_once},
+        neutral::{FieldFates, StateKey, json_object, members_once, none_of},
         openai::request::gateway_members::is_for_gateway,
         responses::provider_state::{PREVIOUS_RESPONSE_ID, ProviderState},
     },
@@ -254,10 +254,7 @@ impl<'a> ChatBodyWriter<'a> {
             None => {}
             Some(Some(word)) if &*word == "disabled" => {}
             Some(Some(word)) if &*word == "auto" => self.fates.drop("truncation"),
-            Some(_) => {
-                let message = "'truncation' must be one of auto, disabled.";
-                return Err(refused("truncation", message).allowing(["auto", "disabled"]));
-            }
+            Some(_) => return Err(none_of("truncation", members.truncation, &["auto", "disabled"])),
         }
         Ok(())
     }
@@ -323,8 +320,7 @@ impl<'a> ChatBodyWriter<'a> {
             }
             _ => {
                 let allowed = ["text", "json_object", "json_schema"];
-                let message = format!("'text.format.type' must be one of {}.", allowed.join(", "));
-                return Err(refused("text.format.type", message).allowing(allowed));
+                return Err(none_of("text.format.type", format.member(b"type"), &allowed));
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use crate::{
     dialect::{
         anthropic::foreign_state::unpacked_state,
         json::{Raw, push_member, push_string},
-        neutral::{EMPTY_MESSAGE, Envelope, EscapedText, FieldFates, MemberType, Path, of_type},
+        neutral::{EMPTY_MESSAGE, Envelope, EscapedText, FieldFates, MemberType, Path, none_of, of_type},
         openai::{
             message_parts::MessageParts,
             tool_results::{FAILED, RESULT},
@@ -187,10 +187,7 @@ impl ChatBodyWriter<'_> {
             Some("user") => self.user(content, &content_path),
             Some("assistant") => self.assistant(content, &content_path),
             Some("system") => self.system(content, &content_path, false),
-            _ => {
-                let message = format!("'{role_path}' must be one of user, assistant, system.");
-                Err(refused(role_path, message).allowing(["user", "assistant", "system"]))
-            }
+            _ => Err(none_of(role_path, Some(role), &["user", "assistant", "system"])),
         }
     }
 

@@ -64,8 +64,7 @@ pub(super) fn out_of_range(path: &Path<'_>, least: impl fmt::Display, most: impl
 
 /// A value is none of the few that are allowed.
 pub(super) fn not_one_of(path: &Path<'_>, value: &str, allowed: &[&str]) -> Invalid {
-    let message = format!("'{path}' must be one of {}, not '{}'.", allowed.join(", "), shown(value));
-    refused(path, message).allowing(allowed.iter().copied())
+    Invalid::none_of(&path.to_string(), &shown(value), allowed)
 }
 
 /// A name is given twice in one object.

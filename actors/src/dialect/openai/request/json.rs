@@ -11,7 +11,7 @@ use crate::{
         json::{Cursor, Raw},
         neutral::Path,
     },
-    domain::{Invalid, Usd},
+    domain::{Invalid, Usd, listed_names},
 };
 
 /// Most members of an object that is read whole: the largest are biases by token.
@@ -188,7 +188,10 @@ pub(super) fn known<'a>(raw: Raw<'a>, path: &Path<'_>, allowed: &[&'static str])
     let is_strange = |member: &&ObjectMember<'_>| given(member.value).is_some() && !allowed.contains(&&*member.name);
     if let Some(stranger) = object.iter().find(is_strange) {
         let at = path.member(&stranger.name);
-        let message = format!("'{at}' is not known. '{path}' may hold {}.", allowed.join(", "));
+        let message = format!(
+            "'{at}' is not known. '{path}' may hold {}.",
+            listed_names(&stranger.name, allowed.iter().copied())
+        );
         return Err(fault::refused(&at, message).allowing(allowed.iter().copied()));
     }
     Ok(object)

@@ -137,7 +137,10 @@ impl RoutingBuilder {
         let id = json::text(plugin.get("id").ok_or_else(|| fault::required(&at))?, &at)?;
         let enabled = plugin.get("enabled").map(|raw| json::flag(raw, &path.member("enabled"))).transpose()?;
         if enabled == Some(false) {
-            return Ok(());
+            let lists = ["allowed_models", "excluded_models"];
+            return lists.into_iter().try_for_each(|name| {
+                plugin.get(name).map_or(Ok(()), |raw| patterns(raw, &path.member(name)).map(drop))
+            });
         }
         if !matches!(&*id, "auto-router" | "auto-beta-router") {
             let message = format!("Plugin '{}' is not available on this gateway.", shown(&id));

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use super::{ChatBodyWriter, mistyped, refused, required};
+use super::{ChatBodyWriter, mistyped, required};
 use crate::{
     dialect::{
         json::Raw,
         neutral::{
             EscapedText, Path,
             media_type::{bare_data, is_bare_base64, type_of_file},
+            none_of,
         },
         openai::message_parts::{MediaMember, MessageParts},
     },
@@ -106,7 +107,7 @@ impl<'a> ChatBodyWriter<'a> {
             match &*part.kind(path)? {
                 "output_text" | "input_text" | "text" => parts.text(part.text(path)?, None),
                 "refusal" => parts.refusal(needed_text(part.refusal, path, "refusal")?),
-                _ => return Err(unknown(path, &["output_text", "refusal"])),
+                _ => return Err(none_of(path.member("type"), part.kind, &["output_text", "refusal"])),
             }
             Ok(())
         })
@@ -175,16 +176,17 @@ impl<'a> ChatBodyWriter<'a> {
                 parts.media("input_audio", [data, written("format", format)], None);
             }
             "input_video" | "computer_screenshot" | "encrypted_content" => self.needs_native(path.member("type")),
-            _ => return Err(unknown(path, &["input_text", "input_image", "input_file", "input_audio"])),
+            _ => {
+                return Err(none_of(
+                    path.member("type"),
+                    part.kind,
+                    &["input_text", "input_image", "input_file", "input_audio"],
+                ));
+            }
         }
         parts.mark_last(part.prompt_cache_breakpoint);
         Ok(())
     }
-}
-
-fn unknown(path: &Path<'_>, allowed: &[&'static str]) -> Invalid {
-    let path = path.member("type");
-    refused(path, format!("'{path}' must be one of {}.", allowed.join(", "))).allowing(allowed.iter().copied())
 }
 
 fn needed_text<'a>(text: Option<Raw<'a>>, path: &Path<'_>, name: &str) -> Result<EscapedText<'a>, Invalid> {

@@ -6,7 +6,7 @@ use super::{ChatBodyWriter, mistyped, refused, required};
 use crate::{
     dialect::{
         json::{Raw, push_member, push_string},
-        neutral::{EscapedText, MemberType, Path, ReasoningKind, optional_member},
+        neutral::{EscapedText, MemberType, Path, ReasoningKind, none_of, optional_member},
         openai::{message_parts::MessageParts, tool_results::RESULT},
         responses::{
             encode::output::GENERATED,
@@ -97,10 +97,9 @@ impl<'a> ChatBodyWriter<'a> {
         let role = role.ok_or_else(|| required(path.member("role")))?;
         let content_path = path.member("content");
         let content = content.ok_or_else(|| required(content_path))?;
-        let role = role.text().unwrap_or_default();
+        let (written, role) = (role, role.text().unwrap_or_default());
         if !ROLES.contains(&&*role) {
-            let path = path.member("role");
-            return Err(refused(path, format!("'{path}' must be one of {}.", ROLES.join(", "))).allowing(ROLES));
+            return Err(none_of(path.member("role"), Some(written), &ROLES));
         }
         let mut parts = MessageParts::default();
         if &*role == "assistant" {

@@ -1,0 +1,74 @@
+//! `GET /`: what this is and where to go, for a person as HTML and for a program as JSON. Agents ask for it before they call the
+//! gateway, and read anything but a 2xx as "down".
+//!
+//! Needs no key and says nothing of the configuration.
+
+use std::sync::LazyLock;
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::header::{self, HeaderValue},
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    answer::uncached,
+    openapi::{self, Document, page},
+};
+
+/// A link of the page: its name in JSON, where it leads, and what is there.
+type Link = (&'static str, &'static str, &'static str);
+
+const SHARED_LINKS: [Link; 3] = [
+    ("docs", "docs", "all paths of this address, to read"),
+    ("openapi", "openapi.json", "the same for programs"),
+    ("health", "health", "state of the gateway"),
+];
+const INFERENCE_LINKS: [Link; 1] = [("models", "api/v1/models", "models that can be called")];
+const ADMIN_LINKS: [Link; 1] = [("console", "console/", "pages for administrators, unless they are switched off")];
+
+const INFERENCE_TEXT: &str = "A gateway to language models. Clients of the OpenAI API get the base address of this page with \
+                              /api/v1 behind it, clients of the Anthropic API the one with /api; both need a key. \
+                              Administration and the console have a listener of their own (admin.bind).";
+const ADMIN_TEXT: &str = "The listener for administration of a gateway to language models. Every call needs a key with the \
+                          scope admin. Models are called at the other listener (server.bind).";
+
+static INFERENCE: LazyLock<FrontPage> = LazyLock::new(|| FrontPage::new(INFERENCE_TEXT, &INFERENCE_LINKS));
+static ADMIN: LazyLock<FrontPage> = LazyLock::new(|| FrontPage::new(ADMIN_TEXT, &ADMIN_LINKS));
+
+/// The page in both forms, as they are sent.
+struct FrontPage {
+    html: String,
+    json: Value,
+}
+
+impl FrontPage {
+    fn new(text: &str, links: &[Link]) -> FrontPage {
+        let links = || links.iter().chain(&SHARED_LINKS);
+        let addresses: Map<String, Value> = links().map(|(name, to, _)| ((*name).to_owned(), json!(to))).collect();
+        let items: String =
+            links().map(|(_, to, what)| format!("<li><a href=\"{to}\">{to}</a>: {what}</li>")).collect();
+        let html = format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Pointsman</title>\
+             <meta name=\"viewport\" content=\"width=device-width\"><style>{}</style></head>\
+             <body><h1>Pointsman</h1><p>{text}</p><ul>{items}</ul></body></html>\n",
+            page::STYLE
+        );
+        FrontPage { html, json: json!({"name": "Pointsman", "description": text, "links": addresses}) }
+    }
+}
+
+/// Shows the page of the listener.
+pub(crate) async fn show(request: HttpRequest) -> HttpResponse {
+    let page: &'static FrontPage = match openapi::described(&request) {
+        Document::Inference => &INFERENCE,
+        Document::Admin => &ADMIN,
+    };
+    let accepted = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let mut answer = match accepted.is_some_and(|accepted| accepted.contains("text/html")) {
+        true => openapi::page_answer(&page.html),
+        false => uncached(&page.json),
+    };
+    answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    answer
+}
