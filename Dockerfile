@@ -27,7 +27,7 @@ EXPOSE 8080
 # Everything that is written lies here; the root file system may be read-only.
 VOLUME /var/lib/pointsman
 # The image has no shell and no HTTP client: the program asks itself. Orchestrators ask GET /health/ready instead, as deploy/helm does.
-HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["/usr/bin/pointsman", "health"]
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["/usr/bin/pointsman", "health", "--config", "/etc/pointsman/config.toml"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/usr/bin/pointsman"]
 CMD ["serve", "--config", "/etc/pointsman/config.toml"]

@@ -27,7 +27,7 @@ use crate::{
     },
     api::auth::Administrator,
     base::{clock, error::ApiError, events, secret::Secret},
-    config::digest_of,
+    config::{Scope, digest_of},
     proxy::body::read_json,
     state::gateway::Worker,
 };
@@ -112,7 +112,7 @@ pub(crate) fn new_key(
 /// Changes an issued key. Members that are left out stay.
 ///
 /// # Errors
-/// 400 for a bad member or for disabling the own key, 404, 503 when it cannot be stored.
+/// 400 for a bad member, and for disabling the own key or taking its scope `admin`, 404, 503 when it cannot be stored.
 pub(crate) async fn update(
     Administrator(caller): Administrator,
     worker: Worker,
@@ -124,9 +124,10 @@ pub(crate) async fn update(
     let members = members(&worker, &caller, &request, payload).await?;
     let before = worker.shared.registry.key(id).ok_or_else(|| ApiError::no_such("key"))?;
     // Checked here; applied to the key as it is when the change is made.
-    set_members(&mut before.clone(), &members, false, &worker.setup.catalog)?;
-    if id == caller.id && members.get("disabled") == Some(&Value::Bool(true)) {
-        return Err(wrong("disabled", "set by another key: a key cannot disable itself").into());
+    let mut after = before.clone();
+    set_members(&mut after, &members, false, &worker.setup.catalog)?;
+    if id == caller.id {
+        stays_administrator(&after)?;
     }
     events::Administered { by: &caller.key.name, what: "changes the key", whom: Some(&before.name) }.emit();
     let (registry, actor) = (Arc::clone(&worker.shared.registry), audit::actor(&request, &caller));
@@ -144,6 +145,18 @@ pub(crate) async fn update(
     });
     let key = done(changed.await)?;
     Ok(uncached(&Data { data: body(&worker, key) }))
+}
+
+/// Refuses a change with which a key would lock itself out.
+fn stays_administrator(key: &IssuedKey) -> Result<(), ApiError> {
+    if key.disabled {
+        return Err(wrong("disabled", "set by another key: a key cannot disable itself").into());
+    }
+    if !key.scopes.iter().any(|scope| scope == Scope::Admin.as_str()) {
+        let allowed = "changed by another key: a key cannot take the scope admin from itself";
+        return Err(wrong("scopes", allowed).into());
+    }
+    Ok(())
 }
 
 /// Gives an issued key a new text. The old one is refused from now on; records, budget and limits stay.

@@ -209,7 +209,10 @@ impl Command {
             Some(Subcommands::Preview(request)) => refuse_config("preview").map(|()| Command::Preview(request)),
             Some(Subcommands::Top(request)) => refuse_config("top").map(|()| Command::Top(request)),
             Some(Subcommands::Logs(request)) => refuse_config("logs").map(|()| Command::Logs(request)),
-            Some(Subcommands::Health(request)) => refuse_config("health").map(|()| Command::Health(request)),
+            Some(Subcommands::Health(mut request)) => {
+                request.config = path_of(ConfigArgument { config: request.config.take() })?;
+                Ok(Command::Health(request))
+            }
             Some(Subcommands::Reload(request)) => refuse_config("reload").map(|()| Command::Reload(request)),
             Some(Subcommands::Schema) => refuse_config("schema").map(|()| Command::Print(schema())),
             Some(Subcommands::Completions { shell }) => {

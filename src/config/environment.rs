@@ -21,6 +21,9 @@ use super::{
 /// containers of a service of this name.
 const PREFIX: &str = "POINTSMAN__";
 
+/// Variables with which other programs are given a proxy.
+const PROXIES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
+
 /// Tables whose keys are names chosen by the operator.
 const NAMED: [&str; 2] = ["providers", "simulation.providers"];
 
@@ -111,6 +114,17 @@ pub(super) fn warn_of_misspelt(environment: &Environment, path_of: impl Fn(&str)
             faults.warning(&location, name, format!("is not read; did you mean {PREFIX}{meant}?"));
         }
     }
+}
+
+/// Warns of variables that name a proxy: none is used. Their values may hold a password and are not shown.
+pub(super) fn warn_of_proxies(environment: &Environment, faults: &Faults) {
+    let is_proxy = |name: &str| PROXIES.contains(&&*name.to_ascii_uppercase());
+    let set = environment.variables.iter().filter(|(name, value)| is_proxy(name) && !value.trim().is_empty());
+    let names: Vec<&str> = set.map(|(name, _)| name.as_str()).collect();
+    let Some(first) = names.first() else { return };
+    let text = "no proxy is used: providers and stores are called directly; where the network demands a proxy, let base_url of a \
+                provider name a relay that forwards to it";
+    faults.warning(&SourceLocation::Variable((*first).into()), &names.join(", "), text);
 }
 
 /// One variable and the key that it overrides.

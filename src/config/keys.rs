@@ -376,7 +376,9 @@ fn weakness(key: &str) -> Option<&'static str> {
     let mut distinct: Vec<u8> = key.bytes().collect();
     distinct.sort_unstable();
     distinct.dedup();
-    if !key.bytes().all(|b| b.is_ascii_graphic()) {
+    if key.trim().len() < key.len() && key.trim().bytes().all(|b| b.is_ascii_graphic()) {
+        Some("begins or ends with a blank or a line break")
+    } else if !key.bytes().all(|b| b.is_ascii_graphic()) {
         Some("has characters other than visible ASCII")
     } else if key.len() < MIN_KEY_LENGTH {
         Some("is shorter than 16 characters")

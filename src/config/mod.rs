@@ -26,6 +26,7 @@ mod former;
 mod hosts;
 mod keys;
 mod limits;
+mod listeners;
 mod logging;
 mod memory;
 mod messages;
@@ -74,6 +75,7 @@ pub use fault::{Fault, SourceLocation, Warning};
 pub use hosts::Hosts;
 pub use keys::{Key, Scope, digest_of, from_hex, is_alias_text};
 pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, TimeoutsConfig};
+pub use listeners::Listeners;
 pub use logging::{LogConfig, LogFormat};
 pub use memory::MemoryConfig;
 pub use messages::MessagesConfig;
@@ -329,6 +331,7 @@ fn parse(
 /// Adds overrides of the environment and the built-in catalogue, and renames keys with former names.
 fn complete(mut tree: Table, environment: &Environment, faults: &Faults) -> Table {
     environment::warn_of_misspelt(environment, reference::path_of_words, faults);
+    environment::warn_of_proxies(environment, faults);
     former::rename(&mut tree, faults);
     environment::apply(&mut tree, environment, Part::Definitions, faults);
     former::rename(&mut tree, faults);

@@ -55,11 +55,15 @@ impl Origin {
 
     /// Reads and checks the configuration. Blocks on reading files.
     pub(super) fn read(&self) -> ReadOutcome {
-        let directory = self.path.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
         match self.text() {
-            Ok((text, name)) => self.parse(&text, &name, directory),
+            Ok((text, name)) => self.parse(&text, &name, self.directory()),
             Err(faults) => ReadOutcome { config: Err(faults), files: self.path.iter().cloned().collect() },
         }
+    }
+
+    /// The directory of the file.
+    pub(super) fn directory(&self) -> &Path {
+        self.path.as_deref().and_then(Path::parent).unwrap_or(Path::new("."))
     }
 
     /// The text and its file name in faults. Blocks on reading a file.

@@ -153,6 +153,7 @@ numbers of bytes.
 Any key can be set from the environment: `POINTSMAN__SECTION__KEY`, such as `POINTSMAN__SERVER__BIND=127.0.0.1:9000` or
 `POINTSMAN__PROVIDERS__OLLAMA__ENABLED=true`. The value is parsed as TOML, and used as plain text if it is not TOML; `_`
 also matches `-` and `.`. A list is replaced as a whole. A variable that matches no key is a fault.
+`HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY` have no effect, and a warning says so: providers and stores are called directly.
 
 `pointsman schema` prints a JSON Schema of the file, with which editors complete keys and mark faults: save it, and begin the
 file with `#:schema` and its path.

@@ -139,7 +139,14 @@ fn address(section: &Section<'_>, schemes: &[&str], context: &Surroundings<'_>) 
         Ok(url) if !schemes.iter().any(|scheme| url.expose().starts_with(scheme)) => {
             section.fault(key, "names no address of this store", begins());
         }
-        Ok(url) if !is_readable(&verifying(&url)) => section.fault(key, "cannot be read as an address", begins()),
+        Ok(url) if !is_readable(&verifying(&url)) => match refused_parameter(&verifying(&url)) {
+            Some(name) => {
+                let wrong =
+                    format!("names an address with the parameter '{name}', which is unknown or has a wrong value");
+                section.fault(key, wrong, "the parameters of the client, such as sslmode and application_name");
+            }
+            None => section.fault(key, "cannot be read as an address", begins()),
+        },
         Ok(url) => return Some(StoreAddress { url: verifying(&url), ca_file }),
     }
     None
@@ -168,6 +175,14 @@ fn is_readable(url: &Secret) -> bool {
         return redis::IntoConnectionInfo::into_connection_info(plain).is_ok();
     }
     !url.expose().is_empty()
+}
+
+/// The name of the first parameter that the client of the store does not take.
+fn refused_parameter(url: &Secret) -> Option<String> {
+    let (_, parameters) = url.expose().split_once('?')?;
+    let is_refused = |parameter: &&str| !is_readable(&Secret::new(format!("postgres://host/database?{parameter}")));
+    let refused = parameters.split('&').find(is_refused).filter(|_| url.expose().starts_with("postgres"))?;
+    refused.split('=').next().map(str::to_owned)
 }
 
 fn from_variable(variable: &str, context: &Surroundings<'_>) -> Result<Secret, String> {
@@ -232,7 +247,10 @@ mod tests {
             let found = faults(text, Some(&format!("postgres://u:secret@h/d?application_name=x&sslmode={mode}")));
             assert_eq!(found.is_empty(), is_taken, "{mode}: {found:?}");
             assert!(!found.join("\n").contains("secret"), "{found:?}");
+            assert!(is_taken || found.join("\n").contains("'sslmode'"), "{found:?}");
         }
+        let found = faults(text, Some("postgres://u:secret@h/d?connect_timeout=3&pgbouncer=hush")).join("\n");
+        assert!(found.contains("'pgbouncer'") && !found.contains("secret") && !found.contains("hush"), "{found}");
     }
 
     #[test]

@@ -7,9 +7,10 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, RootCertStore,
-    crypto::ring,
-    pki_types::{CertificateDer, pem::PemObject as _},
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _},
 };
 
 /// Why there is no TLS configuration.
@@ -52,6 +53,63 @@ pub fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TlsFau
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
+}
+
+/// The TLS configuration for calls to the gateway of this machine at its own address, which its certificate need not name. With
+/// `certificate` the server must show it; without, any is taken: for calls without a key.
+///
+/// # Errors
+/// As for [`client_config`].
+pub fn own_config(certificate: Option<&CertificateDer<'static>>) -> Result<Arc<ClientConfig>, TlsFault> {
+    let mut config = (*client_config(None)?).clone();
+    let verifier = OwnCertificate { expected: certificate.cloned(), provider: ring::default_provider() };
+    config.dangerous().set_certificate_verifier(Arc::new(verifier));
+    Ok(Arc::new(config))
+}
+
+/// Takes one certificate whatever it names, or any.
+#[derive(Debug)]
+struct OwnCertificate {
+    expected: Option<CertificateDer<'static>>,
+    provider: CryptoProvider,
+}
+
+impl ServerCertVerifier for OwnCertificate {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if self.expected.as_ref().is_some_and(|expected| expected != shown) {
+            return Err(CertificateError::ApplicationVerificationFailure.into());
+        }
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, shown, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, shown, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
 }
 
 /// The system's root certificates, read once per process.

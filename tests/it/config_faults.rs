@@ -343,10 +343,14 @@ env = "1KEY"
 
 #[test]
 fn keys_in_clear_must_not_be_weak() {
-    let environment: Environment =
-        [("SHORT", "sk-short"), ("PLACEHOLDER", "sk-your-key-goes-here"), ("GOOD", "sk-team-v1-0f3a9c7be2")]
-            .into_iter()
-            .collect();
+    let environment: Environment = [
+        ("SHORT", "sk-short"),
+        ("PLACEHOLDER", "sk-your-key-goes-here"),
+        ("GOOD", "sk-team-v1-0f3a9c7be2"),
+        ("LINE", "sk-team-v1-1f3a9c7be2\n"),
+    ]
+    .into_iter()
+    .collect();
     let toml = r#"
 [[keys]]
 name = "a"
@@ -360,10 +364,14 @@ env = "GOOD"
 [[keys]]
 name = "d"
 env = "UNSET"
+[[keys]]
+name = "e"
+env = "LINE"
 "#;
     expect![[r#"
         f:4:7: keys[0].env: the key in SHORT is shorter than 16 characters; allowed: 16 to 512 visible ASCII characters that cannot be guessed; 'pointsman keygen' makes one
         f:7:7: keys[1].env: the key in PLACEHOLDER looks like a placeholder; allowed: 16 to 512 visible ASCII characters that cannot be guessed; 'pointsman keygen' makes one
+        f:16:7: keys[4].env: the key in LINE begins or ends with a blank or a line break; allowed: 16 to 512 visible ASCII characters that cannot be guessed; 'pointsman keygen' makes one
     "#]].assert_eq(&faults(toml, &environment));
 }
 

@@ -269,12 +269,18 @@ async fn a_disabled_or_revoked_key_is_refused_from_the_next_request_on() {
 }
 
 #[actix_web::test]
-async fn an_administrator_key_neither_disables_nor_revokes_itself() {
+async fn an_administrator_key_neither_disables_nor_revokes_itself_nor_takes_its_own_scope() {
     let (upstream, folder) = (saying("Hello"), Folder::new());
     let gateway = world(&upstream, &folder).start().await;
     let (boss, data) = issue(&gateway, json!({ "name": "boss", "scopes": ["admin"] })).await;
     let path = format!("/api/v1/keys/{}", data["hash"].as_str().unwrap());
-    error_of(&call(&gateway, Method::PATCH, &path, &boss, Some(json!({ "disabled": true }))).await, 400);
+    for members in [json!({ "disabled": true }), json!({ "scopes": ["read"] }), json!({ "expires_at": "2020-01-01" })] {
+        let member = members.as_object().unwrap().keys().next().unwrap().clone();
+        let error = error_of(&call(&gateway, Method::PATCH, &path, &boss, Some(members)).await, 400);
+        assert_eq!(error["param"], *member, "{error}");
+    }
+    let more = Some(json!({ "scopes": ["read", "admin"], "disabled": false }));
+    call(&gateway, Method::PATCH, &path, &boss, more).await.expect(200);
     error_of(&call(&gateway, Method::DELETE, &path, &boss, None).await, 400);
     call(&gateway, Method::GET, &path, &boss, None).await.expect(200);
 }

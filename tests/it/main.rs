@@ -281,6 +281,10 @@ mod replicas_health;
 #[cfg(test)]
 mod replicas_lists;
 #[cfg(test)]
+mod replicas_losses;
+#[cfg(test)]
+mod replicas_postgres;
+#[cfg(test)]
 mod replicas_records;
 #[cfg(test)]
 mod replicas_redis;

@@ -21,16 +21,16 @@ use crate::{
 };
 
 /// Two gateways that share both stores, and a key with these members that both know.
-struct Pair {
-    one: TestGateway,
-    two: TestGateway,
-    key: String,
+pub(crate) struct Pair {
+    pub(crate) one: TestGateway,
+    pub(crate) two: TestGateway,
+    pub(crate) key: String,
     _upstream: Upstream,
     _folders: [Folder; 2],
 }
 
 impl Pair {
-    async fn start(postgres: &Store, redis: &Store, members: serde_json::Value) -> Pair {
+    pub(crate) async fn start(postgres: &Store, redis: &Store, members: serde_json::Value) -> Pair {
         let (upstream, folders) = (saying("Hello"), [Folder::new(), Folder::new()]);
         let [one, two] = &folders;
         let one = replica(&upstream, one, Some(postgres), Some(redis)).start().await;
@@ -58,7 +58,7 @@ impl Pair {
 }
 
 /// A call that costs exactly 17 cents. Its prompt is long enough that it cannot cost more than was reserved for it.
-async fn call_for_17_cents(gateway: &TestGateway, key: &str) -> Reply {
+pub(crate) async fn call_for_17_cents(gateway: &TestGateway, key: &str) -> Reply {
     let question = "Which way leads from the harbour to the old lighthouse on the northern cliff, and how long is it?";
     chat(gateway, key, json!({"max_tokens": 5, "messages": [{"role": "user", "content": question}]})).await
 }
@@ -169,7 +169,7 @@ async fn what_a_killed_replica_had_not_used_of_its_lease_comes_back() {
 
 /// Runs the script of leases for a limit of 100, as a replica does: it keeps and used so much, and would like all. Gives what
 /// it has then. No lease is given in the first 200 ms of a Redis, and one that is not reported for 100 ms has expired.
-fn report(redis: &Store, node: &str, [kept, used, need, ceiling]: [u32; 4]) -> i64 {
+pub(crate) fn report(redis: &Store, node: &str, [kept, used, need, ceiling]: [u32; 4]) -> i64 {
     static NUMBER: AtomicU32 = AtomicU32::new(1);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/state/replicas/redis/lease.lua");
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! PostgreSQL and Redis of Debian's packages, started on free ports, killed and brought back.
+//! PostgreSQL, PgBouncer and Redis of Debian's packages, started on free ports, killed and brought back.
 
 use std::{
     fs,
@@ -37,8 +37,12 @@ pub(crate) struct Certificate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Postgres,
+    Pgbouncer,
     Redis,
 }
+
+/// Where Debian puts PgBouncer.
+const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
 
 /// Where Debian puts the programs of PostgreSQL.
 fn postgres_programs() -> Option<PathBuf> {
@@ -51,11 +55,12 @@ fn postgres_programs() -> Option<PathBuf> {
 fn is_installed(kind: Kind) -> bool {
     let found = match kind {
         Kind::Postgres => postgres_programs().is_some(),
+        Kind::Pgbouncer => Path::new(PGBOUNCER).exists(),
         Kind::Redis => Path::new("/usr/bin/redis-server").exists(),
     };
     assert!(found || std::env::var_os("CI").is_none(), "{kind:?} is not installed: see .ci/run");
     if !found {
-        eprintln!("skipped: {kind:?} is not installed (apt-get install postgresql redis-server)");
+        eprintln!("skipped: {kind:?} is not installed (apt-get install postgresql pgbouncer redis-server)");
     }
     found
 }
@@ -63,6 +68,22 @@ fn is_installed(kind: Kind) -> bool {
 /// A running PostgreSQL, or `None` where it is not installed.
 pub(crate) fn postgres() -> Option<Store> {
     Store::start_new(Kind::Postgres, None)
+}
+
+/// A PgBouncer in front of a PostgreSQL without TLS, with two connections to it and these settings, or `None` where it is not
+/// installed.
+pub(crate) fn pgbouncer(postgres: &Store, settings: &str) -> Option<Store> {
+    let mut store = Store::prepare(Kind::Pgbouncer, None)?;
+    let (port, behind) = (store.port, postgres.port);
+    put_private(&store.folder.join("users"), "\"pointsman\" \"\"\n");
+    let file = format!(
+        "[databases]\n* = host=127.0.0.1 port={behind}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
+         unix_socket_dir =\nauth_type = trust\nauth_file = users\ndefault_pool_size = 2\n{settings}\n"
+    );
+    put_private(&store.folder.join("pgbouncer.ini"), &file);
+    give_away(&store.folder);
+    store.start();
+    Some(store)
 }
 
 /// A running Redis that keeps its data, or `None` where it is not installed.
@@ -106,6 +127,11 @@ fn put_private(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
+/// Gives a folder to the user of the programs, for a root that gives its rights up.
+fn give_away(folder: &Path) {
+    let _ = Command::new("chown").args(["-R", "postgres:postgres"]).arg(folder).stderr(Stdio::null()).status();
+}
+
 /// The files of an empty PostgreSQL. One for TLS refuses connections without it.
 fn make_database(folder: &Path, has_tls: bool) {
     let mut initdb = unprivileged(&postgres_programs().unwrap().join("initdb"));
@@ -123,6 +149,13 @@ fn make_database(folder: &Path, has_tls: bool) {
 
 impl Store {
     fn start_new(kind: Kind, certificate: Option<&Certificate>) -> Option<Store> {
+        let mut store = Store::prepare(kind, certificate)?;
+        store.start();
+        Some(store)
+    }
+
+    /// A store with its port and its files, which does not run.
+    fn prepare(kind: Kind, certificate: Option<&Certificate>) -> Option<Store> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         if !is_installed(kind) {
             return None;
@@ -137,15 +170,12 @@ impl Store {
             put_private(&folder.join("password"), PASSWORD);
         }
         if kind == Kind::Postgres {
-            // For a root that gives its rights up.
-            let _ = Command::new("chown").args(["-R", "postgres:postgres"]).arg(&folder).stderr(Stdio::null()).status();
+            give_away(&folder);
             make_database(&folder, certificate.is_some());
         }
         let reserved = reserved_port();
         let port = reserved.local_addr().unwrap().port();
-        let mut store = Store { kind, folder, port, has_tls: certificate.is_some(), _reserved: reserved, child: None };
-        store.start();
-        Some(store)
+        Some(Store { kind, folder, port, has_tls: certificate.is_some(), _reserved: reserved, child: None })
     }
 
     /// Brings it back, on its port and with its data, and waits until it answers.
@@ -172,6 +202,11 @@ impl Store {
                         command.args(["-c", setting]);
                     }
                 }
+                command
+            }
+            Kind::Pgbouncer => {
+                let mut command = unprivileged(Path::new(PGBOUNCER));
+                command.arg("pgbouncer.ini");
                 command
             }
             Kind::Redis => {
@@ -221,7 +256,7 @@ impl Store {
 
     fn answers(&self) -> bool {
         match self.kind {
-            Kind::Postgres => self.ask("select 1").as_deref() == Some("1"),
+            Kind::Postgres | Kind::Pgbouncer => self.ask("select 1").as_deref() == Some("1"),
             Kind::Redis => self.ask("ping").as_deref() == Some("PONG"),
         }
     }
@@ -230,7 +265,7 @@ impl Store {
     pub(crate) fn ask(&self, question: &str) -> Option<String> {
         let port = self.port.to_string();
         let mut command = match self.kind {
-            Kind::Postgres => {
+            Kind::Postgres | Kind::Pgbouncer => {
                 let mut command = Command::new(postgres_programs()?.join("psql"));
                 command.env("PGPASSWORD", PASSWORD).args([
                     "-h",
@@ -286,7 +321,9 @@ impl Store {
             Kind::Postgres if self.has_tls => {
                 format!("postgres://pointsman:{PASSWORD}@127.0.0.1:{}/postgres?sslmode=require", self.port)
             }
-            Kind::Postgres => format!("postgres://pointsman@127.0.0.1:{}/postgres?sslmode=disable", self.port),
+            Kind::Postgres | Kind::Pgbouncer => {
+                format!("postgres://pointsman@127.0.0.1:{}/postgres?sslmode=disable", self.port)
+            }
             Kind::Redis if self.has_tls => format!("rediss://:{PASSWORD}@127.0.0.1:{}/0", self.port),
             Kind::Redis => format!("redis://127.0.0.1:{}/0", self.port),
         }

@@ -50,7 +50,9 @@ async fn situation(worker: &Worker) -> Situation {
     let (config_faults, pending) = reload.map(|it| (it.faults, it.restart_pending)).unwrap_or_default();
     let replicas = worker.shared.replicas.as_ref();
     let stores = replicas.map(|it| [("postgres", it.postgres()), ("redis", it.redis())]);
-    let away = stores.into_iter().flatten().filter(|(_, store)| store.is_some_and(|it| it.away_since_ms.is_some()));
+    let stores = stores.iter().flatten().filter_map(|(name, store)| Some((*name, store.as_ref()?)));
+    let away = stores.clone().filter(|(_, store)| store.away_since_ms.is_some());
+    let refusing = stores.filter(|(_, store)| !store.refused_commands.is_empty() || store.refused_rows > 0);
     let restarted = status.actors.iter().filter(|actor| actor.restarts > 0);
     Situation {
         draining: worker.shared.is_draining(),
@@ -69,6 +71,7 @@ async fn situation(worker: &Worker) -> Situation {
         memory_not_restored: memory.not_restored,
         old_prices: old_prices(&worker.setup),
         stores_away: away.map(|(name, _)| name).collect(),
+        stores_refusing: refusing.map(|(name, _)| name).collect(),
         shedding: worker.setup.admission.load().read().shedding,
         calls: series::totals(worker).await.ok(),
     }

@@ -72,6 +72,8 @@ pub(crate) struct Situation {
     pub(crate) old_prices: Vec<String>,
     /// Names of the shared stores that are away.
     pub(crate) stores_away: Vec<&'static str>,
+    /// Names of the shared stores that refuse commands or rows.
+    pub(crate) stores_refusing: Vec<&'static str>,
     /// Whether calls were refused a moment ago because a limit of the gateway was reached.
     pub(crate) shedding: bool,
     /// Calls of the last complete minute and of the last hour; `None` when they could not be read.
@@ -194,6 +196,12 @@ impl Situation {
             let sentence = format!("A store that replicas share is away: {}.", self.stores_away.join(", "));
             notices.push(notice(Severity::Warning, "store_away", sentence));
         }
+        if !self.stores_refusing.is_empty() {
+            let names = self.stores_refusing.join(", ");
+            let sentence =
+                format!("A store that replicas share refuses a part of what is sent, as the log says: {names}.");
+            notices.push(notice(Severity::Warning, "store_refuses", sentence));
+        }
     }
 }
 
@@ -280,6 +288,7 @@ mod tests {
         check(Situation { memory_failing: Some("disk full".into()), ..well() }, Warning, "memory_failing", "disk full");
         check(Situation { memory_not_restored: Some("cut".into()), ..well() }, Warning, "memory_not_restored", "cut");
         check(Situation { stores_away: vec!["redis"], ..well() }, Warning, "store_away", "redis");
+        check(Situation { stores_refusing: vec!["redis"], ..well() }, Warning, "store_refuses", "redis");
     }
 
     #[test]

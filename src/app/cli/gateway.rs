@@ -37,7 +37,7 @@ pub(super) struct Message {
 /// Which gateway, with which key, and the form of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct GatewayArguments {
-    /// The gateway; default: http://127.0.0.1:8080
+    /// The gateway; default: http://127.0.0.1:8080, for 'health' the address in the configuration
     #[arg(long)]
     pub(super) url: Option<String>,
     /// Environment variable with a key; default: POINTSMAN_API_KEY
@@ -73,10 +73,8 @@ impl GatewayArguments {
 
     /// The gateway for pages that need no key.
     pub(super) fn connect_without_key(&self) -> Result<ReachedGateway, CommandOutput> {
-        let url = root(self.url.as_deref().unwrap_or(DEFAULT_URL));
-        let connection = Connection::new(url).map_err(|fault| refused(format!("--url {fault}")))?;
         let tls = client_config(None).map_err(|fault| refused(fault.to_string()))?;
-        Ok(ReachedGateway { url: url.to_owned(), key: KeySource::None, connection, tls })
+        ReachedGateway::without_key(self.url.as_deref().unwrap_or(DEFAULT_URL), tls)
     }
 
     fn key_source(&self, environment: &Environment) -> KeySource {
@@ -108,6 +106,13 @@ impl GatewayArguments {
 }
 
 impl ReachedGateway {
+    /// The gateway at `url`, for pages that need no key.
+    pub(super) fn without_key(url: &str, tls: Arc<ClientConfig>) -> Result<ReachedGateway, CommandOutput> {
+        let url = root(url);
+        let connection = Connection::new(url).map_err(|fault| refused(format!("--url {fault}")))?;
+        Ok(ReachedGateway { url: url.to_owned(), key: KeySource::None, connection, tls })
+    }
+
     /// Its address.
     pub(super) fn url(&self) -> &str {
         &self.url

@@ -1,29 +1,32 @@
 //! `health`: whether a gateway can take requests; on request its verdict, the worst thing first.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, path::PathBuf, sync::Arc};
 
 use actix_web::http::Method;
 use clap::Args;
 use serde_json::{Map, Value};
 
 use super::{
-    CommandOutput, EXIT_DIFFERENT, failure,
-    gateway::GatewayArguments,
+    CommandOutput, EXIT_CONFIGURATION, EXIT_DIFFERENT, failure,
+    gateway::{GatewayArguments, ReachedGateway},
     keys::{Failed, RunningGateway},
     success,
 };
-use crate::config::Environment;
-
-/// The admin address of a gateway, by default.
-const ADMIN_URL: &str = "http://127.0.0.1:8081";
+use crate::{
+    config::{Environment, Listeners},
+    upstream::own_config,
+};
 
 /// The gateway to ask.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct HealthRequest {
     #[command(flatten)]
     gateway: GatewayArguments,
-    /// Print the verdict and everything that needs attention. Asks the admin address, by default
-    /// http://127.0.0.1:8081, with a key of the scope admin; --key-env is then POINTSMAN_ADMIN_KEY by default
+    /// Configuration that names the address without --url; default: ./config.toml if it exists, else the built-in one
+    #[arg(id = "health_config", short = 'c', long = "config", value_name = "FILE", conflicts_with = "url")]
+    pub(super) config: Option<PathBuf>,
+    /// Print the verdict and everything that needs attention. Asks the admin address with a key of the scope admin;
+    /// --key-env is then POINTSMAN_ADMIN_KEY by default
     #[arg(long)]
     verbose: bool,
 }
@@ -31,14 +34,23 @@ pub struct HealthRequest {
 /// Asks a gateway for its readiness, without a key, or for its verdict.
 pub(super) fn run(request: &HealthRequest, environment: &Environment) -> CommandOutput {
     if request.verbose {
-        return verdict(&request.gateway, environment);
+        return verdict(request, environment);
     }
-    let gateway = match request.gateway.connect_without_key() {
-        Ok(gateway) => gateway,
+    let mut answer = Err(no_address("server.bind"));
+    let gateways = match reached(request, environment) {
+        Ok(gateways) => gateways,
         Err(output) => return output,
     };
-    let asked = gateway.page((Method::GET, "/health/ready"), None);
-    let (status, body) = match actix_web::rt::System::new().block_on(asked) {
+    let system = actix_web::rt::System::new();
+    let mut url = String::new();
+    for gateway in &gateways {
+        answer = system.block_on(gateway.page((Method::GET, "/health/ready"), None));
+        gateway.url().clone_into(&mut url);
+        if answer.is_ok() {
+            break;
+        }
+    }
+    let (status, body) = match answer {
         Ok(answer) => answer,
         Err(output) => return output,
     };
@@ -47,17 +59,58 @@ pub(super) fn run(request: &HealthRequest, environment: &Environment) -> Command
         Ok(_) if request.gateway.json => format!("{}\n", String::from_utf8_lossy(&body)),
         Ok(page) => report(&page),
         Err(_) => {
-            return failure(format!("pointsman: {} answers {status}, and not as a gateway does\n", gateway.url()));
+            return failure(format!("pointsman: {url} answers {status}, and not as a gateway does\n"));
         }
     };
     if status == 200 { success(text) } else { CommandOutput { text, code: EXIT_DIFFERENT } }
 }
 
+/// The gateway that is named, or those that listen at the addresses in the configuration, which is one gateway.
+fn reached(request: &HealthRequest, environment: &Environment) -> Result<Vec<ReachedGateway>, CommandOutput> {
+    if request.gateway.url.is_some() {
+        return request.gateway.connect_without_key().map(|gateway| vec![gateway]);
+    }
+    let listeners = listeners(request, environment)?;
+    // No key is sent, and the gateway may still show the certificate before the one in the file.
+    let tls = own_config(None).map_err(|fault| failure(format!("pointsman: {fault}\n")))?;
+    let urls = listeners.server_urls();
+    urls.iter().map(|url| ReachedGateway::without_key(url, Arc::clone(&tls))).collect()
+}
+
+fn listeners(request: &HealthRequest, environment: &Environment) -> Result<Listeners, CommandOutput> {
+    Listeners::read(request.config.as_deref(), environment)
+        .map_err(|faults| CommandOutput { text: super::report(&faults), code: EXIT_CONFIGURATION })
+}
+
+fn no_address(key: &str) -> CommandOutput {
+    failure(format!("pointsman: {key} names no address that can be asked; name it with --url\n"))
+}
+
+/// The gateway whose admin address is asked with a key.
+fn administered(request: &HealthRequest, environment: &Environment) -> Result<RunningGateway, CommandOutput> {
+    let said = |Failed { message, code }| CommandOutput { text: format!("pointsman: {message}\n"), code };
+    let key_env = request.gateway.key_env.as_deref();
+    if let Some(url) = request.gateway.url.as_deref() {
+        return RunningGateway::new(url, key_env, environment).map_err(said);
+    }
+    let listeners = listeners(request, environment)?;
+    let urls = listeners.admin_urls();
+    let url = urls.first().ok_or_else(|| no_address("admin.bind"))?;
+    let gateway = RunningGateway::new(url, key_env, environment).map_err(said)?;
+    let Some(certificate) = listeners.identity.as_ref().and_then(|identity| identity.certified.cert.first()) else {
+        return Ok(gateway);
+    };
+    let tls = own_config(Some(certificate)).map_err(|fault| failure(format!("pointsman: {fault}\n")))?;
+    Ok(gateway.with_tls(tls))
+}
+
 /// The verdict of a gateway. What is critical is a finding.
-fn verdict(arguments: &GatewayArguments, environment: &Environment) -> CommandOutput {
-    let url = arguments.url.as_deref().unwrap_or(ADMIN_URL);
-    let page = RunningGateway::new(url, arguments.key_env.as_deref(), environment)
-        .and_then(|gateway| gateway.call(Method::GET, "/api/v1/admin/verdict", None));
+fn verdict(request: &HealthRequest, environment: &Environment) -> CommandOutput {
+    let gateway = match administered(request, environment) {
+        Ok(gateway) => gateway,
+        Err(output) => return output,
+    };
+    let page = gateway.call(Method::GET, "/api/v1/admin/verdict", None);
     let page = match page {
         Ok(page) => page,
         Err(Failed { message, code }) => return CommandOutput { text: format!("pointsman: {message}\n"), code },
@@ -69,7 +122,7 @@ fn verdict(arguments: &GatewayArguments, environment: &Environment) -> CommandOu
         // Writing to a string cannot fail.
         let _ = writeln!(told, "  {:<9} {}", text(notice, "severity"), text(notice, "sentence"));
     }
-    let told = if arguments.json { format!("{page}\n") } else { told };
+    let told = if request.gateway.json { format!("{page}\n") } else { told };
     CommandOutput { text: told, code: if text(verdict, "severity") == "critical" { EXIT_DIFFERENT } else { 0 } }
 }
 

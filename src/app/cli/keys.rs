@@ -1,12 +1,13 @@
 //! `keys`: issues, lists, rotates, disables and revokes keys, and shows what they spent, at a running gateway or in the data
 //! directory of a stopped one.
 
-use std::{fmt::Write as _, net::IpAddr, path::PathBuf, time::Duration};
+use std::{fmt::Write as _, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use actix_web::http::Method;
 use bytes::Bytes;
 use clap::{Args, Subcommand};
 use pointsman_actors::dialect::percent::encoded;
+use rustls::ClientConfig;
 use serde_json::{Map, Value, json};
 
 use super::{CommandOutput, EXIT_CONFIGURATION, EXIT_UNREACHABLE, gateway::unreachable, load, success};
@@ -378,6 +379,8 @@ pub(super) struct RunningGateway {
     url: String,
     /// Environment variable with the key.
     variable: String,
+    /// `None`: the roots of the system.
+    tls: Option<Arc<ClientConfig>>,
 }
 
 impl RunningGateway {
@@ -395,7 +398,12 @@ impl RunningGateway {
             key.ok_or_else(|| format!("the variable {variable} is not set; set it to a key with the scope admin"))?;
         let connection = Connection::new(&url).map_err(|fault| format!("--url {fault}"))?;
         let connection = connection.with_bearer(Secret::from(key)).map_err(|fault| format!("the key {fault}"))?;
-        Ok(RunningGateway { connection, url, variable: variable.to_owned() })
+        Ok(RunningGateway { connection, url, variable: variable.to_owned(), tls: None })
+    }
+
+    /// The same gateway, with other certificates than those that the system trusts.
+    pub(super) fn with_tls(self, tls: Arc<ClientConfig>) -> RunningGateway {
+        RunningGateway { tls: Some(tls), ..self }
     }
 
     fn run(&self, action: &KeysAction) -> Result<Done, Failed> {
@@ -451,7 +459,10 @@ impl RunningGateway {
     }
 
     pub(super) fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failed> {
-        let tls = client_config(None).map_err(|fault| fault.to_string())?;
+        let tls = match &self.tls {
+            Some(tls) => Arc::clone(tls),
+            None => client_config(None).map_err(|fault| fault.to_string())?,
+        };
         let body = body.map(|body| Bytes::from(body.to_string()));
         let called = call_page(&self.connection, &tls, (method, path), body, TIMEOUT);
         let unreachable =

@@ -320,8 +320,9 @@ fn begin_postgres(
     let deleted = Box::new(move |deletion: postgres::Deletion| deleted(deletion.before_ms, deletion.owner));
     let every = config.sync_every;
     let (sender, lookups) = postgres::questions(server.clone(), node.clone());
-    let sources = postgres::Sources { node, registry, ledger, deleted, max_age, every };
-    let worker = postgres::Worker::new(sources, server, log, Arc::clone(status), wake);
+    let status = Arc::clone(status);
+    let sources = postgres::Sources { node, registry, ledger, deleted, max_age, every, status };
+    let worker = postgres::Worker::new(sources, server, log, wake);
     lasting.push(Box::pin(worker.run(stopped.clone())));
     others.push(Box::pin(lookups.run()));
     Ok(Some(Questions { sender, delay: every * 2 + Duration::from_millis(50) }))

@@ -6,7 +6,7 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::timeout,
 };
-use tokio_postgres::Client;
+use tokio_postgres::{Client, types::Type};
 
 use super::{
     pages,
@@ -101,7 +101,8 @@ async fn find(client: &Client, id: &Id) -> Result<Option<FoundEntry>, PostgresFa
         left join pointsman_versions catalogs on catalogs.hash = catalog
         left join pointsman_versions policies on policies.hash = policy
         where id = $1";
-    let Some(row) = client.query_opt(find, &[&id.0.as_slice()]).await? else { return Ok(None) };
+    let found = client.query_typed_opt(find, &[(&id.0.as_slice(), Type::BYTEA)]).await?;
+    let Some(row) = found else { return Ok(None) };
     let Some(entry) = Packed::read(row.get(0)) else { return Ok(None) };
     let mut versions = VersionBytes::new();
     for (hash, bytes) in [(1, 3), (2, 4)] {

@@ -8,10 +8,11 @@ mod pages;
 mod records;
 mod schema;
 mod session;
+mod sources;
 mod sums;
 mod worker;
 
-pub use changes::Deletion;
 pub use lookups::{FoundEntry, Question, questions};
 pub use session::Server;
-pub use worker::{Sources, Worker};
+pub use sources::{Deletion, Sources};
+pub use worker::Worker;

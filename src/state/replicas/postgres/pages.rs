@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use tokio_postgres::{Client, Row};
+use tokio_postgres::{Client, Row, types::Type};
 
-use super::session::PostgresFault;
+use super::session::{Parameter, PostgresFault};
 use crate::store::{
     entry::{Entry, Filter, Id, Key},
     facts::label,
@@ -68,7 +68,15 @@ async fn select(client: &Client, filter: &Filter, after: Key, most: usize) -> Re
     let accounts: Option<Vec<&str>> = accounts.map(|(_, accounts)| accounts.iter().map(|account| &**account).collect());
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let (at, id) = (after.created_ms, after.id.0.as_slice());
-    Ok(client.query(SELECT, &[&at, &id, &since, &until, &accounts, &most]).await?)
+    let parameters: [Parameter<'_>; 6] = [
+        (&at, Type::INT8),
+        (&id, Type::BYTEA),
+        (&since, Type::INT8),
+        (&until, Type::INT8),
+        (&accounts, Type::TEXT_ARRAY),
+        (&most, Type::INT8),
+    ];
+    Ok(client.query_typed(SELECT, &parameters).await?)
 }
 
 fn key(row: &Row) -> Option<Key> {
@@ -87,7 +95,8 @@ async fn versions(
         return Ok(VersionBytes::new());
     }
     let hashes: Vec<&[u8]> = wanted.iter().map(|hash| hash.0.as_slice()).collect();
-    let rows = client.query("select hash, bytes from pointsman_versions where hash = any($1)", &[&hashes]).await?;
+    let select = "select hash, bytes from pointsman_versions where hash = any($1)";
+    let rows = client.query_typed(select, &[(&hashes, Type::BYTEA_ARRAY)]).await?;
     let version = |row: &Row| Some((ContentHash(row.get::<_, &[u8]>(0).try_into().ok()?), row.get(1)));
     Ok(rows.iter().filter_map(version).collect())
 }

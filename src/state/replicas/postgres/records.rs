@@ -2,14 +2,18 @@
 //!
 //! The ledger on disk is the outbox. Entries that still wait for its database are sent first, because they are the newest and
 //! other replicas are asked for them. Every entry is later in a block of that database; blocks are sent in their order, without
-//! the entries that were sent before. The number of the last block is stored in one transaction with its entries, so that after
-//! a crash of either side nothing is missing. What is sent twice is inserted once.
+//! the entries that were sent before. The number of the last block is stored after its entries, so that after a crash of either
+//! side nothing is missing. What is sent twice is inserted once.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 
-use tokio_postgres::Client;
+use tokio_postgres::{Client, types::Type};
 
-use super::session::PostgresFault;
+use super::{
+    session::{Parameter, PostgresFault},
+    sources::{Pieces, Sources},
+    sums::Sums,
+};
 use crate::store::{
     database::Identity,
     entry::{Entry, Id},
@@ -17,6 +21,7 @@ use crate::store::{
     generations::GenerationStore,
     packed::Packed,
     record::{ContentHash, versions_of},
+    sums::slot,
 };
 
 /// Most entries of one insert.
@@ -33,8 +38,7 @@ const INSERT: &str = "
         completion_tokens, catalog, policy, entry)
     select id, created_ms, $1, account, nullif(key, ''), model, nullif(provider, ''), status, cost::numeric, prompt_tokens,
         completion_tokens, catalog, policy, entry
-    from unnest($2::bytea[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
-        $10::bigint[], $11::bigint[], $12::bytea[], $13::bytea[], $14::bytea[])
+    from unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
         as new(id, created_ms, account, key, model, provider, status, cost, prompt_tokens, completion_tokens, catalog,
         policy, entry)
     on conflict do nothing";
@@ -80,25 +84,31 @@ impl Sender {
     pub async fn send(
         &mut self,
         client: &mut Client,
-        node: &str,
-        ledger: &GenerationStore,
+        sums: &mut Sums,
+        sources: &Sources,
     ) -> Result<Sent, PostgresFault> {
-        let waiting = ledger.entries().waiting_after(self.ordinal, BATCH);
+        let ledger = sources.ledger.entries();
+        let waiting = ledger.waiting_after(self.ordinal, BATCH);
         let mut sent = Sent { records: 0, more: waiting.len() == BATCH };
         let new: Vec<Packed> =
             waiting.iter().map(|(_, entry)| entry).filter(|entry| !self.sent.contains(entry.id())).cloned().collect();
-        sent.records += self.insert(client, node, ledger, &new, None).await?;
+        sent.records += self.insert(client, sources, &new).await?;
         new.iter().for_each(|entry| self.remember(*entry.id()));
         if let Some((ordinal, _)) = waiting.last() {
             self.ordinal = *ordinal;
         }
-        let (identity, after) = self.position(client, node, ledger).await?;
-        let blocks = ledger.entries().blocks_after(after, BLOCKS)?;
+        let (identity, after) = self.position(client, sources).await?;
+        let blocks = ledger.blocks_after(after, BLOCKS)?;
         sent.more |= blocks.len() == BLOCKS;
+        let of_blocks = blocks.iter().flat_map(|block| &block.entries).map(|entry| entry.created_ms);
+        let slots =
+            new.iter().map(|entry| entry.key().created_ms).chain(of_blocks).map(slot).collect::<BTreeSet<i64>>();
+        sums.send_late(client, sources, &slots).await?;
         for block in blocks {
             let is_new = |entry: &&Entry| !self.sent.contains(&entry.id);
             let new: Vec<Packed> = block.entries.iter().filter(is_new).map(Packed::of).collect();
-            sent.records += self.insert(client, node, ledger, &new, Some((identity, block.number))).await?;
+            sent.records += self.insert(client, sources, &new).await?;
+            put_position(client, &sources.node, identity, block.number).await?;
             self.position = Some((identity, Some(block.number)));
         }
         Ok(sent)
@@ -116,73 +126,77 @@ impl Sender {
     }
 
     /// The database on disk, and its last block that PostgreSQL has.
-    async fn position(
-        &mut self,
-        client: &Client,
-        node: &str,
-        ledger: &GenerationStore,
-    ) -> Result<(Identity, Option<u64>), PostgresFault> {
-        let identity = ledger.entries().identity()?;
+    async fn position(&mut self, client: &Client, sources: &Sources) -> Result<(Identity, Option<u64>), PostgresFault> {
+        let identity = sources.ledger.entries().identity()?;
         if let Some((known, block)) = self.position
             && known == identity
         {
             return Ok((identity, block));
         }
         let position = "select block from pointsman_positions where node = $1 and ledger = $2";
-        let row = client.query_opt(position, &[&node, &identity.as_slice()]).await?;
+        let parameters: [Parameter<'_>; 2] = [(&sources.node, Type::TEXT), (&identity.as_slice(), Type::BYTEA)];
+        let row = client.query_typed_opt(position, &parameters).await?;
         let block = row.and_then(|row| u64::try_from(row.get::<_, i64>(0)).ok());
         self.position = Some((identity, block));
         Ok((identity, block))
     }
 
-    /// Inserts entries and, for those of a block, its number, in one transaction. Gives the number of new records.
+    /// Inserts entries, but for those that PostgreSQL refuses. Gives the number of new records.
     async fn insert(
         &mut self,
         client: &mut Client,
-        node: &str,
-        ledger: &GenerationStore,
+        sources: &Sources,
         entries: &[Packed],
-        block: Option<(Identity, u64)>,
     ) -> Result<usize, PostgresFault> {
-        if entries.is_empty() && block.is_none() {
-            return Ok(0);
+        let (mut inserted, mut pieces) = (0, Pieces::of(entries));
+        while let Some(piece) = pieces.take() {
+            match self.insert_piece(client, sources, piece).await {
+                Err(fault) if fault.is_about_values() => {
+                    if let Some(entry) = pieces.halve(piece) {
+                        let id = hex::encode(entry.id().0);
+                        sources.status.refused_row(format_args!("the record {id}"), &fault);
+                    }
+                }
+                done => inserted += done?,
+            }
         }
+        Ok(inserted)
+    }
+
+    /// Inserts entries, with the versions that they name, in one transaction. Gives the number of new records.
+    async fn insert_piece(
+        &mut self,
+        client: &mut Client,
+        sources: &Sources,
+        entries: &[Packed],
+    ) -> Result<usize, PostgresFault> {
         let batch = Batch::of(entries);
         let transaction = client.transaction().await?;
         let mut versions = Vec::new();
         for hash in batch.versions.difference(&self.versions) {
             // Without its catalog a record cannot be shown, and is kept all the same.
-            if let Some(bytes) = ledger.entries().blob(&hash.0)? {
+            if let Some(bytes) = sources.ledger.entries().blob(&hash.0)? {
                 let insert = "insert into pointsman_versions (hash, bytes) values ($1, $2) on conflict do nothing";
-                transaction.execute(insert, &[&hash.0.as_slice(), &bytes]).await?;
+                let parameters: [Parameter<'_>; 2] = [(&hash.0.as_slice(), Type::BYTEA), (&bytes, Type::BYTEA)];
+                transaction.execute_typed(insert, &parameters).await?;
                 versions.push(*hash);
             }
         }
-        let Batch { ids, created, accounts, keys, models, providers, status, costs, prompt, completion, .. } = &batch;
-        let Batch { catalogs, policies, entries, .. } = &batch;
-        let mut inserted = 0;
-        if !ids.is_empty() {
-            let statement = transaction.prepare(INSERT).await?;
-            inserted = transaction
-                .execute(
-                    &statement,
-                    &[
-                        &node, ids, created, accounts, keys, models, providers, status, costs, prompt, completion,
-                        catalogs, policies, entries,
-                    ],
-                )
-                .await?;
-        }
-        if let Some((identity, number)) = block {
-            let number = i64::try_from(number).unwrap_or(i64::MAX);
-            let position = "insert into pointsman_positions (node, ledger, block) values ($1, $2, $3)
-                            on conflict (node, ledger) do update set block = excluded.block";
-            transaction.execute(position, &[&node, &identity.as_slice(), &number]).await?;
-        }
+        let inserted = transaction.execute_typed(INSERT, &batch.parameters(&sources.node)).await?;
         transaction.commit().await?;
         self.versions.extend(versions);
         Ok(usize::try_from(inserted).unwrap_or(usize::MAX))
     }
+}
+
+/// Notes that PostgreSQL has the blocks of this database on disk up to this number.
+async fn put_position(client: &Client, node: &str, ledger: Identity, block: u64) -> Result<(), PostgresFault> {
+    let block = i64::try_from(block).unwrap_or(i64::MAX);
+    let position = "insert into pointsman_positions (node, ledger, block) values ($1, $2, $3)
+                    on conflict (node, ledger) do update set block = excluded.block";
+    let parameters: [Parameter<'_>; 3] = [(&node, Type::TEXT), (&ledger.as_slice(), Type::BYTEA), (&block, Type::INT8)];
+    client.execute_typed(position, &parameters).await?;
+    Ok(())
 }
 
 /// Entries as columns.
@@ -228,6 +242,26 @@ impl<'a> Batch<'a> {
             batch.versions.extend([catalog, policy]);
         }
         batch
+    }
+
+    /// The columns with the name of the replica, as [`INSERT`] takes them.
+    fn parameters<'b>(&'b self, node: &'b String) -> [Parameter<'b>; 14] {
+        [
+            (node, Type::TEXT),
+            (&self.ids, Type::BYTEA_ARRAY),
+            (&self.created, Type::INT8_ARRAY),
+            (&self.accounts, Type::TEXT_ARRAY),
+            (&self.keys, Type::TEXT_ARRAY),
+            (&self.models, Type::TEXT_ARRAY),
+            (&self.providers, Type::TEXT_ARRAY),
+            (&self.status, Type::TEXT_ARRAY),
+            (&self.costs, Type::TEXT_ARRAY),
+            (&self.prompt, Type::INT8_ARRAY),
+            (&self.completion, Type::INT8_ARRAY),
+            (&self.catalogs, Type::BYTEA_ARRAY),
+            (&self.policies, Type::BYTEA_ARRAY),
+            (&self.entries, Type::BYTEA_ARRAY),
+        ]
     }
 }
 

@@ -4,7 +4,7 @@
 //! more. Steps are taken under an advisory lock, by the first replica that has them, within the time of a connection: a step
 //! must not take longer on large tables, as an index of all records would.
 
-use tokio_postgres::Client;
+use tokio_postgres::{Client, types::Type};
 
 /// Number of the advisory lock for steps: "pointsma" in ASCII.
 const STEPS_LOCK: i64 = 0x706f_696e_7473_6d61;
@@ -73,18 +73,19 @@ const STEPS: [&str; 3] = [
 pub async fn migrate(client: &mut Client) -> Result<(), tokio_postgres::Error> {
     const HIGHEST: &str = "select coalesce(max(step), 0)::bigint from pointsman_steps";
     // Without the lock first, so that an ordinary start waits for nobody.
-    let exists = client.query_one("select to_regclass('pointsman_steps') is not null", &[]).await?;
-    if exists.get::<_, bool>(0) && client.query_one(HIGHEST, &[]).await?.get::<_, i64>(0) >= STEPS.len() as i64 {
+    let exists = client.query_typed_one("select to_regclass('pointsman_steps') is not null", &[]).await?;
+    if exists.get::<_, bool>(0) && client.query_typed_one(HIGHEST, &[]).await?.get::<_, i64>(0) >= STEPS.len() as i64 {
         return Ok(());
     }
     let transaction = client.transaction().await?;
-    transaction.execute("select pg_advisory_xact_lock($1)", &[&STEPS_LOCK]).await?;
+    transaction.query_typed("select pg_advisory_xact_lock($1)", &[(&STEPS_LOCK, Type::INT8)]).await?;
     let table = "create table if not exists pointsman_steps (step bigint primary key, at timestamptz default now())";
     transaction.batch_execute(table).await?;
-    let taken: i64 = transaction.query_one(HIGHEST, &[]).await?.get(0);
+    let taken: i64 = transaction.query_typed_one(HIGHEST, &[]).await?.get(0);
     for (number, step) in (1_i64..).zip(STEPS).filter(|(number, _)| *number > taken) {
         transaction.batch_execute(step).await?;
-        transaction.execute("insert into pointsman_steps (step) values ($1)", &[&number]).await?;
+        let taken = "insert into pointsman_steps (step) values ($1)";
+        transaction.execute_typed(taken, &[(&number, Type::INT8)]).await?;
         log::info!("PostgreSQL: step {number} of the tables was taken");
     }
     transaction.commit().await

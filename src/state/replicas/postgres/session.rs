@@ -18,6 +18,7 @@ use tokio::{
 use tokio_postgres::{
     Client, Config, Socket,
     tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream as IsTlsStream},
+    types::{ToSql, Type},
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
@@ -27,6 +28,10 @@ use crate::{config::StoreAddress, state::replicas::transport::Tls};
 /// Longest wait for a connection and for the tables.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// A value for a statement, with its type. Statements are sent with the types of their values and without a name: a named one is
+/// gone with the next transaction where a pooler such as PgBouncer gives every transaction another connection.
+pub type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
 /// Why PostgreSQL did not do what it was asked. Holds no password.
 #[derive(Debug)]
 pub enum PostgresFault {
@@ -34,6 +39,8 @@ pub enum PostgresFault {
     Address,
     /// A certificate cannot be read.
     Tls(String),
+    /// The database cannot hold every text: the name of its encoding.
+    Encoding(String),
     /// The server refused, or the connection broke.
     Server(tokio_postgres::Error),
     /// No answer in time.
@@ -49,6 +56,11 @@ impl fmt::Display for PostgresFault {
                 f.write_str("the address cannot be read; it must be like postgres://user:password@host:5432/database")
             }
             PostgresFault::Tls(why) => f.write_str(why),
+            PostgresFault::Encoding(encoding) => write!(
+                f,
+                "the database has the encoding {encoding}, which lacks most characters; make one with: create database name \
+                 encoding 'UTF8' template template0"
+            ),
             PostgresFault::Server(error) => match error.as_db_error() {
                 Some(error) => write!(f, "{}: {}", error.severity(), error.message()),
                 None => error.fmt(f),
@@ -56,6 +68,19 @@ impl fmt::Display for PostgresFault {
             PostgresFault::Timeout => f.write_str("no answer in time"),
             PostgresFault::Ledger(fault) => write!(f, "the ledger on disk cannot be read: {fault}"),
         }
+    }
+}
+
+impl PostgresFault {
+    /// Whether values in a row are the reason, so that other rows may be taken: values that cannot be converted or are too long,
+    /// or that a check or a trigger refuses.
+    #[must_use]
+    pub fn is_about_values(&self) -> bool {
+        let PostgresFault::Server(error) = self else { return false };
+        let is_refused = |code: &str| {
+            ["22", "54"].iter().any(|class| code.starts_with(class)) || ["23502", "23514", "P0001"].contains(&code)
+        };
+        error.code().is_some_and(|code| is_refused(code.code()))
     }
 }
 
@@ -109,11 +134,23 @@ impl Server {
                 let _ = connection.await;
             });
             let mut session = Session { client, connection };
+            check(&mut session.client).await?;
             schema::migrate(&mut session.client).await?;
             Ok(session)
         };
         timeout(CONNECT_TIMEOUT, open).await.map_err(|_| PostgresFault::Timeout)?
     }
+}
+
+/// Refuses a database that cannot hold every text, and a pooler that gives every statement another connection: it refuses the
+/// transaction.
+async fn check(client: &mut Client) -> Result<(), PostgresFault> {
+    let transaction = client.transaction().await?;
+    let encoding = transaction.query_typed_one("select current_setting('server_encoding')", &[]).await?;
+    let encoding: String = encoding.try_get(0)?;
+    transaction.commit().await?;
+    // The latter takes texts as they come.
+    if ["UTF8", "SQL_ASCII"].contains(&&*encoding) { Ok(()) } else { Err(PostgresFault::Encoding(encoding)) }
 }
 
 impl Drop for Session {

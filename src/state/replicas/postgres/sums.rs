@@ -1,26 +1,29 @@
 //! Sums of the activity of each replica: own ones are sent while they change, those of others are read.
 //!
-//! A sum is sent as a whole, so that what is sent twice counts once.
+//! A sum is sent as a whole, so that what is sent twice counts once. A generation counts in the slot in which it began, so that one
+//! that ended, or reached the ledger, long afterwards changes a slot that was sent before: its record tells.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::{collections::BTreeSet, ops::RangeInclusive, time::Duration};
 
 use tokio::time::Instant;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, types::Type};
 
-use super::session::PostgresFault;
+use super::{
+    session::{Parameter, PostgresFault},
+    sources::{Pieces, Sources},
+};
 use crate::{
     base::clock,
     store::{
         activity::EARLY_BYTES,
         database::Identity,
-        generations::GenerationStore,
         sums::{SLOT, SlotSums, slot},
     },
 };
 
 /// Time between two looks at the own sums.
 const EVERY: Duration = Duration::from_secs(5);
-/// Slots before the current one that may still change: a generation counts in the slot in which it began.
+/// Slots before the current one that change often.
 const OPEN_SLOTS: i64 = 2;
 /// Slots that are looked at in one exchange: a day.
 const SLOTS_AT_ONCE: i64 = 96;
@@ -34,7 +37,7 @@ const MOST_READ: i64 = 200_000;
 pub struct Sums {
     /// The slot to go on with; `None` before PostgreSQL was asked.
     from: Option<i64>,
-    /// What PostgreSQL has of the slots that may still change.
+    /// What PostgreSQL has of the slots that change often.
     sent: SlotSums,
     next_at: Option<Instant>,
 }
@@ -45,28 +48,72 @@ impl Sums {
         *self = Sums::default();
     }
 
+    /// Sends what is new with the next call: this replica ends.
+    pub const fn hurry(&mut self) {
+        self.next_at = None;
+    }
+
     /// Sends what is new. Gives whether there is more.
     ///
     /// # Errors
     /// PostgreSQL or the ledger on disk fails; the same is sent again by the next call.
-    pub async fn send(&mut self, client: &Client, node: &str, ledger: &GenerationStore) -> Result<bool, PostgresFault> {
+    pub async fn send(&mut self, client: &Client, sources: &Sources) -> Result<bool, PostgresFault> {
         if self.next_at.is_some_and(|at| at > Instant::now()) {
             return Ok(false);
         }
-        let (identity, current) = (ledger.entries().identity()?, slot(clock::unix_millis()));
-        let from = match self.from {
-            Some(from) => from,
-            None => first_open(client, node, identity, current).await?,
+        let (identity, current) = (sources.ledger.entries().identity()?, slot(clock::unix_millis()));
+        let mut from = self.from(client, sources, identity, current).await?;
+        let (until, mut sums) = loop {
+            let until = current.min(from.saturating_add(SLOTS_AT_ONCE));
+            let sums = sources.ledger.entries().sums(start_ms(from), start_ms(until))?;
+            if !sums.is_empty() || until >= current {
+                break (until, sums);
+            }
+            from = until;
         };
-        let until = current.min(from.saturating_add(SLOTS_AT_ONCE));
-        let mut sums = ledger.entries().sums(start_ms(from), start_ms(until))?;
-        let new = sums.iter().filter(|(place, sum)| self.sent.get(*place) != Some(*sum));
-        insert(client, node, identity, new).await?;
+        let new = sums.iter().filter(|(place, sum)| self.sent.get(*place) != Some(*sum)).collect::<Vec<_>>();
+        insert(client, sources, identity, &new).await?;
         self.from = Some(until.min(current.saturating_sub(OPEN_SLOTS)));
         sums.retain(|(slot, _), _| *slot >= self.from.unwrap_or(from));
         self.sent = sums;
         self.next_at = (until == current).then(|| Instant::now() + EVERY);
         Ok(self.next_at.is_none())
+    }
+
+    /// Sends the sums of those of these slots to which [`Sums::send`] does not come back: records that reached the ledger late
+    /// changed them. Called before PostgreSQL is told that it has these records.
+    ///
+    /// # Errors
+    /// As for [`Sums::send`].
+    pub async fn send_late(
+        &mut self,
+        client: &Client,
+        sources: &Sources,
+        slots: &BTreeSet<i64>,
+    ) -> Result<(), PostgresFault> {
+        let (identity, current) = (sources.ledger.entries().identity()?, slot(clock::unix_millis()));
+        let from = self.from(client, sources, identity, current).await?;
+        for late in slots.range(oldest(current)..from.max(oldest(current))) {
+            let sums = sources.ledger.entries().sums(start_ms(*late), start_ms(*late))?;
+            insert(client, sources, identity, &sums.iter().collect::<Vec<_>>()).await?;
+        }
+        Ok(())
+    }
+
+    /// The slot to go on with.
+    async fn from(
+        &mut self,
+        client: &Client,
+        sources: &Sources,
+        identity: Identity,
+        current: i64,
+    ) -> Result<i64, PostgresFault> {
+        let from = match self.from {
+            Some(from) => from,
+            None => first_open(client, &sources.node, identity, current).await?,
+        };
+        self.from = Some(from);
+        Ok(from)
     }
 }
 
@@ -84,35 +131,55 @@ pub fn oldest(current: i64) -> i64 {
 /// The first slot of which PostgreSQL may not have the last word of this ledger.
 async fn first_open(client: &Client, node: &str, ledger: Identity, current: i64) -> Result<i64, PostgresFault> {
     let last = "select max(slot) from pointsman_sums where node = $1 and ledger = $2";
-    let last: Option<i64> = client.query_one(last, &[&node, &ledger.as_slice()]).await?.get(0);
+    let parameters: [Parameter<'_>; 2] = [(&node, Type::TEXT), (&ledger.as_slice(), Type::BYTEA)];
+    let last: Option<i64> = client.query_typed_one(last, &parameters).await?.get(0);
     let open = last.map_or(i64::MIN, |last| last.saturating_sub(OPEN_SLOTS));
     Ok(open.clamp(oldest(current), current))
 }
 
-async fn insert<'a>(
-    client: &Client,
-    node: &str,
-    ledger: Identity,
-    sums: impl Iterator<Item = (&'a (i64, Vec<u8>), &'a Vec<u8>)>,
-) -> Result<(), PostgresFault> {
+/// Slot and key, and what was counted.
+type Row<'a> = (&'a (i64, Vec<u8>), &'a Vec<u8>);
+
+async fn insert(client: &Client, sources: &Sources, ledger: Identity, rows: &[Row<'_>]) -> Result<(), PostgresFault> {
+    let mut pieces = Pieces::of(rows);
+    while let Some(piece) = pieces.take() {
+        match insert_piece(client, &sources.node, ledger, piece).await {
+            Err(fault) if fault.is_about_values() => {
+                if let Some(((slot, _), _)) = pieces.halve(piece) {
+                    sources.status.refused_row(format_args!("a sum of slot {slot}"), &fault);
+                }
+            }
+            inserted => inserted?,
+        }
+    }
+    Ok(())
+}
+
+async fn insert_piece(client: &Client, node: &str, ledger: Identity, rows: &[Row<'_>]) -> Result<(), PostgresFault> {
     let (mut slots, mut keys): (Vec<i64>, Vec<&[u8]>) = Default::default();
     let (mut values, mut classes): (Vec<&[u8]>, Vec<&[u8]>) = Default::default();
-    for ((slot, key), sum) in sums {
+    for ((slot, key), sum) in rows {
         slots.push(*slot);
         keys.push(key);
         let (value, rest) = sum.split_at_checked(EARLY_BYTES).unwrap_or((sum, &[]));
         values.push(value);
         classes.push(rest);
     }
-    if slots.is_empty() {
-        return Ok(());
-    }
     let insert = "
         insert into pointsman_sums (node, ledger, slot, key, sum, classes)
-        select $1::text, $2::bytea, slot, key, sum, classes
-        from unnest($3::bigint[], $4::bytea[], $5::bytea[], $6::bytea[]) as new(slot, key, sum, classes)
-        on conflict (slot, node, ledger, key) do update set sum = excluded.sum, classes = excluded.classes";
-    client.execute(insert, &[&node, &ledger.as_slice(), &slots, &keys, &values, &classes]).await?;
+        select $1, $2, slot, key, sum, classes
+        from unnest($3, $4, $5, $6) as new(slot, key, sum, classes)
+        on conflict (slot, node, ledger, key) do update set sum = excluded.sum, classes = excluded.classes
+        where pointsman_sums.sum <> excluded.sum or pointsman_sums.classes <> excluded.classes";
+    let parameters: [Parameter<'_>; 6] = [
+        (&node, Type::TEXT),
+        (&ledger.as_slice(), Type::BYTEA),
+        (&slots, Type::INT8_ARRAY),
+        (&keys, Type::BYTEA_ARRAY),
+        (&values, Type::BYTEA_ARRAY),
+        (&classes, Type::BYTEA_ARRAY),
+    ];
+    client.execute_typed(insert, &parameters).await?;
     Ok(())
 }
 
@@ -122,7 +189,7 @@ async fn insert<'a>(
 /// PostgreSQL fails.
 pub async fn retain(client: &Client, now_ms: i64) -> Result<(), PostgresFault> {
     let oldest = oldest(slot(now_ms));
-    client.execute("delete from pointsman_sums where slot < $1", &[&oldest]).await?;
+    client.execute_typed("delete from pointsman_sums where slot < $1", &[(&oldest, Type::INT8)]).await?;
     Ok(())
 }
 
@@ -143,7 +210,14 @@ pub async fn read(
         where slot between $1 and $2 and not (node = $3 and ledger = $4)
         limit $5";
     let (first, last, most) = (*slots.start(), *slots.end(), MOST_READ + 1);
-    let rows = client.query(select, &[&first, &last, &node, &own.as_slice(), &most]).await?;
+    let parameters: [Parameter<'_>; 5] = [
+        (&first, Type::INT8),
+        (&last, Type::INT8),
+        (&node, Type::TEXT),
+        (&own.as_slice(), Type::BYTEA),
+        (&most, Type::INT8),
+    ];
+    let rows = client.query_typed(select, &parameters).await?;
     let is_whole = rows.len() as i64 <= MOST_READ;
     Ok(is_whole.then(|| rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()))
 }

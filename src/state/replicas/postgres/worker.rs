@@ -6,20 +6,16 @@ use tokio::{
     sync::{Notify, watch},
     time::{Instant, timeout},
 };
-use tokio_postgres::Client;
+use tokio_postgres::{Client, types::Type};
 
 use super::{
-    changes::{Changes, Deletion},
+    changes::Changes,
     records::Sender,
-    session::{PostgresFault, Server, Session},
+    session::{Parameter, PostgresFault, Server, Session},
+    sources::Sources,
     sums::{self, Sums},
 };
-use crate::{
-    access::registry::Registry,
-    base::clock,
-    state::replicas::{shared_log::SharedLog, status::StoreStatus},
-    store::generations::GenerationStore,
-};
+use crate::{base::clock, state::replicas::shared_log::SharedLog};
 
 /// Longest time for one exchange.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -35,30 +31,13 @@ const LAST_TIMEOUT: Duration = Duration::from_secs(3);
 /// and of this replica, because what is deleted does not come back.
 async fn common_time(client: &Client) -> Result<i64, PostgresFault> {
     let servers = "select (extract(epoch from clock_timestamp()) * 1000)::bigint";
-    Ok(client.query_one(servers, &[]).await?.get::<_, i64>(0).min(clock::unix_millis()))
-}
-
-/// What is exchanged.
-pub struct Sources {
-    /// Name of this replica.
-    pub node: String,
-    /// Keys and accounts.
-    pub registry: Arc<Registry>,
-    /// Records.
-    pub ledger: Arc<GenerationStore>,
-    /// Called when records were deleted by an administrator of any replica.
-    pub deleted: Box<dyn Fn(Deletion) + Send + Sync>,
-    /// Age at which records are deleted.
-    pub max_age: Duration,
-    /// Time between two exchanges.
-    pub every: Duration,
+    Ok(client.query_typed_one(servers, &[]).await?.get::<_, i64>(0).min(clock::unix_millis()))
 }
 
 /// The loop.
 pub struct Worker {
     sources: Sources,
     server: Server,
-    status: Arc<StoreStatus>,
     /// A change waits to be sent.
     wake: Arc<Notify>,
     sender: Sender,
@@ -70,15 +49,9 @@ pub struct Worker {
 impl Worker {
     /// A worker that has not connected yet.
     #[must_use]
-    pub fn new(
-        sources: Sources,
-        server: Server,
-        log: SharedLog,
-        status: Arc<StoreStatus>,
-        wake: Arc<Notify>,
-    ) -> Worker {
+    pub fn new(sources: Sources, server: Server, log: SharedLog, wake: Arc<Notify>) -> Worker {
         let (sender, sums, changes) = (Sender::default(), Sums::default(), Changes::new(log));
-        Worker { sources, server, status, wake, sender, sums, changes, retention_at: None }
+        Worker { sources, server, wake, sender, sums, changes, retention_at: None }
     }
 
     /// Exchanges until `stop`, and once more then.
@@ -92,12 +65,15 @@ impl Worker {
                 return;
             }
             if stopping {
-                last_by.get_or_insert_with(|| Instant::now() + LAST_TIMEOUT);
+                last_by.get_or_insert_with(|| {
+                    self.sums.hurry();
+                    Instant::now() + LAST_TIMEOUT
+                });
             }
             let done = timeout(if stopping { LAST_TIMEOUT } else { EXCHANGE_TIMEOUT }, self.step(&mut session));
             let pause = match done.await.unwrap_or(Err(PostgresFault::Timeout)) {
                 Ok(more) => {
-                    self.status.reached();
+                    self.sources.status.reached();
                     wait = self.sources.every;
                     if more { Duration::ZERO } else { self.sources.every }
                 }
@@ -107,13 +83,14 @@ impl Worker {
                     self.sources.every
                 }
                 Err(fault) => {
-                    self.status.lost(&fault);
+                    self.sources.status.lost(&fault);
                     session = None;
                     wait = (wait * 2).min(LONGEST_RETRY);
                     wait
                 }
             };
-            self.status.set_waiting(self.sender.waiting(&self.sources.ledger) + self.sources.registry.unsent().len());
+            let changes = self.changes.waiting(&self.sources.registry);
+            self.sources.status.set_waiting(self.sender.waiting(&self.sources.ledger) + changes);
             if stopping && !pause.is_zero() {
                 return;
             }
@@ -127,7 +104,7 @@ impl Worker {
 
     /// One exchange. Gives whether there is more.
     async fn step(&mut self, session: &mut Option<Session>) -> Result<bool, PostgresFault> {
-        let Sources { node, registry, ledger, deleted, .. } = &self.sources;
+        let sources = &self.sources;
         let open = match session {
             Some(open) => open,
             None => {
@@ -138,19 +115,20 @@ impl Worker {
             }
         };
         // Keys first: a revocation does not wait for records.
-        let more = self.changes.exchange(&mut open.client, node, registry, ledger, &**deleted).await?;
-        let sent = self.sender.send(&mut open.client, node, ledger).await?;
-        self.status.count(sent.records);
-        let more = self.sums.send(&open.client, node, ledger).await? || more;
+        let more = self.changes.exchange(&mut open.client, sources).await?;
+        let sent = self.sender.send(&mut open.client, &mut self.sums, sources).await?;
+        sources.status.count(sent.records);
+        let more = self.sums.send(&open.client, sources).await? || more;
         if self.retention_at.is_none_or(|at| at <= Instant::now()) {
-            let age_ms = i64::try_from(self.sources.max_age.as_millis()).unwrap_or(i64::MAX);
+            let age_ms = i64::try_from(sources.max_age.as_millis()).unwrap_or(i64::MAX);
             let now_ms = common_time(&open.client).await?;
             let before_ms = now_ms.saturating_sub(age_ms);
             let delete = "delete from pointsman_records where id in
                           (select id from pointsman_records where created_ms < $1 limit $2)";
-            let deleted = open.client.execute(delete, &[&before_ms, &DELETED_AT_ONCE]).await?;
+            let parameters: [Parameter<'_>; 2] = [(&before_ms, Type::INT8), (&DELETED_AT_ONCE, Type::INT8)];
+            let deleted = open.client.execute_typed(delete, &parameters).await?;
             sums::retain(&open.client, now_ms).await?;
-            let pause = if deleted < DELETED_AT_ONCE as u64 { RETENTION_INTERVAL } else { self.sources.every };
+            let pause = if deleted < DELETED_AT_ONCE as u64 { RETENTION_INTERVAL } else { sources.every };
             self.retention_at = Some(Instant::now() + pause);
         }
         Ok(more || sent.more)

@@ -59,6 +59,14 @@ impl fmt::Display for RedisFault {
     }
 }
 
+impl RedisFault {
+    /// Whether Redis does not let this user do what it was asked, or does not know the command.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, RedisFault::Server(error) if matches!(error.code(), Some("NOPERM" | "ERR")))
+    }
+}
+
 impl From<RedisError> for RedisFault {
     fn from(error: RedisError) -> RedisFault {
         RedisFault::Server(error)

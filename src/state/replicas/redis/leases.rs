@@ -17,14 +17,20 @@ use crate::{
     base::clock,
 };
 
-/// What Redis runs.
+/// What Redis runs for each report.
 const SCRIPT: &str = include_str!("lease.lua");
+/// What Redis runs for the name of the replica.
+const CLAIM: &str = include_str!("claim.lua");
 /// Most reports of one round trip.
 const BATCH: usize = 500;
 /// Time after a start of Redis in which no lease is given, so that all replicas can report theirs. Longer than a replica needs to
 /// notice that its connection is dead and to make another.
 const SETTLE_MS: u64 = 5_000;
 
+/// What follows the prefix in the name of the set of limits of which Redis knows leases.
+const LIMITS: &str = "limits";
+/// Time for which the leases of a limit are kept after the end of its period.
+const DAY_MS: i64 = 86_400_000;
 /// Time for which a name is claimed.
 const NAME_MS: u64 = 3_000;
 
@@ -34,8 +40,12 @@ pub struct Leases {
     prefix: String,
     expiry_ms: u64,
     leasing: Arc<Leasing>,
-    /// Digest of the script in Redis, once it is there.
-    script: Option<String>,
+    /// Digest of the script in Redis.
+    script: String,
+    /// The run of Redis, until the first claim of a connection tells it.
+    run: String,
+    /// A word of Redis that is another one after it lost leases.
+    epoch: String,
     /// Number of the last report.
     seq: i64,
     /// Redis may have lost what was reported.
@@ -48,7 +58,8 @@ impl Leases {
     pub fn new(node: &str, prefix: &str, expiry: std::time::Duration, leasing: Arc<Leasing>) -> Leases {
         let expiry_ms = u64::try_from(expiry.as_millis()).unwrap_or(u64::MAX);
         let (node, prefix) = (node.to_owned(), prefix.to_owned());
-        Leases { node, prefix, expiry_ms, leasing, script: None, seq: 0, is_forced: true }
+        let (script, run, epoch) = <(String, String, String)>::default();
+        Leases { node, prefix, expiry_ms, leasing, script, run, epoch, seq: 0, is_forced: true }
     }
 
     /// Gives back with the next exchange what is not used: this replica ends.
@@ -57,18 +68,23 @@ impl Leases {
         holders.budgets().iter().for_each(|budget| budget.give_lease_back());
     }
 
-    /// Says that this process has the name of the replica. Two processes of one name would overwrite each other's leases.
+    /// Says that this process has the name of the replica. Two processes of one name would overwrite each other's leases. What
+    /// was reported is reported again if Redis lost it.
     ///
     /// # Errors
     /// Redis fails, or another process has the name. That of a killed process is free after [`NAME_MS`].
-    pub async fn claim_name(&self, connection: &mut MultiplexedConnection, run: u64) -> Result<(), RedisFault> {
-        let claim = "local run = redis.call('GET', KEYS[1]) \
-                     if run and run ~= ARGV[1] then return 0 end \
-                     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1";
+    pub async fn claim_name(&mut self, connection: &mut MultiplexedConnection, process: u64) -> Result<(), RedisFault> {
+        let keys = [self.key(&format!("node:{}", self.node)), self.key("instance"), self.key(LIMITS)];
         let mut command = redis::cmd("EVAL");
-        command.arg(claim).arg(1).arg(self.key(&format!("node:{}", self.node))).arg(run).arg(NAME_MS);
-        let is_ours: i64 = command.query_async(connection).await?;
-        if is_ours == 1 { Ok(()) } else { Err(RedisFault::NameTaken(self.node.clone())) }
+        command.arg(CLAIM).arg(keys.len()).arg(&keys).arg(process).arg(NAME_MS).arg(&self.run).arg(SETTLE_MS);
+        let (is_ours, epoch): (i64, String) = command.query_async(connection).await?;
+        if is_ours != 1 {
+            return Err(RedisFault::NameTaken(self.node.clone()));
+        }
+        self.run.clear();
+        self.is_forced |= epoch != self.epoch;
+        self.epoch = epoch;
+        Ok(())
     }
 
     /// Leaves the name to the next process. Without an answer it is free after [`NAME_MS`].
@@ -80,10 +96,20 @@ impl Leases {
         }
     }
 
-    /// Redis may be another one, or have lost what it knew.
-    pub fn reconnected(&mut self) {
-        self.script = None;
+    /// Stores the script of reports on a new connection. Redis may be another one, or have lost what it knew.
+    ///
+    /// # Errors
+    /// Redis fails, or refuses a command of the script.
+    pub async fn arrive(&mut self, connection: &mut MultiplexedConnection) -> Result<(), RedisFault> {
         self.is_forced = true;
+        self.script = redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query_async(connection).await?;
+        let info: String = redis::cmd("INFO").arg("server").query_async(connection).await?;
+        self.run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default().trim().to_owned();
+        // A report of nothing, which Redis forgets at once.
+        let period = Some(clock::unix_millis().saturating_sub(DAY_MS));
+        let nothing = LeaseReport { period, granted: 0, used: 0, ceiling: 0, spent: 0, need: 0, want: 0, limit: 0 };
+        let _: Vec<i64> = self.command(&format!("none:{}", self.node), &nothing).query_async(connection).await?;
+        Ok(())
     }
 
     /// Reports what is new, and takes leases. Gives how many were answered.
@@ -95,9 +121,6 @@ impl Leases {
         connection: &mut MultiplexedConnection,
         holders: &Holders,
     ) -> Result<usize, RedisFault> {
-        if self.script.is_none() {
-            self.script = Some(self.arrive(connection).await?);
-        }
         // What this replica spent before its start must not be reported as too little.
         if !holders.is_spending_known() {
             return Ok(0);
@@ -110,20 +133,6 @@ impl Leases {
         self.is_forced = false;
         self.leasing.answered(true);
         Ok(reports.len())
-    }
-
-    /// Stores the script, and notes a start of Redis.
-    async fn arrive(&self, connection: &mut MultiplexedConnection) -> Result<String, RedisFault> {
-        let digest: String = redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query_async(connection).await?;
-        let info: String = redis::cmd("INFO").arg("server").query_async(connection).await?;
-        let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default().trim().to_owned();
-        let note = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then \
-                    redis.call('SET', KEYS[1], ARGV[1]) redis.call('DEL', KEYS[2]) end return 0";
-        let keys = [self.key("run"), self.key("settled")];
-        let mut command = redis::cmd("EVAL");
-        command.arg(note).arg(keys.len()).arg(&keys).arg(run);
-        let _: i64 = command.query_async(connection).await?;
-        Ok(digest)
     }
 
     async fn report(
@@ -159,8 +168,8 @@ impl Leases {
         let LeaseReport { period, granted, used, ceiling, spent, need, want, limit } = *report;
         let period = period.unwrap_or(0);
         let mut command = redis::cmd("EVALSHA");
-        command.arg(self.script.as_deref().unwrap_or_default()).arg(2);
-        command.arg(self.key(&format!("budget:{name}:{period}"))).arg(self.key("settled"));
+        command.arg(&self.script).arg(2);
+        command.arg(self.key(&format!("budget:{name}:{period}"))).arg(self.key(LIMITS));
         command.arg(&self.node).arg(self.seq).arg(granted).arg(used).arg(spent).arg(need).arg(want).arg(limit);
         command.arg(self.expiry_ms).arg(SETTLE_MS).arg(period).arg(ceiling);
         command

@@ -45,6 +45,7 @@ impl Listener {
         loop {
             match self.server.listen(&self.channel).await {
                 Ok(mut heard) => {
+                    self.status.takes_command("subscribe");
                     let mut messages = heard.on_message();
                     while let Some(message) = messages.next().await {
                         if let Ok(text) = message.get_payload::<String>() {
@@ -55,6 +56,10 @@ impl Listener {
                             }
                         }
                     }
+                }
+                Err(fault) if fault.is_refusal() => {
+                    let missing = "rate limits and hints of health of other replicas are not heard";
+                    self.status.refuses_command("subscribe", missing, &fault);
                 }
                 Err(fault) => log::debug!("usage of other replicas is not heard: {fault}"),
             }

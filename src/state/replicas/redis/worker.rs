@@ -84,7 +84,7 @@ impl Worker {
                 self.leases.give_back(&self.registry.holders);
             }
             // A new connection begins with the claim of the name.
-            let is_time = session.is_none() || told_at <= Instant::now();
+            let is_time = stopping || session.is_none() || told_at <= Instant::now();
             if is_time {
                 told_at = Instant::now() + self.every;
             }
@@ -130,10 +130,12 @@ impl Worker {
         let open = match session {
             Some(open) => open,
             None => {
-                self.leases.reconnected();
-                let open = self.server.open().await?;
+                let mut open = self.server.open().await?;
+                self.leases.arrive(&mut open.connection).await?;
                 // What was admitted meanwhile is an old story: the limits were those of each replica alone.
                 let _ = self.registry.holders.take_usage();
+                // Nobody reads it: it shows whether messages are taken.
+                self.publish(&mut open, "{}".to_owned()).await?;
                 session.insert(open)
             }
         };
@@ -143,10 +145,29 @@ impl Worker {
         let leases = self.leases.exchange(&mut open.connection, &self.registry.holders).await?;
         if tells {
             for message in usage::messages(self.run, &self.registry.holders).into_iter().chain(self.hint()) {
-                let mut publish = redis::cmd("PUBLISH");
-                let _: i64 = publish.arg(&self.channel).arg(message).query_async(&mut open.connection).await?;
+                self.publish(open, message).await?;
             }
         }
         Ok(leases)
+    }
+
+    /// Tells the other replicas. Leases go on where Redis refuses that.
+    async fn publish(&self, open: &mut Session, message: String) -> Result<(), RedisFault> {
+        let mut publish = redis::cmd("PUBLISH");
+        let published: Result<i64, _> = publish.arg(&self.channel).arg(message).query_async(&mut open.connection).await;
+        match published.map_err(RedisFault::from) {
+            Err(fault) if fault.is_refusal() => {
+                self.status.refuses_command(
+                    "publish",
+                    "rate limits and hints of health of this replica reach no other",
+                    &fault,
+                );
+            }
+            published => {
+                published?;
+                self.status.takes_command("publish");
+            }
+        }
+        Ok(())
     }
 }
