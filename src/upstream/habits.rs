@@ -29,18 +29,16 @@ impl Habits {
     pub const REASONING_CONTENT: Habits =
         Habits { omits: AddedMembers::of_bits(0), history: ReasoningHistory::Content };
 
-    /// These habits with what would answer an objection of `endpoint`, which was called with them. `None` if it was about
-    /// nothing that can be changed, or was answered before.
+    /// These habits with what would answer an objection of `endpoint`, which was called with them. `None` if it was about a
+    /// member that was not sent.
     #[must_use]
     pub fn answering(self, objection: Objection, endpoint: &Endpoint) -> Option<Habits> {
+        let called = self.applied(endpoint);
         match objection {
-            Objection::To(member) => {
-                let omits = self.omits.with(member);
-                (omits != self.omits && !endpoint.omits.has(member)).then_some(Habits { omits, ..self })
-            }
-            Objection::ReasoningContent if self.history != ReasoningHistory::Unknown => None,
+            Objection::To(member) if called.omits.has(member) => None,
+            Objection::To(member) => Some(Habits { omits: self.omits.with(member), ..self }),
             Objection::ReasoningContent => {
-                let history = match endpoint.reasoning_history {
+                let history = match called.reasoning_history {
                     ReasoningHistory::Content | ReasoningHistory::Both => ReasoningHistory::Nothing,
                     _ => ReasoningHistory::Content,
                 };
@@ -86,6 +84,13 @@ impl ProviderHabits {
         Habits { omits: AddedMembers::of_bits((bits & 0xff) as u8), history }
     }
 
+    /// Remembers what an answer shows. A refusal has shown more.
+    pub fn learn_unless_known(&self, found: Habits) {
+        if self.known().history == ReasoningHistory::Unknown {
+            self.learn(found);
+        }
+    }
+
     /// Remembers what was found. What is found later about reasoning counts.
     pub fn learn(&self, found: Habits) {
         let merged = |bits: u16| {
@@ -95,6 +100,6 @@ impl ProviderHabits {
             (merged != bits).then_some(merged)
         };
         // Nothing new is no failure.
-        drop(self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merged));
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merged);
     }
 }

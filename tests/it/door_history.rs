@@ -173,6 +173,25 @@ async fn reasoning_goes_back_to_a_chat_provider_in_the_member_that_it_reads() {
 
 /// A1.
 #[actix_web::test]
+async fn a_provider_that_gives_reasoning_content_gets_it_back_without_a_key() {
+    for (path, streamed) in
+        [("/v1/messages", false), ("/v1/messages", true), ("/v1/responses", true), ("/v1/chat/completions", false)]
+    {
+        let turn = if streamed { calling_streamed() } else { http(200, &calling()) };
+        let script = Script::new().request().send(turn).request().send(http(200, &completion("18.")));
+        let maker = Upstream::start([script]);
+        let gateway = gateway(&maker, "").await;
+        let asked = first(path, streamed);
+        let reply = gateway.post(path, &asked).await;
+        let again = second(path, asked, &reply);
+        gateway.post(path, &again).await.expect(200);
+        let sent = maker.last_body()["messages"][1].clone();
+        assert_eq!(sent["reasoning_content"], THOUGHT, "{path} {streamed}: {sent}");
+    }
+}
+
+/// A1.
+#[actix_web::test]
 async fn a_provider_that_misses_reasoning_content_gets_it_and_is_remembered() {
     let words = "The `reasoning_content` in the thinking mode must be passed back to the API.";
     let refused = http(400, &json!({"error": {"message": words, "type": "invalid_request_error"}}));

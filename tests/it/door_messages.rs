@@ -503,7 +503,8 @@ async fn reasoning_of_a_chat_endpoint_travels_sealed_through_the_client_and_come
         200,
         &answer(message, json!({"prompt_tokens": 9, "completion_tokens": 3})),
     ))]);
-    let gateway = gateway(&maker, "openai").await;
+    let takes_objects = "wants_reasoning_effort = false";
+    let gateway = gateway_listing(&maker, &["max_tokens", "stop", "reasoning"], takes_objects).await;
     let first = gateway.post("/v1/messages", &request()).await.expect(200);
     let mut again = request();
     let turns = again["messages"].as_array_mut().unwrap();

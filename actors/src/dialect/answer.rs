@@ -65,6 +65,8 @@ pub struct Outcome {
     pub images: u64,
     /// Reasoning tokens of an answer that shows no reasoning.
     pub hidden_tokens: u64,
+    /// Whether a chat provider gave reasoning in the member `reasoning_content`.
+    pub gives_reasoning_content: bool,
 }
 
 /// Why the body of a 200 is not a valid answer.

@@ -6,7 +6,8 @@ use pointsman_actors::{
     actors::router::Routed,
     dialect::Outcome,
     domain::{
-        AttemptReason, AttemptRecord, CostBreakdown, Endpoint, EndpointEvent, EventKind, GenerationId, Tick, Usage, Usd,
+        AttemptReason, AttemptRecord, CostBreakdown, Dialect, Endpoint, EndpointEvent, EventKind, GenerationId,
+        ReasoningHistory, Tick, Usage, Usd,
     },
     stats::{Claim, FinishedClaim, QuotaReport},
 };
@@ -14,7 +15,7 @@ use pointsman_actors::{
 use crate::{
     base::{clock, events},
     state::gateway::Worker,
-    upstream::{Phases, UpstreamError, concurrency::Permit},
+    upstream::{Phases, UpstreamError, concurrency::Permit, habits::Habits},
 };
 
 /// A claim on an endpoint. An attempt that is dropped before it ended counts as cancelled.
@@ -176,10 +177,23 @@ impl Attempt {
             cost: outcome.cost.map(|cost| cost.total().to_f64()),
         };
         self.finish(now, end, events::Ending::Ordinary);
+        if outcome.gives_reasoning_content {
+            self.learn_reasoning_content();
+        }
         self.record(
             now,
             AttemptEnd { status: Some(200), error_type: None, cause: None, bill: Self::bill_of(outcome), served: true },
         )
+    }
+
+    /// A provider takes reasoning back in the member in which it gives it, unless its configuration says another.
+    fn learn_reasoning_content(&self) {
+        let unknown = |endpoint: &&Endpoint| {
+            endpoint.dialect == Dialect::OpenAi && endpoint.reasoning_history == ReasoningHistory::Unknown
+        };
+        let provider = self.catalog_entry().filter(unknown).map(|endpoint| endpoint.provider as usize);
+        let habits = provider.and_then(|provider| self.worker.setup.habits.get(provider));
+        habits.into_iter().for_each(|habits| habits.learn_unless_known(Habits::REASONING_CONTENT));
     }
 
     /// Counted prompt tokens per estimated one. `None` if the provider did not count them.

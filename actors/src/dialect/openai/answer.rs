@@ -288,7 +288,7 @@ impl<'a> AnswerRewriter<'a> {
     ) -> Result<(), AnswerFault> {
         let member = MessageMember::of(&key.name());
         member.check(value)?;
-        summary.measured.add(member, value);
+        summary.measured.add(member, &key.name(), value);
         match member {
             MessageMember::Role => return Ok(()),
             _ if value.is_null() && member.is_never_null() => return Ok(()),
@@ -392,6 +392,7 @@ impl<'a> AnswerRewriter<'a> {
             upstream_id: self.upstream_id,
             images: self.produced.images,
             hidden_tokens: self.produced.hidden_tokens(&usage),
+            gives_reasoning_content: self.produced.has_reasoning_content,
         };
         Answer { body: self.out.freeze(), outcome }
     }

@@ -123,6 +123,7 @@ pub fn rewrite_image_answer(
         upstream_id: answer.member(b"id").and_then(clean_name).map(Cow::into_owned),
         images: images.len() as u64,
         hidden_tokens: 0,
+        gives_reasoning_content: false,
     };
     Ok(ImageAnswer { images, outcome, created: context.created, details })
 }

@@ -136,11 +136,13 @@ pub(super) struct OutputLengths {
     text: usize,
     reasoning: usize,
     images: usize,
+    has_reasoning_content: bool,
 }
 
 impl OutputLengths {
     /// Takes one member into account. Calls are measured where they are read.
-    pub(super) fn add(&mut self, member: MessageMember, value: Raw<'_>) {
+    pub(super) fn add(&mut self, member: MessageMember, name: &[u8], value: Raw<'_>) {
+        self.has_reasoning_content |= name == b"reasoning_content" && value.filled_string().is_some();
         match member {
             MessageMember::Content | MessageMember::Refusal => {
                 self.text += value.text_bytes();
@@ -162,5 +164,6 @@ impl ProducedOutput {
         self.text_bytes += measured.text as u64;
         self.reasoning_bytes += measured.reasoning as u64;
         self.images += measured.images as u64;
+        self.has_reasoning_content |= measured.has_reasoning_content;
     }
 }

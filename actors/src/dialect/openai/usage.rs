@@ -42,6 +42,8 @@ pub(super) struct ProducedOutput {
     pub(super) reasoning_bytes: u64,
     /// Images in the answer.
     pub(super) images: u64,
+    /// Whether some of the reasoning was in the member `reasoning_content`.
+    pub(super) has_reasoning_content: bool,
 }
 
 impl ProducedOutput {
@@ -51,6 +53,7 @@ impl ProducedOutput {
             text_bytes: self.text_bytes.saturating_sub(earlier.text_bytes),
             reasoning_bytes: self.reasoning_bytes.saturating_sub(earlier.reasoning_bytes),
             images: self.images.saturating_sub(earlier.images),
+            has_reasoning_content: self.has_reasoning_content,
         }
     }
 

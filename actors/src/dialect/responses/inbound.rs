@@ -221,7 +221,7 @@ impl<'a> ChatBodyWriter<'a> {
         let has_tools = !self.tools.is_empty();
         for (key, value) in &members.same {
             // Chat servers refuse it without tools.
-            if !has_tools && *key.name() == *b"parallel_tool_calls" {
+            if !has_tools && *key.name() == *b"parallel_tool_calls" && matches!(value.bytes(), b"true" | b"false") {
                 continue;
             }
             push_member(&mut self.out, key.inner(), value.bytes());

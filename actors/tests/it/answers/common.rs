@@ -115,7 +115,16 @@ pub(crate) fn account(text: &str, fault: Option<&AnswerFault>, outcome: Option<&
         let _ = writeln!(account, "-- fault {fault}");
     }
     if let Some(outcome) = outcome {
-        let Outcome { usage, cost, finish, native_finish, upstream_id, images, hidden_tokens: _ } = outcome;
+        let Outcome {
+            usage,
+            cost,
+            finish,
+            native_finish,
+            upstream_id,
+            images,
+            hidden_tokens: _,
+            gives_reasoning_content: _,
+        } = outcome;
         let _ = writeln!(
             account,
             "-- {} + {} tokens ({} cached, {} written, {} reasoning){}, {} billed images, {} searches{}, {} USD",

@@ -116,7 +116,7 @@ impl<'a> Delta<'a> {
             let value = cursor.value()?;
             let member = MessageMember::of(&key.name());
             member.check(value)?;
-            delta.measured.add(member, value);
+            delta.measured.add(member, &key.name(), value);
             delta.members += 1;
             let is_hidden = exclude_reasoning && member.is_reasoning(value);
             delta.has_content |= member.is_content(value);

@@ -142,6 +142,7 @@ impl ChatRewriter {
             upstream_id: self.upstream_id.clone(),
             images: self.produced.images,
             hidden_tokens: self.produced.hidden_tokens(&usage),
+            gives_reasoning_content: self.produced.has_reasoning_content,
         }
     }
 

@@ -58,7 +58,9 @@ fn with_nested_tools(text: &str, whole: Raw<'_>, tools: Raw<'_>, state_key: &Sta
                 Some(nested) => splice.replace(value, &nested),
                 None => return Fate::Cut,
             },
-            b"parallel_tool_calls" if writer.tools.is_empty() => return Fate::Cut,
+            b"parallel_tool_calls" if writer.tools.is_empty() && matches!(value.bytes(), b"true" | b"false") => {
+                return Fate::Cut;
+            }
             b"tool_choice" if !value.is_null() => match choice.strip_prefix(b",\"tool_choice\":") {
                 Some(nested) => splice.replace(value, nested),
                 None => return Fate::Cut,
