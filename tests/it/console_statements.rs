@@ -411,7 +411,7 @@ async fn the_page_of_activity_shows_the_rows_of_the_api_and_their_sum() {
         assert!(sum.split("data-v=\"").nth(1).unwrap().starts_with(&format!("{requests}\"")), "{query}: {sum}");
     }
     let refused = browser.get("/console/activity?group=week").await;
-    assert!(refused.status == 400 && refused.text().contains("must be day or hour"), "{}", refused.text());
+    assert!(refused.status == 400 && refused.text().contains("Allowed: day, hour"), "{}", refused.text());
 }
 
 /// Statement O34.
