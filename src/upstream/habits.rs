@@ -29,14 +29,15 @@ impl Habits {
     pub const REASONING_CONTENT: Habits =
         Habits { omits: AddedMembers::of_bits(0), history: ReasoningHistory::Content };
 
-    /// These habits with what would answer an objection of `endpoint`, which was called with them. `None` if it was about a
-    /// member that was not sent.
+    /// These habits with what would answer an objection of `endpoint`, which was called with them. `None` if nothing is left to
+    /// try: a member that was objected to is left out, and reasoning was tried as `reasoning_content` and left out.
     #[must_use]
     pub fn answering(self, objection: Objection, endpoint: &Endpoint) -> Option<Habits> {
         let called = self.applied(endpoint);
         match objection {
             Objection::To(member) if called.omits.has(member) => None,
             Objection::To(member) => Some(Habits { omits: self.omits.with(member), ..self }),
+            Objection::ReasoningContent if self.history == ReasoningHistory::Nothing => None,
             Objection::ReasoningContent => {
                 let history = match called.reasoning_history {
                     ReasoningHistory::Content | ReasoningHistory::Both => ReasoningHistory::Nothing,
@@ -62,12 +63,8 @@ impl Habits {
     }
 
     fn bits(self) -> u16 {
-        let history = match self.history {
-            ReasoningHistory::Content => 1,
-            ReasoningHistory::Nothing => 2,
-            _ => 0,
-        };
-        history << 8 | u16::from(self.omits.bits())
+        // That reasoning was better left out is not remembered: it may have been one that only this client sends.
+        u16::from(self.history == ReasoningHistory::Content) << 8 | u16::from(self.omits.bits())
     }
 }
 
@@ -76,30 +73,15 @@ impl ProviderHabits {
     #[must_use]
     pub fn known(&self) -> Habits {
         let bits = self.0.load(Ordering::Relaxed);
-        let history = match bits >> 8 {
-            1 => ReasoningHistory::Content,
-            2 => ReasoningHistory::Nothing,
-            _ => ReasoningHistory::Unknown,
-        };
+        let history = if bits >> 8 == 0 { ReasoningHistory::Unknown } else { ReasoningHistory::Content };
         Habits { omits: AddedMembers::of_bits((bits & 0xff) as u8), history }
     }
 
-    /// Remembers what an answer shows. A refusal has shown more.
-    pub fn learn_unless_known(&self, found: Habits) {
-        if self.known().history == ReasoningHistory::Unknown {
-            self.learn(found);
-        }
-    }
-
-    /// Remembers what was found. What is found later about reasoning counts.
+    /// Remembers what was found.
     pub fn learn(&self, found: Habits) {
-        let merged = |bits: u16| {
-            let found = found.bits();
-            let history = if found >> 8 == 0 { bits & 0xff00 } else { found & 0xff00 };
-            let merged = history | (bits | found) & 0xff;
-            (merged != bits).then_some(merged)
-        };
-        // Nothing new is no failure.
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merged);
+        // Most answers show nothing new, and workers share the value.
+        if self.0.load(Ordering::Relaxed) & found.bits() != found.bits() {
+            self.0.fetch_or(found.bits(), Ordering::Relaxed);
+        }
     }
 }

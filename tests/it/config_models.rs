@@ -27,6 +27,25 @@ fn an_unknown_price_is_stated_inherited_replaced_and_warned_of() {
     assert!(warnings[0].contains("models[0].endpoints[0].pricing: is unknown: cheapest"), "{warnings:?}");
 }
 
+/// D4.
+#[test]
+fn a_provider_whose_address_tells_that_it_takes_the_other_form_of_reasoning_is_warned_of() {
+    let object = "wants_reasoning_effort = false";
+    for (address, keys, warns) in [
+        ("https://openrouter.ai/api/v1", "", true),
+        ("https://openrouter.ai/api/v1", object, false),
+        ("https://api.openai.com/v1", "", false),
+        ("https://api.openai.com/v1", object, true),
+        ("https://acme.openai.azure.com/openai/v1", object, true),
+        ("https://llm.example/v1", object, false),
+    ] {
+        let config = load(&format!("[providers.plain]\nbase_url = \"{address}\"\n{keys}\n"));
+        let warnings: Vec<String> = config.warnings().iter().map(ToString::to_string).collect();
+        let told = warnings.iter().any(|warning| warning.contains("providers.plain.wants_reasoning_effort: should be"));
+        assert_eq!(told, warns, "{address} {keys}: {warnings:?}");
+    }
+}
+
 fn load(toml: &str) -> Config {
     let config = Config::parse(toml, "f", Path::new("."), &Environment::default());
     config.unwrap_or_else(|faults| panic!("{}", pointsman::app::cli::report(&faults)))

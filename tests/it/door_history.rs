@@ -219,6 +219,26 @@ async fn a_provider_that_misses_reasoning_content_gets_it_and_is_remembered() {
 
 /// A1.
 #[actix_web::test]
+async fn a_provider_that_refuses_the_reasoning_of_another_is_asked_again_without_it() {
+    let refused =
+        http(400, &json!({"error": {"message": "'messages.1' : property 'reasoning_content' is unsupported"}}));
+    let served = http(200, &completion("18."));
+    let script = Script::new().request().send(refused.clone()).request().send(refused);
+    let maker = Upstream::start([script.then(&Script::answering(served))]);
+    let gateway = gateway(&maker, "").await;
+    let mut chat = ask("acme/thinker");
+    let thought = json!({"role": "assistant", "content": "Ho.", "reasoning_content": "hm"});
+    chat["messages"] = json!([{"role": "user", "content": "Hi"}, &thought, {"role": "user", "content": "Go"}]);
+    gateway.chat(&chat).await.expect(200);
+    assert_eq!(maker.bodies().len(), 3);
+    assert_eq!(maker.last_body()["messages"][1], json!({"role": "assistant", "content": "Ho."}));
+    // It may have been what only this client sends, so that nothing is made of it for others.
+    gateway.chat(&chat).await.expect(200);
+    assert_eq!(maker.last_body()["messages"][1], thought);
+}
+
+/// A1.
+#[actix_web::test]
 async fn a_provider_that_takes_no_reasoning_gets_none() {
     let maker = always(200, &completion("18."));
     let gateway = gateway(&maker, "reasoning_history = \"none\"").await;

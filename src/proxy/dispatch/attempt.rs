@@ -193,7 +193,7 @@ impl Attempt {
         };
         let provider = self.catalog_entry().filter(unknown).map(|endpoint| endpoint.provider as usize);
         let habits = provider.and_then(|provider| self.worker.setup.habits.get(provider));
-        habits.into_iter().for_each(|habits| habits.learn_unless_known(Habits::REASONING_CONTENT));
+        habits.into_iter().for_each(|habits| habits.learn(Habits::REASONING_CONTENT));
     }
 
     /// Counted prompt tokens per estimated one. `None` if the provider did not count them.

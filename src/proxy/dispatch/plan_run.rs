@@ -50,7 +50,7 @@ pub struct PlanRun {
     /// Positions of candidates that refused a signature of a thought: they get stand-ins, once.
     refused_signature: Vec<usize>,
     /// Positions of candidates that objected to a member, each with what answers that.
-    corrections: Vec<(usize, Objection, Habits)>,
+    corrections: Vec<(usize, Habits)>,
     /// The position of one that is to be tried again with stand-ins or corrected.
     retry: Option<usize>,
     /// Number of attempts started.
@@ -206,11 +206,8 @@ impl PlanRun {
         }
     }
 
-    /// Notes what answers an objection of the candidate at `position`. False if nothing does, or it objects again.
+    /// Notes what answers an objection of the candidate at `position`. False if nothing is left to try.
     fn correct(&mut self, position: usize, objection: Objection) -> bool {
-        if self.corrections.iter().any(|(at, known, _)| (*at, *known) == (position, objection)) {
-            return false;
-        }
         let index = self.routed.decision.at(position).map(|candidate| candidate.index);
         let endpoint = index.and_then(|index| self.routed.catalog.endpoint(index));
         let answer = endpoint.and_then(|endpoint| {
@@ -218,14 +215,14 @@ impl PlanRun {
             let is_sent = self.size.streamed || objection != Objection::To(AddedMember::StreamOptions);
             self.habits(position, endpoint.provider).answering(objection, endpoint).filter(|_| is_sent)
         });
-        self.corrections.extend(answer.map(|answer| (position, objection, answer)));
+        self.corrections.extend(answer.map(|answer| (position, answer)));
         answer.is_some()
     }
 
     /// What the candidate at `position` was found to want: in this request, else by its provider before.
     #[must_use]
     pub fn habits(&self, position: usize, provider: u32) -> Habits {
-        let here = self.corrections.iter().rev().find(|(at, ..)| *at == position).map(|(.., habits)| *habits);
+        let here = self.corrections.iter().rev().find(|(at, _)| *at == position).map(|(_, habits)| *habits);
         here.unwrap_or_else(|| {
             self.worker.setup.habits.get(provider as usize).map(ProviderHabits::known).unwrap_or_default()
         })
@@ -233,10 +230,10 @@ impl PlanRun {
 
     /// Remembers for its provider what made the candidate at `position` answer.
     pub fn answered(&self, position: usize) {
-        let found = self.corrections.iter().rev().find(|(at, ..)| *at == position);
+        let found = self.corrections.iter().rev().find(|(at, _)| *at == position);
         let index = self.routed.decision.at(position).map(|candidate| candidate.index);
         let provider = index.and_then(|index| self.provider(index));
-        if let (Some((.., found)), Some(provider)) = (found, provider) {
+        if let (Some((_, found)), Some(provider)) = (found, provider) {
             self.worker.setup.habits.get(provider as usize).into_iter().for_each(|habits| habits.learn(*found));
         }
     }
