@@ -84,7 +84,7 @@ impl AdmittedCall {
         (size, worst): (RequestSize, RequestSize),
         ignored: Vec<String>,
     ) -> Result<HttpResponse, ApiError> {
-        let AdmittedCall { worker, request, accepted, mut admitted, share, running, .. } = self;
+        let AdmittedCall { caller, worker, request, accepted, mut admitted, share, running } = self;
         let record = |routed: &Routed, id| opening.record(&request, routed, id);
         let (routed, budget) = match dispatch::plan(&worker, &work, query, worst, &mut admitted).await {
             Ok(planned) => planned,
@@ -93,7 +93,7 @@ impl AdmittedCall {
         let record = record(&routed, running.id());
         let running_record = RunningRecord::new(&worker, running, admitted, budget.clone(), record);
         let running_record = running_record.with_ignored(ignored);
-        let plan = PlanRun::new(&worker, routed, accepted, size, budget);
+        let plan = PlanRun::new(&worker, routed, accepted, size, budget).for_caller(caller.owner);
         let PlainAnswer { answer, held, running_record } =
             plain::answer(&worker, &work, plan, running_record, &share).await?;
         let mut response = HttpResponse::Ok();

@@ -115,7 +115,7 @@ pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedCall) -> Re
     let record = opening.record(&request, &routed, running.id());
     let running_record = RunningRecord::new(&worker, running, admitted, budget.clone(), record);
     let running_record = running_record.with_intent(intent).with_ignored(ignored);
-    let plan = PlanRun::new(&worker, routed, accepted, size, budget);
+    let plan = PlanRun::new(&worker, routed, accepted, size, budget).for_caller(caller.owner);
     let answered = match streamed {
         Some(options) => stream::answer(&worker, work, plan, running_record, options, &share).await,
         None => {

@@ -1,8 +1,10 @@
 //! JSON of measurements: of a provider, and of a model at a provider.
 
+use std::borrow::Cow;
+
 use pointsman_actors::{
-    domain::{Catalog, Provider, ProviderState},
-    stats::{ErrorCounts, LastError, LiveStatus, Quantiles, Summary},
+    domain::{Catalog, FailureCause, Provider, ProviderState},
+    stats::{ErrorCounts, Gate, LastError, LiveStatus, Quantiles, RefusedSince, Summary},
 };
 use serde::Serialize;
 
@@ -18,9 +20,29 @@ pub(crate) struct ProviderHealthBody<'a> {
     pub(crate) slug: &'a str,
     pub(crate) name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) reason: Option<&'a str>,
+    pub(crate) reason: Option<Cow<'a, str>>,
+    /// What it refuses, or seems to refuse.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) refusals: Vec<RefusalBody<'a>>,
     #[serde(flatten)]
     pub(crate) measured: MeasuredBody,
+}
+
+/// Something of the gateway's that a provider refuses.
+#[derive(Serialize)]
+pub(crate) struct RefusalBody<'a> {
+    /// `key`, `model`, or `requests` if several callers' requests are called wrong in the same words, which excludes nothing.
+    pub(crate) subject: &'static str,
+    pub(crate) model: Option<&'a str>,
+    /// What the refusal means.
+    pub(crate) meaning: &'static str,
+    /// The provider's code, or the beginning of its sentence, as far as it is known to Pointsman.
+    pub(crate) words: Option<&'static str>,
+    pub(crate) status: Option<u16>,
+    pub(crate) since: Option<String>,
+    pub(crate) next_try: Option<String>,
+    /// What ends it.
+    pub(crate) remedy: &'static str,
 }
 
 /// Health and scores of a model at a provider.
@@ -103,19 +125,94 @@ impl ScoresBody {
 
 impl<'a> ProviderHealthBody<'a> {
     /// The health of the provider at `position`.
-    pub(crate) fn new(catalog: &Catalog, position: u32, provider: &'a Provider, measurements: &Measurements) -> Self {
-        const REFUSED: &str = "The provider refuses the gateway's key or account; it is tried again from time to time.";
+    pub(crate) fn new(
+        catalog: &'a Catalog,
+        position: u32,
+        provider: &'a Provider,
+        measurements: &Measurements,
+    ) -> Self {
         let measured = measurements.provider(catalog, position);
+        let refusals = if provider.is_on() { refusals(catalog, position, measurements) } else { Vec::new() };
         let (condition, reason) = match &provider.state {
-            ProviderState::Off(why) => (Condition::Off, Some(why.as_str())),
-            ProviderState::On => (measured.condition, measured.live_status.config_fault.then_some(REFUSED)),
+            ProviderState::Off(why) => (Condition::Off, Some(Cow::Borrowed(why.as_str()))),
+            ProviderState::On => (measured.condition, refusals.first().map(RefusalBody::sentence).map(Cow::Owned)),
         };
         ProviderHealthBody {
             slug: provider.slug.as_str(),
             name: &provider.name,
             reason,
+            refusals,
             measured: MeasuredBody::new(Measured { condition, ..measured }, measurements.clocks),
         }
+    }
+}
+
+/// What the provider at `position` refuses: the key first, then models.
+fn refusals<'a>(catalog: &'a Catalog, position: u32, measurements: &Measurements) -> Vec<RefusalBody<'a>> {
+    let (live, clocks) = (&measurements.live, measurements.clocks);
+    let own = live.provider(position);
+    let mut refusals: Vec<RefusalBody<'a>> = own
+        .refused
+        .map(|refused| RefusalBody::new("key", None, refused, (own.last, own.gate), clocks))
+        .into_iter()
+        .collect();
+    for (index, endpoint) in (0_u32..).zip(&catalog.endpoints).filter(|(_, endpoint)| endpoint.provider == position) {
+        let (cell, model) = (live.endpoint(index), catalog.model_of(endpoint).map(|model| model.id.as_str()));
+        refusals.extend(
+            cell.refused.map(|refused| RefusalBody::new("model", model, refused, (cell.last, cell.gate), clocks)),
+        );
+        refusals.extend(cell.all_mistaken.then_some(RefusalBody {
+            subject: "requests",
+            model,
+            meaning: "requests of several callers are called wrong in the same words, and none has succeeded since",
+            words: None,
+            status: None,
+            since: None,
+            next_try: None,
+            remedy: "look at the raw text in the callers' errors; nothing is excluded",
+        }));
+    }
+    refusals
+}
+
+impl<'a> RefusalBody<'a> {
+    fn new(
+        subject: &'static str,
+        model: Option<&'a str>,
+        refused: RefusedSince,
+        (last, gate): (Option<FailureCause>, Gate),
+        clocks: Clocks,
+    ) -> RefusalBody<'a> {
+        let RefusedSince { since, finding } = refused;
+        RefusalBody {
+            subject,
+            model,
+            meaning: finding.meaning,
+            words: Some(finding.words).filter(|words| !words.is_empty()),
+            status: last.and_then(|last| last.status),
+            since: Some(clocks.format(since)),
+            next_try: gate.until().map(|tick| clocks.format(tick)),
+            remedy: match subject {
+                "key" => "a success of the next try, or a reload with another key or base URL",
+                _ => "a success of the next try, or a reload with another upstream name of the model",
+            },
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let what = match (self.subject, self.model) {
+            ("key", _) => "The provider refuses the gateway's key or account".to_owned(),
+            ("model", Some(model)) => format!("The provider refuses the model {model}"),
+            (_, model) => format!("The provider may refuse {}", model.unwrap_or("the gateway's requests")),
+        };
+        let status = self.status.map(|status| format!("status {status}"));
+        let words = self.words.map(|words| format!("'{words}'"));
+        let said: Vec<String> = status.into_iter().chain(words).collect();
+        let said = if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) };
+        let since = self.since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
+        let next = self.next_try.as_ref().map(|next| format!(" Next try: {next}.")).unwrap_or_default();
+        let remedy = if self.subject == "requests" { String::new() } else { format!(" It ends with {}.", self.remedy) };
+        format!("{what}{since}: {}{said}.{next}{remedy}", self.meaning)
     }
 }
 

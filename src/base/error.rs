@@ -101,6 +101,8 @@ enum Retry {
     Never,
     /// A retry may succeed after this time.
     After(Duration),
+    /// No time helps, only the gateway's administrator. SDKs would repeat the status otherwise, some after a minute.
+    Futile,
 }
 
 /// Details of an upstream failure, for `error.metadata`.
@@ -116,6 +118,8 @@ pub struct UpstreamDetail {
     pub raw: Option<String>,
     /// Whether it refused the content of the request, or of its answer.
     pub is_about_content: bool,
+    /// Whether it would accept fewer output tokens.
+    pub wants_fewer_tokens: bool,
 }
 
 /// One failed attempt, for `error.metadata.previous_errors`.
@@ -403,9 +407,9 @@ impl ApiError {
     #[must_use]
     pub fn overloaded(by: Overload, wait: Duration) -> ApiError {
         let (reason, message) = by.reason_with_message();
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)
-            .because(reason)
-            .retry_after(wait)
+        let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)
+            .because(reason);
+        if by == Overload::RefusedByProviders { error.never_again() } else { error.retry_after(wait) }
     }
 
     /// 503: the process is shutting down. Another instance may serve the call at once.
@@ -457,6 +461,11 @@ impl ApiError {
     #[must_use]
     pub fn with_availability(mut self, availability: Availability) -> ApiError {
         self.0.availability = Some(availability);
+        self
+    }
+
+    fn never_again(mut self) -> ApiError {
+        self.0.retry = Retry::Futile;
         self
     }
 
@@ -564,6 +573,9 @@ impl ApiError {
         if let Some(id) = problem.generation {
             response.insert_header(("x-generation-id", id.as_str()));
         }
+        if problem.retry == Retry::Futile {
+            response.insert_header(("x-should-retry", "false"));
+        }
         if let Retry::After(wait) = problem.retry {
             let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
             response.insert_header((header::RETRY_AFTER, whole_seconds(wait)));
@@ -578,7 +590,9 @@ impl ApiError {
                 response.json(body::ErrorBody::new(problem))
             }
             Dialect::Anthropic => {
-                let refusal = problem.upstream.as_ref().and_then(|upstream| upstream.raw.as_deref());
+                // Their body holds a type that belongs to their status.
+                let alike = |upstream: &&UpstreamDetail| upstream.status == Some(problem.status.as_u16());
+                let refusal = problem.upstream.as_ref().filter(alike).and_then(|upstream| upstream.raw.as_deref());
                 let passed_on = refusal.and_then(|refusal| messages.passed_on(refusal));
                 response.content_type("application/json").body(passed_on.unwrap_or_else(|| messages.body()))
             }

@@ -76,7 +76,7 @@ fn card(
                 @if let Some(address) = places.and_then(|places| places.address.as_deref()) { code.muted.address { (address) } }
                 @else { span.muted.address { "simulated" } }
             }
-            @if let Some(reason) = provider.reason { p.warn { (reason) } }
+            @if let Some(reason) = &provider.reason { p.warn { (reason) } }
             div.facts-row {
                 (breaker(measured))
                 (figures(measured, places))
@@ -194,7 +194,7 @@ fn switched_off(providers: &[ProviderHealthBody<'_>]) -> Markup {
                     thead { tr { th scope="col" { "Provider" } th scope="col" { "Slug" } th scope="col" { "Why" } } }
                     tbody {
                         @for provider in providers {
-                            tr { th scope="row" { (format::name(provider.name, 40)) } td { code { (provider.slug) } } td { (provider.reason.unwrap_or("–")) } }
+                            tr { th scope="row" { (format::name(provider.name, 40)) } td { code { (provider.slug) } } td { (provider.reason.as_deref().unwrap_or("–")) } }
                         }
                     }
                 }

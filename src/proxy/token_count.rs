@@ -3,7 +3,10 @@
 //! Only a fixed model is counted: an alias may be served by another one at the next request. No generation, no claim, no
 //! statistics; a provider that does not answer in time costs nothing but that time.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use actix_web::HttpRequest;
 use pointsman_actors::{
@@ -91,6 +94,7 @@ async fn counted(endpoint: &Endpoint, call: CountCall, worker: &Worker) -> Optio
     };
     let call = Call {
         path: client.path_for(call.path, &endpoint.upstream_model),
+        model: Arc::clone(&endpoint.upstream_model),
         body: call.body,
         headers: call.headers,
         dialect: endpoint.dialect,

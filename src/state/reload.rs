@@ -10,10 +10,13 @@ pub(crate) mod watch;
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use pointsman_actors::actors::{
-    catalog::ReplaceCatalog,
-    ledger::SetBounds,
-    provider_health::{self, AdoptionRefused},
+use pointsman_actors::{
+    actors::{
+        catalog::ReplaceCatalog,
+        ledger::SetBounds,
+        provider_health::{self, AdoptionRefused},
+    },
+    domain::Catalog,
 };
 
 use crate::{
@@ -70,6 +73,7 @@ pub(crate) async fn reload(shared: &Shared, cause: ReloadTrigger) -> (Reload, Ve
     let _guard = shared.reloads.lock().await;
     let running = shared.setup.load_full();
     let (read, files) = read_when_stable(&running).await;
+    let mut reopened = Vec::new();
     let (outcome, changes, pending) = match read.and_then(|loaded| check_reloadable(loaded, &running.config)) {
         Err(faults) => (ReloadOutcome::Refused(faults), Vec::new(), Vec::new()),
         Ok((loaded, pending)) if loaded.config == running.config => (ReloadOutcome::Unchanged, Vec::new(), pending),
@@ -77,13 +81,16 @@ pub(crate) async fn reload(shared: &Shared, cause: ReloadTrigger) -> (Reload, Ve
             let changes = changes(&loaded, &running, &pending);
             keep_waiting(&mut loaded, &running, &pending);
             match adopt_locked(shared, loaded).await {
-                Ok(_) => (ReloadOutcome::Changed, changes, pending),
+                Ok((_, names)) => {
+                    reopened = names;
+                    (ReloadOutcome::Changed, changes, pending)
+                }
                 Err(error) => (ReloadOutcome::Refused(vec![error.to_string()]), Vec::new(), pending),
             }
         }
     };
     let version = shared.setup.load().version;
-    let reload = Reload { cause, outcome, version, at_ms: clock::unix_millis(), changes, pending };
+    let reload = Reload { cause, outcome, version, at_ms: clock::unix_millis(), changes, reopened, pending };
     ConfigReloaded { reload: &reload, before: shared.reloads.status.last().as_ref() }.emit(&shared.metrics);
     shared.reloads.status.set_last(reload.clone());
     (reload, files)
@@ -158,7 +165,7 @@ pub(crate) async fn adopt(shared: &Shared, mut loaded: LoadedConfig) -> Result<u
         log::warn!("{pending}");
     }
     keep_waiting(&mut loaded, &running, &waiting);
-    adopt_locked(shared, loaded).await
+    adopt_locked(shared, loaded).await.map(|(version, _)| version)
 }
 
 /// Records and logs the configuration of the start.
@@ -180,7 +187,8 @@ fn announce(shared: &Shared, version: u64) {
     events::ConfigInForce { version, at_ms }.emit(&shared.metrics);
 }
 
-async fn adopt_locked(shared: &Shared, loaded: LoadedConfig) -> Result<u64, AdoptError> {
+/// Returns the version, and the names of what had a configuration fault and is tried again at once.
+async fn adopt_locked(shared: &Shared, loaded: LoadedConfig) -> Result<(u64, Vec<String>), AdoptError> {
     let before = shared.setup.load_full();
     let version = before.version + 1;
     let running = Arc::clone(&before);
@@ -191,10 +199,23 @@ async fn adopt_locked(shared: &Shared, loaded: LoadedConfig) -> Result<u64, Adop
     let (health, live) = (shared.control.health(), draft.live(&before));
     let published = provider_health::adopt(&health, Arc::clone(&catalog), policy, live, ADOPT_TIMEOUT).await;
     let published = published.map_err(|AdoptionRefused| AdoptError::Silent)?;
+    let (providers, endpoints) = SetupDraft::corrected(&draft.config, &catalog, &before);
+    let (providers, endpoints) = published.live.pardon(clock::now(), &providers, &endpoints);
+    let reopened = names(&catalog, &providers, &endpoints);
     let ledger = draft.config.ledger.clone();
     shared.setup.store(Arc::new(draft.adopt(published, shared.startup_key.as_ref(), &shared.registry, Some(&before))));
     shared.control.catalog().do_send(ReplaceCatalog(catalog));
     shared.control.ledger().do_send(SetBounds { capacity: ledger.capacity, max_age: ledger.max_age });
     announce(shared, version);
-    Ok(version)
+    Ok((version, reopened))
+}
+
+/// Names of providers and endpoints, as logs and answers of reloads show them.
+fn names(catalog: &Catalog, providers: &[u32], endpoints: &[u32]) -> Vec<String> {
+    let slug = |index: &u32| catalog.providers.get(*index as usize).map(|provider| provider.slug.to_string());
+    let of_endpoint = |index: &u32| {
+        let endpoint = catalog.endpoint(*index)?;
+        Some(format!("{} at {}", catalog.model_of(endpoint)?.id, catalog.provider_of(endpoint)?.slug))
+    };
+    providers.iter().filter_map(slug).chain(endpoints.iter().filter_map(of_endpoint)).collect()
 }

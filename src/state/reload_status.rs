@@ -92,6 +92,9 @@ pub struct Reload {
     pub at_ms: i64,
     /// The keys that changed; empty unless the result is [`ReloadOutcome::Changed`].
     pub changes: Vec<String>,
+    /// Providers and endpoints that had refused the gateway's key, account or model and are tried again at once, because that has
+    /// changed.
+    pub reopened: Vec<String>,
     /// Changed settings that only a restart can apply.
     pub pending: Vec<PendingRestart>,
 }
@@ -103,7 +106,11 @@ impl fmt::Display for Reload {
             ReloadOutcome::Changed => {
                 write!(f, "configuration {} is in force ({cause})", self.version)?;
                 let changes = self.changes.join(", ");
-                if changes.is_empty() { Ok(()) } else { write!(f, "; changed: {changes}") }
+                if !changes.is_empty() {
+                    write!(f, "; changed: {changes}")?;
+                }
+                let reopened = self.reopened.join(", ");
+                if reopened.is_empty() { Ok(()) } else { write!(f, "; tried again at once: {reopened}") }
             }
             ReloadOutcome::Unchanged => write!(f, "the configuration is unchanged ({cause})"),
             ReloadOutcome::Refused(faults) => {

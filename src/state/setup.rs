@@ -9,7 +9,7 @@ use std::{fmt, io, sync::Arc};
 
 use pointsman_actors::{
     actors::published::PublishedState,
-    domain::{Catalog, RoutingPolicy},
+    domain::{Catalog, Endpoint, RoutingPolicy},
     stats::LiveBoard,
 };
 
@@ -20,7 +20,7 @@ use crate::{
         keys::{Caller, KeyTable},
         registry::Registry,
     },
-    config::{Config, Key, LoadedConfig, WrittenConfig},
+    config::{Config, Key, LoadedConfig, ProviderConfig, WrittenConfig},
     simulation::{self, ProviderSettings, Running as SimulatedProvider},
     upstream::{
         concurrency::{ConcurrencyLimits, ProviderConcurrency},
@@ -136,6 +136,23 @@ impl SetupDraft {
         before.published.live.carried(&self.catalog)
     }
 
+    /// Positions of the providers whose key or address differs from `before`, and of the endpoints whose upstream name of the
+    /// model does: what was refused before may be accepted now.
+    #[must_use]
+    pub fn corrected(config: &Config, catalog: &Catalog, before: &Setup) -> (Vec<u32>, Vec<u32>) {
+        let is_new_access = |new: &&ProviderConfig| {
+            let old = before.config.providers.iter().find(|old| old.slug == new.slug);
+            old.is_some_and(|old| access(old) != access(new))
+        };
+        let providers = config.providers.iter().filter(is_new_access).map(|provider| provider.index).collect();
+        let is_renamed = |(_, new): &(u32, &Endpoint)| {
+            let old = before.catalog.endpoints.iter().find(|old| old.id == new.id);
+            old.is_some_and(|old| (&old.upstream_model, old.dialect) != (&new.upstream_model, new.dialect))
+        };
+        let renamed = (0_u32..).zip(&catalog.endpoints).filter(is_renamed).map(|(index, _)| index);
+        (providers, renamed.collect())
+    }
+
     /// The finished setup. `startup_key` is the administrator's key generated at the start, if there is one.
     #[must_use]
     pub fn adopt(
@@ -191,6 +208,12 @@ impl Setup {
         let position = self.catalog.providers.iter().position(|provider| provider.slug.as_str() == slug)?;
         self.permits.get(position).map(|permits| &permits.permits)
     }
+}
+
+/// What a provider is called with.
+fn access(provider: &ProviderConfig) -> impl PartialEq + '_ {
+    let ProviderConfig { base_url, key, headers, auth, region, routes, dialect, .. } = provider;
+    (base_url, key, headers, auth, region, routes, dialect)
 }
 
 /// The concurrency limits of every provider. Permits in use under `before` stay in use.

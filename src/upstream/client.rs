@@ -15,7 +15,7 @@ use actix_http::{
 use awc::{Client, ClientResponse, FrozenClientRequest};
 use bytes::Bytes;
 use pointsman_actors::{
-    dialect::CallHeaders,
+    dialect::{CallHeaders, RefusedCall},
     domain::{Dialect, FailureKind},
     stats::QuotaReport,
 };
@@ -77,6 +77,8 @@ impl Default for TransportLimits {
 pub struct Call {
     /// Appended to the base address, such as `/chat/completions`.
     pub path: Arc<str>,
+    /// Upstream name of the model, which refusals may repeat.
+    pub model: Arc<str>,
     /// JSON body.
     pub body: Bytes,
     /// Headers of this call alone.
@@ -213,7 +215,7 @@ impl UpstreamClient {
         let Some(account) = &self.connection.service_account else {
             if let Some(signer) = &self.connection.signer {
                 let signed = signer.sign(&self.connection.signed_address(&call.path), &call.body, SystemTime::now());
-                let signed = signed.map_err(|why| UpstreamError::new(FailureKind::Auth, why))?;
+                let signed = signed.map_err(UpstreamError::without_credentials)?;
                 call.headers.extend(signed.into_iter().map(|(name, value)| (name.into(), value)));
             }
             let response = self.exchange(&call, times, &observe).await?;
@@ -314,8 +316,15 @@ impl UpstreamClient {
             // The body of a redirect is not used, and a 204 or 304 has none.
             _ => bytes::BytesMut::new(),
         };
-        let error =
-            refusal::classify((call.dialect, status), response.headers(), &body, SystemTime::now(), &self.redactor);
+        let refused = RefusedCall {
+            dialect: call.dialect,
+            status,
+            amazon_type: None,
+            names_a_wait: false,
+            model: &call.model,
+            request: &call.body,
+        };
+        let error = refusal::classify(refused, response.headers(), &body, SystemTime::now(), &self.redactor);
         UpstreamError { objection: objection::of(call.dialect, status, &body), ..error }
     }
 }

@@ -7,7 +7,7 @@ use std::{fmt, io};
 use actix_http::error::{ParseError, PayloadError};
 use awc::error::{ConnectError, SendRequestError};
 use pointsman_actors::{
-    domain::{Failure, FailureKind},
+    domain::{Evidence, Failure, FailureKind, Finding},
     stats::QuotaReport,
 };
 
@@ -27,13 +27,15 @@ pub struct UpstreamError {
     pub detail: String,
     /// Cause of a failed connection, as one word without a host. `None` for other failures.
     pub cause: Option<&'static str>,
-    /// The provider's body, or its reason within a 200, cleaned and cut to 2 KiB; only where the failure is the caller's own
-    /// mistake.
+    /// The provider's body, or its reason within a 200, cleaned and cut to 2 KiB; only where the failure is about the request
+    /// and its words are not about the gateway's account.
     pub raw: Option<String>,
     /// The provider's own code for the error, made printable.
     pub code: Option<Box<str>>,
     /// Whether the provider refused the content of the request, or of its answer.
     pub is_about_content: bool,
+    /// Whether it would accept fewer output tokens.
+    pub wants_fewer_tokens: bool,
     /// Whether it refused a signature of a thought: with stand-ins it may accept the request.
     pub refuses_signature: bool,
     /// The member that it may be about, although the client has nothing to do with it.
@@ -47,16 +49,24 @@ impl UpstreamError {
     #[must_use]
     pub fn new(kind: FailureKind, detail: impl Into<String>) -> UpstreamError {
         UpstreamError {
-            failure: Failure { kind, status: None, retry_after: None },
+            failure: Failure::of(kind),
             detail: detail.into(),
             cause: None,
             raw: None,
             code: None,
             is_about_content: false,
+            wants_fewer_tokens: false,
             refuses_signature: false,
             objection: None,
             quota: None,
         }
+    }
+
+    /// The gateway could not make the credentials of a call.
+    pub(super) fn without_credentials(detail: impl Into<String>) -> UpstreamError {
+        let finding = Finding { words: "", meaning: "the gateway cannot make the credentials for its calls" };
+        let error = UpstreamError::new(FailureKind::Auth, detail);
+        UpstreamError { failure: Failure { evidence: Evidence::Known(finding), ..error.failure }, ..error }
     }
 
     /// A timeout. `detail` names the awaited event.

@@ -108,10 +108,28 @@ fn key_at(text: &str) -> Option<(usize, usize)> {
             return Some((0, prefix.len() + length));
         }
     }
+    // Providers show some characters of a key around a mask of their own.
+    let length = token_length(text);
+    if text.get(..length).is_some_and(|run| run.contains("**")) || is_shortened_key(text, length) {
+        let ellipsis = text.get(length..).is_some_and(|rest| rest.starts_with('…'));
+        let tail = text
+            .get(length + '…'.len_utf8()..)
+            .filter(|_| ellipsis)
+            .map_or(0, |rest| '…'.len_utf8() + token_length(rest));
+        return Some((0, length + tail));
+    }
     let scheme = "bearer ".len();
     let begins = text.get(..scheme).is_some_and(|word| word.eq_ignore_ascii_case("bearer "));
     let length = token_length(text.get(scheme..).filter(|_| begins)?);
     (length >= MIN_TOKEN_LENGTH).then_some((scheme, scheme + length))
+}
+
+/// Whether a key begins here that is shortened with dots: `sk-...abcd`.
+fn is_shortened_key(text: &str, length: usize) -> bool {
+    let (run, rest) = text.split_at_checked(length).unwrap_or((text, ""));
+    let is_key = KEY_PREFIXES.iter().any(|(prefix, _)| run.starts_with(prefix));
+    let dots = run.split_once("...").is_some_and(|(_, tail)| tail.starts_with(|c: char| c.is_ascii_alphanumeric()));
+    is_key && (dots || rest.starts_with('…'))
 }
 
 /// Number of bytes at the start that can belong to a token.
@@ -144,6 +162,9 @@ mod tests {
         check("Authorization: Bearer eyJhbGciOi.J9 was refused", "Authorization: Bearer *** was refused");
         check("(gsk_0123456789abcdef)", "(***)");
         check("\"sk-abcdef0123\",\"next\"", "\"***\",\"next\"");
+        check("Incorrect API key provided: sk***gA. You can", "Incorrect API key provided: *** You can");
+        check("key xai-***, sk-…abcd, sk-...abcd and ****1a2b are wrong", "key ***, ***, *** and *** are wrong");
+        check("wait... what, **bold**?", "wait... what, **bold**?");
     }
 
     #[test]

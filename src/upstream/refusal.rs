@@ -1,18 +1,12 @@
-//! Classifies answers with an error status.
-//!
-//! The status decides nearly everything. The body is read for three things: whether a 400 is about the length of the
-//! prompt, whether a 403 is about content policy, and the text for a caller who made a mistake. Servers use different
-//! shapes of error bodies, so every known shape is tried and none is required.
+//! Answers with an error status, as attempts and clients see them. What a refusal is about is read by the library
+//! (`dialect::refusal`); here are the wait, the quota and the text for a client.
 
-use std::{
-    borrow::Cow,
-    time::{Duration, SystemTime},
-};
+use std::{borrow::Cow, time::SystemTime};
 
 use actix_http::header::HeaderMap;
 use pointsman_actors::{
-    dialect::{kind_of_refusal, refuses_signature, retry_delay},
-    domain::{Blame, Dialect, Failure, FailureKind},
+    dialect::{RefusedCall, read_refusal, refuses_signature, retry_delay},
+    domain::{Blame, Failure},
     stats::QuotaReport,
 };
 use serde_json::Value;
@@ -28,158 +22,44 @@ const MIN_REQUEST_ID: usize = 6;
 /// Most bytes of a machine-readable code.
 const CODE_LIMIT: usize = 64;
 
-/// Phrases in codes or messages of popular servers for a prompt that is too long, in lower case.
-const LENGTH_PHRASES: [&str; 20] = [
-    "context_length_exceeded",
-    "context_window_exceeded",
-    "contextwindowexceeded",
-    "exceed_context_size",
-    "model_max_prompt_tokens_exceeded",
-    "prompt_too_long",
-    "maximum context length",
-    "maximum model length",
-    "maximum prompt length",
-    "model's context length",
-    "max_model_len",
-    "available context size",
-    "exceed context window",
-    "exceeds the context window",
-    "prompt is too long",
-    "input is too long",
-    "reduce the length of the messages",
-    "total number of tokens in the prompt cannot exceed",
-    "exceeds the maximum number of tokens allowed",
-    "`inputs` tokens + `max_new_tokens` must be",
-];
+/// Names of members that hold the provider's id of the request, or of the gateway's account.
+const IDS: [&str; 4] = ["request_id", "requestId", "x-request-id", "user_id"];
 
-/// Phrases of popular servers for content that violates a policy, in lower case.
-const POLICY_PHRASES: [&str; 11] = [
-    "content_policy",
-    "content policy",
-    "content_filter",
-    "content filter",
-    "content management policy",
-    "policy_violation",
-    "policy violation",
-    "usage policies",
-    "moderation",
-    "flagged",
-    "safety",
-];
-
-/// Phrases for a refusal because of content that has no code of its own, in lower case.
-const CONTENT_PHRASES: [&str; 3] =
-    ["content filtering policy", "violating our usage policy", "content management policy"];
-
-/// Names of members that hold the provider's id of the request.
-const REQUEST_IDS: [&str; 3] = ["request_id", "requestId", "x-request-id"];
-
-/// Classifies an answer whose status is not 200.
+/// Classifies an answer to `call` whose status is not 200.
 pub(super) fn classify(
-    (dialect, status): (Dialect, u16),
+    call: RefusedCall<'_>,
     headers: &HeaderMap,
     body: &[u8],
     now: SystemTime,
     redactor: &Redactor,
 ) -> UpstreamError {
-    let error = ErrorBody::read(body);
-    let retry_after = retry_after(headers, now).or_else(|| retry_delay(dialect, body));
+    let retry_after = retry_after(headers, now).or_else(|| retry_delay(call.dialect, body));
     let amazon_type = headers.get("x-amzn-errortype").and_then(|value| value.to_str().ok());
-    let of_dialect = kind_of_refusal(dialect, status, retry_after.is_some(), amazon_type, body);
-    let kind = of_dialect.unwrap_or_else(|| kind(status, retry_after, &error));
-    let is_clients_fault = kind.blame() == Blame::Client;
-    let code = error.code.as_deref().and_then(|code| machine_readable(&redactor.clean(code, CODE_LIMIT)));
+    let status = call.status;
+    let refusal = read_refusal(RefusedCall { amazon_type, names_a_wait: retry_after.is_some(), ..call }, body);
+    let code = refusal.code.as_deref().and_then(|code| machine_readable(&redactor.clean(code, CODE_LIMIT)));
+    let is_shown = refusal.kind.blame() == Blame::Client && refusal.is_for_client;
     UpstreamError {
-        failure: Failure { kind, status: Some(status), retry_after },
+        failure: Failure { kind: refusal.kind, status: Some(status), retry_after, evidence: refusal.evidence },
         cause: None,
         detail: format!("status {status}, code {}, {} bytes of body", code.as_deref().unwrap_or("none"), body.len()),
-        is_about_content: code.as_deref().is_some_and(names_content) || error.mentions(&CONTENT_PHRASES),
-        raw: is_clients_fault.then(|| redactor.clean(&without_request_id(body), RAW_LIMIT)),
+        is_about_content: refusal.is_about_content,
+        wants_fewer_tokens: refusal.wants_fewer_tokens,
+        raw: is_shown.then(|| redactor.clean(&without_ids(body), RAW_LIMIT)),
         code,
-        refuses_signature: refuses_signature(dialect, status, body),
+        refuses_signature: refuses_signature(call.dialect, status, body),
         objection: None,
         quota: Some(quota(headers, || now)).filter(QuotaReport::is_some).map(Box::new),
     }
 }
 
-/// A body without the provider's id of the request, which is nobody's business but ours.
-fn without_request_id(body: &[u8]) -> Cow<'_, str> {
+/// A body without the provider's ids of the request and of the account, which are nobody's business but ours.
+fn without_ids(body: &[u8]) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(body);
     let Ok(whole) = serde_json::from_str::<Value>(&text) else { return text };
-    let ids =
-        REQUEST_IDS.iter().flat_map(|name| [whole.get(name), whole.get("error").and_then(|error| error.get(name))]);
+    let ids = IDS.iter().flat_map(|name| [whole.get(name), whole.get("error").and_then(|error| error.get(name))]);
     let ids: Vec<&str> = ids.flatten().filter_map(Value::as_str).filter(|id| id.len() >= MIN_REQUEST_ID).collect();
     ids.into_iter().fold(text, |text, id| Cow::Owned(text.replace(id, "***")))
-}
-
-/// Whether a code says that the content was refused.
-fn names_content(code: &str) -> bool {
-    ["content_filter", "content_policy", "moderation_blocked"].iter().any(|word| code.starts_with(word))
-}
-
-fn kind(status: u16, retry_after: Option<Duration>, error: &ErrorBody) -> FailureKind {
-    match status {
-        // An account without money. Nothing says when that ends.
-        429 if retry_after.is_none() && error.code.as_deref() == Some("insufficient_quota") => FailureKind::Auth,
-        400 | 422 if error.mentions(&LENGTH_PHRASES) => FailureKind::ContextLength,
-        403 if error.mentions(&POLICY_PHRASES) => FailureKind::ContentPolicy,
-        status => FailureKind::of_status(status.into()).unwrap_or(FailureKind::UnexpectedStatus),
-    }
-}
-
-/// Contents of an error body.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct ErrorBody {
-    code: Option<String>,
-    message: Option<String>,
-    /// Text to search for phrases, in lower case.
-    text: String,
-}
-
-impl ErrorBody {
-    fn read(body: &[u8]) -> ErrorBody {
-        let Ok(mut whole) = serde_json::from_slice::<Value>(body) else {
-            return ErrorBody { text: String::from_utf8_lossy(body).to_lowercase(), ..ErrorBody::default() };
-        };
-        // Google wraps its error object into a list.
-        if let Some(first) = whole.as_array_mut().and_then(|list| list.first_mut()) {
-            whole = first.take();
-        }
-        let error = whole.get("error").unwrap_or(&whole);
-        let code = [error.get("code"), error.get("type"), whole.get("code"), whole.get("error_type")]
-            .into_iter()
-            .flatten()
-            .find_map(scalar);
-        let message = [error.get("message"), Some(error), whole.get("message"), whole.get("detail")]
-            .into_iter()
-            .flatten()
-            .find_map(sentence);
-        let kinds = [error.get("code"), error.get("type")].into_iter().flatten().filter_map(scalar);
-        let texts: Vec<String> = kinds.chain(message.clone()).collect();
-        ErrorBody { code, message, text: texts.join("\n").to_lowercase() }
-    }
-
-    fn mentions(&self, phrases: &[&str]) -> bool {
-        phrases.iter().any(|phrase| self.text.contains(phrase))
-    }
-}
-
-/// A code: a string at some servers, a number at others.
-fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) if !text.is_empty() => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    }
-}
-
-/// A message: a string, or the first `msg` of FastAPI's list of objects.
-fn sentence(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) if !text.is_empty() => Some(text.clone()),
-        Value::Array(list) => list.first()?.get("msg").and_then(sentence),
-        _ => None,
-    }
 }
 
 /// The code, if it is a single word. Codes are logged, and a sentence may hold parts of the prompt.
@@ -192,12 +72,27 @@ fn machine_readable(code: &str) -> Option<Box<str>> {
 mod tests {
     use actix_http::header::{HeaderName, HeaderValue};
 
+    use std::time::Duration;
+
+    use pointsman_actors::domain::{Dialect, FailureKind};
+
     use super::*;
     use crate::base::secret::Secret;
 
+    fn call(status: u16) -> RefusedCall<'static> {
+        RefusedCall {
+            dialect: Dialect::OpenAi,
+            status,
+            amazon_type: None,
+            names_a_wait: false,
+            model: "acme-1",
+            request: br#"{"model":"acme-1","messages":[{"role":"user","content":"Hi"}]}"#,
+        }
+    }
+
     fn classify_text(status: u16, body: &str) -> UpstreamError {
         let redactor = Redactor::new([Secret::from("sk-provider-secret")]);
-        classify((Dialect::OpenAi, status), &HeaderMap::new(), body.as_bytes(), SystemTime::UNIX_EPOCH, &redactor)
+        classify(call(status), &HeaderMap::new(), body.as_bytes(), SystemTime::UNIX_EPOCH, &redactor)
     }
 
     #[track_caller]
@@ -265,31 +160,22 @@ mod tests {
     }
 
     #[test]
-    fn every_shape_of_an_error_body_gives_its_code_and_message() {
-        let check = |body: &str, code: Option<&str>, message: Option<&str>| {
-            assert_eq!(classify_text(400, body).code.as_deref(), code, "{body}");
-            assert_eq!(ErrorBody::read(body.as_bytes()).message.as_deref(), message, "{body}");
-        };
-        check(r#"{"error":{"message":"No.","type":"t","code":"c"}}"#, Some("c"), Some("No."));
-        check(r#"{"error":{"message":"No.","type":"t","code":null}}"#, Some("t"), Some("No."));
-        check(r#"{"error":{"message":"No.","code":400}}"#, Some("400"), Some("No."));
+    fn every_shape_of_an_error_body_gives_its_code() {
+        let check =
+            |body: &str, code: Option<&str>| assert_eq!(classify_text(400, body).code.as_deref(), code, "{body}");
+        check(r#"{"error":{"message":"No.","type":"t","code":"c"}}"#, Some("c"));
+        check(r#"{"error":{"message":"No.","type":"t","code":null}}"#, Some("t"));
+        check(r#"{"error":{"message":"No.","code":400}}"#, Some("400"));
         check(
             r#"{"type":"error","error":{"type":"invalid_request_error","message":"No."}}"#,
             Some("invalid_request_error"),
-            Some("No."),
         );
-        check(
-            r#"{"object":"error","message":"No.","type":"BadRequestError","code":40301}"#,
-            Some("40301"),
-            Some("No."),
-        );
-        check(r#"{"error":"No.","error_type":"validation"}"#, Some("validation"), Some("No."));
-        check(r#"{"detail":"No."}"#, None, Some("No."));
-        check(r#"{"detail":[{"loc":["body"],"msg":"No."}]}"#, None, Some("No."));
-        check(r#"[{"error":{"code":400,"message":"No."}}]"#, Some("400"), Some("No."));
-        check(r#"{"error":{"message":"No.","code":"a sentence, not a code"}}"#, None, Some("No."));
-        for nothing in ["", "<html>No.</html>", "null", "[]", "{}", "7", r#"{"error":{"message":7}}"#] {
-            check(nothing, None, None);
+        check(r#"{"object":"error","message":"No.","type":"BadRequestError","code":40301}"#, Some("40301"));
+        check(r#"{"error":"No.","error_type":"validation"}"#, Some("validation"));
+        check(r#"[{"error":{"code":400,"message":"No."}}]"#, Some("400"));
+        check(r#"{"error":{"message":"No.","code":"a sentence, not a code"}}"#, None);
+        for nothing in [r#"{"detail":"No."}"#, "", "<html>No.</html>", "null", "[]", "{}", "7"] {
+            check(nothing, None);
         }
     }
 
@@ -345,8 +231,7 @@ mod tests {
         check(429, body, FailureKind::Auth);
         let mut headers = HeaderMap::new();
         headers.insert(HeaderName::from_static("retry-after"), HeaderValue::from_static("7"));
-        let waiting =
-            classify((Dialect::OpenAi, 429), &headers, body.as_bytes(), SystemTime::UNIX_EPOCH, &Redactor::default());
+        let waiting = classify(call(429), &headers, body.as_bytes(), SystemTime::UNIX_EPOCH, &Redactor::default());
         assert_eq!(waiting.failure.kind, FailureKind::RateLimited);
     }
 
@@ -356,6 +241,7 @@ mod tests {
         let body = r#"{ "error":{"message":"bad (request req_011UP)"},"request_id":"req_011UP"}"#;
         assert_eq!(shown(body), r#"{ "error":{"message":"bad (request ***)"},"request_id":"***"}"#);
         assert_eq!(shown(r#"{"error":{"requestId":"0a1b-2c3d"}}"#), r#"{"error":{"requestId":"***"}}"#);
+        assert_eq!(shown(r#"{"error":"no","user_id":"user_3D0IV"}"#), r#"{"error":"no","user_id":"***"}"#);
         assert_eq!(shown("not JSON"), "not JSON");
     }
 
@@ -363,7 +249,7 @@ mod tests {
     fn the_requested_wait_is_kept() {
         let mut headers = HeaderMap::new();
         headers.insert(HeaderName::from_static("retry-after"), HeaderValue::from_static("7"));
-        let error = classify((Dialect::OpenAi, 429), &headers, b"", SystemTime::UNIX_EPOCH, &Redactor::default());
-        assert_eq!(error.failure.retry_after, Some(std::time::Duration::from_secs(7)));
+        let error = classify(call(429), &headers, b"", SystemTime::UNIX_EPOCH, &Redactor::default());
+        assert_eq!(error.failure.retry_after, Some(Duration::from_secs(7)));
     }
 }

@@ -9,7 +9,6 @@ use actix_http::{
     HttpMessage as _,
     header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT},
 };
-use pointsman_actors::domain::FailureKind;
 use rustls::ClientConfig;
 use serde::Deserialize;
 use tokio::time::timeout_at;
@@ -85,7 +84,7 @@ async fn fetch(
     tls: &Arc<ClientConfig>,
     deadline: Instant,
 ) -> Result<(Secret, Instant), UpstreamError> {
-    let failed = |why: &str| UpstreamError::new(FailureKind::Auth, format!("token of the service account: {why}"));
+    let failed = |why: &str| UpstreamError::without_credentials(format!("token of the service account: {why}"));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let statement = account.statement(now).ok_or_else(|| failed("it cannot be signed"))?;
     let form =

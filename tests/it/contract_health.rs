@@ -152,7 +152,8 @@ async fn mistakes_of_the_client_do_not_change_a_providers_success_rate() {
 
 #[actix_web::test]
 async fn a_provider_that_refuses_our_key_shows_a_config_fault_and_the_client_a_502() {
-    let upstream = Upstream::start([Script::answering(refusal(401))]);
+    let wrong = json!({"error": {"message": "Incorrect API key provided.", "code": "invalid_api_key"}});
+    let upstream = Upstream::start([Script::answering(http(401, &wrong))]);
     let gateway =
         TestGateway::start(&format!("{}{}", provider("acme", &upstream.url("")), simple_model("acme/small", "acme")))
             .await;

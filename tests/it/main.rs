@@ -263,6 +263,8 @@ mod quota;
 #[cfg(test)]
 mod raw_client;
 #[cfg(test)]
+mod refusals;
+#[cfg(test)]
 mod reload;
 #[cfg(test)]
 mod reload_file;

@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt, sync::Arc};
 
 use bytes::Bytes;
 
-use crate::domain::{CostBreakdown, FailureKind, FinishReason, GenerationId, Pricing, Usage};
+use crate::domain::{CostBreakdown, Evidence, FailureKind, FinishReason, GenerationId, Pricing, Usage};
 
 /// Values that a rewritten answer contains. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -78,13 +78,23 @@ pub struct AnswerFault {
     pub detail: Cow<'static, str>,
     /// Why the provider refused the content, in its own words, cleaned, for the client. `None` for all other faults.
     pub refused_content: Option<Box<str>>,
+    /// What speaks for more than this request.
+    pub evidence: Evidence,
+    /// Whether the provider would accept fewer output tokens.
+    pub wants_fewer_tokens: bool,
 }
 
 impl AnswerFault {
     /// A fault that is not about content.
     #[must_use]
     pub fn new(kind: FailureKind, detail: impl Into<Cow<'static, str>>) -> AnswerFault {
-        AnswerFault { kind, detail: detail.into(), refused_content: None }
+        AnswerFault {
+            kind,
+            detail: detail.into(),
+            refused_content: None,
+            evidence: Evidence::None,
+            wants_fewer_tokens: false,
+        }
     }
 
     /// The answer is malformed.

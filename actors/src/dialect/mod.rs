@@ -30,6 +30,7 @@ pub mod openai;
 mod outgoing;
 pub mod percent;
 mod reasoning_format;
+mod refusal;
 mod responses;
 mod sanitize;
 mod spliced_call;
@@ -66,11 +67,12 @@ pub use openai::{
 };
 pub use outgoing::{CallHeaders, OutgoingBody, Translation};
 pub use reasoning_format::reasoning_format;
+pub use refusal::{Refusal, RefusedCall, read_refusal};
 pub use responses::inbound::{
     AgentChat, InboundResponses, ResponseEcho, input_tokens_body, read_agent_chat, read_responses, read_responses_with,
 };
 pub use responses::provider_state::ProviderState;
 pub use translation::{
-    chat_body, chat_body_with, chat_path, completion_of, image_body, image_path, images_of, kind_of_refusal,
-    makes_images, refuses_signature, retry_delay, rewrite_whole, usage_of_failure,
+    chat_body, chat_body_with, chat_path, completion_of, image_body, image_path, images_of, makes_images,
+    refuses_signature, retry_delay, rewrite_whole, usage_of_failure,
 };

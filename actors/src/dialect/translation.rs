@@ -30,7 +30,7 @@ use super::{
     responses::{self, provider_state::ProviderState},
     spliced_call::SplicedCall,
 };
-use crate::domain::{Catalog, Dialect, Endpoint, FailureKind, Usage};
+use crate::domain::{Catalog, Dialect, Endpoint, Usage};
 
 /// Bytes of an answer that may always wait for other content.
 const MIN_HELD_BYTES: usize = 64 * 1024;
@@ -309,25 +309,6 @@ fn translated(
         }),
         ..OutgoingBody::of(body)
     })
-}
-
-/// The failure that an answer other than a 200 stands for, if its dialect says more than the status. `has_retry_after`: it
-/// names a time to wait. `amazon_type`: the type of the error in the header that only Amazon sends.
-#[must_use]
-pub fn kind_of_refusal(
-    dialect: Dialect,
-    status: u16,
-    has_retry_after: bool,
-    amazon_type: Option<&str>,
-    body: &[u8],
-) -> Option<FailureKind> {
-    match dialect {
-        _ if amazon_type.is_some() => Some(converse::kind_of_response(status, amazon_type, body)),
-        Dialect::Converse => Some(converse::kind_of_response(status, None, body)),
-        Dialect::OpenAi | Dialect::Responses => None,
-        Dialect::Anthropic => Some(anthropic::kind_of_response(status, has_retry_after, body)),
-        Dialect::Gemini => Some(gemini::kind_of_response(status, body)),
-    }
 }
 
 /// Whether an answer refuses a signature of a thought, so that the same chat may be accepted with stand-ins.

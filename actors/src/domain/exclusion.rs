@@ -1,6 +1,12 @@
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
-use super::{failure::FailureCause, id::EndpointId, modality::Modality, money::Usd, pattern::ModelPattern};
+use super::{
+    failure::{FailureCause, FailureKind},
+    id::EndpointId,
+    modality::Modality,
+    money::Usd,
+    pattern::ModelPattern,
+};
 
 /// An endpoint of the pool that may not serve the request.
 #[derive(Debug, Clone, PartialEq)]
@@ -286,7 +292,13 @@ impl fmt::Display for ExclusionDetail {
             ExclusionDetail::Retired(day) => write!(f, "retired on {day}"),
             ExclusionDetail::Open { wait, failures, last } => open(f, *wait, *failures, *last),
             ExclusionDetail::Cooling { wait, last } => waiting(f, *last, "retry", *wait),
-            ExclusionDetail::ConfigFault { wait, last } => waiting(f, *last, "next try", *wait),
+            ExclusionDetail::ConfigFault { wait, last } => {
+                if let Some(last) = last {
+                    let subject = if last.kind == FailureKind::Auth { "key or account" } else { "model" };
+                    write!(f, "the provider refuses the gateway's {subject}: ")?;
+                }
+                waiting(f, *last, "next try", *wait)
+            }
             ExclusionDetail::Saturated { in_flight, knee } => {
                 write!(f, "saturated: {in_flight} in flight, knee {knee:.0}")
             }

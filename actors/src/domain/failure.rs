@@ -44,13 +44,13 @@ pub enum FailureKind {
     Overloaded,
     /// Any other 5xx, and 408, 409, 425.
     Server,
-    /// 401 or 402: the gateway's key or account at the provider.
+    /// The gateway's key or account at the provider.
     Auth,
-    /// 403 about the gateway's account at the provider.
+    /// 403: the model is not open to the gateway's account, or nothing more is known.
     Forbidden,
-    /// 403 because of the content of the request. Says nothing about the account or the endpoint.
+    /// Another status than 400 because of the content of the request: another endpoint may accept it.
     ContentPolicy,
-    /// 404: the configured upstream name of the model.
+    /// The upstream name of the model, or a 404 of which nothing more is known.
     NotFound,
     /// A 200 without a valid answer: broken JSON, an error body, no choices, a wrong encoding, an invalid frame.
     Malformed,
@@ -66,11 +66,15 @@ pub enum FailureKind {
     TooLarge,
     /// 422.
     Unprocessable,
+    /// This endpoint refuses this request: a file, store, feature or price that others may have.
+    RefusedHere,
+    /// The request alone is larger than a limit of the gateway's account at the provider.
+    OverLimit,
 }
 
 impl FailureKind {
     /// All kinds, in the order of their declaration.
-    pub const ALL: [FailureKind; 20] = [
+    pub const ALL: [FailureKind; 22] = [
         FailureKind::Connect,
         FailureKind::Tls,
         FailureKind::Reset,
@@ -91,6 +95,8 @@ impl FailureKind {
         FailureKind::BadRequest,
         FailureKind::TooLarge,
         FailureKind::Unprocessable,
+        FailureKind::RefusedHere,
+        FailureKind::OverLimit,
     ];
 
     /// Kind of an HTTP status of 400 to 599, as far as the status alone decides it. `None` for other numbers.
@@ -115,12 +121,14 @@ impl FailureKind {
     #[must_use]
     pub const fn blame(self) -> Blame {
         use FailureKind::{
-            Auth, BadRequest, ContentPolicy, ContextLength, Deadline, Forbidden, NotFound, Shortage, TooLarge,
-            Unprocessable,
+            Auth, BadRequest, ContentPolicy, ContextLength, Deadline, Forbidden, NotFound, OverLimit, RefusedHere,
+            Shortage, TooLarge, Unprocessable,
         };
         match self {
-            BadRequest | ContextLength | TooLarge | Unprocessable => Blame::Client,
-            Auth | NotFound | Forbidden | ContentPolicy | Deadline | Shortage => Blame::Configuration,
+            BadRequest | ContextLength | TooLarge | Unprocessable | ContentPolicy | RefusedHere | OverLimit => {
+                Blame::Client
+            }
+            Auth | NotFound | Forbidden | Deadline | Shortage => Blame::Configuration,
             _ => Blame::Provider,
         }
     }
@@ -160,6 +168,8 @@ impl FailureKind {
             FailureKind::BadRequest => "bad_request",
             FailureKind::TooLarge => "too_large",
             FailureKind::Unprocessable => "unprocessable",
+            FailureKind::RefusedHere => "refused_here",
+            FailureKind::OverLimit => "over_limit",
         }
     }
 }
@@ -173,6 +183,41 @@ pub struct Failure {
     pub status: Option<u16>,
     /// `Retry-After` of the upstream, clamped to 60 s.
     pub retry_after: Option<Duration>,
+    /// What speaks for more than this one request.
+    pub evidence: Evidence,
+}
+
+impl Failure {
+    /// A failure without status, wait or evidence.
+    #[must_use]
+    pub const fn of(kind: FailureKind) -> Failure {
+        Failure { kind, status: None, retry_after: None, evidence: Evidence::None }
+    }
+}
+
+/// Whether a refusal concerns more than the request that got it. Nothing that one client can put into a request may close
+/// an endpoint or provider for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Evidence {
+    /// Nothing says so.
+    #[default]
+    None,
+    /// A status and words that are not known. The same refusal of another caller's request is evidence.
+    Unknown {
+        /// Hash of status, codes and words.
+        said: u64,
+    },
+    /// A code or sentence that the provider is known to use about the gateway's account or the model.
+    Known(Finding),
+}
+
+/// A known code or sentence of a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finding {
+    /// The code or the beginning of the sentence, as the table of refusals has it; empty if the gateway found it out itself.
+    pub words: &'static str,
+    /// Its meaning, as a sentence without a full stop.
+    pub meaning: &'static str,
 }
 
 /// Short form of a failure for exclusion texts.

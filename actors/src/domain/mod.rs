@@ -61,7 +61,7 @@ pub use dialect::{Dialect, Platform};
 pub use effort_budgets::EffortBudgets;
 pub use event::{EndpointEvent, EventKind, GateEvent};
 pub use exclusion::{ExcludedEndpoint, ExclusionDetail, ExclusionReason, MAX_COST};
-pub use failure::{Blame, Failure, FailureCause, FailureKind, Next};
+pub use failure::{Blame, Evidence, Failure, FailureCause, FailureKind, Finding, Next};
 pub use generation::{FinishReason, Generation, GenerationStatus};
 pub use id::{EndpointId, GenerationId, ModelId, ModelIdFault, ProviderSlug};
 pub use invalid::{Invalid, InvalidReason, PromptFault};

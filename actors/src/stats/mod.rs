@@ -18,6 +18,7 @@ mod sessions;
 mod targets;
 
 pub use live::board::{BreakerChange, Claim, FinishedClaim, GateChange, LiveBoard};
+pub use live::breaker::RefusedSince;
 pub use live::gate::Gate;
 pub use live::quota::{QuotaReport, Remaining, TokensLeft};
 pub use live::view::{LiveEndpoint, LiveProvider, LiveStatus, LiveView};

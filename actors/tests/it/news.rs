@@ -14,7 +14,10 @@ use pointsman_actors::{
         provider_health::{AdoptionRefused, Ping, ProviderHealth, ReadFigures, adopt},
         published::PublishedState,
     },
-    domain::{EndpointEvent, EndpointId, EventKind, Failure, FailureKind, GateEvent, Prediction, RoutingPolicy, Tick},
+    domain::{
+        EndpointEvent, EndpointId, EventKind, Evidence, Failure, FailureKind, GateEvent, Prediction, RoutingPolicy,
+        Tick,
+    },
     stats::{LiveBoard, Snapshot, Statistics},
 };
 
@@ -66,7 +69,7 @@ impl Rig {
 }
 
 fn failure_at(endpoint: EndpointId, gate: GateEvent) -> EndpointEvent {
-    let failure = Failure { kind: FailureKind::Server, status: Some(500), retry_after: None };
+    let failure = Failure { kind: FailureKind::Server, status: Some(500), retry_after: None, evidence: Evidence::None };
     EndpointEvent {
         endpoint,
         at: NOW,

@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
 use pointsman_actors::{
     decide::decide,
-    domain::{EventKind, Failure, FailureKind, Objective, Query, RoutingPolicy, Tick},
+    domain::{EventKind, Evidence, Failure, FailureKind, Objective, Query, RoutingPolicy, Tick},
     stats::{Accuracy, Calibrations, Claim, LiveBoard, LiveView, Statistics, splitmix64},
 };
 
@@ -135,7 +135,8 @@ fn serve(natures: &[Nature], traffic: Traffic) -> Calibrations {
 /// Seconds to the first token and to the end, and which end.
 fn fate(nature: Nature, streamed: bool, dice: &mut Dice) -> (f64, f64, EventKind) {
     if dice.uniform() < nature.fails {
-        let failure = Failure { kind: FailureKind::Server, status: Some(500), retry_after: None };
+        let failure =
+            Failure { kind: FailureKind::Server, status: Some(500), retry_after: None, evidence: Evidence::None };
         return (0.05, 0.05, EventKind::Failed { failure, had_content: false });
     }
     let first = nature.first * (nature.sigma * dice.normal()).exp();

@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use pointsman_actors::{
-    domain::{EndpointEvent, EndpointId, EventKind, Failure, FailureKind, GateEvent, Prediction, RoutingPolicy, Tick},
+    domain::{
+        EndpointEvent, EndpointId, EventKind, Evidence, Failure, FailureKind, Finding, GateEvent, Prediction,
+        RoutingPolicy, Tick,
+    },
     stats::{Estimates, FailureEffect, Snapshot, Statistics},
 };
 
@@ -91,7 +94,7 @@ impl Rig {
     }
 
     fn fail(&mut self, dispatched: f64, now: f64, kind: FailureKind, status: Option<u16>) {
-        let failure = Failure { kind, status, retry_after: None };
+        let failure = Failure { kind, status, retry_after: None, evidence: Evidence::None };
         self.tell(dispatched, now, 1, EventKind::Failed { failure, had_content: false });
     }
 
@@ -197,7 +200,7 @@ fn a_timeout_counts_and_teaches_only_if_the_endpoint_was_alive_meanwhile() {
 
 #[test]
 fn a_request_that_was_given_up_moves_the_first_token_by_its_share_of_the_residual() {
-    let timeout = Failure { kind: FailureKind::Timeout, status: None, retry_after: None };
+    let timeout = Failure { kind: FailureKind::Timeout, status: None, retry_after: None, evidence: Evidence::None };
     let ends =
         [EventKind::Failed { failure: timeout, had_content: false }, EventKind::Cancelled { had_content: false }];
     for end in ends {
@@ -243,12 +246,18 @@ fn a_client_that_left_teaches_only_what_is_slower_than_expected_of_a_living_endp
 
 #[test]
 fn every_failure_has_an_effect_and_only_those_of_the_provider_count() {
-    let verdict = |kind, status| FailureEffect::of(&Failure { kind, status, retry_after: None });
+    let known = Evidence::Known(Finding { words: "model_not_found", meaning: "the model is unknown there" });
+    let verdict = |kind, status| FailureEffect::of(&Failure { kind, status, retry_after: None, evidence: known });
     assert_eq!(verdict(FailureKind::Connect, None), FailureEffect::Refused);
     assert_eq!(verdict(FailureKind::Overloaded, Some(503)), FailureEffect::Fault);
     assert_eq!(verdict(FailureKind::Overloaded, Some(529)), FailureEffect::Busy);
     assert_eq!(verdict(FailureKind::Auth, Some(402)), FailureEffect::Account);
     assert_eq!(verdict(FailureKind::NotFound, Some(404)), FailureEffect::UnknownModel);
+    assert_eq!(verdict(FailureKind::RefusedHere, Some(404)), FailureEffect::UnknownModel);
+    let unclear = |kind| FailureEffect::of(&Failure { evidence: Evidence::Unknown { said: 1 }, ..Failure::of(kind) });
+    assert_eq!(unclear(FailureKind::Auth), FailureEffect::UnclearAccount);
+    assert_eq!(unclear(FailureKind::NotFound), FailureEffect::UnclearModel);
+    assert_eq!(FailureEffect::of(&Failure::of(FailureKind::Auth)), FailureEffect::Silent);
     assert!(!verdict(FailureKind::RateLimited, Some(429)).is_failure());
 }
 

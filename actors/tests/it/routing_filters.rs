@@ -170,7 +170,13 @@ fn each_gate_has_its_reason() {
     check("acme/a half1 9000ms | bolt/b", "", |_| (), "circuit_open", "half-open, not worth a probe now");
     check("acme/a probing | bolt/b", "", |_| (), "probe_in_flight", "half-open, its probe is out");
     check("acme/a cool0.7 | bolt/b", "", |_| (), "rate_limited", "429, retry in 0.7 s");
-    check("acme/a fault42 | bolt/b", "", |_| (), "config_fault", "404, next try in 42.0 s");
+    check(
+        "acme/a fault42 | bolt/b",
+        "",
+        |_| (),
+        "config_fault",
+        "the provider refuses the gateway's model: 404, next try in 42.0 s",
+    );
     check("acme/a paced0.4 | bolt/b", "", |_| (), "paced", "paced, next in 0.4 s");
     check("acme/a k9 knee4 | bolt/b", "", |_| (), "saturated", "saturated: 9 in flight, knee 4");
 }

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use pointsman_actors::{
     decide::decide,
     domain::{
-        Candidate, Decision, EndpointId, EventKind, ExclusionReason, Failure, FailureKind, GateEvent, Objective,
-        RoutingPolicy, Tick,
+        Candidate, Decision, EndpointId, EventKind, Evidence, ExclusionReason, Failure, FailureKind, GateEvent,
+        Objective, RoutingPolicy, Tick,
     },
     stats::{BreakerChange, Claim, Gate, LiveBoard, QuotaReport, Remaining, Statistics},
 };
@@ -41,7 +41,10 @@ const LEFT: EventKind = EventKind::Cancelled { had_content: false };
 
 fn failed(kind: FailureKind, status: u16, retry_after: Option<f64>) -> EventKind {
     let retry_after = retry_after.map(Duration::from_secs_f64);
-    EventKind::Failed { failure: Failure { kind, status: Some(status), retry_after }, had_content: false }
+    EventKind::Failed {
+        failure: Failure { kind, status: Some(status), retry_after, evidence: Evidence::None },
+        had_content: false,
+    }
 }
 
 fn server_error() -> EventKind {
@@ -461,36 +464,102 @@ fn a_paced_endpoint_refuses_a_claim_that_came_too_late() {
     assert_eq!(rig.board.claim(0, at(0.7), &candidate), Err(ExclusionReason::Paced));
 }
 
-#[test]
-fn our_wrong_key_closes_the_whole_provider_and_a_wrong_name_the_endpoint() {
-    let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | b/3@y 300ms");
-    rig.attempt("a/1@x", 0.0, failed(FailureKind::Auth, 401, None));
-    assert_eq!(rig.plan(1.0), "b/3@y");
-    assert_eq!(rig.plan(61.0), "a/1@x? b/3@y");
-    let status = rig.board.view(at(1.0)).provider_status(rig.world.catalog(), 0);
-    assert!(status.config_fault && status.open_until == Some(at(60.1)));
-    let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | b/3@y 300ms");
-    rig.attempt("a/1@x", 0.0, failed(FailureKind::NotFound, 404, None));
-    assert_eq!(rig.plan(1.0), "a/2@x b/3@y");
+/// What the provider says about our account or model.
+const SAID: Finding = Finding { words: "invalid_api_key", meaning: "the key is not valid" };
+
+fn refused(kind: FailureKind, status: u16, evidence: Evidence) -> EventKind {
+    let failure = Failure { kind, status: Some(status), retry_after: None, evidence };
+    EventKind::Failed { failure, had_content: false }
 }
 
 #[test]
-fn one_403_closes_nothing_a_second_without_a_success_between_does() {
-    let forbidden = failed(FailureKind::Forbidden, 403, None);
+fn our_wrong_key_closes_the_whole_provider_and_a_wrong_name_the_endpoint() {
+    let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | b/3@y 300ms");
+    rig.attempt("a/1@x", 0.0, refused(FailureKind::Auth, 401, Evidence::Known(SAID)));
+    assert_eq!(rig.plan(1.0), "b/3@y");
+    assert_eq!(rig.plan(61.0), "a/1@x? b/3@y");
+    let view = rig.board.view(at(1.0));
+    let status = view.provider_status(rig.world.catalog(), 0);
+    assert!(status.config_fault && status.open_until == Some(at(60.1)));
+    assert_eq!(view.provider(0).refused.map(|refused| (refused.since, refused.finding)), Some((at(0.1), SAID)));
+    let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | b/3@y 300ms");
+    rig.attempt("a/1@x", 0.0, refused(FailureKind::NotFound, 404, Evidence::Known(SAID)));
+    assert_eq!(rig.plan(1.0), "a/2@x b/3@y");
+}
+
+/// RELIABILITY 3.10.
+#[test]
+fn unknown_words_close_something_only_if_different_callers_hear_them_without_a_success_between() {
+    const ONE: Option<u64> = Some(1);
+    const OTHER: Option<u64> = Some(2);
+    let check = |kind: FailureKind, callers: &[Option<u64>], expected: &str| {
+        let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | b/3@y 300ms");
+        for (n, caller) in callers.iter().enumerate() {
+            let (mut claim, start) = (rig.claim("a/1@x", n as f64).unwrap(), n as f64);
+            claim.caller = *caller;
+            rig.finish(claim, start + 0.1, refused(kind, 403, Evidence::Unknown { said: 7 }));
+        }
+        assert_eq!(rig.plan(30.0), expected, "{kind:?} {callers:?}");
+    };
+    let all = "a/1@x a/2@x b/3@y";
+    for kind in [FailureKind::Auth, FailureKind::Forbidden, FailureKind::NotFound, FailureKind::RefusedHere] {
+        check(kind, &[ONE; 20], all);
+        check(kind, &[None; 20], all);
+    }
+    check(FailureKind::Auth, &[ONE, OTHER], "b/3@y");
+    for kind in [FailureKind::Forbidden, FailureKind::NotFound, FailureKind::RefusedHere] {
+        check(kind, &[ONE, ONE, OTHER], "a/2@x b/3@y");
+    }
+    check(FailureKind::BadRequest, &[ONE, OTHER, Some(3), Some(4)], all);
+    // A success between, or other words, begin anew.
     let rig = Rig::of("a/1@x 200ms | b/3@y 300ms");
-    rig.attempt("a/1@x", 0.0, forbidden);
-    rig.attempt("a/1@x", 1.0, OK);
-    rig.attempt("a/1@x", 2.0, forbidden);
-    assert_eq!(rig.plan(3.0), "a/1@x b/3@y");
-    rig.attempt("a/1@x", 4.0, forbidden);
-    assert_eq!(rig.plan(5.0), "b/3@y");
+    for (n, (caller, said, end)) in
+        [(ONE, 7, false), (ONE, 7, true), (OTHER, 7, false), (ONE, 8, false), (OTHER, 7, false)].into_iter().enumerate()
+    {
+        let mut claim = rig.claim("a/1@x", n as f64).unwrap();
+        claim.caller = caller;
+        let end = if end { OK } else { refused(FailureKind::NotFound, 404, Evidence::Unknown { said }) };
+        rig.finish(claim, n as f64 + 0.1, end);
+    }
+    assert_eq!(rig.plan(30.0), "a/1@x b/3@y");
+}
+
+#[test]
+fn the_same_400_for_several_callers_is_shown_and_closes_nothing() {
+    let rig = Rig::of("a/1@x 200ms | b/3@y 300ms");
+    let call = |n: u64, end: EventKind| {
+        let mut claim = rig.claim("a/1@x", n as f64).unwrap();
+        claim.caller = Some(n);
+        rig.finish(claim, n as f64 + 0.1, end);
+        rig.board.view(at(n as f64 + 0.2)).endpoint(0).all_mistaken
+    };
+    let wrong = refused(FailureKind::BadRequest, 400, Evidence::Unknown { said: 7 });
+    assert_eq!([1, 2, 3].map(|n| call(n, wrong)), [false, false, true]);
+    assert_eq!(rig.plan(9.0), "a/1@x b/3@y");
+    assert!(!call(10, OK));
+}
+
+/// B8.
+#[test]
+fn what_has_changed_is_tried_again_at_once() {
+    let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | b/3@y 300ms");
+    let late = rig.claim("a/2@x", 0.0).unwrap();
+    rig.attempt("a/1@x", 0.0, refused(FailureKind::Auth, 401, Evidence::Known(SAID)));
+    assert_eq!(rig.board.pardon(at(1.0), &[1], &[]), (vec![], vec![]));
+    assert_eq!(rig.board.pardon(at(1.0), &[0], &[]), (vec![0], vec![]));
+    rig.finish(late, 2.0, refused(FailureKind::Auth, 401, Evidence::Known(SAID)));
+    assert_eq!(rig.plan(3.0), "a/1@x a/2@x b/3@y", "the late answer is about the key before");
+    rig.attempt("a/2@x", 4.0, refused(FailureKind::NotFound, 404, Evidence::Known(SAID)));
+    assert_eq!(rig.plan(5.0), "a/1@x b/3@y");
+    assert_eq!(rig.board.pardon(at(6.0), &[], &[1]), (vec![], vec![1]));
+    assert_eq!(rig.plan(7.0), "a/1@x a/2@x b/3@y");
 }
 
 #[test]
 fn mistakes_of_callers_move_no_gate() {
     let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
-    use FailureKind::{BadRequest, ContextLength, Deadline, Shortage, TooLarge, Unprocessable};
-    for (n, kind) in [BadRequest, ContextLength, TooLarge, Unprocessable, Deadline, Shortage]
+    use FailureKind::{BadRequest, ContextLength, Deadline, OverLimit, RefusedHere, Shortage, TooLarge, Unprocessable};
+    for (n, kind) in [BadRequest, ContextLength, TooLarge, Unprocessable, Deadline, Shortage, OverLimit, RefusedHere]
         .into_iter()
         .cycle()
         .take(20)

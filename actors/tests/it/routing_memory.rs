@@ -5,7 +5,8 @@ use std::time::Duration;
 use pointsman_actors::{
     decide::decide,
     domain::{
-        EndpointEvent, EndpointId, EventKind, Failure, FailureKind, GateEvent, Objective, Prediction, Query, Tick,
+        EndpointEvent, EndpointId, EventKind, Evidence, Failure, FailureKind, GateEvent, Objective, Prediction, Query,
+        Tick,
     },
     stats::{EndpointStats, LiveView, Restored, SavedState, SavedStateError, Snapshot, Statistics},
 };
@@ -67,7 +68,8 @@ fn learned() -> Statistics {
         stream(&mut statistics, endpoint("acme/a", "y", ""), start, 0.9 * spread);
         stream(&mut statistics, endpoint("bolt/b", "y", "fp8"), start, 0.4 * spread);
         if second % 2 == 0 {
-            let failure = Failure { kind: FailureKind::Server, status: Some(500), retry_after: None };
+            let failure =
+                Failure { kind: FailureKind::Server, status: Some(500), retry_after: None, evidence: Evidence::None };
             let failed = EventKind::Failed { failure, had_content: false };
             tell(&mut statistics, endpoint("bolt/b", "x", ""), start, 0.1, failed);
         } else {

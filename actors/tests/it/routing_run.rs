@@ -6,8 +6,8 @@ use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 use pointsman_actors::{
     decide::decide,
     domain::{
-        Candidate, Decision, EventKind, ExcludedEndpoint, ExclusionReason, Failure, FailureKind, Objective, Query,
-        RoutingPolicy, Tick,
+        Candidate, Decision, EventKind, Evidence, ExcludedEndpoint, ExclusionReason, Failure, FailureKind, Objective,
+        Query, RoutingPolicy, Tick,
     },
     stats::{Claim, LiveBoard, LiveView, Snapshot, Statistics, splitmix64},
 };
@@ -201,7 +201,7 @@ impl Run {
                 (completed(first, total), total)
             }
             Fate::Fails(kind, status, after) => {
-                let failure = Failure { kind, status: Some(status), retry_after: None };
+                let failure = Failure { kind, status: Some(status), retry_after: None, evidence: Evidence::None };
                 (EventKind::Failed { failure, had_content: false }, after)
             }
         };

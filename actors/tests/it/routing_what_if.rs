@@ -104,7 +104,7 @@ fn another_state_of_the_circuit() {
 fn a_providers_gate_stays_shut_for_its_other_endpoints() {
     let mut world = World::of("acme/a 100ms | acme/b 100ms | bolt/b 300ms");
     let gate = Gate::Open { until: NOW.plus(std::time::Duration::from_secs(9)) };
-    world.live.providers = vec![LiveProvider { gate, failures: 2, last: None }];
+    world.live.providers = vec![LiveProvider { gate, failures: 2, ..LiveProvider::default() }];
     let query = world.query(Fastest, "");
     assert_eq!(plan(&world, &world.decide(&query)), "bolt/b");
     let what_if = only(EndpointOverride { circuit: Some(Circuit::Closed), ..about("acme/a") });

@@ -81,6 +81,8 @@ pub(crate) struct PreviewBody {
     /// At most [`MOST_SETTINGS`].
     pub(crate) changes: Vec<ChangeBody>,
     pub(crate) changes_total: usize,
+    /// Providers and endpoints that are refused now and would be tried again at once.
+    pub(crate) reopens: Vec<String>,
     pub(crate) restart_pending: Vec<PendingBody>,
 }
 
@@ -98,7 +100,7 @@ pub(crate) struct ChangeBody {
 impl PreviewBody {
     /// Reads the configuration on disk and compares it.
     pub(crate) async fn now(worker: &Worker) -> PreviewBody {
-        let ReloadPreview { faults, is_different, changes, pending } = preview::preview(&worker.shared).await;
+        let ReloadPreview { faults, is_different, changes, reopens, pending } = preview::preview(&worker.shared).await;
         let result = match (faults.is_empty(), is_different) {
             (false, _) => ReloadOutcome::Refused(Vec::new()),
             (true, true) => ReloadOutcome::Changed,
@@ -118,6 +120,7 @@ impl PreviewBody {
             faults,
             changes: changes.into_iter().take(MOST_SETTINGS).map(change).collect(),
             changes_total,
+            reopens,
             restart_pending: pending.iter().map(PendingBody::new).collect(),
         }
     }
@@ -133,6 +136,8 @@ pub(crate) struct ReloadBody {
     pub(crate) faults: Vec<String>,
     /// Names of the changed keys, without values.
     pub(crate) changes: Vec<String>,
+    /// Providers and endpoints that had been refused and are tried again at once.
+    pub(crate) reopened: Vec<String>,
     pub(crate) restart_pending: Vec<PendingBody>,
 }
 
@@ -158,6 +163,7 @@ impl ReloadBody {
             at: rfc_3339(reload.at_ms),
             faults: reload.outcome.faults().to_vec(),
             changes: reload.changes.clone(),
+            reopened: reload.reopened.clone(),
             restart_pending: reload.pending.iter().map(PendingBody::new).collect(),
         }
     }

@@ -62,6 +62,9 @@ fn report(page: &Value) -> String {
     for key in list("changes").filter_map(Value::as_str) {
         let _ = writeln!(report, "  changed  {key}");
     }
+    for name in list("reopened").filter_map(Value::as_str) {
+        let _ = writeln!(report, "  tried again at once  {name}");
+    }
     for key in list("restart_pending").filter_map(|pending| pending.get("key")?.as_str()) {
         let _ = writeln!(report, "  waits for a restart  {key}");
     }
@@ -98,6 +101,9 @@ fn difference(page: &Value) -> String {
     }
     if result == "changed" && list("changes").next().is_none() {
         report.push_str("  the order of a list, or the content of a file or variable\n");
+    }
+    for name in list("reopens").filter_map(Value::as_str) {
+        let _ = writeln!(report, "  would be tried again at once  {name}");
     }
     for key in list("restart_pending").filter_map(|pending| pending.get("key")?.as_str()) {
         let _ = writeln!(report, "  would wait for a restart  {key}");

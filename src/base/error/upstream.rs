@@ -27,6 +27,8 @@ pub enum Exhausted {
     Overloaded,
     /// The gateway lacked resources for connections.
     Shortage,
+    /// Every candidate refused the gateway's own key, account or name of the model. Waiting does not help.
+    Refused,
     /// Anything else.
     Unavailable,
 }
@@ -67,7 +69,7 @@ impl ApiError {
                 "gateway_shortage",
                 SHORTAGE_MESSAGE,
             ),
-            Exhausted::Unavailable => (
+            Exhausted::Refused | Exhausted::Unavailable => (
                 StatusCode::BAD_GATEWAY,
                 Kind::Provider,
                 "provider_unavailable",
@@ -75,7 +77,8 @@ impl ApiError {
                 "No provider could complete this request.",
             ),
         };
-        ApiError::new(status, kind, error_type, message).because(reason).retry_after(wait).after(previous)
+        let error = ApiError::new(status, kind, error_type, message).because(reason).after(previous);
+        if how == Exhausted::Refused { error.never_again() } else { error.retry_after(wait) }
     }
 
     /// The same error, after these attempts.
@@ -87,6 +90,7 @@ impl ApiError {
             code: None,
             raw: None,
             is_about_content: false,
+            wants_fewer_tokens: false,
         });
         self.0.previous = previous;
         self
@@ -123,7 +127,9 @@ impl ApiError {
             | FailureKind::ContextLength
             | FailureKind::TooLarge
             | FailureKind::Unprocessable
-            | FailureKind::ContentPolicy => ApiError::refusal(kind, kind == FailureKind::ContentPolicy),
+            | FailureKind::RefusedHere
+            | FailureKind::OverLimit
+            | FailureKind::ContentPolicy => ApiError::refusal(kind, None),
             FailureKind::Server | FailureKind::Auth | FailureKind::Forbidden | FailureKind::NotFound => {
                 let message = "The provider reported an error in the middle of its answer.";
                 ApiError::new(StatusCode::BAD_GATEWAY, Kind::Provider, "provider_unavailable", message)
@@ -137,18 +143,43 @@ impl ApiError {
         }
     }
 
-    /// An upstream refused the request itself: 400, 413 or 422, depending on `kind`, with the text of the upstream. The
-    /// status is not the upstream's, because a refusal may also come with a 200.
+    /// Upstreams refused the request itself, with the text of one of them. The status is that of the upstream only where it
+    /// means the client; a refusal may also come with a 200.
     #[must_use]
     pub fn refused(kind: FailureKind, detail: UpstreamDetail, previous: Vec<PreviousError>) -> ApiError {
-        let mut error = ApiError::refusal(kind, detail.is_about_content);
+        let mut error = ApiError::refusal(kind, Some(&detail));
         error.0.upstream = Some(detail);
         error.0.previous = previous;
         error
     }
 
-    fn refusal(kind: FailureKind, is_about_content: bool) -> ApiError {
+    fn refusal(kind: FailureKind, detail: Option<&UpstreamDetail>) -> ApiError {
+        const REFUSED: &str = "The provider refused the request.";
+        let is_about_content =
+            kind == FailureKind::ContentPolicy || detail.is_some_and(|detail| detail.is_about_content);
+        if detail.is_some_and(|detail| detail.wants_fewer_tokens) {
+            let message = "The provider serves this request only with fewer tokens. Lower 'max_tokens'.";
+            return ApiError::new(StatusCode::PAYMENT_REQUIRED, Kind::Quota, "payment_required", message)
+                .because("provider_refused")
+                .with_param("max_tokens");
+        }
         let (status, error_type, reason, message) = match kind {
+            FailureKind::RefusedHere => {
+                let (status, kind, error_type) = match detail.and_then(|detail| detail.status) {
+                    Some(402) => (StatusCode::PAYMENT_REQUIRED, Kind::Quota, "payment_required"),
+                    Some(403) => (StatusCode::FORBIDDEN, Kind::Permission, "permission_denied"),
+                    Some(404) => (StatusCode::NOT_FOUND, Kind::InvalidRequest, "not_found"),
+                    Some(429) => (StatusCode::TOO_MANY_REQUESTS, Kind::RateLimit, "rate_limit_exceeded"),
+                    _ => (StatusCode::BAD_REQUEST, Kind::InvalidRequest, "invalid_request"),
+                };
+                return ApiError::new(status, kind, error_type, REFUSED).because("provider_refused");
+            }
+            FailureKind::OverLimit => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "payload_too_large",
+                "payload_too_large",
+                "The request alone is larger than a limit of the provider. Shorten it, or lower 'max_tokens'.",
+            ),
             FailureKind::TooLarge => (
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "payload_too_large",
@@ -173,7 +204,7 @@ impl ApiError {
                 "content_policy_violation",
                 "The provider refused the request because of its content.",
             ),
-            _ => (StatusCode::BAD_REQUEST, "invalid_request", "provider_refused", "The provider refused the request."),
+            _ => (StatusCode::BAD_REQUEST, "invalid_request", "provider_refused", REFUSED),
         };
         ApiError::new(status, Kind::InvalidRequest, error_type, message).because(reason)
     }

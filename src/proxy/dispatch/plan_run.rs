@@ -12,7 +12,7 @@ use pointsman_actors::{
     actors::router::Routed,
     decide,
     dialect::Signatures,
-    domain::{AddedMember, AttemptReason, Candidate, ExclusionReason, FailureKind, Next, Usd},
+    domain::{AddedMember, AttemptReason, Blame, Candidate, ExclusionReason, FailureKind, Next, Usd},
 };
 
 use crate::{
@@ -62,8 +62,10 @@ pub struct PlanRun {
     failures: Vec<FailedAttempt>,
     /// Endpoints that were not called, each with the reason.
     passed_over: Vec<(u32, ExclusionReason)>,
-    /// The client's error of the last endpoint whose context was too small, if no endpoint with a larger one is left.
-    too_long: Option<ApiError>,
+    /// The last refusal of the request itself, and its place among the failures: the client's error, if no endpoint takes it.
+    refusal: Option<(usize, UpstreamError)>,
+    /// Who asks, as a number.
+    caller: Option<u64>,
     /// Only endpoints with a context larger than this many tokens may still be tried.
     larger_than: u32,
 }
@@ -134,9 +136,17 @@ impl PlanRun {
             may_hedge,
             failures: Vec::new(),
             passed_over: Vec::new(),
-            too_long: None,
+            refusal: None,
+            caller: None,
             larger_than: 0,
         }
+    }
+
+    /// The same for a caller: refusals that may be the request's own fault count only when other callers get them too.
+    #[must_use]
+    pub fn for_caller(mut self, owner: u64) -> PlanRun {
+        self.caller = Some(owner);
+        self
     }
 
     /// Starts the next attempt. `None` when plan, attempts or time are used up and no attempt of last resort is allowed.
@@ -191,18 +201,23 @@ impl PlanRun {
             self.retry = Some(position);
             return AfterFailure::Continue;
         }
+        let at = self.failures.len().saturating_sub(1);
         match kind.next() {
-            Next::AnotherEndpoint => AfterFailure::Continue,
-            Next::LargerContext => {
-                self.larger_than = self.larger_than.max(self.context_length(position));
-                let refused = self.refused(error);
-                if !raced && !self.has_next() {
-                    return AfterFailure::Stop(refused);
+            Next::AnotherEndpoint => {
+                if kind.blame() == Blame::Client {
+                    self.refusal = Some((at, error.clone()));
                 }
-                self.too_long = Some(refused);
                 AfterFailure::Continue
             }
-            Next::Stop => AfterFailure::Stop(self.refused(error)),
+            Next::LargerContext => {
+                self.larger_than = self.larger_than.max(self.context_length(position));
+                if !raced && !self.has_next() {
+                    return AfterFailure::Stop(self.refused(at, error));
+                }
+                self.refusal = Some((at, error.clone()));
+                AfterFailure::Continue
+            }
+            Next::Stop => AfterFailure::Stop(self.refused(at, error)),
         }
     }
 
@@ -308,7 +323,8 @@ impl PlanRun {
             return Err(ExclusionReason::MaxPrice);
         }
         let claimed = self.worker.setup.published.live.claim(candidate.index, clock::now(), candidate);
-        let claim = claimed.inspect_err(|_| self.budget.ended(n, Usd::ZERO))?;
+        let mut claim = claimed.inspect_err(|_| self.budget.ended(n, Usd::ZERO))?;
+        claim.caller = self.caller;
         let start = AttemptStart { n, position, reason, queue };
         Ok(Attempt::new(&self.worker, &self.routed, start, self.size, claim, permit))
     }

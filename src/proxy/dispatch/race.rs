@@ -17,7 +17,7 @@ use futures_util::{
 use pointsman_actors::{
     actors::router::Routed,
     dialect::{AnswerContext, AnswerFault, OutgoingBody, RememberedSignatures, SignatureSources},
-    domain::{Dialect, Endpoint, Generation, Model, Provider},
+    domain::{Dialect, Endpoint, Failure, Generation, Model, Provider},
 };
 
 use crate::{
@@ -135,6 +135,7 @@ impl<'a> Target<'a> {
     ) -> Call {
         Call {
             path: self.client.path_for(work.path(self.endpoint, streamed), &self.endpoint.upstream_model),
+            model: Arc::clone(&self.endpoint.upstream_model),
             body: outgoing.bytes.clone(),
             headers: outgoing.headers.clone(),
             dialect: self.endpoint.dialect,
@@ -332,10 +333,13 @@ pub(super) fn after_head(mut error: UpstreamError) -> UpstreamError {
 
 impl From<AnswerFault> for UpstreamError {
     fn from(fault: AnswerFault) -> UpstreamError {
+        let error = UpstreamError::new(fault.kind, fault.detail);
         UpstreamError {
+            failure: Failure { evidence: fault.evidence, ..error.failure },
             is_about_content: fault.refused_content.is_some(),
+            wants_fewer_tokens: fault.wants_fewer_tokens,
             raw: fault.refused_content.filter(|why| !why.is_empty()).map(Into::into),
-            ..UpstreamError::new(fault.kind, fault.detail)
+            ..error
         }
     }
 }

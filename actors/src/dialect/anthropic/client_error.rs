@@ -1,6 +1,6 @@
 //! Errors as clients of the Messages API read them: the body of an answer that is no 200, and the event `error` of a stream.
 //!
-//! The other direction, errors of an upstream, is in [`super::error`].
+//! The other direction, errors of an upstream, is in [`crate::dialect::refusal`].
 
 use std::collections::BTreeSet;
 
@@ -156,7 +156,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{dialect::anthropic::kind_of_response, domain::FailureKind};
+    use crate::{
+        dialect::refusal::kind_of,
+        domain::{Dialect, FailureKind},
+    };
 
     /// D98.
     #[test]
@@ -289,7 +292,7 @@ mod tests {
         for message in [alone, with_output] {
             let error =
                 MessagesError { status: 400, message: &message, reason: None, metadata: None, request_id: None };
-            assert_eq!(kind_of_response(400, false, &error.body()), FailureKind::ContextLength);
+            assert_eq!(kind_of(Dialect::Anthropic, 400, None, &error.body()), FailureKind::ContextLength);
         }
     }
 }

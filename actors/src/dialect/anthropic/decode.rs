@@ -3,13 +3,14 @@
 //! A whole answer goes through the same steps as a stream: each of its blocks is one that starts complete. Unknown events,
 //! blocks and deltas are passed over, as the API demands of its clients.
 
-use super::{error, finish::finish, usage::Usage};
+use super::{finish::finish, usage::Usage};
 use crate::{
     dialect::{
         answer::AnswerFault,
         frame::StreamEvent,
         json::{Cursor, Raw},
         neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
+        refusal,
     },
     domain::FinishReason,
 };
@@ -77,7 +78,7 @@ impl Decoder {
         let Some(value) = event.value()? else { return Ok(()) };
         let kind = value.member(b"type").and_then(Raw::text);
         if event.is_error || kind.as_deref() == Some("error") {
-            return Err(error::fault(value));
+            return Err(refusal::fault(value));
         }
         match kind.as_deref() {
             Some("message_start") => self.message_start(value.member(b"message"), sink),
@@ -88,7 +89,7 @@ impl Decoder {
                 self.event_of_message(kind, value, sink)
             }
             Some(_) => Ok(()),
-            None if value.member(b"error").is_some_and(|error| !error.is_null()) => Err(error::fault(value)),
+            None if value.member(b"error").is_some_and(|error| !error.is_null()) => Err(refusal::fault(value)),
             None => Err(AnswerFault::malformed("an event without a type")),
         }
     }
@@ -120,7 +121,7 @@ impl Decoder {
         cursor.end()?;
         let is_error = message.member(b"type").and_then(Raw::text).as_deref() == Some("error");
         if is_error || message.member(b"error").is_some_and(|error| !error.is_null()) {
-            return Err(error::fault(message));
+            return Err(refusal::fault(message));
         }
         let Some(content) = message.member(b"content").filter(|content| content.is_array()) else {
             return Err(AnswerFault::malformed("the message has no content"));

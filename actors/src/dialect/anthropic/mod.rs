@@ -1,8 +1,7 @@
 //! The Anthropic Messages API, as upstream and as the API of a client.
 //!
 //! As upstream: [`write_request`] writes a neutral conversation as the body of `POST /v1/messages`, [`Decoder`] reads the
-//! answer, streamed or whole, as neutral events, and [`kind_of_response`] classifies the answers that are not a 200. What the
-//! models differ in is the table in [`models`].
+//! answer, streamed or whole, as neutral events. What the models differ in is the table in [`models`].
 //!
 //! For clients: [`inbound`] reads their requests as chat bodies, [`encode`] writes their answers, [`client_error`] their
 //! errors and [`model_list`] the list of models.
@@ -17,7 +16,6 @@ pub(crate) mod client_error;
 mod content;
 mod decode;
 pub(crate) mod encode;
-mod error;
 mod finish;
 mod foreign_state;
 pub(crate) mod foreign_thoughts;
@@ -36,7 +34,6 @@ mod usage;
 
 pub(crate) use betas::required_betas;
 pub(crate) use decode::Decoder;
-pub(crate) use error::kind_of_response;
 pub(crate) use foreign_thoughts::without_foreign_thoughts;
 pub(crate) use models::capability_gaps;
 pub(crate) use request::{limit_to_context, write_request};

@@ -14,6 +14,7 @@ use crate::{
         frame::StreamEvent,
         json::{Cursor, Raw},
         neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
+        refusal,
         sanitize::{NAME_CHARS, clean},
     },
     domain::{FailureKind, FinishReason},
@@ -110,7 +111,7 @@ impl Decoder {
         let [error, id, usage, candidates, feedback] =
             value.pick([b"error", b"responseId", b"usageMetadata", b"candidates", b"promptFeedback"]);
         if let Some(error) = error.filter(|error| error.is_object()) {
-            return Err(error::fault_of(error));
+            return Err(refusal::fault(error));
         }
         self.has_answer = true;
         if self.id.is_none()

@@ -1,40 +1,20 @@
-//! Errors of the Gemini API: the body of an answer that is no 200, and an error inside a 200.
+//! Errors of the Gemini API: refused signatures, named waits, and an error inside a 200.
 //!
 //! Nothing of them reaches the client from here.
 
 use std::time::Duration;
 
-use crate::{
-    dialect::{
-        answer::AnswerFault,
-        json::{Cursor, Raw},
-        sanitize::reported_error,
-    },
-    domain::FailureKind,
+use crate::dialect::{
+    answer::AnswerFault,
+    json::{Cursor, Raw},
+    refusal,
 };
 
-/// What a message says about a prompt that does not fit, in lower case.
-const TOO_LONG: [&str; 2] = ["input token count", "exceeds the maximum number of tokens"];
-/// What a message says about our key, in lower case.
-const KEY: [&str; 3] = ["api key not valid", "api key expired", "api key not found"];
-/// What a message says about our account, in lower case.
-const ACCOUNT: [&str; 2] = ["prepayment credits are depleted", "billing to be enabled"];
 /// What a message says about a signature that it refuses or misses, in lower case.
 const SIGNATURE: [&str; 3] = ["thought_signature", "thought signature", "thoughtsignature"];
 /// Longest wait that is accepted, as for `Retry-After`; longer ones are shortened. A limit of a day is waited for so long if
 /// the provider names no time.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-
-/// The failure that an answer of `status` stands for.
-pub(crate) fn kind_of_response(status: u16, body: &[u8]) -> FailureKind {
-    let by_status = FailureKind::of_status(u64::from(status)).unwrap_or(FailureKind::UnexpectedStatus);
-    let text = std::str::from_utf8(body).unwrap_or_default();
-    let value = Cursor::new(text).value().ok();
-    value.and_then(error_of).and_then(kind).unwrap_or(match status {
-        499 | 504 => FailureKind::Timeout,
-        _ => by_status,
-    })
-}
 
 /// Whether an answer of `status` says that a signature of a thought was refused or missed. The same body with
 /// [`super::Signatures::StandIns`] may then be accepted.
@@ -71,10 +51,6 @@ fn details(error: Raw<'_>) -> impl Iterator<Item = Raw<'_>> {
     error.member(b"details").into_iter().flat_map(Raw::elements)
 }
 
-fn has_reason(error: Raw<'_>, reason: &str) -> bool {
-    details(error).any(|detail| detail.member(b"reason").and_then(Raw::text).as_deref() == Some(reason))
-}
-
 /// Decimal seconds with an `s` behind.
 fn seconds(text: &str) -> Option<Duration> {
     let digits = text.trim().strip_suffix('s')?;
@@ -88,48 +64,11 @@ fn seconds(text: &str) -> Option<Duration> {
 
 /// The failure of an answer whose body is an error.
 pub(crate) fn fault(value: Raw<'_>) -> Option<AnswerFault> {
-    error_of(value).map(fault_of)
-}
-
-/// The failure that an error object stands for.
-pub(super) fn fault_of(error: Raw<'_>) -> AnswerFault {
-    let text = |name: &[u8]| error.member(name).and_then(Raw::text).unwrap_or_default();
-    let detail = reported_error(&text(b"status"));
-    let code = error.member(b"code").and_then(Raw::count).and_then(FailureKind::of_status);
-    let kind = kind(error).or(code).unwrap_or(FailureKind::Server);
-    AnswerFault::new(kind, detail)
+    error_of(value).map(refusal::fault)
 }
 
 /// The error of a body; without `alt=sse` it stands in a list.
 fn error_of(value: Raw<'_>) -> Option<Raw<'_>> {
     let holder = value.elements().next().unwrap_or(value);
     holder.member(b"error").filter(|error| error.is_object())
-}
-
-/// What the words of an error say more than its status.
-fn kind(error: Raw<'_>) -> Option<FailureKind> {
-    let message = error.member(b"message").and_then(Raw::text).unwrap_or_default().to_ascii_lowercase();
-    let status = error.member(b"status").and_then(Raw::text);
-    Some(match status.as_deref()? {
-        "INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE" => {
-            if KEY.iter().chain(&ACCOUNT).any(|words| message.contains(words)) || has_reason(error, "API_KEY_INVALID") {
-                FailureKind::Auth
-            } else if TOO_LONG.iter().any(|words| message.contains(words)) {
-                FailureKind::ContextLength
-            } else if message.contains("user location is not supported") {
-                FailureKind::Forbidden
-            } else {
-                FailureKind::BadRequest
-            }
-        }
-        "UNAUTHENTICATED" => FailureKind::Auth,
-        "PERMISSION_DENIED" => FailureKind::Forbidden,
-        "NOT_FOUND" => FailureKind::NotFound,
-        "RESOURCE_EXHAUSTED" if ACCOUNT.iter().any(|words| message.contains(words)) => FailureKind::Auth,
-        "RESOURCE_EXHAUSTED" => FailureKind::RateLimited,
-        "CANCELLED" | "DEADLINE_EXCEEDED" => FailureKind::Timeout,
-        "UNAVAILABLE" => FailureKind::Overloaded,
-        "INTERNAL" | "UNKNOWN" | "DATA_LOSS" | "ABORTED" => FailureKind::Server,
-        _ => return None,
-    })
 }

@@ -1,8 +1,7 @@
 //! The Google Gemini API as upstream, as AI Studio and Vertex speak it.
 //!
 //! [`write_request`] writes a neutral conversation as the body of `generateContent`, [`path`] is the path of the call,
-//! [`Decoder`] reads the answer, streamed or whole, as neutral events, and [`kind_of_response`] classifies the answers that
-//! are not a 200. What the models differ in is the table in [`models`].
+//! [`Decoder`] reads the answer, streamed or whole, as neutral events. What the models differ in is the table in [`models`].
 
 mod contents;
 mod decode;
@@ -21,7 +20,7 @@ mod tools;
 mod usage;
 
 pub(crate) use decode::Decoder;
-pub(crate) use error::{fault, kind_of_response, refuses_signature, retry_delay};
+pub(crate) use error::{fault, refuses_signature, retry_delay};
 pub(crate) use imagen::{images_of, images_path, write_images};
 pub(crate) use models::capability_gaps;
 #[cfg(test)]

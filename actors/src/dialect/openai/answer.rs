@@ -18,6 +18,7 @@ use crate::{
     dialect::{
         answer::{Answer, AnswerContext, AnswerFault, Outcome},
         json::{Cursor, JsonFault, Raw, push_member, push_string, push_u64},
+        refusal,
     },
     domain::{FinishReason, Usage},
 };
@@ -160,8 +161,7 @@ impl<'a> AnswerRewriter<'a> {
             b"id" => self.upstream_id = clean_name(value).map(Cow::into_owned),
             b"system_fingerprint" => self.fingerprint = clean_name(value),
             b"error" if error::is_error(value) => {
-                let fault = error::fault(value);
-                return Err(AnswerFault::malformed(fault.detail));
+                return Err(refusal::fault_of_whole(value));
             }
             b"object" | b"created" | b"model" | b"provider" | b"usage" | b"error" => {}
             name if error::is_filter_note(name) => {}

@@ -15,6 +15,7 @@ use crate::{
     dialect::{
         answer::{Answer, AnswerContext, AnswerFault, Outcome},
         json::{Cursor, Raw, push_string, push_u64},
+        refusal,
     },
     domain::FinishReason,
 };
@@ -37,7 +38,7 @@ pub fn rewrite_embeddings(
         return Err(AnswerFault::malformed("an answer that is no object"));
     }
     if let Some(error) = answer.member(b"error").filter(|error| error::is_error(*error)) {
-        return Err(AnswerFault::malformed(error::fault(error).detail));
+        return Err(refusal::fault_of_whole(error));
     }
     let vectors = vectors(answer, inputs)?;
     let usage = answer.member(b"usage").filter(|usage| usage.is_object());

@@ -17,6 +17,7 @@ use crate::{
     dialect::{
         answer::{AnswerContext, AnswerFault, Outcome},
         json::{Cursor, Raw, push_member, push_string, push_u64},
+        refusal,
         sanitize::{ERROR_CHARS, clean},
     },
     domain::FinishReason,
@@ -101,8 +102,7 @@ pub fn rewrite_image_answer(
         return Err(AnswerFault::malformed("an answer that is no object"));
     }
     if let Some(error) = answer.member(b"error").filter(|error| error::is_error(*error)) {
-        let fault = error::fault(error);
-        return Err(if fault.refused_content.is_some() { fault } else { AnswerFault::malformed(fault.detail) });
+        return Err(refusal::fault_of_whole(error));
     }
     let images = match origin {
         ImageOrigin::Images => images_of_list(answer, body)?,

@@ -1,31 +1,21 @@
 //! Errors within an answer: the event `error`, and what a failed response says. Answers that are no 200 have the form of chat.
 
 use crate::{
-    dialect::{answer::AnswerFault, json::Raw, openai},
+    dialect::{answer::AnswerFault, json::Raw, refusal},
     domain::FailureKind,
 };
 
-/// Beginnings of the codes that say that something in the request cannot be processed, such as an image.
-const REQUEST: [&str; 5] = ["invalid_", "image_", "unsupported_image", "empty_image", "failed_to_download_image"];
-
 /// The failure of an event `error`, whose members stand at its top or in `error`.
 pub(super) fn of_event(event: Raw<'_>) -> AnswerFault {
-    of_error(event.member(b"error").filter(|error| !error.is_null()).unwrap_or(event))
+    refusal::fault(event)
 }
 
 /// The failure of a response whose status is not a success.
 pub(super) fn of_response(response: Raw<'_>) -> AnswerFault {
     match response.member(b"error").filter(|error| !error.is_null()) {
-        Some(error) => of_error(error),
+        Some(error) => refusal::fault(error),
         None => AnswerFault::new(FailureKind::Server, "the response failed without an error"),
     }
-}
-
-fn of_error(error: Raw<'_>) -> AnswerFault {
-    let fault = openai::error::fault(error);
-    let code = error.member(b"code").and_then(Raw::text).unwrap_or_default();
-    let is_about_request = fault.kind == FailureKind::Server && REQUEST.iter().any(|begin| code.starts_with(begin));
-    if is_about_request { AnswerFault { kind: FailureKind::BadRequest, ..fault } } else { fault }
 }
 
 #[cfg(test)]

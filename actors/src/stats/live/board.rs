@@ -10,14 +10,14 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     breaker::PassedAs,
-    cell::{EndpointCell, EndpointCellState, Pending, ProviderCell, ProviderCellState},
+    cell::{ENOUGH_CALLERS, EndpointCell, EndpointCellState, Pending, ProviderCell, ProviderCellState, Witnesses},
     gate::Gate,
     quota::QuotaReport,
     view::LiveView,
 };
 use crate::domain::{
-    Candidate, Catalog, EndpointEvent, EndpointId, EventKind, ExclusionReason, Failure, FailureCause, FailureKind,
-    GateEvent, Prediction, Provider, RoutingPolicy, Tick,
+    Candidate, Catalog, EndpointEvent, EndpointId, EventKind, Evidence, ExclusionReason, Failure, FailureCause,
+    FailureKind, Finding, GateEvent, Prediction, Provider, RoutingPolicy, Tick,
 };
 use crate::stats::{model::failure_effect::FailureEffect, seeded_hash::seeded_hash};
 
@@ -68,6 +68,9 @@ pub struct Claim {
     pub predicted: Prediction,
     /// Whether it is the probe of a half-open breaker, of the endpoint or its provider.
     pub probe: bool,
+    /// Who asked, as a number that tells callers apart; `None` if unknown. Refusals in unknown words count only if different
+    /// callers get them.
+    pub caller: Option<u64>,
     serial: u64,
     knee: f64,
     passed_as: PassedAs,
@@ -197,6 +200,29 @@ impl LiveBoard {
         })
     }
 
+    /// Ends the configuration faults of what has changed: `providers` with another key or address, `endpoints` with another
+    /// upstream name of the model. Returns the positions of the providers and endpoints that were closed.
+    pub fn pardon(&self, now: Tick, providers: &[u32], endpoints: &[u32]) -> (Vec<u32>, Vec<u32>) {
+        let opened_providers = providers.iter().copied().filter(|provider| {
+            let slot = self.providers.get(*provider as usize);
+            slot.is_some_and(|slot| {
+                slot.cell.change(|state| {
+                    (state.pardoned, state.refusals) = (Some(now), Witnesses::default());
+                    state.breaker.pardon()
+                })
+            })
+        });
+        let is_changed = |index: u32, slot: &Slot| endpoints.contains(&index) || providers.contains(&slot.provider);
+        let opened_endpoints = (0_u32..).zip(&self.endpoints).filter(|(index, slot)| {
+            is_changed(*index, slot)
+                && slot.cell.change(|state| {
+                    (state.pardoned, state.refusals) = (Some(now), Witnesses::default());
+                    state.breaker.pardon()
+                })
+        });
+        (opened_providers.collect(), opened_endpoints.map(|(index, _)| index).collect())
+    }
+
     /// The endpoints whose breakers are open.
     pub fn open_endpoints(&self, now: Tick) -> Vec<EndpointId> {
         let is_open = |slot: &&Slot| matches!(slot.cell.view(now).gate, Gate::Open { .. });
@@ -264,7 +290,7 @@ impl LiveBoard {
         slot.cell.change(|state| {
             let from = state.gate(now);
             let opened = opened.then_some((claim.endpoint, slot.endpoints));
-            state.finish(claim.passed_provider_as, opened, now, end, policy, jitter);
+            state.finish(claim, opened, now, end, policy, jitter);
             moved(from, state.gate(now))
         })
     }
@@ -329,6 +355,7 @@ impl EndpointCellState {
             prompt_tokens: candidate.inputs.prompt_tokens,
             predicted: candidate.predicted,
             probe: passed_as == PassedAs::Probe || passed_provider_as == PassedAs::Probe,
+            caller: None,
             serial: self.serial,
             knee: candidate.inputs.knee,
             passed_as,
@@ -350,6 +377,7 @@ impl EndpointCellState {
         match end {
             EventKind::Completed { .. } => {
                 self.sign_of_life(claim.dispatched, now);
+                (self.refusals, self.mistakes) = (Witnesses::default(), Witnesses::default());
                 self.outcomes.succeed(now, policy.stats.half_life);
                 // A request dispatched before the failure does not end a run of failures, unless it was sent past the
                 // breaker.
@@ -405,9 +433,18 @@ impl EndpointCellState {
                     self.pacing.refuse(now, claim.dispatched);
                 }
             }
-            FailureEffect::UnknownModel => self.breaker.fault(now, claim.passed_as, cause),
-            FailureEffect::Account | FailureEffect::Forbidden | FailureEffect::Silent => {
-                self.breaker.release(claim.passed_as)
+            FailureEffect::UnknownModel | FailureEffect::UnclearModel => {
+                match finding(failure, claim, self.pardoned, &mut self.refusals) {
+                    Some(finding) => self.breaker.fault(now, claim.passed_as, cause, finding),
+                    None => self.breaker.release(claim.passed_as),
+                }
+            }
+            FailureEffect::Account | FailureEffect::UnclearAccount => self.breaker.release(claim.passed_as),
+            FailureEffect::Silent => {
+                if let (Some(caller), Evidence::Unknown { said }) = (claim.caller, failure.evidence) {
+                    self.mistakes.hear(caller, said);
+                }
+                self.breaker.release(claim.passed_as);
             }
         }
     }
@@ -431,17 +468,39 @@ impl EndpointCellState {
     }
 }
 
+/// Meaning of the same refusal in unknown words of several callers' requests.
+const SAID_TO_SEVERAL: Finding = Finding {
+    words: "",
+    meaning: "calls of several callers are refused with the same words, which are not known here",
+};
+
+/// What a refusal proves about the account or the model: what the provider says, or the same unknown words to several
+/// callers. `None` while nothing is proven, and for requests that were sent before what was refused has changed.
+fn finding(failure: &Failure, claim: &Claim, pardoned: Option<Tick>, witnesses: &mut Witnesses) -> Option<Finding> {
+    if pardoned.is_some_and(|pardoned| claim.dispatched < pardoned) {
+        return None;
+    }
+    match failure.evidence {
+        Evidence::Known(finding) => Some(finding),
+        Evidence::Unknown { said } => {
+            (witnesses.hear(claim.caller?, said) >= ENOUGH_CALLERS).then_some(SAID_TO_SEVERAL)
+        }
+        Evidence::None => None,
+    }
+}
+
 impl ProviderCellState {
     /// `opened`: the endpoint that opened with this failure, and the number of endpoints of the provider.
     fn finish(
         &mut self,
-        passed_as: PassedAs,
+        claim: &Claim,
         opened: Option<(EndpointId, usize)>,
         now: Tick,
         end: &EventKind,
         policy: &RoutingPolicy,
         jitter: impl Fn(u32) -> f64,
     ) {
+        let passed_as = claim.passed_provider_as;
         let EventKind::Failed { failure, .. } = end else {
             if matches!(end, EventKind::Completed { .. }) {
                 self.answered();
@@ -456,14 +515,18 @@ impl ProviderCellState {
                 self.breaker.trip(now, passed_as, trips, &policy.breaker, jitter);
             }
             FailureEffect::Late => self.breaker.trip(now, passed_as, false, &policy.breaker, jitter),
-            FailureEffect::Account => self.breaker.fault(now, passed_as, cause),
-            FailureEffect::Forbidden if self.forbidden() => self.breaker.fault(now, passed_as, cause),
+            FailureEffect::Account | FailureEffect::UnclearAccount => {
+                match finding(failure, claim, self.pardoned, &mut self.refusals) {
+                    Some(finding) => self.breaker.fault(now, passed_as, cause, finding),
+                    None => self.breaker.release(passed_as),
+                }
+            }
             // The provider answered, so it is reachable. Whether it accepts the account is for the next probe to find
             // out.
             FailureEffect::Fault
             | FailureEffect::Busy
-            | FailureEffect::Forbidden
             | FailureEffect::UnknownModel
+            | FailureEffect::UnclearModel
             | FailureEffect::Silent => {
                 self.breaker.release(passed_as);
             }

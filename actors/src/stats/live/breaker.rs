@@ -7,15 +7,15 @@
 //! ```text
 //! closed --failures--> open --until passed--> half-open --success--> closed
 //!        --429-------> cooling --until passed--> half-open
-//!        --404-------> config fault --until passed--> half-open
-//! half-open --failure--> open (longer) --429--> cooling --401, 404--> config fault --cancelled--> half-open
+//!        --refusal---> config fault --until passed--> half-open
+//! half-open --failure--> open (longer) --429--> cooling --refusal--> config fault --cancelled--> half-open
 //! ```
 //! While requests are refused, the deadline never moves to an earlier time.
 
 use std::time::Duration;
 
 use super::gate::Gate;
-use crate::domain::{BreakerPolicy, ExclusionReason, FailureCause, FailureKind, Tick};
+use crate::domain::{BreakerPolicy, ExclusionReason, FailureCause, FailureKind, Finding, Tick};
 
 /// First and longest duration of a configuration fault.
 const FAULT_BASE: Duration = Duration::from_secs(60);
@@ -69,6 +69,16 @@ pub struct Breaker {
     opens: u32,
     faults: u32,
     last: Option<FailureCause>,
+    refused: Option<RefusedSince>,
+}
+
+/// What a provider refuses, and since when without a success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefusedSince {
+    /// The first refusal.
+    pub since: Tick,
+    /// What the provider said at the last one.
+    pub finding: Finding,
 }
 
 impl Breaker {
@@ -105,6 +115,22 @@ impl Breaker {
         self.last
     }
 
+    /// The configuration fault that no success has ended yet.
+    pub fn refused(&self) -> Option<RefusedSince> {
+        self.refused
+    }
+
+    /// Ends a configuration fault, because what was refused has changed. Returns whether there was one.
+    pub fn pardon(&mut self) -> bool {
+        if self.refused.take().is_none() {
+            return false;
+        }
+        self.faults = 0;
+        // A fault may have lengthened a cooldown or an opening; the request that finds out costs little.
+        self.state = State::Closed;
+        true
+    }
+
     /// Admits a request: with `probe` as the probe of a half-open breaker, with `panic` past an open one. During a
     /// cooldown or a configuration fault no request is admitted.
     ///
@@ -137,6 +163,7 @@ impl Breaker {
         self.state = State::Closed;
         self.opens = self.opens.saturating_sub(1);
         self.faults = 0;
+        self.refused = None;
         closes
     }
 
@@ -190,7 +217,7 @@ impl Breaker {
 
     /// The account or the model name is wrong: closes for a minute, then twice as long each time, up to a quarter of an
     /// hour. Answers to requests that were in flight when it closed change nothing.
-    pub fn fault(&mut self, now: Tick, passed_as: PassedAs, cause: FailureCause) {
+    pub fn fault(&mut self, now: Tick, passed_as: PassedAs, cause: FailureCause, finding: Finding) {
         let held = match (self.state, passed_as) {
             (State::ConfigFault { .. }, _) => return,
             (State::Probing { .. }, PassedAs::Ordinary) => return,
@@ -200,6 +227,8 @@ impl Breaker {
         let time = FAULT_BASE.saturating_mul(1 << self.faults.min(8)).min(FAULT_MOST);
         self.faults = self.faults.saturating_add(1);
         self.last = Some(cause);
+        let since = self.refused.map_or(now, |refused| refused.since);
+        self.refused = Some(RefusedSince { since, finding });
         self.state = State::ConfigFault { until: now.plus(time).max(held) };
     }
 
@@ -219,6 +248,7 @@ mod tests {
     use crate::domain::RoutingPolicy;
 
     const SERVER: FailureCause = FailureCause { kind: FailureKind::Server, status: Some(500) };
+    const NO_MODEL: Finding = Finding { words: "model_not_found", meaning: "the model is unknown there" };
     const TIMEOUT: FailureCause = FailureCause { kind: FailureKind::Timeout, status: None };
 
     fn policy() -> BreakerPolicy {
@@ -268,7 +298,7 @@ mod tests {
             }
             "ok" => _ = breaker.succeed(passed_as),
             "429" => breaker.cool(now, seconds, SERVER),
-            "404" => breaker.fault(now, passed_as, SERVER),
+            "404" => breaker.fault(now, passed_as, SERVER, NO_MODEL),
             "gone" => breaker.release(passed_as),
             "probe" => _ = breaker.admit(now, true, false),
             "panic" => _ = breaker.admit(now, false, true),
@@ -363,6 +393,26 @@ mod tests {
             play(&mut breaker, at(0.0), event);
             assert_eq!(breaker.admit(at(1.0), true, true), Err(reason));
         }
+    }
+
+    #[test]
+    fn a_changed_configuration_ends_a_fault_at_once_and_nothing_else() {
+        let mut breaker = Breaker::default();
+        assert!(!breaker.pardon(), "nothing to end");
+        play(&mut breaker, at(0.0), "404");
+        play(&mut breaker, at(60.0), "probe");
+        play(&mut breaker, at(61.0), "probe-404");
+        let refused = breaker.refused().unwrap();
+        assert_eq!((refused.since, refused.finding), (at(0.0), NO_MODEL));
+        assert!(breaker.pardon());
+        assert_eq!((breaker.gate(at(62.0)), breaker.refused()), (Gate::Passing, None));
+        play(&mut breaker, at(63.0), "404");
+        assert_eq!(breaker.gate(at(63.0)), Gate::ConfigFault { until: at(123.0) }, "the time starts anew");
+        play(&mut breaker, at(64.0), "ok");
+        let mut open = Breaker::default();
+        play(&mut open, at(0.0), "refused");
+        assert!(!open.pardon());
+        assert_eq!(open.gate(at(1.0)), Gate::Open { until: at(5.0) });
     }
 
     fn any_event() -> impl Strategy<Value = String> {

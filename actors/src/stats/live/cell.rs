@@ -27,8 +27,10 @@ const SILENT: f64 = 5.0;
 const GIVEN_UP: f64 = 1.5;
 /// Openings of a provider's endpoints within this time count as one event.
 const TOGETHER: std::time::Duration = std::time::Duration::from_secs(5);
-/// Consecutive 403s of one provider that count as an account fault.
-const FORBIDDEN_REPEATED: u32 = 2;
+/// Different callers whose equal refusals in unknown words count as evidence.
+pub(crate) const ENOUGH_CALLERS: usize = 2;
+/// Different callers who are remembered; as many equal 400s are shown.
+const CALLERS_KEPT: usize = 3;
 
 /// Bits of the word beside an endpoint's lock.
 const USED: u32 = 1;
@@ -81,6 +83,43 @@ pub(crate) struct EndpointCellState {
     pub failed: Option<Tick>,
     /// Until when the advice of another replica counts that the endpoint fails.
     pub advised: Option<Tick>,
+    /// Callers who were refused in unknown words.
+    pub refusals: Witnesses,
+    /// Callers whose requests were called wrong in the same words.
+    pub mistakes: Witnesses,
+    /// Refusals of requests that were sent before count no more: what was refused has changed.
+    pub pardoned: Option<Tick>,
+}
+
+/// Different callers who got the same refusal without a success in between. One caller alone proves nothing, because it
+/// chooses what its requests hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Witnesses {
+    said: u64,
+    callers: [Option<u64>; CALLERS_KEPT],
+}
+
+impl Witnesses {
+    /// Notes what was said to a caller. Returns how many different ones have heard the same, as far as remembered.
+    pub(crate) fn hear(&mut self, caller: u64, said: u64) -> usize {
+        if said != self.said {
+            *self = Witnesses { said, ..Witnesses::default() };
+        }
+        if !self.callers.contains(&Some(caller)) {
+            self.callers.rotate_right(1);
+            self.callers[0] = Some(caller);
+        }
+        self.count()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.callers.iter().flatten().count()
+    }
+
+    /// Whether every remembered place is taken.
+    fn is_full(&self) -> bool {
+        self.count() == CALLERS_KEPT
+    }
 }
 
 #[derive(Debug)]
@@ -115,7 +154,11 @@ impl EndpointCell {
 
 impl EndpointCellState {
     fn is_quiet(&self) -> bool {
-        self.breaker.is_quiet() && self.pacing.is_quiet() && self.quota.is_quiet() && self.lost.count == 0
+        self.breaker.is_quiet()
+            && self.pacing.is_quiet()
+            && self.quota.is_quiet()
+            && self.lost.count == 0
+            && self.mistakes.count() == 0
     }
 
     /// When the next request is allowed by pacing and quota.
@@ -132,6 +175,8 @@ impl EndpointCellState {
             tokens: self.quota.tokens(now),
             failures: self.breaker.failures(),
             last: self.breaker.last(),
+            refused: self.breaker.refused(),
+            all_mistaken: self.mistakes.is_full(),
             used: true,
         }
     }
@@ -230,8 +275,10 @@ fn ranked([first, second]: [f64; 2], ratio: f64) -> [f64; 2] {
 #[derive(Debug, Default)]
 pub(crate) struct ProviderCellState {
     pub breaker: Breaker,
-    /// Consecutive 403s.
-    forbidden: u32,
+    /// Callers who were refused in unknown words.
+    pub refusals: Witnesses,
+    /// As of an endpoint.
+    pub pardoned: Option<Tick>,
     /// Endpoints whose breaker opened on a refused connection, and when.
     refused: Vec<(EndpointId, Tick)>,
 }
@@ -256,7 +303,7 @@ impl ProviderCell {
     pub(crate) fn change<T>(&self, with: impl FnOnce(&mut ProviderCellState) -> T) -> T {
         let mut state = self.state.lock();
         let outcome = with(&mut state);
-        let quiet = state.breaker.is_quiet() && state.forbidden == 0 && state.refused.is_empty();
+        let quiet = state.breaker.is_quiet() && state.refusals.count() == 0 && state.refused.is_empty();
         self.word.store(u32::from(!quiet), Ordering::Release);
         outcome
     }
@@ -267,7 +314,12 @@ impl ProviderCell {
         }
         let state = self.state.lock();
         let breaker = &state.breaker;
-        LiveProvider { gate: breaker.gate(now), failures: breaker.failures(), last: breaker.last() }
+        LiveProvider {
+            gate: breaker.gate(now),
+            failures: breaker.failures(),
+            last: breaker.last(),
+            refused: breaker.refused(),
+        }
     }
 }
 
@@ -281,15 +333,9 @@ impl ProviderCellState {
         self.refused.len() >= 2 || 2 * self.refused.len() > endpoints
     }
 
-    /// Counts a 403; returns whether it is repeated.
-    pub(crate) fn forbidden(&mut self) -> bool {
-        self.forbidden = self.forbidden.saturating_add(1);
-        self.forbidden >= FORBIDDEN_REPEATED
-    }
-
-    /// An answer ends runs of refused connections and 403s.
+    /// An answer ends runs of refused connections and of refusals in unknown words.
     pub(crate) fn answered(&mut self) {
-        self.forbidden = 0;
+        self.refusals = Witnesses::default();
         self.refused.clear();
     }
 

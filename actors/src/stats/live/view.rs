@@ -2,7 +2,7 @@
 
 use crate::domain::{Catalog, Circuit, FailureCause, Tick};
 
-use super::{gate::Gate, quota::TokensLeft};
+use super::{breaker::RefusedSince, gate::Gate, quota::TokensLeft};
 
 /// Live state of an endpoint. The default is an unused endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -21,6 +21,10 @@ pub struct LiveEndpoint {
     pub failures: u32,
     /// Last counted failure.
     pub last: Option<FailureCause>,
+    /// What the provider refuses, until a success.
+    pub refused: Option<RefusedSince>,
+    /// Whether the requests of several callers are called wrong in the same words, without a success in between.
+    pub all_mistaken: bool,
     /// Whether the endpoint was ever called.
     pub used: bool,
 }
@@ -34,6 +38,8 @@ pub struct LiveProvider {
     pub failures: u32,
     /// Last counted failure.
     pub last: Option<FailureCause>,
+    /// What the provider refuses, until a success.
+    pub refused: Option<RefusedSince>,
 }
 
 /// Copy of the live state by position in the catalog. Missing entries count as unused.

@@ -2,7 +2,7 @@
 //!
 //! Used by the statistics and by the live board, so that both read a failure the same way.
 
-use crate::domain::{Failure, FailureKind};
+use crate::domain::{Evidence, Failure, FailureKind};
 
 /// What a failed attempt says about the endpoint that was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,13 +15,15 @@ pub enum FailureEffect {
     Late,
     /// A 429: a cooldown, not a failure.
     Busy,
-    /// The account or key is wrong there: closes the whole provider.
+    /// The provider says that the account or key is wrong there: closes the whole provider.
     Account,
-    /// A 403: an account fault only if repeated without a success in between.
-    Forbidden,
-    /// The model name is wrong there: closes the endpoint.
+    /// The provider says that the model is unknown or closed there: closes the endpoint.
     UnknownModel,
-    /// A mistake of the client, our own deadline or our own shortage: says nothing about the endpoint.
+    /// Perhaps about the account or key: closes the provider if different callers get it without a success in between.
+    UnclearAccount,
+    /// Perhaps about the model: closes the endpoint in the same way.
+    UnclearModel,
+    /// About the request, our own deadline or our own shortage: says nothing about the endpoint.
     Silent,
 }
 
@@ -32,6 +34,8 @@ impl FailureEffect {
             FailureKind::Connect | FailureKind::Tls => FailureEffect::Refused,
             // 529 is treated as a 429, 503 as a server error.
             FailureKind::Overloaded if matches!(failure.status, Some(529)) => FailureEffect::Busy,
+            // An error in the place of an answer that is about the request.
+            FailureKind::Malformed if matches!(failure.evidence, Evidence::Unknown { .. }) => FailureEffect::Silent,
             FailureKind::Reset
             | FailureKind::Overloaded
             | FailureKind::Server
@@ -40,11 +44,19 @@ impl FailureEffect {
             | FailureKind::UnexpectedStatus => FailureEffect::Fault,
             FailureKind::Timeout => FailureEffect::Late,
             FailureKind::RateLimited => FailureEffect::Busy,
-            FailureKind::Auth => FailureEffect::Account,
-            FailureKind::Forbidden => FailureEffect::Forbidden,
-            FailureKind::NotFound => FailureEffect::UnknownModel,
+            FailureKind::Auth => match failure.evidence {
+                Evidence::Known(_) => FailureEffect::Account,
+                Evidence::Unknown { .. } => FailureEffect::UnclearAccount,
+                Evidence::None => FailureEffect::Silent,
+            },
+            FailureKind::Forbidden | FailureKind::NotFound | FailureKind::RefusedHere => match failure.evidence {
+                Evidence::Known(_) => FailureEffect::UnknownModel,
+                Evidence::Unknown { .. } => FailureEffect::UnclearModel,
+                Evidence::None => FailureEffect::Silent,
+            },
             FailureKind::Shortage
             | FailureKind::Deadline
+            | FailureKind::OverLimit
             | FailureKind::ContentPolicy
             | FailureKind::ContextLength
             | FailureKind::BadRequest

@@ -313,7 +313,7 @@ mod tests {
     }
 
     fn failed(kind: FailureKind) -> EventKind {
-        EventKind::Failed { failure: Failure { kind, status: None, retry_after: None }, had_content: false }
+        EventKind::Failed { failure: Failure::of(kind), had_content: false }
     }
 
     /// Calibration after these events, one a second: (prediction, seconds since dispatch, kind).

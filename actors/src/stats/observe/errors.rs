@@ -19,7 +19,7 @@ pub enum ErrorClass {
 }
 
 impl ErrorClass {
-    /// The class of a failure; `None` for mistakes of the client, our own deadline and our own shortages.
+    /// The class of a failure; `None` for refusals of the request, our own deadline and our own shortages.
     pub const fn of(kind: FailureKind, status: Option<u16>) -> Option<ErrorClass> {
         match kind {
             FailureKind::RateLimited => Some(ErrorClass::RateLimited),
@@ -33,6 +33,8 @@ impl ErrorClass {
             | FailureKind::Deadline
             | FailureKind::ContentPolicy
             | FailureKind::ContextLength
+            | FailureKind::OverLimit
+            | FailureKind::RefusedHere
             | FailureKind::BadRequest
             | FailureKind::TooLarge
             | FailureKind::Unprocessable => None,

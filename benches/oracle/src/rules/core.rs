@@ -8,9 +8,9 @@ use pointsman_actors::{
     actors::event_batches::EventBatcher as Tray,
     decide::{decide_to_serve, first_byte_clock, hedge_after, overdue_after, splitmix64},
     domain::{
-        ApiType, Candidate, Catalog, Decision, Endpoint, EndpointEvent, EndpointId, EventKind, Failure, FailureKind,
-        Model, Needs, Objective, ParameterNames, Pricing, Provider, ProviderSlug, Query, RoutingPolicy, Source,
-        Sourced, Target, Tick, Usd, Weights,
+        ApiType, Candidate, Catalog, Decision, Endpoint, EndpointEvent, EndpointId, EventKind, Evidence, Failure,
+        FailureKind, Finding, Model, Needs, Objective, ParameterNames, Pricing, Provider, ProviderSlug, Query,
+        RoutingPolicy, Source, Sourced, Target, Tick, Usd, Weights,
     },
     stats::{Claim, LiveBoard, LiveView, Snapshot, Statistics},
 };
@@ -330,7 +330,8 @@ impl Rule for Core {
             }
             News::Completed => completed(report, self.estimate(report.request)),
             News::Failed { kind, status, retry_after } => {
-                let failure = Failure { kind, status, retry_after };
+                let finding = Finding { words: "", meaning: "the simulated provider refuses" };
+                let failure = Failure { kind, status, retry_after, evidence: Evidence::Known(finding) };
                 EventKind::Failed { failure, had_content: report.first.is_some() }
             }
             News::Cancelled => EventKind::Cancelled { had_content: report.first.is_some() },

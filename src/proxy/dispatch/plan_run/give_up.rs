@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pointsman_actors::domain::{Candidate, ExclusionReason, Failure, FailureKind, Tick};
+use pointsman_actors::domain::{Blame, Candidate, ExclusionReason, Failure, FailureKind, Tick};
 
 use super::{FailedAttempt, PlanRun};
 use crate::{
@@ -24,8 +24,11 @@ impl PlanRun {
         let wait = self.failures.iter().filter_map(|failed| failed.wait).min();
         let wait = wait.or_else(|| self.until_first_opens()).unwrap_or(DEFAULT_WAIT);
         let Some(last) = self.failures.last() else { return self.never_called(wait) };
-        if let Some(refused) = self.too_long.as_ref().filter(|_| last.kind == FailureKind::ContextLength) {
-            return refused.clone();
+        // Nothing that may pass with time has failed, so the request is refused wherever it can be sent.
+        let is_final = |failed: &FailedAttempt| failed.kind.blame() == Blame::Client || failed.is_ours();
+        let is_refused = last.kind == FailureKind::ContextLength || self.failures.iter().all(is_final);
+        if let Some((at, error)) = self.refusal.as_ref().filter(|_| is_refused) {
+            return self.refused(*at, error);
         }
         let previous = self.failures.iter().map(|failed| failed.previous.clone()).collect();
         if self.failures.iter().all(|failed| failed.panic && failed.kind == FailureKind::Connect) {
@@ -36,7 +39,11 @@ impl PlanRun {
         let error = ApiError::exhausted(reason, wait, previous);
         match reason {
             Exhausted::RateLimited | Exhausted::Overloaded => self.out_of_capacity(error, wait),
-            Exhausted::TimedOut | Exhausted::Deadline | Exhausted::Shortage | Exhausted::Unavailable => error,
+            Exhausted::TimedOut
+            | Exhausted::Deadline
+            | Exhausted::Shortage
+            | Exhausted::Refused
+            | Exhausted::Unavailable => error,
         }
     }
 
@@ -53,14 +60,27 @@ impl PlanRun {
             Exhausted::Overloaded
         } else if all(|kind| kind == FailureKind::Shortage) {
             Exhausted::Shortage
+        } else if self.failures.iter().all(FailedAttempt::is_ours) && !self.may_open() {
+            Exhausted::Refused
         } else {
             Exhausted::Unavailable
         }
     }
 
+    /// Whether an endpoint that was not called may serve the request later.
+    fn may_open(&self) -> bool {
+        let excluded = self.routed.decision.excluded.iter().map(|excluded| excluded.reason);
+        let mut reasons = excluded.chain(self.passed_over.iter().map(|(_, reason)| *reason));
+        reasons.any(|reason| reason.is_passing() && reason != ExclusionReason::ConfigFault)
+    }
+
     fn never_called(&self, wait: Duration) -> ApiError {
         if Instant::now() >= self.deadline {
             return ApiError::exhausted(Exhausted::Deadline, wait, Vec::new());
+        }
+        let is_refused = |(_, reason): &(u32, ExclusionReason)| *reason == ExclusionReason::ConfigFault;
+        if !self.passed_over.is_empty() && self.passed_over.iter().all(is_refused) {
+            return self.out_of_capacity(ApiError::overloaded(Overload::RefusedByProviders, wait), wait);
         }
         // No token was left for endpoints behind an open circuit. The first of them to close determines the wait.
         let shut = |(_, reason): &(u32, ExclusionReason)| *reason == ExclusionReason::CircuitOpen;
@@ -112,18 +132,26 @@ impl PlanRun {
         error.with_availability(Availability::capacity(requested, affected, reasons).retryable_after(wait))
     }
 
-    pub(super) fn refused(&self, error: &UpstreamError) -> ApiError {
+    /// The client's error for the refusal at place `at` among the failures.
+    pub(super) fn refused(&self, at: usize, error: &UpstreamError) -> ApiError {
         let mut previous: Vec<PreviousError> = self.failures.iter().map(|failed| failed.previous.clone()).collect();
-        let provider_name = previous.pop().map(|last| last.provider).unwrap_or_default();
+        let refused = (at < previous.len()).then(|| previous.remove(at));
+        let provider_name = refused.map(|refused| refused.provider).unwrap_or_default();
         let Failure { kind, status, .. } = error.failure;
         let code = error.code.as_deref().map(str::to_owned);
         let (raw, is_about_content) = (error.raw.clone(), error.is_about_content);
-        let detail = UpstreamDetail { provider_name, status, code, raw, is_about_content };
+        let wants_fewer_tokens = error.wants_fewer_tokens;
+        let detail = UpstreamDetail { provider_name, status, code, raw, is_about_content, wants_fewer_tokens };
         ApiError::refused(kind, detail, previous)
     }
 }
 
 impl FailedAttempt {
+    /// Whether the gateway's account or the name of the model is the reason, which no client and no time can change.
+    const fn is_ours(&self) -> bool {
+        matches!(self.kind, FailureKind::Auth | FailureKind::Forbidden | FailureKind::NotFound)
+    }
+
     /// The exclusion reason that matches the failure. Only for failures that pass with time.
     fn exclusion_reason(&self) -> ExclusionReason {
         match self.kind {

@@ -6,8 +6,12 @@ use super::{
     answers::{collect, collect_whole, decode},
     *,
 };
-use crate::dialect::{
-    Outcome, anthropic::Decoder, openai::completion_writer::CompletionWriter, spliced_call::SplicedCall,
+use crate::{
+    dialect::{
+        Outcome, anthropic::Decoder, openai::completion_writer::CompletionWriter, refusal::kind_of,
+        spliced_call::SplicedCall,
+    },
+    domain::Dialect,
 };
 
 /// Cuts a text into pieces after these numbers of characters.
@@ -136,7 +140,7 @@ proptest! {
         let _ = decode(&events, names(), &mut CompletionWriter::default());
         for event in &events {
             let _ = Decoder::new(names()).whole(event, &mut CompletionWriter::default());
-            let _ = super::super::kind_of_response(429, false, event.as_bytes());
+            let _ = kind_of(Dialect::Anthropic, 429, None, event.as_bytes());
             let _ = splice_request(event, &SplicedCall::to("m"));
             let _ = splice_answer(event, "i", "m", &Outcome::default());
         }

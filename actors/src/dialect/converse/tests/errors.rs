@@ -1,4 +1,9 @@
 use super::*;
+use crate::{dialect::refusal::kind_of, domain::Dialect};
+
+fn kind_of_response(status: u16, error_type: Option<&str>, body: &[u8]) -> FailureKind {
+    kind_of(Dialect::Converse, status, error_type, body)
+}
 
 #[test]
 fn errors_are_classified_by_the_type_in_the_head_or_in_the_body() {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Decoder, fault_of_exception, kind_of_response, path, write_request};
+use super::{Decoder, fault_of_exception, path, write_request};
 use crate::{
     dialect::{
         answer::AnswerFault,

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::{dialect::refusal::kind_of, domain::Dialect};
 
 /// A block as it stands in a whole answer.
 fn block() -> impl Strategy<Value = Value> {
@@ -114,7 +115,7 @@ proptest! {
             let _ = decoder.event(&StreamEvent { data: data.into(), is_error: false }, &mut sink);
             let text = String::from_utf8_lossy(data);
             let _ = Decoder::new(names(), CLAUDE).whole(&text, &mut CompletionWriter::default());
-            let _ = kind_of_response(400, None, data);
+            let _ = kind_of(Dialect::Converse, 400, None, data);
         }
         let _ = decoder.end(&mut sink);
     }

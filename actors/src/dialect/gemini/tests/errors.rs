@@ -1,4 +1,9 @@
 use super::*;
+use crate::{dialect::refusal::kind_of, domain::Dialect};
+
+fn kind_of_response(status: u16, body: &[u8]) -> FailureKind {
+    kind_of(Dialect::Gemini, status, None, body)
+}
 
 /// D54.
 #[test]
@@ -11,7 +16,7 @@ fn errors_are_classified_by_their_words_and_tell_how_long_to_wait() {
         kind("INVALID_ARGUMENT", "The input token count (9) exceeds the maximum number of tokens allowed (8)."),
         FailureKind::ContextLength
     );
-    assert_eq!(kind("FAILED_PRECONDITION", "User location is not supported for the API use."), FailureKind::Forbidden);
+    assert_eq!(kind("FAILED_PRECONDITION", "User location is not supported for the API use."), FailureKind::Auth);
     assert_eq!(kind("INVALID_ARGUMENT", "Invalid value"), FailureKind::BadRequest);
     assert_eq!(kind_of_response(504, b"<html>"), FailureKind::Timeout);
     let limited = json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Quota", "details": [

@@ -5,9 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{
-    Decoder, Signatures, kind_of_response, path, refuses_signature, retry_delay, write_request, write_request_with,
-};
+use super::{Decoder, Signatures, path, refuses_signature, retry_delay, write_request, write_request_with};
 use crate::{
     dialect::{
         answer::AnswerFault,

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::{dialect::refusal::kind_of, domain::Dialect};
 
 /// A part of an answer.
 fn part() -> impl Strategy<Value = Value> {
@@ -110,7 +111,7 @@ proptest! {
         for event in &events {
             let _ = decoder.event(&StreamEvent { data: event.as_slice().into(), is_error }, &mut sink);
             let _ = Decoder::new(names(), None).whole(&String::from_utf8_lossy(event), &mut CompletionWriter::default());
-            let _ = kind_of_response(429, event);
+            let _ = kind_of(Dialect::Gemini, 429, None, event);
             let _ = retry_delay(event);
             let _ = refuses_signature(400, event);
         }

@@ -21,6 +21,7 @@ use crate::{
             finish::clean_name,
             usage::{ProducedOutput, ReportedUsage},
         },
+        refusal,
     },
     domain::FailureKind,
 };
@@ -91,7 +92,7 @@ impl ChatRewriter {
         }
         progress.event = true;
         if event.is_error {
-            return Err(error::fault_of_event(data));
+            return Err(refusal::fault_of_data(data));
         }
         if data == b"[DONE]" {
             progress.content = true;
@@ -200,7 +201,7 @@ impl ChatRewriter {
         }
         let value = cursor.value()?;
         match name {
-            b"error" if error::is_error(value) => return Err(error::fault(value)),
+            b"error" if error::is_error(value) => return Err(refusal::fault(value)),
             b"id" | b"object" | b"created" | b"model" | b"provider" | b"system_fingerprint" | b"usage" | b"error" => {}
             name if error::is_filter_note(name) => {}
             _ => push_member(out, key.inner(), value.bytes()),

@@ -6,6 +6,7 @@ use crate::dialect::{
     json::{Raw, object},
     neutral::{AnswerEvent, AnswerSink, EscapedText},
     openai::{answer::utf8, answer_reader::tokens, error, finish::normalise},
+    refusal,
 };
 
 /// Reads one answer.
@@ -22,7 +23,7 @@ impl Decoder {
     pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
         let data = event.data.trim_ascii();
         if event.is_error {
-            return Err(error::fault_of_event(data));
+            return Err(refusal::fault_of_data(data));
         }
         if data == b"[DONE]" {
             self.is_done = true;
@@ -49,7 +50,7 @@ impl Decoder {
 fn read(text: &str, sink: &mut impl AnswerSink, is_whole: bool) -> Result<(), AnswerFault> {
     let value = object(text.trim_start_matches('\u{feff}'))?;
     if let Some(error) = value.member(b"error").filter(|error| error::is_error(*error)) {
-        return Err(error::fault(error));
+        return Err(refusal::fault(error));
     }
     if let Some(id) = value.member(b"id").and_then(Raw::filled_string).and_then(EscapedText::of) {
         sink.event(AnswerEvent::Started { id })?;

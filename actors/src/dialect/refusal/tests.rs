@@ -1,0 +1,195 @@
+//! Statements about the table, and about words that a client puts into a provider's mouth.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{table::About, *};
+
+const MODEL: &str = "acme-1";
+
+fn read(dialect: Dialect, status: u16, body: &Value, request: &Value) -> Refusal {
+    let (body, request) = (body.to_string(), request.to_string());
+    let call = RefusedCall {
+        dialect,
+        status,
+        amazon_type: None,
+        names_a_wait: false,
+        model: MODEL,
+        request: request.as_bytes(),
+    };
+    read_refusal(call, body.as_bytes())
+}
+
+fn is_known(refusal: &Refusal) -> bool {
+    matches!(refusal.evidence, Evidence::Known(_))
+}
+
+/// A sentence that follows a pattern.
+fn sentence(pattern: &str) -> String {
+    pattern.replace("{model}", MODEL).replace("''", "'x'").replace('*', "x").trim_end_matches('$').to_owned()
+}
+
+fn closing_sentences() -> Vec<String> {
+    let closing = ROWS.iter().filter(|row| row.about.closes());
+    closing
+        .flat_map(|row| match row.sign {
+            Sign::Words(words) => words.iter().map(|words| sentence(words)).collect(),
+            Sign::Code(codes) => codes.iter().map(|code| (*code).to_owned()).collect::<Vec<_>>(),
+        })
+        .collect()
+}
+
+#[test]
+fn rows_that_close_hold_whole_codes_or_words_that_begin_a_message() {
+    for row in ROWS.iter().filter(|row| row.about.closes()) {
+        let signs = match row.sign {
+            Sign::Code(signs) | Sign::Words(signs) => signs,
+        };
+        for sign in signs {
+            assert!(!sign.starts_with('*') && sign.len() >= 4, "{sign}");
+            assert!(!matches!(row.sign, Sign::Code(_)) || !sign.contains('*'), "{sign}");
+            assert_eq!(*sign, sign.to_lowercase());
+        }
+    }
+}
+
+/// Every row is reached: no earlier one hides it.
+#[test]
+fn every_sentence_of_the_table_is_known_in_a_request_that_does_not_hold_it() {
+    let request = json!({"model": MODEL, "messages": [{"role": "user", "content": "Hi"}]});
+    for row in ROWS {
+        let (Sign::Words(words), About::Account(_) | About::Model(_)) = (row.sign, row.about) else { continue };
+        for words in words {
+            let status = row.statuses.first().copied().unwrap_or(400);
+            let refusal = read(Dialect::OpenAi, status, &json!({"error": {"message": sentence(words)}}), &request);
+            assert!(is_known(&refusal), "{words}: {refusal:?}");
+        }
+    }
+}
+
+/// Law of RELIABILITY 3.10: nothing that one client can put into a request closes anything for another.
+#[test]
+fn words_of_the_request_prove_nothing_wherever_a_provider_repeats_them() {
+    for text in closing_sentences() {
+        let requests = [
+            json!({"model": MODEL, "messages": [{"role": "user", "content": text}]}),
+            json!({"model": MODEL, "user": text}),
+            json!({"model": MODEL, "tools": [{"function": {"name": text}}]}),
+            json!({"model": MODEL, text.clone(): 1}),
+            json!({"model": MODEL, "metadata": {"x": text.to_uppercase()}}),
+        ];
+        let messages = [
+            text.clone(),
+            format!("{text}: Extra inputs are not permitted"),
+            format!("{text} is not supported"),
+            format!("Unknown parameter: '{text}'."),
+            format!("Invalid value: {text}"),
+            format!("'{text}'"),
+            format!("\"{text}\" is not of type 'string' - 'user'"),
+            format!("File {text} not found"),
+        ];
+        for (request, message) in requests.iter().flat_map(|request| messages.iter().map(move |it| (request, it))) {
+            for status in [400, 402, 403, 404, 412] {
+                let refusal = read(Dialect::OpenAi, status, &json!({"error": {"message": message}}), request);
+                assert!(!is_known(&refusal), "{status} {message}: {refusal:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn words_that_are_escaped_in_the_request_are_found() {
+    let request = br#"{"model":"acme-1","user":"This organi\u007aation  has\tbeen disabled"}"#;
+    let body = br#"{"error":{"message":"This organization has been disabled: unknown user"}}"#;
+    let call = RefusedCall {
+        dialect: Dialect::Anthropic,
+        status: 400,
+        amazon_type: None,
+        names_a_wait: false,
+        model: MODEL,
+        request,
+    };
+    assert!(!is_known(&read_refusal(call, body)));
+    assert!(is_known(&read_refusal(RefusedCall { request: b"{}", ..call }, body)));
+}
+
+#[test]
+fn a_model_that_the_client_names_for_a_tool_is_not_the_endpoints() {
+    let tool = json!({"model": MODEL, "input": "Hi", "tools": [{"type": "image_generation", "model": "nope-2"}]});
+    let said = |model: &str| json!({"error": {"message": format!("The model `{model}` does not exist."), "code": "model_not_found"}});
+    for status in [400, 403, 404] {
+        let theirs = read(Dialect::Responses, status, &said("nope-2"), &tool);
+        assert_eq!((theirs.kind, theirs.evidence), (FailureKind::RefusedHere, Evidence::None), "{status}");
+        assert!(is_known(&read(Dialect::Responses, status, &said(MODEL), &tool)), "{status}");
+    }
+}
+
+#[test]
+fn a_request_that_names_a_resource_is_no_evidence() {
+    let body = json!({"error": {"message": "No."}});
+    for named in [
+        json!({"model": MODEL, "previous_response_id": "r"}),
+        json!({"messages": [{"content": [{"type": "document", "source": {"type": "file", "file_id": "f"}}]}]}),
+        json!({"tools": [{"type": "file_search", "vector_store_ids": ["v"]}]}),
+        json!({"tools": [{"type": "code_interpreter", "container": "c"}]}),
+        json!({"cachedContent": "cachedContents/1"}),
+        json!({"messages": [{"content": [{"type": "image_url", "image_url": {"url": "https://h/x.png"}}]}]}),
+        json!({"contents": [{"parts": [{"fileData": {"fileUri": "f"}}]}]}),
+        json!({"mcp_servers": [{"name": "x"}]}),
+        json!({"prompt": {"id": "pmpt_1"}}),
+    ] {
+        for status in [401, 402, 403, 404] {
+            let refusal = read(Dialect::OpenAi, status, &body, &named);
+            assert_eq!(refusal.evidence, Evidence::None, "{status} {named}");
+        }
+        let missing = read(Dialect::OpenAi, 404, &body, &named);
+        assert_eq!(missing.kind, FailureKind::RefusedHere, "{named}");
+    }
+    let plain = json!({"model": MODEL, "tools": [{"parameters": {"properties": {"file_id": {"type": "string"}}}}]});
+    assert!(matches!(read(Dialect::OpenAi, 404, &body, &plain).evidence, Evidence::Unknown { .. }));
+}
+
+#[test]
+fn the_same_refusal_is_the_same_whatever_it_quotes_or_counts() {
+    let said = |message: &str| read(Dialect::OpenAi, 403, &json!({"error": {"message": message}}), &json!({})).evidence;
+    assert_eq!(said("Field 'a' of 17 is closed today"), said("Field 'b' of 18 is closed today"));
+    assert_ne!(said("Field 'a' is closed today"), said("Field 'a' is open today"));
+}
+
+#[test]
+fn an_error_within_an_answer_closes_by_its_code_alone() {
+    let within = |body: Value| fault_of_data(body.to_string().as_bytes());
+    let by_code = within(json!({"error": {"code": "insufficient_quota", "message": "no"}}));
+    assert!(matches!((by_code.kind, by_code.evidence), (FailureKind::Auth, Evidence::Known(_))));
+    for body in [
+        json!({"error": {"message": "This organization has been disabled."}}),
+        json!({"error": {"code": "model_not_found", "message": "The model `x` does not exist."}}),
+        json!({"error": {"code": 401, "message": "No."}}),
+    ] {
+        assert!(!matches!(within(body.clone()).evidence, Evidence::Known(_)), "{body}");
+    }
+    let flagged = within(json!({"error": {"code": 403, "message": "no", "metadata": {"reasons": ["x"]}}}));
+    assert_eq!(flagged.kind, FailureKind::ContentPolicy);
+    assert_eq!(
+        within(json!({"error": {"code": 402, "message": "You can, but can only afford 3"}})).wants_fewer_tokens,
+        true
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_body_and_no_request_make_the_reader_fail(
+        body in "\\PC{0,200}", request in "\\PC{0,200}", status in 200_u16..600,
+        members in prop::collection::vec((prop::sample::select(vec!["error", "message", "code", "type", "details"]), "\\PC{0,40}"), 0..6),
+    ) {
+        let object = json!(members.iter().cloned().collect::<std::collections::HashMap<_, _>>());
+        for dialect in [Dialect::OpenAi, Dialect::Anthropic, Dialect::Gemini, Dialect::Responses, Dialect::Converse] {
+            let call = RefusedCall {
+                dialect, status, amazon_type: None, names_a_wait: false, model: &body, request: request.as_bytes(),
+            };
+            let _ = read_refusal(call, body.as_bytes());
+            let _ = read(dialect, status, &json!({"error": object}), &object);
+        }
+        let _ = fault_of_data(body.as_bytes());
+    }
+}

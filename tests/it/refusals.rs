@@ -1,0 +1,409 @@
+//! What a refusal is about: every body of `fixtures/refusals.json` through a running gateway, and a caller who tries to shut
+//! providers for another one.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::Arc,
+    thread,
+};
+
+use actix_web::http::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{Reply, TestGateway},
+    scripted::{Script, Upstream},
+    world::{Model, World, always, and, ask, completion, error_of, http, http_with},
+};
+
+/// One body of a provider, and what follows from it.
+struct Fixture {
+    name: String,
+    dialect: &'static str,
+    status: u16,
+    headers: String,
+    body: String,
+    subject: String,
+    client: u16,
+    closes: Option<String>,
+}
+
+fn fixtures() -> Vec<Fixture> {
+    let all: Vec<Value> = serde_json::from_str(include_str!("fixtures/refusals.json")).unwrap();
+    let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    let read = |value: &Value| {
+        assert!(!text(value, "source").is_empty(), "{value}");
+        let headers = value["headers"].as_object().into_iter().flatten();
+        Fixture {
+            name: text(value, "name"),
+            dialect: match value["dialect"].as_str().unwrap() {
+                "anthropic" => "anthropic",
+                "gemini" => "gemini",
+                "converse" => "converse",
+                _ => "openai",
+            },
+            status: u16::try_from(value["status"].as_u64().unwrap()).unwrap(),
+            headers: headers.map(|(name, value)| format!("{name}: {}\r\n", value.as_str().unwrap())).collect(),
+            body: value["body"].to_string(),
+            subject: text(value, "subject"),
+            client: u16::try_from(value["client"].as_u64().unwrap()).unwrap(),
+            closes: value["closes"].as_str().map(str::to_owned),
+        }
+    };
+    all.iter().map(read).collect()
+}
+
+impl Fixture {
+    fn answer(&self, model: &str) -> String {
+        let body: Value = serde_json::from_str(&self.body.replace("{model}", model)).unwrap();
+        http_with(self.status, &self.headers, &body)
+    }
+
+    fn slug(&self) -> String {
+        self.name.replace('-', "")
+    }
+}
+
+/// A gateway with a provider for each fixture, each with two models.
+async fn world_of(fixtures: &[Fixture]) -> (TestGateway, Vec<Upstream>) {
+    let mut world = World::new();
+    let mut upstreams = Vec::new();
+    for fixture in fixtures {
+        let slug = fixture.slug();
+        let upstream = Upstream::start([Script::answering(fixture.answer(&format!("{slug}-one")))]);
+        world = world.provider_with(&slug, upstream.address(), &format!("dialect = \"{}\"", fixture.dialect));
+        for model in ["one", "two"] {
+            world = world.model(&Model::new(&format!("{slug}/{model}")).at(&slug, "0.001", "0.002"));
+        }
+        upstreams.push(upstream);
+    }
+    (world.start().await, upstreams)
+}
+
+/// Why the only endpoint of a model is excluded now.
+async fn excluded(gateway: &TestGateway, model: &str) -> Option<String> {
+    let shown = gateway.post("/api/v1/route/preview", &ask(model)).await.json();
+    Some(shown["excluded"].as_array()?.first()?["reason"].as_str()?.to_owned())
+}
+
+#[actix_web::test]
+async fn every_refusal_closes_what_it_is_about_and_reaches_the_client_as_what_it_is() {
+    let fixtures = fixtures();
+    for streamed in [false, true] {
+        let (gateway, _upstreams) = world_of(&fixtures).await;
+        for fixture in &fixtures {
+            let (name, slug) = (&fixture.name, fixture.slug());
+            let asked = and(ask(&format!("{slug}/one")), json!({"stream": streamed}));
+            let reply = gateway.chat(&asked).await;
+            assert_eq!(reply.status, fixture.client, "{name}: {}", reply.text());
+            checked(fixture, &reply);
+            let one = excluded(&gateway, &format!("{slug}/one")).await;
+            let other = excluded(&gateway, &format!("{slug}/two")).await;
+            let fault = Some("config_fault".to_owned());
+            let expected = match fixture.closes.as_deref() {
+                Some("provider") => (fault.clone(), fault),
+                Some("endpoint") => (fault, None),
+                Some(_) => (Some("rate_limited".to_owned()), None),
+                None => (None, None),
+            };
+            assert_eq!((one, other), expected, "{name}");
+            if fixture.closes.as_deref().is_some_and(|closes| closes != "cools") {
+                shown(&gateway, fixture, &slug).await;
+                let again = gateway.chat(&asked).await;
+                assert_eq!((again.status, again.header("x-should-retry")), (503, Some("false")), "{name}");
+                assert_eq!(again.header("retry-after"), None, "{name}");
+            }
+        }
+    }
+}
+
+/// What the client reads.
+fn checked(fixture: &Fixture, reply: &Reply) {
+    let (name, error) = (&fixture.name, reply.json()["error"].take());
+    let kind = error["metadata"]["error_type"].as_str().unwrap_or_default();
+    match fixture.subject.as_str() {
+        "account" | "model" | "unknown" => {
+            assert_eq!((reply.header("x-should-retry"), reply.header("retry-after")), (Some("false"), None), "{name}");
+            assert!(error["metadata"].get("raw").is_none_or(Value::is_null), "{name}: {error}");
+            assert_eq!(kind, "provider_unavailable", "{name}");
+        }
+        "rate" => assert!(reply.header("retry-after").is_some(), "{name}"),
+        subject => {
+            assert_eq!(reply.header("retry-after"), None, "{name}: {error}");
+            let expected = match subject {
+                "content" => "content_policy_violation",
+                "length" => "context_length_exceeded",
+                "limit" => "payload_too_large",
+                "price" => "payment_required",
+                _ => kind,
+            };
+            assert_eq!(kind, expected, "{name}: {error}");
+            if subject == "price" {
+                assert!(error["message"].as_str().unwrap().contains("max_tokens"), "{error}");
+            }
+        }
+    }
+    for secret in [
+        "org-",
+        "org_",
+        "proj_",
+        "wXyZ",
+        "xa***gA",
+        "****abcd",
+        "team 0a1b",
+        "2300",
+        "123456789012",
+        "Account acme",
+        "user_3D0",
+    ] {
+        assert!(!reply.text().contains(secret), "{name}: {}", reply.text());
+    }
+}
+
+/// What administrators read.
+async fn shown(gateway: &TestGateway, fixture: &Fixture, slug: &str) {
+    let health = gateway.get(&format!("/api/v1/health/providers/{slug}")).await.expect(200)["data"][0].take();
+    let refusal = &health["refusals"][0];
+    let subject = if fixture.subject == "account" { "key" } else { "model" };
+    assert_eq!(refusal["subject"], subject, "{}: {health}", fixture.name);
+    let reason = health["reason"].as_str().unwrap();
+    for (member, is_said) in [("meaning", true), ("words", true), ("since", true), ("next_try", true), ("remedy", true)]
+    {
+        assert_eq!(refusal[member].as_str().is_some_and(|text| reason.contains(text)), is_said, "{member}: {health}");
+    }
+    assert_eq!(refusal["status"], fixture.status, "{health}");
+}
+
+/// B5: the same faults with a healthy provider beside them cost the clients nothing.
+#[actix_web::test]
+async fn accounts_and_models_that_are_refused_fail_over_and_are_not_asked_again() {
+    for fixture in fixtures().iter().filter(|it| ["account", "model"].contains(&it.subject.as_str())) {
+        let slug = fixture.slug();
+        let broken = Upstream::start([Script::answering(fixture.answer(&format!("{slug}-x")))]);
+        let healthy = always(200, &completion("Right."));
+        let gateway = World::new()
+            .provider_with(&slug, broken.address(), &format!("dialect = \"{}\"", fixture.dialect))
+            .provider("healthy", healthy.address())
+            .model(&Model::new("acme/x").at(&slug, "0.001", "0.002").at("healthy", "0.01", "0.02"))
+            .start()
+            .await;
+        let asked = and(ask("acme/x"), json!({"objective": "cheapest"}));
+        for _ in 0..3 {
+            let answer = gateway.chat(&asked).await.expect(200);
+            assert_eq!(answer["choices"][0]["message"]["content"], "Right.", "{}", fixture.name);
+        }
+        assert_eq!(broken.requests().len(), 1, "{}", fixture.name);
+    }
+}
+
+/// B1 to B4, B9: a refusal of this request here leaves it to another endpoint.
+#[actix_web::test]
+async fn requests_that_one_endpoint_refuses_are_served_by_another() {
+    for fixture in fixtures().iter().filter(|it| ["request", "limit", "price"].contains(&it.subject.as_str())) {
+        let slug = fixture.slug();
+        let refusing = Upstream::start([Script::answering(fixture.answer(&format!("{slug}-x")))]);
+        let other = always(200, &completion("Right."));
+        let gateway = World::new()
+            .provider_with(&slug, refusing.address(), &format!("dialect = \"{}\"", fixture.dialect))
+            .provider("other", other.address())
+            .model(&Model::new("acme/x").at(&slug, "0.001", "0.002").at("other", "0.01", "0.02"))
+            .start()
+            .await;
+        let asked = and(ask("acme/x"), json!({"objective": "cheapest"}));
+        for _ in 0..2 {
+            gateway.chat(&asked).await.expect(200);
+        }
+        assert_eq!(refusing.requests().len(), 2, "{}: it stays open", fixture.name);
+    }
+}
+
+/// B9: over all three doors.
+#[actix_web::test]
+async fn flagged_content_is_the_same_400_over_every_door() {
+    let flagged = [
+        json!({"error": {"code": 403, "message": "Your input was flagged.", "metadata": {"reasons": ["violence"]}}}),
+        json!({"error": {"code": "content_policy_violation", "message": "no"}}),
+    ];
+    for body in flagged {
+        for streamed in [false, true] {
+            let upstream = always(403, &body);
+            let gateway = World::new()
+                .provider("acme", upstream.address())
+                .model(&Model::new("acme/x").at("acme", "0.001", "0.002"))
+                .start()
+                .await;
+            let stream = json!({"stream": streamed});
+            let error = error_of(&gateway.chat(&and(ask("acme/x"), &stream)).await, 400);
+            assert_eq!(error["metadata"]["error_type"], "content_policy_violation", "{error}");
+            let messages = json!({"model": "acme/x", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]});
+            let reply = gateway.post("/api/v1/messages", &and(messages, &stream)).await;
+            let error = reply.expect(400)["error"].take();
+            assert_eq!(error["type"], "invalid_request_error", "{error}");
+            assert_eq!(error["details"]["error_code"], "content_policy_violation", "{error}");
+            let reply =
+                gateway.post("/api/v1/responses", &and(json!({"model": "acme/x", "input": "Hi"}), &stream)).await;
+            assert_eq!(reply.expect(400)["error"]["metadata"]["error_type"], "content_policy_violation");
+            assert_eq!(excluded(&gateway, "acme/x").await, None);
+        }
+    }
+}
+
+/// B8.
+#[actix_web::test]
+async fn a_corrected_key_address_or_model_is_tried_at_once() {
+    let upstream = Upstream::start([Script::answering(http(401, &json!({"error": {"code": "invalid_api_key"}})))]);
+    let gone = json!({"error": {"code": "model_not_found", "message": "The model `beta-x` does not exist."}});
+    let (missing, healthy) = (always(404, &gone), always(200, &completion("Right.")));
+    let model = |id: &str, provider: &str, name: &str| {
+        format!(
+            "[[models]]\nid = \"{id}\"\ncontext_length = 8192\nendpoints = [{{ provider = \"{provider}\", upstream_model = \"{name}\", pricing = {{ prompt = \"0\", completion = \"0\" }} }}]\n"
+        )
+    };
+    let world = |address: SocketAddr, beta: &str| {
+        World::new()
+            .provider("acme", address)
+            .provider("beta", missing.address())
+            .with(&model("acme/x", "acme", "x"))
+            .with(&model("beta/x", "beta", beta))
+    };
+    let before = world(upstream.address(), "beta-x");
+    let gateway = before.start().await;
+    for model in ["acme/x", "beta/x"] {
+        gateway.chat(&ask(model)).await.expect(502);
+        assert_eq!(gateway.chat(&ask(model)).await.status, 503, "{model}");
+    }
+    let calls = |upstream: &Upstream| upstream.requests().len();
+    let with_other_key = before.clone().variable("ACME_KEY", "sk-corrected-0123456789");
+    with_other_key.take_over(&gateway).await;
+    gateway.chat(&ask("acme/x")).await.expect(502);
+    assert_eq!((calls(&upstream), calls(&missing)), (2, 1), "the key has changed, and nothing else");
+    assert_eq!(gateway.chat(&ask("beta/x")).await.status, 503);
+    world(healthy.address(), "beta-x").take_over(&gateway).await;
+    gateway.chat(&ask("acme/x")).await.expect(200);
+    world(healthy.address(), "beta-y").take_over(&gateway).await;
+    assert_eq!(gateway.chat(&ask("beta/x")).await.status, 502, "asked again");
+    assert_eq!(calls(&missing), 2);
+}
+
+/// A provider that serves everybody, but answers a request that holds `attack-<n>` with that refusal, and one that holds
+/// `echo-<n>` by repeating what stands behind it.
+struct FickleProvider {
+    address: SocketAddr,
+}
+
+impl FickleProvider {
+    fn start(answers: Vec<String>) -> FickleProvider {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let answers = Arc::new(answers);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let answers = Arc::clone(&answers);
+                thread::spawn(move || FickleProvider::serve(stream, &answers));
+            }
+        });
+        FickleProvider { address }
+    }
+
+    fn serve(stream: TcpStream, answers: &[String]) -> Option<()> {
+        let mut reader = BufReader::new(stream.try_clone().ok()?);
+        let mut stream = stream;
+        loop {
+            let (mut length, mut line) = (0, String::new());
+            while reader.read_line(&mut line).ok()? > 2 {
+                if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().ok()?;
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).ok()?;
+            let body: Value = serde_json::from_slice(&body).ok()?;
+            let text = body.to_string();
+            let answer = match text.split_once("attack-") {
+                Some((_, rest)) => {
+                    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+                    answers[digits.parse::<usize>().ok()?].clone()
+                }
+                None => match body["messages"][0]["content"].as_str().and_then(|text| text.strip_prefix("echo-")) {
+                    Some(words) => FickleProvider::echo(words),
+                    None => http(200, &completion("Right.")),
+                },
+            };
+            stream.write_all(answer.as_bytes()).ok()?;
+        }
+    }
+
+    /// The first digit chooses the status and the form.
+    fn echo(words: &str) -> String {
+        let (form, words) = words.split_at(1);
+        let (status, message) = match form {
+            "0" => (400, format!("Unknown parameter: '{words}'.")),
+            "1" => (400, format!("{words}: Extra inputs are not permitted")),
+            "2" => (404, words.to_owned()),
+            "3" => (403, format!("{words} is not allowed here")),
+            "4" => (402, format!("Invalid value: {words}")),
+            "5" => (412, format!("`{words}` is not of type string")),
+            _ => (401, words.to_owned()),
+        };
+        http(status, &json!({"error": {"message": message, "type": "invalid_request_error", "code": null}}))
+    }
+}
+
+/// Law of RELIABILITY 3.10, over real sockets: a caller sends whatever draws a refusal of requests, in any order; every call of
+/// the other one is served.
+#[actix_web::test]
+async fn nothing_that_one_caller_sends_shuts_a_provider_for_another() {
+    const OTHER: &str = "sk-other-0123456789abcdef";
+    let fixtures = fixtures();
+    // What closes nothing, and what is about a request; a provider that says more says it to everybody.
+    let attacks: Vec<&Fixture> = fixtures
+        .iter()
+        .filter(|it| it.closes.is_none() && it.dialect != "converse" && it.dialect != "gemini")
+        .collect();
+    let sentences: Vec<String> = fixtures
+        .iter()
+        .filter(|it| it.closes.is_some())
+        .filter_map(|it| {
+            let body: Value = serde_json::from_str(&it.body.replace("{model}", "acme-x")).unwrap();
+            let error = body.get("error").unwrap_or(&body);
+            error["message"].as_str().or(error.as_str()).or(body["message"].as_str()).map(str::to_owned)
+        })
+        .collect();
+    let provider = FickleProvider::start(attacks.iter().map(|it| it.answer("acme-x")).collect());
+    let keys = format!("[[keys]]\nname = \"other\"\nkey = \"{OTHER}\"\n");
+    let gateway = World::new()
+        .provider("acme", provider.address)
+        .model(&Model::new("acme/x").taking(&["max_tokens"]).at("acme", "0", "0"))
+        .with(&keys)
+        .start()
+        .await;
+    let mut seed = 7_u64;
+    let mut any = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % below
+    };
+    let bearer = format!("Bearer {OTHER}");
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    for round in 0..400 {
+        let mut hostile = ask("acme/x");
+        let attack = any(attacks.len());
+        let text = match any(2) {
+            0 => format!("attack-{attack} {}", "x".repeat(any(2_000))),
+            _ => format!("echo-{}{}", any(7), sentences[any(sentences.len())]),
+        };
+        hostile["messages"] = json!([{"role": "user", "content": text}]);
+        hostile["max_tokens"] = json!(1 + any(9_000));
+        let refused = gateway.chat(&hostile).await;
+        assert_ne!(refused.status, 200, "{hostile}");
+        let body = ask("acme/x").to_string().into_bytes();
+        let served = gateway.call(Method::POST, "/api/v1/chat/completions", &headers, Some(body)).await;
+        assert_eq!(served.status, 200, "round {round}, after {hostile}: {}", served.text());
+        // Without a success of anybody between, as often as the hostile caller likes.
+        for _ in 0..any(4) {
+            assert_ne!(gateway.chat(&hostile).await.status, 200);
+        }
+    }
+    assert_eq!(excluded(&gateway, "acme/x").await, None);
+}
