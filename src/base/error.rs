@@ -36,7 +36,7 @@ pub use overload::Overload;
 use place::message_with_place;
 pub use reason::ErrorReason;
 use serde_json::value::RawValue;
-pub use upstream::Exhausted;
+pub use upstream::{Exhausted, PreviousError, UpstreamDetail};
 
 /// The error answer of a failed call.
 #[derive(Debug, Clone)]
@@ -103,36 +103,6 @@ enum Retry {
     After(Duration),
     /// No time helps, only the gateway's administrator. SDKs would repeat the status otherwise, some after a minute.
     Futile,
-}
-
-/// Details of an upstream failure, for `error.metadata`.
-#[derive(Debug, Clone)]
-pub struct UpstreamDetail {
-    /// Display name of the provider.
-    pub provider_name: String,
-    /// Its status, if it gave one.
-    pub status: Option<u16>,
-    /// Its own error code; only when it refused the request.
-    pub code: Option<String>,
-    /// Its body, or its reason within a 200, redacted and truncated; only when it refused the request.
-    pub raw: Option<String>,
-    /// Whether it refused the content of the request, or of its answer.
-    pub is_about_content: bool,
-    /// Whether it would accept fewer output tokens.
-    pub wants_fewer_tokens: bool,
-}
-
-/// One failed attempt, for `error.metadata.previous_errors`.
-#[derive(Debug, Clone)]
-pub struct PreviousError {
-    /// Display name of the provider.
-    pub provider: String,
-    /// Catalog id of the model.
-    pub model: String,
-    /// Its status, if it gave one.
-    pub status: Option<u16>,
-    /// Code of the failure.
-    pub code: &'static str,
 }
 
 /// Reason for refusing an API key.

@@ -135,11 +135,12 @@ fn temporary(catalog: &Catalog, error: &RouteError, now: Tick) -> ApiError {
     let broken = |reason| {
         matches!(reason, ExclusionReason::CircuitOpen | ExclusionReason::ProbeInFlight | ExclusionReason::ConfigFault)
     };
+    let is_refused = reasons().all(|reason| reason == ExclusionReason::ConfigFault);
     let refusal = if reasons().all(limited) {
         let mut passing = error.excluded.iter().filter(|excluded| excluded.reason.is_passing());
         let how = if passing.all(is_overloaded) { Exhausted::Overloaded } else { Exhausted::RateLimited };
         ApiError::exhausted(how, wait, Vec::new())
-    } else if reasons().all(|reason| reason == ExclusionReason::ConfigFault) {
+    } else if is_refused {
         ApiError::overloaded(Overload::RefusedByProviders, wait)
     } else if reasons().any(broken) {
         ApiError::overloaded(Overload::CircuitsOpen, wait)
@@ -150,7 +151,7 @@ fn temporary(catalog: &Catalog, error: &RouteError, now: Tick) -> ApiError {
     let counts = ExclusionReason::counts(error.excluded.iter().map(|excluded| excluded.reason));
     let reasons = counts.into_iter().map(|(reason, _)| reason.as_str()).collect();
     let availability = Availability::capacity(requested(catalog, &error.query), providers(catalog, affected), reasons);
-    refusal.with_availability(availability.retryable_after(wait))
+    refusal.with_availability(if is_refused { availability } else { availability.retryable_after(wait) })
 }
 
 /// The slugs of the providers of these endpoints, each once.

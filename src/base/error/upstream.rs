@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix_web::http::StatusCode;
 use pointsman_actors::domain::FailureKind;
 
-use super::{ApiError, Kind, PreviousError, UpstreamDetail};
+use super::{ApiError, Kind};
 
 /// Message when the deadline of the whole request has passed.
 const DEADLINE_MESSAGE: &str = "The request took longer than this gateway allows.";
@@ -13,6 +13,36 @@ const DEADLINE_MESSAGE: &str = "The request took longer than this gateway allows
 /// Message when the gateway lacks resources for a connection.
 const SHORTAGE_MESSAGE: &str =
     "The gateway is short of descriptors, ports or memory for its own connections. No provider is to blame.";
+
+/// Details of an upstream failure, for `error.metadata`.
+#[derive(Debug, Clone)]
+pub struct UpstreamDetail {
+    /// Display name of the provider.
+    pub provider_name: String,
+    /// Its status, if it gave one.
+    pub status: Option<u16>,
+    /// Its own error code; only when it refused the request.
+    pub code: Option<String>,
+    /// Its body, or its reason within a 200, redacted and truncated; only when it refused the request.
+    pub raw: Option<String>,
+    /// Whether it refused the content of the request, or of its answer.
+    pub is_about_content: bool,
+    /// Whether it would accept fewer output tokens.
+    pub wants_fewer_tokens: bool,
+}
+
+/// One failed attempt, for `error.metadata.previous_errors`.
+#[derive(Debug, Clone)]
+pub struct PreviousError {
+    /// Display name of the provider.
+    pub provider: String,
+    /// Catalog id of the model.
+    pub model: String,
+    /// Its status, if it gave one.
+    pub status: Option<u16>,
+    /// Code of the failure.
+    pub code: &'static str,
+}
 
 /// Why all attempts of a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
