@@ -22,7 +22,7 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamError {
     /// Kind, status and `retry-after` of the failure, for statistics and fallback.
-    pub failure: Failure,
+    pub failure: Box<Failure>,
     /// Detail for the log, never for the client. Contains no text of the provider except machine-readable codes.
     pub detail: String,
     /// Cause of a failed connection, as one word without a host. `None` for other failures.
@@ -49,7 +49,7 @@ impl UpstreamError {
     #[must_use]
     pub fn new(kind: FailureKind, detail: impl Into<String>) -> UpstreamError {
         UpstreamError {
-            failure: Failure::of(kind),
+            failure: Box::new(Failure::of(kind)),
             detail: detail.into(),
             cause: None,
             raw: None,
@@ -65,8 +65,9 @@ impl UpstreamError {
     /// The gateway could not make the credentials of a call.
     pub(super) fn without_credentials(detail: impl Into<String>) -> UpstreamError {
         let finding = Finding { words: "", meaning: "the gateway cannot make the credentials for its calls" };
-        let error = UpstreamError::new(FailureKind::Auth, detail);
-        UpstreamError { failure: Failure { evidence: Evidence::Known(finding), ..error.failure }, ..error }
+        let mut error = UpstreamError::new(FailureKind::Auth, detail);
+        error.failure.evidence = Evidence::Known(finding);
+        error
     }
 
     /// A timeout. `detail` names the awaited event.

@@ -40,7 +40,12 @@ pub(super) fn classify(
     let code = refusal.code.as_deref().and_then(|code| machine_readable(&redactor.clean(code, CODE_LIMIT)));
     let is_shown = refusal.kind.blame() == Blame::Client && refusal.is_for_client;
     UpstreamError {
-        failure: Failure { kind: refusal.kind, status: Some(status), retry_after, evidence: refusal.evidence },
+        failure: Box::new(Failure {
+            kind: refusal.kind,
+            status: Some(status),
+            retry_after,
+            evidence: refusal.evidence,
+        }),
         cause: None,
         detail: format!("status {status}, code {}, {} bytes of body", code.as_deref().unwrap_or("none"), body.len()),
         is_about_content: refusal.is_about_content,

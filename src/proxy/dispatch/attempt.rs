@@ -220,7 +220,7 @@ impl Attempt {
         if let Some(quota) = error.quota.as_deref() {
             self.quota(*quota);
         }
-        let failure = error.failure;
+        let failure = *error.failure;
         let cause = events::FailureLog { detail: &error.detail, generation };
         let had_content = self.first_token.is_some();
         self.finish(now, EventKind::Failed { failure, had_content }, events::Ending::Because(cause));

@@ -17,7 +17,7 @@ use futures_util::{
 use pointsman_actors::{
     actors::router::Routed,
     dialect::{AnswerContext, AnswerFault, OutgoingBody, RememberedSignatures, SignatureSources},
-    domain::{Dialect, Endpoint, Failure, Generation, Model, Provider},
+    domain::{Dialect, Endpoint, Generation, Model, Provider},
 };
 
 use crate::{
@@ -333,9 +333,9 @@ pub(super) fn after_head(mut error: UpstreamError) -> UpstreamError {
 
 impl From<AnswerFault> for UpstreamError {
     fn from(fault: AnswerFault) -> UpstreamError {
-        let error = UpstreamError::new(fault.kind, fault.detail);
+        let mut error = UpstreamError::new(fault.kind, fault.detail);
+        error.failure.evidence = fault.evidence;
         UpstreamError {
-            failure: Failure { evidence: fault.evidence, ..error.failure },
             is_about_content: fault.refused_content.is_some(),
             wants_fewer_tokens: fault.wants_fewer_tokens,
             raw: fault.refused_content.filter(|why| !why.is_empty()).map(Into::into),

@@ -137,7 +137,7 @@ impl PlanRun {
         let mut previous: Vec<PreviousError> = self.failures.iter().map(|failed| failed.previous.clone()).collect();
         let refused = (at < previous.len()).then(|| previous.remove(at));
         let provider_name = refused.map(|refused| refused.provider).unwrap_or_default();
-        let Failure { kind, status, .. } = error.failure;
+        let Failure { kind, status, .. } = *error.failure;
         let code = error.code.as_deref().map(str::to_owned);
         let (raw, is_about_content) = (error.raw.clone(), error.is_about_content);
         let wants_fewer_tokens = error.wants_fewer_tokens;
