@@ -80,9 +80,10 @@ impl<'a> Request<'a> {
 
     /// Whether the beginning of a message that follows `pattern` stands in the request too. `message`: as [`plain`] gives it.
     pub(super) fn holds_start_of(&self, message: &str, pattern: &str) -> bool {
-        // A shorter text of the client may be all that the pattern begins with.
-        let fixed = pattern.split(['*', '{', '$']).next().unwrap_or_default().split("''").next().unwrap_or_default();
-        let most = match fixed.trim_end().chars().count() {
+        // A shorter text of the client may be all that the pattern begins with, but for the name of the model.
+        let fixed = pattern.split(['*', '$']).next().unwrap_or_default().split("''").next().unwrap_or_default();
+        let fixed = if fixed.contains('{') { "" } else { fixed.trim_end() };
+        let most = match fixed.chars().count() {
             0 => START,
             count => count.min(START),
         };

@@ -95,7 +95,7 @@ fn an_error_in_a_stream_is_a_failure_of_its_kind_and_its_detail_quotes_nothing()
     let error = json!({"error": {"code": 503, "status": "UNAVAILABLE", "message": "busy \u{1b} sk-abcdefghijkl"}});
     let fault = streamed(&[chunk(json!([{"text": "Hi"}]), None), error], ToolNames::default()).unwrap_err();
     assert_eq!(fault.kind, FailureKind::Overloaded);
-    assert_eq!(fault.detail, "the upstream reported an error [UNAVAILABLE]");
+    assert_eq!(fault.detail, "the upstream reported an error 503 [UNAVAILABLE]");
     for data in [&b"<html>"[..], b"{}", b""] {
         let (mut decoder, mut sink) = (Decoder::new(ToolNames::default(), None), CompletionWriter::default());
         let fault = decoder.event(&StreamEvent { data: data.into(), is_error: true }, &mut sink).unwrap_err();
