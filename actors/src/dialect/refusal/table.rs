@@ -151,7 +151,7 @@ pub(super) static ROWS: &[Row] = &[
 
     // Words about the model.
     says(Model(UNKNOWN_MODEL), &["the model {model} does not exist", "model {model} does not exist", "the model {model} was not found", "model {model} not found",
-        "the requested model {model} does not exist", "model: {model}", "model not exist", "model does not exist", "invalid model: {model}", "invalid model {model}", "invalid model$",
+        "the requested model {model} does not exist", "model: {model}$", "model not exist", "model does not exist", "invalid model: {model}", "invalid model {model}", "invalid model$",
         "{model} is not a valid model id", "no endpoints found for {model}", "model {model} is not found", "models/{model} is not found",
         "model not found, inaccessible, and/or not deployed", "not found the model {model}", "unable to access model {model}", "unable to access non-serverless model {model}",
         "unknown model", "the model {model} is not available", "the requested model {model} is not supported", "the model {model} is not supported",
