@@ -31,6 +31,8 @@ pub enum RedisFault {
     Connect(io::Error),
     /// The server refused, or the connection broke.
     Server(RedisError),
+    /// Redis refuses these commands within scripts, and why it refuses the last of them.
+    Refused(String, String),
     /// An answer that makes no sense.
     Answer,
     /// Another process has the name of this replica.
@@ -48,6 +50,7 @@ impl fmt::Display for RedisFault {
             RedisFault::Tls(why) => f.write_str(why),
             RedisFault::Connect(error) => error.fmt(f),
             RedisFault::Server(error) => error.fmt(f),
+            RedisFault::Refused(commands, why) => write!(f, "it refuses {commands} within scripts: {why}"),
             RedisFault::Answer => f.write_str("an answer that cannot be read; another program may use the same names"),
             RedisFault::NameTaken(name) => write!(
                 f,

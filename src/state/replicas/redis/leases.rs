@@ -21,6 +21,8 @@ use crate::{
 const SCRIPT: &str = include_str!("lease.lua");
 /// What Redis runs for the name of the replica.
 const CLAIM: &str = include_str!("claim.lua");
+/// What Redis runs on a new connection, to see what it refuses.
+const RIGHTS: &str = include_str!("rights.lua");
 /// Most reports of one round trip.
 const BATCH: usize = 500;
 /// Time after a start of Redis in which no lease is given, so that all replicas can report theirs. Longer than a replica needs to
@@ -29,8 +31,6 @@ const SETTLE_MS: u64 = 5_000;
 
 /// What follows the prefix in the name of the set of limits of which Redis knows leases.
 const LIMITS: &str = "limits";
-/// Time for which the leases of a limit are kept after the end of its period.
-const DAY_MS: i64 = 86_400_000;
 /// Time for which a name is claimed.
 const NAME_MS: u64 = 3_000;
 
@@ -99,16 +99,19 @@ impl Leases {
     /// Stores the script of reports on a new connection. Redis may be another one, or have lost what it knew.
     ///
     /// # Errors
-    /// Redis fails, or refuses a command of the script.
+    /// Redis fails, or refuses a command of the scripts.
     pub async fn arrive(&mut self, connection: &mut MultiplexedConnection) -> Result<(), RedisFault> {
         self.is_forced = true;
         self.script = redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query_async(connection).await?;
         let info: String = redis::cmd("INFO").arg("server").query_async(connection).await?;
         self.run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default().trim().to_owned();
-        // A report of nothing, which Redis forgets at once.
-        let period = Some(clock::unix_millis().saturating_sub(DAY_MS));
-        let nothing = LeaseReport { period, granted: 0, used: 0, ceiling: 0, spent: 0, need: 0, want: 0, limit: 0 };
-        let _: Vec<i64> = self.command(&format!("none:{}", self.node), &nothing).query_async(connection).await?;
+        let keys = ["text", "hash", "set"].map(|kind| self.key(&format!("rights:{}:{kind}", self.node)));
+        let mut command = redis::cmd("EVAL");
+        command.arg(RIGHTS).arg(keys.len()).arg(&keys);
+        let (refused, why): (String, String) = command.query_async(connection).await?;
+        if !refused.is_empty() {
+            return Err(RedisFault::Refused(refused, why));
+        }
         Ok(())
     }
 
