@@ -201,6 +201,8 @@ impl Entry {
             due: self.number("paced", "").map(soon),
             failures: if cause.is_some() { 3 } else { 0 },
             last: cause,
+            refused: None,
+            all_mistaken: false,
             used: true,
             tokens: self
                 .pair("quota", ',')
