@@ -86,14 +86,15 @@ impl AdmittedCall {
     ) -> Result<HttpResponse, ApiError> {
         let AdmittedCall { caller, worker, request, accepted, mut admitted, share, running } = self;
         let record = |routed: &Routed, id| opening.record(&request, routed, id);
-        let (routed, budget) = match dispatch::plan(&worker, &work, query, worst, &mut admitted).await {
+        let planned = dispatch::plan(&worker, &work, query, (worst, accepted), &mut admitted).await;
+        let (routed, budget, waiting) = match planned {
             Ok(planned) => planned,
             Err(unserved) => return Err(Box::pin(unserved.end(&worker, &admitted, running, record)).await),
         };
         let record = record(&routed, running.id());
         let running_record = RunningRecord::new(&worker, running, admitted, budget.clone(), record);
         let running_record = running_record.with_ignored(ignored);
-        let plan = PlanRun::new(&worker, routed, accepted, size, budget).for_caller(caller.owner);
+        let plan = PlanRun::new(&worker, routed, accepted, size, (budget, waiting)).for_caller(caller.owner);
         let PlainAnswer { answer, held, running_record } =
             plain::answer(&worker, &work, plan, running_record, &share).await?;
         let mut response = HttpResponse::Ok();

@@ -101,7 +101,8 @@ pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedCall) -> Re
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let ignored = std::mem::take(&mut chat.unknown_members);
     let work = RequestedWork::Chat(chat);
-    let (routed, budget) = match dispatch::plan(&worker, &work, query, size, &mut admitted).await {
+    let planned = dispatch::plan(&worker, &work, query, (size, accepted), &mut admitted).await;
+    let (routed, budget, waiting) = match planned {
         Ok(planned) => planned,
         Err(unserved) => {
             intent.refused(history, &unserved.error, clock::now());
@@ -115,7 +116,7 @@ pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedCall) -> Re
     let record = opening.record(&request, &routed, running.id());
     let running_record = RunningRecord::new(&worker, running, admitted, budget.clone(), record);
     let running_record = running_record.with_intent(intent).with_ignored(ignored);
-    let plan = PlanRun::new(&worker, routed, accepted, size, budget).for_caller(caller.owner);
+    let plan = PlanRun::new(&worker, routed, accepted, size, (budget, waiting)).for_caller(caller.owner);
     let answered = match streamed {
         Some(options) => stream::answer(&worker, work, plan, running_record, options, &share).await,
         None => {

@@ -4,7 +4,7 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 use pointsman_actors::{
     domain::Generation,
-    explain::{WhyNot, reason_sentence, why_not_after},
+    explain::{WhyNot, reason_sentence, waited_sentence, why_not_after},
 };
 
 use super::{answer::uncached, explain_view::ExplainBody, query_parameters::QueryParameters, why_not_view};
@@ -88,7 +88,8 @@ impl Explanation {
             (generation, why_not)
         };
         let (generation, why_not) = worker.analyse(caller, explain).await?;
-        let reason = reason_sentence(&generation.decision, &generation.catalog, &generation.attempts);
+        let mut reason = reason_sentence(&generation.decision, &generation.catalog, &generation.attempts);
+        reason.extend(generation.waited.iter().map(waited_sentence));
         Ok(Explanation { generation, reason, why_not })
     }
 

@@ -40,6 +40,9 @@ pub(crate) struct ExplainBody<'a> {
     pub(crate) excluded: Vec<ExcludedBody<'a>>,
     pub(crate) excluded_total: usize,
     pub(crate) attempts: Vec<AttemptBody<'a>>,
+    /// How long the request waited for an endpoint to take requests again, and why it did not; `null` if it did not wait.
+    pub(crate) waited_ms: Option<u64>,
+    pub(crate) waited_for: Option<&'static str>,
     pub(crate) hedged: bool,
     pub(crate) cost_breakdown: Option<CostBreakdownBody>,
     /// Where the prices of longer prompts hold; absent otherwise.
@@ -162,6 +165,8 @@ impl<'a> ExplainBody<'a> {
             excluded: route_view::excluded_with_outcomes(generation, view),
             excluded_total: decision.excluded.len(),
             attempts: generation.attempts.iter().map(AttemptBody::new).collect(),
+            waited_ms: generation.waited.map(|waited| waited.ms),
+            waited_for: generation.waited.map(|waited| waited.reason.as_str()),
             hedged: generation.hedged(),
             cost_breakdown: generation.cost.as_ref().map(CostBreakdownBody::new),
             price_tier: PriceTierBody::of(generation),
@@ -390,6 +395,8 @@ mod tests {
                   "reported_cost": null
                 }
               ],
+              "waited_ms": null,
+              "waited_for": null,
               "hedged": false,
               "cost_breakdown": {
                 "prompt": 0.0000015,

@@ -56,6 +56,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     let scraped = ScrapedValues {
         in_flight: setup.admission.in_flight(),
         most_in_flight: setup.config.limits.concurrency,
+        waiting: shared.waiting.count(),
         health_depth,
         ledger_depth,
         dropped_events: shared.event_batchers.dropped(),

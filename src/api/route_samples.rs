@@ -135,6 +135,7 @@ pub(crate) fn generation(catalog: &Catalog) -> Generation {
         decision: Arc::new(decision(catalog)),
         policy: Arc::default(),
         catalog: Arc::new(catalog.clone()),
+        waited: None,
         attempts: vec![attempt(1, "Acme", Some(503)), attempt(2, "Beta Cloud", Some(200))],
         model: Some(model),
         provider_name: Some("Beta Cloud".into()),

@@ -417,6 +417,7 @@ fn shared(
         history: RequestHistory::new(rand::random()),
         metrics,
         retry_budget: RetryBudget::default(),
+        waiting: Arc::default(),
         running: RunningCalls::default(),
         analyses: Analyses::default(),
         event_batchers: control.event_batchers(),

@@ -59,6 +59,7 @@ pub struct Metrics {
     overhead: Histogram,
     hedges: IntCounterVec,
     withheld: IntCounterVec,
+    waits: IntCounterVec,
     panics: IntCounter,
     ledger_records: IntGauge,
     endpoints: EndpointMetrics,
@@ -87,6 +88,11 @@ impl Metrics {
         for budget in BudgetSpent::ALL {
             let _ = withheld.with_label_values(&[budget.as_str()]);
         }
+        let waits =
+            make.counters("waits_total", "Waits for an endpoint to take requests again, by their end", &["outcome"])?;
+        for end in WaitEnd::ALL {
+            let _ = waits.with_label_values(&[end.as_str()]);
+        }
         let refused =
             "Inference calls refused before an endpoint was called, by the reason of the error; no generations";
         let refused = make.counters("refused_requests_total", refused, &["reason"])?;
@@ -110,6 +116,7 @@ impl Metrics {
             )?,
             hedges,
             withheld,
+            waits,
             panics: make.counter("panics_total", "Handlers that panicked")?,
             ledger_records: make.gauge("ledger_records", "Generations in the ledger")?,
             endpoints: EndpointMetrics::new(&make)?,
@@ -314,6 +321,37 @@ impl BudgetSpent {
     /// Counts the attempt that was not made.
     pub fn emit(self, metrics: &Metrics) {
         metrics.withheld.with_label_values(&[self.as_str()]).inc();
+    }
+}
+
+/// How the wait of a call for an endpoint to take requests again ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitEnd {
+    /// An attempt started.
+    Reopened,
+    /// No endpoint took the call in its time.
+    Expired,
+    /// The client left.
+    Left,
+    /// As many calls waited as may wait.
+    Refused,
+}
+
+impl WaitEnd {
+    const ALL: [WaitEnd; 4] = [WaitEnd::Reopened, WaitEnd::Expired, WaitEnd::Left, WaitEnd::Refused];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            WaitEnd::Reopened => "reopened",
+            WaitEnd::Expired => "expired",
+            WaitEnd::Left => "left",
+            WaitEnd::Refused => "refused",
+        }
+    }
+
+    /// Counts the wait.
+    pub fn emit(self, metrics: &Metrics) {
+        metrics.waits.with_label_values(&[self.as_str()]).inc();
     }
 }
 

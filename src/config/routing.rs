@@ -145,6 +145,7 @@ fn policy(section: &Section<'_>) -> RoutingPolicy {
             max_attempts: retry.integer("max_attempts", 1..=10).unwrap_or(default.retry.max_attempts),
             last_resort: retry.integer("last_resort", 0..=10).unwrap_or(default.retry.last_resort),
             budget_ratio: retry.number("budget_ratio", 0.0..=1.0).unwrap_or(default.retry.budget_ratio),
+            wait: retry.duration("wait", Duration::ZERO..=MINUTE).unwrap_or(default.retry.wait),
         }),
         breaker: section.section("breaker", |breaker| breaker_policy(breaker, default.breaker)),
         pacing: section.flag("pacing").unwrap_or(default.pacing),

@@ -2,7 +2,8 @@
 //!
 //! [`cost`] reserves its money. [`plan_run`] chooses the next candidate and decides when to give up. [`attempt`] is a running
 //! attempt. `race` calls the endpoints, one after the other or two at once. [`running_record`] is the record of the request
-//! while it runs, [`unserved`] that of a request for which none is called. [`plain`] and [`stream`] answer the client. Once
+//! while it runs, [`unserved`] that of a request for which none is called. [`waiting`]
+//! holds a request back while all endpoints that could serve it rest. [`plain`] and [`stream`] answer the client. Once
 //! content was sent to the client, no other endpoint is tried. The retries of all requests together are limited in
 //! [`crate::state::retry_budget`].
 
@@ -17,20 +18,24 @@ mod race;
 pub mod running_record;
 pub mod stream;
 pub mod unserved;
+pub mod waiting;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use pointsman_actors::{
     actors::router::{Route, Routed},
-    decide::without_candidates,
+    decide::{Hope, Obstacle, without_candidates},
     dialect::{
         Answer, AnswerContext, AnswerFault, CallAnswer, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody,
         Restriction, SignatureSources, Translation, chat_body_with, chat_path, embedding_body, embedding_path,
         embeddings_of, image_body, image_path, images_of, rewrite_embeddings, rewrite_whole, unmet_translation,
         usage_of_failure,
     },
-    domain::{Catalog, Dialect, Endpoint, Invalid, Model, Query, Usage},
+    domain::{Catalog, Dialect, Endpoint, Invalid, Model, Query, RouteError, Usage},
 };
 
 use self::{
@@ -39,6 +44,7 @@ use self::{
     images::{ImageBounds, ImageWork},
     race::Target,
     unserved::Unserved,
+    waiting::Waiting,
 };
 use crate::{
     access::{
@@ -216,37 +222,67 @@ pub async fn plan(
     worker: &Worker,
     work: &RequestedWork,
     query: Query,
-    worst: RequestSize,
+    (worst, accepted): (RequestSize, Instant),
     admitted: &mut Admitted,
-) -> Result<(Routed, RequestBudget), Unserved> {
-    let routed = route(worker, work, query).await?;
+) -> Result<(Routed, RequestBudget, Waiting), Unserved> {
+    worker.require_ledger()?;
+    let mut waiting = Waiting::default();
+    let routed = match decide(worker, query).await? {
+        Ok(routed) => routed,
+        // Boxed: few requests wait.
+        Err(error) => Box::pin(reopened(worker, work, error, accepted, &mut waiting)).await?,
+    };
     match cost::admit(worker, &routed, worst, admitted).await {
-        Ok(budget) => Ok((routed, budget)),
-        Err(error) => Err(Unserved::after(error, || routed)),
+        Ok(budget) => Ok((routed, budget, waiting)),
+        Err(error) => Err(Unserved::after(error, waiting.waited(), || routed)),
     }
 }
 
 /// Requests a plan from this worker's router.
 ///
 /// # Errors
-/// The client's error when no endpoint may serve the request.
-async fn route(worker: &Worker, work: &RequestedWork, query: Query) -> Result<Routed, Unserved> {
-    worker.require_ledger()?;
-    let now = clock::now();
+/// When the router does not answer. The inner error means that no endpoint may serve the request.
+async fn decide(worker: &Worker, query: Query) -> Result<Result<Routed, RouteError>, ApiError> {
     let published = Arc::clone(&worker.setup.published);
-    let routed = worker.router.send(Route { query, now, published }).await.map_err(|_| ApiError::internal())?;
+    let question = Route { query, now: clock::now(), published };
+    let routed = worker.router.send(question).await.map_err(|_| ApiError::internal())?;
     let (took, excluded) = match &routed {
         Ok(routed) => (Some(routed.took), &routed.decision.excluded),
         Err(error) => (None, &error.excluded),
     };
     events::Decided { took, excluded }.emit(&worker.shared.metrics);
-    routed.map_err(|error| {
-        let snapshot = worker.setup.published.snapshot();
-        Unserved::after(refusal::explain(&snapshot, work, &error, now), || Routed {
-            decision: Arc::new(without_candidates(&error, &snapshot, now)),
-            catalog: Arc::clone(&snapshot.catalog),
-            policy: Arc::clone(&snapshot.policy),
-            took: Duration::ZERO,
-        })
-    })
+    Ok(routed)
+}
+
+/// Waits for an endpoint to take requests again, if one does so in time, until the request has a plan.
+///
+/// # Errors
+/// The client's error when no endpoint may serve the request.
+async fn reopened(
+    worker: &Worker,
+    work: &RequestedWork,
+    mut error: RouteError,
+    accepted: Instant,
+    waiting: &mut Waiting,
+) -> Result<Routed, Unserved> {
+    let snapshot = worker.setup.published.snapshot_to_keep();
+    let (catalog, policy) = (&*snapshot.catalog, &*snapshot.policy);
+    loop {
+        let resting = error.excluded.iter().filter(|excluded| excluded.reason.is_passing());
+        let hopes = resting.map(|excluded| Hope { index: excluded.index, obstacle: Obstacle::None });
+        if !waiting.wait(worker, (catalog, policy), accepted + policy.clocks.total, hopes).await {
+            break;
+        }
+        match decide(worker, *error.query).await? {
+            Ok(routed) => return Ok(routed),
+            Err(again) => error = again,
+        }
+    }
+    let (snapshot, now) = (worker.setup.published.snapshot(), clock::now());
+    Err(Unserved::after(refusal::explain(&snapshot, work, &error, now), waiting.waited(), || Routed {
+        decision: Arc::new(without_candidates(&error, &snapshot, now)),
+        catalog: Arc::clone(&snapshot.catalog),
+        policy: Arc::clone(&snapshot.policy),
+        took: Duration::ZERO,
+    }))
 }

@@ -46,6 +46,7 @@ use crate::{
         running::{RunningCalls, WorkerCalls},
         setup::Setup,
         traces::Traces,
+        waiting_calls::WaitingCalls,
     },
     store::{
         engine,
@@ -80,6 +81,8 @@ pub struct Shared {
     pub metrics: Metrics,
     /// Token buckets for hedges and retries.
     pub retry_budget: RetryBudget,
+    /// Calls that wait for an endpoint to take requests again.
+    pub waiting: Arc<WaitingCalls>,
     /// Images served by link.
     pub images: ImageFiles,
     /// State of conversations and latency targets.

@@ -20,4 +20,5 @@ pub mod series_restore;
 pub mod setup;
 pub mod spending_check;
 pub mod traces;
+pub mod waiting_calls;
 pub mod watchdog;

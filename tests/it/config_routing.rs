@@ -18,7 +18,7 @@ exploration = 1.5
 balanced = { latency = 2.4, cost = 2.5 }
 pacing = false
 hedge = { objectives = ["reliable", "cheapest"], budget = 0.27 }
-retry = { max_attempts = 4, last_resort = 3, budget_ratio = 0.28 }
+retry = { max_attempts = 4, last_resort = 3, budget_ratio = 0.28, wait = "1500ms" }
 breaker = { consecutive = 29, base = "30s" }
 sticky = { enabled = false, ttl = "32s", min_prompt_tokens = 33, max_conversations = 34 }
 [routing.expert]
@@ -62,7 +62,7 @@ reliable_slow_s = 2.3
 balanced = { latency = 2.4, cost = 2.5 }
 pacing = false
 hedge = { objectives = ["reliable", "cheapest"], sigma = 2.6, budget = 0.27 }
-retry = { max_attempts = 4, last_resort = 3, budget_ratio = 0.28 }
+retry = { max_attempts = 4, last_resort = 3, budget_ratio = 0.28, wait = "1500ms" }
 breaker = { consecutive = 29, base_s = 30, factor = 3.1, max_steps = 7, timeout_step = 2 }
 sticky = { enabled = false, ttl_s = 32, min_prompt_tokens = 33, max_conversations = 34 }
 latency_targets = { gain = 0.35, max_margin = 36, min_margin = 0.37, reserve = 0.38 }
@@ -101,7 +101,7 @@ fn every_key_of_routing_reaches_the_constant_it_names() {
         reliable_slow: Duration::from_millis(2_300),
         balanced: BalancedPolicy { latency: 2.4, cost: 2.5 },
         hedge: HedgePolicy { objectives: vec![Objective::Reliable, Objective::Cheapest], sigma: 2.6, budget: 0.27 },
-        retry: RetryPolicy { max_attempts: 4, last_resort: 3, budget_ratio: 0.28 },
+        retry: RetryPolicy { max_attempts: 4, last_resort: 3, budget_ratio: 0.28, wait: Duration::from_millis(1500) },
         breaker: BreakerPolicy {
             consecutive: 29,
             base: Duration::from_secs(30),

@@ -18,6 +18,8 @@ pub const KEY: &str = "sk-test-0123456789abcdef";
 
 /// No listener for administration, unless a test names another address: the default is there once per machine.
 pub const NO_ADMIN: (&str, &str) = ("POINTSMAN__ADMIN__BIND", "");
+/// No call waits for an endpoint to reopen, so that a refusal is seen at once. Tests that are about waiting say how long.
+pub const NO_WAIT: (&str, &str) = ("POINTSMAN__ROUTING__RETRY__WAIT", "0s");
 /// Records in memory only, unless a test says otherwise: the default directory is there once per working directory.
 pub const NO_LEDGER: (&str, &str) = ("POINTSMAN__LEDGER__DURABILITY", "off");
 
@@ -265,7 +267,7 @@ impl TestGateway {
 /// The configuration of a test: the preamble and this.
 pub(crate) fn read(config: &str, environment: &[(&str, &str)]) -> Config {
     let text = format!("{}\n{config}", preamble());
-    let environment = [NO_ADMIN, ("TEST_KEY", KEY)].into_iter().chain(environment.iter().copied()).collect();
+    let environment = [NO_ADMIN, NO_WAIT, ("TEST_KEY", KEY)].into_iter().chain(environment.iter().copied()).collect();
     let config = Config::parse(&text, "test", Path::new("."), &environment);
     config.unwrap_or_else(|faults| panic!("{faults:#?}"))
 }

@@ -357,6 +357,8 @@ mod upstream_tls;
 #[cfg(test)]
 mod upstream_without_guard;
 #[cfg(test)]
+mod waiting;
+#[cfg(test)]
 mod watchdog;
 #[cfg(test)]
 mod waterfall;

@@ -63,6 +63,7 @@ pub fn served(decision: Decision, catalog: &Arc<Catalog>, policy: &Arc<RoutingPo
         model: Some(Arc::clone(&attempt.model)),
         provider_name: Some(Arc::clone(&attempt.provider_name)),
         provider_slug: Some(Arc::clone(&attempt.provider_slug)),
+        waited: None,
         attempts: vec![attempt],
         upstream_id: Some(format!("chatcmpl-{:016x}{:08x}", chance(10, u64::MAX), chance(11, 1 << 32))),
         latency_ms: Some(first_token),

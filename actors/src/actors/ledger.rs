@@ -351,6 +351,7 @@ mod tests {
             decision: Arc::new(decision()),
             policy: Arc::default(),
             catalog: Arc::default(),
+            waited: None,
             attempts: Vec::new(),
             model: None,
             provider_name: None,

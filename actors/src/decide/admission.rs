@@ -58,7 +58,7 @@ fn relax(context: &DecisionContext<'_>, candidates: &mut [PooledEndpoint<'_>]) {
         || enter(candidates, Role::Probe, |candidate| matches!(candidate.live.gate, Gate::HalfOpen { .. }));
     if !relaxed {
         let mut soonest: Vec<_> = candidates.iter_mut().collect();
-        soonest.sort_unstable_by_key(|candidate| (candidate.until(), candidate.endpoint()));
+        soonest.sort_unstable_by_key(|candidate| (candidate.reopens(), candidate.endpoint()));
         let most = context.policy.retry.max_attempts.max(1) as usize;
         soonest.into_iter().take(most).for_each(|candidate| candidate.role = Role::Panic);
     }

@@ -224,7 +224,7 @@ mod tests {
         expected: 0.4,
         spread: 0.5,
         tier: 0,
-        until: crate::domain::Tick(0),
+        reopens: crate::domain::Reopens::Now,
     };
 
     fn forecast(inputs: ScoreInputs, z: f64) -> Forecast {

@@ -2,7 +2,7 @@
 
 use super::context::DecisionContext;
 use crate::{
-    domain::{ScoreInputs, Tick},
+    domain::{Reopens, ScoreInputs, Tick},
     stats::{EndpointStats, Gate, LiveEndpoint},
 };
 
@@ -81,7 +81,7 @@ fn due(live: &LiveEndpoint, prompt_tokens: u32, output_tokens: f64) -> Option<Ti
     live.due.max((quota.left < tokens).then_some(quota.until))
 }
 
-/// The recorded inputs of a forecast. `expected`, `spread`, `tier` and `until` are set for candidates only.
+/// The recorded inputs of a forecast. `expected`, `spread`, `tier` and `reopens` are set for candidates only.
 #[inline(always)]
 pub(crate) fn inputs(stats: &EndpointStats, live: &LiveState) -> ScoreInputs {
     let estimates = &stats.estimates;
@@ -110,6 +110,6 @@ pub(crate) fn inputs(stats: &EndpointStats, live: &LiveState) -> ScoreInputs {
         expected: 0.0,
         spread: 0.0,
         tier: 0,
-        until: Tick(0),
+        reopens: Reopens::Now,
     }
 }

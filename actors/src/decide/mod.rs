@@ -32,6 +32,7 @@ pub(crate) mod safe_set;
 pub(crate) mod score;
 pub(crate) mod standby;
 pub(crate) mod uncertainty;
+mod wait;
 
 pub use clocks::{first_byte_clock, hedge_after, overdue_after};
 
@@ -42,6 +43,7 @@ pub use plan::SAME_PROVIDER;
 pub use score::{score_unit, term_names};
 
 pub use precedence::position_and_grade;
+pub use wait::{Hope, Obstacle, Wait, worth_waiting};
 
 use self::{
     context::DecisionContext,

@@ -7,12 +7,9 @@ use super::{
     precedence::Precedence,
 };
 use crate::{
-    domain::{EndpointId, ScoreInputs, Tick},
+    domain::{EndpointId, Reopens, ScoreInputs},
     stats::{EndpointStats, Gate},
 };
-
-/// Opening time of a gate whose probe is in flight: unknown, so after every date. Exact as a float.
-const PROBE_OUT: Tick = Tick(1 << 52);
 
 /// Role in the decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,11 +91,11 @@ impl<'a> PooledEndpoint<'a> {
         self.precedence.without_grade()
     }
 
-    /// When its gate, pacing or quota allows a request, if that is known.
-    pub(crate) fn until(&self) -> Tick {
+    /// When its gate, pacing or quota allows a request.
+    pub(crate) fn reopens(&self) -> Reopens {
         match self.live.gate {
-            Gate::Probing { .. } => PROBE_OUT,
-            gate => gate.until().or(self.live.due).unwrap_or_default(),
+            Gate::Probing { .. } => Reopens::AfterProbe,
+            gate => gate.until().or(self.live.due).map_or(Reopens::Now, Reopens::At),
         }
     }
 
@@ -115,7 +112,7 @@ impl<'a> PooledEndpoint<'a> {
             expected: self.forecast.expected(&context.rules),
             spread: self.forecast.spread(&inputs, &self.stats.curve, &context.rules),
             tier: self.precedence.tier(),
-            until: self.until(),
+            reopens: self.reopens(),
             ..inputs
         }
     }

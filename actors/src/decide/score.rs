@@ -126,7 +126,7 @@ impl Scoring {
         for candidate in candidates.iter_mut().filter(|candidate| candidate.role != Role::Excluded) {
             if candidate.role == Role::Panic {
                 candidate.precedence = candidate.order_rank();
-                candidate.rank = candidate.until().0 as f64;
+                candidate.rank = candidate.reopens().rank();
             } else {
                 candidate.rank = self.score(&candidate.forecast, candidate.live.cost);
                 candidate.noiseless = self.noiseless_score(&candidate.forecast, candidate.live.cost);

@@ -58,6 +58,6 @@ impl Obstacle {
 fn rank(candidate: &PooledEndpoint<'_>, obstacle: Obstacle, scoring: &Scoring) -> f64 {
     match obstacle {
         Obstacle::Saturated | Obstacle::HalfOpen => scoring.score(&candidate.forecast, candidate.live.cost),
-        Obstacle::Paced | Obstacle::Open => candidate.until().0 as f64,
+        Obstacle::Paced | Obstacle::Open => candidate.reopens().rank(),
     }
 }

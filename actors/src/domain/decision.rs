@@ -8,6 +8,7 @@ use super::{
     prediction::Prediction,
     query::{Query, RoutingParameters, Sourced},
     recorded_gate::RecordedGate,
+    reopens::Reopens,
     request_facts::RequestFacts,
     score_terms::{ScoreTerms, ScoreUnit},
     task_class::TaskClass,
@@ -356,9 +357,8 @@ pub struct ScoreInputs {
     /// Preference tier, compared before the score: position in `provider.order`, then whether a preferred latency or
     /// throughput is missed. Lower goes first.
     pub tier: u32,
-    /// When its breaker admits or admitted a probe, or when a paced endpoint admits the next request. Zero without
-    /// either.
-    pub until: Tick,
+    /// When its breaker admits or admitted a probe, or when a paced endpoint admits the next request.
+    pub reopens: Reopens,
 }
 
 /// No candidate is left. Holds everything that the error response needs.

@@ -6,6 +6,7 @@ use super::{
     catalog::Catalog,
     decision::{Decision, DecisionCode},
     dialect::Dialect,
+    exclusion::ExclusionReason,
     id::GenerationId,
     money::Usd,
     policy::RoutingPolicy,
@@ -85,6 +86,15 @@ impl FinishReason {
     }
 }
 
+/// A wait of a request for an endpoint to take requests again, while all that could serve it rested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waited {
+    /// All waits of the request together, milliseconds.
+    pub ms: u64,
+    /// Why the endpoint that was awaited last took no request.
+    pub reason: ExclusionReason,
+}
+
 /// The record of one generation: request, decision, attempts, usage and cost. Holds no prompt and no answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Generation {
@@ -114,6 +124,8 @@ pub struct Generation {
     pub policy: Arc<RoutingPolicy>,
     /// The catalog of the decision, to which its positions refer even after a reload.
     pub catalog: Arc<Catalog>,
+    /// How long it waited for an endpoint to take requests again, if it did.
+    pub waited: Option<Waited>,
     /// All upstream attempts, in order.
     pub attempts: Vec<AttemptRecord>,
     /// Catalog id of the model that served.

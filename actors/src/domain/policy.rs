@@ -83,6 +83,8 @@ pub struct RetryPolicy {
     pub last_resort: u32,
     /// Retry budget: attempts per request, on average. Hedges have their own budget.
     pub budget_ratio: f64,
+    /// Longest time that a request waits for an endpoint to reopen when all that could serve it rest; zero: not at all.
+    pub wait: Duration,
 }
 
 /// When a breaker opens, and for how long.
@@ -182,7 +184,7 @@ impl Default for RoutingPolicy {
             reliable_slow: Duration::from_secs(2),
             balanced: BalancedPolicy { latency: 0.5, cost: 0.5 },
             hedge: HedgePolicy { objectives: vec![super::objective::Objective::Fastest], sigma: 1.9, budget: 0.02 },
-            retry: RetryPolicy { max_attempts: 3, last_resort: 2, budget_ratio: 0.2 },
+            retry: RetryPolicy { max_attempts: 3, last_resort: 2, budget_ratio: 0.2, wait: Duration::from_secs(2) },
             breaker: BreakerPolicy {
                 consecutive: 3,
                 base: Duration::from_secs(5),

@@ -18,6 +18,7 @@ use crate::decide::{
 };
 use crate::domain::{
     AttemptRecord, Candidate, Catalog, Decision, DecisionCode, ExcludedEndpoint, ExclusionReason, Objective, ScoreUnit,
+    Waited,
 };
 
 /// Skipped endpoints listed by name; the text counts the others.
@@ -46,6 +47,12 @@ pub fn reason_sentence(decision: &Decision, catalog: &Catalog, attempts: &[Attem
         .and_then(|()| write_excluded(&mut text, decision, names))
         .and_then(|()| write_attempts(&mut text, names, choice, attempts));
     text
+}
+
+/// ` It had waited 0.31 s for an endpoint to take requests again (rate limited).`
+pub fn waited_sentence(waited: &Waited) -> String {
+    let why = waited.reason.as_str().replace('_', " ");
+    format!(" It had waited {} for an endpoint to take requests again ({why}).", seconds(waited.ms as f64 / 1e3))
 }
 
 /// `Predicted time 1.2 s (first token 0.13 s + 256 tokens at 241 tok/s), failure probability 0.1 %, cost $0.0008`, with

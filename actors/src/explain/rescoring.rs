@@ -100,7 +100,7 @@ impl Ranked for Candidate {
         };
         RankKey {
             precedence: precedence(self),
-            rank: if self.panic { self.inputs.until.0 as f64 } else { self.score },
+            rank: if self.panic { self.inputs.reopens.rank() } else { self.score },
             failure: self.predicted.failure,
             cost: self.inputs.cost,
             in_flight: self.inputs.in_flight,

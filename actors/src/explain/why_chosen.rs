@@ -9,7 +9,7 @@ use super::{
     rescoring::{best_scored, recorded},
 };
 use crate::decide::{pending_tool_calls::loses_reasoning, precedence::position_and_grade};
-use crate::domain::{CacheSaving, Candidate, Decision, DecisionCode, ScoreUnit};
+use crate::domain::{CacheSaving, Candidate, Decision, DecisionCode, Reopens, ScoreUnit};
 
 /// Whether the clause already names the preferences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,12 +65,14 @@ fn next_best<'a>(decision: &'a Decision, choice: &Candidate) -> Option<&'a Candi
 }
 
 fn panic_text(decision: &Decision, choice: &Candidate) -> String {
-    let wait = (choice.inputs.until > decision.tick).then(|| (choice.inputs.until - decision.tick).as_secs_f64());
-    let wait = wait.map_or(String::new(), |wait| format!(" (in {})", seconds(wait)));
-    format!(
-        "Chosen because every endpoint is blocked at the moment (circuit breaker or rate limit) and the block of this \
-         one ends first{wait}"
-    )
+    let ends = match choice.inputs.reopens {
+        Reopens::AfterProbe => "this one is being probed".to_owned(),
+        Reopens::At(until) if until > decision.tick => {
+            format!("the block of this one ends first (in {})", seconds((until - decision.tick).as_secs_f64()))
+        }
+        Reopens::At(_) | Reopens::Now => "the block of this one ends first".to_owned(),
+    };
+    format!("Chosen because every endpoint is blocked at the moment (circuit breaker or rate limit) and {ends}")
 }
 
 fn probe_text(names: Names<'_>, next: Option<&Candidate>) -> String {

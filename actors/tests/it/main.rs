@@ -38,6 +38,8 @@ mod routing_sticky;
 #[cfg(test)]
 mod routing_targets;
 #[cfg(test)]
+mod routing_wait;
+#[cfg(test)]
 mod routing_what_if;
 #[cfg(test)]
 mod routing_why_not;

@@ -687,3 +687,31 @@ fn replicas_scatter_their_probes() {
     assert!(times.iter().all(|time| (4.75..=5.75).contains(time)));
     assert!(times.iter().any(|time| *time < 5.0) && times.iter().any(|time| *time > 5.5));
 }
+
+#[test]
+fn a_lone_server_error_that_asks_for_a_moment_rests_the_endpoint_for_nobody_and_a_second_one_does() {
+    let moment = |seconds| failed(FailureKind::Overloaded, 503, Some(seconds));
+    let rig = Rig::of("acme/a 90ms | bolt/b 300ms");
+    rig.attempt("acme/a", 0.0, OK);
+    rig.attempt("acme/a", 1.0, moment(1.0));
+    assert_eq!(rig.plan(1.2), "acme/a bolt/b", "it counts as a failure and no more");
+    rig.attempt("acme/a", 1.3, moment(1.0));
+    assert_eq!(rig.plan(1.5), "bolt/b", "a second in a row");
+
+    let first = [(OK, moment(2.1), "it asks for longer"), (moment(1.0), OK, "nothing was answered before")];
+    for (before, then, why) in first {
+        let rig = Rig::of("acme/a 90ms | bolt/b 300ms");
+        rig.attempt("acme/a", 0.0, before);
+        if rig.plan(0.2) == "acme/a bolt/b" {
+            rig.attempt("acme/a", 1.0, then);
+            assert_eq!(rig.plan(1.2), "bolt/b", "{why}");
+        } else {
+            assert_eq!(rig.plan(0.2), "bolt/b", "{why}");
+        }
+    }
+
+    let rig = Rig::of("acme/a 90ms | bolt/b 300ms");
+    rig.attempt("acme/a", 0.0, OK);
+    rig.attempt("acme/a", 1.0, busy(Some(1.0)));
+    assert_eq!(rig.plan(1.2), "bolt/b", "a 429 is a promise with a date");
+}

@@ -160,7 +160,12 @@ fn rank_of_first(objective: Objective, endpoints: &[String], seed: Option<u64>) 
     let world = world(endpoints);
     let first = world.catalog().endpoints.first().unwrap().id;
     let policy = RoutingPolicy {
-        retry: pointsman_actors::domain::RetryPolicy { max_attempts: 1, last_resort: 0, budget_ratio: 0.0 },
+        retry: pointsman_actors::domain::RetryPolicy {
+            max_attempts: 1,
+            last_resort: 0,
+            budget_ratio: 0.0,
+            ..RoutingPolicy::default().retry
+        },
         ..RoutingPolicy::default()
     };
     let world =

@@ -15,6 +15,8 @@ pub enum Overload {
     Draining,
     /// Every endpoint is saturated or has no free permit.
     EndpointsBusy,
+    /// Every endpoint is half-open, or its circuit open, and a probe that may close one is in flight.
+    ProbesInFlight,
     /// Every circuit is open.
     CircuitsOpen,
     /// Every provider refuses the gateway's key, account or name of the model.
@@ -46,6 +48,11 @@ impl Overload {
             Overload::EndpointsBusy => {
                 ("overloaded", "Every endpoint that could serve this request takes no more requests at the moment.")
             }
+            Overload::ProbesInFlight => (
+                "probe_in_flight",
+                "Every provider that could serve this request failed or limited its rate a moment ago, and a request that tests \
+                 whether one has recovered is in flight.",
+            ),
             Overload::CircuitsOpen => {
                 ("all_circuits_open", "Every provider that could serve this request is failing at the moment.")
             }

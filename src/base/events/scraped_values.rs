@@ -14,6 +14,8 @@ pub struct ScrapedValues<'a> {
     pub in_flight: u32,
     /// Most of them; `None` without a limit.
     pub most_in_flight: Option<u32>,
+    /// Calls that wait for an endpoint to take requests again.
+    pub waiting: usize,
     /// Batches that wait in the mailbox of the health actor.
     pub health_depth: usize,
     /// Batches that wait in the mailbox of the ledger.
@@ -51,6 +53,8 @@ impl ScrapedValues<'_> {
         families.gauge("in_flight_requests", "Inference calls in progress", i64::from(self.in_flight))?;
         let most = self.most_in_flight.map_or(0, i64::from);
         families.gauge("concurrency_limit", "Most inference calls in progress; 0: no limit", most)?;
+        let waiting = "Calls that wait for an endpoint to take requests again";
+        families.gauge("waiting_calls", waiting, value(self.waiting))?;
         let bytes = "Buffered bytes of answers and of request bodies, counted three times each";
         families.gauge("buffered_body_bytes", bytes, value(self.load.buffered_bytes))?;
         families.gauge("buffered_body_limit_bytes", "Most of these bytes", value(self.most_buffered_bytes))?;

@@ -315,6 +315,10 @@ impl Attempt {
             events::BreakerMoved { catalog: &self.routed.catalog, change }.emit(&self.worker.shared.metrics);
             self.worker.shared.breaker_history.record(&self.routed.catalog, &change, now);
         }
+        let catalog = &self.routed.catalog;
+        if let Some(provider) = self.catalog_entry().and_then(|endpoint| catalog.provider_of(endpoint)) {
+            self.worker.shared.waiting.attempt_ended(&provider.slug);
+        }
         self.post_event(event);
     }
 

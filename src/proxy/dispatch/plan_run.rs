@@ -1,10 +1,11 @@
 //! Chooses the next candidate of a plan, and the timeouts of each attempt.
 //!
-//! `extra_attempts` starts the attempts that cost a token: the one that races a late attempt, and those of last resort.
+//! `reopening` waits when all candidates rest. `extra_attempts` starts the attempts that cost a token: the one that races a late attempt, and those of last resort.
 //! `give_up` makes the client's error when no candidate is left.
 
 mod extra_attempts;
 mod give_up;
+mod reopening;
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,9 @@ use pointsman_actors::{
     actors::router::Routed,
     decide,
     dialect::Signatures,
-    domain::{AddedMember, AttemptReason, Blame, Candidate, ExclusionReason, FailureKind, Next, Usd},
+    domain::{
+        AddedMember, AttemptReason, Blame, Candidate, ExclusionReason, Failure, FailureKind, Next, Tick, Usd, Waited,
+    },
 };
 
 use crate::{
@@ -24,6 +27,7 @@ use crate::{
     proxy::dispatch::{
         attempt::{Attempt, AttemptStart, RequestSize},
         cost::RequestBudget,
+        waiting::Waiting,
     },
     state::gateway::Worker,
     upstream::{
@@ -47,10 +51,12 @@ pub struct PlanRun {
     position: usize,
     /// Positions of candidates that were started out of order.
     out_of_order: Vec<usize>,
-    /// Positions of candidates that refused a signature of a thought: they get stand-ins, once.
-    refused_signature: Vec<usize>,
-    /// Positions of candidates that objected to a member, each with what answers that.
-    corrections: Vec<(usize, Habits)>,
+    /// Positions of candidates that are called only when waiting is useless or over: they are paced, or behind an open circuit.
+    deferred: Vec<usize>,
+    /// Endpoints that refused a signature of a thought: they get stand-ins, once.
+    refused_signature: Vec<u32>,
+    /// Endpoints that objected to a member, each with what answers that.
+    corrections: Vec<(u32, Habits)>,
     /// The position of one that is to be tried again with stand-ins or corrected.
     retry: Option<usize>,
     /// Number of attempts started.
@@ -66,6 +72,10 @@ pub struct PlanRun {
     refusal: Option<(usize, UpstreamError)>,
     /// Who asks, as a number.
     caller: Option<u64>,
+    /// Positions of candidates for which calls wait that came earlier. Called before them only when waiting is over, too.
+    queued: Vec<usize>,
+    /// The waits for an endpoint to take requests again.
+    waiting: Waiting,
     /// Only endpoints with a context larger than this many tokens may still be tried.
     larger_than: u32,
 }
@@ -74,6 +84,8 @@ struct FailedAttempt {
     endpoint: u32,
     kind: FailureKind,
     wait: Option<Duration>,
+    /// When this request may be sent to the endpoint again, if it asked for time.
+    comes_back: Option<Tick>,
     panic: bool,
     previous: PreviousError,
 }
@@ -95,6 +107,10 @@ pub enum Lateness {
     Overdue,
 }
 
+/// `retry-after` when no provider named a wait and an endpoint may be called at once, the least value of the header; and the wait
+/// after a 429 without one.
+const DEFAULT_WAIT: Duration = Duration::from_secs(1);
+
 /// A concurrency permit, if the provider has a limit, and the wait for it.
 type PermitWithWait = (Option<Permit>, Duration);
 
@@ -105,7 +121,7 @@ impl PlanRun {
         routed: Routed,
         accepted: Instant,
         size: RequestSize,
-        budget: RequestBudget,
+        (budget, waiting): (RequestBudget, Waiting),
     ) -> PlanRun {
         let (decision, policy) = (&routed.decision, &routed.policy);
         let tokens = &worker.shared.retry_budget;
@@ -128,6 +144,7 @@ impl PlanRun {
             size,
             position: 0,
             out_of_order: Vec::new(),
+            deferred: Vec::new(),
             refused_signature: Vec::new(),
             corrections: Vec::new(),
             retry: None,
@@ -138,6 +155,8 @@ impl PlanRun {
             passed_over: Vec::new(),
             refusal: None,
             caller: None,
+            queued: Vec::new(),
+            waiting,
             larger_than: 0,
         }
     }
@@ -149,8 +168,39 @@ impl PlanRun {
         self
     }
 
-    /// Starts the next attempt. `None` when plan, attempts or time are used up and no attempt of last resort is allowed.
+    /// Starts the next attempt, after a wait if all that could serve rest. `None` when plan, attempts or time are used up and no
+    /// attempt of last resort is allowed.
     pub async fn next(&mut self) -> Option<Box<Attempt>> {
+        loop {
+            let attempt = self.next_of_plan().await;
+            if attempt.is_some() {
+                self.waiting.served();
+                return attempt;
+            }
+            // Boxed: few requests wait.
+            if !self.may_wait() || !Box::pin(self.wait()).await {
+                break;
+            }
+        }
+        let mut left = std::mem::take(&mut self.queued);
+        left.append(&mut self.deferred);
+        for position in left {
+            let attempt = self.try_at(position).await;
+            if attempt.is_some() {
+                return attempt;
+            }
+        }
+        self.last_resort()
+    }
+
+    /// How long the request has waited, and for what; `None` if it did not.
+    #[must_use]
+    pub fn waited(&self) -> Option<Waited> {
+        self.waiting.waited()
+    }
+
+    /// Starts the attempt at the next candidate of the plan that may be called now.
+    async fn next_of_plan(&mut self) -> Option<Box<Attempt>> {
         if let Some(position) = self.retry.take().filter(|_| Instant::now() < self.deadline)
             && let Ok(attempt) = self.start(position).await
         {
@@ -163,13 +213,29 @@ impl PlanRun {
             if self.out_of_order.contains(&position) || !self.fits(candidate) {
                 continue;
             }
-            let index = candidate.index;
-            match self.start(position).await {
-                Ok(attempt) => return Some(attempt),
-                Err(reason) => self.passed_over.push((index, reason)),
+            if candidate.panic && self.may_wait() {
+                self.deferred.push(position);
+                continue;
+            }
+            if self.waiting.is_behind_others(&self.worker, candidate.endpoint) {
+                self.queued.push(position);
+                continue;
+            }
+            let attempt = self.try_at(position).await;
+            if attempt.is_some() {
+                return attempt;
             }
         }
-        self.last_resort()
+        None
+    }
+
+    /// Starts the attempt at a position, as long as attempts and time are left. Keeps the reason if it cannot.
+    async fn try_at(&mut self, position: usize) -> Option<Box<Attempt>> {
+        let index = self.routed.decision.at(position)?.index;
+        if self.attempts >= self.routed.decision.max_attempts || Instant::now() >= self.deadline {
+            return None;
+        }
+        self.start(position).await.map_err(|reason| self.passed_over.push((index, reason))).ok()
     }
 
     /// When a second attempt may race the one at `position`, counted from the start of the first.
@@ -191,9 +257,10 @@ impl PlanRun {
     /// Records a failed attempt. `raced` means that another attempt still runs.
     pub fn failed(&mut self, position: usize, error: &UpstreamError, raced: bool) -> AfterFailure {
         let kind = error.failure.kind;
-        self.record_failure(position, kind, error.failure.status, error.failure.retry_after);
-        if error.refuses_signature && !raced && !self.refused_signature.contains(&position) {
-            self.refused_signature.push(position);
+        let index = self.index_at(position);
+        self.record_failure(position, &error.failure);
+        if error.refuses_signature && !raced && !self.refused_signature.contains(&index) {
+            self.refused_signature.push(index);
             self.retry = Some(position);
             return AfterFailure::Continue;
         }
@@ -223,40 +290,50 @@ impl PlanRun {
 
     /// Notes what answers an objection of the candidate at `position`. False if nothing is left to try.
     fn correct(&mut self, position: usize, objection: Objection) -> bool {
-        let index = self.routed.decision.at(position).map(|candidate| candidate.index);
-        let endpoint = index.and_then(|index| self.routed.catalog.endpoint(index));
+        let index = self.index_at(position);
+        let endpoint = self.routed.catalog.endpoint(index);
         let answer = endpoint.and_then(|endpoint| {
             // Members of the usage are added to streams only.
             let is_sent = self.size.streamed || objection != Objection::To(AddedMember::StreamOptions);
             self.habits(position, endpoint.provider).answering(objection, endpoint).filter(|_| is_sent)
         });
-        self.corrections.extend(answer.map(|answer| (position, answer)));
+        self.corrections.extend(answer.map(|answer| (index, answer)));
         answer.is_some()
     }
 
     /// What the candidate at `position` was found to want: in this request, else by its provider before.
     #[must_use]
     pub fn habits(&self, position: usize, provider: u32) -> Habits {
-        let here = self.corrections.iter().rev().find(|(at, _)| *at == position).map(|(_, habits)| *habits);
-        here.unwrap_or_else(|| {
+        self.correction(self.index_at(position)).unwrap_or_else(|| {
             self.worker.setup.habits.get(provider as usize).map(ProviderHabits::known).unwrap_or_default()
         })
     }
 
     /// Remembers for its provider what made the candidate at `position` answer.
     pub fn answered(&self, position: usize) {
-        let found = self.corrections.iter().rev().find(|(at, _)| *at == position);
-        let index = self.routed.decision.at(position).map(|candidate| candidate.index);
-        let provider = index.and_then(|index| self.provider(index));
-        if let (Some((_, found)), Some(provider)) = (found, provider) {
-            self.worker.setup.habits.get(provider as usize).into_iter().for_each(|habits| habits.learn(*found));
+        let index = self.index_at(position);
+        if let (Some(found), Some(provider)) = (self.correction(index), self.provider(index)) {
+            self.worker.setup.habits.get(provider as usize).into_iter().for_each(|habits| habits.learn(found));
         }
+    }
+
+    fn correction(&self, endpoint: u32) -> Option<Habits> {
+        self.corrections.iter().rev().find(|(at, _)| *at == endpoint).map(|(_, habits)| *habits)
+    }
+
+    /// Position in the catalog of the candidate at a position of the plan; none is there if there is no such candidate.
+    fn index_at(&self, position: usize) -> u32 {
+        self.routed.decision.at(position).map_or(u32::MAX, |candidate| candidate.index)
     }
 
     /// The signatures of thoughts for the candidate at `position`.
     #[must_use]
     pub fn signatures(&self, position: usize) -> Signatures {
-        if self.refused_signature.contains(&position) { Signatures::StandIns } else { Signatures::Returned }
+        if self.refused_signature.contains(&self.index_at(position)) {
+            Signatures::StandIns
+        } else {
+            Signatures::Returned
+        }
     }
 
     /// Deadline of an attempt at a plain answer: half of the time that is left, as long as another candidate can take over.
@@ -294,13 +371,15 @@ impl PlanRun {
             0 => AttemptReason::First,
             _ => AttemptReason::Fallback,
         };
+        let index = candidate.index;
         let permit = self.permit(candidate).await?;
         // No await from here on, so a client that leaves cannot lose a token.
         let bucket = &self.worker.shared.retry_budget.retry;
         let costs_a_token = candidate.is_past_open_circuit();
         if costs_a_token && !bucket.take() {
             BudgetSpent::Retry.emit(&self.worker.shared.metrics);
-            return Err(ExclusionReason::CircuitOpen);
+            let gate = self.worker.setup.published.live.gate(index, clock::now());
+            return Err(gate.refusal().unwrap_or(ExclusionReason::CircuitOpen));
         }
         let attempt = self.claim(position, reason, permit);
         if attempt.is_err() && costs_a_token {
@@ -350,7 +429,7 @@ impl PlanRun {
         self.worker.setup.permits.get(self.provider(candidate.index)? as usize)
     }
 
-    fn record_failure(&mut self, position: usize, kind: FailureKind, status: Option<u16>, wait: Option<Duration>) {
+    fn record_failure(&mut self, position: usize, &Failure { kind, status, retry_after: wait }: &Failure) {
         let Some(candidate) = self.routed.decision.at(position) else { return };
         let catalog = &self.routed.catalog;
         let endpoint = catalog.endpoint(candidate.index);
@@ -362,7 +441,14 @@ impl PlanRun {
             status,
             code: kind.as_str(),
         };
-        self.failures.push(FailedAttempt { endpoint: candidate.index, kind, wait, panic: candidate.panic, previous });
+        let asked = match kind {
+            FailureKind::RateLimited => Some(wait.unwrap_or(DEFAULT_WAIT)),
+            FailureKind::Overloaded | FailureKind::Server => wait,
+            _ => None,
+        };
+        let comes_back = asked.map(|wait| clock::now().plus(wait));
+        let (endpoint, panic) = (candidate.index, candidate.panic);
+        self.failures.push(FailedAttempt { endpoint, kind, wait, comes_back, panic, previous });
     }
 
     /// Whether another attempt is allowed and a candidate for it is left. Standby candidates behind an open circuit do not
@@ -375,10 +461,17 @@ impl PlanRun {
             && rest.any(|(at, next)| !self.out_of_order.contains(&at) && counts(at, next) && self.fits(next))
     }
 
-    /// Whether the candidate's context is larger than those that were too small.
+    /// Whether the candidate's context is larger than those that were too small, and it has not failed this request, or may be
+    /// called again.
     fn fits(&self, candidate: &Candidate) -> bool {
-        let length = self.routed.catalog.endpoint(candidate.index).map(|endpoint| endpoint.limits.context_length);
-        length.is_some_and(|length| length > self.larger_than)
+        let failed = self.failures.iter().rfind(|failed| failed.endpoint == candidate.index);
+        let has_failed = failed.is_some_and(|failed| failed.comes_back.is_none_or(|time| time > clock::now()));
+        !has_failed && !self.has_too_little_context(candidate.index)
+    }
+
+    fn has_too_little_context(&self, index: u32) -> bool {
+        let length = self.routed.catalog.endpoint(index).map(|endpoint| endpoint.limits.context_length);
+        length.is_none_or(|length| length <= self.larger_than)
     }
 
     fn context_length(&self, position: usize) -> u32 {

@@ -196,10 +196,14 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
     /// # Errors
     /// The client's error when no attempt has a result. The record is then posted as failed.
     pub(super) async fn run(&self, plan: &mut PlanRun) -> Result<(u32, A::Output), ApiError> {
-        // A running attempt borrows the plan while `plan` is asked for its rival.
-        let routed = plan.routed.clone();
         loop {
-            let Some(attempt) = plan.next().await else { return Err(self.give_up(plan.give_up())) };
+            let attempt = plan.next().await;
+            if let Some(waited) = plan.waited() {
+                self.running_record.borrow_mut().waited(waited, &plan.routed.decision);
+            }
+            let Some(attempt) = attempt else { return Err(self.give_up(plan.give_up())) };
+            // A running attempt borrows the plan while `plan` is asked for its rival.
+            let routed = plan.routed.clone();
             match self.round(plan, &routed, attempt).await {
                 RaceOutcome::Won(n, output) => {
                     self.running_record.borrow_mut().won(n);

@@ -15,8 +15,8 @@ use pointsman_actors::{
     actors::router::Routed,
     dialect::Outcome,
     domain::{
-        ApiType, AttemptReason, AttemptRecord, CostBreakdown, Dialect, Generation, GenerationId, GenerationStatus,
-        ServedTime, Tick, TraceParent, Usage,
+        ApiType, AttemptReason, AttemptRecord, CostBreakdown, Decision, Dialect, Generation, GenerationId,
+        GenerationStatus, ServedTime, Tick, TraceParent, Usage, Waited,
     },
 };
 
@@ -110,6 +110,7 @@ impl GenerationOpening {
             decision: Arc::clone(&routed.decision),
             policy: Arc::clone(&routed.policy),
             catalog: Arc::clone(&routed.catalog),
+            waited: None,
             attempts: Vec::new(),
             model: None,
             provider_name: None,
@@ -240,6 +241,19 @@ impl RunningRecord {
     #[must_use]
     pub fn record(&self) -> &Generation {
         &self.record
+    }
+
+    /// The request has waited for an endpoint to take requests again, all its waits together so long, and this is the decision
+    /// since. The record keeps the decision that the first attempt followed.
+    pub fn waited(&mut self, waited: Waited, decision: &Arc<Decision>) {
+        let before = self.record.waited.map_or(0, |before| before.ms);
+        self.upstream_time += Duration::from_millis(waited.ms.saturating_sub(before));
+        let has_begun = !self.record.attempts.is_empty();
+        let record = self.record_mut();
+        record.waited = Some(waited);
+        if !has_begun {
+            record.decision = Arc::clone(decision);
+        }
     }
 
     /// Adds a started attempt. The record names its endpoint, unless it races another attempt.

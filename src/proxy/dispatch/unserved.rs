@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pointsman_actors::{
     actors::router::Routed,
-    domain::{Generation, GenerationId, GenerationStatus},
+    domain::{Generation, GenerationId, GenerationStatus, Waited},
 };
 
 use super::{durable::Durable, running_record::post_ended};
@@ -23,19 +23,20 @@ pub struct Unserved {
     pub error: ApiError,
     /// What was decided, if the request is recorded.
     routed: Option<Box<Routed>>,
+    waited: Option<Waited>,
 }
 
 impl From<ApiError> for Unserved {
     fn from(error: ApiError) -> Unserved {
-        Unserved { error, routed: None }
+        Unserved { error, routed: None, waited: None }
     }
 }
 
 impl Unserved {
-    /// `error`, after the decision `routed`. Recorded if neither the request nor a limit of the caller is to blame.
-    pub(super) fn after(error: ApiError, routed: impl FnOnce() -> Routed) -> Unserved {
+    /// `error`, after the decision `routed` and this wait. Recorded if neither the request nor a limit of the caller is to blame.
+    pub(super) fn after(error: ApiError, waited: Option<Waited>, routed: impl FnOnce() -> Routed) -> Unserved {
         let is_recorded = error.is_failure_of_a_valid_request();
-        Unserved { error, routed: is_recorded.then(|| Box::new(routed())) }
+        Unserved { error, routed: is_recorded.then(|| Box::new(routed())), waited }
     }
 
     /// Ends the call. If the request is recorded, the error names its generation, and the record is as safe as
@@ -50,6 +51,7 @@ impl Unserved {
         let Some(routed) = self.routed else { return self.error };
         let mut record = record(&routed, call.id());
         record.status = GenerationStatus::Failed;
+        record.waited = self.waited;
         record.team = admitted.caller().account.team.load_full().map(|team| Arc::clone(&team.name));
         let took = clock::now() - call.accepted();
         drop(call);

@@ -3,8 +3,8 @@
 use pointsman_actors::{
     decide::{score_unit, term_names},
     domain::{
-        Candidate, Catalog, Circuit, EndpointHealth, EndpointId, Objective, OutputCostSpread, Prediction, ScoreInputs,
-        ScoreTerms, Tick,
+        Candidate, Catalog, Circuit, EndpointHealth, EndpointId, Objective, OutputCostSpread, Prediction, Reopens,
+        ScoreInputs, ScoreTerms,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -175,7 +175,7 @@ impl RecordedInputs {
             expected,
             spread,
             tier,
-            until,
+            reopens,
         } = *inputs;
         RecordedInputs {
             intercept: Exact(intercept),
@@ -202,7 +202,7 @@ impl RecordedInputs {
             expected_s: Exact(expected),
             spread: Exact(spread),
             tier,
-            until_us: until.0,
+            until_us: reopens.recorded(),
         }
     }
 
@@ -232,7 +232,7 @@ impl RecordedInputs {
             expected: self.expected_s.0,
             spread: self.spread.0,
             tier: self.tier,
-            until: Tick(self.until_us),
+            reopens: Reopens::of_recorded(self.until_us),
         }
     }
 }

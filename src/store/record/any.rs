@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use pointsman_actors::domain::{
     AddedMembers, Alias, Candidate, CapabilitySet, Catalog, EndpointHealth, EndpointId, GenerationId, Modalities,
-    Modality, ModelId, OutputCostSpread, ParameterNames, ParameterSet, Prediction, ProviderSlug, ScoreInputs,
+    Modality, ModelId, OutputCostSpread, ParameterNames, ParameterSet, Prediction, ProviderSlug, Reopens, ScoreInputs,
     ScoreTerms, ScoreUnit, Sourced, TaskFeatures, Tick, Usd,
 };
 
@@ -121,6 +121,12 @@ impl Any for Tick {
     }
 }
 
+impl Any for Reopens {
+    fn any(dice: &mut Dice) -> Reopens {
+        Reopens::of_recorded(u64::any(dice))
+    }
+}
+
 impl Any for EndpointId {
     fn any(dice: &mut Dice) -> EndpointId {
         EndpointId(dice.roll())
@@ -226,7 +232,7 @@ impl Any for ScoreInputs {
             expected: Any::any(dice),
             spread: Any::any(dice),
             tier: Any::any(dice),
-            until: Any::any(dice),
+            reopens: Any::any(dice),
         }
     }
 }

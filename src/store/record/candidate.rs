@@ -5,7 +5,7 @@ use pointsman_actors::{
     decide::{score_unit, term_names},
     domain::{
         CacheSaving, Candidate, Catalog, Circuit, EndpointHealth, EndpointId, Objective, OutputCostSpread, Prediction,
-        ScoreInputs, ScoreTerms, ScoreUnit,
+        Reopens, ScoreInputs, ScoreTerms, ScoreUnit,
     },
 };
 
@@ -111,7 +111,7 @@ macro_rules! figure {
     )*};
 }
 
-figure!(u32, u64, EndpointId, Circuit);
+figure!(u32, u64, EndpointId, Circuit, Reopens);
 
 /// Every figure and what is expected of it, in order, for both directions: `one` puts or takes one of them.
 macro_rules! figures {
@@ -126,7 +126,7 @@ macro_rules! figures {
         $one!($candidate.inputs.prompt_tokens, $before.inputs.prompt_tokens);
         $one!($candidate.inputs.cached_tokens, 0);
         $one!($candidate.inputs.tier, $before.inputs.tier);
-        $one!($candidate.inputs.until.0, 0);
+        $one!($candidate.inputs.reopens, Reopens::Now);
         // What the statistics say of an endpoint stands together, because it is the same in many records.
         $one!($candidate.inputs.intercept, 0.0);
         $one!($candidate.inputs.load_exponent, 1.0);

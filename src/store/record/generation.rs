@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pointsman_actors::domain::{
-    AttemptRecord, Catalog, CostBreakdown, Generation, RoutingPolicy, ServedTime, TraceParent, Usage,
+    AttemptRecord, Catalog, CostBreakdown, Generation, RoutingPolicy, ServedTime, TraceParent, Usage, Waited,
 };
 
 use super::{
@@ -28,6 +28,7 @@ stored_struct! {
     }
     TraceParent { trace, span, sampled }
     ServedTime { from_us, until_us }
+    Waited { ms, reason }
 }
 
 /// Lists the stored members of a generation but for the decision, once for both directions. Key and team stand among the
@@ -49,7 +50,7 @@ pub(super) fn put(generation: &Generation, out: &mut Vec<u8>) {
         ($($member:ident),*) => {
             let Generation {
                 decision, policy: _, catalog, key: _, team: _, emulated_parameters, client_dialect, trace_parent, served,
-                $($member),*
+                waited, $($member),*
             } = generation;
             $($member.put(out);)*
             decision::put(decision, catalog, out);
@@ -57,6 +58,7 @@ pub(super) fn put(generation: &Generation, out: &mut Vec<u8>) {
             client_dialect.put(out);
             trace_parent.put(out);
             served.put(out);
+            waited.put(out);
         };
     }
     members!(put);
@@ -74,9 +76,10 @@ pub(super) fn take(
             let decision = Arc::new(decision::take(from, &catalog)?);
             let (emulated_parameters, client_dialect) = (since(from, 2)?, since(from, 2)?);
             let (trace_parent, served) = (since(from, 9)?, since(from, 9)?);
+            let waited = since(from, 10)?;
             Ok(Generation {
                 decision, policy, catalog, key: 0, team: None, emulated_parameters, client_dialect, trace_parent, served,
-                $($member),*
+                waited, $($member),*
             })
         }};
     }
@@ -93,10 +96,10 @@ pub(super) fn any(dice: &mut super::dice::Dice, catalog: &Arc<Catalog>, policy: 
             let (catalog, policy) = (Arc::clone(catalog), Arc::clone(policy));
             let (emulated_parameters, client_dialect) = (Any::any(dice), Any::any(dice));
             let decision = Any::any(dice);
-            let (trace_parent, served) = (Any::any(dice), Any::any(dice));
+            let (trace_parent, served, waited) = (Any::any(dice), Any::any(dice), Any::any(dice));
             Generation {
                 decision, policy, catalog, key: 0, team: None, emulated_parameters, client_dialect, trace_parent, served,
-                $($member),*
+                waited,                $($member),*
             }
         }};
     }

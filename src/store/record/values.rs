@@ -4,7 +4,7 @@ use pointsman_actors::domain::{
     AddedMembers, ApiType, AttemptReason, CapabilitySet, Circuit, DataCollection, DecisionCode, Dialect, EndpointId,
     FailureCause, FailureKind, FinishReason, GenerationId, GenerationStatus, Modalities, Modality, ModelId,
     ModelPattern, Objective, ParameterSet, Platform, Preference, PriceCeiling, ProviderPolicy, ProviderSlug,
-    ProviderState, ReasoningFormat, ReasoningHistory, Source, Sourced, Target, Tick, Usd, Weights,
+    ProviderState, ReasoningFormat, ReasoningHistory, Reopens, Source, Sourced, Target, Tick, Usd, Weights,
 };
 
 use super::bytes::{Reader, Stored, Unreadable, stored_enum, stored_struct};
@@ -80,6 +80,16 @@ impl Stored for Tick {
 
     fn take(from: &mut Reader<'_>) -> Result<Tick, Unreadable> {
         u64::take(from).map(Tick)
+    }
+}
+
+impl Stored for Reopens {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.recorded().put(out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Reopens, Unreadable> {
+        u64::take(from).map(Reopens::of_recorded)
     }
 }
 

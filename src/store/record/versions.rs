@@ -16,7 +16,7 @@ stored_struct! {
     StatsPolicy { half_life, max_weight, prior_first_token, prior_per_token }
     BalancedPolicy { latency, cost }
     HedgePolicy { objectives, sigma, budget }
-    RetryPolicy { max_attempts, last_resort, budget_ratio }
+    RetryPolicy { max_attempts, last_resort, budget_ratio, wait @ 10 }
     BreakerPolicy { consecutive, base, factor, max_steps, timeout_step }
     StickyPolicy { enabled, ttl, min_prompt_tokens, max_conversations }
     TargetPolicy { gain, max_margin, min_margin, reserve }

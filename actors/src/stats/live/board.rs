@@ -23,6 +23,9 @@ use crate::stats::{model::failure_effect::FailureEffect, seeded_hash::seeded_has
 
 /// Age from which the advice of another replica counts no more: as long as a breaker that has just opened for the first times.
 const ADVICE_AGE: Duration = Duration::from_secs(10);
+/// Longest `Retry-After` with which a server error does not rest an endpoint for all requests, if the call before it
+/// succeeded. A request waits as long for it by default.
+const LONE_WAIT: Duration = Duration::from_secs(2);
 
 /// Live state of every endpoint and provider. Shared by all workers.
 #[derive(Debug)]
@@ -229,6 +232,14 @@ impl LiveBoard {
         self.endpoints.iter().filter(is_open).map(|slot| slot.cell.id).collect()
     }
 
+    /// The gate of an endpoint, or its provider's where that is stricter.
+    pub fn gate(&self, index: u32, now: Tick) -> Gate {
+        let Some(slot) = self.endpoints.get(index as usize) else { return Gate::Passing };
+        let provider =
+            self.providers.get(slot.provider as usize).map_or(Gate::Passing, |slot| slot.cell.view(now).gate);
+        slot.cell.view(now).gate.and(provider)
+    }
+
     /// Records the first sign of life of a request.
     pub fn first_token(&self, claim: &Claim, now: Tick) {
         let Some(slot) = self.slot(claim) else { return };
@@ -423,7 +434,9 @@ impl EndpointCellState {
                     || self.advised.is_some_and(|until| now < until)
                     || self.breaker.failures() >= self.enough(effect, policy.breaker.consecutive);
                 self.breaker.trip(now, claim.passed_as, trips, &policy.breaker, jitter);
-                if failure.retry_after.is_some() {
+                // One that asks for a moment after answers was overloaded by chance: only the failed request heeds it.
+                let is_lone = self.breaker.has_failed_once() && failure.retry_after <= Some(LONE_WAIT);
+                if failure.retry_after.is_some() && !is_lone {
                     self.breaker.cool(now, failure.retry_after, cause);
                 }
             }

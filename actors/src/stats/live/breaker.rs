@@ -106,6 +106,11 @@ impl Breaker {
         self.before >= SOUND
     }
 
+    /// Whether the last call failed and the one before it succeeded.
+    pub fn has_failed_once(&self) -> bool {
+        self.failures == 1 && self.before > 0 && self.state == State::Closed
+    }
+
     /// Consecutive failures.
     pub fn failures(&self) -> u32 {
         self.failures

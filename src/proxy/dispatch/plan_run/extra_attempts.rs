@@ -106,7 +106,8 @@ impl PlanRun {
         let decision = &self.routed.decision;
         let in_plan = decision.plan().enumerate().skip(self.position);
         let open = in_plan
-            .filter(|(at, candidate)| !self.out_of_order.contains(at) && self.fits(candidate) && may(*at, candidate));
+            .filter(|(at, candidate)| !self.out_of_order.contains(at) && self.fits(candidate) && may(*at, candidate))
+            .filter(|(_, candidate)| !self.waiting.is_behind_others(&self.worker, candidate.endpoint));
         let scored = open.map(|(at, candidate)| {
             let is_standby = at >= decision.candidates.len();
             let factor = if tried(candidate) { decide::SAME_PROVIDER } else { 1.0 };

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use pointsman_actors::domain::{Blame, Candidate, ExclusionReason, Failure, FailureKind, Tick};
+use pointsman_actors::domain::{Blame, Candidate, ExclusionReason, Failure, FailureKind, Reopens, Tick};
 
-use super::{FailedAttempt, PlanRun};
+use super::{DEFAULT_WAIT, FailedAttempt, PlanRun};
 use crate::{
     base::{
         clock,
@@ -13,9 +13,6 @@ use crate::{
     proxy::refusal,
     upstream::UpstreamError,
 };
-
-/// `retry-after` when no provider named a wait and an endpoint may be called at once: the least value of the header.
-const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
 impl PlanRun {
     /// The client's error when no candidate is left.
@@ -78,15 +75,21 @@ impl PlanRun {
         if Instant::now() >= self.deadline {
             return ApiError::exhausted(Exhausted::Deadline, wait, Vec::new());
         }
-        let is_refused = |(_, reason): &(u32, ExclusionReason)| *reason == ExclusionReason::ConfigFault;
-        if !self.passed_over.is_empty() && self.passed_over.iter().all(is_refused) {
+        let all = |may: fn(ExclusionReason) -> bool| {
+            !self.passed_over.is_empty() && self.passed_over.iter().all(|(_, reason)| may(*reason))
+        };
+        if all(|reason| reason == ExclusionReason::ConfigFault) {
             return self.out_of_capacity(ApiError::overloaded(Overload::RefusedByProviders, wait), wait);
         }
-        // No token was left for endpoints behind an open circuit. The first of them to close determines the wait.
-        let shut = |(_, reason): &(u32, ExclusionReason)| *reason == ExclusionReason::CircuitOpen;
-        if !self.passed_over.is_empty() && self.passed_over.iter().all(shut) {
+        // No token was left for endpoints behind breakers that are not closed. The first of them to close determines the wait.
+        if all(|reason| matches!(reason, ExclusionReason::CircuitOpen | ExclusionReason::ProbeInFlight)) {
             let wait = self.until_first_gate().unwrap_or(wait);
-            return self.out_of_capacity(ApiError::overloaded(Overload::CircuitsOpen, wait), wait);
+            let is_open = all(|reason| reason == ExclusionReason::CircuitOpen);
+            let why = if is_open { Overload::CircuitsOpen } else { Overload::ProbesInFlight };
+            return self.out_of_capacity(ApiError::overloaded(why, wait), wait);
+        }
+        if all(|reason| matches!(reason, ExclusionReason::RateLimited | ExclusionReason::Paced)) {
+            return self.out_of_capacity(ApiError::exhausted(Exhausted::RateLimited, wait, Vec::new()), wait);
         }
         self.out_of_capacity(ApiError::overloaded(Overload::EndpointsBusy, wait), wait)
     }
@@ -104,10 +107,15 @@ impl PlanRun {
         opens?.into_iter().min().map(|until| (until - now).max(DEFAULT_WAIT))
     }
 
-    /// Time until the first breaker or cooldown of the plan ends, as known at the decision.
+    /// Time until the first breaker or cooldown of the plan ends, as known at the decision. A probe may end any moment.
     fn until_first_gate(&self) -> Option<Duration> {
-        let gates = self.routed.decision.plan().map(|candidate| candidate.inputs.until);
-        gates.filter(|until| *until > Tick(0)).min().map(|until| until - clock::now())
+        let now = clock::now();
+        let waits = self.routed.decision.plan().filter_map(|candidate| match candidate.inputs.reopens {
+            Reopens::Now => None,
+            Reopens::At(time) => Some(time - now),
+            Reopens::AfterProbe => Some(DEFAULT_WAIT),
+        });
+        waits.min()
     }
 
     /// Adds to an error which models and providers lack capacity, and that a retry after `wait` may help.

@@ -1,0 +1,121 @@
+//! A call that waits for an endpoint to take requests again, because all that could serve it rest.
+//!
+//! It holds nothing of a provider meanwhile, no permit and no claim. When it is woken it asks for a new decision on the live
+//! state; until an attempt of it has started it keeps its place before those who came later.
+
+use std::time::{Duration, Instant};
+
+use pointsman_actors::{
+    decide::{Hope, worth_waiting},
+    domain::{Catalog, EndpointId, ExclusionReason, RoutingPolicy, Waited},
+};
+
+use crate::{
+    base::{clock, events::WaitEnd},
+    proxy::dispatch::attempt::millis,
+    state::{
+        gateway::Worker,
+        waiting_calls::{Awaited, Place},
+    },
+};
+
+/// The waits of one call. Empty while it need not wait.
+#[derive(Default)]
+pub struct Waiting {
+    /// All its waits together.
+    spent: Duration,
+    /// Why the endpoint that was awaited last took no request.
+    reason: Option<ExclusionReason>,
+    place: Option<QueuedCall>,
+}
+
+/// A place in the queue of waiting calls. Counts how the wait ended when it is dropped.
+struct QueuedCall {
+    worker: Worker,
+    place: Place,
+    end: WaitEnd,
+}
+
+impl Drop for QueuedCall {
+    fn drop(&mut self) {
+        self.end.emit(&self.worker.shared.metrics);
+    }
+}
+
+impl Waiting {
+    /// How long the call has waited, and for what; `None` if it did not.
+    #[must_use]
+    pub fn waited(&self) -> Option<Waited> {
+        Some(Waited { ms: millis(self.spent), reason: self.reason? })
+    }
+
+    /// Waits until one of `hopes` may take the call and its turn has come, or until its time is over; either way the caller
+    /// decides anew. `false` at once if none of them reopens in the time that is left to the call, or too many calls wait.
+    pub async fn wait(
+        &mut self,
+        worker: &Worker,
+        (catalog, policy): (&Catalog, &RoutingPolicy),
+        deadline: Instant,
+        hopes: impl Iterator<Item = Hope>,
+    ) -> bool {
+        let (began, now) = (Instant::now(), clock::now());
+        let limit = policy.retry.wait.saturating_sub(self.spent).min(deadline.saturating_duration_since(began));
+        let live = worker.setup.published.live.view(now);
+        let Some(wait) = worth_waiting((catalog, &live), hopes, now, limit) else { return self.end(WaitEnd::Expired) };
+        self.reason = Some(wait.reason);
+        let awaited = wait.awaited.into_iter().filter_map(|index| awaited(catalog, index)).collect();
+        let Some(place) = self.place_for(worker, awaited) else { return false };
+        let end = began + limit;
+        let mut wake = wait.until.map_or(end, |until| began + (until - now));
+        loop {
+            // A timer and a notice; nothing is asked again and again.
+            let _ = tokio::time::timeout_at(wake.into(), place.notice()).await;
+            if Instant::now() >= end || place.is_first() {
+                break;
+            }
+            wake = end;
+        }
+        self.spent += began.elapsed();
+        true
+    }
+
+    /// Whether calls that came earlier wait for this endpoint.
+    #[must_use]
+    pub fn is_behind_others(&self, worker: &Worker, endpoint: EndpointId) -> bool {
+        worker.shared.waiting.has_earlier(endpoint, self.place.as_ref().map(|queued| &queued.place))
+    }
+
+    /// Leaves the queue: an attempt has started.
+    pub fn served(&mut self) {
+        self.end(WaitEnd::Reopened);
+    }
+
+    /// Leaves the queue. `false`, for the caller to pass on.
+    fn end(&mut self, how: WaitEnd) -> bool {
+        if let Some(mut queued) = self.place.take() {
+            queued.end = how;
+        }
+        false
+    }
+
+    /// The call's place in the queue, for these endpoints. `None` if it has none and the queue is full.
+    fn place_for(&mut self, worker: &Worker, awaited: Vec<Awaited>) -> Option<&Place> {
+        match &self.place {
+            Some(queued) => queued.place.wait_for(awaited),
+            None => {
+                let Some(place) = worker.shared.waiting.enter(awaited) else {
+                    WaitEnd::Refused.emit(&worker.shared.metrics);
+                    self.reason = self.reason.filter(|_| !self.spent.is_zero());
+                    return None;
+                };
+                self.place = Some(QueuedCall { worker: worker.clone(), place, end: WaitEnd::Left });
+            }
+        }
+        self.place.as_ref().map(|queued| &queued.place)
+    }
+}
+
+fn awaited(catalog: &Catalog, index: u32) -> Option<Awaited> {
+    let endpoint = catalog.endpoint(index)?;
+    Some(Awaited { endpoint: endpoint.id, provider: catalog.provider_of(endpoint)?.slug.clone() })
+}
