@@ -26,6 +26,8 @@ pub(crate) fn context() -> AnswerContext {
         images: 0,
         exclude_reasoning: false,
         legacy_functions: false,
+        service: Default::default(),
+        told: Default::default(),
     }
 }
 

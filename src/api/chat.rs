@@ -172,6 +172,7 @@ fn request_size(chat: &ChatRequest) -> RequestSize {
         answers: chat.n,
         streamed: chat.stream,
         may_be_raced: true,
+        service: chat.service,
     }
 }
 

@@ -67,5 +67,6 @@ fn request_size(embedding: &EmbeddingRequest) -> RequestSize {
         answers: 1,
         streamed: false,
         may_be_raced: true,
+        service: embedding.service,
     }
 }

@@ -1,7 +1,7 @@
 //! JSON of a route explanation: the eight documented fields of a generation's route, and the numbers behind them.
 
 use pointsman_actors::{
-    domain::{Catalog, CostBreakdown, Endpoint, Generation, GenerationStatus, TaskClass},
+    domain::{Catalog, CostBreakdown, Endpoint, Generation, GenerationStatus, TaskClass, Usage},
     explain::WhyNot,
 };
 use serde::Serialize;
@@ -48,6 +48,11 @@ pub(crate) struct ExplainBody<'a> {
     /// Where the prices of longer prompts hold; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) price_tier: Option<PriceTierBody>,
+    /// The service that the answer was made with, and where, as far as the provider or the request named them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) service_tier: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) inference_geo: Option<&'a str>,
     #[serde(flatten)]
     pub(crate) spent: SpentBody,
     pub(crate) created_at: String,
@@ -170,6 +175,8 @@ impl<'a> ExplainBody<'a> {
             hedged: generation.hedged(),
             cost_breakdown: generation.cost.as_ref().map(CostBreakdownBody::new),
             price_tier: PriceTierBody::of(generation),
+            service_tier: generation.usage.service.tier.as_ref().map(|tier| tier.as_str()),
+            inference_geo: generation.usage.service.geography.as_ref().map(|name| name.as_str()),
             spent: SpentBody::new(generation),
             created_at: rfc_3339(generation.created_ms),
             status: generation.status.as_str(),
@@ -218,7 +225,8 @@ impl TaskClassBody {
 
 impl PriceTierBody {
     fn of(generation: &Generation) -> Option<PriceTierBody> {
-        let tier = called_endpoint(generation)?.pricing.as_deref()?.tier(generation.usage.prompt_tokens)?;
+        let Usage { prompt_tokens, service, .. } = &generation.usage;
+        let tier = called_endpoint(generation)?.pricing.as_deref()?.of_tier(service).tier(*prompt_tokens)?;
         Some(PriceTierBody { above_prompt_tokens: tier.above_prompt_tokens })
     }
 }

@@ -53,6 +53,8 @@ struct RecordBody<'a> {
     upstream_inference_cost: Option<Dollars>,
     /// The cost of all attempts, as in lists; `total_cost` is that of the answer.
     ledger_cost: Option<Dollars>,
+    /// The service that the answer was made with, if the provider or the request named one.
+    service_tier: Option<&'a str>,
     #[serde(flatten)]
     absent: AbsentMembers,
     request_id: &'a str,
@@ -68,7 +70,6 @@ struct RecordBody<'a> {
 /// Required members that the gateway has no value for.
 #[derive(Default, Serialize)]
 struct AbsentMembers {
-    service_tier: Absent,
     preset_id: Absent,
     web_search_engine: Absent,
     workspace_id: Absent,
@@ -155,6 +156,7 @@ impl<'a> RecordBody<'a> {
             num_media_prompt: generation.media_prompt,
             num_media_completion: generation.media_completion,
             provider_responses: responses(generation),
+            service_tier: generation.usage.service.tier.as_ref().map(|tier| tier.as_str()),
             usage_estimated: generation.usage.estimated,
             upstream_inference_cost: generation.usage.reported_cost.map(Dollars),
             ledger_cost: generation.spent().map(Dollars),

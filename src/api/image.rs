@@ -73,6 +73,7 @@ fn request_size(image: &ImageRequest) -> RequestSize {
         streamed: false,
         // No hedging: every generated image costs its full price.
         may_be_raced: false,
+        service: image.service,
     }
 }
 

@@ -62,7 +62,7 @@ fn chat_of(
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
-    let InboundMessages { chat, fates, native_feature, omits_thinking, .. } = read;
+    let InboundMessages { chat, fates, native_feature, omits_thinking, service, .. } = read;
     let client = ClientRequest {
         shape: ClientShape::Messages { omits_thinking },
         body,
@@ -71,7 +71,9 @@ fn chat_of(
         headers: passed_on(headers),
         state_key: worker.shared.state_key.clone(),
     };
-    Ok(client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?)
+    let mut chat = client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?;
+    chat.service = service;
+    Ok(chat)
 }
 
 /// The number of prompt tokens of a request that is not answered, as a provider of its model counts them or as estimated.

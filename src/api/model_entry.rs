@@ -3,8 +3,12 @@
 //! Clients validate it strictly: every member is present, counts are integers and prices strings.
 //! [`super::listed_model`] gives the values.
 
+use std::collections::BTreeMap;
+
 use chrono::NaiveDate;
-use pointsman_actors::domain::{DefaultParameters, Modalities, ParameterNames, Price, PriceTier, Pricing, Usd};
+use pointsman_actors::domain::{
+    DefaultParameters, GeographyPrice, Modalities, ParameterNames, Price, PriceTier, Pricing, ServiceTierPrices, Usd,
+};
 use serde::{Serialize, Serializer};
 
 use super::{
@@ -76,12 +80,28 @@ pub(crate) struct PricingBody {
     /// Prices of longer prompts; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tiers: Vec<PriceTierBody>,
+    /// Prices of other services than the standard, by their names; absent if there are none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    service_tiers: BTreeMap<String, ServiceTierBody>,
+    /// What prices of tokens are multiplied by in a geography; absent if there is none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    inference_geo: BTreeMap<String, Text<Usd>>,
+}
+
+/// Prices of a service tier. Absent ones as in the entry itself.
+#[derive(Serialize)]
+struct ServiceTierBody {
+    #[serde(flatten)]
+    prices: PriceTierBody,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tiers: Vec<PriceTierBody>,
 }
 
 /// Prices of prompts above a length. Absent ones as in the entry without a tier.
 #[derive(Serialize)]
 struct PriceTierBody {
-    above_prompt_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    above_prompt_tokens: Option<u64>,
     prompt: Text<Price>,
     completion: Text<Price>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -184,6 +204,8 @@ impl PricingBody {
             audio: pricing.audio.map(Text),
             audio_output: pricing.audio_output.map(Text),
             tiers: pricing.tiers.iter().map(PriceTierBody::new).collect(),
+            service_tiers: pricing.service_tiers.iter().map(ServiceTierBody::named).collect(),
+            inference_geo: pricing.geographies.iter().map(factor).collect(),
         }
     }
 
@@ -206,10 +228,25 @@ impl PricingBody {
     }
 }
 
+/// The name and the factor of a geography.
+fn factor(geography: &GeographyPrice) -> (String, Text<Usd>) {
+    let factor = Usd::from_femto(i128::from(geography.per_mille) * 1_000_000_000_000);
+    (geography.name.to_string(), Text(factor))
+}
+
+impl ServiceTierBody {
+    fn named(tier: &ServiceTierPrices) -> (String, ServiceTierBody) {
+        let ServiceTierPrices { name, pricing } = tier;
+        let prices = PriceTierBody { above_prompt_tokens: None, ..PriceTierBody::new(&PriceTier::of(0, pricing)) };
+        let tiers = pricing.tiers.iter().map(PriceTierBody::new).collect();
+        (name.to_string(), ServiceTierBody { prices, tiers })
+    }
+}
+
 impl PriceTierBody {
     fn new(tier: &PriceTier) -> PriceTierBody {
         PriceTierBody {
-            above_prompt_tokens: tier.above_prompt_tokens,
+            above_prompt_tokens: Some(tier.above_prompt_tokens),
             prompt: Text(tier.prompt),
             completion: Text(tier.completion),
             internal_reasoning: tier.internal_reasoning.map(Text),

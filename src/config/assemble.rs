@@ -13,7 +13,7 @@ use pointsman_actors::{
     dialect::{EmbeddingSupport, capability_gaps, counts_tokens, embedding_support, makes_images, reasoning_format},
     domain::{
         Capability, CapabilitySet, Catalog, Dialect, Endpoint, EndpointId, Modalities, Modality, Model, ParameterNames,
-        ParameterSet, Platform, Provider, ProviderSlug, ProviderState, listed_names,
+        ParameterSet, Platform, Pricing, Provider, ProviderSlug, ProviderState, listed_names,
     },
 };
 
@@ -91,6 +91,14 @@ pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
         providers: connections,
         simulation: SimulationConfig { mode: tables.simulation.mode, active, providers: settings },
         notes: states.notes,
+    }
+}
+
+/// The prices with both words for a service of which OpenAI's answers may tell either.
+fn in_words_of(dialect: Dialect, pricing: Pricing) -> Pricing {
+    match dialect {
+        Dialect::OpenAi | Dialect::Responses => pricing.with_other_words(),
+        Dialect::Anthropic | Dialect::Gemini | Dialect::Converse => pricing,
     }
 }
 
@@ -299,7 +307,7 @@ impl Parts {
             model,
             provider,
             variant: table.variant,
-            pricing: table.pricing.map(Arc::new),
+            pricing: table.pricing.map(|pricing| Arc::new(in_words_of(dialect, pricing))),
             limits: table.limits,
             dialect,
             platform,

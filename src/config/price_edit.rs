@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use chrono::NaiveDate;
-use pointsman_actors::domain::{PriceTier, Pricing};
+use pointsman_actors::domain::{GeographyPrice, PriceTier, Pricing, ServiceTierPrices, Usd};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -138,14 +138,33 @@ fn named_endpoint(provider: &str, variant: &str) -> String {
 
 /// All prices in one line.
 fn line(edit: &PriceEdit) -> String {
+    let pricing = &edit.pricing;
+    let service =
+        |tier: &ServiceTierPrices| format!("{} = {{ {} }}", quoted(tier.name.as_str()), with_tiers(&tier.pricing));
+    let services: Vec<String> = pricing.service_tiers.iter().map(service).collect();
+    let factor = |geography: &GeographyPrice| {
+        let factor = Usd::from_femto(i128::from(geography.per_mille) * 1_000_000_000_000);
+        format!("{} = {}", quoted(geography.name.as_str()), quoted(&factor.to_string()))
+    };
+    let geographies: Vec<String> = pricing.geographies.iter().map(factor).collect();
+    let table = |name: &str, members: Vec<String>| match members.is_empty() {
+        true => String::new(),
+        false => format!("{name} = {{ {} }}, ", members.join(", ")),
+    };
+    let services = table("service_tiers", services) + &table("inference_geo", geographies);
+    let provenance = format!("source = {}, date = {}", quoted(&edit.source), quoted(&edit.date.to_string()));
+    format!("usd_per_million = {{ {}, {services}{provenance} }}", with_tiers(pricing))
+}
+
+/// The prices of tokens, with those of longer prompts, as members of a table.
+fn with_tiers(pricing: &Pricing) -> String {
     let tier = |tier: &PriceTier| {
         let above = format!("above_prompt_tokens = {}", tier.above_prompt_tokens);
-        format!("{{ {above}, {} }}", per_million(&tier.pricing(&edit.pricing)))
+        format!("{{ {above}, {} }}", per_million(&tier.pricing(pricing)))
     };
-    let tiers: Vec<String> = edit.pricing.tiers.iter().map(tier).collect();
-    let tiers = if tiers.is_empty() { String::new() } else { format!("tiers = [{}], ", tiers.join(", ")) };
-    let provenance = format!("source = {}, date = {}", quoted(&edit.source), quoted(&edit.date.to_string()));
-    format!("usd_per_million = {{ {}, {tiers}{provenance} }}", per_million(&edit.pricing))
+    let tiers: Vec<String> = pricing.tiers.iter().map(tier).collect();
+    let tiers = if tiers.is_empty() { String::new() } else { format!(", tiers = [{}]", tiers.join(", ")) };
+    format!("{}{tiers}", per_million(pricing))
 }
 
 /// The prices of tokens as members of a table.

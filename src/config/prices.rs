@@ -5,7 +5,9 @@
 use std::ops::RangeInclusive;
 
 use chrono::NaiveDate;
-use pointsman_actors::domain::{Price, PriceTier, Pricing, Usd, UsdFault};
+use pointsman_actors::domain::{
+    GeographyPrice, Price, PriceTier, Pricing, ServiceName, ServiceTierPrices, Usd, UsdFault,
+};
 
 use super::section::Section;
 
@@ -16,6 +18,12 @@ const UNKNOWN_WARNING: &str = "is unknown: cheapest, free aliases and requests w
 
 /// Most tiers of an endpoint.
 const MAX_TIERS: usize = 8;
+/// Most services with prices of their own.
+const MAX_SERVICES: usize = 16;
+/// A thousandth.
+const FEMTO_PER_MILLE: i128 = 1_000_000_000_000;
+/// Highest factor of a geography, in thousandths.
+const MAX_FACTOR: i128 = 100_000;
 /// Longest prompt above which a tier may begin, in tokens.
 const MAX_TIER_TOKENS: u32 = 1_000_000_000;
 
@@ -89,7 +97,7 @@ fn read_known(section: &Section<'_>) -> Option<(Pricing, Option<NaiveDate>)> {
         for other in ["usd_per_million", "usd_each"].into_iter().filter(|key| section.has(key)) {
             section.fault(other, "is set together with pricing", "pricing, or usd_per_million with usd_each");
         }
-        return per_token.map(|pricing| (pricing, None));
+        return per_token.map(|pricing| (pricing.with_shared_prices(), None));
     }
     if section.has("usd_each") && !section.has("usd_per_million") {
         section.fault(
@@ -99,7 +107,7 @@ fn read_known(section: &Section<'_>) -> Option<(Pricing, Option<NaiveDate>)> {
         );
     }
     let [request, image, web_search] = each.unwrap_or_default();
-    per_million.map(|(tokens, date)| (Pricing { request, image, web_search, ..tokens }, date))
+    per_million.map(|(tokens, date)| (Pricing { request, image, web_search, ..tokens }.with_shared_prices(), date))
 }
 
 /// A `pricing` table. Prompt and completion are required, because every answer shows its cost.
@@ -109,7 +117,7 @@ fn read_pricing(section: &Section<'_>) -> Pricing {
         request: price("request").unwrap_or_default(),
         image: price("image").unwrap_or_default(),
         web_search: price("web_search").unwrap_or_default(),
-        ..with_tiers(section, &ONE, " per token")
+        ..with_services(section, &ONE, " per token")
     }
 }
 
@@ -121,7 +129,39 @@ fn read_per_million(section: &Section<'_>) -> (Pricing, Option<NaiveDate>) {
     if date.is_some() && day.is_none() {
         section.fault("date", "is not a month or a day", "when the price was read, such as \"2026-11\"");
     }
-    (with_tiers(section, &MILLION, ""), day)
+    (with_services(section, &MILLION, ""), day)
+}
+
+/// The prices of tokens, with those of other services than the standard.
+fn with_services(section: &Section<'_>, measure: &Measure, unit: &str) -> Pricing {
+    const WORD: &str =
+        "the provider's word, such as flex: up to 23 letters, digits, '_', '-' and '.', and none for the standard";
+    let base = with_tiers(section, measure, unit);
+    let named = section.named("service_tiers", |item, tier| {
+        let name = ServiceName::parse(item.text).filter(|name| !name.is_standard() && name.as_str() != "auto");
+        if name.is_none() {
+            item.fault("is not the name of a service tier", WORD);
+        }
+        let pricing = with_tiers(tier, measure, unit);
+        Some(ServiceTierPrices { name: name?, pricing })
+    });
+    let factors = section.pairs("inference_geo", MAX_SERVICES).into_iter().filter_map(|(name, item)| {
+        let name = ServiceName::parse(name).filter(|name| !name.is_standard());
+        let factor = item.text.parse::<Usd>().ok().map(|factor| factor.femto());
+        let per_mille = factor.filter(|factor| factor % FEMTO_PER_MILLE == 0).map(|factor| factor / FEMTO_PER_MILLE);
+        let per_mille = per_mille.filter(|per_mille| (1..=MAX_FACTOR).contains(per_mille));
+        let (Some(name), Some(per_mille)) = (name, per_mille.and_then(|per_mille| u64::try_from(per_mille).ok()))
+        else {
+            item.fault(
+                "is not a geography and its factor",
+                "such as us = \"1.1\": above 0, at most 100, with up to 3 digits after the point",
+            );
+            return None;
+        };
+        Some(GeographyPrice { name, per_mille })
+    });
+    let service_tiers: Vec<ServiceTierPrices> = named.into_iter().flatten().take(MAX_SERVICES).collect();
+    Pricing { service_tiers, geographies: factors.collect(), ..base }
 }
 
 /// The prices of tokens, with those of longer prompts.

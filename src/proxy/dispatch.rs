@@ -35,7 +35,7 @@ use pointsman_actors::{
         embeddings_of, image_body, image_path, images_of, rewrite_embeddings, rewrite_whole, unmet_translation,
         usage_of_failure,
     },
-    domain::{Catalog, Dialect, Endpoint, Invalid, Model, Query, RouteError, Usage},
+    domain::{Catalog, Dialect, Endpoint, Invalid, Model, Query, RequestedService, RouteError, Usage},
 };
 
 use self::{
@@ -133,6 +133,15 @@ impl RequestedWork {
             RequestedWork::Chat(request) => request.prompt_tokens,
             RequestedWork::Image(work) => work.request.prompt_tokens,
             RequestedWork::Embedding(request) => request.prompt_tokens,
+        }
+    }
+
+    /// What it asks for in the fields that change its price.
+    fn service(&self) -> RequestedService {
+        match self {
+            RequestedWork::Chat(request) => request.service,
+            RequestedWork::Image(work) => work.request.service,
+            RequestedWork::Embedding(request) => request.service,
         }
     }
 

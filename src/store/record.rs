@@ -26,7 +26,7 @@ pub use self::bytes::Unreadable;
 use self::bytes::{Reader, Stored};
 
 /// The format that is written. It changes with every change of what is written, and readers keep reading older ones.
-pub const FORMAT: u8 = 10;
+pub const FORMAT: u8 = 11;
 /// The oldest format that is read.
 const OLDEST_FORMAT: u8 = 1;
 

@@ -16,7 +16,7 @@ use awc::{Client, ClientResponse, FrozenClientRequest};
 use bytes::Bytes;
 use pointsman_actors::{
     dialect::{CallHeaders, RefusedCall},
-    domain::{Dialect, FailureKind},
+    domain::{Dialect, FailureKind, ServiceName},
     stats::QuotaReport,
 };
 use rustls::ClientConfig;
@@ -100,6 +100,8 @@ pub struct UpstreamAnswer {
     pub body: UpstreamBody,
     /// Prompt tokens that a header names, as only Amazon's have it.
     pub input_tokens: Option<u64>,
+    /// The service tier that a header names, as only Google's have it.
+    pub service_tier: Option<ServiceName>,
     /// Remaining quota that the provider reported.
     pub quota: QuotaReport,
 }
@@ -376,11 +378,19 @@ fn accept(
     let body = UpstreamBody::new(response.take_payload(), announced, bounds).masked(mask);
     let quota = quota(response.headers(), SystemTime::now);
     let input_tokens = call.path.starts_with(request::BEDROCK_PATH).then(|| input_tokens(response.headers())).flatten();
-    Ok(UpstreamAnswer { body, input_tokens, quota })
+    let service_tier = match call.dialect {
+        Dialect::Gemini => service_tier(response.headers()),
+        _ => None,
+    };
+    Ok(UpstreamAnswer { body, input_tokens, service_tier, quota })
 }
 
 fn input_tokens(headers: &HeaderMap) -> Option<u64> {
     headers.get("x-amzn-bedrock-input-token-count")?.to_str().ok()?.trim().parse().ok()
+}
+
+fn service_tier(headers: &HeaderMap) -> Option<ServiceName> {
+    ServiceName::parse(headers.get("x-gemini-service-tier")?.to_str().ok()?.trim())
 }
 
 /// Whether the body is an HTML page, probably the error page of a proxy. Other content types are ignored: they are often wrong.

@@ -315,6 +315,8 @@ mod server_tls_clients;
 #[cfg(test)]
 mod service_manager;
 #[cfg(test)]
+mod service_tiers;
+#[cfg(test)]
 mod shortage;
 #[cfg(test)]
 mod simulated_dialects;

@@ -196,7 +196,9 @@ fn not_allowed(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Optio
 fn not_free(_: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let pricing = subject.endpoint.pricing.as_deref()?;
     let of_tokens = |prompt: Usd, completion: Usd| [("prompt price", prompt), ("completion price", completion)];
-    let tiers = pricing.tiers.iter().flat_map(|tier| of_tokens(tier.prompt, tier.completion));
+    let services =
+        pricing.service_tiers.iter().flat_map(|tier| of_tokens(tier.pricing.prompt, tier.pricing.completion));
+    let tiers = pricing.tiers.iter().flat_map(|tier| of_tokens(tier.prompt, tier.completion)).chain(services);
     let mut paid = of_tokens(pricing.prompt, pricing.completion)
         .into_iter()
         .chain([("request price", pricing.request)])
@@ -342,7 +344,8 @@ fn price_unknown(_: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Re
 fn per_1k_tokens(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let limit = filters.query.routing.max_cost_per_1k_tokens?.value;
     let pricing = subject.endpoint.pricing.as_deref()?;
-    let tiers = pricing.possible(u64::from(filters.query.prompt_tokens));
+    let service = filters.query.needs.service.sent_to(Some(pricing));
+    let tiers = pricing.possible(&service, u64::from(filters.query.prompt_tokens));
     let price = tiers.map(|pricing| pricing.prompt.max(pricing.completion)).max()? * 1000;
     let detail = ExclusionDetail::Above { what: "price per 1,000 tokens".into(), price, limit };
     (price > limit).then_some((ExclusionReason::MaxCostPer1kTokens, detail))
@@ -358,7 +361,8 @@ fn ceilings(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<R
         let limit = limit.filter(|limit| price > *limit)?;
         Some((ExclusionReason::MaxPrice, ExclusionDetail::Above { what: what.into(), price, limit }))
     };
-    pricing.possible(u64::from(filters.query.prompt_tokens)).find_map(|pricing| {
+    let service = filters.query.needs.service.sent_to(Some(pricing));
+    pricing.possible(&service, u64::from(filters.query.prompt_tokens)).find_map(|pricing| {
         let prices = [
             ("prompt price", pricing.prompt, ceiling.prompt),
             ("completion price", pricing.completion, ceiling.completion),
@@ -373,13 +377,16 @@ fn ceilings(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<R
 fn max_cost(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let (query, pricing) = (filters.query, subject.endpoint.pricing.as_deref()?);
     let limit = query.routing.max_cost?.value;
-    let pricing = pricing.at(u64::from(query.prompt_tokens));
+    let service = query.needs.service.sent_to(Some(pricing));
     let (model, longest) = (subject.endpoint.model, subject.endpoint.limits.longest_answer());
     let (output, _) = filters.lengths.of(LengthClass::of(query.max_tokens)).expected(model, longest);
-    let price = pricing.prompt * u64::from(query.prompt_tokens)
-        + pricing.completion * (output.ceil() as u64).saturating_mul(u64::from(query.answers))
-        + pricing.request
-        + pricing.image * u64::from(query.images);
+    let price = |pricing: &crate::domain::Pricing| {
+        pricing.prompt * u64::from(query.prompt_tokens)
+            + pricing.completion * (output.ceil() as u64).saturating_mul(u64::from(query.answers))
+            + pricing.request
+            + pricing.image * u64::from(query.images)
+    };
+    let price = pricing.possible_at(&service, u64::from(query.prompt_tokens)).map(|pricing| price(&pricing)).max()?;
     let detail = ExclusionDetail::Above { what: ExclusionDetail::EXPECTED_COST.into(), price, limit };
     (price > limit).then_some((ExclusionReason::MaxPrice, detail))
 }

@@ -5,7 +5,9 @@ use std::{borrow::Cow, fmt, sync::Arc};
 
 use bytes::Bytes;
 
-use crate::domain::{CostBreakdown, Evidence, FailureKind, FinishReason, GenerationId, Pricing, Usage};
+use crate::domain::{
+    CostBreakdown, Evidence, FailureKind, FinishReason, GenerationId, Pricing, RequestedService, ServedService, Usage,
+};
 
 /// Values that a rewritten answer contains. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -30,9 +32,20 @@ pub struct AnswerContext {
     pub exclude_reasoning: bool,
     /// Whether the request used the deprecated `functions`, so that the client expects a `function_call` and no `tool_calls`.
     pub legacy_functions: bool,
+    /// What the request asks for in the fields that change its price.
+    pub service: RequestedService,
+    /// The service that the head of the answer tells.
+    pub told: ServedService,
 }
 
 impl AnswerContext {
+    /// The service to bill, if the body of the answer tells `told`.
+    pub(super) fn served(&self, told: ServedService) -> ServedService {
+        let told =
+            ServedService { tier: told.tier.or(self.told.tier), geography: told.geography.or(self.told.geography) };
+        self.service.served(told, self.pricing.as_deref())
+    }
+
     /// The cost of `usage`; `None` where the price is unknown.
     pub(super) fn cost(&self, usage: &Usage) -> Option<CostBreakdown> {
         self.pricing.as_deref().map(|pricing| pricing.cost(usage))

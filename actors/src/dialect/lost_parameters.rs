@@ -13,7 +13,9 @@ use super::{
     openai::conversation_reader::read_conversation,
     responses,
 };
-use crate::domain::{Catalog, Dialect, Endpoint, Invalid, InvalidReason, LostParameter, Model, ParameterNames, Target};
+use crate::domain::{
+    Catalog, Dialect, Endpoint, Invalid, InvalidReason, LostParameter, Model, ParameterNames, Target, Wish,
+};
 
 /// The first parameter that each endpoint of these targets would not get, if the request requires all of its parameters.
 #[must_use]
@@ -49,8 +51,19 @@ fn lost_at<'e>(
     names: &ParameterNames,
     endpoints: impl Iterator<Item = &'e Endpoint>,
 ) -> Vec<LostParameter> {
+    let is_native_at =
+        |endpoint: &Endpoint| request.client.as_deref().is_some_and(|client| client.is_native_at(endpoint));
+    // Where data may be processed is no parameter that may be left out.
+    let unpriced_geography = |endpoint: &Endpoint| {
+        let mut unpriced = request.service.unpriced(endpoint.pricing.as_deref());
+        is_native_at(endpoint) && unpriced.any(|name| name == "inference_geo")
+    };
     if !request.routing.provider.require_parameters {
-        return Vec::new();
+        let lost = |endpoint: &Endpoint| LostParameter { endpoint: endpoint.id, name: "inference_geo".into() };
+        return match request.service.geography {
+            Wish::Open => Vec::new(),
+            _ => endpoints.filter(|endpoint| unpriced_geography(endpoint)).map(lost).collect(),
+        };
     }
     // A parameter that an endpoint lists is lost all the same where its dialect has none.
     let given = request.given_parameters(names);
@@ -73,6 +86,9 @@ fn first_lost(
     parameters: Option<&Conversation<'_>>,
     endpoint: &Endpoint,
 ) -> Option<Arc<str>> {
+    if let Some(unpriced) = request.service.unpriced(endpoint.pricing.as_deref()).next() {
+        return Some(unpriced.into());
+    }
     let client = request.client.as_deref();
     if client.is_some_and(|client| client.is_native_at(endpoint)) {
         return None;

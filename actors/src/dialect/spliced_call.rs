@@ -19,6 +19,8 @@ pub(crate) struct SplicedCall<'c> {
     pub(crate) defaults: &'c [(&'static str, f64)],
     /// Members that are not added.
     pub(crate) omits: AddedMembers,
+    /// Members that the endpoint does not get.
+    pub(crate) without: &'c [&'static str],
 }
 
 /// Names of one API.
@@ -88,6 +90,7 @@ impl<'c> SplicedCall<'c> {
                 }),
                 b"stream_options" => return visit(b"stream_options", value, splice),
                 name if std::str::from_utf8(name).is_ok_and(is_for_gateway) => return Fate::Cut,
+                name if self.without.iter().any(|cut| cut.as_bytes() == name) => return Fate::Cut,
                 name => return visit(name, value, splice),
             }
             Fate::Kept

@@ -30,7 +30,7 @@ use super::{
     responses::{self, provider_state::ProviderState},
     spliced_call::SplicedCall,
 };
-use crate::domain::{Catalog, Dialect, Endpoint, Usage};
+use crate::domain::{Catalog, Dialect, Endpoint, RequestedService, Usage};
 
 /// Bytes of an answer that may always wait for other content.
 const MIN_HELD_BYTES: usize = 64 * 1024;
@@ -70,7 +70,7 @@ pub fn chat_body_with(
     signatures: SignatureSources<'_>,
 ) -> Option<OutgoingBody> {
     if let Some(client) = request.client.as_deref().filter(|client| client.is_native_at(endpoint))
-        && let Some(own) = clients_own(client, catalog, endpoint, most_output)
+        && let Some(own) = clients_own(client, catalog, endpoint, most_output, request.service)
     {
         return Some(own);
     }
@@ -191,10 +191,18 @@ fn clients_own(
     catalog: &Catalog,
     endpoint: &Endpoint,
     most_output: Option<u32>,
+    service: RequestedService,
 ) -> Option<OutgoingBody> {
     let text = std::str::from_utf8(&client.body).ok()?;
     let defaults = default_parameters(catalog, endpoint);
-    let call = SplicedCall { model: &endpoint.upstream_model, most_output, defaults: &defaults, omits: endpoint.omits };
+    let without: Vec<&str> = service.unpriced(endpoint.pricing.as_deref()).collect();
+    let call = SplicedCall {
+        model: &endpoint.upstream_model,
+        most_output,
+        defaults: &defaults,
+        omits: endpoint.omits,
+        without: &without,
+    };
     let state = ProviderState::at(endpoint);
     let mut emulated = Vec::new();
     let body = match client.shape {
@@ -216,7 +224,16 @@ fn clients_own(
     };
     let translation = Some(Translation::of(client.dialect(), ToolNames::default(), endpoint));
     let (body, headers) = anthropic::platform::adapted(body, client.headers.clone(), endpoint);
-    Some(OutgoingBody { is_clients_own: true, state, translation, headers, emulated, ..OutgoingBody::of(body) })
+    let dropped = without.into_iter().map(Into::into).collect();
+    Some(OutgoingBody {
+        is_clients_own: true,
+        state,
+        translation,
+        headers,
+        dropped,
+        emulated,
+        ..OutgoingBody::of(body)
+    })
 }
 
 /// A chat body without what the endpoint must not get inside messages. `written`: for a client of another dialect.

@@ -12,7 +12,7 @@ impl Translation {
         match self.dialect {
             // Answers of chats are not translated.
             Dialect::OpenAi => UpstreamDecoder::Completion(text_completion::Decoder::default()),
-            Dialect::Anthropic => UpstreamDecoder::Anthropic(anthropic::Decoder::new(names)),
+            Dialect::Anthropic => UpstreamDecoder::Anthropic(Box::new(anthropic::Decoder::new(names))),
             Dialect::Gemini => UpstreamDecoder::Gemini(gemini::Decoder::new(names, self.signatures.clone())),
             Dialect::Responses => UpstreamDecoder::Responses(responses::Decoder::new(names)),
             Dialect::Converse => UpstreamDecoder::Converse(converse::Decoder::new(names, &self.model)),
@@ -23,7 +23,8 @@ impl Translation {
 /// Reads one answer of an upstream.
 #[derive(Debug)]
 pub(super) enum UpstreamDecoder {
-    Anthropic(anthropic::Decoder),
+    /// Boxed, because it is much larger than the others.
+    Anthropic(Box<anthropic::Decoder>),
     Gemini(gemini::Decoder),
     Responses(responses::Decoder),
     Converse(converse::Decoder),

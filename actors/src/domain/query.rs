@@ -14,6 +14,7 @@ use super::{
     pattern::ModelPattern,
     preference::Preference,
     reasoning_format::ReasoningFormat,
+    service_tier::RequestedService,
     task_class::TaskClass,
 };
 
@@ -180,8 +181,10 @@ pub struct Needs {
     pub capabilities: CapabilitySet,
     /// Wire format that the endpoint must have, for a feature that no other has.
     pub dialect: Option<Dialect>,
-    /// Endpoints that would not get a parameter, though the request requires all of its parameters.
+    /// Endpoints that would not get a parameter, though the request requires all of its parameters, or this one.
     pub lost: Vec<LostParameter>,
+    /// The fields that change its price.
+    pub service: RequestedService,
 }
 
 /// A parameter of the request that an endpoint would not get.

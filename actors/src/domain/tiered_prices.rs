@@ -1,6 +1,6 @@
-use std::{borrow::Cow, iter};
+use std::borrow::Cow;
 
-use super::{money::Usd, price_tier::PriceTier, usage::Pricing};
+use super::{price_tier::PriceTier, usage::Pricing};
 
 impl PriceTier {
     /// The token prices of `pricing`, for longer prompts.
@@ -35,6 +35,8 @@ impl PriceTier {
             audio: self.audio,
             audio_output: self.audio_output,
             tiers: Vec::new(),
+            service_tiers: Vec::new(),
+            geographies: Vec::new(),
         }
     }
 }
@@ -54,25 +56,14 @@ impl Pricing {
             None => Cow::Borrowed(self),
         }
     }
-
-    /// The prices that may turn out to hold for a prompt that is estimated to have so many tokens: the estimate may be a
-    /// quarter too low, or too high by anything.
-    pub fn possible(&self, prompt_tokens: u64) -> impl Iterator<Item = Cow<'_, Pricing>> {
-        let longest = prompt_tokens.saturating_add(prompt_tokens / 3);
-        let tiers = self.tiers.iter().take_while(move |tier| tier.above_prompt_tokens < longest);
-        iter::once(Cow::Borrowed(self)).chain(tiers.map(|tier| Cow::Owned(tier.pricing(self))))
-    }
-
-    /// The highest of something over the prices that may hold for a prompt of about this length.
-    pub(super) fn dearest(&self, prompt_tokens: u64, of: impl Fn(&Pricing) -> Usd) -> Usd {
-        self.possible(prompt_tokens).map(|pricing| of(&pricing)).reduce(Usd::max).unwrap_or_default()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Usage;
+    use crate::domain::{RequestedService, Usage, Wish, money::Usd};
+
+    const ANY: RequestedService = RequestedService { tier: Wish::Open, speed: Wish::Open, geography: Wish::Open };
 
     fn usd(text: &str) -> Usd {
         text.parse().unwrap_or_default()
@@ -123,14 +114,18 @@ mod tests {
     #[test]
     fn what_is_reserved_covers_every_tier_that_the_prompt_may_turn_out_to_be_in() {
         let pricing = tiered();
-        assert_eq!(pricing.worst_case(150, 10, 0), usd("270"), "150 tokens cannot be more than 200");
-        assert_eq!(pricing.worst_case(151, 10, 0), usd("603"), "151 × 3 + 10 × 5 + 100");
-        assert_eq!(pricing.worst_case(2_000, 10, 0), usd("6150"), "the dearest tier, though the prompt is in another");
-        assert_eq!((pricing.dearest_output(150), pricing.dearest_output(151)), (usd("2"), usd("5")));
+        assert_eq!(pricing.worst_case(&ANY, 150, 10, 0), usd("270"), "150 tokens cannot be more than 200");
+        assert_eq!(pricing.worst_case(&ANY, 151, 10, 0), usd("603"), "151 × 3 + 10 × 5 + 100");
+        assert_eq!(
+            pricing.worst_case(&ANY, 2_000, 10, 0),
+            usd("6150"),
+            "the dearest tier, though the prompt is in another"
+        );
+        assert_eq!((pricing.dearest_output(&ANY, 150), pricing.dearest_output(&ANY, 151)), (usd("2"), usd("5")));
         for prompt_tokens in [0, 1, 149, 151, 200, 201, 999, 1_001, 4_000] {
             for cached_tokens in [0, prompt_tokens / 2, prompt_tokens] {
                 let usage = Usage { prompt_tokens, cached_tokens, completion_tokens: 7, ..Usage::default() };
-                let reserved = pricing.worst_case(prompt_tokens, 7, 0);
+                let reserved = pricing.worst_case(&ANY, prompt_tokens, 7, 0);
                 assert!(pricing.cost(&usage).total() <= reserved, "{usage:?}");
             }
         }

@@ -1,6 +1,8 @@
 use super::{
     money::{Price, Usd},
     price_tier::PriceTier,
+    service_prices::{GeographyPrice, ServiceTierPrices},
+    service_tier::{RequestedService, ServedService},
 };
 
 /// The prices of an endpoint. `None` means that the configuration names no such price.
@@ -31,23 +33,35 @@ pub struct Pricing {
     pub audio_output: Option<Price>,
     /// Token prices of longer prompts, by ascending length.
     pub tiers: Vec<PriceTier>,
+    /// Prices of other services than the standard.
+    pub service_tiers: Vec<ServiceTierPrices>,
+    /// Factors of geographies.
+    pub geographies: Vec<GeographyPrice>,
 }
 
 impl Pricing {
-    /// Whether prompt, completion and request all cost nothing, at any length: the rule of the free pool.
+    /// Whether prompt, completion and request all cost nothing, at any length and of any service: the rule of the free pool.
     #[must_use]
     pub fn is_free(&self) -> bool {
         let costs_nothing = |prompt: Price, completion: Price| prompt.is_zero() && completion.is_zero();
         costs_nothing(self.prompt, self.completion)
             && self.request.is_zero()
             && self.tiers.iter().all(|tier| costs_nothing(tier.prompt, tier.completion))
+            && self.service_tiers.iter().all(|tier| tier.pricing.is_free())
     }
 
     /// Highest possible price of a request: every token in its dearest class and tier, and one web search where searches have
-    /// a price.
+    /// a price. `service`: what is sent.
     #[must_use]
-    pub fn worst_case(&self, prompt_tokens: u64, completion_tokens: u64, images: u64) -> Usd {
-        self.dearest(prompt_tokens, |pricing| pricing.worst_case_in_tier(prompt_tokens, completion_tokens, images))
+    pub fn worst_case(
+        &self,
+        service: &RequestedService,
+        prompt_tokens: u64,
+        completion_tokens: u64,
+        images: u64,
+    ) -> Usd {
+        let in_tier = |pricing: &Pricing| pricing.worst_case_in_tier(prompt_tokens, completion_tokens, images);
+        self.dearest(service, prompt_tokens, in_tier)
     }
 
     fn worst_case_in_tier(&self, prompt_tokens: u64, completion_tokens: u64, images: u64) -> Usd {
@@ -62,19 +76,19 @@ impl Pricing {
 
     /// Price of an output token in its dearest class and tier, for a prompt of about this length.
     #[must_use]
-    pub fn dearest_output(&self, prompt_tokens: u64) -> Usd {
-        self.dearest(prompt_tokens, Pricing::dearest_output_in_tier)
+    pub fn dearest_output(&self, service: &RequestedService, prompt_tokens: u64) -> Usd {
+        self.dearest(service, prompt_tokens, Pricing::dearest_output_in_tier)
     }
 
     fn dearest_output_in_tier(&self) -> Usd {
         [self.internal_reasoning, self.audio_output].into_iter().flatten().fold(self.completion, Usd::max)
     }
 
-    /// The exact price of `usage`, in the tier of its prompt. Token classes are disjoint: cached, cache-written, audio and plain
+    /// The exact price of `usage`, of the service that served and in the tier of its prompt. Token classes are disjoint: cached, cache-written, audio and plain
     /// input tokens add up to `prompt_tokens`, reasoning, audio and plain output tokens to `completion_tokens`.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> CostBreakdown {
-        self.at(usage.prompt_tokens).cost_in_tier(usage)
+        self.served(&usage.service, usage.prompt_tokens).cost_in_tier(usage)
     }
 
     fn cost_in_tier(&self, usage: &Usage) -> CostBreakdown {
@@ -128,6 +142,8 @@ pub struct Usage {
     pub reported_cost: Option<Usd>,
     /// Whether the gateway estimated the tokens because the provider reported none.
     pub estimated: bool,
+    /// The service that it was made with.
+    pub service: ServedService,
 }
 
 impl Usage {
@@ -258,8 +274,10 @@ mod tests {
             audio: Some(usd("2")),
             audio_output: Some(usd("4")),
             tiers: Vec::new(),
+            service_tiers: Vec::new(),
+            geographies: Vec::new(),
         };
-        let worst = pricing.worst_case(6, 5, 2);
+        let worst = pricing.worst_case(&RequestedService::default(), 6, 5, 2);
         for mix in 0..4_096_u64 {
             let part = |shift: u64, most: u64| (mix >> shift) % (most + 1);
             let usage = Usage {
@@ -277,7 +295,7 @@ mod tests {
             };
             assert!(pricing.cost(&usage).total() <= worst, "{usage:?}");
         }
-        assert_eq!(pricing.dearest_output(6), usd("19"));
+        assert_eq!(pricing.dearest_output(&RequestedService::default(), 6), usd("19"));
     }
 
     #[test]

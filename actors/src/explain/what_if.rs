@@ -12,7 +12,8 @@ use crate::decide::{context::DecisionContext, decide};
 use crate::{
     domain::{
         Catalog, Circuit, Decision, Endpoint, EndpointOverride, FailureCause, FailureKind, Invalid, InvalidReason,
-        PriceOverride, PriceTier, Pricing, ProviderState, Query, RouteError, Sourced, Tick, Usd, WhatIf,
+        PriceOverride, PriceTier, Pricing, ProviderState, Query, RouteError, ServiceTierPrices, Sourced, Tick, Usd,
+        WhatIf,
     },
     stats::{EndpointStats, Gate, LiveEndpoint, LiveProvider, LiveView, Snapshot},
 };
@@ -241,6 +242,9 @@ fn priced(pricing: Option<&Pricing>, other: &PriceOverride) -> Option<Pricing> {
         audio: tier.audio.map(scaled),
         audio_output: tier.audio_output.map(scaled),
     };
+    let service = |tier: &ServiceTierPrices| {
+        Some(ServiceTierPrices { name: tier.name, pricing: priced(Some(&tier.pricing), other)? })
+    };
     Some(Pricing {
         prompt: other.prompt.unwrap_or(scaled(pricing.prompt)),
         completion: other.completion.unwrap_or(scaled(pricing.completion)),
@@ -254,5 +258,7 @@ fn priced(pricing: Option<&Pricing>, other: &PriceOverride) -> Option<Pricing> {
         audio: pricing.audio.map(scaled),
         audio_output: pricing.audio_output.map(scaled),
         tiers: pricing.tiers.iter().map(tier).collect(),
+        service_tiers: pricing.service_tiers.iter().filter_map(service).collect(),
+        geographies: pricing.geographies.clone(),
     })
 }

@@ -1,6 +1,6 @@
 //! Bills are exact for any usage at any prices: nothing is lost, rounded or counted twice.
 
-use pointsman_actors::domain::{CostBreakdown, Price, PriceTier, Pricing, Usage, Usd};
+use pointsman_actors::domain::{CostBreakdown, Price, PriceTier, Pricing, RequestedService, Usage, Usd};
 use proptest::prelude::*;
 
 /// Up to 1,000 dollars each, with all 15 digits.
@@ -36,7 +36,7 @@ fn one_tier() -> impl Strategy<Value = Pricing> {
             input_cache_write_1h: write_1h,
             audio,
             audio_output,
-            tiers: Vec::new(),
+            ..Pricing::default()
         },
     )
 }
@@ -64,6 +64,7 @@ fn usage() -> impl Strategy<Value = Usage> {
                 web_searches: searches,
                 reported_cost: None,
                 estimated,
+                ..Usage::default()
             }
         },
     )
@@ -102,11 +103,11 @@ proptest! {
     #[test]
     fn what_is_reserved_for_a_prompt_covers_every_usage_of_it(pricing in pricing(), usage in usage()) {
         let usage = Usage { web_searches: usage.web_searches.min(1), ..usage };
-        let reserved = pricing.worst_case(usage.prompt_tokens, usage.completion_tokens, usage.images);
+        let reserved = pricing.worst_case(&RequestedService::default(), usage.prompt_tokens, usage.completion_tokens, usage.images);
         prop_assert!(pricing.cost(&usage).total() <= reserved);
         // Also if the prompt was estimated a quarter too low, but for the tokens that nobody expected.
         let estimate = usage.prompt_tokens - usage.prompt_tokens / 4;
-        let expected = pricing.possible(estimate).any(|tier| tier.prompt == pricing.at(usage.prompt_tokens).prompt);
+        let expected = pricing.possible(&RequestedService::default(), estimate).any(|tier| tier.prompt == pricing.at(usage.prompt_tokens).prompt);
         prop_assert!(expected, "the tier of the prompt is among those that were reserved for");
     }
 

@@ -7,7 +7,7 @@ use pointsman_actors::{
     dialect::Outcome,
     domain::{
         AttemptReason, AttemptRecord, CostBreakdown, Dialect, Endpoint, EndpointEvent, EventKind, GenerationId,
-        ReasoningHistory, Tick, Usage, Usd,
+        ReasoningHistory, RequestedService, ServedService, Tick, Usage, Usd,
     },
     stats::{Claim, FinishedClaim, QuotaReport},
 };
@@ -71,6 +71,8 @@ pub struct RequestSize {
     pub streamed: bool,
     /// Whether a second attempt may race a late one, if the objective allows it.
     pub may_be_raced: bool,
+    /// What it asks for in the fields that change its price.
+    pub service: RequestedService,
 }
 
 /// Names of an endpoint.
@@ -279,8 +281,15 @@ impl Attempt {
             prompt_tokens: u64::from(self.request.prompt_tokens),
             images: u64::from(self.request.images),
             estimated: true,
+            service: self.asked(),
             ..Usage::default()
         })
+    }
+
+    /// The service of an attempt that told none.
+    fn asked(&self) -> ServedService {
+        let pricing = self.catalog_entry().and_then(|endpoint| endpoint.pricing.as_deref());
+        self.request.service.served(ServedService::default(), pricing)
     }
 
     fn bill_of(outcome: &Outcome) -> Bill {

@@ -29,7 +29,7 @@ pub(super) async fn answer(
     let response =
         target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
     attempt.update(|attempt| attempt.quota(response.quota));
-    let input_tokens = response.input_tokens;
+    let (input_tokens, service_tier) = (response.input_tokens, response.service_tier);
     let mut has_begun = false;
     // A head may come long before the work is done. Only bytes of the body show that the provider answers.
     let body = response.body.collect_while(|bytes| {
@@ -38,7 +38,7 @@ pub(super) async fn answer(
         }
         held.borrow_mut().grow_answer(bytes)
     });
-    Ok(body.await.map_err(after_head)?.map(|body| CallAnswer { body, input_tokens }))
+    Ok(body.await.map_err(after_head)?.map(|body| CallAnswer { body, input_tokens, service_tier }))
 }
 
 /// Sends `first` and the same call with each of the `further` bodies. The answers are in this order. Nothing is repeated: the

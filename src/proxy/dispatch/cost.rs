@@ -197,9 +197,11 @@ impl BudgetState {
     }
 
     fn cost(&self, endpoint: &Endpoint, output_tokens: u32) -> Option<Usd> {
-        let RequestSize { prompt_tokens, images, answers, .. } = self.size;
+        let RequestSize { prompt_tokens, images, answers, service, .. } = self.size;
         let output = u64::from(output_tokens) * u64::from(answers.max(1));
-        Some(endpoint.pricing.as_deref()?.worst_case(u64::from(prompt_tokens), output, u64::from(images)))
+        let pricing = endpoint.pricing.as_deref()?;
+        let service = service.sent_to(Some(pricing));
+        Some(pricing.worst_case(&service, u64::from(prompt_tokens), output, u64::from(images)))
     }
 
     fn longest_answer(&self, catalog: &Catalog, endpoint: &Endpoint) -> u32 {
@@ -214,7 +216,8 @@ impl BudgetState {
     fn cap(&self, endpoint: &Endpoint, taken: Usd) -> Option<u32> {
         let pricing = endpoint.pricing.as_deref()?;
         let left = (self.ceiling? - taken) - self.cost(endpoint, 0)?;
-        let dearest = pricing.dearest_output(u64::from(self.size.prompt_tokens));
+        let service = self.size.service.sent_to(Some(pricing));
+        let dearest = pricing.dearest_output(&service, u64::from(self.size.prompt_tokens));
         let per_token = dearest * u64::from(self.size.answers.max(1));
         if per_token.is_zero() {
             return None;

@@ -118,7 +118,10 @@ impl AttemptRunner for PlainRunner<'_> {
             Err(full) => return Ok(Err(*full)),
         };
         let mut held = held.into_inner();
-        let context = target.answer_context(attempt.running_record.borrow().record(), self.work);
+        let context = {
+            let told = answers.first().and_then(|answer| answer.service_tier);
+            target.answer_context(attempt.running_record.borrow().record(), self.work, &outgoing, told)
+        };
         let translation = outgoing.translation.as_ref();
         let bounds = ImageBounds::new(self.worker, attempt.deadline);
         let answer = self.work.rewrite((answers, &outgoing), &context, target, bounds, &mut held).await;

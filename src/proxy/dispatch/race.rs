@@ -17,7 +17,7 @@ use futures_util::{
 use pointsman_actors::{
     actors::router::Routed,
     dialect::{AnswerContext, AnswerFault, OutgoingBody, RememberedSignatures, SignatureSources},
-    domain::{Dialect, Endpoint, Generation, Model, Provider},
+    domain::{Dialect, Endpoint, Generation, Model, Provider, ServedService, ServiceName},
 };
 
 use crate::{
@@ -145,8 +145,15 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// What the dialect needs to rewrite an answer of this endpoint for the client of `record`.
-    pub(super) fn answer_context(&self, record: &Generation, work: &RequestedWork) -> AnswerContext {
+    /// What the dialect needs to rewrite an answer of this endpoint for the client of `record`. `told`: the service tier that its
+    /// head tells.
+    pub(super) fn answer_context(
+        &self,
+        record: &Generation,
+        work: &RequestedWork,
+        outgoing: &OutgoingBody,
+        told: Option<ServiceName>,
+    ) -> AnswerContext {
         AnswerContext {
             generation: record.id,
             created: record.created_ms / 1000,
@@ -158,6 +165,8 @@ impl<'a> Target<'a> {
             images: work.images(),
             exclude_reasoning: work.excludes_reasoning(),
             legacy_functions: work.uses_legacy_functions(),
+            service: work.service().without(&outgoing.dropped),
+            told: ServedService { tier: told, geography: None },
         }
     }
 }

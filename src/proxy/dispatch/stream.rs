@@ -18,7 +18,7 @@ use pointsman_actors::{
         StreamNotOpened, StreamOpened,
     },
     dialect::{AnswerContext, AnswerFault, ChatStream, Outcome, OutgoingBody, StreamError, StreamOptions},
-    domain::Generation,
+    domain::{Generation, RequestedService, ServedService},
 };
 
 use crate::{
@@ -195,7 +195,12 @@ impl AttemptRunner for StreamRunner<'_> {
         let response =
             target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
         attempt.update(|attempt| attempt.quota(response.quota));
-        let context = target.answer_context(attempt.running_record.borrow().record(), self.work);
+        let context = target.answer_context(
+            attempt.running_record.borrow().record(),
+            self.work,
+            &outgoing,
+            response.service_tier,
+        );
         let ceiling = self.budget.ceiling_of(attempt.n).map(|most| CostCeiling::new(most, self.budget.answers()));
         let chat = ChatStream::between(Some(&outgoing), self.work.client(), context, self.options);
         let mut partial = PartialStream { chat, held: BytesMut::new(), ceiling };
@@ -308,6 +313,8 @@ fn unanswered_context(record: &Generation) -> AnswerContext {
         images: 0,
         exclude_reasoning: false,
         legacy_functions: false,
+        service: RequestedService::default(),
+        told: ServedService::default(),
     }
 }
 

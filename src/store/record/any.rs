@@ -4,8 +4,8 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use pointsman_actors::domain::{
     AddedMembers, Alias, Candidate, CapabilitySet, Catalog, EndpointHealth, EndpointId, GenerationId, Modalities,
-    Modality, ModelId, OutputCostSpread, ParameterNames, ParameterSet, Prediction, ProviderSlug, Reopens, ScoreInputs,
-    ScoreTerms, ScoreUnit, Sourced, TaskFeatures, Tick, Usd,
+    Modality, ModelId, OutputCostSpread, ParameterNames, ParameterSet, Prediction, Pricing, ProviderSlug, Reopens,
+    ScoreInputs, ScoreTerms, ScoreUnit, ServiceName, ServiceTierPrices, Sourced, TaskFeatures, Tick, Usd,
 };
 
 use super::{
@@ -106,6 +106,20 @@ impl Any for chrono::NaiveDate {
 impl<T: Any> Any for Sourced<T> {
     fn any(dice: &mut Dice) -> Sourced<T> {
         Sourced { value: T::any(dice), source: Any::any(dice) }
+    }
+}
+
+impl Any for ServiceName {
+    fn any(dice: &mut Dice) -> ServiceName {
+        ServiceName::parse(dice.of(&["flex", "priority", "us", "a-name.as_long_as_can"])).unwrap()
+    }
+}
+
+/// Its prices name no services in turn.
+impl Any for ServiceTierPrices {
+    fn any(dice: &mut Dice) -> ServiceTierPrices {
+        let (prompt, completion, tiers) = (Any::any(dice), Any::any(dice), Any::any(dice));
+        ServiceTierPrices { name: Any::any(dice), pricing: Pricing { prompt, completion, tiers, ..Pricing::default() } }
     }
 }
 

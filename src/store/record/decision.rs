@@ -46,7 +46,7 @@ stored_enum! {
 
 stored_struct! {
     ExcludedEndpoint { index, endpoint, reason, detail }
-    Needs { input, output, parameters, any_parameter, dialect @ 2, capabilities @ 4, lost @ 7 }
+    Needs { input, output, parameters, any_parameter, dialect @ 2, capabilities @ 4, lost @ 7, service @ 11 }
     LostParameter { endpoint, name }
     StickyEndpoint { endpoint, cached_tokens }
     RequestFacts {

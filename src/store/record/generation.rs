@@ -20,7 +20,7 @@ stored_struct! {
     Usage {
         prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens, audio_tokens,
         audio_output_tokens, reasoning_tokens, images, web_searches, reported_cost,
-        estimated,
+        estimated, service @ 11,
     }
     CostBreakdown {
         prompt, completion, reasoning, cache_read, cache_write, cache_write_1h, audio, audio_output, request, image,

@@ -4,7 +4,8 @@ use pointsman_actors::domain::{
     AddedMembers, ApiType, AttemptReason, CapabilitySet, Circuit, DataCollection, DecisionCode, Dialect, EndpointId,
     FailureCause, FailureKind, FinishReason, GenerationId, GenerationStatus, Modalities, Modality, ModelId,
     ModelPattern, Objective, ParameterSet, Platform, Preference, PriceCeiling, ProviderPolicy, ProviderSlug,
-    ProviderState, ReasoningFormat, ReasoningHistory, Reopens, Source, Sourced, Target, Tick, Usd, Weights,
+    ProviderState, ReasoningFormat, ReasoningHistory, Reopens, RequestedService, ServedService, ServiceName, Source,
+    Sourced, Target, Tick, Usd, Weights, Wish,
 };
 
 use super::bytes::{Reader, Stored, Unreadable, stored_enum, stored_struct};
@@ -19,6 +20,7 @@ stored_enum! {
     Modality { 0 => Text, 1 => Image, 2 => Audio, 3 => File, 4 => Video, 5 => Embeddings }
     Dialect { 0 => OpenAi, 1 => Anthropic, 2 => Gemini, 3 => Responses, 4 => Converse }
     ReasoningFormat { 0 => Unknown, 1 => Anthropic, 2 => Gemini, 3 => Responses }
+    Wish { 0 => Open, 1 => Standard, 2 => Any, 3 => Named(name), 4 => Unknown }
     Platform { 0 => Native, 1 => Bedrock, 2 => Vertex }
     ReasoningHistory { 0 => Unknown, 1 => Content, 2 => Reasoning, 3 => Both, 4 => Details, 5 => Nothing }
     DataCollection { 0 => Allow, 1 => Deny }
@@ -50,6 +52,8 @@ stored_struct! {
         quantizations, max_price,
     }
     FailureCause { kind, status }
+    ServedService { tier, geography }
+    RequestedService { tier, speed, geography }
 }
 
 impl<T: Stored> Stored for Sourced<T> {
@@ -70,6 +74,16 @@ impl Stored for Usd {
 
     fn take(from: &mut Reader<'_>) -> Result<Usd, Unreadable> {
         i128::take(from).map(Usd::from_femto)
+    }
+}
+
+impl Stored for ServiceName {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.as_str().to_owned().put(out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<ServiceName, Unreadable> {
+        ServiceName::parse(&String::take(from)?).ok_or(from.fault("no name of a service"))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use pointsman_actors::domain::{
     Alias, Architecture, BalancedPolicy, BreakerPolicy, Catalog, DefaultParameters, EffortBudgets, Endpoint,
-    EndpointLimits, HedgePolicy, Model, ParameterNames, ParameterSet, PhaseClocks, PriceTier, Pricing, Provider,
-    RetryPolicy, RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy,
+    EndpointLimits, GeographyPrice, HedgePolicy, Model, ParameterNames, ParameterSet, PhaseClocks, PriceTier, Pricing,
+    Provider, RetryPolicy, RoutingPolicy, ServiceTierPrices, StatsPolicy, StickyPolicy, TargetPolicy,
 };
 
 use super::bytes::{Reader, Stored, Unreadable, stored_struct};
@@ -34,8 +34,9 @@ stored_struct! {
     EndpointLimits { context_length, max_completion_tokens, max_prompt_tokens }
     Pricing {
         prompt, completion, request, image, web_search, internal_reasoning, input_cache_read, input_cache_write,
-        input_cache_write_1h, audio, audio_output, tiers @ 6,
+        input_cache_write_1h, audio, audio_output, tiers @ 6, service_tiers @ 11, geographies @ 11,
     }
+    GeographyPrice { name, per_mille }
     PriceTier {
         above_prompt_tokens, prompt, completion, internal_reasoning, input_cache_read, input_cache_write,
         input_cache_write_1h, audio, audio_output,
@@ -51,6 +52,18 @@ stored_struct! {
     Alias {
         id, free_only, objective, weights, preferred_max_latency, preferred_min_throughput, allowed, blocked,
         description, task @ 7,
+    }
+}
+
+impl Stored for ServiceTierPrices {
+    fn put(&self, out: &mut Vec<u8>) {
+        let ServiceTierPrices { name, pricing } = self;
+        name.put(out);
+        pricing.put(out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<ServiceTierPrices, Unreadable> {
+        Ok(ServiceTierPrices { name: Stored::take(from)?, pricing: Stored::take(from)? })
     }
 }
 

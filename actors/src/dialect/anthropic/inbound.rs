@@ -23,7 +23,7 @@ use crate::{
         },
         openai::request::gateway_members::is_for_gateway,
     },
-    domain::{Invalid, InvalidReason},
+    domain::{Invalid, InvalidReason, RequestedService},
 };
 
 /// Most messages of the original API.
@@ -52,6 +52,8 @@ pub struct InboundMessages {
     pub omits_thinking: bool,
     /// The first sampling parameter.
     pub sampling: Option<&'static str>,
+    /// What it asks for in the fields that change its price.
+    pub service: RequestedService,
 }
 
 impl InboundMessages {
@@ -113,7 +115,15 @@ fn read(body: &[u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMe
     writer.write(&members, purpose)?;
     let sampling = ["temperature", "top_p", "top_k"].into_iter().find(|name| members.has(name));
     let ChatBodyWriter { out, fates, native_feature, omits_thinking, .. } = writer;
-    Ok(InboundMessages { chat: out.freeze(), fates, native_feature, omits_thinking, sampling })
+    let service = RequestedService::of(|name| {
+        let value = match name {
+            "service_tier" => members.service_tier,
+            "speed" => members.speed,
+            _ => members.inference_geo,
+        };
+        value?.text()
+    });
+    Ok(InboundMessages { chat: out.freeze(), fates, native_feature, omits_thinking, sampling, service })
 }
 
 /// The members of the body.
@@ -131,6 +141,7 @@ struct Members<'a> {
     metadata: Option<Raw<'a>>,
     service_tier: Option<Raw<'a>>,
     speed: Option<Raw<'a>>,
+    inference_geo: Option<Raw<'a>>,
     /// Members with the same name and meaning in chat: sampling, `stream`, `cache_control` and those of the gateway.
     same: Vec<(Raw<'a>, Raw<'a>)>,
     /// All other members.
@@ -155,6 +166,7 @@ impl<'a> Members<'a> {
                 b"metadata" => &mut members.metadata,
                 b"service_tier" => &mut members.service_tier,
                 b"speed" => &mut members.speed,
+                b"inference_geo" => &mut members.inference_geo,
                 b"temperature" | b"top_p" | b"top_k" | b"stream" | b"cache_control" => {
                     members.same.push((key, value));
                     continue;
@@ -221,6 +233,9 @@ impl ChatBodyWriter<'_> {
             self.metadata(metadata)?;
         }
         self.tier(members.service_tier, members.speed)?;
+        if members.inference_geo.is_some() {
+            self.needs_native("inference_geo");
+        }
         for (key, value) in &members.same {
             if *key.name() == *b"temperature" {
                 check_temperature(*value)?;
@@ -233,7 +248,7 @@ impl ChatBodyWriter<'_> {
                 let message = "thread: this gateway keeps no conversations; send all messages without 'thread'";
                 return Err(Invalid::field(InvalidReason::ThreadUnsupported, "thread", message));
             }
-            if matches!(&*name, "container" | "mcp_servers" | "inference_geo") {
+            if matches!(&*name, "container" | "mcp_servers") {
                 self.native_feature.get_or_insert(name);
             } else {
                 self.fates.drop(&name);

@@ -1,6 +1,9 @@
 //! Tokens as the Messages API counts them: what was read from and written to caches stands beside the input.
 
-use crate::dialect::{json::Raw, neutral::ReportedTokens};
+use crate::{
+    dialect::{json::Raw, neutral::ReportedTokens},
+    domain::{ServedService, ServiceName},
+};
 
 /// The counts so far. `message_start` and every `message_delta` add to them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,6 +16,7 @@ pub(super) struct Usage {
     output: Option<u64>,
     thinking: Option<u64>,
     web_searches: Option<u64>,
+    service: ServedService,
 }
 
 impl Usage {
@@ -22,6 +26,14 @@ impl Usage {
         let count = |holder: &[u8], name: &[u8]| usage.member(holder)?.member(name)?.count();
         replace(&mut self.thinking, count(b"output_tokens_details", b"thinking_tokens"));
         replace(&mut self.web_searches, count(b"server_tool_use", b"web_search_requests"));
+        let name = |member: &[u8]| usage.member(member).and_then(Raw::text).and_then(|name| ServiceName::parse(&name));
+        // The only speed with a price of its own, and so a tier.
+        let speed = name(b"speed").filter(|speed| !speed.is_standard());
+        let tier = speed.or(name(b"service_tier"));
+        if self.service.tier.is_none_or(|known| known.is_standard()) {
+            self.service.tier = tier.or(self.service.tier);
+        }
+        self.service.geography = name(b"inference_geo").or(self.service.geography);
         if let Some(total) = usage.member(b"iterations").and_then(sum_of_iterations) {
             self.input = total.input;
             self.output = total.output;
@@ -71,6 +83,7 @@ impl Usage {
             reasoning: self.thinking,
             audio_completion: None,
             web_searches: self.web_searches.filter(|searches| *searches > 0),
+            service: self.service,
         })
     }
 }

@@ -95,7 +95,7 @@ impl Decoder {
                 Ok(())
             }
             b"metadata" => {
-                let usage = value.member(b"usage").and_then(tokens);
+                let usage = tokens(value);
                 if self.stop.is_some() { self.finish(usage, sink) } else { report(usage, sink) }
             }
             name if name.starts_with(b"contentBlock") || name == b"messageStop" => {
@@ -134,7 +134,7 @@ impl Decoder {
         let Some(content) = content.filter(|content| content.is_array()) else {
             return Err(error::fault_of_body(answer).unwrap_or(AnswerFault::malformed("the answer has no content")));
         };
-        let usage = answer.member(b"usage").and_then(tokens);
+        let usage = tokens(answer);
         // First, since a failed answer is billed, too.
         report(usage, sink)?;
         for (index, block) in content.elements().enumerate() {

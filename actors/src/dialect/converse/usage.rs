@@ -1,9 +1,15 @@
 //! Tokens as Converse counts them: what was read from and written to caches stands beside the input.
 
-use crate::dialect::{json::Raw, neutral::ReportedTokens};
+use crate::{
+    dialect::{json::Raw, neutral::ReportedTokens},
+    domain::{ServedService, ServiceName},
+};
 
-/// The counts in the arithmetic of chat; a report without input is of something else.
-pub(super) fn tokens(usage: Raw<'_>) -> Option<ReportedTokens> {
+/// The counts of an answer, or of the event that holds them, in the arithmetic of chat; a report without input is of something
+/// else.
+pub(super) fn tokens(holder: Raw<'_>) -> Option<ReportedTokens> {
+    let usage = holder.member(b"usage")?;
+    let tier = holder.member(b"serviceTier").and_then(|tier| tier.member(b"type")).and_then(Raw::text);
     let count = |name: &[u8]| usage.member(name).and_then(Raw::count);
     let (read, write) = (count(b"cacheReadInputTokens"), count(b"cacheWriteInputTokens"));
     let beside = read.unwrap_or_default().saturating_add(write.unwrap_or_default());
@@ -14,6 +20,7 @@ pub(super) fn tokens(usage: Raw<'_>) -> Option<ReportedTokens> {
         cache_write_5m: written_for(usage, "5m"),
         cache_write_1h: written_for(usage, "1h"),
         completion: count(b"outputTokens").unwrap_or_default(),
+        service: ServedService { tier: tier.and_then(|tier| ServiceName::parse(&tier)), geography: None },
         ..ReportedTokens::default()
     })
 }

@@ -26,7 +26,7 @@ use super::{
     outgoing::OutgoingBody,
     percent,
 };
-use crate::domain::{Catalog, Dialect, Endpoint, Platform};
+use crate::domain::{Catalog, Dialect, Endpoint, Platform, ServiceName};
 
 /// How an endpoint makes embeddings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub struct CallAnswer {
     pub body: Bytes,
     /// Prompt tokens that a header names.
     pub input_tokens: Option<u64>,
+    /// The service tier that a header names.
+    pub service_tier: Option<ServiceName>,
 }
 
 /// What embeddings of a model can be made of.

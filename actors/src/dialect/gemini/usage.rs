@@ -1,6 +1,9 @@
 //! Tokens as the Gemini API counts them: thoughts stand beside the answer, and what was read from a cache is in the prompt.
 
-use crate::dialect::{json::Raw, neutral::ReportedTokens};
+use crate::{
+    dialect::{json::Raw, neutral::ReportedTokens},
+    domain::{ServedService, ServiceName},
+};
 
 /// The counts of a complete report in the arithmetic of chat; a report without the prompt is of something else.
 pub(super) fn tokens(usage: Raw<'_>) -> Option<ReportedTokens> {
@@ -24,8 +27,17 @@ pub(super) fn tokens(usage: Raw<'_>) -> Option<ReportedTokens> {
         completion: candidates.unwrap_or_default().saturating_add(thoughts.unwrap_or_default()),
         reasoning: thoughts,
         audio_completion: completions.and_then(audio),
+        service: ServedService { tier: tier(usage), geography: None },
         ..ReportedTokens::default()
     })
+}
+
+/// The service tier, as one of Google's two APIs tells it.
+fn tier(usage: Raw<'_>) -> Option<ServiceName> {
+    let [tier, traffic] = usage.pick([b"serviceTier", b"trafficType"]);
+    let word = tier.or(traffic)?.text()?.to_ascii_lowercase();
+    let name = word.strip_prefix("service_tier_").or_else(|| word.strip_prefix("on_demand_")).unwrap_or(&word);
+    ServiceName::parse(name)
 }
 
 /// The tokens of audio in a list by modality.

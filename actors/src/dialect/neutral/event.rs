@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     dialect::{answer::AnswerFault, json::Raw},
-    domain::{FinishReason, ReasoningFormat, Usage},
+    domain::{FinishReason, ReasoningFormat, ServedService, Usage},
 };
 
 /// One event of an answer. `choice` is the index of the choice, 0 unless several answers were requested.
@@ -84,6 +84,8 @@ pub(crate) struct ReportedTokens {
     pub(crate) audio_completion: Option<u64>,
     /// Web searches that are billed.
     pub(crate) web_searches: Option<u64>,
+    /// The service that they were made with, as far as the upstream tells it.
+    pub(crate) service: ServedService,
 }
 
 impl From<&Usage> for ReportedTokens {
@@ -100,6 +102,7 @@ impl From<&Usage> for ReportedTokens {
             reasoning: Some(usage.reasoning_tokens),
             audio_completion: Some(usage.audio_output_tokens),
             web_searches: Some(usage.web_searches),
+            service: usage.service,
         }
     }
 }

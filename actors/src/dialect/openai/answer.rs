@@ -12,7 +12,7 @@ use super::{
     finish::{clean_name, normalise},
     message_member::{ContentParts, MessageMember, OutputLengths},
     tool_call::{CallHead, CallPart, FunctionCall, is_portable_id},
-    usage::{ProducedOutput, ReportedUsage, billed_usage, push_usage},
+    usage::{ProducedOutput, ReportedUsage, billed_usage, push_usage, service_name},
 };
 use crate::{
     dialect::{
@@ -20,7 +20,7 @@ use crate::{
         json::{Cursor, JsonFault, Raw, push_member, push_string, push_u64},
         refusal,
     },
-    domain::{FinishReason, Usage},
+    domain::{FinishReason, ServiceName, Usage},
 };
 
 /// Additional space for the gateway's members, so that the body is built in one allocation.
@@ -44,15 +44,22 @@ pub fn usage_of_failed_answer(body: &Bytes, context: &AnswerContext) -> Option<U
     let text = utf8(body).ok()?;
     let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
     cursor.pass_byte(b'{').ok()?;
-    let mut first = true;
+    let (mut first, mut tier, mut reported) = (true, None, None);
     while let Ok(Some(key)) = cursor.key(&mut first) {
-        if &*key.name() == b"usage" && cursor.peek() == Ok(b'{') {
-            let reported = ReportedUsage::read(&mut cursor).ok().filter(ReportedUsage::is_credible)?;
-            return Some(billed_usage(Some(&reported), ProducedOutput::default(), context));
+        match &*key.name() {
+            b"usage" if cursor.peek() == Ok(b'{') => {
+                reported = Some(ReportedUsage::read(&mut cursor).ok().filter(ReportedUsage::is_credible)?);
+            }
+            b"service_tier" => tier = cursor.value().ok().and_then(service_name),
+            _ => {
+                if cursor.value().is_err() {
+                    break;
+                }
+            }
         }
-        cursor.value().ok()?;
     }
-    None
+    let reported = reported?.with_tier(tier);
+    Some(billed_usage(Some(&reported), ProducedOutput::default(), context))
 }
 
 impl From<JsonFault> for AnswerFault {
@@ -113,6 +120,8 @@ struct AnswerRewriter<'a> {
     fingerprint: Option<Cow<'a, str>>,
     upstream_id: Option<String>,
     reported: Option<ReportedUsage>,
+    /// The service tier that the answer tells.
+    tier: Option<ServiceName>,
     produced: ProducedOutput,
     choices: usize,
     finish: Option<FinishReason>,
@@ -127,6 +136,7 @@ impl<'a> AnswerRewriter<'a> {
             fingerprint: None,
             upstream_id: None,
             reported: None,
+            tier: None,
             produced: ProducedOutput::default(),
             choices: 0,
             finish: None,
@@ -165,7 +175,12 @@ impl<'a> AnswerRewriter<'a> {
             }
             b"object" | b"created" | b"model" | b"provider" | b"usage" | b"error" => {}
             name if error::is_filter_note(name) => {}
-            _ => push_member(&mut self.out, key.inner(), value.bytes()),
+            name => {
+                if name == b"service_tier" {
+                    self.tier = service_name(value);
+                }
+                push_member(&mut self.out, key.inner(), value.bytes());
+            }
         }
         Ok(())
     }
@@ -377,7 +392,8 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     fn into_answer(mut self) -> Answer {
-        let usage = billed_usage(self.reported.as_ref(), self.produced, self.context);
+        let told = self.reported.unwrap_or_default().with_tier(self.tier);
+        let usage = billed_usage(Some(&told), self.produced, self.context);
         let cost = self.context.cost(&usage);
         push_member(&mut self.out, b"system_fingerprint", b"");
         push_string(&mut self.out, self.fingerprint.as_deref().unwrap_or(&self.context.fingerprint));

@@ -10,7 +10,7 @@ use crate::dialect::{
     neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningKind, ReportedTokens, ToolKind, made_call_id},
     openai::{answer::utf8, finish::normalise},
 };
-use crate::domain::ReasoningFormat;
+use crate::domain::{ReasoningFormat, ServedService};
 
 /// Reads one chunk of a stream, JSON without framing.
 ///
@@ -204,5 +204,6 @@ pub(super) fn tokens(usage: Raw<'_>) -> ReportedTokens {
         reasoning: count(completion, b"reasoning_tokens"),
         audio_completion: count(completion, b"audio_tokens"),
         web_searches: count(usage.member(b"server_tool_use"), b"web_search_requests"),
+        service: ServedService::default(),
     }
 }

@@ -3,7 +3,7 @@
 use bytes::{BufMut as _, BytesMut};
 
 use crate::dialect::{
-    json::{push_member, push_u64},
+    json::{push_member, push_string, push_u64},
     neutral::{AnswerEvent, EscapedText, ReasoningKind, ReportedTokens, ToolKind},
     openai::answer::push_finish,
 };
@@ -222,6 +222,12 @@ pub(crate) fn push_tokens(tokens: &ReportedTokens, out: &mut BytesMut) {
     );
     if let Some(searches) = tokens.web_searches {
         push_details(b"server_tool_use", &[(b"web_search_requests", Some(searches))], out);
+    }
+    for (name, told) in [(&b"service_tier"[..], tokens.service.tier), (b"inference_geo", tokens.service.geography)] {
+        if let Some(told) = told {
+            push_member(out, name, b"");
+            push_string(out, told.as_str());
+        }
     }
     out.put_u8(b'}');
 }

@@ -113,7 +113,7 @@ pub fn rewrite_image_answer(
     }
     let usage = answer.member(b"usage").filter(|usage| usage.is_object());
     let reported = usage.and_then(|usage| ReportedUsage::read(&mut Cursor::over(usage)).ok());
-    let usage = billed_image_usage(reported.as_ref(), images.len() as u64);
+    let usage = billed_image_usage(reported.as_ref(), images.len() as u64, context);
     let details = ImageDetails::of(reported.as_ref(), &usage);
     let outcome = Outcome {
         usage,

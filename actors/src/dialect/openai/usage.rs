@@ -7,7 +7,7 @@ use crate::{
         answer::AnswerContext,
         json::{Cursor, JsonFault, Raw, push_member, push_u64, push_usd},
     },
-    domain::{CostBreakdown, Usage, Usd},
+    domain::{CostBreakdown, ServedService, ServiceName, Usage, Usd},
 };
 
 /// Details that are forwarded as reported. Only audio has prices of its own.
@@ -29,6 +29,7 @@ pub(super) struct ReportedUsage {
     reasoning: Option<u64>,
     searches: Option<u64>,
     cost: Option<Usd>,
+    service: ServedService,
     prompt_details: [Option<u64>; PROMPT_DETAILS.len()],
     completion_details: [Option<u64>; COMPLETION_DETAILS.len()],
 }
@@ -91,6 +92,12 @@ impl ReportedUsage {
         [self.prompt, self.completion].iter().flatten().any(|count| *count > 0)
     }
 
+    /// Notes the tier that the answer tells beside its usage.
+    pub(super) fn with_tier(mut self, tier: Option<ServiceName>) -> ReportedUsage {
+        self.service.tier = tier.or(self.service.tier);
+        self
+    }
+
     fn note(&mut self, name: &[u8], value: Raw<'_>) {
         match name {
             b"prompt_tokens" => self.prompt = value.count(),
@@ -108,6 +115,12 @@ impl ReportedUsage {
             b"estimated_cost" => self.cost = self.cost.or(reported_dollars(value)),
             b"cost_in_usd_ticks" => self.cost = self.cost.or(reported_dollars(value).map(of_ticks)),
             b"num_search_queries" => self.searches = value.count(),
+            b"service_tier" if self.service.tier.is_none() => self.service.tier = service_name(value),
+            // The only speed with a price of its own, and so a tier.
+            b"speed" => {
+                self.service.tier = service_name(value).filter(|name| !name.is_standard()).or(self.service.tier)
+            }
+            b"inference_geo" => self.service.geography = service_name(value),
             _ => {}
         }
     }
@@ -223,11 +236,12 @@ pub(super) fn usage_with_later_output(
         web_searches: reported.searches.unwrap_or(0),
         reported_cost: reported.cost,
         estimated: prompt.is_none() || completion.is_none() || later_completion > 0,
+        service: context.served(reported.service),
     }
 }
 
 /// The usage to bill for an image call: generated images, and tokens if reported.
-pub(super) fn billed_image_usage(reported: Option<&ReportedUsage>, made: u64) -> Usage {
+pub(super) fn billed_image_usage(reported: Option<&ReportedUsage>, made: u64, context: &AnswerContext) -> Usage {
     let reported = reported.copied().unwrap_or_default();
     let prompt_tokens = reported.prompt.unwrap_or(0);
     let completion_tokens = reported.completion_with_reasoning().unwrap_or(0);
@@ -246,6 +260,7 @@ pub(super) fn billed_image_usage(reported: Option<&ReportedUsage>, made: u64) ->
         web_searches: reported.searches.unwrap_or(0),
         reported_cost: reported.cost,
         estimated: reported.prompt.is_none() || reported.completion.is_none(),
+        service: context.served(reported.service),
     }
 }
 
@@ -364,6 +379,11 @@ fn complete(prompt: Option<u64>, completion: Option<u64>, total: Option<u64>) ->
         (None, Some(completion)) => (rest(completion), Some(completion)),
         both => both,
     }
+}
+
+/// The name of a service, as an answer tells it.
+pub(super) fn service_name(value: Raw<'_>) -> Option<ServiceName> {
+    value.text().and_then(|text| ServiceName::parse(&text))
 }
 
 /// An amount that a provider reports, as a number or as the text of one. Negative ones are no costs.

@@ -264,7 +264,7 @@ impl Decoder {
     }
 
     fn report_usage(&self, response: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-        let tokens = response.member(b"usage").and_then(|usage| usage::tokens(usage, self.counters.searches()));
+        let tokens = usage::tokens(response, self.counters.searches());
         tokens.map_or(Ok(()), |tokens| sink.event(AnswerEvent::Usage(tokens)))
     }
 }

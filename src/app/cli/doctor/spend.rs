@@ -14,7 +14,7 @@ use std::{
 use actix_web::http::Method;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use pointsman_actors::domain::{Catalog, Endpoint, FailureKind, Modalities, Usd};
+use pointsman_actors::domain::{Catalog, Endpoint, FailureKind, Modalities, RequestedService, Usd};
 use serde_json::{Value, json};
 
 use super::{Check, Status, count};
@@ -75,7 +75,7 @@ pub(super) fn plan(
             skipped.push(skip("answers with no text"));
         } else if let Some(pricing) = &endpoint.pricing {
             let tokens = answer_tokens(catalog, endpoint);
-            let most = pricing.worst_case(PROMPT_TOKENS, u64::from(tokens), 0);
+            let most = pricing.worst_case(&RequestedService::default(), PROMPT_TOKENS, u64::from(tokens), 0);
             let body = json!({
                 "model": model.id.to_string(), "stream": true, "max_tokens": tokens,
                 "messages": [{ "role": "user", "content": PROMPT }],

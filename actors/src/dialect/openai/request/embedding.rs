@@ -17,7 +17,7 @@ use crate::{
     dialect::outgoing::OutgoingBody,
     domain::{
         Capability, CapabilitySet, Catalog, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs,
-        RoutingParameters,
+        RequestedService, RoutingParameters,
     },
 };
 use bytes::Bytes;
@@ -47,6 +47,8 @@ pub struct EmbeddingRequest {
     pub tags: Vec<(String, String)>,
     /// `trace`, as JSON.
     pub trace: Option<String>,
+    /// What it asks for in the fields that change its price.
+    pub service: RequestedService,
     envelope: ParsedBody,
 }
 
@@ -82,6 +84,7 @@ impl EmbeddingRequest {
             session_id: found.session_id,
             tags: found.tags,
             trace: found.trace.map(|raw| raw.written().to_owned()),
+            service: envelope.service(),
             envelope,
         })
     }
@@ -102,7 +105,7 @@ impl EmbeddingRequest {
     #[must_use]
     pub fn needs(&self) -> Needs {
         let output = Modalities::NONE.with(Modality::Embeddings);
-        Needs { output, capabilities: self.capabilities(), ..Needs::default() }
+        Needs { output, capabilities: self.capabilities(), service: self.service, ..Needs::default() }
     }
 
     /// The mistake of requesting this model: it makes no embeddings, or none of what was given.
@@ -121,7 +124,7 @@ impl EmbeddingRequest {
     /// The body for one endpoint.
     #[must_use]
     pub fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
-        let mut outgoing = UpstreamBodyBuilder::new(&self.envelope, catalog, endpoint);
+        let mut outgoing = UpstreamBodyBuilder::new(&self.envelope, catalog, endpoint, self.service);
         for (position, member) in self.envelope.members.iter().enumerate() {
             if position == self.envelope.own {
                 outgoing.splice.skip();

@@ -29,7 +29,7 @@ use crate::{
     },
     domain::{
         Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames,
-        ParameterSet, RoutingParameters,
+        ParameterSet, RequestedService, RoutingParameters,
     },
 };
 
@@ -65,6 +65,8 @@ pub struct ImageRequest {
     pub tags: Vec<(String, String)>,
     /// `trace`, as JSON.
     pub trace: Option<String>,
+    /// What it asks for in the fields that change its price.
+    pub service: RequestedService,
     envelope: ParsedBody,
     bridge: ImageAsChat,
 }
@@ -115,6 +117,7 @@ impl ImageRequest {
             session_id: found.session_id,
             tags: found.tags,
             trace: found.trace.map(|raw| raw.written().to_owned()),
+            service: envelope.service(),
             envelope,
             bridge,
         }
@@ -145,6 +148,7 @@ impl ImageRequest {
             dialect: None,
             output: Modalities::NONE.with(Modality::Image),
             parameters: given.filter_map(gate).fold(ParameterSet::default(), ParameterSet::union),
+            service: self.service,
             ..Needs::default()
         }
     }
@@ -172,7 +176,7 @@ impl ImageRequest {
     /// The body for one endpoint: an image request, or a chat where the endpoint makes images through it.
     #[must_use]
     pub fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
-        let outgoing = UpstreamBodyBuilder::new(&self.envelope, catalog, endpoint);
+        let outgoing = UpstreamBodyBuilder::new(&self.envelope, catalog, endpoint, self.service);
         if endpoint.images_through_chat { self.chat(outgoing, endpoint.dialect) } else { self.image(outgoing) }
     }
 

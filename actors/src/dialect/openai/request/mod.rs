@@ -76,7 +76,9 @@ use crate::dialect::{
     json::{Raw, object},
     neutral::FieldFates,
 };
-use crate::domain::{ConversationOpening, Invalid, ReasoningFormat, RoutingParameters, TaskFeatures, WhatIf};
+use crate::domain::{
+    ConversationOpening, Invalid, ReasoningFormat, RequestedService, RoutingParameters, TaskFeatures, WhatIf,
+};
 
 /// Configurable bounds of a request. All other bounds are fixed by the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,6 +157,8 @@ pub struct ChatRequest {
     pub what_if: Option<Box<WhatIf>>,
     /// The request of a client of another dialect, which this chat was made from.
     pub client: Option<Arc<ClientRequest>>,
+    /// What it asks for in the fields that change its price.
+    pub service: RequestedService,
     /// What was lost when the body was put in the form of chat, for a client of chat.
     pub fates: FieldFates,
     /// Whether results of calls stand elsewhere than directly behind the calls of their turn.
@@ -251,6 +255,7 @@ impl ChatRequest {
             why_not,
             what_if,
             client: None,
+            service: envelope.service(),
             fates: FieldFates::default(),
             has_scattered_results,
             envelope,

@@ -17,7 +17,7 @@ use crate::{
     dialect::{
         json::object, neutral::Effort, openai::conversation_reader::requested_reasoning, outgoing::OutgoingBody,
     },
-    domain::{AddedMember, Catalog, Dialect, Endpoint, ParameterSet},
+    domain::{AddedMember, Catalog, Dialect, Endpoint, ParameterSet, RequestedService},
 };
 
 const MAX_TOKENS: &str = "max_tokens";
@@ -70,6 +70,8 @@ pub(super) struct UpstreamBodyBuilder<'e, 'c> {
     dropped: Vec<Arc<str>>,
     emulated: Vec<Arc<str>>,
     has_model: bool,
+    /// Fields that ask for a service without a price.
+    unpriced: Vec<&'static str>,
 }
 
 impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
@@ -77,6 +79,7 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
         envelope: &'e ParsedBody,
         catalog: &'c Catalog,
         endpoint: &'c Endpoint,
+        service: RequestedService,
     ) -> UpstreamBodyBuilder<'e, 'c> {
         let splice = Splice::new(envelope, endpoint.knows_developer_role);
         UpstreamBodyBuilder {
@@ -86,6 +89,7 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
             dropped: Vec::new(),
             emulated: Vec::new(),
             has_model: false,
+            unpriced: service.unpriced(endpoint.pricing.as_deref()).collect(),
         }
     }
 
@@ -102,6 +106,7 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
                 let name = self.envelope.name(member);
                 let unknown = fate == Fate::Unknown;
                 let admitted = if unknown { self.gates.admits_unknown(&name) } else { self.gates.admits(&name) };
+                let admitted = admitted && !self.unpriced.contains(&&*name);
                 if admitted { self.splice.keep(member) } else { self.drop(&name) }
             }
         }
@@ -146,7 +151,7 @@ impl ChatRequest {
     pub fn limited_body(&self, catalog: &Catalog, endpoint: &Endpoint, most_output: Option<u32>) -> OutgoingBody {
         let envelope = &self.envelope;
         let lower = most_output.filter(|most| self.max_tokens.is_none_or(|given| *most < given));
-        let mut outgoing = UpstreamBodyBuilder::new(envelope, catalog, endpoint);
+        let mut outgoing = UpstreamBodyBuilder::new(envelope, catalog, endpoint, self.service);
         let is_quiet = self.takes_tools_only_without_reasoning(endpoint);
         for (position, member) in envelope.members.iter().enumerate() {
             if position == envelope.own {

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     dialect::json::{Cursor, Raw},
-    domain::{Invalid, InvalidReason},
+    domain::{Invalid, InvalidReason, RequestedService},
 };
 
 /// Members that fit without growing the list.
@@ -79,6 +79,11 @@ impl ParsedBody {
         let given = |member: &&BodyMember| !matches!(member.fate, Fate::Absent | Fate::Consumed);
         let member = self.members.iter().filter(given).find(|member| self.name(member) == name)?;
         self.body.get(value_start(&self.body, member.key.end)..member.end)
+    }
+
+    /// What it asks for in the fields that change the price of a call.
+    pub(super) fn service(&self) -> RequestedService {
+        RequestedService::of(|name| Some(read(std::str::from_utf8(self.value(name)?).ok()?)))
     }
 
     /// Names of the members that are not for the gateway alone, sorted.

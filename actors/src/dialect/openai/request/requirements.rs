@@ -126,6 +126,7 @@ impl ChatRequest {
             output: demands.output.unwrap_or(Modalities::TEXT),
             parameters,
             lost: Vec::new(),
+            service: self.service,
             capabilities: self.capabilities(),
             any_parameter: gate("structured_outputs", schema).union(gate("response_format", schema)),
         }

@@ -19,11 +19,11 @@ use crate::{
             answer::{MAX_CHOICES, push_head, utf8},
             error,
             finish::clean_name,
-            usage::{ProducedOutput, ReportedUsage},
+            usage::{ProducedOutput, ReportedUsage, service_name},
         },
         refusal,
     },
-    domain::FailureKind,
+    domain::{FailureKind, ServiceName},
 };
 
 /// What a respelled chunk takes beyond the bytes it came in, mostly.
@@ -47,6 +47,8 @@ pub(super) struct ChatRewriter {
     pub(super) head: BytesMut,
     pub(super) choices: Vec<ChoiceState>,
     pub(super) reported: Option<ReportedUsage>,
+    /// The service tier that the last chunk with one tells.
+    pub(super) tier: Option<ServiceName>,
     pub(super) produced: ProducedOutput,
     /// What had been produced at the end of the chunk with the last report of usage.
     pub(super) covered: ProducedOutput,
@@ -66,6 +68,7 @@ impl ChatRewriter {
             head: BytesMut::new(),
             choices: Vec::new(),
             reported: None,
+            tier: None,
             produced: ProducedOutput::default(),
             covered: ProducedOutput::default(),
             has_new_report: false,
@@ -204,7 +207,12 @@ impl ChatRewriter {
             b"error" if error::is_error(value) => return Err(refusal::fault(value)),
             b"id" | b"object" | b"created" | b"model" | b"provider" | b"system_fingerprint" | b"usage" | b"error" => {}
             name if error::is_filter_note(name) => {}
-            _ => push_member(out, key.inner(), value.bytes()),
+            name => {
+                if name == b"service_tier" {
+                    self.tier = service_name(value).or(self.tier);
+                }
+                push_member(out, key.inner(), value.bytes());
+            }
         }
         Ok(true)
     }

@@ -157,10 +157,10 @@ impl ChatRewriter {
 
     /// The usage so far. Output that came after the last report is estimated, unless the answer is whole.
     fn usage(&self) -> Usage {
-        let (reported, produced) = (self.reported.as_ref(), self.produced);
+        let (told, produced) = (self.reported.unwrap_or_default().with_tier(self.tier), self.produced);
         match self.end {
-            Some(End::Done) => billed_usage(reported, produced, &self.context),
-            _ => usage_with_later_output(reported, produced, produced.since(&self.covered), &self.context),
+            Some(End::Done) => billed_usage(Some(&told), produced, &self.context),
+            _ => usage_with_later_output(Some(&told), produced, produced.since(&self.covered), &self.context),
         }
     }
 

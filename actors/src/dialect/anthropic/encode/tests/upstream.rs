@@ -18,6 +18,8 @@ fn context() -> AnswerContext {
         images: 0,
         exclude_reasoning: false,
         legacy_functions: false,
+        service: Default::default(),
+        told: Default::default(),
     }
 }
 
