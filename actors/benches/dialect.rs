@@ -142,6 +142,7 @@ fn context() -> AnswerContext {
         legacy_functions: false,
         service: Default::default(),
         told: Default::default(),
+        clock: || 1_763_629_503,
     }
 }
 
@@ -175,7 +176,16 @@ fn clients() -> [(&'static str, Option<ClientRequest>); 3] {
         ("chat", None),
         (
             "messages",
-            messages.map(|read| request(ClientShape::Messages { omits_thinking: read.omits_thinking }, message)),
+            messages.map(|read| {
+                request(
+                    ClientShape::Messages {
+                        omits_thinking: read.omits_thinking,
+                        stop_sequences: read.stop_sequences,
+                        has_blank_answers: read.has_blank_answers,
+                    },
+                    message,
+                )
+            }),
         ),
         ("responses", responses.map(|read| request(ClientShape::Responses(read.echo), response))),
     ]

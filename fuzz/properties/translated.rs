@@ -62,7 +62,10 @@ fn clients() -> [ClientRequest; 2] {
         state_key: KEY,
     };
     let echo = read_responses(br#"{"model":"acme/small","input":"Hi"}"#, &KEY).expect("a request").echo;
-    [client(ClientShape::Messages { omits_thinking: false }), client(ClientShape::Responses(echo))]
+    [
+        client(ClientShape::Messages { omits_thinking: false, stop_sequences: Bytes::new(), has_blank_answers: false }),
+        client(ClientShape::Responses(echo)),
+    ]
 }
 
 fn check(outgoing: &'static OutgoingBody, bytes: &[u8]) {

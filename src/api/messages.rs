@@ -62,9 +62,11 @@ fn chat_of(
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
-    let InboundMessages { chat, fates, native_feature, omits_thinking, service, .. } = read;
+    let InboundMessages {
+        chat, fates, native_feature, omits_thinking, stop_sequences, has_blank_answers, service, ..
+    } = read;
     let client = ClientRequest {
-        shape: ClientShape::Messages { omits_thinking },
+        shape: ClientShape::Messages { omits_thinking, stop_sequences, has_blank_answers },
         body,
         fates,
         native_feature,

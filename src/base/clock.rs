@@ -58,6 +58,12 @@ pub fn unix_millis() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// Seconds since 1970. May jump, as [`unix_micros`].
+#[must_use]
+pub fn unix_seconds() -> i64 {
+    unix_millis() / 1000
+}
+
 /// Current date in UTC. The retirement dates of models are compared with it.
 #[must_use]
 pub fn today() -> chrono::NaiveDate {

@@ -182,6 +182,52 @@ struct Response {
     reasoning_tokens: u32,
     reports_usage: bool,
     tokens_per_chunk: u32,
+    /// What it repeats of the request.
+    echo: Vec<(&'static str, Value)>,
+}
+
+/// Members that a response repeats of its request, and their values, JSON, where the request has none.
+const ECHOED: [(&str, &str); 21] = [
+    ("background", "false"),
+    ("frequency_penalty", "0.0"),
+    ("instructions", "null"),
+    ("max_output_tokens", "null"),
+    ("max_tool_calls", "null"),
+    ("metadata", "{}"),
+    ("parallel_tool_calls", "true"),
+    ("presence_penalty", "0.0"),
+    ("previous_response_id", "null"),
+    ("prompt_cache_key", "null"),
+    ("reasoning", "{\"effort\":null,\"summary\":null}"),
+    ("safety_identifier", "null"),
+    ("service_tier", "\"default\""),
+    ("temperature", "1.0"),
+    ("text", "{\"format\":{\"type\":\"text\"}}"),
+    ("tool_choice", "\"auto\""),
+    ("tools", "[]"),
+    ("top_logprobs", "0"),
+    ("top_p", "1.0"),
+    ("truncation", "\"disabled\""),
+    ("user", "null"),
+];
+
+/// The members that a response repeats. A function has all its members.
+fn echo_of(body: &Value) -> Vec<(&'static str, Value)> {
+    let echoed = ECHOED.into_iter().map(|(name, default)| {
+        let mut value = member(body, name).clone();
+        if value.is_null() {
+            value = serde_json::from_str(default).unwrap_or_default();
+        }
+        let functions = value.as_array_mut().into_iter().flatten().filter(|tool| kind(tool) == "function");
+        for function in functions {
+            for name in ["description", "parameters", "strict"] {
+                let given = member(function, name).clone();
+                put(function, name, given);
+            }
+        }
+        (name, value)
+    });
+    echoed.collect()
 }
 
 impl Response {
@@ -231,6 +277,7 @@ impl Response {
             reasoning_tokens: if thinks { words::tokens(&thought) } else { 0 },
             reports_usage: settings.reports_usage,
             tokens_per_chunk: settings.tokens_per_chunk,
+            echo: echo_of(body),
         }
     }
 
@@ -246,15 +293,20 @@ impl Response {
         let usage = (is_over && self.reports_usage).then(|| {
             let output_tokens = self.output_tokens();
             json!({
-                "input_tokens": self.input_tokens, "input_tokens_details": { "cached_tokens": self.cached_tokens },
+                "input_tokens": self.input_tokens,
+                "input_tokens_details": { "cached_tokens": self.cached_tokens, "cache_write_tokens": 0 },
                 "output_tokens": output_tokens, "output_tokens_details": { "reasoning_tokens": self.reasoning_tokens },
                 "total_tokens": self.input_tokens + output_tokens,
             })
         });
-        json!({
-            "id": self.id, "object": "response", "created_at": self.created, "status": status, "error": null,
-            "incomplete_details": reason, "model": self.model, "output": output, "store": false, "usage": usage,
-        })
+        let completed = (status == "completed").then(unix_seconds);
+        let mut response = json!({
+            "id": self.id, "object": "response", "created_at": self.created, "completed_at": completed, "status": status,
+            "error": null, "incomplete_details": reason, "model": self.model, "output": output, "store": false,
+            "usage": usage,
+        });
+        self.echo.iter().for_each(|(name, value)| put(&mut response, name, value.clone()));
+        response
     }
 
     fn events(&self, active: &mut ActiveRequest) -> Vec<Event> {

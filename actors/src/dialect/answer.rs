@@ -36,6 +36,8 @@ pub struct AnswerContext {
     pub service: RequestedService,
     /// The service that the head of the answer tells.
     pub told: ServedService,
+    /// Reads the wall clock, Unix seconds: some answers tell when they were complete.
+    pub clock: fn() -> i64,
 }
 
 impl AnswerContext {
@@ -44,6 +46,14 @@ impl AnswerContext {
         let told =
             ServedService { tier: told.tier.or(self.told.tier), geography: told.geography.or(self.told.geography) };
         self.service.served(told, self.pricing.as_deref())
+    }
+
+    /// The word for a finish reason: clients of `functions` know the one of that time.
+    pub(super) fn finish_word(&self, finish: FinishReason) -> &'static str {
+        match finish {
+            FinishReason::ToolCalls if self.legacy_functions => "function_call",
+            finish => finish.as_str(),
+        }
     }
 
     /// The cost of `usage`; `None` where the price is unknown.

@@ -38,13 +38,14 @@ impl ClientEncoder {
         let (id, model) = (context.generation.as_str().into(), Arc::clone(&context.model));
         let state_key = client.state_key.clone();
         match &client.shape {
-            ClientShape::Messages { omits_thinking } => {
+            ClientShape::Messages { omits_thinking, stop_sequences, .. } => {
                 ClientEncoder::Messages(Box::new(MessagesEncoder::new(MessageOpening {
                     id,
                     model,
                     prompt_tokens: context.prompt_tokens,
                     form,
                     omits_thinking: *omits_thinking,
+                    stop_sequences: stop_sequences.clone(),
                     max_held_bytes,
                     state_key,
                 })))
@@ -54,6 +55,7 @@ impl ClientEncoder {
                     id,
                     model,
                     created: context.created,
+                    clock: context.clock,
                     form,
                     echo: echo.clone(),
                     max_answer_bytes: max_held_bytes.max(MAX_ANSWER_BYTES),

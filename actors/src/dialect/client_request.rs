@@ -37,6 +37,10 @@ pub enum ClientShape {
     Messages {
         /// Whether the client wants signatures of thoughts without their text.
         omits_thinking: bool,
+        /// Texts that end the answer, a JSON array as the client wrote it; may be empty.
+        stop_sequences: Bytes,
+        /// Whether answers in its history have texts that say nothing, which the original API does not take back.
+        has_blank_answers: bool,
     },
     /// The OpenAI Responses API, with what answers repeat of the request.
     Responses(ResponseEcho),

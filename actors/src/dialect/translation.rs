@@ -207,7 +207,9 @@ fn clients_own(
     let mut emulated = Vec::new();
     let body = match client.shape {
         ClientShape::Completion { .. } => text_completion::splice::splice_request(text, &call).ok()?,
-        ClientShape::Messages { .. } => {
+        ClientShape::Messages { has_blank_answers, .. } => {
+            let said = has_blank_answers.then(|| anthropic::splice::without_blank_answers(text)).transpose().ok()?;
+            let text = said.as_ref().map_or(Some(text), |said| std::str::from_utf8(said).ok())?;
             let cut = anthropic::without_foreign_thoughts(text);
             let own = cut.as_ref().map_or(Some(text), |cut| std::str::from_utf8(&cut.body).ok())?;
             let spliced = anthropic::splice::splice_request(own, &call).ok()?;
@@ -365,11 +367,11 @@ pub fn rewrite_whole(
     let Some(client) = client else { return Ok(chat) };
     if outgoing.is_clients_own {
         let (text, id) = (utf8(body)?, context.generation.as_str());
-        let own = match client.shape {
+        let own = match &client.shape {
             ClientShape::Messages { .. } => anthropic::splice::splice_answer(text, id, &context.model, &chat.outcome)?,
-            ClientShape::Responses(_) => {
-                let usage = || chat.outcome.usage;
-                responses::splice::splice_answer(text, id, &context.model, outgoing.state, usage)?
+            ClientShape::Responses(echo) => {
+                let identity = responses::splice::ResponseIdentity::of(context, outgoing.state, echo);
+                responses::splice::splice_answer(text, &identity, || chat.outcome.usage)?
             }
             ClientShape::Completion { .. } => text_completion::splice::splice_answer(text, id, &context.model)?,
         };

@@ -68,8 +68,7 @@ fn outgoing(dialect: Dialect) -> OutgoingBody {
     sent_of(&catalog(), dialect, &of_chat(BODY))
 }
 
-/// The one form of a call that stands in the deprecated API; the finish reason is that of every call, as the contract lists no
-/// other one.
+/// The one form of a call that stands in the deprecated API, and its finish reason.
 #[test]
 fn a_client_of_functions_gets_one_function_call_in_an_answer_and_in_a_stream() {
     for dialect in [Dialect::OpenAi, Dialect::Anthropic] {
@@ -81,7 +80,7 @@ fn a_client_of_functions_gets_one_function_call_in_an_answer_and_in_a_stream() {
         assert_eq!(choice["message"]["function_call"], json!({"name": "f", "arguments": "{\"a\":1}"}), "{answer}");
         assert_eq!(
             (choice["message"].get("tool_calls"), &choice["finish_reason"]),
-            (None, &json!("tool_calls")),
+            (None, &json!("function_call")),
             "{answer}"
         );
 

@@ -2,6 +2,10 @@
 
 // `cfg(test)` is always set here; it tells clippy that helpers may unwrap as tests do.
 #[cfg(test)]
+mod answers;
+#[cfg(test)]
+mod call_arguments;
+#[cfg(test)]
 mod call_names;
 #[cfg(test)]
 mod fates;
@@ -14,8 +18,12 @@ mod numbers_and_order;
 #[cfg(test)]
 mod reads;
 #[cfg(test)]
+mod sent_back;
+#[cfg(test)]
 mod spelling;
 #[cfg(test)]
 mod tool_history;
+#[cfg(test)]
+mod upstream;
 #[cfg(test)]
 mod world;

@@ -1,8 +1,6 @@
 //! However reads split the stream of a provider, a client gets the same bytes: also within characters, escapes, line endings
 //! and frames.
 
-use aws_smithy_eventstream::frame::write_message_to;
-use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use bytes::{Bytes, BytesMut};
 use pointsman_actors::{
     dialect::{ChatStream, ClientRequest, OutgoingBody, StreamOptions},
@@ -11,7 +9,10 @@ use pointsman_actors::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::world::{catalog, clients, context, sent};
+use crate::{
+    upstream::framed,
+    world::{catalog, clients, context, sent},
+};
 
 const BODY: &str = r#"{"model":"acme/m","messages":[{"role":"user","content":"Hi"}]}"#;
 
@@ -150,16 +151,7 @@ fn frames() -> Vec<u8> {
         ("messageStop", json!({"stopReason": "tool_use"})),
         ("metadata", json!({"usage": {"inputTokens": 9, "outputTokens": 5, "totalTokens": 14}})),
     ];
-    let mut out = Vec::new();
-    for (kind, payload) in events {
-        let header = |name: &'static str, value: &'static str| Header::new(name, HeaderValue::String(value.into()));
-        let message = Message::new(payload.to_string())
-            .add_header(header(":event-type", kind))
-            .add_header(header(":content-type", "application/json"))
-            .add_header(header(":message-type", "event"));
-        write_message_to(&message, &mut out).unwrap();
-    }
-    out
+    framed(&events)
 }
 
 /// What the client gets when the stream comes in these reads.

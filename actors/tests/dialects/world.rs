@@ -51,6 +51,7 @@ pub(crate) fn context() -> AnswerContext {
         legacy_functions: false,
         service: Default::default(),
         told: Default::default(),
+        clock: || 1_763_629_503,
     }
 }
 
@@ -68,7 +69,11 @@ pub(crate) fn of_chat(body: &str) -> Box<ChatRequest> {
 pub(crate) fn of_messages(body: &Value) -> Box<ChatRequest> {
     let body = body.to_string();
     let read = read_messages(body.as_bytes(), &KEY).unwrap();
-    let shape = ClientShape::Messages { omits_thinking: read.omits_thinking };
+    let shape = ClientShape::Messages {
+        omits_thinking: read.omits_thinking,
+        stop_sequences: read.stop_sequences,
+        has_blank_answers: read.has_blank_answers,
+    };
     of_client(shape, body, read.fates, read.chat)
 }
 
@@ -107,7 +112,13 @@ pub(crate) fn clients() -> [(&'static str, Option<ClientRequest>); 4] {
     let echo = read_responses(response.as_bytes(), &KEY).unwrap().echo;
     [
         ("chat", None),
-        ("messages", Some(client(ClientShape::Messages { omits_thinking: false }, message))),
+        (
+            "messages",
+            Some(client(
+                ClientShape::Messages { omits_thinking: false, stop_sequences: Bytes::new(), has_blank_answers: false },
+                message,
+            )),
+        ),
         ("responses", Some(client(ClientShape::Responses(echo), response))),
         ("completions", Some(client(ClientShape::Completion { shows_usage: true }, r#"{"prompt":"Hi"}"#))),
     ]

@@ -167,6 +167,7 @@ impl<'a> Target<'a> {
             legacy_functions: work.uses_legacy_functions(),
             service: work.service().without(&outgoing.dropped),
             told: ServedService { tier: told, geography: None },
+            clock: clock::unix_seconds,
         }
     }
 }

@@ -315,6 +315,7 @@ fn unanswered_context(record: &Generation) -> AnswerContext {
         legacy_functions: false,
         service: RequestedService::default(),
         told: ServedService::default(),
+        clock: clock::unix_seconds,
     }
 }
 

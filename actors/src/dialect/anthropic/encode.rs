@@ -26,7 +26,6 @@ use self::{
 use super::{
     citations::push_citation,
     client_error::{push_error, push_stream_error},
-    surrogates::SplitPairs,
 };
 use crate::{
     dialect::{
@@ -50,6 +49,8 @@ pub(crate) struct MessageOpening {
     pub(crate) form: AnswerForm,
     /// Whether the client wants signatures of thoughts without their text.
     pub(crate) omits_thinking: bool,
+    /// Texts that end the answer, a JSON array as the client wrote it; may be empty.
+    pub(crate) stop_sequences: Bytes,
     /// Most bytes that wait because the arguments of a call before them are incomplete.
     pub(crate) max_held_bytes: usize,
     /// Seals the reasoning of other providers.
@@ -69,6 +70,17 @@ pub(crate) struct MessagesEncoder {
     refusal: BytesMut,
     usage: Option<ReportedTokens>,
     finish: Option<FinishReason>,
+    /// Which of the texts that end it ended the answer, if the upstream says so.
+    stopped_at: Option<StoppedAt>,
+}
+
+/// What an upstream says of the text that ended an answer.
+#[derive(Debug)]
+enum StoppedAt {
+    /// That there was one.
+    Some,
+    /// This one.
+    Text(EscapedText<'static>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,8 +93,8 @@ enum Progress {
 /// The block that is open.
 #[derive(Debug)]
 enum Open {
-    Text { pairs: SplitPairs, is_cited: bool },
-    Thought { index: u32, format: ReasoningFormat, pairs: SplitPairs },
+    Text { is_cited: bool },
+    Thought { index: u32, format: ReasoningFormat },
     Call(OpenCall),
 }
 
@@ -116,8 +128,12 @@ impl AnswerSink for MessagesEncoder {
                     return self.add(Piece::Citation(citation.freeze()));
                 }
             }
-            AnswerEvent::Finished { choice: 0, finish, .. } => {
+            AnswerEvent::StoppedAt { choice: 0, text } => self.stopped_at = Some(StoppedAt::Text(text.into_owned())),
+            AnswerEvent::Finished { choice: 0, finish, native } => {
                 self.finish = Some(finish);
+                if native.bytes() == b"stop_sequence" {
+                    self.stopped_at.get_or_insert(StoppedAt::Some);
+                }
                 self.settle();
             }
             // This API has no form for images and log probabilities in answers, and the id is the gateway's.
@@ -139,6 +155,7 @@ impl MessagesEncoder {
             refusal: BytesMut::new(),
             usage: None,
             finish: None,
+            stopped_at: None,
             opening,
         }
     }

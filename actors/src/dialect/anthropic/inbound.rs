@@ -50,6 +50,10 @@ pub struct InboundMessages {
     pub native_feature: Option<String>,
     /// Whether the answer has signatures of thoughts without their text.
     pub omits_thinking: bool,
+    /// Texts that end the answer, a JSON array as the client wrote it; may be empty.
+    pub stop_sequences: Bytes,
+    /// Whether answers in its history have texts that say nothing, which the original API does not take back.
+    pub has_blank_answers: bool,
     /// The first sampling parameter.
     pub sampling: Option<&'static str>,
     /// What it asks for in the fields that change its price.
@@ -108,13 +112,15 @@ fn read(body: &[u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMe
         native_feature: None,
         omits_thinking: false,
         has_tools: false,
+        has_blank_answers: false,
         has_server_tools: false,
         state_key,
     };
     let members = Members::read(whole)?;
     writer.write(&members, purpose)?;
     let sampling = ["temperature", "top_p", "top_k"].into_iter().find(|name| members.has(name));
-    let ChatBodyWriter { out, fates, native_feature, omits_thinking, .. } = writer;
+    let ChatBodyWriter { out, fates, native_feature, omits_thinking, has_blank_answers, .. } = writer;
+    let stop_sequences = members.stop_sequences.map_or(Bytes::new(), |list| Bytes::copy_from_slice(list.bytes()));
     let service = RequestedService::of(|name| {
         let value = match name {
             "service_tier" => members.service_tier,
@@ -123,7 +129,17 @@ fn read(body: &[u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMe
         };
         value?.text()
     });
-    Ok(InboundMessages { chat: out.freeze(), fates, native_feature, omits_thinking, sampling, service })
+    let chat = out.freeze();
+    Ok(InboundMessages {
+        chat,
+        fates,
+        native_feature,
+        omits_thinking,
+        stop_sequences,
+        has_blank_answers,
+        sampling,
+        service,
+    })
 }
 
 /// The members of the body.
@@ -201,6 +217,7 @@ struct ChatBodyWriter<'k> {
     omits_thinking: bool,
     /// Tools are declared that chat has.
     has_tools: bool,
+    has_blank_answers: bool,
     /// Tools are declared that only endpoints of this dialect have.
     has_server_tools: bool,
     state_key: &'k StateKey,

@@ -12,7 +12,7 @@ use crate::{
     dialect::{
         answer::Outcome,
         json::{Fate, JsonFault, Raw, Splice, object, quoted},
-        neutral::ReportedTokens,
+        neutral::{EscapedText, ReportedTokens},
         spliced_call::{MemberNames, OwnBody, SplicedCall},
     },
     domain::Usage,
@@ -60,6 +60,41 @@ pub(crate) fn splice_request(body: &str, call: &SplicedCall<'_>) -> Result<Splic
         fit_defaults(&mut own, call.model, thinks, (temperature, top_p));
     }
     Ok(SplicedRequest { body: own.finish(), limits_thinking })
+}
+
+/// The body without texts that say nothing in answers of its history, and without answers of nothing else: the API gives such
+/// answers, but takes none back.
+///
+/// # Errors
+/// When the body is not a JSON object.
+pub(crate) fn without_blank_answers(body: &str) -> Result<Bytes, JsonFault> {
+    let is_blank = |text: Option<Raw<'_>>| text.and_then(EscapedText::of).is_some_and(|text| text.is_blank());
+    let is_blank_block = |block: Raw<'_>| {
+        let [kind, text] = block.pick([b"type", b"text"]);
+        kind.is_some_and(|kind| kind.inner() == b"text") && is_blank(text)
+    };
+    let mut splice = Splice::new(body);
+    splice.members(object(body)?, |key, value, splice| {
+        if *key.name() != *b"messages" {
+            return Fate::Kept;
+        }
+        splice.elements(value, |message, splice| {
+            let [role, content] = message.pick([b"role", b"content"]);
+            if role.is_none_or(|role| role.inner() != b"assistant") {
+                return Fate::Kept;
+            }
+            let Some(content) = content.filter(|content| !content.is_null() && !is_blank(Some(*content))) else {
+                return Fate::Cut;
+            };
+            if content.is_array() && content.elements().all(is_blank_block) {
+                return Fate::Cut;
+            }
+            splice.elements(content, |block, _| if is_blank_block(block) { Fate::Cut } else { Fate::Kept });
+            Fate::Kept
+        });
+        Fate::Kept
+    });
+    Ok(splice.finish())
 }
 
 /// Leaves out the defaults that the model refuses beside what the client gives: `temperature`, `top_p`.

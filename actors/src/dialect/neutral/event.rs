@@ -43,6 +43,8 @@ pub(crate) enum AnswerEvent<'a> {
     DocumentCitation { choice: u32, json: std::borrow::Cow<'a, [u8]> },
     /// Log probabilities as the `logprobs` object of chat.
     Logprobs { choice: u32, value: Raw<'a> },
+    /// This text of those that end an answer ended the choice, by the upstream's word.
+    StoppedAt { choice: u32, text: EscapedText<'a> },
     /// The choice is complete. `native` is the upstream's own word.
     Finished { choice: u32, finish: FinishReason, native: EscapedText<'a> },
     /// Tokens so far; a later event replaces an earlier one.

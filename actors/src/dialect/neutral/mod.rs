@@ -7,6 +7,7 @@
 
 mod annotation;
 mod arguments;
+mod call_arguments;
 mod call_ids;
 mod conversation;
 mod custom_tools;
@@ -26,6 +27,7 @@ mod tool_names;
 
 pub(crate) use annotation::url_citation;
 pub(crate) use arguments::{push_arguments_object, push_call_input};
+pub(crate) use call_arguments::{CallArguments, ObjectScan, settled_arguments};
 pub(crate) use call_ids::CallIds;
 pub(crate) use conversation::{
     AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningKind,
@@ -43,6 +45,7 @@ pub(crate) use request_body::{
 pub(crate) use schema_refs::with_lone_references;
 pub(crate) use state_envelope::Envelope;
 pub use state_envelope::StateKey;
+pub(crate) use surrogates::lone_halves_replaced;
 pub(crate) use text::{EscapedText, is_high_surrogate, json_value};
 pub(crate) use thoughts::{Thought, Thoughts};
 pub(crate) use tool_call_reader::ToolCallReader;

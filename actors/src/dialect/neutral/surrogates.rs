@@ -1,4 +1,6 @@
-//! Pieces of a text whose escaped surrogate pairs are split between pieces.
+//! Escaped surrogate pairs of which a half is missing, or stands in the next piece of the text.
+
+use std::borrow::Cow;
 
 use crate::dialect::{
     json::Raw,
@@ -8,8 +10,40 @@ use crate::dialect::{
 /// Length of the escape `\ud83d`.
 const ESCAPE: usize = 6;
 
-/// Holds the first half of a pair at the end of a piece back until the next piece. Nothing is lost or changed: the pieces
-/// together are what the upstream sent.
+/// JSON text in which every half of a pair that stands alone is U+FFFD.
+pub(crate) fn lone_halves_replaced(json: &str) -> Cow<'_, str> {
+    let (mut out, mut at, mut written) = (String::new(), 0, 0);
+    while let Some(found) = memchr::memchr(b'\\', json.as_bytes().get(at..).unwrap_or_default()) {
+        at += found;
+        let rest = json.as_bytes().get(at..).unwrap_or_default();
+        let (is_first, is_second) = (is_high_surrogate(rest), is_low_surrogate(rest));
+        if !is_first && !is_second {
+            at += 2;
+            continue;
+        }
+        if is_first && rest.get(ESCAPE..).is_some_and(is_low_surrogate) {
+            at += 2 * ESCAPE;
+            continue;
+        }
+        out.push_str(json.get(written..at).unwrap_or_default());
+        out.push('\u{fffd}');
+        at += ESCAPE;
+        written = at;
+    }
+    if written == 0 {
+        return Cow::Borrowed(json);
+    }
+    out.push_str(json.get(written..).unwrap_or_default());
+    Cow::Owned(out)
+}
+
+/// Whether the bytes begin with the escape of the second half of a surrogate pair.
+fn is_low_surrogate(escape: &[u8]) -> bool {
+    matches!(escape, [b'\\', b'u', b'd' | b'D', b'c'..=b'f' | b'C'..=b'F', ..])
+}
+
+/// Holds the first half of a pair at the end of a piece back until the next piece. Nothing is lost: the pieces together are
+/// what the upstream sent, but for a half that stays alone at the end.
 #[derive(Debug, Default)]
 pub(crate) struct SplitPairs {
     held: Option<[u8; ESCAPE]>,
@@ -37,9 +71,9 @@ impl SplitPairs {
         (!joined.is_empty()).then_some(joined)
     }
 
-    /// What is still held at the end of the text.
+    /// What a half becomes that is still held at the end of the text.
     pub(crate) fn rest(&mut self) -> Option<EscapedText<'static>> {
-        self.held.take().map(|held| text(&held).into_owned())
+        self.held.take().map(|_| EscapedText::plain("\u{fffd}"))
     }
 }
 
@@ -80,9 +114,23 @@ mod tests {
     }
 
     #[test]
+    fn halves_that_stand_alone_are_replaced_and_everything_else_stays() {
+        for (text, expected) in [
+            (r#"["x\ud83d","\uDE00"]"#, "[\"x\u{fffd}\",\"\u{fffd}\"]"),
+            (r#""\ud83d\ud83d\ude00\n""#, "\"\u{fffd}\\ud83d\\ude00\\n\""),
+            (r#""\ude00\ud83dx""#, "\"\u{fffd}\u{fffd}x\""),
+        ] {
+            assert_eq!(lone_halves_replaced(text), expected, "{text}");
+        }
+        for same in [r#"{"a":"\\ud83d \u00e9\ud83d\ude00"}"#, r#""\\\\ude00\"""#, "", "1"] {
+            assert!(matches!(lone_halves_replaced(same), Cow::Borrowed(text) if text == same), "{same}");
+        }
+    }
+
+    #[test]
     fn what_only_looks_like_a_surrogate_and_what_stays_alone_is_not_lost() {
         assert_eq!(pieces(&[r"x\\ud83d", "y"]), [r"x\\ud83d", "y"]);
-        assert_eq!(pieces(&[r"x\ud83d"]), ["x", r"\ud83d"]);
+        assert_eq!(pieces(&[r"x\ud83d"]), ["x", "\u{fffd}"]);
         assert_eq!(pieces(&[r"\\\ud83d", "y"]), [r"\\", r"\ud83dy"]);
     }
 }

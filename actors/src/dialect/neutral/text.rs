@@ -4,6 +4,7 @@ use std::{borrow::Cow, fmt};
 
 use bytes::{BufMut as _, BytesMut};
 
+use super::surrogates::lone_halves_replaced;
 use crate::dialect::json::{Cursor, Raw, push_string};
 
 /// The inside of a JSON string, escaped, without its quotes. Copied from one dialect to another without unescaping.
@@ -51,10 +52,8 @@ impl<'a> EscapedText<'a> {
         if !self.has_escapes() {
             return Cow::Borrowed(&self.0);
         }
-        match serde_json::from_str::<String>(&format!("\"{}\"", self.0)) {
-            Ok(text) => Cow::Owned(text),
-            Err(_) => Cow::Owned(without_lone_surrogates(self.bytes())),
-        }
+        let read = |text: &str| serde_json::from_str::<String>(&format!("\"{text}\""));
+        Cow::Owned(read(&self.0).or_else(|_| read(&lone_halves_replaced(&self.0))).unwrap_or_default())
     }
 
     /// The text as JSON value, if it is one.
@@ -108,38 +107,7 @@ impl fmt::Debug for EscapedText<'_> {
     }
 }
 
-/// Unescapes text that holds half of a surrogate pair, which no Rust string can hold.
-fn without_lone_surrogates(escaped: &[u8]) -> String {
-    let mut clean = Vec::with_capacity(escaped.len());
-    let mut rest = escaped;
-    while let Some((&byte, tail)) = rest.split_first() {
-        if byte != b'\\' {
-            clean.push(byte);
-            rest = tail;
-            continue;
-        }
-        let length = if tail.first() == Some(&b'u') { 6 } else { 2 };
-        let (escape, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
-        let pair = rest.get(..12).filter(|pair| is_string(pair));
-        if let Some(pair) = pair.filter(|_| length == 6 && is_high_surrogate(escape)) {
-            clean.extend_from_slice(pair);
-            rest = rest.get(12..).unwrap_or_default();
-            continue;
-        }
-        let kept = if is_string(escape) { escape } else { "\u{fffd}".as_bytes() };
-        clean.extend_from_slice(kept);
-        rest = after;
-    }
-    let text = format!("\"{}\"", String::from_utf8_lossy(&clean));
-    serde_json::from_str(&text).unwrap_or_default()
-}
-
-fn is_string(escaped: &[u8]) -> bool {
-    let quoted = [b"\"", escaped, b"\""].concat();
-    serde_json::from_slice::<String>(&quoted).is_ok()
-}
-
-/// Whether the bytes are the escape of the first half of a surrogate pair.
+/// Whether the bytes begin with the escape of the first half of a surrogate pair.
 pub(crate) fn is_high_surrogate(escape: &[u8]) -> bool {
     let Some(digits) = escape.strip_prefix(b"\\u") else { return false };
     matches!(digits.first(), Some(b'd' | b'D'))

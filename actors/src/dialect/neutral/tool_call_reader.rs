@@ -3,6 +3,7 @@
 use bytes::{BufMut as _, BytesMut};
 
 use super::{
+    call_arguments::settled_arguments,
     conversation::ToolKind,
     custom_tools::custom_input,
     event::{AnswerEvent, AnswerSink},
@@ -81,6 +82,7 @@ impl ToolCallReader {
             None if self.has_pieces => return Ok(()),
             None => EscapedText::escaping(started_with),
             Some(pieces) if self.has_pieces => {
+                let pieces = settled_arguments(&pieces).unwrap_or(pieces);
                 custom_input(&EscapedText::plain(std::str::from_utf8(&pieces).unwrap_or_default()).unescaped())
             }
             Some(_) => custom_input(started_with),

@@ -10,7 +10,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use super::{
     error,
     finish::{clean_name, normalise},
-    message_member::{ContentParts, MessageMember, OutputLengths},
+    message_member::{ContentParts, MessageMember, OutputLengths, push_thought_details},
     tool_call::{CallHead, CallPart, FunctionCall, is_portable_id},
     usage::{ProducedOutput, ReportedUsage, billed_usage, push_usage, service_name},
 };
@@ -18,6 +18,7 @@ use crate::{
     dialect::{
         answer::{Answer, AnswerContext, AnswerFault, Outcome},
         json::{Cursor, JsonFault, Raw, push_member, push_string, push_u64},
+        neutral::lone_halves_replaced,
         refusal,
     },
     domain::{FinishReason, ServiceName, Usage},
@@ -33,8 +34,14 @@ pub(super) const MAX_CHOICES: usize = 128;
 /// # Errors
 /// When the body is not a valid answer: not a JSON object, truncated, an error, without choices or without a message.
 pub fn rewrite_answer(body: &Bytes, context: &AnswerContext) -> Result<Answer, AnswerFault> {
+    let text = utf8(body)?;
     let mut rewriter = AnswerRewriter::new(context, body.len());
-    rewriter.body(utf8(body)?)?;
+    if rewriter.body(text)? == Characters::Halves {
+        let mended = lone_halves_replaced(text);
+        let mut rewriter = AnswerRewriter::new(context, body.len());
+        rewriter.body(&mended)?;
+        return Ok(rewriter.into_answer());
+    }
     Ok(rewriter.into_answer())
 }
 
@@ -98,9 +105,9 @@ pub(super) fn push_head(out: &mut BytesMut, object: &str, context: &AnswerContex
 }
 
 /// Appends `,"finish_reason":…,"native_finish_reason":…`.
-pub(super) fn push_finish(out: &mut BytesMut, finish: FinishReason, native: Option<&str>) {
+pub(super) fn push_finish(out: &mut BytesMut, finish: &str, native: Option<&str>) {
     out.put_slice(b",\"finish_reason\":\"");
-    out.put_slice(finish.as_str().as_bytes());
+    out.put_slice(finish.as_bytes());
     out.put_slice(b"\",\"native_finish_reason\":");
     match native {
         Some(native) => push_string(out, native),
@@ -112,6 +119,13 @@ pub(super) fn push_finish(out: &mut BytesMut, finish: FinishReason, native: Opti
 pub(super) fn generated_call_id(context: &AnswerContext, choice: u64, call: usize) -> String {
     let suffix = context.generation.as_str().rsplit('-').next().unwrap_or_default();
     format!("call_{suffix}_{choice}_{call}")
+}
+
+/// Whether a body has halves of characters, which stand for nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Characters {
+    Whole,
+    Halves,
 }
 
 struct AnswerRewriter<'a> {
@@ -144,7 +158,7 @@ impl<'a> AnswerRewriter<'a> {
         }
     }
 
-    fn body(&mut self, text: &'a str) -> Result<(), AnswerFault> {
+    fn body(&mut self, text: &'a str) -> Result<Characters, AnswerFault> {
         let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
         cursor.pass_byte(b'{')?;
         push_head(&mut self.out, "chat.completion", self.context);
@@ -163,7 +177,7 @@ impl<'a> AnswerRewriter<'a> {
         if self.choices == 0 {
             return Err(AnswerFault::malformed("no choices"));
         }
-        Ok(())
+        Ok(if cursor.has_lone_surrogate() { Characters::Halves } else { Characters::Whole })
     }
 
     fn member(&mut self, name: &[u8], key: Raw<'a>, value: Raw<'a>) -> Result<(), AnswerFault> {
@@ -243,7 +257,7 @@ impl<'a> AnswerRewriter<'a> {
             Some(word) => normalise(&word).after_calls(has_calls),
             None => FinishReason::Stop.after_calls(has_calls),
         };
-        push_finish(&mut self.out, finish, native.as_deref());
+        push_finish(&mut self.out, self.context.finish_word(finish), native.as_deref());
         push_member(&mut self.out, b"logprobs", summary.logprobs.map_or(b"null", Raw::bytes));
         self.out.put_u8(b'}');
         if self.choices == 0 {
@@ -267,32 +281,33 @@ impl<'a> AnswerRewriter<'a> {
             let value = cursor.value()?;
             self.message_member(key, value, &mut summary)?;
         }
-        let MessageSummary { measured, has_content, has_refusal, has_reasoning, has_calls, function_call, .. } =
-            summary;
-        self.produced.add(measured);
-        match (summary.reasoning, summary.empty_reasoning) {
-            (Some(reasoning), _) if !has_reasoning && !self.context.exclude_reasoning => {
-                push_member(&mut self.out, b"reasoning", &reasoning);
-            }
-            (_, Some(empty)) => push_member(&mut self.out, b"reasoning", empty.bytes()),
-            _ => {}
+        self.produced.add(summary.measured);
+        if let Some(call) = summary.function_call.filter(|_| !summary.has_calls) {
+            self.function_call(call)?;
+            summary.has_calls = true;
         }
-        if !has_content {
-            push_member(&mut self.out, b"content", b"null");
+        let thought = summary.thought.map(Raw::bytes).or(summary.parts_thought.as_deref());
+        let thought = thought.filter(|_| !summary.has_details && !self.context.exclude_reasoning);
+        if !summary.has_reasoning
+            && let Some(reasoning) = thought.or(summary.empty_reasoning.map(Raw::bytes))
+        {
+            push_member(&mut self.out, b"reasoning", reasoning);
         }
-        if !has_refusal {
+        if let Some(thought) = thought {
+            push_member(&mut self.out, b"reasoning_details", b"[");
+            push_thought_details(thought, &mut self.out);
+            self.out.put_u8(b']');
+        }
+        // Clients send null back, which is no message unless something else is.
+        let speaks = summary.has_calls || summary.has_refusal || summary.has_audio;
+        if !summary.has_content {
+            push_member(&mut self.out, b"content", if speaks { &b"null"[..] } else { b"\"\"" });
+        }
+        if !summary.tells_refusal {
             push_member(&mut self.out, b"refusal", b"null");
         }
-        if let Some(call) = function_call.filter(|_| !has_calls) {
-            let part = CallPart::read_legacy(call, 0);
-            if part.name.is_none() {
-                return Err(AnswerFault::malformed("a function call without a name"));
-            }
-            self.produced.text_bytes += part.text_bytes();
-            push_member(&mut self.out, b"function_call", call.bytes());
-        }
         self.out.put_u8(b'}');
-        Ok(has_calls || function_call.is_some())
+        Ok(summary.has_calls)
     }
 
     fn message_member(
@@ -313,20 +328,30 @@ impl<'a> AnswerRewriter<'a> {
                 summary.function_call = Some(value).filter(|call| call.is_object());
                 return Ok(());
             }
+            MessageMember::Content if value.is_null() => return Ok(()),
             MessageMember::Content => {
                 summary.has_content = true;
                 if let Some(parts) = ContentParts::read(value) {
-                    summary.reasoning = parts.reasoning;
+                    summary.parts_thought = parts.reasoning;
                     push_member(&mut self.out, key.inner(), &parts.text);
                     return Ok(());
                 }
             }
-            MessageMember::Reasoning if value.is_filled() => summary.has_reasoning = true,
-            MessageMember::Reasoning if *key.name() == *b"reasoning" => {
-                summary.empty_reasoning = Some(value);
-                return Ok(());
+            MessageMember::Reasoning => {
+                match (&*key.name(), value.is_filled()) {
+                    (b"reasoning", false) => {
+                        summary.empty_reasoning = Some(value);
+                        return Ok(());
+                    }
+                    (b"reasoning_details", false) => return Ok(()),
+                    (b"reasoning", true) => summary.has_reasoning = true,
+                    (b"reasoning_details", true) => summary.has_details = true,
+                    _ => {}
+                }
+                summary.thought = summary.thought.or(value.filled_string());
             }
-            MessageMember::Refusal => summary.has_refusal = true,
+            MessageMember::Refusal => (summary.tells_refusal, summary.has_refusal) = (true, value.is_filled()),
+            MessageMember::Audio => summary.has_audio = value.is_filled(),
             _ => {}
         }
         push_member(&mut self.out, key.inner(), value.bytes());
@@ -361,7 +386,7 @@ impl<'a> AnswerRewriter<'a> {
             let name = part.name.ok_or_else(|| AnswerFault::malformed("a tool call without a name"))?;
             if first.name.is_none() {
                 first.name = Some(name.inner().to_vec());
-                part.push_arguments(&mut first.arguments);
+                first.arguments = part.settled().unwrap_or_else(|| BytesMut::from(&*part.arguments_text()));
             }
         }
         if let Some(value) = first.value() {
@@ -374,20 +399,44 @@ impl<'a> AnswerRewriter<'a> {
     fn tool_call(&mut self, call: Raw<'a>, place: usize) -> Result<(), AnswerFault> {
         let Some(part) = CallPart::read(call) else { return Err(AnswerFault::malformed("a call that is no object")) };
         self.produced.text_bytes += part.text_bytes();
-        if part.is_whole() {
+        let settled = part.settled();
+        if part.is_whole() && settled.is_none() {
             self.out.put_slice(call.bytes());
             return Ok(());
         }
+        self.new_call(&part, place, settled)
+    }
+
+    /// Writes the deprecated form of a call as the client knows it.
+    fn function_call(&mut self, call: Raw<'a>) -> Result<(), AnswerFault> {
+        let part = CallPart::read_legacy(call, 0);
+        self.produced.text_bytes += part.text_bytes();
+        let settled = part.settled();
+        if !self.context.legacy_functions {
+            push_member(&mut self.out, b"tool_calls", b"[");
+            self.new_call(&part, 0, settled)?;
+            self.out.put_u8(b']');
+            return Ok(());
+        }
+        let Some(name) = part.name else { return Err(AnswerFault::malformed("a function call without a name")) };
+        let arguments = settled.unwrap_or_else(|| BytesMut::from(&*part.arguments_text()));
+        let call = FunctionCall { name: Some(name.inner().to_vec()), arguments };
+        call.value().iter().for_each(|value| push_member(&mut self.out, b"function_call", value));
+        Ok(())
+    }
+
+    fn new_call(&mut self, part: &CallPart<'a>, place: usize, settled: Option<BytesMut>) -> Result<(), AnswerFault> {
         let made_up = generated_call_id(self.context, self.choices as u64, place);
         let Some(name) = part.name else { return Err(AnswerFault::malformed("a tool call without a name")) };
+        let text = part.arguments_text();
         let introduction = CallHead {
             index: None,
             id: part.id.map(Raw::inner).filter(|id| is_portable_id(id)).unwrap_or(made_up.as_bytes()),
             name: name.inner(),
-            early_arguments: b"",
+            arguments: settled.as_deref().unwrap_or(&text),
             is_custom: part.is_custom,
         };
-        introduction.push(&part, &mut self.out);
+        introduction.push(part, &mut self.out);
         Ok(())
     }
 
@@ -437,13 +486,22 @@ impl ChoiceMembers<'_> {
 #[derive(Default)]
 struct MessageSummary<'a> {
     measured: OutputLengths,
+    /// Whether it has a content other than null.
     has_content: bool,
+    /// Whether the member `refusal` is there at all.
+    tells_refusal: bool,
     has_refusal: bool,
+    has_audio: bool,
+    /// Whether `reasoning` is there and says something.
     has_reasoning: bool,
+    /// Whether its thoughts have the form that other providers' have.
+    has_details: bool,
     has_calls: bool,
     function_call: Option<Raw<'a>>,
+    /// A thought that is a mere text.
+    thought: Option<Raw<'a>>,
     /// Thinking that came as parts of the content.
-    reasoning: Option<BytesMut>,
-    /// `reasoning` that is null or empty: thinking in the content takes its place.
+    parts_thought: Option<BytesMut>,
+    /// `reasoning` that is null or empty: another thought takes its place.
     empty_reasoning: Option<Raw<'a>>,
 }

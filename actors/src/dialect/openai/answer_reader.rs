@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use crate::dialect::{
     answer::AnswerFault,
     json::{Cursor, Raw},
-    neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningKind, ReportedTokens, ToolKind, made_call_id},
+    neutral::{AnswerEvent, AnswerSink, EscapedText, ReasoningKind, ReportedTokens, ToolKind},
     openai::{answer::utf8, finish::normalise},
 };
 use crate::domain::{ReasoningFormat, ServedService};
@@ -36,14 +36,19 @@ fn read(data: &[u8], holder: &[u8], sink: &mut impl AnswerSink) -> Result<(), An
         sink.event(AnswerEvent::Usage(tokens(usage)))?;
     }
     for choice in choices.into_iter().flat_map(Raw::elements) {
-        let [index, message, logprobs, finish, native] =
-            choice.pick([b"index", holder, b"logprobs", b"finish_reason", b"native_finish_reason"]);
+        let names: [&[u8]; 7] =
+            [b"index", holder, b"logprobs", b"finish_reason", b"native_finish_reason", b"stop_reason", b"matched_stop"];
+        let [index, message, logprobs, finish, native, stop_reason, matched_stop] = choice.pick(names);
         let index = count32(index);
         if let Some(message) = message {
             read_message(message, index, sink)?;
         }
         if let Some(logprobs) = logprobs.filter(|value| value.is_object()) {
             sink.event(AnswerEvent::Logprobs { choice: index, value: logprobs })?;
+        }
+        // The words of vLLM and SGLang; a number is a token.
+        if let Some(text) = filled(stop_reason).or_else(|| filled(matched_stop)) {
+            sink.event(AnswerEvent::StoppedAt { choice: index, text })?;
         }
         if let Some(finish) = finish.and_then(Raw::text) {
             let native = native.and_then(EscapedText::of).unwrap_or(EscapedText::plain(""));
@@ -54,7 +59,7 @@ fn read(data: &[u8], holder: &[u8], sink: &mut impl AnswerSink) -> Result<(), An
 }
 
 fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-    let names: [&[u8]; 11] = [
+    let names: [&[u8]; 10] = [
         b"content",
         b"reasoning_details",
         b"reasoning",
@@ -64,22 +69,10 @@ fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Re
         b"citations",
         b"refusal",
         b"tool_calls",
-        b"function_call",
         b"images",
     ];
-    let [
-        content,
-        details,
-        reasoning,
-        reasoning_content,
-        thinking,
-        annotations,
-        citations,
-        refusal,
-        calls,
-        legacy_call,
-        images,
-    ] = message.pick(names);
+    let [content, details, reasoning, reasoning_content, thinking, annotations, citations, refusal, calls, images] =
+        message.pick(names);
     match details.filter(|details| details.is_filled()) {
         Some(details) => {
             for (place, detail) in details.elements().enumerate() {
@@ -116,9 +109,6 @@ fn read_message(message: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Re
     for (place, call) in calls.into_iter().flat_map(Raw::elements).enumerate() {
         read_call(call, place, choice, sink)?;
     }
-    if let Some(call) = legacy_call.filter(|_| !calls.is_some_and(Raw::is_filled)) {
-        read_legacy_call(call, choice, sink)?;
-    }
     for image in images.into_iter().flat_map(Raw::elements) {
         read_image(image, choice, sink)?;
     }
@@ -154,19 +144,6 @@ fn read_call(call: Raw<'_>, place: usize, choice: u32, sink: &mut impl AnswerSin
     }
     match filled(text) {
         Some(text) => sink.event(AnswerEvent::ToolCallArguments { choice, call: index, text }),
-        None => Ok(()),
-    }
-}
-
-/// A `function_call` of a whole answer, as some servers still send it; it has no id.
-fn read_legacy_call(call: Raw<'_>, choice: u32, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
-    let [name, arguments] = call.pick([b"name", b"arguments"]).map(filled);
-    let Some(name) = name else { return Ok(()) };
-    let written = arguments.as_ref().map_or(&b""[..], EscapedText::bytes);
-    let (id, kind) = (made_call_id(&[name.bytes(), written]), ToolKind::Function);
-    sink.event(AnswerEvent::ToolCallStarted { choice, call: 0, id, name, kind })?;
-    match arguments {
-        Some(text) => sink.event(AnswerEvent::ToolCallArguments { choice, call: 0, text }),
         None => Ok(()),
     }
 }

@@ -33,7 +33,7 @@ impl ChunkWriter {
             AnswerEvent::Finished { choice, finish, native } => {
                 begin_choice(*choice, out);
                 out.put_u8(b'}');
-                push_finish(out, *finish, Some(&native.unescaped()));
+                push_finish(out, finish.as_str(), Some(&native.unescaped()));
                 out.put_slice(b"}]}");
             }
             AnswerEvent::Logprobs { choice, value } => {
@@ -42,6 +42,8 @@ impl ChunkWriter {
                 push_member(out, b"logprobs", value.bytes());
                 out.put_slice(b"}]}");
             }
+            // Only upstreams of this API say it.
+            AnswerEvent::StoppedAt { .. } => {}
             AnswerEvent::Text { choice, .. }
             | AnswerEvent::Refusal { choice, .. }
             | AnswerEvent::Reasoning { choice, .. }
@@ -100,6 +102,7 @@ impl ChunkWriter {
             AnswerEvent::DocumentCitation { json, .. } => push_only_element(b"citations", json, out),
             AnswerEvent::Started { .. }
             | AnswerEvent::Usage(_)
+            | AnswerEvent::StoppedAt { .. }
             | AnswerEvent::Finished { .. }
             | AnswerEvent::Logprobs { .. } => {}
         }

@@ -112,6 +112,7 @@ impl AnswerSink for CompletionWriter {
             AnswerEvent::Logprobs { choice, value } => {
                 self.choice(choice)?.add_logprobs(value);
             }
+            AnswerEvent::StoppedAt { .. } => {}
             AnswerEvent::Finished { choice, finish, native } => {
                 self.choice(choice)?.finish = Some((finish, native.unescaped().into_owned()));
             }
@@ -236,7 +237,7 @@ impl Choice {
             }
         }
         out.put_u8(b'}');
-        push_finish(out, *finish, Some(native));
+        push_finish(out, finish.as_str(), Some(native));
         push_member(out, b"logprobs", self.logprobs.as_deref().unwrap_or(b"null"));
         out.put_u8(b'}');
         Ok(())

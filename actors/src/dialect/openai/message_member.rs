@@ -3,7 +3,10 @@
 use bytes::{BufMut as _, BytesMut};
 
 use super::usage::ProducedOutput;
-use crate::dialect::{answer::AnswerFault, json::Raw};
+use crate::{
+    dialect::{answer::AnswerFault, json::Raw},
+    domain::ReasoningFormat,
+};
 
 /// Kind of a member of a message or delta.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +112,15 @@ impl ContentParts {
             ContentParts { text: joined(texts(content)), reasoning: (reasoning.len() > 2).then_some(reasoning) }
         })
     }
+}
+
+/// Appends the only element of the `reasoning_details` of a thought that is a mere text, a JSON string.
+pub(super) fn push_thought_details(thought: &[u8], out: &mut BytesMut) {
+    out.put_slice(b"{\"type\":\"reasoning.text\",\"text\":");
+    out.put_slice(thought);
+    out.put_slice(b",\"format\":\"");
+    out.put_slice(ReasoningFormat::Unknown.as_str().as_bytes());
+    out.put_slice(b"\",\"index\":0}");
 }
 
 /// The texts among the parts of a content.

@@ -1,13 +1,16 @@
 //! One element of `tool_calls`, in a delta or in a message: read leniently, written in the regular form.
 //!
-//! Arguments are never parsed: the bytes of their JSON string are copied. Which call of a stream an element
-//! belongs to is decided in [`super::stream`].
+//! The bytes of the arguments' JSON string are copied; how arguments become one object is in
+//! [`CallArguments`](crate::dialect::neutral::CallArguments). Which call of a stream an element belongs to is decided in
+//! [`super::stream`].
+
+use std::borrow::Cow;
 
 use bytes::{BufMut as _, BytesMut};
 
 use crate::dialect::{
     json::{Raw, push_member, push_string, push_u64},
-    neutral::CLIENT_IDS,
+    neutral::{CLIENT_IDS, settled_arguments},
 };
 
 /// Whether an id, the inside of its JSON string, is one that every client and every upstream takes: another is replaced.
@@ -78,6 +81,11 @@ impl<'a> CallPart<'a> {
         }
     }
 
+    /// Whether it calls a function, as far as it says.
+    fn is_function(&self) -> bool {
+        !self.is_custom && self.kind.is_none_or(|kind| kind.inner() == b"function")
+    }
+
     /// Whether it keeps to the convention of a whole call, so that it may be copied. Calls of another type
     /// than `function` have their own convention.
     pub(super) fn is_whole(&self) -> bool {
@@ -93,22 +101,27 @@ impl<'a> CallPart<'a> {
         (self.name.map_or(0, Raw::text_bytes) + arguments) as u64
     }
 
-    /// Whether it brings anything beyond what names the call.
-    pub(super) fn has_content_beyond_head(&self) -> bool {
-        let arguments = self.arguments.is_some_and(|raw| !raw.is_string() || raw.text_bytes() > 0);
-        arguments || self.others.element.is_some() || self.others.function.is_some()
+    /// Whether it has members of other names.
+    pub(super) fn has_others(&self) -> bool {
+        self.others.element.is_some() || self.others.function.is_some()
     }
 
-    /// Appends the inside of the arguments' JSON string. Upstreams that send an object mean its text.
-    pub(super) fn push_arguments(&self, out: &mut BytesMut) {
-        let Some(arguments) = self.arguments else { return };
-        if arguments.is_string() {
-            out.put_slice(arguments.inner());
-            return;
+    /// The inside of the arguments' JSON string. Upstreams that send an object mean its text.
+    pub(super) fn arguments_text(&self) -> Cow<'a, [u8]> {
+        match self.arguments {
+            None => Cow::Borrowed(&[]),
+            Some(arguments) if arguments.is_string() => Cow::Borrowed(arguments.inner()),
+            Some(arguments) => {
+                let mut quoted = BytesMut::new();
+                push_string(&mut quoted, arguments.written());
+                Cow::Owned(quoted.get(1..quoted.len() - 1).unwrap_or_default().to_vec())
+            }
         }
-        let mut quoted = BytesMut::new();
-        push_string(&mut quoted, &String::from_utf8_lossy(arguments.bytes()));
-        out.put_slice(quoted.get(1..quoted.len() - 1).unwrap_or_default());
+    }
+
+    /// The arguments of a whole call, if they have to be written anew to be one object.
+    pub(super) fn settled(&self) -> Option<BytesMut> {
+        if self.is_function() { settled_arguments(&self.arguments_text()) } else { None }
     }
 
     /// Appends the members of other names, of the element and of its function.
@@ -131,8 +144,8 @@ pub(super) struct CallHead<'a> {
     pub(super) id: &'a [u8],
     /// The function's name, as the inside of a JSON string.
     pub(super) name: &'a [u8],
-    /// Arguments that came before the name.
-    pub(super) early_arguments: &'a [u8],
+    /// Its arguments so far, as the inside of a JSON string.
+    pub(super) arguments: &'a [u8],
     /// Whether it calls a custom tool.
     pub(super) is_custom: bool,
 }
@@ -140,7 +153,7 @@ pub(super) struct CallHead<'a> {
 /// The deprecated form of a call: one function without an id.
 #[derive(Debug, Default)]
 pub(super) struct FunctionCall {
-    /// The inside of the JSON string of the name, in the delta that introduces the call, and in a whole one.
+    /// The inside of the JSON string of the name, or of a piece of it.
     pub(super) name: Option<Vec<u8>>,
     /// The inside of the JSON string of the arguments.
     pub(super) arguments: BytesMut,
@@ -170,7 +183,7 @@ pub(super) fn member_names(is_custom: bool) -> (&'static [u8], &'static [u8]) {
 }
 
 impl CallHead<'_> {
-    /// Appends the whole element, with the arguments and other members of `part`.
+    /// Appends the whole element, with the other members of `part`.
     pub(super) fn push(&self, part: &CallPart<'_>, out: &mut BytesMut) {
         out.put_u8(b'{');
         if let Some(index) = self.index {
@@ -190,8 +203,7 @@ impl CallHead<'_> {
         out.put_slice(b"\",\"");
         out.put_slice(arguments);
         out.put_slice(b"\":\"");
-        out.put_slice(self.early_arguments);
-        part.push_arguments(out);
+        out.put_slice(self.arguments);
         out.put_u8(b'"');
         part.push_function_others(out);
         out.put_u8(b'}');

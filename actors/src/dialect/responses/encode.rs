@@ -53,6 +53,8 @@ pub(crate) struct ResponseOpening {
     pub(crate) model: Arc<str>,
     /// When the request was admitted, Unix seconds.
     pub(crate) created: i64,
+    /// Reads the wall clock, Unix seconds.
+    pub(crate) clock: fn() -> i64,
     /// Streamed or whole.
     pub(crate) form: AnswerForm,
     /// What the answer repeats of the request.
@@ -274,7 +276,7 @@ impl ResponsesEncoder {
     fn arguments(&mut self, call: u32, text: EscapedText<'_>) -> Result<(), AnswerFault> {
         self.output.charge(text.bytes().len())?;
         match self.open_calls.iter_mut().find(|open| open.call() == call) {
-            Some(open) => open.piece(text, &mut self.events),
+            Some(open) => open.piece(&text, &mut self.events),
             None if call < self.calls && text.is_blank() => {}
             None => return Err(AnswerFault::malformed("arguments of a call that is not open")),
         }

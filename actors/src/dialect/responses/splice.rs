@@ -1,16 +1,20 @@
 //! The Responses API on both sides: only what must change is rewritten, every other byte passes as it came.
 
+use std::{borrow::Cow, sync::Arc};
+
 use bytes::{Bytes, BytesMut};
 
 use super::{
     encode::push_usage,
+    inbound::{ResponseEcho, echo::complete_tools},
     models::{LEAST_OUTPUT, capabilities},
     provider_state::ProviderState,
 };
 use crate::{
     dialect::{
-        json::{Fate, JsonFault, Raw, Splice, object, quoted},
-        neutral::{EscapedText, ReportedTokens, StateKey},
+        answer::AnswerContext,
+        json::{Fate, JsonFault, Raw, Splice, object, push_member, quoted},
+        neutral::{CallArguments, EscapedText, ReportedTokens, StateKey, settled_arguments},
         spliced_call::{MemberNames, SplicedCall},
     },
     domain::{AddedMember, Usage},
@@ -18,6 +22,9 @@ use crate::{
 
 /// What `include` must have so that reasoning can be sent back to an API that keeps nothing.
 const ENCRYPTED: &str = "reasoning.encrypted_content";
+
+/// Most calls of an answer whose arguments are followed.
+const MAX_CALLS: usize = 1_024;
 
 /// A client's body for an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,8 +69,13 @@ pub(crate) fn splice_request(
                 reasons = effort.map(|effort| &*effort != "none");
             }
             b"input" => splice.elements(value, |item, _| {
-                let is_cut = is_unusable(item, is_stateless);
-                without_reasoning |= is_cut;
+                let [kind, role, content, sealed] = item.pick([b"type", b"role", b"content", b"encrypted_content"]);
+                let is_cut = match kind.and_then(Raw::text).as_deref() {
+                    Some("reasoning") => is_unusable(sealed, is_stateless),
+                    None | Some("message") => says_nothing(role, content),
+                    _ => false,
+                };
+                without_reasoning |= is_cut && kind.is_some_and(|kind| kind.inner() == b"reasoning");
                 if is_cut { Fate::Cut } else { Fate::Kept }
             }),
             _ => {}
@@ -92,45 +104,72 @@ fn with_encrypted(include: Raw<'_>) -> Option<Vec<u8>> {
     Some([b"[", others, comma, quoted(ENCRYPTED).as_ref(), b"]"].concat())
 }
 
-/// Whether an item is reasoning that the upstream cannot take back.
-fn is_unusable(item: Raw<'_>, is_stateless: bool) -> bool {
-    if item.member(b"type").and_then(Raw::text).as_deref() != Some("reasoning") {
-        return false;
-    }
-    match item.member(b"encrypted_content").and_then(Raw::filled_string).and_then(EscapedText::of) {
+/// Whether a message is an answer without content: upstreams take none back.
+fn says_nothing(role: Option<Raw<'_>>, content: Option<Raw<'_>>) -> bool {
+    let is_empty = content.is_none_or(|content| content.is_null() || (content.is_array() && !content.is_filled()));
+    is_empty && role.and_then(Raw::text).as_deref() == Some("assistant")
+}
+
+/// Whether reasoning with this encrypted content is such as the upstream cannot take back.
+fn is_unusable(sealed: Option<Raw<'_>>, is_stateless: bool) -> bool {
+    match sealed.and_then(Raw::filled_string).and_then(EscapedText::of) {
         Some(sealed) => sealed.unescaped().starts_with(StateKey::PREFIX),
         None => is_stateless,
     }
 }
 
-/// A whole response with our `model`, our `id` unless the provider keeps it under its own, and with counts of `usage` if it
-/// has ended and has none.
+/// What the client sees of a response that passes.
+#[derive(Debug)]
+pub(crate) struct ResponseIdentity {
+    /// Our id, which takes the place of the provider's unless the provider keeps the response.
+    pub(crate) id: String,
+    pub(crate) model: Arc<str>,
+    pub(crate) state: ProviderState,
+    /// When the request was admitted, Unix seconds.
+    pub(crate) created: i64,
+    /// Reads the wall clock, Unix seconds.
+    pub(crate) clock: fn() -> i64,
+    /// Stands for the members that the provider leaves out.
+    pub(crate) echo: ResponseEcho,
+}
+
+impl ResponseIdentity {
+    pub(crate) fn of(context: &AnswerContext, state: ProviderState, echo: &ResponseEcho) -> ResponseIdentity {
+        ResponseIdentity {
+            id: context.generation.as_str().to_owned(),
+            model: Arc::clone(&context.model),
+            state,
+            created: context.created,
+            clock: context.clock,
+            echo: echo.clone(),
+        }
+    }
+}
+
+/// A whole response with our `model`, our `id` unless the provider keeps it under its own, what the provider leaves out, and
+/// counts of `usage` if it has ended and has none.
 ///
 /// # Errors
 /// When the body is not a JSON object.
 pub(crate) fn splice_answer(
     body: &str,
-    id: &str,
-    model: &str,
-    state: ProviderState,
+    identity: &ResponseIdentity,
     usage: impl FnOnce() -> Usage,
 ) -> Result<Bytes, JsonFault> {
     let response = object(body)?;
     let mut splice = Splice::new(body);
-    identify(response, id, model, state, usage, &mut splice);
+    identity.identify(response, usage, &mut splice);
     Ok(splice.finish())
 }
 
-/// The data of a stream's event with our `id` and `model`, and with counts of `usage` if the response has ended and has none;
-/// `None` if it passes as it came, as all do that have no response.
+/// The data of a stream's event with what [`splice_answer`] changes in a response; `None` if it passes as it came, as all do
+/// that have no response.
 ///
 /// # Errors
 /// When the data is not a JSON object.
 pub(crate) fn splice_event(
     data: &str,
-    id: &str,
-    model: &str,
-    state: ProviderState,
+    identity: &ResponseIdentity,
     usage: impl FnOnce() -> Usage,
 ) -> Result<Option<Bytes>, JsonFault> {
     // Within a text, the second quote would have a backslash before it. The name may be written with an escape.
@@ -140,8 +179,52 @@ pub(crate) fn splice_event(
     let event = object(data)?;
     let Some(response) = event.member(b"response").filter(|response| response.is_object()) else { return Ok(None) };
     let mut splice = Splice::new(data);
-    identify(response, id, model, state, usage, &mut splice);
+    identity.identify(response, usage, &mut splice);
     Ok(Some(splice.finish()))
+}
+
+/// Takes an event about a call of a function: the data with arguments that are one object, if they were not. `arguments`: of
+/// the calls so far, by their places.
+pub(crate) fn settle_event(
+    kind: &str,
+    data: &str,
+    event: Raw<'_>,
+    arguments: &mut Vec<(u64, CallArguments)>,
+) -> Option<Bytes> {
+    let mut splice = Splice::new(data);
+    match kind {
+        "response.function_call_arguments.delta" => {
+            let piece = event.member(b"delta").filter(|piece| piece.is_string())?;
+            let place = event.member(b"output_index").and_then(Raw::count).unwrap_or(0);
+            if !arguments.iter().any(|(at, _)| *at == place) && arguments.len() < MAX_CALLS {
+                arguments.push((place, CallArguments::object()));
+            }
+            let (_, call) = arguments.iter_mut().find(|(at, _)| *at == place)?;
+            let mut passed = BytesMut::new();
+            call.piece(piece.inner(), &mut passed);
+            if *passed == *piece.inner() {
+                return None;
+            }
+            splice.replace(piece, &[b"\"", &passed[..], b"\""].concat());
+        }
+        "response.function_call_arguments.done" => settle_arguments(event, &mut splice)?,
+        "response.output_item.done" => settle_call(event.member(b"item")?, &mut splice)?,
+        _ => return None,
+    }
+    Some(splice.finish())
+}
+
+/// Makes the arguments of a call of a function one object. `None` if they are, or it is another item.
+fn settle_call<'a>(item: Raw<'a>, splice: &mut Splice<'a>) -> Option<()> {
+    item.member(b"type").filter(|kind| kind.inner() == b"function_call")?;
+    settle_arguments(item, splice)
+}
+
+fn settle_arguments<'a>(holder: Raw<'a>, splice: &mut Splice<'a>) -> Option<()> {
+    let text = holder.member(b"arguments").and_then(Raw::filled_string)?;
+    let settled = settled_arguments(text.inner())?;
+    splice.replace(text, &[b"\"", &settled[..], b"\""].concat());
+    Some(())
 }
 
 /// The number of the event that follows this one, if it has a number.
@@ -149,37 +232,59 @@ pub(crate) fn next_number(event: Raw<'_>) -> Option<u64> {
     Some(event.member(b"sequence_number")?.count()? + 1)
 }
 
-fn identify<'a>(
-    response: Raw<'a>,
-    id: &str,
-    model: &str,
-    state: ProviderState,
-    usage: impl FnOnce() -> Usage,
-    splice: &mut Splice<'a>,
-) {
-    let usage = lacks_counts(response).then(|| {
-        let mut out = BytesMut::new();
-        push_usage(&ReportedTokens::from(&usage()), &mut out);
-        out
-    });
-    if let Some(usage) = usage.as_ref().filter(|_| response.member(b"usage").is_none()) {
-        splice.add_first(response, &[b"\"usage\":", &usage[..]].concat());
-    }
-    for (key, value) in response.members() {
-        match &*key.name() {
-            b"id" if state == ProviderState::Refused => splice.replace(value, &quoted(id)),
-            b"model" => splice.replace(value, &quoted(model)),
-            b"store" if state == ProviderState::Refused => splice.replace(value, b"false"),
-            b"usage" => usage.iter().for_each(|usage| splice.replace(value, usage)),
-            _ => {}
+impl ResponseIdentity {
+    fn identify<'a>(&self, response: Raw<'a>, usage: impl FnOnce() -> Usage, splice: &mut Splice<'a>) {
+        let names: Vec<Cow<'_, [u8]>> = response.members().map(|(key, _)| key.name()).collect();
+        let has = |name: &[u8]| names.iter().any(|known| **known == *name);
+        let [status, told] = response.pick([b"status", b"usage"]);
+        let status = status.and_then(Raw::text);
+        let usage = (has_ended(status.as_deref()) && !is_whole(told)).then(|| {
+            let mut out = BytesMut::new();
+            push_usage(&ReportedTokens::from(&usage()), &mut out);
+            out
+        });
+        let mut missing = self.echo.members_but(has);
+        let completed = (status.as_deref() == Some("completed")).then(|| (self.clock)().max(self.created).to_string());
+        for (name, value) in [
+            ("object", &b"\"response\""[..]),
+            ("id", &*quoted(&self.id)),
+            ("model", &*quoted(&self.model)),
+            ("created_at", self.created.to_string().as_bytes()),
+            ("completed_at", completed.as_deref().unwrap_or("null").as_bytes()),
+            ("error", b"null"),
+            ("incomplete_details", b"null"),
+            ("usage", usage.as_deref().unwrap_or(b"null")),
+        ] {
+            if !has(name.as_bytes()) {
+                push_member(&mut missing, name.as_bytes(), value);
+            }
+        }
+        if let Some((_, members)) = missing.split_first() {
+            splice.add_first(response, members);
+        }
+        for (key, value) in response.members() {
+            match &*key.name() {
+                b"id" if self.state == ProviderState::Refused => splice.replace(value, &quoted(&self.id)),
+                b"model" => splice.replace(value, &quoted(&self.model)),
+                b"store" if self.state == ProviderState::Refused => splice.replace(value, b"false"),
+                b"usage" => usage.iter().for_each(|usage| splice.replace(value, usage)),
+                b"tools" => complete_tools(value, splice),
+                b"output" => splice.elements(value, |item, splice| {
+                    let _ = settle_call(item, splice);
+                    Fate::Kept
+                }),
+                _ => {}
+            }
         }
     }
 }
 
-/// Whether a response has ended without telling its tokens.
-fn lacks_counts(response: Raw<'_>) -> bool {
-    let status = response.member(b"status").and_then(Raw::text);
-    let has = |name: &[u8]| response.member(b"usage")?.member(name)?.count();
-    let is_told = [&b"input_tokens"[..], b"output_tokens", b"total_tokens"].iter().all(|name| has(name).is_some());
-    matches!(status.as_deref(), Some("completed" | "incomplete")) && !is_told
+fn has_ended(status: Option<&str>) -> bool {
+    matches!(status, Some("completed" | "incomplete"))
+}
+
+/// Whether all counts are told.
+fn is_whole(usage: Option<Raw<'_>>) -> bool {
+    let has = |name: &[u8]| usage?.member(name)?.count();
+    [&b"input_tokens"[..], b"output_tokens", b"total_tokens"].iter().all(|name| has(name).is_some())
 }

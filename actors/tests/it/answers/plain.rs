@@ -92,7 +92,7 @@ fn thinking_in_the_content_is_shown_unless_a_filled_member_brings_it() {
         (r#""reasoning":"""#, "\"Hmm\""),
         (r#""reasoning_content":null"#, "\"Hmm\""),
         (r#""reasoning":"Other""#, "\"Other\""),
-        (r#""reasoning_content":"Other""#, "null"),
+        (r#""reasoning_content":"Other""#, "\"Other\""),
     ] {
         for message in [format!("{{{parts},{member}}}"), format!("{{{member},{parts}}}")] {
             let body = format!(r#"{{"choices":[{{"message":{message},"finish_reason":"stop"}}]}}"#);

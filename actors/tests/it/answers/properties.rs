@@ -121,6 +121,11 @@ fn expected(pieces: &[Piece]) -> (String, String, Vec<(String, String)>) {
             }
         }
     }
+    // A call without arguments gets an empty object.
+    let is_empty = |arguments: &String| arguments.trim().is_empty() || arguments.trim() == "null";
+    for (_, arguments) in calls.iter_mut().filter(|(_, arguments)| is_empty(arguments)) {
+        *arguments = "{}".to_owned();
+    }
     (content, thoughts, calls)
 }
 

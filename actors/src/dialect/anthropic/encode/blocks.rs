@@ -2,10 +2,7 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{
-    AnswerForm,
-    call::{OpenCall, Rest},
-};
+use super::{AnswerForm, call::OpenCall};
 use crate::dialect::{
     json::{push_member, push_u64},
     neutral::EscapedText,
@@ -118,18 +115,13 @@ impl BlockWriter {
     pub(super) fn end_call(&mut self, call: OpenCall) {
         let rest = call.finish();
         if self.form == AnswerForm::Streamed {
-            match rest {
-                Rest::Nothing => {}
-                Rest::Piece(text) => self.fragment(&text),
-                Rest::Object(object) => self.fragment(&EscapedText::escaping(&String::from_utf8_lossy(&object))),
+            if let Some(object) = rest {
+                self.fragment(&EscapedText::escaping(&String::from_utf8_lossy(&object)));
             }
             return self.stop();
         }
-        match rest {
-            Rest::Object(object) => self.out.put_slice(&object),
-            // Only the arguments of a stream are sent in pieces.
-            Rest::Nothing | Rest::Piece(_) => self.out.put_slice(b"{}"),
-        }
+        // Only the arguments of a stream are sent in pieces.
+        self.out.put_slice(rest.as_deref().unwrap_or(b"{}"));
         self.out.put_u8(b'}');
     }
 

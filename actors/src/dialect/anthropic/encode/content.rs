@@ -2,7 +2,7 @@
 
 use super::{MessagesEncoder, Open, call::OpenCall, piece::Piece};
 use crate::dialect::{
-    anthropic::{foreign_state::packed_state, surrogates::SplitPairs},
+    anthropic::foreign_state::packed_state,
     neutral::{EscapedText, ReasoningKind, ReasoningPiece},
 };
 use crate::domain::ReasoningFormat;
@@ -44,13 +44,9 @@ impl MessagesEncoder {
         if !matches!(&self.open, Some(Open::Text { is_cited: false, .. })) {
             self.close();
             self.blocks.begin_text();
-            self.open = Some(Open::Text { pairs: SplitPairs::default(), is_cited: false });
+            self.open = Some(Open::Text { is_cited: false });
         }
-        if let Some(Open::Text { pairs, .. }) = &mut self.open
-            && let Some(text) = pairs.escaped(text)
-        {
-            self.blocks.text(&text);
-        }
+        self.blocks.text(&text);
     }
 
     fn write_thought(&mut self, thought: ReasoningPiece<'_>) {
@@ -58,10 +54,7 @@ impl MessagesEncoder {
         let sealed = sealed.filter(|sealed| !sealed.is_empty());
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             self.open_thought(index, format);
-            if let Some(Open::Thought { pairs, .. }) = &mut self.open
-                && !self.opening.omits_thinking
-                && let Some(text) = pairs.escaped(text)
-            {
+            if !self.opening.omits_thinking {
                 self.blocks.thought(&text);
             }
         }
@@ -91,7 +84,7 @@ impl MessagesEncoder {
         if !is_open {
             self.close();
             self.blocks.begin_thinking();
-            self.open = Some(Open::Thought { index, format, pairs: SplitPairs::default() });
+            self.open = Some(Open::Thought { index, format });
         }
     }
 
@@ -107,21 +100,11 @@ impl MessagesEncoder {
     fn close_signed(&mut self, signature: Option<&EscapedText<'_>>) {
         match self.open.take() {
             None => {}
-            Some(Open::Text { mut pairs, .. }) => {
-                if let Some(rest) = pairs.rest() {
-                    self.blocks.text(&rest);
-                }
-                self.blocks.end_text();
-            }
-            Some(Open::Thought { format, mut pairs, .. }) => {
-                if let Some(rest) = pairs.rest() {
-                    self.blocks.thought(&rest);
-                }
-                match signature {
-                    Some(signature) => self.blocks.end_thinking(signature),
-                    None => self.blocks.end_thinking(&self.seal(format, "")),
-                }
-            }
+            Some(Open::Text { .. }) => self.blocks.end_text(),
+            Some(Open::Thought { format, .. }) => match signature {
+                Some(signature) => self.blocks.end_thinking(signature),
+                None => self.blocks.end_thinking(&self.seal(format, "")),
+            },
             Some(Open::Call(call)) => self.blocks.end_call(call),
         }
     }

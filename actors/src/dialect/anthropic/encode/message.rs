@@ -2,12 +2,12 @@
 
 use bytes::BufMut as _;
 
-use super::{AnswerForm, MessagesEncoder, Progress, usage::push_usage};
+use super::{AnswerForm, MessagesEncoder, Progress, StoppedAt, usage::push_usage};
 use crate::{
     dialect::{
         anthropic::finish::stop_reason,
-        json::{push_member, push_string},
-        neutral::ReportedTokens,
+        json::{Raw, push_member, push_string},
+        neutral::{ReportedTokens, json_value},
     },
     domain::FinishReason,
 };
@@ -46,7 +46,12 @@ impl MessagesEncoder {
     pub(super) fn push_end(&mut self) {
         let estimate = ReportedTokens { prompt: u64::from(self.opening.prompt_tokens), ..Default::default() };
         let tokens = self.usage.unwrap_or(estimate);
-        let reason = self.stop_reason();
+        let mut reason = self.stop_reason();
+        let stop_sequence = self.stop_sequence().filter(|_| reason == stop_reason(None));
+        let stop_sequence = stop_sequence.map(|text| text.bytes().to_vec());
+        if stop_sequence.is_some() {
+            reason = "stop_sequence";
+        }
         let is_streamed = self.opening.form == AnswerForm::Streamed;
         let out = &mut self.blocks.out;
         let head: &[u8] =
@@ -54,7 +59,8 @@ impl MessagesEncoder {
         out.put_slice(head);
         out.put_slice(b"\"stop_reason\":\"");
         out.put_slice(reason.as_bytes());
-        out.put_slice(b"\",\"stop_sequence\":null");
+        out.put_u8(b'"');
+        push_member(out, b"stop_sequence", stop_sequence.as_deref().unwrap_or(b"null"));
         if reason == "refusal" && !self.refusal.is_empty() {
             push_member(out, b"stop_details", b"{\"type\":\"refusal\",\"category\":null,\"explanation\":\"");
             out.put_slice(&self.refusal);
@@ -68,6 +74,20 @@ impl MessagesEncoder {
         out.put_u8(b'}');
         if is_streamed {
             out.put_slice(b"\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+        }
+    }
+
+    /// The text that ended the answer, one of those that the client asked for; null if it is one, but not known which.
+    fn stop_sequence(&self) -> Option<Raw<'_>> {
+        let stopped_at = self.stopped_at.as_ref()?;
+        let asked = std::str::from_utf8(&self.opening.stop_sequences).ok().and_then(json_value)?;
+        let mut elements = asked.elements();
+        match stopped_at {
+            StoppedAt::Text(text) => elements.find(|asked| asked.text().is_some_and(|asked| asked == text.unescaped())),
+            StoppedAt::Some => match (elements.next(), elements.next()) {
+                (Some(only), None) => Some(only),
+                _ => json_value("null"),
+            },
         }
     }
 

@@ -100,16 +100,18 @@ impl Waiting {
         }
     }
 
-    /// Appends to the arguments of a call. Nothing for a call that does not wait.
+    /// Appends to the arguments of a call.
     ///
     /// # Errors
-    /// When too much waits.
+    /// When too much waits, or the call does not wait: what follows behind its end must not be lost.
     pub(super) fn add_arguments(&mut self, of: u32, text: &EscapedText<'_>) -> Result<(), AnswerFault> {
         let arguments = self.pieces.iter_mut().find_map(|piece| match piece {
             Piece::Call { call, arguments, .. } if *call == of => Some(arguments),
             _ => None,
         });
-        let Some(arguments) = arguments else { return Ok(()) };
+        let Some(arguments) = arguments else {
+            return Err(AnswerFault::malformed("arguments behind the end of a call"));
+        };
         join(arguments, text);
         self.count(text.bytes().len())
     }

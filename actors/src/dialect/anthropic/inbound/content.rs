@@ -179,6 +179,12 @@ impl ChatBodyWriter<'_> {
         let [role, content] = self.fates.pick("messages[]", message, OF_MESSAGES);
         let (role_path, content_path) = (path.member("role"), path.member("content"));
         let role = role.ok_or_else(|| required(role_path))?;
+        // An answer that says nothing comes back in many forms.
+        let is_empty = content.is_none_or(Raw::is_null) && role.text().as_deref() == Some("assistant");
+        if is_empty {
+            self.has_blank_answers = true;
+            return Ok(());
+        }
         let content = content.ok_or_else(|| required(content_path))?;
         if !content.is_string() && !content.is_array() {
             return Err(mistyped(content_path, "a string or an array of blocks"));
@@ -259,6 +265,7 @@ impl ChatBodyWriter<'_> {
     fn assistant(&mut self, content: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
         let (mut parts, mut calls, mut details) = (MessageParts::default(), BytesMut::new(), BytesMut::new());
         if let Some(text) = EscapedText::of(content) {
+            self.has_blank_answers |= text.is_blank();
             parts.text(text, None);
         }
         for (index, block) in content.elements().enumerate() {
@@ -269,7 +276,9 @@ impl ChatBodyWriter<'_> {
                     if block.citations.is_some_and(Raw::is_filled) {
                         self.fates.drop("messages[].content[].citations");
                     }
-                    parts.text(block.text(&path)?, block.cache_control);
+                    let text = block.text(&path)?;
+                    self.has_blank_answers |= text.is_blank();
+                    parts.text(text, block.cache_control);
                 }
                 "thinking" | "redacted_thinking" => self.thinking(&block, &mut details),
                 "tool_use" => push_call(&block, &path, &mut calls)?,
@@ -279,6 +288,7 @@ impl ChatBodyWriter<'_> {
             }
         }
         if parts.is_empty() && calls.is_empty() && details.is_empty() {
+            self.has_blank_answers = true;
             return Ok(());
         }
         self.out.put_slice(b"{\"role\":\"assistant\",\"content\":");

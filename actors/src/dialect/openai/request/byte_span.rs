@@ -34,6 +34,10 @@ pub(super) struct Edit {
 pub(super) enum Replacement {
     /// The role `system`, where the upstream does not know `developer`.
     SystemRole,
+    /// The empty text: in the place of a content of an assistant that says nothing.
+    EmptyText,
+    /// The same value, and an empty `content` behind it: for an assistant that says nothing.
+    WithEmptyContent,
     /// The same address as the object that upstreams expect.
     ImageObject,
     /// This integer, which was written with a point or an exponent.

@@ -6,11 +6,11 @@
 use std::mem;
 
 use super::{
-    byte_span::{Edit, Replacement},
+    byte_span::{ByteSpan, Edit, Replacement},
     conversation::{Conversation, MESSAGES},
     fault, json,
     json_type::JsonType,
-    parts::PartListReader,
+    parts::{PartList, PartListReader},
     tool_calls::CallListVisitor,
     value_visitor::{ArrayReader, LengthVisitor, ObjectReader, SeenKeys, Stopped, TextLength, ValueVisitor, stop},
 };
@@ -21,6 +21,9 @@ use crate::{
     },
     domain::Invalid,
 };
+
+/// What is wrong with a content of another form.
+const NO_PARTS: &str = "'content' must be a string or a non-empty array of parts.";
 
 /// The value of `messages`: whether it is there at all.
 pub(super) struct MessageListVisitor<'c, 'a>(pub(super) &'c mut Conversation<'a>);
@@ -110,6 +113,8 @@ enum Content {
     Text,
     /// Parts, of which this one is the first that only an assistant may send.
     Parts { refusal: Option<usize> },
+    /// A list without parts.
+    NoParts,
 }
 
 /// The members of a message that are read.
@@ -174,12 +179,16 @@ impl MessageKey {
 #[derive(Default)]
 struct Message<'a> {
     role: Option<Role>,
+    /// Where the role stands.
+    role_span: ByteSpan,
     content: Content,
+    /// Where a content stands that says nothing: null, or a list without parts.
+    empty_content: Option<ByteSpan>,
     /// How many tool calls, if the member is there at all.
     calls: Option<usize>,
     call_id: Option<Raw<'a>>,
-    /// Whether something other than content carries the assistant's turn.
-    payload: bool,
+    /// Whether a function call or a voice stands in the place of the content.
+    has_call: bool,
     /// The reasoning that goes back to its provider.
     reasoning_details: Option<Raw<'a>>,
 }
@@ -211,6 +220,7 @@ impl<'a> ValueVisitor<'a> for MessageVisitor<'_, 'a> {
         }
         let index = self.index;
         let judged = message.judge(&MESSAGES.item(index));
+        self.conversation.edits.extend(message.empty_text());
         let Conversation { opening, tally, ends_with_answer, has_calls, open_turn, texts, last_user, .. } =
             &mut *self.conversation;
         match message.role {
@@ -240,7 +250,12 @@ impl<'a> MessageVisitor<'_, 'a> {
         match key {
             MessageKey::Role => return self.role(message, members.raw()?),
             MessageKey::Name => return self.name(members.value(LengthVisitor)?),
-            MessageKey::Content => message.content = members.value(ContentVisitor { message: self })?,
+            MessageKey::Content => {
+                let start = members.start()?;
+                message.content = members.value(ContentVisitor { message: self })?;
+                let is_empty = matches!(message.content, Content::Absent | Content::NoParts);
+                message.empty_content = is_empty.then(|| start..members.at());
+            }
             MessageKey::ToolCalls => {
                 let list = CallListVisitor { conversation: &mut *self.conversation, message: self.index };
                 message.calls = members.value(list)?;
@@ -261,8 +276,9 @@ impl<'a> MessageVisitor<'_, 'a> {
         let item = MESSAGES.item(self.index);
         let read = json::given(raw).map(|raw| Role::read(raw, &item.member("role"))).transpose();
         message.role = read.map_err(|invalid| self.conversation.stop(invalid))?;
+        message.role_span = self.conversation.source.span(raw);
         if message.role == Some(Role::Developer) {
-            let span = self.conversation.source.span(raw);
+            let span = message.role_span.clone();
             self.conversation.edits.push(Edit { span, want: Replacement::SystemRole });
         }
         Ok(())
@@ -286,7 +302,7 @@ impl<'a> MessageVisitor<'_, 'a> {
         if matches!(text, "null" | "\"\"" | "[]" | "{}") {
             return;
         }
-        message.payload = true;
+        message.has_call |= matches!(key, MessageKey::FunctionCall | MessageKey::Audio);
         // The others are bytes of media or signatures, which are no text.
         use MessageKey::{FunctionCall, Reasoning, ReasoningContent, Refusal};
         if matches!(key, FunctionCall | Reasoning | ReasoningContent | Refusal) {
@@ -316,17 +332,34 @@ impl<'a> ValueVisitor<'a> for ContentVisitor<'_, '_, 'a> {
 
     fn array(self, items: ArrayReader<'_, 'a>) -> Result<Content, Stopped> {
         let list = PartListReader { conversation: &mut *self.message.conversation, message: self.message.index };
-        list.read(items).map(|refusal| Content::Parts { refusal })
+        Ok(match list.read(items)? {
+            PartList { count: 0, .. } => Content::NoParts,
+            PartList { refusal, .. } => Content::Parts { refusal },
+        })
     }
 
     fn other(self, _: JsonType) -> Result<Content, Stopped> {
         let item = MESSAGES.item(self.message.index);
-        let message = "'content' must be a string or a non-empty array of parts.";
-        Err(self.message.conversation.stop(fault::mistyped(&item.member("content"), message)))
+        Err(self.message.conversation.stop(fault::mistyped(&item.member("content"), NO_PARTS)))
     }
 }
 
 impl Message<'_> {
+    /// What stands for the content of an assistant that says nothing, as answers of models may: strict upstreams refuse null
+    /// there.
+    fn empty_text(&self) -> Option<Edit> {
+        let is_silent = self.role == Some(Role::Assistant) && self.calls.unwrap_or(0) == 0 && !self.has_call;
+        match (self.content, self.empty_content.clone()) {
+            (Content::Absent | Content::NoParts, Some(span)) if is_silent => {
+                Some(Edit { span, want: Replacement::EmptyText })
+            }
+            (Content::Absent, None) if is_silent => {
+                Some(Edit { span: self.role_span.clone(), want: Replacement::WithEmptyContent })
+            }
+            _ => None,
+        }
+    }
+
     /// The rules that need the whole message.
     fn judge(&self, path: &Path<'_>) -> Result<(), Invalid> {
         let Some(role) = self.role else {
@@ -355,9 +388,10 @@ impl Message<'_> {
                 let message = "A part of type 'refusal' is only allowed in assistant messages.";
                 Err(fault::refused(&content.item(part).member("type"), message))
             }
-            Content::Absent if role == Role::Function => Ok(()),
-            Content::Absent if role == Role::Assistant && (self.payload || self.calls > Some(0)) => Ok(()),
+            Content::Absent if matches!(role, Role::Function | Role::Assistant) => Ok(()),
+            Content::NoParts if role == Role::Assistant => Ok(()),
             Content::Absent => Err(self.no_content(role, path)),
+            Content::NoParts => Err(fault::refused(&path.member("content"), NO_PARTS)),
         }
     }
 

@@ -31,6 +31,13 @@ const IMAGES: [&str; 5] = ["image/png", "image/jpeg", "image/jpg", "image/gif", 
 /// How closely an image may be looked at.
 const DETAILS: [&str; 4] = ["auto", "low", "high", "original"];
 
+/// A list that was read.
+pub(super) struct PartList {
+    pub(super) count: usize,
+    /// The first part that only an assistant may send.
+    pub(super) refusal: Option<usize>,
+}
+
 /// The parts of one message.
 pub(super) struct PartListReader<'c, 'a> {
     pub(super) conversation: &'c mut Conversation<'a>,
@@ -39,8 +46,8 @@ pub(super) struct PartListReader<'c, 'a> {
 }
 
 impl<'a> PartListReader<'_, 'a> {
-    /// Reads them all. Gives the position of the first that only an assistant may send.
-    pub(super) fn read(self, mut items: ArrayReader<'_, 'a>) -> Result<Option<usize>, Stopped> {
+    /// Reads them all.
+    pub(super) fn read(self, mut items: ArrayReader<'_, 'a>) -> Result<PartList, Stopped> {
         let PartListReader { conversation, message } = self;
         let (mut refusal, mut part) = (None, 0);
         while let Some(kind) = items.next(PartVisitor { conversation: &mut *conversation, message, part })? {
@@ -49,11 +56,7 @@ impl<'a> PartListReader<'_, 'a> {
             }
             part += 1;
         }
-        if part == 0 {
-            let words = "'content' must be a string or a non-empty array of parts.";
-            return Err(conversation.stop(fault::refused(&MESSAGES.item(message).member("content"), words)));
-        }
-        Ok(refusal)
+        Ok(PartList { count: part, refusal })
     }
 }
 

@@ -106,6 +106,11 @@ impl<'e> Splice<'e> {
             match want {
                 Replacement::SystemRole if self.knows_developer_role => {}
                 Replacement::SystemRole => self.replace(span.clone(), |out, _| out.extend_from_slice(b"\"system\"")),
+                Replacement::EmptyText => self.replace(span.clone(), |out, _| out.extend_from_slice(b"\"\"")),
+                Replacement::WithEmptyContent => self.replace(span.clone(), |out, role| {
+                    out.extend_from_slice(role);
+                    out.extend_from_slice(b",\"content\":\"\"");
+                }),
                 Replacement::Integer(value) => {
                     self.replace(span.clone(), |out, _| out.extend_from_slice(value.to_string().as_bytes()));
                 }

@@ -88,6 +88,17 @@ impl<'a> ObjectReader<'_, 'a> {
         Ok(key)
     }
 
+    /// Where the value of the key begins.
+    pub(super) fn start(&mut self) -> Result<usize, Stopped> {
+        self.cursor.peek()?;
+        Ok(self.cursor.at())
+    }
+
+    /// Where the value of the key ends, once it was read.
+    pub(super) fn at(&self) -> usize {
+        self.cursor.at()
+    }
+
     /// Hands the value of the key to a visitor.
     pub(super) fn value<V: ValueVisitor<'a>>(&mut self, visitor: V) -> Result<V::Out, Stopped> {
         visit(self.cursor, visitor)

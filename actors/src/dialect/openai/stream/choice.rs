@@ -4,16 +4,19 @@ use std::borrow::Cow;
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::tool_calls::{CallContext, ToolCallTracker};
+use super::{
+    split_halves::SplitHalves,
+    tool_calls::{CallContext, CallOrder, ToolCallTracker},
+};
 use crate::{
     dialect::{
-        answer::AnswerFault,
+        answer::{AnswerContext, AnswerFault},
         json::{Cursor, JsonFault, Raw, push_member, push_u64},
         openai::{
             error::is_filter_note,
             finish::{clean_name, normalise},
-            message_member::{ContentParts, MessageMember, OutputLengths},
-            tool_call::{CallPart, FunctionCall},
+            message_member::{ContentParts, MessageMember, OutputLengths, push_thought_details},
+            tool_call::FunctionCall,
         },
     },
     domain::FinishReason,
@@ -22,6 +25,8 @@ use crate::{
 /// Bytes of other members that may wait together with a finish.
 pub(super) const MAX_HELD_BYTES: usize = 64 * 1024;
 const NO_LOGPROBS: &[u8] = b",\"logprobs\":null";
+/// What a character becomes of which only one half came.
+const LOST_HALF: &[u8] = "\"\u{fffd}\"".as_bytes();
 
 /// One element of a chunk's `choices`, read but not yet rewritten.
 #[derive(Debug, Default)]
@@ -52,6 +57,12 @@ pub(super) struct Delta<'a> {
     /// Whether some member must be changed or left out.
     is_odd: bool,
     tool_calls: Option<Raw<'a>>,
+    /// Whether there is a text, maybe an empty one, or what may stand in its place.
+    has_text: bool,
+    /// A thought that is a mere text.
+    thought: Option<Raw<'a>>,
+    /// Whether its thoughts have the form that other providers' have.
+    has_details: bool,
 }
 
 impl<'a> ChoicePart<'a> {
@@ -126,11 +137,23 @@ impl<'a> Delta<'a> {
             }
             delta.is_odd |= match member {
                 MessageMember::Role | MessageMember::ToolCalls | MessageMember::FunctionCall => true,
-                MessageMember::Reasoning => is_hidden,
-                MessageMember::Content => value.is_array(),
+                MessageMember::Reasoning => {
+                    delta.has_details |= value.is_array() && value.is_filled() && is_details(key);
+                    delta.thought = delta.thought.or(value.filled_string());
+                    is_hidden
+                }
+                MessageMember::Content => {
+                    delta.has_text |= !value.is_null();
+                    value.is_array()
+                }
+                MessageMember::Refusal | MessageMember::Audio => {
+                    delta.has_text |= value.is_filled();
+                    false
+                }
                 _ => member.is_never_null() && value.is_null(),
             };
         }
+        delta.is_odd |= delta.thought.is_some() && !delta.has_details;
         delta.object = Some(cursor.since(start));
         Ok(delta)
     }
@@ -149,6 +172,10 @@ pub(super) struct ChoiceState {
     pub(super) has_called: bool,
     /// Whether a chunk with its role is out.
     pub(super) has_role: bool,
+    /// Whether a chunk with a text is out, maybe an empty one, or with what may stand in its place.
+    has_text: bool,
+    /// Halves of characters at the end of its texts.
+    pub(super) halves: SplitHalves,
 }
 
 /// A finish that waits for the end of the stream, so that it comes after every delta, and once.
@@ -172,6 +199,14 @@ pub(super) struct DeltaRules<'a> {
     pub(super) legacy_functions: bool,
 }
 
+impl<'a> DeltaRules<'a> {
+    /// The options for a choice.
+    pub(super) fn of(context: &'a AnswerContext, choice: u64, order: CallOrder) -> DeltaRules<'a> {
+        let AnswerContext { exclude_reasoning, legacy_functions, .. } = *context;
+        DeltaRules { caller: CallContext { context, choice, order }, exclude_reasoning, legacy_functions }
+    }
+}
+
 /// Result of rewriting one element.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RewrittenChoice {
@@ -185,7 +220,15 @@ pub(super) struct RewrittenChoice {
 
 impl ChoiceState {
     pub(super) fn new(index: u64) -> ChoiceState {
-        ChoiceState { index, held: None, calls: ToolCallTracker::default(), has_called: false, has_role: false }
+        ChoiceState {
+            index,
+            held: None,
+            calls: ToolCallTracker::default(),
+            has_called: false,
+            has_role: false,
+            has_text: false,
+            halves: SplitHalves::default(),
+        }
     }
 
     /// Appends one element of `choices`, or nothing when there is nothing to tell yet.
@@ -201,6 +244,7 @@ impl ChoiceState {
         out.put_slice(b",\"delta\":");
         let delta_start = out.len();
         let call_bytes = self.push_delta(&part.delta, rules, out)?;
+        self.has_text |= part.delta.has_text;
         let is_empty = out.len() == delta_start + b"{}".len();
         let is_held = part.finish.is_some() && self.held.is_none();
         // An empty delta tells only what came with it. With a finish that can wait for the finish, unless it is
@@ -221,6 +265,40 @@ impl ChoiceState {
         Ok(RewrittenChoice { is_written, is_held, call_bytes })
     }
 
+    /// Appends the delta of its finish: empty, unless nothing was said that clients can send back.
+    pub(super) fn push_last_delta(&self, out: &mut BytesMut) {
+        out.put_slice(if self.has_text || self.has_called { b"{}" } else { b"{\"content\":\"\"}" });
+    }
+
+    /// Appends an element of `choices` with what is still to be said before the finish; nothing if that is nothing.
+    pub(super) fn push_rest(&mut self, rules: DeltaRules<'_>, out: &mut BytesMut) {
+        let whole =
+            matches!(&self.held, Some(held) if matches!(held.finish, FinishReason::Stop | FinishReason::ToolCalls));
+        let before = out.len();
+        out.put_slice(b"{\"index\":");
+        push_u64(out, self.index);
+        out.put_slice(b",\"delta\":{");
+        let mut members = DeltaWriter { start: out.len(), call_bytes: 0, out };
+        let is_shown =
+            |name: &String| !rules.exclude_reasoning || MessageMember::of(name.as_bytes()) != MessageMember::Reasoning;
+        for name in self.halves.rest().iter().filter(|name| is_shown(name)) {
+            members.push(name.as_bytes(), LOST_HALF);
+        }
+        if rules.legacy_functions {
+            let mut call = FunctionCall::default();
+            self.calls.end_first(whole, &mut call);
+            call.value().into_iter().for_each(|value| members.push(b"function_call", &value));
+        } else {
+            members.push_list(b"tool_calls", |out| self.calls.end(whole, out));
+        }
+        if members.out.len() == members.start {
+            return members.out.truncate(before);
+        }
+        out.put_slice(b"},\"finish_reason\":null,\"native_finish_reason\":null");
+        out.put_slice(NO_LOGPROBS);
+        out.put_u8(b'}');
+    }
+
     fn hold(&mut self, part: &ChoicePart<'_>, with_members: bool) {
         let mut choice_members = BytesMut::new();
         if with_members {
@@ -239,7 +317,13 @@ impl ChoiceState {
 
     /// Appends a delta as an object, and returns the bytes of its calls.
     fn push_delta(&mut self, delta: &Delta<'_>, rules: DeltaRules<'_>, out: &mut BytesMut) -> Result<u64, AnswerFault> {
-        if self.has_role && !delta.is_odd {
+        // Other content ends the calls of a provider that sends one after the other.
+        let ends_calls = self.has_called
+            && rules.caller.order == CallOrder::OneByOne
+            && delta.has_content
+            && delta.tool_calls.is_none()
+            && !rules.legacy_functions;
+        if self.has_role && !delta.is_odd && !ends_calls {
             out.put_slice(delta.object.filter(|_| delta.members > 0).map_or(b"{}", Raw::bytes));
             return Ok(0);
         }
@@ -250,8 +334,11 @@ impl ChoiceState {
         }
         match (delta.tool_calls, delta.object) {
             (Some(calls), _) if delta.members == 1 => self.push_calls(calls, rules, &mut members)?,
-            (_, Some(object)) => self.push_members(object, delta.tool_calls.is_some(), rules, &mut members)?,
+            (_, Some(object)) => self.push_members(object, delta, rules, &mut members)?,
             (_, None) => {}
+        }
+        if ends_calls {
+            members.push_list(b"tool_calls", |out| self.calls.end(true, out));
         }
         let call_bytes = members.call_bytes;
         out.put_u8(b'}');
@@ -274,37 +361,42 @@ impl ChoiceState {
     fn push_members(
         &mut self,
         object: Raw<'_>,
-        has_tool_calls: bool,
+        delta: &Delta<'_>,
         rules: DeltaRules<'_>,
         members: &mut DeltaWriter<'_>,
     ) -> Result<(), AnswerFault> {
+        let has_tool_calls = delta.tool_calls.is_some();
         let parts = object.member(b"content").and_then(ContentParts::read);
-        let is_reasoning = |(key, value): (Raw<'_>, Raw<'_>)| {
-            MessageMember::of(&key.name()) == MessageMember::Reasoning && value.is_filled()
-        };
-        let reasoning = parts.as_ref().and_then(|parts| parts.reasoning.as_ref());
-        let reasoning = reasoning.filter(|_| !rules.exclude_reasoning && !object.members().any(is_reasoning));
+        let parts_thought = parts.as_ref().and_then(|parts| parts.reasoning.as_deref());
+        let thought =
+            delta.thought.map(Raw::bytes).or(parts_thought).filter(|_| !rules.exclude_reasoning && !delta.has_details);
+        let mut lacks_reasoning = thought.is_some();
         for (key, value) in object.members() {
             match MessageMember::of(&key.name()) {
                 MessageMember::Role => {}
                 MessageMember::Content if value.is_array() => {
                     parts.iter().for_each(|parts| members.push(key.inner(), &parts.text));
-                    reasoning.into_iter().for_each(|reasoning| members.push(b"reasoning", reasoning));
                 }
                 MessageMember::Reasoning if rules.exclude_reasoning => {}
-                MessageMember::Reasoning if reasoning.is_some() && *key.name() == *b"reasoning" => {}
+                MessageMember::Reasoning => {
+                    let is_reasoning = *key.name() == *b"reasoning";
+                    lacks_reasoning &= !(is_reasoning && value.is_filled());
+                    // What is written below.
+                    if thought.is_none() || value.is_filled() || !(is_reasoning || is_details(key)) {
+                        members.push(key.inner(), value.bytes());
+                    }
+                }
                 MessageMember::ToolCalls if value.is_array() => self.push_calls(value, rules, members)?,
                 MessageMember::ToolCalls => {}
                 MessageMember::FunctionCall if value.is_object() => {
                     self.has_called = true;
                     // Some servers send both forms of a call.
-                    if rules.legacy_functions && (has_tool_calls || self.calls.are_of_tools()) {
+                    if has_tool_calls || self.calls.are_of_tools() {
                         continue;
                     }
                     if rules.legacy_functions {
-                        members.call_bytes += CallPart::read_legacy(value, 0).text_bytes();
-                        members.push(key.inner(), value.bytes());
-                    } else if !has_tool_calls && !self.calls.are_of_tools() {
+                        members.push_function_call(|call| self.calls.push_first_legacy(value, rules.caller, call))?;
+                    } else {
                         members.push_calls(|out| self.calls.push_legacy(value, rules.caller, out))?;
                     }
                 }
@@ -312,8 +404,18 @@ impl ChoiceState {
                 _ => members.push(key.inner(), value.bytes()),
             }
         }
+        if let Some(thought) = thought {
+            if lacks_reasoning {
+                members.push(b"reasoning", thought);
+            }
+            members.push_list(b"reasoning_details", |out| push_thought_details(thought, out));
+        }
         Ok(())
     }
+}
+
+fn is_details(key: Raw<'_>) -> bool {
+    *key.name() == *b"reasoning_details"
 }
 
 /// Writes the members of a delta that is not simply copied.
@@ -353,15 +455,22 @@ impl DeltaWriter<'_> {
         &mut self,
         push_elements: impl FnOnce(&mut BytesMut) -> Result<u64, AnswerFault>,
     ) -> Result<(), AnswerFault> {
+        let mut pushed = Ok(0);
+        self.push_list(b"tool_calls", |out| pushed = push_elements(out));
+        self.call_bytes += pushed?;
+        Ok(())
+    }
+
+    /// Writes a list, unless it has no elements.
+    fn push_list(&mut self, name: &[u8], push_elements: impl FnOnce(&mut BytesMut)) {
         let before = self.out.len();
-        self.push(b"tool_calls", b"[");
+        self.push(name, b"[");
         let elements = self.out.len();
-        self.call_bytes += push_elements(self.out)?;
+        push_elements(self.out);
         if self.out.len() == elements {
             self.out.truncate(before);
         } else {
             self.out.put_u8(b']');
         }
-        Ok(())
     }
 }

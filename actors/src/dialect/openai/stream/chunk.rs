@@ -8,7 +8,7 @@ use super::{
     Progress, StreamOptions,
     choice::{ChoicePart, ChoiceState, DeltaRules, MAX_HELD_BYTES},
     chunk_prefix::ChunkPrefix,
-    tool_calls::CallContext,
+    tool_calls::CallOrder,
 };
 use crate::{
     dialect::{
@@ -43,6 +43,7 @@ pub(super) enum End {
 pub(super) struct ChatRewriter {
     pub(super) context: AnswerContext,
     pub(super) options: StreamOptions,
+    pub(super) call_order: CallOrder,
     /// The beginning of every event: `data: ` and the members that name the generation.
     pub(super) head: BytesMut,
     pub(super) choices: Vec<ChoiceState>,
@@ -61,10 +62,11 @@ pub(super) struct ChatRewriter {
 }
 
 impl ChatRewriter {
-    pub(super) fn new(context: AnswerContext, options: StreamOptions) -> ChatRewriter {
+    pub(super) fn new(context: AnswerContext, options: StreamOptions, call_order: CallOrder) -> ChatRewriter {
         let mut chat = ChatRewriter {
             context,
             options,
+            call_order,
             head: BytesMut::new(),
             choices: Vec::new(),
             reported: None,
@@ -234,12 +236,22 @@ impl ChatRewriter {
         push_member(out, b"choices", b"[");
         let (mut first, mut place) = (true, 0);
         while cursor.element(&mut first)? {
-            let part = ChoicePart::read(cursor, self.context.exclude_reasoning)?;
+            cursor.peek()?;
+            let start = cursor.at();
+            let mut part = ChoicePart::read(cursor, self.context.exclude_reasoning)?;
+            let mended;
+            let known = self.known_choice(part.index.unwrap_or(place))?;
+            if let Some(choice) = self.choices.get_mut(known)
+                && (cursor.has_lone_surrogate() || !choice.halves.is_empty())
+            {
+                mended = choice.halves.mended(cursor.since(start));
+                part = ChoicePart::read(&mut Cursor::new(&mended), self.context.exclude_reasoning)?;
+            }
             let before = out.len();
             if choices.is_written {
                 out.put_u8(b',');
             }
-            let (is_written, held) = self.choice(&part, place, content, out)?;
+            let (is_written, held) = self.choice(&part, known, content, out)?;
             if !is_written {
                 out.truncate(before);
             }
@@ -259,17 +271,12 @@ impl ChatRewriter {
     fn choice(
         &mut self,
         part: &ChoicePart<'_>,
-        place: u64,
+        known: usize,
         content: &mut ChunkContent,
         out: &mut BytesMut,
     ) -> Result<(bool, Option<usize>), AnswerFault> {
-        let known = self.known_choice(part.index.unwrap_or(place))?;
-        let rules = DeltaRules {
-            caller: CallContext { context: &self.context, choice: part.index.unwrap_or(place) },
-            exclude_reasoning: self.context.exclude_reasoning,
-            legacy_functions: self.context.legacy_functions,
-        };
         let Some(choice) = self.choices.get_mut(known) else { return Ok((false, None)) };
+        let rules = DeltaRules::of(&self.context, choice.index, self.call_order);
         let respelled = choice.push(part, rules, out)?;
         self.produced.add(part.delta.measured);
         self.produced.text_bytes += respelled.call_bytes;

@@ -8,6 +8,7 @@ mod choice;
 mod chunk;
 mod chunk_prefix;
 mod client_stream;
+mod split_halves;
 mod stream_end;
 mod tool_calls;
 mod translator;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
-use self::{chunk::ChatRewriter, client_stream::ClientStream, translator::StreamTranslator};
+use self::{chunk::ChatRewriter, client_stream::ClientStream, tool_calls::CallOrder, translator::StreamTranslator};
 use crate::{
     dialect::{
         answer::{Answer, AnswerContext, AnswerFault, Outcome},
@@ -94,7 +95,7 @@ impl ChatStream {
         ChatStream {
             reader: StreamReader::new(Framing::ServerSent, options.max_event_bytes),
             translator: None,
-            chat: ChatRewriter::new(context, options),
+            chat: ChatRewriter::new(context, options, CallOrder::Any),
             client: None,
         }
     }
@@ -110,6 +111,11 @@ impl ChatStream {
     ) -> ChatStream {
         let translation = outgoing.and_then(|outgoing| outgoing.translation.as_ref());
         let framing = translation.map_or(Framing::ServerSent, |translation| translation.framing);
+        let order = match translation {
+            Some(translation) => CallOrder::of(translation),
+            None if client.is_some() => CallOrder::WholeNames,
+            None => CallOrder::Any,
+        };
         ChatStream {
             reader: StreamReader::new(framing, options.max_event_bytes),
             translator: translation.map(|translation| Box::new(StreamTranslator::new(translation.decoder()))),
@@ -117,7 +123,7 @@ impl ChatStream {
                 let (form, most) = (AnswerForm::Streamed, options.max_event_bytes);
                 Box::new(ClientStream::new(client, outgoing, &context, form, most))
             }),
-            ..ChatStream::new(context, options)
+            chat: ChatRewriter::new(context, options, order),
         }
     }
 
@@ -297,7 +303,7 @@ pub(crate) fn whole_answer(
     context: &AnswerContext,
     max_held_bytes: usize,
 ) -> Result<Answer, AnswerFault> {
-    let mut chat = ChatRewriter::new(context.clone(), StreamOptions::default());
+    let mut chat = ChatRewriter::new(context.clone(), StreamOptions::default(), CallOrder::of(translation));
     let mut client = ClientStream::new(client, None, context, AnswerForm::Whole, max_held_bytes);
     let mut out = BytesMut::new();
     StreamTranslator::new(translation.decoder()).whole(body, &mut chat, &mut client, &mut out)?;

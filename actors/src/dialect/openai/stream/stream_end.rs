@@ -6,7 +6,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::{
     UsageChunk,
-    choice::HeldFinish,
+    choice::{DeltaRules, HeldFinish},
     chunk::{ChatRewriter, End},
 };
 use crate::{
@@ -164,16 +164,29 @@ impl ChatRewriter {
         }
     }
 
-    /// Appends one chunk for each choice that has finished and whose index is wanted.
-    fn push_finishes(&self, is_wanted: impl Fn(u64) -> bool, out: &mut BytesMut) {
-        for choice in self.choices.iter().filter(|choice| is_wanted(choice.index)) {
+    /// Appends one chunk for each choice that has finished and whose index is wanted, after one with what is still to be said.
+    fn push_finishes(&mut self, is_wanted: impl Fn(u64) -> bool, out: &mut BytesMut) {
+        let ChatRewriter { head, choices, context, call_order, .. } = self;
+        for choice in choices.iter_mut().filter(|choice| choice.held.is_some() && is_wanted(choice.index)) {
+            let start = out.len();
+            out.put_slice(head);
+            push_member(out, b"choices", b"[");
+            let element = out.len();
+            choice.push_rest(DeltaRules::of(context, choice.index, *call_order), out);
+            if out.len() > element {
+                out.put_u8(b']');
+                out.put_slice(END_OF_EVENT);
+            } else {
+                out.truncate(start);
+            }
             let Some(held) = &choice.held else { continue };
-            out.put_slice(&self.head);
+            out.put_slice(head);
             out.put_slice(&held.chunk_members);
             out.put_slice(b",\"choices\":[{\"index\":");
             push_u64(out, choice.index);
-            out.put_slice(b",\"delta\":{}");
-            push_finish(out, held.finish, held.native.as_deref());
+            out.put_slice(b",\"delta\":");
+            choice.push_last_delta(out);
+            push_finish(out, context.finish_word(held.finish), held.native.as_deref());
             out.put_slice(&held.choice_members);
             out.put_slice(b"}]");
             out.put_slice(END_OF_EVENT);

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::dialect::{
     json::{Raw, push_member, push_string},
-    neutral::{EscapedText, ToolKind, json_value, surrogates::SplitPairs},
+    neutral::{EscapedText, ToolKind, json_value},
     responses::write::{push_quoted, push_text_member},
 };
 
@@ -22,7 +22,6 @@ pub(super) struct CallItem {
     /// `,"call_id":…,"name":…`, and the namespace if there is one.
     names: BytesMut,
     text: BytesMut,
-    pairs: SplitPairs,
 }
 
 impl CallItem {
@@ -47,7 +46,7 @@ impl CallItem {
                 }
             }
         }
-        let item = CallItem { head, call, kind, names, text: BytesMut::new(), pairs: SplitPairs::default() };
+        let item = CallItem { head, call, kind, names, text: BytesMut::new() };
         events.item("output_item.added", item.head.place, |out| item.push(ItemStatus::InProgress, out));
         item
     }
@@ -69,13 +68,10 @@ impl CallItem {
     }
 
     /// Adds a piece of the arguments.
-    pub(super) fn piece(&mut self, text: EscapedText<'_>, events: &mut EventWriter) {
-        if let Some(text) = self.pairs.escaped(text) {
-            self.add(&text, events);
+    pub(super) fn piece(&mut self, text: &EscapedText<'_>, events: &mut EventWriter) {
+        if text.is_empty() {
+            return;
         }
-    }
-
-    fn add(&mut self, text: &EscapedText<'_>, events: &mut EventWriter) {
         self.text.put_slice(text.bytes());
         let kind = match self.kind {
             ToolKind::Function => "function_call_arguments.delta",
@@ -86,12 +82,9 @@ impl CallItem {
 
     /// Ends the call. Returns the whole of it. A function without arguments gets an empty object, which clients parse.
     pub(super) fn end(mut self, status: ItemStatus, events: &mut EventWriter) -> Bytes {
-        if let Some(rest) = self.pairs.rest() {
-            self.add(&rest, events);
-        }
         let is_empty = self.text.is_empty() && self.kind == ToolKind::Function;
         if is_empty && status == ItemStatus::Completed {
-            self.add(&EscapedText::plain("{}"), events);
+            self.piece(&EscapedText::plain("{}"), events);
         }
         let (kind, name): (&str, &[u8]) = match self.kind {
             ToolKind::Function => ("function_call_arguments.done", b"arguments"),

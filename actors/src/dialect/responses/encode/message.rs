@@ -8,7 +8,7 @@ use super::{
 };
 use crate::dialect::{
     json::{Raw, push_member, push_u64},
-    neutral::{EscapedText, json_value, surrogates::SplitPairs},
+    neutral::{EscapedText, json_value},
     responses::write::{begin_element, push_quoted},
 };
 
@@ -35,7 +35,6 @@ pub(super) struct MessageItem {
 struct Part {
     kind: TextKind,
     text: BytesMut,
-    pairs: SplitPairs,
     /// Annotations so far, as the array that they will be.
     annotations: BytesMut,
     annotation_count: u64,
@@ -48,7 +47,6 @@ impl Part {
         Part {
             kind,
             text: BytesMut::new(),
-            pairs: SplitPairs::default(),
             annotations: BytesMut::from(&b"["[..]),
             annotation_count: 0,
             logprobs: BytesMut::from(&b"["[..]),
@@ -100,20 +98,13 @@ impl MessageItem {
             });
             self.open = Some(part);
         }
-        let text = self.open.as_mut().and_then(|part| part.pairs.escaped(text));
-        if let Some(text) = text {
-            self.piece(&text, events);
-        }
-    }
-
-    fn piece(&mut self, text: &EscapedText<'_>, events: &mut EventWriter) {
         let Some(part) = &mut self.open else { return };
         part.text.put_slice(text.bytes());
         let (kind, more): (&str, &[u8]) = match part.kind {
             TextKind::Text => ("output_text.delta", b",\"logprobs\":[]"),
             TextKind::Refusal => ("refusal.delta", b""),
         };
-        events.delta(kind, self.spot(), text, more);
+        events.delta(kind, self.spot(), &text, more);
     }
 
     /// Adds an annotation of chat, or a citation of a document, to the open text. One of another kind has no form here.
@@ -151,10 +142,6 @@ impl MessageItem {
     }
 
     fn end_part(&mut self, events: &mut EventWriter) {
-        let rest = self.open.as_mut().and_then(|part| part.pairs.rest());
-        if let Some(rest) = rest {
-            self.piece(&rest, events);
-        }
         let Some(part) = self.open.take() else { return };
         match part.kind {
             TextKind::Text => {

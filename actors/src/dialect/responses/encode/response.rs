@@ -42,6 +42,8 @@ pub(super) fn push_response(
     push_string(out, &opening.id);
     push_member(out, b"object", b"\"response\"");
     push_member(out, b"created_at", opening.created.to_string().as_bytes());
+    let completed = matches!(state, ResponseState::Completed).then(|| (opening.clock)().max(opening.created));
+    push_member(out, b"completed_at", completed.map_or("null".to_owned(), |at| at.to_string()).as_bytes());
     push_member(out, b"status", b"");
     push_string(out, state.as_str());
     push_member(out, b"error", if let ResponseState::Failed(error) = state { error } else { b"null" });

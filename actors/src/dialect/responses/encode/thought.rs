@@ -8,7 +8,7 @@ use super::{
 };
 use crate::dialect::{
     json::{push_member, push_string},
-    neutral::{EscapedText, ReasoningKind, ReasoningPiece, StateKey, surrogates::SplitPairs},
+    neutral::{EscapedText, ReasoningKind, ReasoningPiece, StateKey},
     responses::{
         reasoning_state::ForeignReasoning,
         write::{begin_element, push_quoted, push_text_member},
@@ -48,19 +48,13 @@ pub(super) struct ThoughtItem {
     /// How many they are.
     parts: u64,
     /// The summary that is written.
-    open: Option<Summary>,
+    open: Option<BytesMut>,
     /// All text so far, escaped.
     shown: Vec<u8>,
     /// Signature or encrypted content, escaped.
     sealed: Vec<u8>,
     /// What a foreign state belongs to.
     owner: String,
-}
-
-#[derive(Debug, Default)]
-struct Summary {
-    text: BytesMut,
-    pairs: SplitPairs,
 }
 
 impl ThoughtItem {
@@ -122,31 +116,17 @@ impl ThoughtItem {
             events.within("reasoning_summary_part.added", self.spot(), |out| {
                 out.put_slice(b",\"part\":{\"type\":\"summary_text\",\"text\":\"\"}");
             });
-            self.open = Some(Summary::default());
         }
-        let text = self.open.as_mut().and_then(|summary| summary.pairs.escaped(text));
-        if let Some(text) = text {
-            self.piece(&text, events);
-        }
-    }
-
-    fn piece(&mut self, text: &EscapedText<'_>, events: &mut EventWriter) {
-        if let Some(summary) = &mut self.open {
-            summary.text.put_slice(text.bytes());
-        }
+        self.open.get_or_insert_default().put_slice(text.bytes());
         self.shown.extend_from_slice(text.bytes());
-        events.delta("reasoning_summary_text.delta", self.spot(), text, b"");
+        events.delta("reasoning_summary_text.delta", self.spot(), &text, b"");
     }
 
     fn end_summary(&mut self, events: &mut EventWriter) {
-        let rest = self.open.as_mut().and_then(|summary| summary.pairs.rest());
-        if let Some(rest) = rest {
-            self.piece(&rest, events);
-        }
         let Some(summary) = self.open.take() else { return };
-        events.text_done("reasoning_summary_text.done", self.spot(), b"text", &summary.text, b"");
+        events.text_done("reasoning_summary_text.done", self.spot(), b"text", &summary, b"");
         let mut part = BytesMut::from(&b"{\"type\":\"summary_text\",\"text\":"[..]);
-        push_quoted(&summary.text, &mut part);
+        push_quoted(&summary, &mut part);
         part.put_u8(b'}');
         events.within("reasoning_summary_part.done", self.spot(), |out| push_member(out, b"part", &part));
         begin_element(&mut self.done);

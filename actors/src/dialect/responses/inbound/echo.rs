@@ -3,19 +3,22 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::dialect::{
-    json::{Raw, push_member},
+    json::{Fate, Raw, Splice, push_member},
+    neutral::json_value,
     responses::namespaces::Namespaces,
 };
 
 /// Members of a response object that repeat those of the request, and their values if the request has none. `store` says what
 /// is done, not what was wished.
-const ECHOED: [(&str, &str); 20] = [
+const ECHOED: [(&str, &str); 22] = [
     ("background", "false"),
+    ("frequency_penalty", "0.0"),
     ("instructions", "null"),
     ("max_output_tokens", "null"),
     ("max_tool_calls", "null"),
     ("metadata", "{}"),
     ("parallel_tool_calls", "true"),
+    ("presence_penalty", "0.0"),
     ("previous_response_id", "null"),
     ("prompt_cache_key", "null"),
     ("reasoning", "{\"effort\":null,\"summary\":null}"),
@@ -33,6 +36,8 @@ const ECHOED: [(&str, &str); 20] = [
 ];
 /// Members whose value is the same for every request here.
 const FIXED: [&str; 4] = ["background", "previous_response_id", "store", "truncation"];
+/// Members that every function in `tools` has; null where the request has none.
+const OF_FUNCTIONS: [&str; 3] = ["description", "parameters", "strict"];
 
 /// What an answer repeats of its request, and the names that its calls are turned back to. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -47,7 +52,15 @@ impl ResponseEcho {
         let mut out = BytesMut::new();
         for (name, default) in ECHOED {
             let given = members.iter().find(|(key, _)| *key.name() == *name.as_bytes() && !FIXED.contains(&name));
-            push_member(&mut out, name.as_bytes(), given.map_or(default.as_bytes(), |(_, value)| value.bytes()));
+            let given = given.map(|(_, value)| *value).filter(|value| !value.is_null());
+            match given {
+                Some(tools) if name == "tools" && tools.is_filled() => {
+                    let mut splice = Splice::new(tools.written());
+                    complete_tools(tools, &mut splice);
+                    push_member(&mut out, b"tools", &splice.finish());
+                }
+                _ => push_member(&mut out, name.as_bytes(), given.map_or(default.as_bytes(), Raw::bytes)),
+            }
         }
         ResponseEcho { members: out.freeze(), namespaces: std::sync::Arc::new(namespaces) }
     }
@@ -57,10 +70,46 @@ impl ResponseEcho {
         &self.members
     }
 
+    /// Those of the members that a response lacks, each after a comma.
+    pub(in crate::dialect::responses) fn members_but(&self, has: impl Fn(&[u8]) -> bool) -> BytesMut {
+        let mut out = BytesMut::new();
+        if ECHOED.iter().any(|(name, _)| !has(name.as_bytes())) {
+            let object = [b"{", self.members.get(1..).unwrap_or_default(), b"}"].concat();
+            let object = std::str::from_utf8(&object).ok().and_then(json_value);
+            for (key, value) in object.into_iter().flat_map(Raw::members).filter(|(key, _)| !has(&key.name())) {
+                push_member(&mut out, key.inner(), value.bytes());
+            }
+        }
+        out
+    }
+
     /// The names of tools in namespaces.
     pub(in crate::dialect::responses) fn namespaces(&self) -> &Namespaces {
         &self.namespaces
     }
+}
+
+/// Gives the functions in a list of tools the members that clients expect of each.
+pub(in crate::dialect::responses) fn complete_tools<'a>(tools: Raw<'a>, splice: &mut Splice<'a>) {
+    splice.elements(tools, |tool, splice| {
+        match tool.member(b"type").and_then(Raw::text).as_deref() {
+            Some("function") => {
+                let lacks = OF_FUNCTIONS.iter().filter(|name| tool.member(name.as_bytes()).is_none());
+                let missing: Vec<String> = lacks.map(|name| format!("\"{name}\":null")).collect();
+                if !missing.is_empty() {
+                    splice.add_first(tool, missing.join(",").as_bytes());
+                }
+            }
+            Some("namespace") => splice.members(tool, |key, value, splice| {
+                if *key.name() == *b"tools" {
+                    complete_tools(value, splice);
+                }
+                Fate::Kept
+            }),
+            _ => {}
+        }
+        Fate::Kept
+    });
 }
 
 impl Default for ResponseEcho {

@@ -48,6 +48,7 @@ fn exchange(body: &Value, events: &[Value]) -> Exchange {
         id: "gen-1".into(),
         model: "anthropic/x".into(),
         created: 1,
+        clock: || 2,
         form: AnswerForm::Whole,
         echo: inbound.echo,
         max_answer_bytes: 10_000,

@@ -4,6 +4,7 @@ use super::{
     super::provider_state::ProviderState,
     super::splice::{splice_answer, splice_event, splice_request},
     answers::{collect, collect_whole, decode},
+    splicing::identity,
     *,
 };
 use crate::{
@@ -147,8 +148,8 @@ proptest! {
         for event in &events {
             let _ = Decoder::new(ToolNames::default()).whole(event, &mut CompletionWriter::default());
             let _ = splice_request(event, &SplicedCall::to("m"), ProviderState::Refused);
-            let _ = splice_answer(event, "i", "m", ProviderState::Refused, Usage::default);
-            let _ = splice_event(event, "i", "m", ProviderState::Refused, Usage::default);
+            let _ = splice_answer(event, &identity(), Usage::default);
+            let _ = splice_event(event, &identity(), Usage::default);
         }
     }
 
