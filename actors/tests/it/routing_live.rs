@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use pointsman_actors::{
     decide::decide,
     domain::{
-        Candidate, Decision, EndpointId, EventKind, Evidence, ExclusionReason, Failure, FailureKind, GateEvent,
-        Objective, RoutingPolicy, Tick,
+        Candidate, Decision, EndpointId, EventKind, Evidence, ExclusionReason, Failure, FailureKind, Finding,
+        GateEvent, Objective, RoutingPolicy, Tick,
     },
     stats::{BreakerChange, Claim, Gate, LiveBoard, QuotaReport, Remaining, Statistics},
 };
@@ -467,7 +467,7 @@ fn a_paced_endpoint_refuses_a_claim_that_came_too_late() {
 /// What the provider says about our account or model.
 const SAID: Finding = Finding { words: "invalid_api_key", meaning: "the key is not valid" };
 
-fn refused(kind: FailureKind, status: u16, evidence: Evidence) -> EventKind {
+fn refused_as(kind: FailureKind, status: u16, evidence: Evidence) -> EventKind {
     let failure = Failure { kind, status: Some(status), retry_after: None, evidence };
     EventKind::Failed { failure, had_content: false }
 }
@@ -475,7 +475,7 @@ fn refused(kind: FailureKind, status: u16, evidence: Evidence) -> EventKind {
 #[test]
 fn our_wrong_key_closes_the_whole_provider_and_a_wrong_name_the_endpoint() {
     let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | b/3@y 300ms");
-    rig.attempt("a/1@x", 0.0, refused(FailureKind::Auth, 401, Evidence::Known(SAID)));
+    rig.attempt("a/1@x", 0.0, refused_as(FailureKind::Auth, 401, Evidence::Known(SAID)));
     assert_eq!(rig.plan(1.0), "b/3@y");
     assert_eq!(rig.plan(61.0), "a/1@x? b/3@y");
     let view = rig.board.view(at(1.0));
@@ -483,7 +483,7 @@ fn our_wrong_key_closes_the_whole_provider_and_a_wrong_name_the_endpoint() {
     assert!(status.config_fault && status.open_until == Some(at(60.1)));
     assert_eq!(view.provider(0).refused.map(|refused| (refused.since, refused.finding)), Some((at(0.1), SAID)));
     let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | b/3@y 300ms");
-    rig.attempt("a/1@x", 0.0, refused(FailureKind::NotFound, 404, Evidence::Known(SAID)));
+    rig.attempt("a/1@x", 0.0, refused_as(FailureKind::NotFound, 404, Evidence::Known(SAID)));
     assert_eq!(rig.plan(1.0), "a/2@x b/3@y");
 }
 
@@ -497,7 +497,7 @@ fn unknown_words_close_something_only_if_different_callers_hear_them_without_a_s
         for (n, caller) in callers.iter().enumerate() {
             let (mut claim, start) = (rig.claim("a/1@x", n as f64).unwrap(), n as f64);
             claim.caller = *caller;
-            rig.finish(claim, start + 0.1, refused(kind, 403, Evidence::Unknown { said: 7 }));
+            rig.finish(claim, start + 0.1, refused_as(kind, 403, Evidence::Unknown { said: 7 }));
         }
         assert_eq!(rig.plan(30.0), expected, "{kind:?} {callers:?}");
     };
@@ -518,7 +518,7 @@ fn unknown_words_close_something_only_if_different_callers_hear_them_without_a_s
     {
         let mut claim = rig.claim("a/1@x", n as f64).unwrap();
         claim.caller = caller;
-        let end = if end { OK } else { refused(FailureKind::NotFound, 404, Evidence::Unknown { said }) };
+        let end = if end { OK } else { refused_as(FailureKind::NotFound, 404, Evidence::Unknown { said }) };
         rig.finish(claim, n as f64 + 0.1, end);
     }
     assert_eq!(rig.plan(30.0), "a/1@x b/3@y");
@@ -533,7 +533,7 @@ fn the_same_400_for_several_callers_is_shown_and_closes_nothing() {
         rig.finish(claim, n as f64 + 0.1, end);
         rig.board.view(at(n as f64 + 0.2)).endpoint(0).all_mistaken
     };
-    let wrong = refused(FailureKind::BadRequest, 400, Evidence::Unknown { said: 7 });
+    let wrong = refused_as(FailureKind::BadRequest, 400, Evidence::Unknown { said: 7 });
     assert_eq!([1, 2, 3].map(|n| call(n, wrong)), [false, false, true]);
     assert_eq!(rig.plan(9.0), "a/1@x b/3@y");
     assert!(!call(10, OK));
@@ -544,12 +544,12 @@ fn the_same_400_for_several_callers_is_shown_and_closes_nothing() {
 fn what_has_changed_is_tried_again_at_once() {
     let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | b/3@y 300ms");
     let late = rig.claim("a/2@x", 0.0).unwrap();
-    rig.attempt("a/1@x", 0.0, refused(FailureKind::Auth, 401, Evidence::Known(SAID)));
+    rig.attempt("a/1@x", 0.0, refused_as(FailureKind::Auth, 401, Evidence::Known(SAID)));
     assert_eq!(rig.board.pardon(at(1.0), &[1], &[]), (vec![], vec![]));
     assert_eq!(rig.board.pardon(at(1.0), &[0], &[]), (vec![0], vec![]));
-    rig.finish(late, 2.0, refused(FailureKind::Auth, 401, Evidence::Known(SAID)));
+    rig.finish(late, 2.0, refused_as(FailureKind::Auth, 401, Evidence::Known(SAID)));
     assert_eq!(rig.plan(3.0), "a/1@x a/2@x b/3@y", "the late answer is about the key before");
-    rig.attempt("a/2@x", 4.0, refused(FailureKind::NotFound, 404, Evidence::Known(SAID)));
+    rig.attempt("a/2@x", 4.0, refused_as(FailureKind::NotFound, 404, Evidence::Known(SAID)));
     assert_eq!(rig.plan(5.0), "a/1@x b/3@y");
     assert_eq!(rig.board.pardon(at(6.0), &[], &[1]), (vec![], vec![1]));
     assert_eq!(rig.plan(7.0), "a/1@x a/2@x b/3@y");
