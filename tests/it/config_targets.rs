@@ -61,7 +61,7 @@ preferred_max_latency = { p97 = 0.8 }
             f:11:25: aliases[2].preferred_max_latency: p50 may not be above p95; allowed: numbers above 0 that do not contradict each other
             f:12:28: aliases[2].preferred_min_throughput: p50 may not be below p95; allowed: numbers above 0 that do not contradict each other
             f:15:25: aliases[3].preferred_max_latency: names none of p50, p75, p90, p95, p99; allowed: numbers above 0 that do not contradict each other
-            f:15:27: aliases[3].preferred_max_latency.p97: unknown key, did you mean 'p90'?; allowed: p50, p75, p90, p95, p99
+            f:15:27: aliases[3].preferred_max_latency.p97: unknown key, did you mean 'p90'?; allowed: p90, p95, p99, p50, p75
         "#]],
     );
 }

@@ -216,7 +216,9 @@ async fn arguments_pass_unchanged_both_ways_even_when_they_are_no_json() {
         let body = gateway.chat(&request).await.expect(200);
         let returned = &body["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"];
         let sent = &upstream.last_body()["messages"][1]["tool_calls"][0]["function"]["arguments"];
-        assert_eq!((returned, sent), (&json!(arguments), &json!(arguments)));
+        // Strict clients parse the arguments of a call that has none.
+        let told = if arguments.is_empty() { "{}" } else { arguments };
+        assert_eq!((returned, sent), (&json!(told), &json!(arguments)));
         conforms(&body, "CreateChatCompletionResponse");
     }
 }

@@ -305,7 +305,6 @@ async fn a_cut_or_foreign_cursor_and_every_bad_value_is_a_400_that_names_the_par
         ("explored", "maybe"),
         ("min_ttft_ms", "-1"),
         ("min_cost", "-0.1"),
-        ("min_cost", "1e-5"),
         ("modle", "acme/small"),
         ("key", "nobody"),
         ("owner", "12"),

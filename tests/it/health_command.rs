@@ -1,6 +1,9 @@
 //! `pointsman health` and `pointsman reload`, as a stranger calls them.
 
-use std::net::{SocketAddr, TcpListener};
+use std::{
+    net::{SocketAddr, TcpListener},
+    sync::atomic::{AtomicU16, Ordering},
+};
 
 use serde_json::Value;
 
@@ -32,8 +35,13 @@ async fn called(arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32
 }
 
 /// An address that nobody has.
+/// An address whose port no outgoing connection takes meanwhile: it lies below those that the system gives away.
 fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + u16::try_from(std::process::id() % 5_000).unwrap();
+    let port = |_| first + NEXT.fetch_add(1, Ordering::Relaxed);
+    let is_free = |port: &u16| TcpListener::bind(("0.0.0.0", *port)).is_ok();
+    SocketAddr::from(([127, 0, 0, 1], (0..1_000).map(port).find(is_free).unwrap()))
 }
 
 #[actix_web::test]
