@@ -61,6 +61,10 @@ impl Worker {
         let mut last_by: Option<Instant> = None;
         loop {
             let stopping = *stop.borrow();
+            // The gateway was dropped: nobody is left who could stop this loop, and waiting for a stop would not wait.
+            if !stopping && stop.has_changed().is_err() {
+                return;
+            }
             if stopping && (session.is_none() || last_by.is_some_and(|by| by <= Instant::now())) {
                 return;
             }

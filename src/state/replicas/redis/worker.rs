@@ -80,6 +80,10 @@ impl Worker {
         let mut told_at = Instant::now();
         loop {
             let stopping = *stop.borrow();
+            // The gateway was dropped: nobody is left who could stop this loop, and waiting for a stop would not wait.
+            if !stopping && stop.has_changed().is_err() {
+                return;
+            }
             if stopping {
                 self.leases.give_back(&self.registry.holders);
             }
