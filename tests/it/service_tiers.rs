@@ -236,7 +236,6 @@ async fn a_field_that_asks_for_a_service_without_a_price_is_left_out_and_named()
         (RESPONSES, "openai-responses", "service_tier", "flex"),
         (MESSAGES, "anthropic", "speed", "fast"),
         (MESSAGES, "anthropic", "service_tier", "priority"),
-        (MESSAGES, "openai", "speed", "fast"),
         (CHAT, "anthropic", "service_tier", "fast"),
     ];
     for (door, dialect, name, word) in cases {
@@ -316,7 +315,7 @@ async fn a_key_with_a_limit_never_spends_more_over_any_door_for_any_field_and_an
             let upstream = upstream(dialect, &json!({"service_tier": told}), false, "");
             let folder = Folder::new();
             let model = format!(
-                "[providers.dear]\nbase_url = \"http://{}/v1\"\ndialect = \"{dialect}\"\napi_key = \"none\"\n[[models]]\nid = \
+                "[providers.dear]\nbase_url = \"http://{}/v1\"\ndialect = \"{dialect}\"\n[[models]]\nid = \
                  \"acme/one\"\ncontext_length = 1100\nmax_completion_tokens = 100\nendpoints = [{{ provider = \"dear\", upstream_model = \
                  \"m\", pricing = {{ {PRICED} }} }}]",
                 upstream.address()
@@ -388,7 +387,7 @@ async fn the_record_the_explanation_and_the_model_list_tell_services_and_their_p
 fn a_service_without_prices_a_name_or_a_factor_is_refused() {
     let faults = |prices: &str| {
         let text = format!(
-            "[providers.acme]\nbase_url = \"http://127.0.0.1:9/v1\"\napi_key = \"none\"\n[[models]]\nid = \"acme/one\"\ncontext_length = \
+            "[providers.acme]\nbase_url = \"http://127.0.0.1:9/v1\"\n[[models]]\nid = \"acme/one\"\ncontext_length = \
              9\nendpoints = [{{ provider = \"acme\", upstream_model = \"one\", usd_per_million = {{ prompt = \"1\", completion = \"2\", \
              {prices} }} }}]\n"
         );

@@ -3,27 +3,9 @@ use std::{borrow::Cow, iter};
 use super::{
     money::{Price, Usd},
     price_tier::PriceTier,
-    service_tier::{RequestedService, ServedService, ServiceName},
-    usage::Pricing,
+    service_tier::{RequestedService, ServedService, ServiceName, Wish},
+    usage::{Pricing, ServiceTierPrices},
 };
-
-/// Prices of another service than the standard, such as `flex`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServiceTierPrices {
-    /// Its name.
-    pub name: ServiceName,
-    /// Its prices, which name no further services.
-    pub pricing: Pricing,
-}
-
-/// What prices of tokens are multiplied by in a geography, whatever the tier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GeographyPrice {
-    /// Its name, such as `us`.
-    pub name: ServiceName,
-    /// The factor, in thousandths.
-    pub per_mille: u64,
-}
 
 impl Pricing {
     /// The prices of a service tier; `None` if it has none of its own.
@@ -147,6 +129,58 @@ impl Pricing {
             tiers: self.tiers.iter().map(tier).collect(),
             service_tiers: Vec::new(),
             geographies: Vec::new(),
+        }
+    }
+}
+
+impl RequestedService {
+    /// What is asked of an endpoint with these prices: a service without a price is not, unless all prices are zero or unknown.
+    #[must_use]
+    pub fn sent_to(self, pricing: Option<&Pricing>) -> RequestedService {
+        let Some(pricing) = pricing.filter(|pricing| self != RequestedService::default() && !pricing.is_free()) else {
+            return self;
+        };
+        let sent = |wish: Wish, is_priced: &dyn Fn(&ServiceName) -> bool| match wish {
+            Wish::Named(name) if !is_priced(&name) => Wish::Open,
+            Wish::Unknown => Wish::Open,
+            wish => wish,
+        };
+        let has_tier = |name: &ServiceName| pricing.service_tier(name).is_some();
+        RequestedService {
+            tier: sent(self.tier, &has_tier),
+            speed: sent(self.speed, &has_tier),
+            geography: sent(self.geography, &|name| pricing.geography(name).is_some()),
+        }
+    }
+
+    /// The fields that an endpoint with these prices does not get, because what they ask for has no price.
+    pub fn unpriced(self, pricing: Option<&Pricing>) -> impl Iterator<Item = &'static str> + use<> {
+        let sent = self.sent_to(pricing);
+        let pairs = [(self.tier, sent.tier), (self.speed, sent.speed), (self.geography, sent.geography)];
+        Self::FIELDS.into_iter().zip(pairs).filter(|(_, (asked, sent))| asked != sent).map(|(name, _)| name)
+    }
+
+    /// What is billed at an endpoint with these prices, if its answer tells `told`: that, unless it has a price that the request
+    /// does not allow, or is unknown although another one was asked for; then what was asked for.
+    #[must_use]
+    pub fn served(self, told: ServedService, pricing: Option<&Pricing>) -> ServedService {
+        let sent = self.sent_to(pricing);
+        let asked_tier = sent.speed.name().or(sent.tier.name());
+        let asked_geography = sent.geography.name();
+        let is_open = sent.tier == Wish::Open && sent.speed == Wish::Open;
+        let takes_tier = |name: &ServiceName| match pricing.and_then(|pricing| pricing.service_tier(name)) {
+            // It repeats the request.
+            _ if name.as_str() == "auto" => false,
+            Some(_) => is_open || sent.may_get_tier(name),
+            None => asked_tier.is_none() || name.is_standard(),
+        };
+        let takes_geography = |name: &ServiceName| match pricing.and_then(|pricing| pricing.geography(name)) {
+            Some(_) => sent.geography == Wish::Open || sent.may_get_geography(name),
+            None => asked_geography.is_none() || name.is_standard(),
+        };
+        ServedService {
+            tier: told.tier.filter(takes_tier).or(asked_tier),
+            geography: told.geography.filter(takes_geography).or(asked_geography),
         }
     }
 }

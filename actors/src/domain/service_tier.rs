@@ -1,7 +1,5 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use super::usage::Pricing;
-
 /// Most bytes of a name.
 const LONGEST: usize = 23;
 /// Words of providers for the service that costs the standard price.
@@ -45,7 +43,7 @@ impl ServiceName {
     }
 
     /// Whether both may be told for one service.
-    fn is_like(&self, other: &ServiceName) -> bool {
+    pub(super) fn is_like(&self, other: &ServiceName) -> bool {
         let same = |name: &ServiceName| SAME.contains(&name.as_str());
         self == other || (same(self) && same(other))
     }
@@ -98,7 +96,7 @@ impl Wish {
         }
     }
 
-    fn may_get(self, name: &ServiceName) -> bool {
+    pub(super) fn may_get(self, name: &ServiceName) -> bool {
         match self {
             Wish::Open | Wish::Standard | Wish::Unknown => false,
             Wish::Any => true,
@@ -106,7 +104,7 @@ impl Wish {
         }
     }
 
-    fn name(self) -> Option<ServiceName> {
+    pub(super) fn name(self) -> Option<ServiceName> {
         if let Wish::Named(name) = self { Some(name) } else { None }
     }
 }
@@ -146,25 +144,6 @@ impl RequestedService {
         }
     }
 
-    /// What is asked of an endpoint with these prices: a service without a price is not, unless all prices are zero or unknown.
-    #[must_use]
-    pub fn sent_to(self, pricing: Option<&Pricing>) -> RequestedService {
-        let Some(pricing) = pricing.filter(|pricing| self != RequestedService::default() && !pricing.is_free()) else {
-            return self;
-        };
-        let sent = |wish: Wish, is_priced: &dyn Fn(&ServiceName) -> bool| match wish {
-            Wish::Named(name) if !is_priced(&name) => Wish::Open,
-            Wish::Unknown => Wish::Open,
-            wish => wish,
-        };
-        let has_tier = |name: &ServiceName| pricing.service_tier(name).is_some();
-        RequestedService {
-            tier: sent(self.tier, &has_tier),
-            speed: sent(self.speed, &has_tier),
-            geography: sent(self.geography, &|name| pricing.geography(name).is_some()),
-        }
-    }
-
     /// The same without the fields that stand among `dropped`.
     #[must_use]
     pub fn without(mut self, dropped: &[Arc<str>]) -> RequestedService {
@@ -176,13 +155,6 @@ impl RequestedService {
         self
     }
 
-    /// The fields that an endpoint with these prices does not get, because what they ask for has no price.
-    pub fn unpriced(self, pricing: Option<&Pricing>) -> impl Iterator<Item = &'static str> + use<> {
-        let sent = self.sent_to(pricing);
-        let pairs = [(self.tier, sent.tier), (self.speed, sent.speed), (self.geography, sent.geography)];
-        Self::FIELDS.into_iter().zip(pairs).filter(|(_, (asked, sent))| asked != sent).map(|(name, _)| name)
-    }
-
     /// Whether the tier may be served, and paid, by what was asked for. Where nothing was asked, only the provider knows.
     pub(super) fn may_get_tier(&self, name: &ServiceName) -> bool {
         self.tier.may_get(name) || self.speed.may_get(name)
@@ -191,29 +163,5 @@ impl RequestedService {
     /// Whether the geography may be served, and paid.
     pub(super) fn may_get_geography(&self, name: &ServiceName) -> bool {
         self.geography.may_get(name)
-    }
-
-    /// What is billed at an endpoint with these prices, if its answer tells `told`: that, unless it has a price that the request
-    /// does not allow, or is unknown although another one was asked for; then what was asked for.
-    #[must_use]
-    pub fn served(self, told: ServedService, pricing: Option<&Pricing>) -> ServedService {
-        let sent = self.sent_to(pricing);
-        let asked_tier = sent.speed.name().or(sent.tier.name());
-        let asked_geography = sent.geography.name();
-        let is_open = sent.tier == Wish::Open && sent.speed == Wish::Open;
-        let takes_tier = |name: &ServiceName| match pricing.and_then(|pricing| pricing.service_tier(name)) {
-            // It repeats the request.
-            _ if name.as_str() == "auto" => false,
-            Some(_) => is_open || sent.may_get_tier(name),
-            None => asked_tier.is_none() || name.is_standard(),
-        };
-        let takes_geography = |name: &ServiceName| match pricing.and_then(|pricing| pricing.geography(name)) {
-            Some(_) => sent.geography == Wish::Open || sent.may_get_geography(name),
-            None => asked_geography.is_none() || name.is_standard(),
-        };
-        ServedService {
-            tier: told.tier.filter(takes_tier).or(asked_tier),
-            geography: told.geography.filter(takes_geography).or(asked_geography),
-        }
     }
 }

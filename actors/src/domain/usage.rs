@@ -1,9 +1,26 @@
 use super::{
     money::{Price, Usd},
     price_tier::PriceTier,
-    service_prices::{GeographyPrice, ServiceTierPrices},
-    service_tier::{RequestedService, ServedService},
+    service_tier::{RequestedService, ServedService, ServiceName},
 };
+
+/// Prices of another service than the standard, such as `flex`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceTierPrices {
+    /// Its name.
+    pub name: ServiceName,
+    /// Its prices, which name no further services.
+    pub pricing: Pricing,
+}
+
+/// What prices of tokens are multiplied by in a geography, whatever the tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GeographyPrice {
+    /// Its name, such as `us`.
+    pub name: ServiceName,
+    /// The factor, in thousandths.
+    pub per_mille: u64,
+}
 
 /// The prices of an endpoint. `None` means that the configuration names no such price.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

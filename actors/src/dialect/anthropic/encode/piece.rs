@@ -110,7 +110,8 @@ impl Waiting {
             _ => None,
         });
         let Some(arguments) = arguments else {
-            return Err(AnswerFault::malformed("arguments behind the end of a call"));
+            let is_lost = !text.bytes().is_empty();
+            return if is_lost { Err(AnswerFault::malformed("arguments behind the end of a call")) } else { Ok(()) };
         };
         join(arguments, text);
         self.count(text.bytes().len())

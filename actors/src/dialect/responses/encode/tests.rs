@@ -424,6 +424,10 @@ fn essence(mut answer: Value) -> Value {
         .collect();
     message["sealed"] = Value::Array(sealed);
     answer["choices"][0]["native_finish_reason"] = Value::Null;
+    // A Response always tells a service, a chat only a special one.
+    if let Some(usage) = answer["usage"].as_object_mut() {
+        usage.remove("service_tier");
+    }
     answer
 }
 
