@@ -45,6 +45,8 @@ pub struct Awaited {
     pub endpoint: EndpointId,
     /// Its provider, whose breaker may be what it waits for.
     pub provider: ProviderSlug,
+    /// Whether it rests for everybody; else only for this call, which holds nobody else back.
+    pub rests: bool,
 }
 
 /// A place in the queue. The call leaves it when this is dropped.
@@ -94,7 +96,7 @@ impl WaitingCalls {
 impl Queue {
     fn has_before(&self, number: u64, endpoint: EndpointId) -> bool {
         let earlier = self.calls.iter().take_while(|call| call.number < number);
-        earlier.flat_map(|call| &call.awaited).any(|awaited| awaited.endpoint == endpoint)
+        earlier.flat_map(|call| &call.awaited).any(|awaited| awaited.rests && awaited.endpoint == endpoint)
     }
 
     /// Wakes the first call of each endpoint that `concerns` holds for.
@@ -160,7 +162,11 @@ mod tests {
         let slug = |endpoint: u64| if endpoint < 10 { "acme" } else { "bolt" };
         endpoints
             .iter()
-            .map(|id| Awaited { endpoint: EndpointId(*id), provider: ProviderSlug::new(slug(*id)).unwrap() })
+            .map(|id| Awaited {
+                endpoint: EndpointId(*id),
+                provider: ProviderSlug::new(slug(*id)).unwrap(),
+                rests: true,
+            })
             .collect()
     }
 

@@ -163,9 +163,6 @@ fn every_documented_default_is_the_default_of_the_code() {
     assert_eq!(empty.routing_policy(7).version, 7);
 }
 
-/// The page that describes every key. `UPDATE_EXPECT=1 cargo test --test it the_page_about_every_key` makes it anew.
-const PAGE: &str = include_str!("../../docs/CONFIG.md");
-
 #[test]
 fn the_page_about_every_key_is_made_from_the_table_that_check_uses() {
     expect_test::expect_file!["../../docs/CONFIG.md"].assert_eq(&pointsman::config::reference_page());

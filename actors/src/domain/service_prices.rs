@@ -190,6 +190,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::domain::usage::GeographyPrice;
     use crate::domain::{Usage, Wish};
 
     fn usd(text: &str) -> Usd {

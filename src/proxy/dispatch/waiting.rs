@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use pointsman_actors::{
     decide::{Hope, worth_waiting},
-    domain::{Catalog, EndpointId, ExclusionReason, RoutingPolicy, Waited},
+    domain::{Catalog, Circuit, EndpointId, ExclusionReason, RoutingPolicy, Waited},
+    stats::LiveView,
 };
 
 use crate::{
@@ -63,7 +64,7 @@ impl Waiting {
         let live = worker.setup.published.live.view(now);
         let Some(wait) = worth_waiting((catalog, &live), hopes, now, limit) else { return self.end(WaitEnd::Expired) };
         self.reason = Some(wait.reason);
-        let awaited = wait.awaited.into_iter().filter_map(|index| awaited(catalog, index)).collect();
+        let awaited = wait.awaited.into_iter().filter_map(|index| awaited(catalog, &live, index)).collect();
         let Some(place) = self.place_for(worker, awaited) else { return false };
         let end = began + limit;
         let mut wake = wait.until.map_or(end, |until| began + (until - now));
@@ -115,7 +116,11 @@ impl Waiting {
     }
 }
 
-fn awaited(catalog: &Catalog, index: u32) -> Option<Awaited> {
+fn awaited(catalog: &Catalog, live: &LiveView, index: u32) -> Option<Awaited> {
     let endpoint = catalog.endpoint(index)?;
-    Some(Awaited { endpoint: endpoint.id, provider: catalog.provider_of(endpoint)?.slug.clone() })
+    let status = live.status(catalog, index);
+    let is_open = status.circuit == Circuit::Closed && status.cooldown_until.is_none();
+    let is_due = live.endpoints.get(index as usize).is_some_and(|cell| cell.due.is_none());
+    let provider = catalog.provider_of(endpoint)?.slug.clone();
+    Some(Awaited { endpoint: endpoint.id, provider, rests: !(is_open && is_due) })
 }
