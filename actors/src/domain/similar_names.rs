@@ -16,7 +16,7 @@ pub fn closest_name<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) ->
 }
 
 /// The names in `known` for a message about `text`, which is none of them: the most similar first, and no more than
-/// [`MAX_LISTED`].
+/// eight.
 #[must_use]
 pub fn listed_names<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     let mut names: Vec<&str> = known.into_iter().collect();

@@ -99,7 +99,7 @@ impl StoreStatus {
         }
     }
 
-    /// An exchange failed. `why` must hold no secret. Each reason is logged once per outage, up to [`REASONS`].
+    /// An exchange failed. `why` must hold no secret. Each reason is logged once per outage, and only some of them.
     pub fn lost(&self, why: &dyn fmt::Display) {
         let mut away = self.away_since_ms.lock();
         let never = self.last_ms.load(Ordering::Relaxed) == 0 && self.outages.load(Ordering::Relaxed) == 0;
