@@ -70,7 +70,7 @@ pub struct PlanRun {
     passed_over: Vec<(u32, ExclusionReason)>,
     /// The last refusal of the request itself, and its place among the failures: the client's error, if no endpoint takes it.
     refusal: Option<(usize, UpstreamError)>,
-    /// Who asks, as a number.
+    /// The caller's account, as a hash.
     caller: Option<u64>,
     /// Positions of candidates for which calls wait that came earlier. Called before them only when waiting is over, too.
     queued: Vec<usize>,

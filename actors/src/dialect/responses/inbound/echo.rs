@@ -70,7 +70,7 @@ impl ResponseEcho {
         &self.members
     }
 
-    /// Those of the members that a response lacks, each after a comma.
+    /// The members that a response lacks, each behind a comma.
     pub(in crate::dialect::responses) fn members_but(&self, has: impl Fn(&[u8]) -> bool) -> BytesMut {
         let mut out = BytesMut::new();
         if ECHOED.iter().any(|(name, _)| !has(name.as_bytes())) {
