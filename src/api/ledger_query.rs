@@ -1,6 +1,6 @@
 //! Query parameters of the lists of generations and of the activity.
 //!
-//! An unknown parameter is refused, because a misspelt filter would show too much.
+//! An unknown parameter is refused: without its misspelt filter, a list would show too much.
 
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use pointsman_actors::{

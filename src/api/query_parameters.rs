@@ -1,7 +1,7 @@
-//! Query parameters. An empty value counts as absent, as forms of browsers send it; only a call that deletes refuses it. Of a
-//! repeated parameter the last one applies. An unknown one is refused with the most similar known one: a misspelt parameter that
-//! has no effect gives the answer to another question. Only lists of models ignore what they do not know, because clients add
-//! parameters of their own.
+//! Query parameters. An empty value counts as absent, as forms of browsers send it; only a call that deletes refuses it. If a
+//! parameter is given twice, its last value applies. An unknown parameter is refused, and the error names the most similar known
+//! one, because a list without its misspelt filter answers another question. Only the lists of models ignore unknown parameters,
+//! because clients add parameters of their own.
 
 use actix_web::web;
 use pointsman_actors::domain::{Invalid, InvalidReason, closest_name, listed_names};

@@ -235,6 +235,7 @@ async fn a_field_that_asks_for_a_service_without_a_price_is_left_out_and_named()
         (RESPONSES, "openai", "service_tier", "flex"),
         (RESPONSES, "openai-responses", "service_tier", "flex"),
         (MESSAGES, "anthropic", "speed", "fast"),
+        (MESSAGES, "openai", "speed", "fast"),
         (MESSAGES, "anthropic", "service_tier", "priority"),
         (CHAT, "anthropic", "service_tier", "fast"),
     ];

@@ -77,9 +77,9 @@ pub(crate) struct MessagesEncoder {
 /// What an upstream says of the text that ended an answer.
 #[derive(Debug)]
 enum StoppedAt {
-    /// That there was one.
+    /// A stop sequence ended the answer; which one is unknown.
     Some,
-    /// This one.
+    /// This stop sequence.
     Text(EscapedText<'static>),
 }
 

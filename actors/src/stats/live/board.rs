@@ -71,8 +71,8 @@ pub struct Claim {
     pub predicted: Prediction,
     /// Whether it is the probe of a half-open breaker, of the endpoint or its provider.
     pub probe: bool,
-    /// Who asked, as a number that tells callers apart; `None` if unknown. Refusals in unknown words count only if different
-    /// callers get them.
+    /// Number of the account or key that asked; `None` if unknown. A refusal in unknown words counts only when two different
+    /// callers got it.
     pub caller: Option<u64>,
     serial: u64,
     knee: f64,

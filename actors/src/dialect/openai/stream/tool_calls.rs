@@ -66,7 +66,7 @@ pub(super) enum CallOrder {
 }
 
 impl CallOrder {
-    /// That of an upstream of another dialect.
+    /// The order in which an upstream of another dialect sends its calls.
     pub(super) fn of(translation: &Translation) -> CallOrder {
         match translation.dialect {
             // Its items may overlap.

@@ -143,7 +143,7 @@ proptest! {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let mut events: Vec<String> = members.chunks(size).map(|members| format!("{{{}}}", members.join(","))).collect();
         events.push(text.replace(['\n', '\r'], ""));
-        // Not collected: half of a surrogate pair passes as it came, and not every JSON reader takes it.
+        // Only that it ends without a panic; what it writes is judged by other tests.
         let _ = decode(&events, ToolNames::default(), &mut CompletionWriter::default());
         for event in &events {
             let _ = Decoder::new(ToolNames::default()).whole(event, &mut CompletionWriter::default());
