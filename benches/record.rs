@@ -16,13 +16,13 @@ use std::{collections::HashMap, hint::black_box, sync::Arc, time::Duration};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
-use pointsman::store::{
+use pointsman_domain::{Catalog, RoutingPolicy};
+use pointsman_ledger::{
     blocks::LEVEL,
     generations::{GenerationStore, LedgerBounds},
     record::{self, ContentHash, RecordWriter, Versions},
     settings::Settings,
 };
-use pointsman_actors::domain::{Catalog, RoutingPolicy};
 
 /// As in the server.
 #[global_allocator]

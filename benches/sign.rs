@@ -7,7 +7,8 @@ use std::{
 };
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use pointsman::{base::secret::Secret, upstream::Signer};
+use pointsman_base::secret::Secret;
+use pointsman_transport::Signer;
 
 const HOST: &str = "bedrock-runtime.eu-central-1.amazonaws.com";
 

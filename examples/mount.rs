@@ -6,10 +6,8 @@
 //! application), and `/nowhere` (the application's 404).
 
 use actix_web::{App, HttpResponse, HttpServer, middleware, web};
-use pointsman::{
-    app::{cli, server::Gateway},
-    config::{Config, Environment},
-};
+use pointsman::app::{cli, server::Gateway};
+use pointsman_config::{Config, Environment};
 
 #[actix_web::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

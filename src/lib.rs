@@ -2,17 +2,13 @@
 //!
 //! [`app::server::Server`] is the whole thing on a listener of its own, [`app::server::Gateway`] the same to mount
 //! in an `App` of yours. `docs/ARCHITECTURE.md` is the map of the house; the routing itself, without any
-//! I/O, is the crate `pointsman_actors`.
+//! I/O, is the crate `pointsman_routing`.
 
 pub mod access;
 mod api;
 pub mod app;
 pub mod base;
-pub mod config;
 mod console;
 pub mod http;
 pub mod proxy;
-pub mod simulation;
 pub mod state;
-pub mod store;
-pub mod upstream;

@@ -8,8 +8,8 @@ use pointsman::{
         serve,
     },
     base::log_output,
-    config::Environment,
 };
+use pointsman_config::Environment;
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]

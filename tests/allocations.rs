@@ -22,10 +22,10 @@ mod allocations {
 
     use pointsman::{
         app::server::Server,
-        config::{Config, TracesConfig},
         state::traces::{parent_for_provider, sampler::Sampler},
     };
-    use pointsman_actors::domain::TraceParent;
+    use pointsman_config::{Config, TracesConfig};
+    use pointsman_domain::TraceParent;
     use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
     use crate::generations;

@@ -1,19 +1,14 @@
-//! The routing core of Pointsman and the actors that carry it.
-//!
-//! Modules, from the top down; each uses only those below it:
-//!
-//! * [`actors`]: the actix actors and the batches, mailboxes and published state between them.
-//! * [`explain`]: reasons, why-not, what-if and replay of decisions.
-//! * [`decide`]: which candidates, in which order.
-//! * [`stats`]: models, live state and observations of endpoints.
-//! * [`dialect`]: provider wire formats, both ways.
-//! * [`domain`]: types that all modules share.
-//!
-//! Below the actors there is no actix, no clock, no randomness and no I/O: those are arguments.
+//! The actix actors (CatalogActor, ProviderHealth, Router, Ledger, Relay) and the event batches, mailbox counts and
+//! published state between them. All decisions are made by `pointsman_routing`; actors pass time, state and messages.
 
-pub mod actors;
-pub mod decide;
-pub mod dialect;
-pub mod domain;
-pub mod explain;
-pub mod stats;
+pub mod catalog;
+#[deny(clippy::float_arithmetic)]
+pub mod cost_ceiling;
+pub mod event_batches;
+pub mod ledger;
+pub mod mailbox;
+pub mod persistence;
+pub mod provider_health;
+pub mod published;
+pub mod relay;
+pub mod router;

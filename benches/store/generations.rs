@@ -1,16 +1,16 @@
 //! Generations as the gateway records them: requests of all objectives, decided among eight endpoints that learn from each
 //! answer.
 
-#[path = "../../actors/tests/it/routing_world/mod.rs"]
+#[path = "../../crates/routing/tests/it/routing_world/mod.rs"]
 mod routing_world;
 #[path = "../../tests/it/served_generation.rs"]
 mod served_generation;
 
 use std::{sync::Arc, time::Duration};
 
-use pointsman_actors::{
+use pointsman_domain::{Catalog, EndpointEvent, EventKind, GateEvent, Generation, Objective, Query, Tick};
+use pointsman_routing::{
     decide::{decide_to_serve, splitmix64},
-    domain::{Catalog, EndpointEvent, EventKind, GateEvent, Generation, Objective, Query, Tick},
     stats::{LiveEndpoint, Statistics},
 };
 use routing_world::World;
@@ -73,7 +73,7 @@ fn answer(statistics: &mut Statistics, catalog: &Catalog, index: u32, now: Tick,
         at: now,
         dispatched: Tick(now.0 - total.as_micros() as u64),
         in_flight: 1,
-        predicted: pointsman_actors::domain::Prediction::NONE,
+        predicted: pointsman_domain::Prediction::NONE,
         expected: 0.3,
         gate: GateEvent::Unmoved,
         kind: completed,

@@ -22,7 +22,8 @@ use std::{
 };
 
 use lexopt::{Arg, Parser, ValueExt as _};
-use pointsman::store::{
+use pointsman_domain::{Generation, GenerationId};
+use pointsman_ledger::{
     directory::DATABASE,
     entry::Filter,
     facts::{label, number},
@@ -30,10 +31,7 @@ use pointsman::store::{
     page::Query,
     queue::Bounds,
 };
-use pointsman_actors::{
-    decide::splitmix64,
-    domain::{Generation, GenerationId},
-};
+use pointsman_routing::decide::splitmix64;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 

@@ -4,10 +4,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pointsman_actors::{
-    dialect::{AnswerContext, ImageOrigin, rewrite_answer, rewrite_image_answer},
-    domain::{GenerationId, Pricing},
-};
+use pointsman_dialect::{AnswerContext, ImageOrigin, rewrite_answer, rewrite_image_answer};
+use pointsman_domain::{GenerationId, Pricing};
 
 /// Everything answers are rewritten with here.
 pub(crate) fn context() -> AnswerContext {

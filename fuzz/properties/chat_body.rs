@@ -4,11 +4,9 @@
 use std::{path::Path, sync::LazyLock};
 
 use bytes::Bytes;
-use pointsman::config::{BUILT_IN, Config};
-use pointsman_actors::{
-    dialect::{ChatPurpose, ChatRequest, ImageRequest, RequestLimits},
-    domain::Catalog,
-};
+use pointsman_config::{BUILT_IN, Config};
+use pointsman_dialect::{ChatPurpose, ChatRequest, ImageRequest, RequestLimits};
+use pointsman_domain::Catalog;
 use serde_json::Value;
 
 static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {

@@ -2,13 +2,11 @@
 //! or bodies of calls, without members of that API; what they refuse, they refuse with words.
 
 use bytes::Bytes;
-use pointsman_actors::{
-    dialect::{
-        ChatPurpose, ChatRequest, EmbeddingRequest, RequestLimits, StateKey, embedding_body, read_completion_request,
-        read_count_tokens, read_messages,
-    },
-    domain::{Catalog, Dialect, Endpoint, EndpointId, Invalid},
+use pointsman_dialect::{
+    ChatPurpose, ChatRequest, EmbeddingRequest, RequestLimits, StateKey, embedding_body, read_completion_request,
+    read_count_tokens, read_messages,
 };
+use pointsman_domain::{Catalog, Dialect, Endpoint, EndpointId, Invalid};
 
 const KEY: StateKey = StateKey::new([7; 32]);
 /// The deepest nesting that the reader of this test takes, with space for what a chat body adds.

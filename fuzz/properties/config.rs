@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use pointsman::config::{Config, Environment};
+use pointsman_config::{Config, Environment};
 
 /// See the module.
 pub(crate) fn check(bytes: &[u8]) {

@@ -1,7 +1,7 @@
 //! The guard on upstream connections: however an answer is cut into reads, the same head passes or the same fault is
 //! found; no interim head passes; and a connection is used again only behind exactly one whole answer.
 
-use pointsman::upstream::{ExaminedExchange, examine};
+use pointsman_transport::{ExaminedExchange, examine};
 
 /// See the module.
 pub(crate) fn check(bytes: &[u8]) {

@@ -1,7 +1,7 @@
 //! The reader of requests of the Responses API: what it takes becomes one chat body, which the gateway reads like any
 //! other; what it refuses, it refuses with words.
 
-use pointsman_actors::dialect::{ChatPurpose, ChatRequest, RequestLimits, StateKey, read_responses};
+use pointsman_dialect::{ChatPurpose, ChatRequest, RequestLimits, StateKey, read_responses};
 
 const KEY: StateKey = StateKey::new([7; 32]);
 /// The deepest nesting that the reader of this test takes, with space for what a chat body adds.

@@ -1,6 +1,6 @@
 //! The splitter of server-sent events: any bytes, however they are cut into reads, give the same events.
 
-use pointsman_actors::dialect::frame::{EventTooLong, sse::SseSplitter};
+use pointsman_dialect::frame::{EventTooLong, sse::SseSplitter};
 
 const LONGEST: usize = 1024;
 

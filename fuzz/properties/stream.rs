@@ -2,7 +2,7 @@
 //! the bytes are cut into reads, and with an error chunk unless their end was proved.
 
 use bytes::{Bytes, BytesMut};
-use pointsman_actors::dialect::{ChatStream, StreamError, StreamOptions};
+use pointsman_dialect::{ChatStream, StreamError, StreamOptions};
 use serde_json::Value;
 
 /// See the module.

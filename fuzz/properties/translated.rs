@@ -4,13 +4,11 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use pointsman_actors::{
-    dialect::{
-        ChatPurpose, ChatRequest, ChatStream, ClientRequest, ClientShape, FieldFates, OutgoingBody, RequestLimits,
-        StateKey, chat_body, read_responses, rewrite_whole,
-    },
-    domain::{Catalog, Dialect, Endpoint, EndpointId},
+use pointsman_dialect::{
+    ChatPurpose, ChatRequest, ChatStream, ClientRequest, ClientShape, FieldFates, OutgoingBody, RequestLimits,
+    StateKey, chat_body, read_responses, rewrite_whole,
 };
+use pointsman_domain::{Catalog, Dialect, Endpoint, EndpointId};
 use serde_json::Value;
 
 /// Declares a tool whose calls are turned back, and one whose name is.

@@ -6,7 +6,9 @@
 use std::{sync::Arc, time::Duration};
 
 use actix_web::http::header::{HeaderName, HeaderValue};
-use pointsman_actors::domain::Tick;
+use pointsman_base::clock;
+use pointsman_config::{HolderLimits, LimitsConfig};
+use pointsman_domain::Tick;
 
 use crate::{
     access::{
@@ -16,11 +18,9 @@ use crate::{
         rate_limits::{RateExceeded, RateLimits, RateState, TokenRate},
     },
     base::{
-        clock,
         error::{ApiError, Limit, Overload},
         load_reading::ShedReason,
     },
-    config::{HolderLimits, LimitsConfig},
 };
 
 /// The limits in force.

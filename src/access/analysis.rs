@@ -3,7 +3,7 @@
 //! One of them may make hundreds of decisions, so it never runs on a worker's thread, where every stream would wait for
 //! it. It is bounded three ways: each caller has one computation running and a limited number waiting, and all callers
 //! together have as many running as half of the processors. What one computation may cost is bounded in
-//! [`pointsman_actors::decide`].
+//! [`pointsman_routing::decide`].
 
 use std::{
     collections::{HashMap, hash_map::Entry},

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{access::load::KeyBuffer, config::BodyPace};
+use pointsman_config::BodyPace;
+
+use crate::access::load::KeyBuffer;
 
 /// Limits for reading one request body.
 #[derive(Debug, Clone)]

@@ -7,14 +7,12 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pointsman_actors::domain::{SpendLimit, SpendingMeter, Spent, Usd};
+use pointsman_base::clock;
+use pointsman_domain::{SpendLimit, SpendingMeter, Spent, Usd};
 
 use crate::{
     access::lease::{Lease, LeaseAnswer, LeaseReport, LeaseTerms, Moment},
-    base::{
-        clock,
-        error::{ApiError, BudgetHolder, BudgetShortfall},
-    },
+    base::error::{ApiError, BudgetHolder, BudgetShortfall},
 };
 
 /// The budget of one key, account or team.

@@ -11,9 +11,8 @@ use std::{
     time::Duration,
 };
 
-use pointsman_actors::domain::Tick;
-
-use crate::base::clock;
+use pointsman_base::clock;
+use pointsman_domain::Tick;
 
 /// A limit of requests in progress; 0 means no limit.
 #[derive(Debug, Default)]

@@ -13,7 +13,8 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
-use pointsman_actors::domain::Usd;
+use pointsman_config::LimitsConfig;
+use pointsman_domain::Usd;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -27,7 +28,6 @@ use crate::{
         rate_limits::{RateLimits, RequestRate},
     },
     base::error::BudgetHolder,
-    config::LimitsConfig,
 };
 
 /// State of one account.

@@ -5,10 +5,9 @@
 use std::collections::BTreeMap;
 
 use chrono::DateTime;
-use pointsman_actors::domain::{ModelPattern, Objective, ResetPeriod, SpendLimit, Task};
+use pointsman_config::{HolderLimits, Key, LimitsConfig, Scope, from_hex, spend_amount};
+use pointsman_domain::{ModelPattern, Objective, ResetPeriod, SpendLimit, Task};
 use serde::{Deserialize, Serialize};
-
-use crate::config::{HolderLimits, Key, LimitsConfig, Scope, from_hex, spend_amount};
 
 /// A spending limit as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

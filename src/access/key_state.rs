@@ -5,10 +5,9 @@ use std::sync::{
     atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering},
 };
 
-use crate::{
-    access::{budget::Budget, load::KeyBuffer, rate_limits::RateLimits},
-    base::clock,
-};
+use pointsman_base::clock;
+
+use crate::access::{budget::Budget, load::KeyBuffer, rate_limits::RateLimits};
 
 /// State of one key.
 pub struct KeyState {

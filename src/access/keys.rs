@@ -7,16 +7,13 @@ use std::{collections::HashMap, sync::Arc};
 
 use actix_web::http::header::{self, HeaderMap, HeaderName};
 use arc_swap::ArcSwap;
+use pointsman_base::{clock, secret::Secret};
+use pointsman_config::{AuthMode, Config, Key, Scope, digest_of};
 use sha2::{Digest, Sha256};
 
 use crate::{
     access::{budget::Budgets, holders::AccountState, key_state::KeyState},
-    base::{
-        clock,
-        error::{ApiError, KeyFault},
-        secret::Secret,
-    },
-    config::{AuthMode, Config, Key, Scope, digest_of},
+    base::error::{ApiError, KeyFault},
 };
 
 /// All API keys of one configuration, and the issued keys.

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use pointsman_actors::domain::{SpendLimit, SpendingMeter, Tick, Usd};
+use pointsman_domain::{SpendLimit, SpendingMeter, Tick, Usd};
 
 /// Time without spending after which an unused lease is given back.
 const IDLE: Duration = Duration::from_secs(60);
@@ -239,7 +239,7 @@ fn micros_up(amount: Usd) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use pointsman_actors::domain::ResetPeriod;
+    use pointsman_domain::ResetPeriod;
 
     use super::*;
 

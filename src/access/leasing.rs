@@ -14,7 +14,7 @@ use crate::access::{
     budget::{Budgets, Reservation, Shortage},
     lease::LeaseTerms,
 };
-use pointsman_actors::domain::Usd;
+use pointsman_domain::Usd;
 
 /// Longest time that a request waits for a lease while Redis answers.
 const LONGEST_WAIT: Duration = Duration::from_millis(600);

@@ -13,13 +13,11 @@ use std::{
     time::Duration,
 };
 
-use pointsman_actors::domain::Tick;
+use pointsman_base::clock;
+use pointsman_domain::Tick;
 
 pub use self::key_buffer::{BufferLimitReached, BufferLimits, BufferedBytes, KeyBuffer, Pieces};
-use crate::base::{
-    clock,
-    load_reading::{LoadReading, ShedReason},
-};
+use crate::base::load_reading::{LoadReading, ShedReason};
 
 /// Time after a refusal in which the gateway reports that it sheds load.
 const SHEDDING_PERIOD: Duration = Duration::from_secs(5);

@@ -3,12 +3,15 @@
 pub mod admission;
 pub mod analysis;
 pub mod body_limits;
+#[deny(clippy::float_arithmetic)]
 pub mod budget;
 pub mod concurrency_limit;
+#[deny(clippy::float_arithmetic)]
 pub mod holders;
 pub mod issued;
 pub mod key_state;
 pub mod keys;
+#[deny(clippy::float_arithmetic)]
 pub mod lease;
 pub mod leasing;
 pub mod load;

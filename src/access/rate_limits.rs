@@ -20,9 +20,11 @@ use governor::{
     state::{InMemoryState, NotKeyed},
 };
 use parking_lot::Mutex;
-use pointsman_actors::domain::Tick;
+use pointsman_base::clock;
+use pointsman_config::HolderLimits;
+use pointsman_domain::Tick;
 
-use crate::{access::concurrency_limit::ConcurrencyLimit, base::clock, config::HolderLimits};
+use crate::access::concurrency_limit::ConcurrencyLimit;
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
 

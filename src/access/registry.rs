@@ -15,20 +15,19 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use pointsman_actors::domain::SpendLimit;
+use pointsman_domain::SpendLimit;
+
+use pointsman_base::clock;
+use pointsman_config::{AccountConfig, Config, HolderLimits, Key, LimitsConfig, TeamConfig};
 
 pub use self::audit_line::{AuditLine, ChangedMember};
 use self::sharing::Sharing;
 pub use self::sharing::{ChangeId, Imported, SharedChange, is_readable, is_shared};
 
-use crate::{
-    access::{
-        holders::{Holders, account_number, key_number},
-        issued::{Actor, AuditEntry, CarriedSpending, Change, IssuedAccount, IssuedKey, IssuedTeam, StoredLimit},
-        keys::{Caller, IssuedTable, former_owner},
-    },
-    base::clock,
-    config::{AccountConfig, Config, HolderLimits, Key, LimitsConfig, TeamConfig},
+use crate::access::{
+    holders::{Holders, account_number, key_number},
+    issued::{Actor, AuditEntry, CarriedSpending, Change, IssuedAccount, IssuedKey, IssuedTeam, StoredLimit},
+    keys::{Caller, IssuedTable, former_owner},
 };
 
 /// Lines of the audit log in memory. The file keeps all.

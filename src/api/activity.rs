@@ -7,7 +7,14 @@ use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse};
 use chrono::DateTime;
-use pointsman_actors::{dialect::shown, domain::Invalid};
+use pointsman_base::clock;
+use pointsman_config::Scope;
+use pointsman_dialect::shown;
+use pointsman_domain::Invalid;
+use pointsman_ledger::{
+    activity::{ActivityCounters, ActivityRow},
+    generations::owner_label,
+};
 use serde::Serialize;
 
 use super::{
@@ -18,17 +25,7 @@ use super::{
     number::Dollars,
     query_parameters,
 };
-use crate::{
-    access::keys::Caller,
-    api::auth::Authorized,
-    base::{clock, error::ApiError},
-    config::Scope,
-    state::gateway::Worker,
-    store::{
-        activity::{ActivityCounters, ActivityRow},
-        generations::owner_label,
-    },
-};
+use crate::{access::keys::Caller, api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
 
 const MINUTE_MS: i64 = 60_000;
 const SLOT_MS: i64 = 15 * MINUTE_MS;

@@ -7,12 +7,14 @@ use actix_web::{
     http::header::ContentType,
     web::{Bytes, Payload},
 };
-use pointsman_actors::{actors::router::Routed, domain::Query};
+use pointsman_actors::router::Routed;
+use pointsman_base::clock;
+use pointsman_config::Scope;
+use pointsman_domain::Query;
 
 use crate::{
     access::{admission::Admitted, keys::Caller, load::KeyBuffer},
-    base::{clock, error::ApiError},
-    config::Scope,
+    base::error::ApiError,
     proxy::{
         body::read_json,
         dispatch::{

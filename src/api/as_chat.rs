@@ -6,13 +6,13 @@ use actix_web::{
     HttpRequest, HttpResponse,
     web::{Bytes, Payload},
 };
-use pointsman_actors::dialect::{ChatPurpose, ChatRequest};
+use pointsman_config::Scope;
+use pointsman_dialect::{ChatPurpose, ChatRequest};
 
 use super::{admitted_call::AdmittedCall, answer, chat};
 use crate::{
     access::keys::Caller,
     base::error::ApiError,
-    config::Scope,
     proxy::{body::read_json, token_count},
     state::gateway::Worker,
 };

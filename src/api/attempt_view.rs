@@ -1,6 +1,6 @@
 //! JSON of a generation's attempts: reason, times, outcome and cost of each.
 
-use pointsman_actors::domain::{AttemptRecord, Generation};
+use pointsman_domain::{AttemptRecord, Generation};
 use serde::Serialize;
 
 use super::number::Dollars;

@@ -4,10 +4,11 @@ use actix_web::{
     HttpRequest, HttpResponse,
     http::header::{self, HeaderMap, HeaderValue},
 };
+use pointsman_config::AuthConfig;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::{base::error::ApiError, config::AuthConfig};
+use crate::base::error::ApiError;
 
 /// Which caches may store an answer, for one minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,13 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use actix_web::HttpResponse;
-use pointsman_actors::{actors::provider_health::ReadCalibrations, stats::Calibrations};
+use pointsman_actors::provider_health::ReadCalibrations;
+use pointsman_base::clock;
+use pointsman_config::Scope;
+use pointsman_routing::stats::Calibrations;
 
 use super::{answer::uncached, calibration_view::CalibrationsBody};
 use crate::{
     api::auth::Authorized,
-    base::{clock, error::ApiError},
-    config::Scope,
+    base::error::ApiError,
     state::{ask::ask, gateway::Worker},
 };
 

@@ -4,10 +4,8 @@
 
 use std::time::Duration;
 
-use pointsman_actors::{
-    domain::Catalog,
-    stats::{Accuracy, Calibration, Calibrations},
-};
+use pointsman_domain::Catalog;
+use pointsman_routing::stats::{Accuracy, Calibration, Calibrations};
 use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
 
 use super::calibration;
@@ -92,7 +90,7 @@ impl Gauges {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use pointsman_actors::stats::{EndpointCalibration, FailureAccuracy};
+    use pointsman_routing::stats::{EndpointCalibration, FailureAccuracy};
     use prometheus::{Encoder as _, TextEncoder};
 
     use super::*;

@@ -4,9 +4,9 @@
 //! than predicted, 0.69: twice as much), `within_p95` and `brier` lie between 0 and 1, `expected` and `seen` count
 //! failures, all others are dollars or counts. `null` without samples.
 
-use pointsman_actors::{
-    domain::{Catalog, Endpoint},
-    stats::{Accuracy, Calibration, Calibrations, CostAccuracy, EndpointCalibration, FailureAccuracy},
+use pointsman_domain::{Catalog, Endpoint};
+use pointsman_routing::stats::{
+    Accuracy, Calibration, Calibrations, CostAccuracy, EndpointCalibration, FailureAccuracy,
 };
 use serde::Serialize;
 
@@ -169,7 +169,7 @@ impl FailuresBody {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use pointsman_actors::stats::EndpointCalibration;
+    use pointsman_routing::stats::EndpointCalibration;
 
     use super::*;
     use crate::api::samples::catalog;

@@ -7,17 +7,16 @@ use actix_web::{
     http::header::{self, HeaderName},
     web::{self, Bytes},
 };
-use pointsman_actors::{
-    actors::router::Routed,
-    dialect::{AgentChat, ChatPurpose, ChatRequest, StreamOptions, UsageChunk, read_agent_chat},
-    domain::{ApiType, Dialect},
-};
+use pointsman_actors::router::Routed;
+use pointsman_base::clock;
+use pointsman_dialect::{AgentChat, ChatPurpose, ChatRequest, StreamOptions, UsageChunk, read_agent_chat};
+use pointsman_domain::{ApiType, Dialect};
 
 use super::{admitted_call::AdmittedCall, route_metadata};
 use crate::{
     access::{keys::Caller, load::KeyBuffer},
     api::auth::Authorized,
-    base::{clock, error::ApiError},
+    base::error::ApiError,
     proxy::{
         body::{SESSION_ID, header_text},
         dispatch::{

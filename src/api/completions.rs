@@ -4,7 +4,7 @@ use actix_web::{
     HttpRequest, HttpResponse,
     web::{self, Bytes},
 };
-use pointsman_actors::dialect::{
+use pointsman_dialect::{
     ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundCompletion, read_completion_request,
 };
 

@@ -1,6 +1,7 @@
 //! Condition of an endpoint or provider, in one word.
 
-use pointsman_actors::{domain::Circuit, stats::LiveStatus};
+use pointsman_domain::Circuit;
+use pointsman_routing::stats::LiveStatus;
 
 /// Condition for people and monitors; the routing uses the measurements instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -69,7 +70,7 @@ impl Condition {
 
 #[cfg(test)]
 mod tests {
-    use pointsman_actors::domain::Tick;
+    use pointsman_domain::Tick;
 
     use super::*;
 

@@ -4,13 +4,11 @@
 //! cursor into an error instead of a wrong page.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use pointsman_actors::domain::{Invalid, InvalidReason};
+use pointsman_domain::{Invalid, InvalidReason};
+use pointsman_ledger::entry::{Id, Key};
 use sha2::{Digest as _, Sha256};
 
-use crate::{
-    base::error::ApiError,
-    store::entry::{Id, Key},
-};
+use crate::base::error::ApiError;
 
 /// First byte of a cursor: its format.
 const FORMAT: u8 = 1;

@@ -1,10 +1,8 @@
 //! `POST /embeddings`.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use pointsman_actors::{
-    dialect::EmbeddingRequest,
-    domain::{ApiType, Dialect},
-};
+use pointsman_dialect::EmbeddingRequest;
+use pointsman_domain::{ApiType, Dialect};
 
 use super::admitted_call::AdmittedCall;
 use crate::{

@@ -2,10 +2,8 @@
 //!
 //! Two SDKs validate it; at least one of them requires each member below.
 
-use pointsman_actors::{
-    domain::{Catalog, Endpoint, Model, ParameterNames, Provider},
-    stats::Quantiles,
-};
+use pointsman_domain::{Catalog, Endpoint, Model, ParameterNames, Provider};
+use pointsman_routing::stats::Quantiles;
 use serde::Serialize;
 
 use super::{

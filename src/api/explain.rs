@@ -2,17 +2,15 @@
 //! chosen.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use pointsman_actors::{
-    domain::Generation,
-    explain::{WhyNot, reason_sentence, waited_sentence, why_not_after},
-};
+use pointsman_config::Scope;
+use pointsman_domain::Generation;
+use pointsman_routing::explain::{WhyNot, reason_sentence, waited_sentence, why_not_after};
 
 use super::{answer::uncached, explain_view::ExplainBody, query_parameters::QueryParameters, why_not_view};
 use crate::{
     access::keys::Caller,
     api::{auth::Authorized, lookup},
     base::error::ApiError,
-    config::Scope,
     proxy::body::read_json,
     state::gateway::Worker,
 };

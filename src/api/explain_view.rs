@@ -1,9 +1,7 @@
 //! JSON of a route explanation: the eight documented fields of a generation's route, and the numbers behind them.
 
-use pointsman_actors::{
-    domain::{Catalog, CostBreakdown, Endpoint, Generation, GenerationStatus, TaskClass, Usage},
-    explain::WhyNot,
-};
+use pointsman_domain::{Catalog, CostBreakdown, Endpoint, Generation, GenerationStatus, TaskClass, Usage};
+use pointsman_routing::explain::WhyNot;
 use serde::Serialize;
 
 use super::{

@@ -1,13 +1,13 @@
 //! `GET /generation`: the record of a generation.
 
 use actix_web::{HttpRequest, HttpResponse};
-use pointsman_actors::explain::reason_sentence;
+use pointsman_config::Scope;
+use pointsman_routing::explain::reason_sentence;
 
 use super::{answer::uncached, generation_view::GenerationBody, query_parameters::QueryParameters};
 use crate::{
     api::{auth::Authorized, lookup},
     base::error::ApiError,
-    config::Scope,
     state::gateway::Worker,
 };
 

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use pointsman_actors::domain::{AttemptRecord, Generation, Usd};
+use pointsman_domain::{AttemptRecord, Generation, Usd};
+use pointsman_ledger::generations::Event;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::value::RawValue;
 
@@ -11,7 +12,6 @@ use super::{
     measurements::rfc_3339,
     number::{Dollars, Text},
 };
-use crate::store::generations::Event;
 
 /// One row. `ttft_ms` and `total_ms` count from the acceptance of the request. `cost` includes all attempts.
 #[derive(Serialize, Deserialize)]
@@ -237,7 +237,7 @@ const fn flag(is: bool) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use pointsman_actors::domain::Usage;
+    use pointsman_domain::Usage;
     use serde_json::Value;
 
     use super::*;
@@ -286,7 +286,7 @@ mod tests {
         }
         generation.attempts[0].error_type = Some("provider_overloaded".into());
         assert!(rescued(&generation));
-        generation.status = pointsman_actors::domain::GenerationStatus::Failed;
+        generation.status = pointsman_domain::GenerationStatus::Failed;
         assert!(!rescued(&generation));
     }
 

@@ -3,7 +3,7 @@
 //! One SDK requires 42 members; those that the gateway has no value for are `null`. `route` and `metadata` are additions of
 //! the gateway.
 
-use pointsman_actors::domain::{Catalog, Dialect, Generation, GenerationStatus};
+use pointsman_domain::{Catalog, Dialect, Generation, GenerationStatus};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::value::RawValue;
 
@@ -345,7 +345,7 @@ mod tests {
     fn a_cancelled_generation_shows_the_cost_of_its_attempts_as_lists_do() {
         let cancelled = |generation: &mut Generation| {
             generation.status = GenerationStatus::Cancelled;
-            generation.cost = Some(pointsman_actors::domain::CostBreakdown::default());
+            generation.cost = Some(pointsman_domain::CostBreakdown::default());
             generation.attempts[1].served = false;
         };
         let shown = record(cancelled);

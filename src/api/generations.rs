@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse};
-use pointsman_actors::domain::Generation;
+use pointsman_config::Scope;
+use pointsman_domain::Generation;
+use pointsman_ledger::{entry::Key, fault::Fault, generations::GenerationStore, page::Query};
 use serde::Serialize;
 
 use super::{
@@ -18,9 +20,7 @@ use crate::{
     access::keys::Caller,
     api::auth::Authorized,
     base::error::ApiError,
-    config::Scope,
     state::{gateway::Worker, replicas::LookupFault},
-    store::{entry::Key, fault::Fault, generations::GenerationStore, page::Query},
 };
 
 /// Default number of generations on a page.

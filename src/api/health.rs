@@ -8,7 +8,9 @@ use actix_web::{
     },
 };
 use futures_util::future::join_all;
-use pointsman_actors::actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping, router};
+use pointsman_actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping, router};
+use pointsman_base::clock;
+use pointsman_config::Scope;
 use serde::Serialize;
 
 use super::{
@@ -22,8 +24,7 @@ use super::{
 };
 use crate::{
     api::auth::Authorized,
-    base::{build, clock, error::ApiError},
-    config::Scope,
+    base::{build, error::ApiError},
     state::{ask::ask, gateway::Worker},
 };
 

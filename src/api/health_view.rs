@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 
-use pointsman_actors::{
-    domain::{Catalog, FailureCause, Provider, ProviderState},
-    stats::{ErrorCounts, Gate, LastError, LiveStatus, Quantiles, RefusedSince, Summary},
-};
+use pointsman_domain::{Catalog, FailureCause, Provider, ProviderState};
+use pointsman_routing::stats::{ErrorCounts, Gate, LastError, LiveStatus, Quantiles, RefusedSince, Summary};
 use serde::Serialize;
 
 use super::{
@@ -112,7 +110,7 @@ pub(crate) struct ScoresBody {
 }
 
 impl ScoresBody {
-    /// The scores in the order of [`Objective::ALL`](pointsman_actors::domain::Objective::ALL).
+    /// The scores in the order of [`Objective::ALL`](pointsman_domain::Objective::ALL).
     pub(crate) fn new([cheapest, fastest, reliable, balanced]: [f64; 4]) -> ScoresBody {
         ScoresBody {
             cheapest: Some(cheapest),

@@ -3,10 +3,8 @@
 use std::time::Instant;
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use pointsman_actors::{
-    dialect::ImageRequest,
-    domain::{ApiType, Dialect},
-};
+use pointsman_dialect::ImageRequest;
+use pointsman_domain::{ApiType, Dialect};
 
 use super::admitted_call::AdmittedCall;
 use crate::{

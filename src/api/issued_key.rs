@@ -3,20 +3,18 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use chrono::{DateTime, NaiveDate, NaiveTime};
-use pointsman_actors::domain::{
+use pointsman_base::clock;
+use pointsman_config::{Scope, is_account_name, is_alias_text, spend_amount};
+use pointsman_domain::{
     Catalog, Invalid, InvalidReason, ModelPattern, Objective, ResetPeriod, Task, Usd, closest_name,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{key_view::SpendingBody, measurements::rfc_3339, model_entry::Absent};
-use crate::{
-    access::{
-        issued::{IssuedKey, StoredLimit},
-        key_state::KeyState,
-    },
-    base::clock,
-    config::{Scope, is_account_name, is_alias_text, spend_amount},
+use crate::access::{
+    issued::{IssuedKey, StoredLimit},
+    key_state::KeyState,
 };
 
 /// Longest name of a key, characters.

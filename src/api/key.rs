@@ -1,7 +1,8 @@
 //! `GET /key` and `GET /credits`: permissions and spending of the calling key.
 
 use actix_web::HttpResponse;
-use pointsman_actors::domain::Usd;
+use pointsman_base::clock;
+use pointsman_domain::Usd;
 use serde::Serialize;
 
 use super::{
@@ -9,11 +10,7 @@ use super::{
     key_view::KeyBody,
     number::Dollars,
 };
-use crate::{
-    api::auth::Authorized,
-    base::{clock, error::ApiError},
-    state::gateway::Worker,
-};
+use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
 
 /// Shows the calling key. Needs no scope.
 ///

@@ -2,11 +2,12 @@
 //! customer-provided keys (BYOK).
 
 use chrono::SecondsFormat;
-use pointsman_actors::domain::{ResetPeriod, SpendLimit};
+use pointsman_config::Key;
+use pointsman_domain::{ResetPeriod, SpendLimit};
 use serde::Serialize;
 
 use super::{model_entry::Absent, number::Dollars};
-use crate::{access::budget::BudgetReading, config::Key};
+use crate::access::budget::BudgetReading;
 
 /// Permissions and spending of a key.
 #[derive(Serialize)]
@@ -114,7 +115,7 @@ impl<'a> KeyBody<'a> {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use pointsman_actors::domain::Spent;
+    use pointsman_domain::Spent;
 
     use super::*;
     use crate::{access::budget::Budget, base::error::BudgetHolder};
@@ -127,7 +128,7 @@ mod tests {
             expires_at: Some("2027-01-01T00:00:00Z".parse().unwrap()),
             ..Key::anonymous()
         };
-        let cents = |count: u64| "0.01".parse::<pointsman_actors::domain::Usd>().unwrap() * count;
+        let cents = |count: u64| "0.01".parse::<pointsman_domain::Usd>().unwrap() * count;
         let spent = Spent { total: cents(4), day: cents(1), week: cents(2), month: cents(3) };
         let limit = Some(SpendLimit { amount: cents(10), reset: Some(ResetPeriod::Weekly) });
         let reading = BudgetReading { limit, available: Some(cents(8)), spent, reserved: cents(0) };

@@ -6,7 +6,10 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, http::header, web};
-use pointsman_actors::{dialect::refuse_repeated, domain::Catalog};
+use pointsman_base::{clock, secret::Secret};
+use pointsman_config::{Scope, digest_of};
+use pointsman_dialect::refuse_repeated;
+use pointsman_domain::Catalog;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -26,8 +29,7 @@ use crate::{
         registry::ChangeFault,
     },
     api::auth::Administrator,
-    base::{clock, error::ApiError, events, secret::Secret},
-    config::{Scope, digest_of},
+    base::{error::ApiError, events},
     proxy::body::read_json,
     state::gateway::Worker,
 };

@@ -1,10 +1,11 @@
 //! State of the durable ledger, for `/health` and `/metrics`.
 
+use pointsman_ledger::handle::Status;
 use prometheus::{Error, IntCounter, IntGauge, Registry, proto::MetricFamily};
 use serde::Serialize;
 
 use super::measurements::rfc_3339;
-use crate::{base::events::PREFIX, state::gateway::Worker, store::handle::Status};
+use crate::{base::events::PREFIX, state::gateway::Worker};
 
 /// State of the ledger. The reason of a failure is in the log only, because it may name files.
 #[derive(Serialize)]
@@ -84,7 +85,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::store::{journal::Trouble, recovery::Recovery};
+    use pointsman_ledger::{journal::Trouble, recovery::Recovery};
 
     #[test]
     fn a_failing_disk_shows_since_when_and_what_it_cost_but_not_its_reason() {

@@ -3,22 +3,16 @@
 //! An unknown parameter is refused: without its misspelt filter, a list would show too much.
 
 use chrono::{DateTime, NaiveDate, NaiveTime};
-use pointsman_actors::{
-    dialect::shown,
-    domain::{Generation, Invalid, Usd},
+use pointsman_dialect::shown;
+use pointsman_domain::{Generation, Invalid, Usd};
+use pointsman_ledger::{
+    entry::{Filter, Key, TextFilter},
+    facts::{label, number},
+    generations::{Event, nanos, owner_label},
 };
 
 use super::{cursor, query_parameters};
-use crate::{
-    access::keys::Caller,
-    base::error::ApiError,
-    state::gateway::Worker,
-    store::{
-        entry::{Filter, Key, TextFilter},
-        facts::{label, number},
-        generations::{Event, nanos, owner_label},
-    },
-};
+use crate::{access::keys::Caller, base::error::ApiError, state::gateway::Worker};
 
 /// Statuses of ended generations.
 const STATUSES: [&str; 3] = ["completed", "failed", "cancelled"];

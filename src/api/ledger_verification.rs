@@ -1,8 +1,9 @@
 //! What a verification of the ledger found, as JSON: for `/admin/ledger/verification` and the command line.
 
+use pointsman_ledger::verify::Verification;
 use serde::{Deserialize, Serialize};
 
-use crate::{state::spending_check::SpendingCheck, store::verify::Verification};
+use crate::state::spending_check::SpendingCheck;
 
 /// The answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -5,7 +5,7 @@
 //! filters of a list.
 
 use chrono::NaiveDate;
-use pointsman_actors::domain::{
+use pointsman_domain::{
     Alias, Catalog, DefaultParameters, Endpoint, Modalities, Modality, Model, ModelPattern, ParameterSet, Pricing,
     Provider,
 };

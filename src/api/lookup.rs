@@ -4,21 +4,19 @@
 use std::sync::Arc;
 
 use actix_web::web;
-use pointsman_actors::{
-    actors::ledger::Lookup,
-    dialect::refuse_repeated,
-    domain::{Generation, GenerationId, Invalid, InvalidReason},
-    explain::fill_selection_probabilities,
-};
+use pointsman_actors::ledger::Lookup;
+use pointsman_base::clock;
+use pointsman_dialect::refuse_repeated;
+use pointsman_domain::{Generation, GenerationId, Invalid, InvalidReason};
+use pointsman_ledger::generations::GenerationStore;
+use pointsman_routing::explain::fill_selection_probabilities;
 use serde::Deserialize;
 
 use crate::{
     access::keys::Caller,
     api::{generations::unreadable, query_parameters::QueryParameters},
-    base::{clock, error::ApiError},
-    state::replicas::LookupFault,
-    state::{ask::ask, gateway::Worker},
-    store::generations::GenerationStore,
+    base::error::ApiError,
+    state::{ask::ask, gateway::Worker, replicas::LookupFault},
 };
 
 /// Parameters of a look-up.

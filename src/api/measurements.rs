@@ -6,15 +6,14 @@ use std::{
 };
 
 use chrono::{DateTime, SecondsFormat};
-use pointsman_actors::{
-    actors::provider_health::ReadFigures,
-    domain::{Catalog, Tick},
-    stats::{Figures, LiveStatus, LiveView, Summary},
-};
+use pointsman_actors::provider_health::ReadFigures;
+use pointsman_base::clock;
+use pointsman_domain::{Catalog, Tick};
+use pointsman_routing::stats::{Figures, LiveStatus, LiveView, Summary};
 
 use super::condition::Condition;
 use crate::{
-    base::{clock, error::ApiError},
+    base::error::ApiError,
     state::{ask::ask, gateway::Worker},
 };
 

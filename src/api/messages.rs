@@ -5,7 +5,7 @@ use actix_web::{
     http::header::HeaderMap,
     web::{self, Bytes},
 };
-use pointsman_actors::dialect::{
+use pointsman_dialect::{
     CallHeaders, ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundMessages, count_tokens_body,
     read_count_tokens, read_messages,
 };

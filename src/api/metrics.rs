@@ -3,21 +3,19 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, http::header};
-use pointsman_actors::{
-    actors::ledger::CountRecords,
-    domain::{Catalog, Endpoint, Provider},
-    stats::LiveView,
-};
+use pointsman_actors::ledger::CountRecords;
+use pointsman_base::clock;
+use pointsman_config::Scope;
+use pointsman_domain::{Catalog, Endpoint, Provider};
+use pointsman_routing::stats::LiveView;
 
 use super::{calibration_metrics, ledger_health, routing_memory, slo_metrics, stores_health};
 use crate::{
     access::keys::Caller,
     base::{
-        clock,
         error::ApiError,
         events::{MOST_KEYS, ScrapedValues, labels},
     },
-    config::Scope,
     state::{ask::ask, gateway::Worker, setup::Setup},
 };
 

@@ -1,5 +1,6 @@
 //! The HTTP API: one file per resource. [`crate::http::routes`] holds all paths, [`crate::base::error`] all status codes.
 
+#[deny(clippy::float_arithmetic)]
 pub mod activity;
 pub(crate) mod admin;
 pub mod auth;
@@ -19,6 +20,7 @@ pub(crate) mod ledger_health;
 pub(crate) mod ledger_verification;
 pub mod lookup;
 pub mod messages;
+#[expect(clippy::disallowed_methods, reason = "a gauge of Prometheus is a float")]
 pub mod metrics;
 pub mod models;
 pub(crate) mod openapi;
@@ -34,6 +36,7 @@ mod stores_health;
 pub(crate) mod admitted_call;
 pub(crate) mod answer;
 mod as_chat;
+#[deny(clippy::float_arithmetic)]
 pub(crate) mod attempt_view;
 mod caching;
 mod calibration_metrics;
@@ -42,10 +45,13 @@ mod condition;
 pub(crate) mod csv;
 pub(crate) mod cursor;
 mod endpoint_entry;
+#[deny(clippy::float_arithmetic)]
 pub(crate) mod explain_view;
 pub(crate) mod generation_row;
+#[deny(clippy::float_arithmetic)]
 mod generation_view;
 pub(crate) mod health_view;
+#[deny(clippy::float_arithmetic)]
 mod issued_key;
 mod key_view;
 pub(crate) mod ledger_query;
@@ -53,6 +59,7 @@ pub(crate) mod listed_model;
 pub(crate) mod measurements;
 mod model_entry;
 mod model_list;
+#[expect(clippy::disallowed_methods, reason = "reads the limit of a client")]
 mod model_query;
 pub(crate) mod number;
 pub(crate) mod parameters_view;

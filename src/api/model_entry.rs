@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use chrono::NaiveDate;
-use pointsman_actors::domain::{
+use pointsman_domain::{
     DefaultParameters, GeographyPrice, Modalities, ParameterNames, Price, PriceTier, Pricing, ServiceTierPrices, Usd,
 };
 use serde::{Serialize, Serializer};

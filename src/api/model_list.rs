@@ -2,10 +2,8 @@
 
 use std::cmp::{Ordering, Reverse};
 
-use pointsman_actors::{
-    domain::{Catalog, Provider, Usd},
-    stats::Summary,
-};
+use pointsman_domain::{Catalog, Provider, Usd};
+use pointsman_routing::stats::Summary;
 use serde::Serialize;
 
 use super::{
@@ -14,7 +12,6 @@ use super::{
     model_entry::ModelEntry,
     model_query::{ModelQuery, Outputs, Page, Sort},
 };
-use crate::config;
 
 /// Members beside the entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,14 +24,18 @@ pub(crate) enum Envelope {
 
 impl Envelope {
     /// The envelope for a query and a `User-Agent`: one SDK requires pages without asking for them in its query.
-    pub(crate) fn choose(setting: config::Envelope, query: &ModelQuery, user_agent: Option<&str>) -> Envelope {
+    pub(crate) fn choose(
+        setting: pointsman_config::Envelope,
+        query: &ModelQuery,
+        user_agent: Option<&str>,
+    ) -> Envelope {
         const PAGING_SDK: &str = "speakeasy-sdk/";
         let wants_pages = || query.page.is_some() || user_agent.is_some_and(|agent| agent.starts_with(PAGING_SDK));
         match setting {
-            config::Envelope::Bare => Envelope::Bare,
-            config::Envelope::Paged => Envelope::Paged,
-            config::Envelope::Auto if wants_pages() => Envelope::Paged,
-            config::Envelope::Auto => Envelope::Bare,
+            pointsman_config::Envelope::Bare => Envelope::Bare,
+            pointsman_config::Envelope::Paged => Envelope::Paged,
+            pointsman_config::Envelope::Auto if wants_pages() => Envelope::Paged,
+            pointsman_config::Envelope::Auto => Envelope::Bare,
         }
     }
 }
@@ -189,7 +190,7 @@ mod tests {
         listed_model::ListedKinds,
         samples::{catalog, measurements, today},
     };
-    use pointsman_actors::domain::Modalities;
+    use pointsman_domain::Modalities;
 
     const TEXT: Outputs = Outputs::OneOf(Modalities::TEXT);
 
@@ -290,13 +291,16 @@ mod tests {
     fn the_paged_envelope_is_for_paged_queries_and_the_sdk_that_requires_it() {
         let choose = |setting, query, agent| Envelope::choose(setting, &ModelQuery::parse(query, TEXT).unwrap(), agent);
         let sdk = Some("speakeasy-sdk/typescript 1.3.19 2.788.4 1.0.0 @openrouter/sdk");
-        assert_eq!(choose(config::Envelope::Auto, "q=small", None), Envelope::Bare);
-        assert_eq!(choose(config::Envelope::Auto, "", Some("OpenAI/Python 2.54.0 speakeasy-sdk/")), Envelope::Bare);
-        assert_eq!(choose(config::Envelope::Auto, "", sdk), Envelope::Paged);
-        assert_eq!(choose(config::Envelope::Auto, "limit=5", None), Envelope::Paged);
-        assert_eq!(choose(config::Envelope::Auto, "offset=0", None), Envelope::Paged);
-        assert_eq!(choose(config::Envelope::Bare, "limit=5", sdk), Envelope::Bare);
-        assert_eq!(choose(config::Envelope::Paged, "", None), Envelope::Paged);
+        assert_eq!(choose(pointsman_config::Envelope::Auto, "q=small", None), Envelope::Bare);
+        assert_eq!(
+            choose(pointsman_config::Envelope::Auto, "", Some("OpenAI/Python 2.54.0 speakeasy-sdk/")),
+            Envelope::Bare
+        );
+        assert_eq!(choose(pointsman_config::Envelope::Auto, "", sdk), Envelope::Paged);
+        assert_eq!(choose(pointsman_config::Envelope::Auto, "limit=5", None), Envelope::Paged);
+        assert_eq!(choose(pointsman_config::Envelope::Auto, "offset=0", None), Envelope::Paged);
+        assert_eq!(choose(pointsman_config::Envelope::Bare, "limit=5", sdk), Envelope::Bare);
+        assert_eq!(choose(pointsman_config::Envelope::Paged, "", None), Envelope::Paged);
     }
 
     #[test]

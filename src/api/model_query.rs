@@ -3,10 +3,8 @@
 //! A model must match all filters. Unknown parameters are ignored, because clients add their own; an invalid value of a
 //! known one is a 400 that names it. [`super::model_list`] applies the query.
 
-use pointsman_actors::{
-    dialect::shown,
-    domain::{Invalid, Modalities, Modality, Usd},
-};
+use pointsman_dialect::shown;
+use pointsman_domain::{Invalid, Modalities, Modality, Usd};
 
 use super::query_parameters;
 use crate::base::error::ApiError;

@@ -5,10 +5,9 @@
 
 use actix_web::{HttpRequest, HttpResponse, http::header};
 use bytes::Bytes;
-use pointsman_actors::{
-    dialect::{MessagesModel, ModelPage, messages_model, messages_model_list},
-    domain::{Modalities, Modality, Target},
-};
+use pointsman_base::clock;
+use pointsman_dialect::{MessagesModel, ModelPage, messages_model, messages_model_list};
+use pointsman_domain::{Modalities, Modality, Target};
 use serde::Serialize;
 
 use super::{
@@ -25,7 +24,7 @@ use super::{
 };
 use crate::{
     api::auth::CatalogReader,
-    base::{clock, error::ApiError},
+    base::error::ApiError,
     proxy::{names::NameScope, unknown_fields},
     state::gateway::Worker,
 };

@@ -5,7 +5,7 @@
 
 use std::fmt::Display;
 
-use pointsman_actors::domain::Usd;
+use pointsman_domain::Usd;
 use serde::{Serialize, Serializer, ser::Error as _};
 use serde_json::value::RawValue;
 

@@ -2,7 +2,7 @@
 //!
 //! Shows only parameters that were set. Lists from different sources stay separate, because each one restricts the choice.
 
-use pointsman_actors::domain::{
+use pointsman_domain::{
     DataCollection, Decision, ModelPattern, Preference, PriceCeiling, ProviderPolicy, RoutingParameters, Source,
     Sourced, Usd, Weights,
 };

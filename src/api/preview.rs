@@ -8,12 +8,12 @@ use actix_web::{
     HttpRequest, HttpResponse,
     web::{self, Bytes},
 };
-use pointsman_actors::{
-    actors::router::{Preview, PreviewedDecision},
-    dialect::{ChatPurpose, ChatRequest, EmbeddingRequest},
-    domain::{Candidate, Catalog, Query, Tick},
-    explain::{ResolvedWhatIf, fill_selection_probabilities, reason_sentence},
-};
+use pointsman_actors::router::{Preview, PreviewedDecision};
+use pointsman_base::clock;
+use pointsman_config::{Key, Scope};
+use pointsman_dialect::{ChatPurpose, ChatRequest, EmbeddingRequest};
+use pointsman_domain::{Candidate, Catalog, Query, Tick};
+use pointsman_routing::explain::{ResolvedWhatIf, fill_selection_probabilities, reason_sentence};
 
 use super::{
     answer::uncached,
@@ -28,8 +28,7 @@ use super::{
 use crate::{
     access::keys::Caller,
     api::auth::Authorized,
-    base::{clock, error::ApiError},
-    config::{Key, Scope},
+    base::error::ApiError,
     proxy::{
         body::{SESSION_ID, header_text, read_json},
         dispatch::RequestedWork,

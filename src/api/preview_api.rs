@@ -3,20 +3,14 @@
 use std::borrow::Cow;
 
 use actix_web::HttpRequest;
-use pointsman_actors::{
-    dialect::shown,
-    domain::{Invalid, Modality, Target},
-};
+use pointsman_base::clock;
+use pointsman_dialect::shown;
+use pointsman_domain::{Invalid, Modality, Target};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::query_parameters::QueryParameters;
-use crate::{
-    access::keys::Caller,
-    base::{clock, error::ApiError},
-    proxy::names::NameScope,
-    state::gateway::Worker,
-};
+use crate::{access::keys::Caller, base::error::ApiError, proxy::names::NameScope, state::gateway::Worker};
 
 /// An API of the gateway whose requests can be previewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

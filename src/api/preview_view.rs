@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use pointsman_actors::{
-    domain::{Catalog, Decision, EndpointId, RouteError},
-    explain::WhyNot,
-};
+use pointsman_domain::{Catalog, Decision, EndpointId, RouteError};
+use pointsman_routing::explain::WhyNot;
 use serde::Serialize;
 
 use super::{
@@ -196,7 +194,7 @@ impl RenderedDecision {
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
-    use pointsman_actors::domain::{ExcludedEndpoint, ExclusionDetail, ExclusionReason};
+    use pointsman_domain::{ExcludedEndpoint, ExclusionDetail, ExclusionReason};
 
     use crate::base::error::Constraint;
 

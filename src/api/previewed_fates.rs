@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use pointsman_actors::{
-    dialect::{OutgoingBody, SignatureSources, top_level_names},
-    domain::{Catalog, Endpoint},
-};
+use pointsman_dialect::{OutgoingBody, SignatureSources, top_level_names};
+use pointsman_domain::{Catalog, Endpoint};
 use serde::Serialize;
 
 use crate::proxy::dispatch::RequestedWork;

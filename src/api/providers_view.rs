@@ -1,6 +1,6 @@
 //! JSON of the provider list.
 
-use pointsman_actors::domain::{Catalog, Provider};
+use pointsman_domain::{Catalog, Provider};
 use serde::Serialize;
 
 /// The list of enabled providers.

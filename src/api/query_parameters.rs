@@ -4,7 +4,7 @@
 //! because clients add parameters of their own.
 
 use actix_web::web;
-use pointsman_actors::domain::{Invalid, InvalidReason, closest_name, listed_names};
+use pointsman_domain::{Invalid, InvalidReason, closest_name, listed_names};
 
 use crate::base::error::ApiError;
 

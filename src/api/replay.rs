@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse};
-use pointsman_actors::{domain::Generation, explain::replay};
+use pointsman_config::Scope;
+use pointsman_domain::Generation;
+use pointsman_routing::explain::replay;
 use serde::Serialize;
 
 use super::{
@@ -14,7 +16,6 @@ use crate::{
     access::keys::Caller,
     api::{auth::Authorized, lookup},
     base::error::ApiError,
-    config::Scope,
     proxy::record::{Recorded, ReplayResult},
     state::gateway::Worker,
 };

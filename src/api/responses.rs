@@ -4,7 +4,7 @@ use actix_web::{
     HttpRequest, HttpResponse,
     web::{self, Bytes},
 };
-use pointsman_actors::dialect::{
+use pointsman_dialect::{
     ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundResponses, ProviderState, input_tokens_body,
     read_responses_with,
 };

@@ -3,10 +3,8 @@
 
 use actix_web::{HttpRequest, http::header::HeaderName};
 use bytes::{BufMut as _, Bytes, BytesMut};
-use pointsman_actors::{
-    actors::router::Routed,
-    domain::{AttemptRecord, Catalog, Generation},
-};
+use pointsman_actors::router::Routed;
+use pointsman_domain::{AttemptRecord, Catalog, Generation};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pointsman_actors::domain::{
+use pointsman_domain::{
     ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, Circuit, CostBreakdown, Decision, DecisionCode, Dialect,
     EndpointHealth, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FinishReason, Generation, GenerationId,
     GenerationStatus, Objective, OutputCostSpread, Prediction, ProviderPolicy, Query, ReasoningFormat, RequestFacts,

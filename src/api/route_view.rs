@@ -3,13 +3,11 @@
 //! A decision refers to the catalog it was made with. [`CatalogView`] finds its endpoints in a later version too; the names
 //! of removed ones are `null`.
 
-use pointsman_actors::{
-    decide::position_and_grade,
-    domain::{
-        AttemptRecord, CacheSaving, Candidate, Catalog, Decision, Endpoint, EndpointHealth, ExcludedEndpoint,
-        ExclusionDetail, Generation, Price, Pricing, RoutingParameters, ScoreTerm,
-    },
+use pointsman_domain::{
+    AttemptRecord, CacheSaving, Candidate, Catalog, Decision, Endpoint, EndpointHealth, ExcludedEndpoint,
+    ExclusionDetail, Generation, Price, Pricing, RoutingParameters, ScoreTerm,
 };
+use pointsman_routing::decide::position_and_grade;
 use serde::Serialize;
 
 use super::{

@@ -1,6 +1,7 @@
 //! `GET /health/memory`: the statistics restored at the start, and the state of the file they are saved to.
 
 use actix_web::HttpResponse;
+use pointsman_config::Scope;
 use prometheus::{Error, IntCounterVec, IntGauge, Opts, Registry, proto::MetricFamily};
 use serde::Serialize;
 
@@ -11,7 +12,6 @@ use super::{
 use crate::{
     api::auth::Authorized,
     base::{error::ApiError, events::PREFIX},
-    config::Scope,
     state::{
         gateway::Worker,
         routing_memory::{LoadOutcome, RoutingMemoryStatus},
@@ -127,7 +127,7 @@ mod tests {
     use std::time::Duration;
 
     use expect_test::expect;
-    use pointsman_actors::stats::Restored;
+    use pointsman_routing::stats::Restored;
 
     use super::*;
 

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use pointsman_actors::{
-    domain::{
-        Alias, Catalog, DefaultParameters, Endpoint, EndpointId, FailureKind, Modalities, Modality, Model,
-        ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug, ProviderState, Tick, Usd,
-    },
-    stats::{EndpointFigures, ErrorCounts, Figures, LastError, LiveView, Quantiles, Summary},
+use pointsman_domain::{
+    Alias, Catalog, DefaultParameters, Endpoint, EndpointId, FailureKind, Modalities, Modality, Model, ParameterNames,
+    ParameterSet, Pricing, Provider, ProviderSlug, ProviderState, Tick, Usd,
 };
+use pointsman_routing::stats::{EndpointFigures, ErrorCounts, Figures, LastError, LiveView, Quantiles, Summary};
 
 use super::measurements::{Clocks, Measurements};
 

@@ -3,19 +3,14 @@
 use std::time::Duration;
 
 use actix_web::HttpResponse;
-use pointsman_actors::{
-    domain::{Alias, Objective, Source, Sourced},
-    stats::{RequestedTarget, Tally, TargetReport, WINDOWS},
-};
+use pointsman_base::clock;
+use pointsman_config::Scope;
+use pointsman_domain::{Alias, Objective, Source, Sourced};
+use pointsman_routing::stats::{RequestedTarget, Tally, TargetReport, WINDOWS};
 use serde::Serialize;
 
 use super::{answer::uncached, number::Figure};
-use crate::{
-    api::auth::Authorized,
-    base::{clock, error::ApiError},
-    config::Scope,
-    state::gateway::Worker,
-};
+use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
 
 /// Shows all latency targets: those of aliases, also unused ones, then those set by requests.
 ///

@@ -2,13 +2,11 @@
 //!
 //! Target names are aliases and model ids. `shared.intents.targets` bounds their number.
 
-use pointsman_actors::stats::{TargetReport, WINDOWS};
+use pointsman_base::clock;
+use pointsman_routing::stats::{TargetReport, WINDOWS};
 use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
 
-use crate::{
-    base::{clock, events::PREFIX},
-    state::gateway::Worker,
-};
+use crate::{base::events::PREFIX, state::gateway::Worker};
 
 const TARGET: [&str; 4] = ["target", "objective", "percentile", "bound_seconds"];
 const WINDOW: [&str; 5] = ["target", "objective", "percentile", "bound_seconds", "window_seconds"];

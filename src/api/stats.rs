@@ -1,11 +1,10 @@
 //! `GET /models/stats`: measurements and scores of each model at each provider.
 
 use actix_web::{HttpRequest, HttpResponse};
-use pointsman_actors::{
-    decide::reference_scores,
-    domain::{Catalog, Target},
-    stats::Snapshot,
-};
+use pointsman_base::clock;
+use pointsman_config::Scope;
+use pointsman_domain::{Catalog, Target};
+use pointsman_routing::{decide::reference_scores, stats::Snapshot};
 
 use super::{
     answer::{Data, uncached},
@@ -14,12 +13,7 @@ use super::{
     query_parameters::QueryParameters,
 };
 use crate::{
-    access::keys::Caller,
-    api::auth::Authorized,
-    base::{clock, error::ApiError},
-    config::Scope,
-    proxy::names::NameScope,
-    state::gateway::Worker,
+    access::keys::Caller, api::auth::Authorized, base::error::ApiError, proxy::names::NameScope, state::gateway::Worker,
 };
 
 /// Shows all enabled endpoints, or those of one model. The scores are for a reference request of 1,000 prompt and 256

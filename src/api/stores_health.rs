@@ -6,8 +6,10 @@ use serde::Serialize;
 use super::measurements::rfc_3339;
 use crate::{
     base::events::PREFIX,
-    state::gateway::Worker,
-    state::replicas::{Replicas, status::StoreReading},
+    state::{
+        gateway::Worker,
+        replicas::{Replicas, status::StoreReading},
+    },
 };
 
 /// What replicas share.

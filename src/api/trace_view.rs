@@ -1,6 +1,6 @@
 //! JSON of the trace that a generation belongs to.
 
-use pointsman_actors::domain::{Generation, span_of};
+use pointsman_domain::{Generation, span_of};
 use serde::Serialize;
 
 use crate::state::traces::sampler::trace_of_record;
@@ -37,7 +37,7 @@ impl TraceContextBody {
 
 #[cfg(test)]
 mod tests {
-    use pointsman_actors::domain::{ServedTime, TraceParent, trace_of};
+    use pointsman_domain::{ServedTime, TraceParent, trace_of};
     use serde_json::json;
 
     use super::*;

@@ -1,9 +1,8 @@
 //! `why_not` of preview and explain: its parameter in the query, and the JSON of its answer.
 
-use pointsman_actors::{
-    domain::{AttemptRecord, Catalog, EndpointId},
-    explain::{Counterfactual, Figure as ChangedFigure, Margin, WhyNot},
-};
+use pointsman_config::Key;
+use pointsman_domain::{AttemptRecord, Catalog, EndpointId};
+use pointsman_routing::explain::{Counterfactual, Figure as ChangedFigure, Margin, WhyNot};
 use serde::Serialize;
 
 use super::{
@@ -11,7 +10,7 @@ use super::{
     query_parameters::QueryParameters,
     route_view::{CatalogView, EndpointNames},
 };
-use crate::{base::error::ApiError, config::Key};
+use crate::base::error::ApiError;
 
 /// Longest name, in characters.
 const MAX_NAME_CHARS: usize = 256;

@@ -33,12 +33,10 @@ use std::{
 };
 
 use clap::{CommandFactory as _, Parser, error::ErrorKind};
+use pointsman_config::{Config, Environment, Fault, LoadedConfig, schema};
 
 use self::arguments::{Arguments, ConfigArgument, ConfigCommand, Subcommands};
-use crate::{
-    base::licenses,
-    config::{Config, Environment, Fault, LoadedConfig, schema},
-};
+use crate::base::licenses;
 
 pub use catalog::CatalogRequest;
 pub use check::{CheckRequest, summary};

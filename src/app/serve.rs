@@ -11,6 +11,7 @@ use std::{
 };
 
 use actix_web::dev::ServerHandle;
+use pointsman_config::LoadedConfig;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::oneshot,
@@ -19,7 +20,6 @@ use tokio::{
 use crate::{
     app::server::{Gateway, Server, StartError},
     base::{log_output, service_manager},
-    config::LoadedConfig,
     state::reload::ReloadTrigger,
 };
 

@@ -25,30 +25,33 @@ use actix_web::{
 use actix_web_lab::extract::LocalData;
 use arc_swap::ArcSwap;
 use pointsman_actors::{
-    actors::{
-        ledger::{CountRecords, DeleteRecords, MemoryStore, RecordFollower},
-        persistence::StatsStore,
-        provider_health::SaveNow,
-        published::PublishedState,
-        router::{RouterSeeds, Routers},
-    },
-    domain::EndpointId,
-    stats::{LiveBoard, Statistics, seeded_hash},
+    ledger::{CountRecords, DeleteRecords, MemoryStore, RecordFollower},
+    persistence::StatsStore,
+    provider_health::SaveNow,
+    published::PublishedState,
+    router::{RouterSeeds, Routers},
 };
+use pointsman_base::{clock, secret::Secret};
+use pointsman_config::{AdminConfig, Config, Durability, Key, LedgerConfig, LoadedConfig, MemoryConfig, RoutingConfig};
+use pointsman_domain::EndpointId;
+use pointsman_ledger::{
+    accounts::AccountLog,
+    directory::Directory,
+    disk::Disk,
+    fault::Fault,
+    generations::{GenerationStore, LedgerBounds},
+    settings::Settings,
+};
+use pointsman_routing::stats::{LiveBoard, Statistics, seeded_hash};
 
 use crate::{
     access::{analysis::Analyses, keys, registry::Registry},
-    base::{clock, events::Metrics, secret::Secret},
-    config::{AdminConfig, Config, Durability, Key, LedgerConfig, LoadedConfig, MemoryConfig, RoutingConfig},
+    base::events::Metrics,
     console::{Console, Transport},
     http::{
         host::Listener,
         listeners::{self, ListenerService},
         routes,
-    },
-    state::replicas::{
-        self, HealthPort, Replicas, node,
-        shared_log::{Merged, SharedLog},
     },
     state::{
         accounts,
@@ -61,6 +64,10 @@ use crate::{
         reasoning_seal_key,
         reload::{self, AdoptError, Reload, ReloadTrigger},
         reload_status::Reloads,
+        replicas::{
+            self, HealthPort, Replicas, node,
+            shared_log::{Merged, SharedLog},
+        },
         request_history::RequestHistory,
         retry_budget::RetryBudget,
         routing_memory::RoutingMemory,
@@ -69,14 +76,6 @@ use crate::{
         setup::{Setup, SetupDraft, SetupError},
         traces::Traces,
         watchdog,
-    },
-    store::{
-        accounts::AccountLog,
-        directory::Directory,
-        disk::Disk,
-        fault::Fault,
-        generations::{GenerationStore, LedgerBounds},
-        settings::Settings,
     },
 };
 

@@ -24,10 +24,8 @@ use actix_web::{
         header::{self, HeaderName, HeaderValue},
     },
 };
-use pointsman_actors::{
-    dialect::{MessagesError, UPSTREAM_TOO_LONG, too_long_by},
-    domain::{Dialect, GenerationId, Invalid, InvalidReason},
-};
+use pointsman_dialect::{MessagesError, UPSTREAM_TOO_LONG, too_long_by};
+use pointsman_domain::{Dialect, GenerationId, Invalid, InvalidReason};
 
 pub use availability::{Availability, Constraint, NearestRelaxation};
 pub use budget::{BudgetHolder, BudgetShortfall};

@@ -4,6 +4,7 @@
 
 mod decisions;
 mod endpoints;
+#[expect(clippy::disallowed_methods, reason = "a counter of Prometheus is a float")]
 mod generations;
 mod instruments;
 mod keys;
@@ -14,12 +15,13 @@ mod spans;
 
 use std::{sync::Arc, time::Duration};
 
-use pointsman_actors::domain::Catalog;
+use pointsman_base::clock;
+use pointsman_domain::Catalog;
 use prometheus::{
     Encoder as _, Histogram, IntCounter, IntCounterVec, IntGauge, Registry, TextEncoder, proto::MetricFamily,
 };
 
-use crate::base::{build, clock, log_output};
+use crate::base::{build, log_output};
 
 pub use decisions::Decided;
 use decisions::DecisionMetrics;

@@ -21,6 +21,7 @@ use log::{
     Log, Metadata, Record,
     kv::{Error, Key, Value, VisitSource},
 };
+use pointsman_config::LogFormat;
 
 /// What is logged unless `RUST_LOG` or `log.level` says otherwise. The HTTP library reports every broken head of a client
 /// as an error: any client could fill the log.
@@ -46,16 +47,6 @@ static WRITER: LazyLock<SyncSender<Item>> = LazyLock::new(|| {
     sender
 });
 
-/// Format of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
-    /// Time, level, target and message, for people.
-    #[default]
-    Text,
-    /// One JSON object per line.
-    Json,
-}
-
 enum Item {
     Line(Vec<u8>),
     /// Answered when all lines before it are written.
@@ -78,7 +69,7 @@ impl Log for Output {
 
 /// Starts logging as text, panics included. Only the binary does; a host application has a logger of its own.
 pub fn install() {
-    let output = OUTPUT.get_or_init(|| Output(ArcSwap::from_pointee(logger(Format::Text, LOGGED))));
+    let output = OUTPUT.get_or_init(|| Output(ArcSwap::from_pointee(logger(LogFormat::Text, LOGGED))));
     if log::set_logger(output).is_ok() {
         log::set_max_level(output.0.load().filter());
         panic::set_hook(Box::new(log_panic));
@@ -102,7 +93,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 }
 
 /// Applies the configuration. `RUST_LOG` goes before `level`.
-pub fn configure(format: Format, level: Option<&str>, requests: bool) {
+pub fn configure(format: LogFormat, level: Option<&str>, requests: bool) {
     LOGS_REQUESTS.store(requests, Ordering::Relaxed);
     if let Some(output) = OUTPUT.get() {
         let filter =
@@ -132,13 +123,13 @@ pub fn flush() {
     }
 }
 
-fn logger(format: Format, filter: &str) -> Logger {
+fn logger(format: LogFormat, filter: &str) -> Logger {
     let mut builder = Builder::from_env(env_logger::Env::default().default_filter_or(filter));
     builder.target(Target::Pipe(Box::new(Queue)));
     match format {
-        Format::Text if io::stderr().is_terminal() => builder.write_style(WriteStyle::Always),
-        Format::Text => builder.write_style(WriteStyle::Never),
-        Format::Json => builder.format(write_json),
+        LogFormat::Text if io::stderr().is_terminal() => builder.write_style(WriteStyle::Always),
+        LogFormat::Text => builder.write_style(WriteStyle::Never),
+        LogFormat::Json => builder.format(write_json),
     };
     builder.build()
 }
@@ -273,7 +264,7 @@ mod tests {
         // The hook is that of a whole process: this test runs once more in a process of its own.
         if std::env::var_os(CHILD).is_some() {
             install();
-            configure(Format::Json, None, false);
+            configure(LogFormat::Json, None, false);
             let prompt = "the canary sings";
             let panics = thread::Builder::new().name("worker".to_owned()).spawn(move || panic!("not here: {prompt}"));
             assert!(panics.unwrap().join().is_err());

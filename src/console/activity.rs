@@ -4,7 +4,7 @@
 use actix_web::{HttpRequest, HttpResponse};
 use chrono::DateTime;
 use maud::{Markup, html};
-use pointsman_actors::domain::Usd;
+use pointsman_domain::Usd;
 
 use super::{
     answer,

@@ -2,7 +2,8 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use maud::{Markup, html};
-use pointsman_actors::{dialect::percent, domain::Usd};
+use pointsman_dialect::percent;
+use pointsman_domain::Usd;
 
 use super::{
     answer, format,

@@ -1,7 +1,7 @@
 //! Numbers, money and times as people read them. Exact values are kept in `data-v` and `title`.
 
 use maud::{Markup, html};
-use pointsman_actors::domain::Usd;
+use pointsman_domain::Usd;
 
 /// Femtodollars of one dollar.
 const DOLLAR: u128 = 1_000_000_000_000_000;

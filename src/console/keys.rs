@@ -2,7 +2,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use maud::{Markup, html};
-use pointsman_actors::dialect::percent;
+use pointsman_dialect::percent;
 use serde::Deserialize;
 
 use super::{

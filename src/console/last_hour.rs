@@ -1,10 +1,9 @@
 //! The figures of the last hour, minute by minute: tiles, charts, and a table with the same numbers.
 
 use maud::{Markup, html};
-use pointsman_actors::{
-    actors::ledger::series::{Slot, first_output_ms},
-    domain::Usd,
-};
+use pointsman_actors::ledger::series::{Slot, first_output_ms};
+use pointsman_base::clock;
+use pointsman_domain::Usd;
 
 use super::{
     format,
@@ -21,7 +20,7 @@ use crate::{
         },
         measurements::rfc_3339,
     },
-    base::{clock, error::ApiError},
+    base::error::ApiError,
     state::gateway::Worker,
 };
 

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use pointsman_actors::dialect::percent;
+use pointsman_dialect::percent;
 
 use super::{format, words};
 use crate::api::{

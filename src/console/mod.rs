@@ -9,6 +9,7 @@
 pub(crate) mod headers;
 
 mod about;
+#[expect(clippy::disallowed_methods, reason = "heights of bars")]
 mod activity;
 mod answer;
 mod assets;
@@ -19,6 +20,7 @@ mod decision;
 mod decisions;
 mod format;
 mod keys;
+#[expect(clippy::disallowed_methods, reason = "heights of bars")]
 mod last_hour;
 mod layout;
 mod login;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use actix_web::{HttpRequest, HttpResponse, web};
 use chrono::NaiveDate;
 use maud::{Markup, html};
-use pointsman_actors::domain::{Alias, Catalog, Endpoint, Price, PriceTier, Pricing};
+use pointsman_base::clock;
+use pointsman_domain::{Alias, Catalog, Endpoint, Price, PriceTier, Pricing};
 use serde::Deserialize;
 
 use super::{
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::{
     api::listed_model::{ListedKinds, ListedModel},
-    base::{clock, error::ApiError},
+    base::error::ApiError,
     state::gateway::Worker,
 };
 

@@ -8,10 +8,9 @@ use actix_web::{
     web::{self, Bytes},
 };
 use maud::{Markup, html};
-use pointsman_actors::{
-    dialect::{ChatPurpose, ChatRequest},
-    domain::Catalog,
-};
+use pointsman_config::Scope;
+use pointsman_dialect::{ChatPurpose, ChatRequest};
+use pointsman_domain::Catalog;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -31,7 +30,6 @@ use crate::{
         preview_view::DecisionBody,
     },
     base::error::ApiError,
-    config::Scope,
     state::gateway::Worker,
 };
 

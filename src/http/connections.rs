@@ -23,11 +23,11 @@ use actix_web::{
     http::ConnectionType,
 };
 use bytes::Bytes;
+use pointsman_config::Config;
 use socket2::{SockRef, Socket};
 
 use crate::{
     access::load::{Load, OpenConnection},
-    config::Config,
     http::pipelining::RequestProgress,
 };
 

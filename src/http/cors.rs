@@ -7,8 +7,7 @@ use actix_web::http::{
     Method,
     header::{HeaderMap, VARY},
 };
-
-use crate::config::CorsConfig;
+use pointsman_config::CorsConfig;
 
 /// Headers of answers that scripts may read.
 const EXPOSED: [&str; 24] = [

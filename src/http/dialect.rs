@@ -1,7 +1,7 @@
 //! The wire format of a request, which its errors have, too.
 
 use actix_web::dev::RequestHead;
-use pointsman_actors::domain::Dialect;
+use pointsman_domain::Dialect;
 
 /// The dialect of a request, by its path; on pages that several dialects have, by its headers.
 pub(super) fn of_request(head: &RequestHead) -> Dialect {

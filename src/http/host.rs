@@ -2,17 +2,15 @@
 //! web page lets its own host name resolve to this machine.
 //!
 //! Applies to the gateway's own listeners while they are bound to loopback. Elsewhere, and in a host application, any
-//! `Host` is allowed. [`crate::config::Hosts`] holds the allowed hosts.
+//! `Host` is allowed. [`pointsman_config::Hosts`] holds the allowed hosts.
 
 use actix_web::{
     dev::ServiceRequest,
     http::{Version, header},
 };
+use pointsman_config::{Config, Hosts};
 
-use crate::{
-    base::error::ApiError,
-    config::{Config, Hosts},
-};
+use crate::base::error::ApiError;
 
 /// The gateway's own listener that serves the request, set as application data. Absent in a host application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

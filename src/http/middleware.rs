@@ -17,7 +17,7 @@ use actix_web::{
 };
 use actix_web_lab::extract::LocalData;
 use futures_util::FutureExt as _;
-use pointsman_actors::domain::Dialect;
+use pointsman_domain::Dialect;
 
 use crate::{
     api::auth::CallerLabel,
@@ -249,7 +249,8 @@ mod tests {
     use actix_web::{App, middleware::from_fn, test, web};
 
     use super::*;
-    use crate::{app::server::Gateway, config::Config};
+    use crate::app::server::Gateway;
+    use pointsman_config::Config;
 
     #[actix_web::test]
     async fn a_panic_is_answered_and_counted_and_does_not_affect_other_calls() {

@@ -10,6 +10,7 @@ use actix_web::{
     web::{self, ServiceConfig},
 };
 use actix_web_lab::extract::LocalData;
+use pointsman_config::Config;
 
 use crate::{
     api::{
@@ -21,7 +22,6 @@ use crate::{
         preview, providers, replay, responses, routing_memory, slo, stats,
     },
     base::error::ApiError,
-    config::Config,
     console::{Console, headers},
     http::{cors, middleware::frame},
     state::gateway::WorkerHandle,

@@ -7,8 +7,10 @@
 //! content was sent to the client, no other endpoint is tried. The retries of all requests together are limited in
 //! [`crate::state::retry_budget`].
 
+#[expect(clippy::disallowed_methods, reason = "a reward of the statistics, no bill")]
 pub mod attempt;
 mod calls;
+#[deny(clippy::float_arithmetic)]
 pub mod cost;
 pub mod durable;
 pub mod images;
@@ -26,17 +28,17 @@ use std::{
 };
 
 use bytes::Bytes;
-use pointsman_actors::{
-    actors::router::{Route, Routed},
-    decide::{Hope, Obstacle, without_candidates},
-    dialect::{
-        Answer, AnswerContext, AnswerFault, CallAnswer, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody,
-        Restriction, SignatureSources, Translation, chat_body_with, chat_path, embedding_body, embedding_path,
-        embeddings_of, image_body, image_path, images_of, rewrite_embeddings, rewrite_whole, unmet_translation,
-        usage_of_failure,
-    },
-    domain::{Catalog, Dialect, Endpoint, Invalid, Model, Query, RequestedService, RouteError, Usage},
+use pointsman_actors::router::{Route, Routed};
+use pointsman_base::clock;
+use pointsman_dialect::{
+    Answer, AnswerContext, AnswerFault, CallAnswer, ChatRequest, ClientRequest, EmbeddingRequest, OutgoingBody,
+    Restriction, SignatureSources, Translation, chat_body_with, chat_path, embedding_body, embedding_path,
+    embeddings_of, image_body, image_path, images_of, rewrite_embeddings, rewrite_whole, unmet_translation,
+    usage_of_failure,
 };
+use pointsman_domain::{Catalog, Dialect, Endpoint, Invalid, Model, Query, RequestedService, RouteError, Usage};
+use pointsman_routing::decide::{Hope, Obstacle, without_candidates};
+use pointsman_transport::UpstreamError;
 
 use self::{
     attempt::RequestSize,
@@ -51,10 +53,9 @@ use crate::{
         admission::Admitted,
         load::{BufferLimitReached, BufferedBytes},
     },
-    base::{clock, error::ApiError, events},
+    base::{error::ApiError, events},
     proxy::refusal::{self, RequestRestrictions},
     state::gateway::Worker,
-    upstream::UpstreamError,
 };
 
 /// A parsed request. Boxed: it is moved through several futures, and each would hold room for it.

@@ -6,9 +6,10 @@
 use std::fmt;
 
 use chrono::NaiveDate;
-use pointsman_actors::domain::{Catalog, Dialect, Endpoint, Resolved, Target};
+use pointsman_config::Config;
+use pointsman_domain::{Catalog, Dialect, Endpoint, Resolved, Target};
 
-use crate::{access::keys::Caller, base::error::ApiError, config::Config, proxy::unknown_fields};
+use crate::{access::keys::Caller, base::error::ApiError, proxy::unknown_fields};
 
 /// What decides about the meaning of names.
 #[derive(Clone, Copy)]

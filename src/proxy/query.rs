@@ -2,21 +2,16 @@
 
 use std::{fmt, sync::Arc};
 
-use pointsman_actors::{
-    dialect::{ChatRequest, EmbeddingRequest, ImageRequest, lost_parameters},
-    domain::{
-        Alias, ApiType, Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Needs, Objective, Provider,
-        ProviderPolicy, Query, ReasoningFormat, RoutingParameters, Source, Sourced, Target, Task, TaskClass,
-        TaskClassSource, TaskFeatures, Weights,
-    },
+use pointsman_base::clock;
+use pointsman_config::Config;
+use pointsman_dialect::{ChatRequest, EmbeddingRequest, ImageRequest, lost_parameters};
+use pointsman_domain::{
+    Alias, ApiType, Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Needs, Objective, Provider,
+    ProviderPolicy, Query, ReasoningFormat, RoutingParameters, Source, Sourced, Target, Task, TaskClass,
+    TaskClassSource, TaskFeatures, Weights,
 };
 
-use crate::{
-    access::keys::Caller,
-    base::{clock, error::ApiError},
-    config::Config,
-    proxy::names::NameScope,
-};
+use crate::{access::keys::Caller, base::error::ApiError, proxy::names::NameScope};
 
 /// The query of a chat request.
 ///

@@ -2,12 +2,12 @@
 
 use std::{borrow::Cow, collections::BTreeSet, time::Duration};
 
-use pointsman_actors::{
-    dialect::{Restriction, RestrictionKind, too_long_message},
-    domain::{
-        Alias, Catalog, Dialect, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FailureKind, Invalid,
-        InvalidReason, Model, ModelPattern, Query, RouteError, Target, Tick,
-    },
+use pointsman_dialect::{Restriction, RestrictionKind, too_long_message};
+use pointsman_domain::{
+    Alias, Catalog, Dialect, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FailureKind, Invalid, InvalidReason,
+    Model, ModelPattern, Query, RouteError, Target, Tick,
+};
+use pointsman_routing::{
     explain::{nearest_relaxation, remedy},
     stats::Snapshot,
 };

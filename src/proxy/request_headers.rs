@@ -1,15 +1,11 @@
 //! Routing parameters in headers, for clients that can set nothing else. What the body says has precedence.
 
 use actix_web::{HttpRequest, http::header::HeaderName};
-use pointsman_actors::{
-    dialect::shown,
-    domain::{Invalid, InvalidReason, ModelPattern, Objective, RoutingParameters, Source, Sourced, Usd},
-};
+use pointsman_config::spend_amount;
+use pointsman_dialect::shown;
+use pointsman_domain::{Invalid, InvalidReason, ModelPattern, Objective, RoutingParameters, Source, Sourced, Usd};
 
-use crate::{
-    config::spend_amount,
-    proxy::body::{MAX_SESSION_CHARS, SESSION_ID},
-};
+use crate::proxy::body::{MAX_SESSION_CHARS, SESSION_ID};
 
 static MAX_COST: HeaderName = HeaderName::from_static("x-max-cost");
 static OBJECTIVE: HeaderName = HeaderName::from_static("x-route-objective");

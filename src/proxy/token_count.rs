@@ -9,18 +9,17 @@ use std::{
 };
 
 use actix_web::HttpRequest;
-use pointsman_actors::{
-    actors::router::Preview,
-    dialect::{ChatRequest, CountCall, count_call, counted_tokens},
-    domain::{Candidate, Catalog, Endpoint, Query, Target},
-};
+use pointsman_actors::router::Preview;
+use pointsman_base::clock;
+use pointsman_dialect::{ChatRequest, CountCall, count_call, counted_tokens};
+use pointsman_domain::{Candidate, Catalog, Endpoint, Query, Target};
+use pointsman_transport::Call;
 
 use crate::{
     access::keys::Caller,
-    base::{clock, error::ApiError},
+    base::error::ApiError,
     proxy::{query, request_headers},
     state::gateway::Worker,
-    upstream::Call,
 };
 
 /// Time for a provider to count. Clients wait for the count before they send the request.

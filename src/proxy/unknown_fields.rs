@@ -5,13 +5,11 @@
 use std::cmp::Reverse;
 
 use chrono::NaiveDate;
-use pointsman_actors::{
-    dialect::{
-        PROVIDER_MEMBERS, Restriction, RestrictionKind, field_meant_at_top_level, field_meant_in_metadata, shown,
-    },
-    domain::{
-        Catalog, Endpoint, ExclusionReason, Model, ModelPattern, Provider, ProviderState, closest_name, name_distance,
-    },
+use pointsman_dialect::{
+    PROVIDER_MEMBERS, Restriction, RestrictionKind, field_meant_at_top_level, field_meant_in_metadata, shown,
+};
+use pointsman_domain::{
+    Catalog, Endpoint, ExclusionReason, Model, ModelPattern, Provider, ProviderState, closest_name, name_distance,
 };
 use serde::Serialize;
 

@@ -2,7 +2,8 @@
 
 use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
-use pointsman_actors::domain::Usd;
+use pointsman_domain::Usd;
+use pointsman_ledger::{accounts::AccountLog, activity::ActivityRow, fault::Fault, generations::GenerationStore};
 
 use crate::{
     access::{
@@ -11,7 +12,6 @@ use crate::{
         registry::{ChangeLog, Registry},
     },
     state::gateway::Shared,
-    store::{accounts::AccountLog, activity::ActivityRow, fault::Fault, generations::GenerationStore},
 };
 
 impl ChangeLog for AccountLog {
@@ -131,8 +131,8 @@ impl Former {
 /// # Errors
 /// A change cannot be read.
 pub fn registry(
-    limits: &crate::config::LimitsConfig,
-    stored: Option<(AccountLog, crate::store::accounts::StoredChanges)>,
+    limits: &pointsman_config::LimitsConfig,
+    stored: Option<(AccountLog, pointsman_ledger::accounts::StoredChanges)>,
 ) -> Result<Arc<Registry>, Fault> {
     let (log, changes) = match stored {
         Some((log, stored)) => {

@@ -10,10 +10,8 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use pointsman_actors::{
-    domain::{Catalog, Circuit, FailureCause, Tick},
-    stats::{BreakerChange, Gate, GateChange},
-};
+use pointsman_domain::{Catalog, Circuit, FailureCause, Tick};
+use pointsman_routing::stats::{BreakerChange, Gate, GateChange};
 
 /// How far back the phases reach.
 pub const SPAN: Duration = Duration::from_secs(3_600);

@@ -9,17 +9,15 @@ use actix::{Actor as _, Addr, Arbiter, ArbiterHandle};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use pointsman_actors::{
-    actors::{
-        catalog::CatalogActor,
-        event_batches::EventBatchers,
-        ledger::{Ledger, LedgerState, MemoryStore, RecordFollower, SetBounds},
-        mailbox::Undelivered,
-        persistence::StatsStore,
-        provider_health::ProviderHealth,
-        published::PublishedState,
-    },
-    stats::Statistics,
+    catalog::CatalogActor,
+    event_batches::EventBatchers,
+    ledger::{Ledger, LedgerState, MemoryStore, RecordFollower, SetBounds},
+    mailbox::Undelivered,
+    persistence::StatsStore,
+    provider_health::ProviderHealth,
+    published::PublishedState,
 };
+use pointsman_routing::stats::Statistics;
 
 use crate::state::setup::Setup;
 

@@ -16,14 +16,20 @@ use actix::{Actor as _, Addr};
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, dev::Payload};
 use arc_swap::ArcSwap;
 use pointsman_actors::{
-    actors::{
-        event_batches::{EventBatcher, EventBatchers, FlushTimer},
-        router::{Router, RouterSeeds, Routers},
-    },
-    decide::splitmix64,
-    dialect::{SignatureMemory, StateKey},
-    domain::Generation,
+    event_batches::{EventBatcher, EventBatchers, FlushTimer},
+    router::{Router, RouterSeeds, Routers},
 };
+use pointsman_config::Key;
+use pointsman_dialect::{SignatureMemory, StateKey};
+use pointsman_domain::Generation;
+use pointsman_ledger::{
+    engine,
+    generations::{GenerationRecorder, GenerationStore},
+    journal::Started,
+    write_batch::Saving,
+};
+use pointsman_routing::decide::splitmix64;
+use pointsman_transport::UpstreamClient;
 
 use crate::{
     access::{analysis::Analyses, keys::Caller, registry::Registry},
@@ -31,8 +37,6 @@ use crate::{
         error::{ApiError, Overload},
         events::{ActorReplaced, Metrics},
     },
-    config::Key,
-    state::replicas::Replicas,
     state::{
         breaker_history::BreakerHistory,
         control::{self, Control},
@@ -40,6 +44,7 @@ use crate::{
         images::ImageFiles,
         live::LiveFeed,
         reload_status::Reloads,
+        replicas::Replicas,
         request_history::RequestHistory,
         retry_budget::RetryBudget,
         routing_memory::RoutingMemory,
@@ -48,13 +53,6 @@ use crate::{
         traces::Traces,
         waiting_calls::WaitingCalls,
     },
-    store::{
-        engine,
-        generations::{GenerationRecorder, GenerationStore},
-        journal::Started,
-        write_batch::Saving,
-    },
-    upstream::UpstreamClient,
 };
 
 /// State of the process. Shared by all threads.

@@ -1,5 +1,6 @@
 //! State that lives as long as the process: the gateway, its actors, reload, and data kept between requests.
 
+#[deny(clippy::float_arithmetic)]
 pub mod accounts;
 pub mod ask;
 pub mod breaker_history;
@@ -18,6 +19,7 @@ pub mod routing_memory;
 pub mod running;
 pub mod series_restore;
 pub mod setup;
+#[deny(clippy::float_arithmetic)]
 pub mod spending_check;
 pub mod traces;
 pub mod waiting_calls;

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use pointsman_actors::dialect::StateKey;
+use pointsman_dialect::StateKey;
 
 /// Name of the file: 32 bytes.
 const FILE: &str = "state.key";

@@ -11,17 +11,16 @@ pub(crate) mod watch;
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use pointsman_actors::{
-    actors::{
-        catalog::ReplaceCatalog,
-        ledger::SetBounds,
-        provider_health::{self, AdoptionRefused},
-    },
-    domain::Catalog,
+    catalog::ReplaceCatalog,
+    ledger::SetBounds,
+    provider_health::{self, AdoptionRefused},
 };
+use pointsman_base::clock;
+use pointsman_config::{Config, LoadedConfig, PendingRestart, ReadOutcome};
+use pointsman_domain::Catalog;
 
 use crate::{
-    base::{clock, events, log_output},
-    config::{Config, LoadedConfig, PendingRestart, ReadOutcome},
+    base::{events, log_output},
     state::{
         gateway::Shared,
         setup::{Setup, SetupDraft, SetupError},

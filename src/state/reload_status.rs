@@ -5,9 +5,10 @@
 use std::fmt;
 
 use parking_lot::Mutex;
+use pointsman_config::PendingRestart;
 use tokio::sync::MutexGuard;
 
-use crate::{base::events::Metrics, config::PendingRestart};
+use crate::base::events::Metrics;
 
 /// Lock and status of reloads. Only one reload runs at a time.
 #[derive(Debug, Default)]

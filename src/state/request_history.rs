@@ -6,13 +6,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use pointsman_actors::{
-    dialect::ChatRequest,
-    domain::{
-        Catalog, Generation, GenerationStatus, Objective, Preference, Query, RoutingPolicy, Sourced, Target, TaskClass,
-        TaskClassSource, Tick,
-    },
-    stats::{ConversationStart, ConversationTurn, FirstTokenWait, LatencyTargets, RequestedTarget, Sessions},
+use pointsman_dialect::ChatRequest;
+use pointsman_domain::{
+    Catalog, Generation, GenerationStatus, Objective, Preference, Query, RoutingPolicy, Sourced, Target, TaskClass,
+    TaskClassSource, Tick,
+};
+use pointsman_routing::stats::{
+    ConversationStart, ConversationTurn, FirstTokenWait, LatencyTargets, RequestedTarget, Sessions,
 };
 
 use crate::{base::error::ApiError, state::setup::Setup};

@@ -2,7 +2,7 @@
 //!
 //! A failure here never prevents a start or fails a request. If the file cannot be read, the process starts without
 //! statistics; if it cannot be written, the next save tries again. Both are logged once and shown at `/health/memory`
-//! and in metrics. [`SavedState`] defines the format of the file, [`pointsman_actors::actors::persistence`] the times
+//! and in metrics. [`SavedState`] defines the format of the file, [`pointsman_actors::persistence`] the times
 //! of saving.
 
 pub mod file;
@@ -15,13 +15,12 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use pointsman_actors::{
-    actors::persistence::StatsStore,
-    stats::{Restored, SavedState, Statistics},
-};
+use pointsman_actors::persistence::StatsStore;
+use pointsman_base::clock;
+use pointsman_config::MemoryConfig;
+use pointsman_routing::stats::{Restored, SavedState, Statistics};
 
 use self::file::Lock;
-use crate::{base::clock, config::MemoryConfig};
 
 /// Longest list of rejected entries in the log.
 const MAX_LOGGED: usize = 10;

@@ -13,9 +13,8 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use pointsman_actors::domain::{Catalog, Generation, GenerationId, Tick};
-
-use crate::base::clock;
+use pointsman_base::clock;
+use pointsman_domain::{Catalog, Generation, GenerationId, Tick};
 
 /// Most attempts of one request that run at once: one, and one that races it.
 pub const MOST_ATTEMPTS: usize = 2;

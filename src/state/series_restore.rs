@@ -7,12 +7,9 @@ use std::sync::{Arc, Weak};
 
 use actix::{Addr, Arbiter};
 use actix_web::web;
-use pointsman_actors::actors::ledger::{Ledger, MemoryStore, RestoreSeries};
-
-use crate::{
-    base::clock,
-    store::{entry::Filter, generations::GenerationStore, page::Query},
-};
+use pointsman_actors::ledger::{Ledger, MemoryStore, RestoreSeries};
+use pointsman_base::clock;
+use pointsman_ledger::{entry::Filter, generations::GenerationStore, page::Query};
 
 /// How far the longest series reach back.
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;

@@ -7,26 +7,22 @@
 
 use std::{fmt, io, sync::Arc};
 
-use pointsman_actors::{
-    actors::published::PublishedState,
-    domain::{Catalog, Endpoint, RoutingPolicy},
-    stats::LiveBoard,
+use pointsman_actors::published::PublishedState;
+use pointsman_config::{Config, Key, LoadedConfig, ProviderConfig, WrittenConfig};
+use pointsman_domain::{Catalog, Endpoint, RoutingPolicy};
+use pointsman_routing::stats::LiveBoard;
+use pointsman_simulation::{ProviderSettings, Running as SimulatedProvider};
+use pointsman_transport::{
+    concurrency::{ConcurrencyLimits, ProviderConcurrency},
+    habits::ProviderHabits,
+    providers::{ProviderClient, Providers},
 };
 
-use crate::{
-    access::{
-        admission::Admission,
-        body_limits::BodyLimits,
-        keys::{Caller, KeyTable},
-        registry::Registry,
-    },
-    config::{Config, Key, LoadedConfig, ProviderConfig, WrittenConfig},
-    simulation::{self, ProviderSettings, Running as SimulatedProvider},
-    upstream::{
-        concurrency::{ConcurrencyLimits, ProviderConcurrency},
-        habits::ProviderHabits,
-        providers::{ProviderClient, Providers},
-    },
+use crate::access::{
+    admission::Admission,
+    body_limits::BodyLimits,
+    keys::{Caller, KeyTable},
+    registry::Registry,
 };
 
 /// State of one configuration. Shared by all workers.
@@ -238,7 +234,7 @@ fn start_simulation(config: &Config, before: Option<&Setup>) -> io::Result<Vec<S
     let wanted: Vec<&ProviderSettings> = wanted.map(|(_, settings)| settings).collect();
     let known = |settings: &ProviderSettings| before.and_then(|setup| setup.simulated(&settings.slug));
     let new: Vec<_> = wanted.iter().filter(|it| known(it).is_none()).map(|it| (*it).clone()).collect();
-    let mut started = if new.is_empty() { Vec::new() } else { simulation::start(new)? }.into_iter();
+    let mut started = if new.is_empty() { Vec::new() } else { pointsman_simulation::start(new)? }.into_iter();
     let running = |settings: &&ProviderSettings| match known(settings) {
         Some(simulated) => Some(Arc::clone(&simulated.running)),
         None => started.next().map(Arc::new),

@@ -7,13 +7,13 @@ use std::{
     time::Duration,
 };
 
-use pointsman_actors::domain::Usd;
+use pointsman_base::clock;
+use pointsman_domain::Usd;
+use pointsman_ledger::{fault::Fault, generations::GenerationStore};
 
 use crate::{
     access::{keys::KeyTable, registry::Registry},
-    base::clock,
     state::accounts::for_each_sum,
-    store::{fault::Fault, generations::GenerationStore},
 };
 
 /// Most comparisons until the differences are only those that stay.

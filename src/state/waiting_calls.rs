@@ -10,7 +10,7 @@ use std::sync::{
 };
 
 use parking_lot::Mutex;
-use pointsman_actors::domain::{EndpointId, ProviderSlug};
+use pointsman_domain::{EndpointId, ProviderSlug};
 use tokio::sync::Notify;
 
 /// Most calls that wait at once: as many as a provider serves at once by default (`max_in_flight`). Those

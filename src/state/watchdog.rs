@@ -13,15 +13,15 @@ use std::{
 
 use actix::{Actor, Addr, Handler, MailboxError, Message, dev::ToEnvelope};
 use actix_rt::task::JoinHandle;
-use pointsman_actors::actors::{
+use pointsman_actors::{
     catalog::CurrentCatalog,
     ledger::{CountRecords, CountShed},
     provider_health::Ping,
 };
+use pointsman_base::clock;
 
 use crate::{
     base::{
-        clock,
         events::{ActorReplaced, ActorSilent},
         service_manager,
     },

@@ -163,7 +163,7 @@ async fn keys_are_listed_without_what_they_are() {
     for text in [reply.text(), status.text(), ledger.text()] {
         for key in [KEY, ADMIN, BOSS, READER, &provider_key("acme")] {
             assert!(!text.contains(key), "{text}");
-            let digest = hex::encode(pointsman::config::digest_of(key));
+            let digest = hex::encode(pointsman_config::digest_of(key));
             assert!(!text.contains(&digest), "{text}");
         }
     }

@@ -6,10 +6,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use pointsman::{
-    app::cli::{CommandOutput, Next, run},
-    config::Environment,
-};
+use pointsman::app::cli::{CommandOutput, Next, run};
+use pointsman_config::Environment;
 use serde_json::{Value, json};
 
 use crate::{folder::Folder, process, scripted::refused_address, world::always};

@@ -2,10 +2,8 @@
 
 use std::{ffi::OsString, path::Path};
 
-use pointsman::{
-    app::cli::{NewKey, Next, report, run, summary},
-    config::{Config, Environment, digest_of},
-};
+use pointsman::app::cli::{NewKey, Next, report, run, summary};
+use pointsman_config::{Config, Environment, digest_of};
 use serde_json::{Value, json};
 
 use crate::{

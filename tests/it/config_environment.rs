@@ -3,8 +3,8 @@
 use std::{path::Path, time::Duration};
 
 use expect_test::{Expect, expect};
-use pointsman::config::{BUILT_IN, Config, Environment, Fault};
-use pointsman_actors::domain::Objective;
+use pointsman_config::{BUILT_IN, Config, Environment, Fault};
+use pointsman_domain::Objective;
 
 fn load<const N: usize>(toml: &str, variables: [(&str, &str); N]) -> Result<Config, Vec<Fault>> {
     let environment: Environment = variables.into_iter().collect();

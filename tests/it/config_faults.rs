@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-use pointsman::config::{Config, DEVELOPMENT_KEY, Environment, digest_of};
+use pointsman_config::{Config, DEVELOPMENT_KEY, Environment, digest_of};
 
 /// A provider and a model that nothing is wrong with.
 const GOOD: &str = r#"

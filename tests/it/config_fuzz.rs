@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pointsman::config::{BUILT_IN, Config, Environment};
+use pointsman_config::{BUILT_IN, Config, Environment};
 use proptest::prelude::*;
 
 fn survive(text: &str, environment: &Environment) {

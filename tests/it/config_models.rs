@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use pointsman::config::{Config, Environment, Scope};
-use pointsman_actors::domain::{Endpoint, Modality, Objective, ReasoningFormat, Resolved, Target};
+use pointsman_config::{Config, Environment, Scope};
+use pointsman_domain::{Endpoint, Modality, Objective, ReasoningFormat, Resolved, Target};
 
 #[test]
 fn an_unknown_price_is_stated_inherited_replaced_and_warned_of() {

@@ -2,8 +2,8 @@
 
 use std::{path::Path, time::Duration};
 
-use pointsman::config::{Config, Environment};
-use pointsman_actors::domain::{
+use pointsman_config::{Config, Environment};
+use pointsman_domain::{
     BalancedPolicy, BreakerPolicy, HedgePolicy, Objective, RetryPolicy, RoutingPolicy, StatsPolicy, StickyPolicy,
     TargetPolicy,
 };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pointsman::config::{BUILT_IN, Config, Environment};
+use pointsman_config::{BUILT_IN, Config, Environment};
 use serde_json::{Map, Value, json};
 
 use crate::{process::run, schema};
@@ -104,7 +104,7 @@ fn the_schema_takes_what_check_takes_and_refuses_what_check_refuses() {
 #[test]
 fn every_catalogue_file_fits_the_schema_and_every_key_says_what_it_is_for() {
     let schema = printed();
-    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/config/catalog")).unwrap() {
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/crates/config/src/catalog")).unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(schema::fault(&read(&text), &schema, &schema), None, "{}", path.display());

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use pointsman::config::{Config, Environment, Fault};
+use pointsman_config::{Config, Environment, Fault};
 
 use crate::folder::Folder;
 
@@ -124,7 +124,7 @@ fn no_secret_is_in_any_debug_output_summary_or_note() {
     let toml = "[providers.acme]\nbase_url = \"http://10.0.0.1/v1\"\napi_key_env = \"ACME_API_KEY\"\n\
                 [[keys]]\nname = \"team\"\nenv = \"TEAM_KEY\"\n";
     let config = Config::parse(toml, "f", Path::new("."), &environment).unwrap();
-    let digest = hex::encode(pointsman::config::digest_of(CALLER));
+    let digest = hex::encode(pointsman_config::digest_of(CALLER));
     let shown = format!(
         "{config:?} {config:#?} {environment:?} {} {:?}",
         pointsman::app::cli::summary(&config),

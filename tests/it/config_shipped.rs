@@ -2,11 +2,9 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use pointsman::config::{BUILT_IN, Config, Environment, Fault, SimulationMode};
-use pointsman_actors::{
-    dialect::{ChatPurpose, ChatRequest, RequestLimits, chat_body},
-    domain::{Dialect, Modality, ProviderState, RoutingPolicy},
-};
+use pointsman_config::{BUILT_IN, Config, Environment, Fault, SimulationMode};
+use pointsman_dialect::{ChatPurpose, ChatRequest, RequestLimits, chat_body};
+use pointsman_domain::{Dialect, Modality, ProviderState, RoutingPolicy};
 use serde_json::{Value, json};
 
 fn load(toml: &str, environment: &Environment) -> Result<Config, Vec<Fault>> {
@@ -165,7 +163,7 @@ fn every_documented_default_is_the_default_of_the_code() {
 
 #[test]
 fn the_page_about_every_key_is_made_from_the_table_that_check_uses() {
-    expect_test::expect_file!["../../docs/CONFIG.md"].assert_eq(&pointsman::config::reference_page());
+    expect_test::expect_file!["../../docs/CONFIG.md"].assert_eq(&pointsman_config::reference_page());
 }
 
 #[test]
@@ -284,13 +282,13 @@ fn the_simulated_models_show_what_routing_can_do() {
     let catalog = config.catalog(1);
     let tools = catalog.parameters.gate("tools").unwrap();
     let simulated: Vec<_> =
-        catalog.models.iter().filter(|model| catalog.is_served(model, pointsman::base::clock::today())).collect();
-    let with = |test: &dyn Fn(&pointsman_actors::domain::Model) -> bool| simulated.iter().any(|model| test(model));
+        catalog.models.iter().filter(|model| catalog.is_served(model, pointsman_base::clock::today())).collect();
+    let with = |test: &dyn Fn(&pointsman_domain::Model) -> bool| simulated.iter().any(|model| test(model));
     assert!(with(&|model| model.endpoints.len() >= 3), "one model at three providers");
     assert!(with(&|model| model.architecture.input.contains(Modality::Image)), "one that sees");
     assert!(with(&|model| model.architecture.output.contains(Modality::Image)), "one that draws");
     assert!(with(&|model| model.architecture.output.contains(Modality::Embeddings)), "one that makes embeddings");
-    let free = |model: &pointsman_actors::domain::Model| catalog.endpoints_of(model).all(|(_, e)| e.is_free());
+    let free = |model: &pointsman_domain::Model| catalog.endpoints_of(model).all(|(_, e)| e.is_free());
     assert_eq!(simulated.iter().filter(|model| free(model)).count(), 1, "one that is free");
     assert!(simulated.iter().filter(|m| catalog.endpoints_of(m).all(|(_, e)| e.parameters.covers(tools))).count() >= 3);
     for (index, character) in &config.simulation.providers {
@@ -319,7 +317,7 @@ fn short_forms_of_the_aliases_resolve() {
         ("openrouter/free", "service/free"),
     ] {
         let resolved = catalog.resolve(spelling, today);
-        let pointsman_actors::domain::Resolved::Found(pointsman_actors::domain::Target::Alias(index)) = resolved else {
+        let pointsman_domain::Resolved::Found(pointsman_domain::Target::Alias(index)) = resolved else {
             panic!("{spelling}: {resolved:?}");
         };
         assert_eq!(catalog.alias(index).unwrap().id, canonical, "{spelling}");

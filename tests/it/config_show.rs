@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pointsman::config::{Config, Environment};
+use pointsman_config::{Config, Environment};
 
 use crate::process::{ConfigFile, Process, run};
 

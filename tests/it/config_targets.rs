@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-use pointsman::config::{Config, Environment};
-use pointsman_actors::domain::Preference;
+use pointsman_config::{Config, Environment};
+use pointsman_domain::Preference;
 
 fn read(toml: &str) -> Result<Config, String> {
     let config = Config::parse(toml.trim_start(), "f", Path::new("/nowhere"), &Environment::default());

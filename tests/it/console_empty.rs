@@ -1,6 +1,6 @@
 //! Empty lists of the console whose reason is that records are gone, or that there was no turn to read them (statement O29).
 
-use pointsman_actors::domain::{Generation, GenerationId};
+use pointsman_domain::{Generation, GenerationId};
 
 use crate::{
     analyses::hold_turn_of,

@@ -2,7 +2,7 @@
 //! everything it answered is searched for the provider's key, the clients' keys and the words of the prompts.
 
 use actix_web::http::Method;
-use pointsman::store::{entry::Filter, generations::GenerationStore, page::Query};
+use pointsman_ledger::{entry::Filter, generations::GenerationStore, page::Query};
 use serde_json::{Value, json};
 
 use crate::{

@@ -86,9 +86,9 @@ fn root() -> PathBuf {
 /// The corpus of a property, those of other tests that suit it included.
 fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
     let others: &[&str] = match target {
-        "answer" => &["actors/tests/corpus/answers", "actors/tests/corpus/images"],
-        "chat_body" => &["actors/tests/corpus/requests"],
-        "anthropic" | "gemini" | "responses" | "sse" | "stream" => &["actors/tests/corpus/sse"],
+        "answer" => &["crates/dialect/tests/corpus/answers", "crates/dialect/tests/corpus/images"],
+        "chat_body" => &["crates/dialect/tests/corpus/requests"],
+        "anthropic" | "gemini" | "responses" | "sse" | "stream" => &["crates/dialect/tests/corpus/sse"],
         _ => &[],
     };
     let own = format!("fuzz/corpus/{target}");

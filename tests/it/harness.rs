@@ -4,11 +4,9 @@ use std::{collections::BTreeMap, net::SocketAddr, path::Path, sync::Arc};
 
 use actix_web::http::Method;
 use futures_util::StreamExt as _;
-use pointsman::{
-    app::server::{Gateway, Server},
-    config::{BUILT_IN, Config, LoadedConfig},
-    store::generations::GenerationStore,
-};
+use pointsman::app::server::{Gateway, Server};
+use pointsman_config::{BUILT_IN, Config, LoadedConfig};
+use pointsman_ledger::generations::GenerationStore;
 use serde_json::Value;
 
 use crate::documented;

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use pointsman_actors::domain::Usd;
+use pointsman_domain::Usd;
 use serde_json::{Value, json};
 
 use crate::{

@@ -6,12 +6,12 @@ use std::{
 };
 
 use actix_web::http::Method;
-use pointsman::store::{
+use pointsman_domain::{Generation, GenerationId};
+use pointsman_ledger::{
     directory::Directory,
     generations::{GenerationStore, LedgerBounds},
     settings::Settings,
 };
-use pointsman_actors::domain::{Generation, GenerationId};
 use serde_json::{Value, json};
 
 use crate::{
@@ -497,7 +497,7 @@ async fn records_that_name_the_digest_of_a_key_stay_those_of_the_key_and_count_f
     let mut generation = generation_of(&world(&upstream, &folder).start().await).await;
     let id = generation.id;
     // As an earlier version wrote it.
-    let digest = pointsman::config::digest_of(KEY);
+    let digest = pointsman_config::digest_of(KEY);
     generation.owner = u64::from_be_bytes(*digest.first_chunk().unwrap());
     generation.key = 0;
     let old = Folder::new();

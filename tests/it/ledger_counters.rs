@@ -2,7 +2,7 @@
 
 use actix_web::http::Method;
 use futures_util::future::{join, join_all};
-use pointsman_actors::domain::Usd;
+use pointsman_domain::Usd;
 use serde_json::{Value, json};
 
 use crate::{

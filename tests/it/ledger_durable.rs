@@ -9,8 +9,8 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use pointsman::store::directory::FORMAT;
-use pointsman_actors::domain::Usd;
+use pointsman_domain::Usd;
+use pointsman_ledger::directory::FORMAT;
 use serde_json::{Value, json};
 
 use crate::{

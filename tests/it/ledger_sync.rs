@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use pointsman::store::{
+use pointsman_ledger::{
     directory::Directory,
     disk::{Disk, DiskFile},
     generations::{GenerationStore, LedgerBounds},

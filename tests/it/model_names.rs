@@ -185,7 +185,7 @@ blocked_models = ["acme/smell"]
 /// C11.
 #[test]
 fn a_key_has_no_alias_without_a_name_or_a_target() {
-    use pointsman::config::{Config, Environment};
+    use pointsman_config::{Config, Environment};
     for aliases in [r#"{ "" = "acme/small" }"#, r#"{ " " = "acme/small" }"#, r#"{ fast = "" }"#] {
         let text =
             format!("{CONFIGURED}[[keys]]\nname = \"agents\"\nsha256 = \"{}\"\naliases = {aliases}", "0".repeat(64));

@@ -353,7 +353,7 @@ fn reasons_of_the_code() -> BTreeSet<String> {
             take(text, r#"=> "([a-z_]+)","#);
         }
     }
-    let text = std::fs::read_to_string(root.join("actors/src/domain/invalid.rs")).unwrap();
+    let text = std::fs::read_to_string(root.join("crates/domain/src/invalid.rs")).unwrap();
     let (_, names) = text.split_once("fn as_str").unwrap();
     take(names.split_once("fn error_type").unwrap().0, r#"=> "([a-z_]+)""#);
     reasons

@@ -273,7 +273,7 @@ fn the_notice_names_the_licence_of_each_source_of_the_prices_that_are_shipped() 
     const OURS: [&str; 2] = ["invented for the simulation", "runs on your machine"];
     let notice = file("NOTICE");
     let mut sources = BTreeSet::new();
-    for entry in fs::read_dir(root().join("src/config/catalog")).unwrap() {
+    for entry in fs::read_dir(root().join("crates/config/src/catalog")).unwrap() {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();
         sources.extend(text.split("source = \"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()));
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use actix_web::http::Method;
-use pointsman::config::{BUILT_IN, Config, Environment};
+use pointsman_config::{BUILT_IN, Config, Environment};
 use serde_json::{Value, json};
 
 use crate::{

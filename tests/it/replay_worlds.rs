@@ -1,19 +1,17 @@
 //! Ten thousand decisions in random worlds, recorded, written as JSON, read back and made again.
 
-#[path = "../../actors/tests/it/routing_world/mod.rs"]
+#[path = "../../crates/routing/tests/it/routing_world/mod.rs"]
 mod routing_world;
 
 use std::{sync::Arc, time::Duration};
 
-use pointsman::{
-    proxy::record::Recorded,
-    store::record::{self, ContentHash, RecordWriter, Version, Versions, WrittenRecord},
+use pointsman::proxy::record::Recorded;
+use pointsman_domain::{
+    Catalog, Decision, Objective, Preference, Query, RoutingPolicy, Source, Sourced, StickyEndpoint, Weights,
 };
-use pointsman_actors::{
+use pointsman_ledger::record::{self, ContentHash, RecordWriter, Version, Versions, WrittenRecord};
+use pointsman_routing::{
     decide::{decide_to_serve, splitmix64},
-    domain::{
-        Catalog, Decision, Objective, Preference, Query, RoutingPolicy, Source, Sourced, StickyEndpoint, Weights,
-    },
     explain::{reason_sentence, replay},
 };
 use routing_world::{NOW, World};
@@ -90,7 +88,7 @@ fn query(dice: &mut Dice, world: &World) -> Query {
     let models = dice.of(&["", "", &first, "service/auto", "service/free"]).to_owned();
     let mut query = world.query(dice.of(&Objective::ALL), &models);
     if dice.one_in(4) && models == first {
-        query.targets.push(pointsman_actors::domain::Target::Alias(0));
+        query.targets.push(pointsman_domain::Target::Alias(0));
     }
     query.weights = Weights { latency: dice.up_to(3.0), cost: 0.001 + dice.up_to(2.0) };
     query.streamed = dice.one_in(2);

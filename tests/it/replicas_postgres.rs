@@ -1,7 +1,7 @@
 //! PostgreSQL behind a pooler, databases and rows that it refuses, and sums that come late.
 
 use actix_web::http::Method;
-use pointsman_actors::domain::{Generation, GenerationId};
+use pointsman_domain::{Generation, GenerationId};
 use serde_json::{Value, json};
 
 use crate::{

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use pointsman::config::{Config, Environment};
+use pointsman_config::{Config, Environment};
 use serde_json::{Value, json};
 
 use crate::{

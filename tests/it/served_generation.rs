@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use pointsman_actors::{
-    decide::splitmix64,
-    domain::{
-        ApiType, AttemptReason, AttemptRecord, Catalog, CostBreakdown, Decision, Dialect, FinishReason, Generation,
-        GenerationId, GenerationStatus, RoutingPolicy, Usage,
-    },
+use pointsman_domain::{
+    ApiType, AttemptReason, AttemptRecord, Catalog, CostBreakdown, Decision, Dialect, FinishReason, Generation,
+    GenerationId, GenerationStatus, RoutingPolicy, Usage,
 };
+use pointsman_routing::decide::splitmix64;
 
 /// The generation of this number; with the number vary its id, times and tokens.
 pub fn served(decision: Decision, catalog: &Arc<Catalog>, policy: &Arc<RoutingPolicy>, number: u64) -> Generation {

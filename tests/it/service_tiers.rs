@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use actix_web::http::Method;
-use pointsman::config::{BUILT_IN, Config, Environment};
-use pointsman_actors::domain::ServiceName;
+use pointsman_config::{BUILT_IN, Config, Environment};
+use pointsman_domain::ServiceName;
 use serde_json::{Value, json};
 
 use crate::{

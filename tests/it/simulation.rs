@@ -7,7 +7,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use pointsman::simulation::{ProviderSettings, Running, SimulatedModel, start};
+use pointsman_simulation::{ProviderSettings, Running, SimulatedModel, start};
 use serde_json::{Value, json};
 
 use crate::patience::on_this_thread;

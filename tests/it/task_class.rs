@@ -1,7 +1,7 @@
 //! The class of a task in the record of a decision: who may name it, what it is found from, and that it stays.
 
 use actix_web::http::Method;
-use pointsman::store::directory::Directory;
+use pointsman_ledger::directory::Directory;
 use serde_json::{Value, json};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{io::Write as _, time::Duration};
 
-use pointsman::upstream::{Connection, TransportLimits};
+use pointsman_transport::{Connection, TransportLimits};
 
 use crate::{
     scripted::{Script, Upstream, refused_address},

@@ -8,14 +8,11 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use pointsman::{
-    base::secret::Secret,
-    upstream::{
-        Call, Connection, Phases, Redactor, TransportLimits, UpstreamAnswer, UpstreamClient, UpstreamError,
-        client_config,
-    },
+use pointsman_base::secret::Secret;
+use pointsman_domain::Dialect;
+use pointsman_transport::{
+    Call, Connection, Phases, Redactor, TransportLimits, UpstreamAnswer, UpstreamClient, UpstreamError, client_config,
 };
-use pointsman_actors::domain::Dialect;
 use rustls::ClientConfig;
 
 use crate::scripted::{Script, Upstream};

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
-use pointsman::upstream::{Call, Connection, TransportLimits, UpstreamClient};
+use pointsman_transport::{Call, Connection, TransportLimits, UpstreamClient};
 
 use crate::{
     scripted::{Gate, Script, Upstream},

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::StreamExt as _;
-use pointsman::upstream::{Connection, Phases, TransportLimits, UpstreamClient};
+use pointsman_transport::{Connection, Phases, TransportLimits, UpstreamClient};
 
 use crate::{
     patience::{PATIENCE, takes_less_than},

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use pointsman::upstream::UpstreamError;
+use pointsman_transport::UpstreamError;
 
 use crate::{
     scripted::{Script, Upstream},

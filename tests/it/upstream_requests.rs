@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use expect_test::expect;
-use pointsman::{base::secret::Secret, upstream::Connection};
+use pointsman_base::secret::Secret;
+use pointsman_transport::Connection;
 
 use crate::{
     scripted::{Script, Upstream},

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use pointsman::upstream::{Connection, Redactor, TlsFault, TransportLimits, UpstreamClient, client_config};
+use pointsman_transport::{Connection, Redactor, TlsFault, TransportLimits, UpstreamClient, client_config};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{ServerConfig, crypto::ring, pki_types::PrivateKeyDer};
 

@@ -3,7 +3,7 @@
 //! The message that kills them exists in this file alone: whoever has an address may teach its actor a message.
 
 use actix::{Actor, Addr, Context, Handler, Message};
-use pointsman_actors::actors::{
+use pointsman_actors::{
     catalog::CatalogActor,
     ledger::{Ledger, MemoryStore},
     provider_health::ProviderHealth,

@@ -7,19 +7,16 @@ use std::{
 
 use actix::{Actor, Addr, Arbiter, Context, Handler, Message};
 use pointsman_actors::{
-    actors::{
-        event_batches::{EventBatchers, FlushTimer},
-        ledger::Records,
-        mailbox::Undelivered,
-        provider_health::{AdoptionRefused, Ping, ProviderHealth, ReadFigures, adopt},
-        published::PublishedState,
-    },
-    domain::{
-        EndpointEvent, EndpointId, EventKind, Evidence, Failure, FailureKind, GateEvent, Prediction, RoutingPolicy,
-        Tick,
-    },
-    stats::{LiveBoard, Snapshot, Statistics},
+    event_batches::{EventBatchers, FlushTimer},
+    ledger::Records,
+    mailbox::Undelivered,
+    provider_health::{AdoptionRefused, Ping, ProviderHealth, ReadFigures, adopt},
+    published::PublishedState,
 };
+use pointsman_domain::{
+    EndpointEvent, EndpointId, EventKind, Evidence, Failure, FailureKind, GateEvent, Prediction, RoutingPolicy, Tick,
+};
+use pointsman_routing::stats::{LiveBoard, Snapshot, Statistics};
 
 use crate::routing_world::World;
 

@@ -1,6 +1,6 @@
 //! Reproducible chance: the same seed gives the same numbers, whatever else was drawn.
 
-use pointsman_actors::stats::seeded_hash;
+use pointsman_routing::stats::seeded_hash;
 
 /// A stream of random numbers.
 #[derive(Debug, Clone)]

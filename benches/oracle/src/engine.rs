@@ -5,7 +5,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use pointsman_actors::domain::FailureKind;
+use pointsman_domain::FailureKind;
 
 use crate::{
     bucket::Bucket,

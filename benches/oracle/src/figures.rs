@@ -1,6 +1,6 @@
 //! What is told of a run beside its loss: failures shown, attempts, detection, recovery, calibration.
 
-use pointsman_actors::stats::Curve;
+use pointsman_routing::stats::Curve;
 
 use crate::{
     engine::{Run, Tried},

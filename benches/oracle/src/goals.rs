@@ -1,6 +1,6 @@
 //! What is promised.
 
-use pointsman_actors::domain::Objective;
+use pointsman_domain::Objective;
 
 use crate::request::Aim;
 

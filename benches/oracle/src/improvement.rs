@@ -3,7 +3,7 @@
 //! The endpoint is one that was tried a few times and then left alone because others are better. It counts as used from the
 //! half-life on in which it gets a tenth of the first attempts.
 
-use pointsman_actors::domain::{Objective, RoutingPolicy};
+use pointsman_domain::{Objective, RoutingPolicy};
 
 use crate::{
     engine::{self, Run},

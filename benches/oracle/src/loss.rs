@@ -9,7 +9,7 @@
 //!
 //! Medians are those over the eight endpoints for this very request, on a good day and alone.
 
-use pointsman_actors::domain::Objective;
+use pointsman_domain::Objective;
 
 use crate::{
     request::Request,

@@ -14,7 +14,7 @@ use pointsman_oracle::{
     world::World,
 };
 
-use pointsman_actors::domain::Objective;
+use pointsman_domain::Objective;
 
 use options::{Options, objective, scenario};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use pointsman_actors::domain::RoutingPolicy;
+use pointsman_domain::RoutingPolicy;
 
 use crate::{
     engine::{self, Run},

@@ -3,7 +3,7 @@
 use std::{error::Error, ffi::OsString, path::PathBuf};
 
 use lexopt::prelude::*;
-use pointsman_actors::domain::Objective;
+use pointsman_domain::Objective;
 use pointsman_oracle::{
     HELD_OUT_SEEDS,
     request::Aim,

@@ -1,6 +1,6 @@
 //! The oracle's run of a world: regret 0.
 
-use pointsman_actors::domain::Objective;
+use pointsman_domain::Objective;
 
 use crate::{
     engine::{self, Run},

@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use pointsman_actors::{
-    domain::{Decision, RoutingPolicy},
-    explain::replay,
-};
+use pointsman_domain::{Decision, RoutingPolicy};
+use pointsman_routing::explain::replay;
 
 use crate::{request::Aim, rules, scenario::Scenario, table::Plan, world::World};
 

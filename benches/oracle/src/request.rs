@@ -1,6 +1,6 @@
 //! What is asked: open-loop Poisson arrivals of a mix of sizes, streamed and plain.
 
-use pointsman_actors::domain::Objective;
+use pointsman_domain::Objective;
 
 use crate::dice::Dice;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pointsman_actors::domain::FailureKind;
+use pointsman_domain::FailureKind;
 
 use crate::{
     request::{FIRST_BYTE, Request},

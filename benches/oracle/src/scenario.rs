@@ -3,7 +3,7 @@
 //! Events last 3 to 10 half-lives of the statistics (60 s) and hit those the run's objective would choose: trouble
 //! at an endpoint nobody wants would measure nothing.
 
-use pointsman_actors::domain::Objective;
+use pointsman_domain::Objective;
 
 use crate::{
     dice::Dice,

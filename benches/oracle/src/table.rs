@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use pointsman_actors::domain::{Objective, RoutingPolicy};
+use pointsman_domain::{Objective, RoutingPolicy};
 
 use crate::{
     engine::{self, Run},

@@ -180,7 +180,7 @@ pub fn arrivals(hour: Hour, pace: Pace, seed: u64, aim: Aim, rate: f64, seconds:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pointsman_actors::domain::Objective;
+    use pointsman_domain::Objective;
 
     const AIM: Aim = Aim::All(Objective::Fastest);
 

@@ -3,7 +3,7 @@
 //! An endpoint has a character for life ([`Endpoint`]) and suffers [`Event`]s. What is true of it at a moment, for a
 //! request that finds so many others in flight, is a [`Truth`]: only the clairvoyant and the losses read it.
 
-use pointsman_actors::domain::FailureKind;
+use pointsman_domain::FailureKind;
 
 use crate::{
     dice::Dice,

@@ -5,7 +5,7 @@
 
 #![cfg(test)]
 
-use pointsman_actors::domain::Objective;
+use pointsman_domain::Objective;
 use pointsman_oracle::{
     engine, improvement, oracle, replay,
     request::Aim,

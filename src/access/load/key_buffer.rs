@@ -17,14 +17,12 @@ use std::{
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use bytes::Bytes;
-use pointsman_actors::actors::relay::BufferBudget;
+use pointsman_actors::relay::BufferBudget;
+use pointsman_config::{COPIES_OF_A_BODY, LimitsConfig};
 
 use super::Load;
+use crate::base::error::{ApiError, Overload};
 use crate::base::load_reading::ShedReason;
-use crate::{
-    base::error::{ApiError, Overload},
-    config::{COPIES_OF_A_BODY, LimitsConfig},
-};
 
 /// Copies of a plain answer in memory while it is prepared: the bytes received and the bytes to send.
 const COPIES_OF_AN_ANSWER: usize = 2;

@@ -6,15 +6,13 @@
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
+use pointsman_config::LimitsConfig;
 use sha2::{Digest as _, Sha256};
 
 use super::{Registry, State};
-use crate::{
-    access::{
-        holders::{account_number, key_number},
-        issued::{AuditEntry, Change, IssuedKey},
-    },
-    config::LimitsConfig,
+use crate::access::{
+    holders::{account_number, key_number},
+    issued::{AuditEntry, Change, IssuedKey},
 };
 
 /// SHA-256 of a stored change. Two equal changes of one millisecond are one.
@@ -194,13 +192,11 @@ impl Touched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        access::{
-            issued::{Actor, IssuedAccount},
-            registry::{ChangeLog, tests::key},
-        },
-        base::clock,
+    use crate::access::{
+        issued::{Actor, IssuedAccount},
+        registry::{ChangeLog, tests::key},
     };
+    use pointsman_base::clock;
 
     struct Nowhere;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pointsman_actors::domain::Task;
+use pointsman_domain::Task;
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn actor() -> Actor {
 }
 
 pub(super) fn key(name: &str) -> IssuedKey {
-    let sha256 = hex::encode(crate::config::digest_of(name));
+    let sha256 = hex::encode(pointsman_config::digest_of(name));
     let (id, account) = (key_number(name), name.to_owned());
     IssuedKey { id, name: name.to_owned(), sha256, account, scopes: vec!["read".to_owned()], ..IssuedKey::default() }
 }

@@ -3,7 +3,9 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use pointsman_actors::domain::{Invalid, ResetPeriod};
+use pointsman_base::clock;
+use pointsman_config::is_account_name;
+use pointsman_domain::{Invalid, ResetPeriod};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -21,8 +23,7 @@ use crate::{
         number::Dollars,
         path_name::PathName,
     },
-    base::{clock, error::ApiError, events},
-    config::is_account_name,
+    base::{error::ApiError, events},
     state::gateway::Worker,
 };
 

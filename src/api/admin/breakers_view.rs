@@ -1,11 +1,11 @@
 //! JSON of the moves of circuit breakers, and of their phases in the last hour.
 
-use pointsman_actors::domain::FailureCause;
+use pointsman_base::clock;
+use pointsman_domain::FailureCause;
 use serde::Serialize;
 
 use crate::{
     api::measurements::Clocks,
-    base::clock,
     state::{
         breaker_history::{BreakerMove, Phase, Subject, circuit_of},
         gateway::Worker,

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use actix_web::{HttpRequest, HttpResponse};
+use pointsman_config::{ChangedKey, PendingRestart, SourceLocation};
 use serde::Serialize;
 
 use super::audit;
@@ -10,7 +11,6 @@ use crate::{
     access::{issued::Change, keys::Caller},
     api::{answer::uncached, auth::Administrator, measurements::rfc_3339},
     base::{error::ApiError, events},
-    config::{ChangedKey, PendingRestart, SourceLocation},
     state::{
         gateway::Worker,
         reload::{

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use pointsman_actors::{
-    actors::ledger::{LedgerSize, ReadLedgerSize},
-    domain::ResetPeriod,
-};
+use pointsman_actors::ledger::{LedgerSize, ReadLedgerSize};
+use pointsman_base::clock;
+use pointsman_config::AuthMode;
+use pointsman_domain::ResetPeriod;
 use serde::Serialize;
 
 use super::audit;
@@ -21,8 +21,7 @@ use crate::{
         number::Dollars,
         path_name::PathName,
     },
-    base::{clock, error::ApiError, events},
-    config::AuthMode,
+    base::{error::ApiError, events},
     state::{ask::ask, gateway::Worker},
 };
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use pointsman_actors::actors::ledger::{DeleteRecords, LedgerSize};
+use pointsman_actors::ledger::{DeleteRecords, LedgerSize};
+use pointsman_base::clock;
+use pointsman_ledger::{fault::Fault, generations::GenerationStore};
 use serde::Serialize;
 
 use super::{
@@ -20,9 +22,8 @@ use crate::{
         measurements::rfc_3339,
         query_parameters::{self, QueryParameters},
     },
-    base::{clock, error::ApiError, events},
+    base::{error::ApiError, events},
     state::{ask::ask, gateway::Worker, spending_check},
-    store::{fault::Fault, generations::GenerationStore},
 };
 
 /// Shows the size of the ledger.

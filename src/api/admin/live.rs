@@ -10,7 +10,8 @@ use actix_web::{
 use actix_web_lab::extract::LocalData;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use pointsman_actors::actors::ledger::ReadEnded;
+use pointsman_actors::ledger::ReadEnded;
+use pointsman_base::clock;
 use serde::Serialize;
 
 use super::{
@@ -25,10 +26,7 @@ use crate::{
         auth::Administrator, generation_row::GenerationRow, generations::key_name, measurements::Clocks,
         number::Dollars,
     },
-    base::{
-        clock,
-        error::{ApiError, Overload},
-    },
+    base::error::{ApiError, Overload},
     state::{
         ask::ask,
         gateway::{Shared, Worker, WorkerHandle},

@@ -1,12 +1,13 @@
 //! `GET /admin/running`: calls in progress, oldest first.
 
 use actix_web::HttpResponse;
-use pointsman_actors::domain::Catalog;
+use pointsman_base::clock;
+use pointsman_domain::Catalog;
 use serde::Serialize;
 
 use crate::{
     api::{answer::uncached, auth::Administrator, generations::key_name, measurements::rfc_3339},
-    base::{clock, error::ApiError},
+    base::error::ApiError,
     state::{
         gateway::Worker,
         running::{AttemptInProgress, CallInProgress, RoutedCall},

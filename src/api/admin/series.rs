@@ -3,19 +3,18 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use actix_web::{HttpRequest, HttpResponse};
-use pointsman_actors::{
-    actors::ledger::{
-        ReadSeries,
-        series::{GroupBy, SeriesRange, Slot, Subject},
-    },
-    dialect::shown,
-    domain::{Invalid, InvalidReason},
+use pointsman_actors::ledger::{
+    ReadSeries,
+    series::{GroupBy, SeriesRange, Slot, Subject},
 };
+use pointsman_base::clock;
+use pointsman_dialect::shown;
+use pointsman_domain::{Invalid, InvalidReason};
 
 use super::series_view::{SeriesBody, Totals};
 use crate::{
     api::{answer::uncached, auth::Administrator, generations::key_name, query_parameters},
-    base::{clock, error::ApiError},
+    base::error::ApiError,
     state::{ask::ask, gateway::Worker},
 };
 

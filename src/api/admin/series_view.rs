@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pointsman_actors::{
-    actors::ledger::series::{SeriesRange, Slot, Subject},
-    domain::Usd,
-};
+use pointsman_actors::ledger::series::{SeriesRange, Slot, Subject};
+use pointsman_domain::Usd;
 use serde::Serialize;
 
 use crate::api::{measurements::rfc_3339, number::Dollars};

@@ -6,7 +6,8 @@ use actix::{Actor, Addr, Handler, Message, dev::ToEnvelope};
 use actix_web::HttpResponse;
 use chrono::NaiveDate;
 use futures_util::future::join_all;
-use pointsman_actors::actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping, router};
+use pointsman_actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping, router};
+use pointsman_base::clock;
 use serde::Serialize;
 
 use super::{breakers_view::BreakerBody, config::ConfigBody};
@@ -17,7 +18,7 @@ use crate::{
         health::ProcessBody,
         measurements::Clocks,
     },
-    base::{clock, error::ApiError},
+    base::error::ApiError,
     state::{ask::ask, gateway::Worker},
 };
 

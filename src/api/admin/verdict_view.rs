@@ -1,6 +1,6 @@
 //! The verdict: everything that needs attention, worst first, and one sentence for the worst.
 
-use pointsman_actors::domain::Usd;
+use pointsman_domain::Usd;
 use serde::Serialize;
 
 use super::series_view::Totals;

@@ -2,8 +2,11 @@
 //!
 //! The only command that reads a price list, and only when it is asked to. The server never does.
 
+#[deny(clippy::float_arithmetic)]
 mod compare;
+#[deny(clippy::float_arithmetic)]
 mod report;
+#[deny(clippy::float_arithmetic)]
 mod source;
 
 use std::{
@@ -13,7 +16,9 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use pointsman_actors::domain::{Catalog, Pricing};
+use pointsman_base::clock;
+use pointsman_config::{Config, Environment, PriceEdit, price_edits, redated};
+use pointsman_domain::{Catalog, Pricing};
 
 pub(super) use self::source::dollars;
 use self::{
@@ -22,10 +27,6 @@ use self::{
     source::Source,
 };
 use super::{CommandOutput, EXIT_DIFFERENT, failure, load, names, replaced_file::replace, success};
-use crate::{
-    base::clock,
-    config::{Config, Environment, PriceEdit, price_edits, redated},
-};
 
 /// The file that is read and written without a path.
 const DEFAULT: &str = "config.toml";

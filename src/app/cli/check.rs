@@ -3,15 +3,15 @@
 use std::{fmt::Write, path::PathBuf};
 
 use clap::Args;
-use pointsman_actors::domain::{Catalog, Endpoint, Model, Provider, ProviderState};
+use pointsman_domain::{Catalog, Endpoint, Model, Provider, ProviderState};
 
+use pointsman_base::clock;
+use pointsman_config::{
+    AuthMode, Config, DEVELOPMENT_KEY, Environment, Fault, Key, SourceLocation, Warning, digest_of,
+};
 use serde_json::{Value, json};
 
 use super::{CommandOutput, EXIT_CONFIGURATION, EXIT_DIFFERENT, report};
-use crate::{
-    base::clock,
-    config::{AuthMode, Config, DEVELOPMENT_KEY, Environment, Fault, Key, SourceLocation, Warning, digest_of},
-};
 
 /// Most models that are listed; further ones are counted.
 const MAX_LISTED_MODELS: usize = 60;

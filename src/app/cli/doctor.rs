@@ -16,14 +16,12 @@ use std::{
 
 use clap::Args;
 use futures_util::future::join_all;
-use pointsman_actors::domain::ProviderState;
+use pointsman_config::{Config, Environment};
+use pointsman_domain::ProviderState;
+use pointsman_ledger::{directory::Directory, fault::Fault as StoreFault};
 use serde_json::{Value, json};
 
 use super::{CommandOutput, EXIT_DIFFERENT, failure, names, success};
-use crate::{
-    config::{Config, Environment},
-    store::{directory::Directory, fault::Fault as StoreFault},
-};
 
 /// What to check.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]

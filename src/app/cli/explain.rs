@@ -7,11 +7,12 @@ mod what_if;
 use actix_web::http::Method;
 use bytes::Bytes;
 use clap::Args;
-use pointsman_actors::{dialect::percent, domain::GenerationId};
+use pointsman_config::Environment;
+use pointsman_dialect::percent;
+use pointsman_domain::GenerationId;
 use serde_json::{Map, Value, json};
 
 use super::{CommandOutput, failure, gateway::GatewayArguments, names, success};
-use crate::config::Environment;
 
 /// The generation to explain.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]

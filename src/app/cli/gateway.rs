@@ -5,16 +5,14 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use actix_web::http::Method;
 use bytes::Bytes;
 use clap::Args;
-use pointsman_actors::domain::FailureKind;
+use pointsman_base::secret::Secret;
+use pointsman_config::{DEVELOPMENT_KEY, Environment};
+use pointsman_domain::FailureKind;
+use pointsman_transport::{Connection, UpstreamError, call_page, client_config};
 use rustls::ClientConfig;
 use serde::Deserialize;
 
 use super::{CommandOutput, EXIT_UNREACHABLE, failure};
-use crate::{
-    base::secret::Secret,
-    config::{DEVELOPMENT_KEY, Environment},
-    upstream::{Connection, UpstreamError, call_page, client_config},
-};
 
 /// Default environment variable of the key.
 const DEFAULT_KEY_VARIABLE: &str = "POINTSMAN_API_KEY";

@@ -4,6 +4,8 @@ use std::{fmt::Write as _, path::PathBuf, sync::Arc};
 
 use actix_web::http::Method;
 use clap::Args;
+use pointsman_config::{Environment, Listeners};
+use pointsman_transport::own_config;
 use serde_json::{Map, Value};
 
 use super::{
@@ -11,10 +13,6 @@ use super::{
     gateway::{GatewayArguments, ReachedGateway},
     keys::{Failed, RunningGateway},
     success,
-};
-use crate::{
-    config::{Environment, Listeners},
-    upstream::own_config,
 };
 
 /// The gateway to ask.

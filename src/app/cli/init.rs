@@ -13,6 +13,7 @@ use std::{
 };
 
 use clap::Args;
+use pointsman_config::{BuiltInProvider, Config, DEFAULT_FILE, Environment, built_in_providers};
 use serde_json::{Value, json};
 
 use self::{
@@ -20,7 +21,6 @@ use self::{
     local::LocalServer,
 };
 use super::{CommandOutput, failure, keygen::NewKey, report, success};
-use crate::config::{BuiltInProvider, Config, DEFAULT_FILE, Environment, built_in_providers};
 
 /// Where to write.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]

@@ -1,6 +1,6 @@
 //! `keygen`: generates a key for a caller.
 
-use crate::config::digest_of;
+use pointsman_config::digest_of;
 
 /// A newly generated key.
 pub struct NewKey(String);

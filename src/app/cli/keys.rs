@@ -6,7 +6,11 @@ use std::{fmt::Write as _, net::IpAddr, path::PathBuf, sync::Arc, time::Duration
 use actix_web::http::Method;
 use bytes::Bytes;
 use clap::{Args, Subcommand};
-use pointsman_actors::dialect::percent::encoded;
+use pointsman_base::secret::Secret;
+use pointsman_config::{Config, Environment};
+use pointsman_dialect::percent::encoded;
+use pointsman_ledger::{accounts::AccountLog, directory::Directory, fault::Fault};
+use pointsman_transport::{Connection, UpstreamError, call_page, client_config};
 use rustls::ClientConfig;
 use serde_json::{Map, Value, json};
 
@@ -18,12 +22,7 @@ use crate::{
     },
     api::keys::{new_key, new_text},
     app::cli::columns::{dollars, shown},
-    base::secret::Secret,
-    config::{Config, Environment},
-    state::accounts,
-    state::replicas::shared_log::SharedLog,
-    store::{accounts::AccountLog, directory::Directory, fault::Fault},
-    upstream::{Connection, UpstreamError, call_page, client_config},
+    state::{accounts, replicas::shared_log::SharedLog},
 };
 
 /// Default environment variable of the administrator's key.

@@ -16,13 +16,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use pointsman_config::{Config, Environment};
+use pointsman_ledger::{accounts::AccountLog, disk::SystemDisk, fault::Fault, inspection};
+
 use super::{EXIT_CONFIGURATION, EXIT_DIFFERENT, EXIT_UNREACHABLE, report};
-use crate::{
-    access::keys::KeyTable,
-    config::{Config, Environment},
-    state::accounts,
-    store::{accounts::AccountLog, disk::SystemDisk, fault::Fault, inspection},
-};
+use crate::{access::keys::KeyTable, state::accounts};
 
 /// The ledger of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -9,6 +9,7 @@ use std::{
 use actix_web::{http::Method, rt};
 use bytes::Bytes;
 use clap::Args;
+use pointsman_config::Environment;
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -19,7 +20,6 @@ use super::{
     gateway::{GatewayArguments, ReachedGateway},
     success,
 };
-use crate::config::Environment;
 
 /// Time between two readings with `--follow`.
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -6,6 +6,7 @@ use std::{
 };
 
 use clap::Args;
+use pointsman_config::{Migration, migrate};
 use serde_json::json;
 use similar::TextDiff;
 
@@ -14,7 +15,6 @@ use super::{
     replaced_file::{backup, replace},
     success,
 };
-use crate::config::{Migration, migrate};
 
 /// The file that is read without a path.
 const DEFAULT: &str = "config.toml";

@@ -5,11 +5,12 @@ mod live;
 use std::{fmt::Write as _, path::PathBuf};
 
 use clap::Args;
-use pointsman_actors::domain::{Endpoint, Price, Pricing, Provider};
+use pointsman_base::clock;
+use pointsman_config::Environment;
+use pointsman_domain::{Endpoint, Price, Pricing, Provider};
 use serde_json::{Value, json};
 
 use super::{CommandOutput, load, names, success};
-use crate::{base::clock, config::Environment};
 
 /// Tokens that a shown price is for.
 const MILLION: u64 = 1_000_000;

@@ -1,12 +1,9 @@
 //! Names that a shell completes: models, aliases and providers of the configuration in this directory.
 
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
-use pointsman_actors::domain::{Catalog, Provider};
-
-use crate::{
-    base::clock,
-    config::{Config, Environment},
-};
+use pointsman_base::clock;
+use pointsman_config::{Config, Environment};
+use pointsman_domain::{Catalog, Provider};
 
 /// Models that can be called, and aliases.
 pub(super) fn models() -> ArgValueCandidates {

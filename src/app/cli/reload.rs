@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use actix_web::http::Method;
 use clap::Args;
+use pointsman_config::Environment;
 use serde_json::Value;
 
 use super::{
     CommandOutput, EXIT_CONFIGURATION,
     keys::{Failed, RunningGateway},
 };
-use crate::config::Environment;
 
 /// The gateway whose configuration changed.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]

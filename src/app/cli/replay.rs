@@ -3,14 +3,13 @@
 use std::{fmt, path::PathBuf};
 
 use actix_web::http::Method;
-use pointsman_actors::{domain::GenerationId, explain::replay};
+use pointsman_config::Environment;
+use pointsman_domain::GenerationId;
+use pointsman_routing::explain::replay;
 use serde::{Deserialize, Serialize};
 
 use super::{CommandOutput, EXIT_DIFFERENT, failure, gateway::GatewayArguments};
-use crate::{
-    config::Environment,
-    proxy::record::{Recorded, ReplayResult},
-};
+use crate::proxy::record::{Recorded, ReplayResult};
 
 /// The record to replay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -15,6 +15,7 @@ use std::{
 use actix_web::{http::Method, rt};
 use bytes::Bytes;
 use clap::Args;
+use pointsman_config::Environment;
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -28,7 +29,6 @@ use super::{
     failure,
     gateway::{GatewayArguments, ReachedGateway},
 };
-use crate::config::Environment;
 
 /// Measurements of every endpoint.
 const STATS: &str = "/api/v1/models/stats";

@@ -2,13 +2,11 @@
 
 use std::{fmt::Write as _, net::SocketAddr};
 
-use pointsman_actors::domain::{Catalog, Endpoint, Pricing, ProviderState};
+use pointsman_base::{clock, secret::Secret};
+use pointsman_config::{AuthMode, Config, DEVELOPMENT_KEY};
+use pointsman_domain::{Catalog, Endpoint, Pricing, ProviderState};
 
-use crate::{
-    access::keys,
-    base::{clock, secret::Secret},
-    config::{AuthMode, Config, DEVELOPMENT_KEY},
-};
+use crate::access::keys;
 
 /// Address of the admin listener, and the admin key generated at this start.
 pub(super) struct AdminAccess {
@@ -82,7 +80,7 @@ fn write_admin(text: &mut String, config: &Config, admin: &AdminAccess) -> std::
 
 /// The providers that are on, then the reason for each one that is off.
 fn write_providers(text: &mut String, catalog: &Catalog) -> std::fmt::Result {
-    let name = |provider: &pointsman_actors::domain::Provider| match provider.simulated {
+    let name = |provider: &pointsman_domain::Provider| match provider.simulated {
         true => format!("{} (simulated)", provider.slug),
         false => provider.slug.to_string(),
     };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix_web::http::StatusCode;
 use chrono::{DateTime, SecondsFormat};
-use pointsman_actors::domain::Usd;
+use pointsman_domain::Usd;
 use serde::Serialize;
 use serde_json::value::RawValue;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
-use pointsman_actors::domain::{Invalid, InvalidReason};
+use pointsman_domain::{Invalid, InvalidReason};
 
 use super::{ApiError, Kind};
 

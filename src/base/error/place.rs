@@ -23,7 +23,7 @@ fn names(message: &str, param: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pointsman_actors::domain::{Invalid, InvalidReason};
+    use pointsman_domain::{Invalid, InvalidReason};
 
     use super::*;
     use crate::base::error::ApiError;

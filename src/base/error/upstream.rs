@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
-use pointsman_actors::domain::FailureKind;
+use pointsman_domain::FailureKind;
 
 use super::{ApiError, Kind};
 

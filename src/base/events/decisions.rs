@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pointsman_actors::domain::{ExcludedEndpoint, ExclusionReason};
+use pointsman_domain::{ExcludedEndpoint, ExclusionReason};
 use prometheus::{Histogram, IntCounter};
 
 use super::{Metrics, instruments::Instruments};

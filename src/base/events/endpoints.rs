@@ -2,17 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use pointsman_actors::{
-    domain::{AttemptRecord, Blame, Catalog, Endpoint, EventKind, Failure, FailureKind, GenerationId, Tick},
-    stats::{BreakerChange, Gate, GateChange},
-};
+use pointsman_base::clock;
+use pointsman_domain::{AttemptRecord, Blame, Catalog, Endpoint, EventKind, Failure, FailureKind, GenerationId, Tick};
+use pointsman_routing::stats::{BreakerChange, Gate, GateChange};
 use prometheus::{
     HistogramVec, IntCounterVec, IntGaugeVec,
     core::{Collector as _, MetricVec, MetricVecBuilder},
 };
 
 use super::{Metrics, instruments::Instruments};
-use crate::base::clock;
 
 /// Buckets of the histograms for times to first token, in seconds.
 pub(super) const FIRST_TOKEN: [f64; 14] =

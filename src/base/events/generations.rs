@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use log::kv;
-use pointsman_actors::domain::{Catalog, DecisionCode, Generation, GenerationStatus, Objective, Usage, Usd};
+use pointsman_domain::{Catalog, DecisionCode, Generation, GenerationStatus, Objective, Usage, Usd};
 use prometheus::{Counter, CounterVec, HistogramVec, IntCounter, IntCounterVec};
 
 use super::{

@@ -9,6 +9,7 @@ mod why_not;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use maud::{Markup, html};
+use pointsman_config::TraceUrl;
 use serde::Deserialize;
 
 use super::{
@@ -23,7 +24,6 @@ use crate::{
         trace_view::TraceContextBody, why_not_view,
     },
     base::error::ApiError,
-    config::TraceUrl,
     proxy::record::ReplayResult,
     state::gateway::Worker,
 };

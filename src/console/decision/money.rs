@@ -1,7 +1,7 @@
 //! What the generation cost, and what was expected.
 
 use maud::{Markup, html};
-use pointsman_actors::domain::Usd;
+use pointsman_domain::Usd;
 
 use crate::{
     api::{explain_view::ExplainBody, number::Figure},

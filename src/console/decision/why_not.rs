@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use pointsman_actors::dialect::percent;
+use pointsman_dialect::percent;
 
 use super::endpoint_text;
 use crate::{

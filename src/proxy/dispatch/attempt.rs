@@ -2,21 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use pointsman_actors::{
-    actors::router::Routed,
-    dialect::Outcome,
-    domain::{
-        AttemptReason, AttemptRecord, CostBreakdown, Dialect, Endpoint, EndpointEvent, EventKind, GenerationId,
-        ReasoningHistory, RequestedService, ServedService, Tick, Usage, Usd,
-    },
-    stats::{Claim, FinishedClaim, QuotaReport},
+use pointsman_actors::router::Routed;
+use pointsman_base::clock;
+use pointsman_dialect::Outcome;
+use pointsman_domain::{
+    AttemptReason, AttemptRecord, CostBreakdown, Dialect, Endpoint, EndpointEvent, EventKind, GenerationId,
+    ReasoningHistory, RequestedService, ServedService, Tick, Usage, Usd,
 };
+use pointsman_routing::stats::{Claim, FinishedClaim, QuotaReport};
+use pointsman_transport::{Phases, UpstreamError, concurrency::Permit, habits::Habits};
 
-use crate::{
-    base::{clock, events},
-    state::gateway::Worker,
-    upstream::{Phases, UpstreamError, concurrency::Permit, habits::Habits},
-};
+use crate::{base::events, state::gateway::Worker};
 
 /// A claim on an endpoint. An attempt that is dropped before it ended counts as cancelled.
 pub struct Attempt {

@@ -4,16 +4,14 @@ use std::cell::RefCell;
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use pointsman_actors::{
-    dialect::{CallAnswer, embedding_tokens},
-    domain::{FailureKind, Usage},
-};
+use pointsman_base::clock;
+use pointsman_dialect::{CallAnswer, embedding_tokens};
+use pointsman_domain::{FailureKind, Usage};
+use pointsman_transport::{Call, UpstreamError};
 
 use crate::{
     access::load::{BufferLimitReached, BufferedBytes},
-    base::clock,
     proxy::dispatch::race::{AttemptHandle, Target, after_head},
-    upstream::{Call, UpstreamError},
 };
 
 /// Most calls of one attempt at a time. They count as one against the limit of the provider.

@@ -6,10 +6,8 @@
 
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
-use pointsman_actors::{
-    actors::router::Routed,
-    domain::{Catalog, Endpoint, Usd},
-};
+use pointsman_actors::router::Routed;
+use pointsman_domain::{Catalog, Endpoint, Usd};
 
 use super::attempt::RequestSize;
 use crate::{

@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use crate::store::write_batch::Saving;
+use pointsman_ledger::write_batch::Saving;
 
 /// Set when the record is posted. Clones share it.
 #[derive(Clone, Default)]

@@ -10,20 +10,20 @@ use base64::{
     prelude::BASE64_STANDARD,
 };
 use bytes::Bytes;
-use pointsman_actors::dialect::{
+use pointsman_base::clock;
+use pointsman_dialect::{
     Answer, AnswerContext, AnswerFault, ImageAnswer, ImageFormat, ImageOrigin, ImageRequest, ImageSource,
     rewrite_image_answer,
 };
+use pointsman_transport::UpstreamError;
 
 use crate::{
     access::load::{BufferLimitReached, BufferedBytes},
-    base::clock,
     proxy::dispatch::race::Target,
     state::{
         gateway::Worker,
         images::{self, ImageFiles},
     },
-    upstream::UpstreamError,
 };
 
 /// Most images of one answer that are fetched: the most that a request may ask for.

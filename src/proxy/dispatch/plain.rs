@@ -3,7 +3,8 @@
 use std::{cell::RefCell, pin::pin, slice, sync::Arc, time::Duration};
 
 use actix_rt::time::timeout;
-use pointsman_actors::dialect::{Answer, CallAnswer, OutgoingBody};
+use pointsman_dialect::{Answer, CallAnswer, OutgoingBody};
+use pointsman_transport::UpstreamError;
 
 use crate::{
     access::load::{BufferLimitReached, BufferedBytes, KeyBuffer},
@@ -16,7 +17,6 @@ use crate::{
         running_record::RunningRecord,
     },
     state::gateway::Worker,
-    upstream::UpstreamError,
 };
 
 /// Time for which a call runs before it is recorded as running. A record costs as much as that of its end, so calls that are

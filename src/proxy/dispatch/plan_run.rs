@@ -9,18 +9,21 @@ mod reopening;
 
 use std::time::{Duration, Instant};
 
-use pointsman_actors::{
-    actors::router::Routed,
-    decide,
-    dialect::Signatures,
-    domain::{
-        AddedMember, AttemptReason, Blame, Candidate, ExclusionReason, Failure, FailureKind, Next, Tick, Usd, Waited,
-    },
+use pointsman_actors::router::Routed;
+use pointsman_base::clock;
+use pointsman_dialect::Signatures;
+use pointsman_domain::{
+    AddedMember, AttemptReason, Blame, Candidate, ExclusionReason, Failure, FailureKind, Next, Tick, Usd, Waited,
+};
+use pointsman_routing::decide;
+use pointsman_transport::{
+    Objection, UpstreamError,
+    concurrency::{ConcurrencyLimits, Permit},
+    habits::{Habits, ProviderHabits},
 };
 
 use crate::{
     base::{
-        clock,
         error::{ApiError, PreviousError},
         events::BudgetSpent,
     },
@@ -30,11 +33,6 @@ use crate::{
         waiting::Waiting,
     },
     state::gateway::Worker,
-    upstream::{
-        Objection, UpstreamError,
-        concurrency::{ConcurrencyLimits, Permit},
-        habits::{Habits, ProviderHabits},
-    },
 };
 
 /// A plan, the position in it, and the failures so far.

@@ -14,14 +14,14 @@ use futures_util::{
     FutureExt as _,
     future::{Either, LocalBoxFuture, select},
 };
-use pointsman_actors::{
-    actors::router::Routed,
-    dialect::{AnswerContext, AnswerFault, OutgoingBody, RememberedSignatures, SignatureSources},
-    domain::{Dialect, Endpoint, Generation, Model, Provider, ServedService, ServiceName},
-};
+use pointsman_actors::router::Routed;
+use pointsman_base::clock;
+use pointsman_dialect::{AnswerContext, OutgoingBody, RememberedSignatures, SignatureSources};
+use pointsman_domain::{Dialect, Endpoint, Generation, Model, Provider, ServedService, ServiceName};
+use pointsman_transport::{Call, UpstreamClient, UpstreamError};
 
 use crate::{
-    base::{clock, error::ApiError},
+    base::error::ApiError,
     proxy::dispatch::{
         RequestedWork,
         attempt::Attempt,
@@ -32,7 +32,6 @@ use crate::{
         gateway::Worker,
         traces::{self, Traces},
     },
-    upstream::{Call, UpstreamClient, UpstreamError},
 };
 
 /// Calls one endpoint, for a plain or a streamed answer.
@@ -341,25 +340,4 @@ fn won<T>(plan: &PlanRun, started: StartedAttempt<'_>, output: T) -> RaceOutcome
 pub(super) fn after_head(mut error: UpstreamError) -> UpstreamError {
     error.failure.status.get_or_insert(200);
     error
-}
-
-// A fault in an answer and a failure of the transport mean the same to plan, statistics and relay.
-
-impl From<AnswerFault> for UpstreamError {
-    fn from(fault: AnswerFault) -> UpstreamError {
-        let mut error = UpstreamError::new(fault.kind, fault.detail);
-        error.failure.evidence = fault.evidence;
-        UpstreamError {
-            is_about_content: fault.refused_content.is_some(),
-            wants_fewer_tokens: fault.wants_fewer_tokens,
-            raw: fault.refused_content.filter(|why| !why.is_empty()).map(Into::into),
-            ..error
-        }
-    }
-}
-
-impl From<UpstreamError> for AnswerFault {
-    fn from(error: UpstreamError) -> AnswerFault {
-        AnswerFault::new(error.failure.kind, error.detail)
-    }
 }

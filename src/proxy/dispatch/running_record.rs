@@ -11,20 +11,20 @@ use actix_web::{
     HttpRequest,
     http::header::{self, HeaderName},
 };
-use pointsman_actors::{
-    actors::router::Routed,
-    dialect::Outcome,
-    domain::{
-        ApiType, AttemptReason, AttemptRecord, CostBreakdown, Decision, Dialect, Generation, GenerationId,
-        GenerationStatus, ServedTime, Tick, TraceParent, Usage, Waited,
-    },
+use pointsman_actors::router::Routed;
+use pointsman_base::clock;
+use pointsman_dialect::Outcome;
+use pointsman_domain::{
+    ApiType, AttemptReason, AttemptRecord, CostBreakdown, Decision, Dialect, Generation, GenerationId,
+    GenerationStatus, ServedTime, Tick, TraceParent, Usage, Waited,
 };
+use pointsman_ledger::{journal::Started, write_batch::Saving};
+use pointsman_transport::UpstreamError;
 
 use self::answer_headers::AttemptPhases;
 use crate::{
     access::{admission::Admitted, rate_limits::RateState},
     base::{
-        clock,
         events::{self, HedgeEnd},
         log_output,
         request_id::RequestId,
@@ -42,8 +42,6 @@ use crate::{
         request_history::RequestIntent,
         running::{AttemptInProgress, MOST_ATTEMPTS, RunningCall},
     },
-    store::{journal::Started, write_batch::Saving},
-    upstream::UpstreamError,
 };
 
 static HTTP_REFERER: HeaderName = HeaderName::from_static("http-referer");

@@ -12,18 +12,20 @@ use actix_web::{HttpResponse, http::header};
 use bytes::BytesMut;
 use futures_util::{FutureExt as _, StreamExt as _, future::LocalBoxFuture, stream};
 use pointsman_actors::{
-    actors::cost_ceiling::CostCeiling,
-    actors::relay::{
+    cost_ceiling::CostCeiling,
+    relay::{
         Aborted, Relay, RelayBody, RelayInput, RelayInputStream, RelayLimits, RelayObserver, StreamEnd,
         StreamNotOpened, StreamOpened,
     },
-    dialect::{AnswerContext, AnswerFault, ChatStream, Outcome, OutgoingBody, StreamError, StreamOptions},
-    domain::{Generation, RequestedService, ServedService},
 };
+use pointsman_base::clock;
+use pointsman_dialect::{AnswerContext, AnswerFault, ChatStream, Outcome, OutgoingBody, StreamError, StreamOptions};
+use pointsman_domain::{Generation, RequestedService, ServedService};
+use pointsman_transport::{UpstreamBody, UpstreamError};
 
 use crate::{
     access::load::KeyBuffer,
-    base::{clock, error::ApiError},
+    base::error::ApiError,
     proxy::dispatch::{
         RequestedWork,
         cost::RequestBudget,
@@ -33,7 +35,6 @@ use crate::{
         running_record::RunningRecord,
     },
     state::gateway::Worker,
-    upstream::{UpstreamBody, UpstreamError},
 };
 
 /// A running record that first the attempts and then the relay update.

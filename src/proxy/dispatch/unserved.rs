@@ -5,15 +5,14 @@
 
 use std::sync::Arc;
 
-use pointsman_actors::{
-    actors::router::Routed,
-    domain::{Generation, GenerationId, GenerationStatus, Waited},
-};
+use pointsman_actors::router::Routed;
+use pointsman_base::clock;
+use pointsman_domain::{Generation, GenerationId, GenerationStatus, Waited};
 
 use super::{durable::Durable, running_record::post_ended};
 use crate::{
     access::admission::Admitted,
-    base::{clock, error::ApiError},
+    base::error::ApiError,
     state::{gateway::Worker, running::RunningCall},
 };
 

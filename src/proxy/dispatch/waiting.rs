@@ -5,14 +5,15 @@
 
 use std::time::{Duration, Instant};
 
-use pointsman_actors::{
+use pointsman_base::clock;
+use pointsman_domain::{Catalog, Circuit, EndpointId, ExclusionReason, RoutingPolicy, Waited};
+use pointsman_routing::{
     decide::{Hope, worth_waiting},
-    domain::{Catalog, Circuit, EndpointId, ExclusionReason, RoutingPolicy, Waited},
     stats::LiveView,
 };
 
 use crate::{
-    base::{clock, events::WaitEnd},
+    base::events::WaitEnd,
     proxy::dispatch::attempt::millis,
     state::{
         gateway::Worker,

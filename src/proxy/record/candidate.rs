@@ -1,12 +1,10 @@
 //! One candidate: the inputs of its score, and the result.
 
-use pointsman_actors::{
-    decide::{score_unit, term_names},
-    domain::{
-        Candidate, Catalog, Circuit, EndpointHealth, EndpointId, Objective, OutputCostSpread, Prediction, Reopens,
-        ScoreInputs, ScoreTerms,
-    },
+use pointsman_domain::{
+    Candidate, Catalog, Circuit, EndpointHealth, EndpointId, Objective, OutputCostSpread, Prediction, Reopens,
+    ScoreInputs, ScoreTerms,
 };
+use pointsman_routing::decide::{score_unit, term_names};
 use serde::{Deserialize, Serialize};
 
 use super::exact::{Digits, Exact};

@@ -1,7 +1,7 @@
 //! A recorded decision as JSON, with everything that a replay needs. Every number survives bit for bit.
 //!
 //! The page `/route/replay` writes a record and `pointsman replay` reads it, on any machine. The record omits what a replay
-//! does not use: parameters, exclusions and figures for display. [`pointsman_actors::explain::replay`] makes the decision
+//! does not use: parameters, exclusions and figures for display. [`pointsman_routing::explain::replay`] makes the decision
 //! again.
 
 mod candidate;
@@ -11,13 +11,10 @@ mod result;
 
 use std::sync::Arc;
 
-use pointsman_actors::{
-    decide::ALGORITHM,
-    domain::{
-        Catalog, Decision, DecisionCode, EndpointId, Objective, RequestFacts, RoutingPolicy, Source, Sourced, Tick,
-        Weights,
-    },
+use pointsman_domain::{
+    Catalog, Decision, DecisionCode, EndpointId, Objective, RequestFacts, RoutingPolicy, Source, Sourced, Tick, Weights,
 };
+use pointsman_routing::decide::ALGORITHM;
 use serde::{Deserialize, Serialize};
 
 pub use self::result::{ReplayDifference, ReplayResult, ReplayedOutcome};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pointsman_actors::domain::{PhaseClocks, RoutingPolicy, StatsPolicy};
+use pointsman_domain::{PhaseClocks, RoutingPolicy, StatsPolicy};
 use serde::{Deserialize, Serialize};
 
 use super::exact::Exact;

@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use pointsman_actors::{
-    domain::EndpointId,
-    explain::{Difference, MissingInput, Replay},
-};
+use pointsman_domain::EndpointId;
+use pointsman_routing::explain::{Difference, MissingInput, Replay};
 use serde::Serialize;
 
 use super::{Recorded, exact::Exact};

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use pointsman_actors::domain::Endpoint;
+use pointsman_base::clock;
+use pointsman_config::{ChangedKey, LoadedConfig, PendingRestart};
+use pointsman_domain::Endpoint;
 
 use super::{check_reloadable, names, read};
-use crate::{
-    base::clock,
-    config::{ChangedKey, LoadedConfig, PendingRestart},
-    state::{
-        gateway::Shared,
-        setup::{Setup, SetupDraft},
-    },
+use crate::state::{
+    gateway::Shared,
+    setup::{Setup, SetupDraft},
 };
 
 /// Result of a reload that was not made.

@@ -79,12 +79,12 @@ async fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::Cell, path::Path};
+    use std::cell::Cell;
 
     use super::*;
 
     fn file(name: &str) -> PathBuf {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("target").join(format!("{name}-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
         fs::write(&path, "a").unwrap();
         path
     }

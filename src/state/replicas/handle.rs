@@ -18,25 +18,23 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use pointsman_actors::domain::{Generation, GenerationId};
+use pointsman_config::SharedConfig;
+use pointsman_domain::{Generation, GenerationId};
+use pointsman_ledger::{
+    activity::ActivityRow,
+    fault::Fault,
+    generations::{GenerationStore, entry_id, owner_of},
+    other_replicas::ForeignPage,
+    page::Query,
+    sums::slot,
+};
 use tokio::sync::watch;
 
 use super::{
     shared_log::{Merged, SharedLog},
     status::{StoreReading, StoreStatus},
 };
-use crate::{
-    access::registry::Registry,
-    config::SharedConfig,
-    store::{
-        activity::ActivityRow,
-        fault::Fault,
-        generations::{GenerationStore, entry_id, owner_of},
-        other_replicas::ForeignPage,
-        page::Query,
-        sums::slot,
-    },
-};
+use crate::access::registry::Registry;
 
 /// Longest wait for the answer to one question.
 #[cfg(feature = "postgres")]
@@ -292,7 +290,7 @@ impl Replicas {
 
 #[cfg(feature = "postgres")]
 impl Questions {
-    async fn ask(&self, id: crate::store::entry::Id) -> Result<Option<super::postgres::FoundEntry>, LookupFault> {
+    async fn ask(&self, id: pointsman_ledger::entry::Id) -> Result<Option<super::postgres::FoundEntry>, LookupFault> {
         let (answer, answered) = tokio::sync::oneshot::channel();
         let question = super::postgres::Question::Record(id, answer);
         self.sender.try_send(question).map_err(|_| LookupFault::Away)?;
@@ -304,7 +302,7 @@ impl Questions {
 #[cfg(feature = "postgres")]
 fn begin_postgres(
     start: Start,
-    address: &crate::config::StoreAddress,
+    address: &pointsman_config::StoreAddress,
     status: &Arc<StoreStatus>,
     stopped: &watch::Receiver<bool>,
     lasting: &mut Vec<Task>,
@@ -331,7 +329,7 @@ fn begin_postgres(
 #[cfg(feature = "redis")]
 fn begin_redis(
     start: &Start,
-    address: &crate::config::StoreAddress,
+    address: &pointsman_config::StoreAddress,
     (status, health): (&Arc<StoreStatus>, &Arc<OnceLock<HealthPort>>),
     stopped: &watch::Receiver<bool>,
     lasting: &mut Vec<Task>,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::store::{directory::NODE_FILE, disk::Disk};
+use pointsman_ledger::{directory::NODE_FILE, disk::Disk};
 
 /// The name in the configuration, or the one that the data directory keeps. It is made at the first start.
 ///
@@ -26,12 +26,12 @@ pub fn name(configured: Option<&str>, disk: Option<&dyn Disk>) -> io::Result<Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::disk::SystemDisk;
+    use pointsman_ledger::disk::SystemDisk;
 
     #[test]
     fn a_replica_keeps_its_name_over_a_restart() {
         let folder = std::env::temp_dir().join(format!("pointsman-node-{}", std::process::id()));
-        crate::store::disk::make_folder(&folder).unwrap();
+        pointsman_ledger::disk::make_folder(&folder).unwrap();
         let disk = SystemDisk::new(&folder);
         let first = name(None, Some(&disk)).unwrap();
         assert_eq!(name(None, Some(&disk)).unwrap(), first);

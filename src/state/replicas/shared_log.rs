@@ -2,18 +2,16 @@
 
 use std::{collections::HashSet, io, sync::Arc};
 
+use pointsman_config::from_hex;
+use pointsman_ledger::{
+    accounts::{AccountLog, SHARED_FILE},
+    disk::Disk,
+    fault::Fault,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{
-    access::registry::{ChangeId, SharedChange, is_readable, is_shared},
-    config::from_hex,
-    store::{
-        accounts::{AccountLog, SHARED_FILE},
-        disk::Disk,
-        fault::Fault,
-    },
-};
+use crate::access::registry::{ChangeId, SharedChange, is_readable, is_shared};
 
 /// A change and its place in the common order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +118,7 @@ fn write(placed: &PlacedChange) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::disk::{SystemDisk, make_folder};
+    use pointsman_ledger::disk::{SystemDisk, make_folder};
 
     fn change(name: &str) -> SharedChange {
         let switch = format!(

@@ -10,8 +10,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-
-use crate::base::clock;
+use pointsman_base::clock;
 
 /// Most reasons of one outage that are logged.
 const REASONS: usize = 8;

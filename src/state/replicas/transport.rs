@@ -2,10 +2,9 @@
 
 use std::{path::Path, sync::Arc};
 
+use pointsman_transport::{TlsFault, client_config};
 use rustls::pki_types::ServerName;
 use tokio_rustls::TlsConnector;
-
-use crate::upstream::{TlsFault, client_config};
 
 /// Makes TLS connections.
 #[derive(Clone)]

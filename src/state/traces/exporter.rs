@@ -17,7 +17,9 @@ use opentelemetry_sdk::{
     Resource,
     trace::{SpanData, SpanExporter as _},
 };
-use pointsman_actors::domain::Generation;
+use pointsman_config::TracesConfig;
+use pointsman_domain::Generation;
+use pointsman_transport::CollectorClient;
 use rustls::ClientConfig;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -25,13 +27,9 @@ use tokio::{
 };
 
 use super::spans;
-use crate::{
-    base::{
-        build,
-        events::{SpanCounts, SpanLoss},
-    },
-    config::TracesConfig,
-    upstream::CollectorClient,
+use crate::base::{
+    build,
+    events::{SpanCounts, SpanLoss},
 };
 
 /// Name of the service, unless `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES` say otherwise.

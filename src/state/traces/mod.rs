@@ -17,7 +17,7 @@ mod spans;
 
 use std::sync::Arc;
 
-use pointsman_actors::domain::{Generation, TraceParent};
+use pointsman_domain::{Generation, TraceParent};
 
 #[cfg(not(feature = "otel"))]
 pub use self::off::Traces;

@@ -2,10 +2,12 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use pointsman_actors::{actors::ledger::RecordFollower, domain::Generation};
+use pointsman_actors::ledger::RecordFollower;
+use pointsman_config::TracesConfig;
+use pointsman_domain::Generation;
 
 use super::sampler::Sampler;
-use crate::{base::events::SpanCounts, config::TracesConfig};
+use crate::base::events::SpanCounts;
 
 /// Never made.
 pub struct Traces(Infallible);

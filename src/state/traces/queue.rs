@@ -3,18 +3,16 @@
 use std::{sync::Arc, thread, time::Duration};
 
 use parking_lot::Mutex;
-use pointsman_actors::{actors::ledger::RecordFollower, domain::Generation};
+use pointsman_actors::ledger::RecordFollower;
+use pointsman_config::TracesConfig;
+use pointsman_domain::Generation;
 use tokio::{
     sync::{mpsc, oneshot},
     time::timeout,
 };
 
 use super::{exporter::Exporter, sampler::Sampler, spans};
-use crate::{
-    base::events::{SpanCounts, SpanLoss},
-    config::TracesConfig,
-    upstream,
-};
+use crate::base::events::{SpanCounts, SpanLoss};
 
 /// Name of the thread.
 const THREAD: &str = "traces";
@@ -44,7 +42,7 @@ impl Traces {
         let (queue, records) = mpsc::channel(config.batches.queue);
         let (ask, asked) = oneshot::channel();
         let (ending, ended) = oneshot::channel();
-        let started = upstream::client_config(config.ca_file.as_deref()).map_err(|fault| fault.to_string());
+        let started = pointsman_transport::client_config(config.ca_file.as_deref()).map_err(|fault| fault.to_string());
         let started = started.and_then(|tls| {
             let exporter = Exporter { config: config.clone(), tls, counts: counts.clone(), instance };
             let run = move || {

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use pointsman_actors::domain::{Generation, TraceParent, is_in_share, span_of, trace_of};
-
-use crate::config::TracesConfig;
+use pointsman_config::TracesConfig;
+use pointsman_domain::{Generation, TraceParent, is_in_share, span_of, trace_of};
 
 /// Keeps every generation whose client keeps the trace, every one that is worth a look, and a share of the others.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -14,7 +14,7 @@ use opentelemetry::{
     trace::{Event, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState},
 };
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
-use pointsman_actors::domain::{ApiType, AttemptRecord, Generation, GenerationStatus, ServedTime, span_of};
+use pointsman_domain::{ApiType, AttemptRecord, Generation, GenerationStatus, ServedTime, span_of};
 
 use super::sampler::trace_of_record;
 use crate::base::build;

@@ -1,7 +1,7 @@
 //! A discounted Thompson bandit: log-normal total time per token class, failures as a Beta; no load, no evidence from
 //! requests that were not answered yet.
 
-use pointsman_actors::domain::Objective;
+use pointsman_domain::Objective;
 
 use crate::{
     dice::Dice,

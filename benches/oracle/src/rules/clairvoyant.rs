@@ -6,7 +6,7 @@
 //! not mind waiting: where endpoints queue, the oracle of a world is the best of several [`Restraint`]s, chosen when
 //! the run is over.
 
-use pointsman_actors::domain::Objective;
+use pointsman_domain::Objective;
 
 use crate::{
     loss::{FAILED_BALANCED, FAILED_PRICES, FAILED_SECONDS},

@@ -4,14 +4,14 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use pointsman_actors::{
-    actors::event_batches::EventBatcher as Tray,
+use pointsman_actors::event_batches::EventBatcher as Tray;
+use pointsman_domain::{
+    ApiType, Candidate, Catalog, Decision, Endpoint, EndpointEvent, EndpointId, EventKind, Evidence, Failure,
+    FailureKind, Finding, Model, Needs, Objective, ParameterNames, Pricing, Provider, ProviderSlug, Query,
+    RoutingPolicy, Source, Sourced, Target, Tick, Usd, Weights,
+};
+use pointsman_routing::{
     decide::{decide_to_serve, first_byte_clock, hedge_after, overdue_after, splitmix64},
-    domain::{
-        ApiType, Candidate, Catalog, Decision, Endpoint, EndpointEvent, EndpointId, EventKind, Evidence, Failure,
-        FailureKind, Finding, Model, Needs, Objective, ParameterNames, Pricing, Provider, ProviderSlug, Query,
-        RoutingPolicy, Source, Sourced, Target, Tick, Usd, Weights,
-    },
     stats::{Claim, LiveBoard, LiveView, Snapshot, Statistics},
 };
 

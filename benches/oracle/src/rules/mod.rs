@@ -2,13 +2,14 @@
 
 mod bandit;
 mod clairvoyant;
+#[expect(clippy::disallowed_methods, reason = "ranks")]
 mod core;
 mod peak_ewma;
 mod price;
 mod simple;
 mod windows;
 
-use pointsman_actors::domain::{Decision, RoutingPolicy};
+use pointsman_domain::{Decision, RoutingPolicy};
 
 use self::core::Core;
 pub use self::{

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pointsman_actors::domain::{FailureKind, Objective};
+use pointsman_domain::{FailureKind, Objective};
 
 use crate::{
     rule::{Ask, News, Report, Rule},

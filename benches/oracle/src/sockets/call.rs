@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, io, net::SocketAddr};
 
-use pointsman_actors::domain::FailureKind;
+use pointsman_domain::FailureKind;
 use tokio::{
     io::AsyncWriteExt,
     net::TcpStream,

@@ -5,7 +5,7 @@
 
 use std::{ffi::OsString, fmt::Write as _, io, net::SocketAddr};
 
-use pointsman_actors::domain::Objective;
+use pointsman_domain::Objective;
 
 use super::{
     child::Process,

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use pointsman_actors::domain::RoutingPolicy;
+use pointsman_domain::RoutingPolicy;
 
 use super::{
     child::Process,

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use pointsman_actors::domain::{Objective, RoutingPolicy};
+use pointsman_domain::{Objective, RoutingPolicy};
 use tokio::time::Instant;
 
 use crate::{

@@ -3,10 +3,10 @@
 //! Lists have errors that stay for long: a price ten times too high, a unit mistaken for another. What looks like one is
 //! written only for an endpoint that the operator accepts by name, and a slip of units never.
 
-use pointsman_actors::domain::{Catalog, Endpoint, Price, Pricing};
+use pointsman_config::TokenClass;
+use pointsman_domain::{Catalog, Endpoint, Price, Pricing};
 
 use super::source::{Offer, Retirement, Source};
-use crate::config::TokenClass;
 
 /// A price that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, path::Path};
 
-use pointsman_actors::domain::{Catalog, Price};
+use pointsman_domain::{Catalog, Price};
 use serde_json::{Value, json};
 
 use super::{

@@ -9,14 +9,12 @@ use std::{
 };
 
 use chrono::{DateTime, NaiveDate, Utc};
-use pointsman_actors::domain::Price;
+use pointsman_config::TokenClass;
+use pointsman_domain::Price;
+use pointsman_transport::{Connection, client_config, read_page};
 use serde_json::value::RawValue;
 
 use super::super::{CommandOutput, EXIT_UNREACHABLE, failure};
-use crate::{
-    config::TokenClass,
-    upstream::{Connection, client_config, read_page},
-};
 
 /// The lists that have names, and where they are.
 const NAMED: [(&str, &str); 3] = [

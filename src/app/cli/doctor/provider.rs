@@ -5,17 +5,15 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use pointsman_actors::domain::{Catalog, Dialect};
+use pointsman_config::{KeyHeader, ProviderConfig, Routes};
+use pointsman_domain::{Catalog, Dialect};
+use pointsman_transport::{
+    ProviderPage, UpstreamError, client_config, providers::connection_to, read_provider_page, read_signed_list,
+    try_service_account,
+};
 use serde_json::Value;
 
 use super::{Check, Status, count};
-use crate::{
-    config::{KeyHeader, ProviderConfig, Routes},
-    upstream::{
-        ProviderPage, UpstreamError, client_config, providers::connection_to, read_provider_page, read_signed_list,
-        try_service_account,
-    },
-};
 
 /// Timeout of the call to a provider.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -14,17 +14,14 @@ use std::{
 use actix_web::http::Method;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use pointsman_actors::domain::{Catalog, Endpoint, FailureKind, Modalities, RequestedService, Usd};
+use pointsman_base::secret::Secret;
+use pointsman_config::{Config, Durability, Key, MemoryConfig, SharedConfig, TracesConfig};
+use pointsman_domain::{Catalog, Endpoint, FailureKind, Modalities, RequestedService, Usd};
+use pointsman_transport::{Connection, UpstreamError, call_page, client_config};
 use serde_json::{Value, json};
 
 use super::{Check, Status, count};
-use crate::{
-    access::keys,
-    app::server::Server,
-    base::secret::Secret,
-    config::{Config, Durability, Key, MemoryConfig, SharedConfig, TracesConfig},
-    upstream::{Connection, UpstreamError, call_page, client_config},
-};
+use crate::{access::keys, app::server::Server};
 
 const PROMPT: &str = "Say ok.";
 /// More tokens than any tokenizer makes of the prompt and what providers put around it.

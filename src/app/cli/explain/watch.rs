@@ -8,20 +8,18 @@ use std::{
 
 use actix_web::{http::Method, rt};
 use bytes::Bytes;
-use pointsman_actors::domain::GenerationId;
+use pointsman_config::Environment;
+use pointsman_domain::GenerationId;
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{ExplainRequest, text};
-use crate::{
-    app::cli::{
-        CommandOutput,
-        columns::{list, shown},
-        failure,
-        gateway::ReachedGateway,
-        success,
-    },
-    config::Environment,
+use crate::app::cli::{
+    CommandOutput,
+    columns::{list, shown},
+    failure,
+    gateway::ReachedGateway,
+    success,
 };
 
 /// Time between two readings.

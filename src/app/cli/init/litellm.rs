@@ -11,9 +11,10 @@ use std::{
     path::Path,
 };
 
+use pointsman_config::{Config, Environment, built_in_providers};
+
 use self::deployment::{Deployment, Target, read};
 use super::yaml::Node;
-use crate::config::{Config, Environment, built_in_providers};
 
 /// LiteLLM's strategies and our objectives.
 const STRATEGIES: [(&str, &str); 6] = [

@@ -3,12 +3,9 @@
 use std::{collections::HashSet, fmt::Write as _, path::Path, time::Duration};
 
 use futures_util::future::join_all;
+use pointsman_config::{Config, Environment};
+use pointsman_transport::{Connection, client_config, read_page};
 use serde_json::Value;
-
-use crate::{
-    config::{Config, Environment},
-    upstream::{Connection, client_config, read_page},
-};
 
 /// Slugs in the catalogue, and where each listens by itself.
 const SERVERS: [(&str, &str); 3] =
@@ -107,7 +104,7 @@ fn entry(slug: &str, id: &str, LocalModel { name, context }: &LocalModel) -> Str
 fn known(text: &str, environment: &Environment) -> HashSet<(String, String)> {
     let Ok(config) = Config::parse(text, "", Path::new("."), environment) else { return HashSet::new() };
     let catalog = config.catalog(1);
-    let name = |endpoint: &pointsman_actors::domain::Endpoint| {
+    let name = |endpoint: &pointsman_domain::Endpoint| {
         Some((catalog.provider_of(endpoint)?.slug.to_string(), endpoint.upstream_model.to_string()))
     };
     catalog.endpoints.iter().filter_map(name).collect()

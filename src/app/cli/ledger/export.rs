@@ -2,6 +2,8 @@
 
 use std::{io::Write, time::Duration};
 
+use pointsman_config::Environment;
+use pointsman_ledger::{entry::Filter, generations::GenerationStore, page::Query};
 use serde::Deserialize;
 
 use super::{
@@ -10,8 +12,6 @@ use super::{
 use crate::{
     access::keys::KeyTable,
     api::{csv::Csv, generation_row::GenerationRow, ledger_query::Selection},
-    config::Environment,
-    store::{entry::Filter, generations::GenerationStore, page::Query},
 };
 
 /// Records of a page that is read from a directory: some blocks, so that few are read twice.

@@ -3,16 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use pointsman_actors::domain::FailureKind;
+use pointsman_config::Environment;
+use pointsman_domain::FailureKind;
+use pointsman_transport::{Connection, client_config, read_page};
 use rustls::ClientConfig;
 
 use super::{
     super::gateway::{self, ErrorPage},
     Failed, LedgerPlace,
-};
-use crate::{
-    config::Environment,
-    upstream::{Connection, client_config, read_page},
 };
 
 /// Pause before a page is asked for again that the gateway had no time for.

@@ -2,14 +2,12 @@
 
 use std::{io::Write, time::Duration};
 
+use pointsman_config::Environment;
+use pointsman_ledger::{fault::Fault, generations::GenerationStore, recovery::Recovery};
 use serde::{Deserialize, Serialize};
 
 use super::{super::EXIT_DIFFERENT, Failed, LedgerPlace, Progress, directory, failed, note, remote::Remote};
-use crate::{
-    api::ledger_verification::VerificationBody,
-    config::Environment,
-    store::{fault::Fault, generations::GenerationStore, recovery::Recovery},
-};
+use crate::api::ledger_verification::VerificationBody;
 
 /// Timeout of a verification by a gateway.
 const TIMEOUT: Duration = Duration::from_secs(3600);

@@ -3,18 +3,16 @@
 use std::fmt::Write as _;
 
 use actix_web::http::Method;
+use pointsman_config::Environment;
 use serde_json::{Value, json};
 
 use super::ModelsRequest;
-use crate::{
-    app::cli::{
-        CommandOutput,
-        columns::{cut, number, shown},
-        failure,
-        gateway::GatewayArguments,
-        success,
-    },
-    config::Environment,
+use crate::app::cli::{
+    CommandOutput,
+    columns::{cut, number, shown},
+    failure,
+    gateway::GatewayArguments,
+    success,
 };
 
 /// Measurements of every endpoint.

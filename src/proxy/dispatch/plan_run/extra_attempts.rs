@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use pointsman_actors::{
-    decide,
-    domain::{AttemptReason, Candidate},
-};
+use pointsman_domain::{AttemptReason, Candidate};
+use pointsman_routing::decide;
 
 use super::{Lateness, PlanRun};
 use crate::{base::events::BudgetSpent, proxy::dispatch::attempt::Attempt};

@@ -2,16 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use pointsman_actors::domain::{Blame, Candidate, ExclusionReason, Failure, FailureKind, Reopens, Tick};
+use pointsman_base::clock;
+use pointsman_domain::{Blame, Candidate, ExclusionReason, Failure, FailureKind, Reopens, Tick};
+use pointsman_transport::UpstreamError;
 
 use super::{DEFAULT_WAIT, FailedAttempt, PlanRun};
 use crate::{
-    base::{
-        clock,
-        error::{ApiError, Availability, Exhausted, Overload, PreviousError, UpstreamDetail},
-    },
+    base::error::{ApiError, Availability, Exhausted, Overload, PreviousError, UpstreamDetail},
     proxy::refusal,
-    upstream::UpstreamError,
 };
 
 impl PlanRun {

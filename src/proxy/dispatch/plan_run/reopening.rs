@@ -1,12 +1,11 @@
 //! When no candidate of the plan is left: waits for an endpoint to take requests again, and decides anew.
 
-use pointsman_actors::{
-    decide::{Hope, Obstacle},
-    domain::ExclusionReason,
-};
+use pointsman_base::clock;
+use pointsman_domain::ExclusionReason;
+use pointsman_routing::decide::{Hope, Obstacle};
 
 use super::{FailedAttempt, PlanRun};
-use crate::{base::clock, proxy::dispatch::decide};
+use crate::proxy::dispatch::decide;
 
 impl PlanRun {
     /// Waits and decides anew, if something that could serve the request reopens in time. `false` if nothing does.

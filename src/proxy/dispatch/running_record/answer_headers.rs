@@ -9,12 +9,13 @@ use actix_web::{
     http::header::{self, HeaderName, HeaderValue},
 };
 use itoa::Integer;
-use pointsman_actors::domain::{AttemptRecord, Dialect, Tick};
+use pointsman_base::clock;
+use pointsman_domain::{AttemptRecord, Dialect, Tick};
 
 use super::RunningRecord;
 use crate::{
     access::rate_limits::RateState,
-    base::{clock, error::ApiError, events},
+    base::{error::ApiError, events},
     proxy::dispatch::attempt::{Attempt, millis},
 };
 

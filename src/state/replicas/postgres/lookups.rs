@@ -2,6 +2,15 @@
 
 use std::{collections::HashSet, ops::RangeInclusive, sync::mpsc::SyncSender, time::Duration};
 
+use pointsman_ledger::{
+    database::Identity,
+    entry::{Entry, Id},
+    other_replicas::ForeignPage,
+    packed::Packed,
+    page::Query,
+    record::ContentHash,
+    version_cache::VersionBytes,
+};
 use tokio::{
     sync::{mpsc, oneshot},
     time::timeout,
@@ -12,15 +21,6 @@ use super::{
     pages,
     session::{PostgresFault, Server, Session},
     sums::{self, ForeignSum},
-};
-use crate::store::{
-    database::Identity,
-    entry::{Entry, Id},
-    other_replicas::ForeignPage,
-    packed::Packed,
-    page::Query,
-    record::ContentHash,
-    version_cache::VersionBytes,
 };
 
 /// Questions that wait; further ones are answered as if PostgreSQL were away.

@@ -5,10 +5,12 @@
 mod changes;
 mod lookups;
 mod pages;
+#[deny(clippy::float_arithmetic)]
 mod records;
 mod schema;
 mod session;
 mod sources;
+#[deny(clippy::float_arithmetic)]
 mod sums;
 mod worker;
 

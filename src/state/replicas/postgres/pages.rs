@@ -2,10 +2,7 @@
 
 use std::collections::HashSet;
 
-use tokio_postgres::{Client, Row, types::Type};
-
-use super::session::{Parameter, PostgresFault};
-use crate::store::{
+use pointsman_ledger::{
     entry::{Entry, Filter, Id, Key},
     facts::label,
     other_replicas::ForeignPage,
@@ -14,6 +11,9 @@ use crate::store::{
     record::{ContentHash, versions_of},
     version_cache::VersionBytes,
 };
+use tokio_postgres::{Client, Row, types::Type};
+
+use super::session::{Parameter, PostgresFault};
 
 /// Most records that one page looks at: bounds the time of a rare filter.
 const SCANNED: usize = 4_096;

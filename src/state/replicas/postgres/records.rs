@@ -7,14 +7,7 @@
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
-use tokio_postgres::{Client, types::Type};
-
-use super::{
-    session::{Parameter, PostgresFault},
-    sources::{Pieces, Sources},
-    sums::Sums,
-};
-use crate::store::{
+use pointsman_ledger::{
     database::Identity,
     entry::{Entry, Id},
     facts::{FEMTO_PER_MILLI, label, number},
@@ -22,6 +15,13 @@ use crate::store::{
     packed::Packed,
     record::{ContentHash, versions_of},
     sums::slot,
+};
+use tokio_postgres::{Client, types::Type};
+
+use super::{
+    session::{Parameter, PostgresFault},
+    sources::{Pieces, Sources},
+    sums::Sums,
 };
 
 /// Most entries of one insert.

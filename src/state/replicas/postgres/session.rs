@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use pointsman_config::StoreAddress;
 use rustls::pki_types::ServerName;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -23,7 +24,7 @@ use tokio_postgres::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::schema;
-use crate::{config::StoreAddress, state::replicas::transport::Tls};
+use crate::state::replicas::transport::Tls;
 
 /// Longest wait for a connection and for the tables.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -46,7 +47,7 @@ pub enum PostgresFault {
     /// No answer in time.
     Timeout,
     /// The ledger on disk cannot be read at present.
-    Ledger(crate::store::fault::Fault),
+    Ledger(pointsman_ledger::fault::Fault),
 }
 
 impl fmt::Display for PostgresFault {
@@ -90,8 +91,8 @@ impl From<tokio_postgres::Error> for PostgresFault {
     }
 }
 
-impl From<crate::store::fault::Fault> for PostgresFault {
-    fn from(fault: crate::store::fault::Fault) -> PostgresFault {
+impl From<pointsman_ledger::fault::Fault> for PostgresFault {
+    fn from(fault: pointsman_ledger::fault::Fault) -> PostgresFault {
         PostgresFault::Ledger(fault)
     }
 }

@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{access::registry::Registry, state::replicas::status::StoreStatus, store::generations::GenerationStore};
+use pointsman_ledger::generations::GenerationStore;
+
+use crate::{access::registry::Registry, state::replicas::status::StoreStatus};
 
 /// What is exchanged.
 pub struct Sources {

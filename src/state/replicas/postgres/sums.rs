@@ -5,20 +5,18 @@
 
 use std::{collections::BTreeSet, ops::RangeInclusive, time::Duration};
 
+use pointsman_base::clock;
+use pointsman_ledger::{
+    activity::EARLY_BYTES,
+    database::Identity,
+    sums::{SLOT, SlotSums, slot},
+};
 use tokio::time::Instant;
 use tokio_postgres::{Client, types::Type};
 
 use super::{
     session::{Parameter, PostgresFault},
     sources::{Pieces, Sources},
-};
-use crate::{
-    base::clock,
-    store::{
-        activity::EARLY_BYTES,
-        database::Identity,
-        sums::{SLOT, SlotSums, slot},
-    },
 };
 
 /// Time between two looks at the own sums.

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use pointsman_base::clock;
 use tokio::{
     sync::{Notify, watch},
     time::{Instant, timeout},
@@ -15,7 +16,7 @@ use super::{
     sources::Sources,
     sums::{self, Sums},
 };
-use crate::{base::clock, state::replicas::shared_log::SharedLog};
+use crate::state::replicas::shared_log::SharedLog;
 
 /// Longest time for one exchange.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(15);

@@ -2,6 +2,7 @@
 
 use std::{fmt, io, time::Duration};
 
+use pointsman_config::StoreAddress;
 use redis::{
     AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisError,
     aio::{MultiplexedConnection, PubSub},
@@ -13,7 +14,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{config::StoreAddress, state::replicas::transport::Tls};
+use crate::state::replicas::transport::Tls;
 
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

@@ -5,16 +5,14 @@
 
 use std::sync::Arc;
 
+use pointsman_base::clock;
 use redis::{Cmd, Pipeline, aio::MultiplexedConnection};
 
 use super::connection::RedisFault;
-use crate::{
-    access::{
-        holders::{Holders, NamedReport},
-        lease::{LeaseAnswer, LeaseReport, Moment},
-        leasing::Leasing,
-    },
-    base::clock,
+use crate::access::{
+    holders::{Holders, NamedReport},
+    lease::{LeaseAnswer, LeaseReport, Moment},
+    leasing::Leasing,
 };
 
 /// What Redis runs for each report.

@@ -6,11 +6,11 @@ use std::{
 };
 
 use futures_util::StreamExt as _;
+use pointsman_base::clock;
 
 use super::{connection::Server, usage};
 use crate::{
     access::registry::Registry,
-    base::clock,
     state::replicas::{HealthPort, status::StoreStatus},
 };
 

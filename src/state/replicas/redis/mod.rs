@@ -3,6 +3,7 @@
 //! [`worker`] is the loop that reports, [`listener`] hears what other replicas report.
 
 mod connection;
+#[deny(clippy::float_arithmetic)]
 mod leases;
 mod listener;
 mod usage;

@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use pointsman_base::clock;
+use pointsman_config::SharedConfig;
 use tokio::{
     sync::watch,
     time::{Instant, timeout},
@@ -17,8 +19,6 @@ use super::{
 };
 use crate::{
     access::{lease::LeaseTerms, leasing::Leasing, registry::Registry},
-    base::clock,
-    config::SharedConfig,
     state::replicas::{HealthPort, status::StoreStatus},
 };
 

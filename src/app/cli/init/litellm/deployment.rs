@@ -1,12 +1,10 @@
 //! One entry of `model_list`: at which provider it is, under which name, with which key and prices.
 
-use pointsman_actors::domain::Price;
+use pointsman_config::BaseUrl;
+use pointsman_domain::Price;
 
 use super::{Known, LeftOut, VARIABLE, plain};
-use crate::{
-    app::cli::{catalog::dollars, init::yaml::Node},
-    config::BaseUrl,
-};
+use crate::app::cli::{catalog::dollars, init::yaml::Node};
 
 /// Prefixes of models and our providers.
 const BUILT_IN: [(&str, &str); 13] = [

@@ -5,7 +5,7 @@ use std::{
     fmt::Write as _,
 };
 
-use pointsman_actors::domain::Price;
+use pointsman_domain::Price;
 
 use super::{Deployment, Group, LeftOut, MasterKey, Target, plain};
 

@@ -1,4 +1,0 @@
-//! The statistics as decisions read them.
-
-pub(crate) mod snapshot;
-pub(crate) mod statistics;

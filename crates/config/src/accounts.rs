@@ -1,0 +1,183 @@
+//! Accounts and teams: `[[accounts]]` and `[[teams]]`, and the spending limits of both and of keys.
+//!
+//! A key without `account` belongs to the account of its own name, so an account needs a table only for limits and a team.
+
+use std::sync::Arc;
+
+use pointsman_domain::{ResetPeriod, SpendLimit, Usd};
+
+use super::{
+    limits::{LimitsConfig, ceiling},
+    section::Section,
+};
+
+/// Longest list of accounts, and of teams.
+const MAX_ACCOUNTS: usize = 10_000;
+/// Longest name of an account or a team, bytes.
+const MAX_NAME: usize = 128;
+/// Highest spending limit, dollars.
+const MAX_DOLLARS: i128 = 1_000_000_000_000;
+
+const SPEND_LIMIT: &str = "a plain decimal string of US dollars from 0 to 10^12, such as \"25.00\"";
+
+/// One `[[accounts]]` table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountConfig {
+    /// Name, unique among the accounts.
+    pub name: Arc<str>,
+    /// The team that it belongs to.
+    pub team: Option<Arc<str>>,
+    /// Limits of all its keys together.
+    pub limits: HolderLimits,
+}
+
+/// One `[[teams]]` table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TeamConfig {
+    /// Name, unique among the teams.
+    pub name: Arc<str>,
+    /// Spending limit of all its accounts together.
+    pub spend: Option<SpendLimit>,
+}
+
+/// Limits of a key or an account; `None` means no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HolderLimits {
+    /// Requests per minute.
+    pub requests_per_minute: Option<u32>,
+    /// Tokens per minute, prompt and answer together.
+    pub tokens_per_minute: Option<u32>,
+    /// Requests in progress.
+    pub concurrency: Option<u32>,
+    /// Spending.
+    pub spend: Option<SpendLimit>,
+}
+
+/// Whether `name` may name an account or a team.
+#[must_use]
+pub fn is_account_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= MAX_NAME && !name.chars().any(char::is_control) && name.trim() == name
+}
+
+/// A spending limit in dollars, if `text` is one.
+#[must_use]
+pub fn spend_amount(text: &str) -> Option<Usd> {
+    let most = Usd::from_femto(MAX_DOLLARS * 1_000_000_000_000_000);
+    text.parse::<Usd>().ok().filter(|amount| (Usd::ZERO..=most).contains(amount))
+}
+
+/// `spend_limit` and `spend_reset` of a table.
+pub(super) fn spend_limit(section: &Section<'_>) -> Option<SpendLimit> {
+    let amount = section.text_of("spend_limit", SPEND_LIMIT).and_then(|text| {
+        let amount = spend_amount(text);
+        if amount.is_none() {
+            section.fault("spend_limit", "is not an amount of money", SPEND_LIMIT);
+        }
+        amount
+    });
+    let resets = ResetPeriod::ALL.map(|period| (period.as_str(), Some(period)));
+    let reset = section.choice("spend_reset", &[resets[0], resets[1], resets[2], ("never", None)]);
+    if reset.flatten().is_some() && !section.has("spend_limit") {
+        section.fault("spend_reset", "is set without spend_limit", "spend_limit beside it");
+    }
+    amount.map(|amount| SpendLimit { amount, reset: reset.flatten() })
+}
+
+/// The accounts and teams.
+#[derive(Debug, Default)]
+pub(super) struct AccountTable {
+    pub(super) accounts: Vec<AccountConfig>,
+    pub(super) teams: Vec<TeamConfig>,
+}
+
+impl AccountTable {
+    pub(super) fn read(root: &Section<'_>, limits: &LimitsConfig) -> AccountTable {
+        let teams = root
+            .sections("teams", MAX_ACCOUNTS, |section| TeamConfig { name: name(section), spend: spend_limit(section) });
+        let accounts = root.sections("accounts", MAX_ACCOUNTS, |section| {
+            let team = section.text("team").map(Arc::from);
+            if let Some(team) = &team
+                && !teams.iter().any(|known: &TeamConfig| known.name == *team)
+            {
+                section.fault("team", "names no entry of [[teams]]", "the name of an entry of [[teams]]");
+            }
+            AccountConfig {
+                name: name(section),
+                team,
+                limits: HolderLimits {
+                    requests_per_minute: ceiling(section, "requests_per_minute")
+                        .unwrap_or(limits.account_requests_per_minute),
+                    tokens_per_minute: ceiling(section, "tokens_per_minute")
+                        .unwrap_or(limits.account_tokens_per_minute),
+                    concurrency: ceiling(section, "concurrency").unwrap_or(limits.account_concurrency),
+                    spend: spend_limit(section),
+                },
+            }
+        });
+        refuse_duplicates(root, "accounts", accounts.iter().map(|account| &account.name));
+        refuse_duplicates(root, "teams", teams.iter().map(|team| &team.name));
+        AccountTable { accounts, teams }
+    }
+}
+
+fn name(section: &Section<'_>) -> Arc<str> {
+    let name = section.required("name", "a unique name").unwrap_or("?");
+    if !is_account_name(name) {
+        section.fault("name", "is not a name", "1 to 128 visible characters");
+    }
+    name.into()
+}
+
+fn refuse_duplicates<'n>(root: &Section<'_>, key: &'static str, names: impl Iterator<Item = &'n Arc<str>>) {
+    let mut names: Vec<_> = names.collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair.first() == pair.last()).and_then(<[_]>::first) {
+        root.fault(key, format!("'{twice}' is used twice"), "a name of its own for each entry");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::{Config, environment::Environment};
+
+    fn read(text: &str) -> Result<Config, String> {
+        let text = format!("[simulation]\nmode = \"off\"\n{text}\n");
+        let read = Config::parse(&text, "f", Path::new("."), &Environment::default());
+        read.map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    }
+
+    #[test]
+    fn accounts_and_teams_have_limits_in_exact_money() {
+        let config = read(
+            "[[teams]]\nname = \"lab\"\nspend_limit = \"100\"\nspend_reset = \"monthly\"\n\
+             [[accounts]]\nname = \"blue\"\nteam = \"lab\"\nspend_limit = \"0.000000000000001\"\nconcurrency = 3",
+        );
+        let config = config.unwrap();
+        assert_eq!(config.teams[0].spend.unwrap().reset, Some(ResetPeriod::Monthly));
+        let HolderLimits { spend, concurrency, requests_per_minute, .. } = config.accounts[0].limits;
+        assert_eq!(spend, Some(SpendLimit { amount: Usd::from_femto(1), reset: None }));
+        assert_eq!((concurrency, requests_per_minute), (Some(3), None));
+    }
+
+    #[test]
+    fn impossible_limits_and_names_are_refused_with_the_key_and_what_is_allowed() {
+        for (text, fault) in [
+            ("[[accounts]]\nname = \"a\"\nspend_limit = \"-1\"", "accounts[0].spend_limit: is not an amount of money"),
+            ("[[accounts]]\nname = \"a\"\nspend_limit = \"1e9\"", "accounts[0].spend_limit: is not an amount of money"),
+            ("[[accounts]]\nname = \"a\"\nspend_limit = \"1000000000001\"", "is not an amount of money"),
+            ("[[accounts]]\nname = \"a\"\nspend_limit = 5", "accounts[0].spend_limit"),
+            ("[[accounts]]\nname = \"a\"\nspend_limit = \"1\"\nspend_reset = \"hourly\"", "unknown value"),
+            ("[[accounts]]\nname = \"a\"\nspend_reset = \"daily\"", "is set without spend_limit"),
+            ("[[accounts]]\nname = \"a\"\nteam = \"b\"", "names no entry of [[teams]]"),
+            ("[[accounts]]\nname = \"a\"\n[[accounts]]\nname = \"a\"", "accounts: 'a' is used twice"),
+            ("[[teams]]\nname = \" a\"", "is not a name"),
+            ("[[accounts]]\nname = \"a\"\nrequests_per_minute = -1", "-1 is out of range"),
+        ] {
+            let found = read(text).unwrap_err();
+            assert!(found.contains(fault), "{text}: {found}");
+        }
+    }
+}

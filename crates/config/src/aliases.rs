@@ -1,0 +1,149 @@
+//! Aliases: the built-in ones and `[[aliases]]`.
+//!
+//! An entry with the name of a built-in alias restricts that alias. It cannot add paid models to the free pool.
+
+use pointsman_domain::{Alias, ModelId, ModelPattern, Preference};
+
+use super::{
+    routing::{OBJECTIVES, RoutingConfig, ServiceConfig, TASKS, built_in_alias, preference, weights},
+    section::{Item, Section},
+};
+
+const MAX_ALIASES: usize = 250;
+const MAX_PATTERNS: usize = 1_000;
+/// Number of built-in aliases, `auto` and `free`. They come first.
+const BUILT_IN: usize = 2;
+
+/// All aliases in the order of the catalog, and their synonyms as (synonym, alias id).
+pub(super) struct Aliases<'t> {
+    pub(super) aliases: Vec<Alias>,
+    pub(super) synonyms: Vec<(String, String)>,
+    /// Names and synonyms of the built-in aliases.
+    pub(super) built_in: Vec<String>,
+    /// Names and synonyms chosen by the operator, with their locations.
+    pub(super) named: Vec<(String, Item<'t>)>,
+}
+
+impl<'t> Aliases<'t> {
+    pub(super) fn read(root: &Section<'t>, service: &ServiceConfig, routing: &RoutingConfig) -> Aliases<'t> {
+        let prefix = &service.alias_prefix;
+        let spelled = |spelling: &String| {
+            let canonical = format!("{prefix}/{}", built_in_alias(spelling)?);
+            (*spelling != canonical).then(|| (spelling.clone(), canonical))
+        };
+        let built_in = built_in(prefix);
+        let synonyms: Vec<(String, String)> = routing.alias_synonyms.iter().filter_map(spelled).collect();
+        let spellings = synonyms.iter().map(|(spelling, _)| spelling.clone());
+        let mut aliases = Aliases {
+            built_in: built_in.iter().map(|alias| alias.id.clone()).chain(spellings).collect(),
+            aliases: built_in,
+            synonyms,
+            named: Vec::new(),
+        };
+        let mut restricted = Vec::new();
+        for (alias, mut named) in root.sections("aliases", MAX_ALIASES, |section| read_alias(section, prefix)) {
+            if let Some(built_in) = aliases.aliases.iter_mut().take(BUILT_IN).find(|known| known.id == alias.id) {
+                *built_in = restricted_to(built_in, alias.clone());
+                refuse_second(&alias.id, &named, &mut restricted);
+                let is_known = |name: &String| {
+                    *name == alias.id || aliases.synonyms.iter().any(|(known, id)| known == name && *id == alias.id)
+                };
+                named.retain(|(name, _)| !is_known(name));
+            } else {
+                aliases.aliases.push(alias.clone());
+            }
+            let spellings = named.iter().map(|(name, _)| name).filter(|name| **name != alias.id);
+            aliases.synonyms.extend(spellings.map(|spelling| (spelling.clone(), alias.id.clone())));
+            aliases.named.extend(named);
+        }
+        aliases
+    }
+}
+
+/// A built-in alias with the restrictions of the operator's entry. The free pool stays free.
+fn restricted_to(built_in: &Alias, entry: Alias) -> Alias {
+    Alias {
+        free_only: built_in.free_only || entry.free_only,
+        description: if entry.description.is_empty() { built_in.description.clone() } else { entry.description },
+        ..entry
+    }
+}
+
+/// Reports a second entry for the same built-in alias.
+fn refuse_second(id: &str, named: &[(String, Item<'_>)], restricted: &mut Vec<String>) {
+    if restricted.iter().any(|known| known == id)
+        && let Some((_, item)) = named.iter().find(|(name, _)| name == id)
+    {
+        item.fault("is used twice, here and by another alias", "one entry for each built-in alias");
+    }
+    restricted.push(id.to_owned());
+}
+
+fn built_in(prefix: &str) -> Vec<Alias> {
+    let alias = |name: &str, free_only, description: &str| Alias {
+        id: format!("{prefix}/{name}"),
+        free_only,
+        objective: None,
+        task: None,
+        weights: None,
+        preferred_max_latency: None,
+        preferred_min_throughput: None,
+        allowed: Vec::new(),
+        blocked: Vec::new(),
+        description: description.to_owned(),
+    };
+    vec![
+        alias("auto", false, "The service chooses among all models."),
+        alias("free", true, "The service chooses among the models that cost nothing."),
+    ]
+}
+
+/// An alias, and its names with their locations.
+fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, Item<'t>)>) {
+    let name =
+        section.required("name", "a name such as \"cheap\", or a full one such as \"team/cheap\"").unwrap_or("?");
+    let id = if name.contains('/') { name.to_owned() } else { format!("{prefix}/{name}") };
+    if section.has("name") && id.parse::<ModelId>().is_err() {
+        section.fault("name", "is not a name", "printable ASCII without spaces and stars, with at most one slash");
+    }
+    let free_only = section.flag("free_only");
+    if id == format!("{prefix}/free") && free_only == Some(false) {
+        section.fault("free_only", "would widen the built-in alias 'free'", "true, or leave it out");
+    }
+    let alias = Alias {
+        id,
+        free_only: free_only.unwrap_or(false),
+        objective: section.choice("objective", &OBJECTIVES),
+        task: section.choice("task", &TASKS),
+        weights: weights(section, "weights"),
+        preferred_max_latency: preference(section, "preferred_max_latency", Preference::latency_fault),
+        preferred_min_throughput: preference(section, "preferred_min_throughput", Preference::throughput_fault),
+        allowed: patterns(section, "allowed_models"),
+        blocked: patterns(section, "blocked_models"),
+        description: section.text("description").unwrap_or_default().to_owned(),
+    };
+    let mut named: Vec<(String, Item<'t>)> =
+        section.item("name").map(|item| (alias.id.clone(), item)).into_iter().collect();
+    for item in section.texts("synonyms", 64).unwrap_or_default() {
+        if item.text.is_empty() || item.text.len() > 256 || !item.text.bytes().all(|b| b.is_ascii_graphic()) {
+            item.fault("is not a name", "1 to 256 printable ASCII characters without spaces");
+        }
+        named.push((item.text.to_owned(), item));
+    }
+    (alias, named)
+}
+
+/// A list of model ids and prefixes ending in `*`.
+pub(super) fn patterns(section: &Section<'_>, key: &'static str) -> Vec<ModelPattern> {
+    let items = section.texts(key, MAX_PATTERNS).unwrap_or_default();
+    let parsed = items.iter().filter_map(|item| {
+        let pattern = item.text.parse().ok();
+        if pattern.is_none() {
+            item.fault("is not a pattern", "a model id, or a prefix that ends in one '*' such as \"acme/*\"");
+        } else if !item.text.ends_with('*') {
+            item.names_model(false);
+        }
+        pattern
+    });
+    parsed.collect()
+}

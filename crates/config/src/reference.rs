@@ -1,0 +1,366 @@
+//! Reference of all keys: `reference.toml`, with the types and ranges of the code.
+//!
+//! The table has default, unit, former name and description of every key. Types and ranges are recorded while a sample
+//! with every section is read, so that the reference shows what is checked.
+
+use std::{fmt::Write as _, path::Path, sync::LazyLock};
+
+use super::{
+    Surroundings,
+    environment::Environment,
+    fault::{Faults, RequestedKey, SourceLocation},
+    files::Files,
+    section::Section,
+    toml_value,
+    tree::{self, Entry, Table, Value},
+};
+
+/// One section of the configuration.
+pub(super) struct Described {
+    /// Its path; `*` stands for a name chosen by the operator, `[]` for each entry of a list.
+    pub(super) path: String,
+    pub(super) about: String,
+    pub(super) keys: Vec<Key>,
+}
+
+/// One key of a section.
+pub(super) struct Key {
+    pub(super) name: String,
+    /// `None` when `absent` describes the meaning of an absent key.
+    pub(super) default: Option<Value>,
+    pub(super) absent: String,
+    unit: String,
+    /// Replaces the recorded type, if not empty.
+    pub(super) kind: String,
+    /// Replaces the recorded range, if not empty.
+    allowed: String,
+    /// Path of the former name.
+    pub(super) was: Option<String>,
+    pub(super) about: String,
+}
+
+/// A key that has no effect.
+pub(super) struct Removed {
+    pub(super) path: String,
+    pub(super) why: String,
+}
+
+/// Content of `reference.toml`.
+pub(super) struct Reference {
+    pub(super) sections: Vec<Described>,
+    pub(super) removed: Vec<Removed>,
+}
+
+/// The parsed reference.
+pub(super) static REFERENCE: LazyLock<Reference> = LazyLock::new(|| {
+    // A test checks that the file has no faults.
+    Reference::of(&tree::read(include_str!("reference.toml"), "reference.toml", &Faults::default()))
+});
+
+/// A configuration with all optional sections.
+const SAMPLE: &str = "[server.tls]\n[routing.balanced]\n[[keys]]\n[[accounts]]\n[[teams]]\n[[aliases]]\nweights = {}\npreferred_max_latency = {}\n\
+                      preferred_min_throughput = {}\n[simulation.providers.acme]\n[providers.acme]\neffort_budgets = {}\n[shared.postgres]\n[shared.redis]\n[[models]]\n\
+                      default_parameters = {}\npricing = { tiers = [{}], service_tiers = { acme = { tiers = [{}] } } }\nusd_per_million = { tiers = [{}], service_tiers = { acme = { tiers = [{}] } } }\nusd_each = {}\nendpoints = [{}]\n";
+
+impl Reference {
+    fn of(table: &Table) -> Reference {
+        let mut reference = Reference { sections: Vec::new(), removed: Vec::new() };
+        for entry in &table.entries {
+            let Some(section) = entry.node.table() else { continue };
+            if entry.key == "removed" {
+                let removed = section.entries.iter().filter_map(|entry| {
+                    Some(Removed { path: entry.key.clone(), why: section.text(&entry.key)?.to_owned() })
+                });
+                reference.removed.extend(removed);
+                continue;
+            }
+            let keys = section.entries.iter().filter_map(Key::of);
+            let about = section.text("_about").unwrap_or_default().to_owned();
+            reference.sections.push(Described { path: entry.key.clone(), about, keys: keys.collect() });
+        }
+        reference
+    }
+
+    pub(super) fn section(&self, path: &str) -> Option<&Described> {
+        self.sections.iter().find(|section| section.path == path)
+    }
+}
+
+impl Key {
+    fn of(entry: &Entry) -> Option<Key> {
+        let table = entry.node.table()?;
+        let text = |key| table.text(key).unwrap_or_default().to_owned();
+        Some(Key {
+            name: entry.key.clone(),
+            default: table.get("default").map(|default| default.node.value.clone()),
+            absent: text("absent"),
+            unit: text("unit"),
+            kind: text("type"),
+            allowed: text("allowed"),
+            was: table.text("was").map(str::to_owned),
+            about: text("about"),
+        })
+    }
+
+    /// Type and range that the code asks for.
+    pub(super) fn requested<'r>(&self, section: &Described, requested: &'r [RequestedKey]) -> (&'r str, &'r str) {
+        let found =
+            requested.iter().filter(|requested| requested.section == section.path && requested.key == self.name);
+        // A key may be requested as a string before it is requested with its type.
+        let found = found.min_by_key(|requested| (requested.kind.is_empty(), requested.kind == "string"));
+        found.map_or(("", ""), |requested| (requested.kind, requested.allowed.as_str()))
+    }
+}
+
+/// All keys that the code requests, with their sections as in the reference.
+pub(super) fn requested_keys() -> Vec<RequestedKey> {
+    let (faults, files) = (Faults::recording(), Files::default());
+    let root = tree::read(SAMPLE, "sample", &Faults::default());
+    let environment = Environment::default();
+    let surroundings = Surroundings { directory: Path::new("."), environment: &environment, files: &files };
+    Section::root(&root, &faults, |root| super::read(root, "sample", &surroundings));
+    let mut all = faults.into_requested();
+    for requested in &mut all {
+        requested.section = pattern(&requested.section);
+    }
+    all
+}
+
+/// The path of a section of the sample, as in the reference.
+fn pattern(path: &str) -> String {
+    let path = path.replace("[0]", "[]").replace(".acme", ".*");
+    match path.strip_prefix("models[].endpoints[].") {
+        // The reference describes the prices of endpoints at their models.
+        Some(prices) => format!("models[].{prices}"),
+        None => path,
+    }
+}
+
+const PREFACE: &str = "\
+# Configuration
+
+Every key, with its default, unit and purpose. This page is generated from `crates/config/src/reference.toml` and the code that
+reads the configuration: do not edit it. `config.toml` shows the keys that are changed most often; `pointsman config show`
+prints the values in force and their sources.
+
+The configuration is a TOML file: the one named with `--config`, else `./config.toml`, else the built-in one. A key that
+is left out has its default. An unknown key is a fault; `pointsman check` reports all faults at once, with file, line and
+column.
+
+Durations are strings with units (`\"15s\"`, `\"250ms\"`, `\"1h30m\"`), sizes are strings (`\"32MiB\"`, `\"64KiB\"`) or whole
+numbers of bytes.
+
+Any key can be set from the environment: `POINTSMAN__SECTION__KEY`, such as `POINTSMAN__SERVER__BIND=127.0.0.1:9000` or
+`POINTSMAN__PROVIDERS__OLLAMA__ENABLED=true`. The value is parsed as TOML, and used as plain text if it is not TOML; `_`
+also matches `-` and `.`. A list is replaced as a whole. A variable that matches no key is a fault.
+`HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY` have no effect, and a warning says so: providers and stores are called directly.
+
+`pointsman schema` prints a JSON Schema of the file, with which editors complete keys and mark faults: save it, and begin the
+file with `#:schema` and its path.
+
+The file contains no secrets: it names the variable or file of a provider's key, and the SHA-256 or the variable of a
+caller's key.
+
+## The built-in catalogue
+
+Providers, models and prices ship with the program (`crates/config/src/catalog/*.toml`, each price with its source and date).
+They are used when the configuration defines no provider, or sets `[catalog] builtin = true`; with `builtin = false` they
+are never used. An entry defines a provider when its name is not in the catalogue or when it sets `base_url`; any other
+entry changes a provider of the catalogue. A provider with the same name, a model with the same `id`, and an endpoint with
+the same `provider` and `variant` override only the keys they set; other entries are added. `disabled = true` removes an
+endpoint, `enabled = false` a provider. Prices replace those of the catalogue as a whole, also in the other form.
+";
+
+/// The text of `docs/CONFIG.md`.
+#[must_use]
+pub fn page() -> String {
+    let requested = requested_keys();
+    let mut page = PREFACE.to_owned();
+    // Writing to a `String` cannot fail.
+    for section in &REFERENCE.sections {
+        let _ = section.write(&mut page, &requested);
+    }
+    let _ = write_former(&mut page);
+    page
+}
+
+impl Described {
+    fn write(&self, page: &mut String, requested: &[RequestedKey]) -> std::fmt::Result {
+        let shown = match self.path.strip_suffix("[]") {
+            Some(list) => format!("[[{}]]", list.replace("[]", "")),
+            None => format!("[{}]", self.path.replace("[]", "").replace('*', "<name>")),
+        };
+        writeln!(page, "\n## `{shown}`\n\n{}\n", self.about)?;
+        writeln!(page, "| Key | Type | Default | Unit | Allowed | Purpose |\n| --- | --- | --- | --- | --- | --- |")?;
+        for key in &self.keys {
+            let (kind, range) = key.requested(self, requested);
+            let words = format!("`{}`", range.replace("\", \"", "`, `").replace('"', ""));
+            let range = if kind == "word" { &words } else { range };
+            let kind = if key.kind.is_empty() { kind } else { &key.kind };
+            let allowed = if key.allowed.is_empty() { range } else { &key.allowed };
+            let default = match &key.default {
+                Some(value) => format!("`{}`", toml_value::value(value)),
+                None => key.absent.clone(),
+            };
+            writeln!(page, "| `{}` | {kind} | {default} | {} | {allowed} | {} |", key.name, key.unit, key.about)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_former(page: &mut String) -> std::fmt::Result {
+    writeln!(
+        page,
+        "\n## Former names\n\nFormer names are accepted, also in the environment, with a warning that shows the current \
+         name. A number is in the unit at the end of the former name. Both names at once are a fault.\n\n\
+         | Former name | Current name |\n| --- | --- |"
+    )?;
+    for section in &REFERENCE.sections {
+        for key in &section.keys {
+            if let Some(was) = &key.was {
+                writeln!(page, "| `{was}` | `{}.{}` |", section.path, key.name)?;
+            }
+        }
+    }
+    if !REFERENCE.removed.is_empty() {
+        writeln!(page, "\nKeys without effect:\n\n| Key | Reason |\n| --- | --- |")?;
+    }
+    for removed in &REFERENCE.removed {
+        writeln!(page, "| `{}` | {} |", removed.path, removed.why)?;
+    }
+    Ok(())
+}
+
+/// The position of a top-level section in the reference.
+pub(super) fn position(key: &str) -> usize {
+    let begins = |section: &Described| section.path.split(['.', '[']).next() == Some(key);
+    REFERENCE.sections.iter().position(begins).unwrap_or(usize::MAX)
+}
+
+/// The path of the key whose section and name are these words with `_` between them, such as `server.bind` of `server_bind`.
+pub(super) fn path_of_words(words: &str) -> Option<String> {
+    let sections = REFERENCE.sections.iter().filter(|section| !section.path.contains(['*', '[']));
+    let mut paths =
+        sections.flat_map(|section| section.keys.iter().map(|key| format!("{}.{}", section.path, key.name)));
+    paths.find(|path| path.replace('.', "_") == words)
+}
+
+/// Adds the defaults of all keys that the tree does not set. Named sections and lists of sections are not changed.
+pub(super) fn fill_in(root: &mut Table) {
+    for section in REFERENCE.sections.iter().filter(|section| !section.path.contains(['*', '['])) {
+        for key in &section.keys {
+            let Some(default) = &key.default else { continue };
+            let path: Vec<&str> = section.path.split('.').collect();
+            if let Some(table) = tree::descend(root, &path, &SourceLocation::Default)
+                && table.get(&key.name).is_none()
+            {
+                table.add(&key.name, tree::Node::new(default.clone(), SourceLocation::Default));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::Config;
+
+    #[test]
+    fn the_reference_is_valid_and_describes_every_key() {
+        let faults = Faults::default();
+        let table = tree::read(include_str!("reference.toml"), "reference.toml", &faults);
+        assert!(faults.is_empty(), "{:?}", faults.into_sorted());
+        let known = ["default", "absent", "unit", "type", "allowed", "was", "about"];
+        for section in table.entries.iter().filter(|entry| entry.key != "removed") {
+            for key in section.node.table().unwrap().entries.iter().filter(|entry| entry.key != "_about") {
+                let fields = key.node.table().unwrap();
+                let strange: Vec<_> = fields.entries.iter().filter(|field| !known.contains(&&*field.key)).collect();
+                assert!(strange.is_empty(), "{}.{}", section.key, key.key);
+                assert!(
+                    fields.get("default").is_some() != fields.get("absent").is_some(),
+                    "{}.{}",
+                    section.key,
+                    key.key
+                );
+                assert!(fields.text("about").is_some_and(|about| !about.is_empty()), "{}.{}", section.key, key.key);
+            }
+        }
+    }
+
+    #[test]
+    fn exactly_the_keys_that_the_code_requests_are_described() {
+        let described: BTreeSet<(String, String)> = REFERENCE
+            .sections
+            .iter()
+            .flat_map(|section| section.keys.iter().map(|key| (section.path.clone(), key.name.clone())))
+            .collect();
+        // The keys of a table that is described as one key need no descriptions.
+        let whole = |section: &str| {
+            let (parent, key) = section.rsplit_once('.')?;
+            Some((parent.to_owned(), key.to_owned())).filter(|pair| described.contains(pair))
+        };
+        let requested: BTreeSet<(String, String)> = requested_keys()
+            .into_iter()
+            .map(|requested| whole(&requested.section).unwrap_or((requested.section, requested.key.to_owned())))
+            .collect();
+        let missing: Vec<_> = requested.difference(&described).collect();
+        assert!(missing.is_empty(), "add a line to crates/config/src/reference.toml for {missing:?}");
+        let unused: Vec<_> = described.difference(&requested).collect();
+        assert!(unused.is_empty(), "no code reads {unused:?}");
+        assert!(requested.len() > 180, "{}", requested.len());
+    }
+
+    fn defaults_of(section: &Described, header: &str) -> String {
+        let lines = section.keys.iter().filter_map(|key| {
+            let default = key.default.as_ref()?;
+            Some(format!("{} = {}\n", key.name, toml_value::value(default)))
+        });
+        format!("{header}\n{}", lines.collect::<String>())
+    }
+
+    fn config(toml: &str) -> Config {
+        Config::parse(toml, "f", Path::new("."), &Environment::default()).unwrap_or_else(|faults| {
+            panic!("{toml}\n{}", faults.iter().map(|fault| format!("{fault}\n")).collect::<String>())
+        })
+    }
+
+    #[test]
+    fn the_defaults_in_the_reference_equal_those_of_the_code() {
+        let plain = REFERENCE.sections.iter().filter(|section| !section.path.contains(['*', '[']));
+        let text: String = plain
+            // Sections that need a file or a variable.
+            .filter(|section| !["server.tls", "shared.postgres", "shared.redis"].contains(&section.path.as_str()))
+            .map(|section| defaults_of(section, &format!("[{}]", section.path)))
+            .collect();
+        assert_eq!(config(&text), Config { ..config("") });
+    }
+
+    #[test]
+    fn the_defaults_of_entries_in_the_reference_equal_those_of_the_code() {
+        let section = |path: &str| REFERENCE.section(path).unwrap();
+        let digest = "a".repeat(64);
+        let acme = "base_url = \"http://h/v1\"\n";
+        let model = "id = \"a/b\"\ncontext_length = 9\n";
+        let endpoint = "provider = \"acme\"\nupstream_model = \"b\"\n";
+        let prices = "prompt = \"1\"\ncompletion = \"2\"\n";
+        let explicit = format!(
+            "{}{acme}{}{}name = \"x\"\n{}sha256 = \"{digest}\"\nname = \"x\"\n{}{model}{}{endpoint}{}{prices}{}",
+            defaults_of(section("providers.*"), "[providers.acme]"),
+            defaults_of(section("simulation.providers.*"), "[simulation.providers.sim]"),
+            defaults_of(section("aliases[]"), "[[aliases]]"),
+            defaults_of(section("keys[]"), "[[keys]]"),
+            defaults_of(section("models[]"), "[[models]]"),
+            defaults_of(section("models[].endpoints[]"), "[[models.endpoints]]"),
+            defaults_of(section("models[].usd_per_million"), "[models.endpoints.usd_per_million]"),
+            defaults_of(section("models[].usd_each"), "[models.endpoints.usd_each]"),
+        );
+        let implicit = format!(
+            "[providers.acme]\n{acme}[simulation.providers.sim]\n[[aliases]]\nname = \"x\"\n[[keys]]\nname = \"x\"\n\
+             sha256 = \"{digest}\"\n[[models]]\n{model}[[models.endpoints]]\n{endpoint}\
+             [models.endpoints.usd_per_million]\n{prices}"
+        );
+        assert_eq!(config(&explicit), config(&implicit));
+    }
+}

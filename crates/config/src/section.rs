@@ -1,0 +1,455 @@
+//! Strict reading of one table: keys are requested by name and type, and keys that were not requested are faults.
+//!
+//! A getter returns the value, or `None` when it is absent or wrong. A wrong value is reported at once and reading
+//! continues. The closure that reads a section must request every known key and must not return early, because the
+//! remaining keys are reported as unknown.
+
+use std::{cell::RefCell, fmt::Display, ops::RangeInclusive, time::Duration};
+
+use pointsman_domain::listed_names;
+
+use super::{
+    fault::{Faults, ModelName, RequestedKey, SourceLocation, hint},
+    quantity::{self, Unit},
+    tree::{Node, Table, Value},
+};
+
+/// One table being read.
+pub(super) struct Section<'t> {
+    path: String,
+    /// Where the table is, or where its parent is if it is absent.
+    location: SourceLocation,
+    table: Option<&'t Table>,
+    faults: &'t Faults,
+    known: RefCell<Vec<&'static str>>,
+    refused: RefCell<Vec<&'static str>>,
+}
+
+/// A string with its location, such as an item of a list.
+#[derive(Clone)]
+pub(super) struct Item<'t> {
+    pub(super) text: &'t str,
+    location: &'t SourceLocation,
+    path: String,
+    faults: &'t Faults,
+}
+
+impl Item<'_> {
+    /// Reports that this text is wrong.
+    pub(super) fn fault(&self, wrong: impl Into<String>, allowed: impl Into<String>) {
+        self.faults.value(self.location, &self.path, wrong, allowed);
+    }
+
+    /// Reports that this text may be meant otherwise.
+    pub(super) fn warning(&self, text: impl Into<String>) {
+        self.faults.warning(self.location, &self.path, text);
+    }
+
+    /// Reports that this text names something that does not exist.
+    pub(super) fn dangling(&self, wrong: impl Into<String>, allowed: impl Into<String>) {
+        self.faults.absence(self.location, &self.path, wrong, allowed);
+    }
+
+    /// Reports, once the catalog is complete, if this text names no model, or with `may_be_alias` no alias either.
+    pub(super) fn names_model(&self, may_be_alias: bool) {
+        let (location, key, name) = (self.location.clone(), self.path.clone(), self.text.to_owned());
+        self.faults.model_name(ModelName { location, key, name, may_be_alias });
+    }
+}
+
+impl<'t> Section<'t> {
+    /// Reads the whole configuration.
+    pub(super) fn root<T>(table: &'t Table, faults: &'t Faults, read: impl FnOnce(&Section<'t>) -> T) -> T {
+        Section::open(String::new(), table.location.clone(), Some(table), faults, read)
+    }
+
+    fn open<T>(
+        path: String,
+        location: SourceLocation,
+        table: Option<&'t Table>,
+        faults: &'t Faults,
+        read: impl FnOnce(&Section<'t>) -> T,
+    ) -> T {
+        let section = Section { path, location, table, faults, known: RefCell::default(), refused: RefCell::default() };
+        let value = read(&section);
+        section.report_unknown();
+        value
+    }
+
+    fn report_unknown(&self) {
+        let known = self.known.borrow();
+        let refused = self.refused.borrow();
+        for entry in self.table.into_iter().flat_map(|table| &table.entries) {
+            let key = entry.key.as_str();
+            if known.contains(&key) || refused.contains(&key) {
+                continue;
+            }
+            let (meant, listed) = (hint(key, known.iter().copied()), listed_names(key, known.iter().copied()));
+            if self.path.is_empty() {
+                // An absence, because a syntax fault in the header above may have caused it.
+                self.faults.absence(&entry.location, key, format!("unknown section{meant}"), listed);
+            } else {
+                let wrong = format!("unknown key{meant}");
+                self.faults.value(&entry.location, &self.path_of(key), wrong, listed);
+            }
+        }
+    }
+
+    /// The path of the key, as the operator wrote it.
+    pub(super) fn path_of(&self, key: &str) -> String {
+        if let Some(written) = self.written(key) {
+            return written.to_owned();
+        }
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    /// The former name that the operator used for the key, if any.
+    fn written(&self, key: &str) -> Option<&'t str> {
+        self.table?.get(key)?.written.as_deref()
+    }
+
+    /// Whether there are no faults so far, here or elsewhere.
+    pub(super) fn is_clean(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// Whether the key is present.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.table.is_some_and(|table| table.get(key).is_some())
+    }
+
+    /// The environment variable that set the key, if one did.
+    pub(super) fn variable(&self, key: &str) -> Option<&'t str> {
+        match &self.table?.get(key)?.location {
+            SourceLocation::Variable(name) => Some(name),
+            SourceLocation::File { .. } | SourceLocation::Default => None,
+        }
+    }
+
+    /// Reports that the value of `key` is wrong.
+    pub(super) fn fault(&self, key: &str, wrong: impl Into<String>, allowed: impl Into<String>) {
+        let location = self.table.and_then(|table| table.get(key)).map_or(&self.location, |entry| &entry.node.location);
+        self.faults.value(location, &self.path_of(key), wrong, allowed);
+    }
+
+    /// Whether the value of `key`, which is usually a table, is this word.
+    pub(super) fn is_word(&self, key: &'static str, word: &str) -> bool {
+        self.node(key).is_some_and(|node| matches!(&node.value, Value::Text(text) if text == word))
+    }
+
+    /// Reports that the value of `key` is valid, and what the operator should know about it.
+    pub(super) fn warning(&self, key: &str, text: impl Into<String>) {
+        let location = self.table.and_then(|table| table.get(key)).map_or(&self.location, |entry| &entry.node.location);
+        self.faults.warning(location, &self.path_of(key), text);
+    }
+
+    /// Reports that `key` is missing, or refers to what does not exist.
+    pub(super) fn absence(&self, key: &str, wrong: impl Into<String>, allowed: impl Into<String>) {
+        let location = self.table.and_then(|table| table.get(key)).map_or(&self.location, |entry| &entry.node.location);
+        self.faults.absence(location, &self.path_of(key), wrong, allowed);
+    }
+
+    /// Reports `key`, if it is present, with this text instead of as an unknown key.
+    pub(super) fn refuse(&self, key: &'static str, wrong: &str, allowed: &str) {
+        self.refused.borrow_mut().push(key);
+        if self.has(key) {
+            self.fault(key, wrong, allowed);
+        }
+    }
+
+    /// Records type and allowed values of a key, for the reference page.
+    fn record(&self, key: &'static str, kind: &'static str, allowed: impl FnOnce() -> String) {
+        self.faults.requested(|| RequestedKey { section: self.path.clone(), key, kind, allowed: allowed() });
+    }
+
+    fn node(&self, key: &'static str) -> Option<&'t Node> {
+        let mut known = self.known.borrow_mut();
+        if !known.contains(&key) {
+            known.push(key);
+        }
+        self.table?.get(key).map(|entry| &entry.node)
+    }
+
+    fn mismatch(&self, key: &str, node: &Node, allowed: impl Into<String>) {
+        self.faults.value(&node.location, &self.path_of(key), format!("got {}", node.value.kind()), allowed);
+    }
+
+    /// A string.
+    pub(super) fn text(&self, key: &'static str) -> Option<&'t str> {
+        self.text_of(key, "a string")
+    }
+
+    /// A string. `allowed` describes it in faults.
+    pub(super) fn text_of(&self, key: &'static str, allowed: &str) -> Option<&'t str> {
+        self.record(key, "string", String::new);
+        let node = self.node(key)?;
+        let text = as_text(node);
+        if text.is_none() {
+            self.mismatch(key, node, allowed);
+        }
+        text
+    }
+
+    /// A string that may not be empty.
+    pub(super) fn filled(&self, key: &'static str) -> Option<&'t str> {
+        let text = self.text(key)?;
+        if text.trim().is_empty() {
+            self.fault(key, "is empty", "a non-empty string");
+            return None;
+        }
+        Some(text)
+    }
+
+    /// A string that must be present and not empty.
+    pub(super) fn required(&self, key: &'static str, allowed: &str) -> Option<&'t str> {
+        self.required_or(key, "is missing", allowed)
+    }
+
+    /// The same, with what is said if it is absent.
+    pub(super) fn required_or(&self, key: &'static str, absent: &str, allowed: &str) -> Option<&'t str> {
+        self.record(key, "string", String::new);
+        if self.node(key).is_none() {
+            self.absence(key, absent, allowed);
+            return None;
+        }
+        self.filled(key)
+    }
+
+    /// A string with its location, for later checks. Reports nothing when it is absent or wrong.
+    pub(super) fn item(&self, key: &'static str) -> Option<Item<'t>> {
+        let node = self.node(key)?;
+        Some(Item { text: as_text(node)?, location: &node.location, path: self.path_of(key), faults: self.faults })
+    }
+
+    /// `true` or `false`.
+    pub(super) fn flag(&self, key: &'static str) -> Option<bool> {
+        self.record(key, "true or false", String::new);
+        let node = self.node(key)?;
+        if let Value::Flag(flag) = node.value {
+            return Some(flag);
+        }
+        self.mismatch(key, node, "true or false");
+        None
+    }
+
+    /// A whole number within a range.
+    pub(super) fn integer<N>(&self, key: &'static str, range: RangeInclusive<N>) -> Option<N>
+    where
+        N: Copy + PartialOrd + Display + TryFrom<i64>,
+    {
+        let allowed = || format!("a whole number from {} to {}", range.start(), range.end());
+        self.record(key, "whole number", || format!("{} to {}", range.start(), range.end()));
+        let node = self.node(key)?;
+        let Value::Integer(number) = node.value else {
+            self.mismatch(key, node, allowed());
+            return None;
+        };
+        let fitting = N::try_from(number).ok().filter(|number| range.contains(number));
+        if fitting.is_none() {
+            self.fault(key, format!("{number} is out of range"), allowed());
+        }
+        fitting
+    }
+
+    /// A number within a range.
+    pub(super) fn number(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<f64> {
+        self.record(key, "number", || format!("{} to {}", range.start(), range.end()));
+        let node = self.node(key)?;
+        self.number_at(key, node, range)
+    }
+
+    fn number_at(&self, key: &str, node: &Node, range: RangeInclusive<f64>) -> Option<f64> {
+        let allowed = || format!("a number from {} to {}", range.start(), range.end());
+        let Some(number) = node.number() else {
+            self.mismatch(key, node, allowed());
+            return None;
+        };
+        let fitting = range.contains(&number);
+        if !fitting {
+            self.fault(key, format!("{number} is out of range"), allowed());
+        }
+        fitting.then_some(number)
+    }
+
+    /// A duration with its unit, such as `"15s"`; a plain number when the former name of the key ends in a unit.
+    pub(super) fn duration(&self, key: &'static str, range: RangeInclusive<Duration>) -> Option<Duration> {
+        let shown = |bound: &Duration| quantity::show_duration(*bound);
+        self.record(key, "duration", || format!("{} to {}", shown(range.start()), shown(range.end())));
+        let node = self.node(key)?;
+        if let Some(unit) = self.written(key).and_then(Unit::of_former) {
+            let [least, most] = [range.start(), range.end()].map(|bound| unit.count(*bound));
+            return self.number_at(key, node, least..=most).and_then(|number| unit.duration(number));
+        }
+        let allowed =
+            || format!("a time with its unit from {} to {}, such as \"15s\"", shown(range.start()), shown(range.end()));
+        let Value::Text(text) = &node.value else {
+            self.mismatch(key, node, allowed());
+            return None;
+        };
+        let time = quantity::read_duration(text);
+        let fitting = time.filter(|time| range.contains(time));
+        if fitting.is_none() {
+            let wrong = if time.is_some() { format!("{text} is out of range") } else { "is not a time".to_owned() };
+            self.fault(key, wrong, allowed());
+        }
+        fitting
+    }
+
+    /// A number of bytes, such as `"32MiB"` or `33554432`.
+    pub(super) fn bytes(&self, key: &'static str, range: RangeInclusive<usize>) -> Option<usize> {
+        let shown = |bound: &usize| quantity::show_bytes(*bound);
+        self.record(key, "size", || format!("{} to {}", shown(range.start()), shown(range.end())));
+        let node = self.node(key)?;
+        let allowed = || match self.written(key) {
+            Some(_) => format!("a whole number from {} to {}", range.start(), range.end()),
+            None => format!("a size from {} to {}, such as \"32MiB\"", shown(range.start()), shown(range.end())),
+        };
+        let (given, size) = match &node.value {
+            Value::Integer(number) => (number.to_string(), usize::try_from(*number).ok()),
+            Value::Text(text) if self.written(key).is_none() => match quantity::read_bytes(text) {
+                Some(size) => (text.clone(), Some(size)),
+                None => {
+                    self.fault(key, "is not a size", allowed());
+                    return None;
+                }
+            },
+            _ => {
+                self.mismatch(key, node, allowed());
+                return None;
+            }
+        };
+        let fitting = size.filter(|size| range.contains(size));
+        if fitting.is_none() {
+            self.fault(key, format!("{given} is out of range"), allowed());
+        }
+        fitting
+    }
+
+    /// One of the words in `choices`.
+    pub(super) fn choice<T: Copy>(&self, key: &'static str, choices: &[(&str, T)]) -> Option<T> {
+        let words = choices.iter().map(|(word, _)| *word);
+        let allowed = || words.clone().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
+        self.record(key, "word", allowed);
+        let text = self.text(key)?;
+        let chosen = choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        if chosen.is_none() {
+            self.fault(key, format!("unknown value{}", hint(text, words.clone())), allowed());
+        }
+        chosen
+    }
+
+    /// A value of any type.
+    pub(super) fn any(&self, key: &'static str) -> Option<&'t Value> {
+        self.record(key, "", String::new);
+        let node = self.node(key)?;
+        Some(&node.value)
+    }
+
+    /// A list of at most `most` strings.
+    pub(super) fn texts(&self, key: &'static str, most: usize) -> Option<Vec<Item<'t>>> {
+        self.record(key, "list of strings", || format!("at most {most}"));
+        let node = self.node(key)?;
+        let Value::List(nodes) = &node.value else {
+            self.mismatch(key, node, "a list of strings");
+            return None;
+        };
+        let nodes = self.truncate(key, nodes, most);
+        let items = nodes.iter().enumerate().filter_map(|(index, node)| {
+            let path = format!("{}[{index}]", self.path_of(key));
+            let Value::Text(text) = &node.value else {
+                self.faults.value(&node.location, &path, format!("got {}", node.value.kind()), "a string");
+                return None;
+            };
+            Some(Item { text, location: &node.location, path, faults: self.faults })
+        });
+        Some(items.collect())
+    }
+
+    /// A table in this one; an absent table is read as an empty one.
+    pub(super) fn section<T>(&self, key: &'static str, read: impl FnOnce(&Section<'t>) -> T) -> T {
+        let node = self.node(key);
+        let table = node.and_then(|node| self.table_of(&self.path_of(key), node));
+        let location = node.map_or(&self.location, |node| &node.location).clone();
+        Section::open(self.path_of(key), location, table, self.faults, read)
+    }
+
+    /// A table in this one, if it is present.
+    pub(super) fn optional<T>(&self, key: &'static str, read: impl FnOnce(&Section<'t>) -> T) -> Option<T> {
+        let node = self.node(key)?;
+        let table = self.table_of(&self.path_of(key), node)?;
+        Some(Section::open(self.path_of(key), node.location.clone(), Some(table), self.faults, read))
+    }
+
+    /// A list of at most `most` tables.
+    pub(super) fn sections<T>(&self, key: &'static str, most: usize, read: impl Fn(&Section<'t>) -> T) -> Vec<T> {
+        let Some(node) = self.node(key) else { return Vec::new() };
+        let Value::List(nodes) = &node.value else {
+            self.mismatch(key, node, format!("a list of tables, written as [[{}]]", self.path_of(key)));
+            return Vec::new();
+        };
+        let nodes = self.truncate(key, nodes, most);
+        let sections = nodes.iter().enumerate().filter_map(|(index, node)| {
+            let path = format!("{}[{index}]", self.path_of(key));
+            let table = self.table_of(&path, node)?;
+            Some(Section::open(path, node.location.clone(), Some(table), self.faults, &read))
+        });
+        sections.collect()
+    }
+
+    /// The entries of a table whose keys are names chosen by the operator.
+    pub(super) fn named<T>(&self, key: &'static str, read: impl Fn(&Item<'t>, &Section<'t>) -> T) -> Vec<T> {
+        let Some(node) = self.node(key) else { return Vec::new() };
+        let Some(table) = self.table_of(&self.path_of(key), node) else { return Vec::new() };
+        let sections = table.entries.iter().filter_map(|entry| {
+            let path = format!("{}.{}", self.path_of(key), entry.key);
+            let inner = self.table_of(&path, &entry.node)?;
+            let name = Item { text: &entry.key, location: &entry.location, path: path.clone(), faults: self.faults };
+            let read = |section: &Section<'t>| read(&name, section);
+            Some(Section::open(path, entry.location.clone(), Some(inner), self.faults, read))
+        });
+        sections.collect()
+    }
+
+    /// The keys and values of a table of strings with arbitrary keys.
+    pub(super) fn pairs(&self, key: &'static str, most: usize) -> Vec<(&'t str, Item<'t>)> {
+        self.record(key, "table of strings", || format!("at most {most}"));
+        let Some(node) = self.node(key) else { return Vec::new() };
+        let Some(table) = self.table_of(&self.path_of(key), node) else { return Vec::new() };
+        let entries = self.truncate(key, &table.entries, most);
+        let pairs = entries.iter().filter_map(|entry| {
+            let path = format!("{}.{}", self.path_of(key), entry.key);
+            let text = as_text(&entry.node).or_else(|| {
+                let wrong = format!("got {}", entry.node.value.kind());
+                self.faults.value(&entry.node.location, &path, wrong, "a string");
+                None
+            })?;
+            Some((entry.key.as_str(), Item { text, location: &entry.node.location, path, faults: self.faults }))
+        });
+        pairs.collect()
+    }
+
+    /// At most `most` items. Reports a longer list.
+    fn truncate<'a, T>(&self, key: &str, items: &'a [T], most: usize) -> &'a [T] {
+        if items.len() > most {
+            self.fault(key, format!("has {} entries", items.len()), format!("at most {most}"));
+        }
+        items.get(..most).unwrap_or(items)
+    }
+
+    fn table_of(&self, path: &str, node: &'t Node) -> Option<&'t Table> {
+        if let Value::Table(table) = &node.value {
+            return Some(table);
+        }
+        self.faults.value(&node.location, path, format!("got {}", node.value.kind()), "a table");
+        None
+    }
+}
+
+/// The text of a node. The value of a variable is text even if it looks like a number.
+fn as_text(node: &Node) -> Option<&str> {
+    match &node.value {
+        Value::Text(text) => Some(text),
+        Value::List(_) | Value::Table(_) => None,
+        _ => node.raw.as_deref(),
+    }
+}

@@ -1,0 +1,67 @@
+//! Cache breakpoints: `cache_control` on the block that the client marked.
+
+use bytes::{BufMut as _, BytesMut};
+
+use super::content::is_sendable;
+use crate::{
+    json::{Raw, push_member},
+    neutral::{AlternatingTurn, Content, FieldFates, Part, Tool},
+};
+
+/// Most breakpoints of a request.
+const MAX_MARKS: usize = 4;
+
+/// Writes the last breakpoints of a request; earlier ones than fit are dropped.
+#[derive(Debug)]
+pub(super) struct CacheMarks {
+    /// How many are still to be dropped.
+    surplus: usize,
+}
+
+impl CacheMarks {
+    /// Counts the marks of everything that is written: tools, then `system`, then messages.
+    pub(super) fn of(
+        tools: &[&Tool<'_>],
+        system: &[Part<'_>],
+        turns: &[AlternatingTurn<'_>],
+        at_top: bool,
+    ) -> CacheMarks {
+        let tools = tools.iter().filter(|tool| tool.cache_control.is_some()).count();
+        let parts = system.iter().chain(turns.iter().flat_map(|turn| &turn.parts));
+        let total = tools + parts.map(marks).sum::<usize>() + usize::from(at_top);
+        CacheMarks { surplus: total.saturating_sub(MAX_MARKS) }
+    }
+
+    /// Appends the mark as a member, unless there is none or too many follow.
+    pub(super) fn push(&mut self, mark: Option<Raw<'_>>, place: &str, out: &mut BytesMut, fates: &mut FieldFates) {
+        let Some(mark) = mark else { return };
+        if self.surplus > 0 {
+            self.surplus -= 1;
+            fates.drop(&format!("{place}.cache_control"));
+            return;
+        }
+        let member = |name: &[u8]| mark.member(name).and_then(Raw::text);
+        let ttl = member(b"ttl");
+        let is_native = member(b"type").as_deref() == Some("ephemeral");
+        if is_native && ttl.as_deref().is_none_or(|ttl| matches!(ttl, "5m" | "1h")) {
+            return push_member(out, b"cache_control", mark.bytes());
+        }
+        fates.emulate(&format!("{place}.{}", if is_native { "cache_control" } else { "prompt_cache_breakpoint" }));
+        push_member(out, b"cache_control", b"{\"type\":\"ephemeral\"");
+        match ttl.as_deref() {
+            Some("5m") => push_member(out, b"ttl", b"\"5m\""),
+            Some(_) => push_member(out, b"ttl", b"\"1h\""),
+            None => {}
+        }
+        out.put_u8(b'}');
+    }
+}
+
+/// The marks of a part that is written, those within a result included.
+fn marks(part: &Part<'_>) -> usize {
+    let within = match &part.content {
+        Content::ToolResult { parts, .. } => parts.iter().map(marks).sum(),
+        _ => 0,
+    };
+    within + usize::from(part.cache_control.is_some() && is_sendable(&part.content))
+}

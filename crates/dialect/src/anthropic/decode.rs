@@ -1,0 +1,237 @@
+//! Reads answers of the Messages API, streamed or whole, as neutral events.
+//!
+//! A whole answer goes through the same steps as a stream: each of its blocks is one that starts complete. Unknown events,
+//! blocks and deltas are passed over, as the API demands of its clients.
+
+use pointsman_domain::FinishReason;
+
+use super::{finish::finish, usage::Usage};
+use crate::{
+    answer::AnswerFault,
+    frame::StreamEvent,
+    json::{Cursor, Raw},
+    neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
+    refusal,
+};
+
+mod block;
+
+use block::{Block, Counters};
+
+/// Reads one answer.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    names: ToolNames,
+    progress: Progress,
+    /// Id of the message, to recognise a repeated start.
+    id: Option<EscapedText<'static>>,
+    /// The unfinished block and its index.
+    open: Option<(u64, Block)>,
+    counters: Counters,
+    usage: Usage,
+    stop: Option<Stop>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Idle,
+    Started,
+    Done,
+}
+
+/// Why the answer stopped.
+#[derive(Debug)]
+struct Stop {
+    reason: EscapedText<'static>,
+    /// What the model says about a refusal.
+    explanation: Option<EscapedText<'static>>,
+}
+
+impl Decoder {
+    /// Whether a block has begun and not ended.
+    pub(crate) const fn has_open_block(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// A decoder for the answer to a request with these names.
+    pub(crate) fn new(names: ToolNames) -> Decoder {
+        Decoder {
+            names,
+            progress: Progress::Idle,
+            id: None,
+            open: None,
+            counters: Counters::default(),
+            usage: Usage::default(),
+            stop: None,
+        }
+    }
+
+    /// Reads one event of a stream.
+    ///
+    /// # Errors
+    /// When the upstream reports an error or the event is invalid, and those of the sink.
+    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        if self.progress == Progress::Done {
+            return Ok(());
+        }
+        let Some(value) = event.value()? else { return Ok(()) };
+        let kind = value.member(b"type").and_then(Raw::text);
+        if event.is_error || kind.as_deref() == Some("error") {
+            return Err(refusal::fault(value));
+        }
+        match kind.as_deref() {
+            Some("message_start") => self.message_start(value.member(b"message"), sink),
+            Some(kind) if kind.starts_with("content_block_") || kind.starts_with("message_") => {
+                if self.progress == Progress::Idle {
+                    return Err(AnswerFault::malformed("the stream does not begin with message_start"));
+                }
+                self.event_of_message(kind, value, sink)
+            }
+            Some(_) => Ok(()),
+            None if value.member(b"error").is_some_and(|error| !error.is_null()) => Err(refusal::fault(value)),
+            None => Err(AnswerFault::malformed("an event without a type")),
+        }
+    }
+
+    /// Whether the message was stopped, so that nothing follows.
+    pub(crate) const fn is_done(&self) -> bool {
+        matches!(self.progress, Progress::Done)
+    }
+
+    /// The end of the stream.
+    ///
+    /// # Errors
+    /// When the answer is incomplete, and those of the sink.
+    pub(crate) fn end(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        match self.progress {
+            Progress::Done => Ok(()),
+            Progress::Started if self.stop.is_some() => self.finish(sink),
+            _ => Err(AnswerFault::truncated("the stream ended before message_stop")),
+        }
+    }
+
+    /// Reads a whole answer.
+    ///
+    /// # Errors
+    /// When the body is an error or invalid, and those of the sink.
+    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let mut cursor = Cursor::new(body);
+        let message = cursor.value()?;
+        cursor.end()?;
+        let is_error = message.member(b"type").and_then(Raw::text).as_deref() == Some("error");
+        if is_error || message.member(b"error").is_some_and(|error| !error.is_null()) {
+            return Err(refusal::fault(message));
+        }
+        let Some(content) = message.member(b"content").filter(|content| content.is_array()) else {
+            return Err(AnswerFault::malformed("the message has no content"));
+        };
+        self.start(message, sink)?;
+        for (index, block) in content.elements().enumerate() {
+            self.block_start(index as u64, block, sink)?;
+            self.block_stop(sink)?;
+        }
+        self.note_stop(message);
+        self.finish(sink)
+    }
+
+    fn event_of_message(&mut self, kind: &str, event: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let index = event.member(b"index").and_then(Raw::count).unwrap_or(0);
+        match kind {
+            "content_block_start" => match event.member(b"content_block").filter(|block| block.is_object()) {
+                Some(block) => self.block_start(index, block, sink),
+                None => Err(AnswerFault::malformed("content_block_start without a block")),
+            },
+            "content_block_delta" => self.block_delta(index, event, sink),
+            "content_block_stop" => self.block_stop(sink),
+            "message_delta" => {
+                if let Some(usage) = event.member(b"usage") {
+                    self.usage.merge(usage);
+                }
+                event.member(b"delta").into_iter().for_each(|delta| self.note_stop(delta));
+                Ok(())
+            }
+            "message_stop" => self.finish(sink),
+            _ => Ok(()),
+        }
+    }
+
+    fn message_start(&mut self, message: Option<Raw<'_>>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let Some(message) = message.filter(|message| message.is_object()) else {
+            return Err(AnswerFault::malformed("message_start without a message"));
+        };
+        if self.progress != Progress::Idle {
+            let is_same = message.member(b"id").and_then(EscapedText::of) == self.id;
+            return if is_same { Ok(()) } else { Err(AnswerFault::malformed("a second message in one stream")) };
+        }
+        self.start(message, sink)?;
+        // A placeholder: only `message_delta` knows.
+        self.usage.forget_output();
+        // Calls that a program of the model made are whole from the start.
+        let is_call = |block: &Raw<'_>| block.member(b"type").and_then(Raw::text).as_deref() == Some("tool_use");
+        for block in message.member(b"content").into_iter().flat_map(Raw::elements).filter(is_call) {
+            self.block_start(0, block, sink)?;
+            self.block_stop(sink)?;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, message: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        self.progress = Progress::Started;
+        self.id = message.member(b"id").and_then(EscapedText::of).map(EscapedText::into_owned);
+        if let Some(usage) = message.member(b"usage") {
+            self.usage.merge(usage);
+        }
+        match &self.id {
+            Some(id) => sink.event(AnswerEvent::Started { id: id.borrowed() }),
+            None => Ok(()),
+        }
+    }
+
+    fn block_start(&mut self, index: u64, block: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        self.block_stop(sink)?;
+        self.open = Some((index, Block::start(block, &self.names, &mut self.counters, sink)?));
+        Ok(())
+    }
+
+    fn block_delta(&mut self, index: u64, event: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let Some(delta) = event.member(b"delta") else { return Ok(()) };
+        match &mut self.open {
+            Some((open, block)) if *open == index => block.delta(delta, &mut self.counters, sink),
+            _ => Err(AnswerFault::malformed("a delta of a block that is not open")),
+        }
+    }
+
+    fn block_stop(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        match self.open.take() {
+            Some((_, block)) => block.stop(&mut self.counters, sink),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes `stop_reason` and what a refusal says.
+    fn note_stop(&mut self, holder: Raw<'_>) {
+        let Some(reason) = holder.member(b"stop_reason").and_then(EscapedText::of) else { return };
+        let details = holder.member(b"stop_details");
+        let explanation = details.and_then(|details| details.member(b"explanation")).and_then(Raw::filled_string);
+        let explanation = explanation.and_then(EscapedText::of).map(EscapedText::into_owned);
+        self.stop = Some(Stop { reason: reason.into_owned(), explanation });
+    }
+
+    fn finish(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        self.block_stop(sink)?;
+        self.progress = Progress::Done;
+        let stop = self.stop.take();
+        let native = stop.as_ref().map_or(EscapedText::plain(""), |stop| stop.reason.borrowed());
+        let finish = finish(&native.unescaped(), self.counters.has_calls());
+        if let Some(text) = stop.as_ref().and_then(|stop| stop.explanation.as_ref())
+            && finish == FinishReason::ContentFilter
+        {
+            sink.event(AnswerEvent::Refusal { choice: 0, text: text.borrowed() })?;
+        }
+        sink.event(AnswerEvent::Finished { choice: 0, finish, native })?;
+        match self.usage.tokens() {
+            Some(tokens) => sink.event(AnswerEvent::Usage(tokens)),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! One content block of an answer, from its start to its stop.
+
+use bytes::{BufMut as _, BytesMut};
+use pointsman_domain::ReasoningFormat;
+
+use crate::{
+    answer::AnswerFault,
+    anthropic::{citations::Citations, surrogates::SplitPairs},
+    json::Raw,
+    neutral::{AnswerEvent, AnswerSink, EscapedText, MAX_SIGNATURE, ReasoningKind, ToolCallReader, ToolNames},
+};
+
+/// What was counted over all blocks.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    calls: u32,
+    thoughts: u32,
+    /// Characters of text.
+    characters: u64,
+}
+
+impl Counters {
+    /// Whether the answer calls tools.
+    pub(super) fn has_calls(&self) -> bool {
+        self.calls > 0
+    }
+}
+
+/// An unfinished block.
+#[derive(Debug)]
+pub(super) struct Block {
+    kind: Kind,
+    pairs: SplitPairs,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// `start`: where it begins in the text of the answer, in characters.
+    Text {
+        start: u64,
+        citations: Citations,
+    },
+    Thought {
+        index: u32,
+        signature: BytesMut,
+    },
+    Call(ToolCallReader),
+    /// Not shown.
+    Hidden,
+}
+
+impl Block {
+    /// Begins a block; what it starts with is handed on.
+    pub(super) fn start(
+        block: Raw<'_>,
+        names: &ToolNames,
+        counters: &mut Counters,
+        sink: &mut impl AnswerSink,
+    ) -> Result<Block, AnswerFault> {
+        let kind = block.member(b"type").and_then(Raw::text);
+        match kind.as_deref() {
+            Some("text") => Block::text(block, counters, sink),
+            Some("thinking") => Block::thought(block, counters, sink),
+            Some("redacted_thinking") => {
+                let index = counters.next_thought();
+                if let Some(data) = block.member(b"data").and_then(Raw::filled_string) {
+                    sink.event(thought(index, ReasoningKind::Encrypted, None, EscapedText::of(data)))?;
+                }
+                Ok(Block::of(Kind::Hidden))
+            }
+            Some("tool_use") => Block::call(block, names, counters, sink),
+            _ => Ok(Block::of(Kind::Hidden)),
+        }
+    }
+
+    fn of(kind: Kind) -> Block {
+        Block { kind, pairs: SplitPairs::default() }
+    }
+
+    fn text(block: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> Result<Block, AnswerFault> {
+        let mut citations = Citations::default();
+        for citation in block.member(b"citations").into_iter().flat_map(Raw::elements) {
+            citations.note(citation);
+        }
+        let mut text = Block::of(Kind::Text { start: counters.characters, citations });
+        text.piece(block.member(b"text"), counters, sink)?;
+        Ok(text)
+    }
+
+    fn thought(block: Raw<'_>, counters: &mut Counters, sink: &mut impl AnswerSink) -> Result<Block, AnswerFault> {
+        let mut thought = Block::of(Kind::Thought { index: counters.next_thought(), signature: BytesMut::new() });
+        thought.piece(block.member(b"thinking"), counters, sink)?;
+        thought.sign(block.member(b"signature"))?;
+        Ok(thought)
+    }
+
+    fn call(
+        block: Raw<'_>,
+        names: &ToolNames,
+        counters: &mut Counters,
+        sink: &mut impl AnswerSink,
+    ) -> Result<Block, AnswerFault> {
+        let members = (block.member(b"id"), block.member(b"name"), block.member(b"input"));
+        Ok(Block::of(Kind::Call(ToolCallReader::start(members, names, &mut counters.calls, sink)?)))
+    }
+
+    /// Takes a delta. One of an unknown type is passed over, and so are those of hidden blocks.
+    pub(super) fn delta(
+        &mut self,
+        delta: Raw<'_>,
+        counters: &mut Counters,
+        sink: &mut impl AnswerSink,
+    ) -> Result<(), AnswerFault> {
+        let kind = delta.member(b"type").and_then(Raw::text);
+        match (kind.as_deref(), &mut self.kind) {
+            (_, Kind::Hidden) => Ok(()),
+            (Some("text_delta"), Kind::Text { .. }) => self.piece(delta.member(b"text"), counters, sink),
+            (Some("thinking_delta"), Kind::Thought { .. }) => self.piece(delta.member(b"thinking"), counters, sink),
+            (Some("input_json_delta"), Kind::Call(_)) => self.piece(delta.member(b"partial_json"), counters, sink),
+            (Some("signature_delta"), Kind::Thought { .. }) => self.sign(delta.member(b"signature")),
+            (Some("citations_delta"), Kind::Text { citations, .. }) => {
+                if let Some(citation) = delta.member(b"citation") {
+                    citations.note(citation);
+                }
+                Ok(())
+            }
+            (Some("text_delta" | "thinking_delta" | "input_json_delta" | "signature_delta" | "citations_delta"), _) => {
+                Err(AnswerFault::malformed("a delta of another kind than its block"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the block.
+    pub(super) fn stop(mut self, counters: &mut Counters, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        if let Some(rest) = self.pairs.rest() {
+            self.hand_on(rest, counters, sink)?;
+        }
+        match self.kind {
+            Kind::Text { start, citations } => citations.finish(start, counters.characters, sink),
+            Kind::Thought { signature, .. } if signature.is_empty() => Ok(()),
+            Kind::Thought { index, signature } => {
+                let signature = EscapedText::plain(std::str::from_utf8(&signature).unwrap_or_default());
+                sink.event(thought(index, ReasoningKind::Text, None, Some(signature)))
+            }
+            Kind::Call(call) => call.stop(sink),
+            Kind::Hidden => Ok(()),
+        }
+    }
+
+    /// Takes a piece of the text of the block.
+    fn piece(
+        &mut self,
+        piece: Option<Raw<'_>>,
+        counters: &mut Counters,
+        sink: &mut impl AnswerSink,
+    ) -> Result<(), AnswerFault> {
+        match piece.and_then(|piece| self.pairs.piece(piece)) {
+            Some(text) => self.hand_on(text, counters, sink),
+            None => Ok(()),
+        }
+    }
+
+    fn hand_on(
+        &mut self,
+        text: EscapedText<'_>,
+        counters: &mut Counters,
+        sink: &mut impl AnswerSink,
+    ) -> Result<(), AnswerFault> {
+        match &mut self.kind {
+            Kind::Text { .. } => {
+                counters.characters = counters.characters.saturating_add(text.characters());
+                sink.event(AnswerEvent::Text { choice: 0, text })
+            }
+            Kind::Thought { index, .. } => sink.event(thought(*index, ReasoningKind::Text, Some(text), None)),
+            Kind::Call(call) => call.piece(text, sink),
+            Kind::Hidden => Ok(()),
+        }
+    }
+
+    fn sign(&mut self, piece: Option<Raw<'_>>) -> Result<(), AnswerFault> {
+        let (Kind::Thought { signature, .. }, Some(piece)) = (&mut self.kind, piece.and_then(Raw::filled_string))
+        else {
+            return Ok(());
+        };
+        if signature.len() + piece.inner().len() > MAX_SIGNATURE {
+            return Err(AnswerFault::malformed("the signature of a thought is too long"));
+        }
+        signature.put_slice(piece.inner());
+        Ok(())
+    }
+}
+
+impl Counters {
+    fn next_thought(&mut self) -> u32 {
+        let index = self.thoughts;
+        self.thoughts = self.thoughts.saturating_add(1);
+        index
+    }
+}
+
+fn thought<'a>(
+    index: u32,
+    kind: ReasoningKind,
+    text: Option<EscapedText<'a>>,
+    sealed: Option<EscapedText<'a>>,
+) -> AnswerEvent<'a> {
+    AnswerEvent::Reasoning { choice: 0, index, format: ReasoningFormat::Anthropic, kind, text, sealed, id: None }
+}

@@ -1,0 +1,194 @@
+//! The bytes of content blocks: events of a stream, or elements of the array `content`.
+
+use bytes::{BufMut as _, BytesMut};
+
+use super::{AnswerForm, call::OpenCall};
+use crate::{
+    json::{push_member, push_u64},
+    neutral::EscapedText,
+};
+
+/// Kinds of blocks that stay open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BlockKind {
+    Text,
+    Thinking,
+    Call,
+}
+
+/// Writes blocks one after the other. The caller ends each before the next.
+#[derive(Debug)]
+pub(super) struct BlockWriter {
+    form: AnswerForm,
+    pub(super) out: BytesMut,
+    /// Blocks so far.
+    count: u64,
+    /// Citations of the open text of a whole answer, which stand behind the text.
+    citations: BytesMut,
+}
+
+impl BlockWriter {
+    pub(super) fn new(form: AnswerForm) -> BlockWriter {
+        BlockWriter { form, out: BytesMut::new(), count: 0, citations: BytesMut::new() }
+    }
+
+    pub(super) fn begin_text(&mut self) {
+        self.begin(b"{\"type\":\"text\",\"text\":\"");
+        self.end_start(b"\"}");
+    }
+
+    pub(super) fn text(&mut self, text: &EscapedText<'_>) {
+        self.piece(b"text_delta\",\"text\":\"", text);
+    }
+
+    pub(super) fn cite(&mut self, citation: &[u8]) {
+        if self.form == AnswerForm::Streamed {
+            self.delta(b"citations_delta\",\"citation\":");
+            self.out.put_slice(citation);
+            self.out.put_slice(b"}}\n\n");
+            return;
+        }
+        if !self.citations.is_empty() {
+            self.citations.put_u8(b',');
+        }
+        self.citations.put_slice(citation);
+    }
+
+    pub(super) fn end_text(&mut self) {
+        if self.form == AnswerForm::Streamed {
+            return self.stop();
+        }
+        self.out.put_u8(b'"');
+        if !self.citations.is_empty() {
+            push_member(&mut self.out, b"citations", b"[");
+            self.out.put_slice(&self.citations.split());
+            self.out.put_u8(b']');
+        }
+        self.out.put_u8(b'}');
+    }
+
+    pub(super) fn begin_thinking(&mut self) {
+        self.begin(b"{\"type\":\"thinking\",\"thinking\":\"");
+        self.end_start(b"\",\"signature\":\"\"}");
+    }
+
+    pub(super) fn thought(&mut self, text: &EscapedText<'_>) {
+        self.piece(b"thinking_delta\",\"thinking\":\"", text);
+    }
+
+    pub(super) fn end_thinking(&mut self, signature: &EscapedText<'_>) {
+        if self.form == AnswerForm::Streamed {
+            self.piece(b"signature_delta\",\"signature\":\"", signature);
+            return self.stop();
+        }
+        self.out.put_u8(b'"');
+        push_member(&mut self.out, b"signature", b"");
+        signature.push_quoted(&mut self.out);
+        self.out.put_u8(b'}');
+    }
+
+    /// A thought that nobody can read. It has no deltas.
+    pub(super) fn redacted(&mut self, data: &EscapedText<'_>) {
+        self.begin(b"{\"type\":\"redacted_thinking\",\"data\":");
+        data.push_quoted(&mut self.out);
+        self.out.put_u8(b'}');
+        if self.form == AnswerForm::Streamed {
+            self.end_start(b"");
+            self.stop();
+        }
+    }
+
+    pub(super) fn begin_call(&mut self, id: &EscapedText<'_>, name: &EscapedText<'_>) {
+        self.begin(b"{\"type\":\"tool_use\",\"id\":");
+        id.push_quoted(&mut self.out);
+        push_member(&mut self.out, b"name", b"");
+        name.push_quoted(&mut self.out);
+        push_member(&mut self.out, b"input", b"");
+        self.end_start(b"{}}");
+    }
+
+    /// A piece of a call's arguments.
+    pub(super) fn fragment(&mut self, text: &EscapedText<'_>) {
+        self.piece(b"input_json_delta\",\"partial_json\":\"", text);
+    }
+
+    pub(super) fn end_call(&mut self, call: OpenCall) {
+        let rest = call.finish();
+        if self.form == AnswerForm::Streamed {
+            if let Some(object) = rest {
+                self.fragment(&EscapedText::escaping(&String::from_utf8_lossy(&object)));
+            }
+            return self.stop();
+        }
+        // Only the arguments of a stream are sent in pieces.
+        self.out.put_slice(rest.as_deref().unwrap_or(b"{}"));
+        self.out.put_u8(b'}');
+    }
+
+    /// An empty delta of the open block.
+    pub(super) fn nothing(&mut self, kind: BlockKind) {
+        let empty = EscapedText::plain("");
+        match kind {
+            BlockKind::Text => self.text(&empty),
+            BlockKind::Thinking => self.thought(&empty),
+            BlockKind::Call => self.fragment(&empty),
+        }
+    }
+
+    pub(super) fn ping(&mut self) {
+        self.out.put_slice(b"event: ping\ndata: {\"type\":\"ping\"}\n\n");
+    }
+
+    /// Writes up to the beginning of the block's text.
+    fn begin(&mut self, block: &[u8]) {
+        let index = self.count;
+        self.count += 1;
+        match self.form {
+            AnswerForm::Streamed => {
+                self.event(b"content_block_start", index);
+                push_member(&mut self.out, b"content_block", b"");
+            }
+            AnswerForm::Whole if index > 0 => self.out.put_u8(b','),
+            AnswerForm::Whole => {}
+        }
+        self.out.put_slice(block);
+    }
+
+    /// Ends the event that starts a block; `rest` is the rest of the block in it.
+    fn end_start(&mut self, rest: &[u8]) {
+        if self.form == AnswerForm::Streamed {
+            self.out.put_slice(rest);
+            self.out.put_slice(b"}\n\n");
+        }
+    }
+
+    fn piece(&mut self, delta: &[u8], text: &EscapedText<'_>) {
+        if self.form == AnswerForm::Whole {
+            return self.out.put_slice(text.bytes());
+        }
+        self.delta(delta);
+        self.out.put_slice(text.bytes());
+        self.out.put_slice(b"\"}}\n\n");
+    }
+
+    fn delta(&mut self, delta: &[u8]) {
+        self.event(b"content_block_delta", self.count.saturating_sub(1));
+        self.out.put_slice(b",\"delta\":{\"type\":\"");
+        self.out.put_slice(delta);
+    }
+
+    fn stop(&mut self) {
+        self.event(b"content_block_stop", self.count.saturating_sub(1));
+        self.out.put_slice(b"}\n\n");
+    }
+
+    fn event(&mut self, name: &[u8], index: u64) {
+        self.out.reserve(160);
+        self.out.put_slice(b"event: ");
+        self.out.put_slice(name);
+        self.out.put_slice(b"\ndata: {\"type\":\"");
+        self.out.put_slice(name);
+        self.out.put_slice(b"\",\"index\":");
+        push_u64(&mut self.out, index);
+    }
+}

@@ -1,0 +1,112 @@
+//! Which block a piece of content belongs to.
+
+use pointsman_domain::ReasoningFormat;
+
+use super::{MessagesEncoder, Open, call::OpenCall, piece::Piece};
+use crate::{
+    anthropic::foreign_state::packed_state,
+    neutral::{EscapedText, ReasoningKind, ReasoningPiece},
+};
+
+impl MessagesEncoder {
+    /// Writes what waits, complete or not, and closes the last block.
+    pub(super) fn settle(&mut self) {
+        while let Some(piece) = self.waiting.pop() {
+            self.write(piece);
+        }
+        self.close();
+    }
+
+    pub(super) fn write(&mut self, piece: Piece<'_>) {
+        self.begin();
+        match piece {
+            Piece::Text(text) => self.write_text(text),
+            Piece::Thought(thought) => self.write_thought(thought),
+            Piece::Citation(citation) => {
+                if let Some(Open::Text { is_cited, .. }) = &mut self.open {
+                    *is_cited = true;
+                    self.blocks.cite(&citation);
+                }
+            }
+            Piece::Call { call, id, name, kind, arguments } => {
+                self.close();
+                self.blocks.begin_call(&id, &name);
+                let mut open = OpenCall::new(call, kind, self.opening.form);
+                if let Some(piece) = open.piece(arguments) {
+                    self.blocks.fragment(&piece);
+                }
+                self.open = Some(Open::Call(open));
+            }
+        }
+    }
+
+    /// Text after a citation begins a block of its own, because a citation is about the text of its block.
+    fn write_text(&mut self, text: EscapedText<'_>) {
+        if !matches!(&self.open, Some(Open::Text { is_cited: false, .. })) {
+            self.close();
+            self.blocks.begin_text();
+            self.open = Some(Open::Text { is_cited: false });
+        }
+        self.blocks.text(&text);
+    }
+
+    fn write_thought(&mut self, thought: ReasoningPiece<'_>) {
+        let ReasoningPiece { index, format, kind, text, sealed, id } = thought;
+        let sealed = sealed.filter(|sealed| !sealed.is_empty());
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            self.open_thought(index, format);
+            if !self.opening.omits_thinking {
+                self.blocks.thought(&text);
+            }
+        }
+        let Some(sealed) = sealed else { return };
+        let is_own = format == ReasoningFormat::Anthropic;
+        let signature = if is_own { sealed } else { self.seal(format, &packed_state(&sealed, id.as_ref())) };
+        let is_of_open = matches!(&self.open, Some(Open::Thought { format: of, index: at, .. })
+            if *of == format && (*at == index || !is_own));
+        match kind {
+            ReasoningKind::Encrypted if is_own || !is_of_open => {
+                self.close();
+                self.blocks.redacted(&signature);
+            }
+            _ => {
+                if !is_of_open {
+                    self.open_thought(index, format);
+                }
+                self.close_signed(Some(&signature));
+            }
+        }
+    }
+
+    /// Opens a thought, unless it is the one that is open.
+    fn open_thought(&mut self, index: u32, format: ReasoningFormat) {
+        let is_open =
+            matches!(&self.open, Some(Open::Thought { index: at, format: of, .. }) if (*at, *of) == (index, format));
+        if !is_open {
+            self.close();
+            self.blocks.begin_thinking();
+            self.open = Some(Open::Thought { index, format });
+        }
+    }
+
+    fn seal(&self, format: ReasoningFormat, state: &str) -> EscapedText<'static> {
+        EscapedText::escaping(&self.opening.state_key.seal(format, state))
+    }
+
+    fn close(&mut self) {
+        self.close_signed(None);
+    }
+
+    /// Closes the open block. A thought without a signature gets an envelope without a state.
+    fn close_signed(&mut self, signature: Option<&EscapedText<'_>>) {
+        match self.open.take() {
+            None => {}
+            Some(Open::Text { .. }) => self.blocks.end_text(),
+            Some(Open::Thought { format, .. }) => match signature {
+                Some(signature) => self.blocks.end_thinking(signature),
+                None => self.blocks.end_thinking(&self.seal(format, "")),
+            },
+            Some(Open::Call(call)) => self.blocks.end_call(call),
+        }
+    }
+}

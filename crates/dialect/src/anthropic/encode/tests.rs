@@ -1,0 +1,524 @@
+use serde_json::{Value, json};
+
+use super::{usage::push_usage, *};
+use crate::{
+    anthropic::{Decoder, inbound::read_messages},
+    frame::sse::SseSplitter,
+    neutral::{ToolKind, ToolNames},
+    openai::{
+        answer_reader::{read_chunk, read_completion},
+        chunk_writer::ChunkWriter,
+        completion_writer::CompletionWriter,
+    },
+};
+
+mod client;
+mod properties;
+mod upstream;
+
+use client::{Received, receive};
+
+const KEY: StateKey = StateKey::new([3; 32]);
+const LIMIT: usize = 10_000;
+
+fn opening(form: AnswerForm) -> MessageOpening {
+    MessageOpening {
+        id: Arc::from("gen-1"),
+        model: Arc::from("acme/small"),
+        prompt_tokens: 12,
+        form,
+        omits_thinking: false,
+        stop_sequences: Bytes::from_static(b"[\"END\",\"\\u00e9\"]"),
+        max_held_bytes: LIMIT,
+        state_key: KEY,
+    }
+}
+
+fn streamed() -> MessagesEncoder {
+    MessagesEncoder::new(opening(AnswerForm::Streamed))
+}
+
+/// The stream of these chunks of chat.
+fn stream_of(chunks: &[Value]) -> Bytes {
+    let mut encoder = streamed();
+    for chunk in chunks {
+        read_chunk(chunk.to_string().as_bytes(), &mut encoder).unwrap();
+    }
+    encoder.whole()
+}
+
+#[track_caller]
+fn received(chunks: &[Value]) -> Received {
+    let received = receive(&stream_of(chunks));
+    assert!(received.is_complete && received.error.is_none());
+    received
+}
+
+/// A chunk with this delta.
+fn delta(delta: Value) -> Value {
+    json!({"choices": [{"index": 0, "delta": delta}]})
+}
+
+fn finish(reason: &str) -> Value {
+    json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+}
+
+fn call(index: u32, id: &str, arguments: &str) -> Value {
+    json!({"index": index, "id": id, "type": "function", "function": {"name": "f", "arguments": arguments}})
+}
+
+fn fragment(index: u32, arguments: &str) -> Value {
+    delta(json!({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]}))
+}
+
+fn failure() -> StreamError {
+    StreamError {
+        reason: Some("provider_failed"),
+        request_id: Some(Arc::from("req-1")),
+        ..StreamError::broken_answer()
+    }
+}
+
+/// The message of a whole answer with these members of the chat message.
+fn whole_of(message: Value, finish: &str) -> Value {
+    let body = json!({"choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "usage": {"prompt_tokens": 5, "completion_tokens": 2}});
+    let mut encoder = MessagesEncoder::new(opening(AnswerForm::Whole));
+    read_completion(body.to_string().as_bytes(), &mut encoder).unwrap();
+    serde_json::from_slice(&encoder.whole()).unwrap()
+}
+
+/// D87, D88.
+#[test]
+fn text_and_a_call_of_chat_become_the_events_of_this_api() {
+    let stream = stream_of(&[
+        delta(json!({"role": "assistant", "content": "Hi"})),
+        delta(json!({"content": null, "tool_calls": [call(0, "c1", "{\"a\"")]})),
+        fragment(0, ":1}"),
+        finish("tool_calls"),
+        json!({"choices": [], "usage": {"prompt_tokens": 50, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 40, "cache_write_tokens": 3, "cache_write_1h_tokens": 2}}}),
+    ]);
+    let expected = r#"event: message_start
+data: {"type":"message_start","message":{"id":"gen-1","type":"message","role":"assistant","model":"acme/small","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":12,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":1}}}
+
+event: ping
+data: {"type":"ping"}
+
+event: content_block_start
+data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":0}
+
+event: content_block_start
+data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"c1","name":"f","input":{}}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\""}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":":1}"}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":1}
+
+event: message_delta
+data: {"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":7,"cache_creation_input_tokens":3,"cache_read_input_tokens":40,"cache_creation":{"ephemeral_5m_input_tokens":1,"ephemeral_1h_input_tokens":2},"output_tokens":9}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+"#;
+    assert_eq!(String::from_utf8_lossy(&stream), expected);
+}
+
+/// D89, D90, D91, D92.
+#[test]
+fn reasoning_text_and_two_calls_become_blocks_in_their_order() {
+    let received = received(&[
+        delta(
+            json!({"reasoning": "Let", "reasoning_details": [{"type": "reasoning.text", "text": "Let", "format": "unknown", "index": 0}]}),
+        ),
+        delta(
+            json!({"reasoning_details": [{"type": "reasoning.text", "text": " me", "format": "unknown", "index": 0}]}),
+        ),
+        delta(json!({"content": "Hi", "tool_calls": []})),
+        delta(json!({"content": "!", "tool_calls": [call(0, "c1", "{\"a\":1}")]})),
+        delta(json!({"tool_calls": [call(1, "c2", "{}")]})),
+        finish("stop"),
+    ]);
+    let content = received.message["content"].as_array().unwrap();
+    let kinds: Vec<&str> = content.iter().map(|block| block["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["thinking", "text", "tool_use", "tool_use"]);
+    assert_eq!((content[0]["thinking"].as_str(), content[1]["text"].as_str()), (Some("Let me"), Some("Hi!")));
+    assert_eq!((&content[2]["input"], &content[3]["input"]), (&json!({"a": 1}), &json!({})));
+    assert_eq!(received.message["stop_reason"], "tool_use", "agents stop at end_turn, calls or not");
+}
+
+/// D92.
+#[test]
+fn the_reason_of_the_end_is_one_of_this_api() {
+    let reason = |finish_reason: &str, with_call: bool| {
+        let mut chunks = vec![delta(json!({"content": "a"}))];
+        if with_call {
+            chunks.push(delta(json!({"tool_calls": [call(0, "c", "{}")]})));
+        }
+        chunks.push(finish(finish_reason));
+        received(&chunks).message["stop_reason"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(reason("stop", false), "end_turn");
+    assert_eq!(reason("tool_calls", false), "end_turn", "there is nothing that a client could run");
+    assert_eq!(reason("length", false), "max_tokens");
+    assert_eq!(reason("length", true), "max_tokens");
+    assert_eq!(reason("stop", true), "tool_use");
+    assert_eq!(reason("content_filter", false), "refusal");
+    assert_eq!(reason("content_filter", true), "refusal", "nobody should run what was cut by a filter");
+}
+
+/// D88.
+#[test]
+fn the_start_tells_the_counted_prompt_if_it_is_known_and_else_the_estimate() {
+    let start = |before: Option<Value>| {
+        let chunks = before.into_iter().chain([delta(json!({"content": "a"})), finish("stop")]);
+        received(&chunks.collect::<Vec<_>>()).start["usage"].clone()
+    };
+    let usage = |prompt: u64, cached: u64| json!({"choices": [], "usage": {"prompt_tokens": prompt, "completion_tokens": 0, "prompt_tokens_details": {"cached_tokens": cached}}});
+    assert_eq!(start(None)["input_tokens"], 12);
+    assert_eq!(start(Some(usage(0, 0)))["input_tokens"], 12);
+    let counted = start(Some(usage(50, 40)));
+    assert_eq!((&counted["input_tokens"], &counted["cache_read_input_tokens"]), (&json!(10), &json!(40)));
+    assert_eq!(start(Some(usage(50, 50)))["input_tokens"], 1, "a zero is taken for an error");
+}
+
+/// D94.
+#[test]
+fn the_counts_of_the_prompt_add_up_to_it_and_are_never_negative() {
+    let usage = |tokens: ReportedTokens| -> Value {
+        let mut out = BytesMut::new();
+        push_usage(&tokens, &mut out);
+        serde_json::from_slice(&out).unwrap()
+    };
+    let tokens = ReportedTokens {
+        prompt: 132,
+        cached: Some(100),
+        cache_write: Some(7),
+        cache_write_1h: Some(4),
+        completion: 9,
+        reasoning: Some(3),
+        web_searches: Some(2),
+        ..Default::default()
+    };
+    let expected = json!({"input_tokens": 25, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 7,
+        "cache_creation": {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4}, "output_tokens": 9,
+        "output_tokens_details": {"thinking_tokens": 3}, "server_tool_use": {"web_search_requests": 2}});
+    assert_eq!(usage(tokens), expected);
+    let odd = usage(ReportedTokens { prompt: 5, cached: Some(9), cache_write: Some(9), ..Default::default() });
+    assert_eq!((&odd["input_tokens"], &odd["cache_read_input_tokens"]), (&json!(0), &json!(5)));
+    let by_time = usage(ReportedTokens { prompt: 5, cache_write_5m: Some(2), ..Default::default() });
+    assert_eq!((&by_time["input_tokens"], &by_time["cache_creation_input_tokens"]), (&json!(3), &json!(2)));
+}
+
+/// D93.
+#[test]
+fn calls_whose_arguments_come_in_turns_are_sent_one_after_the_other_and_complete() {
+    let turns = [
+        delta(json!({"tool_calls": [call(0, "a", "{\"x\":")]})),
+        delta(json!({"tool_calls": [call(1, "b", "{\"y\":")]})),
+        fragment(0, "\"}{\","),
+        delta(json!({"content": "and"})),
+        fragment(1, "[1,"),
+        fragment(0, "\"z\":{}}"),
+        delta(json!({"tool_calls": [call(2, "c", "")]})),
+        fragment(1, "2]}"),
+        finish("tool_calls"),
+    ];
+    let expected = json!([
+        {"type": "tool_use", "id": "a", "name": "f", "input": {"x": "}{", "z": {}}},
+        {"type": "tool_use", "id": "b", "name": "f", "input": {"y": [1, 2]}},
+        {"type": "text", "text": "and"},
+        {"type": "tool_use", "id": "c", "name": "f", "input": {}},
+    ]);
+    assert_eq!(received(&turns).message["content"], expected);
+}
+
+#[test]
+fn a_call_begins_as_soon_as_the_one_before_it_is_complete() {
+    let mut encoder = streamed();
+    let mut push = |chunk: Value| {
+        read_chunk(chunk.to_string().as_bytes(), &mut encoder).unwrap();
+        String::from_utf8(encoder.take().to_vec()).unwrap()
+    };
+    push(delta(json!({"tool_calls": [call(0, "a", "{\"x\":[")]})));
+    assert_eq!(push(delta(json!({"tool_calls": [call(1, "b", "{\"y\":1}")]}))), "", "the first is not complete");
+    let both = push(fragment(0, "]}"));
+    assert!(both.contains(r#""partial_json":"]}""#) && both.contains(r#""id":"b""#), "{both}");
+    assert!(push(delta(json!({"content": "x"}))).contains(r#""text":"x""#));
+}
+
+#[test]
+fn arguments_are_always_one_object() {
+    let input = |pieces: &[&str]| {
+        let mut chunks = vec![delta(json!({"tool_calls": [call(0, "a", "")]}))];
+        chunks.extend(pieces.iter().map(|piece| fragment(0, piece)));
+        chunks.push(finish("tool_calls"));
+        let streamed = received(&chunks).message["content"][0]["input"].clone();
+        let message = json!({"content": null, "tool_calls": [call(0, "a", &pieces.concat())]});
+        let whole = whole_of(message, "tool_calls")["content"][0]["input"].clone();
+        assert_eq!(streamed, whole);
+        whole
+    };
+    assert_eq!(input(&[]), json!({}));
+    assert_eq!(input(&["", " \n"]), json!({}));
+    assert_eq!(input(&[" ", "\n{\"a\"", ":1.0}"]), json!({"a": 1.0}));
+    assert_eq!(input(&["[", "1]"]), json!({"value": [1]}));
+    assert_eq!(input(&["\"x", "\""]), json!({"value": "x"}));
+    assert_eq!(input(&["bad {", "}"]), json!({"INVALID_JSON": "bad {}"}));
+    assert_eq!(input(&["{\"a\":\"\\u005c\\\"}\"}"]), json!({"a": "\\\"}"}));
+}
+
+#[test]
+fn a_whole_answer_wraps_arguments_that_broke_off() {
+    let message = json!({"content": "a", "tool_calls": [call(0, "a", "{\"x\":")]});
+    let message = whole_of(message, "length");
+    assert_eq!(message["content"][1]["input"], json!({"INVALID_JSON": "{\"x\":"}));
+    assert_eq!(message["stop_reason"], "max_tokens");
+}
+
+#[test]
+fn a_call_of_a_custom_tool_has_its_text_as_the_member_input() {
+    for form in [AnswerForm::Streamed, AnswerForm::Whole] {
+        let mut encoder = MessagesEncoder::new(opening(form));
+        let (id, name) = (EscapedText::plain("c"), EscapedText::plain("patch"));
+        encoder.event(AnswerEvent::ToolCallStarted { choice: 0, call: 0, id, name, kind: ToolKind::Custom }).unwrap();
+        for text in ["{\\\"a", "\\n\\\""] {
+            let text = EscapedText::plain(text);
+            encoder.event(AnswerEvent::ToolCallArguments { choice: 0, call: 0, text }).unwrap();
+        }
+        let bytes = encoder.whole();
+        let message = match form {
+            AnswerForm::Streamed => receive(&bytes).message,
+            AnswerForm::Whole => serde_json::from_slice(&bytes).unwrap(),
+        };
+        assert_eq!(message["content"][0]["input"], json!({"input": "{\"a\n\""}));
+    }
+}
+
+#[test]
+fn a_whole_answer_is_one_message_object() {
+    let message = json!({"content": "Hi", "reasoning_details": [{"type": "reasoning.text", "text": "hm", "signature": "EqQB", "format": "anthropic-claude-v1", "index": 0}],
+        "tool_calls": [call(0, "c1", "{\"a\": 1.0}")]});
+    let whole = whole_of(message, "tool_calls");
+    client::all_counts(&whole["usage"]);
+    let expected = json!({"id": "gen-1", "type": "message", "role": "assistant", "model": "acme/small", "content": [
+        {"type": "thinking", "thinking": "hm", "signature": "EqQB"}, {"type": "text", "text": "Hi"},
+        {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1.0}}],
+        "stop_reason": "tool_use", "stop_sequence": null, "usage": whole["usage"]});
+    assert_eq!(whole, expected);
+    assert_eq!(whole["usage"]["input_tokens"], 5);
+}
+
+#[test]
+fn a_refusal_is_told_where_this_api_has_it() {
+    let expected = json!({"type": "refusal", "category": null, "explanation": "I \"can't\"."});
+    for reason in ["stop", "content_filter"] {
+        let chunks = [delta(json!({"refusal": "I \"can"})), delta(json!({"refusal": "'t\"."})), finish(reason)];
+        let streamed = received(&chunks).message;
+        let whole = whole_of(json!({"content": null, "refusal": "I \"can't\"."}), reason);
+        for message in [streamed, whole] {
+            assert_eq!((&message["stop_reason"], &message["stop_details"]), (&json!("refusal"), &expected));
+            assert_eq!(message["content"], json!([]));
+        }
+    }
+}
+
+#[test]
+fn a_citation_belongs_to_the_text_before_it() {
+    let annotation = json!([{"type": "url_citation", "url_citation": {"url": "https://h/", "title": "T\"", "start_index": 0, "end_index": 1}}, {"type": "file_citation"}]);
+    let citation = json!({"type": "web_search_result_location", "cited_text": "", "encrypted_index": "", "title": "T\"", "url": "https://h/"});
+    let streamed = received(&[
+        delta(json!({"content": "a"})),
+        delta(json!({"annotations": annotation})),
+        delta(json!({"content": "b", "tool_calls": [call(0, "c", "{}")]})),
+        finish("tool_calls"),
+    ]);
+    let content = &streamed.message["content"];
+    assert_eq!(content[0], json!({"type": "text", "text": "a", "citations": [citation]}));
+    assert_eq!(content[1], json!({"type": "text", "text": "b"}));
+    let message = json!({"content": "a", "annotations": annotation, "tool_calls": [call(0, "c", "{}")]});
+    assert_eq!(whole_of(message, "tool_calls")["content"][0], content[0]);
+}
+
+/// D95.
+#[test]
+fn silence_is_filled_with_an_empty_delta_in_a_block_and_a_ping_outside() {
+    let mut encoder = streamed();
+    let mut names = |chunk: Option<Value>| {
+        if let Some(chunk) = chunk {
+            read_chunk(chunk.to_string().as_bytes(), &mut encoder).unwrap();
+        }
+        encoder.take();
+        encoder.keep_alive();
+        String::from_utf8(encoder.take().to_vec()).unwrap()
+    };
+    let first = names(None);
+    assert!(
+        first.starts_with("event: message_start\n") && first.ends_with("event: ping\ndata: {\"type\":\"ping\"}\n\n")
+    );
+    assert_eq!(names(None), "event: ping\ndata: {\"type\":\"ping\"}\n\n");
+    let thought = json!({"reasoning_details": [{"type": "reasoning.text", "text": "a", "index": 0}]});
+    assert!(names(Some(delta(thought))).contains(r#"{"type":"thinking_delta","thinking":""}"#));
+    assert!(names(Some(delta(json!({"content": "a"})))).contains(r#"{"type":"text_delta","text":""}"#));
+    let with_call = names(Some(delta(json!({"tool_calls": [call(0, "c", "")]}))));
+    assert!(with_call.contains(r#"{"type":"input_json_delta","partial_json":""}"#));
+    assert!(names(Some(finish("tool_calls"))).starts_with("event: ping\n"));
+    encoder.finish();
+    encoder.take();
+    encoder.keep_alive();
+    assert!(encoder.take().is_empty(), "nothing follows the end");
+}
+
+/// D96.
+#[test]
+fn a_failure_ends_a_stream_with_an_error_that_clients_take_for_an_overload() {
+    let mut encoder = streamed();
+    read_chunk(delta(json!({"content": "a"})).to_string().as_bytes(), &mut encoder).unwrap();
+    encoder.fail(&failure());
+    encoder.fail(&failure());
+    encoder.finish();
+    let received = receive(&encoder.take());
+    let expected = json!({"type": "error", "request_id": "req-1", "error": {"type": "overloaded_error",
+        "message": "The provider ended its answer with an error.", "details": {"error_code": "provider_failed"}}});
+    assert_eq!(received.error, Some(expected));
+    assert!(!received.is_complete);
+    assert_eq!(received.message["content"][0]["text"], "a");
+}
+
+#[test]
+fn an_answer_that_its_provider_calls_failed_has_no_end() {
+    let mut encoder = streamed();
+    read_chunk(delta(json!({"content": "a"})).to_string().as_bytes(), &mut encoder).unwrap();
+    read_chunk(finish("error").to_string().as_bytes(), &mut encoder).unwrap();
+    let received = receive(&encoder.whole());
+    assert!(received.error.is_some() && !received.is_complete);
+}
+
+#[test]
+fn a_failure_of_a_whole_answer_is_the_body() {
+    let mut encoder = MessagesEncoder::new(opening(AnswerForm::Whole));
+    read_chunk(delta(json!({"content": "a"})).to_string().as_bytes(), &mut encoder).unwrap();
+    assert!(encoder.take().is_empty());
+    encoder.keep_alive();
+    encoder.fail(&failure());
+    let body: Value = serde_json::from_slice(&encoder.take()).unwrap();
+    assert_eq!((&body["type"], &body["error"]["type"]), (&json!("error"), &json!("api_error")));
+}
+
+/// The `reasoning_details` of the next turn, after a client has sent the content of this answer back.
+fn echoed(content: &Value) -> Value {
+    let messages = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": content}]);
+    let body = json!({"model": "m", "max_tokens": 9, "messages": messages});
+    let inbound = read_messages(body.to_string().as_bytes(), &KEY).unwrap();
+    assert!(inbound.fates.dropped().is_empty());
+    let chat: Value = serde_json::from_slice(&inbound.chat).unwrap();
+    chat["messages"][1]["reasoning_details"].clone()
+}
+
+/// D101.
+#[test]
+fn reasoning_of_every_provider_comes_back_as_it_was() {
+    let cases = [
+        json!([{"type": "reasoning.text", "text": "hm", "signature": "EqQB", "format": "anthropic-claude-v1"}]),
+        json!([{"type": "reasoning.text", "signature": "EqQB", "format": "anthropic-claude-v1"}]),
+        json!([{"type": "reasoning.encrypted", "data": "R3d=", "format": "anthropic-claude-v1"}]),
+        json!([{"type": "reasoning.encrypted", "data": "AbC=", "id": "call_1", "format": "google-gemini-v1"}]),
+        json!([{"type": "reasoning.text", "text": "hm", "format": "google-gemini-v1"},
+            {"type": "reasoning.encrypted", "data": "AbC=", "id": "call_1", "format": "google-gemini-v1"}]),
+        json!([{"type": "reasoning.summary", "summary": "hm", "format": "openai-responses-v1"},
+            {"type": "reasoning.encrypted", "data": "gAAA", "id": "rs_1", "format": "openai-responses-v1"}]),
+        json!([{"type": "reasoning.text", "text": "hm", "format": "unknown"}]),
+    ];
+    for details in cases {
+        let indexed: Vec<Value> = details
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|detail| {
+                let mut detail = detail.clone();
+                detail["index"] = json!(0);
+                detail
+            })
+            .collect();
+        let mut chunks: Vec<Value> =
+            indexed.iter().map(|detail| delta(json!({"reasoning_details": [detail]}))).collect();
+        chunks.extend([delta(json!({"tool_calls": [call(0, "call_1", "{}")]})), finish("tool_calls")]);
+        let streamed = received(&chunks).message;
+        let message = json!({"content": null, "reasoning_details": indexed, "tool_calls": [call(0, "call_1", "{}")]});
+        assert_eq!(whole_of(message, "tool_calls")["content"], streamed["content"]);
+        assert_eq!(echoed(&streamed["content"]), details);
+    }
+}
+
+#[test]
+fn signatures_without_their_text_are_sent_to_a_client_that_wants_no_more() {
+    let mut opening = opening(AnswerForm::Streamed);
+    opening.omits_thinking = true;
+    let mut encoder = MessagesEncoder::new(opening);
+    let details = json!([{"type": "reasoning.text", "text": "hm", "signature": "EqQB", "format": "anthropic-claude-v1", "index": 0}]);
+    read_chunk(delta(json!({"reasoning_details": details})).to_string().as_bytes(), &mut encoder).unwrap();
+    let message = receive(&encoder.whole()).message;
+    assert_eq!(message["content"], json!([{"type": "thinking", "thinking": "", "signature": "EqQB"}]));
+}
+
+#[test]
+fn what_has_no_place_in_this_api_and_other_choices_are_left_out() {
+    let other = json!({"choices": [{"index": 1, "delta": {"content": "b"}, "finish_reason": "length"}]});
+    let image = json!({"images": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}]});
+    let received = received(&[delta(json!({"content": "a"})), other, delta(image), finish("stop")]);
+    assert_eq!(received.message["content"], json!([{"type": "text", "text": "a"}]));
+    assert_eq!(received.message["stop_reason"], "end_turn");
+}
+
+#[test]
+fn what_waits_is_bounded() {
+    let begun = || {
+        let mut encoder = streamed();
+        read_chunk(
+            delta(json!({"tool_calls": [call(0, "a", "{"), call(1, "b", "")]})).to_string().as_bytes(),
+            &mut encoder,
+        )
+        .unwrap();
+        encoder
+    };
+    let floods: [fn(u32) -> Value; 5] = [
+        |_| fragment(1, "xxxxxxxxxxxxxxxxxxxx"),
+        |_| delta(json!({"content": "xxxxxxxxxxxxxxxxxxxx"})),
+        |turn| delta(json!({"tool_calls": [call(turn + 2, "x", "")]})),
+        |_| delta(json!({"reasoning_details": [{"type": "reasoning.text", "text": "x"}]})),
+        |_| delta(json!({"refusal": "xxxxxxxxxxxxxxxxxxxx"})),
+    ];
+    for flood in floods {
+        let mut encoder = begun();
+        let fault =
+            (0..LIMIT as u32).find_map(|turn| read_chunk(flood(turn).to_string().as_bytes(), &mut encoder).err());
+        assert!(fault.is_some());
+        encoder.fail(&failure());
+        assert!(receive(&encoder.take()).error.is_some());
+    }
+    let mut encoder = streamed();
+    read_chunk(delta(json!({"tool_calls": [call(0, "a", "")]})).to_string().as_bytes(), &mut encoder).unwrap();
+    let blanks = (0..LIMIT).find_map(|_| read_chunk(fragment(0, "   ").to_string().as_bytes(), &mut encoder).err());
+    assert!(blanks.is_some());
+    assert!(read_chunk(fragment(7, "x").to_string().as_bytes(), &mut streamed()).is_err());
+    assert!(
+        read_chunk(delta(json!({"tool_calls": [call(3, "a", "")]})).to_string().as_bytes(), &mut streamed()).is_err()
+    );
+}
+
+/// D122.
+#[test]
+fn the_state_of_a_stream_is_small() {
+    assert!(size_of::<MessagesEncoder>() <= 1_024, "{}", size_of::<MessagesEncoder>());
+}

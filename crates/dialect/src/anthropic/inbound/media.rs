@@ -1,0 +1,153 @@
+//! Images, documents and search results, as parts of a chat message.
+
+use pointsman_domain::Invalid;
+
+use super::{ChatBodyWriter, content::Block, refused, required};
+use crate::{
+    json::Raw,
+    neutral::{EscapedText, Path, media_type::bare_data},
+    openai::message_parts::{MediaMember, MessageParts},
+};
+
+/// The `source` of an image or a document.
+struct Source<'a> {
+    kind: Option<Raw<'a>>,
+    media_type: Option<Raw<'a>>,
+    data: Option<Raw<'a>>,
+    url: Option<Raw<'a>>,
+    content: Option<Raw<'a>>,
+}
+
+impl<'a> Source<'a> {
+    fn read(source: Raw<'a>) -> Source<'a> {
+        let [kind, media_type, data, url, content] = source.pick([b"type", b"media_type", b"data", b"url", b"content"]);
+        Source { kind, media_type, data, url, content }
+    }
+}
+
+impl ChatBodyWriter<'_> {
+    /// An image that was uploaded to the provider can only be found there.
+    pub(super) fn image<'a>(
+        &mut self,
+        block: &Block<'a>,
+        path: &Path<'_>,
+        mark: Option<Raw<'a>>,
+        parts: &mut MessageParts<'a>,
+    ) -> Result<(), Invalid> {
+        let path = path.member("source");
+        let source = Source::read(block.source.ok_or_else(|| required(path))?);
+        let url = match source.kind.and_then(Raw::text).as_deref() {
+            Some("base64") => {
+                let media_type = needed(source.media_type, &path, "media_type")?;
+                let data = bare_data(needed(source.data, &path, "data")?);
+                if !media_type.unescaped().starts_with("image/") {
+                    return Err(refused(path.member("media_type"), "The media type must be one of an image."));
+                }
+                MediaMember::Base64 { media_type, data }
+            }
+            Some("url") => MediaMember::Text(web_address(source.url, &path)?),
+            Some("file") => {
+                self.needs_native(path.member("type"));
+                return Ok(());
+            }
+            _ => return Err(refused(path.member("type"), "The source must be base64 or url.")),
+        };
+        parts.media("image_url", [Some(("url", url)), None], mark);
+        Ok(())
+    }
+
+    pub(super) fn document<'a>(
+        &mut self,
+        block: &Block<'a>,
+        path: &Path<'_>,
+        mark: Option<Raw<'a>>,
+        parts: &mut MessageParts<'a>,
+    ) -> Result<(), Invalid> {
+        let path = path.member("source");
+        let source = Source::read(block.source.ok_or_else(|| required(path))?);
+        let title = block.title.and_then(EscapedText::of);
+        for text in [title.clone(), block.context.and_then(EscapedText::of)].into_iter().flatten() {
+            if !text.is_empty() {
+                parts.text(text, None);
+            }
+        }
+        let citations = block.citations.and_then(|citations| citations.member(b"enabled"));
+        if citations.is_some_and(|enabled| enabled.bytes() == b"true") {
+            self.fates.drop("messages[].content[].citations");
+        }
+        let file = match source.kind.and_then(Raw::text).as_deref() {
+            Some("text") => {
+                parts.text(needed(source.data, &path, "data")?, mark);
+                return Ok(());
+            }
+            Some("base64") => {
+                let data = bare_data(needed(source.data, &path, "data")?);
+                let media_type = source.media_type.and_then(EscapedText::of);
+                MediaMember::Base64 { media_type: media_type.unwrap_or(EscapedText::plain("application/pdf")), data }
+            }
+            Some("url") => MediaMember::Text(web_address(source.url, &path)?),
+            Some("content") => return self.document_of_blocks(source.content, &path, mark, parts),
+            Some("file") => {
+                self.needs_native(path.member("type"));
+                return Ok(());
+            }
+            _ => {
+                let message = "The source must be base64, text, url, content or file.";
+                return Err(refused(path.member("type"), message));
+            }
+        };
+        let name = MediaMember::Text(title.unwrap_or(EscapedText::plain("document.pdf")));
+        // Chat has data and addresses under the same name.
+        parts.media("file", [Some(("filename", name)), Some(("file_data", file))], mark);
+        Ok(())
+    }
+
+    /// The mark stands for the whole document.
+    fn document_of_blocks<'a>(
+        &mut self,
+        content: Option<Raw<'a>>,
+        path: &Path<'_>,
+        mark: Option<Raw<'a>>,
+        parts: &mut MessageParts<'a>,
+    ) -> Result<(), Invalid> {
+        let Some(content) = content else { return Ok(()) };
+        if let Some(text) = EscapedText::of(content) {
+            parts.text(text, mark);
+        }
+        let path = path.member("content");
+        let mut blocks = content.elements().enumerate().peekable();
+        while let Some((index, inner)) = blocks.next() {
+            let mark = mark.filter(|_| blocks.peek().is_none());
+            let block = Block::read(inner);
+            match block.text.and_then(EscapedText::of) {
+                Some(text) => parts.text(text, mark),
+                None => self.image(&block, &path.item(index), mark, parts)?,
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn search_result<'a>(&mut self, block: &Block<'a>, mark: Option<Raw<'a>>, parts: &mut MessageParts<'a>) {
+        self.fates.emulate("messages[].content[].type");
+        let word = |value: Option<Raw<'a>>| value.and_then(Raw::text).unwrap_or_default();
+        let mut text = format!("Search result: {} ({})", word(block.title), word(block.source));
+        for inner in block.content.into_iter().flat_map(Raw::elements) {
+            text.push('\n');
+            text.push_str(&word(inner.member(b"text")));
+        }
+        parts.text(EscapedText::escaping(&text), mark);
+    }
+}
+
+fn needed<'a>(value: Option<Raw<'a>>, source: &Path<'_>, name: &str) -> Result<EscapedText<'a>, Invalid> {
+    value.and_then(EscapedText::of).ok_or_else(|| required(source.member(name)))
+}
+
+/// An address that a provider may be given.
+fn web_address<'a>(url: Option<Raw<'a>>, source: &Path<'_>) -> Result<EscapedText<'a>, Invalid> {
+    let address = needed(url, source, "url")?;
+    if ["https://", "http://"].iter().any(|scheme| address.unescaped().starts_with(scheme)) {
+        return Ok(address);
+    }
+    Err(refused(source.member("url"), "The address must begin with https:// or http://."))
+}

@@ -1,0 +1,132 @@
+//! Tools and their choice.
+
+use bytes::BufMut as _;
+use pointsman_domain::Invalid;
+
+use super::{ChatBodyWriter, mistyped, refused, required};
+use crate::{
+    json::{Raw, push_member},
+    neutral::{MemberType, optional_member, with_lone_references},
+};
+
+/// Members of a tool that chat has, or that are written elsewhere.
+const KNOWN: [&[u8]; 6] = [b"type", b"name", b"description", b"input_schema", b"strict", b"cache_control"];
+
+/// Longest name of a tool, bytes.
+const MAX_NAME: usize = 128;
+
+impl ChatBodyWriter<'_> {
+    pub(super) fn tools(&mut self, tools: Raw<'_>) -> Result<(), Invalid> {
+        if !tools.is_array() {
+            return Err(mistyped("tools", "an array"));
+        }
+        let start = self.out.len();
+        self.out.put_slice(b",\"tools\":[");
+        let first = self.out.len();
+        let mut names: Vec<&[u8]> = Vec::new();
+        for (index, tool) in tools.elements().enumerate() {
+            let kind = tool.member(b"type").and_then(Raw::text);
+            if kind.as_deref().is_some_and(|kind| kind != "custom") {
+                self.needs_native(format!("tools[{index}].type"));
+                self.has_server_tools = true;
+                continue;
+            }
+            if self.out.len() > first {
+                self.out.put_u8(b',');
+            }
+            let name = self.tool(tool, index)?;
+            if names.contains(&name) {
+                return Err(refused(format!("tools[{index}].name"), "Tool names must be unique."));
+            }
+            names.push(name);
+        }
+        self.has_tools = self.out.len() > first;
+        if !self.has_tools {
+            self.out.truncate(start);
+        } else {
+            self.out.put_u8(b']');
+        }
+        Ok(())
+    }
+
+    /// Appends a tool. Returns its name.
+    fn tool<'a>(&mut self, tool: Raw<'a>, index: usize) -> Result<&'a [u8], Invalid> {
+        let path = format!("tools[{index}]");
+        if !tool.is_object() {
+            return Err(mistyped(&path, "an object"));
+        }
+        let name = tool.member(b"name").ok_or_else(|| required(format!("{path}.name")))?;
+        if name.filled_string().is_none() {
+            return Err(mistyped(format!("{path}.name"), "a non-empty string"));
+        }
+        if name.inner().len() > MAX_NAME || !name.inner().iter().all(is_of_name) {
+            let message = format!("'{path}.name' must be at most {MAX_NAME} letters, digits, '_' and '-'.");
+            return Err(refused(format!("{path}.name"), message));
+        }
+        self.out.put_slice(b"{\"type\":\"function\",\"function\":{\"name\":");
+        self.out.put_slice(name.bytes());
+        if let Some(description) = optional_member(tool, &path, "description", MemberType::String)? {
+            push_member(&mut self.out, b"description", description.bytes());
+        }
+        match tool.member(b"input_schema") {
+            Some(schema) if schema.is_object() => {
+                let is_strict = tool.member(b"strict").is_some_and(|strict| strict.bytes() == b"true");
+                let schema = match is_strict {
+                    true => with_lone_references(schema, "tools[].input_schema", &mut self.fates),
+                    false => schema.bytes().into(),
+                };
+                push_member(&mut self.out, b"parameters", &schema);
+            }
+            Some(_) => return Err(mistyped(format!("{path}.input_schema"), "an object")),
+            None => return Err(required(format!("{path}.input_schema"))),
+        }
+        if let Some(strict) = optional_member(tool, &path, "strict", MemberType::Boolean)? {
+            push_member(&mut self.out, b"strict", strict.bytes());
+        }
+        self.out.put_u8(b'}');
+        if let Some(mark) = tool.member(b"cache_control").filter(|mark| mark.is_object()) {
+            push_member(&mut self.out, b"cache_control", mark.bytes());
+        }
+        self.out.put_u8(b'}');
+        for (key, _) in tool.members().filter(|(key, value)| !value.is_null() && !KNOWN.contains(&&*key.name())) {
+            self.fates.drop(&format!("tools[].{}", String::from_utf8_lossy(&key.name())));
+        }
+        Ok(name.inner())
+    }
+
+    /// With tools that chat has no form for, no choice is written that may mean one of them; without any tool, none that chat
+    /// servers would refuse.
+    pub(super) fn tool_choice(&mut self, choice: Raw<'_>) -> Result<(), Invalid> {
+        let word: &[u8] = match choice.member(b"type").and_then(Raw::text).as_deref() {
+            Some("auto" | "none") if !self.has_tools => b"",
+            Some("auto") => b"\"auto\"",
+            Some("any") if self.has_server_tools => b"",
+            Some("any") => b"\"required\"",
+            Some("none") => b"\"none\"",
+            Some("tool") => {
+                let name = choice.member(b"name").and_then(Raw::filled_string);
+                let name = name.ok_or_else(|| required("tool_choice.name"))?;
+                if !self.has_server_tools {
+                    push_member(&mut self.out, b"tool_choice", b"{\"type\":\"function\",\"function\":{\"name\":");
+                    self.out.put_slice(name.bytes());
+                    self.out.put_slice(b"}}");
+                }
+                b""
+            }
+            _ => return Err(refused("tool_choice.type", "'tool_choice.type' must be one of auto, any, tool, none.")),
+        };
+        if !word.is_empty() {
+            push_member(&mut self.out, b"tool_choice", word);
+        }
+        let flag = optional_member(choice, "tool_choice", "disable_parallel_tool_use", MemberType::Boolean)?;
+        let is_single = flag.is_some_and(|flag| flag.bytes() == b"true");
+        if is_single && self.has_tools && word != b"\"none\"" {
+            push_member(&mut self.out, b"parallel_tool_calls", b"false");
+        }
+        Ok(())
+    }
+}
+
+fn is_of_name(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
+}

@@ -1,0 +1,47 @@
+//! The Anthropic Messages API, as upstream and as the API of a client.
+//!
+//! As upstream: [`write_request`] writes a neutral conversation as the body of `POST /v1/messages`, [`Decoder`] reads the
+//! answer, streamed or whole, as neutral events. What the models differ in is the table in [`models`].
+//!
+//! For clients: [`inbound`] reads their requests as chat bodies, [`encode`] writes their answers, [`client_error`] their
+//! errors and [`model_list`] the list of models.
+//!
+//! [`splice`] is for a client and an endpoint that both have this API: it changes a few bytes and keeps all others, and
+//! [`foreign_thoughts`] cuts what only this gateway can read.
+
+mod betas;
+mod cache_marks;
+mod citations;
+pub(crate) mod client_error;
+mod content;
+mod decode;
+pub(crate) mod encode;
+mod finish;
+mod foreign_state;
+pub(crate) mod foreign_thoughts;
+pub(crate) mod inbound;
+mod messages;
+pub(crate) mod model_list;
+pub(crate) mod models;
+mod parameters;
+pub(crate) mod platform;
+mod request;
+pub(crate) mod schema;
+pub(crate) mod splice;
+pub(crate) mod thinking;
+mod tools;
+mod usage;
+
+pub(crate) use betas::required_betas;
+pub(crate) use decode::Decoder;
+pub(crate) use foreign_thoughts::without_foreign_thoughts;
+pub(crate) use models::capability_gaps;
+pub(crate) use request::{limit_to_context, write_request};
+pub(crate) use tools::object_schema;
+#[cfg(test)]
+pub(crate) use {parameters::ApiVersion, request::write_request_for};
+
+use crate::neutral::surrogates;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Writes a conversation as the body of `POST /v1/messages`.
+//!
+//! `messages` comes last and nothing before it depends on later turns, so that the body for a conversation is a prefix of
+//! the body for the same conversation with one more turn.
+
+use bytes::{BufMut as _, BytesMut};
+use pointsman_domain::Endpoint;
+
+use super::{
+    cache_marks::CacheMarks,
+    messages::{push_messages, push_system},
+    models::{Capabilities, NAMES, capabilities},
+    parameters::{ApiVersion, Parameters},
+    schema,
+    thinking::{self, Circumstances, ThinkingPlan, lacks_thought_of_open_turn},
+    tools::ToolPlan,
+};
+use crate::{
+    json::{push_member, push_string, push_u64},
+    neutral::{
+        AnswerFormat, Conversation, EscapedText, FieldFates, ToolNames, TranslatedRequest, alternating_turns,
+        turns_with_instructions,
+    },
+};
+
+/// A prompt may be longer than estimated by this part of the estimate: a tenth.
+const ESTIMATE_MARGIN: u32 = 10;
+
+/// The body for an endpoint, in the default version of the API. What the endpoint cannot carry is named in `fates`.
+pub(crate) fn write_request(
+    conversation: &Conversation<'_>,
+    endpoint: &Endpoint,
+    fates: &mut FieldFates,
+) -> TranslatedRequest {
+    write_request_for(conversation, endpoint, ApiVersion::default(), fates)
+}
+
+/// The body for an endpoint in a version of the API.
+pub(crate) fn write_request_for(
+    conversation: &Conversation<'_>,
+    endpoint: &Endpoint,
+    version: ApiVersion,
+    fates: &mut FieldFates,
+) -> TranslatedRequest {
+    let capabilities = &capabilities(&endpoint.upstream_model);
+    let names = ToolNames::of(conversation, NAMES);
+    let turns = if endpoint.takes_instructions {
+        turns_with_instructions(conversation, fates)
+    } else {
+        alternating_turns(conversation, fates)
+    };
+    let tools = ToolPlan::of(conversation, capabilities, fates);
+    let max_tokens = max_tokens(conversation, endpoint, capabilities, fates);
+    let circumstances = Circumstances {
+        max_tokens,
+        forces_tool: tools.forces_tool(),
+        lacks_thought: lacks_thought_of_open_turn(&turns),
+        budgets: endpoint.effort_budgets,
+    };
+    let thinking = thinking::plan(&conversation.reasoning, capabilities, circumstances, fates);
+    let parameters = Parameters::of(conversation, capabilities, version, thinking.is_on(), fates);
+    let at_top = parameters.has_cache_control();
+    let mut marks = CacheMarks::of(&tools.tools, &conversation.system, &turns, at_top);
+
+    let mut out = BytesMut::with_capacity(1_024);
+    out.put_slice(b"{\"model\":");
+    push_string(&mut out, &endpoint.upstream_model);
+    push_member(&mut out, b"max_tokens", b"");
+    push_u64(&mut out, max_tokens);
+    if conversation.stream {
+        push_member(&mut out, b"stream", b"true");
+    }
+    parameters.push(&mut out);
+    push_stop(&conversation.stop, &mut out, fates);
+    thinking.push(&mut out);
+    let instruction = push_output_config(&conversation.format, thinking, capabilities, &mut out, fates);
+    tools.push(capabilities, &names, &mut marks, &mut out, fates);
+    push_system(&conversation.system, instruction.as_deref(), &mut marks, &mut out, fates);
+    push_messages(&turns, &names, &mut marks, &mut out, fates);
+    out.put_u8(b'}');
+    TranslatedRequest { body: out.freeze(), names }
+}
+
+/// `max_tokens` is required: without a limit of the client, it is that of the model or of the endpoint.
+fn max_tokens(
+    conversation: &Conversation<'_>,
+    endpoint: &Endpoint,
+    capabilities: &Capabilities,
+    fates: &mut FieldFates,
+) -> u64 {
+    let most = longest_answer(endpoint, capabilities);
+    let Some(wanted) = conversation.max_tokens else { return most };
+    let given = wanted.clamp(1, most);
+    if given != wanted {
+        fates.emulate("max_tokens");
+    }
+    given
+}
+
+/// Longest answer of a model at an endpoint, tokens.
+fn longest_answer(endpoint: &Endpoint, capabilities: &Capabilities) -> u64 {
+    capabilities.max_output.min(u64::from(endpoint.limits.longest_answer())).max(1)
+}
+
+/// Limits the answer of a client that did not to what the prompt leaves of the context window, where the model's limit is above
+/// that: the API refuses a prompt and a limit that do not fit together.
+pub(crate) fn limit_to_context(conversation: &mut Conversation<'_>, endpoint: &Endpoint, prompt_tokens: u32) {
+    if conversation.max_tokens.is_some() {
+        return;
+    }
+    let prompt = prompt_tokens.saturating_add(prompt_tokens / ESTIMATE_MARGIN);
+    let room = u64::from(endpoint.limits.context_length.saturating_sub(prompt)).max(1);
+    let most = longest_answer(endpoint, &capabilities(&endpoint.upstream_model));
+    conversation.max_tokens = (room < most).then_some(room);
+}
+
+fn push_stop(stop: &[EscapedText<'_>], out: &mut BytesMut, fates: &mut FieldFates) {
+    let sent: Vec<&EscapedText<'_>> = stop.iter().filter(|text| !text.is_blank()).collect();
+    if sent.len() < stop.len() {
+        fates.drop("stop[]");
+    }
+    let Some((first, others)) = sent.split_first() else { return };
+    push_member(out, b"stop_sequences", b"[");
+    first.push_quoted(out);
+    for text in others {
+        out.put_u8(b',');
+        text.push_quoted(out);
+    }
+    out.put_u8(b']');
+}
+
+/// Appends `output_config`: effort and schema. Returns an instruction for what the API has no member for.
+fn push_output_config(
+    format: &AnswerFormat<'_>,
+    thinking: ThinkingPlan,
+    capabilities: &Capabilities,
+    out: &mut BytesMut,
+    fates: &mut FieldFates,
+) -> Option<String> {
+    let mut lowered = None;
+    let instruction = match format {
+        AnswerFormat::Text => None,
+        AnswerFormat::JsonObject => {
+            fates.emulate("response_format");
+            Some("Answer with exactly one JSON object and nothing else.".to_owned())
+        }
+        AnswerFormat::Schema { schema, strict, .. } => {
+            lowered = capabilities.structured_output.then(|| schema::lower(*schema).ok()).flatten();
+            lowered.is_none().then(|| {
+                // An instruction is no guarantee: a strict schema should not have come here.
+                if *strict == Some(true) {
+                    fates.drop("response_format")
+                } else {
+                    fates.emulate("response_format")
+                }
+                let schema = String::from_utf8_lossy(schema.bytes());
+                format!("Answer with JSON that follows this JSON schema, and nothing else: {schema}")
+            })
+        }
+    };
+    if lowered.is_some() || thinking.effort.is_some() {
+        push_member(out, b"output_config", b"{");
+        if let Some(effort) = thinking.effort {
+            out.put_slice(b"\"effort\":");
+            push_string(out, effort.as_str());
+        }
+        if let Some(schema) = lowered {
+            out.put_slice(if thinking.effort.is_some() { b",\"format\":" } else { b"\"format\":" });
+            out.put_slice(b"{\"type\":\"json_schema\",\"schema\":");
+            out.put_slice(&schema);
+            out.put_u8(b'}');
+        }
+        out.put_u8(b'}');
+    }
+    instruction
+}

@@ -1,0 +1,169 @@
+//! `tools` and `tool_choice`.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+
+use super::{cache_marks::CacheMarks, models::Capabilities, schema};
+use crate::{
+    json::{Raw, push_member, push_string},
+    neutral::{
+        CUSTOM_INPUT_SCHEMA, Conversation, EscapedText, FieldFates, Tool, ToolChoice, ToolKind, ToolNames,
+        description_of_custom,
+    },
+};
+
+/// The tools to declare, and which of them the model may or must call.
+#[derive(Debug)]
+pub(super) struct ToolPlan<'c, 'a> {
+    pub(super) tools: Vec<&'c Tool<'a>>,
+    choice: Choice<'c, 'a>,
+    /// Whether the client allows one call at most.
+    is_single: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Choice<'c, 'a> {
+    Unsaid,
+    Auto,
+    None,
+    Any,
+    Tool(&'c EscapedText<'a>),
+}
+
+impl<'c, 'a> ToolPlan<'c, 'a> {
+    pub(super) fn of(
+        conversation: &'c Conversation<'a>,
+        capabilities: &Capabilities,
+        fates: &mut FieldFates,
+    ) -> ToolPlan<'c, 'a> {
+        let mut tools: Vec<&Tool<'_>> = conversation.tools.iter().collect();
+        let mut choice = match &conversation.tool_choice {
+            ToolChoice::Unspecified => Choice::Unsaid,
+            ToolChoice::Auto => Choice::Auto,
+            ToolChoice::None => Choice::None,
+            ToolChoice::Required => Choice::Any,
+            ToolChoice::Named(name) => Choice::Tool(name),
+            ToolChoice::Allowed { required, names } => {
+                fates.emulate("tool_choice");
+                let is_allowed = |tool: &&Tool<'_>| names.iter().any(|name| name.unescaped() == tool.name.unescaped());
+                tools.retain(is_allowed);
+                if *required { Choice::Any } else { Choice::Auto }
+            }
+        };
+        let forces = matches!(choice, Choice::Any | Choice::Tool(_));
+        if forces && (tools.is_empty() || !capabilities.forces_tools) {
+            fates.drop("tool_choice");
+            choice = Choice::Auto;
+        }
+        ToolPlan { tools, choice, is_single: conversation.parallel_tool_calls == Some(false) }
+    }
+
+    /// Whether the model must call a tool.
+    pub(super) fn forces_tool(&self) -> bool {
+        matches!(self.choice, Choice::Any | Choice::Tool(_))
+    }
+
+    /// Appends `,"tools":[…],"tool_choice":{…}`.
+    pub(super) fn push(
+        &self,
+        capabilities: &Capabilities,
+        names: &ToolNames,
+        marks: &mut CacheMarks,
+        out: &mut BytesMut,
+        fates: &mut FieldFates,
+    ) {
+        if self.tools.is_empty() {
+            return;
+        }
+        push_member(out, b"tools", b"[");
+        for (place, tool) in self.tools.iter().enumerate() {
+            if place > 0 {
+                out.put_u8(b',');
+            }
+            out.put_slice(b"{\"name\":");
+            names.sent(&tool.name).push_quoted(out);
+            push_definition(tool, capabilities, out, fates);
+            marks.push(tool.cache_control, "tools[]", out, fates);
+            out.put_u8(b'}');
+        }
+        out.put_u8(b']');
+        self.push_choice(names, out);
+    }
+
+    fn push_choice(&self, names: &ToolNames, out: &mut BytesMut) {
+        let kind: &[u8] = match self.choice {
+            Choice::Unsaid if !self.is_single => return,
+            Choice::Unsaid | Choice::Auto => b"\"auto\"",
+            Choice::None => b"\"none\"",
+            Choice::Any => b"\"any\"",
+            Choice::Tool(_) => b"\"tool\"",
+        };
+        push_member(out, b"tool_choice", b"{\"type\":");
+        out.put_slice(kind);
+        if let Choice::Tool(name) = self.choice {
+            push_member(out, b"name", b"");
+            names.sent(name).push_quoted(out);
+        }
+        if self.is_single && !matches!(self.choice, Choice::None) {
+            push_member(out, b"disable_parallel_tool_use", b"true");
+        }
+        out.put_u8(b'}');
+    }
+}
+
+/// Appends description, schema and strictness of a tool.
+fn push_definition(tool: &Tool<'_>, capabilities: &Capabilities, out: &mut BytesMut, fates: &mut FieldFates) {
+    if tool.kind == ToolKind::Custom {
+        return push_custom(tool, out, fates);
+    }
+    if let Some(description) = tool.description.as_ref().filter(|text| !text.is_blank()) {
+        push_member(out, b"description", b"");
+        description.push_quoted(out);
+    }
+    // The API follows a schema strictly only in the form that it also wants for answers.
+    let strict = tool.strict == Some(true);
+    let lowered = tool
+        .parameters
+        .filter(|_| strict && capabilities.structured_output)
+        .and_then(|schema| schema::lower(schema).ok());
+    match lowered {
+        Some(lowered) => {
+            push_member(out, b"input_schema", &lowered);
+            push_member(out, b"strict", b"true");
+        }
+        None => {
+            if strict {
+                fates.drop("tools[].function.strict");
+            }
+            push_member(out, b"input_schema", &object_schema(tool.parameters, fates));
+        }
+    }
+}
+
+/// A schema of arguments as it is, but for its root, which must say that it is an object.
+pub(crate) fn object_schema(schema: Option<Raw<'_>>, fates: &mut FieldFates) -> Bytes {
+    let Some(schema) = schema else { return Bytes::from_static(b"{\"type\":\"object\",\"properties\":{}}") };
+    if schema.member(b"type").and_then(Raw::text).as_deref() == Some("object") {
+        return Bytes::copy_from_slice(schema.bytes());
+    }
+    fates.emulate("tools[].function.parameters");
+    let mut out = BytesMut::from(&b"{\"type\":\"object\""[..]);
+    for (key, value) in schema.members().filter(|(key, _)| *key.name() != *b"type") {
+        out.put_u8(b',');
+        out.put_slice(key.bytes());
+        out.put_u8(b':');
+        out.put_slice(value.bytes());
+    }
+    out.put_u8(b'}');
+    out.freeze()
+}
+
+/// A tool with free-form input is declared as a function with one text; the decoder turns its calls back.
+fn push_custom(tool: &Tool<'_>, out: &mut BytesMut, fates: &mut FieldFates) {
+    fates.emulate("tools[].custom");
+    let description = description_of_custom(tool);
+    if !description.is_empty() {
+        push_member(out, b"description", b"");
+        push_string(out, &description);
+    }
+    push_member(out, b"input_schema", CUSTOM_INPUT_SCHEMA);
+}

@@ -1,0 +1,46 @@
+//! The chat that a request of another API was turned into, with mistakes told in the client's names of fields.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pointsman_domain::Invalid;
+
+use super::{
+    client_request::{ClientRequest, ClientShape},
+    openai::request::{ChatPurpose, ChatRequest, RequestLimits},
+};
+
+impl ClientRequest {
+    /// Reads the chat body that the request was turned into.
+    ///
+    /// # Errors
+    /// As [`ChatRequest::parse`], with the client's names of fields.
+    pub fn parse_chat(
+        mut self,
+        chat: Bytes,
+        purpose: ChatPurpose,
+        limits: &RequestLimits,
+    ) -> Result<Box<ChatRequest>, Invalid> {
+        let mut chat = self.shape.parse_chat(chat, purpose, limits)?;
+        if let ClientShape::Completion { shows_usage } = &mut self.shape {
+            *shows_usage = chat.include_usage == Some(true);
+        }
+        chat.client = Some(Arc::new(self));
+        Ok(chat)
+    }
+}
+
+impl ClientShape {
+    /// Reads a chat body that was made for measuring.
+    ///
+    /// # Errors
+    /// As [`ChatRequest::parse`], with the client's names of fields.
+    pub fn parse_chat(
+        &self,
+        chat: Bytes,
+        purpose: ChatPurpose,
+        limits: &RequestLimits,
+    ) -> Result<Box<ChatRequest>, Invalid> {
+        ChatRequest::parse(chat, purpose, limits).map_err(|invalid| self.renamed(invalid))
+    }
+}

@@ -1,0 +1,364 @@
+//! Reads answers of `Converse` and `ConverseStream` as neutral events.
+//!
+//! An event of a stream is an object with one member, named after the type of the event, as in the API's own description.
+//! Blocks of text and of reasoning have no start. The stop reason comes before the usage, so that the end is held back.
+
+use bytes::{BufMut as _, BytesMut};
+use pointsman_domain::{FinishReason, ReasoningFormat};
+
+use super::{error, finish::finish, models::reasoning_format, usage::tokens};
+use crate::{
+    answer::AnswerFault,
+    frame::StreamEvent,
+    json::{Cursor, Raw},
+    neutral::{
+        AnswerEvent, AnswerSink, EscapedText, MAX_SIGNATURE, ReasoningKind, ReportedTokens, ToolCallReader, ToolNames,
+        surrogates::SplitPairs, url_citation,
+    },
+};
+
+/// Reads one answer.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    names: ToolNames,
+    /// The format of the thoughts.
+    thoughts_of: ReasoningFormat,
+    has_started: bool,
+    is_done: bool,
+    /// The unfinished block and its index.
+    open: Option<(u64, Block)>,
+    calls: u32,
+    thoughts: u32,
+    /// Characters of text.
+    characters: u64,
+    /// Why the answer stopped, until the usage has come.
+    stop: Option<EscapedText<'static>>,
+}
+
+#[derive(Debug)]
+enum Block {
+    /// `start`: where it begins in the text of the answer, in characters.
+    Text {
+        start: u64,
+        pairs: SplitPairs,
+    },
+    Thought {
+        index: u32,
+        pairs: SplitPairs,
+        signature: BytesMut,
+    },
+    Call {
+        call: ToolCallReader,
+        pairs: SplitPairs,
+    },
+    /// Not shown.
+    Hidden,
+}
+
+impl Decoder {
+    /// A decoder for the answer of this model to a request with these names.
+    pub(crate) fn new(names: ToolNames, upstream_model: &str) -> Decoder {
+        Decoder {
+            names,
+            thoughts_of: reasoning_format(upstream_model),
+            has_started: false,
+            is_done: false,
+            open: None,
+            calls: 0,
+            thoughts: 0,
+            characters: 0,
+            stop: None,
+        }
+    }
+
+    /// Whether the answer is complete, so that nothing follows.
+    pub(crate) const fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// Reads one event of a stream. Unknown events are passed over.
+    ///
+    /// # Errors
+    /// When the event is invalid, and those of the sink.
+    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        if self.is_done {
+            return Ok(());
+        }
+        let text = std::str::from_utf8(&event.data).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?;
+        let value = Cursor::new(text).value()?;
+        let Some((key, value)) = value.members().next() else { return Ok(()) };
+        match &*key.name() {
+            b"messageStart" => {
+                self.has_started = true;
+                Ok(())
+            }
+            b"metadata" => {
+                let usage = tokens(value);
+                if self.stop.is_some() { self.finish(usage, sink) } else { report(usage, sink) }
+            }
+            name if name.starts_with(b"contentBlock") || name == b"messageStop" => {
+                if !self.has_started {
+                    return Err(AnswerFault::malformed("the stream does not begin with messageStart"));
+                }
+                self.event_of_message(name, value, sink)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The end of the stream.
+    ///
+    /// # Errors
+    /// When the answer is incomplete, and those of the sink.
+    pub(crate) fn end(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        if self.is_done {
+            return Ok(());
+        }
+        if self.stop.is_none() {
+            return Err(AnswerFault::truncated("the stream ended before messageStop"));
+        }
+        self.finish(None, sink)
+    }
+
+    /// Reads an unstreamed answer.
+    ///
+    /// # Errors
+    /// When the body is an error or invalid, and those of the sink.
+    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let mut cursor = Cursor::new(body);
+        let answer = cursor.value()?;
+        cursor.end()?;
+        let content = answer.member(b"output").and_then(|output| output.member(b"message")?.member(b"content"));
+        let Some(content) = content.filter(|content| content.is_array()) else {
+            return Err(error::fault_of_body(answer).unwrap_or(AnswerFault::malformed("the answer has no content")));
+        };
+        let usage = tokens(answer);
+        // First, since a failed answer is billed, too.
+        report(usage, sink)?;
+        for (index, block) in content.elements().enumerate() {
+            self.block_start(index as u64, block, sink)?;
+            self.block_delta(index as u64, block, sink)?;
+            self.block_stop(sink)?;
+        }
+        self.stop = answer.member(b"stopReason").and_then(EscapedText::of).map(EscapedText::into_owned);
+        self.finish(None, sink)
+    }
+
+    fn event_of_message(&mut self, name: &[u8], event: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let index = event.member(b"contentBlockIndex").and_then(Raw::count).unwrap_or(0);
+        match name {
+            b"contentBlockStart" => match event.member(b"start") {
+                Some(start) => self.block_start(index, start, sink),
+                None => Ok(()),
+            },
+            b"contentBlockDelta" => match event.member(b"delta") {
+                Some(delta) => self.block_delta(index, delta, sink),
+                None => Ok(()),
+            },
+            b"contentBlockStop" => self.block_stop(sink),
+            b"messageStop" => {
+                self.block_stop(sink)?;
+                let reason = event.member(b"stopReason").and_then(EscapedText::of).unwrap_or(EscapedText::plain(""));
+                self.stop = Some(reason.into_owned());
+                self.refuse_malformed()
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins the block that `start` names; one without a start of its own begins with its first delta.
+    fn block_start(&mut self, index: u64, start: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        self.block_stop(sink)?;
+        let Some(call) = start.member(b"toolUse") else { return Ok(()) };
+        let members = (call.member(b"toolUseId"), call.member(b"name"), call.member(b"input"));
+        let call = ToolCallReader::start(members, &self.names, &mut self.calls, sink)?;
+        self.open = Some((index, Block::Call { call, pairs: SplitPairs::default() }));
+        Ok(())
+    }
+
+    fn block_delta(&mut self, index: u64, delta: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let Some((key, value)) = delta.members().next() else { return Ok(()) };
+        if self.open.as_ref().is_none_or(|(open, _)| *open != index) {
+            self.block_stop(sink)?;
+            self.open = Some((index, self.block_of(&key.name())?));
+        }
+        let Some((_, block)) = &mut self.open else { return Ok(()) };
+        match (&*key.name(), block) {
+            (b"text", Block::Text { pairs, .. }) => match pairs.piece(value) {
+                Some(text) => self.text(text, sink),
+                None => Ok(()),
+            },
+            (b"citation", Block::Text { start, .. }) => cite(value, *start, self.characters, sink),
+            (b"citationsContent", Block::Text { .. }) => self.cited_text(value, sink),
+            (b"reasoningContent", Block::Thought { index, pairs, signature }) => {
+                let thought = Thought { index: *index, format: self.thoughts_of };
+                thought.delta(value, pairs, signature, sink)
+            }
+            (b"toolUse", Block::Call { call, pairs }) => {
+                match value.member(b"input").filter(|input| input.is_string()).and_then(|input| pairs.piece(input)) {
+                    Some(piece) => call.piece(piece, sink),
+                    None => Ok(()),
+                }
+            }
+            (b"image", Block::Hidden) => image(value, sink),
+            (_, Block::Hidden) => Ok(()),
+            _ => Err(AnswerFault::malformed("a delta of another kind than its block")),
+        }
+    }
+
+    /// The block that begins with a delta of this kind.
+    fn block_of(&mut self, kind: &[u8]) -> Result<Block, AnswerFault> {
+        Ok(match kind {
+            b"text" | b"citation" | b"citationsContent" => {
+                Block::Text { start: self.characters, pairs: SplitPairs::default() }
+            }
+            b"reasoningContent" => {
+                let index = self.thoughts;
+                self.thoughts = self.thoughts.saturating_add(1);
+                Block::Thought { index, pairs: SplitPairs::default(), signature: BytesMut::new() }
+            }
+            b"toolUse" => return Err(AnswerFault::malformed("a piece of a call that has not begun")),
+            _ => Block::Hidden,
+        })
+    }
+
+    fn text(&mut self, text: EscapedText<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        self.characters = self.characters.saturating_add(text.characters());
+        sink.event(AnswerEvent::Text { choice: 0, text })
+    }
+
+    /// Text with citations, as an unstreamed answer has it.
+    fn cited_text(&mut self, value: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let start = self.characters;
+        for part in value.member(b"content").into_iter().flat_map(Raw::elements) {
+            if let Some(text) = part.member(b"text").and_then(EscapedText::of) {
+                self.text(text, sink)?;
+            }
+        }
+        for citation in value.member(b"citations").into_iter().flat_map(Raw::elements) {
+            cite(citation, start, self.characters, sink)?;
+        }
+        Ok(())
+    }
+
+    fn block_stop(&mut self, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        match self.open.take() {
+            None | Some((_, Block::Hidden)) => Ok(()),
+            Some((_, Block::Text { mut pairs, .. })) => match pairs.rest() {
+                Some(rest) => self.text(rest, sink),
+                None => Ok(()),
+            },
+            Some((_, Block::Thought { index, mut pairs, signature })) => {
+                let thought = Thought { index, format: self.thoughts_of };
+                if let Some(rest) = pairs.rest() {
+                    thought.send(ReasoningKind::Text, Some(rest), None, sink)?;
+                }
+                if signature.is_empty() {
+                    return Ok(());
+                }
+                let signature = EscapedText::plain(std::str::from_utf8(&signature).unwrap_or_default());
+                thought.send(ReasoningKind::Text, None, Some(signature), sink)
+            }
+            Some((_, Block::Call { mut call, mut pairs })) => {
+                if let Some(rest) = pairs.rest() {
+                    call.piece(rest, sink)?;
+                }
+                call.stop(sink)
+            }
+        }
+    }
+
+    /// An answer that the model failed to make is no answer.
+    fn refuse_malformed(&self) -> Result<(), AnswerFault> {
+        let reason = self.stop.as_ref().map(EscapedText::unescaped).unwrap_or_default();
+        match finish(&reason, self.calls > 0) {
+            FinishReason::Error => Err(AnswerFault::malformed("the model made an answer that is not valid")),
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, usage: Option<ReportedTokens>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        self.refuse_malformed()?;
+        self.is_done = true;
+        let native = self.stop.take().unwrap_or(EscapedText::plain(""));
+        let finish = finish(&native.unescaped(), self.calls > 0);
+        sink.event(AnswerEvent::Finished { choice: 0, finish, native })?;
+        report(usage, sink)
+    }
+}
+
+fn report(usage: Option<ReportedTokens>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    usage.map_or(Ok(()), |tokens| sink.event(AnswerEvent::Usage(tokens)))
+}
+
+/// Which thought of the answer, and whose.
+#[derive(Debug, Clone, Copy)]
+struct Thought {
+    index: u32,
+    format: ReasoningFormat,
+}
+
+impl Thought {
+    /// Takes a piece of a stream, or the whole thought of an unstreamed answer.
+    fn delta(
+        self,
+        value: Raw<'_>,
+        pairs: &mut SplitPairs,
+        signature: &mut BytesMut,
+        sink: &mut impl AnswerSink,
+    ) -> Result<(), AnswerFault> {
+        let value = value.member(b"reasoningText").unwrap_or(value);
+        for (key, value) in value.members() {
+            match &*key.name() {
+                b"text" => {
+                    if let Some(text) = pairs.piece(value) {
+                        self.send(ReasoningKind::Text, Some(text), None, sink)?;
+                    }
+                }
+                b"signature" if value.is_string() => {
+                    if signature.len() + value.inner().len() > MAX_SIGNATURE {
+                        return Err(AnswerFault::malformed("the signature of a thought is too long"));
+                    }
+                    signature.put_slice(value.inner());
+                }
+                b"redactedContent" => {
+                    if let Some(data) = value.filled_string().and_then(EscapedText::of) {
+                        self.send(ReasoningKind::Encrypted, None, Some(data), sink)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn send(
+        self,
+        kind: ReasoningKind,
+        text: Option<EscapedText<'_>>,
+        sealed: Option<EscapedText<'_>>,
+        sink: &mut impl AnswerSink,
+    ) -> Result<(), AnswerFault> {
+        let Thought { index, format } = self;
+        sink.event(AnswerEvent::Reasoning { choice: 0, index, format, kind, text, sealed, id: None })
+    }
+}
+
+/// A citation of a page, or of a document as it came.
+fn cite(citation: Raw<'_>, start: u64, end: u64, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    let Some(url) = citation.member(b"location").and_then(|location| location.member(b"web")?.member(b"url")) else {
+        let json = citation.bytes().into();
+        return sink.event(AnswerEvent::DocumentCitation { choice: 0, json });
+    };
+    let title = citation.member(b"title").filter(|title| title.is_string()).map_or(&b"\"\""[..], Raw::bytes);
+    let json = url_citation(start, end, title, url.bytes());
+    sink.event(AnswerEvent::Annotation { choice: 0, json: json.into() })
+}
+
+fn image(value: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+    let data = value.member(b"source").and_then(|source| source.member(b"bytes")).and_then(EscapedText::of);
+    let format = value.member(b"format").and_then(Raw::text);
+    let (Some(data), Some(format)) = (data, format) else { return Ok(()) };
+    let media_type = EscapedText::escaping(&format!("image/{format}"));
+    sink.event(AnswerEvent::Image { choice: 0, media_type, data })
+}

@@ -1,0 +1,220 @@
+//! `inferenceConfig`, `serviceTier`, and what only one family of models has a member for.
+
+use bytes::{BufMut as _, BytesMut};
+
+use super::models::{Capabilities, ReasoningControl};
+use crate::{
+    anthropic::{
+        models::{self as claude, Sampling},
+        thinking::{Circumstances, ThinkingPlan, plan},
+    },
+    json::{Raw, push_member, push_string, push_u64},
+    neutral::{Conversation, Effort, EscapedText, FieldFates, Reasoning},
+};
+
+/// Most texts that end an answer.
+const MAX_STOPS: usize = 2_500;
+
+/// The parameters that are sent.
+#[derive(Debug, Default)]
+pub(super) struct Parameters<'a> {
+    temperature: Option<&'a [u8]>,
+    top_p: Option<&'a [u8]>,
+    service_tier: Option<Raw<'a>>,
+    /// Members of `additionalModelRequestFields`, each with a comma before it.
+    of_family: BytesMut,
+}
+
+/// What decides about the parameters of a Claude.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClaudeRules {
+    sampling: Sampling,
+    thinking: ThinkingPlan,
+}
+
+impl ClaudeRules {
+    pub(super) fn of(
+        reasoning: &Reasoning,
+        upstream_model: &str,
+        circumstances: Circumstances,
+        fates: &mut FieldFates,
+    ) -> ClaudeRules {
+        let capabilities = claude::capabilities(upstream_model);
+        let thinking = plan(reasoning, &capabilities, circumstances, fates);
+        ClaudeRules { sampling: capabilities.sampling, thinking }
+    }
+}
+
+impl<'a> Parameters<'a> {
+    /// Decides about each parameter. `claude`: the rules for a model of that family.
+    pub(super) fn of(
+        conversation: &'a Conversation<'_>,
+        capabilities: Capabilities,
+        claude: Option<ClaudeRules>,
+        fates: &mut FieldFates,
+    ) -> Parameters<'a> {
+        let mut parameters = Parameters::default();
+        for parameter in &conversation.parameters {
+            let (name, value) = (&*parameter.name, parameter.value);
+            let is_kept = match name {
+                "temperature" | "top_p" | "top_k" => parameters.sampling(name, value, claude, fates),
+                "service_tier" => parameters.tier(value),
+                "modalities" => value.elements().all(|modality| modality.text().as_deref() == Some("text")),
+                "n" => value.count() == Some(1),
+                "logprobs" | "store" => value.bytes() == b"false",
+                _ => false,
+            };
+            if !is_kept {
+                fates.drop(name);
+            }
+        }
+        let is_either = claude.is_some_and(|claude| claude.sampling == Sampling::EitherOf);
+        if is_either && parameters.temperature.is_some() && parameters.top_p.take().is_some() {
+            fates.drop("top_p");
+        }
+        match claude {
+            Some(claude) => {
+                claude.thinking.push(&mut parameters.of_family);
+                if let Some(effort) = claude.thinking.effort {
+                    push_member(&mut parameters.of_family, b"output_config", b"{\"effort\":");
+                    push_string(&mut parameters.of_family, effort.as_str());
+                    parameters.of_family.put_u8(b'}');
+                }
+            }
+            None => push_effort(&conversation.reasoning, capabilities, &mut parameters.of_family, fates),
+        }
+        parameters
+    }
+
+    /// A further member for this family of models.
+    pub(super) fn add(&mut self, name: &[u8], value: &[u8]) {
+        push_member(&mut self.of_family, name, value);
+    }
+
+    fn sampling(&mut self, name: &str, value: Raw<'a>, claude: Option<ClaudeRules>, fates: &mut FieldFates) -> bool {
+        let Some(number) = std::str::from_utf8(value.bytes()).ok().and_then(|text| text.parse::<f64>().ok()) else {
+            return false;
+        };
+        if let Some(claude) = claude {
+            let is_refused = match name {
+                "temperature" => number != 1.0,
+                "top_p" => number < 0.95,
+                _ => true,
+            };
+            if claude.sampling == Sampling::No || (claude.thinking.is_on() && is_refused) {
+                return false;
+            }
+        }
+        match name {
+            "temperature" if number > 1.0 => {
+                fates.emulate(name);
+                self.temperature = Some(b"1");
+            }
+            "temperature" => self.temperature = Some(value.bytes()),
+            "top_p" => self.top_p = Some(value.bytes()),
+            // There is no common member for it.
+            _ if claude.is_some() => self.add(b"top_k", value.bytes()),
+            _ => return false,
+        }
+        true
+    }
+
+    fn tier(&mut self, value: Raw<'a>) -> bool {
+        match value.text().as_deref() {
+            Some("auto") => {}
+            Some("default" | "priority" | "flex" | "reserved") => self.service_tier = Some(value),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Appends `inferenceConfig`, `serviceTier` and `additionalModelRequestFields`.
+    pub(super) fn push(
+        &self,
+        max_tokens: Option<u64>,
+        stop: &[EscapedText<'_>],
+        out: &mut BytesMut,
+        fates: &mut FieldFates,
+    ) {
+        let mut config = BytesMut::new();
+        if let Some(max_tokens) = max_tokens {
+            push_member(&mut config, b"maxTokens", b"");
+            push_u64(&mut config, max_tokens);
+        }
+        for (name, value) in [(&b"temperature"[..], self.temperature), (b"topP", self.top_p)] {
+            if let Some(value) = value {
+                push_member(&mut config, name, value);
+            }
+        }
+        push_stops(stop, &mut config, fates);
+        push_object(b"inferenceConfig", &config, out);
+        if let Some(tier) = self.service_tier {
+            push_member(out, b"serviceTier", b"{\"type\":");
+            out.put_slice(tier.bytes());
+            out.put_u8(b'}');
+        }
+        push_object(b"additionalModelRequestFields", &self.of_family, out);
+    }
+}
+
+/// Appends an object of members that each have a comma before them; nothing without any.
+pub(super) fn push_object(name: &[u8], members: &[u8], out: &mut BytesMut) {
+    if let Some(members) = members.get(1..) {
+        push_member(out, name, b"{");
+        out.put_slice(members);
+        out.put_u8(b'}');
+    }
+}
+
+fn push_stops(stop: &[EscapedText<'_>], config: &mut BytesMut, fates: &mut FieldFates) {
+    let sent: Vec<&EscapedText<'_>> = stop.iter().filter(|text| !text.is_empty()).take(MAX_STOPS).collect();
+    if sent.len() < stop.len() {
+        fates.drop("stop[]");
+    }
+    let Some((first, others)) = sent.split_first() else { return };
+    push_member(config, b"stopSequences", b"[");
+    first.push_quoted(config);
+    for text in others {
+        config.put_u8(b',');
+        text.push_quoted(config);
+    }
+    config.put_u8(b']');
+}
+
+/// Appends how much a model of another family reasons.
+fn push_effort(reasoning: &Reasoning, capabilities: Capabilities, members: &mut BytesMut, fates: &mut FieldFates) {
+    if !reasoning.is_on() && !reasoning.is_off() {
+        return;
+    }
+    let wanted = match (reasoning.is_off(), reasoning.effort, reasoning.max_tokens) {
+        (true, ..) => Some(Effort::None),
+        (_, Some(effort), _) => Some(effort),
+        (_, None, tokens) => tokens.map(Effort::of_budget),
+    };
+    let efforts = capabilities.efforts;
+    let wanted = wanted.unwrap_or(Effort::Medium);
+    let given = efforts.iter().rev().find(|effort| **effort <= wanted).or_else(|| efforts.first()).copied();
+    let is_nova_off = capabilities.reasoning == ReasoningControl::Nova && reasoning.is_off();
+    let Some(given) = given.filter(|_| !is_nova_off) else {
+        // A model that does not reason by itself need not be told.
+        if reasoning.is_on() {
+            fates.drop("reasoning");
+        }
+        return;
+    };
+    if given != wanted || reasoning.effort.is_none() {
+        fates.emulate("reasoning");
+    }
+    let given = given.as_str();
+    match capabilities.reasoning {
+        ReasoningControl::None | ReasoningControl::Claude => {}
+        ReasoningControl::Nova => {
+            let config = format!("{{\"type\":\"enabled\",\"maxReasoningEffort\":\"{given}\"}}");
+            push_member(members, b"reasoningConfig", config.as_bytes());
+        }
+        ReasoningControl::Flat => push_member(members, b"reasoning_effort", format!("\"{given}\"").as_bytes()),
+        ReasoningControl::Nested => {
+            push_member(members, b"reasoning", format!("{{\"effort\":\"{given}\"}}").as_bytes());
+        }
+    }
+}

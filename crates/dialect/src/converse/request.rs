@@ -1,0 +1,135 @@
+//! Writes a conversation as the body of `Converse` and `ConverseStream`.
+//!
+//! `messages` comes last and nothing before it depends on later turns, so that the body for a conversation is a prefix of
+//! the body for the same conversation with one more turn.
+
+use bytes::{BufMut as _, BytesMut};
+use pointsman_domain::Endpoint;
+
+use super::{
+    cache_points::CachePoints,
+    messages::{push_messages, push_system},
+    models::{self, Capabilities, NAMES},
+    parameters::{ClaudeRules, Parameters},
+    tools::ToolPlan,
+};
+use crate::{
+    anthropic::{
+        models as claude, schema,
+        thinking::{Circumstances, lacks_thought_of_open_turn},
+    },
+    json::{push_member, push_string},
+    neutral::{AnswerFormat, Conversation, FieldFates, ToolNames, TranslatedRequest, alternating_turns},
+    percent,
+};
+
+/// The path of a call, relative to the base address, which is that of the region alone.
+pub(crate) fn path(endpoint: &Endpoint, streamed: bool) -> String {
+    let method = if streamed { "converse-stream" } else { "converse" };
+    format!("/model/{}/{method}", percent::encoded(&endpoint.upstream_model))
+}
+
+/// The body for an endpoint. What the endpoint cannot carry is named in `fates`.
+pub(crate) fn write_request(
+    conversation: &Conversation<'_>,
+    endpoint: &Endpoint,
+    fates: &mut FieldFates,
+) -> TranslatedRequest {
+    let model = &*endpoint.upstream_model;
+    let (capabilities, is_claude) = (models::capabilities(model), models::is_claude(model));
+    let names = ToolNames::of(conversation, NAMES);
+    let turns = alternating_turns(conversation, fates);
+    let tools = ToolPlan::of(conversation, fates);
+    let max_tokens = max_tokens(conversation, endpoint, is_claude, fates);
+    let claude = is_claude.then(|| {
+        let circumstances = Circumstances {
+            max_tokens: max_tokens.unwrap_or(u64::MAX),
+            forces_tool: tools.forces_tool(),
+            lacks_thought: lacks_thought_of_open_turn(&turns),
+            budgets: endpoint.effort_budgets,
+        };
+        ClaudeRules::of(&conversation.reasoning, model, circumstances, fates)
+    });
+    let mut parameters = Parameters::of(conversation, capabilities, claude, fates);
+    let single_call = if conversation.parallel_tool_calls == Some(false) { tools.single_call(&names) } else { None };
+    match &single_call {
+        Some(choice) if is_claude => parameters.add(b"tool_choice", choice),
+        Some(_) => fates.drop("parallel_tool_calls"),
+        None => {}
+    }
+    let mut points = CachePoints::of(capabilities.caches, &conversation.tools, &conversation.system, &turns);
+
+    let mut out = BytesMut::with_capacity(1_024);
+    parameters.push(max_tokens, &conversation.stop, &mut out, fates);
+    let instruction = push_format(&conversation.format, capabilities, is_claude, &mut out, fates);
+    let with_choice = single_call.is_none() || !is_claude;
+    tools.push(with_choice, is_claude && capabilities.json_schema, &names, &mut points, &mut out, fates);
+    push_system(&conversation.system, instruction.as_deref(), &mut points, &mut out, fates);
+    push_messages(&turns, is_claude, &names, &mut points, &mut out, fates);
+    out.put_u8(b'}');
+    // The first member was written with a comma before it.
+    if let Some(first) = out.first_mut() {
+        *first = b'{';
+    }
+    TranslatedRequest { body: out.freeze(), names }
+}
+
+/// The limit of the client; for a Claude, which has a small default, without one that of the model or of the endpoint.
+fn max_tokens(
+    conversation: &Conversation<'_>,
+    endpoint: &Endpoint,
+    is_claude: bool,
+    fates: &mut FieldFates,
+) -> Option<u64> {
+    let of_model = if is_claude { claude::capabilities(&endpoint.upstream_model).max_output } else { u64::MAX };
+    let most = of_model.min(u64::from(endpoint.limits.longest_answer())).max(1);
+    let Some(wanted) = conversation.max_tokens else { return is_claude.then_some(most) };
+    let given = wanted.clamp(1, most);
+    if given != wanted {
+        fates.emulate("max_tokens");
+    }
+    Some(given)
+}
+
+/// Appends `outputConfig` with the schema, which is a text there. Returns an instruction for what the model cannot be held to.
+fn push_format(
+    format: &AnswerFormat<'_>,
+    capabilities: Capabilities,
+    is_claude: bool,
+    out: &mut BytesMut,
+    fates: &mut FieldFates,
+) -> Option<String> {
+    let (name, schema, strict) = match format {
+        AnswerFormat::Text => return None,
+        AnswerFormat::JsonObject => {
+            fates.emulate("response_format");
+            return Some("Answer with exactly one JSON object and nothing else.".to_owned());
+        }
+        AnswerFormat::Schema { name, schema, strict, .. } => (name, *schema, *strict),
+    };
+    let sent = match (capabilities.json_schema, is_claude) {
+        (false, _) => None,
+        (true, true) => schema::lower(schema).ok(),
+        (true, false) => Some(bytes::Bytes::copy_from_slice(schema.bytes())),
+    };
+    let Some(sent) = sent else {
+        // An instruction is no guarantee: a strict schema should not have come here.
+        if strict == Some(true) {
+            fates.drop("response_format")
+        } else {
+            fates.emulate("response_format")
+        }
+        let schema = String::from_utf8_lossy(schema.bytes());
+        return Some(format!("Answer with JSON that follows this JSON schema, and nothing else: {schema}"));
+    };
+    push_member(
+        out,
+        b"outputConfig",
+        b"{\"textFormat\":{\"type\":\"json_schema\",\"structure\":{\"jsonSchema\":{\"schema\":",
+    );
+    push_string(out, &String::from_utf8_lossy(&sent));
+    push_member(out, b"name", b"");
+    name.push_quoted(out);
+    out.put_slice(b"}}}}");
+    None
+}

@@ -1,0 +1,44 @@
+//! Framing of streamed events.
+
+use std::borrow::Cow;
+
+use pointsman_domain::FailureKind;
+
+use super::{
+    answer::AnswerFault,
+    json::{Cursor, Raw},
+};
+
+pub mod event_stream;
+pub mod sse;
+
+/// One event of a stream, however it was framed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamEvent<'a> {
+    /// Its data; of server-sent events the data lines, joined by LF. Not yet known to be UTF-8.
+    pub data: Cow<'a, [u8]>,
+    /// Whether the upstream named the event `error`.
+    pub is_error: bool,
+}
+
+impl StreamEvent<'_> {
+    /// Its data as JSON; `None` for the `[DONE]` with which some streams end.
+    ///
+    /// # Errors
+    /// If it is not JSON.
+    pub(super) fn value(&self) -> Result<Option<Raw<'_>>, AnswerFault> {
+        let text = std::str::from_utf8(&self.data).map_err(|_| AnswerFault::malformed("not valid UTF-8"))?;
+        if text.trim() == "[DONE]" {
+            return Ok(None);
+        }
+        match Cursor::new(text).value() {
+            Ok(value) => Ok(Some(value)),
+            Err(_) if self.is_error => Err(AnswerFault::new(FailureKind::Server, "an error event without JSON")),
+            Err(fault) => Err(fault.into()),
+        }
+    }
+}
+
+/// An event is longer than allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventTooLong;

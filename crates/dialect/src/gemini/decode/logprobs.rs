@@ -1,0 +1,46 @@
+//! Log probabilities of a candidate in the form of chat.
+
+use std::borrow::Cow;
+
+use bytes::BytesMut;
+
+use crate::json::{Raw, push_string};
+
+/// `logprobs` of chat; `None` if the result has another form.
+pub(super) fn of_chat(result: Raw<'_>) -> Option<String> {
+    let chosen: Vec<Raw<'_>> = result.member(b"chosenCandidates")?.elements().collect();
+    let tops: Vec<Raw<'_>> = result.member(b"topCandidates").into_iter().flat_map(Raw::elements).collect();
+    let mut out = BytesMut::from(&b"{\"content\":["[..]);
+    for (place, candidate) in chosen.iter().enumerate() {
+        if place > 0 {
+            out.extend_from_slice(b",");
+        }
+        push_logprob(*candidate, &mut out)?;
+        out.extend_from_slice(b",\"top_logprobs\":[");
+        let others = tops.get(place).and_then(|top| top.member(b"candidates"));
+        for (place, other) in others.into_iter().flat_map(Raw::elements).enumerate() {
+            if place > 0 {
+                out.extend_from_slice(b",");
+            }
+            push_logprob(other, &mut out)?;
+            out.extend_from_slice(b"}");
+        }
+        out.extend_from_slice(b"]}");
+    }
+    out.extend_from_slice(b"],\"refusal\":null}");
+    String::from_utf8(out.to_vec()).ok()
+}
+
+/// Appends an entry without its closing brace.
+fn push_logprob(candidate: Raw<'_>, out: &mut BytesMut) -> Option<()> {
+    let token: Cow<'_, str> = candidate.member(b"token")?.text()?;
+    out.extend_from_slice(b"{\"token\":");
+    push_string(out, &token);
+    out.extend_from_slice(b",\"logprob\":");
+    out.extend_from_slice(candidate.member(b"logProbability")?.bytes());
+    out.extend_from_slice(b",\"bytes\":[");
+    let bytes: Vec<String> = token.bytes().map(|byte| byte.to_string()).collect();
+    out.extend_from_slice(bytes.join(",").as_bytes());
+    out.extend_from_slice(b"]");
+    Some(())
+}

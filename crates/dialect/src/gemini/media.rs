@@ -1,0 +1,110 @@
+//! Parts that hold media.
+
+use bytes::{BufMut as _, BytesMut};
+
+use super::models::Capabilities;
+use crate::{
+    json::{push_member, push_string},
+    neutral::{
+        Content, EscapedText, FieldFates, MediaSource,
+        media_type::{FileKind, type_of_name},
+    },
+};
+
+/// Types of text that the API takes by their names. Others are plain text.
+const TEXTS: [&str; 12] = [
+    "text/plain",
+    "text/html",
+    "text/css",
+    "text/csv",
+    "text/markdown",
+    "text/md",
+    "text/xml",
+    "text/rtf",
+    "text/javascript",
+    "text/x-typescript",
+    "text/x-python",
+    "application/x-javascript",
+];
+
+/// Appends a medium as a part. False, and nothing appended, if this API has no part for it: then it is named as dropped.
+pub(super) fn push_media(
+    content: &Content<'_>,
+    capabilities: Capabilities,
+    out: &mut BytesMut,
+    fates: &mut FieldFates,
+) -> bool {
+    let (source, guess) = match content {
+        Content::Image { source, .. } => (source, "image/jpeg"),
+        Content::File { source, name } => {
+            if name.as_ref().is_some_and(|name| !name.is_blank()) {
+                fates.drop("messages[].content[].file.filename");
+            }
+            (source, "application/pdf")
+        }
+        Content::Video { source } => (source, "video/mp4"),
+        Content::Audio { format, data } => {
+            out.put_slice(b"{\"inlineData\":{\"mimeType\":\"audio/");
+            out.put_slice(format.bytes());
+            out.put_slice(b"\",\"data\":");
+            data.push_quoted(out);
+            out.put_slice(b"}}");
+            return true;
+        }
+        _ => {
+            fates.drop("messages[].content[]");
+            return false;
+        }
+    };
+    push_source(source, guess, out);
+    if let Content::Image { detail: Some(detail), .. } = content {
+        push_resolution(detail, capabilities, out, fates);
+    }
+    out.put_u8(b'}');
+    true
+}
+
+/// Appends a part without its closing brace.
+fn push_source(source: &MediaSource<'_>, guess: &str, out: &mut BytesMut) {
+    match source {
+        MediaSource::Base64 { media_type, data } => push_inline(&media_type.unescaped(), data, out),
+        MediaSource::Url(address) | MediaSource::FileId(address) => {
+            out.put_slice(b"{\"fileData\":{\"mimeType\":");
+            push_string(out, type_of_name(&address.unescaped()).unwrap_or(guess));
+            push_member(out, b"fileUri", b"");
+            address.push_quoted(out);
+            out.put_u8(b'}');
+        }
+        MediaSource::Text(text) => {
+            out.put_slice(b"{\"text\":");
+            text.push_quoted(out);
+        }
+    }
+}
+
+fn push_inline(media_type: &str, data: &EscapedText<'_>, out: &mut BytesMut) {
+    out.put_slice(b"{\"inlineData\":{\"mimeType\":");
+    let is_other_text = FileKind::of(media_type) == FileKind::Text && !TEXTS.contains(&media_type);
+    push_string(
+        out,
+        match media_type {
+            "image/jpg" => "image/jpeg",
+            _ if is_other_text => "text/plain",
+            known => known,
+        },
+    );
+    push_member(out, b"data", b"");
+    data.push_quoted(out);
+    out.put_u8(b'}');
+}
+
+/// Appends how finely an image is to be looked at.
+fn push_resolution(detail: &EscapedText<'_>, capabilities: Capabilities, out: &mut BytesMut, fates: &mut FieldFates) {
+    let level: &[u8] = match &*detail.unescaped() {
+        "auto" => return,
+        "low" if capabilities.resolves_parts => b"{\"level\":\"MEDIA_RESOLUTION_LOW\"}",
+        "high" if capabilities.resolves_parts => b"{\"level\":\"MEDIA_RESOLUTION_HIGH\"}",
+        _ => return fates.drop("messages[].content[].image_url.detail"),
+    };
+    push_member(out, b"mediaResolution", level);
+}

@@ -1,0 +1,89 @@
+//! `thinkingConfig`: a level or a budget, never both.
+
+use bytes::{BufMut as _, BytesMut};
+use pointsman_domain::EffortBudgets;
+
+use super::models::{Capabilities, ThinkingControl};
+use crate::{
+    json::{push_member, push_string, push_u64},
+    neutral::{Effort, FieldFates, Reasoning},
+};
+
+/// Appends the member, if there is anything to say.
+pub(super) fn push(
+    reasoning: &Reasoning,
+    capabilities: Capabilities,
+    budgets: &EffortBudgets,
+    config: &mut BytesMut,
+    fates: &mut FieldFates,
+) {
+    if !reasoning.is_on() && !reasoning.is_off() {
+        return;
+    }
+    let mut members = BytesMut::new();
+    let is_exact = match capabilities.thinking {
+        ThinkingControl::Never => {
+            if reasoning.is_on() {
+                fates.drop("reasoning");
+            }
+            return;
+        }
+        ThinkingControl::Budget { can_be_off, least, most } => {
+            let wanted = reasoning.max_tokens.or_else(|| Some(reasoning.effort?.budget(budgets)));
+            let (budget, is_exact) = budget(reasoning, wanted, can_be_off, (least, most));
+            push_member(&mut members, b"thinkingBudget", b"");
+            match budget {
+                Some(tokens) => push_u64(&mut members, tokens),
+                None => members.put_slice(b"-1"),
+            }
+            is_exact
+        }
+        ThinkingControl::Level(levels) => {
+            let (level, is_exact) = level(reasoning, levels);
+            if let Some(level) = level {
+                push_member(&mut members, b"thinkingLevel", b"");
+                push_string(&mut members, &level.as_str().to_ascii_uppercase());
+            }
+            is_exact
+        }
+    };
+    if !is_exact {
+        fates.emulate("reasoning");
+    }
+    if reasoning.is_on() && !reasoning.exclude {
+        push_member(&mut members, b"includeThoughts", b"true");
+    }
+    if let Some(members) = members.get(1..) {
+        push_member(config, b"thinkingConfig", b"{");
+        config.put_slice(members);
+        config.put_u8(b'}');
+    }
+}
+
+/// The budget, and whether it is what was asked for. `None`: as much as the model finds right.
+fn budget(
+    reasoning: &Reasoning,
+    wanted: Option<u64>,
+    can_be_off: bool,
+    (least, most): (u64, u64),
+) -> (Option<u64>, bool) {
+    if reasoning.is_off() {
+        return (Some(if can_be_off { 0 } else { least }), can_be_off);
+    }
+    let Some(wanted) = wanted else { return (None, true) };
+    let given = wanted.clamp(least, most);
+    (Some(given), given == wanted)
+}
+
+/// The level, and whether it is what was asked for. `None`: as much as the model finds right.
+fn level(reasoning: &Reasoning, levels: &[Effort]) -> (Option<Effort>, bool) {
+    let (wanted, is_told) = match (reasoning.is_off(), reasoning.effort, reasoning.max_tokens) {
+        (true, ..) => (Effort::None, true),
+        (_, Some(effort), _) => (effort, true),
+        (_, None, Some(tokens)) => (Effort::of_budget(tokens), false),
+        (_, None, None) => return (None, true),
+    };
+    let lower = levels.iter().rev().find(|level| **level <= wanted);
+    let given = lower.or_else(|| levels.first()).copied();
+    (given, is_told && given == Some(wanted))
+}

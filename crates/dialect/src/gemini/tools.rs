@@ -1,0 +1,161 @@
+//! `tools` and `toolConfig`.
+
+use bytes::{BufMut as _, BytesMut};
+
+use super::{models::Capabilities, schema};
+use crate::{
+    json::{Raw, push_member, push_string},
+    neutral::{
+        CUSTOM_INPUT_SCHEMA, Conversation, EscapedText, FieldFates, Tool, ToolChoice, ToolKind, ToolNames,
+        description_of_custom, json_value, with_lone_references,
+    },
+};
+
+/// The functions to declare, and which of them the model may or must call.
+pub(super) struct ToolPlan<'c, 'a> {
+    tools: Vec<&'c Tool<'a>>,
+    mode: Mode,
+    /// The only functions that may be called.
+    allowed: Vec<&'c EscapedText<'a>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Unsaid,
+    Auto,
+    None,
+    Any,
+}
+
+impl<'c, 'a> ToolPlan<'c, 'a> {
+    pub(super) fn of(conversation: &'c Conversation<'a>, fates: &mut FieldFates) -> ToolPlan<'c, 'a> {
+        let mut tools: Vec<&Tool<'_>> = conversation.tools.iter().collect();
+        let mut allowed = Vec::new();
+        let mut mode = match &conversation.tool_choice {
+            ToolChoice::Unspecified => Mode::Unsaid,
+            ToolChoice::Auto => Mode::Auto,
+            ToolChoice::None => Mode::None,
+            ToolChoice::Required => Mode::Any,
+            ToolChoice::Named(name) => {
+                allowed.push(name);
+                Mode::Any
+            }
+            ToolChoice::Allowed { required: true, names } => {
+                allowed.extend(names);
+                Mode::Any
+            }
+            ToolChoice::Allowed { required: false, names } => {
+                fates.emulate("tool_choice");
+                tools.retain(|tool| names.iter().any(|name| name.unescaped() == tool.name.unescaped()));
+                Mode::Auto
+            }
+        };
+        if tools.is_empty() && mode == Mode::Any {
+            fates.drop("tool_choice");
+            mode = Mode::Unsaid;
+        }
+        ToolPlan { tools, mode, allowed }
+    }
+
+    /// Appends `,"tools":[…],"toolConfig":{…}`.
+    pub(super) fn push(
+        &self,
+        names: &ToolNames,
+        capabilities: Capabilities,
+        out: &mut BytesMut,
+        fates: &mut FieldFates,
+    ) {
+        if self.tools.is_empty() {
+            return;
+        }
+        push_member(out, b"tools", b"[{\"functionDeclarations\":[");
+        for (place, tool) in self.tools.iter().enumerate() {
+            if place > 0 {
+                out.put_u8(b',');
+            }
+            push_declaration(tool, names, capabilities, out, fates);
+        }
+        out.put_slice(b"]}]");
+        let wants_strict = self.tools.iter().any(|tool| tool.strict == Some(true));
+        let is_strict = wants_strict && capabilities.validates_calls;
+        if wants_strict && !is_strict {
+            fates.drop("tools[].function.strict");
+        }
+        let mode: &[u8] = match self.mode {
+            Mode::Unsaid | Mode::Auto if is_strict => b"VALIDATED",
+            Mode::Unsaid => return,
+            Mode::Auto => b"AUTO",
+            Mode::None => b"NONE",
+            Mode::Any => b"ANY",
+        };
+        push_member(out, b"toolConfig", b"{\"functionCallingConfig\":{\"mode\":\"");
+        out.put_slice(mode);
+        out.put_u8(b'"');
+        if !self.allowed.is_empty() {
+            push_member(out, b"allowedFunctionNames", b"[");
+            for (place, name) in self.allowed.iter().enumerate() {
+                if place > 0 {
+                    out.put_u8(b',');
+                }
+                names.sent(name).push_quoted(out);
+            }
+            out.put_u8(b']');
+        }
+        out.put_slice(b"}}");
+    }
+}
+
+fn push_declaration(
+    tool: &Tool<'_>,
+    names: &ToolNames,
+    capabilities: Capabilities,
+    out: &mut BytesMut,
+    fates: &mut FieldFates,
+) {
+    out.put_slice(b"{\"name\":");
+    names.sent(&tool.name).push_quoted(out);
+    if tool.cache_control.is_some() {
+        fates.drop("tools[].cache_control");
+    }
+    match tool.kind {
+        ToolKind::Function => {
+            if let Some(description) = tool.description.as_ref().filter(|text| !text.is_blank()) {
+                push_member(out, b"description", b"");
+                description.push_quoted(out);
+            }
+            if let Some(schema) = tool.parameters {
+                push_parameters(schema, capabilities, out, fates);
+            }
+        }
+        // A tool with free-form input is declared as a function with one text; the decoder turns its calls back.
+        ToolKind::Custom => {
+            fates.emulate("tools[].custom");
+            let description = description_of_custom(tool);
+            if !description.is_empty() {
+                push_member(out, b"description", b"");
+                push_string(out, &description);
+            }
+            let schema = std::str::from_utf8(CUSTOM_INPUT_SCHEMA).ok().and_then(json_value);
+            schema.into_iter().for_each(|schema| push_parameters(schema, capabilities, out, fates));
+        }
+    }
+    out.put_u8(b'}');
+}
+
+/// Appends the schema of the arguments, as it is where the model takes it so.
+fn push_parameters(schema: Raw<'_>, capabilities: Capabilities, out: &mut BytesMut, fates: &mut FieldFates) {
+    // The API wants the schema of an object.
+    if !schema.is_filled() {
+        return;
+    }
+    if capabilities.json_schema {
+        let schema = with_lone_references(schema, "tools[].function.parameters", fates);
+        return push_member(out, b"parametersJsonSchema", &schema);
+    }
+    match schema::lower(schema) {
+        Some(lowered) => push_member(out, b"parameters", &lowered),
+        // A function without arguments has no schema there.
+        None if schema::has_no_members(schema) => {}
+        None => fates.drop("tools[].function.parameters"),
+    }
+}

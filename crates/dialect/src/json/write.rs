@@ -1,0 +1,117 @@
+use bytes::{BufMut as _, BytesMut};
+use pointsman_domain::Usd;
+
+use super::cursor::plain_run;
+
+/// Appends `,"name":value`; the name must need no escaping.
+pub(crate) fn push_member(out: &mut BytesMut, name: &[u8], value: &[u8]) {
+    out.reserve(name.len() + value.len() + 4);
+    out.put_slice(b",\"");
+    out.put_slice(name);
+    out.put_slice(b"\":");
+    out.put_slice(value);
+}
+
+/// Appends `text` as a JSON string, quotes included.
+pub(crate) fn push_string(out: &mut BytesMut, text: &str) {
+    out.put_u8(b'"');
+    let mut rest = text.as_bytes();
+    loop {
+        let (plain, tail) = rest.split_at_checked(plain_run(rest)).unwrap_or((rest, &[]));
+        out.put_slice(plain);
+        let Some((&special, tail)) = tail.split_first() else { break };
+        push_escape(out, special);
+        rest = tail;
+    }
+    out.put_u8(b'"');
+}
+
+fn push_escape(out: &mut BytesMut, byte: u8) {
+    match byte {
+        b'\n' => out.put_slice(b"\\n"),
+        b'\r' => out.put_slice(b"\\r"),
+        b'\t' => out.put_slice(b"\\t"),
+        b'"' | b'\\' => out.put_slice(&[b'\\', byte]),
+        _ => {
+            let hex = |digit: u8| if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
+            out.put_slice(&[b'\\', b'u', b'0', b'0', hex(byte >> 4), hex(byte & 15)]);
+        }
+    }
+}
+
+/// Appends a whole number.
+pub(crate) fn push_u64(out: &mut BytesMut, value: u64) {
+    let mut digits = [0_u8; 20];
+    out.put_slice(decimal(&mut digits, value));
+}
+
+/// Appends an amount as the plain decimal [`Usd`] displays, without going through the formatter when it is
+/// below 18,000 dollars.
+pub(crate) fn push_usd(out: &mut BytesMut, amount: Usd) {
+    const SCALE: u64 = 1_000_000_000_000_000;
+    let Ok(femto) = u64::try_from(amount.femto()) else {
+        out.put_slice(amount.to_string().as_bytes());
+        return;
+    };
+    push_u64(out, femto / SCALE);
+    if femto % SCALE == 0 {
+        return;
+    }
+    // The added unit keeps the leading zeros of the fraction: its place becomes the point.
+    let mut fraction = SCALE + femto % SCALE;
+    for zeros in [100_000_000, 10_000, 100, 10] {
+        while fraction.is_multiple_of(zeros) {
+            fraction /= zeros;
+        }
+    }
+    let mut digits = [0_u8; 20];
+    out.put_u8(b'.');
+    out.put_slice(decimal(&mut digits, fraction).get(1..).unwrap_or_default());
+}
+
+fn decimal(digits: &mut [u8; 20], mut value: u64) -> &[u8] {
+    let mut start = digits.len();
+    for (place, digit) in digits.iter_mut().enumerate().rev() {
+        *digit = b'0' + (value % 10) as u8;
+        value /= 10;
+        start = place;
+        if value == 0 {
+            break;
+        }
+    }
+    digits.get(start..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut BytesMut)) -> String {
+        let mut out = BytesMut::new();
+        write(&mut out);
+        String::from_utf8(out.to_vec()).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn strings_read_back_as_they_were(text in any::<String>()) {
+            let json = written(|out| push_string(out, &text));
+            prop_assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
+        }
+
+        #[test]
+        fn amounts_are_written_as_the_domain_displays_them(femto in any::<i128>(), small in any::<i64>(), shift in 0..63) {
+            for femto in [femto, i128::from(small), i128::from(small >> shift)] {
+                let amount = Usd::from_femto(femto);
+                prop_assert_eq!(written(|out| push_usd(out, amount)), amount.to_string());
+            }
+        }
+
+        #[test]
+        fn numbers_are_written_in_full(value in any::<u64>()) {
+            prop_assert_eq!(written(|out| push_u64(out, value)), value.to_string());
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Provider wire formats, both ways: bytes to domain and back, without sockets.
+//!
+//! What the gateway routes is a chat in the OpenAI dialect, which most clients send; requests in other dialects are turned
+//! into one. For an endpoint of the same dialect a chat is **spliced**: the body is checked in one pass that keeps
+//! positions instead of values, and is written as slices of the original. Unknown fields and every byte of a prompt, a
+//! schema or tool call arguments survive. Answers and chunks are rewritten in the same way. For an endpoint of another
+//! dialect `translation` goes through the neutral form.
+//!
+//! Layout: each dialect has a directory of its own; what they share is in `neutral`; framing of streams is in
+//! [`frame`], JSON without a document model in `json`, and the cleaning of provider texts in `sanitize`. A further dialect
+//! is a new variant of [`Dialect`](pointsman_domain::Dialect), a new directory, and its arms in `translation`.
+
+#[deny(clippy::float_arithmetic)]
+mod answer;
+mod anthropic;
+mod capability_gaps;
+mod client_chat;
+mod client_encoder;
+mod client_request;
+mod converse;
+mod count_tokens;
+mod embeddings;
+pub mod frame;
+mod gemini;
+mod image_list;
+mod image_shape;
+mod json;
+mod lost_parameters;
+mod neutral;
+pub mod openai;
+mod outgoing;
+pub mod percent;
+mod reasoning_format;
+mod refusal;
+mod responses;
+mod sanitize;
+mod spliced_call;
+mod stream_reader;
+mod translation;
+mod upstream_decoder;
+
+pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};
+pub use anthropic::{
+    client_error::{MessagesError, UPSTREAM_TOO_LONG, too_long_by, too_long_message},
+    inbound::{InboundMessages, count_tokens_body, read_count_tokens, read_messages},
+    model_list::{MessagesModel, ModelPage, messages_model, messages_model_list},
+};
+pub use capability_gaps::capability_gaps;
+pub use client_request::{ClientRequest, ClientShape};
+pub use count_tokens::{CountCall, count_call, counted_tokens, counts_tokens};
+pub use embeddings::{
+    CallAnswer, EmbeddingSupport, embedding_body, embedding_path, embedding_support, embedding_tokens, embeddings_of,
+};
+pub use gemini::{RememberedSignatures, SignatureMemory, SignatureSources, Signatures};
+pub use lost_parameters::{lost_parameters, unmet_translation};
+pub use neutral::{FieldFates, StateKey, refuse_repeated};
+pub use openai::{
+    ChatStream, ImageAnswer, ImageOrigin, ImageSource, KEEP_ALIVE, MadeImage, Progress, SILENT_WORK, StreamError,
+    StreamOptions, UsageChunk,
+    request::{
+        ChatPurpose, ChatRequest, EmbeddingRequest, ImageFormat, ImageRequest, PROVIDER_MEMBERS, RequestLimits,
+        Restriction, RestrictionKind, VectorFormat, field_meant_at_top_level, field_meant_in_metadata, shown,
+        top_level_names,
+    },
+    rewrite_answer, rewrite_embeddings, rewrite_image_answer,
+    text_completion::{InboundCompletion, read_completion_request},
+    usage_of_failed_answer,
+};
+pub use outgoing::{CallHeaders, OutgoingBody, Translation};
+pub use reasoning_format::reasoning_format;
+pub use refusal::{Refusal, RefusedCall, read_refusal};
+pub use responses::inbound::{
+    AgentChat, InboundResponses, ResponseEcho, input_tokens_body, read_agent_chat, read_responses, read_responses_with,
+};
+pub use responses::provider_state::ProviderState;
+pub use translation::{
+    chat_body, chat_body_with, chat_path, completion_of, image_body, image_path, images_of, makes_images,
+    refuses_signature, retry_delay, rewrite_whole, usage_of_failure,
+};

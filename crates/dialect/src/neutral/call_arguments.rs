@@ -1,0 +1,390 @@
+//! The text of a call's arguments, which must become one JSON object.
+//!
+//! Some providers send `{}` or `null` before the real arguments, or the same object twice. Such texts are no JSON, so only one
+//! object is passed on. A second object that differs is passed on as it came: nothing that says something is left out.
+
+use std::hash::{DefaultHasher, Hasher as _};
+
+use bytes::{BufMut as _, BytesMut};
+
+/// Most bytes that are held before the object begins.
+const MAX_BEFORE: usize = 256;
+/// Most bytes of a second object that are held until it is known whether it repeats the first.
+const MAX_REPETITION: usize = 64 * 1024;
+
+/// Passes on the arguments of one call, piece by piece. All texts are escaped, as inside a JSON string.
+#[derive(Debug)]
+pub(crate) struct CallArguments {
+    stage: Stage,
+    /// What is not passed on yet.
+    held: BytesMut,
+    /// Of the object that was passed on.
+    object: DefaultHasher,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Nothing was passed on: white space, empty objects and null at most.
+    Before,
+    Object(ObjectScan),
+    /// The object was passed on. What follows is held until it is known what it is.
+    Behind {
+        scan: ObjectScan,
+        repetition: DefaultHasher,
+    },
+    /// Everything is passed on.
+    Open,
+}
+
+impl CallArguments {
+    /// Arguments of a function.
+    pub(crate) fn object() -> CallArguments {
+        CallArguments { stage: Stage::Before, held: BytesMut::new(), object: DefaultHasher::new() }
+    }
+
+    /// The input of a custom tool, which is free text.
+    pub(crate) fn free_text() -> CallArguments {
+        CallArguments { stage: Stage::Open, ..CallArguments::object() }
+    }
+
+    /// Appends what may be passed on of a piece.
+    pub(crate) fn piece(&mut self, piece: &[u8], out: &mut BytesMut) {
+        match &mut self.stage {
+            Stage::Open => out.put_slice(piece),
+            Stage::Object(_) => self.within(piece, out),
+            Stage::Behind { .. } => self.behind(piece, out),
+            Stage::Before if self.held.is_empty() => self.before(piece, out),
+            Stage::Before => {
+                self.held.put_slice(piece);
+                let held = self.held.split();
+                self.before(&held, out);
+            }
+        }
+    }
+
+    /// Bytes that are held.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Appends what is to be passed on at the end. A call without arguments gets an empty object, if it is `whole`.
+    pub(crate) fn end(&mut self, whole: bool, out: &mut BytesMut) {
+        let held = self.held.split();
+        let is_before = matches!(std::mem::replace(&mut self.stage, Stage::Open), Stage::Before);
+        match Opening::of(&held) {
+            Opening::Undecided { is_empty: true, .. } if is_before => {
+                if whole || !held.is_empty() {
+                    out.put_slice(b"{}");
+                }
+            }
+            _ => out.put_slice(&held),
+        }
+    }
+
+    fn before(&mut self, text: &[u8], out: &mut BytesMut) {
+        match Opening::of(text) {
+            Opening::Object(start) => {
+                self.stage = Stage::Object(ObjectScan::Before);
+                self.within(text.get(start..).unwrap_or_default(), out);
+            }
+            Opening::Undecided { from, .. } if text.len() - from <= MAX_BEFORE => {
+                self.held.put_slice(text.get(from..).unwrap_or_default());
+            }
+            Opening::Undecided { .. } | Opening::Other => {
+                self.stage = Stage::Open;
+                out.put_slice(text);
+            }
+        }
+    }
+
+    fn within(&mut self, text: &[u8], out: &mut BytesMut) {
+        let Stage::Object(scan) = &mut self.stage else { return };
+        let (object, behind) = text.split_at_checked(scan.pass(text)).unwrap_or((text, &[]));
+        let is_complete = scan.is_complete();
+        self.object.write(object);
+        out.put_slice(object);
+        if is_complete {
+            self.stage = Stage::Behind { scan: ObjectScan::Before, repetition: DefaultHasher::new() };
+            self.behind(behind, out);
+        }
+    }
+
+    fn behind(&mut self, mut text: &[u8], out: &mut BytesMut) {
+        while let Stage::Behind { scan, repetition } = &mut self.stage {
+            if *scan == ObjectScan::Before {
+                text = without_space(text);
+                if text.is_empty() || without_space(text.strip_prefix(b"null").unwrap_or(text)).is_empty() {
+                    return;
+                }
+            }
+            let (more, rest) = text.split_at_checked(scan.pass(text)).unwrap_or((text, &[]));
+            self.held.put_slice(more);
+            repetition.write(more);
+            match scan {
+                ObjectScan::Inside { .. } if self.held.len() <= MAX_REPETITION => return,
+                ObjectScan::Complete
+                    if repetition.finish() == self.object.finish()
+                        || matches!(Opening::of(&self.held), Opening::Undecided { is_empty: true, .. }) =>
+                {
+                    self.held.clear();
+                    self.stage = Stage::Behind { scan: ObjectScan::Before, repetition: DefaultHasher::new() };
+                }
+                _ => {
+                    self.stage = Stage::Open;
+                    out.put_slice(&self.held.split());
+                    out.put_slice(rest);
+                }
+            }
+            text = rest;
+        }
+    }
+}
+
+/// The arguments of a whole call, if they are not what they should be: one object.
+pub(crate) fn settled_arguments(text: &[u8]) -> Option<BytesMut> {
+    let mut scan = ObjectScan::Before;
+    let end = scan.pass(text);
+    if scan.is_complete() && without_space(text.get(end..).unwrap_or_default()).is_empty() {
+        return None;
+    }
+    let (mut arguments, mut out) = (CallArguments::object(), BytesMut::with_capacity(text.len()));
+    arguments.piece(text, &mut out);
+    arguments.end(true, &mut out);
+    (*out != *text).then_some(out)
+}
+
+/// How arguments begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    /// An object with members begins here; what stands before it says nothing.
+    Object(usize),
+    /// Nothing that says something so far. From `from` on it matters for what follows. `is_empty`: the text is complete.
+    Undecided { from: usize, is_empty: bool },
+    /// Anything else.
+    Other,
+}
+
+impl Opening {
+    fn of(text: &[u8]) -> Opening {
+        let (mut rest, mut from) = (without_space(text), 0);
+        loop {
+            let at = text.len() - rest.len();
+            let inside = match rest {
+                [] => return Opening::Undecided { from, is_empty: true },
+                [b'{', inside @ ..] => without_space(inside),
+                _ => match rest.strip_prefix(b"null") {
+                    Some(behind) => {
+                        (rest, from) = (without_space(behind), at);
+                        continue;
+                    }
+                    None if b"null".starts_with(rest) => return Opening::Undecided { from, is_empty: false },
+                    None => return Opening::Other,
+                },
+            };
+            match inside {
+                [] => return Opening::Undecided { from, is_empty: false },
+                [b'}', behind @ ..] => (rest, from) = (without_space(behind), at),
+                _ if character(inside).0 == b'"' => return Opening::Object(at),
+                _ => return Opening::Other,
+            }
+        }
+    }
+}
+
+/// Without the white space at the beginning of escaped text.
+fn without_space(mut text: &[u8]) -> &[u8] {
+    while !text.is_empty()
+        && let (b' ' | b'\n' | b'\r' | b'\t', rest) = character(text)
+    {
+        text = rest;
+    }
+    text
+}
+
+/// The first character of escaped text, a letter for one that is not ASCII, and what follows it.
+fn character(text: &[u8]) -> (u8, &[u8]) {
+    match text {
+        [b'\\', b'u', digits @ ..] if digits.len() >= 4 => {
+            let (code, tail) = digits.split_at_checked(4).unwrap_or((digits, &[]));
+            (ascii(code), tail)
+        }
+        [b'\\', b'n' | b'r' | b't', tail @ ..] => (b' ', tail),
+        [b'\\', byte, tail @ ..] | [byte, tail @ ..] => (*byte, tail),
+        [] => (b'u', &[]),
+    }
+}
+
+/// The character of an escape with this number, or a letter for one that is not ASCII.
+fn ascii(code: &[u8]) -> u8 {
+    let code = std::str::from_utf8(code).ok().and_then(|code| u8::from_str_radix(code, 16).ok());
+    code.filter(u8::is_ascii).unwrap_or(b'u')
+}
+
+/// How far a JSON object in a text has come. Only brackets and strings are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ObjectScan {
+    /// Nothing but white space so far.
+    Before,
+    /// `depth` open brackets.
+    Inside { depth: u32, in_string: bool, is_escaped: bool },
+    /// The object has ended.
+    Complete,
+    /// The text does not begin like an object.
+    Other,
+}
+
+impl ObjectScan {
+    /// Whether the text begins like an object.
+    pub(crate) fn is_object(self) -> bool {
+        matches!(self, ObjectScan::Inside { .. } | ObjectScan::Complete)
+    }
+
+    /// Whether the object has ended.
+    pub(crate) fn is_complete(self) -> bool {
+        self == ObjectScan::Complete
+    }
+
+    /// Passes escaped text up to the end of the object. Returns how many bytes that were.
+    pub(crate) fn pass(&mut self, text: &[u8]) -> usize {
+        let mut rest = text;
+        while *self != ObjectScan::Complete && *self != ObjectScan::Other {
+            if let ObjectScan::Inside { in_string: true, is_escaped: false, .. } = self {
+                // Quotes and backslashes are escaped, everything else within a string is passed over.
+                let plain = memchr::memchr(b'\\', rest).unwrap_or(rest.len());
+                rest = rest.get(plain..).unwrap_or_default();
+            }
+            if rest.is_empty() {
+                break;
+            }
+            let (byte, tail) = character(rest);
+            *self = self.after(byte);
+            rest = tail;
+        }
+        if *self == ObjectScan::Other { text.len() } else { text.len() - rest.len() }
+    }
+
+    fn after(self, byte: u8) -> ObjectScan {
+        match self {
+            ObjectScan::Before if byte.is_ascii_whitespace() => self,
+            ObjectScan::Before if byte == b'{' => ObjectScan::Inside { depth: 1, in_string: false, is_escaped: false },
+            ObjectScan::Before => ObjectScan::Other,
+            ObjectScan::Inside { depth, in_string: true, is_escaped } => match byte {
+                _ if is_escaped => ObjectScan::Inside { depth, in_string: true, is_escaped: false },
+                b'\\' => ObjectScan::Inside { depth, in_string: true, is_escaped: true },
+                b'"' => ObjectScan::Inside { depth, in_string: false, is_escaped: false },
+                _ => self,
+            },
+            ObjectScan::Inside { depth, .. } => match byte {
+                b'"' => ObjectScan::Inside { depth, in_string: true, is_escaped: false },
+                b'{' | b'[' => {
+                    ObjectScan::Inside { depth: depth.saturating_add(1), in_string: false, is_escaped: false }
+                }
+                b'}' | b']' if depth == 1 => ObjectScan::Complete,
+                b'}' | b']' => ObjectScan::Inside { depth: depth - 1, in_string: false, is_escaped: false },
+                _ => self,
+            },
+            ObjectScan::Complete | ObjectScan::Other => self,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::neutral::EscapedText;
+
+    /// What is passed on of these pieces, unescaped: all of it, and after which piece.
+    fn passed(pieces: &[&str]) -> (String, Vec<usize>) {
+        let (mut arguments, mut out) = (CallArguments::object(), BytesMut::new());
+        let mut after = Vec::new();
+        for piece in pieces {
+            arguments.piece(EscapedText::escaping(piece).bytes(), &mut out);
+            after.push(out.len());
+        }
+        arguments.end(true, &mut out);
+        (EscapedText::plain(std::str::from_utf8(&out).unwrap()).unescaped().into_owned(), after)
+    }
+
+    /// A9.
+    #[test]
+    fn of_what_says_nothing_and_of_repetitions_only_the_object_is_passed_on() {
+        let object = r#"{"city":"Oslo"}"#;
+        for pieces in [
+            &["{}", r#"{"city":"#, r#""Oslo"}"#][..],
+            &["{", "}", r#"{"city":"Oslo"}"#],
+            &["{}{}", " {} ", r#"{"city":"Oslo"}"#],
+            &[r#"{}{"city":"Oslo"}"#],
+            &[r#"null{"city":"Oslo"}"#],
+            &["nu", "ll", r#"{"city":"Oslo"}"#],
+            &["\n", "{ ", " }\n", r#"{"city":"Oslo"}"#],
+            &[r#"{"city":"Oslo"}{"city":"Oslo"}"#],
+            &[r#"{"city":"#, r#""Oslo"}{"#, r#""city":"Osl"#, r#"o"}"#],
+            &[r#"{"city":"Oslo"}"#, "\n", r#"{"city":"Oslo"}"#, r#"{"city":"Oslo"}"#],
+            &[r#"{"city":"Oslo"}"#, "{}"],
+            &[r#"{"city":"Oslo"}null"#],
+        ] {
+            assert_eq!(passed(pieces).0, object, "{pieces:?}");
+            let whole = settled_arguments(EscapedText::escaping(&pieces.concat()).bytes()).unwrap_or_default();
+            let whole = EscapedText::plain(std::str::from_utf8(&whole).unwrap()).unescaped().into_owned();
+            assert!(whole == object || (whole.is_empty() && pieces.concat().trim() == object), "{pieces:?}: {whole}");
+        }
+    }
+
+    #[test]
+    fn a_call_without_arguments_gets_an_empty_object() {
+        for pieces in [&[][..], &[""], &[" ", "\n"], &["{}"], &["{ ", "}"], &["null"], &["{}{}"]] {
+            assert_eq!(passed(pieces).0, "{}", "{pieces:?}");
+        }
+        assert_eq!(settled_arguments(b"").as_deref(), Some(&b"{}"[..]));
+        assert_eq!(settled_arguments(b"{}"), None);
+        let mut out = BytesMut::new();
+        CallArguments::object().end(false, &mut out);
+        assert!(out.is_empty(), "nothing is made up for a call that was cut off");
+    }
+
+    #[test]
+    fn ordinary_arguments_are_passed_on_as_they_come() {
+        for pieces in [
+            &["{\"", "a\":", "1}"][..],
+            &["{\"a\"", ":{}", ",\"b\":[{},{}]", "}"],
+            &[r#"{"code":"f{}{}\"}{"}"#],
+            &["[1]", "{}"],
+            &["plain", "{}"],
+            &["{'a':1}", "{}"],
+        ] {
+            let (all, after) = passed(pieces);
+            assert_eq!(all, pieces.concat(), "{pieces:?}");
+            assert!(after.windows(2).all(|pair| pair[0] < pair[1]) && after[0] > 0, "nothing waits: {pieces:?}");
+        }
+    }
+
+    #[test]
+    fn what_differs_or_is_cut_off_is_not_left_out() {
+        for pieces in [
+            &[r#"{"a":1}{"b":2}"#][..],
+            &[r#"{"a":1}"#, r#"{"b":"#, "2}"],
+            &[r#"{"a":1}"#, "x"],
+            &[r#"{"a":1}{"a""#],
+            &["nullable"],
+            &["{"],
+        ] {
+            assert_eq!(passed(pieces).0, pieces.concat(), "{pieces:?}");
+            assert_eq!(settled_arguments(EscapedText::escaping(&pieces.concat()).bytes()), None, "{pieces:?}");
+        }
+        let long = " ".repeat(MAX_BEFORE + 1);
+        assert_eq!(passed(&[&long, "{\"a\":1}"]).0, format!("{long}{{\"a\":1}}"), "what is held is bounded");
+    }
+
+    proptest! {
+        #[test]
+        fn how_arguments_are_split_changes_nothing(
+            text in r#"(\{\}|null| )?\{"a":"[a}{\\"]{0,6}"\}(\{"a":"[ab]?"\}| )?"#, at in 0_usize..40,
+        ) {
+            let at = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            let (first, second) = text.split_at(at);
+            prop_assert_eq!(passed(&[first, second]).0, passed(&[&text]).0);
+        }
+    }
+}

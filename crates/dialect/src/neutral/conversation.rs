@@ -1,0 +1,307 @@
+//! A chat request, whichever dialect it is written in next.
+
+use std::borrow::Cow;
+
+use pointsman_domain::{EffortBudgets, ReasoningFormat};
+
+use super::{field_fates::FieldFates, text::EscapedText};
+use crate::json::Raw;
+
+/// What a request asks for. Borrows the body; values that are only passed on stay as they were written.
+#[derive(Debug, Clone)]
+pub(crate) struct Conversation<'a> {
+    /// System and developer messages before the first other message, part by part, in order.
+    pub(crate) system: Vec<Part<'a>>,
+    /// The messages after them, in order, not merged.
+    pub(crate) turns: Vec<Turn<'a>>,
+    /// Declared tools.
+    pub(crate) tools: Vec<Tool<'a>>,
+    /// Which tools the model may or must call.
+    pub(crate) tool_choice: ToolChoice<'a>,
+    /// Whether several calls in one turn are allowed, if the client said so.
+    pub(crate) parallel_tool_calls: Option<bool>,
+    /// Format of the answer.
+    pub(crate) format: AnswerFormat<'a>,
+    /// Limit on output tokens.
+    pub(crate) max_tokens: Option<u64>,
+    /// Texts that end the answer.
+    pub(crate) stop: Vec<EscapedText<'a>>,
+    /// How much the model reasons, and whether that is shown.
+    pub(crate) reasoning: Reasoning,
+    /// Whether the answer is streamed.
+    pub(crate) stream: bool,
+    /// All other members of the body that are not null and not consumed by the gateway, in order: sampling parameters,
+    /// `user`, `service_tier`, and members that nobody here knows. A writer takes those it can map; every other one is
+    /// dropped and named.
+    pub(crate) parameters: Vec<Parameter<'a>>,
+    /// Members of messages, parts and tools that have no neutral form.
+    pub(crate) lost: FieldFates,
+}
+
+impl<'a> Conversation<'a> {
+    /// The value of a member of [`Conversation::parameters`].
+    pub(crate) fn parameter(&self, name: &str) -> Option<Raw<'a>> {
+        self.parameters.iter().find(|parameter| parameter.name == name).map(|parameter| parameter.value)
+    }
+}
+
+/// A top-level member of the body.
+#[derive(Debug, Clone)]
+pub(crate) struct Parameter<'a> {
+    /// Its name, without escapes.
+    pub(crate) name: Cow<'a, str>,
+    /// Its value as written.
+    pub(crate) value: Raw<'a>,
+}
+
+/// A message.
+#[derive(Debug, Clone)]
+pub(crate) struct Turn<'a> {
+    /// Who wrote it.
+    pub(crate) role: Role,
+    /// Its parts, in order. For [`Role::Tool`] exactly one [`Content::ToolResult`]. For [`Role::Assistant`] reasoning comes
+    /// first, then text, then tool calls.
+    pub(crate) parts: Vec<Part<'a>>,
+    /// Whether the message had a `name`, which most dialects cannot carry.
+    pub(crate) is_named: bool,
+}
+
+/// Author of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A system or developer message after the first message of another role.
+    System,
+    /// The user.
+    User,
+    /// The model.
+    Assistant,
+    /// The result of a tool call.
+    Tool,
+}
+
+/// A part of a message.
+#[derive(Debug, Clone)]
+pub(crate) struct Part<'a> {
+    /// Its content.
+    pub(crate) content: Content<'a>,
+    /// `cache_control` as written: the prompt up to and including this part may be cached.
+    pub(crate) cache_control: Option<Raw<'a>>,
+}
+
+impl<'a> Part<'a> {
+    /// A part without cache control.
+    pub(crate) fn new(content: Content<'a>) -> Part<'a> {
+        Part { content, cache_control: None }
+    }
+}
+
+/// Content of a part.
+#[derive(Debug, Clone)]
+pub(crate) enum Content<'a> {
+    /// Text.
+    Text(EscapedText<'a>),
+    /// A refusal of the model.
+    Refusal(EscapedText<'a>),
+    /// An image; `detail` as the client wrote it.
+    Image { source: MediaSource<'a>, detail: Option<EscapedText<'a>> },
+    /// Audio in base64, with its format, such as `wav`.
+    Audio { format: EscapedText<'a>, data: EscapedText<'a> },
+    /// A document with its file name.
+    File { source: MediaSource<'a>, name: Option<EscapedText<'a>> },
+    /// A video.
+    Video { source: MediaSource<'a> },
+    /// A call of a tool. An empty `id` of the client is replaced by one of the call's place. `arguments` is the text of the
+    /// arguments, usually JSON; for a custom tool its free-form input.
+    ToolCall { id: EscapedText<'a>, name: EscapedText<'a>, arguments: EscapedText<'a>, kind: ToolKind },
+    /// The result of the call `id`. `failed` if the client said that the call failed.
+    ToolResult { id: EscapedText<'a>, parts: Vec<Part<'a>>, failed: bool },
+    /// Reasoning of an earlier answer.
+    Reasoning(ReasoningState<'a>),
+    /// A part of a type that has no neutral form.
+    Unknown,
+}
+
+/// Where media come from.
+#[derive(Debug, Clone)]
+pub(crate) enum MediaSource<'a> {
+    /// Base64 data of a media type such as `image/png`.
+    Base64 { media_type: EscapedText<'a>, data: EscapedText<'a> },
+    /// An address that the provider fetches.
+    Url(EscapedText<'a>),
+    /// A file that was uploaded to the provider.
+    FileId(EscapedText<'a>),
+    /// Plain text.
+    Text(EscapedText<'a>),
+}
+
+/// Reasoning of an earlier answer, as the provider that wrote it wants it back.
+#[derive(Debug, Clone)]
+pub(crate) struct ReasoningState<'a> {
+    /// The format, which says which provider made the reasoning.
+    pub(crate) format: ReasoningFormat,
+    /// Readable, summarised or encrypted.
+    pub(crate) kind: ReasoningKind,
+    /// The readable text or summary.
+    pub(crate) text: Option<EscapedText<'a>>,
+    /// The signature of a text, or the encrypted data.
+    pub(crate) sealed: Option<EscapedText<'a>>,
+    /// Id of the reasoning item, or of the tool call it belongs to.
+    pub(crate) id: Option<EscapedText<'a>>,
+}
+
+/// Type of one element of `reasoning_details`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReasoningKind {
+    /// `reasoning.text`
+    Text,
+    /// `reasoning.summary`
+    Summary,
+    /// `reasoning.encrypted`
+    Encrypted,
+}
+
+/// A declared tool.
+#[derive(Debug, Clone)]
+pub(crate) struct Tool<'a> {
+    /// Its name.
+    pub(crate) name: EscapedText<'a>,
+    /// What it does.
+    pub(crate) description: Option<EscapedText<'a>>,
+    /// JSON schema of its arguments, for a function.
+    pub(crate) parameters: Option<Raw<'a>>,
+    /// Whether arguments must follow the schema, if the client said so.
+    pub(crate) strict: Option<bool>,
+    /// Function or custom.
+    pub(crate) kind: ToolKind,
+    /// Grammar of a custom tool's input: `format` as written.
+    pub(crate) grammar: Option<Raw<'a>>,
+    /// `cache_control` as written.
+    pub(crate) cache_control: Option<Raw<'a>>,
+}
+
+/// Kind of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ToolKind {
+    /// Takes a JSON object.
+    Function,
+    /// Takes free-form text.
+    Custom,
+}
+
+/// Which tools the model may or must call.
+#[derive(Debug, Clone)]
+pub(crate) enum ToolChoice<'a> {
+    /// The client did not say.
+    Unspecified,
+    /// As the model likes.
+    Auto,
+    /// No call.
+    None,
+    /// At least one call.
+    Required,
+    /// A call of this tool.
+    Named(EscapedText<'a>),
+    /// Only these tools; `required`: at least one of them.
+    Allowed { required: bool, names: Vec<EscapedText<'a>> },
+}
+
+/// Requested format of the answer.
+#[derive(Debug, Clone)]
+pub(crate) enum AnswerFormat<'a> {
+    /// Plain text.
+    Text,
+    /// Some JSON object.
+    JsonObject,
+    /// JSON that follows a schema.
+    Schema { name: EscapedText<'a>, description: Option<EscapedText<'a>>, schema: Raw<'a>, strict: Option<bool> },
+}
+
+/// Requested reasoning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Reasoning {
+    /// `reasoning_effort` or `reasoning.effort`.
+    pub(crate) effort: Option<Effort>,
+    /// `reasoning.max_tokens`.
+    pub(crate) max_tokens: Option<u64>,
+    /// `reasoning.enabled`.
+    pub(crate) enabled: Option<bool>,
+    /// Whether the client wants the reasoning left out of the answer.
+    pub(crate) exclude: bool,
+}
+
+impl Reasoning {
+    /// Whether the client asked for no reasoning.
+    pub(crate) fn is_off(&self) -> bool {
+        self.effort == Some(Effort::None) || self.enabled == Some(false)
+    }
+
+    /// Whether the client asked for reasoning.
+    pub(crate) fn is_on(&self) -> bool {
+        !self.is_off() && (self.effort.is_some() || self.max_tokens.is_some() || self.enabled == Some(true))
+    }
+}
+
+/// Reasoning effort, from none to most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Effort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    XHigh,
+    Max,
+}
+
+impl Effort {
+    /// The effort of that name.
+    pub(crate) fn named(name: &str) -> Option<Effort> {
+        Some(match name {
+            "none" => Effort::None,
+            "minimal" => Effort::Minimal,
+            "low" => Effort::Low,
+            "medium" => Effort::Medium,
+            "high" => Effort::High,
+            "xhigh" => Effort::XHigh,
+            "max" => Effort::Max,
+            _ => return None,
+        })
+    }
+
+    /// Its name.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Effort::None => "none",
+            Effort::Minimal => "minimal",
+            Effort::Low => "low",
+            Effort::Medium => "medium",
+            Effort::High => "high",
+            Effort::XHigh => "xhigh",
+            Effort::Max => "max",
+        }
+    }
+
+    /// Its budget of reasoning tokens.
+    pub(crate) fn budget(self, budgets: &EffortBudgets) -> u64 {
+        u64::from(match self {
+            Effort::None | Effort::Minimal => budgets.minimal,
+            Effort::Low => budgets.low,
+            Effort::Medium => budgets.medium,
+            Effort::High => budgets.high,
+            Effort::XHigh => budgets.xhigh,
+            Effort::Max => budgets.max,
+        })
+    }
+
+    /// The effort that comes closest to a budget of reasoning tokens.
+    pub(crate) const fn of_budget(tokens: u64) -> Effort {
+        match tokens {
+            0..1_025 => Effort::Minimal,
+            1_025..4_096 => Effort::Low,
+            4_096..16_384 => Effort::Medium,
+            16_384..32_768 => Effort::High,
+            32_768..60_000 => Effort::XHigh,
+            _ => Effort::Max,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Events of an answer, whichever dialect it came in.
+
+use pointsman_domain::{FinishReason, ReasoningFormat, ServedService, Usage};
+
+use super::{
+    conversation::{ReasoningKind, ToolKind},
+    text::EscapedText,
+};
+use crate::{answer::AnswerFault, json::Raw};
+
+/// One event of an answer. `choice` is the index of the choice, 0 unless several answers were requested.
+#[derive(Debug, Clone)]
+pub(crate) enum AnswerEvent<'a> {
+    /// The upstream named its answer.
+    Started { id: EscapedText<'a> },
+    /// Text for the client.
+    Text { choice: u32, text: EscapedText<'a> },
+    /// Text of a refusal.
+    Refusal { choice: u32, text: EscapedText<'a> },
+    /// A piece of reasoning. `index` counts the blocks of reasoning within the choice. A piece of `kind`
+    /// [`ReasoningKind::Text`] or [`ReasoningKind::Summary`] has `text`, or only `sealed`: the signature of the text before it
+    /// in the same block. One of [`ReasoningKind::Encrypted`] has `sealed`.
+    Reasoning {
+        choice: u32,
+        index: u32,
+        format: ReasoningFormat,
+        kind: ReasoningKind,
+        text: Option<EscapedText<'a>>,
+        sealed: Option<EscapedText<'a>>,
+        /// Id of the reasoning item, or of the tool call it belongs to.
+        id: Option<EscapedText<'a>>,
+    },
+    /// The model calls a tool; `call` counts the calls of the choice from 0.
+    ToolCallStarted { choice: u32, call: u32, id: EscapedText<'a>, name: EscapedText<'a>, kind: ToolKind },
+    /// A piece of the text of a call's arguments.
+    ToolCallArguments { choice: u32, call: u32, text: EscapedText<'a> },
+    /// A generated image in base64.
+    Image { choice: u32, media_type: EscapedText<'a>, data: EscapedText<'a> },
+    /// A citation as an element of `annotations`, JSON.
+    Annotation { choice: u32, json: std::borrow::Cow<'a, [u8]> },
+    /// A citation of a document of the prompt, JSON as its provider wrote it: chat has no form for it.
+    DocumentCitation { choice: u32, json: std::borrow::Cow<'a, [u8]> },
+    /// Log probabilities as the `logprobs` object of chat.
+    Logprobs { choice: u32, value: Raw<'a> },
+    /// This text of those that end an answer ended the choice, by the upstream's word.
+    StoppedAt { choice: u32, text: EscapedText<'a> },
+    /// The choice is complete. `native` is the upstream's own word.
+    Finished { choice: u32, finish: FinishReason, native: EscapedText<'a> },
+    /// Tokens so far; a later event replaces an earlier one.
+    Usage(ReportedTokens),
+}
+
+/// The members of [`AnswerEvent::Reasoning`], without the choice.
+#[derive(Debug)]
+pub(crate) struct ReasoningPiece<'a> {
+    pub(crate) index: u32,
+    pub(crate) format: ReasoningFormat,
+    pub(crate) kind: ReasoningKind,
+    pub(crate) text: Option<EscapedText<'a>>,
+    pub(crate) sealed: Option<EscapedText<'a>>,
+    pub(crate) id: Option<EscapedText<'a>>,
+}
+
+/// Tokens as the upstream counted them, in the arithmetic of chat: the prompt includes what was read from and written to
+/// caches, the completion includes reasoning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ReportedTokens {
+    /// All prompt tokens.
+    pub(crate) prompt: u64,
+    /// Of these, read from a cache.
+    pub(crate) cached: Option<u64>,
+    /// Of these, written to a cache.
+    pub(crate) cache_write: Option<u64>,
+    /// Of `cache_write`, for five minutes.
+    pub(crate) cache_write_5m: Option<u64>,
+    /// Of `cache_write`, for one hour.
+    pub(crate) cache_write_1h: Option<u64>,
+    /// Of the prompt, audio.
+    pub(crate) audio_prompt: Option<u64>,
+    /// All completion tokens.
+    pub(crate) completion: u64,
+    /// Of these, reasoning.
+    pub(crate) reasoning: Option<u64>,
+    /// Of the completion, audio.
+    pub(crate) audio_completion: Option<u64>,
+    /// Web searches that are billed.
+    pub(crate) web_searches: Option<u64>,
+    /// The service that they were made with, as far as the upstream tells it.
+    pub(crate) service: ServedService,
+}
+
+impl From<&Usage> for ReportedTokens {
+    fn from(usage: &Usage) -> ReportedTokens {
+        let hour = usage.cache_write_1h_tokens;
+        ReportedTokens {
+            prompt: usage.prompt_tokens,
+            cached: Some(usage.cached_tokens),
+            cache_write: Some(usage.cache_write_tokens),
+            cache_write_5m: Some(usage.cache_write_tokens.saturating_sub(hour)),
+            cache_write_1h: Some(hour),
+            audio_prompt: Some(usage.audio_tokens),
+            completion: usage.completion_tokens,
+            reasoning: Some(usage.reasoning_tokens),
+            audio_completion: Some(usage.audio_output_tokens),
+            web_searches: Some(usage.web_searches),
+            service: usage.service,
+        }
+    }
+}
+
+/// Form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnswerForm {
+    /// Server-sent events.
+    Streamed,
+    /// One message object.
+    Whole,
+}
+
+/// Consumes the events of an answer.
+pub(crate) trait AnswerSink {
+    /// Takes the next event.
+    ///
+    /// # Errors
+    /// When the event cannot follow the earlier ones, or a bound is exceeded.
+    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault>;
+}

@@ -1,0 +1,101 @@
+//! What became of the fields of a request that an endpoint did not get as they were.
+
+use std::sync::Arc;
+
+use crate::json::Raw;
+
+/// Most names of each kind: they travel in headers, and the client chooses them.
+const MAX_NAMES: usize = 64;
+/// Longest name, characters.
+const MAX_CHARS: usize = 64;
+
+/// Names of fields in the client's spelling, such as `seed` or `messages[].name`; sorted, each once, the first 64.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FieldFates {
+    dropped: Vec<Arc<str>>,
+    emulated: Vec<Arc<str>>,
+}
+
+impl FieldFates {
+    /// The field was left out: the endpoint cannot honour it.
+    pub(crate) fn drop(&mut self, name: &str) {
+        insert(&mut self.dropped, name);
+    }
+
+    /// The member of the object at `path` was left out. One without a value is not named.
+    pub(crate) fn drop_member(&mut self, path: &str, name: &[u8], value: Raw<'_>) {
+        let is_void = value.is_null() || (value.is_array() && !value.is_filled());
+        if !is_void {
+            self.drop(&format!("{path}.{}", String::from_utf8_lossy(name)));
+        }
+    }
+
+    /// The values of several members of the object at `path`, of which all others were left out.
+    pub(crate) fn pick<'a, const N: usize>(
+        &mut self,
+        path: &str,
+        object: Raw<'a>,
+        names: [&[u8]; N],
+    ) -> [Option<Raw<'a>>; N] {
+        let mut found = [None; N];
+        for (key, value) in object.members() {
+            let key = key.name();
+            match names.iter().position(|name| **name == *key) {
+                Some(place) => found.iter_mut().skip(place).take(1).for_each(|found| *found = Some(value)),
+                None => self.drop_member(path, &key, value),
+            }
+        }
+        found
+    }
+
+    /// The meaning of the field was produced by other means, such as a clamp or an instruction.
+    pub(crate) fn emulate(&mut self, name: &str) {
+        insert(&mut self.emulated, name);
+    }
+
+    /// Fields that were left out.
+    #[must_use]
+    pub fn dropped(&self) -> &[Arc<str>] {
+        &self.dropped
+    }
+
+    /// Fields whose meaning was produced by other means.
+    #[must_use]
+    pub fn emulated(&self) -> &[Arc<str>] {
+        &self.emulated
+    }
+}
+
+fn insert(names: &mut Vec<Arc<str>>, name: &str) {
+    let fit = |c: char| if c.is_ascii_alphanumeric() || "_-.[]".contains(c) { c } else { '?' };
+    let clean: String = name.chars().take(MAX_CHARS).map(fit).collect();
+    if let Err(place) = names.binary_search_by(|known| (**known).cmp(&clean))
+        && names.len() < MAX_NAMES
+    {
+        names.insert(place, clean.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_sorted_named_once_and_fit_for_a_header() {
+        let mut fates = FieldFates::default();
+        for name in ["seed", "messages[].name", "seed", "bad\r\nname"] {
+            fates.drop(name);
+        }
+        fates.emulate("temperature");
+        let dropped: Vec<&str> = fates.dropped().iter().map(AsRef::as_ref).collect();
+        assert_eq!(dropped, ["bad??name", "messages[].name", "seed"]);
+        assert_eq!(fates.emulated().len(), 1);
+    }
+
+    #[test]
+    fn the_number_of_names_is_bounded() {
+        let mut fates = FieldFates::default();
+        (0..1_000).for_each(|n| fates.drop(&format!("field_{n}")));
+        assert_eq!(fates.dropped().len(), MAX_NAMES);
+    }
+}

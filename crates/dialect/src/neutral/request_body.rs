@@ -1,0 +1,137 @@
+//! The frame of any request: one JSON object whose names are given once.
+
+use std::fmt::Display;
+
+use pointsman_domain::{Invalid, InvalidReason};
+
+use super::path::shown;
+use crate::{
+    json::{Cursor, MAX_DEPTH, Raw},
+    openai::request::syntax,
+};
+
+/// The only message of a chat of which all is for endpoints of the client's dialect: they get the client's own body.
+pub(crate) const EMPTY_MESSAGE: &[u8] = b"{\"role\":\"user\",\"content\":\"\"},";
+
+/// The body as a JSON object.
+///
+/// # Errors
+/// The 400 for anything else.
+pub(crate) fn json_object(body: &[u8]) -> Result<Raw<'_>, Invalid> {
+    let text = syntax::text(body)?;
+    let mut cursor = Cursor::new(text);
+    let whole = cursor.value().and_then(|value| cursor.end().map(|()| value));
+    let whole = whole.map_err(|_| syntax::broken(text, MAX_DEPTH))?;
+    if !whole.is_object() {
+        return Err(Invalid::body(InvalidReason::InvalidType, "Request body must be a JSON object."));
+    }
+    Ok(whole)
+}
+
+/// The JSON type of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MemberType {
+    String,
+    Boolean,
+    Array,
+}
+
+impl MemberType {
+    fn fits(self, value: Raw<'_>) -> bool {
+        match self {
+            MemberType::String => value.is_string(),
+            MemberType::Boolean => matches!(value.bytes(), b"true" | b"false"),
+            MemberType::Array => value.is_array(),
+        }
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            MemberType::String => "a string",
+            MemberType::Boolean => "a boolean",
+            MemberType::Array => "an array",
+        }
+    }
+}
+
+/// A member of the object at `path` that may be left out, which null means too.
+///
+/// # Errors
+/// The 400 for a value of another type.
+pub(crate) fn optional_member<'a>(
+    object: Raw<'a>,
+    path: impl Display,
+    name: &str,
+    expected: MemberType,
+) -> Result<Option<Raw<'a>>, Invalid> {
+    let value = object.member(name.as_bytes());
+    of_type(value, expected, || format!("{path}.{name}"))
+}
+
+/// A value that may be left out, which null means too. `path` is where it stands.
+///
+/// # Errors
+/// The 400 for a value of another type.
+pub(crate) fn of_type(
+    value: Option<Raw<'_>>,
+    expected: MemberType,
+    path: impl FnOnce() -> String,
+) -> Result<Option<Raw<'_>>, Invalid> {
+    let value = value.filter(|value| !value.is_null());
+    if value.is_some_and(|value| !expected.fits(value)) {
+        let path = path();
+        let message = format!("'{path}' must be {}.", expected.as_str());
+        return Err(Invalid::field(InvalidReason::InvalidType, path, message));
+    }
+    Ok(value)
+}
+
+/// A value is none of the allowed ones, and is named before them.
+pub(crate) fn none_of(path: impl Display, value: Option<Raw<'_>>, allowed: &[&str]) -> Invalid {
+    let text = value.and_then(|value| value.text().or(Some(value.written().into())));
+    Invalid::none_of(&path.to_string(), &shown(&text.unwrap_or_default()), allowed)
+}
+
+/// Refuses a body in which an object names a member twice, at any depth. What is no JSON is left to its parser.
+///
+/// # Errors
+/// The 400 that names the member.
+pub fn refuse_repeated(body: &[u8]) -> Result<(), Invalid> {
+    fn check(value: Raw<'_>, at: &str) -> Result<(), Invalid> {
+        let mut names = std::collections::BTreeSet::new();
+        for (key, value) in value.members() {
+            let name = key.name();
+            let dot = if at.is_empty() { "" } else { "." };
+            let path = format!("{at}{dot}{}", shown(&String::from_utf8_lossy(&name)));
+            if !names.insert(name) {
+                let message = format!("'{path}' is given twice.");
+                return Err(Invalid::field(InvalidReason::InvalidValue, path, message));
+            }
+            check(value, &path)?;
+        }
+        value.elements().enumerate().try_for_each(|(index, value)| check(value, &format!("{at}[{index}]")))
+    }
+    json_object(body).map_or(Ok(()), |object| check(object, ""))
+}
+
+/// The members of the body that are not null.
+///
+/// # Errors
+/// The 400 for a name that is given twice.
+pub(crate) fn members_once(object: Raw<'_>) -> Result<Vec<(Raw<'_>, Raw<'_>)>, Invalid> {
+    let mut members: Vec<(Raw<'_>, Raw<'_>)> = Vec::new();
+    let mut names = std::collections::BTreeSet::new();
+    for (key, value) in object.members() {
+        let name = key.name();
+        if names.contains(&name) {
+            let name = shown(&String::from_utf8_lossy(&name));
+            let message = format!("'{name}' is given twice.");
+            return Err(Invalid::field(InvalidReason::InvalidValue, name, message));
+        }
+        names.insert(name);
+        if !value.is_null() {
+            members.push((key, value));
+        }
+    }
+    Ok(members)
+}

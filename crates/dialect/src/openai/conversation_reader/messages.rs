@@ -1,0 +1,378 @@
+//! Messages of a chat body.
+
+use std::collections::VecDeque;
+
+use pointsman_domain::ReasoningFormat;
+
+use crate::{
+    json::{Cursor, JsonFault, Raw},
+    neutral::{
+        Content, EscapedText, FieldFates, MediaSource, Part, ReasoningKind, ReasoningState, Role, ToolKind, Turn,
+        call_id_of_place,
+        media_type::{bare_data, is_bare_base64, type_of_file},
+    },
+};
+
+/// What a message of any role may have. Null is as good as nothing.
+#[derive(Default)]
+struct Members<'a> {
+    role: Option<Raw<'a>>,
+    content: Vec<Part<'a>>,
+    cache_control: Option<Raw<'a>>,
+    refusal: Option<Raw<'a>>,
+    tool_calls: Option<Raw<'a>>,
+    function_call: Option<Raw<'a>>,
+    name: Option<Raw<'a>>,
+    tool_call_id: Option<Raw<'a>>,
+    is_error: Option<Raw<'a>>,
+    reasoning_details: Option<Raw<'a>>,
+    reasoning: Option<Raw<'a>>,
+    reasoning_content: Option<Raw<'a>>,
+}
+
+impl<'a> Members<'a> {
+    /// Reads the message that comes next; a value of another type has no members. `lost` gets those without a neutral form.
+    fn read(cursor: &mut Cursor<'a>, lost: &mut FieldFates) -> Result<Members<'a>, JsonFault> {
+        let mut members = Members::default();
+        if cursor.peek()? != b'{' {
+            cursor.value()?;
+            return Ok(members);
+        }
+        cursor.enter()?;
+        let mut first = true;
+        while let Some(key) = cursor.key(&mut first)? {
+            let name = key.name();
+            let member = match &*name {
+                b"content" => {
+                    members.content = content_parts(cursor, lost)?;
+                    continue;
+                }
+                b"role" => Some(&mut members.role),
+                b"cache_control" => Some(&mut members.cache_control),
+                b"name" => Some(&mut members.name),
+                b"tool_calls" => Some(&mut members.tool_calls),
+                b"tool_call_id" => Some(&mut members.tool_call_id),
+                b"refusal" => Some(&mut members.refusal),
+                b"function_call" => Some(&mut members.function_call),
+                b"is_error" => Some(&mut members.is_error),
+                b"reasoning_details" => Some(&mut members.reasoning_details),
+                b"reasoning" => Some(&mut members.reasoning),
+                b"reasoning_content" => Some(&mut members.reasoning_content),
+                _ => None,
+            };
+            let value = cursor.value()?;
+            match member {
+                Some(member) => *member = (!value.is_null()).then_some(value),
+                None => lost.drop_member("messages[]", &name, value),
+            }
+        }
+        cursor.leave();
+        Ok(members)
+    }
+}
+
+/// Reads the array of messages that comes next. `lost` gets members without a neutral form.
+pub(super) fn turns<'a>(cursor: &mut Cursor<'a>, lost: &mut FieldFates) -> Result<Vec<Turn<'a>>, JsonFault> {
+    cursor.enter()?;
+    let mut turns = Vec::new();
+    let mut ids = MadeIds::default();
+    let mut first = true;
+    while cursor.element(&mut first)? {
+        let members = Members::read(cursor, lost)?;
+        ids.message = turns.len();
+        turns.push(turn(members, &mut ids, lost));
+    }
+    cursor.leave();
+    Ok(turns)
+}
+
+/// Ids of calls to which the client gave an empty one, the same for a call and its result. They depend on nothing that follows.
+#[derive(Default)]
+struct MadeIds {
+    /// Position of the message that is read.
+    message: usize,
+    /// Ids of the last message with calls that wait for their results.
+    open: VecDeque<EscapedText<'static>>,
+}
+
+impl MadeIds {
+    fn of_call<'a>(&mut self, call: usize) -> EscapedText<'a> {
+        let id = call_id_of_place(self.message, call);
+        self.open.push_back(id.clone());
+        id
+    }
+
+    fn of_result<'a>(&mut self) -> EscapedText<'a> {
+        self.open.pop_front().unwrap_or(EscapedText::plain(""))
+    }
+}
+
+fn turn<'a>(members: Members<'a>, ids: &mut MadeIds, lost: &mut FieldFates) -> Turn<'a> {
+    let role = role(members.role);
+    let (is_named, cache_control) = (members.name.is_some() && role != Role::Tool, members.cache_control);
+    let mut parts = match role {
+        Role::Tool => vec![result(members, ids)],
+        Role::Assistant => answer(members, ids, lost),
+        Role::System | Role::User => members.content,
+    };
+    mark_last(&mut parts, cache_control);
+    Turn { role, parts, is_named }
+}
+
+fn answer<'a>(members: Members<'a>, ids: &mut MadeIds, lost: &mut FieldFates) -> Vec<Part<'a>> {
+    ids.open.clear();
+    let mut parts = reasoning(&members);
+    if parts.is_empty() {
+        parts = members.content;
+    } else {
+        parts.extend(members.content);
+    }
+    parts.extend(members.refusal.and_then(EscapedText::of).map(|text| Part::new(Content::Refusal(text))));
+    let calls = members.tool_calls.into_iter().flat_map(Raw::elements).enumerate();
+    parts.extend(calls.filter_map(|(place, value)| call(value, || ids.of_call(place), lost)));
+    parts.extend(members.function_call.and_then(|value| legacy_call(value, lost)));
+    parts
+}
+
+/// A `cache_control` of the whole message stands for its last part.
+fn mark_last<'a>(parts: &mut [Part<'a>], cache_control: Option<Raw<'a>>) {
+    if let Some(last) = parts.last_mut() {
+        last.cache_control = last.cache_control.or(cache_control);
+    }
+}
+
+fn role(value: Option<Raw<'_>>) -> Role {
+    match value.and_then(Raw::text).as_deref() {
+        Some("system" | "developer") => Role::System,
+        Some("assistant") => Role::Assistant,
+        Some("tool" | "function") => Role::Tool,
+        _ => Role::User,
+    }
+}
+
+/// Parts of the `content` that comes next, which is a string or an array.
+fn content_parts<'a>(cursor: &mut Cursor<'a>, lost: &mut FieldFates) -> Result<Vec<Part<'a>>, JsonFault> {
+    if cursor.peek()? != b'[' {
+        let text = EscapedText::of(cursor.value()?);
+        return Ok(text.map(|text| Part::new(Content::Text(text))).into_iter().collect());
+    }
+    cursor.enter()?;
+    let mut parts = Vec::new();
+    let mut first = true;
+    while cursor.element(&mut first)? {
+        parts.push(ContentPart::read(cursor, lost)?.part(lost));
+    }
+    cursor.leave();
+    Ok(parts)
+}
+
+/// The members of a part, whatever its type.
+#[derive(Default)]
+struct ContentPart<'a> {
+    kind: Option<Raw<'a>>,
+    text: Option<Raw<'a>>,
+    cache_control: Option<Raw<'a>>,
+    breakpoint: Option<Raw<'a>>,
+    refusal: Option<Raw<'a>>,
+    image_url: Option<Raw<'a>>,
+    input_audio: Option<Raw<'a>>,
+    file: Option<Raw<'a>>,
+    video_url: Option<Raw<'a>>,
+}
+
+impl<'a> ContentPart<'a> {
+    /// Reads the part that comes next; a value of another type has no members.
+    fn read(cursor: &mut Cursor<'a>, lost: &mut FieldFates) -> Result<ContentPart<'a>, JsonFault> {
+        let mut part = ContentPart::default();
+        if cursor.peek()? != b'{' {
+            cursor.value()?;
+            return Ok(part);
+        }
+        cursor.enter()?;
+        let mut first = true;
+        while let Some(key) = cursor.key(&mut first)? {
+            let (name, value) = (key.name(), cursor.value()?);
+            let member = match &*name {
+                b"type" => &mut part.kind,
+                b"text" => &mut part.text,
+                b"cache_control" => &mut part.cache_control,
+                b"prompt_cache_breakpoint" => &mut part.breakpoint,
+                b"refusal" => &mut part.refusal,
+                b"image_url" => &mut part.image_url,
+                b"input_audio" => &mut part.input_audio,
+                b"file" => &mut part.file,
+                b"video_url" => &mut part.video_url,
+                _ => {
+                    lost.drop_member("messages[].content[]", &name, value);
+                    continue;
+                }
+            };
+            *member = Some(value);
+        }
+        cursor.leave();
+        Ok(part)
+    }
+
+    fn part(self, lost: &mut FieldFates) -> Part<'a> {
+        let known = match self.kind.and_then(Raw::text).as_deref() {
+            Some("text") => text_in(self.text).map(Content::Text),
+            Some("refusal") => text_in(self.refusal).map(Content::Refusal),
+            Some("image_url") => self.image_url.and_then(|value| image(value, lost)),
+            Some("input_audio") => self.input_audio.and_then(|value| audio(value, lost)),
+            Some("file") => self.file.and_then(|value| file(value, lost)),
+            Some("video_url") => self.video_url.and_then(|value| video(value, lost)),
+            _ => None,
+        };
+        let marked = self.cache_control.or(self.breakpoint).filter(|mark| !mark.is_null());
+        Part { content: known.unwrap_or(Content::Unknown), cache_control: marked }
+    }
+}
+
+fn image<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
+    let [url, detail] = lost.pick("messages[].content[].image_url", value, [b"url", b"detail"]);
+    Some(Content::Image { source: address(url, value)?, detail: text_in(detail) })
+}
+
+fn audio<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
+    let [data, format] = lost.pick("messages[].content[].input_audio", value, [b"data", b"format"]);
+    Some(Content::Audio { format: text_in(format)?, data: bare_data(text_in(data)?) })
+}
+
+fn video<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
+    let [url] = lost.pick("messages[].content[].video_url", value, [b"url"]);
+    Some(Content::Video { source: address(url, value)? })
+}
+
+fn file<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
+    let names: [&[u8]; 4] = [b"file_data", b"file_id", b"file_url", b"filename"];
+    let [data, id, url, name] = lost.pick("messages[].content[].file", value, names).map(text_in);
+    let source = match (data, id) {
+        (Some(data), _) => source(data),
+        (None, Some(id)) => MediaSource::FileId(id),
+        (None, None) => source(url?),
+    };
+    Some(Content::File { source: with_type(source, name.as_ref()), name })
+}
+
+/// The source in the member `url`, or in the value itself.
+fn address<'a>(url: Option<Raw<'a>>, value: Raw<'a>) -> Option<MediaSource<'a>> {
+    text_in(url).or_else(|| EscapedText::of(value)).map(source)
+}
+
+/// The source of a file, with its type where the client gave only bytes.
+fn with_type<'a>(source: MediaSource<'a>, name: Option<&EscapedText<'a>>) -> MediaSource<'a> {
+    let name = name.map(EscapedText::unescaped);
+    let typed = |given: &str, data: EscapedText<'a>| {
+        let media_type = type_of_file(given, name.as_deref(), &data.unescaped());
+        MediaSource::Base64 { media_type: EscapedText::escaping(&media_type), data }
+    };
+    match source {
+        MediaSource::Base64 { media_type, data } => typed(&media_type.unescaped(), data),
+        MediaSource::Url(data) if is_bare_base64(&data.unescaped()) => typed("", data),
+        other => other,
+    }
+}
+
+/// A data URL, or an address. Data that is written without escapes is not copied.
+fn source(text: EscapedText<'_>) -> MediaSource<'_> {
+    let media = match text.as_plain() {
+        Some(url) => data_url(url, EscapedText::plain),
+        None => data_url(&text.unescaped(), EscapedText::escaping),
+    };
+    media.unwrap_or(MediaSource::Url(text))
+}
+
+fn data_url<'u, 'a>(url: &'u str, escaped: impl Fn(&'u str) -> EscapedText<'a>) -> Option<MediaSource<'a>> {
+    let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
+    let Some(media_type) = head.strip_suffix(";base64") else { return Some(MediaSource::Text(escaped(data))) };
+    let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    Some(MediaSource::Base64 { media_type: EscapedText::escaping(&media_type), data: escaped(data) })
+}
+
+/// A call; `made_id` gives the id of one without.
+fn call<'a>(value: Raw<'a>, made_id: impl FnOnce() -> EscapedText<'a>, lost: &mut FieldFates) -> Option<Part<'a>> {
+    let names: [&[u8]; 6] = [b"id", b"type", b"function", b"custom", b"index", b"extra_content"];
+    let [id, kind, function, custom, ..] = lost.pick("messages[].tool_calls[]", value, names);
+    let id = || id.and_then(EscapedText::of).filter(|id| !id.is_empty()).unwrap_or_else(made_id);
+    if kind.and_then(Raw::text).as_deref() == Some("custom") {
+        let [name, input] = lost.pick("messages[].tool_calls[].custom", custom?, [b"name", b"input"]);
+        let (name, arguments) = (text_in(name)?, text_in(input).unwrap_or(EscapedText::plain("")));
+        return Some(Part::new(Content::ToolCall { id: id(), name, arguments, kind: ToolKind::Custom }));
+    }
+    let [name, arguments] = lost.pick("messages[].tool_calls[].function", function?, [b"name", b"arguments"]);
+    let arguments = match arguments {
+        Some(arguments) if arguments.is_object() => EscapedText::escaping(&String::from_utf8_lossy(arguments.bytes())),
+        other => text_in(other).unwrap_or(EscapedText::plain("")),
+    };
+    let name = text_in(name)?;
+    Some(Part::new(Content::ToolCall { id: id(), name, arguments, kind: ToolKind::Function }))
+}
+
+fn text_in(value: Option<Raw<'_>>) -> Option<EscapedText<'_>> {
+    value.and_then(EscapedText::of)
+}
+
+fn text_of<'a>(object: Option<Raw<'a>>, name: &[u8]) -> Option<EscapedText<'a>> {
+    object.and_then(|object| object.member(name)).and_then(EscapedText::of)
+}
+
+/// The deprecated `function_call`: its result names the function instead of an id.
+fn legacy_call<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Part<'a>> {
+    let [name, arguments] = lost.pick("messages[].function_call", value, [b"name", b"arguments"]).map(text_in);
+    let (name, arguments) = (name?, arguments.unwrap_or(EscapedText::plain("")));
+    Some(Part::new(Content::ToolCall { id: name.clone(), name, arguments, kind: ToolKind::Function }))
+}
+
+fn result<'a>(message: Members<'a>, ids: &mut MadeIds) -> Part<'a> {
+    let given = text_in(message.tool_call_id).or_else(|| text_in(message.name));
+    let id = given.filter(|id| !id.is_empty()).unwrap_or_else(|| ids.of_result());
+    let failed = message.is_error.is_some_and(|flag| flag.bytes() == b"true");
+    Part::new(Content::ToolResult { id, parts: message.content, failed })
+}
+
+/// Reasoning of an earlier answer: `reasoning_details`, else the signature in `extra_content` of a call, else plain text.
+fn reasoning<'a>(message: &Members<'a>) -> Vec<Part<'a>> {
+    let details = message.reasoning_details.into_iter().flat_map(Raw::elements);
+    let mut states: Vec<ReasoningState<'_>> = details.filter_map(detail).collect();
+    if states.is_empty() {
+        let calls = message.tool_calls.into_iter().flat_map(Raw::elements);
+        states.extend(calls.filter_map(signature_of_call));
+    }
+    if states.is_empty() {
+        let text = text_in(message.reasoning).or_else(|| text_in(message.reasoning_content));
+        states.extend(text.filter(|text| !text.is_empty()).map(|text| ReasoningState {
+            format: ReasoningFormat::Unknown,
+            kind: ReasoningKind::Text,
+            text: Some(text),
+            sealed: None,
+            id: None,
+        }));
+    }
+    states.into_iter().map(|state| Part::new(Content::Reasoning(state))).collect()
+}
+
+fn detail(value: Raw<'_>) -> Option<ReasoningState<'_>> {
+    let [kind, text, signature, summary, data, format, id] =
+        value.pick([b"type", b"text", b"signature", b"summary", b"data", b"format", b"id"]);
+    let (kind, shown, sealed) = match kind.and_then(Raw::text).as_deref()? {
+        "reasoning.text" => (ReasoningKind::Text, text, signature),
+        "reasoning.summary" => (ReasoningKind::Summary, summary, None),
+        "reasoning.encrypted" => (ReasoningKind::Encrypted, None, data),
+        _ => return None,
+    };
+    // A detail without a format is of the format that its first client knew.
+    let format = format.and_then(Raw::text).map_or(ReasoningFormat::Anthropic, |name| ReasoningFormat::named(&name));
+    Some(ReasoningState { format, kind, text: text_in(shown), sealed: text_in(sealed), id: text_in(id) })
+}
+
+/// The thought signature of a call, as Google's own compatible endpoint sends it.
+fn signature_of_call(call: Raw<'_>) -> Option<ReasoningState<'_>> {
+    let google = call.member(b"extra_content")?.member(b"google")?;
+    Some(ReasoningState {
+        format: ReasoningFormat::Gemini,
+        kind: ReasoningKind::Encrypted,
+        text: None,
+        sealed: Some(text_of(Some(google), b"thought_signature")?),
+        id: text_of(Some(call), b"id"),
+    })
+}

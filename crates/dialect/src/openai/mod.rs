@@ -1,0 +1,31 @@
+//! The OpenAI chat and image API: requests, answers and streams.
+
+#[deny(clippy::float_arithmetic)]
+mod answer;
+pub(crate) mod answer_reader;
+pub(crate) mod chunk_writer;
+pub(crate) mod completion_writer;
+pub(crate) mod conversation_reader;
+mod embedding_answer;
+pub(crate) mod error;
+mod finish;
+pub(crate) mod fitting_calls;
+pub(crate) mod foreign_members;
+#[deny(clippy::float_arithmetic)]
+mod image_answer;
+mod message_member;
+pub(crate) mod message_parts;
+pub mod request;
+mod stream;
+pub(crate) mod text_completion;
+mod tool_call;
+pub(crate) mod tool_history;
+pub(crate) mod tool_results;
+#[deny(clippy::float_arithmetic)]
+mod usage;
+
+pub use answer::{rewrite_answer, usage_of_failed_answer};
+pub use embedding_answer::rewrite_embeddings;
+pub use image_answer::{ImageAnswer, ImageOrigin, ImageSource, MadeImage, rewrite_image_answer};
+pub use stream::{ChatStream, KEEP_ALIVE, Progress, SILENT_WORK, StreamError, StreamOptions, UsageChunk};
+pub(crate) use stream::{push_error, whole_answer};

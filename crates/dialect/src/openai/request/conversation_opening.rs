@@ -1,0 +1,91 @@
+//! Hashes of the beginning of a conversation, which identify it from turn to turn.
+//!
+//! What is hashed is what reads the same in every turn: the tools as they are written, the system and developer
+//! messages in front, and the first message after them. Text is hashed with its escapes resolved, media by
+//! their length and head. From there on nothing is hashed, however long the conversation.
+
+use highway::{HighwayHash as _, HighwayHasher};
+use pointsman_domain::ConversationOpening;
+
+use super::prompt_size::PromptSize;
+use crate::json::Raw;
+
+/// Shortest prompt that providers cache, in bytes. Shorter prompts have no hash.
+const LEAST_BYTES: usize = 1024;
+/// How much of a medium is hashed besides its length.
+const MEDIUM_HEAD: usize = 256;
+
+/// The hash while the messages go by. The hasher's key is the published default: names made of this are hashed again
+/// with a secret.
+#[derive(Default)]
+pub(super) struct OpeningHasher {
+    hasher: HighwayHasher,
+    /// After the last message that was an instruction.
+    instructions: Option<HighwayHasher>,
+    instruction_bytes: usize,
+    closed: bool,
+}
+
+impl OpeningHasher {
+    /// A piece of text of the current message.
+    pub(super) fn text(&mut self, text: Raw<'_>) {
+        if !self.closed {
+            let text = text.text().unwrap_or_default();
+            self.piece(text.as_bytes(), text.len());
+        }
+    }
+
+    /// A medium of the current message, as it is written.
+    pub(super) fn medium(&mut self, written: &str) {
+        if !self.closed {
+            let bytes = written.as_bytes();
+            self.piece(bytes.get(..MEDIUM_HEAD).unwrap_or(bytes), bytes.len());
+        }
+    }
+
+    fn piece(&mut self, bytes: &[u8], length: usize) {
+        self.hasher.append(&(length as u64).to_le_bytes());
+        self.hasher.append(bytes);
+    }
+
+    /// The current message ended, after so much of the prompt.
+    pub(super) fn message(&mut self, is_instruction: bool, tally: &PromptSize) {
+        if self.closed {
+            return;
+        }
+        self.hasher.append(&[u8::from(is_instruction)]);
+        if is_instruction {
+            self.instructions = Some(self.hasher.clone());
+            self.instruction_bytes = tally.bytes;
+        } else {
+            self.closed = true;
+        }
+    }
+
+    /// The hashes, if the prompt is long enough to be cached. `tools` is the raw JSON of the tools.
+    pub(super) fn finish(
+        self,
+        tools: Option<&[u8]>,
+        tool_bytes: usize,
+        whole: &PromptSize,
+    ) -> Option<ConversationOpening> {
+        if whole.bytes < LEAST_BYTES {
+            return None;
+        }
+        let mut tools_hasher = HighwayHasher::default();
+        tools_hasher.append(tools.unwrap_or_default());
+        let [low, high] = tools_hasher.finalize128();
+        let with_tools = |mut hasher: HighwayHasher| {
+            hasher.append(&low.to_le_bytes());
+            hasher.append(&high.to_le_bytes());
+            let [low, high] = hasher.finalize128();
+            u128::from(high) << 64 | u128::from(low)
+        };
+        let instructed = PromptSize { bytes: self.instruction_bytes + tool_bytes, ..PromptSize::default() };
+        Some(ConversationOpening {
+            instructions: with_tools(self.instructions.unwrap_or_default()),
+            instruction_tokens: instructed.tokens(0),
+            conversation: with_tools(self.hasher),
+        })
+    }
+}

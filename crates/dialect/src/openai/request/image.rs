@@ -1,0 +1,223 @@
+//! Image requests: parsed and forwarded like chat requests, with other fields.
+//!
+//! An endpoint that makes images through chat gets a chat request with the prompt as its only message. Its answer is
+//! converted to an image answer in `openai::image_answer`.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use pointsman_domain::{
+    Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames,
+    ParameterSet, RequestedService, RoutingParameters,
+};
+
+use super::{
+    RequestKind, RequestLimits, fault,
+    field_location::FieldLocation,
+    fields::Fate,
+    image_as_chat::ImageAsChat,
+    image_fields::ImageFormat,
+    outgoing::UpstreamBodyBuilder,
+    parsed_body::{BodyMember, BodyReader, ParsedBody},
+    prompt_size::PromptSize,
+    requirements::wrong_endpoint,
+    restrictions::{self, Restriction},
+    saturated,
+    splice::string,
+    stored_metadata, syntax,
+};
+use crate::{
+    json::{Raw, object},
+    outgoing::OutgoingBody,
+};
+
+/// Most images of one request.
+const MAX_IMAGES: u32 = 10;
+
+/// An image request that passed all checks that need no catalog.
+#[derive(Debug, Clone)]
+pub struct ImageRequest {
+    /// The model or alias asked for, as text.
+    pub model: Option<String>,
+    /// Further models to fall back to, as text, in order.
+    pub models: Vec<String>,
+    /// How many images are wanted.
+    pub n: u32,
+    /// The size asked for, as text.
+    pub size: Option<String>,
+    /// How the images are to come back.
+    pub format: ImageFormat,
+    /// Estimated prompt tokens.
+    pub prompt_tokens: u32,
+    /// Images to start from.
+    pub references: u32,
+    /// Everything that was said about routing.
+    pub routing: RoutingParameters,
+    /// Paths of members of `provider` objects that have no effect, the first few of them.
+    pub unknown_members: Vec<String>,
+    /// The client's name for its own user.
+    pub user: Option<String>,
+    /// The conversation this belongs to.
+    pub session_id: Option<String>,
+    /// The client's own tags from `metadata`.
+    pub tags: Vec<(String, String)>,
+    /// `trace`, as JSON.
+    pub trace: Option<String>,
+    /// What it asks for in the fields that change its price.
+    pub service: RequestedService,
+    envelope: ParsedBody,
+    bridge: ImageAsChat,
+}
+
+impl ImageRequest {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// The 400 for a body that is no JSON object, else for its first offending field.
+    pub fn parse(body: Bytes, limits: &RequestLimits) -> Result<ImageRequest, Invalid> {
+        let text = syntax::text(&body)?;
+        let limits = RequestLimits { max_n: MAX_IMAGES, ..limits.clone() };
+        let mut reader = BodyReader::new(text, RequestKind::Image, &limits);
+        reader.read()?;
+        let found = &reader.found;
+        if found.model.is_none() && found.models.is_empty() {
+            return Err(fault::required(&FieldLocation::TopLevel.path("model")));
+        }
+        if found.image.prompt.is_none() {
+            return Err(fault::required(&FieldLocation::TopLevel.path("prompt")));
+        }
+        if found.stream {
+            let message = "Images are not streamed by this gateway.";
+            return Err(Invalid::field(InvalidReason::UnsupportedParameter, "stream", message));
+        }
+        let metadata = stored_metadata(found);
+        let envelope = reader.envelope(body.clone(), metadata);
+        Ok(ImageRequest::assemble(reader, envelope, &limits))
+    }
+
+    fn assemble(reader: BodyReader<'_>, envelope: ParsedBody, limits: &RequestLimits) -> ImageRequest {
+        let mut found = reader.found;
+        let references = found.image.references.len();
+        let tally = PromptSize { bytes: found.image.prompt_bytes, messages: 1, images: references };
+        let bridge = ImageAsChat::new(&found.image, reader.conversation.source);
+        let size = found.image.size.and_then(Raw::text);
+        ImageRequest {
+            model: found.model,
+            models: found.models,
+            n: found.n.map_or(1, saturated),
+            size: size.map(Cow::into_owned),
+            format: found.image.format,
+            prompt_tokens: tally.tokens(limits.tokens_per_image),
+            references: u32::try_from(references).unwrap_or(u32::MAX),
+            unknown_members: found.routing.take_unknown_members(),
+            routing: found.routing.finish(),
+            user: found.user,
+            session_id: found.session_id,
+            tags: found.tags,
+            trace: found.trace.map(|raw| raw.written().to_owned()),
+            service: envelope.service(),
+            envelope,
+            bridge,
+        }
+    }
+
+    /// What restricts it, and where that stands in its body. Reads the body again.
+    #[must_use]
+    pub fn restrictions(&self) -> Vec<Restriction> {
+        restrictions::of(&self.envelope.body)
+    }
+
+    /// The body as it came.
+    #[must_use]
+    pub fn body(&self) -> &Bytes {
+        &self.envelope.body
+    }
+
+    /// What the request cannot do without: a model that makes images, and under
+    /// `provider.require_parameters` every gated parameter that was given.
+    #[must_use]
+    pub fn needs(&self, names: &ParameterNames) -> Needs {
+        let gate = |member: &BodyMember| match member.fate {
+            Fate::Parameter | Fate::Unknown => names.gate(&self.envelope.name(member)),
+            _ => None,
+        };
+        let given = self.envelope.members.iter().filter(|_| self.routing.provider.require_parameters);
+        Needs {
+            dialect: None,
+            output: Modalities::NONE.with(Modality::Image),
+            parameters: given.filter_map(gate).fold(ParameterSet::default(), ParameterSet::union),
+            service: self.service,
+            ..Needs::default()
+        }
+    }
+
+    /// The mistake of requesting this model: it makes no images, or not of this size.
+    #[must_use]
+    pub fn unmet(&self, model: &Model) -> Option<Invalid> {
+        if !model.architecture.output.contains(Modality::Image) {
+            return Some(wrong_endpoint(model));
+        }
+        let size = self.size.as_deref().filter(|size| *size != "auto")?;
+        if model.image_sizes.is_empty() || model.image_sizes.iter().any(|known| known == size) {
+            return None;
+        }
+        let message = format!("Model '{}' makes images of {}.", model.id, model.image_sizes.join(", "));
+        Some(Invalid::field(InvalidReason::InvalidValue, "size", message).allowing(&model.image_sizes))
+    }
+
+    /// Whether the body gives that field a value.
+    pub(crate) fn gives(&self, field: &str) -> bool {
+        let body = std::str::from_utf8(self.body()).ok().and_then(|text| object(text).ok());
+        body.and_then(|body| body.member(field.as_bytes())).is_some_and(|value| !value.is_null())
+    }
+
+    /// The body for one endpoint: an image request, or a chat where the endpoint makes images through it.
+    #[must_use]
+    pub fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
+        let outgoing = UpstreamBodyBuilder::new(&self.envelope, catalog, endpoint, self.service);
+        if endpoint.images_through_chat { self.chat(outgoing, endpoint.dialect) } else { self.image(outgoing) }
+    }
+
+    fn image(&self, mut outgoing: UpstreamBodyBuilder<'_, '_>) -> OutgoingBody {
+        for (position, member) in self.envelope.members.iter().enumerate() {
+            if position == self.envelope.own {
+                outgoing.splice.skip();
+            }
+            outgoing.member(member);
+        }
+        // Upstreams have different default formats. Answers of those without the parameter are converted.
+        if outgoing.gates.admits("response_format") {
+            outgoing.splice.add("response_format", |out| string(out, self.format.as_str()));
+        }
+        outgoing.finish()
+    }
+
+    /// A chat request with the fields that chat supports. All other given fields are reported as dropped.
+    fn chat(&self, mut outgoing: UpstreamBodyBuilder<'_, '_>, dialect: Dialect) -> OutgoingBody {
+        let configurable = outgoing.gates.admits("image_config");
+        for member in &self.envelope.members {
+            outgoing.splice.skip();
+            if !matches!(member.fate, Fate::Parameter | Fate::Unknown) {
+                continue;
+            }
+            let name = self.envelope.name(member);
+            match &*name {
+                "user" | "seed" => outgoing.member(member),
+                "input_references" => {}
+                "aspect_ratio" | "resolution" if configurable => {}
+                "size" if self.size.as_deref() == Some("auto") || (configurable && self.bridge.takes_size()) => {}
+                "size" if configurable && self.bridge.takes_shape() => outgoing.emulate("size"),
+                "n" if self.n == 1 => {}
+                _ => outgoing.drop(&name),
+            }
+        }
+        outgoing.splice.add("messages", |out| self.bridge.messages(out, self.body()));
+        // Some chat servers make no images without text. The Responses API takes text for a wish of its own.
+        let modalities: &[u8] = if dialect == Dialect::Responses { b"[\"image\"]" } else { b"[\"image\",\"text\"]" };
+        outgoing.splice.add("modalities", |out| out.extend_from_slice(modalities));
+        if configurable && self.bridge.has_config() {
+            outgoing.splice.add("image_config", |out| self.bridge.config(out, self.body()));
+        }
+        outgoing.finish()
+    }
+}

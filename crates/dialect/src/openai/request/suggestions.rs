@@ -1,0 +1,95 @@
+//! Suggestions for misspelt names of routing fields.
+//!
+//! An unknown name in `metadata` is a tag of the client, and one at the top level may be a field of a provider, so
+//! neither is rejected. But the client is warned of a restriction without effect because of a typing error.
+
+use pointsman_domain::name_distance;
+
+/// Every routing field that may stand in `metadata`, in `extra_body` and at the top level.
+pub(super) const EVERYWHERE: [&str; 10] = [
+    "objective",
+    "allowed_models",
+    "blocked_models",
+    "provider_policy",
+    "max_cost_per_1k_tokens",
+    "max_cost",
+    "weights",
+    "preferred_max_latency",
+    "preferred_min_throughput",
+    "top_n",
+];
+/// Fields that may stand at the top level and in `extra_body` besides.
+const OUTSIDE_METADATA: [&str; 6] = ["provider", "models", "plugins", "route_seed", "why_not", "what_if"];
+/// Most typing errors of a name that is treated as a misspelling.
+const MAX_TYPING_ERRORS: usize = 2;
+
+/// The field of `metadata` that the unknown `name` was probably meant to be.
+#[must_use]
+pub fn field_meant_in_metadata(name: &str) -> Option<&'static str> {
+    nearest(name, &EVERYWHERE)
+}
+
+/// The field of the top level that the unknown `name` was probably meant to be.
+#[must_use]
+pub fn field_meant_at_top_level(name: &str) -> Option<&'static str> {
+    nearest(name, &EVERYWHERE).or_else(|| nearest(name, &OUTSIDE_METADATA))
+}
+
+/// The most similar of `fields`, at most two typing errors away, fewer for short names. Ignores case, hyphens and
+/// underscores: `allowedModels` matches `allowed_models`.
+fn nearest(name: &str, fields: &[&'static str]) -> Option<&'static str> {
+    let separates = |byte: u8| matches!(byte, b'_' | b'-');
+    let letters = |text: &str| text.bytes().filter(|byte| !separates(*byte)).count();
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || separates(byte));
+    let count = letters(name);
+    let most = MAX_TYPING_ERRORS.min((count / 3).max(1));
+    let slips = |field: &'static str| {
+        let comparable = is_plain && count.abs_diff(letters(field)) <= most;
+        let bare = |text: &str| text.replace(['_', '-'], "");
+        let apart = comparable.then(|| name_distance(&bare(name), &bare(field))).flatten()?;
+        (apart <= most).then_some((apart, field))
+    };
+    fields.iter().filter_map(|field| slips(field)).min_by_key(|(apart, _)| *apart).map(|(_, field)| field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::openai::request::routing::RoutingField;
+
+    #[test]
+    fn slips_of_the_finger_are_traced_to_the_field_that_was_meant() {
+        for (name, meant) in [
+            ("objektive", "objective"),
+            ("Objective", "objective"),
+            ("allowed_model", "allowed_models"),
+            ("allowedModels", "allowed_models"),
+            ("block_models", "blocked_models"),
+            ("maxCostPer1kTokens", "max_cost_per_1k_tokens"),
+            ("max-cost", "max_cost"),
+            ("topn", "top_n"),
+            ("weigths", "weights"),
+        ] {
+            assert_eq!(field_meant_in_metadata(name), Some(meant), "{name}");
+            assert_eq!(field_meant_at_top_level(name), Some(meant), "{name}");
+        }
+        assert_eq!(field_meant_at_top_level("providers"), Some("provider"));
+        assert_eq!(field_meant_in_metadata("providers"), None, "a tag");
+    }
+
+    #[test]
+    fn ordinary_tags_and_fields_of_providers_are_no_misspellings() {
+        for name in ["team", "topic", "region", "customer", "trace_id", "max_price_note", "objective\n", "", "größe"]
+        {
+            assert_eq!(field_meant_in_metadata(name), None, "{name}");
+        }
+        for name in ["prompt_cache", "safe_prompt", "num_ctx", "keep_alive", "guided_json"] {
+            assert_eq!(field_meant_at_top_level(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_reserved_name_is_among_those_that_may_be_meant() {
+        assert!(EVERYWHERE.iter().all(|name| RoutingField::named(name).is_some()));
+    }
+}

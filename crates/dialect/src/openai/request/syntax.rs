@@ -1,0 +1,195 @@
+//! The text of a body, and what is wrong with one that cannot be read.
+//!
+//! A body is read in one pass by [`super::value_visitor`], which checks the grammar, the depth and the surrogate pairs as it
+//! goes. Only where that pass stops is the text looked at again, to say what is wrong with it and where.
+
+use std::str;
+
+use memchr::{memchr2, memmem};
+use pointsman_domain::{Invalid, InvalidReason};
+
+use super::fault::{broken_at, empty, not_json};
+
+/// The body as UTF-8. The vectorised check does not say where a fault is: that is looked up only then.
+///
+/// # Errors
+/// The 400 for invalid UTF-8, with line and column.
+pub(crate) fn text(body: &[u8]) -> Result<&str, Invalid> {
+    simdutf8::basic::from_utf8(body)
+        .or_else(|_| str::from_utf8(body).map_err(|fault| broken_at(body, fault.valid_up_to(), "invalid UTF-8")))
+}
+
+/// Looks for what makes a text unreadable: nesting deeper than `max_depth`, half a surrogate pair, or anything that is no JSON.
+///
+/// # Errors
+/// The 400 for the first of these, with line and column.
+pub(super) fn check(text: &str, max_depth: usize) -> Result<(), Invalid> {
+    let body = text.as_bytes();
+    if let Some(at) = too_deep(body, max_depth) {
+        return Err(broken_at(body, at, &format!("nesting deeper than {max_depth} levels")));
+    }
+    if let Some(at) = lone_surrogate(body) {
+        return Err(broken_at(body, at, "half of a surrogate pair"));
+    }
+    if text.trim_ascii().is_empty() {
+        return Err(empty());
+    }
+    serde_json::from_str::<serde::de::IgnoredAny>(text).map(drop).map_err(|fault| not_json(&fault))
+}
+
+/// The 400 for a text that another reader found to be no JSON, with line and column where they are known.
+pub(crate) fn broken(text: &str, max_depth: usize) -> Invalid {
+    let unknown = || Invalid::body(InvalidReason::InvalidJson, "Request body is not valid JSON.");
+    check(text, max_depth).err().unwrap_or_else(unknown)
+}
+
+/// Where the nesting first exceeds `max_depth`.
+fn too_deep(body: &[u8], max_depth: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut at = 0;
+    while let Some(byte) = body.get(at) {
+        match byte {
+            b'"' => at = string_end(body, at + 1),
+            b'{' | b'[' => {
+                depth += 1;
+                if depth > max_depth {
+                    return Some(at);
+                }
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// The position of the quote that ends a string, for the position after its first quote.
+fn string_end(body: &[u8], mut at: usize) -> usize {
+    while let Some(skipped) = body.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        let found = at + skipped;
+        if body.get(found) == Some(&b'"') {
+            return found;
+        }
+        at = found + 2;
+    }
+    body.len()
+}
+
+/// The position of the first `\u` escape that is half of a pair and stands alone.
+fn lone_surrogate(body: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while let Some(skipped) = body.get(at..).and_then(|rest| memmem::find(rest, b"\\u")) {
+        at += skipped;
+        if is_escaped(body, at) {
+            at += 2;
+            continue;
+        }
+        // Text written in ASCII has one after another: those need no new search.
+        while let Some(unit) = utf16_unit(body, at) {
+            at += match unit {
+                0xD800..=0xDBFF if matches!(utf16_unit(body, at + 6), Some(0xDC00..=0xDFFF)) => 12,
+                0xD800..=0xDFFF => return Some(at),
+                _ => 6,
+            };
+        }
+        // What is left is no whole escape; the parser will say so, or it was skipped above.
+        at += usize::from(body.get(at) == Some(&b'\\')) * 2;
+    }
+    None
+}
+
+/// Whether the backslash at this position is itself escaped: an odd number of them stands before it.
+fn is_escaped(body: &[u8], at: usize) -> bool {
+    let before = body.get(..at).unwrap_or_default();
+    before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
+}
+
+/// The unit that a `\uXXXX` at this position stands for; `None` when there is no such escape.
+fn utf16_unit(body: &[u8], at: usize) -> Option<u16> {
+    let [b'\\', b'u', digits @ ..] = body.get(at..)?.first_chunk::<6>()? else { return None };
+    digits.iter().try_fold(0, |unit: u16, digit| {
+        let digit = char::from(*digit).to_digit(16)?;
+        Some(unit << 4 | u16::try_from(digit).ok()?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{
+        super::{ChatPurpose, ChatRequest, RequestLimits},
+        *,
+    };
+    use pointsman_domain::InvalidReason;
+
+    fn refused(body: &[u8]) -> String {
+        text(body).and_then(|text| check(text, 4)).expect_err("must be refused").message
+    }
+
+    fn passes(body: &str) -> bool {
+        check(body, 4).is_ok()
+    }
+
+    #[test]
+    fn depth_is_counted_outside_strings_only() {
+        assert!(passes(r#"{"a":[[["]]]]{{{{[[[[\"[[[["]]]}"#));
+        assert_eq!(
+            refused(br#"{"a":[[[[1]]]]}"#),
+            "Request body is not valid JSON: nesting deeper than 4 levels at line 1 column 9."
+        );
+    }
+
+    #[test]
+    fn siblings_do_not_add_up() {
+        assert!(passes(r#"[[],[],[],[],[],[],[],[{}]]"#));
+    }
+
+    #[test]
+    fn a_pair_of_surrogates_passes_and_half_a_pair_does_not() {
+        for good in [r#""\ud83d\ude00""#, r#""\\ud83d""#, r#""\\\\ud83d \u00e9""#] {
+            assert!(passes(good), "{good}");
+        }
+        for broken in [r#""\u"#, r#""\uzzzz""#] {
+            assert!(!refused(broken.as_bytes()).contains("surrogate"), "{broken}");
+        }
+        for bad in [r#""\ud83d""#, r#""\ude00""#, r#""\\\ud83d\n""#, r#""\ud83d\ud83d""#, r#""\uDBFFx""#] {
+            assert!(refused(bad.as_bytes()).contains("surrogate"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_located() {
+        assert_eq!(
+            refused(b"{\n\"a\": \"\xff\"}"),
+            "Request body is not valid JSON: invalid UTF-8 at line 2 column 7."
+        );
+    }
+
+    /// A chat body with a piece of something else in the place of a few of its bytes.
+    fn maimed(at: prop::sample::Index, length: usize, piece: &str) -> String {
+        const WHOLE: &str = concat!(
+            r#"{"model":"a/b","messages":[{"role":"user","content":"say \"hi\" \u00e9 \ud83d\ude00"},"#,
+            r#"{"role":"user","content":[{"type":"text","text":"x\n"}],"name":"n"}],"tools":[{"type":"function","#,
+            r#""function":{"name":"f","parameters":{"a":[1,-2.5e3,null]}}}],"stop":["."],"extra_body":{"top_k":3}}"#
+        );
+        let start = at.index(WHOLE.len());
+        let end = WHOLE.len().min(start + length);
+        [WHOLE.get(..start).unwrap(), piece, WHOLE.get(end..).unwrap()].concat()
+    }
+
+    proptest! {
+        #[test]
+        fn a_body_is_called_no_json_exactly_if_it_is_none(
+            at: prop::sample::Index,
+            length in 0_usize..4,
+            piece in r#"[\[\]{}:,"\\u0d8e.+\- a\n]{0,4}"#,
+        ) {
+            let body = maimed(at, length, &piece);
+            let read = ChatRequest::parse(body.clone().into(), ChatPurpose::Chat, &RequestLimits::default());
+            let is_refused = read.is_err_and(|invalid| invalid.reason == InvalidReason::InvalidJson);
+            prop_assert_eq!(is_refused, check(&body, RequestLimits::default().max_depth).is_err(), "{}", body);
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Features of a request that tell the class of its task, without understanding its words. Only bits remain of the text.
+//!
+//! White space does not count, neither does the case of letters, so that how a text is typed does not change its class.
+
+use memchr::{memchr, memchr2_iter};
+use pointsman_domain::TaskFeatures;
+
+use crate::json::Raw;
+
+/// Prompts with more tokens than this are long.
+const LONG_PROMPT_TOKENS: u32 = 32_000;
+/// Bytes of a message that are looked at: its beginning tells its kind, and a kilobyte costs .3 µs.
+const MOST_BYTES: usize = 8 * 1024;
+/// A message with fewer characters is short.
+const SHORT_CHARACTERS: u32 = 20;
+/// Characters of code in a hundred from which a message holds code.
+const CODE_SHARE: u32 = 4;
+/// Digits and operators in a hundred from which a message holds math.
+const MATH_SHARE: u32 = 8;
+
+/// The texts of one message, in order, as written.
+#[derive(Debug, Default)]
+pub(super) struct MessageTexts<'a> {
+    /// Most messages have one.
+    first: Option<Raw<'a>>,
+    others: Vec<Raw<'a>>,
+}
+
+impl<'a> MessageTexts<'a> {
+    pub(super) fn push(&mut self, text: Raw<'a>) {
+        if self.first.is_none() {
+            self.first = Some(text);
+        } else {
+            self.others.push(text);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.first = None;
+        self.others.clear();
+    }
+}
+
+/// What is known of a request beside the text of its last user message.
+pub(super) struct RequestShape {
+    pub(super) has_images: bool,
+    pub(super) has_schema: bool,
+    pub(super) has_tools: bool,
+    pub(super) prompt_tokens: u32,
+}
+
+/// The features of a request. The texts are looked at only if nothing else tells the class.
+pub(super) fn features(shape: &RequestShape, last_user_message: &MessageTexts<'_>) -> TaskFeatures {
+    let seen = TaskFeatures::default()
+        .with(TaskFeatures::IMAGE, shape.has_images)
+        .with(TaskFeatures::SCHEMA, shape.has_schema)
+        .with(TaskFeatures::TOOLS, shape.has_tools)
+        .with(TaskFeatures::LONG, shape.prompt_tokens > LONG_PROMPT_TOKENS);
+    if seen == TaskFeatures::default() { of_texts(last_user_message) } else { seen }
+}
+
+fn of_texts(texts: &MessageTexts<'_>) -> TaskFeatures {
+    let (mut counts, mut left) = (Counts::default(), MOST_BYTES);
+    for text in texts.first.iter().chain(&texts.others) {
+        let text = text.inner();
+        let text = text.get(..left).unwrap_or(text);
+        counts.add_text(text);
+        left -= text.len();
+    }
+    let reaches = |count: u32, share: u32| u64::from(count) * 100 >= u64::from(counts.characters) * u64::from(share);
+    let has_code = counts.has_fence || counts.code > 0 && reaches(counts.code, CODE_SHARE);
+    let has_math = counts.has_latex || counts.math > 0 && reaches(counts.math, MATH_SHARE);
+    TaskFeatures::default()
+        .with(TaskFeatures::CODE, has_code)
+        .with(TaskFeatures::MATH, has_math)
+        .with(TaskFeatures::SHORT, counts.characters < SHORT_CHARACTERS)
+}
+
+/// Counts of texts. White space is no character here.
+#[derive(Debug, Default)]
+struct Counts {
+    characters: u32,
+    /// Characters of `{}();=<>`.
+    code: u32,
+    /// Digits and operators.
+    math: u32,
+    has_fence: bool,
+    has_latex: bool,
+}
+
+/// Bytes that are added up before the three sums of a [`WEIGHTS`] entry could touch.
+const BLOCK: usize = 1_000;
+const CODE_AT: u32 = 10;
+const MATH_AT: u32 = 20;
+const SUM: u32 = (1 << CODE_AT) - 1;
+
+/// For every byte whether it begins a character, is one of code, and one of math: sums of ten bits each.
+const WEIGHTS: [u32; 256] = weights();
+
+#[expect(clippy::indexing_slicing, reason = "an index out of bounds would be an error of the compiler here")]
+const fn weights() -> [u32; 256] {
+    let mut weights = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let character = byte as u8;
+        let counts = !character.is_ascii_whitespace() && character & 0xC0 != 0x80;
+        let code = matches!(character, b'{' | b'}' | b'(' | b')' | b';' | b'=' | b'<' | b'>');
+        let math = matches!(character, b'0'..=b'9' | b'+' | b'-' | b'*' | b'/' | b'^' | b'=' | b'<' | b'>');
+        weights[byte] = counts as u32 | (code as u32) << CODE_AT | (math as u32) << MATH_AT;
+        byte += 1;
+    }
+    weights
+}
+
+impl Counts {
+    /// Adds a text as written between the quotes of a JSON string.
+    fn add_text(&mut self, mut rest: &[u8]) {
+        while let Some(at) = memchr(b'\\', rest) {
+            let (plain, escape) = rest.split_at_checked(at).unwrap_or((rest, &[]));
+            self.add_plain(plain);
+            rest = self.add_escape(escape);
+        }
+        self.add_plain(rest);
+    }
+
+    fn add_plain(&mut self, text: &[u8]) {
+        for block in text.chunks(BLOCK) {
+            let weight = |byte: &u8| WEIGHTS.get(usize::from(*byte)).copied().unwrap_or_default();
+            self.add_weight(block.iter().map(weight).sum());
+        }
+        for at in memchr2_iter(b'`', b'$', text) {
+            let after = text.get(at..).unwrap_or_default();
+            self.has_fence |= after.starts_with(b"```");
+            self.has_latex |= after.starts_with(b"$$");
+        }
+    }
+
+    fn add_weight(&mut self, sums: u32) {
+        self.characters = self.characters.saturating_add(sums & SUM);
+        self.code = self.code.saturating_add(sums >> CODE_AT & SUM);
+        self.math = self.math.saturating_add(sums >> MATH_AT);
+    }
+
+    /// Adds the escape that the text begins with. Gives what follows it.
+    fn add_escape<'a>(&mut self, escape: &'a [u8]) -> &'a [u8] {
+        let (kind, rest) = match escape {
+            [_, kind, rest @ ..] => (*kind, rest),
+            _ => return &[],
+        };
+        match kind {
+            b'u' => {
+                let (digits, rest) = rest.split_at_checked(4).unwrap_or((rest, &[]));
+                let code = str::from_utf8(digits).ok().and_then(|digits| u16::from_str_radix(digits, 16).ok());
+                match code.map(u8::try_from) {
+                    Some(Ok(ascii)) if ascii.is_ascii() => self.add_plain(&[ascii]),
+                    // The second half of a pair.
+                    _ if code.is_some_and(|code| (0xDC00..0xE000).contains(&code)) => {}
+                    _ => self.characters = self.characters.saturating_add(1),
+                }
+                return rest;
+            }
+            b'"' | b'/' => self.add_plain(&[kind]),
+            b'\\' => {
+                self.characters = self.characters.saturating_add(1);
+                self.has_latex |= is_latex(rest);
+            }
+            // White space.
+            _ => {}
+        }
+        rest
+    }
+}
+
+/// Whether what follows a backslash makes it LaTeX: `\(`, `\[`, or a command with an argument such as `\frac{`.
+fn is_latex(after: &[u8]) -> bool {
+    let letters = after.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    match after.get(letters) {
+        Some(b'(' | b'[') => letters == 0,
+        Some(b'{') => letters > 0,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Cursor;
+
+    fn of(texts: &[&str]) -> Vec<&'static str> {
+        let written: Vec<String> = texts.iter().map(|text| serde_json::to_string(text).unwrap()).collect();
+        of_written(&written)
+    }
+
+    fn of_written(written: &[String]) -> Vec<&'static str> {
+        let mut message = MessageTexts::default();
+        written.iter().for_each(|text| message.push(Cursor::new(text).value().unwrap()));
+        of_texts(&message).names().collect()
+    }
+
+    const PROSE: &str = "Which of the two roads through the mountains is open in winter, and since when?";
+
+    #[test]
+    fn code_is_a_fence_or_a_share_of_its_characters() {
+        assert_eq!(of(&[PROSE]), [""; 0]);
+        assert_eq!(of(&["What is wrong with this program?\n```\nprint hello\n```"]), ["code"]);
+        assert_eq!(of(&["Explain: fn main() { let a = f(b); }"]), ["code"]);
+        assert_eq!(
+            of(&[PROSE, PROSE, "and (by the way) what of the third of these roads that lead to the north?"]),
+            [""; 0]
+        );
+        let share = |of_code: usize| format!("{}{}", "{".repeat(of_code), "a".repeat(100 - of_code));
+        assert_eq!((of(&[&share(3)]), of(&[&share(4)])), (vec![], vec!["code"]));
+    }
+
+    #[test]
+    fn math_is_latex_or_a_share_of_digits_and_operators() {
+        for latex in [
+            r"Show that \frac{a}{b} is rational here.",
+            r"Let \(x\) be a real number, please.",
+            "Why is $$e$$ so?  Tell me more.",
+        ] {
+            assert!(of(&[latex]).contains(&"math"), "{latex}");
+        }
+        assert_eq!(of(&["How much is 17 * 23 + 4711 of these?"]), ["math"]);
+        assert_eq!(of(&["Look into the file C:\\new\\texts and tell me what it is about."]), [""; 0]);
+        let share = |digits: usize| format!("{}{}", "7".repeat(digits), "a".repeat(100 - digits));
+        assert_eq!((of(&[&share(7)]), of(&[&share(8)])), (vec![], vec!["math"]));
+        assert_eq!(of(&["if (a < 10) { b = a + 1; } else { b = 0; }"]), ["code", "math"]);
+    }
+
+    #[test]
+    fn a_long_message_is_known_by_its_beginning() {
+        let (prose, code) = ("word ".repeat(2_000), "f(x); ".repeat(2_000));
+        assert_eq!(of(&[&format!("{prose}{code}")]), [""; 0]);
+        assert_eq!(of(&[&format!("{code}{prose}")]), ["code"]);
+        assert_eq!(of(&[&prose, &code]), [""; 0]);
+        assert_eq!(of(&["Explain this:", &code]), ["code"]);
+    }
+
+    #[test]
+    fn nineteen_characters_are_a_short_message_and_twenty_are_not() {
+        assert_eq!((of(&[&"a".repeat(19)]), of(&[&"ä".repeat(19)])), (vec!["short_message"], vec!["short_message"]));
+        assert_eq!((of(&[&"a".repeat(20)]), of(&[&"ä".repeat(20)])), (vec![], vec![]));
+        assert_eq!(of(&[&"\u{1f600}".repeat(19)]), ["short_message"]);
+        assert_eq!(of(&[]), ["short_message"]);
+        assert_eq!(of(&["1 + 1"]), ["math", "short_message"]);
+    }
+
+    #[test]
+    fn escapes_count_as_what_they_mean() {
+        let escaped = |text: &str| {
+            let written: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+            of_written(&[format!("\"{written}\"")])
+        };
+        for text in [PROSE, "Explain: fn main() { let a = f(b); }", "How much is 17 * 23 + 4711 of these?"] {
+            assert_eq!(escaped(text), of(&[text]), "{text}");
+        }
+        assert_eq!(escaped(&"\u{1f600}".repeat(19)), ["short_message"]);
+        assert_eq!(of(&[&"\n\t\r\"".repeat(19)]), ["short_message"]);
+        assert_eq!(of(&[&"\n\t\r\"".repeat(20)]), [""; 0]);
+    }
+
+    #[test]
+    fn case_and_white_space_change_nothing() {
+        let texts = [
+            PROSE,
+            "Explain: fn main() { let a = f(b); }",
+            "17 * 23 + 4711 = what, in words?",
+            r"Is \SQRT{2} rational?",
+        ];
+        for text in texts {
+            let expected = of(&[text]);
+            for typed in [text.to_uppercase(), text.to_lowercase(), text.replace(' ', "  "), text.replace(' ', "\n\t")]
+            {
+                assert_eq!(of(&[&typed]), expected, "{typed}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_text_is_looked_at_only_where_nothing_else_tells_the_class() {
+        let shape = RequestShape { has_images: false, has_schema: false, has_tools: true, prompt_tokens: 32_001 };
+        let names = |shape: &RequestShape| features(shape, &MessageTexts::default()).names().collect::<Vec<_>>();
+        assert_eq!(names(&shape), ["tools", "long_prompt"]);
+        let shape = RequestShape { has_images: true, has_schema: true, has_tools: false, prompt_tokens: 32_000 };
+        assert_eq!(names(&shape), ["image", "schema"]);
+        assert_eq!(names(&RequestShape { has_images: false, has_schema: false, ..shape }), ["short_message"]);
+    }
+}

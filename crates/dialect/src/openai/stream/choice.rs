@@ -1,0 +1,474 @@
+//! One choice of a chunk: read in one pass, copied if it is regular, rewritten otherwise.
+
+use std::borrow::Cow;
+
+use bytes::{BufMut as _, BytesMut};
+use pointsman_domain::FinishReason;
+
+use super::{
+    split_halves::SplitHalves,
+    tool_calls::{CallContext, CallOrder, ToolCallTracker},
+};
+use crate::{
+    answer::{AnswerContext, AnswerFault},
+    json::{Cursor, JsonFault, Raw, push_member, push_u64},
+    openai::{
+        error::is_filter_note,
+        finish::{clean_name, normalise},
+        message_member::{ContentParts, MessageMember, OutputLengths, push_thought_details},
+        tool_call::FunctionCall,
+    },
+};
+
+/// Bytes of other members that may wait together with a finish.
+pub(super) const MAX_HELD_BYTES: usize = 64 * 1024;
+const NO_LOGPROBS: &[u8] = b",\"logprobs\":null";
+/// What a character becomes of which only one half came.
+const LOST_HALF: &[u8] = "\"\u{fffd}\"".as_bytes();
+
+/// One element of a chunk's `choices`, read but not yet rewritten.
+#[derive(Debug, Default)]
+pub(super) struct ChoicePart<'a> {
+    /// Which choice, if the upstream says so.
+    pub(super) index: Option<u64>,
+    /// What it adds.
+    pub(super) delta: Delta<'a>,
+    /// Why it ends; the string is not empty.
+    pub(super) finish: Option<Raw<'a>>,
+    native: Option<Raw<'a>>,
+    logprobs: Option<Raw<'a>>,
+    /// The whole element, if it has members of other names.
+    others: Option<Raw<'a>>,
+}
+
+/// A delta, with what there is to know before it is copied.
+#[derive(Debug, Default)]
+pub(super) struct Delta<'a> {
+    /// Texts in it.
+    pub(super) measured: OutputLengths,
+    /// Whether any of it is content.
+    pub(super) has_content: bool,
+    /// Whether any of that is for the client to see.
+    pub(super) is_visible: bool,
+    object: Option<Raw<'a>>,
+    members: usize,
+    /// Whether some member must be changed or left out.
+    is_odd: bool,
+    tool_calls: Option<Raw<'a>>,
+    /// Whether there is a text, maybe an empty one, or what may stand in its place.
+    has_text: bool,
+    /// A thought that is a mere text.
+    thought: Option<Raw<'a>>,
+    /// Whether its thoughts have the form that other providers' have.
+    has_details: bool,
+}
+
+impl<'a> ChoicePart<'a> {
+    /// Reads the next element.
+    pub(super) fn read(cursor: &mut Cursor<'a>, exclude_reasoning: bool) -> Result<ChoicePart<'a>, AnswerFault> {
+        let mut part = ChoicePart::default();
+        let mut has_others = false;
+        cursor.pass_byte(b'{')?;
+        let start = cursor.at() - 1;
+        let mut first = true;
+        while let Some(key) = cursor.key(&mut first)? {
+            let name = key.name();
+            if *name == *b"delta" {
+                part.delta = Delta::read(cursor, exclude_reasoning)?;
+                continue;
+            }
+            let value = cursor.value()?;
+            match &*name {
+                b"index" => part.index = value.count(),
+                b"finish_reason" => part.finish = value.filled_string(),
+                b"native_finish_reason" => part.native = value.filled_string(),
+                b"logprobs" => part.logprobs = Some(value).filter(|value| !value.is_null()),
+                name => has_others |= !is_filter_note(name),
+            }
+        }
+        part.others = has_others.then(|| cursor.since(start));
+        Ok(part)
+    }
+
+    /// At most so many bytes of members come with the delta.
+    fn member_bytes(&self) -> usize {
+        [self.logprobs, self.others].into_iter().flatten().map(|raw| raw.bytes().len()).sum()
+    }
+
+    /// Appends the log probabilities and the members of other names, each with a comma in front.
+    fn push_members(&self, out: &mut BytesMut) {
+        match self.logprobs {
+            Some(logprobs) => push_member(out, b"logprobs", logprobs.bytes()),
+            None => out.put_slice(NO_LOGPROBS),
+        }
+        for (key, value) in self.others.into_iter().flat_map(Raw::members) {
+            match &*key.name() {
+                b"index" | b"delta" | b"finish_reason" | b"native_finish_reason" | b"logprobs" => {}
+                name if is_filter_note(name) => {}
+                _ => push_member(out, key.inner(), value.bytes()),
+            }
+        }
+    }
+}
+
+impl<'a> Delta<'a> {
+    fn read(cursor: &mut Cursor<'a>, exclude_reasoning: bool) -> Result<Delta<'a>, AnswerFault> {
+        let mut delta = Delta::default();
+        if cursor.peek()? != b'{' {
+            let value = cursor.value()?;
+            return if value.is_null() { Ok(delta) } else { Err(JsonFault::Invalid.into()) };
+        }
+        let start = cursor.at();
+        cursor.pass_byte(b'{')?;
+        let mut first = true;
+        while let Some(key) = cursor.key(&mut first)? {
+            let value = cursor.value()?;
+            let member = MessageMember::of(&key.name());
+            member.check(value)?;
+            delta.measured.add(member, &key.name(), value);
+            delta.members += 1;
+            let is_hidden = exclude_reasoning && member.is_reasoning(value);
+            delta.has_content |= member.is_content(value);
+            delta.is_visible |= member.is_content(value) && !is_hidden;
+            if member == MessageMember::ToolCalls && value.is_array() && value.is_filled() {
+                delta.tool_calls = Some(value);
+            }
+            delta.is_odd |= match member {
+                MessageMember::Role | MessageMember::ToolCalls | MessageMember::FunctionCall => true,
+                MessageMember::Reasoning => {
+                    delta.has_details |= value.is_array() && value.is_filled() && is_details(key);
+                    delta.thought = delta.thought.or(value.filled_string());
+                    is_hidden
+                }
+                MessageMember::Content => {
+                    delta.has_text |= !value.is_null();
+                    value.is_array()
+                }
+                MessageMember::Refusal | MessageMember::Audio => {
+                    delta.has_text |= value.is_filled();
+                    false
+                }
+                _ => member.is_never_null() && value.is_null(),
+            };
+        }
+        delta.is_odd |= delta.thought.is_some() && !delta.has_details;
+        delta.object = Some(cursor.since(start));
+        Ok(delta)
+    }
+}
+
+/// What is known about one choice of a stream.
+#[derive(Debug)]
+pub(super) struct ChoiceState {
+    /// Its index, the same in every chunk.
+    pub(super) index: u64,
+    /// Its end, held back until nothing more of it can come.
+    pub(super) held: Option<HeldFinish>,
+    /// Its calls.
+    pub(super) calls: ToolCallTracker,
+    /// Whether it called a tool or a function.
+    pub(super) has_called: bool,
+    /// Whether a chunk with its role is out.
+    pub(super) has_role: bool,
+    /// Whether a chunk with a text is out, maybe an empty one, or with what may stand in its place.
+    has_text: bool,
+    /// Halves of characters at the end of its texts.
+    pub(super) halves: SplitHalves,
+}
+
+/// A finish that waits for the end of the stream, so that it comes after every delta, and once.
+#[derive(Debug)]
+pub(super) struct HeldFinish {
+    /// Our word.
+    pub(super) finish: FinishReason,
+    /// The provider's word.
+    pub(super) native: Option<String>,
+    /// Members of the choice that came with it, each with a comma in front.
+    pub(super) choice_members: BytesMut,
+    /// Members of the chunk that came with it, likewise.
+    pub(super) chunk_members: BytesMut,
+}
+
+/// Options for rewriting a delta.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DeltaRules<'a> {
+    pub(super) caller: CallContext<'a>,
+    pub(super) exclude_reasoning: bool,
+    pub(super) legacy_functions: bool,
+}
+
+impl<'a> DeltaRules<'a> {
+    /// The options for a choice.
+    pub(super) fn of(context: &'a AnswerContext, choice: u64, order: CallOrder) -> DeltaRules<'a> {
+        let AnswerContext { exclude_reasoning, legacy_functions, .. } = *context;
+        DeltaRules { caller: CallContext { context, choice, order }, exclude_reasoning, legacy_functions }
+    }
+}
+
+/// Result of rewriting one element.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RewrittenChoice {
+    /// Whether the client gets anything of it now.
+    pub(super) is_written: bool,
+    /// Whether its finish was put aside.
+    pub(super) is_held: bool,
+    /// Bytes of calls the model produced.
+    pub(super) call_bytes: u64,
+}
+
+impl ChoiceState {
+    pub(super) fn new(index: u64) -> ChoiceState {
+        ChoiceState {
+            index,
+            held: None,
+            calls: ToolCallTracker::default(),
+            has_called: false,
+            has_role: false,
+            has_text: false,
+            halves: SplitHalves::default(),
+        }
+    }
+
+    /// Appends one element of `choices`, or nothing when there is nothing to tell yet.
+    pub(super) fn push(
+        &mut self,
+        part: &ChoicePart<'_>,
+        rules: DeltaRules<'_>,
+        out: &mut BytesMut,
+    ) -> Result<RewrittenChoice, AnswerFault> {
+        let start = out.len();
+        out.put_slice(b"{\"index\":");
+        push_u64(out, self.index);
+        out.put_slice(b",\"delta\":");
+        let delta_start = out.len();
+        let call_bytes = self.push_delta(&part.delta, rules, out)?;
+        self.has_text |= part.delta.has_text;
+        let is_empty = out.len() == delta_start + b"{}".len();
+        let is_held = part.finish.is_some() && self.held.is_none();
+        // An empty delta tells only what came with it. With a finish that can wait for the finish, unless it is
+        // too much to remember.
+        let member_bytes = part.member_bytes();
+        let can_wait = is_held && member_bytes <= MAX_HELD_BYTES;
+        let is_written = !is_empty || (member_bytes > 0 && !can_wait);
+        if is_written {
+            out.put_slice(b",\"finish_reason\":null,\"native_finish_reason\":null");
+            part.push_members(out);
+            out.put_u8(b'}');
+        } else {
+            out.truncate(start);
+        }
+        if is_held {
+            self.hold(part, !is_written);
+        }
+        Ok(RewrittenChoice { is_written, is_held, call_bytes })
+    }
+
+    /// Appends the delta of its finish: empty, unless nothing was said that clients can send back.
+    pub(super) fn push_last_delta(&self, out: &mut BytesMut) {
+        out.put_slice(if self.has_text || self.has_called { b"{}" } else { b"{\"content\":\"\"}" });
+    }
+
+    /// Appends an element of `choices` with what is still to be said before the finish; nothing if that is nothing.
+    pub(super) fn push_rest(&mut self, rules: DeltaRules<'_>, out: &mut BytesMut) {
+        let whole =
+            matches!(&self.held, Some(held) if matches!(held.finish, FinishReason::Stop | FinishReason::ToolCalls));
+        let before = out.len();
+        out.put_slice(b"{\"index\":");
+        push_u64(out, self.index);
+        out.put_slice(b",\"delta\":{");
+        let mut members = DeltaWriter { start: out.len(), call_bytes: 0, out };
+        let is_shown =
+            |name: &String| !rules.exclude_reasoning || MessageMember::of(name.as_bytes()) != MessageMember::Reasoning;
+        for name in self.halves.rest().iter().filter(|name| is_shown(name)) {
+            members.push(name.as_bytes(), LOST_HALF);
+        }
+        if rules.legacy_functions {
+            let mut call = FunctionCall::default();
+            self.calls.end_first(whole, &mut call);
+            call.value().into_iter().for_each(|value| members.push(b"function_call", &value));
+        } else {
+            members.push_list(b"tool_calls", |out| self.calls.end(whole, out));
+        }
+        if members.out.len() == members.start {
+            return members.out.truncate(before);
+        }
+        out.put_slice(b"},\"finish_reason\":null,\"native_finish_reason\":null");
+        out.put_slice(NO_LOGPROBS);
+        out.put_u8(b'}');
+    }
+
+    fn hold(&mut self, part: &ChoicePart<'_>, with_members: bool) {
+        let mut choice_members = BytesMut::new();
+        if with_members {
+            part.push_members(&mut choice_members);
+        } else {
+            choice_members.put_slice(NO_LOGPROBS);
+        }
+        let word = part.finish.and_then(Raw::text).unwrap_or_default();
+        self.held = Some(HeldFinish {
+            finish: normalise(&word).after_calls(self.has_called),
+            native: part.native.or(part.finish).and_then(clean_name).map(Cow::into_owned),
+            choice_members,
+            chunk_members: BytesMut::new(),
+        });
+    }
+
+    /// Appends a delta as an object, and returns the bytes of its calls.
+    fn push_delta(&mut self, delta: &Delta<'_>, rules: DeltaRules<'_>, out: &mut BytesMut) -> Result<u64, AnswerFault> {
+        // Other content ends the calls of a provider that sends one after the other.
+        let ends_calls = self.has_called
+            && rules.caller.order == CallOrder::OneByOne
+            && delta.has_content
+            && delta.tool_calls.is_none()
+            && !rules.legacy_functions;
+        if self.has_role && !delta.is_odd && !ends_calls {
+            out.put_slice(delta.object.filter(|_| delta.members > 0).map_or(b"{}", Raw::bytes));
+            return Ok(0);
+        }
+        out.put_u8(b'{');
+        let mut members = DeltaWriter { start: out.len(), call_bytes: 0, out };
+        if !std::mem::replace(&mut self.has_role, true) {
+            members.push(b"role", b"\"assistant\"");
+        }
+        match (delta.tool_calls, delta.object) {
+            (Some(calls), _) if delta.members == 1 => self.push_calls(calls, rules, &mut members)?,
+            (_, Some(object)) => self.push_members(object, delta, rules, &mut members)?,
+            (_, None) => {}
+        }
+        if ends_calls {
+            members.push_list(b"tool_calls", |out| self.calls.end(true, out));
+        }
+        let call_bytes = members.call_bytes;
+        out.put_u8(b'}');
+        Ok(call_bytes)
+    }
+
+    fn push_calls(
+        &mut self,
+        calls: Raw<'_>,
+        rules: DeltaRules<'_>,
+        members: &mut DeltaWriter<'_>,
+    ) -> Result<(), AnswerFault> {
+        self.has_called |= calls.is_filled();
+        if rules.legacy_functions {
+            return members.push_function_call(|call| self.calls.push_first(calls, rules.caller, call));
+        }
+        members.push_calls(|out| self.calls.push(calls, rules.caller, out))
+    }
+
+    fn push_members(
+        &mut self,
+        object: Raw<'_>,
+        delta: &Delta<'_>,
+        rules: DeltaRules<'_>,
+        members: &mut DeltaWriter<'_>,
+    ) -> Result<(), AnswerFault> {
+        let has_tool_calls = delta.tool_calls.is_some();
+        let parts = object.member(b"content").and_then(ContentParts::read);
+        let parts_thought = parts.as_ref().and_then(|parts| parts.reasoning.as_deref());
+        let thought =
+            delta.thought.map(Raw::bytes).or(parts_thought).filter(|_| !rules.exclude_reasoning && !delta.has_details);
+        let mut lacks_reasoning = thought.is_some();
+        for (key, value) in object.members() {
+            match MessageMember::of(&key.name()) {
+                MessageMember::Role => {}
+                MessageMember::Content if value.is_array() => {
+                    parts.iter().for_each(|parts| members.push(key.inner(), &parts.text));
+                }
+                MessageMember::Reasoning if rules.exclude_reasoning => {}
+                MessageMember::Reasoning => {
+                    let is_reasoning = *key.name() == *b"reasoning";
+                    lacks_reasoning &= !(is_reasoning && value.is_filled());
+                    // What is written below.
+                    if thought.is_none() || value.is_filled() || !(is_reasoning || is_details(key)) {
+                        members.push(key.inner(), value.bytes());
+                    }
+                }
+                MessageMember::ToolCalls if value.is_array() => self.push_calls(value, rules, members)?,
+                MessageMember::ToolCalls => {}
+                MessageMember::FunctionCall if value.is_object() => {
+                    self.has_called = true;
+                    // Some servers send both forms of a call.
+                    if has_tool_calls || self.calls.are_of_tools() {
+                        continue;
+                    }
+                    if rules.legacy_functions {
+                        members.push_function_call(|call| self.calls.push_first_legacy(value, rules.caller, call))?;
+                    } else {
+                        members.push_calls(|out| self.calls.push_legacy(value, rules.caller, out))?;
+                    }
+                }
+                member if value.is_null() && member.is_never_null() => {}
+                _ => members.push(key.inner(), value.bytes()),
+            }
+        }
+        if let Some(thought) = thought {
+            if lacks_reasoning {
+                members.push(b"reasoning", thought);
+            }
+            members.push_list(b"reasoning_details", |out| push_thought_details(thought, out));
+        }
+        Ok(())
+    }
+}
+
+fn is_details(key: Raw<'_>) -> bool {
+    *key.name() == *b"reasoning_details"
+}
+
+/// Writes the members of a delta that is not simply copied.
+struct DeltaWriter<'a> {
+    /// Where the first member begins.
+    start: usize,
+    call_bytes: u64,
+    out: &'a mut BytesMut,
+}
+
+impl DeltaWriter<'_> {
+    fn push(&mut self, name: &[u8], value: &[u8]) {
+        if self.out.len() > self.start {
+            self.out.put_u8(b',');
+        }
+        self.out.put_u8(b'"');
+        self.out.put_slice(name);
+        self.out.put_slice(b"\":");
+        self.out.put_slice(value);
+    }
+
+    /// Writes `function_call`, unless there is nothing to say of it.
+    fn push_function_call(
+        &mut self,
+        collect: impl FnOnce(&mut FunctionCall) -> Result<u64, AnswerFault>,
+    ) -> Result<(), AnswerFault> {
+        let mut call = FunctionCall::default();
+        self.call_bytes += collect(&mut call)?;
+        if let Some(value) = call.value() {
+            self.push(b"function_call", &value);
+        }
+        Ok(())
+    }
+
+    /// Writes `tool_calls`, unless none of its elements says anything.
+    fn push_calls(
+        &mut self,
+        push_elements: impl FnOnce(&mut BytesMut) -> Result<u64, AnswerFault>,
+    ) -> Result<(), AnswerFault> {
+        let mut pushed = Ok(0);
+        self.push_list(b"tool_calls", |out| pushed = push_elements(out));
+        self.call_bytes += pushed?;
+        Ok(())
+    }
+
+    /// Writes a list, unless it has no elements.
+    fn push_list(&mut self, name: &[u8], push_elements: impl FnOnce(&mut BytesMut)) {
+        let before = self.out.len();
+        self.push(name, b"[");
+        let elements = self.out.len();
+        push_elements(self.out);
+        if self.out.len() == elements {
+            self.out.truncate(before);
+        } else {
+            self.out.put_u8(b']');
+        }
+    }
+}

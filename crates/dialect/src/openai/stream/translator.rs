@@ -1,0 +1,113 @@
+//! Streams of another dialect: decoded, and written as chat chunks for [`ChatRewriter`].
+
+use std::borrow::Cow;
+
+use bytes::BytesMut;
+
+use super::{Progress, chunk::ChatRewriter, client_stream::ClientStream};
+use crate::{
+    answer::AnswerFault,
+    frame::StreamEvent,
+    neutral::{AnswerEvent, AnswerSink},
+    openai::chunk_writer::ChunkWriter,
+    upstream_decoder::UpstreamDecoder,
+};
+
+/// Decodes one stream.
+#[derive(Debug)]
+pub(super) struct StreamTranslator {
+    decoder: UpstreamDecoder,
+    writer: ChunkWriter,
+    /// The chunk being written.
+    chunk: BytesMut,
+}
+
+impl StreamTranslator {
+    pub(super) fn new(decoder: UpstreamDecoder) -> StreamTranslator {
+        StreamTranslator { decoder, writer: ChunkWriter::default(), chunk: BytesMut::new() }
+    }
+
+    /// Takes one event of the upstream and appends what it becomes to `out`.
+    pub(super) fn event(
+        &mut self,
+        event: &StreamEvent<'_>,
+        chat: &mut ChatRewriter,
+        progress: &mut Progress,
+        out: &mut BytesMut,
+    ) -> Result<(), AnswerFault> {
+        if chat.is_done() || (event.data.trim_ascii().is_empty() && !event.is_error) {
+            return Ok(());
+        }
+        let StreamTranslator { decoder, writer, chunk } = self;
+        decoder.event(event, &mut ChunkSink { writer, chunk, chat, progress, out })?;
+        progress.content |= decoder.has_open_block();
+        if self.decoder.is_done() {
+            chat.event(&StreamEvent { data: Cow::Borrowed(b"[DONE]"), is_error: false }, progress, out)?;
+        }
+        Ok(())
+    }
+
+    /// Takes an answer that was not streamed, for a client of another dialect. No more than one chunk of it is kept.
+    pub(super) fn whole(
+        self,
+        body: &str,
+        chat: &mut ChatRewriter,
+        client: &mut ClientStream,
+        out: &mut BytesMut,
+    ) -> Result<(), AnswerFault> {
+        let StreamTranslator { decoder, writer, chunk } = self;
+        decoder.whole(body, &mut ClientSink { writer, chunk, chat, client, out })?;
+        chat.end(&mut client.chunks)?;
+        client.end(chat, out)
+    }
+
+    /// Whether the provider is at work of which it sends nothing until it is done.
+    pub(super) fn works_silently(&self) -> bool {
+        self.decoder.works_silently()
+    }
+
+    /// Takes the end of the stream.
+    pub(super) fn end(&mut self, chat: &mut ChatRewriter, out: &mut BytesMut) -> Result<(), AnswerFault> {
+        let StreamTranslator { decoder, writer, chunk } = self;
+        let progress = &mut Progress::default();
+        decoder.end(&mut ChunkSink { writer, chunk, chat, progress, out })
+    }
+}
+
+/// Encodes each chunk at once.
+struct ClientSink<'s> {
+    writer: ChunkWriter,
+    chunk: BytesMut,
+    chat: &'s mut ChatRewriter,
+    client: &'s mut ClientStream,
+    out: &'s mut BytesMut,
+}
+
+impl AnswerSink for ClientSink<'_> {
+    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+        let ClientSink { writer, chunk, chat, client, out } = self;
+        let progress = &mut Progress::default();
+        ChunkSink { writer, chunk, chat, progress, out: &mut client.chunks }.event(event)?;
+        client.encode(out)
+    }
+}
+
+struct ChunkSink<'s> {
+    writer: &'s mut ChunkWriter,
+    chunk: &'s mut BytesMut,
+    chat: &'s mut ChatRewriter,
+    progress: &'s mut Progress,
+    out: &'s mut BytesMut,
+}
+
+impl AnswerSink for ChunkSink<'_> {
+    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+        self.chunk.clear();
+        self.writer.push(&event, self.chunk);
+        if self.chunk.is_empty() {
+            return Ok(());
+        }
+        let chunk = StreamEvent { data: Cow::Borrowed(self.chunk), is_error: false };
+        self.chat.event(&chunk, self.progress, self.out)
+    }
+}

@@ -1,0 +1,115 @@
+//! Writes the gateway's own chat answers, streamed or whole, as completions of texts.
+
+use std::sync::Arc;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+
+use super::OBJECT;
+use crate::{
+    answer::AnswerFault,
+    json::{Raw, object, push_member, push_string, push_u64},
+    openai::{KEEP_ALIVE, StreamError, answer::utf8, push_error},
+};
+
+/// Writes one stream. Every chunk names the generation.
+#[derive(Debug)]
+pub(crate) struct TextEncoder {
+    id: Arc<str>,
+    model: Arc<str>,
+    created: i64,
+    out: BytesMut,
+    is_over: bool,
+}
+
+impl TextEncoder {
+    pub(crate) fn new(id: Arc<str>, model: Arc<str>, created: i64) -> TextEncoder {
+        TextEncoder { id, model, created, out: BytesMut::new(), is_over: false }
+    }
+
+    /// Takes a chunk of chat, JSON without framing.
+    ///
+    /// # Errors
+    /// Only when it is not one of the gateway's chunks.
+    pub(crate) fn chunk(&mut self, chunk: &[u8]) -> Result<(), AnswerFault> {
+        self.out.put_slice(b"data: ");
+        push_text_answer(chunk, b"delta", &mut self.out)?;
+        self.out.put_slice(b"\n\n");
+        Ok(())
+    }
+
+    /// Ends the stream.
+    pub(crate) fn finish(&mut self) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            self.out.put_slice(b"data: [DONE]\n\n");
+        }
+    }
+
+    /// Ends the stream with an error.
+    pub(crate) fn fail(&mut self, error: &StreamError) {
+        let out = &mut self.out;
+        out.put_slice(b"data: {\"id\":");
+        push_string(out, &self.id);
+        push_member(out, b"object", OBJECT);
+        push_member(out, b"created", self.created.to_string().as_bytes());
+        push_member(out, b"model", b"");
+        push_string(out, &self.model);
+        push_error(error, out);
+        out.put_slice(b",\"choices\":[{\"text\":\"\",\"index\":0,\"logprobs\":null,\"finish_reason\":\"error\"}]}\n\n");
+        self.finish();
+    }
+
+    /// Says that the answer is still being made.
+    pub(crate) fn keep_alive(&mut self) {
+        self.out.put_slice(KEEP_ALIVE);
+    }
+
+    /// What there is to send.
+    pub(crate) fn take(&mut self) -> BytesMut {
+        self.out.split()
+    }
+}
+
+/// A whole chat answer of the gateway as a completion of a text.
+///
+/// # Errors
+/// Only when it is not one of the gateway's answers.
+pub(crate) fn text_of_completion(completion: &[u8]) -> Result<Bytes, AnswerFault> {
+    let mut out = BytesMut::with_capacity(completion.len());
+    push_text_answer(completion, b"message", &mut out)?;
+    Ok(out.freeze())
+}
+
+/// Appends a chat answer or chunk with the text of each choice in the place of its message. What is no text is left out.
+fn push_text_answer(chat: &[u8], holder: &[u8], out: &mut BytesMut) -> Result<(), AnswerFault> {
+    let start = out.len();
+    for (key, value) in object(utf8(chat)?)?.members() {
+        let separator = if out.len() == start { b'{' } else { b',' };
+        out.put_u8(separator);
+        out.put_slice(key.bytes());
+        out.put_u8(b':');
+        match &*key.name() {
+            b"object" => out.put_slice(OBJECT),
+            b"choices" => push_choices(value, holder, out),
+            _ => out.put_slice(value.bytes()),
+        }
+    }
+    out.put_u8(b'}');
+    Ok(())
+}
+
+fn push_choices(choices: Raw<'_>, holder: &[u8], out: &mut BytesMut) {
+    out.put_u8(b'[');
+    for (place, choice) in choices.elements().enumerate() {
+        out.put_slice(if place > 0 { b",{\"text\":" } else { b"{\"text\":" });
+        let message = choice.member(holder);
+        let texts = [b"content".as_slice(), b"refusal"].map(|name| message?.member(name)?.filled_string());
+        let text = texts.into_iter().flatten().next();
+        out.put_slice(text.map_or(b"\"\"".as_slice(), Raw::bytes));
+        push_member(out, b"index", b"");
+        push_u64(out, choice.member(b"index").and_then(Raw::count).unwrap_or(0));
+        out.put_slice(b",\"logprobs\":null");
+        push_member(out, b"finish_reason", choice.member(b"finish_reason").map_or(b"null", Raw::bytes));
+        out.put_u8(b'}');
+    }
+    out.put_u8(b']');
+}

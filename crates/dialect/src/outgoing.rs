@@ -1,0 +1,66 @@
+//! What is sent to an endpoint, and what is kept to read its answer.
+
+use std::{borrow::Cow, sync::Arc};
+
+use bytes::Bytes;
+use pointsman_domain::{Dialect, Endpoint, Platform};
+
+use super::{
+    gemini::RememberedSignatures, neutral::ToolNames, responses::provider_state::ProviderState, stream_reader::Framing,
+};
+
+/// Headers of one call: names in lower case, and values.
+pub type CallHeaders = Vec<(Cow<'static, str>, String)>;
+
+/// A body for one attempt.
+#[derive(Debug, Clone, Default)]
+pub struct OutgoingBody {
+    /// What to send.
+    pub bytes: Bytes,
+    /// Bodies of further calls to the same address, whose answers make one with that to the first. Only embeddings have any.
+    pub further: Vec<Bytes>,
+    /// Parameters that the endpoint does not support and was not sent, fit for a header; the first 64.
+    pub dropped: Vec<Arc<str>>,
+    /// Parameters whose meaning was produced by other means, fit for a header; the first 64.
+    pub emulated: Vec<Arc<str>>,
+    /// Headers that this body needs.
+    pub headers: CallHeaders,
+    /// Whether it is the client's own body, whose answer passes as it comes.
+    pub is_clients_own: bool,
+    /// Whether the provider may keep its answer.
+    pub(super) state: ProviderState,
+    /// Names of tools in a chat body that the gateway wrote for a client of another dialect.
+    pub(super) names: ToolNames,
+    /// How the answer is read; `None` if it is a chat answer.
+    pub translation: Option<Translation>,
+}
+
+impl OutgoingBody {
+    pub(super) fn of(bytes: Bytes) -> OutgoingBody {
+        OutgoingBody { bytes, ..OutgoingBody::default() }
+    }
+}
+
+/// How answers in another dialect are read.
+#[derive(Debug, Clone)]
+pub struct Translation {
+    pub(super) dialect: Dialect,
+    pub(super) names: ToolNames,
+    /// How its streams are framed.
+    pub(super) framing: Framing,
+    /// The provider's name for the model.
+    pub(super) model: Arc<str>,
+    /// Where signatures of calls are kept.
+    pub(super) signatures: Option<RememberedSignatures>,
+}
+
+impl Translation {
+    pub(super) fn of(dialect: Dialect, names: ToolNames, endpoint: &Endpoint) -> Translation {
+        let framing = match (dialect, endpoint.platform) {
+            (Dialect::Converse, _) => Framing::Events,
+            (Dialect::Anthropic, Platform::Bedrock) => Framing::Chunks,
+            _ => Framing::ServerSent,
+        };
+        Translation { dialect, names, framing, model: Arc::clone(&endpoint.upstream_model), signatures: None }
+    }
+}

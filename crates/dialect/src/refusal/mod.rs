@@ -1,0 +1,293 @@
+//! What a refusal is about: read from its code, then from its words, then from its status.
+//!
+//! `table` is the list, `said` reads error bodies of all shapes, `words` compares messages, `request` guards against words
+//! that a client put into the provider's mouth. The same table serves answers with an error status and errors within a 200 or
+//! a stream; the latter are read without their request, so that their words alone close nothing.
+
+mod request;
+mod said;
+mod table;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use pointsman_domain::{Blame, Dialect, Evidence, FailureKind, Finding};
+
+use request::Request;
+use said::Said;
+use table::{ABOUT_ACCESS, ABOUT_US, About, ROWS, Row, Sign, TYPES};
+use words::{Words, is_code};
+
+use super::{
+    answer::AnswerFault,
+    json::Raw,
+    sanitize::{name_for_log, reported_error},
+};
+
+/// Words of a message from which it tells a client something that the status does not.
+const TELLING_WORDS: usize = 4;
+
+/// An answer with an error status, and the request that got it.
+#[derive(Debug, Clone, Copy)]
+pub struct RefusedCall<'a> {
+    /// Dialect of the endpoint.
+    pub dialect: Dialect,
+    /// Status of the answer.
+    pub status: u16,
+    /// Type of the error in the header that only Amazon sends.
+    pub amazon_type: Option<&'a str>,
+    /// Whether the answer names a time to wait.
+    pub names_a_wait: bool,
+    /// Upstream name of the model.
+    pub model: &'a str,
+    /// Body of the request.
+    pub request: &'a [u8],
+}
+
+/// What a refusal is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Kind of the failure.
+    pub kind: FailureKind,
+    /// What speaks for more than this request.
+    pub evidence: Evidence,
+    /// Whether it is about what the request, or its answer, says.
+    pub is_about_content: bool,
+    /// Whether fewer output tokens would be accepted.
+    pub wants_fewer_tokens: bool,
+    /// Whether its words may be shown to the client: they do not speak about the gateway's account.
+    pub is_for_client: bool,
+    /// The provider's own code.
+    pub code: Option<String>,
+}
+
+/// Reads an answer with an error status.
+#[must_use]
+pub fn read_refusal(call: RefusedCall<'_>, body: &[u8]) -> Refusal {
+    let said = Said::of_body(body, call.amazon_type);
+    let by_status = match (call.dialect, call.status) {
+        (Dialect::Gemini, 499 | 504) | (Dialect::Converse, 408) => FailureKind::Timeout,
+        (Dialect::Converse, 424) => FailureKind::Server,
+        (_, status) => FailureKind::of_status(status.into()).unwrap_or(FailureKind::UnexpectedStatus),
+    };
+    let by_type = kind_of_type(&said);
+    let kind = match by_type {
+        Some(kind) if matches!(call.dialect, Dialect::Gemini | Dialect::Converse) || call.amazon_type.is_some() => kind,
+        Some(kind @ (FailureKind::Timeout | FailureKind::Overloaded))
+            if call.dialect == Dialect::Anthropic && by_status == FailureKind::Server =>
+        {
+            kind
+        }
+        _ => by_status,
+    };
+    let request = Request::new(call.request);
+    let reader = Reader {
+        words: Words::of(&said.message, call.model),
+        said: &said,
+        status: Some(call.status),
+        names_a_wait: call.names_a_wait,
+        request: Some(&request),
+    };
+    reader.by_table().unwrap_or_else(|| reader.by_kind(kind))
+}
+
+/// Reads an error within an answer: an error object, or what holds one.
+pub(crate) fn fault(error: Raw<'_>) -> AnswerFault {
+    fault_of(&Said::read(error))
+}
+
+/// Reads the error in a whole answer of chat, images or embeddings. A provider that means an error sends a status, so that only
+/// what the table knows is more than a malformed answer; what is about the request still says nothing about the endpoint.
+pub(crate) fn fault_of_whole(error: Raw<'_>) -> AnswerFault {
+    let said = Said::read(error);
+    let fault = fault_of(&said);
+    let reader = Reader::within(&said);
+    if reader.by_table().is_some() {
+        return fault;
+    }
+    let evidence = match fault.kind.blame() {
+        Blame::Client => Evidence::Unknown { said: reader.hash() },
+        _ => Evidence::None,
+    };
+    AnswerFault { evidence, ..AnswerFault::malformed(fault.detail) }
+}
+
+/// Reads the data of an error event, whatever it looks like.
+pub(crate) fn fault_of_data(data: &[u8]) -> AnswerFault {
+    fault_of(&Said::of_body(data, None))
+}
+
+/// Reads an exception that Amazon names beside its payload.
+pub(crate) fn fault_of_exception(name: &str, payload: &[u8]) -> AnswerFault {
+    fault_of(&Said::of_body(payload, Some(name)))
+}
+
+fn fault_of(said: &Said) -> AnswerFault {
+    let by_status = said.status.and_then(|status| FailureKind::of_status(status.into()));
+    let kind = by_status.or_else(|| kind_of_type(said)).unwrap_or(FailureKind::Server);
+    let reader = Reader::within(said);
+    let refusal = reader.by_table().unwrap_or_else(|| reader.by_kind(kind));
+    let status = said.status.map(|status| format!(" {status}")).unwrap_or_default();
+    let is_word = |name: &&str| name.parse::<u32>().is_err();
+    let named = said.names.iter().filter_map(|name| name_for_log(name)).filter(is_word).take(2);
+    let named: String = named.map(|name| format!(" [{name}]")).collect();
+    let detail = format!("{}{status}{named}", reported_error(""));
+    AnswerFault {
+        refused_content: refusal.is_about_content.then(|| said.message.as_str().into()),
+        evidence: refusal.evidence,
+        wants_fewer_tokens: refusal.wants_fewer_tokens,
+        ..AnswerFault::new(refusal.kind, detail)
+    }
+}
+
+/// The kind of a refusal without its request.
+#[cfg(test)]
+pub(crate) fn kind_of(dialect: Dialect, status: u16, amazon_type: Option<&str>, body: &[u8]) -> FailureKind {
+    let call = RefusedCall { dialect, status, amazon_type, names_a_wait: false, model: "acme-1", request: b"{}" };
+    read_refusal(call, body).kind
+}
+
+fn kind_of_type(said: &Said) -> Option<FailureKind> {
+    let of_code = |code: &String| TYPES.iter().find(|(pattern, _)| is_code(pattern, code)).map(|(_, kind)| *kind);
+    said.codes.iter().find_map(of_code)
+}
+
+/// A refusal in the course of being read.
+struct Reader<'a> {
+    words: Words,
+    said: &'a Said,
+    status: Option<u16>,
+    names_a_wait: bool,
+    /// `None` for an error within an answer.
+    request: Option<&'a Request<'a>>,
+}
+
+impl<'a> Reader<'a> {
+    /// Of an error within an answer.
+    fn within(said: &'a Said) -> Reader<'a> {
+        let words = Words::of(&said.message, "");
+        Reader { words, said, status: said.status, names_a_wait: false, request: None }
+    }
+
+    fn by_table(&self) -> Option<Refusal> {
+        // A server that broke says nothing about the request or the account, whatever words it uses.
+        if self.status.is_some_and(|status| !matches!(status, 400..=499)) {
+            return None;
+        }
+        let (row, words) = ROWS.iter().find_map(|row| Some((row, self.sign_of(row)?)))?;
+        let is_code = matches!(row.sign, Sign::Code(_));
+        Some(match row.about {
+            About::Quota(_) if self.names_a_wait => self.refusal(FailureKind::RateLimited),
+            About::Account(meaning) | About::Quota(meaning) => {
+                let proves = is_code || self.is_providers_own(words);
+                self.ours(FailureKind::Auth, proves.then_some(Finding { words, meaning }))
+            }
+            About::Model(meaning) => {
+                let kind = if self.status == Some(403) { FailureKind::Forbidden } else { FailureKind::NotFound };
+                match self.request {
+                    // The request named another model, for a tool perhaps, and the refusal is about that one.
+                    Some(request) if request.names_model_of(&self.words.text, &self.words.quoted) => {
+                        self.refusal(FailureKind::RefusedHere)
+                    }
+                    request => {
+                        let proves = request.is_some() && (is_code || self.is_providers_own(words));
+                        self.ours(kind, proves.then_some(Finding { words, meaning }))
+                    }
+                }
+            }
+            About::Here => self.refusal(FailureKind::RefusedHere),
+            About::Fewer => Refusal { wants_fewer_tokens: true, ..self.refusal(FailureKind::RefusedHere) },
+            About::OverLimit => self.refusal(FailureKind::OverLimit),
+            About::Context => self.refusal(FailureKind::ContextLength),
+            About::TooLarge => self.refusal(FailureKind::TooLarge),
+            About::Content => {
+                let kind = match self.status {
+                    Some(status) if status != 400 && status != 422 => FailureKind::ContentPolicy,
+                    _ => FailureKind::BadRequest,
+                };
+                Refusal { is_about_content: true, ..self.refusal(kind) }
+            }
+        })
+    }
+
+    /// The code or words of the row that the refusal has.
+    fn sign_of(&self, row: &'static Row) -> Option<&'static str> {
+        let at = |status| row.statuses.is_empty() || row.statuses.contains(&status);
+        match row.sign {
+            Sign::Code(codes) if self.status.is_none_or(at) => {
+                let is_said = |code: &&&str| self.said.codes.iter().any(|said| is_code(code, said));
+                codes.iter().find(is_said).copied()
+            }
+            Sign::Words(words) if self.status.map_or(row.statuses.is_empty() || !row.about.closes(), at) => {
+                words.iter().find(|pattern| self.words.follow(pattern)).copied()
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the message begins with words that do not stand in the request.
+    fn is_providers_own(&self, pattern: &str) -> bool {
+        self.request.is_some_and(|request| !request.holds_start_of(&words::plain(&self.said.message), pattern))
+    }
+
+    /// What nothing in the table matches.
+    fn by_kind(&self, kind: FailureKind) -> Refusal {
+        let evidence = Evidence::Unknown { said: self.hash() };
+        let Some(request) = self.request else { return self.refusal(kind) };
+        match kind {
+            FailureKind::Auth if request.names_a_resource() => self.refusal(kind),
+            FailureKind::Forbidden | FailureKind::NotFound if request.names_a_resource() => {
+                self.refusal(FailureKind::RefusedHere)
+            }
+            FailureKind::Forbidden | FailureKind::NotFound => {
+                let kind = if self.tells_the_client() { FailureKind::RefusedHere } else { kind };
+                Refusal { evidence, ..self.refusal(kind) }
+            }
+            FailureKind::Auth | FailureKind::BadRequest => Refusal { evidence, ..self.refusal(kind) },
+            kind => self.refusal(kind),
+        }
+    }
+
+    /// Whether the message says more than a status, and nothing about the gateway's account or names of models.
+    fn tells_the_client(&self) -> bool {
+        let text = &self.words.text;
+        text.split(' ').count() >= TELLING_WORDS
+            && !self.speaks_about_us()
+            && !ABOUT_ACCESS.iter().any(|words| text.contains(words))
+    }
+
+    fn speaks_about_us(&self) -> bool {
+        ABOUT_US.iter().any(|words| self.words.text.contains(words))
+    }
+
+    /// The same number for the same refusal, whatever was quoted or counted in it.
+    fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.status, &self.said.codes).hash(&mut hasher);
+        self.words.text.chars().filter(|c| !c.is_ascii_digit()).for_each(|c| c.hash(&mut hasher));
+        hasher.finish()
+    }
+
+    fn ours(&self, kind: FailureKind, finding: Option<Finding>) -> Refusal {
+        // Without proof it counts as any refusal in unknown words does, unless the request may have caused it.
+        let unproven = match self.request {
+            Some(request) if !request.names_a_resource() => Evidence::Unknown { said: self.hash() },
+            _ => Evidence::None,
+        };
+        let evidence = finding.map_or(unproven, Evidence::Known);
+        Refusal { evidence, is_for_client: false, ..self.refusal(kind) }
+    }
+
+    fn refusal(&self, kind: FailureKind) -> Refusal {
+        Refusal {
+            kind,
+            evidence: Evidence::None,
+            is_about_content: false,
+            wants_fewer_tokens: false,
+            is_for_client: !self.speaks_about_us(),
+            code: self.said.names.first().cloned(),
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! What the refusals of providers are about: the table that all dialects, whole answers and streams use.
+//!
+//! The first row that matches decides. Rows of codes stand before rows of words, because a code is chosen by the provider
+//! alone. Rows that close something ([`About::Account`], [`About::Quota`], [`About::Model`]) hold whole codes, or words that
+//! the message begins with: a provider may quote a request anywhere, but what it quotes does not begin a sentence of its own.
+//! `super::request` makes sure of that for each refusal. Words are in lower case; `*` stands for any text, `{model}` for the
+//! upstream name of the model, `''` for anything quoted. Each row names its source; `tests/it/fixtures/refusals.json` has a
+//! body for it.
+
+use pointsman_domain::FailureKind;
+
+use self::About::{Account, Content, Context, Fewer, Here, Model, OverLimit, Quota, TooLarge};
+
+/// What a refusal is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum About {
+    /// The gateway's key or account, with the meaning of the words.
+    Account(&'static str),
+    /// The money or quota of the account, unless the provider says when it is there again.
+    Quota(&'static str),
+    /// The model at this provider, with the meaning of the words.
+    Model(&'static str),
+    /// This request at this provider: a file, store, feature or region that others may have.
+    Here,
+    /// The price of this request: fewer tokens would be affordable.
+    Fewer,
+    /// This request alone is larger than a limit of the account.
+    OverLimit,
+    /// The length of the prompt.
+    Context,
+    /// The size of the body.
+    TooLarge,
+    /// What the prompt or answer says.
+    Content,
+}
+
+impl About {
+    /// Whether it closes an endpoint or provider.
+    pub(super) const fn closes(self) -> bool {
+        matches!(self, Account(_) | Quota(_) | Model(_))
+    }
+}
+
+/// How a refusal is recognised.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Sign {
+    /// One of these codes or types.
+    Code(&'static [&'static str]),
+    /// The message begins with, or follows, one of these.
+    Words(&'static [&'static str]),
+}
+
+/// A row of the table.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub about: About,
+    /// Statuses with which it counts; empty for any. An error within a 200 has the status that it names, if any.
+    pub statuses: &'static [u16],
+    pub sign: Sign,
+}
+
+/// `_source`: where the codes are documented or were seen, for readers of the table.
+const fn code(about: About, codes: &'static [&'static str], _source: &'static str) -> Row {
+    Row { about, statuses: &[], sign: Sign::Code(codes) }
+}
+
+const fn says(about: About, words: &'static [&'static str], _source: &'static str) -> Row {
+    Row { about, statuses: &[], sign: Sign::Words(words) }
+}
+
+impl Row {
+    const fn at(self, statuses: &'static [u16]) -> Row {
+        Row { statuses, ..self }
+    }
+}
+
+const BAD_KEY: &str = "the key is not valid";
+const NO_MONEY: &str = "the account has no money or quota left";
+const CLOSED: &str = "the account or organization is closed or restricted";
+const REGION: &str = "the provider does not serve the region of this gateway";
+const NOT_ALLOWED: &str = "the account may not make such calls";
+const UNKNOWN_MODEL: &str = "the model is unknown there, or not open to the account";
+const RETIRED: &str = "the model is retired";
+const NO_ACCESS: &str = "the model is not open to the account";
+
+/// The table.
+#[rustfmt::skip]
+pub(super) static ROWS: &[Row] = &[
+    // Codes.
+    code(Account(BAD_KEY), &["invalid_api_key", "wrong_api_key", "invalidapikey", "api_key_invalid", "account_deactivated"],
+        "platform.openai.com/docs/guides/error-codes; Groq, Together, Cerebras the same; DashScope error codes; ai.google.dev troubleshooting"),
+    code(Account(BAD_KEY), &["authentication_error", "invalid_authentication_error", "unauthenticated"],
+        "docs.anthropic.com/en/api/errors; api-docs.deepseek.com error codes; Moonshot error codes; Google status").at(&[401]),
+    code(Account(BAD_KEY), &["unrecognizedclientexception", "expiredtokenexception", "invalidsignatureexception", "incompletesignature",
+        "missingauthenticationtokenexception", "missingauthenticationtoken", "invalidclienttokenid"],
+        "docs.aws.amazon.com/bedrock API reference, common errors"),
+    code(Account(BAD_KEY), &["api_key_service_blocked", "api_key_http_referrer_blocked", "api_key_ip_address_blocked", "access_token_expired",
+        "access_token_scope_insufficient", "credentials_missing", "service_disabled", "consumer_invalid"],
+        "cloud.google.com/apis/design/errors, google.api.ErrorReason"),
+    code(Account(CLOSED), &["consumer_suspended", "organization_restricted", "account_suspended", "access_terminated_error", "account_state_invalid"],
+        "google.api.ErrorReason; console.groq.com/docs/errors; Kimi for coding"),
+    code(Account(NO_MONEY), &["billing_hard_limit_reached", "billing_not_active", "billing_disabled", "billing_error", "arrearage", "credit_limit",
+        "insufficient_balance_error", "exceeded_current_quota_error", "enforced_spend_limit_reached", "contract_spend_limit_reached", "payment_required"],
+        "OpenAI images; google.api.ErrorReason; Anthropic errors; DashScope; Together; MiniMax; Moonshot"),
+    code(Quota(NO_MONEY), &["insufficient_quota"], "platform.openai.com/docs/guides/error-codes; Perplexity"),
+    code(Account(NO_MONEY), &["1113", "1309"], "docs.z.ai/api-reference/api-code").at(&[400, 401, 402, 403, 429]),
+    code(Account(BAD_KEY), &["1000", "1001", "1002", "1003", "1004"], "docs.z.ai/api-reference/api-code").at(&[401]),
+    code(Account(CLOSED), &["1110", "1111", "1112"], "docs.z.ai/api-reference/api-code").at(&[401, 403, 429]),
+    code(Account(REGION), &["unsupported_country_region_territory"], "platform.openai.com/docs/guides/error-codes"),
+    code(Model(UNKNOWN_MODEL), &["model_not_found", "deploymentnotfound", "invalid_model", "model_not_available", "model_not_supported", "unknown_model",
+        "modelnotfound", "model.accessdenied", "unknownoperationexception"],
+        "OpenAI; Azure; docs.mistral.ai; Perplexity; docs.together.ai/docs/error-codes; Hugging Face router; GitHub Models; DashScope; Bedrock"),
+    code(Model(RETIRED), &["model_decommissioned"], "console.groq.com/docs/deprecations"),
+    code(Model(NO_ACCESS), &["model_terms_required", "model_permission_blocked_org", "model_permission_blocked_project",
+        "accessdenied.unpurchased", "allocationquota.freetieronly"], "console.groq.com/docs/errors; DashScope error codes"),
+    code(Model(UNKNOWN_MODEL), &["1211", "1311"], "docs.z.ai/api-reference/api-code").at(&[400, 403, 404, 429]),
+    code(Context, &["*context_length*", "*context_window*", "contextwindowexceeded*", "exceed_context_size*", "model_max_prompt_tokens_exceeded",
+        "prompt_too_long", "1261"], "OpenAI; llama.cpp server; GitHub Copilot; GLM"),
+    code(OverLimit, &["tokens_limit_reached"], "GitHub Models, 413"),
+    code(Content, &["*content_filter*", "*content_policy*", "moderation_blocked*", "responsibleaipolicyviolation", "metadata.reasons",
+        "data_inspection_failed", "datainspectionfailed", "sensitive_content*", "1301"],
+        "OpenAI images; Azure; openrouter.ai/docs/api-reference/errors; DashScope; GLM"),
+    code(Here, &["previous_response_not_found", "conversation_locked", "operationnotsupported"], "OpenAI Responses; Azure"),
+    code(Here, &["resource_unavailable", "capacity_exceeded"], "OpenAI flex processing 429; Groq flex 498").at(&[429, 498]),
+
+    // Words about the account.
+    says(Account(BAD_KEY), &["incorrect api key provided", "invalid api key$", "invalid x-api-key", "api key not valid", "api key expired", "api key not found",
+        "your api key was reported as leaked", "invalid api token", "no api key supplied", "authentication fails", "no auth credentials found",
+        "no cookie auth credentials found", "access denied due to invalid subscription key", "unauthorized. access token is missing, invalid",
+        "you didn't provide an api key", "invalid bearer token", "invalid username or password$"],
+        "xAI (400); Groq; Anthropic; Gemini; Cohere; DeepSeek; OpenRouter; Azure; Hugging Face"),
+    says(Account(BAD_KEY), &["user not found"], "OpenRouter: a deleted key").at(&[401]),
+    says(Account(BAD_KEY), &["authentication failed: please make sure your api key is valid", "the security token included in the request is",
+        "signature expired", "signature not yet current", "the request signature we calculated", "bearer token has expired", "api key has expired"],
+        "Bedrock"),
+    says(Account(CLOSED), &["this organization has been disabled", "your organization has been disabled", "organization has been restricted",
+        "the organization has been disabled", "your account is not active", "account * is suspended", "your account * is suspended",
+        "your account has been deactivated", "the openai account associated with this api key has been deactivated",
+        "your project has been denied access", "you must be a member of an organization", "your access was terminated"],
+        "anthropics/claude-code#19028; Groq; Fireworks 412, pollinations#12136; OpenAI; Gemini; Moonshot"),
+    says(Account(NO_MONEY), &["your credit balance is too low", "you have reached your specified", "insufficient balance", "insufficient credits",
+        "credit limit exceeded", "key limit exceeded", "billing hard limit has been reached", "your prepayment credits are depleted",
+        "this api method requires billing to be enabled", "you have exceeded your monthly included credits", "inference prohibited, please enter a payment method",
+        "your newly created team", "your team * has either used all available credits", "access denied, please make sure your account is in good standing",
+        "you've reached your usage limit for this billing cycle", "please enable billing", "gemini api free tier is not available",
+        "you have exceeded your current quota, please check your plan and billing", "your account balance is too low", "out of credits"],
+        "Anthropic; DeepSeek 402; OpenRouter; Together; OpenAI; Gemini; Hugging Face; DeepInfra; xAI; DashScope; Kimi"),
+    says(Account(REGION), &["user location is not supported for the api use", "country, region, or territory not supported", "request not allowed from your region"],
+        "Gemini; OpenAI"),
+    says(Account(NOT_ALLOWED), &["oauth authentication is currently not allowed for this organization", "your account is not authorized to invoke this api operation",
+        "operation not allowed$", "this api key is not authorized"], "Anthropic; Bedrock"),
+
+    // Words about the model.
+    says(Model(UNKNOWN_MODEL), &["the model {model} does not exist", "model {model} does not exist", "the model {model} was not found", "model {model} not found",
+        "the requested model {model} does not exist", "model: {model}$", "model not exist", "model does not exist", "invalid model: {model}", "invalid model {model}", "invalid model$",
+        "{model} is not a valid model id", "no endpoints found for {model}", "model {model} is not found", "models/{model} is not found",
+        "model not found, inaccessible, and/or not deployed", "not found the model {model}", "unable to access model {model}", "unable to access non-serverless model {model}",
+        "unknown model", "the model {model} is not available", "the requested model {model} is not supported", "the model {model} is not supported",
+        "publisher model {model} was not found", "publisher model '' was not found", "no such model", "model not found"],
+        "vLLM; Ollama; Cohere; xAI; Anthropic; DeepSeek; Mistral; Perplexity; OpenRouter; Gemini; Fireworks; Moonshot; Together; GLM; Vertex"),
+    says(Model(UNKNOWN_MODEL), &["the api deployment for this resource does not exist", "the provided model identifier is invalid", "invocation of model id",
+        "could not resolve the foundation model", "the model * is not supported on this route", "model is not supported on this route"], "Azure; Bedrock"),
+    says(Model(RETIRED), &["the model {model} has been decommissioned", "the model {model} has been deprecated", "this model version has reached the end of its life",
+        "access denied. this model is marked by provider as legacy", "this model models/{model} is no longer available", "this model {model} is no longer available",
+        "the model {model} has reached its end of life"], "Groq; Bedrock; Gemini; NVIDIA NIM 410"),
+    says(Model(NO_ACCESS), &["project '' does not have access to model {model}", "you do not have access to the model {model}", "you don't have access to the model",
+        "your organization must be verified to use the model {model}", "model access is denied", "user: * is not authorized to perform: bedrock:invokemodel",
+        "imagen api is only accessible to billed users", "author * is banned", "the free tier of the model has been exhausted", "this model is not available for your account",
+        "you are not allowed to sample from this model"],
+        "OpenAI 403; Bedrock AccessDeniedException; Gemini; OpenRouter; DashScope"),
+
+    // Words about this request, here or anywhere.
+    says(Fewer, &["*but can only afford*", "*requires more credits, or fewer max_tokens*"], "openrouter.ai/docs, 402"),
+    says(OverLimit, &["request too large for*", "*request too large*tokens per min*", "prompt tokens limit exceeded*", "extra usage is required for long context*",
+        "request body too large for*", "*tokens per minute (tpm): limit *, requested*please reduce your message size*"],
+        "OpenAI and Groq TPM; OpenRouter; Anthropic; GitHub Models"),
+    says(Context, &["*maximum context length*", "*maximum model length*", "*maximum prompt length*", "*model's context length*", "*max_model_len*",
+        "*available context size*", "*exceed context window*", "*exceeds the context window*", "*prompt is too long*", "*input is too long*",
+        "*reduce the length of the messages*", "*total number of tokens in the prompt cannot exceed*", "*exceeds the maximum number of tokens*",
+        "*'' tokens + '' must be*", "*range of input length should be*", "*exceeded model token limit*", "*input token count*exceeds*",
+        "*input length and '' exceed context limit*", "*input length and max_tokens exceed context limit*", "*prompt exceeds max length*",
+        "*exceeds the model's max*", "*exceeds model's maximum*", "*input characters limit*", "*input tokens exceed*"],
+        "OpenAI; vLLM; llama.cpp; TGI; Cohere; xAI; Groq; Gemini; Anthropic; DashScope; Moonshot; GLM").at(&[400, 413, 422]),
+    says(TooLarge, &["request payload size exceeds the limit*"], "Gemini").at(&[400]),
+    says(Here, &["no endpoints found that*", "no endpoints found matching*", "no allowed providers are available*", "no endpoints available*"],
+        "OpenRouter 404; anon-kode#2, zed#36094"),
+    says(Here, &["*permission to access the file*", "*permission to access file*", "cachedcontent not found*", "file not found*", "*file '' not found*", "*file '' does not exist*",
+        "no such file object*", "*vector store*not found*", "*container*not found*", "*container*expired*", "previous response*not found*", "*conversation*not found*",
+        "item with id*not found*", "*does not belong to your organization*", "*assistant*not found*", "*guardrail identifier*", "*batch*not found*", "no such*object*"],
+        "Gemini files; Anthropic files; OpenAI Responses").at(&[400, 401, 403, 404]),
+    says(Here, &["your organization must be verified to stream this model*", "your organization must be verified to generate reasoning summaries*"],
+        "OpenAI 400: only for what the request asks for"),
+    says(Content, &["*content filtering policy*", "*violating our usage policy*", "*content management policy*", "*was flagged as potentially violating*",
+        "*considered high risk*", "*violates usage guidelines*", "*inappropriate content*"],
+        "Anthropic; OpenAI; Azure; Moonshot; xAI; DashScope"),
+    says(Content, &["*content policy*", "*content_policy*", "*content filter*", "*policy violation*", "*usage policies*", "*usage policy*", "*moderation*", "*flagged*", "*safety*"],
+        "403 of several servers").at(&[403]),
+
+];
+
+/// Types, statuses and exceptions that name a kind of failure, as far as an error without a status of its own needs one: the
+/// finer ones first.
+pub(super) static TYPES: &[(&str, FailureKind)] = &[
+    ("*too_large*", FailureKind::TooLarge),
+    ("*unprocessable*", FailureKind::Unprocessable),
+    ("*rate_limit*", FailureKind::RateLimited),
+    ("*too_many_requests*", FailureKind::RateLimited),
+    ("resource_exhausted", FailureKind::RateLimited),
+    ("*throttl*", FailureKind::RateLimited),
+    ("servicequotaexceededexception", FailureKind::RateLimited),
+    ("modeltimeoutexception", FailureKind::Timeout),
+    ("timeout_error", FailureKind::Timeout),
+    ("cancelled", FailureKind::Timeout),
+    ("deadline_exceeded", FailureKind::Timeout),
+    ("*overloaded*", FailureKind::Overloaded),
+    ("*capacity*", FailureKind::Overloaded),
+    ("*unavailable*", FailureKind::Overloaded),
+    ("modelnotreadyexception", FailureKind::Overloaded),
+    ("*authentication*", FailureKind::Auth),
+    ("unauthenticated", FailureKind::Auth),
+    ("billing*", FailureKind::Auth),
+    ("accessdeniedexception", FailureKind::Forbidden),
+    ("*permission*", FailureKind::Forbidden),
+    ("*not_found*", FailureKind::NotFound),
+    ("resourcenotfoundexception", FailureKind::NotFound),
+    ("validationexception", FailureKind::BadRequest),
+    ("invalid_argument", FailureKind::BadRequest),
+    ("failed_precondition", FailureKind::BadRequest),
+    ("out_of_range", FailureKind::BadRequest),
+    ("*invalid_request*", FailureKind::BadRequest),
+    ("*bad_request*", FailureKind::BadRequest),
+    ("badrequesterror", FailureKind::BadRequest),
+    ("modelerrorexception", FailureKind::Server),
+    ("modelstreamerrorexception", FailureKind::Server),
+    ("internal*", FailureKind::Server),
+    ("unknown", FailureKind::Server),
+    ("data_loss", FailureKind::Server),
+    ("aborted", FailureKind::Server),
+    ("api_error", FailureKind::Server),
+    ("conflict_error", FailureKind::Server),
+    ("invalid_*", FailureKind::BadRequest),
+    ("image_*", FailureKind::BadRequest),
+    ("unsupported_image*", FailureKind::BadRequest),
+    ("empty_image*", FailureKind::BadRequest),
+    ("failed_to_download_image*", FailureKind::BadRequest),
+];
+
+/// Words that are about the gateway's own account, outside of anything quoted. Clients are not shown a message with one.
+pub(super) static ABOUT_US: &[&str] = &[
+    "account",
+    "api key",
+    "api-key",
+    "apikey",
+    "billing",
+    "credit",
+    "balance",
+    "payment",
+    "invoice",
+    "organization",
+    "organisation",
+    "subscription",
+    "your plan",
+    "quota",
+    "your team",
+    "project",
+    "workspace",
+    "tenant",
+    "resource group",
+    "credential",
+    "access token",
+    "unauthorized",
+];
+
+/// Words about names of models and rights of the gateway, outside of anything quoted. A client can do nothing about them.
+pub(super) static ABOUT_ACCESS: &[&str] = &[
+    "have access",
+    "not authorized",
+    "access denied",
+    "access is denied",
+    "caller does not have permission",
+    "forbidden",
+    "key",
+    "***",
+    "model not found",
+    "model was not found",
+    "model does not exist",
+    "model is not available",
+    "no such model",
+    "access to the model",
+    "access to this model",
+    "access to model",
+    "model is not found",
+    "model {model}",
+    "the requested model",
+];

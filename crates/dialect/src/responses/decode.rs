@@ -1,0 +1,276 @@
+//! Reads answers of the Responses API, streamed or whole, as neutral events.
+//!
+//! Deltas are what counts; of the events `…done`, and of the whole items and the whole response at the end, only what no delta
+//! brought is taken. So a whole answer goes through the same steps as a stream: each of its items is one that is done at once.
+//! Unknown events, items and parts are passed over.
+
+use super::{error, finish::finish, usage};
+use crate::{
+    answer::AnswerFault,
+    frame::StreamEvent,
+    json::{Cursor, Raw},
+    neutral::{AnswerEvent, AnswerSink, EscapedText, ToolNames},
+};
+
+mod counters;
+mod item;
+
+use counters::Counters;
+use item::{Item, PartKind};
+
+/// Most items of an answer.
+const MAX_ITEMS: usize = 1_024;
+
+/// Reads one answer.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    names: ToolNames,
+    is_started: bool,
+    is_done: bool,
+    /// The items so far and their places in the output.
+    items: Vec<(u64, Item)>,
+    counters: Counters,
+}
+
+impl Decoder {
+    /// A decoder for the answer to a request with these names.
+    pub(crate) fn new(names: ToolNames) -> Decoder {
+        Decoder { names, is_started: false, is_done: false, items: Vec::new(), counters: Counters::default() }
+    }
+
+    /// Reads one event of a stream.
+    ///
+    /// # Errors
+    /// When the upstream reports an error or the event is invalid, and those of the sink.
+    pub(crate) fn event(&mut self, event: &StreamEvent<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        if self.is_done {
+            return Ok(());
+        }
+        let Some(value) = event.value()? else { return Ok(()) };
+        let kind = value.member(b"type").and_then(Raw::text);
+        if event.is_error || kind.as_deref() == Some("error") {
+            return Err(error::of_event(value));
+        }
+        match kind.as_deref() {
+            Some(kind) => match kind.strip_prefix("response.") {
+                Some(kind) => self.event_of_response(kind, value, sink),
+                None => Ok(()),
+            },
+            None if value.member(b"error").is_some_and(|error| !error.is_null()) => Err(error::of_event(value)),
+            None => Err(AnswerFault::malformed("an event without a type")),
+        }
+    }
+
+    /// Whether an item has begun and not ended.
+    pub(crate) fn has_open_item(&self) -> bool {
+        self.items.iter().any(|(_, item)| item.is_open())
+    }
+
+    /// Whether such an item sends nothing until it is done.
+    pub(crate) fn works_silently(&self) -> bool {
+        self.items.iter().any(|(_, item)| item.is_open() && item.is_silent())
+    }
+
+    /// Whether the response has ended, so that nothing follows.
+    pub(crate) const fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// The end of the stream.
+    ///
+    /// # Errors
+    /// When the answer is incomplete.
+    pub(crate) fn end(&mut self, _: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        if self.is_done { Ok(()) } else { Err(AnswerFault::truncated("the stream ended before response.completed")) }
+    }
+
+    /// Reads a whole answer.
+    ///
+    /// # Errors
+    /// When the body is an error or invalid, and those of the sink.
+    pub(crate) fn whole(mut self, body: &str, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let mut cursor = Cursor::new(body);
+        let response = cursor.value()?;
+        cursor.end()?;
+        if response.member(b"type").and_then(Raw::text).as_deref() == Some("error") {
+            return Err(error::of_event(response));
+        }
+        if response.member(b"error").is_some_and(|error| !error.is_null()) {
+            return Err(error::of_response(response));
+        }
+        if !response.member(b"output").is_some_and(Raw::is_array) {
+            return Err(AnswerFault::malformed("the response has no output"));
+        }
+        self.finish(response, sink)
+    }
+
+    fn event_of_response(&mut self, kind: &str, event: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let text = |name: &[u8]| event.member(name).filter(|text| text.is_string());
+        match kind {
+            "created" | "in_progress" | "queued" => match event.member(b"response") {
+                Some(response) => self.start(response, sink),
+                None => Ok(()),
+            },
+            "output_item.added" => self.item_added(event, sink),
+            "output_item.done" => {
+                let Some(item) = event.member(b"item").filter(|item| item.is_object()) else { return Ok(()) };
+                self.item_done(self.place_of(event), item, sink)
+            }
+            "output_text.delta" => {
+                self.piece(event, PartKind::Text, text(b"delta"), sink)?;
+                let logprobs = event.member(b"logprobs").filter(|list| list.is_filled());
+                logprobs.map_or(Ok(()), |list| self.counters.logprobs(list, sink))
+            }
+            "output_text.done" => self.rest(event, PartKind::Text, text(b"text"), sink),
+            "refusal.delta" => self.piece(event, PartKind::Refusal, text(b"delta"), sink),
+            "refusal.done" => self.rest(event, PartKind::Refusal, text(b"refusal"), sink),
+            "reasoning_summary_text.delta" => self.piece(event, PartKind::Summary, text(b"delta"), sink),
+            "reasoning_summary_text.done" => self.rest(event, PartKind::Summary, text(b"text"), sink),
+            "reasoning_text.delta" => self.piece(event, PartKind::Thought, text(b"delta"), sink),
+            "reasoning_text.done" => self.rest(event, PartKind::Thought, text(b"text"), sink),
+            "function_call_arguments.delta" | "custom_tool_call_input.delta" => {
+                self.piece(event, PartKind::Arguments, text(b"delta"), sink)
+            }
+            "function_call_arguments.done" => self.rest(event, PartKind::Arguments, text(b"arguments"), sink),
+            "custom_tool_call_input.done" => self.rest(event, PartKind::Arguments, text(b"input"), sink),
+            "output_text.annotation.added" => {
+                let Some(annotation) = event.member(b"annotation") else { return Ok(()) };
+                let part = part_of(event, PartKind::Text);
+                let (counters, Some(item)) = self.item(event) else { return Ok(()) };
+                item.annotate(part, annotation, counters, sink)
+            }
+            "completed" | "incomplete" | "failed" | "cancelled" => match event.member(b"response") {
+                Some(response) if response.is_object() => self.finish(response, sink),
+                _ => Err(AnswerFault::malformed("the end of a response without the response")),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn start(&mut self, response: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let id = response.member(b"id").and_then(Raw::filled_string).and_then(EscapedText::of);
+        match id {
+            Some(id) if !std::mem::replace(&mut self.is_started, true) => sink.event(AnswerEvent::Started { id }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The place of an event's item; that of the last item if the event does not say.
+    fn place_of(&self, event: Raw<'_>) -> u64 {
+        let last = self.items.last().map_or(0, |(place, _)| *place);
+        event.member(b"output_index").and_then(Raw::count).unwrap_or(last)
+    }
+
+    /// The item that an event belongs to.
+    fn item(&mut self, event: Raw<'_>) -> (&mut Counters, Option<&mut Item>) {
+        let place = self.place_of(event);
+        let found = self.items.iter_mut().rev().find(|(at, _)| *at == place).map(|(_, item)| item);
+        (&mut self.counters, found)
+    }
+
+    fn item_added(&mut self, event: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let Some(item) = event.member(b"item").filter(|item| item.is_object()) else { return Ok(()) };
+        let next = self.items.last().map_or(0, |(place, _)| place.saturating_add(1));
+        let place = event.member(b"output_index").and_then(Raw::count).unwrap_or(next);
+        if self.items.iter().any(|(at, _)| *at == place) {
+            return Ok(());
+        }
+        self.add(place, item, sink)
+    }
+
+    fn add(&mut self, place: u64, item: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        if self.items.len() >= MAX_ITEMS {
+            return Err(AnswerFault::malformed("too many items"));
+        }
+        let item = Item::start(item, &self.names, &mut self.counters, sink)?;
+        self.items.push((place, item));
+        Ok(())
+    }
+
+    /// A whole item: what no event before it brought is taken from it.
+    fn item_done(&mut self, place: u64, item: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        if !self.items.iter().any(|(at, _)| *at == place) {
+            self.add(place, item, sink)?;
+        }
+        match self.items.iter_mut().find(|(at, _)| *at == place) {
+            Some((_, known)) => known.finish(item, &mut self.counters, sink),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes a piece of a part.
+    fn piece(
+        &mut self,
+        event: Raw<'_>,
+        kind: PartKind,
+        piece: Option<Raw<'_>>,
+        sink: &mut impl AnswerSink,
+    ) -> Result<(), AnswerFault> {
+        let Some(piece) = piece else { return Ok(()) };
+        if self.item(event).1.is_none() {
+            let Some(item) = Item::implied_by(kind).filter(|_| self.items.len() < MAX_ITEMS) else {
+                return Err(AnswerFault::malformed("a delta of an item that was not added"));
+            };
+            self.items.push((self.place_of(event), item));
+        }
+        match self.item(event) {
+            (counters, Some(item)) => item.piece(kind, part_of(event, kind), piece, counters, sink),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes a whole part, if no piece of it came before.
+    fn rest(
+        &mut self,
+        event: Raw<'_>,
+        kind: PartKind,
+        whole: Option<Raw<'_>>,
+        sink: &mut impl AnswerSink,
+    ) -> Result<(), AnswerFault> {
+        let part = part_of(event, kind);
+        match (self.item(event), whole) {
+            ((counters, Some(item)), Some(whole)) => item.whole_part(kind, part, whole, counters, sink),
+            // The whole item follows.
+            _ => Ok(()),
+        }
+    }
+
+    /// The end of the answer. What it holds and no event brought is taken from it.
+    fn finish(&mut self, response: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        self.start(response, sink)?;
+        let status = response.member(b"status").and_then(Raw::text).unwrap_or("completed".into());
+        if !matches!(&*status, "completed" | "incomplete") {
+            self.report_usage(response, sink)?;
+            return Err(match &*status {
+                "in_progress" | "queued" => AnswerFault::truncated("the response is not finished"),
+                _ => error::of_response(response),
+            });
+        }
+        for (place, item) in response.member(b"output").into_iter().flat_map(Raw::elements).enumerate() {
+            self.item_done(place as u64, item, sink)?;
+        }
+        for (_, item) in &mut self.items {
+            item.close(&mut self.counters, sink)?;
+        }
+        self.is_done = true;
+        let reason = response.member(b"incomplete_details").and_then(|details| details.member(b"reason"));
+        let native = match reason.and_then(EscapedText::of) {
+            Some(reason) if &*status == "incomplete" => reason.into_owned(),
+            _ => EscapedText::escaping(&status),
+        };
+        let finish = finish(&native.unescaped(), self.counters.has_calls());
+        sink.event(AnswerEvent::Finished { choice: 0, finish, native })?;
+        self.report_usage(response, sink)
+    }
+
+    fn report_usage(&self, response: Raw<'_>, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        let tokens = usage::tokens(response, self.counters.searches());
+        tokens.map_or(Ok(()), |tokens| sink.event(AnswerEvent::Usage(tokens)))
+    }
+}
+
+/// The index of an event's part within its item.
+fn part_of(event: Raw<'_>, kind: PartKind) -> u64 {
+    let name: &[u8] = if kind == PartKind::Summary { b"summary_index" } else { b"content_index" };
+    event.member(name).and_then(Raw::count).unwrap_or(0)
+}

@@ -1,0 +1,207 @@
+//! A message with its texts and refusals.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+
+use super::{
+    events::{EventWriter, Spot},
+    output::{ItemHead, ItemStatus},
+};
+use crate::{
+    json::{Raw, push_member, push_u64},
+    neutral::{EscapedText, json_value},
+    responses::write::{begin_element, push_quoted},
+};
+
+/// Kind of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TextKind {
+    Text,
+    Refusal,
+}
+
+/// A message that has not ended.
+#[derive(Debug)]
+pub(super) struct MessageItem {
+    head: ItemHead,
+    /// Parts that have ended, as the array that they will be.
+    done: BytesMut,
+    /// How many they are.
+    parts: u64,
+    open: Option<Part>,
+}
+
+/// The part that is written.
+#[derive(Debug)]
+struct Part {
+    kind: TextKind,
+    text: BytesMut,
+    /// Annotations so far, as the array that they will be.
+    annotations: BytesMut,
+    annotation_count: u64,
+    /// Log probabilities so far, as the array that they will be.
+    logprobs: BytesMut,
+}
+
+impl Part {
+    fn new(kind: TextKind) -> Part {
+        Part {
+            kind,
+            text: BytesMut::new(),
+            annotations: BytesMut::from(&b"["[..]),
+            annotation_count: 0,
+            logprobs: BytesMut::from(&b"["[..]),
+        }
+    }
+
+    /// Appends the part.
+    fn push(&self, out: &mut BytesMut) {
+        match self.kind {
+            TextKind::Text => {
+                out.put_slice(b"{\"type\":\"output_text\",\"text\":");
+                push_quoted(&self.text, out);
+                push_member(out, b"annotations", &self.annotations);
+                out.put_u8(b']');
+                push_member(out, b"logprobs", &self.logprobs);
+                out.put_slice(b"]}");
+            }
+            TextKind::Refusal => {
+                out.put_slice(b"{\"type\":\"refusal\",\"refusal\":");
+                push_quoted(&self.text, out);
+                out.put_u8(b'}');
+            }
+        }
+    }
+}
+
+impl MessageItem {
+    /// Announces a message.
+    pub(super) fn begin(head: ItemHead, events: &mut EventWriter) -> MessageItem {
+        let message = MessageItem { head, done: BytesMut::from(&b"["[..]), parts: 0, open: None };
+        let place = message.head.place;
+        events.item("output_item.added", place, |out| message.push(ItemStatus::InProgress, out));
+        message
+    }
+
+    /// Its index in the output.
+    pub(super) fn place(&self) -> u64 {
+        self.head.place
+    }
+
+    /// Adds a piece of a text, in a new part if the open one is of another kind.
+    pub(super) fn text(&mut self, kind: TextKind, text: EscapedText<'_>, events: &mut EventWriter) {
+        if self.open.as_ref().is_none_or(|part| part.kind != kind) {
+            self.end_part(events);
+            let part = Part::new(kind);
+            events.within("content_part.added", self.spot(), |out| {
+                out.put_slice(b",\"part\":");
+                part.push(out);
+            });
+            self.open = Some(part);
+        }
+        let Some(part) = &mut self.open else { return };
+        part.text.put_slice(text.bytes());
+        let (kind, more): (&str, &[u8]) = match part.kind {
+            TextKind::Text => ("output_text.delta", b",\"logprobs\":[]"),
+            TextKind::Refusal => ("refusal.delta", b""),
+        };
+        events.delta(kind, self.spot(), &text, more);
+    }
+
+    /// Adds an annotation of chat, or a citation of a document, to the open text. One of another kind has no form here.
+    pub(super) fn annotate(&mut self, json: &[u8], events: &mut EventWriter) {
+        let parts = self.parts;
+        let Some(part) = self.open.as_mut().filter(|part| part.kind == TextKind::Text) else { return };
+        let Some(annotation) = citation(json) else { return };
+        begin_element(&mut part.annotations);
+        part.annotations.put_slice(&annotation);
+        let index = part.annotation_count;
+        part.annotation_count += 1;
+        let spot = Spot { head: &self.head, part: Some((b"content_index", parts)) };
+        events.within("output_text.annotation.added", spot, |out| {
+            push_member(out, b"annotation_index", b"");
+            push_u64(out, index);
+            push_member(out, b"annotation", &annotation);
+        });
+    }
+
+    /// Adds log probabilities to the open text: the elements of an array.
+    pub(super) fn logprobs(&mut self, list: &[u8]) {
+        if let Some(part) = self.open.as_mut().filter(|part| part.kind == TextKind::Text && !list.is_empty()) {
+            begin_element(&mut part.logprobs);
+            part.logprobs.put_slice(list);
+        }
+    }
+
+    /// Ends the message. Returns the whole of it.
+    pub(super) fn end(mut self, status: ItemStatus, events: &mut EventWriter) -> Bytes {
+        self.end_part(events);
+        let mut item = BytesMut::with_capacity(self.done.len() + 200);
+        self.push(status, &mut item);
+        events.item("output_item.done", self.head.place, |out| out.put_slice(&item));
+        item.freeze()
+    }
+
+    fn end_part(&mut self, events: &mut EventWriter) {
+        let Some(part) = self.open.take() else { return };
+        match part.kind {
+            TextKind::Text => {
+                let more = [b",\"logprobs\":", &part.logprobs[..], b"]"].concat();
+                events.text_done("output_text.done", self.spot(), b"text", &part.text, &more);
+            }
+            TextKind::Refusal => events.text_done("refusal.done", self.spot(), b"refusal", &part.text, b""),
+        }
+        events.within("content_part.done", self.spot(), |out| {
+            out.put_slice(b",\"part\":");
+            part.push(out);
+        });
+        begin_element(&mut self.done);
+        part.push(&mut self.done);
+        self.parts += 1;
+    }
+
+    /// Where the next piece of text belongs.
+    fn spot(&self) -> Spot<'_> {
+        Spot { head: &self.head, part: Some((b"content_index", self.parts)) }
+    }
+
+    fn push(&self, status: ItemStatus, out: &mut BytesMut) {
+        self.head.push(b"message", out);
+        out.put_slice(b",\"status\":\"");
+        out.put_slice(status.as_str().as_bytes());
+        out.put_slice(b"\",\"role\":\"assistant\",\"content\":");
+        out.put_slice(&self.done);
+        out.put_slice(b"]}");
+    }
+}
+
+/// An annotation of this API: of a page, whose members stand in an object of their own in chat, or of a document.
+fn citation(json: &[u8]) -> Option<BytesMut> {
+    let annotation = json_value(std::str::from_utf8(json).ok()?)?;
+    let Some(page) = annotation.member(b"url_citation") else { return document_citation(annotation) };
+    let url = page.member(b"url").filter(|url| url.is_string())?;
+    let number = |name: &[u8]| page.member(name).and_then(Raw::count).unwrap_or(0);
+    let mut out = BytesMut::from(&b"{\"type\":\"url_citation\""[..]);
+    for name in [&b"start_index"[..], b"end_index"] {
+        push_member(&mut out, name, b"");
+        push_u64(&mut out, number(name));
+    }
+    push_member(&mut out, b"url", url.bytes());
+    push_member(&mut out, b"title", page.member(b"title").filter(|title| title.is_string()).unwrap_or(url).bytes());
+    out.put_u8(b'}');
+    Some(out)
+}
+
+/// A citation of a document in the form of Anthropic, as a citation of a file.
+fn document_citation(citation: Raw<'_>) -> Option<BytesMut> {
+    let [index, title, file] = citation.pick([b"document_index", b"document_title", b"file_id"]);
+    let index = index.and_then(Raw::count)?;
+    let written =
+        |text: Option<Raw<'_>>| text.filter(|text| text.is_string()).map_or(&b"\"\""[..], Raw::bytes).to_vec();
+    let mut out = BytesMut::from(&b"{\"type\":\"file_citation\""[..]);
+    push_member(&mut out, b"file_id", &written(file));
+    push_member(&mut out, b"filename", &written(title));
+    push_member(&mut out, b"index", b"");
+    push_u64(&mut out, index);
+    out.put_u8(b'}');
+    Some(out)
+}

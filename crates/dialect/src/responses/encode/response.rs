@@ -1,0 +1,93 @@
+//! The response object.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+
+use super::{ResponseOpening, output::Output};
+use crate::{
+    json::{push_member, push_string, push_u64},
+    neutral::ReportedTokens,
+};
+
+/// How far a response is.
+#[derive(Debug)]
+pub(super) enum ResponseState {
+    InProgress,
+    Completed,
+    /// It ended for this reason.
+    Incomplete(&'static str),
+    /// It ended with this error, an object.
+    Failed(Bytes),
+}
+
+impl ResponseState {
+    pub(super) const fn as_str(&self) -> &'static str {
+        match self {
+            ResponseState::InProgress => "in_progress",
+            ResponseState::Completed => "completed",
+            ResponseState::Incomplete(_) => "incomplete",
+            ResponseState::Failed(_) => "failed",
+        }
+    }
+}
+
+/// Appends the response object.
+pub(super) fn push_response(
+    opening: &ResponseOpening,
+    state: &ResponseState,
+    output: &Output,
+    usage: Option<&ReportedTokens>,
+    out: &mut BytesMut,
+) {
+    out.put_slice(b"{\"id\":");
+    push_string(out, &opening.id);
+    push_member(out, b"object", b"\"response\"");
+    push_member(out, b"created_at", opening.created.to_string().as_bytes());
+    let completed = matches!(state, ResponseState::Completed).then(|| (opening.clock)().max(opening.created));
+    push_member(out, b"completed_at", completed.map_or("null".to_owned(), |at| at.to_string()).as_bytes());
+    push_member(out, b"status", b"");
+    push_string(out, state.as_str());
+    push_member(out, b"error", if let ResponseState::Failed(error) = state { error } else { b"null" });
+    match state {
+        ResponseState::Incomplete(reason) => {
+            push_member(out, b"incomplete_details", b"{\"reason\":");
+            push_string(out, reason);
+            out.put_u8(b'}');
+        }
+        _ => push_member(out, b"incomplete_details", b"null"),
+    }
+    push_member(out, b"model", b"");
+    push_string(out, &opening.model);
+    push_member(out, b"output", b"");
+    match state {
+        // Nothing is done yet, and clients add to it.
+        ResponseState::InProgress => out.put_slice(b"[]"),
+        _ => output.push(out),
+    }
+    out.put_slice(opening.echo.members());
+    push_member(out, b"usage", b"");
+    match usage {
+        Some(tokens) => push_usage(tokens, out),
+        None => out.put_slice(b"null"),
+    }
+    out.put_u8(b'}');
+}
+
+/// Appends the usage. What it cost is in a header: strict clients refuse members that they do not know.
+pub(in crate::responses) fn push_usage(tokens: &ReportedTokens, out: &mut BytesMut) {
+    let count = |name: &[u8], count: u64, out: &mut BytesMut| {
+        push_member(out, name, b"");
+        push_u64(out, count);
+    };
+    out.put_slice(b"{\"input_tokens\":");
+    push_u64(out, tokens.prompt);
+    push_member(out, b"input_tokens_details", b"{\"cached_tokens\":");
+    push_u64(out, tokens.cached.unwrap_or(0));
+    count(b"cache_write_tokens", tokens.cache_write.unwrap_or(0), out);
+    out.put_u8(b'}');
+    count(b"output_tokens", tokens.completion, out);
+    push_member(out, b"output_tokens_details", b"{\"reasoning_tokens\":");
+    push_u64(out, tokens.reasoning.unwrap_or(0));
+    out.put_u8(b'}');
+    count(b"total_tokens", tokens.prompt.saturating_add(tokens.completion), out);
+    out.put_u8(b'}');
+}

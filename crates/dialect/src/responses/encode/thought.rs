@@ -1,0 +1,178 @@
+//! An item of reasoning: its summary, and what the provider needs to take it back.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use pointsman_domain::ReasoningFormat;
+
+use super::{
+    events::{EventWriter, Spot},
+    output::ItemHead,
+};
+use crate::{
+    json::{push_member, push_string},
+    neutral::{EscapedText, ReasoningKind, ReasoningPiece, StateKey},
+    responses::{
+        reasoning_state::ForeignReasoning,
+        write::{begin_element, push_quoted, push_text_member},
+    },
+};
+
+/// Beginning of the ids of reasoning items.
+const PREFIX: &[u8] = b"rs_";
+
+impl ReasoningPiece<'_> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes() == 0
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        [&self.text, &self.sealed].into_iter().flatten().map(|text| text.bytes().len()).sum()
+    }
+
+    /// The id of the item at an upstream of this API.
+    fn native_id(&self) -> Option<&[u8]> {
+        let id = self.id.as_ref().filter(|_| self.format == ReasoningFormat::Responses)?;
+        id.bytes().starts_with(PREFIX).then_some(id.bytes())
+    }
+}
+
+/// An item of reasoning that has not ended.
+#[derive(Debug)]
+pub(super) struct ThoughtItem {
+    head: ItemHead,
+    format: ReasoningFormat,
+    kind: ReasoningKind,
+    /// The block that the last piece was of.
+    index: u32,
+    /// Summaries that have ended, as the array that they will be.
+    done: BytesMut,
+    /// How many they are.
+    parts: u64,
+    /// The summary that is written.
+    open: Option<BytesMut>,
+    /// All text so far, escaped.
+    shown: Vec<u8>,
+    /// Signature or encrypted content, escaped.
+    sealed: Vec<u8>,
+    /// What a foreign state belongs to.
+    owner: String,
+}
+
+impl ThoughtItem {
+    /// Announces an item for this piece. An upstream of this API knows its items by their ids.
+    pub(super) fn begin(head: ItemHead, first: &ReasoningPiece<'_>, events: &mut EventWriter) -> ThoughtItem {
+        let head = match first.native_id() {
+            Some(id) => head.with_id(id),
+            None => head,
+        };
+        let item = ThoughtItem {
+            head,
+            format: first.format,
+            kind: first.kind,
+            index: first.index,
+            done: BytesMut::from(&b"["[..]),
+            parts: 0,
+            open: None,
+            shown: Vec::new(),
+            sealed: Vec::new(),
+            owner: String::new(),
+        };
+        events.item("output_item.added", item.head.place, |out| item.push(None, out));
+        item
+    }
+
+    /// Its index in the output.
+    pub(super) fn place(&self) -> u64 {
+        self.head.place
+    }
+
+    /// Whether the piece is of this item. Items of this API have several blocks, and end with their encrypted content; for
+    /// other providers, every block is an item.
+    pub(super) fn continues(&self, thought: &ReasoningPiece<'_>) -> bool {
+        if thought.format != self.format {
+            return false;
+        }
+        match self.format {
+            ReasoningFormat::Responses => thought.native_id().is_none_or(|id| self.head.admits(id)),
+            _ => thought.index == self.index && thought.kind != ReasoningKind::Encrypted,
+        }
+    }
+
+    /// Adds a piece. Returns whether the item is at its end.
+    pub(super) fn add(&mut self, thought: ReasoningPiece<'_>, events: &mut EventWriter) -> bool {
+        let ReasoningPiece { index, text, sealed, id, .. } = thought;
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            self.text(index, text, events);
+        }
+        let Some(sealed) = sealed.filter(|sealed| !sealed.is_empty()) else { return false };
+        self.sealed = sealed.bytes().to_vec();
+        self.owner = id.map(|id| id.unescaped().into_owned()).unwrap_or_default();
+        true
+    }
+
+    fn text(&mut self, index: u32, text: EscapedText<'_>, events: &mut EventWriter) {
+        if self.open.is_none() || index != self.index {
+            self.end_summary(events);
+            self.index = index;
+            events.within("reasoning_summary_part.added", self.spot(), |out| {
+                out.put_slice(b",\"part\":{\"type\":\"summary_text\",\"text\":\"\"}");
+            });
+        }
+        self.open.get_or_insert_default().put_slice(text.bytes());
+        self.shown.extend_from_slice(text.bytes());
+        events.delta("reasoning_summary_text.delta", self.spot(), &text, b"");
+    }
+
+    fn end_summary(&mut self, events: &mut EventWriter) {
+        let Some(summary) = self.open.take() else { return };
+        events.text_done("reasoning_summary_text.done", self.spot(), b"text", &summary, b"");
+        let mut part = BytesMut::from(&b"{\"type\":\"summary_text\",\"text\":"[..]);
+        push_quoted(&summary, &mut part);
+        part.put_u8(b'}');
+        events.within("reasoning_summary_part.done", self.spot(), |out| push_member(out, b"part", &part));
+        begin_element(&mut self.done);
+        self.done.put_slice(&part);
+        self.parts += 1;
+    }
+
+    /// Ends the item. Returns the whole of it.
+    pub(super) fn end(mut self, key: &StateKey, events: &mut EventWriter) -> Bytes {
+        self.end_summary(events);
+        let mut item = BytesMut::with_capacity(self.done.len() + self.sealed.len() + 200);
+        self.push(Some(key), &mut item);
+        events.item("output_item.done", self.head.place, |out| out.put_slice(&item));
+        item.freeze()
+    }
+
+    fn spot(&self) -> Spot<'_> {
+        Spot { head: &self.head, part: Some((b"summary_index", self.parts)) }
+    }
+
+    /// Appends the item, with its encrypted content if the key for it is given.
+    fn push(&self, key: Option<&StateKey>, out: &mut BytesMut) {
+        self.head.push(b"reasoning", out);
+        push_member(out, b"summary", &self.done);
+        out.put_u8(b']');
+        let sealed = EscapedText::plain(std::str::from_utf8(&self.sealed).unwrap_or_default());
+        match key {
+            None => push_member(out, b"encrypted_content", b"null"),
+            Some(_) if self.format == ReasoningFormat::Responses && sealed.is_empty() => {
+                push_member(out, b"encrypted_content", b"null");
+            }
+            Some(_) if self.format == ReasoningFormat::Responses => {
+                push_text_member(out, b"encrypted_content", &sealed);
+            }
+            Some(key) => {
+                let shown = EscapedText::plain(std::str::from_utf8(&self.shown).unwrap_or_default());
+                let foreign = ForeignReasoning {
+                    format: self.format,
+                    kind: self.kind,
+                    id: self.owner.clone(),
+                    data: sealed.unescaped().into_owned(),
+                };
+                push_member(out, b"encrypted_content", b"");
+                push_string(out, &foreign.seal(key, &shown.unescaped()));
+            }
+        }
+        out.put_u8(b'}');
+    }
+}

@@ -1,0 +1,243 @@
+//! One item of the input.
+
+use bytes::{BufMut as _, BytesMut};
+use pointsman_domain::{Invalid, ReasoningFormat};
+
+use super::{ChatBodyWriter, mistyped, refused, required};
+use crate::{
+    json::{Raw, push_member, push_string},
+    neutral::{EscapedText, MemberType, Path, ReasoningKind, none_of, optional_member},
+    openai::{message_parts::MessageParts, tool_results::RESULT},
+    responses::{
+        encode::output::GENERATED,
+        reasoning_state::{self, ForeignReasoning, Opened},
+        write::push_text_member,
+    },
+};
+
+const ROLES: [&str; 4] = ["user", "assistant", "system", "developer"];
+
+/// Members of every item: its type, and what the API itself adds to items of an answer.
+const OF_ITEMS: [&[u8]; 3] = [b"type", b"id", b"status"];
+/// Members of a message that chat has.
+const OF_MESSAGES: [&[u8]; 2] = [b"role", b"content"];
+/// Members of a function call.
+const OF_CALLS: [&[u8]; 4] = [b"call_id", b"name", b"arguments", b"namespace"];
+/// Members of a call of a custom tool.
+const OF_CUSTOM_CALLS: [&[u8]; 3] = [b"call_id", b"name", b"input"];
+/// Members of the result of a call.
+const OF_RESULTS: [&[u8]; 2] = [b"call_id", b"output"];
+/// Members of a reasoning item.
+const OF_REASONING: [&[u8]; 3] = [b"summary", b"content", b"encrypted_content"];
+/// Members of an item that adds tools.
+const OF_TOOLS: [&[u8]; 2] = [b"role", b"tools"];
+
+impl<'a> ChatBodyWriter<'a> {
+    pub(super) fn item(&mut self, item: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
+        if !item.is_object() {
+            return Err(mistyped(path, "an object"));
+        }
+        let kind = item.member(b"type").filter(|kind| !kind.is_null());
+        let kind = kind.map(|kind| kind.text().ok_or_else(|| mistyped(path.member("type"), "a string")));
+        match kind.transpose()?.as_deref() {
+            None | Some("message") => {
+                self.name_others_of_item(item, &OF_MESSAGES);
+                self.message(item, path)
+            }
+            Some("function_call") => {
+                self.name_others_of_item(item, &OF_CALLS);
+                self.call(item, path, false)
+            }
+            Some("custom_tool_call") => {
+                self.name_others_of_item(item, &OF_CUSTOM_CALLS);
+                self.call(item, path, true)
+            }
+            Some("function_call_output" | "custom_tool_call_output") => {
+                self.name_others_of_item(item, &OF_RESULTS);
+                self.result(item, path)
+            }
+            Some("reasoning") => {
+                self.name_others_of_item(item, &OF_REASONING);
+                self.reasoning_item(item, path)
+            }
+            Some("additional_tools") => {
+                self.name_others_of_item(item, &OF_TOOLS);
+                let tools = item.member(b"tools").ok_or_else(|| required(path.member("tools")))?;
+                self.tools(tools, &path.member("tools").to_string())
+            }
+            Some("item_reference") => {
+                let message = "Items are not kept here, so they cannot be referred to: send the item itself.";
+                Err(refused(path.member("type"), message))
+            }
+            Some("web_search_call") => {
+                self.fates.drop("input[].web_search_call");
+                Ok(())
+            }
+            Some(_) => {
+                self.needs_native(path.member("type"));
+                Ok(())
+            }
+        }
+    }
+
+    /// Names the members of an item that endpoints of other dialects do not get.
+    fn name_others_of_item(&mut self, item: Raw<'_>, known: &[&[u8]]) {
+        for (key, value) in item.members() {
+            let name = key.name();
+            if !OF_ITEMS.contains(&&*name) && !known.contains(&&*name) {
+                self.fates.drop_member("input[]", &name, value);
+            }
+        }
+    }
+
+    fn message(&mut self, item: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
+        let [role, content] = item.pick([b"role", b"content"]);
+        let role = role.ok_or_else(|| required(path.member("role")))?;
+        let content_path = path.member("content");
+        let (written, role) = (role, role.text().unwrap_or_default());
+        // An answer that says nothing comes back in many forms.
+        if &*role == "assistant" && content.is_none_or(Raw::is_null) {
+            return Ok(());
+        }
+        let content = content.ok_or_else(|| required(content_path))?;
+        if !ROLES.contains(&&*role) {
+            return Err(none_of(path.member("role"), Some(written), &ROLES));
+        }
+        let mut parts = MessageParts::default();
+        if &*role == "assistant" {
+            self.answer(content, &content_path, &mut parts)?;
+            self.answer_so_far.parts.append(parts);
+            return Ok(());
+        }
+        self.content(content, &content_path, &mut parts)?;
+        self.end_answer();
+        self.push_message(role.as_bytes(), &parts);
+        Ok(())
+    }
+
+    fn call(&mut self, item: Raw<'_>, path: &Path<'_>, is_custom: bool) -> Result<(), Invalid> {
+        let (id, name) = (filled(item, "call_id", path)?, filled(item, "name", path)?);
+        let text = if is_custom { "input" } else { "arguments" };
+        let text_path = path.member(text);
+        let text = item.member(text.as_bytes()).ok_or_else(|| required(text_path))?;
+        if !text.is_string() {
+            return Err(mistyped(text_path, "a string"));
+        }
+        let namespace = item.member(b"namespace").and_then(Raw::text).filter(|_| !is_custom);
+        let flat = namespace.map(|namespace| self.tools.flat(&namespace, &name.text().unwrap_or_default()));
+        let calls = &mut self.answer_so_far.calls;
+        calls.put_slice(b",{\"id\":");
+        calls.put_slice(id.bytes());
+        calls.put_slice(if is_custom {
+            b",\"type\":\"custom\",\"custom\":{\"name\":"
+        } else {
+            b",\"type\":\"function\",\"function\":{\"name\":"
+        });
+        match flat {
+            Some(flat) => push_string(calls, &flat),
+            None => calls.put_slice(name.bytes()),
+        }
+        push_member(calls, if is_custom { b"input" } else { b"arguments" }, text.bytes());
+        calls.put_slice(b"}}");
+        Ok(())
+    }
+
+    fn result(&mut self, item: Raw<'a>, path: &Path<'_>) -> Result<(), Invalid> {
+        let id = filled(item, "call_id", path)?;
+        let output_path = path.member("output");
+        let output = item.member(b"output").ok_or_else(|| required(output_path))?;
+        let mut parts = MessageParts::default();
+        self.content(output, &output_path, &mut parts)?;
+        self.end_answer();
+        self.out.put_slice(RESULT);
+        self.out.put_slice(id.bytes());
+        self.out.put_slice(b",\"content\":");
+        parts.push_joined(&mut self.out);
+        self.out.put_slice(b"},");
+        Ok(())
+    }
+
+    /// Reasoning of an earlier answer. Without `encrypted_content` no provider takes it back.
+    fn reasoning_item(&mut self, item: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
+        let list = |name| optional_member(item, path, name, MemberType::Array);
+        let lists = [list("summary")?, list("content")?];
+        let sealed = optional_member(item, path, "encrypted_content", MemberType::String)?;
+        let texts = lists
+            .into_iter()
+            .flatten()
+            .flat_map(Raw::elements)
+            .filter_map(|part| part.member(b"text").and_then(EscapedText::of));
+        let texts: Vec<EscapedText<'_>> = texts.filter(|text| !text.is_empty()).collect();
+        let Some(sealed) = sealed.and_then(Raw::filled_string).and_then(EscapedText::of) else {
+            if !texts.is_empty() {
+                self.fates.drop("input[].summary");
+            }
+            return Ok(());
+        };
+        if self.answer_so_far.ends_at_reasoning() {
+            self.end_answer();
+        }
+        let shown: String = texts.iter().map(EscapedText::unescaped).collect();
+        let details = &mut self.answer_so_far.details;
+        match reasoning_state::open(self.state_key, &sealed.unescaped(), &shown) {
+            Opened::Native => {
+                // The upstream does not know ids that were made here.
+                let is_ours = |id: &EscapedText<'_>| id.unescaped().starts_with(&format!("rs{GENERATED}"));
+                let id = item.member(b"id").and_then(Raw::filled_string).and_then(EscapedText::of);
+                let id = id.filter(|id| !is_ours(id));
+                for text in &texts {
+                    let members = [("summary", Some(text))];
+                    push_detail(ReasoningFormat::Responses, ReasoningKind::Summary, &members, details);
+                }
+                let members = [("data", Some(&sealed)), ("id", id.as_ref())];
+                push_detail(ReasoningFormat::Responses, ReasoningKind::Encrypted, &members, details);
+            }
+            Opened::Foreign(foreign) => push_foreign(&foreign, &shown, details),
+            Opened::Unusable => self.fates.drop("input[].encrypted_content"),
+        }
+        Ok(())
+    }
+}
+
+fn push_foreign(foreign: &ForeignReasoning, shown: &str, details: &mut BytesMut) {
+    let escaped = |text: &str| (!text.is_empty()).then(|| EscapedText::escaping(text));
+    let (text, data, id) = (escaped(shown), escaped(&foreign.data), escaped(&foreign.id));
+    let names = match foreign.kind {
+        ReasoningKind::Text => ("text", "signature"),
+        ReasoningKind::Summary => ("summary", "signature"),
+        ReasoningKind::Encrypted => ("", "data"),
+    };
+    let text = text.as_ref().filter(|_| !names.0.is_empty());
+    let members = [(names.0, text), (names.1, data.as_ref()), ("id", id.as_ref())];
+    push_detail(foreign.format, foreign.kind, &members, details);
+}
+
+/// Appends a comma and an element of `reasoning_details`.
+fn push_detail(
+    format: ReasoningFormat,
+    kind: ReasoningKind,
+    members: &[(&str, Option<&EscapedText<'_>>)],
+    details: &mut BytesMut,
+) {
+    let kind = match kind {
+        ReasoningKind::Text => "text",
+        ReasoningKind::Summary => "summary",
+        ReasoningKind::Encrypted => "encrypted",
+    };
+    details.put_slice(format!(",{{\"type\":\"reasoning.{kind}\",\"format\":\"{}\"", format.as_str()).as_bytes());
+    for (name, value) in members {
+        if let Some(value) = value {
+            push_text_member(details, name.as_bytes(), value);
+        }
+    }
+    details.put_u8(b'}');
+}
+
+fn filled<'a>(item: Raw<'a>, name: &str, path: &Path<'_>) -> Result<Raw<'a>, Invalid> {
+    let path = path.member(name);
+    match item.member(name.as_bytes()) {
+        Some(value) if value.filled_string().is_some() => Ok(value),
+        Some(_) => Err(mistyped(path, "a non-empty string")),
+        None => Err(required(path)),
+    }
+}

@@ -1,0 +1,282 @@
+//! Tools and their choice.
+
+use bytes::{BufMut as _, BytesMut};
+use pointsman_domain::Invalid;
+
+use super::{ChatBodyWriter, mistyped, refused, required};
+use crate::{
+    json::{Raw, push_member, push_string},
+    neutral::{MemberType, optional_member},
+    responses::namespaces::Namespaces,
+};
+
+/// Members of a function that chat has, or that are written elsewhere.
+const OF_FUNCTIONS: [&[u8]; 6] = [b"type", b"name", b"description", b"parameters", b"input_schema", b"strict"];
+/// Members of a custom tool.
+const OF_CUSTOM: [&[u8]; 4] = [b"type", b"name", b"description", b"format"];
+/// Members of a namespace.
+const OF_NAMESPACES: [&[u8]; 4] = [b"type", b"name", b"description", b"tools"];
+/// Members of a tool in the form of chat: its function or custom tool is an object of its own.
+const OF_HOLDERS: [&[u8]; 3] = [b"type", b"function", b"custom"];
+
+/// The tools of the chat body so far.
+#[derive(Debug, Default)]
+pub(super) struct DeclaredTools {
+    /// The elements, each after a comma.
+    json: BytesMut,
+    names: Vec<String>,
+    pub(super) namespaces: Namespaces,
+    /// Path of the first tool that runs at the provider.
+    pub(super) hosted: Option<String>,
+}
+
+impl DeclaredTools {
+    /// Whether there is none that chat has.
+    pub(super) fn is_empty(&self) -> bool {
+        self.json.is_empty()
+    }
+
+    /// The tools in the form of chat, unless there are none.
+    pub(super) fn list(&self) -> Option<Vec<u8>> {
+        let (_, elements) = self.json.split_first()?;
+        Some([b"[", elements, b"]"].concat())
+    }
+
+    /// The flat name of a function in a namespace.
+    pub(super) fn flat(&mut self, namespace: &str, name: &str) -> String {
+        let DeclaredTools { names, namespaces, .. } = self;
+        namespaces.flat(namespace, name, |flat| names.iter().any(|known| known == flat))
+    }
+}
+
+impl ChatBodyWriter<'_> {
+    /// Adds the tools of a list. Names outside of namespaces come first, because they stay as they are.
+    pub(super) fn tools(&mut self, tools: Raw<'_>, path: &str) -> Result<(), Invalid> {
+        if !tools.is_array() {
+            return Err(mistyped(path, "an array"));
+        }
+        let plain = tools.elements().filter(|tool| kind_of(*tool).as_deref() != Some("namespace"));
+        self.tools.names.extend(plain.filter_map(|tool| Some(declaration(tool).member(b"name")?.text()?.into_owned())));
+        for (index, tool) in tools.elements().enumerate() {
+            let path = format!("{path}[{index}]");
+            if !tool.is_object() {
+                return Err(mistyped(&path, "an object"));
+            }
+            match kind_of(tool).as_deref() {
+                Some("function") => self.function((tool, "tools[]"), &path, None)?,
+                Some("custom") => self.custom(tool, &path)?,
+                Some("namespace") => self.namespace(tool, &path)?,
+                Some(kind) => {
+                    self.fates.drop(&format!("tools[].{kind}"));
+                    self.tools.hosted.get_or_insert(format!("{path}.type"));
+                }
+                None => return Err(required(format!("{path}.type"))),
+            }
+        }
+        Ok(())
+    }
+
+    fn namespace(&mut self, tool: Raw<'_>, path: &str) -> Result<(), Invalid> {
+        let namespace = name_of(tool, path)?.text().unwrap_or_default();
+        let tools = tool.member(b"tools").filter(|tools| tools.is_array());
+        let tools = tools.ok_or_else(|| required(format!("{path}.tools")))?;
+        self.fates.emulate("tools[].namespace");
+        self.name_others_of_tool(tool, "tools[]", &OF_NAMESPACES);
+        for (index, tool) in tools.elements().enumerate() {
+            let path = format!("{path}.tools[{index}]");
+            match kind_of(tool).as_deref() {
+                Some("function") => self.function((tool, "tools[].tools[]"), &path, Some(&namespace))?,
+                _ => {
+                    let message = format!("'{path}.type' must be function.");
+                    return Err(refused(format!("{path}.type"), message).allowing(["function"]));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Names the members of a tool that endpoints of other dialects do not get. `place`: where it stands.
+    fn name_others_of_tool(&mut self, tool: Raw<'_>, place: &str, known: &[&[u8]]) {
+        let (declared, holder) = (declaration(tool), kind_of(tool).unwrap_or_default());
+        let has_own_object = declared.bytes().as_ptr() != tool.bytes().as_ptr();
+        let inner = if has_own_object { format!("{place}.{holder}") } else { place.to_owned() };
+        let outer = has_own_object.then_some((place, tool, &OF_HOLDERS[..]));
+        for (place, object, known) in outer.into_iter().chain([(&*inner, declared, known)]) {
+            // What is false is as good as absent.
+            let others =
+                object.members().filter(|(key, value)| value.bytes() != b"false" && !known.contains(&&*key.name()));
+            others.for_each(|(key, value)| self.fates.drop_member(place, &key.name(), value));
+        }
+    }
+
+    /// Adds a function, given with the place that its members are named by.
+    fn function(&mut self, (tool, place): (Raw<'_>, &str), path: &str, namespace: Option<&str>) -> Result<(), Invalid> {
+        self.name_others_of_tool(tool, place, &OF_FUNCTIONS);
+        let tool = declaration(tool);
+        let name = name_of(tool, path)?;
+        let flat = namespace.map(|namespace| self.tools.flat(namespace, &name.text().unwrap_or_default()));
+        let description = optional_member(tool, path, "description", MemberType::String)?;
+        let strict = optional_member(tool, path, "strict", MemberType::Boolean)?;
+        let out = &mut self.tools.json;
+        out.put_slice(b",{\"type\":\"function\",\"function\":{\"name\":");
+        match flat {
+            Some(flat) => push_string(out, &flat),
+            None => out.put_slice(name.bytes()),
+        }
+        if let Some(description) = description {
+            push_member(out, b"description", description.bytes());
+        }
+        let schema = tool.member(b"parameters").or_else(|| tool.member(b"input_schema"));
+        match schema.filter(|schema| !schema.is_null()) {
+            Some(schema) if schema.is_object() => push_member(out, b"parameters", schema.bytes()),
+            Some(_) => return Err(mistyped(format!("{path}.parameters"), "an object")),
+            None => {}
+        }
+        if let Some(strict) = strict {
+            push_member(out, b"strict", strict.bytes());
+        }
+        out.put_slice(b"}}");
+        Ok(())
+    }
+
+    fn custom(&mut self, tool: Raw<'_>, path: &str) -> Result<(), Invalid> {
+        self.name_others_of_tool(tool, "tools[]", &OF_CUSTOM);
+        let tool = declaration(tool);
+        let name = name_of(tool, path)?;
+        let description = optional_member(tool, path, "description", MemberType::String)?;
+        let out = &mut self.tools.json;
+        out.put_slice(b",{\"type\":\"custom\",\"custom\":{\"name\":");
+        out.put_slice(name.bytes());
+        if let Some(description) = description {
+            push_member(out, b"description", description.bytes());
+        }
+        if let Some(format) = tool.member(b"format").filter(|format| format.is_object()) {
+            push_format(format, out);
+        }
+        out.put_slice(b"}}");
+        Ok(())
+    }
+
+    /// Appends `tools`, unless there are none.
+    pub(super) fn push_tools(&mut self) {
+        if let Some(tools) = self.tools.list() {
+            push_member(&mut self.out, b"tools", &tools);
+        }
+    }
+
+    pub(super) fn tool_choice(&mut self, choice: Raw<'_>) -> Result<(), Invalid> {
+        if let Some(word) = choice.text() {
+            match &*word {
+                // Chat servers refuse it without tools.
+                "auto" | "none" if self.tools.is_empty() => {}
+                // Every tool was one that runs at the provider.
+                "required" if self.tools.is_empty() && self.tools.hosted.is_some() => self.fates.drop("tool_choice"),
+                _ => push_member(&mut self.out, b"tool_choice", choice.bytes()),
+            }
+            return Ok(());
+        }
+        if !choice.is_object() {
+            return Err(mistyped("tool_choice", "a string or an object"));
+        }
+        match kind_of(choice).as_deref() {
+            Some("function" | "custom") => {
+                let mut chosen = BytesMut::new();
+                self.push_chosen(choice, "tool_choice", &mut chosen)?;
+                push_member(&mut self.out, b"tool_choice", &chosen);
+            }
+            Some("allowed_tools") => self.allowed_tools(choice)?,
+            Some(_) => self.fates.drop("tool_choice"),
+            None => return Err(required("tool_choice.type")),
+        }
+        Ok(())
+    }
+
+    fn allowed_tools(&mut self, choice: Raw<'_>) -> Result<(), Invalid> {
+        let tools = choice.member(b"tools").filter(|tools| tools.is_array());
+        let tools = tools.ok_or_else(|| required("tool_choice.tools"))?;
+        let mode = choice.member(b"mode").filter(|mode| mode.is_string());
+        let mode = mode.ok_or_else(|| required("tool_choice.mode"))?;
+        let mut chosen = BytesMut::new();
+        for (index, tool) in tools.elements().enumerate() {
+            match kind_of(tool).as_deref() {
+                Some("function" | "custom") => {
+                    if !chosen.is_empty() {
+                        chosen.put_u8(b',');
+                    }
+                    self.push_chosen(tool, &format!("tool_choice.tools[{index}]"), &mut chosen)?;
+                }
+                _ => self.fates.drop("tool_choice.tools[]"),
+            }
+        }
+        if self.tools.is_empty() && chosen.is_empty() {
+            self.fates.drop("tool_choice");
+            return Ok(());
+        }
+        push_member(&mut self.out, b"tool_choice", b"{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":");
+        self.out.put_slice(mode.bytes());
+        push_member(&mut self.out, b"tools", b"[");
+        self.out.put_slice(&chosen);
+        self.out.put_slice(b"]}}");
+        Ok(())
+    }
+
+    /// Appends a reference to a tool in the form of chat.
+    fn push_chosen(&mut self, tool: Raw<'_>, path: &str, out: &mut BytesMut) -> Result<(), Invalid> {
+        let is_custom = kind_of(tool).as_deref() == Some("custom");
+        let tool = declaration(tool);
+        let name = name_of(tool, path)?;
+        out.put_slice(if is_custom {
+            b"{\"type\":\"custom\",\"custom\":{\"name\":"
+        } else {
+            b"{\"type\":\"function\",\"function\":{\"name\":"
+        });
+        match tool.member(b"namespace").and_then(Raw::text).filter(|_| !is_custom) {
+            Some(namespace) => push_string(out, &self.tools.flat(&namespace, &name.text().unwrap_or_default())),
+            None => out.put_slice(name.bytes()),
+        }
+        out.put_slice(b"}}");
+        Ok(())
+    }
+}
+
+/// Where a tool says what it is: in itself, or in an object of its own, as in chat. Agents mix both forms.
+fn declaration(tool: Raw<'_>) -> Raw<'_> {
+    let inner = [b"function".as_slice(), b"custom"].into_iter().find_map(|name| tool.member(name));
+    inner.filter(|inner| inner.is_object()).unwrap_or(tool)
+}
+
+/// Whether a tool is declared in the form of this API, not of chat.
+pub(super) fn is_flat(tool: Raw<'_>) -> bool {
+    let has = |name: &[u8]| declaration(tool).member(name).is_some();
+    (declaration(tool).bytes() == tool.bytes() && has(b"name")) || has(b"input_schema")
+}
+
+fn kind_of(tool: Raw<'_>) -> Option<std::borrow::Cow<'_, str>> {
+    tool.member(b"type").and_then(Raw::text)
+}
+
+fn name_of<'a>(tool: Raw<'a>, path: &str) -> Result<Raw<'a>, Invalid> {
+    let path = format!("{path}.name");
+    match tool.member(b"name") {
+        Some(name) if name.filled_string().is_some() => Ok(name),
+        Some(_) => Err(mistyped(&path, "a non-empty string")),
+        None => Err(required(&path)),
+    }
+}
+
+/// Appends the form of a custom tool's input. Chat wraps the grammar in another object.
+fn push_format(format: Raw<'_>, out: &mut BytesMut) {
+    if kind_of(format).as_deref() != Some("grammar") || format.member(b"grammar").is_some() {
+        return push_member(out, b"format", format.bytes());
+    }
+    push_member(out, b"format", b"{\"type\":\"grammar\",\"grammar\":{");
+    for (index, (key, value)) in format.members().filter(|(key, _)| *key.name() != *b"type").enumerate() {
+        if index > 0 {
+            out.put_u8(b',');
+        }
+        out.put_slice(key.bytes());
+        out.put_u8(b':');
+        out.put_slice(value.bytes());
+    }
+    out.put_slice(b"}}");
+}

@@ -1,0 +1,121 @@
+//! Writes a conversation as the body of `POST /responses`.
+//!
+//! `input` comes last and nothing before it depends on later turns, so that the body for a conversation is a prefix of the
+//! body for the same conversation with one more turn.
+
+use bytes::{BufMut as _, BytesMut};
+use pointsman_domain::Endpoint;
+
+use super::{
+    input::push_input,
+    models::{LEAST_OUTPUT, NAMES, capabilities, takes_cache_marks},
+    parameters::Parameters,
+    reasoning,
+    tools::push_tools,
+    write::push_text_member,
+};
+use crate::{
+    json::{push_member, push_string, push_u64},
+    neutral::{
+        AnswerFormat, Content, Conversation, EscapedText, FieldFates, ToolNames, TranslatedRequest,
+        with_lone_references,
+    },
+};
+
+/// The body for an endpoint. What the endpoint cannot carry is named in `fates`.
+pub(crate) fn write_request(
+    conversation: &Conversation<'_>,
+    endpoint: &Endpoint,
+    fates: &mut FieldFates,
+) -> TranslatedRequest {
+    let capabilities = capabilities(&endpoint.upstream_model);
+    let names = ToolNames::of(conversation, NAMES);
+    let reasoning = reasoning::plan(&conversation.reasoning, capabilities, endpoint.omits, fates);
+    let parameters = Parameters::of(conversation, reasoning.admits_sampling(capabilities), fates);
+
+    let mut out = BytesMut::with_capacity(1_024);
+    out.put_slice(b"{\"model\":");
+    push_string(&mut out, &endpoint.upstream_model);
+    if conversation.stream {
+        push_member(&mut out, b"stream", b"true");
+    }
+    parameters.push(endpoint.omits, &mut out);
+    push_limit(conversation.max_tokens, &mut out, fates);
+    if !conversation.stop.is_empty() {
+        fates.drop("stop");
+    }
+    reasoning.push(&mut out);
+    push_text(&conversation.format, parameters.verbosity, &mut out, fates);
+    push_tools(conversation, &names, &mut out, fates);
+    let marks_cache = takes_cache_marks(&endpoint.upstream_model);
+    // Instructions cannot be marked.
+    let has_marks = marks_cache && conversation.system.iter().any(|part| part.cache_control.is_some());
+    let instructions = instructions(conversation).filter(|_| !has_marks);
+    if let Some(text) = instructions {
+        push_text_member(&mut out, b"instructions", text);
+        if conversation.system.iter().any(|part| part.cache_control.is_some()) {
+            fates.drop("messages[].content[].cache_control");
+        }
+    }
+    let system = if instructions.is_some() { &[][..] } else { conversation.system.as_slice() };
+    push_input(system, &conversation.turns, marks_cache, &names, &mut out, fates);
+    out.put_u8(b'}');
+    TranslatedRequest { body: out.freeze(), names }
+}
+
+/// The instructions, if they are exactly one text: several have no form but messages.
+fn instructions<'c, 'a>(conversation: &'c Conversation<'a>) -> Option<&'c EscapedText<'a>> {
+    match conversation.system.as_slice() {
+        [part] => match &part.content {
+            Content::Text(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn push_limit(max_tokens: Option<u64>, out: &mut BytesMut, fates: &mut FieldFates) {
+    let Some(wanted) = max_tokens else { return };
+    let least = u64::from(LEAST_OUTPUT);
+    if wanted < least {
+        fates.emulate("max_tokens");
+    }
+    push_member(out, b"max_output_tokens", b"");
+    push_u64(out, wanted.max(least));
+}
+
+/// Appends `text`: the format of the answer and how wordy it is.
+fn push_text(format: &AnswerFormat<'_>, verbosity: Option<&[u8]>, out: &mut BytesMut, fates: &mut FieldFates) {
+    if matches!(format, AnswerFormat::Text) && verbosity.is_none() {
+        return;
+    }
+    push_member(out, b"text", b"{\"format\":{\"type\":");
+    match format {
+        AnswerFormat::Text => out.put_slice(b"\"text\""),
+        AnswerFormat::JsonObject => out.put_slice(b"\"json_object\""),
+        AnswerFormat::Schema { name, description, schema, strict } => {
+            out.put_slice(b"\"json_schema\"");
+            let given = name.unescaped();
+            let given = if given.is_empty() { "output" } else { &*given };
+            push_member(out, b"name", b"");
+            push_string(out, &NAMES.fitting(given));
+            if let Some(description) = description {
+                push_text_member(out, b"description", description);
+            }
+            let path = "response_format.json_schema.schema";
+            let schema = match strict {
+                Some(true) => with_lone_references(*schema, path, fates),
+                _ => schema.bytes().into(),
+            };
+            push_member(out, b"schema", &schema);
+            if let Some(strict) = strict {
+                push_member(out, b"strict", if *strict { b"true" } else { b"false" });
+            }
+        }
+    }
+    out.put_u8(b'}');
+    if let Some(verbosity) = verbosity {
+        push_member(out, b"verbosity", verbosity);
+    }
+    out.put_u8(b'}');
+}

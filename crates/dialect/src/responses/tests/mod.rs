@@ -1,0 +1,73 @@
+//! The statements about this dialect, from chat bodies and to chat answers.
+
+use pointsman_domain::{Endpoint, EndpointId, EndpointLimits};
+use serde_json::{Value, json};
+
+use super::write_request;
+use crate::{
+    neutral::{FieldFates, ToolNames},
+    openai::conversation_reader::read_conversation,
+};
+
+mod answers;
+mod other_upstreams;
+mod properties;
+mod requests;
+mod splicing;
+
+/// A model that reasons unless it is told not to.
+const REASONING: &str = "gpt-5.6";
+/// A model that reasons only if it is told to.
+const IDLE: &str = "gpt-5.2";
+/// A model that does not reason.
+const PLAIN: &str = "gpt-4.1";
+
+fn endpoint(model: &str) -> Endpoint {
+    Endpoint {
+        limits: EndpointLimits { context_length: 200_000, max_completion_tokens: None, max_prompt_tokens: None },
+        dialect: Default::default(),
+        ..Endpoint::with_defaults(EndpointId::of(model, "openai", ""), 0, 0, model)
+    }
+}
+
+/// A chat body as it is sent to a model.
+struct Sent {
+    text: String,
+    names: ToolNames,
+    fates: FieldFates,
+}
+
+impl Sent {
+    fn body(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap()
+    }
+
+    fn input(&self) -> Value {
+        self.body()["input"].clone()
+    }
+
+    fn dropped(&self) -> Vec<&str> {
+        self.fates.dropped().iter().map(AsRef::as_ref).collect()
+    }
+
+    fn emulated(&self) -> Vec<&str> {
+        self.fates.emulated().iter().map(AsRef::as_ref).collect()
+    }
+}
+
+fn send(model: &str, body: &str) -> Sent {
+    let mut fates = FieldFates::default();
+    let conversation = read_conversation(body).unwrap();
+    let written = write_request(&conversation, &endpoint(model), &mut fates);
+    Sent { text: String::from_utf8(written.body.to_vec()).unwrap(), names: written.names, fates }
+}
+
+/// A body with these messages.
+fn send_messages(messages: Value) -> Sent {
+    send(PLAIN, &json!({ "messages": messages }).to_string())
+}
+
+/// A body with one user message and these members.
+fn send_members(model: &str, members: &str) -> Sent {
+    send(model, &format!(r#"{{"messages":[{{"role":"user","content":"hi"}}],{members}}}"#))
+}

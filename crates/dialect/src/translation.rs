@@ -1,0 +1,413 @@
+//! Chats for endpoints of every dialect: the body that is sent, and how its answer is read.
+//!
+//! A chat in the endpoint's own dialect is spliced. For another dialect it is read into the neutral form and written
+//! anew, and the answer is decoded into neutral events, from which chat chunks are written.
+
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use pointsman_domain::{Catalog, Dialect, Endpoint, RequestedService, Usage};
+
+use super::{
+    Answer, AnswerContext, AnswerFault, ChatRequest, ImageRequest, anthropic,
+    client_encoder::ClientEncoder,
+    client_request::{ClientRequest, ClientShape},
+    converse,
+    gemini::{self, SignatureSources},
+    neutral::{AnswerEvent, AnswerForm, AnswerSink, FieldFates, ToolNames, TranslatedRequest},
+    openai::{
+        chunk_writer::push_tokens,
+        completion_writer::CompletionWriter,
+        conversation_reader::read_conversation,
+        fitting_calls::{FittingCalls, fitting_calls},
+        foreign_members::{PlainChat, plain_chat},
+        request::default_parameters,
+        rewrite_answer, text_completion,
+        tool_history::{ToolHistory, with_results_behind_calls},
+        tool_results::{PlainResults, plain_results},
+        usage_of_failed_answer, whole_answer,
+    },
+    outgoing::{OutgoingBody, Translation},
+    responses::{self, provider_state::ProviderState},
+    spliced_call::SplicedCall,
+};
+
+/// Bytes of an answer that may always wait for other content.
+const MIN_HELD_BYTES: usize = 64 * 1024;
+
+/// Path of chats, relative to the base address of the upstream. `client`: of another API than chat, if it is.
+#[must_use]
+pub fn chat_path(client: Option<&ClientRequest>, endpoint: &Endpoint, streamed: bool) -> Arc<str> {
+    match endpoint.dialect {
+        Dialect::OpenAi if client.is_some_and(|client| client.is_native_at(endpoint)) => text_completion::PATH.into(),
+        Dialect::OpenAi => "/chat/completions".into(),
+        Dialect::Anthropic => anthropic::platform::path(endpoint, streamed),
+        Dialect::Gemini => gemini::path(endpoint, streamed).into(),
+        Dialect::Responses => "/responses".into(),
+        Dialect::Converse => converse::path(endpoint, streamed).into(),
+    }
+}
+
+/// The body of a chat for one endpoint. `most_output` lowers the limit on output tokens. `None` if the body of the request
+/// is nested too deeply to be translated.
+#[must_use]
+pub fn chat_body(
+    request: &ChatRequest,
+    catalog: &Catalog,
+    endpoint: &Endpoint,
+    most_output: Option<u32>,
+) -> Option<OutgoingBody> {
+    chat_body_with(request, catalog, endpoint, most_output, SignatureSources::default())
+}
+
+/// As [`chat_body`], with these signatures of thoughts where an endpoint wants any on calls.
+#[must_use]
+pub fn chat_body_with(
+    request: &ChatRequest,
+    catalog: &Catalog,
+    endpoint: &Endpoint,
+    most_output: Option<u32>,
+    signatures: SignatureSources<'_>,
+) -> Option<OutgoingBody> {
+    if let Some(client) = request.client.as_deref().filter(|client| client.is_native_at(endpoint))
+        && let Some(own) = clients_own(client, catalog, endpoint, most_output, request.service)
+    {
+        return Some(own);
+    }
+    // Gateway fields and parameters that the endpoint does not list are removed here, for every dialect.
+    let gated = request.limited_body(catalog, endpoint, most_output);
+    let keeps_order = endpoint.dialect == Dialect::OpenAi && request.client.is_none();
+    let gated = if request.has_scattered_results && !keeps_order { with_tool_history(gated, endpoint) } else { gated };
+    let outgoing = match endpoint.dialect {
+        Dialect::OpenAi if request.client.is_some() => {
+            with_fitting_calls(without_foreign_members(with_plain_results(gated), catalog, endpoint, true))
+        }
+        Dialect::OpenAi => without_foreign_members(gated, catalog, endpoint, false),
+        dialect => spelled(request, translated(&gated, dialect, endpoint, request.prompt_tokens, signatures)?),
+    };
+    Some(match request.client.as_deref() {
+        Some(client) => named(&client.fates, Some(client), outgoing),
+        // One name needs no order.
+        None if request.fates == FieldFates::default() && outgoing.dropped.len() < 2 && outgoing.emulated.len() < 2 => {
+            outgoing
+        }
+        None => named(&request.fates, None, outgoing),
+    })
+}
+
+/// The body of an image request for one endpoint. `None` as for [`chat_body`].
+#[must_use]
+pub fn image_body(request: &ImageRequest, catalog: &Catalog, endpoint: &Endpoint) -> Option<OutgoingBody> {
+    let outgoing = request.upstream_body(catalog, endpoint);
+    match endpoint.dialect {
+        Dialect::OpenAi => Some(outgoing),
+        dialect if endpoint.images_through_chat => {
+            let emulated = outgoing.emulated.clone();
+            let mut body =
+                translated(&outgoing, dialect, endpoint, request.prompt_tokens, SignatureSources::default())?;
+            body.emulated.extend(emulated);
+            Some(named_as_image(request, body))
+        }
+        Dialect::Gemini | Dialect::Converse => {
+            let mut fates = FieldFates::default();
+            outgoing.dropped.iter().for_each(|name| fates.drop(name));
+            let asked = std::str::from_utf8(&outgoing.bytes).ok()?;
+            let body = match endpoint.dialect {
+                Dialect::Gemini => gemini::write_images(asked, &mut fates)?,
+                _ => converse::write_images(asked, endpoint, &mut fates)?,
+            };
+            let (dropped, emulated) = (fates.dropped().to_vec(), fates.emulated().to_vec());
+            Some(OutgoingBody { dropped, emulated, ..OutgoingBody::of(body) })
+        }
+        _ => Some(outgoing),
+    }
+}
+
+/// Names the fields of an image request as the client wrote them: a chat has others for the shape of an image.
+fn named_as_image(request: &ImageRequest, outgoing: OutgoingBody) -> OutgoingBody {
+    let given = |field: &'static str| if request.gives(field) { field } else { "size" };
+    let name_of = |name: &str| match name {
+        "image_config.aspect_ratio" => given("aspect_ratio").to_owned(),
+        "image_config.image_size" => given("resolution").to_owned(),
+        name => name.to_owned(),
+    };
+    let mut fates = FieldFates::default();
+    outgoing.dropped.iter().for_each(|name| fates.drop(&name_of(name)));
+    outgoing.emulated.iter().for_each(|name| fates.emulate(&name_of(name)));
+    OutgoingBody { dropped: fates.dropped().to_vec(), emulated: fates.emulated().to_vec(), ..outgoing }
+}
+
+/// Path of image requests, relative to the base address of the upstream.
+#[must_use]
+pub fn image_path(endpoint: &Endpoint) -> Arc<str> {
+    match endpoint.dialect {
+        _ if endpoint.images_through_chat => chat_path(None, endpoint, false),
+        Dialect::Gemini => gemini::images_path(endpoint).into(),
+        Dialect::Converse => converse::images_path(endpoint).into(),
+        _ => "/images/generations".into(),
+    }
+}
+
+/// An answer with images as one of the OpenAI API: of chats, or of its image interface.
+///
+/// # Errors
+/// When the body is not a valid answer.
+pub fn images_of<'b>(
+    body: &'b Bytes,
+    outgoing: &OutgoingBody,
+    endpoint: &Endpoint,
+) -> Result<Cow<'b, Bytes>, AnswerFault> {
+    match endpoint.dialect {
+        Dialect::Gemini if !endpoint.images_through_chat => gemini::images_of(utf8(body)?).map(Cow::Owned),
+        Dialect::Converse if !endpoint.images_through_chat => converse::images_of(utf8(body)?).map(Cow::Owned),
+        _ => completion_of(body, outgoing),
+    }
+}
+
+/// Whether an endpoint can be asked for images. `through_chat`: as a chat.
+#[must_use]
+pub fn makes_images(dialect: Dialect, upstream_model: &str, through_chat: bool) -> bool {
+    match dialect {
+        Dialect::OpenAi | Dialect::Responses | Dialect::Gemini => true,
+        Dialect::Anthropic => false,
+        Dialect::Converse => through_chat || converse::makes_images(upstream_model),
+    }
+}
+
+/// An answer as a chat completion, without what the gateway adds.
+///
+/// # Errors
+/// When the body is not a valid answer.
+pub fn completion_of<'b>(body: &'b Bytes, outgoing: &OutgoingBody) -> Result<Cow<'b, Bytes>, AnswerFault> {
+    let Some(translation) = &outgoing.translation else { return Ok(Cow::Borrowed(body)) };
+    let mut completion = CompletionWriter::default();
+    translation.decoder().whole(utf8(body)?, &mut completion)?;
+    Ok(Cow::Owned(completion.finish()?))
+}
+
+/// The client's own body, with the endpoint's name of the model and without the gateway's fields. `None` if it is no JSON.
+fn clients_own(
+    client: &ClientRequest,
+    catalog: &Catalog,
+    endpoint: &Endpoint,
+    most_output: Option<u32>,
+    service: RequestedService,
+) -> Option<OutgoingBody> {
+    let text = std::str::from_utf8(&client.body).ok()?;
+    let defaults = default_parameters(catalog, endpoint);
+    let without: Vec<&str> = service.unpriced(endpoint.pricing.as_deref()).collect();
+    let call = SplicedCall {
+        model: &endpoint.upstream_model,
+        most_output,
+        defaults: &defaults,
+        omits: endpoint.omits,
+        without: &without,
+    };
+    let state = ProviderState::at(endpoint);
+    let mut emulated = Vec::new();
+    let body = match client.shape {
+        ClientShape::Completion { .. } => text_completion::splice::splice_request(text, &call).ok()?,
+        ClientShape::Messages { has_blank_answers, .. } => {
+            let said = has_blank_answers.then(|| anthropic::splice::without_blank_answers(text)).transpose().ok()?;
+            let text = said.as_ref().map_or(Some(text), |said| std::str::from_utf8(said).ok())?;
+            let cut = anthropic::without_foreign_thoughts(text);
+            let own = cut.as_ref().map_or(Some(text), |cut| std::str::from_utf8(&cut.body).ok())?;
+            let spliced = anthropic::splice::splice_request(own, &call).ok()?;
+            let without_thinking = cut.as_ref().is_some_and(|cut| cut.without_thinking);
+            emulated.extend(cut.is_some().then(|| "messages[].content[].thinking".into()));
+            emulated.extend((without_thinking || spliced.limits_thinking).then(|| "thinking".into()));
+            spliced.body
+        }
+        ClientShape::Responses(_) => {
+            let spliced = responses::splice::splice_request(text, &call, state).ok()?;
+            emulated.extend(spliced.without_reasoning.then(|| "input[].encrypted_content".into()));
+            spliced.body
+        }
+    };
+    let translation = Some(Translation::of(client.dialect(), ToolNames::default(), endpoint));
+    let (body, headers) = anthropic::platform::adapted(body, client.headers.clone(), endpoint);
+    let dropped = without.into_iter().map(Into::into).collect();
+    Some(OutgoingBody {
+        is_clients_own: true,
+        state,
+        translation,
+        headers,
+        dropped,
+        emulated,
+        ..OutgoingBody::of(body)
+    })
+}
+
+/// A chat body without what the endpoint must not get inside messages. `written`: for a client of another dialect.
+fn without_foreign_members(gated: OutgoingBody, catalog: &Catalog, endpoint: &Endpoint, written: bool) -> OutgoingBody {
+    let plain = plain_chat(&gated.bytes, catalog, endpoint, written);
+    let Some(PlainChat { body, cut_marks, cut_reasoning }) = plain else { return gated };
+    let OutgoingBody { mut dropped, mut emulated, .. } = gated;
+    dropped.extend(cut_marks.into_iter().map(Into::into));
+    emulated.extend(cut_reasoning.into_iter().map(Into::into));
+    OutgoingBody { bytes: body, dropped, emulated, ..gated }
+}
+
+/// A chat body with results of calls behind their calls.
+fn with_tool_history(gated: OutgoingBody, endpoint: &Endpoint) -> OutgoingBody {
+    let ordered = with_results_behind_calls(&gated.bytes, endpoint.dialect == Dialect::OpenAi);
+    let Some(ToolHistory { body, has_made_results, has_told_results }) = ordered else { return gated };
+    let mut emulated = gated.emulated;
+    emulated.extend(has_made_results.then(|| "messages[].tool_calls[].id".into()));
+    emulated.extend(has_told_results.then(|| "messages[].tool_call_id".into()));
+    OutgoingBody { bytes: body, emulated, ..gated }
+}
+
+/// A chat body for a client of another dialect, with results of calls that every chat server takes.
+fn with_plain_results(gated: OutgoingBody) -> OutgoingBody {
+    let Some(PlainResults { body, moved_media, told_failures }) = plain_results(&gated.bytes) else { return gated };
+    let mut emulated = gated.emulated;
+    emulated.extend(moved_media.then(|| "messages[].content".into()));
+    emulated.extend(told_failures.then(|| "messages[].is_error".into()));
+    OutgoingBody { bytes: body, emulated, ..gated }
+}
+
+/// A chat body for a client of another dialect, with names of tools and ids of calls that OpenAI takes.
+fn with_fitting_calls(gated: OutgoingBody) -> OutgoingBody {
+    match fitting_calls(&gated.bytes) {
+        Some(FittingCalls { body, names }) => OutgoingBody { bytes: body, names, ..gated },
+        None => gated,
+    }
+}
+
+/// Names fields as the chat body does: the neutral form knows one name for each. What only the gateway asked for is not named.
+fn spelled(request: &ChatRequest, outgoing: OutgoingBody) -> OutgoingBody {
+    let mut fates = FieldFates::default();
+    outgoing.dropped.iter().filter_map(|name| request.spelling(name)).for_each(|name| fates.drop(&name));
+    outgoing.emulated.iter().filter_map(|name| request.spelling(name)).for_each(|name| fates.emulate(&name));
+    OutgoingBody { dropped: fates.dropped().to_vec(), emulated: fates.emulated().to_vec(), ..outgoing }
+}
+
+/// Names the fields in the client's spelling, and those that were lost on the way to the chat body.
+fn named(lost: &FieldFates, client: Option<&ClientRequest>, outgoing: OutgoingBody) -> OutgoingBody {
+    let mut fates = lost.clone();
+    let names = client.map(ClientRequest::field_names);
+    let names_of = |name| names.as_ref().map_or_else(|| vec![Cow::Borrowed(name)], |names| names.of(name));
+    outgoing.dropped.iter().flat_map(|name| names_of(&**name)).for_each(|name| fates.drop(&name));
+    outgoing.emulated.iter().flat_map(|name| names_of(&**name)).for_each(|name| fates.emulate(&name));
+    OutgoingBody { dropped: fates.dropped().to_vec(), emulated: fates.emulated().to_vec(), ..outgoing }
+}
+
+fn translated(
+    gated: &OutgoingBody,
+    dialect: Dialect,
+    endpoint: &Endpoint,
+    prompt_tokens: u32,
+    signatures: SignatureSources<'_>,
+) -> Option<OutgoingBody> {
+    let mut conversation = read_conversation(std::str::from_utf8(&gated.bytes).ok()?).ok()?;
+    let mut fates = std::mem::take(&mut conversation.lost);
+    gated.dropped.iter().for_each(|name| fates.drop(name));
+    gated.emulated.iter().for_each(|name| fates.emulate(name));
+    let (TranslatedRequest { body, names }, headers) = match dialect {
+        Dialect::OpenAi => return None,
+        Dialect::Anthropic => {
+            anthropic::limit_to_context(&mut conversation, endpoint, prompt_tokens);
+            let betas = anthropic::required_betas(&conversation, endpoint);
+            let headers = (!betas.is_empty()).then(|| ("anthropic-beta".into(), betas.join(",")));
+            let written = anthropic::write_request(&conversation, endpoint, &mut fates);
+            let (body, headers) = anthropic::platform::adapted(written.body, headers.into_iter().collect(), endpoint);
+            (TranslatedRequest { body, ..written }, headers)
+        }
+        Dialect::Gemini => (gemini::write_request_with(&conversation, endpoint, signatures, &mut fates), Vec::new()),
+        Dialect::Responses => (responses::write_request(&conversation, endpoint, &mut fates), Vec::new()),
+        Dialect::Converse => (converse::write_request(&conversation, endpoint, &mut fates), Vec::new()),
+    };
+    Some(OutgoingBody {
+        dropped: fates.dropped().to_vec(),
+        emulated: fates.emulated().to_vec(),
+        headers,
+        translation: Some(Translation {
+            signatures: signatures.memory.cloned(),
+            ..Translation::of(dialect, names, endpoint)
+        }),
+        ..OutgoingBody::of(body)
+    })
+}
+
+/// Whether an answer refuses a signature of a thought, so that the same chat may be accepted with stand-ins.
+#[must_use]
+pub fn refuses_signature(dialect: Dialect, status: u16, body: &[u8]) -> bool {
+    dialect == Dialect::Gemini && gemini::refuses_signature(status, body)
+}
+
+/// The time to wait that the body of an error names, where a dialect has no header for it.
+#[must_use]
+pub fn retry_delay(dialect: Dialect, body: &[u8]) -> Option<Duration> {
+    match dialect {
+        Dialect::OpenAi | Dialect::Anthropic | Dialect::Responses | Dialect::Converse => None,
+        Dialect::Gemini => gemini::retry_delay(body),
+    }
+}
+
+/// Rewrites a plain answer for the client.
+///
+/// # Errors
+/// When the body is not a valid answer.
+pub fn rewrite_whole(
+    body: &Bytes,
+    outgoing: &OutgoingBody,
+    client: Option<&ClientRequest>,
+    context: &AnswerContext,
+) -> Result<Answer, AnswerFault> {
+    if let (Some(client), Some(translation)) = (client, &outgoing.translation)
+        && !outgoing.is_clients_own
+        && !matches!(client.shape, ClientShape::Completion { .. })
+    {
+        // Arguments that come as an object are at most twice as long as a string.
+        let most = body.len().saturating_mul(2).max(MIN_HELD_BYTES);
+        return whole_answer(utf8(body)?, translation, client, context, most);
+    }
+    let chat = rewrite_answer(&*completion_of(body, outgoing)?, context)?;
+    let Some(client) = client else { return Ok(chat) };
+    if outgoing.is_clients_own {
+        let (text, id) = (utf8(body)?, context.generation.as_str());
+        let own = match &client.shape {
+            ClientShape::Messages { .. } => anthropic::splice::splice_answer(text, id, &context.model, &chat.outcome)?,
+            ClientShape::Responses(echo) => {
+                let identity = responses::splice::ResponseIdentity::of(context, outgoing.state, echo);
+                responses::splice::splice_answer(text, &identity, || chat.outcome.usage)?
+            }
+            ClientShape::Completion { .. } => text_completion::splice::splice_answer(text, id, &context.model)?,
+        };
+        return Ok(Answer { body: own, ..chat });
+    }
+    let most = chat.body.len().max(MIN_HELD_BYTES);
+    let encoder = ClientEncoder::new(client, context, AnswerForm::Whole, most);
+    Ok(Answer { body: encoder.completion(&chat.body, &outgoing.names)?, ..chat })
+}
+
+/// Usage that the upstream reports in a body that is not a valid answer, if any.
+#[must_use]
+pub fn usage_of_failure(body: &Bytes, translation: Option<&Translation>, context: &AnswerContext) -> Option<Usage> {
+    let Some(translation) = translation else { return usage_of_failed_answer(body, context) };
+    let mut usage = UsageSink::default();
+    // A fault is expected; what was reported before it counts.
+    let _ = translation.decoder().whole(utf8(body).ok()?, &mut usage);
+    usage.0.and_then(|body| usage_of_failed_answer(&body, context))
+}
+
+/// Keeps the last report of usage, as a body with nothing else.
+#[derive(Default)]
+struct UsageSink(Option<Bytes>);
+
+impl AnswerSink for UsageSink {
+    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+        if let AnswerEvent::Usage(tokens) = event {
+            let mut body = BytesMut::from(&b"{\"usage\":"[..]);
+            push_tokens(&tokens, &mut body);
+            body.extend_from_slice(b"}");
+            self.0 = Some(body.freeze());
+        }
+        Ok(())
+    }
+}
+
+fn utf8(body: &[u8]) -> Result<&str, AnswerFault> {
+    std::str::from_utf8(body).map_err(|_| AnswerFault::malformed("not valid UTF-8"))
+}

@@ -1,0 +1,232 @@
+//! What answers have in common, whichever provider they come from.
+
+use bytes::{Bytes, BytesMut};
+use pointsman_dialect::{AnswerContext, ChatRequest, ChatStream, OutgoingBody, StreamOptions, rewrite_whole};
+use pointsman_domain::Dialect;
+use serde_json::{Value, json};
+
+use crate::{
+    upstream::{End, Said, answered, put_together, relayed},
+    world::{clients, context, of_chat, of_messages},
+};
+
+fn chat() -> Box<ChatRequest> {
+    of_chat(r#"{"model":"acme/m","messages":[{"role":"user","content":"Hi"}]}"#)
+}
+
+/// A3.
+#[test]
+fn an_answer_that_says_nothing_has_an_empty_text() {
+    for dialect in Dialect::ALL {
+        for said in [
+            Said::NOTHING,
+            Said { end: End::Cut, ..Said::NOTHING },
+            Said { end: End::Blocked, ..Said::NOTHING },
+            Said { thought: "hm", end: End::Cut, ..Said::NOTHING },
+        ] {
+            let whole = answered(&chat(), dialect, &said.whole(dialect).unwrap(), &context());
+            assert_eq!(whole["choices"][0]["message"]["content"], "", "{dialect:?} {said:?}: {whole}");
+            let events = relayed(&chat(), dialect, &said.stream(dialect), &context());
+            assert_eq!(put_together(&events)["content"], "", "{dialect:?} {said:?}: {events:?}");
+        }
+        let called = Said { calls: vec![&["{\"a\":1}"]], ..Said::NOTHING };
+        let whole = answered(&chat(), dialect, &called.whole(dialect).unwrap(), &context());
+        assert_eq!(whole["choices"][0]["message"]["content"], Value::Null, "{dialect:?}");
+        let streamed = put_together(&relayed(&chat(), dialect, &called.stream(dialect), &context()));
+        assert_eq!(
+            streamed.get("content"),
+            Some(&Value::Null).filter(|_| streamed.get("content").is_some()),
+            "{dialect:?}"
+        );
+    }
+    for (message, content) in [
+        (json!({"content": null, "refusal": "No."}), Value::Null),
+        (json!({"content": null, "audio": {"id": "a"}}), Value::Null),
+        (json!({"refusal": null}), json!("")),
+        (json!({"content": null, "images": [{"type": "image_url"}]}), json!("")),
+    ] {
+        let body = json!({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).to_string();
+        let whole = answered(&chat(), Dialect::OpenAi, &body, &context());
+        assert_eq!(whole["choices"][0]["message"]["content"], content, "{whole}");
+    }
+}
+
+/// C6.
+#[test]
+fn thoughts_of_a_chat_provider_stand_where_those_of_other_providers_stand() {
+    let details = json!([{"type": "reasoning.text", "text": "hm", "format": "unknown", "index": 0}]);
+    let own = json!([{"type": "reasoning.text", "text": "hm", "signature": "x", "index": 0}]);
+    for (given, expected) in [
+        (
+            json!({"reasoning_content": "hm"}),
+            json!({"reasoning": "hm", "reasoning_content": "hm", "reasoning_details": details}),
+        ),
+        (json!({"reasoning": "hm"}), json!({"reasoning": "hm", "reasoning_details": details})),
+        (
+            json!({"reasoning": "hm", "reasoning_content": "hm"}),
+            json!({"reasoning": "hm", "reasoning_content": "hm", "reasoning_details": details}),
+        ),
+        (
+            json!({"reasoning": null, "reasoning_details": [], "reasoning_content": "hm"}),
+            json!({"reasoning": "hm", "reasoning_content": "hm", "reasoning_details": details}),
+        ),
+        (json!({"thinking": "hm"}), json!({"reasoning": "hm", "thinking": "hm", "reasoning_details": details})),
+        (json!({"reasoning": "hm", "reasoning_details": own}), json!({"reasoning": "hm", "reasoning_details": own})),
+        (
+            json!({"content": [{"type": "thinking", "thinking": "hm"}]}),
+            json!({"reasoning": "hm", "reasoning_details": details}),
+        ),
+        (json!({"reasoning_content": ""}), json!({"reasoning_content": ""})),
+    ] {
+        let body =
+            |member: &str| json!({"choices": [{"index": 0, member: given, "finish_reason": "stop"}]}).to_string();
+        let whole = answered(&chat(), Dialect::OpenAi, &body("message"), &context());
+        let stream = format!("data: {}\n\ndata: [DONE]\n\n", body("delta"));
+        let streamed = put_together(&relayed(&chat(), Dialect::OpenAi, stream.as_bytes(), &context()));
+        for message in [whole["choices"][0]["message"].clone(), streamed] {
+            let shown: serde_json::Map<String, Value> = message
+                .as_object()
+                .unwrap()
+                .iter()
+                .filter(|(name, _)| name.contains("reason") || *name == "thinking")
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect();
+            assert_eq!(Value::Object(shown), expected, "{given}");
+        }
+        let hidden = AnswerContext { exclude_reasoning: true, ..context() };
+        let whole = answered(&chat(), Dialect::OpenAi, &body("message"), &hidden).to_string();
+        assert!(!whole.contains("hm"), "{whole}");
+    }
+}
+
+/// A12.
+#[test]
+fn a_stop_sequence_is_told_to_clients_of_messages() {
+    let request = |stops: Value| {
+        of_messages(
+            &json!({"model": "acme/m", "max_tokens": 9, "stop_sequences": stops, "messages": [{"role": "user", "content": "Hi"}]}),
+        )
+    };
+    let chat = |members: Value| {
+        let mut choice =
+            json!({"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Hi"}});
+        choice.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        let whole = json!({ "choices": [choice] }).to_string();
+        choice["delta"] = json!({});
+        (Dialect::OpenAi, whole, format!("data: {}\n\ndata: [DONE]\n\n", json!({ "choices": [choice] })).into_bytes())
+    };
+    let converse = || {
+        let said = Said { text: "Hi", ..Said::NOTHING };
+        let whole = said.whole(Dialect::Converse).unwrap().replace("end_turn", "stop_sequence");
+        let end = ("messageStop", json!({"stopReason": "stop_sequence"}));
+        let events = [
+            ("messageStart", json!({"role": "assistant"})),
+            ("contentBlockDelta", json!({"contentBlockIndex": 0, "delta": {"text": "Hi"}})),
+            end,
+        ];
+        (Dialect::Converse, whole, crate::upstream::framed(&events))
+    };
+    let (told, plain) = (("stop_sequence", json!("END")), ("end_turn", Value::Null));
+    for (stops, (dialect, whole, stream), expected) in [
+        (json!(["END"]), chat(json!({"stop_reason": "END"})), &told),
+        (json!(["A", "END"]), chat(json!({"matched_stop": "END"})), &told),
+        (json!(["END"]), chat(json!({"finish_reason": "stop_sequence"})), &told),
+        (json!(["END"]), chat(json!({"stop_reason": 128_009})), &plain),
+        (json!(["END"]), chat(json!({"matched_stop": 2})), &plain),
+        (json!(["END"]), chat(json!({"stop_reason": null})), &plain),
+        (json!(["END"]), chat(json!({"stop_reason": "end_turn"})), &plain),
+        (json!(["END"]), chat(json!({"stop_reason": "END", "finish_reason": "length"})), &("max_tokens", Value::Null)),
+        (json!(["END"]), converse(), &told),
+        (json!(["A", "END"]), converse(), &("stop_sequence", Value::Null)),
+    ] {
+        let request = request(stops);
+        let answer = answered(&request, dialect, &whole, &context());
+        assert_eq!(
+            (answer["stop_reason"].as_str().unwrap(), &answer["stop_sequence"]),
+            (expected.0, &expected.1),
+            "{whole}"
+        );
+        let events = relayed(&request, dialect, &stream, &context());
+        let delta = events.iter().find(|event| event["type"] == "message_delta").unwrap();
+        assert_eq!(
+            (delta["delta"]["stop_reason"].as_str().unwrap(), &delta["delta"]["stop_sequence"]),
+            (expected.0, &expected.1),
+            "{whole}"
+        );
+    }
+}
+
+/// The text that a client of each API reads of deltas with these escaped texts, and of the whole answer. Every event is read by a
+/// strict reader.
+#[track_caller]
+fn check_halves(pieces: &[&str], expected: &str) {
+    for (name, client) in clients() {
+        if name == "completions" {
+            continue;
+        }
+        let chunks: Vec<String> = pieces
+            .iter()
+            .map(|piece| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{piece}}}]}}\n\n"))
+            .chain(["data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
+                .to_owned()])
+            .collect();
+        let outgoing = OutgoingBody::default();
+        let mut stream = ChatStream::between(Some(&outgoing), client.as_ref(), context(), StreamOptions::default());
+        let mut out = BytesMut::new();
+        for chunk in chunks {
+            stream.push(&Bytes::from(chunk), &mut out).unwrap();
+        }
+        stream.end(&mut out).unwrap();
+        let text = String::from_utf8(out.to_vec()).unwrap();
+        let events: Vec<Value> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("data: "))
+            .filter(|data| *data != "[DONE]")
+            .map(|data| serde_json::from_str(data).unwrap_or_else(|error| panic!("{name}: {error} in {data}")))
+            .collect();
+        let message = put_together(&events);
+        assert!(message.to_string().contains(expected), "{name} {pieces:?}: {message}");
+    }
+}
+
+/// D124.
+#[test]
+fn half_a_character_at_the_end_of_a_delta_waits_for_the_other_half() {
+    check_halves(&[r#"{"content":"a\ud83d"}"#, r#"{"content":"\ude00b"}"#], "a😀b");
+    check_halves(&[r#"{"content":"\uD83D"}"#, r#"{"content":""}"#, r#"{"content":"\uDE00"}"#], "\"😀\"");
+    check_halves(
+        &[r#"{"reasoning_content":"a\ud83d"}"#, r#"{"reasoning_content":"\ude00b"}"#, r#"{"content":"x"}"#],
+        "a😀b",
+    );
+    check_halves(
+        &[
+            r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{\"a\":\"\ud83d"}}]}"#,
+            r#"{"tool_calls":[{"index":0,"function":{"arguments":"\ude00\"}"}}]}"#,
+        ],
+        "😀",
+    );
+    check_halves(&[r#"{"content":"a\\ud83d"}"#, r#"{"content":"b"}"#], r"a\\ud83db");
+}
+
+#[test]
+fn half_a_character_that_stays_alone_is_replaced() {
+    check_halves(&[r#"{"content":"a\ud83d"}"#, r#"{"content":"b"}"#], "a\u{fffd}b");
+    check_halves(&[r#"{"content":"a\ud83d"}"#], "a\u{fffd}");
+    check_halves(&[r#"{"content":"a\ude00b"}"#], "a\u{fffd}b");
+    check_halves(&[r#"{"reasoning":"a\ud83d"}"#, r#"{"content":"b"}"#], "a\u{fffd}");
+    check_halves(
+        &[
+            r#"{"content":"a\ud83d"}"#,
+            r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]}"#,
+        ],
+        "a\u{fffd}",
+    );
+    let body = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"a\ud83d","x":"\ude00"},"finish_reason":"stop"}]}"#;
+    for (name, client) in clients() {
+        let answer = rewrite_whole(&Bytes::from(body), &OutgoingBody::default(), client.as_ref(), &context());
+        if name != "completions" {
+            let answer: Value = serde_json::from_slice(&answer.unwrap().body).unwrap();
+            assert!(answer.to_string().contains("a\u{fffd}"), "{name}: {answer}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Files, sound and pictures, and schemas with references, at endpoints of each dialect.
+
+use pointsman_dialect::{ChatRequest, capability_gaps};
+use pointsman_domain::{CapabilitySet, Dialect};
+use serde_json::{Value, json};
+
+use crate::world::{catalog, of_chat, of_messages, of_responses, sent_of};
+
+fn chat(parts: Value) -> Box<ChatRequest> {
+    of_chat(&json!({"model": "acme/m", "messages": [{"role": "user", "content": parts}]}).to_string())
+}
+
+fn body(dialect: Dialect, chat: &ChatRequest) -> Value {
+    serde_json::from_slice(&sent_of(&catalog(), dialect, chat).bytes).unwrap()
+}
+
+fn file(data: &str, name: &str) -> Value {
+    json!({"type": "file", "file": {"file_data": data, "filename": name}})
+}
+
+/// What an endpoint of the dialect misses for this request.
+fn missing(dialect: Dialect, chat: &ChatRequest) -> Vec<&'static str> {
+    let gaps = capability_gaps(dialect, "m");
+    let needed = chat.needs(&catalog().parameters).capabilities;
+    CapabilitySet::names()
+        .filter(|name| CapabilitySet::named(name).is_some_and(|one| !needed.common(gaps).common(one).is_empty()))
+        .collect()
+}
+
+/// A6.
+#[test]
+fn an_endpoint_is_excluded_for_media_that_its_api_has_no_form_for() {
+    let office = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
+    let data = |kind: &str| format!("data:{kind};base64,UEsDBA==");
+    let sound = |format: &str| json!({"type": "input_audio", "input_audio": {"data": "AAAA", "format": format}});
+    let url = |url: &str| json!({"type": "image_url", "image_url": {"url": url}});
+    // Whether endpoints of Messages, Gemini, Responses and Converse take it.
+    for (part, takes) in [
+        (file(&data("application/octet-stream"), "a.bin"), [false, false, true, false]),
+        (file(&data("application/zip"), "a.zip"), [false, false, true, false]),
+        (file(&data(office), "a.docx"), [false, false, true, true]),
+        (file(&data("application/json"), "a.json"), [true; 4]),
+        (file(&data("application/xml"), "a.xml"), [true; 4]),
+        (file(&data("text/x-python"), "a.py"), [true; 4]),
+        (file(&data("application/octet-stream"), "a.py"), [true; 4]),
+        (file(&data("application/x-pdf"), "a.pdf"), [true; 4]),
+        (file("JVBERi0xLjQ=", "a.pdf"), [true; 4]),
+        (sound("mp3"), [false, true, false, true]),
+        (sound("pcm16"), [false, true, false, false]),
+        (url("http://a.example/b.png"), [false, true, true, false]),
+        (url("https://a.example/b.png"), [true, true, true, false]),
+    ] {
+        let chat = chat(json!([part]));
+        let dialects = [Dialect::Anthropic, Dialect::Gemini, Dialect::Responses, Dialect::Converse];
+        for (dialect, takes) in dialects.into_iter().zip(takes) {
+            let missing = missing(dialect, &chat);
+            assert_eq!(missing.is_empty(), takes, "{dialect:?} {part}: {missing:?}");
+            if takes {
+                let sent = sent_of(&catalog(), dialect, &chat);
+                let dropped: Vec<&str> = sent.dropped.iter().map(|name| &**name).collect();
+                assert!(
+                    !dropped.iter().any(|name| name.ends_with("file") || name.ends_with("[]")),
+                    "{dialect:?} {part}: {dropped:?}"
+                );
+            }
+        }
+        assert_eq!(missing(Dialect::OpenAi, &chat), Vec::<&str>::new(), "a chat server judges by itself");
+    }
+}
+
+/// A6.
+#[test]
+fn texts_of_any_type_go_as_documents_of_text() {
+    let chat = chat(json!([{"type": "text", "text": "Read"}, file("data:application/json;base64,e30=", "a.json")]));
+    let converse = body(Dialect::Converse, &chat);
+    assert_eq!(converse["messages"][0]["content"][1]["document"]["format"], "txt", "{converse}");
+    let claude = body(Dialect::Anthropic, &chat);
+    assert_eq!(claude["messages"][0]["content"][1]["source"]["data"], "{}", "{claude}");
+    let gemini = body(Dialect::Gemini, &chat);
+    assert_eq!(gemini["contents"][0]["parts"][1]["inlineData"]["mimeType"], "text/plain", "{gemini}");
+    // Text that is no UTF-8 is not left out.
+    let latin = self::chat(json!([file("data:text/plain;base64,6Q==", "a.txt")]));
+    let claude = body(Dialect::Anthropic, &latin);
+    assert_eq!(claude["messages"][0]["content"][0]["source"]["data"], "\u{fffd}", "{claude}");
+}
+
+/// A5.
+#[test]
+fn a_message_of_documents_has_a_text_at_converse() {
+    let pdf = "data:application/pdf;base64,JVBERi0=";
+    let block = json!({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}, "cache_control": {"type": "ephemeral"}});
+    let messages = |content: Value| {
+        let history = json!([
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "read", "input": {}}]},
+            {"role": "user", "content": content},
+        ]);
+        of_messages(&json!({"model": "acme/m", "max_tokens": 9, "messages": history}))
+    };
+    let result = json!({"type": "tool_result", "tool_use_id": "t", "content": "read"});
+    let response = json!({"type": "input_file", "file_data": pdf, "filename": "a.pdf"});
+    for (chat, kinds) in [
+        (chat(json!([file(pdf, "a.pdf")])), vec!["text", "document"]),
+        (messages(json!([result, block])), vec!["toolResult", "text", "document"]),
+        (
+            of_responses(&json!({"model": "acme/m", "input": [{"role": "user", "content": [response]}]})),
+            vec!["text", "document"],
+        ),
+        (chat(json!([file(pdf, "a.pdf"), {"type": "text", "text": "Read"}])), vec!["document", "text"]),
+    ] {
+        let sent = sent_of(&catalog(), Dialect::Converse, &chat);
+        let body: Value = serde_json::from_slice(&sent.bytes).unwrap();
+        let last = body["messages"].as_array().unwrap().last().unwrap();
+        let found =
+            last["content"].as_array().unwrap().iter().map(|block| block.as_object().unwrap().keys().next().unwrap());
+        assert_eq!(found.filter(|kind| *kind != "cachePoint").collect::<Vec<_>>(), kinds, "{body}");
+        let is_named =
+            sent.emulated.iter().any(|name| name.starts_with("messages[].content") || name.starts_with("input"));
+        assert_eq!(is_named, kinds[kinds.len() - 2] == "text", "{:?}", sent.emulated);
+    }
+}
+
+/// A10.
+#[test]
+fn bare_base64_is_data_at_every_door_and_goes_to_every_dialect_as_such() {
+    let bare = "JVBERi0xLjQ=";
+    let url = format!("data:application/pdf;base64,{bare}");
+    let response = json!({"type": "input_file", "file_data": bare, "filename": "a.pdf"});
+    let source = json!({"type": "base64", "media_type": "application/pdf", "data": url});
+    let block = json!({"type": "document", "title": "a.pdf", "source": source});
+    for (door, request) in [
+        ("chat", chat(json!([file(bare, "a.pdf")]))),
+        ("responses", of_responses(&json!({"model": "acme/m", "input": [{"role": "user", "content": [response]}]}))),
+        (
+            "messages",
+            of_messages(
+                &json!({"model": "acme/m", "max_tokens": 9, "messages": [{"role": "user", "content": [block]}]}),
+            ),
+        ),
+    ] {
+        for (dialect, data) in [
+            (Dialect::OpenAi, url.as_str()),
+            (Dialect::Responses, &url),
+            (Dialect::Anthropic, bare),
+            (Dialect::Gemini, bare),
+            (Dialect::Converse, bare),
+        ] {
+            // A client's own bytes pass as they are.
+            let is_own = matches!(
+                (door, dialect),
+                ("chat", Dialect::OpenAi) | ("responses", Dialect::Responses) | ("messages", Dialect::Anthropic)
+            );
+            let text = body(dialect, &request).to_string();
+            assert!(is_own || text.contains(&format!("\"{data}\"")), "{door} {dialect:?}: {text}");
+            assert!(is_own || !text.contains("file_url") && !text.contains("fileUri"), "{door} {dialect:?}: {text}");
+            assert!(is_own || dialect != Dialect::Responses || text.contains("a.pdf"), "{door}: {text}");
+        }
+    }
+    let sound = json!({"type": "input_audio", "input_audio": {"data": "data:audio/wav;base64,AAAA", "format": "wav"}});
+    let heard = body(Dialect::Gemini, &chat(json!([sound])));
+    assert_eq!(heard["contents"][0]["parts"][0]["inlineData"]["data"], "AAAA", "{heard}");
+    let heard = of_responses(&json!({"model": "acme/m", "input": [{"role": "user", "content": [sound]}]}));
+    assert_eq!(body(Dialect::OpenAi, &heard)["messages"][0]["content"][0]["input_audio"]["data"], "AAAA");
+}
+
+/// A8.
+#[test]
+fn nothing_stands_beside_a_reference_where_an_api_refuses_that() {
+    let described = json!({"$ref": "#/$defs/Opt", "description": "special"});
+    let schema = json!({"type": "object", "$defs": {"Opt": {"type": "string", "enum": ["a", "b"]}}, "properties": {"a": described}});
+    let expected = json!({"type": "string", "enum": ["a", "b"], "description": "special"});
+    let tool = json!({"type": "function", "function": {"name": "f", "parameters": schema, "strict": true}});
+    let format = json!({"type": "json_schema", "json_schema": {"name": "n", "schema": schema, "strict": true}});
+    let asked = json!({"model": "acme/m", "messages": [{"role": "user", "content": "Hi"}], "tools": [tool], "response_format": format});
+    let chat = of_chat(&asked.to_string());
+    let mut catalog = catalog();
+    let gemini = catalog.endpoints.iter().position(|endpoint| endpoint.dialect == Dialect::Gemini).unwrap();
+    catalog.endpoints[gemini].upstream_model = "gemini-3-pro".into();
+    let sent: Value = serde_json::from_slice(&sent_of(&catalog, Dialect::Gemini, &chat).bytes).unwrap();
+    let declared = &sent["tools"][0]["functionDeclarations"][0]["parametersJsonSchema"];
+    assert_eq!(declared["properties"]["a"], expected, "{sent}");
+    assert_eq!(sent["generationConfig"]["responseJsonSchema"]["properties"]["a"], expected, "{sent}");
+    let sent = body(Dialect::Responses, &chat);
+    assert_eq!(sent["tools"][0]["parameters"]["properties"]["a"], expected, "{sent}");
+    assert_eq!(sent["text"]["format"]["schema"]["properties"]["a"], expected, "{sent}");
+    let messages = of_messages(&json!({
+        "model": "acme/m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}],
+        "tools": [{"name": "f", "input_schema": schema, "strict": true}],
+        "output_config": {"format": {"type": "json_schema", "schema": schema}},
+    }));
+    let sent = body(Dialect::OpenAi, &messages);
+    assert_eq!(sent["tools"][0]["function"]["parameters"]["properties"]["a"], expected, "{sent}");
+    assert_eq!(sent["response_format"]["json_schema"]["schema"]["properties"]["a"], expected, "{sent}");
+}
+
+/// The root of a schema of arguments is an object.
+#[test]
+fn a_function_with_an_empty_schema_has_no_arguments() {
+    let tool = json!({"type": "function", "function": {"name": "f", "parameters": {}}});
+    let asked = json!({"model": "acme/m", "messages": [{"role": "user", "content": "Hi"}], "tools": [tool]});
+    let chat = of_chat(&asked.to_string());
+    let gemini = body(Dialect::Gemini, &chat);
+    assert_eq!(gemini["tools"][0]["functionDeclarations"][0], json!({"name": "f"}));
+    assert_eq!(body(Dialect::Responses, &chat)["tools"][0]["parameters"]["type"], "object");
+}

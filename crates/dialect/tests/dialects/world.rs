@@ -1,0 +1,123 @@
+//! One model at an endpoint of each dialect, and clients of each API.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pointsman_dialect::{
+    AnswerContext, ChatPurpose, ChatRequest, ClientRequest, ClientShape, FieldFates, OutgoingBody, RequestLimits,
+    StateKey, chat_body, read_messages, read_responses,
+};
+use pointsman_domain::{
+    Catalog, Dialect, Endpoint, EndpointId, GenerationId, Model, ModelId, ParameterNames, Provider, ProviderSlug,
+};
+use serde_json::Value;
+
+const KEY: StateKey = StateKey::new([7; 32]);
+
+/// One endpoint of each dialect, in the order of [`Dialect::ALL`].
+pub(crate) fn catalog() -> Catalog {
+    let id: ModelId = "acme/m".parse().unwrap();
+    let mut parameters = ParameterNames::published();
+    // What an endpoint does not list is dropped and named before any dialect sees it.
+    let names = include_str!("chat_members.txt").lines().filter(|line| !line.starts_with('#'));
+    let listed = names.chain(["structured_outputs", "reasoning"]).filter_map(|name| parameters.intern(name).ok());
+    let listed = listed.reduce(|all, one| all.union(one)).unwrap();
+    let endpoints: Vec<Endpoint> = Dialect::ALL
+        .into_iter()
+        .map(|dialect| Endpoint {
+            dialect,
+            parameters: listed,
+            ..Endpoint::with_defaults(EndpointId::of("acme/m", "acme", dialect.as_str()), 0, 0, "m")
+        })
+        .collect();
+    let model = Model::with_defaults(id, (0..endpoints.len() as u32).collect());
+    let provider = Provider::with_defaults(ProviderSlug::new("acme").unwrap());
+    Catalog::new(1, vec![provider], vec![model], endpoints, Vec::new(), &[], parameters).unwrap()
+}
+
+pub(crate) fn context() -> AnswerContext {
+    AnswerContext {
+        generation: GenerationId::new(1_763_629_500, [1, 2, 3]),
+        created: 1_763_629_500,
+        model: Arc::from("acme/m"),
+        provider_name: Arc::from("Acme"),
+        fingerprint: Arc::from("fp"),
+        pricing: None,
+        prompt_tokens: 12,
+        images: 0,
+        exclude_reasoning: false,
+        legacy_functions: false,
+        service: Default::default(),
+        told: Default::default(),
+        clock: || 1_763_629_503,
+    }
+}
+
+/// What an endpoint is sent for this chat body.
+pub(crate) fn sent(catalog: &Catalog, dialect: Dialect, body: &str) -> OutgoingBody {
+    sent_of(catalog, dialect, &of_chat(body))
+}
+
+/// The request of a client of chat.
+pub(crate) fn of_chat(body: &str) -> Box<ChatRequest> {
+    ChatRequest::parse(Bytes::copy_from_slice(body.as_bytes()), ChatPurpose::Chat, &RequestLimits::default()).unwrap()
+}
+
+/// The request of a client of Messages.
+pub(crate) fn of_messages(body: &Value) -> Box<ChatRequest> {
+    let body = body.to_string();
+    let read = read_messages(body.as_bytes(), &KEY).unwrap();
+    let shape = ClientShape::Messages {
+        omits_thinking: read.omits_thinking,
+        stop_sequences: read.stop_sequences,
+        has_blank_answers: read.has_blank_answers,
+    };
+    of_client(shape, body, read.fates, read.chat)
+}
+
+/// The request of a client of Responses.
+pub(crate) fn of_responses(body: &Value) -> Box<ChatRequest> {
+    let body = body.to_string();
+    let read = read_responses(body.as_bytes(), &KEY).unwrap();
+    of_client(ClientShape::Responses(read.echo), body, read.fates, read.chat)
+}
+
+fn of_client(shape: ClientShape, body: String, fates: FieldFates, chat: Bytes) -> Box<ChatRequest> {
+    let (native_feature, headers) = (None, Vec::new());
+    let client = ClientRequest { shape, body: body.into(), fates, native_feature, headers, state_key: KEY };
+    client.parse_chat(chat, ChatPurpose::Chat, &RequestLimits::default()).unwrap()
+}
+
+/// What an endpoint is sent for this request.
+pub(crate) fn sent_of(catalog: &Catalog, dialect: Dialect, chat: &ChatRequest) -> OutgoingBody {
+    let endpoint = catalog.endpoints.iter().find(|endpoint| endpoint.dialect == dialect).unwrap();
+    chat_body(chat, catalog, endpoint, None).unwrap()
+}
+
+/// Clients of each API; that of chat has no request of its own.
+pub(crate) fn clients() -> [(&'static str, Option<ClientRequest>); 4] {
+    let client = |shape, body: &'static str| ClientRequest {
+        shape,
+        body: Bytes::from_static(body.as_bytes()),
+        fates: FieldFates::default(),
+        native_feature: None,
+        headers: Vec::new(),
+        state_key: KEY,
+    };
+    let message = r#"{"model":"acme/m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}"#;
+    let response = r#"{"model":"acme/m","input":"Hi"}"#;
+    read_messages(message.as_bytes(), &KEY).unwrap();
+    let echo = read_responses(response.as_bytes(), &KEY).unwrap().echo;
+    [
+        ("chat", None),
+        (
+            "messages",
+            Some(client(
+                ClientShape::Messages { omits_thinking: false, stop_sequences: Bytes::new(), has_blank_answers: false },
+                message,
+            )),
+        ),
+        ("responses", Some(client(ClientShape::Responses(echo), response))),
+        ("completions", Some(client(ClientShape::Completion { shows_usage: true }, r#"{"prompt":"Hi"}"#))),
+    ]
+}

@@ -1,0 +1,104 @@
+//! Types that all other modules share: ids, money, catalog, query, decision, generation record. Plain values without
+//! clock, randomness or I/O.
+//!
+//! Nothing here knows JSON, HTTP or actix. Wire formats are in [`pointsman_dialect`] and beside the handlers of the
+//! server.
+
+mod api_type;
+#[deny(clippy::float_arithmetic)]
+mod attempt_record;
+mod capability;
+mod catalog;
+mod catalog_defaults;
+mod chat_habits;
+mod circuit;
+mod conversation;
+mod decision;
+mod dialect;
+mod effort_budgets;
+mod event;
+mod exclusion;
+mod failure;
+#[deny(clippy::float_arithmetic)]
+mod generation;
+mod id;
+mod invalid;
+mod modality;
+mod money;
+mod objective;
+mod parameter;
+mod pattern;
+mod policy;
+mod prediction;
+mod preference;
+#[deny(clippy::float_arithmetic)]
+mod price_tier;
+mod query;
+mod reasoning_format;
+mod recorded_gate;
+mod reopens;
+mod request_facts;
+mod score_terms;
+mod service_prices;
+mod service_tier;
+mod similar_names;
+#[deny(clippy::float_arithmetic)]
+mod spending;
+mod task_class;
+mod tick;
+#[deny(clippy::float_arithmetic)]
+mod tiered_prices;
+mod trace_parent;
+#[deny(clippy::float_arithmetic)]
+mod usage;
+mod what_if;
+
+pub use api_type::ApiType;
+pub use attempt_record::{AttemptReason, AttemptRecord};
+pub use capability::{Capability, CapabilitySet};
+pub use catalog::{
+    Alias, Architecture, Catalog, CatalogFault, DefaultParameters, Endpoint, EndpointLimits, Model, Provider,
+    ProviderState, Resolved, Target,
+};
+pub use chat_habits::{AddedMember, AddedMembers, ReasoningHistory};
+pub use circuit::Circuit;
+pub use conversation::{ConversationOpening, StickyEndpoint};
+pub use decision::{
+    CacheSaving, Candidate, Decision, DecisionCode, EndpointHealth, OutputCostSpread, RouteError, ScoreInputs,
+};
+pub use dialect::{Dialect, Platform};
+pub use effort_budgets::EffortBudgets;
+pub use event::{EndpointEvent, EventKind, GateEvent};
+pub use exclusion::{ExcludedEndpoint, ExclusionDetail, ExclusionReason, MAX_COST};
+pub use failure::{Blame, Evidence, Failure, FailureCause, FailureKind, Finding, Next};
+pub use generation::{FinishReason, Generation, GenerationStatus, Waited};
+pub use id::{EndpointId, GenerationId, ModelId, ModelIdFault, ProviderSlug};
+pub use invalid::{Invalid, InvalidReason, PromptFault};
+pub use modality::{Modalities, Modality};
+pub use money::{Price, Usd, UsdFault};
+pub use objective::{Objective, Weights};
+pub use parameter::{ParameterNames, ParameterSet, TooManyParameters};
+pub use pattern::{ModelPattern, PatternFault};
+pub use policy::{
+    BalancedPolicy, BreakerPolicy, HedgePolicy, PhaseClocks, RetryPolicy, RoutingPolicy, StatsPolicy, StickyPolicy,
+    TargetPolicy,
+};
+pub use prediction::Prediction;
+pub use preference::{Percentile, Preference, PreferenceFault};
+pub use price_tier::PriceTier;
+pub use query::{
+    DataCollection, LostParameter, Needs, PriceCeiling, ProviderPolicy, Query, RoutingParameters, Source, Sourced,
+};
+pub use reasoning_format::ReasoningFormat;
+pub use recorded_gate::{GateState, RecordedGate};
+pub use reopens::Reopens;
+pub use request_facts::RequestFacts;
+pub use score_terms::{ScoreTerm, ScoreTerms, ScoreUnit};
+pub use service_tier::{RequestedService, ServedService, ServiceName, Wish};
+pub use similar_names::{closest_name, listed_names, name_distance};
+pub use spending::{ResetPeriod, SpendLimit, SpendingMeter, Spent};
+pub use task_class::{Task, TaskClass, TaskClassSource, TaskFeatures};
+pub use tick::Tick;
+pub use trace_parent::{ServedTime, TraceParent, is_in_share, span_of, trace_of};
+pub use usage::{CostBreakdown, GeographyPrice, Pricing, ServiceTierPrices, Usage};
+pub use what_if::{EndpointOverride, PriceOverride, WhatIf};

@@ -1,0 +1,57 @@
+//! What the ledger keeps beside a record, for filters and sums: the fields of [`Facts`](crate::entry::Facts).
+
+/// Fields of [`Facts`](crate::entry::Facts): labels.
+pub mod label {
+    /// Catalog id of the model that served; of the model that was asked for if none did.
+    pub const MODEL: u8 = 1;
+    /// Slug of the provider that served.
+    pub const PROVIDER: u8 = 2;
+    /// Owner, sixteen hexadecimal digits.
+    pub const OWNER: u8 = 3;
+    /// Status on the wire.
+    pub const STATUS: u8 = 4;
+    /// Requested model as written by the client.
+    pub const REQUESTED_MODEL: u8 = 5;
+    /// What happened on the way: `rescued`, `hedged`, `explored`, `missed_target`, `slower_than_predicted`. Records of
+    /// earlier versions lack the last two.
+    pub const EVENT: u8 = 6;
+    /// Number of the key, sixteen hexadecimal digits. Absent where it is not known.
+    pub const KEY: u8 = 7;
+    /// Team of the account; empty without one. Records of earlier versions lack it.
+    pub const TEAM: u8 = 8;
+}
+
+/// Fields of [`Facts`](crate::entry::Facts): numbers.
+pub mod number {
+    /// Time to the first output, milliseconds.
+    pub const FIRST_TOKEN_MS: u8 = 1;
+    /// Cost of all attempts, whole thousandths of a dollar.
+    pub const COST_MILLIS: u8 = 2;
+    /// The rest of the cost, in 10⁻¹⁵ dollars.
+    pub const COST_REST: u8 = 3;
+    /// Input tokens, cached ones included.
+    pub const PROMPT_TOKENS: u8 = 4;
+    /// Output tokens, reasoning included.
+    pub const COMPLETION_TOKENS: u8 = 5;
+    /// Input tokens read from a cache.
+    pub const CACHED_TOKENS: u8 = 6;
+    /// Output tokens spent on reasoning.
+    pub const REASONING_TOKENS: u8 = 7;
+    /// Cost of all attempts, whole billionths of a dollar: for ranges.
+    pub const COST_NANOS: u8 = 8;
+    /// Input tokens written to a cache. This and what follows is absent where it is 0, and in records of earlier versions.
+    pub const CACHE_WRITE_TOKENS: u8 = 9;
+    /// Those of them that were written for one hour.
+    pub const CACHE_WRITE_1H_TOKENS: u8 = 10;
+    /// Input tokens of audio.
+    pub const AUDIO_TOKENS: u8 = 11;
+    /// Output tokens of audio.
+    pub const AUDIO_OUTPUT_TOKENS: u8 = 12;
+    /// Billed images.
+    pub const IMAGES: u8 = 13;
+    /// Billed web searches.
+    pub const WEB_SEARCHES: u8 = 14;
+}
+
+/// 10⁻¹⁵ dollars in a thousandth of a dollar.
+pub const FEMTO_PER_MILLI: i128 = 1_000_000_000_000;

@@ -1,0 +1,42 @@
+//! The durable store: an append-only journal per worker in front, redb behind it.
+//!
+//! A worker appends an [`entry::Entry`] to a journal segment of its own, with one `write` call for all that end in one turn
+//! of its event loop ([`write_batch`]), and puts it into the [`queue`]. A thread of the store packs queued entries into compressed blocks, commits them to redb and deletes journal
+//! segments that redb holds completely. Readers see queued and committed entries alike.
+//!
+//! Only [`generations`], [`inspection`] and [`record`] know generations; elsewhere an entry is an id, a time, a few facts for
+//! filters, and bytes. [`accounts`] is a file of its own beside them.
+//! [`handle::Store`] is what others call; [`directory::Directory`] guards the files.
+
+pub mod accounts;
+#[deny(clippy::float_arithmetic)]
+pub mod activity;
+pub mod blocks;
+pub mod database;
+pub mod directory;
+pub mod disk;
+pub mod engine;
+pub mod entry;
+pub mod facts;
+pub mod facts_view;
+pub mod fault;
+#[deny(clippy::float_arithmetic)]
+pub mod generations;
+pub mod handle;
+pub mod inspection;
+pub mod journal;
+pub mod other_replicas;
+pub mod overlay;
+pub mod packed;
+pub mod page;
+pub mod queue;
+pub mod record;
+pub mod recovery;
+pub mod settings;
+pub mod sums;
+pub mod verify;
+pub mod version_cache;
+pub mod write_batch;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! Which endpoints may serve a request, in which order, and why.
+//!
+//! One pure function, [`decide`], serves requests, previews and replays. It reads the statistics ([`Snapshot`]), a copy
+//! of the live state ([`LiveView`]), the request ([`Query`]), the time and a seed. The same arguments give the same
+//! bits.
+//!
+//! The endpoints of the request's targets (`pool`) pass the hard filters (`filter`). For each one left, live figures
+//! (`live_state`) and published estimates give a forecast (`forecast`). Gates, pacing and load decide which are
+//! candidates (`admission`), the objective's score ranks them (`score`), and `plan` orders the attempts. `outcome`
+//! makes the record.
+
+pub(crate) mod admission;
+pub(crate) mod candidate_record;
+pub(crate) mod clocks;
+pub(crate) mod context;
+pub(crate) mod exclusion;
+pub(crate) mod filter;
+pub(crate) mod forecast;
+pub(crate) mod live_state;
+pub(crate) mod noise;
+pub(crate) mod objective_profile;
+mod outcome;
+pub(crate) mod pending_tool_calls;
+pub(crate) mod plan;
+pub(crate) mod pool;
+pub(crate) mod pooled_endpoint;
+pub(crate) mod precedence;
+pub(crate) mod preferences;
+pub(crate) mod record_scope;
+pub(crate) mod reference_scores;
+pub(crate) mod safe_set;
+pub(crate) mod score;
+pub(crate) mod standby;
+pub(crate) mod uncertainty;
+mod wait;
+
+use pointsman_domain::{Decision, Query, RouteError, Tick};
+
+pub use clocks::{first_byte_clock, hedge_after, overdue_after};
+
+pub use reference_scores::reference_scores;
+
+pub use outcome::{ALGORITHM, without_candidates};
+pub use plan::SAME_PROVIDER;
+pub use score::{score_unit, term_names};
+
+pub use precedence::position_and_grade;
+pub use wait::{Hope, Obstacle, Wait, worth_waiting};
+
+use self::{
+    context::DecisionContext,
+    objective_profile::Baselines,
+    plan::Plan,
+    pool::CandidatePool,
+    pooled_endpoint::{PooledEndpoint, Role},
+    record_scope::RecordScope,
+    score::Scoring,
+};
+pub use crate::stats::splitmix64;
+use crate::stats::{LiveView, Snapshot};
+
+/// The plan for a request: every endpoint that may serve it, in the order of the attempts. Ranked without noise if
+/// there is no seed.
+///
+/// # Errors
+/// If no endpoint may serve it: the reason against every endpoint of the pool, and when the earliest gate opens, if
+/// waiting helps.
+pub fn decide(
+    snapshot: &Snapshot,
+    live: &LiveView,
+    query: &Query,
+    now: Tick,
+    seed: Option<u64>,
+) -> Result<Decision, RouteError> {
+    settled(&DecisionContext::new(snapshot, live, query, now, seed), RecordScope::Whole)
+}
+
+/// The same decision for a request that is to be served: with the figures of the candidates that may be called or are
+/// recorded. Of the others it holds the ids ([`Decision::omitted`]).
+///
+/// # Errors
+/// The same.
+pub fn decide_to_serve(
+    snapshot: &Snapshot,
+    live: &LiveView,
+    query: &Query,
+    now: Tick,
+    seed: Option<u64>,
+) -> Result<Decision, RouteError> {
+    settled(&DecisionContext::new(snapshot, live, query, now, seed), RecordScope::Best)
+}
+
+fn settled(context: &DecisionContext<'_>, scope: RecordScope) -> Result<Decision, RouteError> {
+    let query = context.query;
+    let mut pool = CandidatePool::of(context);
+    if !admission::admit(context, &mut pool.candidates) {
+        return Err(outcome::refused(context, pool));
+    }
+    let scoring = scoring(context, &pool);
+    admission::admit_probe(context, &mut pool.candidates, &scoring);
+    let attempts = if query.routing.provider.allow_fallbacks { context.policy.retry.max_attempts.max(1) } else { 1 };
+    scoring.rank(&mut pool.candidates);
+    let mut order: Vec<_> = pool.candidates.iter().filter(|candidate| candidate.role != Role::Excluded).collect();
+    plan::settle(&mut order, attempts);
+    let choice = order.first().copied().filter(|choice| choice.role == Role::Candidate);
+    let noiseless_best = choice.filter(|_| context.seed != 0).and_then(|choice| {
+        let best = best_by(&pool, |candidate| candidate.noiseless)?;
+        (best.index != choice.index).then(|| best.endpoint())
+    });
+    let cache_decided = choice.is_some_and(|choice| cache_decides(context, &pool, choice, &scoring));
+    let plan = Plan { order, attempts, noiseless_best, cache_decided };
+    let excluded = std::mem::take(&mut pool.excluded);
+    Ok(outcome::decided(context, &pool, excluded, &plan, &scoring, scope))
+}
+
+fn scoring(context: &DecisionContext<'_>, pool: &CandidatePool<'_>) -> Scoring {
+    let competing = pool.candidates.iter().filter(|candidate| candidate.role != Role::Excluded);
+    let times = competing.clone().map(|candidate| candidate.forecast.uncached_time());
+    let costs = competing.map(|candidate| candidate.live.uncached_cost());
+    let passed =
+        pool.candidates.iter().map(|candidate| candidate.live.uncached_cost()).chain(pool.costs.iter().copied());
+    let objective = context.query.objective.value;
+    Scoring::new(context.policy, objective, context.query.weights, Baselines::of(objective, times, costs, passed))
+}
+
+/// Whether the choice differs from what it would be were nothing in its prompt cache.
+fn cache_decides(
+    context: &DecisionContext<'_>,
+    pool: &CandidatePool<'_>,
+    choice: &PooledEndpoint<'_>,
+    scoring: &Scoring,
+) -> bool {
+    if context.cached_at(choice.endpoint()) == 0 {
+        return false;
+    }
+    let uncached = scoring.uncached_score(context, choice);
+    let score =
+        |candidate: &PooledEndpoint<'_>| if candidate.index == choice.index { uncached } else { candidate.rank };
+    best_by(pool, score).is_some_and(|best| best.index != choice.index)
+}
+
+/// The candidate with the best of these scores.
+fn best_by<'p, 'a>(
+    pool: &'p CandidatePool<'a>,
+    score: impl Fn(&PooledEndpoint<'a>) -> f64 + Clone,
+) -> Option<&'p PooledEndpoint<'a>> {
+    let candidates = pool.candidates.iter().filter(|candidate| candidate.role == Role::Candidate);
+    plan::best(candidates.map(|candidate| (candidate, score(candidate))))
+}

@@ -1,0 +1,180 @@
+//! Scores of candidates under an objective: lower is better, in the objective's unit. A score is the sum of its terms,
+//! added in their order.
+
+use pointsman_domain::{Objective, RoutingPolicy, ScoreTerms, ScoreUnit, Weights};
+
+use super::{
+    context::DecisionContext,
+    forecast::{Forecast, PointForecast},
+    live_state::{LiveState, inputs},
+    objective_profile::{Baseline, Baselines, ObjectiveProfile, TermParts},
+    pooled_endpoint::{PooledEndpoint, Role},
+};
+
+/// Lower limit of a cost baseline, dollars.
+const LEAST_COST: f64 = 1e-9;
+/// Share of the highest cost in the cost of a failed attempt.
+const DEAREST_SHARE: f64 = 0.2;
+/// Lower limit of a time baseline, seconds.
+const LEAST_TIME: f64 = 1e-6;
+
+/// Unit of an objective's scores.
+pub const fn score_unit(objective: Objective) -> ScoreUnit {
+    ObjectiveProfile::of(objective).unit
+}
+
+/// Names of an objective's terms, in order.
+pub const fn term_names(objective: Objective) -> &'static [&'static str] {
+    ObjectiveProfile::of(objective).term_names
+}
+
+impl Baselines {
+    /// From the times and costs of the scored candidates, and the costs of all endpoints that passed the hard filters. Baselines
+    /// that the objective does not use are 0.
+    pub(crate) fn of(
+        objective: Objective,
+        times: impl Iterator<Item = f64>,
+        costs: impl Iterator<Item = f64>,
+        passed: impl Iterator<Item = f64>,
+    ) -> Baselines {
+        let used = ObjectiveProfile::of(objective).baselines;
+        let mut baselines = Baselines { time: 0.0, next: 0.0, cost: 0.0, failed: 0.0 };
+        let mut times: Vec<f64> = times.collect();
+        if used.contains(&Baseline::SecondTime) {
+            baselines.next = second_least(times.iter().copied()).unwrap_or(0.0).max(LEAST_TIME);
+        }
+        if used.contains(&Baseline::MedianTime) {
+            baselines.time = median(&mut times).unwrap_or(0.0).max(LEAST_TIME);
+        }
+        if used.contains(&Baseline::Costs) {
+            (baselines.cost, baselines.failed) = of_costs(costs, &mut passed.collect::<Vec<f64>>());
+        }
+        baselines
+    }
+
+    /// As recorded in a decision.
+    pub(crate) const fn recorded(&self) -> [f64; 4] {
+        [self.time, self.cost, self.failed, self.next]
+    }
+
+    /// From a record.
+    pub(crate) const fn of_record([time, cost, failed, next]: [f64; 4]) -> Baselines {
+        Baselines { time, next, cost, failed }
+    }
+}
+
+/// Median cost, and the cost of a failed attempt.
+fn of_costs(scored: impl Iterator<Item = f64>, passed: &mut [f64]) -> (f64, f64) {
+    let cost = median(passed).unwrap_or(0.0).max(LEAST_COST);
+    let dearest = passed.iter().copied().fold(cost, f64::max);
+    let second = second_least(scored).unwrap_or(dearest);
+    (cost, DEAREST_SHARE * dearest + (1.0 - DEAREST_SHARE) * second)
+}
+
+/// The lower median, so that of two candidates the better one is the baseline. Values are never negative, so their bits
+/// sort as they do.
+fn median(values: &mut [f64]) -> Option<f64> {
+    let middle = values.len().checked_sub(1)? / 2;
+    Some(*values.select_nth_unstable_by_key(middle, |value| value.to_bits()).1)
+}
+
+/// The second least value; the only one of a single value.
+fn second_least(mut values: impl Iterator<Item = f64>) -> Option<f64> {
+    let first = values.next()?;
+    let ranked = |(least, second): (f64, f64), value: f64| match value {
+        _ if value >= second => (least, second),
+        _ if value >= least => (least, value),
+        _ => (value, least),
+    };
+    let (least, second) = values.fold((first, f64::INFINITY), ranked);
+    Some(if second.is_finite() { second } else { least })
+}
+
+/// The scoring of one decision.
+#[derive(Clone, Copy)]
+pub(crate) struct Scoring {
+    profile: &'static ObjectiveProfile,
+    pub baselines: Baselines,
+    failure_time: f64,
+    per_second: f64,
+    per_dollar: f64,
+}
+
+impl Scoring {
+    pub(crate) fn new(policy: &RoutingPolicy, objective: Objective, weights: Weights, baselines: Baselines) -> Scoring {
+        let profile = ObjectiveProfile::of(objective);
+        Scoring {
+            profile,
+            baselines,
+            failure_time: policy.failure_time.as_secs_f64(),
+            per_second: (profile.per_second)(policy, weights, &baselines),
+            per_dollar: (profile.per_dollar)(weights, &baselines),
+        }
+    }
+
+    pub(crate) const fn unit(&self) -> ScoreUnit {
+        self.profile.unit
+    }
+
+    /// The score with noise.
+    pub(crate) fn score(&self, forecast: &Forecast, cost: f64) -> f64 {
+        self.values(&forecast.noisy, forecast, cost).iter().sum()
+    }
+
+    /// Scores the candidates, with noise and without. Candidates past refusing gates are ranked by the time at which
+    /// these open, without preferences.
+    pub(crate) fn rank(&self, candidates: &mut [PooledEndpoint<'_>]) {
+        for candidate in candidates.iter_mut().filter(|candidate| candidate.role != Role::Excluded) {
+            if candidate.role == Role::Panic {
+                candidate.precedence = candidate.order_rank();
+                candidate.rank = candidate.reopens().rank();
+            } else {
+                candidate.rank = self.score(&candidate.forecast, candidate.live.cost);
+                candidate.noiseless = self.noiseless_score(&candidate.forecast, candidate.live.cost);
+            }
+        }
+    }
+
+    /// The score without noise.
+    pub(crate) fn noiseless_score(&self, forecast: &Forecast, cost: f64) -> f64 {
+        self.values(&forecast.noiseless, forecast, cost).iter().sum()
+    }
+
+    /// The score with this failure probability.
+    pub(crate) fn score_if(&self, failure: f64, forecast: &Forecast, cost: f64) -> f64 {
+        self.values(&PointForecast { failure, ..forecast.noisy }, forecast, cost).iter().sum()
+    }
+
+    /// The score of a candidate without its cached prompt.
+    pub(crate) fn uncached_score(&self, context: &DecisionContext<'_>, candidate: &PooledEndpoint<'_>) -> f64 {
+        let live = candidate.live;
+        let live = LiveState { cached_tokens: 0, saving: 0.0, cost: live.uncached_cost(), ..live };
+        let inputs = inputs(candidate.stats, &live);
+        let noise = context.noise.at(candidate.endpoint());
+        let forecast = Forecast::of(&inputs, &candidate.stats.curve, &context.rules, noise);
+        self.score(&forecast, live.cost)
+    }
+
+    /// The terms of the score with noise.
+    pub(crate) fn terms(&self, forecast: &Forecast, cost: f64) -> ScoreTerms {
+        ScoreTerms::new(self.profile.term_names, self.values(&forecast.noisy, forecast, cost))
+    }
+
+    fn values(&self, guess: &PointForecast, forecast: &Forecast, cost: f64) -> [f64; ScoreTerms::MAX_TERMS] {
+        let PointForecast { first_token, generation, failure } = *guess;
+        let Baselines { next, failed, .. } = self.baselines;
+        (self.profile.terms)(&TermParts {
+            first_token,
+            generation,
+            failure,
+            slow: forecast.slow,
+            // A failed attempt generates nothing.
+            retry: failure * (self.failure_time + (next - generation).max(0.0)),
+            answered: (1.0 - failure) * cost,
+            // A failure is never a saving, also if the next attempt is cheaper.
+            failed: failure * failed.max(cost),
+            per_second: self.per_second,
+            per_dollar: self.per_dollar,
+        })
+    }
+}

@@ -1,0 +1,33 @@
+//! Explanations of a decision: `decision_reason`, why-not, what-if, relaxation and replay.
+//!
+//! `reason` writes `decision_reason`, with `why_chosen` for its first clause and `attempt_summary` for its last.
+//! `why_not` answers why an endpoint was not chosen, `relaxation` what to change if none can serve, `what_if` decides
+//! under other conditions, `replay` decides again from a record. `rescoring` computes recorded scores again for all.
+//!
+//! Everything here reads the record of a decision, or makes the decision again. None of it runs on the path of a
+//! request; `decide` does not depend on it.
+
+mod attempt_summary;
+mod counterfactual;
+mod formatting;
+mod hypothetical_stats;
+mod name_resolution;
+mod preferences;
+mod reason;
+#[expect(clippy::disallowed_methods, reason = "ranks")]
+mod relaxation;
+mod replay;
+mod rescoring;
+mod selection_probability;
+#[expect(clippy::disallowed_methods, reason = "imagined prices")]
+mod what_if;
+mod why_chosen;
+mod why_not;
+
+pub use counterfactual::{Counterfactual, Figure};
+pub use reason::{reason_sentence, waited_sentence};
+pub use relaxation::{Relaxation, nearest_relaxation, remedy};
+pub use replay::{Difference, MissingInput, Recomputed, Replay, replay};
+pub use selection_probability::fill_selection_probabilities;
+pub use what_if::{ResolvedWhatIf, WhatIfWorld};
+pub use why_not::{Margin, Verdict, WhyNot, preview::why_not_now, why_not, why_not_after, why_not_in};

@@ -1,0 +1,11 @@
+//! What is known of endpoints, which of them serves a request, and why.
+//!
+//! * [`explain`]: reasons, why-not, what-if and replay of decisions.
+//! * [`decide`]: which candidates, in which order.
+//! * [`stats`]: models, live state and observations of endpoints.
+//!
+//! There is no actix, no clock, no randomness and no I/O here: time and chance are arguments.
+
+pub mod decide;
+pub mod explain;
+pub mod stats;

@@ -1,0 +1,568 @@
+//! Live state shared by all workers: requests in flight, unanswered requests, breakers, cooldowns, pacing.
+//!
+//! A worker updates it immediately, so the next decision of any worker sees a refusal without waiting for an event
+//! batch. How long a breaker stays open is policy and is an argument. The statistics receive the same events later,
+//! through [`Statistics`](crate::stats::publish::statistics::Statistics).
+//!
+//! Every [`Claim`] must be finished, however its request ends; a guard in the actors ensures that.
+
+use std::{sync::Arc, time::Duration};
+
+use pointsman_domain::{
+    Candidate, Catalog, EndpointEvent, EndpointId, EventKind, Evidence, ExclusionReason, Failure, FailureCause,
+    FailureKind, Finding, GateEvent, Prediction, Provider, RoutingPolicy, Tick,
+};
+
+use super::{
+    breaker::PassedAs,
+    cell::{ENOUGH_CALLERS, EndpointCell, EndpointCellState, Pending, ProviderCell, ProviderCellState, Witnesses},
+    gate::Gate,
+    quota::QuotaReport,
+    view::LiveView,
+};
+
+use crate::stats::{model::failure_effect::FailureEffect, seeded_hash::seeded_hash};
+
+/// Age from which the advice of another replica counts no more: as long as a breaker that has just opened for the first times.
+const ADVICE_AGE: Duration = Duration::from_secs(10);
+/// Longest `Retry-After` with which a server error does not rest an endpoint for all requests, if the call before it
+/// succeeded. A request waits as long for it by default.
+const LONE_WAIT: Duration = Duration::from_secs(2);
+
+/// Live state of every endpoint and provider. Shared by all workers.
+#[derive(Debug)]
+pub struct LiveBoard {
+    seed: u64,
+    endpoints: Vec<Slot>,
+    providers: Vec<ProviderSlot>,
+}
+
+#[derive(Debug, Clone)]
+struct Slot {
+    cell: Arc<EndpointCell>,
+    provider: u32,
+}
+
+#[derive(Debug, Clone)]
+struct ProviderSlot {
+    cell: Arc<ProviderCell>,
+    /// Number of enabled endpoints.
+    endpoints: usize,
+}
+
+/// An attempt that counts as in flight until [`LiveBoard::finish`] consumes it, on the board that issued it or on one
+/// carried over from it.
+#[derive(Debug, PartialEq)]
+#[must_use = "an attempt that is not finished counts as in flight for ever"]
+pub struct Claim {
+    /// Position of the endpoint in the catalog of the issuing board.
+    pub index: u32,
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// When the claim was issued.
+    pub dispatched: Tick,
+    /// Requests in flight at the endpoint, this one included.
+    pub in_flight: u32,
+    /// Expected seconds until the first sign of life.
+    pub expected: f64,
+    /// Prompt tokens expected to be read from the cache. They do not train the prompt model.
+    pub cached_tokens: u32,
+    /// Expected prompt tokens, as the model counts them.
+    pub prompt_tokens: u32,
+    /// Prediction for the attempt; its events carry it.
+    pub predicted: Prediction,
+    /// Whether it is the probe of a half-open breaker, of the endpoint or its provider.
+    pub probe: bool,
+    /// Number of the account or key that asked; `None` if unknown. A refusal in unknown words counts only when two different
+    /// callers got it.
+    pub caller: Option<u64>,
+    serial: u64,
+    knee: f64,
+    passed_as: PassedAs,
+    passed_provider_as: PassedAs,
+}
+
+impl Claim {
+    /// An event of this attempt.
+    #[must_use]
+    pub const fn event(&self, at: Tick, kind: EventKind) -> EndpointEvent {
+        let Claim { endpoint, dispatched, in_flight, predicted, expected, .. } = *self;
+        EndpointEvent { endpoint, at, dispatched, in_flight, predicted, expected, gate: GateEvent::Unmoved, kind }
+    }
+}
+
+/// Result of finishing a claim.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FinishedClaim {
+    /// The event for the statistics.
+    pub event: EndpointEvent,
+    /// Gates that changed, to be published at once.
+    pub change: Option<BreakerChange>,
+}
+
+/// Gates that changed when a claim was finished.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BreakerChange {
+    /// Position of the endpoint.
+    pub index: u32,
+    /// Position of its provider.
+    pub provider: u32,
+    /// Change of the endpoint's gate.
+    pub endpoint_gate: Option<GateChange>,
+    /// Change of the provider's gate.
+    pub provider_gate: Option<GateChange>,
+    /// The failure that caused it; `None` after a successful probe.
+    pub cause: Option<FailureCause>,
+}
+
+impl BreakerChange {
+    fn gate_event(&self) -> GateEvent {
+        // Only a success makes an endpoint's gate pass again.
+        let recovered = self.endpoint_gate.is_some_and(|gate| gate.to.is_passing());
+        if recovered { GateEvent::Recovered } else { GateEvent::Moved }
+    }
+}
+
+/// Change from one gate to another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GateChange {
+    /// Before.
+    pub from: Gate,
+    /// After.
+    pub to: Gate,
+}
+
+impl LiveBoard {
+    /// Unused state for every endpoint and provider of the catalog. The seed varies how long breakers stay open, so
+    /// that replicas do not probe at the same time.
+    pub fn new(catalog: &Catalog, seed: u64) -> LiveBoard {
+        LiveBoard { seed, endpoints: Vec::new(), providers: Vec::new() }.carried(catalog)
+    }
+
+    /// A board for another catalog that shares the state of endpoints and providers in both.
+    #[must_use]
+    pub fn carried(&self, catalog: &Catalog) -> LiveBoard {
+        let endpoints = catalog.endpoints.iter().map(|endpoint| {
+            let known = self.endpoints.iter().find(|slot| slot.cell.id == endpoint.id);
+            let cell = known.map_or_else(|| Arc::new(EndpointCell::new(endpoint.id)), |slot| Arc::clone(&slot.cell));
+            Slot { cell, provider: endpoint.provider }
+        });
+        let providers = (0_u32..).zip(&catalog.providers).map(|(index, provider)| {
+            let endpoints = catalog.endpoints.iter().filter(|e| e.provider == index && !e.disabled).count();
+            ProviderSlot { cell: self.provider_cell(provider), endpoints }
+        });
+        LiveBoard { seed: self.seed, endpoints: endpoints.collect(), providers: providers.collect() }
+    }
+
+    /// A copy of the state. Unused entries cost a few nanoseconds, used ones a lock.
+    pub fn view(&self, now: Tick) -> LiveView {
+        let mut view = LiveView::default();
+        self.refresh(now, &mut view);
+        view
+    }
+
+    /// Overwrites a copy with the present state, without allocating.
+    pub fn refresh(&self, now: Tick, view: &mut LiveView) {
+        view.endpoints.clear();
+        view.endpoints.extend(self.endpoints.iter().map(|slot| slot.cell.view(now)));
+        view.providers.clear();
+        view.providers.extend(self.providers.iter().map(|slot| slot.cell.view(now)));
+    }
+
+    /// Claims an attempt at the endpoint of a candidate. It counts as in flight and unanswered at once.
+    ///
+    /// # Errors
+    /// If its gate or its provider's closed since the decision, or another request took the probe slot or the pacing
+    /// token. The next candidate should be tried.
+    pub fn claim(&self, index: u32, now: Tick, candidate: &Candidate) -> Result<Claim, ExclusionReason> {
+        let slot = self.endpoints.get(index as usize).ok_or(ExclusionReason::Disabled)?;
+        slot.cell.change(|state| {
+            if !candidate.panic && !candidate.probe && state.is_due_later(now, candidate) {
+                return Err(ExclusionReason::Paced);
+            }
+            // Checked before the provider, so that a refusal here takes no probe slot there.
+            let mut breaker = state.breaker;
+            let passed_as = breaker.admit(now, candidate.probe, candidate.panic)?;
+            let passed_provider_as = self.admit_at_provider(slot.provider, now, candidate)?;
+            state.breaker = breaker;
+            Ok(state.claimed(index, slot, now, candidate, (passed_as, passed_provider_as)))
+        })
+    }
+
+    /// Hears from another replica that its breaker of an endpoint was open `age` ago. That excludes nothing here: it only lets
+    /// the next failure here open the breaker at once. Not believed if the endpoint has answered here since then, or is
+    /// known to fail. Returns whether it is believed.
+    pub fn advise(&self, endpoint: EndpointId, now: Tick, age: Duration) -> bool {
+        let slot = self.endpoints.iter().find(|slot| slot.cell.id == endpoint);
+        let (Some(slot), Some(left)) = (slot, ADVICE_AGE.checked_sub(age)) else { return false };
+        slot.cell.change(|state| {
+            let has_answered_since = state.alive.is_some_and(|alive| now.since(alive) <= age);
+            let is_believed = !has_answered_since && state.breaker.is_quiet();
+            if is_believed {
+                state.advised = Some(now.plus(left));
+            }
+            is_believed
+        })
+    }
+
+    /// Ends the configuration faults of what has changed: `providers` with another key or address, `endpoints` with another
+    /// upstream name of the model. Returns the positions of the providers and endpoints that were closed.
+    pub fn pardon(&self, now: Tick, providers: &[u32], endpoints: &[u32]) -> (Vec<u32>, Vec<u32>) {
+        let opened_providers = providers.iter().copied().filter(|provider| {
+            let slot = self.providers.get(*provider as usize);
+            slot.is_some_and(|slot| {
+                slot.cell.change(|state| {
+                    (state.pardoned, state.refusals) = (Some(now), Witnesses::default());
+                    state.breaker.pardon()
+                })
+            })
+        });
+        let is_changed = |index: u32, slot: &Slot| endpoints.contains(&index) || providers.contains(&slot.provider);
+        let opened_endpoints = (0_u32..).zip(&self.endpoints).filter(|(index, slot)| {
+            is_changed(*index, slot)
+                && slot.cell.change(|state| {
+                    (state.pardoned, state.refusals) = (Some(now), Witnesses::default());
+                    state.breaker.pardon()
+                })
+        });
+        (opened_providers.collect(), opened_endpoints.map(|(index, _)| index).collect())
+    }
+
+    /// The endpoints whose breakers are open.
+    pub fn open_endpoints(&self, now: Tick) -> Vec<EndpointId> {
+        let is_open = |slot: &&Slot| matches!(slot.cell.view(now).gate, Gate::Open { .. });
+        self.endpoints.iter().filter(is_open).map(|slot| slot.cell.id).collect()
+    }
+
+    /// The gate of an endpoint, or its provider's where that is stricter.
+    pub fn gate(&self, index: u32, now: Tick) -> Gate {
+        let Some(slot) = self.endpoints.get(index as usize) else { return Gate::Passing };
+        let provider =
+            self.providers.get(slot.provider as usize).map_or(Gate::Passing, |slot| slot.cell.view(now).gate);
+        slot.cell.view(now).gate.and(provider)
+    }
+
+    /// Records the first sign of life of a request.
+    pub fn first_token(&self, claim: &Claim, now: Tick) {
+        let Some(slot) = self.slot(claim) else { return };
+        slot.cell.change(|state| {
+            state.answered(claim.serial);
+            state.sign_of_life(claim.dispatched, now);
+        });
+    }
+
+    /// Records the quota headers of an answer.
+    pub fn quota(&self, claim: &Claim, now: Tick, report: QuotaReport) {
+        let Some(slot) = self.slot(claim) else { return };
+        slot.cell.change(|state| state.quota.report(now, report, state.serial.wrapping_sub(claim.serial)));
+    }
+
+    /// Ends the claim with the outcome of the attempt.
+    pub fn finish(&self, claim: Claim, now: Tick, end: EventKind, policy: &RoutingPolicy) -> FinishedClaim {
+        let change = self.end(&claim, now, end, policy);
+        let gate = change.map_or(GateEvent::Unmoved, |change| change.gate_event());
+        FinishedClaim { event: EndpointEvent { gate, ..claim.event(now, end) }, change }
+    }
+
+    fn end(&self, claim: &Claim, now: Tick, end: EventKind, policy: &RoutingPolicy) -> Option<BreakerChange> {
+        let slot = self.slot(claim)?;
+        let jitter = |opens| self.jitter(claim.endpoint.0, opens);
+        let (endpoint_gate, last) = slot.cell.change(|state| {
+            let from = state.breaker.gate(now);
+            state.finish(claim, now, &end, policy, jitter);
+            (moved(from, state.breaker.gate(now)), state.breaker.last())
+        });
+        let opened = matches!(endpoint_gate, Some(GateChange { to: Gate::Open { .. }, .. }));
+        let provider_gate = self.update_provider(slot.provider, claim, now, &end, opened, policy);
+        let change = BreakerChange {
+            index: claim.index,
+            provider: slot.provider,
+            endpoint_gate,
+            provider_gate,
+            cause: cause(&end).or(last.filter(|_| opened)),
+        };
+        (endpoint_gate.is_some() || provider_gate.is_some()).then_some(change)
+    }
+
+    fn update_provider(
+        &self,
+        provider: u32,
+        claim: &Claim,
+        now: Tick,
+        end: &EventKind,
+        opened: bool,
+        policy: &RoutingPolicy,
+    ) -> Option<GateChange> {
+        let slot = self.providers.get(provider as usize)?;
+        let well = !matches!(end, EventKind::Failed { .. });
+        if well && slot.cell.is_quiet() {
+            return None;
+        }
+        // The slug, because the position changes when the configuration does.
+        let jitter = |opens| self.jitter(EndpointId::of("", slot.cell.slug.as_str(), "").0, opens);
+        slot.cell.change(|state| {
+            let from = state.gate(now);
+            let opened = opened.then_some((claim.endpoint, slot.endpoints));
+            state.finish(claim, opened, now, end, policy, jitter);
+            moved(from, state.gate(now))
+        })
+    }
+
+    fn admit_at_provider(&self, provider: u32, now: Tick, candidate: &Candidate) -> Result<PassedAs, ExclusionReason> {
+        let slot = self.providers.get(provider as usize).filter(|slot| !slot.cell.is_quiet());
+        let Some(slot) = slot else { return Ok(PassedAs::Ordinary) };
+        slot.cell.change(|state| state.breaker.admit(now, candidate.probe, candidate.panic))
+    }
+
+    /// The state of a claim's endpoint, also if positions have changed.
+    fn slot(&self, claim: &Claim) -> Option<&Slot> {
+        let here = self.endpoints.get(claim.index as usize).filter(|slot| slot.cell.id == claim.endpoint);
+        here.or_else(|| self.endpoints.iter().find(|slot| slot.cell.id == claim.endpoint))
+    }
+
+    fn provider_cell(&self, provider: &Provider) -> Arc<ProviderCell> {
+        let known = self.providers.iter().find(|slot| slot.cell.slug == provider.slug);
+        known.map_or_else(|| Arc::new(ProviderCell::new(provider.slug.clone())), |slot| Arc::clone(&slot.cell))
+    }
+
+    /// 0.95 to 1.15, the same for the same opening of the same endpoint. Values below 1 are rare, so that jitter adds
+    /// no probe to an outage of ten minutes.
+    fn jitter(&self, of: u64, opens: u32) -> f64 {
+        let draw = seeded_hash(seeded_hash(self.seed, of), u64::from(opens)) >> 11;
+        0.95 + 0.2 * (draw as f64 / (1_u64 << 53) as f64)
+    }
+}
+
+/// Tokens that a candidate's request is expected to take from the quota.
+fn tokens(candidate: &Candidate) -> u64 {
+    u64::from(candidate.inputs.prompt_tokens) + candidate.inputs.output_tokens as u64
+}
+
+impl EndpointCellState {
+    fn is_due_later(&self, now: Tick, candidate: &Candidate) -> bool {
+        self.due(now).is_some() || self.quota.tokens(now).is_some_and(|quota| quota.left < tokens(candidate))
+    }
+
+    fn claimed(
+        &mut self,
+        index: u32,
+        slot: &Slot,
+        now: Tick,
+        candidate: &Candidate,
+        (passed_as, passed_provider_as): (PassedAs, PassedAs),
+    ) -> Claim {
+        self.in_flight = self.in_flight.saturating_add(1);
+        self.serial = self.serial.wrapping_add(1);
+        self.pacing.admit(now);
+        self.quota.admit(now, tokens(candidate));
+        let expected = candidate.inputs.expected;
+        let sigma = candidate.inputs.spread;
+        self.pending.push(Pending { serial: self.serial, start: now, expected: expected.max(1e-6), sigma });
+        Claim {
+            index,
+            endpoint: slot.cell.id,
+            dispatched: now,
+            in_flight: self.in_flight,
+            expected,
+            cached_tokens: candidate.inputs.cached_tokens,
+            prompt_tokens: candidate.inputs.prompt_tokens,
+            predicted: candidate.predicted,
+            probe: passed_as == PassedAs::Probe || passed_provider_as == PassedAs::Probe,
+            caller: None,
+            serial: self.serial,
+            knee: candidate.inputs.knee,
+            passed_as,
+            passed_provider_as,
+        }
+    }
+
+    fn finish(
+        &mut self,
+        claim: &Claim,
+        now: Tick,
+        end: &EventKind,
+        policy: &RoutingPolicy,
+        jitter: impl Fn(u32) -> f64,
+    ) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let overdue = is_given_up(end) && self.give_up(claim.serial, now, &policy.breaker);
+        self.answered(claim.serial);
+        match end {
+            EventKind::Completed { .. } => {
+                self.sign_of_life(claim.dispatched, now);
+                (self.refusals, self.mistakes) = (Witnesses::default(), Witnesses::default());
+                self.outcomes.succeed(now, policy.stats.half_life);
+                // A request dispatched before the failure does not end a run of failures, unless it was sent past the
+                // breaker.
+                let is_news = self.failed.is_none_or(|failed| failed <= claim.dispatched);
+                if is_news || claim.passed_as != PassedAs::Ordinary {
+                    self.outcomes.settle(now, policy.stats.half_life);
+                    if self.breaker.succeed(claim.passed_as) {
+                        self.outcomes.recover();
+                    }
+                }
+            }
+            EventKind::Failed { failure, .. } => self.fail(claim, now, failure, policy, jitter),
+            // A probe cancelled while it was late counts as a time-out: a free slot would cost the next request as
+            // much.
+            EventKind::Cancelled { .. } if overdue && claim.passed_as == PassedAs::Probe => {
+                self.breaker.count(FailureCause { kind: FailureKind::Timeout, status: None });
+                self.breaker.trip(now, claim.passed_as, true, &policy.breaker, jitter);
+            }
+            _ => self.breaker.release(claim.passed_as),
+        }
+    }
+
+    fn fail(
+        &mut self,
+        claim: &Claim,
+        now: Tick,
+        failure: &Failure,
+        policy: &RoutingPolicy,
+        jitter: impl Fn(u32) -> f64,
+    ) {
+        let cause = FailureCause { kind: failure.kind, status: failure.status };
+        let effect = FailureEffect::of(failure);
+        if effect.is_failure() {
+            self.outcomes.fail(now, policy.stats.half_life);
+        }
+        match effect {
+            FailureEffect::Late if self.is_overloaded(claim) && claim.passed_as == PassedAs::Ordinary => {}
+            FailureEffect::Refused | FailureEffect::Fault | FailureEffect::Late => {
+                self.breaker.count(cause);
+                self.failed = self.failed.max(Some(claim.dispatched));
+                let trips = effect == FailureEffect::Refused
+                    || (effect == FailureEffect::Late && self.is_mute_since(claim.dispatched))
+                    || self.advised.is_some_and(|until| now < until)
+                    || self.breaker.failures() >= self.enough(effect, policy.breaker.consecutive);
+                self.breaker.trip(now, claim.passed_as, trips, &policy.breaker, jitter);
+                // One that asks for a moment after answers was overloaded by chance: only the failed request heeds it.
+                let is_lone = self.breaker.has_failed_once() && failure.retry_after <= Some(LONE_WAIT);
+                if failure.retry_after.is_some() && !is_lone {
+                    self.breaker.cool(now, failure.retry_after, cause);
+                }
+            }
+            FailureEffect::Busy => {
+                self.breaker.cool(now, failure.retry_after, cause);
+                if policy.pacing {
+                    self.pacing.refuse(now, claim.dispatched);
+                }
+            }
+            FailureEffect::UnknownModel | FailureEffect::UnclearModel => {
+                match finding(failure, claim, self.pardoned, &mut self.refusals) {
+                    Some(finding) => self.breaker.fault(now, claim.passed_as, cause, finding),
+                    None => self.breaker.release(claim.passed_as),
+                }
+            }
+            FailureEffect::Account | FailureEffect::UnclearAccount => self.breaker.release(claim.passed_as),
+            FailureEffect::Silent => {
+                if let (Some(caller), Evidence::Unknown { said }) = (claim.caller, failure.evidence) {
+                    self.mistakes.hear(caller, said);
+                }
+                self.breaker.release(claim.passed_as);
+            }
+        }
+    }
+
+    /// Consecutive failures that open the breaker: one fewer right after many successes, but at least two. Time-outs
+    /// need the full number, because slow endpoints produce runs of them.
+    fn enough(&self, effect: FailureEffect, consecutive: u32) -> u32 {
+        let usual = self.outcomes.coincidence(consecutive);
+        let sudden = effect == FailureEffect::Fault && self.breaker.failed_suddenly() && consecutive > 2;
+        if sudden { usual.min(consecutive - 1) } else { usual }
+    }
+
+    /// Whether no request dispatched at that time or later has given a sign of life.
+    fn is_mute_since(&self, dispatched: Tick) -> bool {
+        self.heard < Some(dispatched)
+    }
+
+    /// A time-out above the knee of an endpoint that gave a sign of life meanwhile is caused by our own load.
+    fn is_overloaded(&self, claim: &Claim) -> bool {
+        f64::from(claim.in_flight) > claim.knee && self.alive > Some(claim.dispatched)
+    }
+}
+
+/// Meaning of the same refusal in unknown words of several callers' requests.
+const SAID_TO_SEVERAL: Finding = Finding {
+    words: "",
+    meaning: "calls of several callers are refused with the same words, which are not known here",
+};
+
+/// What a refusal proves about the account or the model: what the provider says, or the same unknown words to several
+/// callers. `None` while nothing is proven, and for requests that were sent before what was refused has changed.
+fn finding(failure: &Failure, claim: &Claim, pardoned: Option<Tick>, witnesses: &mut Witnesses) -> Option<Finding> {
+    if pardoned.is_some_and(|pardoned| claim.dispatched < pardoned) {
+        return None;
+    }
+    match failure.evidence {
+        Evidence::Known(finding) => Some(finding),
+        Evidence::Unknown { said } => {
+            (witnesses.hear(claim.caller?, said) >= ENOUGH_CALLERS).then_some(SAID_TO_SEVERAL)
+        }
+        Evidence::None => None,
+    }
+}
+
+impl ProviderCellState {
+    /// `opened`: the endpoint that opened with this failure, and the number of endpoints of the provider.
+    fn finish(
+        &mut self,
+        claim: &Claim,
+        opened: Option<(EndpointId, usize)>,
+        now: Tick,
+        end: &EventKind,
+        policy: &RoutingPolicy,
+        jitter: impl Fn(u32) -> f64,
+    ) {
+        let passed_as = claim.passed_provider_as;
+        let EventKind::Failed { failure, .. } = end else {
+            if matches!(end, EventKind::Completed { .. }) {
+                self.answered();
+                _ = self.breaker.succeed(passed_as);
+            }
+            return self.breaker.release(passed_as);
+        };
+        let cause = FailureCause { kind: failure.kind, status: failure.status };
+        match FailureEffect::of(failure) {
+            FailureEffect::Refused => {
+                let trips = opened.is_some_and(|(id, endpoints)| self.refused(id, now, endpoints, cause));
+                self.breaker.trip(now, passed_as, trips, &policy.breaker, jitter);
+            }
+            FailureEffect::Late => self.breaker.trip(now, passed_as, false, &policy.breaker, jitter),
+            FailureEffect::Account | FailureEffect::UnclearAccount => {
+                match finding(failure, claim, self.pardoned, &mut self.refusals) {
+                    Some(finding) => self.breaker.fault(now, passed_as, cause, finding),
+                    None => self.breaker.release(passed_as),
+                }
+            }
+            // The provider answered, so it is reachable. Whether it accepts the account is for the next probe to find
+            // out.
+            FailureEffect::Fault
+            | FailureEffect::Busy
+            | FailureEffect::UnknownModel
+            | FailureEffect::UnclearModel
+            | FailureEffect::Silent => {
+                self.breaker.release(passed_as);
+            }
+        }
+    }
+}
+
+/// Whether the request ended without the awaited answer.
+fn is_given_up(end: &EventKind) -> bool {
+    match end {
+        EventKind::Cancelled { had_content, .. } => !had_content,
+        EventKind::Failed { failure, had_content } => !had_content && FailureEffect::of(failure) == FailureEffect::Late,
+        _ => false,
+    }
+}
+
+fn moved(from: Gate, to: Gate) -> Option<GateChange> {
+    (std::mem::discriminant(&from) != std::mem::discriminant(&to)).then_some(GateChange { from, to })
+}
+
+fn cause(end: &EventKind) -> Option<FailureCause> {
+    let EventKind::Failed { failure, .. } = end else { return None };
+    Some(FailureCause { kind: failure.kind, status: failure.status })
+}

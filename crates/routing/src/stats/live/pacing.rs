@@ -1,0 +1,159 @@
+//! Request rate allowed at an endpoint that answered 429.
+//!
+//! A `Retry-After` date does not say at which rate to continue. The rate is learned: it starts a little below the
+//! rate at which the last 429 came and grows until the next 429. A plain value; the caller passes the time.
+
+use std::time::Duration;
+
+use pointsman_domain::Tick;
+
+/// Share of the rate at which the 429 came that is allowed afterwards.
+const CAUTION: f64 = 0.85;
+/// Growth of the allowed rate per second.
+const GROWTH: f64 = 1.05;
+/// Token bucket size: requests that may follow each other at once.
+const BURST: f64 = 2.0;
+/// 429s closer together than this count as one.
+const SAME: Duration = Duration::from_millis(300);
+/// Pacing ends after this long without a 429.
+const FORGOTTEN: Duration = Duration::from_secs(30);
+/// Without pacing, admissions are counted over the last one to two periods of this length.
+const SPAN: Duration = Duration::from_secs(5);
+
+/// Requests admitted since a given time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Admitted {
+    since: Tick,
+    count: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Pace {
+    /// Requests per second.
+    rate: f64,
+    tokens: f64,
+    at: Tick,
+    refused: Tick,
+}
+
+/// The admission rate of one endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Pacing {
+    earlier: Admitted,
+    admitted: Admitted,
+    pace: Option<Pace>,
+}
+
+impl Pacing {
+    /// Whether no rate limit applies.
+    pub fn is_quiet(&self) -> bool {
+        self.pace.is_none()
+    }
+
+    /// When the next request is allowed; `None` means at once.
+    pub fn due(&self, now: Tick) -> Option<Tick> {
+        let pace = self.pace.filter(|pace| now - pace.refused < FORGOTTEN)?.refilled(now);
+        if pace.tokens >= 1.0 {
+            return None;
+        }
+        let wait = Duration::try_from_secs_f64((1.0 - pace.tokens) / pace.rate.max(1e-9));
+        Some(now.plus(wait.unwrap_or(FORGOTTEN).min(FORGOTTEN)))
+    }
+
+    /// Counts an admitted request and takes a token.
+    pub fn admit(&mut self, now: Tick) {
+        self.pace = self.pace.filter(|pace| now - pace.refused < FORGOTTEN).map(|pace| pace.refilled(now).taken());
+        if self.pace.is_none() && now - self.admitted.since >= SPAN {
+            let gone = now - self.admitted.since >= 2 * SPAN;
+            self.earlier = if gone { Admitted { since: now, count: 0 } } else { self.admitted };
+            self.admitted = Admitted { since: now, count: 0 };
+        }
+        self.admitted.count = self.admitted.count.saturating_add(1);
+    }
+
+    /// Records a 429 to a request admitted at `dispatched`. A request admitted before the previous 429 changes nothing.
+    pub fn refuse(&mut self, now: Tick, dispatched: Tick) {
+        if self.pace.is_some_and(|pace| now - pace.refused < SAME || dispatched <= pace.refused) {
+            return;
+        }
+        let since = self.earlier.since.min(self.admitted.since);
+        let count = self.earlier.count.saturating_add(self.admitted.count).max(1);
+        let rate = f64::from(count) / (now - since).max(SAME).as_secs_f64();
+        let known = self.pace.map_or(f64::INFINITY, |pace| pace.refilled(now).rate);
+        self.pace = Some(Pace { rate: CAUTION * rate.min(known), tokens: 0.0, at: now, refused: now });
+        self.earlier = Admitted { since: now, count: 0 };
+        self.admitted = self.earlier;
+    }
+}
+
+impl Pace {
+    fn refilled(self, now: Tick) -> Pace {
+        let elapsed = now.seconds_since(self.at);
+        let grown = self.rate * libm::pow(GROWTH, elapsed);
+        let tokens = (self.tokens + 0.5 * (self.rate + grown) * elapsed).min(BURST);
+        Pace { rate: grown, tokens, at: self.at.max(now), ..self }
+    }
+
+    fn taken(self) -> Pace {
+        Pace { tokens: (self.tokens - 1.0).max(0.0), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: f64) -> Tick {
+        Tick((seconds * 1e6) as u64)
+    }
+
+    /// Ten requests a second for three seconds, then a 429.
+    fn refused_at_ten_a_second() -> Pacing {
+        let mut pacing = Pacing::default();
+        (0..30).for_each(|i| pacing.admit(at(100.0 + f64::from(i) / 10.0)));
+        pacing.refuse(at(103.0), at(102.9));
+        pacing
+    }
+
+    #[test]
+    fn nothing_is_paced_before_the_first_429() {
+        let mut pacing = Pacing::default();
+        (0..1000).for_each(|_| pacing.admit(at(1.0)));
+        assert_eq!(pacing.due(at(1.0)), None);
+    }
+
+    #[test]
+    fn the_pace_is_a_little_below_the_rate_at_which_the_429_came() {
+        let mut pacing = refused_at_ten_a_second();
+        assert!(pacing.due(at(103.0)).is_some());
+        let mut passed = 0;
+        for tenth in 0..50 {
+            let now = at(104.0 + f64::from(tenth) / 10.0);
+            if pacing.due(now).is_none() {
+                pacing.admit(now);
+                passed += 1;
+            }
+        }
+        assert!((38..=50).contains(&passed), "8.5 a second, growing: {passed}");
+    }
+
+    #[test]
+    fn a_429_to_a_request_from_before_the_last_429_changes_nothing() {
+        let mut pacing = refused_at_ten_a_second();
+        let once = pacing;
+        pacing.refuse(at(103.2), at(103.1));
+        assert_eq!(pacing, once, "the same burst");
+        pacing.refuse(at(105.0), at(102.95));
+        assert_eq!(pacing, once, "dispatched before the first 429");
+    }
+
+    #[test]
+    fn a_second_429_lowers_the_pace_and_half_a_minute_without_one_drops_it() {
+        let mut pacing = refused_at_ten_a_second();
+        pacing.admit(at(105.0));
+        pacing.refuse(at(106.0), at(105.0));
+        let due = pacing.due(at(106.0)).unwrap();
+        assert!(due.seconds_since(at(106.0)) > 2.0, "one request in three seconds");
+        assert_eq!(pacing.due(at(136.0)), None);
+    }
+}

@@ -1,0 +1,340 @@
+//! Runs the guard on a scripted socket.
+
+use std::collections::VecDeque;
+
+use futures_util::task::noop_waker_ref;
+use proptest::prelude::*;
+
+use super::*;
+use crate::keep_alive::KeepAlive;
+
+/// Next behaviour of the socket.
+#[derive(Clone)]
+enum Turn {
+    Bytes(Vec<u8>),
+    Wait,
+    Reset,
+}
+
+/// A socket that returns the reads of a list and then its end, and whose writes are scripted.
+#[derive(Default)]
+struct List {
+    reads: VecDeque<Turn>,
+    writes: VecDeque<Turn>,
+    unread: bool,
+}
+
+impl Wire for List {
+    fn has_unread(&self) -> bool {
+        self.unread
+    }
+}
+
+impl AsyncRead for List {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.reads.pop_front() {
+            None => Poll::Ready(Ok(())),
+            Some(Turn::Wait) => Poll::Pending,
+            Some(Turn::Reset) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            Some(Turn::Bytes(bytes)) => {
+                let (now, later) = bytes.split_at(bytes.len().min(buf.remaining()));
+                buf.put_slice(now);
+                if !later.is_empty() {
+                    self.reads.push_front(Turn::Bytes(later.to_vec()));
+                }
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+}
+
+impl AsyncWrite for List {
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.writes.pop_front() {
+            Some(Turn::Wait) => Poll::Pending,
+            Some(Turn::Reset) => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            _ => Poll::Ready(Ok(bytes.len())),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl ActixStream for List {
+    fn poll_read_ready(&self, _: &mut Context<'_>) -> Poll<io::Result<Ready>> {
+        Poll::Ready(Ok(Ready::READABLE))
+    }
+
+    fn poll_write_ready(&self, _: &mut Context<'_>) -> Poll<io::Result<Ready>> {
+        Poll::Ready(Ok(Ready::WRITABLE))
+    }
+}
+
+fn guard(reads: impl IntoIterator<Item = Turn>) -> Guard<List> {
+    let list = List { reads: reads.into_iter().collect(), ..List::default() };
+    Guard::new(Rc::new(ManagedSocket::new(list, KeepAlive::LONG)))
+}
+
+fn bytes(text: &str) -> Turn {
+    Turn::Bytes(text.as_bytes().to_vec())
+}
+
+fn context() -> Context<'static> {
+    Context::from_waker(noop_waker_ref())
+}
+
+fn write(guard: &mut Guard<List>) -> Poll<io::Result<usize>> {
+    Pin::new(guard).poll_write(&mut context(), b"POST")
+}
+
+/// One read of at most `room` bytes, as text.
+fn read(guard: &mut Guard<List>, room: usize) -> Poll<io::Result<String>> {
+    let mut space = vec![0; room];
+    let mut buf = ReadBuf::new(&mut space);
+    Pin::new(guard).poll_read(&mut context(), &mut buf).map_ok(|()| String::from_utf8(buf.filled().to_vec()).unwrap())
+}
+
+/// All bytes that awc would get, and how the answer ends.
+fn drain(guard: &mut Guard<List>, room: usize) -> (String, &'static str) {
+    let mut all = String::new();
+    loop {
+        match read(guard, room) {
+            Poll::Ready(Ok(text)) if text.is_empty() => return (all, "end"),
+            Poll::Ready(Ok(text)) => all.push_str(&text),
+            Poll::Ready(Err(error)) => {
+                return match Fault::of(&error).map(Fault::kind) {
+                    Some(kind) => (all, kind.as_str()),
+                    None => (all, "io"),
+                };
+            }
+            // Between two exchanges awc expects silence.
+            Poll::Pending if matches!(guard.phase, Phase::Idle) => return (all, "open"),
+            Poll::Pending => {}
+        }
+    }
+}
+
+/// Checks an exchange whose answer arrives in these pieces. A piece of one space is a pause.
+#[track_caller]
+fn check(pieces: &[&str], expected: &str, end: &'static str) {
+    let turns = pieces.iter().map(|piece| if *piece == " " { Turn::Wait } else { bytes(piece) });
+    let mut guard = guard(turns.chain([Turn::Wait]));
+    assert!(write(&mut guard).is_ready());
+    assert_eq!(drain(&mut guard, 8192), (expected.to_owned(), end));
+}
+
+const OK5: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n";
+const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+
+#[test]
+fn a_regular_answer_passes_as_it_is_and_the_connection_stays_open() {
+    let whole = format!("{OK5}hello");
+    check(&[&whole], &whole, "open");
+    check(&[OK5, "hello"], &whole, "open");
+    check(&[OK5, " ", "he", " ", "llo"], &whole, "open");
+    check(&["HTTP/1.1 200 OK\r\ncontent", " ", "-length: 5\r\n\r\nhel", "lo"], &whole, "open");
+    let chunked = format!("{CHUNKED}5\r\nhello\r\n0\r\n\r\n");
+    check(&[&chunked], &chunked, "open");
+    check(&[CHUNKED, "5\r", "\nhell", "o\r\n0\r\n\r", "\n"], &chunked, "open");
+}
+
+#[test]
+fn interim_heads_are_dropped() {
+    let whole = format!("{OK5}hello");
+    let early = "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n";
+    check(&["HTTP/1.1 100 Continue\r\n\r\n", &whole], &whole, "open");
+    check(&[&format!("HTTP/1.1 102 Processing\r\n\r\n{whole}")], &whole, "open");
+    check(
+        &[early, " ", early, "HTTP/1.1 100 C\r", "\n\r\nHTTP/1", ".1 200 OK\r\ncontent-length: 5\r\n\r\nhello"],
+        &whole,
+        "open",
+    );
+    check(&[&early.repeat(8), &whole], &whole, "open");
+    check(&[&early.repeat(9), &whole], "", "malformed");
+}
+
+#[test]
+fn bytes_after_the_body_are_cut_off_and_end_the_connection() {
+    let whole = format!("{OK5}hello");
+    check(&[&whole, "HTTP/1.1 200 OK\r\n"], &whole, "end");
+    check(&[&whole, "HTTP/1.1 100 Continue\r\n\r\n"], &whole, "end");
+    check(&[&format!("{whole}HTTP/1.1 200 OK\r\n\r\n")], &whole, "end");
+    let chunked = format!("{CHUNKED}0\r\n\r\n");
+    check(&[&format!("{chunked}x")], &chunked, "end");
+}
+
+#[test]
+fn a_body_without_length_ends_with_the_connection() {
+    let mut guard = guard([bytes("HTTP/1.1 200 OK\r\n\r\nhello"), bytes(" you")]);
+    assert!(write(&mut guard).is_ready());
+    assert_eq!(drain(&mut guard, 8192), ("HTTP/1.0 200 OK\r\n\r\nhello you".to_owned(), "end"));
+
+    let mut guard = self::guard([bytes("HTTP/1.1 200"), bytes(" OK\r\n\r\nhello"), Turn::Reset]);
+    assert!(write(&mut guard).is_ready());
+    assert_eq!(drain(&mut guard, 8192), ("HTTP/1.0 200 OK\r\n\r\nhello".to_owned(), "io"));
+}
+
+#[test]
+fn an_early_end_is_an_error_wherever_it_comes() {
+    let check = |pieces: &[&str], expected: &str, end: &'static str| {
+        let mut guard = guard(pieces.iter().map(|piece| bytes(piece)));
+        assert!(write(&mut guard).is_ready());
+        assert_eq!(drain(&mut guard, 8192), (expected.to_owned(), end));
+        assert_ne!(drain(&mut guard, 8192).1, "end", "it stays an error when awc asks again");
+    };
+    check(&[], "", "reset");
+    check(&["HTTP/1.1 200 OK\r\n"], "", "reset");
+    check(&["HTTP/1.1 100 Continue\r\n\r\n"], "", "reset");
+    check(&[OK5, "hell"], &format!("{OK5}hell"), "truncated");
+    check(&[CHUNKED, "5\r\nhello\r\n"], &format!("{CHUNKED}5\r\nhello\r\n"), "truncated");
+    check(&[CHUNKED, "5\r\nhel"], &format!("{CHUNKED}5\r\nhel"), "truncated");
+    check(&[CHUNKED, "0\r\n"], &format!("{CHUNKED}0\r\n"), "truncated");
+}
+
+#[test]
+fn heads_that_break_a_rule_never_reach_awc() {
+    check(&["HTTP/1.1 101 Switching Protocols\r\n\r\n"], "", "unexpected_status");
+    check(&["HTTP/1.1 200 OK\r\ncontent-length: +5\r\n\r\nhello"], "", "malformed");
+    check(&["HTTP/1.1 200 OK\r\ncontent-length: 5\r\ntransfer-", "encoding: chunked\r\n\r\n"], "", "malformed");
+    check(&["220 smtp.example ESMTP\r\n"], "", "malformed");
+    check(&[&"x".repeat(5_000)], "", "malformed");
+    check(&["HTTP/1.1 200 OK\r\n", &format!("x: {}", "y".repeat(70_000))], "", "malformed");
+    check(&[CHUNKED, "5\r\nhello!"], CHUNKED, "malformed");
+}
+
+#[test]
+fn a_second_exchange_needs_a_silent_connection() {
+    let answer = || bytes(&format!("{OK5}hello"));
+    let exchange = |guard: &mut Guard<List>| {
+        assert!(write(guard).is_ready());
+        assert_eq!(drain(guard, 8192), (format!("{OK5}hello"), "open"));
+    };
+
+    let mut clean = guard([answer(), Turn::Wait, Turn::Wait, answer(), Turn::Wait]);
+    exchange(&mut clean);
+    exchange(&mut clean);
+
+    for stray in [bytes("x"), bytes("HTTP/1.1 200 OK\r\n\r\n"), Turn::Reset] {
+        let mut dirty = guard([answer(), Turn::Wait, stray]);
+        exchange(&mut dirty);
+        let error = match write(&mut dirty) {
+            Poll::Ready(Err(error)) => error,
+            other => panic!("the request is written all the same: {other:?}"),
+        };
+        assert_eq!(Fault::of(&error), Some(Fault::Stale));
+    }
+}
+
+#[test]
+fn a_request_waits_while_the_kernel_holds_bytes_the_runtime_has_not_seen() {
+    let mut guard = guard([bytes(&format!("{OK5}hello")), Turn::Wait, Turn::Wait, bytes("stray")]);
+    assert!(write(&mut guard).is_ready());
+    drain(&mut guard, 8192);
+    guard.socket.stream().as_mut().unwrap().unread = true;
+
+    assert!(write(&mut guard).is_pending());
+    assert!(matches!(write(&mut guard), Poll::Ready(Err(error)) if Fault::of(&error) == Some(Fault::Stale)));
+}
+
+#[test]
+fn a_refusal_that_comes_while_the_request_is_written_is_kept() {
+    let refusal = "HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno";
+    for blocked in [Turn::Reset, Turn::Wait] {
+        let mut guard = guard([bytes(refusal)]);
+        guard.socket.stream().as_mut().unwrap().writes = [bytes(""), blocked].into();
+        assert!(matches!(write(&mut guard), Poll::Ready(Ok(4))));
+        assert!(matches!(write(&mut guard), Poll::Ready(Ok(4))), "the rest is swallowed");
+        assert!(matches!(write(&mut guard), Poll::Ready(Ok(4))), "however much there is");
+        assert_eq!(drain(&mut guard, 16), (refusal.to_owned(), "end"), "and the connection is not used again");
+    }
+}
+
+#[test]
+fn a_write_that_fails_without_a_refusal_fails() {
+    for reads in [vec![], vec![Turn::Wait], vec![bytes(&format!("{OK5}hello"))], vec![bytes("junk\r\n")]] {
+        let mut guard = guard(reads);
+        guard.socket.stream().as_mut().unwrap().writes = [Turn::Reset].into();
+        assert!(matches!(write(&mut guard), Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe));
+    }
+}
+
+#[test]
+fn a_failed_write_waits_for_the_refusal_the_kernel_already_has() {
+    let mut guard = guard([Turn::Wait, bytes("HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n")]);
+    if let Some(wire) = guard.socket.stream().as_mut() {
+        (wire.writes, wire.unread) = ([Turn::Reset].into(), true);
+    }
+    assert!(write(&mut guard).is_pending());
+    assert!(matches!(write(&mut guard), Poll::Ready(Ok(4))));
+    assert!(drain(&mut guard, 8192).0.starts_with("HTTP/1.1 413"));
+}
+
+#[test]
+fn an_early_answer_that_is_no_refusal_waits_until_the_request_is_written() {
+    let whole = format!("{OK5}hello");
+    let mut guard = guard([bytes(&whole), Turn::Wait]);
+    guard.socket.stream().as_mut().unwrap().writes = [Turn::Wait, bytes("")].into();
+    assert!(write(&mut guard).is_pending());
+    assert!(matches!(write(&mut guard), Poll::Ready(Ok(4))));
+    assert_eq!(drain(&mut guard, 8192), (whole, "open"));
+}
+
+#[test]
+fn an_upstream_that_closes_without_reading_the_request_is_a_failure() {
+    let mut guard = guard([]);
+    guard.socket.stream().as_mut().unwrap().writes = [Turn::Wait].into();
+    assert!(matches!(write(&mut guard), Poll::Ready(Err(error)) if Fault::of(&error) == Some(Fault::NoAnswer)));
+}
+
+#[test]
+fn a_head_that_arrives_byte_by_byte_is_not_parsed_for_each_byte() {
+    let head = format!("HTTP/1.1 200 OK\r\n{}", format!("x: {}\r\n", "y".repeat(600)).repeat(90));
+    let turns = head.bytes().flat_map(|byte| [Turn::Bytes(vec![byte]), Turn::Wait]).collect::<Vec<_>>();
+    let mut guard = guard(turns);
+    assert!(write(&mut guard).is_ready());
+    let started = std::time::Instant::now();
+    assert_eq!(drain(&mut guard, 8192), (String::new(), "reset"));
+    // Parsing it for each byte takes far longer.
+    assert!(started.elapsed() < std::time::Duration::from_secs(10));
+}
+
+proptest! {
+    #[test]
+    fn any_split_shows_awc_the_same_answer(
+        interim in 0usize..4,
+        body in prop::collection::vec("[a-z]{1,30}", 0..6),
+        cuts in prop::collection::vec(1usize..60, 1..40),
+        room in 16usize..300,
+    ) {
+        let mut answer = CHUNKED.to_owned();
+        for chunk in &body {
+            answer.push_str(&format!("{:x}\r\n{chunk}\r\n", chunk.len()));
+        }
+        answer.push_str("0\r\n\r\n");
+        let wire = "HTTP/1.1 100 Continue\r\n\r\n".repeat(interim) + &answer;
+        let (mut turns, mut rest, mut cuts) = (Vec::new(), wire.as_str(), cuts.into_iter().cycle());
+        while !rest.is_empty() {
+            let (piece, later) = rest.split_at(cuts.next().unwrap().min(rest.len()));
+            turns.push(bytes(piece));
+            rest = later;
+        }
+        turns.push(Turn::Wait);
+
+        let mut guard = guard(turns);
+        prop_assert!(write(&mut guard).is_ready());
+        prop_assert_eq!(drain(&mut guard, room), (answer, "open"));
+    }
+
+    #[test]
+    fn no_bytes_cause_a_panic(wire in prop::collection::vec(any::<u8>(), 0..300), cut in 1usize..50) {
+        let mut guard = guard(wire.chunks(cut).map(|piece| Turn::Bytes(piece.to_vec())));
+        prop_assert!(write(&mut guard).is_ready());
+        drain(&mut guard, 64);
+    }
+}

@@ -1,0 +1,87 @@
+//! What providers were found to want of members that the gateway adds, or in which it returns reasoning.
+//!
+//! It is found by a refusal after which the same request without or with the member was accepted, or by an answer. It is shared
+//! by all workers and forgotten at a reload.
+
+use std::{
+    borrow::Cow,
+    sync::atomic::{AtomicU16, Ordering},
+};
+
+use pointsman_domain::{AddedMembers, Endpoint, ReasoningHistory};
+
+use super::objection::Objection;
+
+/// What differs from an endpoint's configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Habits {
+    omits: AddedMembers,
+    /// `Unknown`: as configured.
+    history: ReasoningHistory,
+}
+
+/// Those of one provider.
+#[derive(Debug, Default)]
+pub struct ProviderHabits(AtomicU16);
+
+impl Habits {
+    /// The provider gives and takes `reasoning_content`.
+    pub const REASONING_CONTENT: Habits =
+        Habits { omits: AddedMembers::of_bits(0), history: ReasoningHistory::Content };
+
+    /// These habits with what would answer an objection of `endpoint`, which was called with them. `None` if nothing is left to
+    /// try: a member that was objected to is left out, and reasoning was tried as `reasoning_content` and left out.
+    #[must_use]
+    pub fn answering(self, objection: Objection, endpoint: &Endpoint) -> Option<Habits> {
+        let called = self.applied(endpoint);
+        match objection {
+            Objection::To(member) if called.omits.has(member) => None,
+            Objection::To(member) => Some(Habits { omits: self.omits.with(member), ..self }),
+            Objection::ReasoningContent if self.history == ReasoningHistory::Nothing => None,
+            Objection::ReasoningContent => {
+                let history = match called.reasoning_history {
+                    ReasoningHistory::Content | ReasoningHistory::Both => ReasoningHistory::Nothing,
+                    _ => ReasoningHistory::Content,
+                };
+                Some(Habits { history, ..self })
+            }
+        }
+    }
+
+    /// The endpoint with these habits.
+    #[must_use]
+    pub fn applied(self, endpoint: &Endpoint) -> Cow<'_, Endpoint> {
+        if self == Habits::default() {
+            return Cow::Borrowed(endpoint);
+        }
+        let history = self.history;
+        Cow::Owned(Endpoint {
+            omits: endpoint.omits.union(self.omits),
+            reasoning_history: if history == ReasoningHistory::Unknown { endpoint.reasoning_history } else { history },
+            ..endpoint.clone()
+        })
+    }
+
+    fn bits(self) -> u16 {
+        // That reasoning was better left out is not remembered: it may have been one that only this client sends.
+        u16::from(self.history == ReasoningHistory::Content) << 8 | u16::from(self.omits.bits())
+    }
+}
+
+impl ProviderHabits {
+    /// What is known so far.
+    #[must_use]
+    pub fn known(&self) -> Habits {
+        let bits = self.0.load(Ordering::Relaxed);
+        let history = if bits >> 8 == 0 { ReasoningHistory::Unknown } else { ReasoningHistory::Content };
+        Habits { omits: AddedMembers::of_bits((bits & 0xff) as u8), history }
+    }
+
+    /// Remembers what was found.
+    pub fn learn(&self, found: Habits) {
+        // Most answers show nothing new, and workers share the value.
+        if self.0.load(Ordering::Relaxed) & found.bits() != found.bits() {
+            self.0.fetch_or(found.bits(), Ordering::Relaxed);
+        }
+    }
+}

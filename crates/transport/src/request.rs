@@ -1,0 +1,100 @@
+//! Requests to a provider: the frozen head of a call, and large bodies in slices.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use actix_http::{
+    body::{BodySize, MessageBody},
+    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT},
+};
+use awc::{Client, FrozenClientRequest};
+use bytes::Bytes;
+use pointsman_dialect::CallHeaders;
+
+use super::connection::{Connection, ConnectionFault};
+
+/// What the paths of Bedrock's calls begin with.
+pub(super) const BEDROCK_PATH: &str = "/model/";
+
+/// Value of `user-agent`.
+pub(super) const AGENT: &str = concat!("pointsman/", env!("CARGO_PKG_VERSION"));
+
+/// Larger bodies are sent in slices of this many bytes, because awc copies each slice into its write buffer. Most bodies are
+/// smaller and are sent in one write with their head.
+const SLICE: usize = 128 * 1024;
+
+/// Makes the head of all calls to `path`.
+pub(super) fn freeze(
+    client: &Client,
+    connection: &Connection,
+    path: &str,
+    streamed: bool,
+    close: bool,
+) -> Result<FrozenClientRequest, ConnectionFault> {
+    let mut request = client.post(connection.uri(path)?);
+    if close {
+        request = request.force_close();
+    }
+    let host = HeaderValue::from_str(&connection.authority).map_err(|_| ConnectionFault::Host)?;
+    // Bedrock frames its streams in another way, and chooses it by the path.
+    let accept = match (streamed, path.starts_with(BEDROCK_PATH)) {
+        (false, _) => "application/json",
+        (true, false) => "text/event-stream",
+        (true, true) => "application/vnd.amazon.eventstream",
+    };
+    let headers = request.headers_mut();
+    for (name, value) in &connection.headers {
+        headers.append(name.clone(), value.clone());
+    }
+    // These overwrite configured headers, except for the user agent.
+    if !headers.contains_key(USER_AGENT) {
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    }
+    headers.insert(HOST, host);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static(accept));
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    if let Some((name, value)) = connection.credentials()? {
+        headers.insert(name, value);
+    }
+    request.freeze().map_err(|error| ConnectionFault::Url(error.to_string()))
+}
+
+/// Sends `body` after the frozen head, with further `headers`.
+pub(super) fn send(request: &FrozenClientRequest, body: Bytes, headers: &CallHeaders) -> awc::SendClientRequest {
+    let slices = body.len() > SLICE;
+    if headers.is_empty() {
+        return if slices { request.send_body(Slices(body)) } else { request.send_body(body) };
+    }
+    let mut extra = HeaderMap::new();
+    for (name, value) in headers {
+        if let (Ok(name), Ok(mut value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+            value.set_sensitive(matches!(name.as_str(), "authorization" | "x-amz-security-token"));
+            extra.insert(name, value);
+        }
+    }
+    let request = request.extra_headers(extra);
+    if slices { request.send_body(Slices(body)) } else { request.send_body(body) }
+}
+
+/// A body of known length, sent in slices.
+struct Slices(Bytes);
+
+impl MessageBody for Slices {
+    type Error = Infallible;
+
+    fn size(&self) -> BodySize {
+        BodySize::Sized(self.0.len() as u64)
+    }
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Infallible>>> {
+        if self.0.is_empty() {
+            return Poll::Ready(None);
+        }
+        let length = self.0.len().min(SLICE);
+        Poll::Ready(Some(Ok(self.0.split_to(length))))
+    }
+}
