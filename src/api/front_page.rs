@@ -11,7 +11,7 @@ use actix_web::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{
+use crate::api::{
     answer::uncached,
     openapi::{self, Document, page},
 };

@@ -6,10 +6,9 @@ use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use pointsman_dialect::ImageRequest;
 use pointsman_domain::{ApiType, Dialect};
 
-use super::admitted_call::AdmittedCall;
 use crate::{
     access::{keys::Caller, load::Pieces},
-    api::{auth::Authorized, path_name::PathName},
+    api::{auth::Authorized, inference::admitted_call::AdmittedCall, path_name::PathName},
     base::error::ApiError,
     proxy::{
         body::{SESSION_ID, header_text},

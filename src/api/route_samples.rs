@@ -9,7 +9,7 @@ use pointsman_domain::{
     RoutingParameters, ScoreInputs, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
 };
 
-use super::samples::{today, usd};
+use crate::api::samples::{today, usd};
 
 /// A query for an alias with the objective `cheapest`.
 pub(crate) fn query() -> Query {

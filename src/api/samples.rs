@@ -8,7 +8,7 @@ use pointsman_domain::{
 };
 use pointsman_routing::stats::{EndpointFigures, ErrorCounts, Figures, LastError, LiveView, Quantiles, Summary};
 
-use super::measurements::{Clocks, Measurements};
+use crate::api::models::measurements::{Clocks, Measurements};
 
 /// Measurements of the first endpoints: each number is used both as seconds and as tokens per second. Nine of ten requests
 /// succeeded.

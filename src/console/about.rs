@@ -7,7 +7,7 @@ use super::{
     answer, format,
     layout::{Frame, Nav, api_line},
 };
-use crate::{api::health::ProcessBody, base::licenses, state::gateway::Worker};
+use crate::{api::health::gateway_health::ProcessBody, base::licenses, state::gateway::Worker};
 
 /// Shows the facts of the process.
 pub(super) async fn show(worker: Worker, request: HttpRequest) -> HttpResponse {

@@ -15,7 +15,7 @@ use super::{
     visitor::Visitor,
 };
 use crate::{
-    api::{
+    api::generations::{
         activity::{self, ActivityBody, RowBody},
         ledger_query::Listed,
     },

@@ -16,8 +16,10 @@ use super::{
 };
 use crate::{
     api::{
-        calibration,
-        calibration_view::{AccuracyBody, BoundedBody, CalibrationsBody, EndpointBody},
+        health::{
+            calibration,
+            calibration_view::{AccuracyBody, BoundedBody, CalibrationsBody, EndpointBody},
+        },
         number::Figure,
     },
     base::error::ApiError,

@@ -12,9 +12,9 @@ use super::{
     words,
 };
 use crate::{
-    api::{
+    api::generations::{
+        generation_list::{self, PageBody},
         generation_row::{GenerationRow, LinkBody},
-        generations::{self, PageBody},
         ledger_query::Listed,
     },
     base::error::ApiError,
@@ -55,7 +55,7 @@ pub(super) async fn show(
         };
         frame.page("Decisions", Some(Nav::Decisions), content)
     };
-    match generations::select(&worker, &caller, listed, query.trim_start_matches('?')).await {
+    match generation_list::select(&worker, &caller, listed, query.trim_start_matches('?')).await {
         Ok(selected) => Ok(answer::page(page(list(&selected.body(&worker, listed), &filters)))),
         Err(error) if error.status().is_client_error() && worker.shared.ledger.is_none() => {
             Ok(answer::page(page(html! { p.empty { (error.message()) " A single decision is found by its id." } })))

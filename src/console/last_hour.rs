@@ -18,7 +18,7 @@ use crate::{
             series::{self, HOUR_MS},
             series_view::Totals,
         },
-        measurements::rfc_3339,
+        models::measurements::rfc_3339,
     },
     base::error::ApiError,
     state::gateway::Worker,

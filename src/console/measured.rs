@@ -7,7 +7,7 @@ use pointsman_dialect::percent;
 use super::{format, words};
 use crate::api::{
     admin::series::EndpointTotals,
-    health_view::{EndpointHealthBody, MeasuredBody},
+    health::health_view::{EndpointHealthBody, MeasuredBody},
     number::Figure,
 };
 

@@ -15,7 +15,7 @@ use super::{
     visitor::Visitor,
 };
 use crate::{
-    api::listed_model::{ListedKinds, ListedModel},
+    api::models::listed_model::{ListedKinds, ListedModel},
     base::error::ApiError,
     state::gateway::Worker,
 };

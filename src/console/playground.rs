@@ -23,11 +23,12 @@ use super::{
 };
 use crate::{
     api::{
-        admitted_call::AdmittedCall,
-        chat,
+        decisions::{
+            preview::{self, PreviewAnswer},
+            preview_view::DecisionBody,
+        },
+        inference::{admitted_call::AdmittedCall, chat},
         number::Figure,
-        preview::{self, PreviewAnswer},
-        preview_view::DecisionBody,
     },
     base::error::ApiError,
     state::gateway::Worker,

@@ -15,10 +15,12 @@ use super::{
 use crate::{
     api::{
         admin::status::{ProviderBody, StatusBody},
-        health,
-        health_view::{EndpointHealthBody, ErrorsBody, MeasuredBody, ProviderHealthBody},
-        measurements::Measurements,
-        stats,
+        health::{
+            gateway_health,
+            health_view::{EndpointHealthBody, ErrorsBody, MeasuredBody, ProviderHealthBody},
+            stats,
+        },
+        models::measurements::Measurements,
     },
     base::error::ApiError,
     state::gateway::Worker,
@@ -37,7 +39,7 @@ pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Re
     let status = StatusBody::now(&worker).await;
     let snapshot = worker.setup.published.snapshot();
     let endpoints = stats::endpoint_bodies(&snapshot, &measurements, None);
-    let providers = health::provider_bodies(&worker, &measurements, None);
+    let providers = gateway_health::provider_bodies(&worker, &measurements, None);
     let (off, mut on): (Vec<_>, Vec<_>) = providers.into_iter().partition(|provider| provider.measured.state == "off");
     // Providers in trouble come first. The others keep their order, so that their cards stay in place.
     on.sort_by_key(|provider| std::cmp::Reverse(measured::trouble(&provider.measured).0));

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     api::{
+        health::slo::{self, SloBody, TargetBody, WindowBody},
         number::Figure,
-        slo::{self, SloBody, TargetBody, WindowBody},
     },
     base::error::ApiError,
     state::gateway::Worker,

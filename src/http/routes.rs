@@ -14,12 +14,20 @@ use pointsman_config::Config;
 
 use crate::{
     api::{
-        activity, admin, calibration, chat, completions, embeddings, explain, front_page, generation, generations,
-        health, image, key, keys, messages,
-        metrics::{self, Exposure},
-        models,
+        admin,
+        decisions::{explain, preview, replay},
+        front_page,
+        generations::{activity, generation, generation_list},
+        health::{
+            calibration, gateway_health,
+            metrics::{self, Exposure},
+            providers, routing_memory, slo, stats,
+        },
+        image,
+        inference::{chat, completions, embeddings, messages, responses},
+        keys::{issued_keys, own_key},
+        models::model_handlers,
         openapi::{self, Document},
-        preview, providers, replay, responses, routing_memory, slo, stats,
     },
     base::error::ApiError,
     console::{Console, headers},
@@ -146,12 +154,12 @@ fn admin_pages(below: &str) -> Vec<Resource> {
 fn key_pages(below: &str) -> Vec<Resource> {
     let at = |path: &str| format!("{below}{path}");
     vec![
-        page_and_call(&at("/keys")).route(read().to(keys::list)).route(web::post().to(keys::create)),
+        page_and_call(&at("/keys")).route(read().to(issued_keys::list)).route(web::post().to(issued_keys::create)),
         resource(&at("/keys/{hash}"), "GET, HEAD, PATCH, DELETE")
-            .route(read().to(keys::show))
-            .route(web::patch().to(keys::update))
-            .route(web::delete().to(keys::revoke)),
-        call(&at("/keys/{hash}/rotate")).route(web::post().to(keys::rotate)),
+            .route(read().to(issued_keys::show))
+            .route(web::patch().to(issued_keys::update))
+            .route(web::delete().to(issued_keys::revoke)),
+        call(&at("/keys/{hash}/rotate")).route(web::post().to(issued_keys::rotate)),
     ]
 }
 
@@ -171,7 +179,7 @@ fn probes(base: &str) -> Vec<Resource> {
 }
 
 fn hello(path: &str) -> Resource {
-    page(path).route(read().to(health::live))
+    page(path).route(read().to(gateway_health::live))
 }
 
 /// The front page and the description of the listener's paths. A host application describes its paths itself.
@@ -187,11 +195,11 @@ fn documents(below: &str) -> Vec<Resource> {
 fn health_pages(below: &str) -> Vec<Resource> {
     let at = |path: &str| format!("{below}{path}");
     vec![
-        page(&at("/health")).route(read().to(health::status)),
-        page(&at("/health/live")).route(read().to(health::live)),
-        page(&at("/healthz")).route(read().to(health::live)),
-        page(&at("/health/ready")).route(read().to(health::ready)),
-        page(&at("/readyz")).route(read().to(health::ready)),
+        page(&at("/health")).route(read().to(gateway_health::status)),
+        page(&at("/health/live")).route(read().to(gateway_health::live)),
+        page(&at("/healthz")).route(read().to(gateway_health::live)),
+        page(&at("/health/ready")).route(read().to(gateway_health::ready)),
+        page(&at("/readyz")).route(read().to(gateway_health::ready)),
         page(&at("/metrics")).route(read().to(metrics::show)),
     ]
 }
@@ -202,8 +210,8 @@ fn anthropic_pages(below: &str) -> Vec<Resource> {
     vec![
         call(&at("/messages")).route(web::post().to(messages::create)),
         call(&at("/messages/count_tokens")).route(web::post().to(messages::count_tokens)),
-        page(&at("/models")).route(read().to(models::list_text)),
-        page(&at("/models/{id:.+}")).route(read().to(models::retrieve)),
+        page(&at("/models")).route(read().to(model_handlers::list_text)),
+        page(&at("/models/{id:.+}")).route(read().to(model_handlers::retrieve)),
     ]
 }
 
@@ -211,12 +219,16 @@ fn resources(config: &Config, below: &str, version: Version) -> Vec<Resource> {
     let at = |path: &str| format!("{below}{path}");
     let (models_page, count) = (page(&at("/models")), page(&at("/models/count")));
     let (models_page, count) = match version {
-        Version::V1 => (models_page.route(read().to(models::list_text)), count.route(read().to(models::count_text))),
-        Version::OpenAi => {
-            (models_page.route(read().to(models::list_for_openai)), count.route(read().to(models::count_text)))
-        }
+        Version::V1 => (
+            models_page.route(read().to(model_handlers::list_text)),
+            count.route(read().to(model_handlers::count_text)),
+        ),
+        Version::OpenAi => (
+            models_page.route(read().to(model_handlers::list_for_openai)),
+            count.route(read().to(model_handlers::count_text)),
+        ),
         Version::Unversioned => {
-            (models_page.route(read().to(models::list_all)), count.route(read().to(models::count_all)))
+            (models_page.route(read().to(model_handlers::list_all)), count.route(read().to(model_handlers::count_all)))
         }
     };
     let mut resources = vec![
@@ -228,7 +240,7 @@ fn resources(config: &Config, below: &str, version: Version) -> Vec<Resource> {
         call(&at("/embeddings")).route(web::post().to(embeddings::create)),
         call(&at("/images/generations")).route(web::post().to(image::create)),
         call(&at("/images")).route(web::post().to(image::create)),
-        page(&at("/images/models")).route(read().to(models::list_images)),
+        page(&at("/images/models")).route(read().to(model_handlers::list_images)),
         page(&at("/images/files/{name}")).route(read().to(image::file)),
         call(&at("/route/preview")).route(web::post().to(preview::show)),
         page_and_call(&at("/route/explain"))
@@ -236,23 +248,23 @@ fn resources(config: &Config, below: &str, version: Version) -> Vec<Resource> {
             .route(web::post().to(explain::by_body)),
         page(&at("/route/replay")).route(read().to(replay::show)),
         page(&at("/generation")).route(read().to(generation::show)),
-        page(&at("/generations")).route(read().to(generations::list)),
+        page(&at("/generations")).route(read().to(generation_list::list)),
         page(&at("/activity")).route(read().to(activity::show)),
         models_page,
         count,
         page(&at("/models/stats")).route(read().to(stats::show)),
-        page(&at("/models/{id:.+}/endpoints")).route(read().to(models::endpoints)),
-        page(&at("/models/{id:.+}")).route(read().to(models::retrieve)),
-        page(&at("/model/{id:.+}")).route(read().to(models::retrieve_enveloped)),
+        page(&at("/models/{id:.+}/endpoints")).route(read().to(model_handlers::endpoints)),
+        page(&at("/models/{id:.+}")).route(read().to(model_handlers::retrieve)),
+        page(&at("/model/{id:.+}")).route(read().to(model_handlers::retrieve_enveloped)),
         page(&at("/providers")).route(read().to(providers::list)),
         page(&at("/health/calibration")).route(read().to(calibration::show)),
         page(&at("/health/memory")).route(read().to(routing_memory::show)),
-        page(&at("/health/providers")).route(read().to(health::providers)),
-        page(&at("/health/providers/{slug}")).route(read().to(health::provider)),
+        page(&at("/health/providers")).route(read().to(gateway_health::providers)),
+        page(&at("/health/providers/{slug}")).route(read().to(gateway_health::provider)),
         page(&at("/health/slo")).route(read().to(slo::show)),
-        page(&at("/key")).route(read().to(key::show)),
-        page(&at("/auth/key")).route(read().to(key::show)),
-        page(&at("/credits")).route(read().to(key::credits)),
+        page(&at("/key")).route(read().to(own_key::show)),
+        page(&at("/auth/key")).route(read().to(own_key::show)),
+        page(&at("/credits")).route(read().to(own_key::credits)),
     ];
     if config.server.legacy_completions {
         resources.push(call(&at("/completions")).route(web::post().to(completions::create)));

@@ -18,8 +18,10 @@ use crate::{
     api::{
         answer::{Data, uncached},
         auth::Administrator,
-        issued_key::{account_name, rate, spend_limit, wrong},
-        keys::members,
+        keys::{
+            issued_key::{account_name, rate, spend_limit, wrong},
+            issued_keys::members,
+        },
         number::Dollars,
         path_name::PathName,
     },

@@ -3,7 +3,10 @@
 use actix_web::{HttpRequest, HttpResponse};
 
 use crate::{
-    api::{activity, auth::Administrator, ledger_query::Listed},
+    api::{
+        auth::Administrator,
+        generations::{activity, ledger_query::Listed},
+    },
     base::error::ApiError,
     state::gateway::Worker,
 };

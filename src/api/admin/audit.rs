@@ -14,8 +14,8 @@ use crate::{
     api::{
         answer::{Data, uncached},
         auth::Administrator,
-        ledger_query,
-        measurements::rfc_3339,
+        generations::ledger_query,
+        models::measurements::rfc_3339,
         query_parameters,
     },
     base::{error::ApiError, request_id::RequestId},

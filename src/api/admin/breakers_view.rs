@@ -5,7 +5,7 @@ use pointsman_domain::FailureCause;
 use serde::Serialize;
 
 use crate::{
-    api::measurements::Clocks,
+    api::models::measurements::Clocks,
     state::{
         breaker_history::{BreakerMove, Phase, Subject, circuit_of},
         gateway::Worker,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::audit;
 use crate::{
     access::{issued::Change, keys::Caller},
-    api::{answer::uncached, auth::Administrator, measurements::rfc_3339},
+    api::{answer::uncached, auth::Administrator, models::measurements::rfc_3339},
     base::{error::ApiError, events},
     state::{
         gateway::Worker,

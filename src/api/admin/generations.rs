@@ -7,9 +7,11 @@ use crate::{
         auth::Administrator,
         csv::Csv,
         cursor,
-        generation_row::GenerationRow,
-        generations::{self, MAX_PAGE},
-        ledger_query::{Listed, Selection},
+        generations::{
+            generation_list::{self, MAX_PAGE},
+            generation_row::GenerationRow,
+            ledger_query::{Listed, Selection},
+        },
     },
     base::error::ApiError,
     state::gateway::Worker,
@@ -37,7 +39,7 @@ pub(crate) async fn list(
     worker: Worker,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    generations::respond(&worker, &caller, Listed::Everybody(&worker), request.query_string()).await
+    generation_list::respond(&worker, &caller, Listed::Everybody(&worker), request.query_string()).await
 }
 
 /// The same list as CSV, with up to [`MAX_ROWS`] rows.
@@ -49,7 +51,7 @@ pub(crate) async fn csv(
     worker: Worker,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    let (ledger, listed) = (generations::ledger(&worker)?, Listed::Everybody(&worker));
+    let (ledger, listed) = (generation_list::ledger(&worker)?, Listed::Everybody(&worker));
     let mut selection = Selection::parse(request.query_string(), listed, (DEFAULT_ROWS, MAX_ROWS))?;
     let mut csv = Csv::default();
     GenerationRow::write_head(&mut csv);
@@ -57,9 +59,9 @@ pub(crate) async fn csv(
     for _ in 0..MAX_PAGES {
         selection.limit = rows_left.min(MAX_PAGE);
         // Page by page, so that others have their turns in between.
-        let page = generations::read(&worker, &caller, &ledger, selection.clone()).await?;
+        let page = generation_list::read(&worker, &caller, &ledger, selection.clone()).await?;
         for generation in &page.generations {
-            GenerationRow::new(generation, generations::key_name(&worker, generation.owner, generation.key))
+            GenerationRow::new(generation, generation_list::key_name(&worker, generation.owner, generation.key))
                 .write(&mut csv);
         }
         rows_left = rows_left.saturating_sub(page.generations.len());

@@ -1,5 +1,5 @@
 //! `/admin/keys`: lists all keys with their usage, and disables and enables them by name. A disabled key stays disabled when
-//! the process starts again. Keys are issued by [`crate::api::keys`]. No answer contains a key or a digest.
+//! the process starts again. Keys are issued by [`crate::api::keys::issued_keys`]. No answer contains a key or a digest.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::{
     api::{
         answer::{Data, uncached},
         auth::Administrator,
-        generations,
-        measurements::rfc_3339,
+        generations::generation_list,
+        models::measurements::rfc_3339,
         number::Dollars,
         path_name::PathName,
     },
@@ -153,7 +153,7 @@ pub(crate) async fn ledger_size(worker: &Worker) -> Result<LedgerSize, ApiError>
     let recent = ask(&worker.shared.control.ledger(), ReadLedgerSize { now_ms: clock::unix_millis() }).await?;
     let Some(ledger) = worker.shared.ledger.clone() else { return Ok(recent) };
     let summary = web::block(move || ledger.summary()).await.map_err(|_| ApiError::internal())?;
-    let summary = summary.map_err(generations::unreadable)?;
+    let summary = summary.map_err(generation_list::unreadable)?;
     let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     let owners = summary.by_label.iter();
     let by_owner = owners.filter_map(|(label, n)| Some((u64::from_str_radix(label, 16).ok()?, count(*n)))).collect();

@@ -17,9 +17,9 @@ use crate::{
     api::{
         answer::{Data, uncached},
         auth::Administrator,
-        generations,
-        ledger_verification::VerificationBody,
-        measurements::rfc_3339,
+        generations::generation_list,
+        health::ledger_verification::VerificationBody,
+        models::measurements::rfc_3339,
         query_parameters::{self, QueryParameters},
     },
     base::{error::ApiError, events},
@@ -41,7 +41,7 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
 /// # Errors
 /// 404 without a durable ledger, 500 when the disk fails.
 pub(crate) async fn verify(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
-    let ledger = generations::ledger(&worker)?;
+    let ledger = generation_list::ledger(&worker)?;
     let (shared, setup) = (Arc::clone(&worker.shared), Arc::clone(&worker.setup));
     let verified = web::block(move || {
         let found = ledger.verify(|_| ())?;
@@ -49,7 +49,7 @@ pub(crate) async fn verify(_: Administrator, worker: Worker) -> Result<HttpRespo
         Ok(VerificationBody::with_spending(&found, spending))
     });
     let verified: Result<_, Fault> = verified.await.map_err(|_| ApiError::internal())?;
-    Ok(uncached(&Data { data: verified.map_err(generations::unreadable)? }))
+    Ok(uncached(&Data { data: verified.map_err(generation_list::unreadable)? }))
 }
 
 /// Deletes records of ended generations: older than an age, of one key, or both. Spending stays counted.
@@ -101,7 +101,7 @@ async fn delete_stored(
     owner: Option<u64>,
 ) -> Result<usize, ApiError> {
     let deleted = web::block(move || ledger.delete(before_ms, owner)).await.map_err(|_| ApiError::internal())?;
-    let deleted = deleted.map_err(generations::unreadable)?;
+    let deleted = deleted.map_err(generation_list::unreadable)?;
     Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
 }
 

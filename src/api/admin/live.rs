@@ -23,7 +23,9 @@ use super::{
 };
 use crate::{
     api::{
-        auth::Administrator, generation_row::GenerationRow, generations::key_name, measurements::Clocks,
+        auth::Administrator,
+        generations::{generation_list::key_name, generation_row::GenerationRow},
+        models::measurements::Clocks,
         number::Dollars,
     },
     base::error::{ApiError, Overload},

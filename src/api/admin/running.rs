@@ -6,7 +6,9 @@ use pointsman_domain::Catalog;
 use serde::Serialize;
 
 use crate::{
-    api::{answer::uncached, auth::Administrator, generations::key_name, measurements::rfc_3339},
+    api::{
+        answer::uncached, auth::Administrator, generations::generation_list::key_name, models::measurements::rfc_3339,
+    },
     base::error::ApiError,
     state::{
         gateway::Worker,

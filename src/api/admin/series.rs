@@ -13,7 +13,7 @@ use pointsman_domain::{Invalid, InvalidReason};
 
 use super::series_view::{SeriesBody, Totals};
 use crate::{
-    api::{answer::uncached, auth::Administrator, generations::key_name, query_parameters},
+    api::{answer::uncached, auth::Administrator, generations::generation_list::key_name, query_parameters},
     base::error::ApiError,
     state::{ask::ask, gateway::Worker},
 };

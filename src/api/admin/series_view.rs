@@ -6,7 +6,7 @@ use pointsman_actors::ledger::series::{SeriesRange, Slot, Subject};
 use pointsman_domain::Usd;
 use serde::Serialize;
 
-use crate::api::{measurements::rfc_3339, number::Dollars};
+use crate::api::{models::measurements::rfc_3339, number::Dollars};
 
 /// A range of slots.
 #[derive(Serialize)]

@@ -15,8 +15,8 @@ use crate::{
     api::{
         answer::{Data, uncached},
         auth::Administrator,
-        health::ProcessBody,
-        measurements::Clocks,
+        health::gateway_health::ProcessBody,
+        models::measurements::Clocks,
     },
     base::error::ApiError,
     state::{ask::ask, gateway::Worker},

@@ -11,11 +11,8 @@ use crate::{
     api::{
         answer::{Data, uncached},
         auth::Administrator,
-        ledger_health::LedgerHealthBody,
-        measurements::Measurements,
-        metrics::price_ages,
-        routing_memory::RoutingMemoryBody,
-        stats,
+        health::{ledger_health::LedgerHealthBody, metrics::price_ages, routing_memory::RoutingMemoryBody, stats},
+        models::measurements::Measurements,
     },
     base::error::ApiError,
     state::{gateway::Worker, setup::Setup},

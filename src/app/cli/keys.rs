@@ -20,7 +20,7 @@ use crate::{
         issued::{Actor, Change},
         registry::{ChangeFault, Registry},
     },
-    api::keys::{new_key, new_text},
+    api::keys::issued_keys::{new_key, new_text},
     app::cli::columns::{dollars, shown},
     state::{accounts, replicas::shared_log::SharedLog},
 };
@@ -284,7 +284,7 @@ fn stopped(config: &Config, action: &KeysAction) -> Result<Done, Failed> {
                 .keys()
                 .iter()
                 .map(|key| {
-                    let expires = key.expires_ms.map(|ms| json!(crate::api::keys::time(ms)));
+                    let expires = key.expires_ms.map(|ms| json!(crate::api::keys::issued_keys::time(ms)));
                     json!({ "name": key.name, "label": key.label, "account": key.account, "disabled": key.disabled,
                     "scopes": key.scopes, "expires_at": expires })
                 })

@@ -4,9 +4,11 @@ use maud::{Markup, html};
 
 use crate::{
     api::{
-        explain_view::ExplainBody,
+        decisions::{
+            explain_view::ExplainBody,
+            route_view::{ActualBody, CandidateBody, EndpointNames, PredictionBody},
+        },
         number::Figure,
-        route_view::{ActualBody, CandidateBody, EndpointNames, PredictionBody},
     },
     console::{
         decision::why_not,

@@ -4,7 +4,10 @@ use maud::{Markup, html};
 
 use super::{candidates::endpoint, why_not::ask_why_not};
 use crate::{
-    api::{explain_view::ExplainBody, number::Figure, route_view::ExcludedBody},
+    api::{
+        decisions::{explain_view::ExplainBody, route_view::ExcludedBody},
+        number::Figure,
+    },
     console::{format, words},
 };
 

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use crate::{
-    api::{attempt_view::AttemptBody, explain_view::ExplainBody},
+    api::{decisions::explain_view::ExplainBody, generations::attempt_view::AttemptBody},
     console::{format, words},
 };
 

@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{
     api::{
-        explain::Explanation, explain_view::ExplainBody, replay, route_view::EndpointNames,
-        trace_view::TraceContextBody, why_not_view,
+        decisions::{explain::Explanation, explain_view::ExplainBody, replay, route_view::EndpointNames, why_not_view},
+        generations::trace_view::TraceContextBody,
     },
     base::error::ApiError,
     proxy::record::ReplayResult,

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use pointsman_domain::Usd;
 
 use crate::{
-    api::{explain_view::ExplainBody, number::Figure},
+    api::{decisions::explain_view::ExplainBody, number::Figure},
     console::format,
 };
 

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::{
-    api::{attempt_view::AttemptBody, explain_view::ExplainBody},
+    api::{decisions::explain_view::ExplainBody, generations::attempt_view::AttemptBody},
     console::{
         format,
         svg::{self, Caption, Span},

@@ -7,7 +7,7 @@ use pointsman_dialect::percent;
 
 use super::endpoint_text;
 use crate::{
-    api::{
+    api::decisions::{
         explain_view::ExplainBody,
         route_view::EndpointNames,
         why_not_view::{ChangeBody, WhyNotBody},

@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{
     access::keys::KeyTable,
-    api::{csv::Csv, generation_row::GenerationRow, ledger_query::Selection},
+    api::{
+        csv::Csv,
+        generations::{generation_row::GenerationRow, ledger_query::Selection},
+    },
 };
 
 /// Records of a page that is read from a directory: some blocks, so that few are read twice.

@@ -7,7 +7,7 @@ use pointsman_ledger::{fault::Fault, generations::GenerationStore, recovery::Rec
 use serde::{Deserialize, Serialize};
 
 use super::{super::EXIT_DIFFERENT, Failed, LedgerPlace, Progress, directory, failed, note, remote::Remote};
-use crate::api::ledger_verification::VerificationBody;
+use crate::api::health::ledger_verification::VerificationBody;
 
 /// Timeout of a verification by a gateway.
 const TIMEOUT: Duration = Duration::from_secs(3600);

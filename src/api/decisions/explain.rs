@@ -1,0 +1,100 @@
+//! `GET` and `POST /route/explain`: explains the routing of a generation, with `why_not` also why a named endpoint was not
+//! chosen.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use pointsman_config::Scope;
+use pointsman_domain::Generation;
+use pointsman_routing::explain::{WhyNot, reason_sentence, waited_sentence, why_not_after};
+
+use super::{explain_view::ExplainBody, why_not_view};
+use crate::{
+    access::keys::Caller,
+    api::{answer::uncached, auth::Authorized, generations::lookup, query_parameters::QueryParameters},
+    base::error::ApiError,
+    proxy::body::read_json,
+    state::gateway::Worker,
+};
+
+const PARAMETERS: [&str; 3] = ["generation_id", "id", "why_not"];
+
+/// Explains the generation named in the query.
+///
+/// # Errors
+/// 400 without an id or with an unknown parameter, 404 for an id that the caller may not read.
+pub async fn by_query(
+    Authorized(caller): Authorized,
+    worker: Worker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Read)?;
+    let query = QueryParameters::read(request.query_string(), &PARAMETERS)?;
+    explain(&worker, &caller, lookup::id_in_query(&query), why_not_view::in_query(&query)?).await
+}
+
+/// Explains the generation named in the body, or else in the query.
+///
+/// # Errors
+/// As [`by_query`].
+pub async fn by_body(
+    Authorized(caller): Authorized,
+    worker: Worker,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Read)?;
+    let query = QueryParameters::read(request.query_string(), &PARAMETERS)?;
+    let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
+    let (id, why_not) = lookup::id_in_body(&body)?;
+    let why_not =
+        why_not.map_or_else(|| why_not_view::in_query(&query), |name| why_not_view::checked(&name).map(Some))?;
+    explain(&worker, &caller, id.or_else(|| lookup::id_in_query(&query)), why_not).await
+}
+
+async fn explain(
+    worker: &Worker,
+    caller: &Caller,
+    id: Option<String>,
+    why_not: Option<String>,
+) -> Result<HttpResponse, ApiError> {
+    Ok(uncached(&Explanation::of(worker, caller, id, why_not).await?.body()))
+}
+
+/// A generation, and what is said about its routing.
+pub(crate) struct Explanation {
+    pub(crate) generation: Generation,
+    reason: String,
+    why_not: Option<WhyNot>,
+}
+
+impl Explanation {
+    /// The explanation of the generation with this id, with the answer to `why_not`.
+    ///
+    /// # Errors
+    /// 400 without an id, 404 for an id that the caller may not read.
+    pub(crate) async fn of(
+        worker: &Worker,
+        caller: &Caller,
+        id: Option<String>,
+        why_not: Option<String>,
+    ) -> Result<Explanation, ApiError> {
+        let record = lookup::find(worker, caller, id).await?;
+        let why_not = why_not.map(|name| why_not_view::meant(name, &caller.key));
+        let explain = move || {
+            let generation = lookup::with_probabilities(&record);
+            let Generation { decision, attempts, policy, catalog, .. } = &generation;
+            let why_not = why_not.map(|name| why_not_after(&name, decision, attempts, policy, catalog));
+            (generation, why_not)
+        };
+        let (generation, why_not) = worker.analyse(caller, explain).await?;
+        let mut reason = reason_sentence(&generation.decision, &generation.catalog, &generation.attempts);
+        reason.extend(generation.waited.iter().map(waited_sentence));
+        Ok(Explanation { generation, reason, why_not })
+    }
+
+    /// The explanation as it is shown.
+    pub(crate) fn body(&self) -> ExplainBody<'_> {
+        let catalog = &self.generation.catalog;
+        let body = ExplainBody::new(&self.generation, catalog, &self.reason);
+        body.with_why_not(self.why_not.as_ref(), &self.generation, catalog)
+    }
+}

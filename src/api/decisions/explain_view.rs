@@ -1,0 +1,506 @@
+//! JSON of a route explanation: the eight documented fields of a generation's route, and the numbers behind them.
+
+use pointsman_domain::{Catalog, CostBreakdown, Endpoint, Generation, GenerationStatus, TaskClass, Usage};
+use pointsman_routing::explain::WhyNot;
+use serde::Serialize;
+
+use super::{
+    route_view::{self, CandidateBody, CatalogView, EndpointNames, EstimateBody, ExcludedBody},
+    why_not_view::WhyNotBody,
+};
+use crate::api::{
+    generations::{
+        attempt_view::{AttemptBody, SpentBody},
+        trace_view::TraceContextBody,
+    },
+    models::{measurements::rfc_3339, parameters_view::ParametersBody},
+    number::{Dollars, Figure, Text},
+};
+
+/// The answer of explain, without an envelope.
+#[derive(Serialize)]
+pub(crate) struct ExplainBody<'a> {
+    pub(crate) generation_id: &'a str,
+    pub(crate) model: Option<&'a str>,
+    pub(crate) provider_name: Option<&'a str>,
+    pub(crate) latency_ms: Option<u64>,
+    pub(crate) generation_time_ms: Option<u64>,
+    pub(crate) router: Option<&'a str>,
+    /// `null` at an unknown price, like every cost below.
+    pub(crate) total_cost: Option<Dollars>,
+    /// The cost that the provider reported; never billed.
+    pub(crate) reported_cost: Option<Dollars>,
+    pub(crate) decision_reason: &'a str,
+    pub(crate) decision_code: &'static str,
+    pub(crate) requested_model: &'a str,
+    pub(crate) objective: &'static str,
+    pub(crate) parameters: ParametersBody<'a>,
+    pub(crate) estimate: EstimateBody,
+    pub(crate) candidates: Vec<CandidateBody<'a>>,
+    pub(crate) candidates_total: usize,
+    pub(crate) excluded: Vec<ExcludedBody<'a>>,
+    pub(crate) excluded_total: usize,
+    pub(crate) attempts: Vec<AttemptBody<'a>>,
+    /// How long the request waited for an endpoint to take requests again, and why it did not; `null` if it did not wait.
+    pub(crate) waited_ms: Option<u64>,
+    pub(crate) waited_for: Option<&'static str>,
+    pub(crate) hedged: bool,
+    pub(crate) cost_breakdown: Option<CostBreakdownBody>,
+    /// Where the prices of longer prompts hold; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) price_tier: Option<PriceTierBody>,
+    /// The service that the answer was made with, and where, as far as the provider or the request named them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) service_tier: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) inference_geo: Option<&'a str>,
+    #[serde(flatten)]
+    pub(crate) spent: SpentBody,
+    pub(crate) created_at: String,
+    pub(crate) status: &'static str,
+    pub(crate) streamed: bool,
+    pub(crate) finish_reason: Option<&'static str>,
+    pub(crate) usage: UsageBody,
+    pub(crate) dropped_parameters: Vec<&'a str>,
+    pub(crate) emulated_parameters: Vec<&'a str>,
+    pub(crate) inbound_dialect: &'static str,
+    /// `null` until an endpoint is called.
+    pub(crate) upstream_dialect: Option<&'static str>,
+    /// Format of the reasoning that the endpoint called gives and takes back; `null` if it has none.
+    pub(crate) state_format: Option<&'static str>,
+    pub(crate) explored: bool,
+    /// Share of choices drawn from `safe_set`, whatever the scores.
+    pub(crate) exploration_share: Figure,
+    pub(crate) safe_set: Vec<EndpointNames<'a>>,
+    /// `null` where the call is no chat, and in records of earlier versions.
+    pub(crate) task_class: Option<TaskClassBody>,
+    /// Number of the algorithm that decided.
+    pub(crate) algorithm: u16,
+    /// A string, because JSON numbers of many clients are limited to 53 bits.
+    pub(crate) route_seed: Text<u64>,
+    pub(crate) snapshot_version: u64,
+    pub(crate) catalog_version: u64,
+    pub(crate) policy_version: u64,
+    /// `null` if the client sent no trace and traces were off.
+    pub(crate) trace_context: Option<TraceContextBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) why_not: Option<WhyNotBody<'a>>,
+}
+
+/// Which of the endpoint's prices the answer was billed with.
+#[derive(Serialize)]
+pub(crate) struct PriceTierBody {
+    /// The prompt has more tokens than this.
+    pub(crate) above_prompt_tokens: u64,
+}
+
+/// The class of the task, and where it came from.
+#[derive(Serialize)]
+pub(crate) struct TaskClassBody {
+    pub(crate) name: &'static str,
+    pub(crate) source: &'static str,
+    /// What was seen in the request.
+    pub(crate) features: Vec<&'static str>,
+}
+
+/// The parts of the cost; their sum is exactly the total.
+#[derive(Serialize)]
+pub(crate) struct CostBreakdownBody {
+    pub(crate) prompt: Dollars,
+    pub(crate) completion: Dollars,
+    pub(crate) reasoning: Dollars,
+    pub(crate) cache_read: Dollars,
+    pub(crate) cache_write: Dollars,
+    pub(crate) cache_write_1h: Dollars,
+    pub(crate) audio: Dollars,
+    pub(crate) audio_output: Dollars,
+    pub(crate) request: Dollars,
+    pub(crate) image: Dollars,
+    pub(crate) web_search: Dollars,
+}
+
+#[derive(Serialize)]
+pub(crate) struct UsageBody {
+    pub(crate) prompt_tokens: u64,
+    pub(crate) completion_tokens: u64,
+    pub(crate) total_tokens: u64,
+    pub(crate) cost: Option<Dollars>,
+    pub(crate) prompt_tokens_details: PromptDetailsBody,
+    pub(crate) completion_tokens_details: CompletionDetailsBody,
+    pub(crate) estimated: bool,
+}
+
+#[derive(Serialize)]
+pub(crate) struct PromptDetailsBody {
+    pub(crate) cached_tokens: u64,
+    pub(crate) cache_write_tokens: u64,
+    pub(crate) cache_write_1h_tokens: u64,
+    pub(crate) audio_tokens: u64,
+}
+
+#[derive(Serialize)]
+pub(crate) struct CompletionDetailsBody {
+    pub(crate) reasoning_tokens: u64,
+    pub(crate) audio_tokens: u64,
+}
+
+impl<'a> ExplainBody<'a> {
+    /// The explanation of a generation; `reason` is the reason sentence of its decision.
+    pub(crate) fn new(generation: &'a Generation, catalog: &'a Catalog, reason: &'a str) -> ExplainBody<'a> {
+        let decision = &*generation.decision;
+        let view = CatalogView(catalog);
+        ExplainBody {
+            generation_id: generation.id.as_str(),
+            model: generation.model.as_deref(),
+            provider_name: generation.provider_name.as_deref(),
+            latency_ms: generation.latency_ms,
+            generation_time_ms: generation
+                .generation_time_ms
+                .filter(|_| generation.status != GenerationStatus::Running),
+            router: decision.router.as_deref(),
+            total_cost: generation.total_cost().map(Dollars),
+            reported_cost: generation.usage.reported_cost.map(Dollars),
+            decision_reason: reason,
+            decision_code: generation.decision_code().as_str(),
+            requested_model: &generation.requested_model,
+            objective: decision.objective.value.as_str(),
+            parameters: ParametersBody::new(decision),
+            estimate: EstimateBody::new(decision.prompt_tokens, decision.completion_tokens),
+            candidates: route_view::candidates_with_outcomes(generation, view),
+            candidates_total: decision.candidates.len() + decision.omitted.len(),
+            excluded: route_view::excluded_with_outcomes(generation, view),
+            excluded_total: decision.excluded.len(),
+            attempts: generation.attempts.iter().map(AttemptBody::new).collect(),
+            waited_ms: generation.waited.map(|waited| waited.ms),
+            waited_for: generation.waited.map(|waited| waited.reason.as_str()),
+            hedged: generation.hedged(),
+            cost_breakdown: generation.cost.as_ref().map(CostBreakdownBody::new),
+            price_tier: PriceTierBody::of(generation),
+            service_tier: generation.usage.service.tier.as_ref().map(|tier| tier.as_str()),
+            inference_geo: generation.usage.service.geography.as_ref().map(|name| name.as_str()),
+            spent: SpentBody::new(generation),
+            created_at: rfc_3339(generation.created_ms),
+            status: generation.status.as_str(),
+            streamed: generation.streamed,
+            finish_reason: generation.finish.map(|finish| finish.as_str()),
+            usage: UsageBody::new(generation),
+            dropped_parameters: generation.dropped_parameters.iter().map(|name| &**name).collect(),
+            inbound_dialect: generation.client_dialect.as_str(),
+            upstream_dialect: upstream_dialect(generation),
+            state_format: state_format(generation),
+            emulated_parameters: generation.emulated_parameters.iter().map(|name| &**name).collect(),
+            explored: decision.explored,
+            exploration_share: Figure::exact(decision.exploration_share),
+            safe_set: decision.safe_set.iter().map(|index| view.names_of(catalog.endpoint(*index))).collect(),
+            task_class: decision.task_class.map(TaskClassBody::new),
+            algorithm: decision.algorithm,
+            route_seed: Text(decision.seed),
+            snapshot_version: decision.snapshot_version,
+            catalog_version: decision.catalog_version,
+            policy_version: decision.policy_version,
+            trace_context: TraceContextBody::of(generation),
+            why_not: None,
+        }
+    }
+}
+
+impl<'a> ExplainBody<'a> {
+    /// Adds the answer to `why_not`.
+    pub(crate) fn with_why_not(
+        self,
+        why_not: Option<&'a WhyNot>,
+        generation: &'a Generation,
+        catalog: &'a Catalog,
+    ) -> ExplainBody<'a> {
+        let why_not = why_not.map(|answer| WhyNotBody::new(answer, catalog, &generation.attempts));
+        ExplainBody { why_not, ..self }
+    }
+}
+
+impl TaskClassBody {
+    fn new(class: TaskClass) -> TaskClassBody {
+        let TaskClass { task, source, features } = class;
+        TaskClassBody { name: task.as_str(), source: source.as_str(), features: features.names().collect() }
+    }
+}
+
+impl PriceTierBody {
+    fn of(generation: &Generation) -> Option<PriceTierBody> {
+        let Usage { prompt_tokens, service, .. } = &generation.usage;
+        let tier = called_endpoint(generation)?.pricing.as_deref()?.of_tier(service).tier(*prompt_tokens)?;
+        Some(PriceTierBody { above_prompt_tokens: tier.above_prompt_tokens })
+    }
+}
+
+impl CostBreakdownBody {
+    fn new(cost: &CostBreakdown) -> CostBreakdownBody {
+        CostBreakdownBody {
+            prompt: Dollars(cost.prompt),
+            completion: Dollars(cost.completion),
+            reasoning: Dollars(cost.reasoning),
+            cache_read: Dollars(cost.cache_read),
+            cache_write: Dollars(cost.cache_write),
+            cache_write_1h: Dollars(cost.cache_write_1h),
+            audio: Dollars(cost.audio),
+            audio_output: Dollars(cost.audio_output),
+            request: Dollars(cost.request),
+            image: Dollars(cost.image),
+            web_search: Dollars(cost.web_search),
+        }
+    }
+}
+
+impl UsageBody {
+    fn new(generation: &Generation) -> UsageBody {
+        let usage = &generation.usage;
+        UsageBody {
+            prompt_tokens: usage.prompt_tokens,
+            completion_tokens: usage.completion_tokens,
+            total_tokens: usage.total_tokens(),
+            cost: generation.total_cost().map(Dollars),
+            prompt_tokens_details: PromptDetailsBody {
+                cached_tokens: usage.cached_tokens,
+                cache_write_tokens: usage.cache_write_tokens,
+                cache_write_1h_tokens: usage.cache_write_1h_tokens,
+                audio_tokens: usage.audio_tokens,
+            },
+            completion_tokens_details: CompletionDetailsBody {
+                reasoning_tokens: usage.reasoning_tokens,
+                audio_tokens: usage.audio_output_tokens,
+            },
+            estimated: usage.estimated,
+        }
+    }
+}
+
+/// The dialect of the last endpoint that was called.
+fn upstream_dialect(generation: &Generation) -> Option<&'static str> {
+    called_endpoint(generation).map(|endpoint| endpoint.dialect.as_str())
+}
+
+/// Format of the reasoning of the last endpoint that was called.
+fn state_format(generation: &Generation) -> Option<&'static str> {
+    let format = called_endpoint(generation)?.reasoning_state;
+    format.is_bound().then_some(format.as_str())
+}
+
+/// The endpoint that served, or the last that was called.
+fn called_endpoint(generation: &Generation) -> Option<&Endpoint> {
+    let served = generation.attempts.iter().rfind(|attempt| attempt.served).or(generation.attempts.last())?;
+    generation.catalog.endpoint(served.endpoint)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::api::{route_samples::generation, samples::catalog};
+
+    #[test]
+    fn an_explanation_has_the_eight_fields_and_the_numbers_behind_them() {
+        let catalog = catalog();
+        let generation = generation(&catalog);
+        let mut body = ExplainBody::new(&generation, &catalog, "cheapest: acme/small on Acme");
+        // Tested in `route_view`.
+        body.candidates.clear();
+        body.excluded.clear();
+        expect![[r#"
+            {
+              "generation_id": "gen-1763629500-BAAAAAAACAAAAAAADAAAAA",
+              "model": "acme/small",
+              "provider_name": "Beta Cloud",
+              "latency_ms": 312,
+              "generation_time_ms": 2100,
+              "router": "service/auto",
+              "total_cost": 0.00000453,
+              "reported_cost": null,
+              "decision_reason": "cheapest: acme/small on Acme",
+              "decision_code": "provider_fallback",
+              "requested_model": "auto",
+              "objective": "cheapest",
+              "parameters": {
+                "objective": {
+                  "value": "cheapest",
+                  "source": "metadata"
+                },
+                "weights": {
+                  "latency": 0.5,
+                  "cost": 0.5,
+                  "source": "default"
+                },
+                "allowed_models": [
+                  [
+                    "acme/*",
+                    "beta/medium"
+                  ]
+                ],
+                "blocked_models": [
+                  "beta/*"
+                ],
+                "provider": {
+                  "order": [
+                    "acme"
+                  ],
+                  "allow_fallbacks": true,
+                  "require_parameters": false,
+                  "data_collection": "allow",
+                  "zdr": false
+                },
+                "max_cost": {
+                  "value": 0.01,
+                  "source": "top_level"
+                }
+              },
+              "estimate": {
+                "prompt_tokens": 812,
+                "completion_tokens": 256
+              },
+              "candidates": [],
+              "candidates_total": 2,
+              "excluded": [],
+              "excluded_total": 1,
+              "attempts": [
+                {
+                  "n": 1,
+                  "reason": "first",
+                  "model": "acme/small",
+                  "provider_name": "Acme",
+                  "provider_slug": "acme",
+                  "status": 503,
+                  "error_type": "overloaded",
+                  "outcome": "overloaded",
+                  "started_ms": 40,
+                  "duration_ms": 60,
+                  "queue_ms": 0,
+                  "connect_ms": 12,
+                  "tls_ms": 20,
+                  "first_byte_ms": 29,
+                  "first_token_ms": null,
+                  "stream_ms": null,
+                  "cost": 0,
+                  "estimated": false,
+                  "reported_cost": null
+                },
+                {
+                  "n": 2,
+                  "reason": "fallback",
+                  "model": "acme/small",
+                  "provider_name": "Beta Cloud",
+                  "provider_slug": "beta",
+                  "status": 200,
+                  "error_type": null,
+                  "outcome": "completed",
+                  "started_ms": 80,
+                  "duration_ms": 60,
+                  "queue_ms": 0,
+                  "connect_ms": null,
+                  "tls_ms": null,
+                  "first_byte_ms": 29,
+                  "first_token_ms": 30,
+                  "stream_ms": 30,
+                  "cost": 0.00000453,
+                  "estimated": false,
+                  "reported_cost": null
+                }
+              ],
+              "waited_ms": null,
+              "waited_for": null,
+              "hedged": false,
+              "cost_breakdown": {
+                "prompt": 0.0000015,
+                "completion": 0.000003,
+                "reasoning": 0,
+                "cache_read": 0.00000003,
+                "cache_write": 0,
+                "cache_write_1h": 0,
+                "audio": 0,
+                "audio_output": 0,
+                "request": 0,
+                "image": 0,
+                "web_search": 0
+              },
+              "hedge_cost": 0,
+              "failed_cost": 0,
+              "ledger_cost": 0.00000453,
+              "created_at": "2025-11-20T09:05:00.250Z",
+              "status": "completed",
+              "streamed": true,
+              "finish_reason": "stop",
+              "usage": {
+                "prompt_tokens": 12,
+                "completion_tokens": 5,
+                "total_tokens": 17,
+                "cost": 0.00000453,
+                "prompt_tokens_details": {
+                  "cached_tokens": 2,
+                  "cache_write_tokens": 0,
+                  "cache_write_1h_tokens": 0,
+                  "audio_tokens": 0
+                },
+                "completion_tokens_details": {
+                  "reasoning_tokens": 0,
+                  "audio_tokens": 0
+                },
+                "estimated": false
+              },
+              "dropped_parameters": [
+                "top_k"
+              ],
+              "emulated_parameters": [],
+              "inbound_dialect": "openai",
+              "upstream_dialect": "openai",
+              "state_format": null,
+              "explored": false,
+              "exploration_share": 0,
+              "safe_set": [
+                {
+                  "model": "acme/small",
+                  "provider_name": "Acme",
+                  "provider_slug": "acme"
+                }
+              ],
+              "task_class": null,
+              "algorithm": 1,
+              "route_seed": "18446744073709551615",
+              "snapshot_version": 41,
+              "catalog_version": 7,
+              "policy_version": 2,
+              "trace_context": null
+            }"#]]
+        .assert_eq(&serde_json::to_string_pretty(&body).unwrap());
+    }
+
+    #[test]
+    fn the_total_cost_equals_the_cost_in_the_usage() {
+        let catalog = catalog();
+        let generation = generation(&catalog);
+        let text = serde_json::to_string(&ExplainBody::new(&generation, &catalog, "")).unwrap();
+        assert!(text.contains(r#""total_cost":0.00000453,"#), "{text}");
+        assert!(text.contains(r#""cost":0.00000453,"#), "{text}");
+    }
+
+    #[test]
+    fn a_running_generation_has_no_generation_time() {
+        let catalog = catalog();
+        let mut generation = generation(&catalog);
+        generation.status = GenerationStatus::Running;
+        let body = serde_json::to_value(ExplainBody::new(&generation, &catalog, "")).unwrap();
+        assert_eq!((&body["status"], &body["generation_time_ms"]), (&"running".into(), &serde_json::Value::Null));
+    }
+
+    #[test]
+    fn after_a_reload_removed_endpoints_have_no_names() {
+        let decided_with = catalog();
+        let generation = generation(&decided_with);
+        let mut reloaded = catalog();
+        reloaded.version += 1;
+        reloaded.endpoints.swap(0, 1);
+        reloaded.endpoints.truncate(1);
+        let body = serde_json::to_value(ExplainBody::new(&generation, &reloaded, "")).unwrap();
+        assert_eq!(body["candidates"][0]["provider_name"], serde_json::Value::Null);
+        assert_eq!(body["candidates"][1]["provider_name"], "Beta Cloud");
+        assert_eq!(body["excluded"][0]["model"], serde_json::Value::Null);
+        assert_eq!(body["excluded"][0]["reason"], "blocked_model");
+    }
+}

@@ -1,0 +1,12 @@
+//! Why a call went where it went, and where one would go.
+
+pub mod explain;
+#[deny(clippy::float_arithmetic)]
+pub(crate) mod explain_view;
+pub mod preview;
+pub(crate) mod preview_api;
+pub(crate) mod preview_view;
+pub(crate) mod previewed_fates;
+pub mod replay;
+pub(crate) mod route_view;
+pub(crate) mod why_not_view;

@@ -1,0 +1,216 @@
+//! `POST /route/preview`: the routing decision for a request, without an upstream call.
+//!
+//! `what_if` adds the decision under changed conditions, `why_not` the reason why a named endpoint is not chosen.
+
+use std::sync::Arc;
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    web::{self, Bytes},
+};
+use pointsman_actors::router::{Preview, PreviewedDecision};
+use pointsman_base::clock;
+use pointsman_config::{Key, Scope};
+use pointsman_dialect::{ChatPurpose, ChatRequest, EmbeddingRequest};
+use pointsman_domain::{Candidate, Catalog, Query, Tick};
+use pointsman_routing::explain::{ResolvedWhatIf, fill_selection_probabilities, reason_sentence};
+
+use super::{
+    preview_api::{self, PreviewApi},
+    preview_view::{self, PreviewBody, PreviewHeader, RenderedDecision},
+    previewed_fates::PreviewedFates,
+    why_not_view,
+};
+use crate::{
+    access::keys::Caller,
+    api::{
+        answer::uncached,
+        auth::Authorized,
+        inference::{as_chat::ReadChat, chat, completions, messages, responses},
+        query_parameters::QueryParameters,
+    },
+    base::error::ApiError,
+    proxy::{
+        body::{SESSION_ID, header_text, read_json},
+        dispatch::RequestedWork,
+        query, refusal, request_headers,
+        unknown_fields::{self, UnknownField},
+    },
+    state::gateway::Worker,
+};
+
+/// Ranks the candidates of a request of any API of the gateway but images. No upstream call, no cost, no generation; counts as
+/// one request.
+///
+/// # Errors
+/// The same 4xx as the API of the request, except that an empty pool is an answer; 400 also for a `what_if` that names no known
+/// endpoint.
+pub async fn show(
+    Authorized(caller): Authorized,
+    worker: Worker,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Inference)?;
+    let query = QueryParameters::read(request.query_string(), &["api", "why_not"])?;
+    let _admitted = worker.setup.admission.admit(&caller)?;
+    let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
+    let read: Option<ReadChat> = match preview_api::api_of(&request, &query, &body, (&worker, &caller))? {
+        PreviewApi::Chat => Some(chat::read_chat),
+        PreviewApi::Messages => Some(messages::read_chat),
+        PreviewApi::Responses => Some(responses::read_chat),
+        PreviewApi::Completions => Some(completions::read_chat),
+        PreviewApi::Embeddings => None,
+    };
+    let mut asked = match read {
+        Some(read) => of_chat(read(body, &request, &worker, ChatPurpose::Preview)?, &request, &worker, &caller)?,
+        None => of_embedding(body, &request, &worker, &caller)?,
+    };
+    if asked.why_not.is_none() {
+        asked.why_not = why_not_view::in_query(&query)?;
+    }
+    Ok(uncached(&answer(asked, &worker, &caller).await?.body()))
+}
+
+/// Ranks the candidates of a chat, as [`show`] does.
+///
+/// # Errors
+/// As [`show`].
+pub(crate) async fn of_chat_body(
+    body: Bytes,
+    request: &HttpRequest,
+    worker: &Worker,
+    caller: &Arc<Caller>,
+) -> Result<PreviewAnswer, ApiError> {
+    let chat = ChatRequest::parse(body, ChatPurpose::Preview, &worker.setup.config.limits.request)?;
+    answer(of_chat(chat, request, worker, caller)?, worker, caller).await
+}
+
+/// The decision, and that under the conditions of `what_if`.
+pub(crate) struct PreviewAnswer {
+    requested: String,
+    at: i64,
+    top_n: Option<u32>,
+    warnings: Vec<UnknownField>,
+    actual: RenderedDecision,
+    hypothetical: Option<RenderedDecision>,
+}
+
+impl PreviewAnswer {
+    /// The answer as JSON.
+    pub(crate) fn body(&self) -> PreviewBody<'_> {
+        let PreviewAnswer { requested, at, top_n, warnings, actual, hypothetical } = self;
+        let header = PreviewHeader { model: requested, at: *at, top_n: *top_n, warnings };
+        PreviewBody::new(header, actual, hypothetical.as_ref())
+    }
+}
+
+async fn answer(asked: AskedPreview, worker: &Worker, caller: &Arc<Caller>) -> Result<PreviewAnswer, ApiError> {
+    let AskedPreview { query, work, requested, warnings, top_n, seed, why_not, what_if } = asked;
+    let why_not = why_not.map(|name| why_not_view::meant(name, &caller.key));
+    let at = clock::unix_millis() / 1000;
+    let (published, shown) = (Arc::clone(&worker.setup.published), preview_view::shown(top_n));
+    let decide = move || {
+        let now = clock::now();
+        let answer = Preview { query, now, published, seed, imagination: what_if, why_not }.answer();
+        let render = |previewed| render(previewed, &work, shown, now);
+        (render(answer.actual), answer.imagined.map(render))
+    };
+    let (actual, hypothetical) = worker.analyse(caller, decide).await?;
+    Ok(PreviewAnswer { requested, at, top_n, warnings, actual, hypothetical })
+}
+
+/// A request whose routing is to be shown.
+struct AskedPreview {
+    query: Query,
+    work: RequestedWork,
+    /// The requested model, or the default alias.
+    requested: String,
+    warnings: Vec<UnknownField>,
+    top_n: Option<u32>,
+    seed: Option<u64>,
+    why_not: Option<String>,
+    what_if: Option<Box<ResolvedWhatIf>>,
+}
+
+fn of_chat(
+    mut chat: Box<ChatRequest>,
+    request: &HttpRequest,
+    worker: &Worker,
+    caller: &Caller,
+) -> Result<AskedPreview, ApiError> {
+    request_headers::apply(&mut chat.routing, request)?;
+    request_headers::check_session(request)?;
+    request_headers::add_models(&mut chat.models, request)?;
+    let catalog = &*worker.setup.catalog;
+    let default_model = format!("{}/auto", worker.setup.config.service.alias_prefix);
+    let mut query = query::of_chat(&chat, catalog, &worker.setup.config, caller, Some(&default_model))?;
+    let session_id = chat.session_id.clone().or_else(|| header_text(request, &SESSION_ID));
+    // Completes the query with remembered preferences; a preview remembers none.
+    let history = &worker.shared.history;
+    let _ = history.apply(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
+    Ok(AskedPreview {
+        query,
+        requested: chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or(default_model),
+        warnings: unknown_fields::warnings(catalog, &chat.unknown_members, &chat.restrictions()),
+        top_n: chat.routing.top_n,
+        seed: chat.routing.route_seed,
+        why_not: chat.why_not.take(),
+        what_if: what_if(&mut chat, catalog, &caller.key)?,
+        work: RequestedWork::Chat(chat),
+    })
+}
+
+/// Embeddings have no `what_if`: their model is fixed.
+fn of_embedding(
+    body: Bytes,
+    request: &HttpRequest,
+    worker: &Worker,
+    caller: &Caller,
+) -> Result<AskedPreview, ApiError> {
+    let mut embedding = EmbeddingRequest::parse(body, &worker.setup.config.limits.request)?;
+    request_headers::apply(&mut embedding.routing, request)?;
+    request_headers::check_session(request)?;
+    let catalog = &*worker.setup.catalog;
+    Ok(AskedPreview {
+        query: query::of_embedding(&embedding, catalog, &worker.setup.config, caller)?,
+        requested: embedding.model.clone(),
+        warnings: unknown_fields::warnings(catalog, &embedding.unknown_members, &embedding.restrictions()),
+        top_n: embedding.routing.top_n,
+        seed: embedding.routing.route_seed,
+        why_not: None,
+        what_if: None,
+        work: RequestedWork::Embedding(Box::new(embedding)),
+    })
+}
+
+fn what_if(chat: &mut ChatRequest, catalog: &Catalog, key: &Key) -> Result<Option<Box<ResolvedWhatIf>>, ApiError> {
+    let resolved = chat.what_if.take().map(|mut what_if| {
+        for model in what_if.endpoints.iter_mut().filter_map(|entry| entry.model.as_mut()) {
+            *model = key.meant(model).to_owned();
+        }
+        ResolvedWhatIf::new(*what_if, catalog)
+    });
+    Ok(resolved.transpose()?.map(Box::new))
+}
+
+/// Adds probabilities, the reason sentence, the nearest relaxation, and what becomes of the request's fields at the first
+/// candidates.
+fn render(previewed: PreviewedDecision, work: &RequestedWork, shown: usize, now: Tick) -> RenderedDecision {
+    let PreviewedDecision { mut decided, snapshot, why_not } = previewed;
+    let mut fates = Vec::new();
+    let (reason, nearest) = match &mut decided {
+        Ok(decision) => {
+            fill_selection_probabilities(decision, &snapshot.policy);
+            let endpoint = |candidate: &Candidate| snapshot.catalog.find(candidate.index, candidate.endpoint);
+            let fates_at = |candidate| PreviewedFates::of(work, &snapshot.catalog, endpoint(candidate)?);
+            fates.extend(decision.candidates.iter().take(shown).map(fates_at));
+            (reason_sentence(decision, &snapshot.catalog, &[]), None)
+        }
+        Err(error) => {
+            let refusal = refusal::explain(&snapshot, work, error, now);
+            (refusal.message().to_owned(), refusal::nearest(&snapshot, error))
+        }
+    };
+    RenderedDecision { decided, catalog: snapshot.catalog, reason, nearest, why_not, fates }
+}

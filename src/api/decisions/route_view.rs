@@ -1,0 +1,522 @@
+//! JSON shared by preview and explain: candidates with their predictions, and excluded endpoints with the reasons.
+//!
+//! A decision refers to the catalog it was made with. [`CatalogView`] finds its endpoints in a later version too; the names
+//! of removed ones are `null`.
+
+use pointsman_domain::{
+    AttemptRecord, CacheSaving, Candidate, Catalog, Decision, Endpoint, EndpointHealth, ExcludedEndpoint,
+    ExclusionDetail, Generation, Price, Pricing, RoutingParameters, ScoreTerm,
+};
+use pointsman_routing::decide::position_and_grade;
+use serde::Serialize;
+
+use super::previewed_fates::PreviewedFates;
+use crate::api::{
+    condition::Condition,
+    number::{Dollars, Figure, Text},
+};
+
+/// Finds the endpoints of a decision, and their names, in a catalog.
+#[derive(Clone, Copy)]
+pub(crate) struct CatalogView<'a>(pub(crate) &'a Catalog);
+
+impl<'a> CatalogView<'a> {
+    /// The names of an endpoint; all `null` without one.
+    pub(crate) fn names_of(self, endpoint: Option<&'a Endpoint>) -> EndpointNames<'a> {
+        let model = endpoint.and_then(|endpoint| self.0.model_of(endpoint));
+        let provider = endpoint.and_then(|endpoint| self.0.provider_of(endpoint));
+        EndpointNames {
+            model: model.map(|model| model.id.as_str()),
+            provider_name: provider.map(|provider| &*provider.name),
+            provider_slug: provider.map(|provider| provider.slug.as_str()),
+        }
+    }
+}
+
+/// The names of an endpoint.
+#[derive(Serialize, Default)]
+pub(crate) struct EndpointNames<'a> {
+    pub(crate) model: Option<&'a str>,
+    pub(crate) provider_name: Option<&'a str>,
+    pub(crate) provider_slug: Option<&'a str>,
+}
+
+/// One candidate.
+#[derive(Serialize)]
+pub(crate) struct CandidateBody<'a> {
+    pub(crate) rank: usize,
+    pub(crate) selected: bool,
+    /// `candidate`, `probe`, or `panic`.
+    pub(crate) role: &'static str,
+    #[serde(flatten)]
+    pub(crate) endpoint: EndpointNames<'a>,
+    /// Only with `provider.order` or a preference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tier: Option<TierBody>,
+    pub(crate) score: Figure,
+    pub(crate) score_unit: &'static str,
+    pub(crate) score_terms: Vec<ScoreTermBody>,
+    pub(crate) selection_probability: Option<Figure>,
+    pub(crate) predicted: PredictionBody,
+    /// Outcome of an attempt; explain only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) actual: Option<ActualBody<'a>>,
+    /// Expected saving by a prompt cache, already deducted from cost and first token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) saving: Option<SavingBody>,
+    pub(crate) health: HealthBody,
+    pub(crate) pricing: Option<PricePairBody>,
+    pub(crate) context_length: Option<u32>,
+    /// What it would get of the request; preview only.
+    #[serde(flatten)]
+    pub(crate) fates: Option<&'a PreviewedFates>,
+}
+
+/// Properties that rank before the score.
+#[derive(Serialize)]
+pub(crate) struct TierBody {
+    /// Rank in `provider.order`, from 1; `null` if not listed.
+    pub(crate) provider_order: Option<u32>,
+    /// 0: expected to meet all preferences, or not measured enough to tell. n: misses one by at most n tenths. `null`
+    /// without preferences.
+    pub(crate) preference_grade: Option<u32>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct ScoreTermBody {
+    pub(crate) name: &'static str,
+    pub(crate) value: Figure,
+}
+
+/// Predictions for an endpoint; `null` if unknown.
+#[derive(Serialize)]
+pub(crate) struct PredictionBody {
+    pub(crate) ttft_ms: PercentilesBody,
+    pub(crate) throughput_tps: Figure,
+    pub(crate) total_ms: PercentilesBody,
+    /// `null` at an unknown price, as is the range.
+    pub(crate) cost: Option<Figure>,
+    /// 10th to 90th percentile over the lengths of answers, and of prompts as far as they are estimated.
+    pub(crate) cost_range: Option<RangeBody>,
+    pub(crate) failure_probability: Figure,
+    /// Whether any prediction uses measurements; else all use priors only.
+    pub(crate) measured: bool,
+}
+
+#[derive(Serialize)]
+pub(crate) struct PercentilesBody {
+    pub(crate) p50: Figure,
+    pub(crate) p95: Figure,
+}
+
+#[derive(Serialize)]
+pub(crate) struct RangeBody {
+    pub(crate) low: Figure,
+    pub(crate) high: Figure,
+}
+
+#[derive(Serialize)]
+pub(crate) struct SavingBody {
+    pub(crate) cached_tokens: u32,
+    pub(crate) saving_usd: Figure,
+    pub(crate) saving_ms: Figure,
+}
+
+/// Outcome of an attempt, in the units of the prediction.
+#[derive(Serialize)]
+pub(crate) struct ActualBody<'a> {
+    /// Number of the attempt.
+    pub(crate) attempt: u32,
+    pub(crate) outcome: &'a str,
+    pub(crate) ttft_ms: Option<u64>,
+    pub(crate) throughput_tps: Option<Figure>,
+    pub(crate) total_ms: u64,
+    /// Predicted median for an answer of the actual length.
+    pub(crate) predicted_total_ms: Option<Figure>,
+    pub(crate) completion_tokens: Option<u64>,
+    pub(crate) cost: Option<Dollars>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct HealthBody {
+    pub(crate) state: &'static str,
+    pub(crate) circuit: &'static str,
+    pub(crate) success_rate: Option<Figure>,
+    pub(crate) samples: u64,
+    pub(crate) in_flight: u32,
+}
+
+#[derive(Serialize)]
+pub(crate) struct PricePairBody {
+    pub(crate) prompt: Text<Price>,
+    pub(crate) completion: Text<Price>,
+    /// Where the prices are those of longer prompts: above which length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) above_prompt_tokens: Option<u64>,
+}
+
+/// One excluded endpoint.
+#[derive(Serialize)]
+pub(crate) struct ExcludedBody<'a> {
+    #[serde(flatten)]
+    pub(crate) endpoint: EndpointNames<'a>,
+    pub(crate) reason: &'static str,
+    pub(crate) detail: Text<&'a ExclusionDetail>,
+    /// Time until the exclusion ends, if it ends by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) opens_in_ms: Option<Figure>,
+    /// Rank, from 1, on standby: endpoints there are called if all candidates fail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) standby: Option<usize>,
+    /// Prediction, if the endpoint was called from standby; explain only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) predicted: Option<PredictionBody>,
+    /// Outcome of that attempt; explain only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) actual: Option<ActualBody<'a>>,
+}
+
+/// Estimated sizes that a decision was made for.
+#[derive(Serialize)]
+pub(crate) struct EstimateBody {
+    pub(crate) prompt_tokens: u32,
+    pub(crate) completion_tokens: u32,
+}
+
+impl EstimateBody {
+    pub(crate) const fn new(prompt_tokens: u32, completion_tokens: u32) -> EstimateBody {
+        EstimateBody { prompt_tokens, completion_tokens }
+    }
+}
+
+/// The first `limit` candidates of a decision, in rank order.
+pub(crate) fn candidates<'a>(decision: &'a Decision, view: CatalogView<'a>, limit: usize) -> Vec<CandidateBody<'a>> {
+    let body =
+        |candidate| CandidateBody { tier: TierBody::new(decision, candidate), ..CandidateBody::new(candidate, view) };
+    decision.candidates.iter().take(limit).map(body).collect()
+}
+
+/// All candidates of a generation, with the outcomes of its attempts.
+pub(crate) fn candidates_with_outcomes<'a>(
+    generation: &'a Generation,
+    view: CatalogView<'a>,
+) -> Vec<CandidateBody<'a>> {
+    let decision = &generation.decision;
+    let mut bodies = candidates(decision, view, usize::MAX);
+    for (body, candidate) in bodies.iter_mut().zip(&decision.candidates) {
+        let attempt = generation.attempts.iter().find(|attempt| attempt.endpoint == candidate.index);
+        body.actual = attempt.map(|attempt| ActualBody::new(attempt, candidate, generation));
+    }
+    bodies
+}
+
+/// The endpoints that a decision excluded.
+pub(crate) fn excluded<'a>(decision: &'a Decision, view: CatalogView<'a>) -> Vec<ExcludedBody<'a>> {
+    let mut bodies = excluded_by_error(&decision.excluded, view);
+    for (body, excluded) in bodies.iter_mut().zip(&decision.excluded) {
+        let position = decision.standby.iter().position(|standby| standby.endpoint == excluded.endpoint);
+        body.standby = position.map(|position| position + 1);
+    }
+    bodies
+}
+
+/// The excluded endpoints of a generation, with the outcomes of those called from standby.
+pub(crate) fn excluded_with_outcomes<'a>(generation: &'a Generation, view: CatalogView<'a>) -> Vec<ExcludedBody<'a>> {
+    let decision = &generation.decision;
+    let mut bodies = excluded(decision, view);
+    for (body, excluded) in bodies.iter_mut().zip(&decision.excluded) {
+        let standby = decision.standby.iter().find(|standby| standby.endpoint == excluded.endpoint);
+        let attempt = generation.attempts.iter().find(|attempt| attempt.endpoint == excluded.index);
+        if let Some((candidate, attempt)) = standby.zip(attempt) {
+            body.predicted = Some(PredictionBody::new(candidate, view));
+            body.actual = Some(ActualBody::new(attempt, candidate, generation));
+        }
+    }
+    bodies
+}
+
+/// The excluded endpoints of a request without a candidate.
+pub(crate) fn excluded_by_error<'a>(excluded: &'a [ExcludedEndpoint], view: CatalogView<'a>) -> Vec<ExcludedBody<'a>> {
+    let body = |excluded: &'a ExcludedEndpoint| ExcludedBody {
+        endpoint: view.names_of(view.0.find(excluded.index, excluded.endpoint)),
+        reason: excluded.reason.as_str(),
+        detail: Text(&excluded.detail),
+        opens_in_ms: excluded.detail.wait().map(|wait| Figure::millis(wait.as_secs_f64())),
+        standby: None,
+        predicted: None,
+        actual: None,
+    };
+    excluded.iter().map(body).collect()
+}
+
+impl<'a> CandidateBody<'a> {
+    fn new(candidate: &'a Candidate, view: CatalogView<'a>) -> CandidateBody<'a> {
+        let rank = candidate.place as usize + 1;
+        let endpoint = view.0.find(candidate.index, candidate.endpoint);
+        let prompt_tokens = u64::from(candidate.inputs.prompt_tokens);
+        CandidateBody {
+            rank,
+            selected: rank == 1,
+            role: match (candidate.probe, candidate.panic) {
+                (true, _) => "probe",
+                (_, true) => "panic",
+                _ => "candidate",
+            },
+            endpoint: view.names_of(endpoint),
+            tier: None,
+            score: Figure::significant(candidate.score),
+            score_unit: candidate.unit.as_str(),
+            score_terms: candidate.terms.iter().map(|term| ScoreTermBody::new(&term)).collect(),
+            selection_probability: candidate.selection_probability.map(Figure::share),
+            predicted: PredictionBody::new(candidate, view),
+            actual: None,
+            saving: candidate.saving.map(SavingBody::new),
+            health: HealthBody::new(candidate.health),
+            pricing: endpoint
+                .and_then(|endpoint| endpoint.pricing.as_deref())
+                .map(|pricing| PricePairBody::new(pricing, prompt_tokens)),
+            context_length: endpoint.map(|endpoint| endpoint.limits.context_length),
+            fates: None,
+        }
+    }
+}
+
+impl TierBody {
+    fn new(decision: &Decision, candidate: &Candidate) -> Option<TierBody> {
+        let RoutingParameters { provider, preferred_max_latency: latency, preferred_min_throughput: rate, .. } =
+            &*decision.parameters;
+        let (position, grade) = position_and_grade(candidate.inputs.tier);
+        let (has_order, has_preference) = (!provider.order.is_empty(), latency.is_some() || rate.is_some());
+        (has_order || has_preference).then(|| TierBody {
+            provider_order: (has_order && (position as usize) < provider.order.len()).then_some(position + 1),
+            preference_grade: has_preference.then_some(grade),
+        })
+    }
+}
+
+impl ScoreTermBody {
+    fn new(term: &ScoreTerm) -> ScoreTermBody {
+        ScoreTermBody { name: term.name, value: Figure::significant(term.value) }
+    }
+}
+
+impl PredictionBody {
+    /// Without a price, the cost that the candidate is ranked with is no prediction.
+    fn new(candidate: &Candidate, view: CatalogView<'_>) -> PredictionBody {
+        let endpoint = view.0.find(candidate.index, candidate.endpoint);
+        let is_priced = endpoint.is_none_or(|endpoint| endpoint.pricing.is_some());
+        let (predicted, [low, high]) = (&candidate.predicted, candidate.cost_range());
+        PredictionBody {
+            ttft_ms: PercentilesBody::millis(predicted.first_token_p50, predicted.first_token_p95),
+            throughput_tps: Figure::rounded(predicted.tokens_per_second, 1),
+            total_ms: PercentilesBody::millis(predicted.total_p50, predicted.total_p95),
+            cost: is_priced.then(|| Figure::significant(predicted.cost)),
+            cost_range: is_priced.then(|| RangeBody { low: Figure::significant(low), high: Figure::significant(high) }),
+            failure_probability: Figure::rounded(predicted.failure, 6),
+            measured: predicted.measured,
+        }
+    }
+}
+
+impl PercentilesBody {
+    fn millis(p50: f64, p95: f64) -> PercentilesBody {
+        PercentilesBody { p50: Figure::millis(p50), p95: Figure::millis(p95) }
+    }
+}
+
+impl SavingBody {
+    fn new(saving: CacheSaving) -> SavingBody {
+        SavingBody {
+            cached_tokens: saving.cached_tokens,
+            saving_usd: Figure::significant(saving.usd),
+            saving_ms: Figure::millis(saving.seconds),
+        }
+    }
+}
+
+impl<'a> ActualBody<'a> {
+    fn new(attempt: &'a AttemptRecord, candidate: &Candidate, generation: &Generation) -> ActualBody<'a> {
+        let predicted = &candidate.predicted;
+        let tokens = attempt.served.then_some(generation.usage.completion_tokens).filter(|tokens| *tokens > 0);
+        let seconds = attempt.stream_ms.filter(|millis| generation.streamed && *millis > 0);
+        let rate = |(tokens, millis): (u64, u64)| Figure::rounded(1e3 * tokens as f64 / millis as f64, 1);
+        let total = |tokens: u64| predicted.first_token_p50 + tokens as f64 / predicted.tokens_per_second;
+        ActualBody {
+            attempt: attempt.n,
+            outcome: attempt.outcome(),
+            ttft_ms: attempt.first_token_ms.filter(|_| generation.streamed),
+            throughput_tps: tokens.zip(seconds).map(rate),
+            total_ms: attempt.duration_ms,
+            predicted_total_ms: tokens.map(|tokens| Figure::millis(total(tokens))),
+            completion_tokens: tokens,
+            cost: attempt.cost.map(Dollars),
+        }
+    }
+}
+
+impl HealthBody {
+    fn new(health: EndpointHealth) -> HealthBody {
+        HealthBody {
+            state: Condition::of(health.circuit, health.success_rate).as_str(),
+            circuit: health.circuit.as_str(),
+            success_rate: health.success_rate.map(Figure::share),
+            samples: health.samples,
+            in_flight: health.in_flight,
+        }
+    }
+}
+
+impl PricePairBody {
+    /// The prices of a prompt of this length.
+    fn new(pricing: &Pricing, prompt_tokens: u64) -> PricePairBody {
+        let tier = pricing.tier(prompt_tokens);
+        let (prompt, completion) =
+            tier.map_or((pricing.prompt, pricing.completion), |tier| (tier.prompt, tier.completion));
+        let above_prompt_tokens = tier.map(|tier| tier.above_prompt_tokens);
+        PricePairBody { prompt: Text(prompt), completion: Text(completion), above_prompt_tokens }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::api::{
+        route_samples::{decision, generation},
+        samples::catalog,
+    };
+
+    #[test]
+    fn candidates_and_excluded_endpoints_are_shown_with_names_and_numbers() {
+        let catalog = catalog();
+        let decision = decision(&catalog);
+        let shown = (candidates(&decision, CatalogView(&catalog), 1), excluded(&decision, CatalogView(&catalog)));
+        expect![[r#"
+            [
+              [
+                {
+                  "rank": 1,
+                  "selected": true,
+                  "role": "candidate",
+                  "model": "acme/small",
+                  "provider_name": "Acme",
+                  "provider_slug": "acme",
+                  "tier": {
+                    "provider_order": 1,
+                    "preference_grade": null
+                  },
+                  "score": 5.1e-6,
+                  "score_unit": "usd",
+                  "score_terms": [
+                    {
+                      "name": "expected_cost",
+                      "value": 4.8e-6
+                    },
+                    {
+                      "name": "failure",
+                      "value": 3e-7
+                    }
+                  ],
+                  "selection_probability": 0.94,
+                  "predicted": {
+                    "ttft_ms": {
+                      "p50": 230,
+                      "p95": 510
+                    },
+                    "throughput_tps": 95,
+                    "total_ms": {
+                      "p50": 2900,
+                      "p95": null
+                    },
+                    "cost": 4.8e-6,
+                    "cost_range": {
+                      "low": 0,
+                      "high": 6e-7
+                    },
+                    "failure_probability": 0.004,
+                    "measured": true
+                  },
+                  "health": {
+                    "state": "healthy",
+                    "circuit": "closed",
+                    "success_rate": 0.998,
+                    "samples": 1204,
+                    "in_flight": 2
+                  },
+                  "pricing": {
+                    "prompt": "0.00000015",
+                    "completion": "0.0000006"
+                  },
+                  "context_length": 128000
+                }
+              ],
+              [
+                {
+                  "model": "beta/medium",
+                  "provider_name": "Beta Cloud",
+                  "provider_slug": "beta",
+                  "reason": "blocked_model",
+                  "detail": "matches beta/*"
+                }
+              ]
+            ]"#]]
+        .assert_eq(&serde_json::to_string_pretty(&shown).unwrap());
+    }
+
+    #[test]
+    fn a_candidate_shows_the_outcome_of_its_attempt() {
+        let catalog = catalog();
+        let mut generation = generation(&catalog);
+        let served = generation.attempts.last_mut().unwrap();
+        (served.stream_ms, served.served) = (Some(50), true);
+        let shown: Vec<_> =
+            candidates_with_outcomes(&generation, CatalogView(&catalog)).into_iter().map(|body| body.actual).collect();
+        expect![[r#"
+            [
+              {
+                "attempt": 1,
+                "outcome": "overloaded",
+                "ttft_ms": null,
+                "throughput_tps": null,
+                "total_ms": 60,
+                "predicted_total_ms": null,
+                "completion_tokens": null,
+                "cost": 0
+              },
+              {
+                "attempt": 2,
+                "outcome": "completed",
+                "ttft_ms": 30,
+                "throughput_tps": 100,
+                "total_ms": 60,
+                "predicted_total_ms": 282.6,
+                "completion_tokens": 5,
+                "cost": 0.00000453
+              }
+            ]"#]]
+        .assert_eq(&serde_json::to_string_pretty(&shown).unwrap());
+    }
+
+    #[test]
+    fn a_candidate_shows_the_saving_by_its_cache() {
+        let catalog = catalog();
+        let mut decision = decision(&catalog);
+        decision.candidates[0].saving = Some(CacheSaving { cached_tokens: 1200, usd: 0.000_108, seconds: 0.12 });
+        let body = serde_json::to_value(candidates(&decision, CatalogView(&catalog), 2)).unwrap();
+        let saving = serde_json::json!({"cached_tokens": 1200, "saving_usd": 0.000_108, "saving_ms": 120});
+        assert_eq!((&body[0]["saving"], body[1].get("saving")), (&saving, None));
+    }
+
+    #[test]
+    fn terms_sum_to_the_score() {
+        let catalog = catalog();
+        let decision = decision(&catalog);
+        for candidate in candidates(&decision, CatalogView(&catalog), 9) {
+            let candidate = serde_json::to_value(candidate).unwrap();
+            let terms = candidate["score_terms"].as_array().unwrap();
+            let sum: f64 = terms.iter().map(|term| term["value"].as_f64().unwrap()).sum();
+            assert!((sum - candidate["score"].as_f64().unwrap()).abs() < 1e-15);
+        }
+    }
+}

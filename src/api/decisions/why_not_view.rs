@@ -1,0 +1,158 @@
+//! `why_not` of preview and explain: its parameter in the query, and the JSON of its answer.
+
+use pointsman_config::Key;
+use pointsman_domain::{AttemptRecord, Catalog, EndpointId};
+use pointsman_routing::explain::{Counterfactual, Figure as ChangedFigure, Margin, WhyNot};
+use serde::Serialize;
+
+use super::route_view::{CatalogView, EndpointNames};
+use crate::{
+    api::{number::Figure, query_parameters::QueryParameters},
+    base::error::ApiError,
+};
+
+/// Longest name, in characters.
+const MAX_NAME_CHARS: usize = 256;
+
+/// The name in the query.
+///
+/// # Errors
+/// 400 when the name is too long or contains control characters.
+pub(crate) fn in_query(query: &QueryParameters) -> Result<Option<String>, ApiError> {
+    query.get("why_not").map(checked).transpose()
+}
+
+/// The trimmed name.
+///
+/// # Errors
+/// As [`in_query`], and for an empty name.
+pub(crate) fn checked(name: &str) -> Result<String, ApiError> {
+    let name = name.trim();
+    let is_valid = !name.is_empty() && name.chars().count() <= MAX_NAME_CHARS && !name.chars().any(char::is_control);
+    let message = "'why_not' must name a model, a provider, or model@provider.";
+    if is_valid { Ok(name.to_owned()) } else { Err(ApiError::bad_query("why_not", message)) }
+}
+
+/// The name with an alias of the key replaced by its target, also before `@provider`.
+pub(crate) fn meant(name: String, key: &Key) -> String {
+    let meant = key.meant(&name);
+    match name.rsplit_once('@') {
+        Some((model, provider)) if meant == name => format!("{}@{provider}", key.meant(model)),
+        _ => meant.to_owned(),
+    }
+}
+
+/// The answer to `why_not`.
+#[derive(Serialize)]
+pub(crate) struct WhyNotBody<'a> {
+    pub(crate) asked: &'a str,
+    pub(crate) verdict: &'static str,
+    #[serde(flatten)]
+    pub(crate) endpoint: EndpointNames<'a>,
+    /// Number of endpoints that the name matches; the answer is about the one closest to being chosen.
+    pub(crate) matched: usize,
+    pub(crate) rank: Option<usize>,
+    pub(crate) reason: &'static str,
+    pub(crate) detail: &'a str,
+    pub(crate) opens_in_ms: Option<Figure>,
+    pub(crate) margin: Option<MarginBody<'a>>,
+    pub(crate) would_win_if: Vec<ChangeBody>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) suggestions: &'a [String],
+    /// Attempts at the endpoint.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tried: Vec<TriedBody<'a>>,
+    pub(crate) sentence: &'a str,
+}
+
+#[derive(Serialize)]
+pub(crate) struct MarginBody<'a> {
+    pub(crate) difference: Figure,
+    pub(crate) unit: &'static str,
+    pub(crate) relative: Figure,
+    pub(crate) to: EndpointNames<'a>,
+    pub(crate) dominant_term: Option<TermBody>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct TermBody {
+    pub(crate) name: &'static str,
+    pub(crate) difference: Figure,
+}
+
+#[derive(Serialize)]
+pub(crate) struct ChangeBody {
+    pub(crate) change: &'static str,
+    pub(crate) from: Figure,
+    pub(crate) to: Figure,
+    pub(crate) unit: &'static str,
+    pub(crate) relative: Figure,
+}
+
+#[derive(Serialize)]
+pub(crate) struct TriedBody<'a> {
+    pub(crate) n: u32,
+    pub(crate) status: Option<u16>,
+    pub(crate) error_type: Option<&'a str>,
+}
+
+impl<'a> WhyNotBody<'a> {
+    /// The answer about a decision and its `attempts`.
+    pub(crate) fn new(answer: &'a WhyNot, catalog: &'a Catalog, attempts: &'a [AttemptRecord]) -> WhyNotBody<'a> {
+        let name = |(index, id): (u32, EndpointId)| CatalogView(catalog).names_of(catalog.find(index, id));
+        let is_there = |attempt: &&'a AttemptRecord| answer.about.is_some_and(|(index, _)| index == attempt.endpoint);
+        let tried = |attempt: &'a AttemptRecord| TriedBody {
+            n: attempt.n,
+            status: attempt.status,
+            error_type: attempt.error_type.as_deref(),
+        };
+        WhyNotBody {
+            asked: &answer.asked,
+            verdict: answer.verdict.as_str(),
+            endpoint: answer.about.map(name).unwrap_or_default(),
+            matched: answer.matched,
+            rank: answer.rank,
+            reason: answer.reason,
+            detail: &answer.detail,
+            opens_in_ms: answer.opens_in.map(|wait| Figure::millis(wait.as_secs_f64())),
+            margin: answer.margin.as_ref().map(|margin| MarginBody::new(margin, name(margin.to))),
+            would_win_if: answer.would_win_if.iter().map(ChangeBody::new).collect(),
+            suggestions: &answer.suggestions,
+            tried: attempts.iter().filter(is_there).map(tried).collect(),
+            sentence: &answer.sentence,
+        }
+    }
+}
+
+impl<'a> MarginBody<'a> {
+    fn new(margin: &Margin, to: EndpointNames<'a>) -> MarginBody<'a> {
+        let term = |(name, difference)| TermBody { name, difference: Figure::significant(difference) };
+        MarginBody {
+            difference: Figure::significant(margin.difference),
+            unit: margin.unit.as_str(),
+            relative: Figure::rounded(margin.relative, 6),
+            to,
+            dominant_term: margin.most.map(term),
+        }
+    }
+}
+
+impl ChangeBody {
+    /// Uses the names and units of `what_if`, so that clients can pass the change on to it.
+    fn new(change: &Counterfactual) -> ChangeBody {
+        let (name, unit, scale) = match change.figure {
+            ChangedFigure::Price => ("price", "usd", 1.0),
+            ChangedFigure::FirstToken => ("ttft_ms", "ms", 1e3),
+            ChangedFigure::TokensPerSecond => ("tokens_per_second", "tok/s", 1.0),
+            ChangedFigure::FailureProbability => ("failure_probability", "probability", 1.0),
+            ChangedFigure::LatencyWeight => ("weights.latency", "share", 1.0),
+        };
+        ChangeBody {
+            change: name,
+            from: Figure::significant(change.from * scale),
+            to: Figure::significant(change.to * scale),
+            unit,
+            relative: Figure::rounded(change.relative(), 6),
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! A generation as one row of a list. No row contains a prompt or an answer.
+
+use std::borrow::Cow;
+
+use pointsman_domain::{AttemptRecord, Generation, Usd};
+use pointsman_ledger::generations::Event;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::value::RawValue;
+
+use crate::api::{
+    csv::Csv,
+    models::measurements::rfc_3339,
+    number::{Dollars, Text},
+};
+
+/// One row. `ttft_ms` and `total_ms` count from the acceptance of the request. `cost` includes all attempts.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct GenerationRow<'a> {
+    pub(crate) id: Cow<'a, str>,
+    pub(crate) created_at: String,
+    /// `null` for a key that is no longer in the configuration.
+    pub(crate) key: Option<Cow<'a, str>>,
+    pub(crate) requested_model: Cow<'a, str>,
+    /// `null` if none served.
+    pub(crate) model: Option<Cow<'a, str>>,
+    pub(crate) provider_slug: Option<Cow<'a, str>>,
+    pub(crate) objective: Cow<'a, str>,
+    pub(crate) decision_code: Cow<'a, str>,
+    pub(crate) status: Cow<'a, str>,
+    pub(crate) streamed: bool,
+    pub(crate) chain: Vec<LinkBody<'a>>,
+    pub(crate) ttft_ms: Option<u64>,
+    pub(crate) total_ms: Option<u64>,
+    pub(crate) prompt_tokens: u64,
+    pub(crate) completion_tokens: u64,
+    pub(crate) cached_tokens: u64,
+    pub(crate) reasoning_tokens: u64,
+    // Gateways before these members existed are read, too.
+    #[serde(default)]
+    pub(crate) cache_write_tokens: u64,
+    #[serde(default)]
+    pub(crate) cache_write_1h_tokens: u64,
+    #[serde(default)]
+    pub(crate) audio_tokens: u64,
+    #[serde(default)]
+    pub(crate) audio_output_tokens: u64,
+    #[serde(default)]
+    pub(crate) images: u64,
+    #[serde(default)]
+    pub(crate) web_searches: u64,
+    /// `null`, in CSV empty, where a price is unknown.
+    pub(crate) cost: Option<RowCost>,
+    pub(crate) rescued: bool,
+    pub(crate) hedged: bool,
+    pub(crate) explored: bool,
+    // Gateways before these members existed are read, too.
+    #[serde(default)]
+    pub(crate) missed_target: bool,
+    #[serde(default)]
+    pub(crate) slower_than_predicted: bool,
+    /// Whether tokens or cost are the gateway's estimate: the cost includes that of every attempt.
+    pub(crate) estimated: bool,
+}
+
+/// An amount, in JSON a number or a text. Read from both.
+#[derive(Clone, Copy)]
+pub(crate) enum RowCost {
+    Number(Usd),
+    Text(Usd),
+}
+
+impl RowCost {
+    /// The amount.
+    pub(crate) const fn amount(self) -> Usd {
+        match self {
+            RowCost::Number(amount) | RowCost::Text(amount) => amount,
+        }
+    }
+}
+
+impl Serialize for RowCost {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            RowCost::Number(amount) => Dollars(*amount).serialize(serializer),
+            RowCost::Text(amount) => Text(amount).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RowCost {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RowCost, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        text.get().trim_matches('"').parse().map(RowCost::Number).map_err(|_| D::Error::custom("not an amount"))
+    }
+}
+
+/// One attempt in the chain of a generation.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct LinkBody<'a> {
+    pub(crate) provider_slug: Cow<'a, str>,
+    pub(crate) outcome: Cow<'a, str>,
+    pub(crate) cause: Option<Cow<'a, str>>,
+}
+
+impl<'a> GenerationRow<'a> {
+    /// The row of a generation that the key called `key` made.
+    pub(crate) fn new(generation: &'a Generation, key: Option<String>) -> GenerationRow<'a> {
+        let link = |attempt: &'a AttemptRecord| LinkBody {
+            provider_slug: (&*attempt.provider_slug).into(),
+            outcome: attempt.outcome().into(),
+            cause: attempt.cause.as_deref().map(Cow::from),
+        };
+        let ends = generation.attempts.iter().map(|attempt| attempt.started_ms.saturating_add(attempt.duration_ms));
+        GenerationRow {
+            id: generation.id.as_str().into(),
+            created_at: rfc_3339(generation.created_ms),
+            key: key.map(Cow::from),
+            requested_model: (&*generation.requested_model).into(),
+            model: generation.model.as_deref().map(Cow::from),
+            provider_slug: generation.provider_slug.as_deref().map(Cow::from),
+            objective: generation.decision.objective.value.as_str().into(),
+            decision_code: generation.decision_code().as_str().into(),
+            status: generation.status.as_str().into(),
+            streamed: generation.streamed,
+            chain: generation.attempts.iter().map(link).collect(),
+            ttft_ms: generation.latency_ms,
+            // Start and duration are rounded down one by one: their sum may be just below the time to the first output.
+            total_ms: ends.chain(generation.latency_ms).max(),
+            prompt_tokens: generation.usage.prompt_tokens,
+            completion_tokens: generation.usage.completion_tokens,
+            cached_tokens: generation.usage.cached_tokens,
+            reasoning_tokens: generation.usage.reasoning_tokens,
+            cache_write_tokens: generation.usage.cache_write_tokens,
+            cache_write_1h_tokens: generation.usage.cache_write_1h_tokens,
+            audio_tokens: generation.usage.audio_tokens,
+            audio_output_tokens: generation.usage.audio_output_tokens,
+            images: generation.usage.images,
+            web_searches: generation.usage.web_searches,
+            cost: generation.spent().map(RowCost::Number),
+            estimated: generation.usage.estimated || generation.attempts.iter().any(|attempt| attempt.estimated),
+            rescued: Event::Rescued.happened(generation),
+            hedged: Event::Hedged.happened(generation),
+            explored: Event::Explored.happened(generation),
+            missed_target: Event::MissedTarget.happened(generation),
+            slower_than_predicted: Event::SlowerThanPredicted.happened(generation),
+        }
+    }
+
+    /// The row with its cost as text, which every program reads exactly.
+    pub(crate) fn with_exact_cost(self) -> GenerationRow<'a> {
+        GenerationRow { cost: self.cost.map(|cost| RowCost::Text(cost.amount())), ..self }
+    }
+
+    /// The names of the columns, as in JSON.
+    const COLUMNS: [&'static str; 30] = [
+        "id",
+        "created_at",
+        "key",
+        "requested_model",
+        "model",
+        "provider_slug",
+        "objective",
+        "decision_code",
+        "status",
+        "streamed",
+        "chain",
+        "ttft_ms",
+        "total_ms",
+        "prompt_tokens",
+        "completion_tokens",
+        "cached_tokens",
+        "reasoning_tokens",
+        "cache_write_tokens",
+        "cache_write_1h_tokens",
+        "audio_tokens",
+        "audio_output_tokens",
+        "images",
+        "web_searches",
+        "cost",
+        "rescued",
+        "hedged",
+        "explored",
+        "missed_target",
+        "slower_than_predicted",
+        "estimated",
+    ];
+
+    /// Writes the names of the columns.
+    pub(crate) fn write_head(csv: &mut Csv) {
+        csv.row(GenerationRow::COLUMNS);
+    }
+
+    /// Writes the row. What has no value is empty; the chain is `flaky:provider_error > good:completed`.
+    pub(crate) fn write(&self, csv: &mut Csv) {
+        let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+        let link = |link: &LinkBody<'_>| format!("{}:{}", link.provider_slug, link.outcome);
+        let chain: Vec<String> = self.chain.iter().map(link).collect();
+        let cells: [&str; 30] = [
+            &self.id,
+            &self.created_at,
+            self.key.as_deref().unwrap_or_default(),
+            &self.requested_model,
+            self.model.as_deref().unwrap_or_default(),
+            self.provider_slug.as_deref().unwrap_or_default(),
+            &self.objective,
+            &self.decision_code,
+            &self.status,
+            flag(self.streamed),
+            &chain.join(" > "),
+            &number(self.ttft_ms),
+            &number(self.total_ms),
+            &self.prompt_tokens.to_string(),
+            &self.completion_tokens.to_string(),
+            &self.cached_tokens.to_string(),
+            &self.reasoning_tokens.to_string(),
+            &self.cache_write_tokens.to_string(),
+            &self.cache_write_1h_tokens.to_string(),
+            &self.audio_tokens.to_string(),
+            &self.audio_output_tokens.to_string(),
+            &self.images.to_string(),
+            &self.web_searches.to_string(),
+            &self.cost.as_ref().map_or_else(String::new, |cost| cost.amount().to_string()),
+            flag(self.rescued),
+            flag(self.hedged),
+            flag(self.explored),
+            flag(self.missed_target),
+            flag(self.slower_than_predicted),
+            flag(self.estimated),
+        ];
+        csv.row(cells);
+    }
+}
+
+const fn flag(is: bool) -> &'static str {
+    if is { "true" } else { "false" }
+}
+
+#[cfg(test)]
+mod tests {
+    use pointsman_domain::Usage;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::api::{route_samples::generation, samples::catalog};
+
+    #[test]
+    fn the_columns_of_csv_are_the_members_of_json_in_their_order() {
+        let generation = generation(&catalog());
+        let json = serde_json::to_string(&GenerationRow::new(&generation, Some("test".to_owned()))).unwrap();
+        let members: Vec<usize> =
+            GenerationRow::COLUMNS.iter().map(|name| json.find(&format!("\"{name}\":")).unwrap()).collect();
+        assert!(members.is_sorted(), "{members:?}");
+        let members: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(members.as_object().unwrap().len(), GenerationRow::COLUMNS.len());
+    }
+
+    #[test]
+    fn a_requested_model_that_looks_like_a_formula_stays_text() {
+        let mut generation = generation(&catalog());
+        generation.requested_model = "=cmd|'/c calc'!A1".into();
+        let mut csv = Csv::default();
+        GenerationRow::new(&generation, Some("-key,\"1\"".to_owned())).write(&mut csv);
+        let text = csv.into_text();
+        assert!(text.contains(",'=cmd|'/c calc'!A1,"), "{text}");
+        assert!(text.contains(",\"'-key,\"\"1\"\"\","), "{text}");
+    }
+
+    #[test]
+    fn a_cost_with_an_estimate_in_it_is_marked_also_without_usage() {
+        let mut generation = generation(&catalog());
+        generation.usage = Usage::default();
+        generation.attempts.iter_mut().for_each(|attempt| attempt.estimated = false);
+        assert!(!GenerationRow::new(&generation, None).estimated);
+        generation.attempts[0].estimated = true;
+        assert!(GenerationRow::new(&generation, None).estimated);
+    }
+
+    #[test]
+    fn an_attempt_that_failed_makes_a_rescue_and_one_that_lost_a_race_does_not() {
+        let mut generation = generation(&catalog());
+        let rescued = |generation: &Generation| GenerationRow::new(generation, None).rescued;
+        assert!(rescued(&generation), "its first attempt failed");
+        for harmless in [AttemptRecord::LOST_RACE, AttemptRecord::CANCELLED] {
+            generation.attempts[0].error_type = Some(harmless.into());
+            assert!(!rescued(&generation), "{harmless}");
+        }
+        generation.attempts[0].error_type = Some("provider_overloaded".into());
+        assert!(rescued(&generation));
+        generation.status = pointsman_domain::GenerationStatus::Failed;
+        assert!(!rescued(&generation));
+    }
+
+    #[test]
+    fn a_streamed_answer_after_its_predicted_p95_is_slower_than_predicted_and_a_plain_one_never_is() {
+        let mut generation = generation(&catalog());
+        let slower = |generation: &Generation| GenerationRow::new(generation, None).slower_than_predicted;
+        let served = generation.attempts.iter().position(|attempt| attempt.served).unwrap();
+        let endpoint = generation.attempts[served].endpoint;
+        let candidate = generation.decision.plan().find(|candidate| candidate.index == endpoint).unwrap();
+        assert!((candidate.predicted.first_token_p95 - 0.51).abs() < 1e-9);
+        for (first_token_ms, expected) in [(None, false), (Some(510), false), (Some(511), true)] {
+            generation.attempts[served].first_token_ms = first_token_ms;
+            assert_eq!(slower(&generation), expected, "{first_token_ms:?}");
+        }
+        generation.streamed = false;
+        assert!(!slower(&generation));
+    }
+
+    #[test]
+    fn the_whole_time_is_never_below_the_time_to_the_first_output() {
+        let mut generation = generation(&catalog());
+        let end = generation.attempts.iter().map(|attempt| attempt.started_ms + attempt.duration_ms).max().unwrap();
+        assert_eq!(GenerationRow::new(&generation, None).total_ms, Some(end.max(generation.latency_ms.unwrap())));
+        generation.latency_ms = Some(end + 1);
+        assert_eq!(GenerationRow::new(&generation, None).total_ms, Some(end + 1));
+        generation.attempts.clear();
+        generation.latency_ms = None;
+        assert_eq!(GenerationRow::new(&generation, None).total_ms, None);
+    }
+}

@@ -1,0 +1,383 @@
+//! JSON of measurements: of a provider, and of a model at a provider.
+
+use std::borrow::Cow;
+
+use pointsman_domain::{Catalog, FailureCause, Provider, ProviderState};
+use pointsman_routing::stats::{ErrorCounts, Gate, LastError, LiveStatus, Quantiles, RefusedSince, Summary};
+use serde::Serialize;
+
+use crate::api::{
+    condition::Condition,
+    models::measurements::{Clocks, Measured, Measurements},
+    number::Figure,
+};
+
+/// Health of a provider.
+#[derive(Serialize)]
+pub(crate) struct ProviderHealthBody<'a> {
+    pub(crate) slug: &'a str,
+    pub(crate) name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<Cow<'a, str>>,
+    /// What it refuses, or seems to refuse.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) refusals: Vec<RefusalBody<'a>>,
+    #[serde(flatten)]
+    pub(crate) measured: MeasuredBody,
+}
+
+/// Something of the gateway's that a provider refuses.
+#[derive(Serialize)]
+pub(crate) struct RefusalBody<'a> {
+    /// `key`, `model`, or `requests` if several callers' requests are called wrong in the same words, which excludes nothing.
+    pub(crate) subject: &'static str,
+    pub(crate) model: Option<&'a str>,
+    /// What the refusal means.
+    pub(crate) meaning: &'static str,
+    /// The provider's code, or the beginning of its sentence, as far as it is known to Pointsman.
+    pub(crate) words: Option<&'static str>,
+    pub(crate) status: Option<u16>,
+    pub(crate) since: Option<String>,
+    pub(crate) next_try: Option<String>,
+    /// What ends it.
+    pub(crate) remedy: &'static str,
+}
+
+/// Health and scores of a model at a provider.
+#[derive(Serialize)]
+pub(crate) struct EndpointHealthBody<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) provider_name: &'a str,
+    pub(crate) provider_slug: &'a str,
+    pub(crate) variant: &'a str,
+    #[serde(flatten)]
+    pub(crate) measured: MeasuredBody,
+    pub(crate) score: ScoresBody,
+}
+
+#[derive(Serialize)]
+pub(crate) struct MeasuredBody {
+    pub(crate) state: &'static str,
+    pub(crate) circuit: &'static str,
+    pub(crate) open_until: Option<String>,
+    pub(crate) cooldown_until: Option<String>,
+    pub(crate) silent: bool,
+    pub(crate) in_flight: u32,
+    pub(crate) window_secs: u64,
+    pub(crate) requests: u64,
+    pub(crate) successes: u64,
+    pub(crate) errors: ErrorsBody,
+    pub(crate) success_rate: Option<Figure>,
+    pub(crate) latency_ms: QuantilesBody,
+    pub(crate) ttft_ms: QuantilesBody,
+    pub(crate) throughput_tps: QuantilesBody,
+    pub(crate) last_error: Option<LastErrorBody>,
+    pub(crate) consecutive_failures: u32,
+}
+
+#[derive(Serialize)]
+pub(crate) struct ErrorsBody {
+    pub(crate) rate_limited: u64,
+    pub(crate) timeout: u64,
+    pub(crate) connect: u64,
+    pub(crate) server: u64,
+    pub(crate) auth: u64,
+    pub(crate) other: u64,
+}
+
+#[derive(Serialize)]
+pub(crate) struct QuantilesBody {
+    pub(crate) p50: Option<Figure>,
+    pub(crate) p90: Option<Figure>,
+    pub(crate) p99: Option<Figure>,
+    pub(crate) ewma: Option<Figure>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct LastErrorBody {
+    pub(crate) at: String,
+    pub(crate) error_type: &'static str,
+    pub(crate) status: Option<u16>,
+}
+
+/// Scores of an endpoint for a reference request, lower is better; `null` if the endpoint is excluded.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct ScoresBody {
+    pub(crate) cheapest: Option<f64>,
+    pub(crate) fastest: Option<f64>,
+    pub(crate) reliable: Option<f64>,
+    pub(crate) balanced: Option<f64>,
+}
+
+impl ScoresBody {
+    /// The scores in the order of [`Objective::ALL`](pointsman_domain::Objective::ALL).
+    pub(crate) fn new([cheapest, fastest, reliable, balanced]: [f64; 4]) -> ScoresBody {
+        ScoresBody {
+            cheapest: Some(cheapest),
+            fastest: Some(fastest),
+            reliable: Some(reliable),
+            balanced: Some(balanced),
+        }
+    }
+}
+
+impl<'a> ProviderHealthBody<'a> {
+    /// The health of the provider at `position`.
+    pub(crate) fn new(
+        catalog: &'a Catalog,
+        position: u32,
+        provider: &'a Provider,
+        measurements: &Measurements,
+    ) -> Self {
+        let measured = measurements.provider(catalog, position);
+        let refusals = if provider.is_on() { refusals(catalog, position, measurements) } else { Vec::new() };
+        let (condition, reason) = match &provider.state {
+            ProviderState::Off(why) => (Condition::Off, Some(Cow::Borrowed(why.as_str()))),
+            ProviderState::On => (measured.condition, refusals.first().map(RefusalBody::sentence).map(Cow::Owned)),
+        };
+        ProviderHealthBody {
+            slug: provider.slug.as_str(),
+            name: &provider.name,
+            reason,
+            refusals,
+            measured: MeasuredBody::new(Measured { condition, ..measured }, measurements.clocks),
+        }
+    }
+}
+
+/// What the provider at `position` refuses: the key first, then models.
+fn refusals<'a>(catalog: &'a Catalog, position: u32, measurements: &Measurements) -> Vec<RefusalBody<'a>> {
+    let (live, clocks) = (&measurements.live, measurements.clocks);
+    let own = live.provider(position);
+    let mut refusals: Vec<RefusalBody<'a>> = own
+        .refused
+        .map(|refused| RefusalBody::new("key", None, refused, (own.last, own.gate), clocks))
+        .into_iter()
+        .collect();
+    for (index, endpoint) in (0_u32..).zip(&catalog.endpoints).filter(|(_, endpoint)| endpoint.provider == position) {
+        let (cell, model) = (live.endpoint(index), catalog.model_of(endpoint).map(|model| model.id.as_str()));
+        refusals.extend(
+            cell.refused.map(|refused| RefusalBody::new("model", model, refused, (cell.last, cell.gate), clocks)),
+        );
+        refusals.extend(cell.all_mistaken.then_some(RefusalBody {
+            subject: "requests",
+            model,
+            meaning: "requests of several callers are called wrong in the same words, and none has succeeded since",
+            words: None,
+            status: None,
+            since: None,
+            next_try: None,
+            remedy: "look at the raw text in the callers' errors; nothing is excluded",
+        }));
+    }
+    refusals
+}
+
+impl<'a> RefusalBody<'a> {
+    fn new(
+        subject: &'static str,
+        model: Option<&'a str>,
+        refused: RefusedSince,
+        (last, gate): (Option<FailureCause>, Gate),
+        clocks: Clocks,
+    ) -> RefusalBody<'a> {
+        let RefusedSince { since, finding } = refused;
+        RefusalBody {
+            subject,
+            model,
+            meaning: finding.meaning,
+            words: Some(finding.words).filter(|words| !words.is_empty()),
+            status: last.and_then(|last| last.status),
+            since: Some(clocks.format(since)),
+            next_try: gate.until().map(|tick| clocks.format(tick)),
+            remedy: match subject {
+                "key" => "a success of the next try, or a reload with another key or base URL",
+                _ => "a success of the next try, or a reload with another upstream name of the model",
+            },
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let what = match (self.subject, self.model) {
+            ("key", _) => "The provider refuses the gateway's key or account".to_owned(),
+            ("model", Some(model)) => format!("The provider refuses the model {model}"),
+            (_, model) => format!("The provider may refuse {}", model.unwrap_or("the gateway's requests")),
+        };
+        let status = self.status.map(|status| format!("status {status}"));
+        let words = self.words.map(|words| format!("'{words}'"));
+        let said: Vec<String> = status.into_iter().chain(words).collect();
+        let said = if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) };
+        let since = self.since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
+        let next = self.next_try.as_ref().map(|next| format!(" Next try: {next}.")).unwrap_or_default();
+        let remedy = if self.subject == "requests" { String::new() } else { format!(" It ends with {}.", self.remedy) };
+        format!("{what}{since}: {}{said}.{next}{remedy}", self.meaning)
+    }
+}
+
+impl<'a> EndpointHealthBody<'a> {
+    /// The health of the endpoint at `position`; `None` if the endpoint is not enabled.
+    pub(crate) fn new(
+        catalog: &'a Catalog,
+        position: u32,
+        measurements: &Measurements,
+        score: ScoresBody,
+    ) -> Option<Self> {
+        let endpoint = catalog.endpoint(position).filter(|endpoint| !endpoint.disabled)?;
+        let provider = catalog.provider_of(endpoint).filter(|provider| provider.is_on())?;
+        Some(EndpointHealthBody {
+            model: catalog.model_of(endpoint)?.id.as_str(),
+            provider_name: &provider.name,
+            provider_slug: provider.slug.as_str(),
+            variant: &endpoint.variant,
+            measured: MeasuredBody::new(measurements.endpoint(catalog, position), measurements.clocks),
+            score,
+        })
+    }
+}
+
+impl MeasuredBody {
+    fn new(measured: Measured<'_>, clocks: Clocks) -> MeasuredBody {
+        let Measured { summary, live_status, condition } = measured;
+        let LiveStatus { circuit, open_until, cooldown_until, silent, in_flight, .. } = live_status;
+        let Summary { latency, first_token, throughput, .. } = summary;
+        MeasuredBody {
+            state: condition.as_str(),
+            circuit: circuit.as_str(),
+            open_until: open_until.map(|tick| clocks.format(tick)),
+            cooldown_until: cooldown_until.map(|tick| clocks.format(tick)),
+            silent,
+            in_flight,
+            window_secs: summary.window_seconds,
+            requests: summary.requests,
+            successes: summary.successes,
+            errors: ErrorsBody::new(summary.errors),
+            success_rate: summary.success_rate.map(Figure::share),
+            latency_ms: QuantilesBody::new(latency, Figure::millis),
+            ttft_ms: QuantilesBody::new(first_token, Figure::millis),
+            throughput_tps: QuantilesBody::new(throughput, |rate| Figure::rounded(rate, 1)),
+            last_error: summary.last_error.map(|error| LastErrorBody::new(error, clocks)),
+            consecutive_failures: summary.consecutive_failures,
+        }
+    }
+}
+
+impl ErrorsBody {
+    fn new(errors: ErrorCounts) -> ErrorsBody {
+        let ErrorCounts { rate_limited, timeout, connect, server, auth, other } = errors;
+        ErrorsBody { rate_limited, timeout, connect, server, auth, other }
+    }
+}
+
+impl QuantilesBody {
+    fn new(quantiles: &Quantiles, write: impl Fn(f64) -> Figure) -> QuantilesBody {
+        QuantilesBody {
+            p50: quantiles.p50.map(&write),
+            p90: quantiles.p90.map(&write),
+            p99: quantiles.p99.map(&write),
+            ewma: quantiles.ewma.map(&write),
+        }
+    }
+}
+
+impl LastErrorBody {
+    fn new(error: LastError, clocks: Clocks) -> LastErrorBody {
+        LastErrorBody { at: clocks.format(error.at), error_type: error.kind.as_str(), status: error.status }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::api::samples::{catalog, measurements};
+
+    fn check(body: &impl Serialize, expected: Expect) {
+        expected.assert_eq(&serde_json::to_string_pretty(body).unwrap());
+    }
+
+    #[test]
+    fn a_provider_shows_what_was_measured() {
+        let catalog = catalog();
+        let measurements = measurements(&catalog, &[]);
+        let provider = &catalog.providers[0];
+        check(
+            &ProviderHealthBody::new(&catalog, 0, provider, &measurements),
+            expect![[r#"
+            {
+              "slug": "acme",
+              "name": "Acme",
+              "state": "degraded",
+              "circuit": "closed",
+              "open_until": null,
+              "cooldown_until": null,
+              "silent": false,
+              "in_flight": 0,
+              "window_secs": 300,
+              "requests": 10,
+              "successes": 9,
+              "errors": {
+                "rate_limited": 0,
+                "timeout": 0,
+                "connect": 0,
+                "server": 1,
+                "auth": 0,
+                "other": 0
+              },
+              "success_rate": 0.9123,
+              "latency_ms": {
+                "p50": 2000,
+                "p90": 3000,
+                "p99": 6000,
+                "ewma": 2200
+              },
+              "ttft_ms": {
+                "p50": 200,
+                "p90": 300,
+                "p99": 600,
+                "ewma": 220
+              },
+              "throughput_tps": {
+                "p50": 0.2,
+                "p90": 0.3,
+                "p99": 0.6,
+                "ewma": 0.2
+              },
+              "last_error": {
+                "at": "2025-11-20T09:05:00.000Z",
+                "error_type": "server",
+                "status": 500
+              },
+              "consecutive_failures": 1
+            }"#]],
+        );
+    }
+
+    #[test]
+    fn a_provider_that_is_off_says_why() {
+        let catalog = catalog();
+        let body = ProviderHealthBody::new(&catalog, 2, &catalog.providers[2], &Measurements::default());
+        let body = serde_json::to_value(body).unwrap();
+        assert_eq!((&body["state"], &body["reason"]), (&"off".into(), &"ACME_KEY is not set".into()));
+    }
+
+    #[test]
+    fn an_endpoint_adds_its_names_and_scores() {
+        let catalog = catalog();
+        let scores = ScoresBody::new([0.004, 0.31, f64::NAN, 1.0]);
+        let body = EndpointHealthBody::new(&catalog, 1, &measurements(&catalog, &[]), scores).unwrap();
+        let body = serde_json::to_value(body).unwrap();
+        assert_eq!((&body["model"], &body["provider_slug"]), (&"acme/small".into(), &"beta".into()));
+        assert_eq!(body["state"], "unknown");
+        let scores = r#"{"cheapest":0.004,"fastest":0.31,"reliable":null,"balanced":1.0}"#;
+        assert_eq!(body["score"], serde_json::from_str::<serde_json::Value>(scores).unwrap());
+    }
+
+    #[test]
+    fn an_endpoint_that_is_not_enabled_is_not_shown() {
+        let catalog = catalog();
+        let off = catalog.endpoints.iter().position(|endpoint| endpoint.provider == 2).unwrap();
+        let off = u32::try_from(off).unwrap();
+        assert!(EndpointHealthBody::new(&catalog, off, &Measurements::default(), ScoresBody::default()).is_none());
+    }
+}

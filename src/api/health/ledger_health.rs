@@ -1,0 +1,113 @@
+//! State of the durable ledger, for `/health` and `/metrics`.
+
+use pointsman_ledger::handle::Status;
+use prometheus::{Error, IntCounter, IntGauge, Registry, proto::MetricFamily};
+use serde::Serialize;
+
+use crate::{api::models::measurements::rfc_3339, base::events::PREFIX, state::gateway::Worker};
+
+/// State of the ledger. The reason of a failure is in the log only, because it may name files.
+#[derive(Serialize)]
+pub(crate) struct LedgerHealthBody {
+    /// `memory` without a durable ledger, `degraded` while the disk fails, else `ok`.
+    pub(crate) state: &'static str,
+    /// Start of the failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) since: Option<String>,
+    /// Records in memory that are not in the database yet.
+    pub(crate) queued: usize,
+    /// Records lost since the start, because neither disk nor memory had room.
+    pub(crate) dropped: u64,
+    /// An earlier ledger was moved to a folder of its own since the start, so what it knows counts against no spending limit.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) set_aside: bool,
+}
+
+impl LedgerHealthBody {
+    pub(crate) fn now(worker: &Worker) -> LedgerHealthBody {
+        LedgerHealthBody::of(worker.shared.ledger.as_ref().map(|ledger| ledger.status()))
+    }
+
+    fn of(status: Option<Status>) -> LedgerHealthBody {
+        let Some(status) = status else {
+            return LedgerHealthBody { state: "memory", since: None, queued: 0, dropped: 0, set_aside: false };
+        };
+        LedgerHealthBody {
+            state: if status.trouble.is_some() { "degraded" } else { "ok" },
+            since: status.trouble.as_ref().map(|trouble| rfc_3339(trouble.since_ms)),
+            queued: status.queued,
+            dropped: status.dropped,
+            set_aside: status.is_set_aside,
+        }
+    }
+}
+
+/// The state of the ledger as metrics; none without a durable ledger.
+pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
+    let status = worker.shared.ledger.as_ref().map(|ledger| ledger.status());
+    status.and_then(|status| metrics(&status, sizes(worker)).ok()).unwrap_or_default()
+}
+
+/// Bytes of stored blocks, and most of them.
+fn sizes(worker: &Worker) -> Option<(u64, u64)> {
+    let size = worker.shared.ledger.as_ref()?.size().ok()?;
+    Some((size.bytes, worker.setup.config.ledger.max_bytes))
+}
+
+fn metrics(status: &Status, sizes: Option<(u64, u64)>) -> Result<Vec<MetricFamily>, Error> {
+    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
+    let failing = IntGauge::new("ledger_failing", "1 while the durable ledger cannot write to its disk")?;
+    failing.set(i64::from(status.trouble.is_some()));
+    registry.register(Box::new(failing))?;
+    let queued = IntGauge::new("ledger_queued_records", "Records in memory that are not in the database yet")?;
+    queued.set(i64::try_from(status.queued).unwrap_or(i64::MAX));
+    registry.register(Box::new(queued))?;
+    if let Some((bytes, most)) = sizes {
+        for (name, help, value) in [
+            ("ledger_size_bytes", "Bytes of records on disk", bytes),
+            ("ledger_max_size_bytes", "Bytes of records on disk from which on the oldest are dropped", most),
+        ] {
+            let gauge = IntGauge::new(name, help)?;
+            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+            registry.register(Box::new(gauge))?;
+        }
+    }
+    let lost = "Records lost because neither disk nor memory had room";
+    let dropped = IntCounter::new("ledger_lost_records_total", lost)?;
+    dropped.inc_by(status.dropped);
+    registry.register(Box::new(dropped))?;
+    Ok(registry.gather())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use pointsman_ledger::{journal::Trouble, recovery::Recovery};
+
+    #[test]
+    fn a_failing_disk_shows_since_when_and_what_it_cost_but_not_its_reason() {
+        let trouble = Trouble { since_ms: 1_763_629_540_000, reason: "/secret/place: disk full".to_owned() };
+        let status = Status {
+            trouble: Some(Arc::new(trouble)),
+            queued: 7,
+            unjournaled: 7,
+            dropped: 2,
+            recovery: Recovery::default(),
+            is_set_aside: false,
+        };
+        let text = serde_json::to_string(&LedgerHealthBody::of(Some(status.clone()))).unwrap();
+        assert_eq!(text, r#"{"state":"degraded","since":"2025-11-20T09:05:40.000Z","queued":7,"dropped":2}"#);
+        let families = metrics(&status, None).unwrap();
+        let names: Vec<&str> = families.iter().map(MetricFamily::name).collect();
+        assert_eq!(
+            names,
+            ["pointsman_ledger_failing", "pointsman_ledger_lost_records_total", "pointsman_ledger_queued_records"]
+        );
+        assert_eq!(
+            serde_json::to_string(&LedgerHealthBody::of(None)).unwrap(),
+            r#"{"state":"memory","queued":0,"dropped":0}"#
+        );
+    }
+}

@@ -1,0 +1,179 @@
+//! `GET /health/memory`: the statistics restored at the start, and the state of the file they are saved to.
+
+use actix_web::HttpResponse;
+use pointsman_config::Scope;
+use prometheus::{Error, IntCounterVec, IntGauge, Opts, Registry, proto::MetricFamily};
+use serde::Serialize;
+
+use crate::{
+    api::{
+        answer::{Data, uncached},
+        auth::Authorized,
+        models::measurements::rfc_3339,
+    },
+    base::{error::ApiError, events::PREFIX},
+    state::{
+        gateway::Worker,
+        routing_memory::{LoadOutcome, RoutingMemoryStatus},
+    },
+};
+
+/// State of the routing memory.
+#[derive(Serialize, Default)]
+pub(crate) struct RoutingMemoryBody {
+    pub(crate) state: &'static str,
+    pub(crate) restored: Option<RestoredBody>,
+    pub(crate) not_restored: Option<String>,
+    pub(crate) saved_at: Option<String>,
+    pub(crate) bytes: u64,
+    pub(crate) saves: u64,
+    pub(crate) failures: u64,
+    pub(crate) last_error: Option<String>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct RestoredBody {
+    pub(crate) learned_at: String,
+    pub(crate) age_secs: u64,
+    pub(crate) endpoints: usize,
+    pub(crate) unknown: usize,
+    pub(crate) rejected: usize,
+}
+
+/// Shows the routing memory. `state` is `off` without a file, `failing` while the file cannot be written, `ok` otherwise.
+///
+/// # Errors
+/// 403 without the scope `read`.
+pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Read)?;
+    Ok(uncached(&Data { data: RoutingMemoryBody::now(&worker) }))
+}
+
+impl RoutingMemoryBody {
+    /// The state now.
+    pub(crate) fn now(worker: &Worker) -> RoutingMemoryBody {
+        RoutingMemoryBody::new(worker.shared.memory.as_ref().map(|memory| memory.status()))
+    }
+
+    fn new(status: Option<RoutingMemoryStatus>) -> RoutingMemoryBody {
+        let Some(status) = status else { return RoutingMemoryBody { state: "off", ..RoutingMemoryBody::default() } };
+        let (restored, not_restored) = match status.loaded {
+            LoadOutcome::NoFile => (None, None),
+            LoadOutcome::Unusable(why) => (None, Some(why)),
+            LoadOutcome::Loaded { at_ms, age, restored } => {
+                let restored = RestoredBody {
+                    learned_at: rfc_3339(at_ms),
+                    age_secs: age.as_secs(),
+                    endpoints: restored.endpoints,
+                    unknown: restored.unknown,
+                    rejected: restored.rejected.len(),
+                };
+                (Some(restored), None)
+            }
+        };
+        RoutingMemoryBody {
+            state: if status.write_error.is_some() { "failing" } else { "ok" },
+            restored,
+            not_restored,
+            saved_at: status.saved_at_ms.map(rfc_3339),
+            bytes: status.bytes,
+            saves: status.saves,
+            failures: status.failures,
+            last_error: status.write_error,
+        }
+    }
+}
+
+/// The state of the routing memory as metrics; none without a file.
+pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
+    let memory = worker.shared.memory.as_ref();
+    memory.and_then(|memory| gauges(&memory.status()).ok()).unwrap_or_default()
+}
+
+fn gauges(status: &RoutingMemoryStatus) -> Result<Vec<MetricFamily>, Error> {
+    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
+    let set = |name: &str, help: &str, value: i64| {
+        let gauge = IntGauge::new(name, help)?;
+        gauge.set(value);
+        registry.register(Box::new(gauge))
+    };
+    let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let restored = match &status.loaded {
+        LoadOutcome::Loaded { restored, .. } => restored.endpoints,
+        LoadOutcome::NoFile | LoadOutcome::Unusable(_) => 0,
+    };
+    set(
+        "routing_memory_failing",
+        "1 while the routing memory cannot be written",
+        i64::from(status.write_error.is_some()),
+    )?;
+    set(
+        "routing_memory_restored_endpoints",
+        "Endpoints whose statistics were restored at the start",
+        whole(restored as u64),
+    )?;
+    let saved = "Time of the last write of the routing memory, in Unix seconds; 0 before the first";
+    set("routing_memory_saved_timestamp_seconds", saved, status.saved_at_ms.unwrap_or(0) / 1000)?;
+    let writes = "Attempts to write the routing memory";
+    let writes = IntCounterVec::new(Opts::new("routing_memory_writes_total", writes), &["outcome"])?;
+    writes.with_label_values(&["ok"]).inc_by(status.saves);
+    writes.with_label_values(&["failed"]).inc_by(status.failures);
+    registry.register(Box::new(writes))?;
+    Ok(registry.gather())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use expect_test::expect;
+    use pointsman_routing::stats::Restored;
+
+    use super::*;
+
+    fn json(status: Option<RoutingMemoryStatus>) -> String {
+        serde_json::to_string_pretty(&RoutingMemoryBody::new(status)).unwrap()
+    }
+
+    #[test]
+    fn a_memory_shows_what_was_restored_and_the_last_error() {
+        let restored = Restored { endpoints: 12, unknown: 1, rejected: Vec::new() };
+        let status = RoutingMemoryStatus {
+            loaded: LoadOutcome::Loaded { at_ms: 1_763_629_500_000, age: Duration::from_millis(35_400), restored },
+            saved_at_ms: Some(1_763_629_540_000),
+            bytes: 9_216,
+            saves: 3,
+            failures: 2,
+            write_error: Some("No space left on device (os error 28)".to_owned()),
+        };
+        expect![[r#"
+            {
+              "state": "failing",
+              "restored": {
+                "learned_at": "2025-11-20T09:05:00.000Z",
+                "age_secs": 35,
+                "endpoints": 12,
+                "unknown": 1,
+                "rejected": 0
+              },
+              "not_restored": null,
+              "saved_at": "2025-11-20T09:05:40.000Z",
+              "bytes": 9216,
+              "saves": 3,
+              "failures": 2,
+              "last_error": "No space left on device (os error 28)"
+            }"#]]
+        .assert_eq(&json(Some(status)));
+    }
+
+    #[test]
+    fn without_a_file_the_memory_is_off_and_an_unusable_file_shows_the_reason() {
+        let off: serde_json::Value = serde_json::from_str(&json(None)).unwrap();
+        assert_eq!((&off["state"], &off["restored"]), (&"off".into(), &serde_json::Value::Null));
+        let loaded = LoadOutcome::Unusable("it is something else".to_owned());
+        let unusable: serde_json::Value =
+            serde_json::from_str(&json(Some(RoutingMemoryStatus { loaded, ..RoutingMemoryStatus::default() })))
+                .unwrap();
+        assert_eq!((&unusable["state"], &unusable["not_restored"]), (&"ok".into(), &"it is something else".into()));
+    }
+}

@@ -1,0 +1,159 @@
+//! State of the stores that replicas share, for `/health` and `/metrics`.
+
+use prometheus::{Error, IntCounterVec, IntGaugeVec, Opts, Registry, proto::MetricFamily};
+use serde::Serialize;
+
+use crate::{
+    api::models::measurements::rfc_3339,
+    base::events::PREFIX,
+    state::{
+        gateway::Worker,
+        replicas::{Replicas, status::StoreReading},
+    },
+};
+
+/// What replicas share.
+#[derive(Serialize)]
+pub(in crate::api) struct StoresBody {
+    /// Name of this replica.
+    node: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    postgres: Option<StoreBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redis: Option<StoreBody>,
+}
+
+/// State of a store. The reason of an outage is in the log only, because it may name machines.
+#[derive(Serialize)]
+struct StoreBody {
+    /// `ok`, `degraded` while it refuses commands, or `away`.
+    state: &'static str,
+    /// Start of the outage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    /// Last exchange that succeeded.
+    last_exchange: Option<String>,
+    /// Records and changes in memory that wait for the store; older ones wait in the ledger on disk.
+    waiting: u64,
+    /// Rows that it refused since the start because of a value in them; this replica keeps them.
+    #[serde(skip_serializing_if = "is_zero")]
+    refused_rows: u64,
+    /// Commands that it refuses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refused_commands: Vec<&'static str>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl StoresBody {
+    pub(in crate::api) fn now(worker: &Worker) -> Option<StoresBody> {
+        worker.shared.replicas.as_ref().map(|replicas| StoresBody::of(replicas))
+    }
+
+    fn of(replicas: &Replicas) -> StoresBody {
+        let (postgres, redis) = (replicas.postgres().map(StoreBody::of), replicas.redis().map(StoreBody::of));
+        StoresBody { node: replicas.node().to_owned(), postgres, redis }
+    }
+}
+
+impl StoreBody {
+    fn of(reading: StoreReading) -> StoreBody {
+        StoreBody {
+            state: match reading.away_since_ms {
+                Some(_) => "away",
+                None if reading.refused_commands.is_empty() => "ok",
+                None => "degraded",
+            },
+            since: reading.away_since_ms.map(rfc_3339),
+            last_exchange: reading.last_ms.map(rfc_3339),
+            waiting: reading.waiting,
+            refused_rows: reading.refused_rows,
+            refused_commands: reading.refused_commands,
+        }
+    }
+}
+
+/// The state of the stores as metrics; none for a gateway alone.
+pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
+    let Some(replicas) = &worker.shared.replicas else { return Vec::new() };
+    let readings = [("postgres", replicas.postgres()), ("redis", replicas.redis())];
+    metrics(readings.into_iter().filter_map(|(name, reading)| Some((name, reading?)))).unwrap_or_default()
+}
+
+fn metrics<'a>(readings: impl Iterator<Item = (&'a str, StoreReading)>) -> Result<Vec<MetricFamily>, Error> {
+    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
+    let gauge = |name: &str, help: &str| IntGaugeVec::new(Opts::new(name, help), &["store"]);
+    let counter = |name: &str, help: &str| IntCounterVec::new(Opts::new(name, help), &["store"]);
+    let away = gauge("shared_store_away", "1 while a store that replicas share is away")?;
+    let waiting = gauge("shared_store_waiting", "Records and changes in memory that wait for the store")?;
+    let refused = "Commands that the store refuses, so that a part of what replicas share is missing";
+    let refused = gauge("shared_store_refused_commands", refused)?;
+    let rows = "Rows that the store refused because of a value in them, and that one replica alone keeps";
+    let rows = counter("shared_store_refused_rows_total", rows)?;
+    let outages = counter("shared_store_outages_total", "Times that the store went away")?;
+    let done = counter("shared_store_exchanged_total", "Records sent to PostgreSQL, or leases reported to Redis")?;
+    let hints = "Open breakers that other replicas told of; unused: what is measured here says more";
+    let hints = IntCounterVec::new(Opts::new("shared_health_hints_total", hints), &["result"])?;
+    for (name, reading) in readings {
+        away.with_label_values(&[name]).set(i64::from(reading.away_since_ms.is_some()));
+        waiting.with_label_values(&[name]).set(i64::try_from(reading.waiting).unwrap_or(i64::MAX));
+        refused.with_label_values(&[name]).set(i64::try_from(reading.refused_commands.len()).unwrap_or(i64::MAX));
+        rows.with_label_values(&[name]).inc_by(reading.refused_rows);
+        outages.with_label_values(&[name]).inc_by(reading.outages);
+        done.with_label_values(&[name]).inc_by(reading.done);
+        for (result, count) in ["believed", "unused"].into_iter().zip(reading.hints) {
+            hints.with_label_values(&[result]).inc_by(count);
+        }
+    }
+    for metric in [away, waiting, refused] {
+        registry.register(Box::new(metric))?;
+    }
+    for metric in [outages, done, hints, rows] {
+        registry.register(Box::new(metric))?;
+    }
+    Ok(registry.gather())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_is_away_says_since_when_in_health_and_metrics() {
+        let reading = StoreReading {
+            away_since_ms: Some(1_763_629_540_000),
+            last_ms: None,
+            outages: 2,
+            done: 7,
+            waiting: 3,
+            refused_rows: 0,
+            refused_commands: Vec::new(),
+            hints: [1, 0],
+        };
+        let text = serde_json::to_string(&StoreBody::of(reading.clone())).unwrap();
+        assert_eq!(text, r#"{"state":"away","since":"2025-11-20T09:05:40.000Z","last_exchange":null,"waiting":3}"#);
+        let part = StoreReading { away_since_ms: None, refused_commands: vec!["subscribe"], ..reading.clone() };
+        let text = serde_json::to_string(&StoreBody::of(part)).unwrap();
+        assert!(
+            text.contains(r#""state":"degraded""#) && text.contains(r#""refused_commands":["subscribe"]"#),
+            "{text}"
+        );
+        let families = metrics([("redis", reading)].into_iter()).unwrap();
+        let names: Vec<&str> = families.iter().map(MetricFamily::name).collect();
+        assert_eq!(
+            names,
+            [
+                "pointsman_shared_health_hints_total",
+                "pointsman_shared_store_away",
+                "pointsman_shared_store_exchanged_total",
+                "pointsman_shared_store_outages_total",
+                "pointsman_shared_store_refused_commands",
+                "pointsman_shared_store_refused_rows_total",
+                "pointsman_shared_store_waiting"
+            ]
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! What the APIs have in common whose requests become chats: Messages, Responses, and the completions of texts.
+
+use std::sync::Arc;
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    web::{Bytes, Payload},
+};
+use pointsman_config::Scope;
+use pointsman_dialect::{ChatPurpose, ChatRequest};
+
+use super::{admitted_call::AdmittedCall, chat};
+use crate::{
+    access::keys::Caller,
+    api::answer,
+    base::error::ApiError,
+    proxy::{body::read_json, token_count},
+    state::gateway::Worker,
+};
+
+/// Reads a request of one API as a chat. Fails with the 400 for a refused request.
+pub(in crate::api) type ReadChat = fn(Bytes, &HttpRequest, &Worker, ChatPurpose) -> Result<Box<ChatRequest>, ApiError>;
+
+/// Answers a request, plain or streamed.
+///
+/// # Errors
+/// As [`chat::create`].
+pub(in crate::api) async fn serve(
+    caller: Arc<Caller>,
+    worker: Worker,
+    request: HttpRequest,
+    payload: Payload,
+    read: ReadChat,
+) -> Result<HttpResponse, ApiError> {
+    let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
+    let chat = read(body, &call.request, &call.worker, ChatPurpose::Chat)?;
+    chat::answer(chat, call).await
+}
+
+/// The number of prompt tokens of a request that is not answered, as a provider of its model counts them or as estimated;
+/// `written` makes the body of the answer.
+///
+/// # Errors
+/// 4xx for a refused request.
+pub(in crate::api) async fn count_tokens(
+    caller: Arc<Caller>,
+    worker: Worker,
+    request: HttpRequest,
+    payload: Payload,
+    (read, written): (ReadChat, fn(u64) -> Bytes),
+) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Inference)?;
+    let _admitted = worker.setup.admission.admit(&caller)?;
+    let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
+    let chat = read(body, &request, &worker, ChatPurpose::Chat)?;
+    let count = token_count::of_prompt(chat, &request, &worker, &caller).await?;
+    Ok(answer::token_count(&count, written(count.tokens())))
+}

@@ -1,0 +1,205 @@
+//! `POST /chat/completions`.
+
+use std::sync::Arc;
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::header::{self, HeaderName},
+    web::{self, Bytes},
+};
+use pointsman_actors::router::Routed;
+use pointsman_base::clock;
+use pointsman_dialect::{AgentChat, ChatPurpose, ChatRequest, StreamOptions, UsageChunk, read_agent_chat};
+use pointsman_domain::{ApiType, Dialect};
+
+use super::{admitted_call::AdmittedCall, route_metadata};
+use crate::{
+    access::{keys::Caller, load::KeyBuffer},
+    api::auth::Authorized,
+    base::error::ApiError,
+    proxy::{
+        body::{SESSION_ID, header_text},
+        dispatch::{
+            self, RequestedWork,
+            attempt::RequestSize,
+            plain::{self, PlainAnswer},
+            plan_run::PlanRun,
+            running_record::{GenerationOpening, RunningRecord},
+            stream,
+        },
+        query, request_headers,
+    },
+    state::gateway::Worker,
+};
+
+/// The headers in which agents name a session.
+static AGENT_SESSION_IDS: [HeaderName; 4] = [
+    HeaderName::from_static("x-claude-code-session-id"),
+    HeaderName::from_static("session_id"),
+    HeaderName::from_static("session-id"),
+    HeaderName::from_static("thread-id"),
+];
+
+/// The headers in which an agent names itself and the agent that started it, and the tags for them.
+static AGENT_IDS: [(HeaderName, &str); 2] = [
+    (HeaderName::from_static("x-claude-code-agent-id"), "agent_id"),
+    (HeaderName::from_static("x-claude-code-parent-agent-id"), "parent_agent_id"),
+];
+
+/// Serves one chat completion, plain or streamed.
+///
+/// # Errors
+/// 4xx for a refused request; 4xx, 502, 503 or 504 when no attempt succeeds.
+pub async fn create(
+    Authorized(caller): Authorized,
+    worker: Worker,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    let (call, body) = AdmittedCall::read(caller, worker, request, payload).await?;
+    let chat = read_chat(body, &call.request, &call.worker, ChatPurpose::Chat)?;
+    answer(chat, call).await
+}
+
+/// Reads a chat. One that was refused may be in the form of the Responses API, in which some agents send it.
+///
+/// # Errors
+/// The 400 for a refused request.
+pub(in crate::api) fn read_chat(
+    body: Bytes,
+    _: &HttpRequest,
+    worker: &Worker,
+    purpose: ChatPurpose,
+) -> Result<Box<ChatRequest>, ApiError> {
+    let limits = &worker.setup.config.limits.request;
+    let refused = match ChatRequest::parse(body.clone(), purpose, limits) {
+        Ok(chat) => return Ok(chat),
+        Err(refused) => refused,
+    };
+    let AgentChat { chat, fates } = read_agent_chat(&body, &worker.shared.state_key).ok_or(refused)??;
+    let mut chat = ChatRequest::parse(chat, purpose, limits)?;
+    chat.fates = fates;
+    Ok(chat)
+}
+
+/// Answers a chat, in the dialect of its client.
+///
+/// # Errors
+/// As [`create`].
+pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedCall) -> Result<HttpResponse, ApiError> {
+    let AdmittedCall { caller, worker, request, accepted, mut admitted, share, running } = call;
+    request_headers::apply(&mut chat.routing, &request)?;
+    request_headers::check_session(&request)?;
+    request_headers::add_models(&mut chat.models, &request)?;
+    let catalog = &*worker.setup.catalog;
+    let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
+    let opening = opening(&chat, &request, &caller);
+    let (history, now) = (&worker.shared.history, clock::tick(accepted));
+    let intent = history.apply(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
+    let size = request_size(&chat);
+    let streamed = chat.stream.then(|| stream_options(&worker, &chat));
+    let ignored = std::mem::take(&mut chat.unknown_members);
+    let work = RequestedWork::Chat(chat);
+    let planned = dispatch::plan(&worker, &work, query, (size, accepted), &mut admitted).await;
+    let (routed, budget, waiting) = match planned {
+        Ok(planned) => planned,
+        Err(unserved) => {
+            intent.refused(history, &unserved.error, clock::now());
+            let record = |routed: &Routed, id| opening.record(&request, routed, id);
+            return Err(Box::pin(unserved.end(&worker, &admitted, running, record)).await);
+        }
+    };
+    let is_chat = matches!(&work, RequestedWork::Chat(chat) if chat.client.is_none());
+    let metadata =
+        (is_chat && route_metadata::is_wanted(&request)).then(|| (opening.requested_model.clone(), routed.clone()));
+    let record = opening.record(&request, &routed, running.id());
+    let running_record = RunningRecord::new(&worker, running, admitted, budget.clone(), record);
+    let running_record = running_record.with_intent(intent).with_ignored(ignored);
+    let plan = PlanRun::new(&worker, routed, accepted, size, (budget, waiting)).for_caller(caller.owner);
+    let answered = match streamed {
+        Some(options) => stream::answer(&worker, work, plan, running_record, options, &share).await,
+        None => {
+            answer_unstreamed(&worker, &work, plan, running_record, &share, metadata.as_ref().map(|(_, routed)| routed))
+                .await
+        }
+    };
+    answered.map_err(|error| match &metadata {
+        Some((requested, routed)) => route_metadata::add_to_error(error, requested, routed),
+        None => error,
+    })
+}
+
+/// The part of the record that is known before routing.
+fn opening(chat: &ChatRequest, request: &HttpRequest, caller: &Caller) -> GenerationOpening {
+    GenerationOpening {
+        api_type: ApiType::Completions,
+        client_dialect: chat.client.as_ref().map_or(Dialect::OpenAi, |client| client.dialect()),
+        owner: caller.owner,
+        key: caller.id,
+        requested_model: query::first_name(&chat.model, &chat.models).into(),
+        streamed: chat.stream,
+        external_user: chat.user.clone(),
+        session_id: chat.session_id.clone().or_else(|| session_header(request)),
+        tags: tags(chat, request),
+        trace: chat.trace.clone(),
+        media_prompt: u64::from(chat.images),
+    }
+}
+
+/// The client's tags, and those for headers of agents unless the client has tags of these names.
+fn tags(chat: &ChatRequest, request: &HttpRequest) -> Vec<(String, String)> {
+    let mut tags = chat.tags.clone();
+    for (header, name) in &AGENT_IDS {
+        if let Some(id) = header_text(request, header).filter(|_| tags.iter().all(|(known, _)| known != name)) {
+            tags.push(((*name).to_owned(), id));
+        }
+    }
+    tags
+}
+
+/// The session that a header names: ours, or that of an agent.
+fn session_header(request: &HttpRequest) -> Option<String> {
+    [&SESSION_ID].into_iter().chain(&AGENT_SESSION_IDS).find_map(|name| header_text(request, name))
+}
+
+/// Size of the request, for predictions and prices.
+fn request_size(chat: &ChatRequest) -> RequestSize {
+    RequestSize {
+        prompt_tokens: chat.prompt_tokens,
+        images: chat.images,
+        max_tokens: chat.max_tokens,
+        answers: chat.n,
+        streamed: chat.stream,
+        may_be_raced: true,
+        service: chat.service,
+    }
+}
+
+/// An unstreamed answer; with `metadata`, it contains [`route_metadata`].
+async fn answer_unstreamed(
+    worker: &Worker,
+    work: &RequestedWork,
+    plan: PlanRun,
+    running_record: Box<RunningRecord>,
+    share: &Arc<KeyBuffer>,
+    metadata: Option<&Routed>,
+) -> Result<HttpResponse, ApiError> {
+    let PlainAnswer { answer, held, running_record } = plain::answer(worker, work, plan, running_record, share).await?;
+    let mut response = HttpResponse::Ok();
+    running_record.write_headers(&mut response);
+    let body = match metadata {
+        Some(routed) => route_metadata::add_to_answer(answer.body, running_record.record(), routed),
+        None => answer.body,
+    };
+    Ok(response.insert_header(header::ContentType::json()).body(held.answer(body)))
+}
+
+fn stream_options(worker: &Worker, chat: &ChatRequest) -> StreamOptions {
+    let stream = &worker.setup.config.stream;
+    let usage_chunk = match (chat.include_usage, chat.usage_include) {
+        (Some(true), _) => UsageChunk::WithoutChoices,
+        (Some(false), false) => UsageChunk::Omitted,
+        (None, _) | (Some(false), true) => UsageChunk::WithEmptyDelta,
+    };
+    StreamOptions { usage_chunk, error_compat: stream.error_compat, max_event_bytes: stream.max_event_bytes }
+}

@@ -1,0 +1,47 @@
+//! `POST /completions`: the deprecated API of OpenAI that continues a text, for clients that know no other. Off by default.
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    web::{self, Bytes},
+};
+use pointsman_dialect::{
+    ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundCompletion, read_completion_request,
+};
+
+use super::as_chat;
+use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
+
+/// Continues one text, plain or streamed.
+///
+/// # Errors
+/// As [`super::chat::create`].
+pub async fn create(
+    Authorized(caller): Authorized,
+    worker: Worker,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    as_chat::serve(caller, worker, request, payload, read_chat).await
+}
+
+/// Reads a request of this API as a chat.
+///
+/// # Errors
+/// The 400 for a refused request.
+pub(in crate::api) fn read_chat(
+    body: Bytes,
+    _: &HttpRequest,
+    worker: &Worker,
+    purpose: ChatPurpose,
+) -> Result<Box<ChatRequest>, ApiError> {
+    let InboundCompletion { chat, fates, native_feature } = read_completion_request(&body)?;
+    let client = ClientRequest {
+        shape: ClientShape::Completion { shows_usage: false },
+        body,
+        fates,
+        native_feature,
+        headers: Vec::new(),
+        state_key: worker.shared.state_key.clone(),
+    };
+    Ok(client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?)
+}

@@ -1,0 +1,105 @@
+//! `POST /messages` and `POST /messages/count_tokens`: the Anthropic Messages API for clients.
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::header::HeaderMap,
+    web::{self, Bytes},
+};
+use pointsman_dialect::{
+    CallHeaders, ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundMessages, count_tokens_body,
+    read_count_tokens, read_messages,
+};
+
+use super::as_chat;
+use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
+
+/// The header that says a browser may be shown the key; it is for Anthropic alone.
+const BROWSER_ACCESS: &str = "anthropic-dangerous-direct-browser-access";
+
+/// Serves one message, plain or streamed.
+///
+/// # Errors
+/// As [`super::chat::create`], in the shape of this API.
+pub async fn create(
+    Authorized(caller): Authorized,
+    worker: Worker,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    as_chat::serve(caller, worker, request, payload, read_chat).await
+}
+
+/// Reads a request of this API as a chat.
+///
+/// # Errors
+/// The 400 for a refused request.
+pub(in crate::api) fn read_chat(
+    body: Bytes,
+    request: &HttpRequest,
+    worker: &Worker,
+    purpose: ChatPurpose,
+) -> Result<Box<ChatRequest>, ApiError> {
+    let read = read_messages(&body, &worker.shared.state_key)?;
+    read.check_version(version(request.headers()))?;
+    chat_of(read, body, request.headers(), worker, purpose)
+}
+
+/// Reads a request whose tokens are to be counted: it needs no limit on output.
+fn read_counted(
+    body: Bytes,
+    request: &HttpRequest,
+    worker: &Worker,
+    purpose: ChatPurpose,
+) -> Result<Box<ChatRequest>, ApiError> {
+    let read = read_count_tokens(&body, &worker.shared.state_key)?;
+    chat_of(read, body, request.headers(), worker, purpose)
+}
+
+fn chat_of(
+    read: InboundMessages,
+    body: Bytes,
+    headers: &HeaderMap,
+    worker: &Worker,
+    purpose: ChatPurpose,
+) -> Result<Box<ChatRequest>, ApiError> {
+    let InboundMessages {
+        chat, fates, native_feature, omits_thinking, stop_sequences, has_blank_answers, service, ..
+    } = read;
+    let client = ClientRequest {
+        shape: ClientShape::Messages { omits_thinking, stop_sequences, has_blank_answers },
+        body,
+        fates,
+        native_feature,
+        headers: passed_on(headers),
+        state_key: worker.shared.state_key.clone(),
+    };
+    let mut chat = client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?;
+    chat.service = service;
+    Ok(chat)
+}
+
+/// The number of prompt tokens of a request that is not answered, as a provider of its model counts them or as estimated.
+///
+/// # Errors
+/// 4xx for a refused request, in the shape of this API.
+pub async fn count_tokens(
+    Authorized(caller): Authorized,
+    worker: Worker,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    as_chat::count_tokens(caller, worker, request, payload, (read_counted, count_tokens_body)).await
+}
+
+fn version(headers: &HeaderMap) -> Option<&str> {
+    headers.get("anthropic-version")?.to_str().ok()
+}
+
+/// What an endpoint of the same dialect gets as it came: versions, betas and whatever else is Anthropic's.
+fn passed_on(headers: &HeaderMap) -> CallHeaders {
+    let of_anthropic = headers.iter().filter(|(name, _)| name.as_str().starts_with("anthropic-"));
+    let passed = of_anthropic.filter(|(name, _)| name.as_str() != BROWSER_ACCESS);
+    passed
+        .filter_map(|(name, value)| Some((name.as_str().to_owned().into(), value.to_str().ok()?.to_owned())))
+        .collect()
+}

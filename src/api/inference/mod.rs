@@ -1,0 +1,10 @@
+//! Calls that a model answers: chat, messages, responses, completions, embeddings.
+
+pub(crate) mod admitted_call;
+pub(crate) mod as_chat;
+pub mod chat;
+pub mod completions;
+pub mod embeddings;
+pub mod messages;
+pub mod responses;
+pub(crate) mod route_metadata;

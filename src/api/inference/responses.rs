@@ -1,0 +1,63 @@
+//! `POST /responses` and `POST /responses/input_tokens`: the OpenAI Responses API for clients. Nothing is stored.
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    web::{self, Bytes},
+};
+use pointsman_dialect::{
+    ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundResponses, ProviderState, input_tokens_body,
+    read_responses_with,
+};
+
+use super::as_chat;
+use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
+
+/// Makes one response, plain or streamed.
+///
+/// # Errors
+/// As [`super::chat::create`].
+pub async fn create(
+    Authorized(caller): Authorized,
+    worker: Worker,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    as_chat::serve(caller, worker, request, payload, read_chat).await
+}
+
+/// Reads a request of this API as a chat.
+///
+/// # Errors
+/// The 400 for a refused request.
+pub(in crate::api) fn read_chat(
+    body: Bytes,
+    _: &HttpRequest,
+    worker: &Worker,
+    purpose: ChatPurpose,
+) -> Result<Box<ChatRequest>, ApiError> {
+    let InboundResponses { chat, fates, native_feature, hosted_tool, echo } =
+        read_responses_with(&body, &worker.shared.state_key, || ProviderState::anywhere_in(&worker.setup.catalog))?;
+    let hosted_tool = hosted_tool.filter(|_| !worker.setup.config.responses.drop_hosted_tools);
+    let client = ClientRequest {
+        shape: ClientShape::Responses(echo),
+        body,
+        fates,
+        native_feature: native_feature.or(hosted_tool),
+        headers: Vec::new(),
+        state_key: worker.shared.state_key.clone(),
+    };
+    Ok(client.parse_chat(chat, purpose, &worker.setup.config.limits.request)?)
+}
+
+/// The number of prompt tokens of a request that is not answered, as a provider of its model counts them or as estimated.
+///
+/// # Errors
+/// 4xx for a refused request.
+pub async fn input_tokens(
+    Authorized(caller): Authorized,
+    worker: Worker,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    as_chat::count_tokens(caller, worker, request, payload, (read_chat, input_tokens_body)).await
+}

@@ -1,0 +1,285 @@
+//! JSON of an issued key, both ways: the body of an answer, and the members that a call may set.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use chrono::{DateTime, NaiveDate, NaiveTime};
+use pointsman_base::clock;
+use pointsman_config::{Scope, is_account_name, is_alias_text, spend_amount};
+use pointsman_domain::{
+    Catalog, Invalid, InvalidReason, ModelPattern, Objective, ResetPeriod, Task, Usd, closest_name,
+};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::key_view::SpendingBody;
+use crate::{
+    access::{
+        issued::{IssuedKey, StoredLimit},
+        key_state::KeyState,
+    },
+    api::models::{measurements::rfc_3339, model_entry::Absent},
+};
+
+/// Longest name of a key, characters.
+const MAX_NAME: usize = 128;
+/// Longest list of models, providers or aliases.
+const MAX_LIST: usize = 1_000;
+/// Highest rate or count.
+const MAX_RATE: u64 = 1_000_000_000;
+/// Members that client libraries send and that have no meaning here.
+const IGNORED: [&str; 4] = ["include_byok_in_limit", "workspace_id", "creator_user_id", "hash"];
+
+/// A key in answers. SDKs require the first members.
+#[derive(Serialize)]
+pub(crate) struct IssuedKeyBody {
+    hash: String,
+    name: String,
+    label: String,
+    disabled: bool,
+    #[serde(flatten)]
+    spending: SpendingBody,
+    created_at: String,
+    updated_at: String,
+    last_used_at: Option<String>,
+    expires_at: Option<String>,
+    creator_user_id: Absent,
+    external_user: Option<String>,
+    workspace_id: &'static str,
+    created_by: String,
+    account: String,
+    scopes: Vec<String>,
+    requests_per_minute: Option<u32>,
+    tokens_per_minute: Option<u32>,
+    concurrency: Option<u32>,
+    allowed_models: Vec<String>,
+    blocked_models: Vec<String>,
+    allowed_providers: Vec<String>,
+    blocked_providers: Vec<String>,
+    objective: Option<String>,
+    task: Option<String>,
+    aliases: BTreeMap<String, String>,
+}
+
+impl IssuedKeyBody {
+    /// The body of `key`, whose usage is in `state`.
+    pub(crate) fn new(key: IssuedKey, state: &Arc<KeyState>) -> IssuedKeyBody {
+        let reading = state.budget.read(clock::unix_millis());
+        let limit = key.spend.as_ref().and_then(StoredLimit::limit);
+        IssuedKeyBody {
+            hash: format!("{:016x}", key.id),
+            name: key.name,
+            label: key.label,
+            disabled: key.disabled,
+            spending: SpendingBody::new(limit, &reading),
+            created_at: rfc_3339(key.created_ms),
+            updated_at: rfc_3339(key.updated_ms),
+            last_used_at: state.life.last_call_ms().map(rfc_3339),
+            expires_at: key.expires_ms.map(rfc_3339),
+            creator_user_id: Absent,
+            external_user: key.external_user,
+            workspace_id: "",
+            created_by: key.created_by,
+            account: key.account,
+            scopes: key.scopes,
+            requests_per_minute: key.requests_per_minute,
+            tokens_per_minute: key.tokens_per_minute,
+            concurrency: key.concurrency,
+            allowed_models: key.allowed_models,
+            blocked_models: key.blocked_models,
+            allowed_providers: key.allowed_providers,
+            blocked_providers: key.blocked_providers,
+            objective: key.objective,
+            task: key.task,
+            aliases: key.aliases,
+        }
+    }
+}
+
+/// Sets the members of a call in `key`. `null` clears a member. The account of an existing key stays.
+///
+/// # Errors
+/// 400 that names the member.
+pub(crate) fn set_members(
+    key: &mut IssuedKey,
+    members: &Map<String, Value>,
+    is_new: bool,
+    catalog: &Catalog,
+) -> Result<(), Invalid> {
+    for (name, value) in members {
+        match name.as_str() {
+            "name" => key.name = label(name, value, MAX_NAME)?,
+            "account" if is_new => key.account = account_name(name, value)?,
+            "disabled" => key.disabled = value.as_bool().ok_or_else(|| wrong(name, "true or false"))?,
+            "scopes" => key.scopes = scopes(name, value)?,
+            "expires_at" => key.expires_ms = expiry(name, value)?,
+            "requests_per_minute" => key.requests_per_minute = rate(name, value)?,
+            "tokens_per_minute" => key.tokens_per_minute = rate(name, value)?,
+            "concurrency" => key.concurrency = rate(name, value)?,
+            "allowed_models" => key.allowed_models = patterns(name, value)?,
+            "blocked_models" => key.blocked_models = patterns(name, value)?,
+            "allowed_providers" => key.allowed_providers = texts(name, value)?,
+            "blocked_providers" => key.blocked_providers = texts(name, value)?,
+            "objective" => key.objective = objective(name, value)?,
+            "task" => key.task = task(name, value)?,
+            "aliases" => key.aliases = aliases(name, value, catalog)?,
+            "external_user" if value.is_null() => key.external_user = None,
+            "external_user" => key.external_user = Some(label(name, value, 256)?),
+            "limit" | "limit_reset" => {}
+            _ if IGNORED.contains(&name.as_str()) => {}
+            "account" => return Err(wrong(name, "left out: a key stays in its account")),
+            _ => return Err(wrong(name, "left out: there is no such member")),
+        }
+    }
+    key.spend = spend_limit(key.spend.take(), members)?;
+    Ok(())
+}
+
+/// The spending limit after a call that may set `limit`, `limit_reset` or both.
+///
+/// # Errors
+/// 400 that names the member.
+pub(crate) fn spend_limit(
+    before: Option<StoredLimit>,
+    members: &Map<String, Value>,
+) -> Result<Option<StoredLimit>, Invalid> {
+    let reset = match members.get("limit_reset") {
+        None => before.as_ref().and_then(|limit| limit.reset.clone()),
+        Some(Value::Null) => None,
+        Some(value) => {
+            let names = ResetPeriod::ALL.map(ResetPeriod::as_str);
+            let period = value.as_str().and_then(ResetPeriod::parse);
+            let period =
+                period.ok_or_else(|| wrong("limit_reset", "daily, weekly, monthly or null").allowing(names))?;
+            Some(period.as_str().to_owned())
+        }
+    };
+    let amount = match members.get("limit") {
+        None => before.map(|limit| limit.amount),
+        Some(Value::Null) => None,
+        Some(value) => Some(amount("limit", value)?.to_string()),
+    };
+    if amount.is_none() && members.get("limit_reset").is_some_and(|reset| !reset.is_null()) {
+        return Err(wrong("limit_reset", "beside a limit"));
+    }
+    Ok(amount.map(|amount| StoredLimit { amount, reset }))
+}
+
+/// Dollars, from a number or a decimal string.
+fn amount(name: &str, value: &Value) -> Result<Usd, Invalid> {
+    let amount = match value {
+        Value::Number(number) => {
+            Usd::from_number(&number.to_string()).and_then(|amount| spend_amount(&amount.to_string()))
+        }
+        Value::String(text) => spend_amount(text),
+        _ => None,
+    };
+    amount.ok_or_else(|| wrong(name, "US dollars from 0 to 10^12, or null for no limit"))
+}
+
+/// A limit per minute or of requests in progress; `null` for the default of the configuration, 0 for no limit.
+pub(crate) fn rate(name: &str, value: &Value) -> Result<Option<u32>, Invalid> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let rate = value.as_u64().filter(|rate| *rate <= MAX_RATE).and_then(|rate| u32::try_from(rate).ok());
+    rate.map(Some).ok_or_else(|| wrong(name, "a whole number from 0 (no limit) to 10^9, or null for the default"))
+}
+
+/// The name of an account or a team.
+pub(crate) fn account_name(name: &str, value: &Value) -> Result<String, Invalid> {
+    let text = value.as_str().filter(|text| is_account_name(text));
+    text.map(str::to_owned).ok_or_else(|| wrong(name, "a name of 1 to 128 visible characters"))
+}
+
+fn label(name: &str, value: &Value, most: usize) -> Result<String, Invalid> {
+    let fits =
+        |text: &&str| !text.trim().is_empty() && text.chars().count() <= most && !text.chars().any(char::is_control);
+    let text = value.as_str().filter(fits);
+    text.map(str::to_owned).ok_or_else(|| wrong(name, format!("a text of 1 to {most} characters")))
+}
+
+fn scopes(name: &str, value: &Value) -> Result<Vec<String>, Invalid> {
+    let mut scopes = Vec::new();
+    let allowed = Scope::ALL.map(Scope::as_str);
+    let unknown = || wrong(name, "a list of inference, read, admin").allowing(allowed);
+    for item in value.as_array().filter(|items| !items.is_empty()).ok_or_else(unknown)? {
+        let scope = item.as_str().and_then(Scope::parse).ok_or_else(unknown)?;
+        if !scopes.contains(&scope) {
+            scopes.push(scope);
+        }
+    }
+    Ok(scopes.into_iter().map(|scope| scope.as_str().to_owned()).collect())
+}
+
+fn expiry(name: &str, value: &Value) -> Result<Option<i64>, Invalid> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let text = value.as_str().unwrap_or_default();
+    let time = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp_millis()).ok();
+    let midnight = |date: NaiveDate| date.and_time(NaiveTime::MIN).and_utc().timestamp_millis();
+    let time = time.or_else(|| text.parse().ok().map(midnight)).filter(|time| *time > clock::unix_millis());
+    time.map(Some).ok_or_else(|| wrong(name, "a time in the future such as 2027-12-31T12:00:00Z, or null"))
+}
+
+fn texts(name: &str, value: &Value) -> Result<Vec<String>, Invalid> {
+    if value.is_null() {
+        return Ok(Vec::new());
+    }
+    let items = value.as_array().filter(|items| items.len() <= MAX_LIST);
+    let texts = items.and_then(|items| items.iter().map(|item| label(name, item, 256).ok()).collect());
+    texts.ok_or_else(|| wrong(name, format!("a list of at most {MAX_LIST} texts")))
+}
+
+fn patterns(name: &str, value: &Value) -> Result<Vec<String>, Invalid> {
+    let texts = texts(name, value)?;
+    match texts.iter().find(|text| text.parse::<ModelPattern>().is_err()) {
+        Some(text) => Err(wrong(name, format!("model ids or patterns ending in '*', and '{text}' is neither"))),
+        None => Ok(texts),
+    }
+}
+
+fn objective(name: &str, value: &Value) -> Result<Option<String>, Invalid> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let objective = value.as_str().and_then(|text| text.parse::<Objective>().ok());
+    let objective = objective.ok_or_else(|| wrong(name, "cheapest, fastest, reliable, balanced or null"))?;
+    Ok(Some(objective.as_str().to_owned()))
+}
+
+fn task(name: &str, value: &Value) -> Result<Option<String>, Invalid> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let names = Task::ALL.map(Task::as_str);
+    let task = value.as_str().and_then(Task::named);
+    let task = task.ok_or_else(|| wrong(name, format!("one of {}, or null", names.join(", "))).allowing(names))?;
+    Ok(Some(task.as_str().to_owned()))
+}
+
+fn aliases(name: &str, value: &Value, catalog: &Catalog) -> Result<BTreeMap<String, String>, Invalid> {
+    if value.is_null() {
+        return Ok(BTreeMap::new());
+    }
+    let wrong = || wrong(name, format!("an object of at most {MAX_LIST} names, each with a model id or alias"));
+    let members = value.as_object().filter(|members| members.len() <= MAX_LIST).ok_or_else(wrong)?;
+    let mut aliases = BTreeMap::new();
+    for (alias, target) in members {
+        let target = target.as_str().filter(|target| is_alias_text(target) && is_alias_text(alias));
+        let target = target.ok_or_else(wrong)?;
+        if !catalog.knows(target, true) {
+            let known = catalog.models.iter().map(|model| model.id.as_str());
+            let known = known.chain(catalog.aliases.iter().map(|alias| alias.id.as_str()));
+            let near = closest_name(target, known).map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
+            let message = format!("'{name}': '{target}' is neither a model nor an alias of this catalog{near}");
+            return Err(Invalid::field(InvalidReason::InvalidValue, format!("{name}.{alias}"), message));
+        }
+        aliases.insert(alias.clone(), target.to_owned());
+    }
+    Ok(aliases)
+}
+
+pub(crate) fn wrong(name: &str, allowed: impl std::fmt::Display) -> Invalid {
+    Invalid::field(InvalidReason::InvalidValue, name, format!("'{name}' must be {allowed}."))
+}

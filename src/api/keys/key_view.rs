@@ -1,0 +1,190 @@
+//! JSON of a key. SDKs require every member, so members without a meaning here have a fixed value: the gateway has no
+//! customer-provided keys (BYOK).
+
+use chrono::SecondsFormat;
+use pointsman_config::Key;
+use pointsman_domain::{ResetPeriod, SpendLimit};
+use serde::Serialize;
+
+use crate::{
+    access::budget::BudgetReading,
+    api::{models::model_entry::Absent, number::Dollars},
+};
+
+/// Permissions and spending of a key.
+#[derive(Serialize)]
+pub(crate) struct KeyBody<'a> {
+    label: &'a str,
+    #[serde(flatten)]
+    spending: SpendingBody,
+    is_free_tier: bool,
+    is_management_key: bool,
+    is_provisioning_key: bool,
+    creator_user_id: Absent,
+    organization_id: Absent,
+    workspace_id: Absent,
+    allowed_data_regions: [&'static str; 1],
+    free_model_daily_requests: FreeRequestsBody,
+    rate_limit: RateLimitBody,
+    budgets: [&'static str; 0],
+    effective_budget: Absent,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    scopes: Vec<&'static str>,
+}
+
+/// Spending of a key and its limit.
+#[derive(Serialize)]
+pub(crate) struct SpendingBody {
+    limit: Option<Dollars>,
+    limit_remaining: Option<Dollars>,
+    limit_reset: Option<&'static str>,
+    usage: Dollars,
+    usage_daily: Dollars,
+    usage_weekly: Dollars,
+    usage_monthly: Dollars,
+    byok_usage: u32,
+    byok_usage_daily: u32,
+    byok_usage_weekly: u32,
+    byok_usage_monthly: u32,
+    include_byok_in_limit: bool,
+}
+
+impl SpendingBody {
+    /// What is spent of `limit`.
+    pub(crate) fn new(limit: Option<SpendLimit>, reading: &BudgetReading) -> SpendingBody {
+        let BudgetReading { available, spent, .. } = *reading;
+        SpendingBody {
+            limit: limit.map(|limit| Dollars(limit.amount)),
+            limit_remaining: available.map(Dollars),
+            limit_reset: limit.and_then(|limit| limit.reset).map(ResetPeriod::as_str),
+            usage: Dollars(spent.total),
+            usage_daily: Dollars(spent.day),
+            usage_weekly: Dollars(spent.week),
+            usage_monthly: Dollars(spent.month),
+            byok_usage: 0,
+            byok_usage_daily: 0,
+            byok_usage_weekly: 0,
+            byok_usage_monthly: 0,
+            include_byok_in_limit: false,
+        }
+    }
+}
+
+/// Free models have no daily limit: -1.
+#[derive(Serialize)]
+struct FreeRequestsBody {
+    limit: i32,
+    remaining: i32,
+    used: u32,
+}
+
+#[derive(Serialize)]
+struct RateLimitBody {
+    /// -1 without a limit.
+    requests: i64,
+    interval: &'static str,
+    note: &'static str,
+}
+
+impl<'a> KeyBody<'a> {
+    /// The body of `key`; `is_admin` if the key has the scope `admin`.
+    pub(crate) fn new(key: &'a Key, is_admin: bool, reading: &BudgetReading) -> KeyBody<'a> {
+        KeyBody {
+            label: &key.name,
+            spending: SpendingBody::new(reading.limit, reading),
+            is_free_tier: false,
+            is_management_key: is_admin,
+            is_provisioning_key: is_admin,
+            creator_user_id: Absent,
+            organization_id: Absent,
+            workspace_id: Absent,
+            allowed_data_regions: ["global"],
+            free_model_daily_requests: FreeRequestsBody { limit: -1, remaining: -1, used: 0 },
+            rate_limit: RateLimitBody {
+                requests: key.requests_per_minute.map_or(-1, i64::from),
+                interval: "1m",
+                note: "Requests of this key; -1 means no limit.",
+            },
+            budgets: [],
+            effective_budget: Absent,
+            expires_at: key.expires_at.map(|end| end.to_rfc3339_opts(SecondsFormat::Secs, true)),
+            scopes: key.scopes.iter().map(|scope| scope.as_str()).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use pointsman_domain::Spent;
+
+    use super::*;
+    use crate::{access::budget::Budget, base::error::BudgetHolder};
+
+    #[test]
+    fn a_key_has_every_member_that_sdks_require() {
+        let key = Key {
+            name: "team blue".into(),
+            requests_per_minute: Some(60),
+            expires_at: Some("2027-01-01T00:00:00Z".parse().unwrap()),
+            ..Key::anonymous()
+        };
+        let cents = |count: u64| "0.01".parse::<pointsman_domain::Usd>().unwrap() * count;
+        let spent = Spent { total: cents(4), day: cents(1), week: cents(2), month: cents(3) };
+        let limit = Some(SpendLimit { amount: cents(10), reset: Some(ResetPeriod::Weekly) });
+        let reading = BudgetReading { limit, available: Some(cents(8)), spent, reserved: cents(0) };
+        let body = serde_json::to_string_pretty(&KeyBody::new(&key, false, &reading)).unwrap();
+        expect![[r#"
+            {
+              "label": "team blue",
+              "limit": 0.1,
+              "limit_remaining": 0.08,
+              "limit_reset": "weekly",
+              "usage": 0.04,
+              "usage_daily": 0.01,
+              "usage_weekly": 0.02,
+              "usage_monthly": 0.03,
+              "byok_usage": 0,
+              "byok_usage_daily": 0,
+              "byok_usage_weekly": 0,
+              "byok_usage_monthly": 0,
+              "include_byok_in_limit": false,
+              "is_free_tier": false,
+              "is_management_key": false,
+              "is_provisioning_key": false,
+              "creator_user_id": null,
+              "organization_id": null,
+              "workspace_id": null,
+              "allowed_data_regions": [
+                "global"
+              ],
+              "free_model_daily_requests": {
+                "limit": -1,
+                "remaining": -1,
+                "used": 0
+              },
+              "rate_limit": {
+                "requests": 60,
+                "interval": "1m",
+                "note": "Requests of this key; -1 means no limit."
+              },
+              "budgets": [],
+              "effective_budget": null,
+              "expires_at": "2027-01-01T00:00:00Z",
+              "scopes": [
+                "inference",
+                "read"
+              ]
+            }"#]]
+        .assert_eq(&body);
+    }
+
+    #[test]
+    fn a_key_without_an_expiry_omits_expires_at() {
+        let body = serde_json::to_value(KeyBody::new(&Key::anonymous(), true, &Budget::new(BudgetHolder::Key).read(0)))
+            .unwrap();
+        assert!(body.get("expires_at").is_none());
+        assert_eq!((&body["rate_limit"]["requests"], &body["is_management_key"]), (&(-1).into(), &true.into()));
+    }
+}

@@ -1,0 +1,7 @@
+//! Keys and what they may spend.
+
+#[deny(clippy::float_arithmetic)]
+pub(crate) mod issued_key;
+pub(crate) mod issued_keys;
+pub(crate) mod key_view;
+pub mod own_key;

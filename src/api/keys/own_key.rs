@@ -1,0 +1,50 @@
+//! `GET /key` and `GET /credits`: permissions and spending of the calling key.
+
+use actix_web::HttpResponse;
+use pointsman_base::clock;
+use pointsman_domain::Usd;
+use serde::Serialize;
+
+use super::key_view::KeyBody;
+use crate::{
+    api::{
+        answer::{Data, uncached},
+        auth::Authorized,
+        number::Dollars,
+    },
+    base::error::ApiError,
+    state::gateway::Worker,
+};
+
+/// Shows the calling key. Needs no scope.
+///
+/// # Errors
+/// None of its own.
+pub(crate) async fn show(Authorized(caller): Authorized) -> Result<HttpResponse, ApiError> {
+    let reading = caller.state.budget.read(clock::unix_millis());
+    Ok(uncached(&Data { data: KeyBody::new(&caller.key, caller.is_admin(), &reading) }))
+}
+
+/// Shows the spending of the account of the calling key; for an administrator, of all accounts. `total_credits` is the
+/// spending limit of the account; 0 without a limit.
+///
+/// # Errors
+/// None of its own.
+pub(crate) async fn credits(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
+    let now_ms = clock::unix_millis();
+    let body = if caller.is_admin() {
+        let total = worker.shared.registry.holders.total_spent(now_ms);
+        CreditsBody { total_credits: Dollars(Usd::ZERO), total_usage: Dollars(total) }
+    } else {
+        let reading = caller.account.budget.read(now_ms);
+        let limit = reading.limit.map_or(Usd::ZERO, |limit| limit.amount);
+        CreditsBody { total_credits: Dollars(limit), total_usage: Dollars(reading.spent.total) }
+    };
+    Ok(uncached(&Data { data: body }))
+}
+
+#[derive(Serialize)]
+struct CreditsBody {
+    total_credits: Dollars,
+    total_usage: Dollars,
+}

@@ -1,0 +1,259 @@
+//! `GET /models` and below: lists, counts, single entries, endpoints of a model.
+//!
+//! Needs no key unless `auth.public_catalog` is off. Each answer uses one version of the catalog.
+//! [`super::model_entry`] gives the JSON of an entry, [`super::model_list`] filters and sorts.
+
+use actix_web::{HttpRequest, HttpResponse, http::header};
+use bytes::Bytes;
+use pointsman_base::clock;
+use pointsman_dialect::{MessagesModel, ModelPage, messages_model, messages_model_list};
+use pointsman_domain::{Modalities, Modality, Target};
+use serde::Serialize;
+
+use super::{
+    endpoint_entry::ModelEndpoints,
+    listed_model::{ListedKinds, ListedModel},
+    measurements::Measurements,
+    model_entry::ModelEntry,
+    model_list::{Envelope, ModelList, select},
+    model_query::{ModelQuery, Outputs},
+};
+use crate::{
+    api::{
+        answer::Data,
+        auth::CatalogReader,
+        caching::{self, Cache},
+        path_name::PathName,
+        query_parameters::QueryParameters,
+    },
+    base::error::ApiError,
+    proxy::{names::NameScope, unknown_fields},
+    state::gateway::Worker,
+};
+
+const TEXT: Outputs = Outputs::OneOf(Modalities::TEXT);
+const IMAGES: Outputs = Outputs::OneOf(Modalities::NONE.with(Modality::Image));
+
+/// Lists models; by default those that generate text.
+///
+/// # Errors
+/// 400 for a malformed query.
+pub(crate) async fn list_text(
+    _: CatalogReader,
+    worker: Worker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    list(&worker, &request, TEXT, None).await
+}
+
+/// Lists models as [`list_text`] does, with the member `object` that clients of the OpenAI API expect.
+///
+/// # Errors
+/// 400 for a malformed query.
+pub(crate) async fn list_for_openai(
+    _: CatalogReader,
+    worker: Worker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    list(&worker, &request, TEXT, Some("list")).await
+}
+
+/// Lists models; by default those of every output kind.
+///
+/// # Errors
+/// 400 for a malformed query.
+pub(crate) async fn list_all(_: CatalogReader, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    list(&worker, &request, Outputs::Any, None).await
+}
+
+/// Lists models; by default those that generate images.
+///
+/// # Errors
+/// 400 for a malformed query.
+pub(crate) async fn list_images(
+    _: CatalogReader,
+    worker: Worker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    list(&worker, &request, IMAGES, None).await
+}
+
+/// Counts the models that [`list_text`] lists with the same filters.
+///
+/// # Errors
+/// 400 for a malformed query.
+pub(crate) async fn count_text(
+    _: CatalogReader,
+    worker: Worker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    count(&worker, &request, TEXT)
+}
+
+/// Counts the models that [`list_all`] lists with the same filters.
+///
+/// # Errors
+/// 400 for a malformed query.
+pub(crate) async fn count_all(
+    _: CatalogReader,
+    worker: Worker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    count(&worker, &request, Outputs::Any)
+}
+
+/// Shows one entry without an envelope, as OpenAI clients expect it.
+///
+/// # Errors
+/// 404 for an unknown or retired name.
+pub(crate) async fn retrieve(
+    reader: CatalogReader,
+    worker: Worker,
+    name: PathName,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    let (model, cache) = find(&worker, &reader, &name, &request)?;
+    if is_messages_client(&request) {
+        return Ok(json(messages_model(&of_messages(&model))));
+    }
+    caching::respond(&request, cache, &ModelEntry::new(&model, &worker.setup.catalog.parameters))
+}
+
+/// Shows one entry in an envelope, as OpenRouter clients expect it.
+///
+/// # Errors
+/// As [`retrieve`].
+pub(crate) async fn retrieve_enveloped(
+    reader: CatalogReader,
+    worker: Worker,
+    name: PathName,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    let (model, cache) = find(&worker, &reader, &name, &request)?;
+    let data = ModelEntry::new(&model, &worker.setup.catalog.parameters);
+    caching::respond(&request, cache, &Data { data })
+}
+
+/// Shows a model and its endpoints, with measurements.
+///
+/// # Errors
+/// As [`retrieve`].
+pub(crate) async fn endpoints(
+    reader: CatalogReader,
+    worker: Worker,
+    name: PathName,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    let measurements = Measurements::recent(&worker).await?;
+    let (model, cache) = find(&worker, &reader, &name, &request)?;
+    let data = ModelEndpoints::new(&model, &worker.setup.catalog, &measurements);
+    caching::respond(&request, cache, &Data { data })
+}
+
+#[derive(Serialize)]
+struct CountBody {
+    count: usize,
+}
+
+fn count(worker: &Worker, request: &HttpRequest, default: Outputs) -> Result<HttpResponse, ApiError> {
+    let query = ModelQuery::parse(request.query_string(), default)?;
+    let catalog = &worker.setup.catalog;
+    let models = ListedModel::all(catalog, clock::today(), listed_kinds(worker));
+    let count = select(models, catalog, &query, &Measurements::default()).len();
+    caching::respond(request, cache(worker), &Data { data: CountBody { count } })
+}
+
+async fn list(
+    worker: &Worker,
+    request: &HttpRequest,
+    default: Outputs,
+    object: Option<&'static str>,
+) -> Result<HttpResponse, ApiError> {
+    if is_messages_client(request) {
+        return list_for_messages(worker, request);
+    }
+    if is_codex(request) {
+        // An entry of its form carries instructions, which replace those that it has for a model. Without entries it keeps them.
+        return Ok(json(r#"{"models":[]}"#.into()));
+    }
+    let query = ModelQuery::parse(request.query_string(), default)?;
+    let measurements =
+        if query.needs_measurements() { Measurements::recent(worker).await? } else { Measurements::default() };
+    let catalog = &worker.setup.catalog;
+    let models = ListedModel::all(catalog, clock::today(), listed_kinds(worker));
+    let models = select(models, catalog, &query, &measurements);
+    let agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+    let envelope = Envelope::choose(worker.setup.config.catalog.envelope, &query, agent);
+    let mut body = ModelList::new(&models, catalog, &query, envelope, request.path());
+    body.object = object;
+    caching::respond(request, cache(worker), &body)
+}
+
+/// The model or alias that `name` means in a request of the reader, and who may keep the answer: only the caller, if its key
+/// gives names a meaning.
+fn find<'w>(
+    worker: &'w Worker,
+    reader: &CatalogReader,
+    name: &str,
+    request: &HttpRequest,
+) -> Result<(ListedModel<'w>, Cache), ApiError> {
+    let (catalog, today) = (&*worker.setup.catalog, clock::today());
+    let caller = reader.0.as_deref();
+    let is_messages = is_messages_client(request);
+    let scope = NameScope { catalog, config: &worker.setup.config, caller, is_messages, today };
+    let found = match scope.target(name, "model")? {
+        Target::Model(position) => {
+            catalog.model(position).and_then(|model| ListedModel::of_model(catalog, model, today))
+        }
+        Target::Alias(position) => catalog.alias(position).and_then(|alias| {
+            let models = ListedModel::all(catalog, today, ListedKinds::ModelsAndAliases);
+            models.into_iter().find(|model| model.id == alias.id)
+        }),
+    };
+    let cache =
+        if caller.is_some_and(|caller| !caller.key.aliases.is_empty()) { Cache::Private } else { cache(worker) };
+    let found = found.ok_or_else(|| unknown_fields::models(catalog, name, today).unknown("model", name))?;
+    Ok((found, cache))
+}
+
+/// Whether the client speaks the Messages API, which has lists of models of its own.
+fn is_messages_client(request: &HttpRequest) -> bool {
+    request.headers().contains_key("anthropic-version")
+}
+
+/// Whether Codex asks, for models in a form of its own.
+fn is_codex(request: &HttpRequest) -> bool {
+    request.query_string().split('&').any(|parameter| parameter.starts_with("client_version="))
+}
+
+fn list_for_messages(worker: &Worker, request: &HttpRequest) -> Result<HttpResponse, ApiError> {
+    let models = ListedModel::all(&worker.setup.catalog, clock::today(), ListedKinds::ModelsAndAliases);
+    let models: Vec<_> = models.iter().filter(|model| model.output.contains(Modality::Text)).map(of_messages).collect();
+    let query = QueryParameters::lenient(request.query_string())?;
+    let page =
+        ModelPage { limit: query.get("limit"), after_id: query.get("after_id"), before_id: query.get("before_id") };
+    Ok(json(messages_model_list(&models, page)?))
+}
+
+fn of_messages<'a>(model: &ListedModel<'a>) -> MessagesModel<'a> {
+    MessagesModel {
+        id: model.id,
+        display_name: model.name,
+        created: model.created,
+        retires: model.expiration_date,
+        max_input_tokens: Some(model.context_length),
+        max_tokens: model.preferred.and_then(|endpoint| endpoint.limits.max_completion_tokens),
+    }
+}
+
+fn json(body: Bytes) -> HttpResponse {
+    HttpResponse::Ok().insert_header(header::ContentType::json()).body(body)
+}
+
+fn listed_kinds(worker: &Worker) -> ListedKinds {
+    if worker.setup.config.catalog.list_aliases { ListedKinds::ModelsAndAliases } else { ListedKinds::Models }
+}
+
+fn cache(worker: &Worker) -> Cache {
+    Cache::of_catalog(&worker.setup.config.auth)
+}

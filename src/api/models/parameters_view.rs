@@ -1,0 +1,182 @@
+//! JSON of the merged routing parameters of a request, each with its source.
+//!
+//! Shows only parameters that were set. Lists from different sources stay separate, because each one restricts the choice.
+
+use pointsman_domain::{
+    DataCollection, Decision, ModelPattern, Preference, PriceCeiling, ProviderPolicy, RoutingParameters, Source,
+    Sourced, Usd, Weights,
+};
+use serde::Serialize;
+
+use crate::api::number::{Dollars, Figure, Text};
+
+/// The merged routing parameters.
+#[derive(Serialize)]
+pub(crate) struct ParametersBody<'a> {
+    pub(crate) objective: SourcedBody<&'static str>,
+    pub(crate) weights: WeightsBody,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) allowed_models: Vec<Vec<Text<&'a ModelPattern>>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) blocked_models: Vec<Text<&'a ModelPattern>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) provider: Option<ProviderPolicyBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_cost_per_1k_tokens: Option<SourcedBody<Dollars>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_cost: Option<SourcedBody<Dollars>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) preferred_max_latency: Option<TargetBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) preferred_min_throughput: Option<SourcedBody<PreferenceBody>>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct SourcedBody<T> {
+    pub(crate) value: T,
+    pub(crate) source: &'static str,
+}
+
+/// A latency bound, and the factor by which the decision was stricter.
+#[derive(Serialize)]
+pub(crate) struct TargetBody {
+    #[serde(flatten)]
+    preference: SourcedBody<PreferenceBody>,
+    margin: Figure,
+}
+
+#[derive(Serialize)]
+pub(crate) struct WeightsBody {
+    pub(crate) latency: Figure,
+    pub(crate) cost: Figure,
+    pub(crate) source: &'static str,
+}
+
+#[derive(Serialize)]
+pub(crate) struct PreferenceBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p75: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p90: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p95: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p99: Option<Figure>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct ProviderPolicyBody<'a> {
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    order: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    only: &'a [Vec<String>],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    ignore: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partition: Option<&'static str>,
+    allow_fallbacks: bool,
+    require_parameters: bool,
+    data_collection: &'static str,
+    zdr: bool,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    quantizations: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_price: Option<PriceCeilingBody>,
+}
+
+/// In the units of requests: dollars per million tokens.
+#[derive(Serialize)]
+pub(crate) struct PriceCeilingBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt: Option<Dollars>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completion: Option<Dollars>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request: Option<Dollars>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<Dollars>,
+}
+
+impl<'a> ParametersBody<'a> {
+    /// The parameters of a decision.
+    pub(crate) fn new(decision: &'a Decision) -> ParametersBody<'a> {
+        let RoutingParameters { allowed, blocked, provider, .. } = &*decision.parameters;
+        let parameters = &decision.parameters;
+        ParametersBody {
+            objective: SourcedBody::new(decision.objective, |objective| objective.as_str()),
+            weights: WeightsBody::new(decision),
+            allowed_models: allowed.iter().map(|list| list.iter().map(Text).collect()).collect(),
+            blocked_models: blocked.iter().map(Text).collect(),
+            provider: (*provider != ProviderPolicy::default()).then(|| ProviderPolicyBody::new(provider)),
+            max_cost_per_1k_tokens: parameters.max_cost_per_1k_tokens.map(|cost| SourcedBody::new(cost, Dollars)),
+            max_cost: parameters.max_cost.map(|cost| SourcedBody::new(cost, Dollars)),
+            preferred_max_latency: parameters.preferred_max_latency.map(|latency| TargetBody {
+                preference: SourcedBody::new(latency, PreferenceBody::new),
+                margin: Figure::rounded(decision.latency_margin, 3),
+            }),
+            preferred_min_throughput: parameters
+                .preferred_min_throughput
+                .map(|throughput| SourcedBody::new(throughput, PreferenceBody::new)),
+        }
+    }
+}
+
+impl<T> SourcedBody<T> {
+    fn new<V>(sourced: Sourced<V>, write: impl FnOnce(V) -> T) -> SourcedBody<T> {
+        SourcedBody { value: write(sourced.value), source: sourced.source.as_str() }
+    }
+}
+
+impl WeightsBody {
+    fn new(decision: &Decision) -> WeightsBody {
+        let Weights { latency, cost } = decision.weights;
+        let source = decision.parameters.weights.map_or(Source::Default, |weights| weights.source);
+        WeightsBody { latency: Figure::exact(latency), cost: Figure::exact(cost), source: source.as_str() }
+    }
+}
+
+impl PreferenceBody {
+    fn new(preference: Preference) -> PreferenceBody {
+        PreferenceBody {
+            p50: preference.p50.map(Figure::exact),
+            p75: preference.p75.map(Figure::exact),
+            p90: preference.p90.map(Figure::exact),
+            p95: preference.p95.map(Figure::exact),
+            p99: preference.p99.map(Figure::exact),
+        }
+    }
+}
+
+impl<'a> ProviderPolicyBody<'a> {
+    fn new(policy: &'a ProviderPolicy) -> ProviderPolicyBody<'a> {
+        ProviderPolicyBody {
+            order: &policy.order,
+            only: &policy.only,
+            ignore: &policy.ignore,
+            partition: policy.across_models.then_some("none"),
+            allow_fallbacks: policy.allow_fallbacks,
+            require_parameters: policy.require_parameters,
+            data_collection: match policy.data_collection {
+                DataCollection::Allow => "allow",
+                DataCollection::Deny => "deny",
+            },
+            zdr: policy.zero_data_retention,
+            quantizations: &policy.quantizations,
+            max_price: (policy.max_price != PriceCeiling::default()).then(|| PriceCeilingBody::new(policy.max_price)),
+        }
+    }
+}
+
+impl PriceCeilingBody {
+    fn new(ceiling: PriceCeiling) -> PriceCeilingBody {
+        let per_million = |price: Usd| Dollars(price * 1_000_000);
+        PriceCeilingBody {
+            prompt: ceiling.prompt.map(per_million),
+            completion: ceiling.completion.map(per_million),
+            request: ceiling.request.map(Dollars),
+            image: ceiling.image.map(Dollars),
+        }
+    }
+}
