@@ -10,8 +10,8 @@ use sha2::Sha256;
 
 use crate::domain::ReasoningFormat;
 
-/// Longest state, bytes. A longer one is dropped.
-const MAX_STATE: usize = 64 * 1024;
+/// Longest state, bytes. A longer one is dropped. The longest are texts of thoughts: 64k tokens of four bytes.
+pub(crate) const MAX_STATE: usize = 256 * 1024;
 /// Bytes of the authentication code.
 const CODE: usize = 8;
 
