@@ -76,11 +76,14 @@ pub fn chat_body_with(
     }
     // Gateway fields and parameters that the endpoint does not list are removed here, for every dialect.
     let gated = request.limited_body(catalog, endpoint, most_output);
-    let keeps_order = endpoint.dialect == Dialect::OpenAi && request.client.is_none();
+    let keeps_order = endpoint.dialect == Dialect::OpenAi && !request.has_written_messages;
     let gated = if request.has_scattered_results && !keeps_order { with_tool_history(gated, endpoint) } else { gated };
     let outgoing = match endpoint.dialect {
         Dialect::OpenAi if request.client.is_some() => {
             with_fitting_calls(without_foreign_members(with_plain_results(gated), catalog, endpoint, true))
+        }
+        Dialect::OpenAi if request.has_written_messages => {
+            without_foreign_members(with_plain_results(gated), catalog, endpoint, true)
         }
         Dialect::OpenAi => without_foreign_members(gated, catalog, endpoint, false),
         dialect => spelled(request, translated(&gated, dialect, endpoint, request.prompt_tokens, signatures)?),
