@@ -263,8 +263,10 @@ fn with_tool_history(gated: OutgoingBody, endpoint: &Endpoint) -> OutgoingBody {
 
 /// A chat body for a client of another dialect, with results of calls that every chat server takes.
 fn with_plain_results(gated: OutgoingBody) -> OutgoingBody {
-    let Some(PlainResults { body, moved_media, told_failures }) = plain_results(&gated.bytes) else { return gated };
+    let Some(plain) = plain_results(&gated.bytes) else { return gated };
+    let PlainResults { body, moved_media, moved_instructions, told_failures } = plain;
     let mut emulated = gated.emulated;
+    emulated.extend(moved_instructions.then(|| "messages[].content[]".into()));
     emulated.extend(moved_media.then(|| "messages[].content".into()));
     emulated.extend(told_failures.then(|| "messages[].is_error".into()));
     OutgoingBody { bytes: body, emulated, ..gated }
