@@ -204,13 +204,14 @@ fn a_function_call_of_a_stream_becomes_a_call_of_a_tool_at_every_door() {
     let chunk = |delta: Value, finish: Value| {
         format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}))
     };
+    let (first, rest) = CITY.split_at(5);
     let stream = [
         chunk(
             json!({"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": ""}}),
             Value::Null,
         ),
-        chunk(json!({"function_call": {"arguments": &CITY[..5]}}), Value::Null),
-        chunk(json!({"function_call": {"arguments": &CITY[5..]}}), Value::Null),
+        chunk(json!({"function_call": {"arguments": first}}), Value::Null),
+        chunk(json!({"function_call": {"arguments": rest}}), Value::Null),
         chunk(json!({}), json!("function_call")),
         "data: [DONE]\n\n".to_owned(),
     ]

@@ -44,47 +44,82 @@ pub(crate) fn plain_results(body: &[u8]) -> Option<PlainResults> {
     }
     let text = std::str::from_utf8(body).ok()?;
     let messages = object(text).ok()?.member(b"messages")?;
-    let mut splice = Splice::new(text);
-    let mut found =
-        PlainResults { body: Bytes::new(), moved_media: false, moved_instructions: false, told_failures: false };
-    let mut media: Vec<Raw<'_>> = Vec::new();
+    let mut rewriter = Rewriter {
+        splice: Splice::new(text),
+        media: Vec::new(),
+        moved_media: false,
+        moved_instructions: false,
+        told_failures: false,
+    };
     let mut messages = messages.elements().peekable();
     while let Some(message) = messages.next() {
-        let [role, content, id, failed] = message.pick([b"role", b"content", b"tool_call_id", b"is_error"]);
-        let role = Author::of(role);
-        let failed = failed.is_some_and(|flag| flag.bytes() == b"true");
-        let parts = || content.into_iter().flat_map(Raw::elements);
-        let before = media.len();
-        if matches!(role, Author::Tool | Author::Instructor) {
-            media.extend(parts().filter(|part| text_of(*part).is_none()));
-        }
-        let has_moved = media.len() > before;
-        let mut written = BytesMut::new();
-        match role {
-            Author::Tool if failed || has_moved => push_result(id, content, failed, &mut written),
-            Author::Instructor if has_moved => push_texts(message, parts(), &mut written),
-            Author::Tool | Author::Instructor => written.put_slice(message.bytes()),
-            Author::User if !media.is_empty() => {
-                splice.replace(message, &user_message(&std::mem::take(&mut media), content));
-                continue;
-            }
-            Author::User | Author::Model => continue,
-        }
-        found.moved_media |= has_moved && role == Author::Tool;
-        found.moved_instructions |= has_moved && role == Author::Instructor;
-        found.told_failures |= failed && role == Author::Tool;
         let next = messages.peek().map(|next| Author::of(next.member(b"role")));
-        let is_last = written.is_empty() || next.is_none_or(|next| next != role && next != Author::User);
-        if is_last && !media.is_empty() {
+        rewriter.message(message, next);
+    }
+    rewriter.finish()
+}
+
+struct Rewriter<'a> {
+    splice: Splice<'a>,
+    /// Media that wait for a message of the user.
+    media: Vec<Raw<'a>>,
+    moved_media: bool,
+    moved_instructions: bool,
+    told_failures: bool,
+}
+
+impl<'a> Rewriter<'a> {
+    /// Rewrites a message. `next`: the author of the one behind it.
+    fn message(&mut self, message: Raw<'a>, next: Option<Author>) {
+        let [role, content, id, failed] = message.pick([b"role", b"content", b"tool_call_id", b"is_error"]);
+        let author = Author::of(role);
+        let parts = || content.into_iter().flat_map(Raw::elements);
+        let mut written = BytesMut::new();
+        match author {
+            Author::Model => return,
+            Author::User if self.media.is_empty() => return,
+            Author::User => written.put_slice(&user_message(&std::mem::take(&mut self.media), content)),
+            Author::Tool => {
+                let failed = failed.is_some_and(|flag| flag.bytes() == b"true");
+                let has_moved = self.take_media(parts());
+                self.moved_media |= has_moved;
+                self.told_failures |= failed;
+                match failed || has_moved {
+                    true => push_result(id, content, failed, &mut written),
+                    false => written.put_slice(message.bytes()),
+                }
+            }
+            Author::Instructor => {
+                let has_moved = self.take_media(parts());
+                self.moved_instructions |= has_moved;
+                match has_moved {
+                    true => push_texts(message, parts(), &mut written),
+                    false => written.put_slice(message.bytes()),
+                }
+            }
+        }
+        let goes_on = next.is_some_and(|next| next == author || next == Author::User) && !written.is_empty();
+        if !goes_on && !self.media.is_empty() {
             if !written.is_empty() {
                 written.put_u8(b',');
             }
-            written.put_slice(&user_message(&std::mem::take(&mut media), None));
+            written.put_slice(&user_message(&std::mem::take(&mut self.media), None));
         }
-        splice.replace(message, &written);
+        self.splice.replace(message, &written);
     }
-    let has_changed = found.moved_media || found.moved_instructions || found.told_failures;
-    has_changed.then(|| PlainResults { body: splice.finish(), ..found })
+
+    /// Takes the media among these parts; whether there are any.
+    fn take_media(&mut self, parts: impl Iterator<Item = Raw<'a>>) -> bool {
+        let before = self.media.len();
+        self.media.extend(parts.filter(|part| text_of(*part).is_none()));
+        self.media.len() > before
+    }
+
+    fn finish(self) -> Option<PlainResults> {
+        let Rewriter { splice, moved_media, moved_instructions, told_failures, .. } = self;
+        let has_changed = moved_media || moved_instructions || told_failures;
+        has_changed.then(|| PlainResults { body: splice.finish(), moved_media, moved_instructions, told_failures })
+    }
 }
 
 /// Who wrote a message.
@@ -225,7 +260,7 @@ mod tests {
         let said = says("user", json!([picture, go]));
         assert_eq!(plain(&[both.clone(), says("user", json!("go"))]), json!([text, said]));
         let alone = says("user", json!([picture]));
-        assert_eq!(plain(&[both.clone()]), json!([text, alone]));
+        assert_eq!(plain(std::slice::from_ref(&both)), json!([text, alone]));
         assert_eq!(plain(&[says("developer", json!([picture]))]), json!([alone]));
         let brief = says("system", json!("Be brief."));
         let answer = says("assistant", json!("so"));
