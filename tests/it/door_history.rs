@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     harness::{Reply, TestGateway},
     scripted::{Script, Upstream},
-    world::{Model, World, always, answer, ask, completion, http},
+    world::{Model, World, always, and, answer, ask, completion, http},
 };
 
 const THOUGHT: &str = "I need the \"tool\"";
@@ -47,7 +47,9 @@ fn calling_streamed() -> String {
 
 /// `acme/thinker` at one chat provider with these keys.
 async fn gateway(upstream: &Upstream, toml: &str) -> TestGateway {
-    let model = Model::new("acme/thinker").taking(&["max_tokens", "tools", "tool_choice", "reasoning"]);
+    let model = Model::new("acme/thinker")
+        .taking(&["max_tokens", "tools", "tool_choice", "reasoning"])
+        .with("input_modalities = [\"text\", \"image\", \"file\"]");
     World::new()
         .provider_with("maker", upstream.address(), toml)
         .model(&model.at("maker", "0.000001", "0.000002"))
@@ -101,7 +103,8 @@ fn second(path: &str, mut body: Value, reply: &Reply) -> Value {
         }
         _ => {
             let turns = body["messages"].as_array_mut().unwrap();
-            let message = reply.json()["choices"][0]["message"].clone();
+            let message =
+                if streamed { message_of(&data(reply)) } else { reply.json()["choices"][0]["message"].clone() };
             let call = message["tool_calls"][0]["id"].clone();
             turns.push(message);
             turns.push(json!({"role": "tool", "tool_call_id": call, "content": "18"}));
@@ -109,6 +112,45 @@ fn second(path: &str, mut body: Value, reply: &Reply) -> Value {
     }
     body["stream"] = json!(false);
     body
+}
+
+/// The message of chat that was streamed, as clients put it together: texts are joined, elements with an index one by one.
+fn message_of(chunks: &[Value]) -> Value {
+    let mut message = json!({"role": "assistant", "content": null});
+    for delta in chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]) {
+        for name in ["content", "reasoning", "reasoning_content"] {
+            if let Some(piece) = delta[name].as_str() {
+                message[name] = json!(message[name].as_str().unwrap_or_default().to_owned() + piece);
+            }
+        }
+        for name in ["reasoning_details", "tool_calls"] {
+            for element in delta[name].as_array().into_iter().flatten() {
+                add_element(&mut message, name, element);
+            }
+        }
+    }
+    for call in message["tool_calls"].as_array_mut().into_iter().flatten() {
+        call.as_object_mut().unwrap().remove("index");
+    }
+    message
+}
+
+/// Adds a piece of an element of a list to the element with its index.
+fn add_element(message: &mut Value, name: &str, piece: &Value) {
+    if message[name].is_null() {
+        message[name] = json!([]);
+    }
+    let list = message[name].as_array_mut().unwrap();
+    let Some(element) = list.iter_mut().find(|element| element["index"] == piece["index"]) else {
+        return list.push(piece.clone());
+    };
+    let join = |known: &mut Value, more: &Value| {
+        *known = json!(known.as_str().unwrap_or_default().to_owned() + more.as_str().unwrap_or_default());
+    };
+    join(&mut element["text"], &piece["text"]);
+    if piece["function"].is_object() {
+        join(&mut element["function"]["arguments"], &piece["function"]["arguments"]);
+    }
 }
 
 /// The content of a message that was streamed.
@@ -141,6 +183,7 @@ async fn reasoning_goes_back_to_a_chat_provider_in_the_member_that_it_reads() {
         ("reasoning_content", vec!["reasoning_content"]),
         ("reasoning", vec!["reasoning"]),
         ("both", vec!["reasoning_content", "reasoning"]),
+        ("reasoning_details", vec!["reasoning_details"]),
     ];
     for (history, names) in members {
         for (path, streamed) in [
@@ -149,6 +192,7 @@ async fn reasoning_goes_back_to_a_chat_provider_in_the_member_that_it_reads() {
             ("/v1/responses", false),
             ("/v1/responses", true),
             ("/v1/chat/completions", false),
+            ("/v1/chat/completions", true),
         ] {
             let turn = if streamed { calling_streamed() } else { http(200, &calling()) };
             let script = Script::new().request().send(turn).request().send(http(200, &completion("18.")));
@@ -164,7 +208,13 @@ async fn reasoning_goes_back_to_a_chat_provider_in_the_member_that_it_reads() {
             let sent = maker.last_body()["messages"][1].clone();
             for name in ["reasoning_content", "reasoning", "reasoning_details"] {
                 let expected = if names.contains(&name) { json!(THOUGHT) } else { Value::Null };
-                assert_eq!(sent[name], expected, "{history} {path} {streamed}: {sent}");
+                // A provider that knows the details takes the other members of a chat client too.
+                if name != "reasoning_details" && history == "reasoning_details" {
+                    assert!(path == "/v1/chat/completions" || sent[name].is_null(), "{path}: {sent}");
+                    continue;
+                }
+                let found = if name == "reasoning_details" { &sent[name][0]["text"] } else { &sent[name] };
+                assert_eq!(*found, expected, "{history} {path} {streamed}: {sent}");
             }
             assert_eq!(sent["tool_calls"][0]["function"]["name"], "get", "{sent}");
         }
@@ -187,6 +237,123 @@ async fn a_provider_that_gives_reasoning_content_gets_it_back_without_a_key() {
         gateway.post(path, &again).await.expect(200);
         let sent = maker.last_body()["messages"][1].clone();
         assert_eq!(sent["reasoning_content"], THOUGHT, "{path} {streamed}: {sent}");
+    }
+}
+
+/// A1.
+#[actix_web::test]
+async fn a_thought_that_the_client_wants_omitted_goes_back_with_its_text() {
+    for history in ["", "reasoning_history = \"reasoning_content\""] {
+        for streamed in [false, true] {
+            let turn = if streamed { calling_streamed() } else { http(200, &calling()) };
+            let script = Script::new().request().send(turn).request().send(http(200, &completion("18.")));
+            let maker = Upstream::start([script]);
+            let gateway = gateway(&maker, history).await;
+            let mut asked = first("/v1/messages", streamed);
+            asked["thinking"] = json!({"type": "adaptive", "display": "omitted"});
+            let reply = gateway.post("/v1/messages", &asked).await;
+            assert_eq!(reply.status, 200, "{}", reply.text());
+            assert!(!reply.text().contains("I need"), "{}", reply.text());
+            let again = second("/v1/messages", asked, &reply);
+            assert_eq!(again["messages"][1]["content"][0]["thinking"], "", "{again}");
+            gateway.post("/v1/messages", &again).await.expect(200);
+            let sent = maker.last_body()["messages"][1].clone();
+            assert_eq!(sent["reasoning_content"], THOUGHT, "{history} {streamed}: {sent}");
+        }
+    }
+}
+
+/// A2.
+#[actix_web::test]
+async fn a_body_of_responses_at_the_door_of_chat_has_its_results_behind_its_calls() {
+    let maker = always(200, &completion("18."));
+    let gateway = gateway(&maker, "").await;
+    let input = json!([
+        {"role": "user", "content": "Hi"},
+        {"type": "function_call", "call_id": "c1", "name": "get", "arguments": "{}"},
+        {"role": "user", "content": "wait"},
+        {"type": "function_call_output", "call_id": "c1", "output": "18"},
+    ]);
+    for path in ["/v1/chat/completions", "/v1/responses"] {
+        gateway.post(path, &json!({"model": "acme/thinker", "input": input})).await.expect(200);
+        let sent = maker.last_body();
+        let roles: Vec<&str> =
+            sent["messages"].as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
+        assert_eq!(roles, ["user", "assistant", "tool", "user"], "{path}: {sent}");
+    }
+    let call = json!({"role": "assistant", "content": null, "function_call": {"name": "get", "arguments": "{}"}});
+    let result = json!({"role": "function", "name": "get", "content": "18"});
+    let claude = always(200, &json!({"error": "none"}));
+    let gateway = self::gateway(&claude, "dialect = \"anthropic\"").await;
+    let messages = json!([{"role": "user", "content": "Hi"}, call, {"role": "user", "content": "wait"}, result]);
+    gateway.chat(&json!({"model": "acme/thinker", "messages": messages})).await;
+    let sent = claude.last_body();
+    assert_eq!(sent["messages"][2]["content"][0]["content"], "18", "{sent}");
+    assert!(!sent.to_string().contains("[no result]"), "{sent}");
+}
+
+/// A6.
+#[actix_web::test]
+async fn a_file_of_an_instruction_reaches_a_provider_that_takes_none_there() {
+    let pdf = "data:application/pdf;base64,JVBERi0=";
+    let file = json!({"type": "input_file", "file_data": pdf, "filename": "a.pdf"});
+    let rule = json!({"role": "developer", "content": [{"type": "input_text", "text": "rule"}, file]});
+    let (hi, go) = (json!({"role": "user", "content": "Hi"}), json!({"role": "user", "content": "Go"}));
+    let of_chat = json!({"type": "file", "file": {"file_data": pdf, "filename": "a.pdf"}});
+    let system = json!({"role": "system", "content": [{"type": "text", "text": "rule"}, of_chat]});
+    for dialect in ["anthropic", "gemini", "converse"] {
+        let maker = always(200, &json!({"error": "none"}));
+        let gateway = gateway(&maker, &format!("dialect = \"{dialect}\"")).await;
+        for (path, body) in [
+            ("/v1/responses", json!({"input": [hi, rule, go]})),
+            ("/v1/responses", json!({"input": [rule, hi]})),
+            ("/v1/chat/completions", json!({"messages": [hi, system, go]})),
+            ("/v1/chat/completions", json!({"messages": [system, hi]})),
+        ] {
+            let asked = and(body, json!({"model": "acme/thinker"}));
+            gateway.post(path, &asked).await;
+            let sent = maker.last_body();
+            let list = if dialect == "gemini" { &sent["contents"] } else { &sent["messages"] };
+            assert_eq!(list.to_string().matches("JVBERi0=").count(), 1, "{dialect} {path}: {sent}");
+        }
+    }
+}
+
+/// A6.
+#[actix_web::test]
+async fn a_file_that_no_endpoint_has_a_form_for_is_refused_at_every_door() {
+    let zip = "data:application/zip;base64,UEsDBA==";
+    let of_chat = json!({"type": "file", "file": {"file_data": zip, "filename": "a.zip"}});
+    let item = json!({"type": "input_file", "file_data": zip, "filename": "a.zip"});
+    let user = |part: &Value| json!([{"role": "user", "content": [part]}]);
+    let source = json!({"type": "base64", "media_type": "application/zip", "data": "UEsDBA=="});
+    let document = json!({"type": "document", "source": source});
+    let call = json!({"id": "c1", "type": "function", "function": {"name": "get", "arguments": "{}"}});
+    let result = json!([
+        {"role": "user", "content": "Hi"}, {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": [of_chat]},
+    ]);
+    let output = json!([
+        {"role": "user", "content": "Hi"}, {"type": "function_call", "call_id": "c1", "name": "get", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": [item]},
+    ]);
+    for dialect in ["gemini", "converse"] {
+        let maker = always(200, &json!({"error": "none"}));
+        let gateway = gateway(&maker, &format!("dialect = \"{dialect}\"")).await;
+        for (path, body) in [
+            ("/v1/chat/completions", json!({"messages": user(&of_chat)})),
+            ("/v1/responses", json!({"input": user(&item)})),
+            ("/v1/chat/completions", json!({"messages": result})),
+            ("/v1/responses", json!({"input": output})),
+            ("/v1/messages", json!({"messages": user(&document), "max_tokens": 9})),
+        ] {
+            let reply = gateway.post(path, &and(body, json!({"model": "acme/thinker"}))).await;
+            let error = reply.json()["error"].clone();
+            let told = error["message"].as_str().unwrap();
+            assert_eq!(reply.status, 400, "{dialect} {path}: {error}");
+            assert!(told.contains("acme/thinker") && told.contains("files of this type"), "{dialect} {path}: {error}");
+        }
+        assert_eq!(maker.connections(), 0, "{dialect}");
     }
 }
 
@@ -304,7 +471,10 @@ async fn a_provider_gets_an_effort_unless_it_is_known_to_take_the_object() {
         messages["output_config"] = json!({"effort": "low"});
         let mut responses = first("/v1/responses", false);
         responses["reasoning"] = json!({"effort": "low"});
-        for (path, asked) in [("/v1/messages", messages), ("/v1/responses", responses)] {
+        let mut chat = first("/v1/chat/completions", false);
+        chat["reasoning"] = json!({"effort": "low"});
+        for (path, asked) in [("/v1/messages", messages), ("/v1/responses", responses), ("/v1/chat/completions", chat)]
+        {
             gateway.post(path, &asked).await.expect(200);
             let sent = maker.last_body();
             let effort = if object { json!({"effort": "low"}) } else { json!("low") };
@@ -314,15 +484,35 @@ async fn a_provider_gets_an_effort_unless_it_is_known_to_take_the_object() {
     }
 }
 
+/// D4.
+#[actix_web::test]
+async fn a_budget_of_thinking_becomes_the_nearest_effort_and_is_named() {
+    let maker = always(200, &completion("18."));
+    let gateway = gateway(&maker, "").await;
+    let mut chat = first("/v1/chat/completions", false);
+    chat["reasoning"] = json!({"max_tokens": 2048});
+    let mut messages = first("/v1/messages", false);
+    (messages["thinking"], messages["max_tokens"]) = (json!({"type": "enabled", "budget_tokens": 2048}), json!(4096));
+    for (path, asked, named) in [("/v1/chat/completions", chat, "reasoning"), ("/v1/messages", messages, "thinking")] {
+        let reply = gateway.post(path, &asked).await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        assert_eq!(maker.last_body()["reasoning_effort"], "low", "{path}: {}", maker.last_body());
+        assert_eq!(reply.header("x-route-emulated-parameters"), Some(named), "{path}");
+    }
+}
+
 /// D2.
 #[actix_web::test]
 async fn a_hosted_tool_that_no_endpoint_has_is_refused_by_its_name() {
-    let maker = always(200, &completion("18."));
-    let gateway = gateway(&maker, "").await;
-    let mut messages = first("/v1/messages", false);
-    messages["tools"].as_array_mut().unwrap().push(json!({"type": "web_search_20250305", "name": "web_search"}));
-    let reply = gateway.post("/v1/messages", &messages).await;
-    let error = reply.json()["error"].clone();
-    assert_eq!(reply.status, 400, "{error}");
-    assert!(error["message"].as_str().unwrap().contains("the tool 'web_search_20250305'"), "{error}");
+    for dialect in ["openai", "gemini", "openai-responses", "converse"] {
+        let maker = always(200, &completion("18."));
+        let gateway = gateway(&maker, &format!("dialect = \"{dialect}\"")).await;
+        let mut messages = first("/v1/messages", false);
+        messages["tools"].as_array_mut().unwrap().push(json!({"type": "web_search_20250305", "name": "web_search"}));
+        let reply = gateway.post("/v1/messages", &messages).await;
+        let error = reply.json()["error"].clone();
+        assert_eq!(reply.status, 400, "{dialect}: {error}");
+        assert!(error["message"].as_str().unwrap().contains("the tool 'web_search_20250305'"), "{dialect}: {error}");
+        assert_eq!(maker.connections(), 0, "{dialect}");
+    }
 }

@@ -528,7 +528,8 @@ async fn models_are_listed_in_the_clients_shape_and_found_by_the_names_that_it_u
         .with(
             "[messages]\nmodels = { \"claude-haiku-*\" = \"acme/claude\" }\n[[models]]\nid = \"acme/claude\"\ncontext_length = \
              100000\nexpiration_date = 2999-12-31\nendpoints = [{ provider = \"maker\", upstream_model = \"claude-sonnet-5-5\", pricing = { prompt = \"0\", \
-             completion = \"0\" } }]",
+             completion = \"0\" } }]\n[[models]]\nid = \"acme/stays\"\ncontext_length = 1000\nendpoints = [{ provider = \"maker\", \
+             upstream_model = \"claude-opus-5-5\", pricing = { prompt = \"0\", completion = \"0\" } }]",
         )
         .start()
         .await;
@@ -546,6 +547,11 @@ async fn models_are_listed_in_the_clients_shape_and_found_by_the_names_that_it_u
         (&list["data"][0]["lifecycle"], &list["data"][0]["retires_at"]),
         (&json!("deprecated"), &json!("2999-12-31T00:00:00Z"))
     );
+    let lifecycles = list["data"].as_array().unwrap().iter().map(|model| model["lifecycle"].clone());
+    assert_eq!(lifecycles.collect::<Vec<_>>(), ["deprecated"]);
+    let whole = gateway.call(Method::GET, "/v1/models", &headers, None).await.expect(200);
+    let stays = whole["data"].as_array().unwrap().iter().find(|model| model["id"] == "acme/stays").unwrap();
+    assert_eq!((&stays["lifecycle"], &stays["retires_at"]), (&json!("active"), &Value::Null), "C9: {stays}");
     for absent in ["limit=", "after_id=", "before_id=&limit=+"] {
         let list = gateway.call(Method::GET, &format!("/v1/models?{absent}"), &headers, None).await.expect(200);
         assert_eq!(list["data"][0]["id"], "acme/claude", "{absent}");

@@ -279,6 +279,20 @@ async fn a_refusal_while_probes_are_out_names_them_and_asks_for_a_second() {
     assert_eq!(error["metadata"]["reason"], "probe_in_flight", "{error}");
     assert_eq!(error["availability"]["excluded_by"], json!(["probe_in_flight"]), "{error}");
     assert_eq!((reply.header("retry-after"), reply.header("x-should-retry")), (Some("1"), None));
+    assert_eq!(error["availability"]["retry_after"], 1, "C1: {error}");
+    let turn = json!([{"role": "user", "content": "Hi"}]);
+    for (door, body, status) in [
+        ("/v1/chat/completions", json!({"messages": turn, "stream": true}), 503),
+        ("/v1/responses", json!({"input": "Hi"}), 503),
+        ("/v1/messages", json!({"messages": turn, "max_tokens": 9}), 529),
+    ] {
+        let reply = gateway.post(door, &and(body, json!({"model": "acme/small"}))).await;
+        assert_eq!(reply.status, status, "{door}: {}", reply.text());
+        assert_eq!((reply.header("retry-after"), reply.header("x-should-retry")), (Some("1"), None), "{door}");
+        // The Messages API has no member for it.
+        let told = if door == "/v1/messages" { Value::Null } else { json!(1) };
+        assert_eq!(reply.json()["error"]["availability"]["retry_after"], told, "{door}: {}", reply.text());
+    }
     let sentence = explained(&gateway, &reply).await["decision_reason"].as_str().unwrap().to_owned();
     assert!(sentence.contains("this one is being probed"), "{sentence}");
     gate.open();

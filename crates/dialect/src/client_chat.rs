@@ -25,7 +25,7 @@ impl ClientRequest {
         if let ClientShape::Completion { shows_usage } = &mut self.shape {
             *shows_usage = chat.include_usage == Some(true);
         }
-        chat.client = Some(Arc::new(self));
+        (chat.client, chat.has_written_messages) = (Some(Arc::new(self)), true);
         Ok(chat)
     }
 }

@@ -76,11 +76,14 @@ pub fn chat_body_with(
     }
     // Gateway fields and parameters that the endpoint does not list are removed here, for every dialect.
     let gated = request.limited_body(catalog, endpoint, most_output);
-    let keeps_order = endpoint.dialect == Dialect::OpenAi && request.client.is_none();
+    let keeps_order = endpoint.dialect == Dialect::OpenAi && !request.has_written_messages;
     let gated = if request.has_scattered_results && !keeps_order { with_tool_history(gated, endpoint) } else { gated };
     let outgoing = match endpoint.dialect {
         Dialect::OpenAi if request.client.is_some() => {
             with_fitting_calls(without_foreign_members(with_plain_results(gated), catalog, endpoint, true))
+        }
+        Dialect::OpenAi if request.has_written_messages => {
+            without_foreign_members(with_plain_results(gated), catalog, endpoint, true)
         }
         Dialect::OpenAi => without_foreign_members(gated, catalog, endpoint, false),
         dialect => spelled(request, translated(&gated, dialect, endpoint, request.prompt_tokens, signatures)?),
@@ -260,8 +263,10 @@ fn with_tool_history(gated: OutgoingBody, endpoint: &Endpoint) -> OutgoingBody {
 
 /// A chat body for a client of another dialect, with results of calls that every chat server takes.
 fn with_plain_results(gated: OutgoingBody) -> OutgoingBody {
-    let Some(PlainResults { body, moved_media, told_failures }) = plain_results(&gated.bytes) else { return gated };
+    let Some(plain) = plain_results(&gated.bytes) else { return gated };
+    let PlainResults { body, moved_media, moved_instructions, told_failures } = plain;
     let mut emulated = gated.emulated;
+    emulated.extend(moved_instructions.then(|| "messages[].content[]".into()));
     emulated.extend(moved_media.then(|| "messages[].content".into()));
     emulated.extend(told_failures.then(|| "messages[].is_error".into()));
     OutgoingBody { bytes: body, emulated, ..gated }

@@ -395,3 +395,96 @@ fn item_events(index: usize, item: &Value, tokens_per_chunk: u32, data: &mut Vec
     }
     data.push((0, of_item("output_item.done", json!({ "item": item }))));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Members that the schema of a Response requires (Open Responses, `ResponseResource`).
+    const REQUIRED: [&str; 30] = [
+        "background",
+        "completed_at",
+        "created_at",
+        "error",
+        "frequency_penalty",
+        "id",
+        "incomplete_details",
+        "instructions",
+        "max_output_tokens",
+        "max_tool_calls",
+        "metadata",
+        "model",
+        "object",
+        "output",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "previous_response_id",
+        "prompt_cache_key",
+        "reasoning",
+        "safety_identifier",
+        "service_tier",
+        "status",
+        "store",
+        "temperature",
+        "text",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+        "top_p",
+        "truncation",
+    ];
+
+    fn response(body: &Value, status: &'static str) -> Response {
+        Response {
+            id: "resp_1".to_owned(),
+            created: 1,
+            model: "m".to_owned(),
+            output: vec![json!({ "type": "message", "content": [{ "type": "output_text", "text": "Hi" }] })],
+            status,
+            input_tokens: 3,
+            cached_tokens: 0,
+            reasoning_tokens: 0,
+            reports_usage: true,
+            tokens_per_chunk: 1,
+            echo: echo_of(body),
+        }
+    }
+
+    /// C8.
+    #[test]
+    fn a_response_has_every_required_member_at_each_status() {
+        let tool = json!({ "type": "function", "name": "f" });
+        for body in [json!({}), json!({ "tools": [tool], "temperature": 0.5, "instructions": "Be brief." })] {
+            for status in ["completed", "incomplete"] {
+                let response = response(&body, status);
+                for shown in [response.whole("in_progress"), response.whole(status)] {
+                    let missing: Vec<&str> = REQUIRED.into_iter().filter(|name| shown.get(name).is_none()).collect();
+                    assert_eq!(missing, Vec::<&str>::new(), "{shown}");
+                    assert!(shown.get("usage").is_some(), "{shown}");
+                }
+                let over = response.whole(status);
+                assert_eq!(
+                    over["usage"]["input_tokens_details"],
+                    json!({ "cached_tokens": 0, "cache_write_tokens": 0 })
+                );
+                assert_eq!(over["usage"]["output_tokens_details"], json!({ "reasoning_tokens": 0 }));
+                assert_eq!(over["completed_at"].is_u64(), status == "completed");
+                assert_eq!(over["incomplete_details"].is_object(), status == "incomplete");
+            }
+        }
+    }
+
+    /// C8.
+    #[test]
+    fn a_response_repeats_what_its_request_gave_and_completes_its_functions() {
+        let tool = json!({ "type": "function", "name": "f" });
+        let body =
+            json!({ "tools": [tool], "temperature": 0.5, "instructions": "Be brief.", "tool_choice": "required" });
+        let shown = response(&body, "completed").whole("completed");
+        assert_eq!((&shown["temperature"], &shown["instructions"]), (&json!(0.5), &json!("Be brief.")));
+        assert_eq!(shown["tool_choice"], "required");
+        let completed =
+            json!([{ "type": "function", "name": "f", "description": null, "parameters": null, "strict": null }]);
+        assert_eq!(shown["tools"], completed);
+    }
+}

@@ -76,9 +76,10 @@ pub(in crate::api) fn read_chat(
         Ok(chat) => return Ok(chat),
         Err(refused) => refused,
     };
-    let AgentChat { chat, fates } = read_agent_chat(&body, &worker.shared.state_key).ok_or(refused)??;
+    let AgentChat { chat, fates, has_written_messages } =
+        read_agent_chat(&body, &worker.shared.state_key).ok_or(refused)??;
     let mut chat = ChatRequest::parse(chat, purpose, limits)?;
-    chat.fates = fates;
+    (chat.fates, chat.has_written_messages) = (fates, has_written_messages);
     Ok(chat)
 }
 

@@ -50,12 +50,13 @@ pub(super) fn push_block(content: &Content<'_>, out: &mut BytesMut, fates: &mut 
             push_media(block, source, out)
         }
         Content::File { source, name } => {
-            let written = block_of_file(source).is_some_and(|block| push_media(block, source, out));
-            if let Some(name) = name.as_ref().filter(|name| written && !name.is_blank()) {
-                out.put_slice(b",\"title\":");
-                name.push_quoted(out);
+            let Some(block) = block_of_file(source).filter(|block| push_media(*block, source, out)) else {
+                return dropped("file", fates);
+            };
+            if let Some(name) = name.as_ref().filter(|name| !name.is_blank()) {
+                push_title(block, name, out, fates);
             }
-            written || dropped("file", fates)
+            true
         }
         Content::Audio { .. } => dropped("input_audio", fates),
         Content::Video { .. } => dropped("video_url", fates),
@@ -65,6 +66,15 @@ pub(super) fn push_block(content: &Content<'_>, out: &mut BytesMut, fates: &mut 
         }
         _ => false,
     }
+}
+
+/// Appends the name of a file. Images have no title.
+fn push_title(block: Block, name: &EscapedText<'_>, out: &mut BytesMut, fates: &mut FieldFates) {
+    if block == Block::Image {
+        return fates.drop("messages[].content[].file.filename");
+    }
+    out.put_slice(b",\"title\":");
+    name.push_quoted(out);
 }
 
 fn dropped(kind: &str, fates: &mut FieldFates) -> bool {

@@ -92,8 +92,15 @@ enum Progress {
 /// The block that is open.
 #[derive(Debug)]
 enum Open {
-    Text { is_cited: bool },
-    Thought { index: u32, format: ReasoningFormat },
+    Text {
+        is_cited: bool,
+    },
+    /// `omitted`: its text so far, if the client wants none and the provider wants it back.
+    Thought {
+        index: u32,
+        format: ReasoningFormat,
+        omitted: EscapedText<'static>,
+    },
     Call(OpenCall),
 }
 

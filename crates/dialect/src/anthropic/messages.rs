@@ -26,7 +26,7 @@ pub(super) fn push_system(
     for part in parts {
         let before = out.len();
         if !matches!(part.content, Content::Text(_)) {
-            // The API takes no media here.
+            // Media went to the user before: it is of no known type.
             fates.drop("messages[].content[]");
             continue;
         }

@@ -34,7 +34,7 @@ pub(super) fn push_system(
                 push_text(text, out.len() > empty, out);
                 points.push(part.cache_control, "messages[].content[]", out, fates);
             }
-            // The API takes no media here.
+            // Media went to the user before: it is of no known type.
             _ => fates.drop("messages[].content[]"),
         }
     }

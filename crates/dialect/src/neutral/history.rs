@@ -149,8 +149,11 @@ impl<'a> History<'a, '_> {
     }
 
     fn instruction(&mut self, turn: &Turn<'a>) {
-        let is_text = |part: &&Part<'a>| matches!(part.content, Content::Text(_)) && !is_blank(part);
-        let parts: Vec<Part<'a>> = turn.parts.iter().filter(is_text).cloned().collect();
+        let is_text = |part: &Part<'a>| matches!(part.content, Content::Text(_));
+        if !turn.parts.iter().all(is_text) {
+            self.fates.drop("messages[].content[]");
+        }
+        let parts: Vec<Part<'a>> = turn.parts.iter().filter(|part| is_text(part) && !is_blank(part)).cloned().collect();
         if !parts.is_empty() {
             self.speak(Speaker::System, parts);
         }
@@ -158,12 +161,16 @@ impl<'a> History<'a, '_> {
 
     fn system(&mut self, turn: &Turn<'a>) {
         self.fates.emulate("messages[].role");
+        let fates = &mut *self.fates;
         let tagged = turn.parts.iter().filter(|part| !is_blank(part)).filter_map(|part| match &part.content {
             Content::Text(text) => {
                 let text = format!("<system>{}</system>", text.unescaped());
                 Some(Part { content: Content::Text(EscapedText::escaping(&text)), cache_control: part.cache_control })
             }
-            _ => None,
+            _ => {
+                fates.drop("messages[].content[]");
+                None
+            }
         });
         let parts: Vec<Part<'a>> = tagged.collect();
         self.after_results(parts);

@@ -43,8 +43,8 @@ pub(crate) use request_body::{
     EMPTY_MESSAGE, MemberType, json_object, members_once, none_of, of_type, optional_member,
 };
 pub(crate) use schema_refs::with_lone_references;
-pub(crate) use state_envelope::Envelope;
 pub use state_envelope::StateKey;
+pub(crate) use state_envelope::{Envelope, MAX_STATE};
 pub(crate) use surrogates::lone_halves_replaced;
 pub(crate) use text::{EscapedText, is_high_surrogate, json_value};
 pub(crate) use thoughts::{Thought, Thoughts};

@@ -2,6 +2,7 @@
 //!
 //! The body has passed [`super::request`], so the frame of everything is right; what nevertheless does not fit is left out.
 
+mod instruction_media;
 mod messages;
 mod tools;
 
@@ -115,7 +116,7 @@ impl<'a> Reader<'a> {
     }
 
     fn finish(mut self) -> Conversation<'a> {
-        let mut turns = self.turns.unwrap_or_default();
+        let mut turns = instruction_media::moved_to_user(self.turns.unwrap_or_default(), &mut self.lost);
         let leading = turns.iter().take_while(|turn| turn.role == Role::System).count();
         let system = turns.drain(..leading).flat_map(|turn| turn.parts).collect();
         let lost = &mut self.lost;

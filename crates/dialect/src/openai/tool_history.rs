@@ -4,7 +4,10 @@
 //! Providers want all results of a turn directly behind its calls. No model has seen a turn whose calls were open, so that a
 //! prompt that was sent before stays a prefix of the next one. A chat server gets the body of a chat client as it is.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, VecDeque},
+};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
@@ -15,8 +18,10 @@ use crate::{
 };
 
 /// Members of neighbouring answers that are joined.
-const JOINED: [&[u8]; 6] =
-    [b"role", b"content", b"tool_calls", b"reasoning_details", b"reasoning", b"reasoning_content"];
+const JOINED: [&[u8]; 7] =
+    [b"role", b"content", b"tool_calls", FUNCTION_CALL, b"reasoning_details", b"reasoning", b"reasoning_content"];
+/// The call of an answer in the deprecated form.
+const FUNCTION_CALL: &[u8] = b"function_call";
 
 /// A body in which results stand directly behind their calls.
 pub(crate) struct ToolHistory {
@@ -74,7 +79,8 @@ pub(crate) fn with_results_behind_calls(body: &[u8], for_chat: bool) -> Option<T
 struct Message<'a> {
     raw: Raw<'a>,
     is_answer: bool,
-    /// Ids of the calls of an answer, as written; empty where there is none.
+    /// Ids of the calls of an answer, as written; empty where there is none. A call in the deprecated form has the name of the
+    /// function.
     calls: Vec<&'a str>,
     /// The call that a result belongs to.
     result_of: Option<&'a str>,
@@ -82,16 +88,20 @@ struct Message<'a> {
 
 impl<'a> Message<'a> {
     fn read(raw: Raw<'a>) -> Message<'a> {
-        let [role, calls, id] = raw.pick([b"role", b"tool_calls", b"tool_call_id"]);
+        let [role, calls, function_call, id, name] =
+            raw.pick([b"role", b"tool_calls", FUNCTION_CALL, b"tool_call_id", b"name"]);
         let role = role.map(Raw::inner_text).unwrap_or_default();
-        let id_of = |value: Option<Raw<'a>>| value.filter(|id| id.is_string()).map(Raw::inner_text).unwrap_or_default();
+        let text = |value: Raw<'a>| value.is_string().then(|| value.inner_text());
         let is_answer = role == "assistant";
         let calls = calls.into_iter().filter(|_| is_answer).flat_map(Raw::elements);
+        let ids = calls.map(|call| call.member(b"id").and_then(text).unwrap_or_default());
+        let called = function_call.filter(|_| is_answer).and_then(name_of);
+        let result_of = || id.and_then(text).or_else(|| name.and_then(text)).unwrap_or_default();
         Message {
             raw,
             is_answer,
-            calls: calls.map(|call| id_of(call.member(b"id"))).collect(),
-            result_of: (role == "tool").then(|| id_of(id)),
+            calls: ids.chain(called.map(Raw::inner_text)).collect(),
+            result_of: matches!(role, "tool" | "function").then(result_of),
         }
     }
 
@@ -208,9 +218,10 @@ impl Writer {
                 out.put_u8(b']');
             }
         }
-        for name in [&b"tool_calls"[..], b"reasoning_details"] {
-            let lists: Vec<&[u8]> =
-                all(name).filter(|list| list.is_array() && list.is_filled()).map(Raw::inner).collect();
+        let calls: Vec<Cow<'_, [u8]>> = answers.iter().flat_map(|answer| calls_of(answer.raw)).collect();
+        let details = all(b"reasoning_details").filter(|list| list.is_array() && list.is_filled());
+        let details: Vec<Cow<'_, [u8]>> = details.map(|list| Cow::Borrowed(list.inner())).collect();
+        for (name, lists) in [(&b"tool_calls"[..], calls), (b"reasoning_details", details)] {
             if !lists.is_empty() {
                 push_member(out, name, b"[");
                 out.put_slice(&lists.join(&b","[..]));
@@ -234,6 +245,24 @@ impl Writer {
         }
         out.put_u8(b'}');
     }
+}
+
+/// The elements of the calls of an answer, in the form of today.
+fn calls_of(answer: Raw<'_>) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    let [calls, function_call] = answer.pick([b"tool_calls", FUNCTION_CALL]);
+    let calls = calls.filter(|list| list.is_array() && list.is_filled()).map(|list| Cow::Borrowed(list.inner()));
+    let named = function_call.and_then(|call| Some((call, name_of(call)?)));
+    let of_today = named.map(|(call, name)| {
+        let parts: [&[u8]; 5] =
+            [b"{\"id\":", name.bytes(), b",\"type\":\"function\",\"function\":", call.bytes(), b"}"];
+        Cow::Owned(parts.concat())
+    });
+    calls.into_iter().chain(of_today)
+}
+
+/// The name in a call in the deprecated form, if it is one.
+fn name_of(function_call: Raw<'_>) -> Option<Raw<'_>> {
+    function_call.member(b"name").and_then(Raw::filled_string)
 }
 
 /// Appends the parts of a content, each after a comma.

@@ -1,7 +1,7 @@
 //! Results of tool calls in the form that every chat server takes: one text.
 //!
 //! A client of another dialect may put images and files into a result, and mark one as failed. Chat servers take media in
-//! messages of the user only, and know no such mark.
+//! messages of the user only, and know no such mark. For the same reason media of instructions go to the user.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use memchr::memmem;
@@ -16,57 +16,155 @@ pub(crate) const RESULT: &[u8] = b"{\"role\":\"tool\",\"tool_call_id\":";
 /// The mark of a failed result.
 pub(crate) const FAILED: &[u8] = b"\"is_error\":true";
 
+/// Types of media, as the gateway writes them.
+const MEDIA: [&[u8]; 4] =
+    [b"\"type\":\"image_url\"", b"\"type\":\"file\"", b"\"type\":\"input_audio\"", b"\"type\":\"video_url\""];
+/// Authors of instructions, as the gateway writes them.
+const INSTRUCTIONS: [&[u8]; 2] = [b"\"role\":\"system\"", b"\"role\":\"developer\""];
+
 /// A body with plain results.
 pub(crate) struct PlainResults {
     pub(crate) body: Bytes,
     /// Media were moved to the message of the user behind the results.
     pub(crate) moved_media: bool,
+    /// The same of media in instructions.
+    pub(crate) moved_instructions: bool,
     /// Failed results say so in their text.
     pub(crate) told_failures: bool,
 }
 
-/// Writes the results in a body of the gateway's own as plain texts. `None` if they are.
+/// Writes the results and the instructions in a body of the gateway's own as plain texts. `None` if they are.
 pub(crate) fn plain_results(body: &[u8]) -> Option<PlainResults> {
     let has = |part: &[u8]| memmem::find(body, part).is_some();
-    if !has(RESULT) || !(has(FAILED) || has(b"\"type\":\"image_url\"") || has(b"\"type\":\"file\"")) {
+    let has_media = || MEDIA.iter().any(|kind| has(kind));
+    let may_change =
+        has(RESULT) && (has(FAILED) || has_media()) || INSTRUCTIONS.iter().any(|role| has(role)) && has_media();
+    if !may_change {
         return None;
     }
     let text = std::str::from_utf8(body).ok()?;
     let messages = object(text).ok()?.member(b"messages")?;
-    let mut splice = Splice::new(text);
-    let mut found = PlainResults { body: Bytes::new(), moved_media: false, told_failures: false };
-    let mut media: Vec<Raw<'_>> = Vec::new();
+    let mut rewriter = Rewriter {
+        splice: Splice::new(text),
+        media: Vec::new(),
+        moved_media: false,
+        moved_instructions: false,
+        told_failures: false,
+    };
     let mut messages = messages.elements().peekable();
     while let Some(message) = messages.next() {
-        let [role, content, id, failed] = message.pick([b"role", b"content", b"tool_call_id", b"is_error"]);
-        let is = |name: &str| role.is_some_and(|role| role.inner_text() == name);
-        if !is("tool") {
-            if is("user") && !media.is_empty() {
-                splice.replace(message, &user_message(&std::mem::take(&mut media), content));
-            }
-            continue;
-        }
-        let failed = failed.is_some_and(|flag| flag.bytes() == b"true");
-        let moved = content.into_iter().flat_map(Raw::elements).filter(|part| text_of(*part).is_none());
-        let before = media.len();
-        media.extend(moved);
-        let has_moved = media.len() > before;
-        found.moved_media |= has_moved;
-        found.told_failures |= failed;
-        let mut written = BytesMut::new();
-        if failed || has_moved {
-            push_result(id, content, failed, &mut written);
-        } else {
-            written.put_slice(message.bytes());
-        }
-        let next = messages.peek().and_then(|next| next.member(b"role"));
-        if !media.is_empty() && !next.is_some_and(|role| matches!(role.inner_text(), "tool" | "user")) {
-            written.put_u8(b',');
-            written.put_slice(&user_message(&std::mem::take(&mut media), None));
-        }
-        splice.replace(message, &written);
+        let next = messages.peek().map(|next| Author::of(next.member(b"role")));
+        rewriter.message(message, next);
     }
-    (found.moved_media || found.told_failures).then(|| PlainResults { body: splice.finish(), ..found })
+    rewriter.finish()
+}
+
+struct Rewriter<'a> {
+    splice: Splice<'a>,
+    /// Media that wait for a message of the user.
+    media: Vec<Raw<'a>>,
+    moved_media: bool,
+    moved_instructions: bool,
+    told_failures: bool,
+}
+
+impl<'a> Rewriter<'a> {
+    /// Rewrites a message. `next`: the author of the one behind it.
+    fn message(&mut self, message: Raw<'a>, next: Option<Author>) {
+        let [role, content, id, failed] = message.pick([b"role", b"content", b"tool_call_id", b"is_error"]);
+        let author = Author::of(role);
+        let parts = || content.into_iter().flat_map(Raw::elements);
+        let mut written = BytesMut::new();
+        match author {
+            Author::Model => return,
+            Author::User if self.media.is_empty() => return,
+            Author::User => written.put_slice(&user_message(&std::mem::take(&mut self.media), content)),
+            Author::Tool => {
+                let failed = failed.is_some_and(|flag| flag.bytes() == b"true");
+                let has_moved = self.take_media(parts());
+                self.moved_media |= has_moved;
+                self.told_failures |= failed;
+                match failed || has_moved {
+                    true => push_result(id, content, failed, &mut written),
+                    false => written.put_slice(message.bytes()),
+                }
+            }
+            Author::Instructor => {
+                let has_moved = self.take_media(parts());
+                self.moved_instructions |= has_moved;
+                match has_moved {
+                    true => push_texts(message, parts(), &mut written),
+                    false => written.put_slice(message.bytes()),
+                }
+            }
+        }
+        let goes_on = next.is_some_and(|next| next == author || next == Author::User) && !written.is_empty();
+        if !goes_on && !self.media.is_empty() {
+            if !written.is_empty() {
+                written.put_u8(b',');
+            }
+            written.put_slice(&user_message(&std::mem::take(&mut self.media), None));
+        }
+        self.splice.replace(message, &written);
+    }
+
+    /// Takes the media among these parts; whether there are any.
+    fn take_media(&mut self, parts: impl Iterator<Item = Raw<'a>>) -> bool {
+        let before = self.media.len();
+        self.media.extend(parts.filter(|part| text_of(*part).is_none()));
+        self.media.len() > before
+    }
+
+    fn finish(self) -> Option<PlainResults> {
+        let Rewriter { splice, moved_media, moved_instructions, told_failures, .. } = self;
+        let has_changed = moved_media || moved_instructions || told_failures;
+        has_changed.then(|| PlainResults { body: splice.finish(), moved_media, moved_instructions, told_failures })
+    }
+}
+
+/// Who wrote a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Author {
+    Instructor,
+    User,
+    Model,
+    Tool,
+}
+
+impl Author {
+    fn of(role: Option<Raw<'_>>) -> Author {
+        match role.map(Raw::inner_text) {
+            Some("system" | "developer") => Author::Instructor,
+            Some("user") => Author::User,
+            Some("tool") => Author::Tool,
+            _ => Author::Model,
+        }
+    }
+}
+
+/// Appends instructions without their media. Nothing, if there is nothing else in them.
+fn push_texts<'a>(message: Raw<'a>, parts: impl Iterator<Item = Raw<'a>>, out: &mut BytesMut) {
+    let texts: Vec<&[u8]> = parts.filter(|part| text_of(*part).is_some()).map(Raw::bytes).collect();
+    if texts.is_empty() {
+        return;
+    }
+    out.put_u8(b'{');
+    for (key, value) in message.members() {
+        if out.len() > 1 {
+            out.put_u8(b',');
+        }
+        out.put_slice(key.bytes());
+        out.put_u8(b':');
+        match &*key.name() {
+            b"content" => {
+                out.put_u8(b'[');
+                out.put_slice(&texts.join(&b","[..]));
+                out.put_u8(b']');
+            }
+            _ => out.put_slice(value.bytes()),
+        }
+    }
+    out.put_u8(b'}');
 }
 
 fn text_of(part: Raw<'_>) -> Option<EscapedText<'_>> {
@@ -149,6 +247,24 @@ mod tests {
         let answer = r#"{"role":"assistant","content":"x"}"#.to_owned();
         let expected = json!([texts("a", "r1"), alone, {"role": "assistant", "content": "x"}]);
         assert_eq!(plain(&[result("a", &seen, ""), answer]), expected);
+    }
+
+    #[test]
+    fn media_of_instructions_stand_in_a_message_of_the_user_behind_them() {
+        let picture: Value = serde_json::from_str(PICTURE).unwrap();
+        let rule = json!({"type": "text", "text": "rule"});
+        let says = |role: &str, content: Value| json!({"role": role, "content": content});
+        let plain = |messages: &[Value]| plain(&messages.iter().map(Value::to_string).collect::<Vec<_>>());
+        let both = says("system", json!([rule, picture]));
+        let (text, go) = (says("system", json!([rule])), json!({"type": "text", "text": "go"}));
+        let said = says("user", json!([picture, go]));
+        assert_eq!(plain(&[both.clone(), says("user", json!("go"))]), json!([text, said]));
+        let alone = says("user", json!([picture]));
+        assert_eq!(plain(std::slice::from_ref(&both)), json!([text, alone]));
+        assert_eq!(plain(&[says("developer", json!([picture]))]), json!([alone]));
+        let brief = says("system", json!("Be brief."));
+        let answer = says("assistant", json!("so"));
+        assert_eq!(plain(&[both, brief.clone(), answer.clone()]), json!([text, brief, alone, answer]));
     }
 
     #[test]

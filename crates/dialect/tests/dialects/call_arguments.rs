@@ -196,6 +196,39 @@ fn a_function_call_of_a_whole_answer_becomes_a_call_of_a_tool() {
     }
 }
 
+/// A11, D118.
+#[test]
+fn a_function_call_of_a_stream_becomes_a_call_of_a_tool_at_every_door() {
+    let chunk = |delta: Value, finish: Value| {
+        format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}))
+    };
+    let (first, rest) = CITY.split_at(5);
+    let stream = [
+        chunk(
+            json!({"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": ""}}),
+            Value::Null,
+        ),
+        chunk(json!({"function_call": {"arguments": first}}), Value::Null),
+        chunk(json!({"function_call": {"arguments": rest}}), Value::Null),
+        chunk(json!({}), json!("function_call")),
+        "data: [DONE]\n\n".to_owned(),
+    ]
+    .concat();
+    for (name, request) in clients() {
+        let events = relayed(&request, Dialect::OpenAi, stream.as_bytes(), &context_of(&request));
+        assert_eq!(calls_of(&put_together(&events)), [("f".to_owned(), CITY.to_owned())], "{name}: {events:?}");
+        let told = serde_json::to_string(&events).unwrap();
+        let reason = match name {
+            "chat" => "\"finish_reason\":\"tool_calls\"",
+            "functions" => "\"finish_reason\":\"function_call\"",
+            "messages" => "\"stop_reason\":\"tool_use\"",
+            _ => "\"type\":\"function_call\"",
+        };
+        assert!(told.contains(reason), "{name}: {told}");
+        assert_eq!(told.contains("\"function_call\":{"), name == "functions", "{name}: {told}");
+    }
+}
+
 /// A11.
 #[test]
 fn a_client_of_functions_is_told_function_call_as_the_reason_of_the_end() {

@@ -1,6 +1,6 @@
 //! Results of calls that do not follow their calls at once, and choices of tools where there are none.
 
-use pointsman_dialect::ChatRequest;
+use pointsman_dialect::{ChatRequest, StateKey, read_agent_chat};
 use pointsman_domain::Dialect;
 use serde_json::{Value, json};
 
@@ -94,6 +94,9 @@ fn results_stand_directly_behind_their_calls_whatever_a_client_of_messages_puts_
         ("u Hi | a c:t0 c:t1 | u r:t0 | a so | u go", "Hi c:t0 c:t1 r:t0 r:t1! so go"),
         ("u Hi | a c:t0 | u r:t0 | a c:t0 | u wait | u r:t0", "Hi c:t0 r:t0 c:t0 r:t0 wait"),
         ("u Hi | a c:t0 | u r:t0 r:t9", "Hi c:t0 r:t0 [tool result t9] 18"),
+        ("u Hi | a c:t0 | u r:t9", "Hi c:t0 r:t0! [tool result t9] 18"),
+        ("u Hi | a c:t0 c:t1 | u r:t1 r:t9", "Hi c:t0 c:t1 r:t0! r:t1 [tool result t9] 18"),
+        ("u Hi | u r:t9", "Hi [tool result t9] 18"),
     ] {
         let words = json!([{"name": "t0", "input_schema": {"type": "object"}}, {"name": "t1", "input_schema": {"type": "object"}}]);
         let body = json!({"model": "acme/m", "max_tokens": 9, "tools": words, "messages": turns(given)});
@@ -134,6 +137,71 @@ fn a_chat_server_gets_the_history_of_a_chat_client_as_it_is_and_others_in_order(
     check(&chat, Dialect::OpenAi, "Hi c:t0 c:t1 r:t0 r:t1 wait");
     let own: Value = serde_json::from_slice(&sent_of(&catalog(), Dialect::OpenAi, &chat).bytes).unwrap();
     assert_eq!(own["messages"], messages);
+}
+
+/// A2.
+#[test]
+fn results_of_deprecated_function_calls_stand_directly_behind_their_calls() {
+    let says = |role: &str, text: &str| json!({"role": role, "content": text});
+    let call =
+        |name: &str| json!({"role": "assistant", "content": null, "function_call": {"name": name, "arguments": "{}"}});
+    let result = |name: &str| json!({"role": "function", "name": name, "content": "18"});
+    let (hi, wait) = (says("user", "Hi"), says("user", "wait"));
+    let (t0, r0) = (call("t0"), result("t0"));
+    for (messages, expected) in [
+        (json!([hi, t0, r0, says("user", "go")]), "Hi c:t0 r:t0 go"),
+        (json!([hi, t0, wait, r0]), "Hi c:t0 r:t0 wait"),
+        (json!([hi, t0, says("system", "rule"), r0]), "Hi c:t0 r:t0 rule"),
+        (json!([hi, t0, call("t1"), r0, result("t1")]), "Hi c:t0 c:t1 r:t0 r:t1"),
+        (json!([hi, t0, r0, t0, wait, r0]), "Hi c:t0 r:t0 c:t0 r:t0 wait"),
+        (json!([hi, t0, wait]), "Hi c:t0 r:t0! wait"),
+        (json!([hi, t0, result("t9")]), "Hi c:t0 r:t0! [tool result t9] 18"),
+    ] {
+        let chat = of_chat(&json!({"model": "acme/m", "messages": messages}).to_string());
+        check(&chat, Dialect::OpenAi, expected);
+        let own: Value = serde_json::from_slice(&sent_of(&catalog(), Dialect::OpenAi, &chat).bytes).unwrap();
+        assert_eq!(own["messages"], messages, "a chat server gets the body of a chat client as it is");
+    }
+}
+
+/// A2.
+#[test]
+fn a_body_of_responses_at_the_door_of_chat_has_its_results_behind_their_calls_at_chat_servers_too() {
+    let says = |role: &str, text: &str| json!({"type": "message", "role": role, "content": text});
+    let call = |id: &str| json!({"type": "function_call", "call_id": id, "name": id, "arguments": "{}"});
+    let result = |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "18"});
+    let hi = says("user", "Hi");
+    for (input, expected) in [
+        (json!([hi, call("t0"), says("user", "wait"), result("t0")]), "Hi c:t0 r:t0 wait"),
+        (json!([hi, call("t0"), says("developer", "rule"), result("t0")]), "Hi c:t0 r:t0 rule"),
+        (json!([hi, call("t0"), result("t9")]), "Hi c:t0 r:t0! [tool result t9] 18"),
+    ] {
+        let body = json!({"model": "acme/m", "input": input}).to_string();
+        let read = read_agent_chat(body.as_bytes(), &StateKey::new([7; 32])).unwrap().unwrap();
+        let mut chat = of_chat(std::str::from_utf8(&read.chat).unwrap());
+        chat.has_written_messages = read.has_written_messages;
+        for dialect in Dialect::ALL {
+            let outgoing = sent_of(&catalog(), dialect, &chat);
+            let body: Value = serde_json::from_slice(&outgoing.bytes).unwrap();
+            assert_eq!(told(dialect, &body).join(" "), expected, "{dialect:?}: {body}");
+        }
+    }
+    let flat = json!({"model": "acme/m", "messages": [{"role": "user", "content": "Hi"}],
+        "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}]});
+    let read = read_agent_chat(flat.to_string().as_bytes(), &StateKey::new([7; 32])).unwrap().unwrap();
+    assert!(!read.has_written_messages, "messages of a chat client stay as they are");
+}
+
+/// A2.
+#[test]
+fn a_chat_client_with_a_result_of_another_call_gets_no_result_for_the_call_and_a_text_for_the_other() {
+    let call = json!({"id": "t0", "type": "function", "function": {"name": "t0", "arguments": "{}"}});
+    let messages = json!([
+        {"role": "user", "content": "Hi"}, {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "t9", "content": "18"},
+    ]);
+    let chat = of_chat(&json!({"model": "acme/m", "messages": messages}).to_string());
+    check(&chat, Dialect::OpenAi, "Hi c:t0 r:t0! [tool result t9] 18");
 }
 
 /// A2: prompt caches live on it.
@@ -177,9 +245,12 @@ fn without_a_tool_a_chat_server_gets_no_choice_of_tools() {
         }
     }
     let hi = json!([{"role": "user", "content": "Hi"}]);
-    for kind in ["auto", "none"] {
+    for (kind, tools) in [("auto", Some(json!([]))), ("none", Some(json!([]))), ("auto", None), ("none", None)] {
         let choice = json!({"type": kind, "disable_parallel_tool_use": true});
-        let body = json!({"model": "acme/m", "max_tokens": 9, "messages": hi, "tools": [], "tool_choice": choice});
+        let mut body = json!({"model": "acme/m", "max_tokens": 9, "messages": hi, "tool_choice": choice});
+        if let Some(tools) = tools {
+            body["tools"] = tools;
+        }
         let sent = sent_of(&catalog, Dialect::OpenAi, &of_messages(&body));
         let sent: Value = serde_json::from_slice(&sent.bytes).unwrap();
         assert!(sent.get("tool_choice").is_none() && sent.get("parallel_tool_calls").is_none(), "{sent}");

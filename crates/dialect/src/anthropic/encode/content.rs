@@ -4,8 +4,8 @@ use pointsman_domain::ReasoningFormat;
 
 use super::{MessagesEncoder, Open, call::OpenCall, piece::Piece};
 use crate::{
-    anthropic::foreign_state::packed_state,
-    neutral::{EscapedText, ReasoningKind, ReasoningPiece},
+    anthropic::foreign_state::{packed_state, with_omitted},
+    neutral::{EscapedText, MAX_STATE, ReasoningKind, ReasoningPiece},
 };
 
 impl MessagesEncoder {
@@ -55,15 +55,20 @@ impl MessagesEncoder {
         let sealed = sealed.filter(|sealed| !sealed.is_empty());
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             self.open_thought(index, format);
-            if !self.opening.omits_thinking {
-                self.blocks.thought(&text);
-            }
+            self.show_thought(&text);
         }
         let Some(sealed) = sealed else { return };
         let is_own = format == ReasoningFormat::Anthropic;
-        let signature = if is_own { sealed } else { self.seal(format, &packed_state(&sealed, id.as_ref())) };
         let is_of_open = matches!(&self.open, Some(Open::Thought { format: of, index: at, .. })
             if *of == format && (*at == index || !is_own));
+        let omitted = match &self.open {
+            Some(Open::Thought { omitted, .. }) if is_of_open => omitted.borrowed(),
+            _ => EscapedText::plain(""),
+        };
+        let signature = match is_own {
+            true => sealed,
+            false => self.seal(format, with_omitted(packed_state(&sealed, id.as_ref()), &omitted)),
+        };
         match kind {
             ReasoningKind::Encrypted if is_own || !is_of_open => {
                 self.close();
@@ -85,26 +90,39 @@ impl MessagesEncoder {
         if !is_open {
             self.close();
             self.blocks.begin_thinking();
-            self.open = Some(Open::Thought { index, format });
+            self.open = Some(Open::Thought { index, format, omitted: EscapedText::plain("") });
         }
     }
 
-    fn seal(&self, format: ReasoningFormat, state: &str) -> EscapedText<'static> {
-        EscapedText::escaping(&self.opening.state_key.seal(format, state))
+    /// Writes a piece of the open thought. For a client that wants no text it is kept instead, to be sealed, if the provider
+    /// is one that wants its text back.
+    fn show_thought(&mut self, text: &EscapedText<'_>) {
+        if !self.opening.omits_thinking {
+            return self.blocks.thought(text);
+        }
+        if let Some(Open::Thought { format: ReasoningFormat::Unknown, omitted, .. }) = &mut self.open
+            && omitted.bytes().len() <= MAX_STATE
+        {
+            *omitted = std::mem::replace(omitted, EscapedText::plain("")).joined(text);
+        }
+    }
+
+    fn seal(&self, format: ReasoningFormat, state: String) -> EscapedText<'static> {
+        EscapedText::escaping(&self.opening.state_key.seal(format, &state))
     }
 
     fn close(&mut self) {
         self.close_signed(None);
     }
 
-    /// Closes the open block. A thought without a signature gets an envelope without a state.
+    /// Closes the open block. A thought without a signature gets an envelope, in which there is at most its text.
     fn close_signed(&mut self, signature: Option<&EscapedText<'_>>) {
         match self.open.take() {
             None => {}
             Some(Open::Text { .. }) => self.blocks.end_text(),
-            Some(Open::Thought { format, .. }) => match signature {
+            Some(Open::Thought { format, omitted, .. }) => match signature {
                 Some(signature) => self.blocks.end_thinking(signature),
-                None => self.blocks.end_thinking(&self.seal(format, "")),
+                None => self.blocks.end_thinking(&self.seal(format, with_omitted(String::new(), &omitted))),
             },
             Some(Open::Call(call)) => self.blocks.end_call(call),
         }

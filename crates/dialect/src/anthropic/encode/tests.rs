@@ -472,6 +472,42 @@ fn signatures_without_their_text_are_sent_to_a_client_that_wants_no_more() {
     assert_eq!(message["content"], json!([{"type": "thinking", "thinking": "", "signature": "EqQB"}]));
 }
 
+/// A1.
+#[test]
+fn a_thought_of_a_chat_provider_that_was_not_shown_comes_back_with_its_text() {
+    let answers = [
+        vec![
+            json!({"reasoning_content": "I need "}),
+            json!({"reasoning_content": "the \"tool\"\n"}),
+            json!({"reasoning_content": "😀"}),
+        ],
+        vec![json!({"reasoning": "I need the \"tool\"\n😀"})],
+        vec![
+            json!({"reasoning_details": [{"type": "reasoning.text", "text": "I need the \"tool\"\n😀", "format": "unknown", "index": 0}]}),
+        ],
+    ];
+    for pieces in answers {
+        for form in [AnswerForm::Streamed, AnswerForm::Whole] {
+            let mut opening = opening(form);
+            opening.omits_thinking = true;
+            let mut encoder = MessagesEncoder::new(opening);
+            let more = [delta(json!({"tool_calls": [call(0, "call_1", "{}")]})), finish("tool_calls")];
+            for chunk in pieces.iter().cloned().map(delta).chain(more) {
+                read_chunk(chunk.to_string().as_bytes(), &mut encoder).unwrap();
+            }
+            let written = encoder.whole();
+            let content = match form {
+                AnswerForm::Streamed => receive(&written).message["content"].clone(),
+                AnswerForm::Whole => serde_json::from_slice::<Value>(&written).unwrap()["content"].clone(),
+            };
+            assert_eq!(content[0]["thinking"], "", "{content}");
+            let details = echoed(&content);
+            let expected = json!([{"type": "reasoning.text", "format": "unknown", "text": "I need the \"tool\"\n😀"}]);
+            assert_eq!(details, expected, "{content}");
+        }
+    }
+}
+
 #[test]
 fn what_has_no_place_in_this_api_and_other_choices_are_left_out() {
     let other = json!({"choices": [{"index": 1, "delta": {"content": "b"}, "finish_reason": "length"}]});

@@ -7,7 +7,7 @@ use pointsman_domain::{Invalid, ReasoningFormat};
 
 use super::{ChatBodyWriter, MAX_MESSAGES, mistyped, refused, required};
 use crate::{
-    anthropic::foreign_state::unpacked_state,
+    anthropic::foreign_state::{ForeignState, unpacked_state},
     json::{Raw, push_member, push_string},
     neutral::{EMPTY_MESSAGE, Envelope, EscapedText, FieldFates, MemberType, Path, none_of, of_type},
     openai::{
@@ -327,14 +327,15 @@ impl ChatBodyWriter<'_> {
             // Its provider refuses a thought without its signature.
             Envelope::Genuine { format: ReasoningFormat::Anthropic, .. } => {}
             Envelope::Genuine { format, state } => {
-                if let Some(shown) = &shown {
+                let ForeignState { data, id, omitted } = unpacked_state(&state);
+                let omitted = (!omitted.is_empty()).then(|| EscapedText::escaping(omitted));
+                if let Some(shown) = shown.as_ref().or(omitted.as_ref()) {
                     let (kind, name): (_, &[u8]) = match format {
                         ReasoningFormat::Responses => ("summary", b"summary"),
                         _ => ("text", b"text"),
                     };
                     push_detail(kind, format, &[(name, Some(shown))], details);
                 }
-                let (data, id) = unpacked_state(&state);
                 if !data.is_empty() {
                     let (data, id) = (EscapedText::escaping(data), id.map(EscapedText::escaping));
                     let members: [(&[u8], _); 2] = [(b"data", Some(&data)), (b"id", id.as_ref())];

@@ -25,16 +25,20 @@ pub(crate) fn field_name(name: &str) -> Cow<'_, str> {
         "messages[].tool_calls[].function.arguments" => "messages[].content[].input",
         "messages[].reasoning_details" | "reasoning_details" => "messages[].content[].thinking",
         "messages[].content[].image_url" | "messages[].content[].file" => "messages[].content[].source",
-        "tools[].function.parameters" => "tools[].input_schema",
-        name => return of_tool(name),
+        name => return of_place(name),
     })
 }
 
-fn of_tool(name: &str) -> Cow<'_, str> {
-    match name.strip_prefix("tools[].function.") {
-        Some(member) => format!("tools[].{member}").into(),
-        None => Cow::Borrowed(name),
-    }
+/// Beginnings of names of places within a field, and the client's.
+const PLACES: [(&str, &str); 3] = [
+    ("tools[].function.parameters", "tools[].input_schema"),
+    ("tools[].function.", "tools[]."),
+    ("response_format.json_schema", "output_config.format"),
+];
+
+fn of_place(name: &str) -> Cow<'_, str> {
+    let within = |(chat, own): (&str, &str)| Some(format!("{own}{}", name.strip_prefix(chat)?));
+    PLACES.into_iter().find_map(within).map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
 /// The fields of the client that became this one, where its body tells. `None` where the name alone does. `member`: a

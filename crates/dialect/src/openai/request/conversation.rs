@@ -6,7 +6,7 @@ use super::{
     byte_span::{BodyText, Edit},
     conversation_opening::OpeningHasher,
     fault,
-    open_turn::OpenTurn,
+    open_turn::{CallIds, OpenTurn},
     prompt_size::PromptSize,
     task_features::MessageTexts,
     value_visitor::{Stopped, stop},
@@ -36,6 +36,8 @@ pub(super) struct Conversation<'a> {
     pub(super) has_calls: bool,
     /// The turn that it leaves open.
     pub(super) open_turn: OpenTurn<'a>,
+    /// Ids of the calls in the message that is read.
+    pub(super) call_ids: CallIds<'a>,
     /// Texts of the message that is read.
     pub(super) texts: MessageTexts<'a>,
     /// Texts of the last message of the user.
@@ -63,6 +65,7 @@ impl<'a> Conversation<'a> {
             media: CapabilitySet::NONE,
             has_calls: false,
             open_turn: OpenTurn::default(),
+            call_ids: CallIds::default(),
             texts: MessageTexts::default(),
             last_user: MessageTexts::default(),
             opening: OpeningHasher::default(),

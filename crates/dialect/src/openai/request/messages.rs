@@ -14,7 +14,7 @@ use super::{
     json_type::JsonType,
     parts::{PartList, PartListReader},
     tool_calls::CallListVisitor,
-    value_visitor::{ArrayReader, LengthVisitor, ObjectReader, SeenKeys, Stopped, TextLength, ValueVisitor, stop},
+    value_visitor::{ArrayReader, ObjectReader, SeenKeys, Stopped, ValueVisitor, stop},
 };
 use crate::{
     json::Raw,
@@ -186,6 +186,10 @@ struct Message<'a> {
     /// How many tool calls, if the member is there at all.
     calls: Option<usize>,
     call_id: Option<Raw<'a>>,
+    /// What names the function whose result this is, in the deprecated form.
+    name: Option<Raw<'a>>,
+    /// The name of the function that is called, in the deprecated form.
+    called: Option<&'a str>,
     /// Whether a function call or a voice stands in the place of the content.
     has_call: bool,
     /// The reasoning that goes back to its provider.
@@ -210,6 +214,7 @@ impl<'a> ValueVisitor<'a> for MessageVisitor<'_, 'a> {
         let mut met = SeenKeys::default();
         let mut message = Message::default();
         self.conversation.texts.clear();
+        self.conversation.call_ids.clear();
         while let Some(key) = members.key()?.map(MessageKey::of) {
             if !matches!(key, MessageKey::Other) && !met.first_time(key as u8) {
                 let invalid = fault::given_twice(&MESSAGES.item(self.index).member(key.as_str()));
@@ -220,17 +225,20 @@ impl<'a> ValueVisitor<'a> for MessageVisitor<'_, 'a> {
         let index = self.index;
         let judged = message.judge(&MESSAGES.item(index));
         self.conversation.edits.extend(message.empty_text());
-        let Conversation { opening, tally, ends_with_answer, has_calls, open_turn, texts, last_user, .. } =
+        let Conversation { opening, tally, ends_with_answer, has_calls, open_turn, call_ids, texts, last_user, .. } =
             &mut *self.conversation;
         match message.role {
-            Some(Role::Assistant) => open_turn.answer(message.calls.unwrap_or(0), message.reasoning_details),
-            Some(Role::Tool) => open_turn.result(),
+            Some(Role::Assistant) => {
+                call_ids.extend(message.called);
+                open_turn.answer(call_ids, message.reasoning_details);
+            }
+            Some(Role::Tool | Role::Function) => open_turn.result(message.answered_call()),
             Some(Role::User) => {
                 open_turn.user();
                 mem::swap(texts, last_user);
             }
             Some(Role::System | Role::Developer) => open_turn.speaker(),
-            _ => {}
+            None => {}
         }
         *ends_with_answer = message.role == Some(Role::Assistant) && message.calls.unwrap_or(0) == 0;
         *has_calls |= message.calls.unwrap_or(0) > 0 || message.role == Some(Role::Tool);
@@ -248,7 +256,11 @@ impl<'a> MessageVisitor<'_, 'a> {
     ) -> Result<(), Stopped> {
         match key {
             MessageKey::Role => return self.role(message, members.raw()?),
-            MessageKey::Name => return self.name(members.value(LengthVisitor)?),
+            MessageKey::Name => {
+                let name = members.raw()?;
+                message.name = Some(name);
+                return self.name(name);
+            }
             MessageKey::Content => {
                 let start = members.start()?;
                 message.content = members.value(ContentVisitor { message: self })?;
@@ -260,6 +272,11 @@ impl<'a> MessageVisitor<'_, 'a> {
                 message.calls = members.value(list)?;
             }
             MessageKey::ToolCallId => message.call_id = json::given(members.raw()?),
+            MessageKey::FunctionCall => {
+                let call = members.raw()?;
+                message.called = call.member(b"name").and_then(Raw::filled_string).map(Raw::inner_text);
+                self.payload(key, message, call);
+            }
             MessageKey::ReasoningDetails => {
                 let details = members.raw()?;
                 message.reasoning_details = Some(details);
@@ -283,11 +300,11 @@ impl<'a> MessageVisitor<'_, 'a> {
         Ok(())
     }
 
-    fn name(&mut self, name: TextLength) -> Result<(), Stopped> {
-        match name {
-            TextLength::Text(bytes) => self.conversation.tally.bytes += bytes,
-            TextLength::Other(JsonType::Null) => {}
-            TextLength::Other(kind) => {
+    fn name(&mut self, name: Raw<'_>) -> Result<(), Stopped> {
+        match JsonType::of(name) {
+            JsonType::Text => self.conversation.tally.bytes += name.text_bytes(),
+            JsonType::Null => {}
+            kind => {
                 let invalid = fault::wrong_type(&MESSAGES.item(self.index).member("name"), "a string", kind);
                 return Err(self.conversation.stop(invalid));
             }
@@ -343,7 +360,13 @@ impl<'a> ValueVisitor<'a> for ContentVisitor<'_, '_, 'a> {
     }
 }
 
-impl Message<'_> {
+impl<'a> Message<'a> {
+    /// The id of the call whose result this is, as it is written: in the deprecated form the name of the function.
+    fn answered_call(&self) -> &'a str {
+        let mut texts = [self.call_id, self.name].into_iter().flatten().filter(|text| text.is_string());
+        texts.next().map(Raw::inner_text).unwrap_or_default()
+    }
+
     /// What stands for the content of an assistant that says nothing, as answers of models may: strict upstreams refuse null
     /// there.
     fn empty_text(&self) -> Option<Edit> {

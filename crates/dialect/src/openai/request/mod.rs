@@ -163,6 +163,8 @@ pub struct ChatRequest {
     pub service: RequestedService,
     /// What was lost when the body was put in the form of chat, for a client of chat.
     pub fates: FieldFates,
+    /// Whether the gateway wrote its messages: for a client of another dialect, or from `input` of a client of chat.
+    pub has_written_messages: bool,
     /// Whether results of calls stand elsewhere than directly behind the calls of their turn.
     pub(crate) has_scattered_results: bool,
     envelope: ParsedBody,
@@ -259,6 +261,7 @@ impl ChatRequest {
             client: None,
             service: envelope.service(),
             fates: FieldFates::default(),
+            has_written_messages: false,
             has_scattered_results,
             envelope,
             demands,

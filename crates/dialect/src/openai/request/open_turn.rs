@@ -4,6 +4,9 @@ use pointsman_domain::ReasoningFormat;
 
 use crate::json::Raw;
 
+/// Ids of calls as they are written; empty for one without.
+pub(super) type CallIds<'a> = Vec<&'a str>;
+
 /// The turn that the end of a conversation leaves open, as far as the conversation has gone by.
 #[derive(Debug, Default)]
 pub(super) struct OpenTurn<'a> {
@@ -13,18 +16,18 @@ pub(super) struct OpenTurn<'a> {
     has_results: bool,
     /// Whether the next answer goes on with the turn: nobody but tools has spoken since the last one.
     goes_on: bool,
-    /// Calls of the last answer whose results have not come yet.
-    awaited: usize,
-    /// Whether results stand elsewhere than directly behind the calls of their turn, or too few or too many do.
+    /// Ids of the calls of the last answer whose results have not come yet.
+    awaited: CallIds<'a>,
+    /// Whether results stand elsewhere than directly behind the calls of their turn, or other results than theirs do.
     has_scattered_results: bool,
 }
 
 impl<'a> OpenTurn<'a> {
-    /// An answer of the model.
-    pub(super) fn answer(&mut self, calls: usize, details: Option<Raw<'a>>) {
-        let has_calls = calls > 0;
+    /// An answer of the model. Takes the ids of its calls.
+    pub(super) fn answer(&mut self, calls: &mut CallIds<'a>, details: Option<Raw<'a>>) {
+        let has_calls = !calls.is_empty();
         self.speaker();
-        self.awaited = calls;
+        std::mem::swap(&mut self.awaited, calls);
         if !has_calls || !self.goes_on {
             self.reasoning.clear();
         }
@@ -32,11 +35,13 @@ impl<'a> OpenTurn<'a> {
         (self.has_results, self.goes_on) = (false, false);
     }
 
-    /// A result of a call.
-    pub(super) fn result(&mut self) {
+    /// The result of the call with this id.
+    pub(super) fn result(&mut self, id: &str) {
         (self.has_results, self.goes_on) = (true, true);
-        self.has_scattered_results |= self.awaited == 0;
-        self.awaited = self.awaited.saturating_sub(1);
+        match self.awaited.iter().position(|awaited| *awaited == id) {
+            Some(place) => drop(self.awaited.swap_remove(place)),
+            None => self.has_scattered_results = true,
+        }
     }
 
     /// A message of the user, which may stand beside results.
@@ -47,12 +52,13 @@ impl<'a> OpenTurn<'a> {
 
     /// Somebody who is no tool speaks.
     pub(super) fn speaker(&mut self) {
-        self.has_scattered_results |= std::mem::take(&mut self.awaited) > 0;
+        self.has_scattered_results |= !self.awaited.is_empty();
+        self.awaited.clear();
     }
 
     /// Whether calls and results of the whole conversation have to be put together.
     pub(super) fn has_scattered_results(&self) -> bool {
-        self.has_scattered_results || self.awaited > 0
+        self.has_scattered_results || !self.awaited.is_empty()
     }
 
     /// Format of the reasoning before calls whose results the model has not answered yet: that of the last step of the turn

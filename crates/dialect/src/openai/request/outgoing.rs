@@ -103,10 +103,16 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
                 let name = self.envelope.name(member);
                 let unknown = fate == Fate::Unknown;
                 let admitted = if unknown { self.gates.admits_unknown(&name) } else { self.gates.admits(&name) };
-                let admitted = admitted && !self.unpriced.contains(&&*name);
+                let admitted = admitted && !self.is_unpriced(&name);
                 if admitted { self.splice.keep(member) } else { self.drop(&name) }
             }
         }
+    }
+
+    /// Whether the member asks for a service without a price. The tier in a body that the gateway wrote may stand for `speed`.
+    fn is_unpriced(&self, name: &str) -> bool {
+        let stands_for_speed = || name == "service_tier" && !self.envelope.gives("speed");
+        self.unpriced.iter().any(|field| *field == name || (*field == "speed" && stands_for_speed()))
     }
 
     /// Leaves a parameter out and says so.

@@ -72,8 +72,8 @@ struct CallVisitor<'c, 'a> {
 
 /// What a call says of itself.
 #[derive(Default)]
-struct ParsedCall {
-    id: Option<TextLength>,
+struct ParsedCall<'a> {
+    id: Option<CallId<'a>>,
     function: Option<ParsedFunction>,
     custom: Option<ParsedFunction>,
     is_custom: bool,
@@ -104,7 +104,7 @@ impl<'a> ValueVisitor<'a> for CallVisitor<'_, 'a> {
                 return Err(self.refuse(|path| fault::given_twice(&path.member(name))));
             }
             match name {
-                "id" => call.id = Some(members.value(LengthVisitor)?),
+                "id" => call.id = Some(members.value(CallIdVisitor)?),
                 "function" => call.function = Some(members.value(FunctionVisitor)?),
                 "custom" => call.custom = Some(members.value(FunctionVisitor)?),
                 _ => {
@@ -124,11 +124,12 @@ impl<'a> ValueVisitor<'a> for CallVisitor<'_, 'a> {
     }
 }
 
-impl CallVisitor<'_, '_> {
-    fn judge(self, call: &ParsedCall) -> Result<(), Stopped> {
+impl<'a> CallVisitor<'_, 'a> {
+    fn judge(self, call: &ParsedCall<'a>) -> Result<(), Stopped> {
         if let Some(invalid) = self.mistake(call) {
             return Err(self.conversation.stop(invalid));
         }
+        self.conversation.call_ids.push(call.id.map_or("", |id| id.written));
         let called = if call.is_custom { call.custom } else { call.function };
         if let Some(ParsedFunction::Object { name: Some(TextLength::Text(name)), arguments, .. }) = &called {
             let arguments = if let Some(TextLength::Text(bytes)) = arguments { *bytes } else { 0 };
@@ -137,11 +138,11 @@ impl CallVisitor<'_, '_> {
         Ok(())
     }
 
-    fn mistake(&self, call: &ParsedCall) -> Option<Invalid> {
+    fn mistake(&self, call: &ParsedCall<'_>) -> Option<Invalid> {
         let item = MESSAGES.item(self.message);
         let calls = item.member("tool_calls");
         let path = calls.item(self.call);
-        string(call.id, &path.member("id")).or_else(|| {
+        string(call.id.map(|id| id.length), &path.member("id")).or_else(|| {
             let (called, member, arguments_of) = match call.is_custom {
                 true => (call.custom, "custom", "input"),
                 false => (call.function, "function", "arguments"),
@@ -172,6 +173,28 @@ fn string(value: Option<TextLength>, path: &Path<'_>) -> Option<Invalid> {
         Some(TextLength::Text(_)) => None,
         None | Some(TextLength::Other(JsonType::Null)) => Some(fault::required(path)),
         Some(TextLength::Other(kind)) => Some(fault::wrong_type(path, "a string", kind)),
+    }
+}
+
+/// The `id` of a call.
+#[derive(Debug, Clone, Copy)]
+struct CallId<'a> {
+    length: TextLength,
+    /// As it is written; empty if it is no string.
+    written: &'a str,
+}
+
+struct CallIdVisitor;
+
+impl<'a> ValueVisitor<'a> for CallIdVisitor {
+    type Out = CallId<'a>;
+
+    fn text(self, text: Raw<'a>) -> Result<CallId<'a>, Stopped> {
+        Ok(CallId { length: TextLength::Text(text.text_bytes()), written: text.inner_text() })
+    }
+
+    fn other(self, got: JsonType) -> Result<CallId<'a>, Stopped> {
+        Ok(CallId { length: TextLength::Other(got), written: "" })
     }
 }
 

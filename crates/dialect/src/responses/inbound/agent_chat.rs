@@ -17,6 +17,8 @@ pub struct AgentChat {
     pub chat: Bytes,
     /// What has no equivalent in chat.
     pub fates: FieldFates,
+    /// Whether its messages were written from `input`.
+    pub has_written_messages: bool,
 }
 
 /// The chat body that a body in this form means. `None` if the body has nothing of this form.
@@ -38,7 +40,7 @@ fn of_input(body: &[u8], state_key: &StateKey) -> Result<AgentChat, Invalid> {
     let read = read_responses(body, state_key)?;
     match read.native_feature {
         Some(path) => Err(unsupported(&path, "An item of this type is only for '/responses'.")),
-        None => Ok(AgentChat { chat: read.chat, fates: read.fates }),
+        None => Ok(AgentChat { chat: read.chat, fates: read.fates, has_written_messages: true }),
     }
 }
 
@@ -67,5 +69,5 @@ fn with_nested_tools(text: &str, whole: Raw<'_>, tools: Raw<'_>, state_key: &Sta
         }
         Fate::Kept
     });
-    Ok(AgentChat { chat: splice.finish(), fates: writer.fates })
+    Ok(AgentChat { chat: splice.finish(), fates: writer.fates, has_written_messages: false })
 }

@@ -28,12 +28,16 @@ pub(crate) fn field_name(name: &str) -> Cow<'_, str> {
     })
 }
 
+/// Beginnings of names of places within a field, and the client's.
+const PLACES: [(&str, &str); 3] = [
+    ("tools[].function.", "tools[]."),
+    ("response_format.json_schema", "text.format"),
+    ("messages[].content[]", "input[].content[]"),
+];
+
 fn of_element(name: &str) -> Cow<'_, str> {
-    match (name.strip_prefix("tools[].function."), name.strip_prefix("messages[].content[]")) {
-        (Some(member), _) => format!("tools[].{member}").into(),
-        (None, Some(rest)) => format!("input[].content[]{rest}").into(),
-        (None, None) => Cow::Borrowed(name),
-    }
+    let within = |(chat, own): (&str, &str)| Some(format!("{own}{}", name.strip_prefix(chat)?));
+    PLACES.into_iter().find_map(within).map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
 /// The fields of the client that became this one, where its body tells. `None` where the name alone does. `member`: a

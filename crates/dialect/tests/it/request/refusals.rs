@@ -197,7 +197,7 @@ fn statement_9_an_unknown_role_is_blamed_on_its_message() {
 }
 
 #[test]
-fn statement_10_content_may_be_missing_only_where_something_else_speaks() {
+fn statement_10_content_may_be_missing_only_from_an_assistant_and_a_function() {
     check_messages(&[
         (r#"{"role":"user"}"#, "messages[0].content", "missing_field"),
         (r#"{"role":"user","content":null}"#, "messages[0].content", "missing_field"),
