@@ -57,6 +57,7 @@ fn run<'a>(mut stream: ChatStream, reads: impl Iterator<Item = &'a [u8]>) -> Run
             provider_name: None,
             request_id: None,
             previous_errors: None,
+            is_final: false,
         };
         stream.fail(&error, &mut out);
     }

@@ -492,6 +492,12 @@ impl ApiError {
         self.0.error_type
     }
 
+    /// Whether an identical call fails whenever it is sent, until the gateway's administrator acts.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        self.0.retry == Retry::Futile
+    }
+
     /// Value of `error.metadata.reason`.
     #[must_use]
     pub fn reason(&self) -> Option<&'static str> {

@@ -263,6 +263,8 @@ mod quota;
 #[cfg(test)]
 mod raw_client;
 #[cfg(test)]
+mod refusal_waits;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod reload;

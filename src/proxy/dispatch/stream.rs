@@ -331,6 +331,7 @@ fn stream_error(error: &ApiError, record: &Generation) -> StreamError {
         provider_name: error.provider_name().map(Arc::from),
         request_id: Some(Arc::clone(&record.request_id)),
         previous_errors: error.previous_errors(),
+        is_final: error.is_final(),
     }
 }
 

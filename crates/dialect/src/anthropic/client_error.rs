@@ -101,7 +101,7 @@ pub(super) fn push_error(error: &MessagesError<'_>, out: &mut BytesMut) {
 /// Appends the event that ends a stream with this error. Clients repeat the request only after an overload, so that is what
 /// every error is called that may pass.
 pub(super) fn push_stream_error(error: &StreamError, out: &mut BytesMut) {
-    let may_pass = matches!(error.code, 408 | 409 | 429 | 502 | 503 | 504 | 529);
+    let may_pass = !error.is_final && matches!(error.code, 408 | 409 | 429 | 502 | 503 | 504 | 529);
     let kind = if may_pass { "overloaded_error" } else { "api_error" };
     out.put_slice(b"event: error\ndata: ");
     push_as(kind, &error.into(), out);
@@ -235,6 +235,7 @@ mod tests {
             provider_name: None,
             request_id: None,
             previous_errors: None,
+            is_final: false,
         };
         for (code, kind) in
             [(502, "overloaded_error"), (429, "overloaded_error"), (500, "api_error"), (403, "api_error")]
@@ -245,6 +246,18 @@ mod tests {
                 "event: error\ndata: {{\"type\":\"error\",\"error\":{{\"type\":\"{kind}\",\"message\":\"m\"}},\"request_id\":null}}\n\n"
             );
             assert_eq!(out, expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn an_error_in_a_stream_that_no_time_cures_is_not_called_an_overload() {
+        for code in [502, 503] {
+            let mut out = BytesMut::new();
+            push_stream_error(&StreamError { code, is_final: true, ..StreamError::broken_answer() }, &mut out);
+            assert!(
+                out.starts_with(b"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\""),
+                "{code}"
+            );
         }
     }
 

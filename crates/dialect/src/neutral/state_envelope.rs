@@ -7,7 +7,6 @@
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use pointsman_domain::ReasoningFormat;
-use pointsman_domain::ReasoningFormat;
 use sha2::Sha256;
 
 /// Longest state, bytes. A longer one is dropped. The longest are texts of thoughts: 64k tokens of four bytes.

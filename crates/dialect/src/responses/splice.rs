@@ -7,22 +7,22 @@ use pointsman_domain::{AddedMember, Usage};
 
 use super::{
     encode::push_usage,
-    inbound::{ResponseEcho, echo::complete_tools},
+    inbound::{
+        ResponseEcho,
+        echo::{self, complete_tools},
+    },
     models::{LEAST_OUTPUT, capabilities},
     provider_state::ProviderState,
 };
 use crate::{
     answer::AnswerContext,
     json::{Fate, JsonFault, Raw, Splice, object, push_member, quoted},
-    neutral::{CallArguments, EscapedText, ReportedTokens, StateKey, settled_arguments},
+    neutral::{EscapedText, ReportedTokens, StateKey, settled_arguments},
     spliced_call::{MemberNames, SplicedCall},
 };
 
 /// What `include` must have so that reasoning can be sent back to an API that keeps nothing.
 const ENCRYPTED: &str = "reasoning.encrypted_content";
-
-/// Most calls of an answer whose arguments are followed.
-const MAX_CALLS: usize = 1_024;
 
 /// A client's body for an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,6 +116,9 @@ fn is_unusable(sealed: Option<Raw<'_>>, is_stateless: bool) -> bool {
     }
 }
 
+/// So many of the members that [`ResponseIdentity::identify`] knows, the first ones, are never null.
+const NEVER_NULL: usize = 5;
+
 /// What the client sees of a response that passes.
 #[derive(Debug)]
 pub(crate) struct ResponseIdentity {
@@ -181,47 +184,26 @@ pub(crate) fn splice_event(
     Ok(Some(splice.finish()))
 }
 
-/// Takes an event about a call of a function: the data with arguments that are one object, if they were not. `arguments`: of
-/// the calls so far, by their places.
-pub(crate) fn settle_event(
-    kind: &str,
-    data: &str,
-    event: Raw<'_>,
-    arguments: &mut Vec<(u64, CallArguments)>,
-) -> Option<Bytes> {
-    let mut splice = Splice::new(data);
-    match kind {
-        "response.function_call_arguments.delta" => {
-            let piece = event.member(b"delta").filter(|piece| piece.is_string())?;
-            let place = event.member(b"output_index").and_then(Raw::count).unwrap_or(0);
-            if !arguments.iter().any(|(at, _)| *at == place) && arguments.len() < MAX_CALLS {
-                arguments.push((place, CallArguments::object()));
-            }
-            let (_, call) = arguments.iter_mut().find(|(at, _)| *at == place)?;
-            let mut passed = BytesMut::new();
-            call.piece(piece.inner(), &mut passed);
-            if *passed == *piece.inner() {
-                return None;
-            }
-            splice.replace(piece, &[b"\"", &passed[..], b"\""].concat());
-        }
-        "response.function_call_arguments.done" => settle_arguments(event, &mut splice)?,
-        "response.output_item.done" => settle_call(event.member(b"item")?, &mut splice)?,
-        _ => return None,
+/// Makes the arguments of a call of a function one object. `None` if they are, or it is another item. The arguments of a call
+/// that has not ended may still come.
+pub(super) fn settle_call<'a>(item: Raw<'a>, splice: &mut Splice<'a>) -> Option<()> {
+    let [kind, status, arguments] = item.pick([b"type", b"status", b"arguments"]);
+    kind.filter(|kind| kind.inner() == b"function_call")?;
+    let arguments = arguments?;
+    let is_open = matches!(status.and_then(Raw::text).as_deref(), Some("in_progress" | "incomplete"));
+    if is_open && (arguments.is_null() || !arguments.is_filled()) {
+        return None;
     }
-    Some(splice.finish())
+    settle_arguments(arguments, splice)
 }
 
-/// Makes the arguments of a call of a function one object. `None` if they are, or it is another item.
-fn settle_call<'a>(item: Raw<'a>, splice: &mut Splice<'a>) -> Option<()> {
-    item.member(b"type").filter(|kind| kind.inner() == b"function_call")?;
-    settle_arguments(item, splice)
-}
-
-fn settle_arguments<'a>(holder: Raw<'a>, splice: &mut Splice<'a>) -> Option<()> {
-    let text = holder.member(b"arguments").and_then(Raw::filled_string)?;
-    let settled = settled_arguments(text.inner())?;
-    splice.replace(text, &[b"\"", &settled[..], b"\""].concat());
+/// Makes arguments one object. `None` if they are, or are no text.
+pub(super) fn settle_arguments<'a>(arguments: Raw<'a>, splice: &mut Splice<'a>) -> Option<()> {
+    let settled = match arguments.is_null() {
+        true => settled_arguments(b"")?,
+        false => settled_arguments(arguments.is_string().then_some(arguments.inner())?)?,
+    };
+    splice.replace(arguments, &[b"\"", &settled[..], b"\""].concat());
     Some(())
 }
 
@@ -243,16 +225,19 @@ impl ResponseIdentity {
         });
         let mut missing = self.echo.members_but(has);
         let completed = (status.as_deref() == Some("completed")).then(|| (self.clock)().max(self.created).to_string());
-        for (name, value) in [
-            ("object", &b"\"response\""[..]),
-            ("id", &*quoted(&self.id)),
-            ("model", &*quoted(&self.model)),
-            ("created_at", self.created.to_string().as_bytes()),
+        let (id, model, created) = (quoted(&self.id), quoted(&self.model), self.created.to_string());
+        let own: [(&str, &[u8]); 9] = [
+            ("object", b"\"response\""),
+            ("id", &id),
+            ("model", &model),
+            ("created_at", created.as_bytes()),
+            ("output", b"[]"),
             ("completed_at", completed.as_deref().unwrap_or("null").as_bytes()),
             ("error", b"null"),
             ("incomplete_details", b"null"),
             ("usage", usage.as_deref().unwrap_or(b"null")),
-        ] {
+        ];
+        for (name, value) in own {
             if !has(name.as_bytes()) {
                 push_member(&mut missing, name.as_bytes(), value);
             }
@@ -261,11 +246,19 @@ impl ResponseIdentity {
             splice.add_first(response, members);
         }
         for (key, value) in response.members() {
-            match &*key.name() {
-                b"id" if self.state == ProviderState::Refused => splice.replace(value, &quoted(&self.id)),
-                b"model" => splice.replace(value, &quoted(&self.model)),
+            let name = key.name();
+            match &*name {
+                b"id" if self.state == ProviderState::Refused => splice.replace(value, &id),
+                b"model" => splice.replace(value, &model),
                 b"store" if self.state == ProviderState::Refused => splice.replace(value, b"false"),
                 b"usage" => usage.iter().for_each(|usage| splice.replace(value, usage)),
+                _ if value.is_null() => {
+                    let own = own.iter().take(NEVER_NULL).find(|(own, _)| *own.as_bytes() == *name);
+                    let echoed = || if echo::may_be_null(&name) { None } else { self.echo.member(&name) };
+                    if let Some(own) = own.map(|(_, own)| own.to_vec()).or_else(echoed) {
+                        splice.replace(value, &own);
+                    }
+                }
                 b"tools" => complete_tools(value, splice),
                 b"output" => splice.elements(value, |item, splice| {
                     let _ = settle_call(item, splice);

@@ -1,5 +1,7 @@
 //! The same answer as a provider of each dialect gives it, whole and streamed, and what a client reads of it.
 
+use std::collections::BTreeMap;
+
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use bytes::{Bytes, BytesMut};
@@ -124,8 +126,13 @@ impl Said {
     /// The bytes of a stream.
     pub(crate) fn stream(&self, dialect: Dialect) -> Vec<u8> {
         let mut out = Vec::new();
+        let mut number = 0;
         let mut event = |kind: &str, mut value: Value| {
             value["type"] = json!(kind);
+            if dialect == Dialect::Responses {
+                value["sequence_number"] = json!(number);
+                number += 1;
+            }
             out.extend(format!("event: {kind}\ndata: {value}\n\n").into_bytes());
         };
         match dialect {
@@ -296,7 +303,9 @@ pub(crate) fn put_together(events: &[Value]) -> Value {
         return json!(blocks(events));
     }
     if let Some(end) = events.iter().rev().find(|event| event["response"].is_object()) {
-        return end["response"]["output"].clone();
+        let output = end["response"]["output"].clone();
+        check_pieces(events, &output);
+        return output;
     }
     let mut message = json!({});
     for event in events {
@@ -331,6 +340,50 @@ fn blocks(events: &[Value]) -> Vec<Value> {
         }
     }
     blocks
+}
+
+/// What a client joins from the pieces of a stream of the Responses API is what the events that end them say, the items, and
+/// the last response. Every event has a number of its own, in their order, if any has.
+fn check_pieces(events: &[Value], output: &Value) {
+    let mut joined: BTreeMap<(u64, &str, u64), String> = BTreeMap::new();
+    let mut arguments: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
+    for event in events {
+        let (kind, place) = (event["type"].as_str().unwrap(), event["output_index"].as_u64());
+        let part = event["content_index"].as_u64().or(event["summary_index"].as_u64()).unwrap_or(0);
+        if let (Some(what), Some(place)) = (kind.strip_suffix(".delta"), place) {
+            *joined.entry((place, what, part)).or_default() += event["delta"].as_str().unwrap();
+        } else if let ("response.function_call_arguments.done", Some(place)) = (kind, place) {
+            arguments.entry(place).or_default().push(&event["arguments"]);
+        } else if let ("response.output_item.done", Some(place)) = (kind, place)
+            && event["item"]["type"] == "function_call"
+        {
+            arguments.entry(place).or_default().push(&event["item"]["arguments"]);
+        }
+    }
+    let numbers: Vec<u64> = events.iter().filter_map(|event| event["sequence_number"].as_u64()).collect();
+    assert!(numbers.is_empty() || numbers.len() == events.len(), "{events:?}");
+    assert!(numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{numbers:?}: {events:?}");
+    for (place, item) in output.as_array().unwrap().iter().enumerate() {
+        let place = place as u64;
+        let mut ends = arguments.remove(&place).unwrap_or_default();
+        if item["type"] == "function_call" {
+            let pieces = joined.get(&(place, "response.function_call_arguments", 0));
+            ends.push(&item["arguments"]);
+            let pieces = pieces.map_or("", String::as_str);
+            assert!(ends.iter().all(|end| *end == pieces), "pieces {pieces:?}, ends {ends:?}: {events:?}");
+        }
+    }
+    for ((place, what, part), pieces) in joined {
+        let item = &output[place as usize];
+        let whole = match what {
+            "response.output_text" => &item["content"][part as usize]["text"],
+            "response.refusal" => &item["content"][part as usize]["refusal"],
+            "response.reasoning_text" => &item["content"][part as usize]["text"],
+            "response.reasoning_summary_text" => &item["summary"][part as usize]["text"],
+            _ => continue,
+        };
+        assert_eq!(*whole, pieces, "{what} {place} {part}: {events:?}");
+    }
 }
 
 /// As the accumulators of the official clients: texts are joined, lists by the index of their elements.

@@ -16,12 +16,13 @@ impl PlanRun {
     /// The client's error when no candidate is left.
     #[must_use]
     pub fn give_up(&self) -> ApiError {
-        let wait = self.failures.iter().filter_map(|failed| failed.wait).min();
+        // The wait that a provider names beside a refusal that no time cures would keep the client from the other endpoints.
+        let passing = self.failures.iter().filter(|failed| !failed.is_final());
+        let wait = passing.filter_map(|failed| failed.wait).min();
         let wait = wait.or_else(|| self.until_first_opens()).unwrap_or(DEFAULT_WAIT);
         let Some(last) = self.failures.last() else { return self.never_called(wait) };
         // Nothing that may pass with time has failed, so the request is refused wherever it can be sent.
-        let is_final = |failed: &FailedAttempt| failed.kind.blame() == Blame::Client || failed.is_ours();
-        let is_refused = last.kind == FailureKind::ContextLength || self.failures.iter().all(is_final);
+        let is_refused = last.kind == FailureKind::ContextLength || self.failures.iter().all(FailedAttempt::is_final);
         if let Some((at, error)) = self.refusal.as_ref().filter(|_| is_refused) {
             return self.refused(*at, error);
         }
@@ -92,8 +93,8 @@ impl PlanRun {
         self.out_of_capacity(ApiError::overloaded(Overload::EndpointsBusy, wait), wait)
     }
 
-    /// Time until the first endpoint of the plan may be called. `None` if one may be called now; these failures may have
-    /// opened breakers.
+    /// Time until the first endpoint of the plan may be called, without those that refused for good. `None` if one may be
+    /// called now; these failures may have opened breakers.
     fn until_first_opens(&self) -> Option<Duration> {
         let (catalog, now) = (&self.routed.catalog, clock::now());
         let live = self.worker.setup.published.live.view(now);
@@ -101,7 +102,11 @@ impl PlanRun {
             let state = live.status(catalog, candidate.index);
             state.open_until.max(state.cooldown_until)
         };
-        let opens: Option<Vec<Tick>> = self.routed.decision.plan().map(opens).collect();
+        let has_refused = |candidate: &Candidate| {
+            self.failures.iter().any(|failed| failed.endpoint == candidate.index && failed.is_final())
+        };
+        let plan = self.routed.decision.plan().filter(|candidate| !has_refused(candidate));
+        let opens: Option<Vec<Tick>> = plan.map(opens).collect();
         opens?.into_iter().min().map(|until| (until - now).max(DEFAULT_WAIT))
     }
 
@@ -156,6 +161,11 @@ impl FailedAttempt {
     /// Whether the gateway's account or the name of the model is the reason, which no client and no time can change.
     const fn is_ours(&self) -> bool {
         matches!(self.kind, FailureKind::Auth | FailureKind::Forbidden | FailureKind::NotFound)
+    }
+
+    /// Whether the same request fails again at this endpoint, whenever it is sent.
+    fn is_final(&self) -> bool {
+        self.kind.blame() == Blame::Client || self.is_ours()
     }
 
     /// The exclusion reason that matches the failure. Only for failures that pass with time.

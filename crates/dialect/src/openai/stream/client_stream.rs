@@ -18,7 +18,11 @@ use crate::{
     neutral::{AnswerForm, CallArguments, ToolNames},
     openai::text_completion,
     outgoing::OutgoingBody,
-    responses::{self, splice::ResponseIdentity},
+    responses::{
+        self,
+        passing_calls::{self, PassingCalls, PassingEvent},
+        splice::ResponseIdentity,
+    },
 };
 
 /// The last event of a stream of chunks.
@@ -36,8 +40,10 @@ pub(super) struct ClientStream {
     next_number: Option<u64>,
     /// The block of a message that has begun and not ended, of events that passed.
     open_block: Option<OpenBlock>,
-    /// Arguments of calls in events that passed, by their places.
-    arguments: Vec<(u64, CallArguments)>,
+    /// Arguments of the call in the open block of a message.
+    arguments: Option<CallArguments>,
+    /// Calls of functions in a response whose events pass.
+    calls: PassingCalls,
     /// Whether an event with the reason of the message's end has passed.
     has_reason: bool,
     /// Whether an event that ends the message has passed.
@@ -122,7 +128,8 @@ impl ClientStream {
             spliced,
             next_number: None,
             open_block: None,
-            arguments: Vec::new(),
+            arguments: None,
+            calls: PassingCalls::default(),
             has_reason: false,
             is_stopped: false,
             is_cut_off: false,
@@ -239,7 +246,7 @@ impl ClientStream {
     fn call_event(&mut self, kind: &str, data: &str, event: Raw<'_>, out: &mut BytesMut) -> Passed {
         let mut passed = BytesMut::new();
         if kind == "content_block_stop" {
-            self.arguments.drain(..).for_each(|(_, mut arguments)| arguments.end(false, &mut passed));
+            self.arguments.take().into_iter().for_each(|mut arguments| arguments.end(false, &mut passed));
             if let Some(OpenBlock { index, .. }) = self.open_block.filter(|_| !passed.is_empty()) {
                 let text = String::from_utf8_lossy(&passed);
                 let delta = format!("{{\"type\":\"input_json_delta\",\"partial_json\":\"{text}\"}}");
@@ -251,10 +258,7 @@ impl ClientStream {
         }
         let piece = event.member(b"delta").and_then(|delta| delta.member(b"partial_json"));
         let Some(piece) = piece.and_then(Raw::filled_string) else { return Passed::AsItCame };
-        if self.arguments.is_empty() {
-            self.arguments.push((0, CallArguments::object()));
-        }
-        self.arguments.iter_mut().for_each(|(_, arguments)| arguments.piece(piece.inner(), &mut passed));
+        self.arguments.get_or_insert_with(CallArguments::object).piece(piece.inner(), &mut passed);
         if *passed == *piece.inner() {
             return Passed::AsItCame;
         }
@@ -284,8 +288,14 @@ impl ClientStream {
         let usage = || chat.outcome().usage;
         let changed = match spliced {
             SplicedApi::Responses(identity) => {
-                self.next_number = responses::splice::next_number(value).or(self.next_number);
-                match responses::splice::settle_event(&kind, data, value, &mut self.arguments) {
+                let PassingEvent { delta, data: settled } = self.calls.event(&kind, data, value);
+                if let Some(delta) = delta {
+                    put_kind(passing_calls::DELTA, out);
+                    put_data(&delta, out);
+                }
+                let next = responses::splice::next_number(value).map(|next| next + self.calls.added());
+                self.next_number = next.or(self.next_number);
+                match settled {
                     Some(settled) => Some(settled),
                     None => responses::splice::splice_event(data, identity, usage)?,
                 }
@@ -307,22 +317,28 @@ impl ClientStream {
         match &*kind {
             "content_block_start" => {
                 self.open_block = OpenBlock::of(value);
-                self.arguments.clear();
+                self.arguments = None;
             }
             "content_block_stop" => self.open_block = None,
             "message_delta" => self.has_reason |= anthropic::splice::tells_reason(value),
             "message_stop" => self.put_reason(chat, out),
             _ => {}
         }
-        out.put_slice(b"event: ");
-        out.put_slice(kind.as_bytes());
-        out.put_u8(b'\n');
-        put_data(changed.as_deref().unwrap_or(data.as_bytes()), out);
+        put_kind(&kind, out);
+        let changed = changed.as_deref().unwrap_or(data.as_bytes());
+        put_data(&self.calls.renumbered(changed.into()), out);
         self.has_begun = true;
         self.is_stopped =
             matches!(&*kind, "message_stop" | "response.completed" | "response.incomplete" | "response.failed");
         Ok(())
     }
+}
+
+/// Appends the name of an event.
+fn put_kind(kind: &str, out: &mut BytesMut) {
+    out.put_slice(b"event: ");
+    out.put_slice(kind.as_bytes());
+    out.put_u8(b'\n');
 }
 
 /// Appends the data of an event, of which each line is a field of its own, and the event's end.

@@ -42,6 +42,8 @@ pub struct StreamError {
     pub request_id: Option<Arc<str>>,
     /// `error.metadata.previous_errors`, written already: the JSON of a list.
     pub previous_errors: Option<Box<str>>,
+    /// Whether the same request fails again, whenever it is sent: only the gateway's administrator can help.
+    pub is_final: bool,
 }
 
 impl StreamError {
@@ -56,6 +58,7 @@ impl StreamError {
             provider_name: None,
             request_id: None,
             previous_errors: None,
+            is_final: false,
         }
     }
 }

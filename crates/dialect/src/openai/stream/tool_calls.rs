@@ -20,6 +20,8 @@ const MAX_CALLS: usize = 1_024;
 const MAX_KEPT_BYTES: usize = 256 * 1024;
 /// Held arguments of one call that are worth being counted.
 const MUCH_HELD: usize = 4 * 1024;
+/// Bytes that may be remembered while calls wait for the rest of a name.
+const MAX_WAITING_BYTES: usize = 64 * 1024;
 /// The place that a legacy `function_call` takes among the upstream's indices.
 const LEGACY: u64 = u64::MAX;
 
@@ -59,7 +61,8 @@ pub(super) struct CallContext<'a> {
 pub(super) enum CallOrder {
     /// Pieces of any call may come at any time. Clients of chat join the pieces of a name themselves.
     Any,
-    /// The same, for a client that must know the whole name when a call begins: the call waits for its first arguments.
+    /// The same, for a client that must know the whole name when a call begins: a call waits for its first arguments, and for
+    /// the calls before it.
     WholeNames,
     /// A call ends where the next begins, and its name comes whole.
     OneByOne,
@@ -199,6 +202,8 @@ impl ToolCallTracker {
                 self.add(part, caller)?
             }
         };
+        let is_first =
+            caller.order != CallOrder::WholeNames || self.list.iter().take(place).all(|earlier| earlier.is_introduced);
         let Some(call) = self.list.get_mut(place) else { return Ok(()) };
         if call.is_introduced {
             call.push_continuation(place, part, out);
@@ -209,22 +214,38 @@ impl ToolCallTracker {
             call.name.extend_from_slice(name.inner());
         }
         let may_go_on = caller.order == CallOrder::WholeNames && part.arguments_text().is_empty();
-        if call.name.is_empty() || may_go_on {
+        if call.name.is_empty() || may_go_on || !is_first {
             self.kept_bytes += call.hold_arguments(part);
         } else {
             call.introduce(place, part, out);
         }
+        if caller.order == CallOrder::WholeNames {
+            self.introduce_waiting(out);
+        }
         self.check_kept()
     }
 
-    /// Appends what must be said of the calls so far before the next begins.
+    /// Appends what must be said of the calls so far before the next begins. Clients of other dialects take no more arguments
+    /// of a call whose object is complete once another has begun.
     fn before_next(&mut self, order: CallOrder, out: &mut BytesMut) {
         for (place, call) in self.list.iter_mut().enumerate() {
-            match order {
-                CallOrder::Any => {}
-                CallOrder::WholeNames => call.introduce_named(place, out),
-                CallOrder::OneByOne => call.end(place, true, out),
+            if order == CallOrder::OneByOne || call.arguments.has_begun_another() {
+                call.end(place, true, out);
             }
+        }
+    }
+
+    /// Introduces the calls whose names are whole, in their order, up to the first whose name may still grow. None waits any
+    /// longer when too much is remembered.
+    fn introduce_waiting(&mut self, out: &mut BytesMut) {
+        let is_much = self.kept_bytes > MAX_WAITING_BYTES;
+        for (place, call) in self.list.iter_mut().enumerate().filter(|(_, call)| !call.is_introduced) {
+            if (call.name.is_empty() || call.early.is_empty()) && !is_much {
+                return;
+            }
+            let early = call.early.len();
+            call.introduce_named(place, out);
+            self.kept_bytes -= early - call.early.len();
         }
     }
 

@@ -127,6 +127,7 @@ fn a_stream_ends_once_also_when_it_fails() {
         provider_name: None,
         request_id: None,
         previous_errors: None,
+        is_final: false,
     };
     encoder.fail(&error);
     encoder.finish();

@@ -83,10 +83,22 @@ impl ResponseEcho {
         out
     }
 
+    /// The value of a member; `None` if a response repeats none of that name.
+    pub(in crate::responses) fn member(&self, name: &[u8]) -> Option<Vec<u8>> {
+        let object = [b"{", self.members.get(1..).unwrap_or_default(), b"}"].concat();
+        let object = json_value(std::str::from_utf8(&object).ok()?)?;
+        object.member(name).map(|value| value.bytes().to_vec())
+    }
+
     /// The names of tools in namespaces.
     pub(in crate::responses) fn namespaces(&self) -> &Namespaces {
         &self.namespaces
     }
+}
+
+/// Whether null is a value of this member of a response object.
+pub(in crate::responses) fn may_be_null(name: &[u8]) -> bool {
+    ECHOED.iter().any(|(known, default)| *known.as_bytes() == *name && *default == "null")
 }
 
 /// Gives the functions in a list of tools the members that clients expect of each.

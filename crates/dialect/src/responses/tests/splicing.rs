@@ -170,6 +170,47 @@ fn a_response_that_lacks_members_gets_those_of_the_request_and_functions_get_str
     assert_eq!(again.len(), complete.len());
 }
 
+/// C5.
+#[test]
+fn members_that_are_null_where_null_is_no_value_get_those_of_the_request_and_others_stay_null() {
+    let given: Value =
+        serde_json::from_slice(&splice_answer(r#"{"status":"completed"}"#, &identity(), Usage::default).unwrap())
+            .unwrap();
+    let may_be_null = [
+        "completed_at",
+        "error",
+        "incomplete_details",
+        "instructions",
+        "max_output_tokens",
+        "max_tool_calls",
+        "previous_response_id",
+        "prompt_cache_key",
+        "safety_identifier",
+        "user",
+    ];
+    let members = given.as_object().unwrap();
+    let nulls: serde_json::Map<String, Value> =
+        members.iter().filter(|(name, _)| *name != "status").map(|(name, _)| (name.clone(), Value::Null)).collect();
+    for status in ["completed", "in_progress"] {
+        let mut body = Value::Object(nulls.clone());
+        body["status"] = json!(status);
+        let whole = splice_answer(&body.to_string(), &identity(), Usage::default).unwrap();
+        let whole: Value = serde_json::from_slice(&whole).unwrap();
+        let event = json!({"type": "response.x", "response": body}).to_string();
+        let event = splice_event(&event, &identity(), Usage::default).unwrap().unwrap();
+        let event: Value = serde_json::from_slice(&event).unwrap();
+        for response in [&whole, &event["response"]] {
+            assert_eq!(response.as_object().unwrap().len(), members.len(), "{response}");
+            for (name, value) in members.iter().filter(|(name, _)| *name != "status") {
+                let is_null = may_be_null.contains(&name.as_str()) || (name == "usage" && status != "completed");
+                let expected = if is_null { &Value::Null } else { value };
+                assert_eq!(response[name], *expected, "{name}, {status}: {response}");
+            }
+        }
+    }
+    assert_eq!((&given["tools"], &given["created_at"], &given["temperature"]), (&json!([]), &json!(17), &json!(1.0)));
+}
+
 #[test]
 fn of_a_stream_only_events_with_a_response_are_rewritten() {
     let event = |data: &str| splice_event(data, &identity(), Usage::default).unwrap();

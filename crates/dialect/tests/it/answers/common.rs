@@ -44,6 +44,7 @@ pub(crate) fn stream_error() -> StreamError {
         provider_name: Some(Arc::from("Acme")),
         previous_errors: None,
         request_id: None,
+        is_final: false,
     }
 }
 
