@@ -76,6 +76,7 @@ impl Said {
             whole.member(b"message"),
             whole.member(b"Message"),
             whole.member(b"detail"),
+            whole.member(b"detail").and_then(|detail| detail.member(b"error")),
         ];
         let message = messages.into_iter().flatten().find_map(sentence).unwrap_or_default();
         said.message = clean(&message, MESSAGE_CHARS).into_owned();
