@@ -16,7 +16,7 @@ use futures_util::{
 };
 use pointsman_actors::{
     actors::router::Routed,
-    dialect::{AnswerContext, AnswerFault, OutgoingBody, RememberedSignatures, SignatureSources},
+    dialect::{AnswerContext, AnswerFault, Doubt, OutgoingBody, RememberedSignatures, SignatureSources},
     domain::{Dialect, Endpoint, Generation, Model, Provider, ServedService, ServiceName},
 };
 
@@ -136,6 +136,7 @@ impl<'a> Target<'a> {
         Call {
             path: self.client.path_for(work.path(self.endpoint, streamed), &self.endpoint.upstream_model),
             model: Arc::clone(&self.endpoint.upstream_model),
+            prompt_tokens: work.prompt_tokens(),
             body: outgoing.bytes.clone(),
             headers: outgoing.headers.clone(),
             dialect: self.endpoint.dialect,
@@ -340,6 +341,13 @@ fn won<T>(plan: &PlanRun, started: StartedAttempt<'_>, output: T) -> RaceOutcome
 /// A failure after the head of an answer: its status was 200, whatever followed.
 pub(super) fn after_head(mut error: UpstreamError) -> UpstreamError {
     error.failure.status.get_or_insert(200);
+    error
+}
+
+/// The same for an answer to a request that may have caused it.
+pub(super) fn after_request(error: UpstreamError, doubt: Doubt) -> UpstreamError {
+    let mut error = after_head(error);
+    error.failure.evidence = doubt.evidence_within(&error.failure);
     error
 }
 

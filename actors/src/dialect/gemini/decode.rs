@@ -4,7 +4,7 @@
 
 use super::{
     error,
-    finish::{finish, is_fault},
+    finish::{finish, is_fault, is_of_request},
     signature_memory::RememberedSignatures,
     usage::tokens,
 };
@@ -17,7 +17,7 @@ use crate::{
         refusal,
         sanitize::{NAME_CHARS, clean},
     },
-    domain::{FailureKind, FinishReason},
+    domain::{Evidence, FailureKind, FinishReason},
 };
 
 mod candidate;
@@ -207,5 +207,6 @@ fn unnamed_error() -> AnswerFault {
 }
 
 fn ended_with(reason: &str) -> AnswerFault {
-    AnswerFault::malformed(format!("the answer ended with {}", clean(reason, NAME_CHARS)))
+    let fault = AnswerFault::malformed(format!("the answer ended with {}", clean(reason, NAME_CHARS)));
+    if is_of_request(reason) { AnswerFault { evidence: Evidence::Request, ..fault } } else { fault }
 }
