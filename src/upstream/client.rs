@@ -331,7 +331,7 @@ impl UpstreamClient {
             prompt_limit: None,
         };
         let error = refusal::classify(refused, response.headers(), &body, SystemTime::now(), &self.redactor);
-        UpstreamError { objection: objection::of(call.dialect, status, &body), ..error }
+        UpstreamError { objection: objection::of(call.dialect, status, &body, &call.body), ..error }
     }
 }
 
