@@ -236,7 +236,7 @@ pub async fn plan(
     admitted: &mut Admitted,
 ) -> Result<(Routed, RequestBudget, Waiting), Unserved> {
     worker.require_ledger()?;
-    let mut waiting = Waiting::default();
+    let mut waiting = Waiting::of(admitted.caller().owner);
     let routed = match decide(worker, query).await? {
         Ok(routed) => routed,
         // Boxed: few requests wait.

@@ -94,6 +94,7 @@ async fn counted(endpoint: &Endpoint, call: CountCall, worker: &Worker) -> Optio
     let call = Call {
         path: client.path_for(call.path, &endpoint.upstream_model),
         model: Arc::clone(&endpoint.upstream_model),
+        prompt_tokens: 0,
         body: call.body,
         headers: call.headers,
         dialect: endpoint.dialect,

@@ -4,9 +4,12 @@
 //! it before, so calls that come later cannot starve the waiting ones, and of many that wait for a half-open endpoint one probes
 //! it. A place is a guard: a call that leaves wakes those behind it. While nobody waits, a request reads one atomic number.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use parking_lot::Mutex;
@@ -14,7 +17,8 @@ use pointsman_domain::{EndpointId, ProviderSlug};
 use tokio::sync::Notify;
 
 /// Most calls that wait at once: as many as a provider serves at once by default (`max_in_flight`). Those
-/// behind them would hardly be served in the time that they may wait, and each holds its request in memory.
+/// behind them would hardly be served in the time that they may wait, and each holds its request in memory. When all places
+/// are taken, an account with few of them gets one of the account with most.
 pub const MOST_WAITING: usize = 256;
 
 /// The waiting calls of the process.
@@ -34,6 +38,7 @@ struct Queue {
 
 struct WaitingCall {
     number: u64,
+    owner: u64,
     awaited: Vec<Awaited>,
     notice: Arc<Notify>,
 }
@@ -63,17 +68,18 @@ impl WaitingCalls {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Takes the last place. `None` if [`MOST_WAITING`] calls wait.
+    /// Takes the last place for a call of the account `owner`. If [`MOST_WAITING`] calls wait, the newest call of the account
+    /// with most places loses its own, provided that `owner` has at least two fewer. `None` otherwise.
     #[must_use]
-    pub fn enter(self: &Arc<Self>, awaited: Vec<Awaited>) -> Option<Place> {
+    pub fn enter(self: &Arc<Self>, owner: u64, awaited: Vec<Awaited>) -> Option<Place> {
         let notice = Arc::new(Notify::new());
         let mut queue = self.queue.lock();
-        if queue.calls.len() >= MOST_WAITING {
+        if queue.calls.len() >= MOST_WAITING && !queue.make_room_for(owner) {
             return None;
         }
         let number = queue.next;
         queue.next += 1;
-        queue.calls.push(WaitingCall { number, awaited, notice: Arc::clone(&notice) });
+        queue.calls.push(WaitingCall { number, owner, awaited, notice: Arc::clone(&notice) });
         self.count.store(queue.calls.len(), Ordering::Release);
         Some(Place { calls: Arc::clone(self), number, notice })
     }
@@ -94,6 +100,32 @@ impl WaitingCalls {
 }
 
 impl Queue {
+    /// Takes the newest call of the account with most places out; of several such accounts, the one with the newest call.
+    /// `false` if `owner` has about as many.
+    fn make_room_for(&mut self, owner: u64) -> bool {
+        let mut places: HashMap<u64, usize> = HashMap::new();
+        for call in &self.calls {
+            *places.entry(call.owner).or_default() += 1;
+        }
+        let of = |owner: u64| places.get(&owner).copied().unwrap_or_default();
+        let Some(most) = self.calls.iter().enumerate().max_by_key(|(at, call)| (of(call.owner), *at)) else {
+            return false;
+        };
+        let (at, call) = most;
+        if of(owner) + 1 >= of(call.owner) {
+            return false;
+        }
+        let left = self.calls.remove(at);
+        left.notice.notify_one();
+        self.wake_behind(&left);
+        true
+    }
+
+    /// Wakes the first call of each endpoint that `left` waited for.
+    fn wake_behind(&self, left: &WaitingCall) {
+        self.wake_first(|awaited| left.awaited.iter().any(|own| own.endpoint == awaited.endpoint));
+    }
+
     fn has_before(&self, number: u64, endpoint: EndpointId) -> bool {
         let earlier = self.calls.iter().take_while(|call| call.number < number);
         earlier.flat_map(|call| &call.awaited).any(|awaited| awaited.rests && awaited.endpoint == endpoint)
@@ -127,6 +159,12 @@ impl Place {
         queue.wake_first(given_up);
     }
 
+    /// Whether it was given to a call of another account.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.calls.queue.lock().calls.binary_search_by_key(&self.number, |call| call.number).is_err()
+    }
+
     /// Whether it is the first that waits for one of its endpoints.
     #[must_use]
     pub fn is_first(&self) -> bool {
@@ -147,7 +185,7 @@ impl Drop for Place {
         if let Ok(position) = queue.calls.binary_search_by_key(&self.number, |call| call.number) {
             let left = queue.calls.remove(position);
             self.calls.count.store(queue.calls.len(), Ordering::Release);
-            queue.wake_first(|awaited| left.awaited.iter().any(|own| own.endpoint == awaited.endpoint));
+            queue.wake_behind(&left);
         }
     }
 }
@@ -177,9 +215,9 @@ mod tests {
     #[test]
     fn an_endpoint_belongs_to_the_call_that_has_waited_longest() {
         let calls = Arc::new(WaitingCalls::default());
-        let first = calls.enter(awaited(&[1])).unwrap();
-        let second = calls.enter(awaited(&[1, 2])).unwrap();
-        let third = calls.enter(awaited(&[2])).unwrap();
+        let first = calls.enter(1, awaited(&[1])).unwrap();
+        let second = calls.enter(1, awaited(&[1, 2])).unwrap();
+        let third = calls.enter(1, awaited(&[2])).unwrap();
         fn has_earlier(calls: &Arc<WaitingCalls>, endpoint: u64, place: Option<&Place>) -> bool {
             calls.has_earlier(EndpointId(endpoint), place)
         }
@@ -211,12 +249,32 @@ mod tests {
     #[test]
     fn no_more_calls_wait_than_the_bound() {
         let calls = Arc::new(WaitingCalls::default());
-        let mut places: Vec<Place> = (0..MOST_WAITING).map(|_| calls.enter(awaited(&[1])).unwrap()).collect();
-        assert!(calls.enter(awaited(&[1])).is_none());
+        let mut places: Vec<Place> = (0..MOST_WAITING).map(|_| calls.enter(1, awaited(&[1])).unwrap()).collect();
+        assert!(calls.enter(1, awaited(&[1])).is_none());
         places.pop();
-        assert!(calls.enter(awaited(&[1])).is_some(), "a place is free again");
+        assert!(calls.enter(1, awaited(&[1])).is_some(), "a place is free again");
         assert_eq!(calls.count(), MOST_WAITING - 1, "and once more");
         places.clear();
+        assert_eq!(calls.count(), 0);
+    }
+
+    #[test]
+    fn an_account_without_a_place_gets_the_newest_one_of_the_account_with_most() {
+        let calls = Arc::new(WaitingCalls::default());
+        let greedy: Vec<Place> = (0..MOST_WAITING).map(|_| calls.enter(1, awaited(&[1])).unwrap()).collect();
+        assert!(calls.enter(1, awaited(&[1])).is_none(), "of the same account");
+        let other = calls.enter(2, awaited(&[2])).unwrap();
+        let lost = |places: &[Place]| places.iter().map(Place::is_lost).filter(|lost| *lost).count();
+        assert!(greedy.last().unwrap().is_lost() && is_woken(greedy.last().unwrap()) && !other.is_lost());
+        assert_eq!((calls.count(), lost(&greedy)), (MOST_WAITING, 1));
+        // It stops at equal shares, so that no two accounts take one place from each other again and again.
+        let mut others: Vec<Place> = std::iter::from_fn(|| calls.enter(2, awaited(&[2]))).collect();
+        assert_eq!((others.len() + 1, lost(&greedy), lost(&others)), (MOST_WAITING / 2, MOST_WAITING / 2, 0));
+        assert!(calls.enter(1, awaited(&[1])).is_none());
+        let third = calls.enter(3, awaited(&[3])).unwrap();
+        assert_eq!((lost(&others), third.is_lost()), (1, false), "of two with as many, that of the newest call");
+        others.clear();
+        drop((greedy, other, third));
         assert_eq!(calls.count(), 0);
     }
 }

@@ -452,6 +452,22 @@ async fn a_member_that_the_gateway_added_and_the_provider_refuses_is_left_out_fr
     assert!(bodies[2]["stream_options"].is_object() && bodies[3].get("stream_options").is_none());
 }
 
+/// Law of RELIABILITY 3.10: the second answer of a hostile image server makes it look as if the member had been the reason.
+#[actix_web::test]
+async fn words_of_one_caller_turn_no_member_off_for_others() {
+    let refused =
+        json!({"error": {"message": "Failed to download image from https://evil.example/stream_options.png."}});
+    let served = Script::answering(calling_streamed());
+    let maker = Upstream::start([Script::new().request().send(http(400, &refused)).then(&served)]);
+    let gateway = gateway(&maker, "").await;
+    for calls in [2, 3] {
+        let reply = gateway.post("/v1/chat/completions", &first("/v1/chat/completions", true)).await;
+        assert_eq!((reply.status, maker.bodies().len()), (200, calls), "{}", reply.text());
+    }
+    let bodies = maker.bodies();
+    assert!(bodies[1].get("stream_options").is_none() && bodies[2]["stream_options"].is_object());
+}
+
 /// B12.
 #[actix_web::test]
 async fn members_that_a_provider_is_known_to_refuse_are_never_sent() {

@@ -296,19 +296,25 @@ struct FickleProvider {
 
 impl FickleProvider {
     fn start(answers: Vec<String>) -> FickleProvider {
+        FickleProvider::with_good(answers, &completion("Right."))
+    }
+
+    /// One whose good answer is this one.
+    fn with_good(answers: Vec<String>, good: &Value) -> FickleProvider {
+        let good: Arc<str> = http(200, good).into();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let answers = Arc::new(answers);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let answers = Arc::clone(&answers);
-                thread::spawn(move || FickleProvider::serve(stream, &answers));
+                let (answers, good) = (Arc::clone(&answers), Arc::clone(&good));
+                thread::spawn(move || FickleProvider::serve(stream, &answers, &good));
             }
         });
         FickleProvider { address }
     }
 
-    fn serve(stream: TcpStream, answers: &[String]) -> Option<()> {
+    fn serve(stream: TcpStream, answers: &[String], good: &str) -> Option<()> {
         let mut reader = BufReader::new(stream.try_clone().ok()?);
         let mut stream = stream;
         loop {
@@ -330,7 +336,7 @@ impl FickleProvider {
                 }
                 None => match body["messages"][0]["content"].as_str().and_then(|text| text.strip_prefix("echo-")) {
                     Some(words) => FickleProvider::echo(words),
-                    None => http(200, &completion("Right.")),
+                    None => good.to_owned(),
                 },
             };
             stream.write_all(answer.as_bytes()).ok()?;
@@ -353,12 +359,14 @@ impl FickleProvider {
     }
 }
 
+/// The key of another caller than the tests' own, and its hash.
+const OTHER: &str = "sk-other-0123456789abcdef";
+const SHA256: &str = "c6334c7846071ed8a7230d8d92839ab7bf2b1c16badb39f54b36bc69b0395f82";
+
 /// Law of RELIABILITY 3.10, over real sockets: a caller sends whatever draws a refusal of requests, in any order; every call of
 /// the other one is served.
 #[actix_web::test]
 async fn nothing_that_one_caller_sends_shuts_a_provider_for_another() {
-    const OTHER: &str = "sk-other-0123456789abcdef";
-    const SHA256: &str = "c6334c7846071ed8a7230d8d92839ab7bf2b1c16badb39f54b36bc69b0395f82";
     let fixtures = fixtures();
     // What closes nothing, and what is about a request; a provider that says more says it to everybody.
     let attacks: Vec<&Fixture> = fixtures
@@ -409,4 +417,195 @@ async fn nothing_that_one_caller_sends_shuts_a_provider_for_another() {
         }
     }
     assert_eq!(excluded(&gateway, "acme/x").await, None);
+}
+
+/// A request of a hostile client, and what its provider answers.
+struct Attack {
+    provider: &'static str,
+    door: &'static str,
+    extra: Value,
+    answer: String,
+}
+
+/// Answers of a healthy provider, by its slug and dialect.
+fn good_answers() -> [(&'static str, &'static str, Value); 4] {
+    let claude = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "Right."}], "usage": {"input_tokens": 12, "output_tokens": 5}});
+    let gemini = json!({"candidates": [{"content": {"role": "model", "parts": [{"text": "Right."}]}, "finishReason": "STOP", "index": 0}],
+        "usageMetadata": {"promptTokenCount": 12, "candidatesTokenCount": 5, "totalTokenCount": 17}});
+    [
+        ("chat", "openai", completion("Right.")),
+        ("claude", "anthropic", claude),
+        ("gemini", "gemini", gemini),
+        ("responses", "openai-responses", response("completed", &Value::Null)),
+    ]
+}
+
+fn response(status: &str, error: &Value) -> Value {
+    let text = json!({"type": "output_text", "text": "Right.", "annotations": []});
+    let message =
+        json!({"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [text]});
+    let output = if error.is_null() { json!([message]) } else { json!([]) };
+    json!({"id": "resp_1", "object": "response", "created_at": 1, "status": status, "model": "m", "output": output, "error": error,
+        "usage": {"input_tokens": 12, "output_tokens": 5, "total_tokens": 17}})
+}
+
+/// A stream of these events.
+fn events(events: &[Value]) -> String {
+    let line = |event: &Value| match event["type"].as_str() {
+        Some(kind) => format!("event: {kind}\ndata: {event}\n\n"),
+        None => format!("data: {event}\n\n"),
+    };
+    let body: String = events.iter().map(line).collect();
+    format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+fn attacks() -> Vec<Attack> {
+    let mut all = Vec::new();
+    let mut add = |provider, door, extra: Value, answer: String| all.push(Attack { provider, door, extra, answer });
+    let said = |message: &str| json!({"error": {"message": message}});
+    let anthropic = |kind: &str, message: &str| json!({"type": "error", "error": {"type": kind, "message": message}});
+
+    // Conditions that one request meets.
+    add(
+        "chat",
+        "chat/completions",
+        json!({}),
+        http(400, &said("The model `m` is not supported when using flex processing.")),
+    );
+    add("chat", "chat/completions", json!({}), http(404, &said("No endpoints found for m that support image input.")));
+    add("chat", "chat/completions", json!({}), http(404, &said("No provider supports the parameter logprobs here.")));
+    let price = json!({"error": {"code": 402, "metadata": {"error_type": "payment_required"},
+        "message": "This request requires more credits, or fewer max_tokens. You requested up to 65536 tokens, but can only afford 2300."}});
+    add("chat", "chat/completions", json!({}), http(402, &price));
+    let iam = json!({"message": "User: arn:x is not authorized to perform: bedrock:InvokeModelWithResponseStream on resource: arn:y"});
+    add("claude", "messages", json!({"stream": true}), http(403, &iam));
+
+    // Keys, models and accounts of the client.
+    let bad_key =
+        json!({"error": {"message": "Authentication Error, bad key", "type": "authentication_error", "code": "401"}});
+    add("chat", "chat/completions", json!({"api_key": "bad"}), http(401, &bad_key));
+    let nope = json!({"error": {"message": "Model not found: nope", "code": "model_not_found"}});
+    add("chat", "chat/completions", json!({"fallbacks": ["nope"]}), http(404, &nope));
+    let server = json!([{"type": "url", "url": "https://dead.example/", "name": "x", "authorization_token": "bad"}]);
+    let refused = anthropic("authentication_error", "Authentication error while communicating with MCP server 'x'");
+    add("claude", "messages", json!({"mcp_servers": server}), http(401, &refused));
+    add("claude", "messages", json!({"mcp_servers": server, "stream": true}), events(&[refused]));
+    let image = json!([{"type": "image_generation"}]);
+    let no_model = json!({"error": {"code": "model_not_found", "message": "The model `gpt-image-1` does not exist or you do not have access to it."}});
+    add("responses", "responses", json!({"tools": image}), http(404, &no_model));
+    let limited = json!({"error": {"code": "rate_limit_exceeded", "message": "Rate limit reached for gpt-image-1 in organization org-x."}});
+    add("responses", "responses", json!({"tools": image}), http_with(429, "retry-after: 30\r\n", &limited));
+
+    // Tiers and sizes of the client.
+    let fast = anthropic("rate_limit_error", "Fast mode rate limit reached");
+    add("claude", "messages", json!({"speed": "fast"}), http_with(429, "retry-after: 60\r\n", &fast));
+    let flex = json!({"error": {"message": "Flex capacity is exhausted", "code": "rate_limit_exceeded"}});
+    add("chat", "chat/completions", json!({"service_tier": "flex"}), http_with(429, "retry-after: 60\r\n", &flex));
+    add("chat", "chat/completions", json!({"service_tier": "flex"}), http_with(503, "retry-after: 60\r\n", &flex));
+    let own = anthropic(
+        "rate_limit_error",
+        "This request would exceed your organization's rate limit of 30 input tokens per minute (org: x).",
+    );
+    add("claude", "messages", json!({}), http_with(429, "retry-after: 47\r\n", &own));
+    let quota = json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "You exceeded your current quota.", "details": [
+        {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaValue": "30",
+            "quotaMetric": "generativelanguage.googleapis.com/generate_content_free_tier_input_token_count"}]},
+        {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "48s"}]}});
+    add("gemini", "chat/completions", json!({}), http(429, &quota));
+
+    // Failures within a 200.
+    add("chat", "chat/completions", json!({"deferred": true}), http(200, &json!({"request_id": "f15c"})));
+    let overflow = "Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens.";
+    add("chat", "chat/completions", json!({"stream": true}), events(&[json!({"error": {"message": overflow}})]));
+    let many = json!({"error": {"code": 1002, "message": "Too many requests"}});
+    add("chat", "chat/completions", json!({"stream": true, "plugins": [1]}), events(&[many]));
+    for code in [
+        "http_error",
+        "external_connector_error",
+        "vector_store_timeout",
+        "cyber_policy",
+        "bio_policy",
+        "mcp_error",
+        "unsupported_file",
+        "tool_user_error",
+    ] {
+        let failed = response("failed", &json!({"code": code, "message": "no"}));
+        let tools = json!([{"type": "mcp", "server_label": "x", "server_url": "https://dead.example/"}]);
+        add("responses", "responses", json!({"tools": tools}), http(200, &failed));
+        let streamed = [
+            json!({"type": "response.created", "sequence_number": 0, "response": response("in_progress", &Value::Null)}),
+            json!({"type": "response.failed", "sequence_number": 1, "response": failed}),
+        ];
+        add("responses", "responses", json!({"tools": tools, "stream": true}), events(&streamed));
+    }
+    for reason in
+        ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER"]
+    {
+        let ended =
+            json!({"candidates": [{"finishReason": reason, "index": 0}], "usageMetadata": {"promptTokenCount": 12}});
+        add("gemini", "chat/completions", json!({}), http(200, &ended));
+        add("gemini", "messages", json!({"stream": true}), events(&[ended]));
+    }
+
+    // Resources in use.
+    add(
+        "claude",
+        "messages",
+        json!({"container": "c_1"}),
+        http(409, &anthropic("invalid_request_error", "Container is busy")),
+    );
+    add(
+        "responses",
+        "responses",
+        json!({"previous_response_id": "resp_x"}),
+        http(409, &said("Another process is operating on it.")),
+    );
+    all
+}
+
+/// Law of RELIABILITY 3.10: over each door, at each dialect, streamed and whole, with whatever one caller adds to its requests.
+#[actix_web::test]
+async fn nothing_that_one_caller_adds_to_its_requests_closes_rests_or_slows_an_endpoint_for_another() {
+    let attacks = attacks();
+    let answers: Vec<String> = attacks.iter().map(|attack| attack.answer.clone()).collect();
+    let mut world = World::new();
+    let mut providers = Vec::new();
+    for (slug, dialect, good) in good_answers() {
+        let provider = FickleProvider::with_good(answers.clone(), &good);
+        world = world.provider_with(slug, provider.address, &format!("dialect = \"{dialect}\""));
+        for model in ["one", "two"] {
+            let model = Model::new(&format!("{slug}/{model}")).taking(&["max_tokens", "tools", "tool_choice"]);
+            world = world.model(&model.at(slug, "0", "0"));
+        }
+        providers.push(provider);
+    }
+    let keys = format!("[[keys]]\nname = \"other\"\nsha256 = \"{SHA256}\"\n");
+    let gateway = world.with(&keys).start().await;
+    let bearer = format!("Bearer {OTHER}");
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    for (number, attack) in attacks.iter().enumerate() {
+        let text = format!("attack-{number} {}", "x ".repeat(200));
+        let asked = match attack.door {
+            "responses" => json!({"input": text}),
+            "messages" => json!({"max_tokens": 9, "messages": [{"role": "user", "content": text}]}),
+            _ => json!({"messages": [{"role": "user", "content": text}]}),
+        };
+        let asked = and(and(asked, json!({"model": format!("{}/one", attack.provider)})), &attack.extra);
+        for _ in 0..4 {
+            gateway.post(&format!("/api/v1/{}", attack.door), &asked).await;
+        }
+        for model in ["one", "two"] {
+            let model = format!("{}/{model}", attack.provider);
+            assert_eq!(
+                excluded(&gateway, &model).await,
+                None,
+                "{model} after {asked}, answered with {}",
+                attack.answer
+            );
+            let body = ask(&model).to_string().into_bytes();
+            let served = gateway.call(Method::POST, "/api/v1/chat/completions", &headers, Some(body)).await;
+            assert_eq!(served.status, 200, "after {asked}: {}", served.text());
+        }
+    }
 }

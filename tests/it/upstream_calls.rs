@@ -55,6 +55,7 @@ pub(crate) fn plain(body: impl Into<Bytes>) -> Call {
         path: "/chat/completions".into(),
         headers: Vec::new(),
         dialect: Dialect::OpenAi,
+        prompt_tokens: 0,
         model: "acme-1".into(),
         body: body.into(),
         streamed: false,

@@ -202,6 +202,8 @@ pub enum Evidence {
     /// Nothing says so.
     #[default]
     None,
+    /// Something that the request holds may have caused it, whatever it looks like.
+    Request,
     /// A status and words that are not known. The same refusal of another caller's request is evidence.
     Unknown {
         /// Hash of status, codes and words.

@@ -77,6 +77,8 @@ pub struct Call {
     pub path: Arc<str>,
     /// Upstream name of the model, which refusals may repeat.
     pub model: Arc<str>,
+    /// Estimated tokens of the prompt, for refusals that name a limit.
+    pub prompt_tokens: u32,
     /// JSON body.
     pub body: Bytes,
     /// Headers of this call alone.
@@ -323,9 +325,11 @@ impl UpstreamClient {
             names_a_wait: false,
             model: &call.model,
             request: &call.body,
+            prompt_tokens: call.prompt_tokens,
+            prompt_limit: None,
         };
         let error = refusal::classify(refused, response.headers(), &body, SystemTime::now(), &self.redactor);
-        UpstreamError { objection: objection::of(call.dialect, status, &body), ..error }
+        UpstreamError { objection: objection::of(call.dialect, status, &body, &call.body), ..error }
     }
 }
 

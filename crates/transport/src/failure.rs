@@ -13,7 +13,7 @@ use pointsman_routing::stats::QuotaReport;
 use super::{
     connector::{ConnectFailure, cause},
     guard::Fault,
-    objection::Objection,
+    objection::{Lesson, Objection},
     shortage::{CAUSE, is_shortage},
 };
 
@@ -37,8 +37,8 @@ pub struct UpstreamError {
     pub wants_fewer_tokens: bool,
     /// Whether it refused a signature of a thought: with stand-ins it may accept the request.
     pub refuses_signature: bool,
-    /// The member that it may be about, although the client has nothing to do with it.
-    pub objection: Option<Objection>,
+    /// The member that it may be about, although the client has nothing to do with it, and what that teaches.
+    pub objection: Option<(Objection, Lesson)>,
     /// Remaining quota that the provider reported, if any.
     pub quota: Option<Box<QuotaReport>>,
 }

@@ -1,13 +1,14 @@
 //! What providers were found to want of members that the gateway adds, or in which it returns reasoning.
 //!
-//! It is found by a refusal after which the same request without or with the member was accepted, or by an answer. It is shared
-//! by all workers and forgotten at a reload.
+//! It is found by a refusal after which the same request without or with the member was accepted, or by an answer. One caller
+//! alone teaches only what its request cannot have caused. It is shared by all workers and forgotten at a reload.
 
 use std::{
     borrow::Cow,
-    sync::atomic::{AtomicU16, Ordering},
+    sync::atomic::{AtomicBool, AtomicU16, Ordering},
 };
 
+use parking_lot::Mutex;
 use pointsman_domain::{AddedMembers, Endpoint, ReasoningHistory};
 
 use super::objection::Objection;
@@ -22,7 +23,13 @@ pub struct Habits {
 
 /// Those of one provider.
 #[derive(Debug, Default)]
-pub struct ProviderHabits(AtomicU16);
+pub struct ProviderHabits {
+    known: AtomicU16,
+    /// What one caller's call seemed to show, with that caller: no news for others until a second one's shows it too.
+    heard: Mutex<Option<(u64, Habits)>>,
+    /// Whether anything is heard, so that the lock is taken only then.
+    is_heard: AtomicBool,
+}
 
 impl Habits {
     /// The provider gives and takes `reasoning_content`.
@@ -72,7 +79,7 @@ impl ProviderHabits {
     /// What is known so far.
     #[must_use]
     pub fn known(&self) -> Habits {
-        let bits = self.0.load(Ordering::Relaxed);
+        let bits = self.known.load(Ordering::Relaxed);
         let history = if bits >> 8 == 0 { ReasoningHistory::Unknown } else { ReasoningHistory::Content };
         Habits { omits: AddedMembers::of_bits((bits & 0xff) as u8), history }
     }
@@ -80,8 +87,56 @@ impl ProviderHabits {
     /// Remembers what was found.
     pub fn learn(&self, found: Habits) {
         // Most answers show nothing new, and workers share the value.
-        if self.0.load(Ordering::Relaxed) & found.bits() != found.bits() {
-            self.0.fetch_or(found.bits(), Ordering::Relaxed);
+        if self.known.load(Ordering::Relaxed) & found.bits() != found.bits() {
+            self.known.fetch_or(found.bits(), Ordering::Relaxed);
         }
+    }
+
+    /// Remembers what a call of `caller` seems to show once a call of another one has shown the same. Only accounts count as
+    /// callers.
+    pub fn hear(&self, found: Habits, caller: Option<u64>) {
+        let Some(caller) = caller else { return };
+        let mut heard = self.heard.lock();
+        match *heard {
+            Some((first, same)) if first != caller && same == found => {
+                self.learn(found);
+                *heard = None;
+            }
+            _ => *heard = Some((caller, found)),
+        }
+        self.is_heard.store(heard.is_some(), Ordering::Relaxed);
+    }
+
+    /// Forgets what one caller's call seemed to show: one with all members was accepted since.
+    pub fn contradict(&self) {
+        if self.is_heard.load(Ordering::Relaxed) {
+            *self.heard.lock() = None;
+            self.is_heard.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pointsman_domain::AddedMember;
+
+    use super::*;
+
+    #[test]
+    fn one_caller_alone_teaches_nothing_for_the_calls_of_others() {
+        let habits = ProviderHabits::default();
+        let without_store = Habits { omits: AddedMembers::default().with(AddedMember::Store), ..Habits::default() };
+        let without_include = Habits { omits: AddedMembers::default().with(AddedMember::Include), ..Habits::default() };
+        for _ in 0..9 {
+            habits.hear(without_store, Some(1));
+            habits.hear(without_store, None);
+        }
+        assert_eq!(habits.known(), Habits::default());
+        habits.contradict();
+        habits.hear(without_store, Some(2));
+        habits.hear(without_include, Some(1));
+        assert_eq!(habits.known(), Habits::default(), "a success between, then another member");
+        habits.hear(without_include, Some(2));
+        assert_eq!(habits.known(), without_include);
     }
 }

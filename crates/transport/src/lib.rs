@@ -54,7 +54,7 @@ pub use connection::{Connection, ConnectionFault};
 pub use connection_events::Phases;
 pub use failure::UpstreamError;
 pub use guard::dry_run::{ExaminedExchange, examine};
-pub use objection::Objection;
+pub use objection::{Lesson, Objection};
 pub use redact::Redactor;
 pub use retry_after::retry_after;
 pub use signer::Signer;

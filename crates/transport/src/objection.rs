@@ -2,7 +2,9 @@
 //! holds reasoning of earlier answers.
 
 use memchr::memmem;
+use pointsman_dialect::{Doubt, repeats_word};
 use pointsman_domain::{AddedMember, Dialect};
+use serde_json::Value;
 
 /// The member that a refusal is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,15 +24,73 @@ const OBJECTIONS: [(Dialect, Objection, &[&str]); 5] = [
     (Dialect::Responses, Objection::To(AddedMember::Include), &["\"include\"", "'include'", "`include`", "'include["]),
 ];
 
-/// What a refusal with this body is about, if it may be such a member. A prompt can make it seem so: whoever asks again must
-/// see that it helps before anything is made of it.
-pub(super) fn of(dialect: Dialect, status: u16, body: &[u8]) -> Option<Objection> {
+/// What makes an objection known for the calls of everybody, once the same call without the member was accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lesson {
+    /// Nothing: the client may have caused it.
+    None,
+    /// The same from another caller: the client cannot have put the words there, but perhaps chosen what they are about.
+    OfTwo,
+    /// The refusal itself: the provider names the member as one that it does not know.
+    Proven,
+}
+
+/// How providers call a member that they do not know, in lower case.
+const UNKNOWN: [&str; 6] = [
+    "extra inputs are not permitted",
+    "extra_forbidden",
+    "unknown parameter",
+    "unknown field",
+    "unrecognized request argument",
+    "unexpected keyword argument",
+];
+
+/// What a refusal with this body is about, if it may be such a member, and what that teaches. A prompt can make it seem so:
+/// whoever asks again must see that it helps before anything is made of it.
+pub(super) fn of(dialect: Dialect, status: u16, body: &[u8], request: &[u8]) -> Option<(Objection, Lesson)> {
     if !matches!(status, 400 | 422) {
         return None;
     }
     let says = |words: &[&str]| words.iter().any(|word| memmem::find(body, word.as_bytes()).is_some());
     let mut known = OBJECTIONS.iter().filter(|(of, ..)| *of == dialect);
-    known.find(|(.., words)| says(words)).map(|(_, objection, _)| *objection)
+    let (_, objection, words) = known.find(|(.., words)| says(words))?;
+    let name = words.first().map_or("", |word| word.trim_matches(['"', '\'', '`']));
+    Some((*objection, lesson(name, body, request)))
+}
+
+/// Sentences of providers that miss reasoning: DeepSeek's and Kimi's. A request that does not hold them cannot have caused them.
+const MISSING: [&str; 2] =
+    ["in the thinking mode must be passed back", "reasoning_content is missing in assistant tool call message"];
+
+/// What the refusal of the member `name` teaches.
+fn lesson(name: &str, body: &[u8], request: &[u8]) -> Lesson {
+    if Doubt::of_request(request).is_any() {
+        return Lesson::None;
+    }
+    let text = String::from_utf8_lossy(body).to_ascii_lowercase();
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    let is_unknown = UNKNOWN.iter().any(|words| text.contains(words));
+    let is_missing = MISSING.iter().any(|words| text.contains(words));
+    match () {
+        () if is_unknown && is_named(&value, name) => Lesson::Proven,
+        () if text.contains("://") || repeats_word(request, name) => Lesson::None,
+        () if is_missing => Lesson::Proven,
+        () => Lesson::OfTwo,
+    }
+}
+
+/// Whether `param` or `loc` anywhere in the body is this member at the top of a request.
+fn is_named(value: &Value, name: &str) -> bool {
+    let at_top = |loc: &Vec<Value>| matches!(loc.as_slice(), [body, member] if body == "body" && member == name);
+    match value {
+        Value::Object(members) => {
+            members.get("param").is_some_and(|param| param == name)
+                || members.get("loc").and_then(Value::as_array).is_some_and(at_top)
+                || members.values().any(|value| is_named(value, name))
+        }
+        Value::Array(elements) => elements.iter().any(|value| is_named(value, name)),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -77,7 +137,39 @@ mod tests {
             (Dialect::Responses, 400, r#"{"error":{"message":"Items are not stored; please include them."}}"#, None),
             (Dialect::Anthropic, 400, "stream_options", None),
         ] {
-            assert_eq!(of(dialect, status, body.as_bytes()), expected, "{body}");
+            let found = of(dialect, status, body.as_bytes(), b"{}").map(|(objection, _)| objection);
+            assert_eq!(found, expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_learned_from_what_the_client_may_have_caused() {
+        let lesson =
+            |body: &str, request: &str| of(Dialect::OpenAi, 400, body.as_bytes(), request.as_bytes()).unwrap().1;
+        let plain = r#"{"messages":[{"role":"user","content":"Hi"}],"stream_options":{"include_usage":true}}"#;
+        for (body, expected) in [
+            (r#"{"detail":[{"type":"extra_forbidden","loc":["body","stream_options"]}]}"#, Lesson::Proven),
+            (
+                r#"{"error":{"message":"Unknown parameter: 'stream_options'.","param":"stream_options"}}"#,
+                Lesson::Proven,
+            ),
+            (r#"{"detail":[{"type":"extra_forbidden","loc":["body","tools",0,"stream_options"]}]}"#, Lesson::OfTwo),
+            (
+                r#"{"error":{"message":"stream_options cannot be used with n.","param":"stream_options"}}"#,
+                Lesson::OfTwo,
+            ),
+            (r#"{"error":{"message":"Failed to download https://evil/stream_options.png."}}"#, Lesson::None),
+        ] {
+            assert_eq!(lesson(body, plain), expected, "{body}");
+        }
+        let words = r#"{"error":{"message":"stream_options is odd"}}"#;
+        for request in [
+            r#"{"messages":[{"content":"STREAM_OPTIONS is odd"}]}"#,
+            r#"{"messages":[{"content":[{"image_url":{"url":"https://evil/x.png"}}]}]}"#,
+            r#"{"tools":[{"type":"function","function":{"parameters":{"stream_options":1}}}]}"#,
+            r#"{"another":1}"#,
+        ] {
+            assert_eq!(lesson(words, request), Lesson::None, "{request}");
         }
     }
 }

@@ -34,7 +34,10 @@ pub(super) fn classify(
     let retry_after = retry_after(headers, now).or_else(|| retry_delay(call.dialect, body));
     let amazon_type = headers.get("x-amzn-errortype").and_then(|value| value.to_str().ok());
     let status = call.status;
-    let refusal = read_refusal(RefusedCall { amazon_type, names_a_wait: retry_after.is_some(), ..call }, body);
+    let prompt_limit =
+        headers.get("anthropic-ratelimit-input-tokens-limit").and_then(|value| value.to_str().ok()?.parse().ok());
+    let call = RefusedCall { amazon_type, names_a_wait: retry_after.is_some(), prompt_limit, ..call };
+    let refusal = read_refusal(call, body);
     let code = refusal.code.as_deref().and_then(|code| machine_readable(&redactor.clean(code, CODE_LIMIT)));
     let is_shown = refusal.kind.blame() == Blame::Client && refusal.is_for_client;
     UpstreamError {
@@ -90,6 +93,8 @@ mod tests {
             names_a_wait: false,
             model: "acme-1",
             request: br#"{"model":"acme-1","messages":[{"role":"user","content":"Hi"}]}"#,
+            prompt_tokens: 8,
+            prompt_limit: None,
         }
     }
 

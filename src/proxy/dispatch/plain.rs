@@ -3,7 +3,7 @@
 use std::{cell::RefCell, pin::pin, slice, sync::Arc, time::Duration};
 
 use actix_rt::time::timeout;
-use pointsman_dialect::{Answer, CallAnswer, OutgoingBody};
+use pointsman_dialect::{Answer, CallAnswer, Doubt, OutgoingBody};
 use pointsman_transport::UpstreamError;
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
         RequestedWork, calls,
         images::ImageBounds,
         plan_run::PlanRun,
-        race::{AttemptHandle, AttemptRunner, Race, Target, after_head},
+        race::{AttemptHandle, AttemptRunner, Race, Target, after_request},
         running_record::RunningRecord,
     },
     state::gateway::Worker,
@@ -131,7 +131,7 @@ impl AttemptRunner for PlainRunner<'_> {
         {
             attempt.update(|attempt| attempt.set_usage(usage));
         }
-        let answer = answer.map_err(after_head)?;
+        let answer = answer.map_err(|error| after_request(error, Doubt::of_request(&outgoing.bytes)))?;
         Ok(answer.map(|answer| (answer, held)))
     }
 }

@@ -17,7 +17,7 @@ use pointsman_domain::{
 };
 use pointsman_routing::decide;
 use pointsman_transport::{
-    Objection, UpstreamError,
+    Lesson, Objection, UpstreamError,
     concurrency::{ConcurrencyLimits, Permit},
     habits::{Habits, ProviderHabits},
 };
@@ -53,8 +53,8 @@ pub struct PlanRun {
     deferred: Vec<usize>,
     /// Endpoints that refused a signature of a thought: they get stand-ins, once.
     refused_signature: Vec<u32>,
-    /// Endpoints that objected to a member, each with what answers that.
-    corrections: Vec<(u32, Habits)>,
+    /// Endpoints that objected to a member, each with what answers that, and what it teaches if that helps.
+    corrections: Vec<(u32, Habits, Lesson)>,
     /// The position of one that is to be tried again with stand-ins or corrected.
     retry: Option<usize>,
     /// Number of attempts started.
@@ -262,7 +262,7 @@ impl PlanRun {
             self.retry = Some(position);
             return AfterFailure::Continue;
         }
-        if !raced && error.objection.is_some_and(|objection| self.correct(position, objection)) {
+        if !raced && error.objection.is_some_and(|(objection, lesson)| self.correct(position, objection, lesson)) {
             self.retry = Some(position);
             return AfterFailure::Continue;
         }
@@ -287,7 +287,7 @@ impl PlanRun {
     }
 
     /// Notes what answers an objection of the candidate at `position`. False if nothing is left to try.
-    fn correct(&mut self, position: usize, objection: Objection) -> bool {
+    fn correct(&mut self, position: usize, objection: Objection, lesson: Lesson) -> bool {
         let index = self.index_at(position);
         let endpoint = self.routed.catalog.endpoint(index);
         let answer = endpoint.and_then(|endpoint| {
@@ -295,14 +295,14 @@ impl PlanRun {
             let is_sent = self.size.streamed || objection != Objection::To(AddedMember::StreamOptions);
             self.habits(position, endpoint.provider).answering(objection, endpoint).filter(|_| is_sent)
         });
-        self.corrections.extend(answer.map(|answer| (index, answer)));
+        self.corrections.extend(answer.map(|answer| (index, answer, lesson)));
         answer.is_some()
     }
 
     /// What the candidate at `position` was found to want: in this request, else by its provider before.
     #[must_use]
     pub fn habits(&self, position: usize, provider: u32) -> Habits {
-        self.correction(self.index_at(position)).unwrap_or_else(|| {
+        self.correction(self.index_at(position)).map(|(habits, _)| habits).unwrap_or_else(|| {
             self.worker.setup.habits.get(provider as usize).map(ProviderHabits::known).unwrap_or_default()
         })
     }
@@ -310,13 +310,28 @@ impl PlanRun {
     /// Remembers for its provider what made the candidate at `position` answer.
     pub fn answered(&self, position: usize) {
         let index = self.index_at(position);
-        if let (Some(found), Some(provider)) = (self.correction(index), self.provider(index)) {
-            self.worker.setup.habits.get(provider as usize).into_iter().for_each(|habits| habits.learn(found));
+        let Some(provider) = self.provider(index) else { return };
+        let Some(known) = self.worker.setup.habits.get(provider as usize) else { return };
+        match self.correction(index) {
+            Some((found, Lesson::Proven)) => known.learn(found),
+            Some((found, Lesson::OfTwo)) => known.hear(found, self.caller),
+            Some((_, Lesson::None)) => {}
+            // Members of the usage are added to streams only.
+            None if self.size.streamed => known.contradict(),
+            None => {}
         }
     }
 
-    fn correction(&self, endpoint: u32) -> Option<Habits> {
-        self.corrections.iter().rev().find(|(at, _)| *at == endpoint).map(|(_, habits)| *habits)
+    /// The last correction for this endpoint. What several taught is only as sure as the least sure.
+    fn correction(&self, endpoint: u32) -> Option<(Habits, Lesson)> {
+        let of_endpoint = || self.corrections.iter().filter(|(at, ..)| *at == endpoint);
+        let is = |lesson| of_endpoint().any(|(.., taught)| *taught == lesson);
+        let lesson = match () {
+            () if is(Lesson::None) => Lesson::None,
+            () if is(Lesson::OfTwo) => Lesson::OfTwo,
+            () => Lesson::Proven,
+        };
+        of_endpoint().next_back().map(|(_, habits, _)| (*habits, lesson))
     }
 
     /// Position in the catalog of the candidate at a position of the plan; none is there if there is no such candidate.

@@ -16,7 +16,7 @@ use futures_util::{
 };
 use pointsman_actors::router::Routed;
 use pointsman_base::clock;
-use pointsman_dialect::{AnswerContext, OutgoingBody, RememberedSignatures, SignatureSources};
+use pointsman_dialect::{AnswerContext, Doubt, OutgoingBody, RememberedSignatures, SignatureSources};
 use pointsman_domain::{Dialect, Endpoint, Generation, Model, Provider, ServedService, ServiceName};
 use pointsman_transport::{Call, UpstreamClient, UpstreamError};
 
@@ -135,6 +135,7 @@ impl<'a> Target<'a> {
         Call {
             path: self.client.path_for(work.path(self.endpoint, streamed), &self.endpoint.upstream_model),
             model: Arc::clone(&self.endpoint.upstream_model),
+            prompt_tokens: work.prompt_tokens(),
             body: outgoing.bytes.clone(),
             headers: outgoing.headers.clone(),
             dialect: self.endpoint.dialect,
@@ -339,5 +340,12 @@ fn won<T>(plan: &PlanRun, started: StartedAttempt<'_>, output: T) -> RaceOutcome
 /// A failure after the head of an answer: its status was 200, whatever followed.
 pub(super) fn after_head(mut error: UpstreamError) -> UpstreamError {
     error.failure.status.get_or_insert(200);
+    error
+}
+
+/// The same for an answer to a request that may have caused it.
+pub(super) fn after_request(error: UpstreamError, doubt: Doubt) -> UpstreamError {
+    let mut error = after_head(error);
+    error.failure.evidence = doubt.evidence_within(&error.failure);
     error
 }

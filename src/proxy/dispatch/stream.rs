@@ -9,7 +9,7 @@ use std::{
 };
 
 use actix_web::{HttpResponse, http::header};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt as _, StreamExt as _, future::LocalBoxFuture, stream};
 use pointsman_actors::{
     cost_ceiling::CostCeiling,
@@ -19,7 +19,9 @@ use pointsman_actors::{
     },
 };
 use pointsman_base::clock;
-use pointsman_dialect::{AnswerContext, AnswerFault, ChatStream, Outcome, OutgoingBody, StreamError, StreamOptions};
+use pointsman_dialect::{
+    AnswerContext, AnswerFault, ChatStream, Doubt, Outcome, OutgoingBody, StreamError, StreamOptions,
+};
 use pointsman_domain::{Generation, RequestedService, ServedService};
 use pointsman_transport::{UpstreamBody, UpstreamError};
 
@@ -31,7 +33,7 @@ use crate::{
         cost::RequestBudget,
         durable::Durable,
         plan_run::PlanRun,
-        race::{AttemptHandle, AttemptRunner, Race, Target, after_head},
+        race::{AttemptHandle, AttemptRunner, Race, Target, after_request},
         running_record::RunningRecord,
     },
     state::gateway::Worker,
@@ -158,8 +160,8 @@ async fn open(
     let runner = StreamRunner { work: &work, options, content_timeout, deadline: plan.deadline, budget: &budget };
     let race = Race { worker: &worker, work: &work, running_record: &running_record, runner: &runner };
     let (n, (partial, body)) = race.run(&mut plan).await?;
-    let observer = Box::new(StreamObserver { running_record, n });
-    let PartialStream { chat, held, ceiling } = partial;
+    let PartialStream { chat, held, ceiling, request } = partial;
+    let observer = Box::new(StreamObserver { running_record, n, request });
     Ok(OpenStream { opened: StreamOpened { chat, held, observer, ceiling }, body })
 }
 
@@ -178,6 +180,35 @@ struct PartialStream {
     chat: ChatStream,
     held: BytesMut,
     ceiling: Option<CostCeiling>,
+    request: RequestLeft,
+}
+
+/// What is kept of a request while its answer streams: all of a small one, or what a failure may be about.
+enum RequestLeft {
+    Small(Bytes),
+    Large(Doubt),
+}
+
+impl RequestLeft {
+    /// Most bytes that a stream keeps; a larger body is read at once.
+    const MOST: usize = 16 * 1024;
+
+    fn of(body: &Bytes) -> RequestLeft {
+        if body.len() <= RequestLeft::MOST {
+            RequestLeft::Small(body.clone())
+        } else {
+            RequestLeft::Large(Doubt::of_request(body))
+        }
+    }
+
+    /// A failure within the answer.
+    fn failure(&self, error: UpstreamError) -> UpstreamError {
+        let doubt = match self {
+            RequestLeft::Small(request) => Doubt::of_request(request),
+            RequestLeft::Large(doubt) => *doubt,
+        };
+        after_request(error, doubt)
+    }
 }
 
 impl AttemptRunner for StreamRunner<'_> {
@@ -204,7 +235,8 @@ impl AttemptRunner for StreamRunner<'_> {
         );
         let ceiling = self.budget.ceiling_of(attempt.n).map(|most| CostCeiling::new(most, self.budget.answers()));
         let chat = ChatStream::between(Some(&outgoing), self.work.client(), context, self.options);
-        let mut partial = PartialStream { chat, held: BytesMut::new(), ceiling };
+        let request = RequestLeft::of(&outgoing.bytes);
+        let mut partial = PartialStream { chat, held: BytesMut::new(), ceiling, request };
         match self.read_to_content(&mut partial, response.body, attempt, content_deadline).await {
             Ok(body) => {
                 let mut running_record = attempt.running_record.borrow_mut();
@@ -216,7 +248,7 @@ impl AttemptRunner for StreamRunner<'_> {
                 if let Some(usage) = partial.chat.spent() {
                     attempt.update(|attempt| attempt.set_usage(usage));
                 }
-                Err(after_head(error))
+                Err(partial.request.failure(error))
             }
         }
     }
@@ -225,7 +257,7 @@ impl AttemptRunner for StreamRunner<'_> {
 impl StreamRunner<'_> {
     async fn read_to_content(
         &self,
-        PartialStream { chat, held, ceiling }: &mut PartialStream,
+        PartialStream { chat, held, ceiling, .. }: &mut PartialStream,
         mut body: UpstreamBody,
         attempt: AttemptHandle<'_>,
         mut content_deadline: Instant,
@@ -265,6 +297,7 @@ struct StreamObserver {
     running_record: SharedRunningRecord,
     /// The attempt that serves.
     n: u32,
+    request: RequestLeft,
 }
 
 impl RelayObserver for StreamObserver {
@@ -272,7 +305,7 @@ impl RelayObserver for StreamObserver {
         let mut running_record = self.running_record.borrow_mut();
         match ending {
             StreamEnd::Completed => running_record.complete(self.n, outcome),
-            StreamEnd::Failed(fault) => running_record.broke(self.n, &after_head(fault.into()), outcome),
+            StreamEnd::Failed(fault) => running_record.broke(self.n, &self.request.failure(fault.into()), outcome),
             StreamEnd::Stopped => running_record.stop(self.n, outcome),
             StreamEnd::ClientLeft => running_record.cancel(self.n, outcome),
         }

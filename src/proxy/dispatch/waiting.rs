@@ -24,6 +24,8 @@ use crate::{
 /// The waits of one call. Empty while it need not wait.
 #[derive(Default)]
 pub struct Waiting {
+    /// The caller's account, as a hash.
+    owner: u64,
     /// All its waits together.
     spent: Duration,
     /// Why the endpoint that was awaited last took no request.
@@ -45,6 +47,12 @@ impl Drop for QueuedCall {
 }
 
 impl Waiting {
+    /// Those of a call of the account `owner`.
+    #[must_use]
+    pub fn of(owner: u64) -> Waiting {
+        Waiting { owner, ..Waiting::default() }
+    }
+
     /// How long the call has waited, and for what; `None` if it did not.
     #[must_use]
     pub fn waited(&self) -> Option<Waited> {
@@ -69,16 +77,19 @@ impl Waiting {
         let Some(place) = self.place_for(worker, awaited) else { return false };
         let end = began + limit;
         let mut wake = wait.until.map_or(end, |until| began + (until - now));
-        loop {
+        let mut is_lost = place.is_lost();
+        while !is_lost {
             // A timer and a notice; nothing is asked again and again.
             let _ = tokio::time::timeout_at(wake.into(), place.notice()).await;
+            is_lost = place.is_lost();
             if Instant::now() >= end || place.is_first() {
                 break;
             }
             wake = end;
         }
         self.spent += began.elapsed();
-        true
+        // A call of another account has the place: too many calls of this one wait.
+        if is_lost { self.end(WaitEnd::Refused) } else { true }
     }
 
     /// Whether calls that came earlier wait for this endpoint.
@@ -105,7 +116,7 @@ impl Waiting {
         match &self.place {
             Some(queued) => queued.place.wait_for(awaited),
             None => {
-                let Some(place) = worker.shared.waiting.enter(awaited) else {
+                let Some(place) = worker.shared.waiting.enter(self.owner, awaited) else {
                     WaitEnd::Refused.emit(&worker.shared.metrics);
                     self.reason = self.reason.filter(|_| !self.spent.is_zero());
                     return None;

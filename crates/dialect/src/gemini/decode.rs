@@ -2,11 +2,11 @@
 //!
 //! A stream is a sequence of whole answers that continue each other; it ends with the body, after a finish reason.
 
-use pointsman_domain::{FailureKind, FinishReason};
+use pointsman_domain::{Evidence, FailureKind, FinishReason};
 
 use super::{
     error,
-    finish::{finish, is_fault},
+    finish::{finish, is_fault, is_of_request},
     signature_memory::RememberedSignatures,
     usage::tokens,
 };
@@ -206,5 +206,6 @@ fn unnamed_error() -> AnswerFault {
 }
 
 fn ended_with(reason: &str) -> AnswerFault {
-    AnswerFault::malformed(format!("the answer ended with {}", clean(reason, NAME_CHARS)))
+    let fault = AnswerFault::malformed(format!("the answer ended with {}", clean(reason, NAME_CHARS)));
+    if is_of_request(reason) { AnswerFault { evidence: Evidence::Request, ..fault } } else { fault }
 }

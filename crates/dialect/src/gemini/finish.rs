@@ -7,6 +7,12 @@ pub(super) fn is_fault(reason: &str) -> bool {
     finish(reason, false, true) == FinishReason::Error
 }
 
+/// Whether tools or history of the request may be why the provider made no valid answer.
+pub(super) fn is_of_request(reason: &str) -> bool {
+    ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER"]
+        .contains(&reason)
+}
+
 /// The finish of a candidate. [`FinishReason::Error`] if the provider failed to make a valid answer.
 pub(super) fn finish(reason: &str, has_calls: bool, has_content: bool) -> FinishReason {
     match reason {

@@ -181,7 +181,9 @@ pub(super) fn tokens(usage: Raw<'_>) -> ReportedTokens {
         completion: count(Some(usage), b"completion_tokens").unwrap_or(0),
         reasoning: count(completion, b"reasoning_tokens"),
         audio_completion: count(completion, b"audio_tokens"),
-        web_searches: count(usage.member(b"server_tool_use"), b"web_search_requests"),
+        // xAI counts the sources of its live search, and charges for each.
+        web_searches: count(usage.member(b"server_tool_use"), b"web_search_requests")
+            .or(count(Some(usage), b"num_sources_used")),
         service: ServedService::default(),
     }
 }

@@ -112,7 +112,8 @@ impl ReportedUsage {
             b"cost" => self.cost = reported_dollars(value.member(b"total_cost").unwrap_or(value)),
             b"estimated_cost" => self.cost = self.cost.or(reported_dollars(value)),
             b"cost_in_usd_ticks" => self.cost = self.cost.or(reported_dollars(value).map(of_ticks)),
-            b"num_search_queries" => self.searches = value.count(),
+            // Perplexity counts its queries; xAI counts the sources of its live search, and charges for each.
+            b"num_search_queries" | b"num_sources_used" => self.searches = value.count(),
             b"service_tier" if self.service.tier.is_none() => self.service.tier = service_name(value),
             // The only speed with a price of its own, and so a tier.
             b"speed" => {

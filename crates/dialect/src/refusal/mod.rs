@@ -1,11 +1,14 @@
 //! What a refusal is about: read from its code, then from its words, then from its status.
 //!
-//! `table` is the list, `said` reads error bodies of all shapes, `words` compares messages, `request` guards against words
-//! that a client put into the provider's mouth. The same table serves answers with an error status and errors within a 200 or
-//! a stream; the latter are read without their request, so that their words alone close nothing.
+//! `table` is the list, `said` reads error bodies of all shapes, `words` compares messages, `limits` compares the size of the
+//! request with a limit that the body names, `request` finds what the client may have caused, and `shown` what a client may
+//! read. The same table serves answers with an error status and errors within a 200 or a stream. The latter are read without
+//! their request: their words close nothing, and [`Doubt::evidence_within`] looks at the request.
 
+mod limits;
 mod request;
 mod said;
+mod shown;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -15,9 +18,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pointsman_domain::{Blame, Dialect, Evidence, FailureKind, Finding};
 
+use limits::Size;
+pub use request::Doubt;
 use request::Request;
 use said::Said;
-use table::{ABOUT_ACCESS, ABOUT_US, About, ROWS, Row, Sign, TYPES};
+use table::{ABOUT_ACCESS, About, ROWS, Row, Sign, TYPES};
 use words::{Words, is_code};
 
 use super::{
@@ -44,6 +49,10 @@ pub struct RefusedCall<'a> {
     pub model: &'a str,
     /// Body of the request.
     pub request: &'a [u8],
+    /// Estimated tokens of its prompt.
+    pub prompt_tokens: u32,
+    /// The account's limit on the tokens of all prompts in a time, if a header names it.
+    pub prompt_limit: Option<u64>,
 }
 
 /// What a refusal is about.
@@ -85,12 +94,28 @@ pub fn read_refusal(call: RefusedCall<'_>, body: &[u8]) -> Refusal {
     let request = Request::new(call.request);
     let reader = Reader {
         words: Words::of(&said.message, call.model),
+        inner: Words::of(&said.inner_message, call.model),
         said: &said,
         status: Some(call.status),
         names_a_wait: call.names_a_wait,
         request: Some(&request),
     };
-    reader.by_table().unwrap_or_else(|| reader.by_kind(kind))
+    let mut refusal = reader.by_table().unwrap_or_else(|| reader.by_kind(kind));
+    if refusal.kind == FailureKind::RateLimited {
+        match limits::judge(&said, body, call.prompt_tokens, call.prompt_limit) {
+            Some(Size::Larger) => refusal = reader.refusal(FailureKind::OverLimit),
+            Some(Size::PerhapsLarger) => refusal.evidence = Evidence::Request,
+            None => {}
+        }
+    }
+    let is_for_client = refusal.is_for_client && !shown::speaks_about_us(body, &request);
+    Refusal { is_for_client, ..refusal }
+}
+
+/// Whether a request repeats this word in a value, or in a name below its top.
+#[must_use]
+pub fn repeats_word(request: &[u8], word: &str) -> bool {
+    Request::new(request).repeats(word)
 }
 
 /// Reads an error within an answer: an error object, or what holds one.
@@ -135,7 +160,9 @@ fn fault_of(said: &Said) -> AnswerFault {
     let named: String = named.map(|name| format!(" [{name}]")).collect();
     let detail = format!("{}{status}{named}", reported_error(""));
     AnswerFault {
-        refused_content: refusal.is_about_content.then(|| said.message.as_str().into()),
+        refused_content: refusal
+            .is_about_content
+            .then(|| if refusal.is_for_client { &*said.message } else { "" }.into()),
         evidence: refusal.evidence,
         wants_fewer_tokens: refusal.wants_fewer_tokens,
         ..AnswerFault::new(refusal.kind, detail)
@@ -145,7 +172,16 @@ fn fault_of(said: &Said) -> AnswerFault {
 /// The kind of a refusal without its request.
 #[cfg(test)]
 pub(crate) fn kind_of(dialect: Dialect, status: u16, amazon_type: Option<&str>, body: &[u8]) -> FailureKind {
-    let call = RefusedCall { dialect, status, amazon_type, names_a_wait: false, model: "acme-1", request: b"{}" };
+    let call = RefusedCall {
+        dialect,
+        status,
+        amazon_type,
+        names_a_wait: false,
+        model: "acme-1",
+        request: b"{}",
+        prompt_tokens: 0,
+        prompt_limit: None,
+    };
     read_refusal(call, body).kind
 }
 
@@ -157,6 +193,8 @@ fn kind_of_type(said: &Said) -> Option<FailureKind> {
 /// A refusal in the course of being read.
 struct Reader<'a> {
     words: Words,
+    /// The message that an aggregator repeats.
+    inner: Words,
     said: &'a Said,
     status: Option<u16>,
     names_a_wait: bool,
@@ -167,35 +205,30 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Of an error within an answer.
     fn within(said: &'a Said) -> Reader<'a> {
-        let words = Words::of(&said.message, "");
-        Reader { words, said, status: said.status, names_a_wait: false, request: None }
+        let (words, inner) = (Words::of(&said.message, ""), Words::of(&said.inner_message, ""));
+        Reader { words, inner, said, status: said.status, names_a_wait: false, request: None }
     }
 
     fn by_table(&self) -> Option<Refusal> {
-        // A server that broke says nothing about the request or the account, whatever words it uses.
-        if self.status.is_some_and(|status| !matches!(status, 400..=499)) {
-            return None;
-        }
         let (row, words) = ROWS.iter().find_map(|row| Some((row, self.sign_of(row)?)))?;
         let is_code = matches!(row.sign, Sign::Code(_));
         Some(match row.about {
-            About::Quota(_) if self.names_a_wait => self.refusal(FailureKind::RateLimited),
+            About::Quota(_) if self.names_a_wait => self.by_kind(FailureKind::RateLimited),
             About::Account(meaning) | About::Quota(meaning) => {
+                if self.doubt().brings_its_own && !self.speaks_about_us() {
+                    return Some(self.refusal(FailureKind::RefusedHere));
+                }
                 let proves = is_code || self.is_providers_own(words);
                 self.ours(FailureKind::Auth, proves.then_some(Finding { words, meaning }))
             }
             About::Model(meaning) => {
                 let kind = if self.status == Some(403) { FailureKind::Forbidden } else { FailureKind::NotFound };
-                match self.request {
-                    // The request named another model, for a tool perhaps, and the refusal is about that one.
-                    Some(request) if request.names_model_of(&self.words.text, &self.words.quoted) => {
-                        self.refusal(FailureKind::RefusedHere)
-                    }
-                    request => {
-                        let proves = request.is_some() && (is_code || self.is_providers_own(words));
-                        self.ours(kind, proves.then_some(Finding { words, meaning }))
-                    }
+                let names_another = self.names_another_model();
+                if names_another && self.doubt().brings_its_own {
+                    return Some(self.refusal(FailureKind::RefusedHere));
                 }
+                let proves = !names_another && self.request.is_some() && (is_code || self.is_providers_own(words));
+                self.ours(kind, proves.then_some(Finding { words, meaning }))
             }
             About::Here => self.refusal(FailureKind::RefusedHere),
             About::Fewer => Refusal { wants_fewer_tokens: true, ..self.refusal(FailureKind::RefusedHere) },
@@ -214,17 +247,29 @@ impl<'a> Reader<'a> {
 
     /// The code or words of the row that the refusal has.
     fn sign_of(&self, row: &'static Row) -> Option<&'static str> {
-        let at = |status| row.statuses.is_empty() || row.statuses.contains(&status);
-        match row.sign {
-            Sign::Code(codes) if self.status.is_none_or(at) => {
-                let is_said = |code: &&&str| self.said.codes.iter().any(|said| is_code(code, said));
-                codes.iter().find(is_said).copied()
-            }
-            Sign::Words(words) if self.status.map_or(row.statuses.is_empty() || !row.about.closes(), at) => {
-                words.iter().find(|pattern| self.words.follow(pattern)).copied()
-            }
-            _ => None,
+        let is_at = match self.status {
+            // A server that broke says nothing about the request or the account, unless the row says so.
+            Some(status) => row.statuses.contains(&status) || (row.statuses.is_empty() && matches!(status, 400..=499)),
+            None => row.statuses.is_empty() || !row.about.closes(),
+        };
+        if !is_at {
+            return None;
         }
+        match row.sign {
+            Sign::Code(codes) => {
+                codes.iter().find(|code| self.said.codes.iter().any(|said| is_code(code, said))).copied()
+            }
+            Sign::Words(words) if row.about.closes() => {
+                words.iter().find(|pattern| self.words.follow_to_the_end(pattern)).copied()
+            }
+            Sign::Words(words) => {
+                words.iter().find(|pattern| self.words.follow(pattern) || self.inner.follow(pattern)).copied()
+            }
+        }
+    }
+
+    fn doubt(&self) -> Doubt {
+        self.request.map(Request::doubt).unwrap_or_default()
     }
 
     /// Whether the message begins with words that do not stand in the request.
@@ -232,20 +277,38 @@ impl<'a> Reader<'a> {
         self.request.is_some_and(|request| !request.holds_start_of(&words::plain(&self.said.message), pattern))
     }
 
+    /// Whether the message is about another model than the endpoint's: one that the request names, or any.
+    fn names_another_model(&self) -> bool {
+        self.words.name_another_model()
+            || self.request.is_some_and(|request| self.words.quoted.iter().any(|word| request.holds(word)))
+    }
+
     /// What nothing in the table matches.
     fn by_kind(&self, kind: FailureKind) -> Refusal {
         let evidence = Evidence::Unknown { said: self.hash() };
-        let Some(request) = self.request else { return self.refusal(kind) };
+        if self.request.is_none() {
+            return self.refusal(kind);
+        }
+        let Doubt { brings_its_own, names_a_resource, chooses_a_tier } = self.doubt();
+        let is_doubtful = brings_its_own || names_a_resource || chooses_a_tier;
         match kind {
-            FailureKind::Auth if request.names_a_resource() => self.refusal(kind),
-            FailureKind::Forbidden | FailureKind::NotFound if request.names_a_resource() => {
+            // The tier, or another model, has no room. For calls without it, the endpoint may have some.
+            FailureKind::RateLimited | FailureKind::Overloaded
+                if chooses_a_tier || (brings_its_own && self.names_another_model()) =>
+            {
+                Refusal { evidence: Evidence::Request, ..self.refusal(kind) }
+            }
+            // Something that the request names is in use.
+            FailureKind::Server if self.status == Some(409) && is_doubtful => self.refusal(FailureKind::RefusedHere),
+            FailureKind::Auth if brings_its_own && self.tells_the_client() => self.refusal(FailureKind::RefusedHere),
+            FailureKind::Auth if is_doubtful => self.refusal(kind),
+            // What says what is wrong with the request says nothing about the model.
+            FailureKind::Forbidden | FailureKind::NotFound if is_doubtful || self.tells_the_client() => {
                 self.refusal(FailureKind::RefusedHere)
             }
-            FailureKind::Forbidden | FailureKind::NotFound => {
-                let kind = if self.tells_the_client() { FailureKind::RefusedHere } else { kind };
+            FailureKind::Auth | FailureKind::BadRequest | FailureKind::Forbidden | FailureKind::NotFound => {
                 Refusal { evidence, ..self.refusal(kind) }
             }
-            FailureKind::Auth | FailureKind::BadRequest => Refusal { evidence, ..self.refusal(kind) },
             kind => self.refusal(kind),
         }
     }
@@ -259,7 +322,7 @@ impl<'a> Reader<'a> {
     }
 
     fn speaks_about_us(&self) -> bool {
-        ABOUT_US.iter().any(|words| self.words.text.contains(words))
+        shown::is_about_us(&self.words.text) || shown::is_about_us(&self.inner.text)
     }
 
     /// The same number for the same refusal, whatever was quoted or counted in it.
@@ -270,13 +333,16 @@ impl<'a> Reader<'a> {
         hasher.finish()
     }
 
+    /// A refusal that may be about the account or the model. Without proof it counts as one in unknown words, unless the request
+    /// may have caused it.
     fn ours(&self, kind: FailureKind, finding: Option<Finding>) -> Refusal {
-        // Without proof it counts as any refusal in unknown words does, unless the request may have caused it.
-        let unproven = match self.request {
-            Some(request) if !request.names_a_resource() => Evidence::Unknown { said: self.hash() },
-            _ => Evidence::None,
+        let Doubt { brings_its_own, names_a_resource, .. } = self.doubt();
+        let evidence = match finding {
+            _ if brings_its_own => Evidence::None,
+            Some(finding) => Evidence::Known(finding),
+            None if self.request.is_some() && !names_a_resource => Evidence::Unknown { said: self.hash() },
+            None => Evidence::None,
         };
-        let evidence = finding.map_or(unproven, Evidence::Known);
         Refusal { evidence, is_for_client: false, ..self.refusal(kind) }
     }
 

@@ -5,6 +5,8 @@
 
 use std::cell::OnceCell;
 
+use pointsman_domain::{Evidence, Failure, FailureKind};
+
 use super::words::plain;
 use crate::json::{Cursor, Raw};
 
@@ -12,18 +14,25 @@ use crate::json::{Cursor, Raw};
 const START: usize = 16;
 
 /// Members that name something that belongs to the client: a file, a store, an earlier answer.
-const RESOURCES: [&[u8]; 26] = [
+const RESOURCES: &[&[u8]] = &[
     b"file_id",
     b"file_ids",
     b"fileId",
     b"file_uri",
     b"fileUri",
     b"file_url",
+    b"document_url",
+    b"document_id",
+    b"library_ids",
+    b"collection_ids",
     b"previous_response_id",
     b"conversation",
     b"conversation_id",
     b"vector_store_id",
     b"vector_store_ids",
+    b"fileSearchStoreNames",
+    b"datastore",
+    b"ragCorpus",
     b"container",
     b"container_id",
     b"cachedContent",
@@ -32,6 +41,9 @@ const RESOURCES: [&[u8]; 26] = [
     b"thread_id",
     b"assistant_id",
     b"prompt_id",
+    b"preset",
+    b"adapter_id",
+    b"lora",
     b"server_url",
     b"connector_id",
     b"guardrailIdentifier",
@@ -39,43 +51,205 @@ const RESOURCES: [&[u8]; 26] = [
     b"data_sources",
     b"skill_id",
     b"voice_id",
+    b"agent_id",
+    b"index_id",
 ];
 /// The same, if they hold an object.
-const OBJECTS: [&[u8]; 7] =
-    [b"container", b"conversation", b"prompt", b"s3Location", b"guardrailConfig", b"voice", b"fileData"];
-/// Members that hold an address.
-const ADDRESSES: [&[u8]; 5] = [b"url", b"image_url", b"uri", b"audio_url", b"video_url"];
+const OBJECTS: &[&[u8]] =
+    &[b"container", b"conversation", b"prompt", b"s3Location", b"guardrailConfig", b"voice", b"fileData"];
+/// Members whose value is text, or a description of text, and which no provider opens, whatever stands in it.
+const TEXTS: &[&[u8]] = &[
+    b"args",
+    b"arguments",
+    b"content",
+    b"default",
+    b"description",
+    b"enum",
+    b"function",
+    b"functionDeclarations",
+    b"function_declarations",
+    b"functions",
+    b"input",
+    b"inputSchema",
+    b"input_schema",
+    b"inputText",
+    b"instructions",
+    b"json_schema",
+    b"metadata",
+    b"output",
+    b"parameters",
+    b"reasoning_content",
+    b"responseSchema",
+    b"response_schema",
+    b"schema",
+    b"system",
+    b"text",
+    b"thinking",
+    b"toolSpec",
+];
+/// The same, if they hold a list.
+const TEXT_LISTS: &[&[u8]] = &[b"enum", b"functionDeclarations", b"function_declarations", b"functions"];
 /// Members that name a model. At the top it is the upstream name, which the gateway wrote.
-const MODELS: [&[u8]; 4] = [b"model", b"models", b"model_id", b"modelId"];
+const MODELS: &[&[u8]] = &[b"model", b"models", b"model_id", b"modelId"];
+/// Members that choose a tier of service, and their values for the usual one.
+const TIERS: &[&[u8]] = &[b"service_tier", b"serviceTier", b"speed"];
+const USUAL_TIERS: &[&str] =
+    &["auto", "default", "standard", "standard_only", "service_tier_unspecified", "unspecified"];
+/// Types of tools that run at the client, so that nothing in them can be refused but their form.
+const CLIENT_TOOLS: &[&str] = &["function", "custom"];
+/// What an entry of `tools` without a type has if it runs at the client.
+const CLIENT_TOOL_MEMBERS: &[&[u8]] =
+    &[b"name", b"function", b"functionDeclarations", b"function_declarations", b"toolSpec", b"cachePoint"];
+/// Members at the top of a body that hold nothing which a provider looks up elsewhere. A member that is not listed may hold
+/// another key, account or model.
+const ORDINARY: &[&[u8]] = &[
+    b"additionalModelRequestFields",
+    b"anthropic_beta",
+    b"anthropic_version",
+    b"aspect_ratio",
+    b"audio",
+    b"background",
+    b"betas",
+    b"cache_control",
+    b"cachedContent",
+    b"chat_template_kwargs",
+    b"content",
+    b"contents",
+    b"context_management",
+    b"conversation",
+    b"dimensions",
+    b"embedding_types",
+    b"embeddingTypes",
+    b"enable_thinking",
+    b"encoding_format",
+    b"frequency_penalty",
+    b"function_call",
+    b"functions",
+    b"generationConfig",
+    b"generation_config",
+    b"imageGenerationConfig",
+    b"image_config",
+    b"include",
+    b"include_reasoning",
+    b"inferenceConfig",
+    b"inference_geo",
+    b"input",
+    b"inputText",
+    b"input_type",
+    b"instances",
+    b"instructions",
+    b"keep_alive",
+    b"logit_bias",
+    b"logprobs",
+    b"max_completion_tokens",
+    b"max_output_tokens",
+    b"max_tokens",
+    b"max_tool_calls",
+    b"messages",
+    b"metadata",
+    b"min_p",
+    b"modalities",
+    b"model",
+    b"moderation",
+    b"n",
+    b"normalize",
+    b"options",
+    b"output_compression",
+    b"output_config",
+    b"output_format",
+    b"parallel_tool_calls",
+    b"parameters",
+    b"performanceConfig",
+    b"prediction",
+    b"presence_penalty",
+    b"previous_response_id",
+    b"prompt",
+    b"prompt_cache_key",
+    b"prompt_cache_retention",
+    b"prompt_mode",
+    b"promptVariables",
+    b"provider",
+    b"quality",
+    b"random_seed",
+    b"reasoning",
+    b"reasoning_effort",
+    b"reasoning_format",
+    b"reasoning_split",
+    b"repetition_penalty",
+    b"requestMetadata",
+    b"requests",
+    b"response_format",
+    b"safe_prompt",
+    b"safety_identifier",
+    b"safetySettings",
+    b"safety_settings",
+    b"seed",
+    b"service_tier",
+    b"serviceTier",
+    b"size",
+    b"speed",
+    b"stop",
+    b"stop_sequences",
+    b"store",
+    b"stream",
+    b"stream_options",
+    b"style",
+    b"system",
+    b"systemInstruction",
+    b"system_instruction",
+    b"taskType",
+    b"temperature",
+    b"text",
+    b"textToImageParams",
+    b"texts",
+    b"thinking",
+    b"thinking_budget",
+    b"tool_choice",
+    b"toolConfig",
+    b"tools",
+    b"top_a",
+    b"top_k",
+    b"top_logprobs",
+    b"top_p",
+    b"truncate",
+    b"truncation",
+    b"usage",
+    b"user",
+    b"user_id",
+    b"verbosity",
+];
+
+/// What a request holds that a refusal may be about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Doubt {
+    /// Something with a key, an account or a model of its own: a tool that the provider runs, another model, or a member that
+    /// is not known here. Then no code and no sentence proves anything about the gateway's account or the endpoint's model.
+    pub brings_its_own: bool,
+    /// A resource: a file, a store, an address, an earlier answer. Then words that are not known prove nothing.
+    pub names_a_resource: bool,
+    /// A tier of service. Then a refusal for a while is about that tier.
+    pub chooses_a_tier: bool,
+}
 
 /// The body of a request, read when it is needed.
 pub(super) struct Request<'a> {
     body: &'a [u8],
     value: OnceCell<Option<Raw<'a>>>,
+    doubt: OnceCell<Doubt>,
 }
 
 impl<'a> Request<'a> {
     pub(super) fn new(body: &'a [u8]) -> Request<'a> {
-        Request { body, value: OnceCell::new() }
+        Request { body, value: OnceCell::new(), doubt: OnceCell::new() }
     }
 
     fn value(&self) -> Option<Raw<'a>> {
         *self.value.get_or_init(|| Cursor::new(std::str::from_utf8(self.body).ok()?).value().ok())
     }
 
-    /// Whether the request names a resource of its own, so that a refusal may be about that.
-    pub(super) fn names_a_resource(&self) -> bool {
-        self.value().is_some_and(|value| {
-            any_member(value, &mut |name, value, is_top| {
-                let is_named = value.text().is_some_and(|text| !text.is_empty()) || value.elements().next().is_some();
-                let is_address = || value.text().is_some_and(|text| text.contains("://"));
-                (RESOURCES.contains(&name) && is_named)
-                    || (OBJECTS.contains(&name) && value.is_object())
-                    || (ADDRESSES.contains(&name) && is_address())
-                    || (name == b"mcp_servers" && value.is_array())
-                    || (MODELS.contains(&name) && !is_top && value.is_string())
-            })
-        })
+    /// What the request holds that a refusal may be about.
+    pub(super) fn doubt(&self) -> Doubt {
+        *self.doubt.get_or_init(|| self.value().map(Doubt::of).unwrap_or_default())
     }
 
     /// Whether the beginning of a message that follows `pattern` stands in the request too. `message`: as [`plain`] gives it.
@@ -91,18 +265,25 @@ impl<'a> Request<'a> {
         self.holds(message.get(..end).unwrap_or_default())
     }
 
-    /// Whether the request names another model than the upstream one, and `message` repeats that name.
-    pub(super) fn names_model_of(&self, message: &str, quoted: &[String]) -> bool {
-        let Some(value) = self.value() else { return false };
-        let nested = any_member(value, &mut |name, value, is_top| {
-            let repeats =
-                |value: Raw<'_>| value.text().is_some_and(|text| !text.is_empty() && message.contains(&plain(&text)));
-            MODELS.contains(&name) && !is_top && (repeats(value) || value.elements().any(repeats))
-        });
-        nested || quoted.iter().any(|word| self.holds(word))
+    /// Whether a value, or a name below the top, holds the word. `word` in lower case.
+    pub(super) fn repeats(&self, word: &str) -> bool {
+        let is_in = |value: &str| plain(value).contains(word);
+        self.value().is_some_and(|value| {
+            any_member(value, &mut |name, value, is_top| {
+                (!is_top && std::str::from_utf8(name).is_ok_and(is_in))
+                    || value.text().is_some_and(|value| is_in(&value))
+            })
+        })
     }
 
-    fn holds(&self, text: &str) -> bool {
+    /// Whether a member has this name.
+    pub(super) fn has_name(&self, name: &str) -> bool {
+        let is_same = |other: &[u8]| other.eq_ignore_ascii_case(name.as_bytes());
+        self.value().is_some_and(|value| any_member(value, &mut |name, _, _| is_same(name)))
+    }
+
+    /// Whether the request holds this text, in a name or a value.
+    pub(super) fn holds(&self, text: &str) -> bool {
         let is_in = |value: &str| plain(value).contains(text);
         !text.is_empty()
             && self.value().is_some_and(|value| {
@@ -112,6 +293,107 @@ impl<'a> Request<'a> {
                         || (!is_ours && value.text().is_some_and(|value| is_in(&value)))
                 })
             })
+    }
+}
+
+impl Doubt {
+    /// That of a request with this body.
+    #[must_use]
+    pub fn of_request(body: &[u8]) -> Doubt {
+        Request::new(body).doubt()
+    }
+
+    /// Whether an error about the account or the model may be about something in the request.
+    #[must_use]
+    pub const fn is_any(self) -> bool {
+        self.brings_its_own || self.names_a_resource
+    }
+
+    /// The evidence of a failure within an answer, which was read without the request.
+    #[must_use]
+    pub fn evidence_within(self, failure: &Failure) -> Evidence {
+        use FailureKind::{Malformed, Overloaded, RateLimited, Server};
+        match (failure.kind, failure.evidence) {
+            (RateLimited | Overloaded, _) if self.chooses_a_tier => Evidence::Request,
+            (RateLimited | Overloaded | Server | Malformed, _) | (_, Evidence::Known(_)) if self.brings_its_own => {
+                Evidence::Request
+            }
+            (_, evidence) => evidence,
+        }
+    }
+
+    fn of(body: Raw<'_>) -> Doubt {
+        let mut doubt = Doubt::default();
+        for (key, value) in body.members() {
+            let name = key.name();
+            let is_void = value.is_null() || value.bytes() == b"false" || value.bytes() == b"\"\"" || is_empty(value);
+            if is_void {
+                continue;
+            }
+            doubt.brings_its_own |= !ORDINARY.contains(&&*name);
+            doubt.names_a_resource |= &*name == b"prompt" && value.is_string();
+            doubt.names_a_resource |= &*name == b"provider" || &*name == b"inference_geo";
+            doubt.brings_its_own |= &*name == b"background" && value.bytes() == b"true";
+            doubt.brings_its_own |= &*name == b"tools" && value.elements().any(runs_at_the_provider);
+            doubt.note(&name, value);
+            if !is_text(&name, value) {
+                doubt.walk(&name, value);
+            }
+        }
+        doubt
+    }
+
+    /// Reads what stands below a member.
+    fn walk(&mut self, name: &[u8], value: Raw<'_>) {
+        for (key, value) in value.members() {
+            let name = key.name();
+            self.note(&name, value);
+            let names_a_model = value.is_string() || value.elements().any(Raw::is_string);
+            self.brings_its_own |= MODELS.contains(&&*name) && names_a_model;
+            if !is_text(&name, value) {
+                self.walk(&name, value);
+            }
+        }
+        for value in value.elements() {
+            // An element has the name of its list; texts in it are texts.
+            if value.is_string() { self.note(name, value) } else { self.walk(name, value) }
+        }
+    }
+
+    fn note(&mut self, name: &[u8], value: Raw<'_>) {
+        self.names_a_resource |= is_resource(name, value);
+        if let Some(text) = value.text().filter(|_| value.is_string()) {
+            self.chooses_a_tier |= TIERS.contains(&name) && !text.is_empty() && !is_usual_tier(&text);
+        }
+    }
+}
+
+/// Whether a member names something that the provider has to look up.
+fn is_resource(name: &[u8], value: Raw<'_>) -> bool {
+    let is_named = || value.text().is_some_and(|text| !text.is_empty()) || value.elements().next().is_some();
+    let is_address =
+        || !TEXTS.contains(&name) && !name.starts_with(b"$") && value.text().is_some_and(|text| text.contains("://"));
+    (RESOURCES.contains(&name) && is_named()) || (OBJECTS.contains(&name) && value.is_object()) || is_address()
+}
+
+/// Whether nothing in a member is looked up.
+fn is_text(name: &[u8], value: Raw<'_>) -> bool {
+    TEXTS.contains(&name) && (value.is_object() || TEXT_LISTS.contains(&name))
+}
+
+fn is_usual_tier(tier: &str) -> bool {
+    USUAL_TIERS.contains(&tier.trim().to_ascii_lowercase().as_str())
+}
+
+fn is_empty(value: Raw<'_>) -> bool {
+    (value.is_array() || value.is_object()) && !value.is_filled()
+}
+
+/// Whether an entry of `tools` is run by the provider, with whatever the entry names.
+fn runs_at_the_provider(tool: Raw<'_>) -> bool {
+    match tool.member(b"type").and_then(Raw::text) {
+        Some(kind) => !CLIENT_TOOLS.contains(&&*kind),
+        None => !CLIENT_TOOL_MEMBERS.iter().any(|name| tool.member(name).is_some()),
     }
 }
 

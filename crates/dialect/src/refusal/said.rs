@@ -20,6 +20,8 @@ pub(super) struct Said {
     /// The same as the provider wrote them, statuses among them.
     pub names: Vec<String>,
     pub message: String,
+    /// The message of the provider behind this one, as an aggregator repeats it. Its codes are about another account.
+    pub inner_message: String,
 }
 
 impl Said {
@@ -76,9 +78,17 @@ impl Said {
             whole.member(b"message"),
             whole.member(b"Message"),
             whole.member(b"detail"),
+            whole.member(b"detail").and_then(|detail| detail.member(b"error")),
         ];
         let message = messages.into_iter().flatten().find_map(sentence).unwrap_or_default();
         said.message = clean(&message, MESSAGE_CHARS).into_owned();
+        if let Some(raw) = metadata.and_then(|metadata| metadata.member(b"raw")).and_then(sentence) {
+            let inner = Cursor::new(&raw).value().ok().filter(|inner| inner.is_object() || inner.is_array());
+            said.inner_message = match inner {
+                Some(inner) => Said::read(inner).message,
+                None => clean(&raw, MESSAGE_CHARS).into_owned(),
+            };
+        }
         said
     }
 

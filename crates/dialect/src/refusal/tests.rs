@@ -16,6 +16,8 @@ fn read(dialect: Dialect, status: u16, body: &Value, request: &Value) -> Refusal
         names_a_wait: false,
         model: MODEL,
         request: request.as_bytes(),
+        prompt_tokens: 8,
+        prompt_limit: None,
     };
     read_refusal(call, body.as_bytes())
 }
@@ -26,7 +28,7 @@ fn is_known(refusal: &Refusal) -> bool {
 
 /// A sentence that follows a pattern.
 fn sentence(pattern: &str) -> String {
-    pattern.replace("{model}", MODEL).replace("''", "'x'").replace('*', "x").trim_end_matches('$').to_owned()
+    pattern.replace("{model}", MODEL).replace("''", "'acme-1-001'").replace('*', "x").trim_end_matches('$').to_owned()
 }
 
 fn closing_sentences() -> Vec<String> {
@@ -108,6 +110,8 @@ fn words_that_are_escaped_in_the_request_are_found() {
         names_a_wait: false,
         model: MODEL,
         request,
+        prompt_tokens: 8,
+        prompt_limit: None,
     };
     assert!(!is_known(&read_refusal(call, body)));
     assert!(is_known(&read_refusal(RefusedCall { request: b"{}", ..call }, body)));
@@ -120,7 +124,11 @@ fn a_model_that_the_client_names_for_a_tool_is_not_the_endpoints() {
     for status in [400, 403, 404] {
         let theirs = read(Dialect::Responses, status, &said("nope-2"), &tool);
         assert_eq!((theirs.kind, theirs.evidence), (FailureKind::RefusedHere, Evidence::None), "{status}");
-        assert!(is_known(&read(Dialect::Responses, status, &said(MODEL), &tool)), "{status}");
+        let ours = read(Dialect::Responses, status, &said(MODEL), &tool);
+        assert_eq!((ours.kind.blame(), ours.evidence), (Blame::Configuration, Evidence::None), "{status}");
+        let plain = json!({"model": MODEL, "input": "Hi"});
+        assert!(is_known(&read(Dialect::Responses, status, &said(MODEL), &plain)), "{status}");
+        assert!(!is_known(&read(Dialect::Responses, status, &said("nope-2"), &plain)), "{status}");
     }
 }
 
@@ -128,6 +136,10 @@ fn a_model_that_the_client_names_for_a_tool_is_not_the_endpoints() {
 fn a_request_that_names_a_resource_is_no_evidence() {
     let body = json!({"error": {"message": "No."}});
     for named in [
+        json!({"messages": [{"content": [{"type": "document_url", "document_url": "d"}]}]}),
+        json!({"model": MODEL, "tools": [{"type": "document_library", "library_ids": ["l"]}]}),
+        json!({"model": MODEL, "messages": [{"content": [{"type": "odd", "place": "s3://bucket/x"}]}]}),
+        json!({"model": MODEL, "preset": "p"}),
         json!({"model": MODEL, "previous_response_id": "r"}),
         json!({"messages": [{"content": [{"type": "document", "source": {"type": "file", "file_id": "f"}}]}]}),
         json!({"tools": [{"type": "file_search", "vector_store_ids": ["v"]}]}),
@@ -142,16 +154,120 @@ fn a_request_that_names_a_resource_is_no_evidence() {
             let refusal = read(Dialect::OpenAi, status, &body, &named);
             assert_eq!(refusal.evidence, Evidence::None, "{status} {named}");
         }
+        assert!(Doubt::of_request(named.to_string().as_bytes()).is_any(), "{named}");
         let missing = read(Dialect::OpenAi, 404, &body, &named);
         assert_eq!(missing.kind, FailureKind::RefusedHere, "{named}");
     }
-    let plain = json!({"model": MODEL, "tools": [{"parameters": {"properties": {"file_id": {"type": "string"}}}}]});
+    let plain = json!({
+        "model": MODEL, "metadata": {"link": "https://h"}, "user": null, "unheard_of": null,
+        "messages": [{"role": "user", "content": "See https://h/x.png"}],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": {"$schema": "http://json-schema.org/x#",
+            "properties": {"file_id": {"type": "string"}, "model": {"type": "string", "description": "s3://"}}}}}],
+    });
     assert!(matches!(read(Dialect::OpenAi, 404, &body, &plain).evidence, Evidence::Unknown { .. }));
+}
+
+/// What a client may bring along: a key, an account or a model of its own.
+#[test]
+fn a_request_that_brings_its_own_proves_nothing_by_any_code_or_sentence() {
+    for odd in [
+        json!({"api_key": "bad"}),
+        json!({"fallbacks": ["nope"]}),
+        json!({"models": ["nope"]}),
+        json!({"deferred": true}),
+        json!({"tools": [{"type": "image_generation"}]}),
+        json!({"tools": [{"googleSearch": {}}]}),
+        json!({"mcp_servers": [{"type": "url", "name": "x", "authorization_token": "bad"}]}),
+        json!({"messages": [{"role": "user", "content": [{"type": "odd", "model": "nope"}]}]}),
+    ] {
+        let mut request = json!({"model": MODEL});
+        request.as_object_mut().unwrap().extend(odd.as_object().unwrap().clone());
+        for row in ROWS.iter().filter(|row| row.about.closes()) {
+            let bodies: Vec<Value> = match row.sign {
+                Sign::Words(words) => words.iter().map(|it| json!({"error": {"message": sentence(it)}})).collect(),
+                Sign::Code(codes) => codes.iter().map(|it| json!({"error": {"code": it, "message": "No."}})).collect(),
+            };
+            let status = row.statuses.first().copied().unwrap_or(401);
+            for body in bodies {
+                let refusal = read(Dialect::OpenAi, status, &body, &request);
+                assert_eq!(refusal.evidence, Evidence::None, "{request} {body}");
+            }
+        }
+    }
+}
+
+/// What follows a sentence may be a condition that one request meets.
+#[test]
+fn a_sentence_that_goes_on_closes_nothing() {
+    let request = json!({"model": MODEL, "messages": [{"role": "user", "content": "Hi"}]});
+    for row in ROWS.iter().filter(|row| row.about.closes()) {
+        let Sign::Words(words) = row.sign else { continue };
+        for words in words.iter().filter(|words| !words.ends_with('*')) {
+            for more in ["when using flex processing", "that support image input", "to use model x", "for streams"] {
+                let status = row.statuses.first().copied().unwrap_or(400);
+                let body = json!({"error": {"message": format!("{} {more}.", sentence(words))}});
+                let refusal = read(Dialect::OpenAi, status, &body, &request);
+                assert!(!is_known(&refusal), "{body}: {refusal:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_limit_of_a_tier_or_of_another_model_is_not_that_of_the_endpoint() {
+    let limited = |message: &str, odd: Value| {
+        let mut request = json!({"model": MODEL});
+        request.as_object_mut().unwrap().extend(odd.as_object().unwrap().clone());
+        [429, 503]
+            .map(|status| read(Dialect::OpenAi, status, &json!({"error": {"message": message}}), &request).evidence)
+    };
+    for tier in [
+        json!({"speed": "fast"}),
+        json!({"service_tier": "flex"}),
+        json!({"service_tier": "Priority"}),
+        json!({"serviceTier": "flex"}),
+    ] {
+        assert_eq!(limited("Slow down.", tier.clone()), [Evidence::Request; 2], "{tier}");
+    }
+    for usual in
+        [json!({"service_tier": "auto"}), json!({"service_tier": "default"}), json!({"speed": "standard"}), json!({})]
+    {
+        assert_eq!(limited("Slow down.", usual.clone()), [Evidence::None; 2], "{usual}");
+    }
+    let image = json!({"tools": [{"type": "image_generation"}]});
+    assert_eq!(limited("Rate limit reached for gpt-image-1 in organization x", image.clone()), [Evidence::Request; 2]);
+    assert_eq!(limited("Rate limit reached for acme-1 in organization x", image), [Evidence::None; 2]);
+}
+
+#[test]
+fn no_part_of_a_shown_body_tells_the_state_of_the_account() {
+    let request = json!({"model": MODEL, "messages": [{"role": "user", "content": "My account has no credit"}]});
+    let shown = |body: Value| read(Dialect::OpenAi, 400, &body, &request).is_for_client;
+    let raw = json!({"error": {"message": "Your credit balance is too low. Organization acme-corp is past due."}})
+        .to_string();
+    assert!(!shown(json!({"error": {"message": "Provider returned error", "metadata": {"raw": raw}}})));
+    assert!(!shown(json!({"error": {"message": "Bad request"}, "account": {"id": "a", "funds": "-12.50"}})));
+    assert!(!shown(json!({"error": {"message": "Bad request", "hint": "top up your credits"}})));
+    assert!(shown(json!({"error": {"message": "Bad request", "input": "My account has no credit"}})), "its own words");
+    assert!(shown(json!({"error": {"message": "Unknown field 'account'.", "account": null}})));
+}
+
+#[test]
+fn what_an_aggregator_repeats_is_read_but_closes_nothing() {
+    let wrapped = |status: u16, message: &str, code: &str| {
+        let raw = json!({"error": {"message": message, "code": code}}).to_string();
+        let body = json!({"error": {"message": "Provider returned error", "code": status, "metadata": {"raw": raw}}});
+        read(Dialect::OpenAi, status, &body, &json!({"model": MODEL}))
+    };
+    let large = "Request too large for gpt-4 on tokens per min (TPM): Limit 30000, Requested 41000.";
+    assert_eq!(wrapped(429, large, "x").kind, FailureKind::OverLimit);
+    assert_eq!(wrapped(400, "This model's maximum context length is 9.", "x").kind, FailureKind::ContextLength);
+    assert!(!is_known(&wrapped(401, "Incorrect API key provided: x.", "invalid_api_key")));
 }
 
 #[test]
 fn the_same_refusal_is_the_same_whatever_it_quotes_or_counts() {
-    let said = |message: &str| read(Dialect::OpenAi, 403, &json!({"error": {"message": message}}), &json!({})).evidence;
+    let said = |message: &str| read(Dialect::OpenAi, 401, &json!({"error": {"message": message}}), &json!({})).evidence;
     assert_eq!(said("Field 'a' of 17 is closed today"), said("Field 'b' of 18 is closed today"));
     assert_ne!(said("Field 'a' is closed today"), said("Field 'a' is open today"));
 }
@@ -163,6 +279,8 @@ fn an_error_within_an_answer_closes_by_its_code_alone() {
     assert!(matches!((by_code.kind, by_code.evidence), (FailureKind::Auth, Evidence::Known(_))));
     for body in [
         json!({"error": {"message": "This organization has been disabled."}}),
+        json!({"error": {"type": "authentication_error", "message": "MCP server 'x' refused the token"}}),
+        json!({"error": {"code": 1002, "message": "Too many requests"}}),
         json!({"error": {"code": "model_not_found", "message": "The model `x` does not exist."}}),
         json!({"error": {"code": 401, "message": "No."}}),
     ] {
@@ -183,6 +301,7 @@ proptest! {
         for dialect in [Dialect::OpenAi, Dialect::Anthropic, Dialect::Gemini, Dialect::Responses, Dialect::Converse] {
             let call = RefusedCall {
                 dialect, status, amazon_type: None, names_a_wait: false, model: &body, request: request.as_bytes(),
+                prompt_tokens: 8, prompt_limit: Some(9),
             };
             let _ = read_refusal(call, body.as_bytes());
             let _ = read(dialect, status, &json!({"error": object}), &object);

@@ -10,7 +10,15 @@ pub(super) struct Words {
     pub text: String,
     /// What was quoted, but the name of the model.
     pub quoted: Vec<String>,
+    /// The upstream name of the model.
+    model: String,
 }
+
+/// Words before the name of a model.
+const BEFORE_MODELS: &[&str] = &["model", "models", "for", "found:", "id"];
+/// What may follow a pattern of a row that closes something: the sentence, or its main part, ends there. What goes on says
+/// under which conditions it holds, and those may be conditions of one request.
+const ENDS: &[char] = &['.', '!', '?', ':', ';', '(', '[', '<', '。', '：', '；', '（'];
 
 /// `text` in lower case, with single spaces and plain quotes.
 pub(super) fn plain(text: &str) -> String {
@@ -34,13 +42,46 @@ pub(super) fn plain(text: &str) -> String {
 impl Words {
     pub(super) fn of(message: &str, model: &str) -> Words {
         let message: String = plain(message).chars().take(MOST).collect();
-        let named = with_model(&message, &plain(model));
-        without_quotes(&named)
+        let model = plain(model);
+        let named = with_model(&message, &model);
+        Words { model, ..without_quotes(&named) }
     }
 
     /// Whether the text follows a pattern from its beginning. The end is free, unless the pattern ends with `$`.
     pub(super) fn follow(&self, pattern: &str) -> bool {
         follows(pattern, &self.text)
+    }
+
+    /// The same, but the sentence must end where the pattern ends, unless that is with `*`.
+    pub(super) fn follow_to_the_end(&self, pattern: &str) -> bool {
+        let Some(rest) = rest_behind(pattern, &self.text) else { return false };
+        let rest = rest.trim_start();
+        pattern.ends_with('*') || rest.is_empty() || rest.starts_with(ENDS)
+    }
+
+    /// Whether the message is about another model than the upstream one.
+    pub(super) fn name_another_model(&self) -> bool {
+        if self.text.contains("{model}") {
+            return false;
+        }
+        let mut quoted = self.quoted.iter();
+        let mut before = "";
+        for word in self.text.split(' ') {
+            let quotes = word.matches("''").count();
+            let inner = quoted.by_ref().take(quotes).last().map(String::as_str);
+            let name = inner.unwrap_or_else(|| word.trim_matches(|c: char| !c.is_alphanumeric()));
+            let is_name = match inner {
+                Some(name) => !name.is_empty() && !name.contains(' ') && (before == "model" || has_form_of_id(name)),
+                None => has_form_of_id(name),
+            };
+            let is_same = !self.model.is_empty() && name.contains(&self.model);
+            let cue = before.trim_end_matches(':');
+            if is_name && !is_same && (BEFORE_MODELS.contains(&before) || BEFORE_MODELS.contains(&cue)) {
+                return true;
+            }
+            before = word;
+        }
+        false
     }
 }
 
@@ -95,22 +136,37 @@ fn without_quotes(message: &str) -> Words {
     words
 }
 
+/// A text as [`plain`] gives it, without what it quotes.
+pub(super) fn unquoted(text: &str) -> String {
+    without_quotes(text).text
+}
+
 /// Where the quote ends that has begun before `text`.
 fn end_of_quote(text: &str, quote: char) -> Option<usize> {
     let ends = |at: &usize| !text.get(at + 1..).is_some_and(|after| after.starts_with(char::is_alphanumeric));
     text.match_indices(quote).map(|(at, _)| at).find(ends)
 }
 
+/// Whether a word looks like the name of a model: letters, a figure, and a sign between.
+fn has_form_of_id(word: &str) -> bool {
+    let has = |test: fn(char) -> bool| word.chars().any(test);
+    has(char::is_alphabetic) && has(|c| c.is_ascii_digit()) && has(|c| matches!(c, '-' | '/' | ':' | '.' | '_'))
+}
+
 /// Whether `text` follows `pattern` from its beginning.
 pub(super) fn follows(pattern: &str, text: &str) -> bool {
+    rest_behind(pattern, text).is_some()
+}
+
+/// What stands in `text` behind what follows `pattern`. `None` if it does not follow it.
+fn rest_behind<'t>(pattern: &str, text: &'t str) -> Option<&'t str> {
     let (pattern, is_whole) = pattern.strip_suffix('$').map_or((pattern, false), |pattern| (pattern, true));
     let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let mut rest = parts.next().and_then(|first| text.strip_prefix(first))?;
     for part in parts {
-        let Some((_, after)) = rest.split_once(part) else { return false };
-        rest = after;
+        rest = rest.split_once(part)?.1;
     }
-    !is_whole || rest.trim_end_matches(['.', '!']).is_empty()
+    (!is_whole || rest.trim_end_matches(['.', '!']).is_empty()).then_some(rest)
 }
 
 /// Whether a code is that of the table, where `*` stands for any text.

@@ -39,6 +39,10 @@ mod tests {
         check("invalid_prompt", FailureKind::BadRequest);
         check("invalid_image_format", FailureKind::BadRequest);
         check("image_parse_error", FailureKind::BadRequest);
+        check("image_file_not_found", FailureKind::BadRequest);
+        for code in ["http_error", "external_connector_error", "vector_store_timeout", "mcp_error", "tool_user_error"] {
+            check(code, FailureKind::RefusedHere);
+        }
         check("server_is_overloaded", FailureKind::Overloaded);
     }
 

@@ -500,7 +500,7 @@ fn finding(failure: &Failure, claim: &Claim, pardoned: Option<Tick>, witnesses: 
         Evidence::Unknown { said } => {
             (witnesses.hear(claim.caller?, said) >= ENOUGH_CALLERS).then_some(SAID_TO_SEVERAL)
         }
-        Evidence::None => None,
+        Evidence::None | Evidence::Request => None,
     }
 }
 

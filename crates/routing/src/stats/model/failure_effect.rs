@@ -30,6 +30,9 @@ pub enum FailureEffect {
 impl FailureEffect {
     /// The effect of `failure`.
     pub const fn of(failure: &Failure) -> FailureEffect {
+        if matches!(failure.evidence, Evidence::Request) {
+            return FailureEffect::Silent;
+        }
         match failure.kind {
             FailureKind::Connect | FailureKind::Tls => FailureEffect::Refused,
             // 529 is treated as a 429, 503 as a server error.
@@ -47,16 +50,17 @@ impl FailureEffect {
             FailureKind::Auth => match failure.evidence {
                 Evidence::Known(_) => FailureEffect::Account,
                 Evidence::Unknown { .. } => FailureEffect::UnclearAccount,
-                Evidence::None => FailureEffect::Silent,
+                Evidence::None | Evidence::Request => FailureEffect::Silent,
             },
-            FailureKind::Forbidden | FailureKind::NotFound | FailureKind::RefusedHere => match failure.evidence {
+            FailureKind::Forbidden | FailureKind::NotFound => match failure.evidence {
                 Evidence::Known(_) => FailureEffect::UnknownModel,
                 Evidence::Unknown { .. } => FailureEffect::UnclearModel,
-                Evidence::None => FailureEffect::Silent,
+                Evidence::None | Evidence::Request => FailureEffect::Silent,
             },
             FailureKind::Shortage
             | FailureKind::Deadline
             | FailureKind::OverLimit
+            | FailureKind::RefusedHere
             | FailureKind::ContentPolicy
             | FailureKind::ContextLength
             | FailureKind::BadRequest

@@ -1,0 +1,107 @@
+//! Limits of the account that a refusal names, against the size of the request that got it.
+//!
+//! A request that is larger than the limit is refused at any time, so that waiting cures nothing and the endpoint need not rest.
+
+use super::{said::Said, words::plain};
+use crate::json::{Cursor, Raw};
+
+/// Most tokens per estimated token of a prompt: some languages have a token for a third of the bytes that are assumed.
+const MOST_PER_ESTIMATED: u64 = 3;
+
+/// The size of a request, if its refusal is not about all requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Size {
+    /// Larger than the limit.
+    Larger,
+    /// Perhaps larger: the size is an estimate.
+    PerhapsLarger,
+}
+
+/// Compares a request with the limit that refused it.
+pub(super) fn judge(said: &Said, body: &[u8], prompt_tokens: u32, in_header: Option<u64>) -> Option<Size> {
+    let messages = [plain(&said.message), plain(&said.inner_message)];
+    if messages.iter().any(|message| exceeds_alone(message)) {
+        return Some(Size::Larger);
+    }
+    let in_words = messages.iter().filter_map(|message| before(message, " input tokens per minute"));
+    let limit = in_words.chain(quota_value(body)).chain(in_header).filter(|limit| *limit > 0).min()?;
+    let estimate = u64::from(prompt_tokens);
+    match () {
+        () if estimate > limit => Some(Size::Larger),
+        () if estimate * MOST_PER_ESTIMATED > limit => Some(Size::PerhapsLarger),
+        () => None,
+    }
+}
+
+/// Whether a message as `limit 30000, used 0, requested 41000` says that the request asks for more than the limit.
+fn exceeds_alone(message: &str) -> bool {
+    let limit = message.find("limit ").and_then(|_| after(message, "limit "));
+    matches!((limit, after(message, "requested ")), (Some(limit), Some(requested)) if requested > limit)
+}
+
+/// The number behind the last of these words that one follows.
+fn after(message: &str, words: &str) -> Option<u64> {
+    message.rmatch_indices(words).find_map(|(at, _)| {
+        let rest = message.get(at + words.len()..)?;
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(rest.len());
+        number(rest.get(..end)?)
+    })
+}
+
+/// The number before these words.
+fn before(message: &str, words: &str) -> Option<u64> {
+    let (start, _) = message.split_once(words)?;
+    number(start.rsplit(' ').next()?)
+}
+
+fn number(text: &str) -> Option<u64> {
+    text.replace(',', "").parse().ok()
+}
+
+/// The smallest limit on prompt tokens among the violated quotas of Google.
+fn quota_value(body: &[u8]) -> Option<u64> {
+    let value = Cursor::new(std::str::from_utf8(body).ok()?).value().ok()?;
+    let whole = value.elements().next().filter(|_| value.is_array()).unwrap_or(value);
+    let details = whole.member(b"error")?.member(b"details")?;
+    let violations = details.elements().filter_map(|detail| detail.member(b"violations")).flat_map(Raw::elements);
+    let is_of_prompts = |violation: &Raw<'_>| {
+        let metric = violation.member(b"quotaMetric").and_then(Raw::text);
+        metric.is_some_and(|metric| metric.contains("input_token"))
+    };
+    let limits = violations.filter(is_of_prompts).filter_map(|violation| {
+        let value = violation.member(b"quotaValue")?;
+        value.count().or_else(|| number(&value.text()?))
+    });
+    limits.min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(message: &str, prompt_tokens: u32) -> Option<Size> {
+        let said = Said { message: message.to_owned(), ..Said::default() };
+        judge(&said, b"", prompt_tokens, None)
+    }
+
+    #[test]
+    fn a_request_is_compared_with_the_limit_that_refuses_it() {
+        let words =
+            "This request would exceed your organization's rate limit of 30,000 input tokens per minute (org: x).";
+        assert_eq!(judged(words, 30_001), Some(Size::Larger));
+        assert_eq!(judged(words, 10_001), Some(Size::PerhapsLarger));
+        assert_eq!(judged(words, 10_000), None);
+        assert_eq!(judged("Limit 30000, Used 29000, Requested 41,000.", 1), Some(Size::Larger));
+        assert_eq!(judged("Limit 30000, Used 29000, Requested 4000.", 1), None);
+        assert_eq!(judged("Rate limit reached.", 1_000_000), None);
+    }
+
+    #[test]
+    fn limits_stand_in_quotas_and_headers() {
+        let body = br#"{"error":{"details":[{"violations":[{"quotaMetric":"x/generate_content_free_tier_requests","quotaValue":"5"},
+            {"quotaMetric":"x/generate_content_free_tier_input_token_count","quotaValue":"30000"}]}]}}"#;
+        assert_eq!(judge(&Said::default(), body, 40_000, None), Some(Size::Larger));
+        assert_eq!(judge(&Said::default(), body, 4_000, None), None);
+        assert_eq!(judge(&Said::default(), b"", 40_000, Some(30_000)), Some(Size::Larger));
+    }
+}
