@@ -148,8 +148,26 @@ pub struct Gateway {
     /// Seeds of the routing decisions; each worker adds its own number.
     seeds: RouterSeeds,
     workers: Arc<AtomicU64>,
-    control: Arc<Arbiter>,
-    watchdog: Arc<JoinHandle<()>>,
+    control: Arc<ControlThread>,
+}
+
+/// The thread of the actors that all workers share. It ends with the last clone of its gateway.
+struct ControlThread {
+    arbiter: Arbiter,
+    watchdog: JoinHandle<()>,
+}
+
+impl Drop for ControlThread {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl ControlThread {
+    fn stop(&self) {
+        self.watchdog.abort();
+        self.arbiter.stop();
+    }
 }
 
 impl Gateway {
@@ -191,12 +209,12 @@ impl Gateway {
         let shared = Arc::new(shared(draft, generated_key, metrics, seeds, (opened, node), &arbiter));
         connect_health(&shared);
         reload::begin(&shared);
-        let watchdog = Arc::new(watchdog::start(&shared));
+        let watchdog = watchdog::start(&shared);
         accounts::start_upkeep(&shared);
         if let Some(store) = shared.ledger.as_ref().filter(|_| shared.replicas.is_none()) {
             series_restore::start(store, shared.control.ledger(), &arbiter);
         }
-        Ok(Gateway { shared, seeds, workers: Arc::default(), control: Arc::new(arbiter), watchdog })
+        Ok(Gateway { shared, seeds, workers: Arc::default(), control: Arc::new(ControlThread { arbiter, watchdog }) })
     }
 
     /// Mounts the gateway in a host application, at the root or below any scope. Registers only the gateway's own paths:
@@ -299,7 +317,6 @@ impl Gateway {
             // After the ledger is flushed, so that the last records go out too.
             let _ = web::block(move || replicas.stop()).await;
         }
-        self.watchdog.abort();
         self.control.stop();
         for provider in self.setup().simulation() {
             provider.stop();

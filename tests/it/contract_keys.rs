@@ -25,7 +25,7 @@ const OLD: &str = "sk-old-0123456789abcdef";
 async fn gateway() -> TestGateway {
     let keys = "[[keys]]\nname = \"off\"\nenv = \"OFF_KEY\"\ndisabled = true\n\
                 [[keys]]\nname = \"old\"\nenv = \"OLD_KEY\"\nexpires_at = 2020-01-01T00:00:00Z\n";
-    let world = World::new().provider("acme", saying("x").address()).with(keys);
+    let world = World::new().provider("acme", saying("x").keep()).with(keys);
     let world = world.variable("OFF_KEY", OFF).variable("OLD_KEY", OLD);
     world.model(&Model::new("acme/small").at("acme", "0", "0")).start().await
 }

@@ -201,7 +201,8 @@ async fn with_sync_the_tokens_of_a_stream_flow_and_only_its_end_waits_for_the_di
 
 #[actix_web::test]
 async fn with_sync_many_answers_share_one_sync() {
-    let Stage { disk, gateway, store, .. } = stage(&saying("Yes."), "", true, 1_000).await;
+    let upstream = saying("Yes.");
+    let Stage { disk, gateway, store, .. } = stage(&upstream, "", true, 1_000).await;
     disk.gate.close();
     let before = disk.syncs.load(SeqCst);
     let body = ask("acme/small");

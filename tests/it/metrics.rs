@@ -29,7 +29,7 @@ async fn rescue() -> (TestGateway, World, [Upstream; 2]) {
 
 #[actix_web::test]
 async fn every_series_of_an_endpoint_a_provider_and_a_key_is_there_with_0_before_the_first_call() {
-    let (gateway, ..) = rescue().await;
+    let (gateway, _, _upstreams) = rescue().await;
     let scrape = Scrape::of(&gateway).await;
     let endpoint = |provider| [("provider", provider), ("model", "acme/small")];
     for provider in ["ill", "well"] {
@@ -108,7 +108,7 @@ async fn scrapes_at_the_same_time_miss_no_endpoint_while_breakers_move() {
 
 #[actix_web::test]
 async fn what_only_grows_is_a_counter_and_every_family_has_help() {
-    let (gateway, ..) = rescue().await;
+    let (gateway, _, _upstreams) = rescue().await;
     gateway.chat(&and(ask("acme/small"), json!({"stream": true}))).await;
     let scrape = Scrape::of(&gateway).await;
     assert!(scrape.families.len() > 45, "{}", scrape.families.len());
@@ -122,7 +122,7 @@ async fn what_only_grows_is_a_counter_and_every_family_has_help() {
 
 #[actix_web::test]
 async fn a_rescued_stream_counts_once_as_rescued_and_its_first_token_includes_the_failed_attempt() {
-    let (gateway, ..) = rescue().await;
+    let (gateway, _, _upstreams) = rescue().await;
     let reply = gateway.chat(&and(ask("acme/small"), json!({"stream": true, "service_tier": "auto"}))).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
     let ended = async || Scrape::of(&gateway).await.sum("generations_total", &[]);

@@ -84,7 +84,7 @@ fn response_events(response: &Value) -> Vec<Value> {
 async fn gateway(dialect: &str, answer: &Value) -> TestGateway {
     let maker = always(200, answer);
     World::new()
-        .provider_with("maker", maker.address(), &format!("dialect = \"{dialect}\""))
+        .provider_with("maker", maker.keep(), &format!("dialect = \"{dialect}\""))
         .model(&Model::new("acme/one").at("maker", "0", "0"))
         .start()
         .await
@@ -97,7 +97,7 @@ async fn streaming_gateway(dialect: &str, events: &[Value]) -> TestGateway {
     let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n", body.len());
     let maker = Upstream::start([Script::answering(head + &body)]);
     World::new()
-        .provider_with("maker", maker.address(), &format!("dialect = \"{dialect}\""))
+        .provider_with("maker", maker.keep(), &format!("dialect = \"{dialect}\""))
         .model(&Model::new("acme/one").at("maker", "0", "0"))
         .start()
         .await

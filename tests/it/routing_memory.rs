@@ -24,7 +24,6 @@ use crate::{
 
 /// One model at a slow provider and at a quick one, which differ in nothing else.
 struct World {
-    _upstreams: [Upstream; 2],
     toml: String,
 }
 
@@ -41,11 +40,11 @@ impl World {
         let toml = [
             "[routing]\nexploration = 0\nobjective = \"fastest\"\n[routing.hedge]\nobjectives = []\n".to_owned(),
             format!("[routing.memory]\n{memory}\n"),
-            provider("slow", &slow.url("")),
-            provider("nimble", &quick.url("")),
+            provider("slow", &format!("http://{}", slow.keep())),
+            provider("nimble", &format!("http://{}", quick.keep())),
             model("acme/small", "", &[("slow", "0.000001", "0.000001"), ("nimble", "0.000001", "0.000001")]),
         ];
-        World { _upstreams: [slow, quick], toml: toml.concat() }
+        World { toml: toml.concat() }
     }
 
     fn at(path: &Path) -> World {

@@ -7,7 +7,10 @@
 use std::{
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Condvar, Mutex},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -164,6 +167,15 @@ pub(crate) struct Log {
 pub(crate) struct Upstream {
     address: SocketAddr,
     log: Arc<Mutex<Log>>,
+    is_closed: Arc<AtomicBool>,
+}
+
+impl Drop for Upstream {
+    /// Wakes the thread that listens, which then ends.
+    fn drop(&mut self) {
+        self.is_closed.store(true, Ordering::Release);
+        drop(TcpStream::connect(self.address));
+    }
 }
 
 impl Upstream {
@@ -201,10 +213,14 @@ impl Upstream {
         let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let log = Arc::new(Mutex::new(Log::default()));
-        let shared = Arc::clone(&log);
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let (shared, closed) = (Arc::clone(&log), Arc::clone(&is_closed));
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(stream) = stream else { return };
+                if closed.load(Ordering::Acquire) {
+                    return;
+                }
                 let number = {
                     let mut log = shared.lock().unwrap();
                     log.connections += 1;
@@ -215,10 +231,17 @@ impl Upstream {
                 thread::spawn(move || Connection::open(stream, tls, shared).play_all(&script));
             }
         });
-        Upstream { address, log }
+        Upstream { address, log, is_closed }
     }
 
-    /// Where it listens.
+    /// Where it listens, until the process ends.
+    pub(crate) fn keep(self) -> SocketAddr {
+        let address = self.address;
+        std::mem::forget(self);
+        address
+    }
+
+    /// Where it listens, until this is dropped.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }

@@ -251,7 +251,7 @@ fn every_failure_has_an_effect_and_only_those_of_the_provider_count() {
     assert_eq!(verdict(FailureKind::Overloaded, Some(529)), FailureEffect::Busy);
     assert_eq!(verdict(FailureKind::Auth, Some(402)), FailureEffect::Account);
     assert_eq!(verdict(FailureKind::NotFound, Some(404)), FailureEffect::UnknownModel);
-    assert_eq!(verdict(FailureKind::RefusedHere, Some(404)), FailureEffect::UnknownModel);
+    assert_eq!(verdict(FailureKind::RefusedHere, Some(404)), FailureEffect::Silent);
     let unclear = |kind| FailureEffect::of(&Failure { evidence: Evidence::Unknown { said: 1 }, ..Failure::of(kind) });
     assert_eq!(unclear(FailureKind::Auth), FailureEffect::UnclearAccount);
     assert_eq!(unclear(FailureKind::NotFound), FailureEffect::UnclearModel);

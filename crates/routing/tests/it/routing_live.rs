@@ -507,7 +507,8 @@ fn unknown_words_close_something_only_if_different_callers_hear_them_without_a_s
         check(kind, &[None; 20], all);
     }
     check(FailureKind::Auth, &[ONE, OTHER], "b/3@y");
-    for kind in [FailureKind::Forbidden, FailureKind::NotFound, FailureKind::RefusedHere] {
+    check(FailureKind::RefusedHere, &[ONE, OTHER], all);
+    for kind in [FailureKind::Forbidden, FailureKind::NotFound] {
         check(kind, &[ONE, ONE, OTHER], "a/2@x b/3@y");
     }
     check(FailureKind::BadRequest, &[ONE, OTHER, Some(3), Some(4)], all);
