@@ -87,7 +87,6 @@ fn check(toml: &str) -> Result<(), String> {
     read.map(drop).map_err(|faults| pointsman::app::cli::report(&faults))
 }
 
-/// Statement O66.
 #[test]
 fn the_schema_takes_what_check_takes_and_refuses_what_check_refuses() {
     let schema = printed();

@@ -143,7 +143,6 @@ impl Known {
     }
 }
 
-/// Statement O88.
 #[test]
 fn every_command_option_metric_key_path_and_file_that_the_documentation_names_exists() {
     let known = Known::new();

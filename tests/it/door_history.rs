@@ -134,7 +134,6 @@ fn content_of(events: &[Value]) -> Value {
     json!(blocks)
 }
 
-/// A1.
 #[actix_web::test]
 async fn reasoning_goes_back_to_a_chat_provider_in_the_member_that_it_reads() {
     let members = [
@@ -171,7 +170,6 @@ async fn reasoning_goes_back_to_a_chat_provider_in_the_member_that_it_reads() {
     }
 }
 
-/// A1.
 #[actix_web::test]
 async fn a_provider_that_gives_reasoning_content_gets_it_back_without_a_key() {
     for (path, streamed) in
@@ -190,7 +188,6 @@ async fn a_provider_that_gives_reasoning_content_gets_it_back_without_a_key() {
     }
 }
 
-/// A1.
 #[actix_web::test]
 async fn a_provider_that_misses_reasoning_content_gets_it_and_is_remembered() {
     let words = "The `reasoning_content` in the thinking mode must be passed back to the API.";
@@ -217,7 +214,6 @@ async fn a_provider_that_misses_reasoning_content_gets_it_and_is_remembered() {
     }
 }
 
-/// A1.
 #[actix_web::test]
 async fn a_provider_that_refuses_the_reasoning_of_another_is_asked_again_without_it() {
     let refused =
@@ -237,7 +233,6 @@ async fn a_provider_that_refuses_the_reasoning_of_another_is_asked_again_without
     assert_eq!(maker.last_body()["messages"][1], thought);
 }
 
-/// A1.
 #[actix_web::test]
 async fn a_provider_that_takes_no_reasoning_gets_none() {
     let maker = always(200, &completion("18."));
@@ -256,7 +251,6 @@ async fn a_provider_that_takes_no_reasoning_gets_none() {
     assert_eq!(reply.header("x-route-emulated-parameters"), Some(named));
 }
 
-/// B12.
 #[actix_web::test]
 async fn a_member_that_the_gateway_added_and_the_provider_refuses_is_left_out_from_then_on() {
     let words = json!({"detail": [{"loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]});
@@ -285,7 +279,6 @@ async fn a_member_that_the_gateway_added_and_the_provider_refuses_is_left_out_fr
     assert!(bodies[2]["stream_options"].is_object() && bodies[3].get("stream_options").is_none());
 }
 
-/// B12.
 #[actix_web::test]
 async fn members_that_a_provider_is_known_to_refuse_are_never_sent() {
     let maker = Upstream::start([Script::answering(calling_streamed())]);
@@ -294,7 +287,6 @@ async fn members_that_a_provider_is_known_to_refuse_are_never_sent() {
     assert_eq!(maker.last_body().get("stream_options"), None);
 }
 
-/// D4.
 #[actix_web::test]
 async fn a_provider_gets_an_effort_unless_it_is_known_to_take_the_object() {
     for (toml, object) in [("", false), ("wants_reasoning_effort = false", true)] {
@@ -314,7 +306,6 @@ async fn a_provider_gets_an_effort_unless_it_is_known_to_take_the_object() {
     }
 }
 
-/// D2.
 #[actix_web::test]
 async fn a_hosted_tool_that_no_endpoint_has_is_refused_by_its_name() {
     let maker = always(200, &completion("18."));

@@ -1,4 +1,4 @@
-//! Clients that leave, at every moment (statement 43): the upstream is let go at once, the record says so, and
+//! Clients that leave, at every moment: the upstream is let go at once, the record says so, and
 //! nothing of it counts against the provider.
 
 use std::{

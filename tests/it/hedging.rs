@@ -488,7 +488,7 @@ async fn an_answer_that_takes_long_wins_although_it_was_raced() {
     assert_eq!(record_line(&setting.record(&reply).await), "completed | ok:200, lost_race");
 }
 
-/// Contract statement 29: a later entry of `models` waits until the first has failed, late or not.
+/// A later entry of `models` waits until the first has failed, late or not.
 #[actix_web::test]
 async fn a_late_attempt_is_not_raced_by_another_model() {
     let slow = Upstream::start([Script::new().request().pause(Duration::from_millis(300)).send(says("slow", false))]);

@@ -344,7 +344,6 @@ async fn health_heard_of(gateway: &TestGateway, attempt: &Value) {
     eventually(attempt, health, |health| told(health) && health["in_flight"] == 0).await;
 }
 
-/// Statements 33 to 36, for any stream.
 pub(crate) fn stream_in_order(reply: &Reply) {
     let text = reply.text();
     assert_eq!(reply.header("content-type"), Some("text/event-stream; charset=utf-8"));

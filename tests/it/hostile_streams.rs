@@ -157,7 +157,7 @@ async fn trailers_and_extensions() {
     check(Case::streamed(&begun.repeat(Script::new().send("x".repeat(60_000))), MALFORMED).waiting()).await;
 }
 
-/// Statement 38: no byte is lost or changed, wherever the upstream's writes end.
+/// No byte is lost or changed, wherever the upstream's writes end.
 #[actix_web::test]
 async fn a_stream_split_at_every_byte() {
     let body = format!("{}{}{}data: [DONE]\n\n", text("Grüße, 世"), text("界 🚂"), finish("stop"));

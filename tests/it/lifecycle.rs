@@ -69,7 +69,6 @@ impl HeldStream {
     }
 }
 
-/// Statement 73.
 #[actix_web::test]
 async fn readiness_turns_503_on_sigterm_while_running_streams_finish() {
     let mut held = HeldStream::start("drain_notice_ms = 4000");

@@ -72,7 +72,6 @@ async fn every_series_of_an_endpoint_a_provider_and_a_key_is_there_with_0_before
     assert!(scrape.sum("concurrency_limit", &[]) > 0.0);
 }
 
-/// The rest of statement O44.
 #[actix_web::test]
 async fn scrapes_at_the_same_time_miss_no_endpoint_while_breakers_move() {
     let ill = Upstream::start([Script::new().repeat(Script::answering(refusal(500)))]);

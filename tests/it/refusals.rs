@@ -177,7 +177,7 @@ async fn shown(gateway: &TestGateway, fixture: &Fixture, slug: &str) {
     assert_eq!(refusal["status"], fixture.status, "{health}");
 }
 
-/// B5: the same faults with a healthy provider beside them cost the clients nothing.
+/// The same faults with a healthy provider beside them cost the clients nothing.
 #[actix_web::test]
 async fn accounts_and_models_that_are_refused_fail_over_and_are_not_asked_again() {
     for fixture in fixtures().iter().filter(|it| ["account", "model"].contains(&it.subject.as_str())) {
@@ -199,7 +199,7 @@ async fn accounts_and_models_that_are_refused_fail_over_and_are_not_asked_again(
     }
 }
 
-/// B1 to B4, B9: a refusal of this request here leaves it to another endpoint.
+/// A refusal of this request here leaves it to another endpoint.
 #[actix_web::test]
 async fn requests_that_one_endpoint_refuses_are_served_by_another() {
     for fixture in fixtures().iter().filter(|it| ["request", "limit", "price"].contains(&it.subject.as_str())) {
@@ -220,7 +220,7 @@ async fn requests_that_one_endpoint_refuses_are_served_by_another() {
     }
 }
 
-/// B9: over all three doors.
+/// Over all three doors.
 #[actix_web::test]
 async fn flagged_content_is_the_same_400_over_every_door() {
     let flagged = [
@@ -251,7 +251,6 @@ async fn flagged_content_is_the_same_400_over_every_door() {
     }
 }
 
-/// B8.
 #[actix_web::test]
 async fn a_corrected_key_address_or_model_is_tried_at_once() {
     let upstream = Upstream::start([Script::answering(http(401, &json!({"error": {"code": "invalid_api_key"}})))]);

@@ -248,7 +248,6 @@ async fn a_collector_that_never_answers_fills_a_bounded_queue_and_holds_up_nobod
     eventually("the queue is full", full, |dropped| *dropped >= 2.0).await;
 }
 
-/// Statement O55.
 #[actix_web::test]
 async fn a_collector_that_is_overloaded_or_talks_nonsense_costs_only_spans_which_are_counted() {
     for answer in [

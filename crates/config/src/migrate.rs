@@ -276,7 +276,7 @@ mod tests {
 
     /// O78, for every former name there is.
     #[test]
-    fn o78_every_former_key_warns_once_and_means_the_same_under_its_current_name() {
+    fn every_former_key_warns_once_and_means_the_same_under_its_current_name() {
         let mut count = 0;
         for section in &REFERENCE.sections {
             for key in &section.keys {

@@ -307,7 +307,6 @@ mod tests {
         (EscapedText::plain(std::str::from_utf8(&out).unwrap()).unescaped().into_owned(), after)
     }
 
-    /// A9.
     #[test]
     fn of_what_says_nothing_and_of_repetitions_only_the_object_is_passed_on() {
         let object = r#"{"city":"Oslo"}"#;

@@ -53,7 +53,6 @@ fn check(said: &Said, expected: &str) {
     }
 }
 
-/// A9.
 #[test]
 fn empty_objects_null_and_repetitions_around_the_arguments_are_left_out() {
     for pieces in [
@@ -73,7 +72,6 @@ fn empty_objects_null_and_repetitions_around_the_arguments_are_left_out() {
     }
 }
 
-/// A13.
 #[test]
 fn a_call_without_arguments_has_an_empty_object() {
     for pieces in [&["{}"][..], &["", "{}"]] {
@@ -144,7 +142,6 @@ fn ordinary_arguments_come_piece_by_piece() {
     }
 }
 
-/// A14.
 #[test]
 fn a_name_in_pieces_is_joined_for_clients_that_need_it_at_once() {
     let chunk = |call: Value, finish: Value| {
@@ -173,7 +170,6 @@ fn a_name_in_pieces_is_joined_for_clients_that_need_it_at_once() {
     }
 }
 
-/// A11, D118.
 #[test]
 fn a_function_call_of_a_whole_answer_becomes_a_call_of_a_tool() {
     let body = json!({"choices": [{"index": 0, "finish_reason": "function_call",
@@ -196,7 +192,6 @@ fn a_function_call_of_a_whole_answer_becomes_a_call_of_a_tool() {
     }
 }
 
-/// A11.
 #[test]
 fn a_client_of_functions_is_told_function_call_as_the_reason_of_the_end() {
     let said = Said { calls: vec![&[CITY]], ..Said::NOTHING };

@@ -27,7 +27,6 @@ fn missing(dialect: Dialect, chat: &ChatRequest) -> Vec<&'static str> {
         .collect()
 }
 
-/// A6.
 #[test]
 fn an_endpoint_is_excluded_for_media_that_its_api_has_no_form_for() {
     let office = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
@@ -68,7 +67,6 @@ fn an_endpoint_is_excluded_for_media_that_its_api_has_no_form_for() {
     }
 }
 
-/// A6.
 #[test]
 fn texts_of_any_type_go_as_documents_of_text() {
     let chat = chat(json!([{"type": "text", "text": "Read"}, file("data:application/json;base64,e30=", "a.json")]));
@@ -84,7 +82,6 @@ fn texts_of_any_type_go_as_documents_of_text() {
     assert_eq!(claude["messages"][0]["content"][0]["source"]["data"], "\u{fffd}", "{claude}");
 }
 
-/// A5.
 #[test]
 fn a_message_of_documents_has_a_text_at_converse() {
     let pdf = "data:application/pdf;base64,JVBERi0=";
@@ -120,7 +117,6 @@ fn a_message_of_documents_has_a_text_at_converse() {
     }
 }
 
-/// A10.
 #[test]
 fn bare_base64_is_data_at_every_door_and_goes_to_every_dialect_as_such() {
     let bare = "JVBERi0xLjQ=";
@@ -163,7 +159,6 @@ fn bare_base64_is_data_at_every_door_and_goes_to_every_dialect_as_such() {
     assert_eq!(body(Dialect::OpenAi, &heard)["messages"][0]["content"][0]["input_audio"]["data"], "AAAA");
 }
 
-/// A8.
 #[test]
 fn nothing_stands_beside_a_reference_where_an_api_refuses_that() {
     let described = json!({"$ref": "#/$defs/Opt", "description": "special"});

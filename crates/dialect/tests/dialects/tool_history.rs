@@ -81,7 +81,6 @@ fn turns(text: &str) -> Value {
     text.split(" | ").map(message).collect()
 }
 
-/// A2.
 #[test]
 fn results_stand_directly_behind_their_calls_whatever_a_client_of_messages_puts_between() {
     for (given, expected) in [
@@ -101,7 +100,6 @@ fn results_stand_directly_behind_their_calls_whatever_a_client_of_messages_puts_
     }
 }
 
-/// A2.
 #[test]
 fn results_stand_directly_behind_their_calls_whatever_a_client_of_responses_puts_between() {
     let call = |id: &str| json!({"type": "function_call", "call_id": id, "name": id, "arguments": "{}"});
@@ -121,7 +119,6 @@ fn results_stand_directly_behind_their_calls_whatever_a_client_of_responses_puts
     }
 }
 
-/// A2.
 #[test]
 fn a_chat_server_gets_the_history_of_a_chat_client_as_it_is_and_others_in_order() {
     let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": id, "arguments": "{}"}});
@@ -136,7 +133,7 @@ fn a_chat_server_gets_the_history_of_a_chat_client_as_it_is_and_others_in_order(
     assert_eq!(own["messages"], messages);
 }
 
-/// A2: prompt caches live on it.
+/// Prompt caches live on it.
 #[test]
 fn a_history_with_scattered_results_is_a_prefix_of_the_next_turn() {
     let catalog = catalog();
@@ -160,7 +157,6 @@ fn a_history_with_scattered_results_is_a_prefix_of_the_next_turn() {
     }
 }
 
-/// A4.
 #[test]
 fn without_a_tool_a_chat_server_gets_no_choice_of_tools() {
     let hosted = json!([{"type": "web_search"}]);

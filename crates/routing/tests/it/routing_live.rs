@@ -539,7 +539,6 @@ fn the_same_400_for_several_callers_is_shown_and_closes_nothing() {
     assert!(!call(10, OK));
 }
 
-/// B8.
 #[test]
 fn what_has_changed_is_tried_again_at_once() {
     let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | b/3@y 300ms");
