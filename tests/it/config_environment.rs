@@ -27,7 +27,7 @@ fn an_override_takes_the_place_of_what_the_file_says() {
         [
             ("POINTSMAN__SERVER__BIND", "127.0.0.1:9000"),
             ("POINTSMAN__LIMITS__MAX_N", "2"),
-            ("POINTSMAN__STREAM__KEEPALIVE_SECS", "0.25"),
+            ("POINTSMAN__STREAM__KEEPALIVE", "250ms"),
             ("POINTSMAN__STREAM__ERROR_COMPAT", "false"),
             ("POINTSMAN__ROUTING__OBJECTIVE", "cheapest"),
             ("POINTSMAN__ROUTING__HEDGE__OBJECTIVES", "[\"reliable\", \"balanced\"]"),

@@ -185,7 +185,7 @@ async fn a_second_call_during_the_wait_is_a_429_without_an_upstream_call() {
 #[actix_web::test]
 async fn silence_everywhere_is_a_504() {
     let silent = Upstream::start([Script::new()]);
-    let gateway = chain(&[silent.address()], "[timeouts]\ntotal_secs = 1").await;
+    let gateway = chain(&[silent.address()], "[timeouts]\ntotal = \"1s\"").await;
     let error = error_of(&gateway.chat(&ask("acme/small")).await, 504);
     assert_eq!((&error["type"], &error["metadata"]["error_type"]), (&json!("timeout_error"), &json!("timeout")));
     assert_eq!(attempts(&error), [("Acme".to_owned(), Value::Null, "timeout".to_owned())]);
@@ -195,7 +195,7 @@ async fn silence_everywhere_is_a_504() {
 #[actix_web::test]
 async fn a_stream_passes_over_silence_and_ends_as_504_when_all_are_silent() {
     let (silent, mute) = (Upstream::start([Script::new()]), Upstream::start([Script::new()]));
-    let gateway = chain(&[silent.address(), mute.address()], "[timeouts]\nfirst_byte_secs = 0.5").await;
+    let gateway = chain(&[silent.address(), mute.address()], "[timeouts]\nfirst_byte = \"500ms\"").await;
     let error = error_of(&gateway.chat(&and(ask("acme/small"), json!({"stream": true}))).await, 504);
     assert_eq!(attempts(&error).len(), 2);
 }
@@ -355,7 +355,7 @@ async fn wrong_paths_and_methods_are_errors_of_the_same_shape() {
 async fn silent_upstreams_share_the_total_time_and_end_as_504() {
     let silent: Vec<Upstream> = (0..2).map(|_| Upstream::start([Script::new().request()])).collect();
     let addresses: Vec<SocketAddr> = silent.iter().map(Upstream::address).collect();
-    let gateway = chain(&addresses, "[timeouts]\ntotal_secs = 2").await;
+    let gateway = chain(&addresses, "[timeouts]\ntotal = \"2s\"").await;
     let error = error_of(&gateway.chat(&and(ask("acme/small"), json!({"objective": "cheapest"}))).await, 504);
     assert_eq!(attempts(&error).len(), 2);
     assert!(silent.iter().all(|upstream| upstream.requests().len() == 1));
@@ -383,7 +383,7 @@ async fn a_call_that_runs_while_the_gateway_stops_is_still_answered() {
 /// Small endpoints at `acme`, a large one at `bolt`, which takes one call at a time.
 async fn small_and_large(small: &Upstream, large: &Upstream, toml: &str) -> TestGateway {
     let world = World::new().with(toml).provider("acme", small.address());
-    let world = world.provider_with("bolt", large.address(), "max_in_flight = 1\npermit_wait_ms = 1\n");
+    let world = world.provider_with("bolt", large.address(), "max_in_flight = 1\npermit_wait = \"1ms\"\n");
     let few = Model::new("acme/small").with("context_length = 8000").at("acme", "0.000001", "0.000001");
     let many = Model::new("acme/large").at("bolt", "0.000002", "0.000002");
     world.model(&few).model(&many).start().await

@@ -52,7 +52,7 @@ async fn a_failing_provider_is_shut_out_and_comes_back_through_a_probe_without_r
         .repeat(Script::new().request().send(http(200, &completion("Well."))))]);
     let well = saying("Well.");
     let config = [
-        "[routing.breaker]\nconsecutive = 3\nbase_s = 3\n".to_owned(),
+        "[routing.breaker]\nconsecutive = 3\nbase = \"3s\"\n".to_owned(),
         provider("ill", &ill.url("")),
         provider("well", &well.url("")),
         model("acme/small", "", &[("ill", "0.000001", "0.000001"), ("well", "0.000001", "0.000001")]),

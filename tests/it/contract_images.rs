@@ -116,7 +116,7 @@ fn path_of<'a>(gateway: &TestGateway, body: &'a Value) -> &'a str {
 async fn a_link_gives_the_same_bytes_to_anybody_until_its_time_is_up_and_404_after() {
     let lifetime = Duration::from_secs(3);
     let upstream = painting(&bytes());
-    let gateway = gateway(&upstream, "[images]\nurl_ttl_secs = 3\n").await;
+    let gateway = gateway(&upstream, "[images]\nurl_ttl = \"3s\"\n").await;
     let asked = Instant::now();
     let body = draw(&gateway, &json!({"response_format": "url"})).await.expect(200);
     let path = path_of(&gateway, &body);

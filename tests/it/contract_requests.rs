@@ -263,7 +263,7 @@ async fn post_as(gateway: &TestGateway, content_type: &str, body: &[u8]) -> Repl
 /// A gateway that takes bodies of one kibibyte.
 async fn narrow() -> (TestGateway, Upstream) {
     let upstream = saying("Hello");
-    let world = World::new().with("[limits]\nmax_body_bytes = 1024").provider("acme", upstream.address());
+    let world = World::new().with("[limits]\nmax_body = 1024").provider("acme", upstream.address());
     (world.model(&Model::new("acme/small").at("acme", "0", "0")).start().await, upstream)
 }
 

@@ -282,7 +282,7 @@ async fn hidden_reasoning_keeps_the_first_content_clock_waiting() {
     }
     let rest = format!("{}0\r\n\r\n", chunk(&format!("{}{}data: [DONE]\n\n", text("Hello"), finish("stop"))));
     let upstream = Upstream::start([script.send(rest).fin()]);
-    let gateway = gateway(&[upstream.url("")], "[timeouts]\nfirst_content_secs = 1.5\n").await;
+    let gateway = gateway(&[upstream.url("")], "[timeouts]\nfirst_content = \"1500ms\"\n").await;
     let mut asked = body(true);
     asked["reasoning"] = json!({"exclude": true});
     let reply = gateway.chat(&asked).await;

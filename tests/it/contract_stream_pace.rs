@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Comments after a twentieth of a second of silence.
-const QUICK: &str = "[stream]\nkeepalive_secs = 0.05\n";
+const QUICK: &str = "[stream]\nkeepalive = \"50ms\"\n";
 
 const COMMENT: &str = ": keep-alive\n\n";
 
@@ -111,7 +111,7 @@ async fn a_busy_stream_has_no_comments() {
     }
     let upstream = Upstream::start([script.send(chunk("data: [DONE]\n\n")).send("0\r\n\r\n")]);
     // Less than the stream takes, much more than it ever pauses.
-    let gateway = gateway(&[upstream.url("")], "[stream]\nkeepalive_secs = 1.5\n").await;
+    let gateway = gateway(&[upstream.url("")], "[stream]\nkeepalive = \"1500ms\"\n").await;
     let reply = gateway.chat(&body(true)).await;
     assert!(!reply.text().contains(": keep-alive") && reply.content().len() == 40, "{}", reply.text());
 }
@@ -252,7 +252,7 @@ async fn a_slow_reader_slows_the_upstream() {
 #[actix_web::test]
 async fn a_reader_that_stops_reading_is_dropped() {
     let (url, written) = flood();
-    let gateway = gateway(&[url], "[timeouts]\nclient_write_stall_secs = 0.3\n").await;
+    let gateway = gateway(&[url], "[timeouts]\nclient_write_stall = \"300ms\"\n").await;
     let mut client = RawClient::chat(&gateway, &body(true)).await;
     until("the upstream is let go", || written.load(Ordering::Relaxed) >= LET_GO).await;
     let text = client.rest().await;
@@ -265,7 +265,7 @@ async fn a_reader_that_stops_reading_is_dropped() {
 #[actix_web::test]
 async fn a_reader_that_never_reads_again_keeps_no_connection() {
     let (url, written) = flood();
-    let gateway = gateway(&[url], "[timeouts]\nclient_write_stall_secs = 0.3\n").await;
+    let gateway = gateway(&[url], "[timeouts]\nclient_write_stall = \"300ms\"\n").await;
     let mut client = RawClient::chat(&gateway, &body(true)).await.with_small_window();
     client.until("\r\n\r\n").await;
     assert!(client.has_a_peer());
@@ -279,7 +279,7 @@ async fn a_reader_that_never_reads_again_keeps_no_connection() {
 async fn a_stream_that_outlives_the_request_ends_with_our_deadline() {
     let word = Script::new().send(chunk(&text("x"))).pause(Duration::from_millis(10));
     let upstream = Upstream::start([Script::new().request().send(CHUNKED).repeat(word)]);
-    let gateway = gateway(&[upstream.url("")], "[timeouts]\ntotal_secs = 1.5\n").await;
+    let gateway = gateway(&[upstream.url("")], "[timeouts]\ntotal = \"1500ms\"\n").await;
     let mut client = RawClient::chat(&gateway, &body(true)).await;
     let all = client.until("data: [DONE]\n\n").await;
     assert!(all.contains("The request took longer than this gateway allows."), "{all}");

@@ -144,7 +144,7 @@ async fn a_bomb() {
 #[actix_web::test]
 async fn an_answer_larger_than_allowed() {
     let upstream = Upstream::start([saying(&ok(&completion(&"x".repeat(100_000))))]);
-    let gateway = gateway(&[upstream.url("")], "[limits]\nupstream_body_bytes = 65536\n").await;
+    let gateway = gateway(&[upstream.url("")], "[limits]\nupstream_body = 65536\n").await;
     assert_eq!(gateway.chat(&body(false)).await.status, 502);
 }
 

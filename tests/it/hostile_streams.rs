@@ -197,7 +197,7 @@ async fn every_odd_framing() {
 #[actix_web::test]
 async fn an_event_longer_than_allowed() {
     let long = text(&"x".repeat(200_000));
-    let limit = "[stream]\nmax_event_bytes = 65536\n";
+    let limit = "[stream]\nmax_event = 65536\n";
     check(Case::streamed(&saying(&stream_of(&long)), MALFORMED).with(limit)).await;
     check(in_two(&text("Hel"), |script| script.send(chunk(&long)).fin(), BROKEN).with(limit)).await;
     let endless =

@@ -203,7 +203,7 @@ async fn attempts_that_raced_each_other_are_spans_side_by_side() {
     let model = Model::new("acme/small").at("slow", "0.000001", "0.000001").at("quick", "0.000002", "0.000002");
     let world = World::default()
         .with(
-            "[routing]\nexploration = 0\nprior_ttft_ms = 20\nprior_ms_per_token = 0.01\n\
+            "[routing]\nexploration = 0\nexpert.prior_ttft = \"20ms\"\nexpert.prior_time_per_token = \"10us\"\n\
              [routing.hedge]\nobjectives = [\"fastest\"]\nbudget = 1.0",
         )
         .provider("slow", slow.address())
