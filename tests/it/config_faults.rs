@@ -141,7 +141,7 @@ url_ttl = { hours = 1 }
             f:1:41: limits.max_depth: 4 is out of range; allowed: a whole number from 8 to 512
             f:1:56: limits.max_tools: -1 is out of range; allowed: a whole number from 0 to 65536
             f:1:75: limits.max_messages: got a number; allowed: a whole number from 1 to 1000000
-            f:1:97: limits.max_body: got a number beyond 64 bits; allowed: a size from 1KiB to 1GiB, such as "32MiB"
+            f:1:91: limits.max_body: got a number beyond 64 bits; allowed: a size from 1KiB to 1GiB, such as "32MiB"
             f:3:8: server.bind: got a whole number; allowed: a string
             f:4:12: server.mount_v1: got a string; allowed: true or false
             f:5:11: server.workers: got a list; allowed: a whole number from 0 to 1024

@@ -237,7 +237,7 @@ impl Config {
         &self.notes
     }
 
-    /// Warnings about deprecated keys, in the order of the file.
+    /// Warnings about keys that work, in the order of the file.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings.0
