@@ -80,7 +80,6 @@ fn records(c: &mut Criterion) {
         max_bytes: 1 << 30,
         sync: false,
         queue: Settings::default().queue,
-        carried_ms: 0,
     };
     let store = GenerationStore::open(&directory, bounds).expect("a ledger");
     let mut recorder = store.recorder(0);

@@ -1,4 +1,4 @@
-//! Statement O50: while traces are off, they allocate nothing. Its own process, because it counts the allocations of all
+//! While traces are off, they allocate nothing. Its own process, because it counts the allocations of all
 //! threads.
 //!
 //! What both a gateway without traces and one with them do for a request is called here by itself and allocates nothing.

@@ -350,7 +350,7 @@ mod tidy {
     }
 
     /// Names in the map are whole paths, or their ends: `proxy/dispatch/cost`, `breaker.rs`.
-    /// Statement O1: `cargo package --list` names every file that is compiled in, those of the console among them.
+    /// `cargo package --list` names every file that is compiled in, those of the console among them.
     #[test]
     fn everything_that_is_compiled_in_is_in_the_package() {
         let arguments = ["package", "--list", "--allow-dirty", "--offline", "--package", "pointsman"];

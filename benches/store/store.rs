@@ -125,7 +125,6 @@ fn measure(path: &Path, load: &Load, rate: u64) -> Result<(), Failure> {
         max_bytes: u64::MAX,
         sync: false,
         queue: Bounds { items: 65_536, bytes: 64 * 1024 * 1024 },
-        carried_ms: 0,
     };
     writeln!(out, "resident before        {:>10}", resident())?;
     let store = Arc::new(GenerationStore::open(path, bounds)?);

@@ -123,16 +123,11 @@ impl Holders {
         self.teams.lock().values().cloned().collect()
     }
 
-    /// The budgets against which a request of the past counts. `team` is the team that its record names, empty without one; of
-    /// records that say nothing about teams, `None`, that of the account now.
+    /// The budgets against which a request of the past counts. `team` is the team that its record names, empty without one.
     #[must_use]
-    pub fn budgets_of(&self, account: u64, key: u64, team: Option<&str>) -> Vec<Arc<Budget>> {
+    pub fn budgets_of(&self, account: u64, key: u64, team: &str) -> Vec<Arc<Budget>> {
         let account = self.account(account);
-        let team = match team {
-            Some("") => None,
-            Some(name) => Some(self.team(name)),
-            None => account.team.load_full(),
-        };
+        let team = (!team.is_empty()).then(|| self.team(team));
         let key = (key != 0).then(|| Arc::clone(&self.key(key).budget));
         let of_team = team.map(|team| Arc::clone(&team.budget));
         [Some(Arc::clone(&account.budget)), key, of_team].into_iter().flatten().collect()

@@ -226,9 +226,8 @@ pub enum Change {
     },
     /// Read the configuration again.
     Reload {
-        /// What came of it; absent in lines of earlier versions.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        result: Option<String>,
+        /// What came of it.
+        result: String,
         /// Names of the settings that changed, without values.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         settings: Vec<String>,
@@ -242,18 +241,6 @@ pub enum Change {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         owner: Option<String>,
     },
-    /// Not by an administrator: sums of spending from before a time. Earlier versions carried them over from the ledger, which
-    /// now keeps them itself.
-    CarrySpending(CarriedSpending),
-}
-
-/// Spending before a time, by account and key.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CarriedSpending {
-    /// Unix milliseconds.
-    pub until_ms: i64,
-    /// Account number, key number, dollars.
-    pub sums: Vec<(u64, u64, String)>,
 }
 
 impl Change {
@@ -275,7 +262,6 @@ impl Change {
             Change::RemoveTeam { name } => ("remove_team", Some(name)),
             Change::Reload { .. } => ("reload", None),
             Change::DeleteRecords { owner, .. } => ("delete_records", owner.as_deref()),
-            Change::CarrySpending(_) => ("carry_spending", None),
         }
     }
 }

@@ -44,8 +44,6 @@ pub struct Caller {
     pub id: u64,
     /// Number of the account, which owns the records.
     pub owner: u64,
-    /// Owner of records that an earlier version wrote for the key.
-    pub former_owner: Option<u64>,
     /// Name of the account.
     pub account_name: Arc<str>,
     /// Whether an administrator issued the key; else the configuration names it.
@@ -75,17 +73,6 @@ impl Caller {
     pub fn budgets(&self) -> Budgets {
         let team = self.account.team.load_full();
         Budgets::new(Arc::clone(&self.state.budget), Arc::clone(&self.account.budget), team)
-    }
-
-    /// Whether records of this owner may be read: those of the account.
-    #[must_use]
-    pub fn owns(&self, owner: u64) -> bool {
-        owner == self.owner || Some(owner) == self.former_owner
-    }
-
-    /// The owners of the records that the key may read.
-    pub fn owners(&self) -> impl Iterator<Item = u64> {
-        [Some(self.owner), self.former_owner].into_iter().flatten()
     }
 
     /// Whether the key is disabled, by the configuration or by an administrator.
@@ -147,7 +134,7 @@ impl KeyTable {
         let issued = self.issued.0.load();
         let callers = || self.keys.values().chain(issued.values()).chain([&self.anonymous]);
         let by_number = callers().find(|caller| key != 0 && caller.id == key);
-        let of_account = || callers().filter(|caller| caller.owns(owner)).min_by_key(|caller| &caller.key.name);
+        let of_account = || callers().filter(|caller| caller.owner == owner).min_by_key(|caller| &caller.key.name);
         by_number.or_else(of_account).map(|caller| Arc::clone(&caller.key.name))
     }
 
@@ -218,12 +205,6 @@ pub fn generate_startup_key() -> (Secret, Key) {
 #[must_use]
 pub fn names_administrator(config: &Config) -> bool {
     config.keys.iter().any(|key| key.scopes.contains(&Scope::Admin))
-}
-
-/// The owner that earlier versions wrote into the records of a key with this digest.
-#[must_use]
-pub fn former_owner(digest: &[u8; 32]) -> u64 {
-    digest.first_chunk::<8>().map_or(0, |head| u64::from_be_bytes(*head))
 }
 
 /// Where clients of Messages put their key.

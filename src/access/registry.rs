@@ -22,12 +22,12 @@ use pointsman_config::{AccountConfig, Config, HolderLimits, Key, LimitsConfig, T
 
 pub use self::audit_line::{AuditLine, ChangedMember};
 use self::sharing::Sharing;
-pub use self::sharing::{ChangeId, Imported, SharedChange, is_readable, is_shared};
+pub use self::sharing::{ChangeId, Imported, SharedChange, is_readable};
 
 use crate::access::{
     holders::{Holders, account_number, key_number},
-    issued::{Actor, AuditEntry, CarriedSpending, Change, IssuedAccount, IssuedKey, IssuedTeam, StoredLimit},
-    keys::{Caller, IssuedTable, former_owner},
+    issued::{Actor, AuditEntry, Change, IssuedAccount, IssuedKey, IssuedTeam, StoredLimit},
+    keys::{Caller, IssuedTable},
 };
 
 /// Lines of the audit log in memory. The file keeps all.
@@ -107,7 +107,6 @@ struct State {
     accounts: BTreeMap<String, IssuedAccount>,
     teams: BTreeMap<String, IssuedTeam>,
     audit: VecDeque<AuditLine>,
-    carried: CarriedSpending,
     configured: Configured,
 }
 
@@ -134,10 +133,10 @@ impl Registry {
         let mut state = State::default();
         state.configured.limits = limits.clone();
         let entries = changes.iter().map(|change| read_change(change, limits)).collect::<Result<Vec<_>, _>>()?;
-        let mut passed_over = entries.iter().filter(|entry| is_listed(entry)).count().saturating_sub(MAX_AUDIT);
+        let mut passed_over = entries.len().saturating_sub(MAX_AUDIT);
         for entry in entries {
             // What changed is worked out only for lines that stay in memory.
-            if passed_over > 0 && is_listed(&entry) {
+            if passed_over > 0 {
                 passed_over -= 1;
                 state.change(&entry.change);
             } else {
@@ -179,7 +178,7 @@ impl Registry {
         let state = self.state.lock();
         let anonymous = key.sha256 == Key::anonymous().sha256;
         let id = if anonymous { 0 } else { key_number(&key.name) };
-        let caller = self.caller(&state, id, key.clone(), (!anonymous).then(|| former_owner(&key.sha256)), false);
+        let caller = self.caller(&state, id, key.clone(), false);
         // A key that is refused although that could not be stored stays refused.
         let life = &caller.state.life;
         if life.switched().is_none() && !anonymous {
@@ -188,7 +187,7 @@ impl Registry {
         caller
     }
 
-    fn caller(&self, state: &State, id: u64, key: Key, former_owner: Option<u64>, is_issued: bool) -> Caller {
+    fn caller(&self, state: &State, id: u64, key: Key, is_issued: bool) -> Caller {
         let account_name = key.account_name();
         // Records of callers without a key have the owner 0.
         let owner = if id == 0 { 0 } else { account_number(&account_name) };
@@ -201,7 +200,7 @@ impl Registry {
         });
         key_state.budget.set_limit(key.spend);
         self.set_account(state, owner, &account_name);
-        Caller { id, owner, former_owner, account_name, is_issued, key, state: key_state, account }
+        Caller { id, owner, account_name, is_issued, key, state: key_state, account }
     }
 
     /// Sets the limits and the team of an account.
@@ -225,7 +224,7 @@ impl Registry {
     fn publish(&self, state: &State) {
         let caller = |key: &IssuedKey| {
             let made = key.key(&state.configured.limits)?;
-            Some(self.caller(state, key.id, made, None, true))
+            Some(self.caller(state, key.id, made, true))
         };
         self.issued.replace(state.keys.values().filter_map(caller).collect());
         state.account_names().into_iter().for_each(|name| self.set_account(state, account_number(name), name));
@@ -282,12 +281,6 @@ impl Registry {
     #[must_use]
     pub fn audit(&self, most: usize) -> Vec<AuditLine> {
         self.state.lock().audit.iter().rev().take(most).cloned().collect()
-    }
-
-    /// Spending that was carried over from before the ledger's oldest sums.
-    #[must_use]
-    pub fn carried(&self) -> CarriedSpending {
-        self.state.lock().carried.clone()
     }
 
     /// Name of the team of the account with this number.
@@ -439,16 +432,10 @@ fn read_change(change: &[u8], limits: &LimitsConfig) -> Result<AuditEntry, Unrea
     }
 }
 
-/// Whether the audit log shows a change: it is an action of an administrator.
-const fn is_listed(entry: &AuditEntry) -> bool {
-    !matches!(entry.change, Change::CarrySpending(_))
-}
-
 impl State {
     fn apply(&mut self, entry: AuditEntry) {
-        let listed = is_listed(&entry).then(|| audit_line::changes(self, &entry.change));
+        let changes = audit_line::changes(self, &entry.change);
         self.change(&entry.change);
-        let Some(changes) = listed else { return };
         self.audit.push_back(AuditLine { entry, changes });
         if self.audit.len() > MAX_AUDIT {
             self.audit.pop_front();
@@ -486,7 +473,6 @@ impl State {
                 self.teams.remove(name);
             }
             Change::Reload { .. } | Change::DeleteRecords { .. } => {}
-            Change::CarrySpending(carried) => self.carried = carried.clone(),
         }
     }
 

@@ -15,7 +15,6 @@ mod keygen;
 mod keys;
 mod ledger;
 mod logs;
-mod migrate;
 mod models;
 mod names;
 mod reference;
@@ -48,7 +47,6 @@ pub use keygen::NewKey;
 pub use keys::KeysRequest;
 pub use ledger::{ExportFormat, LedgerCommand, LedgerPlace};
 pub use logs::LogsRequest;
-pub use migrate::MigrateRequest;
 pub use models::ModelsRequest;
 pub use reference::complete;
 pub use reload::ReloadRequest;
@@ -119,8 +117,6 @@ pub enum Command {
         /// Print JSON.
         json: bool,
     },
-    /// Rewrite a configuration with former names of keys.
-    MigrateConfig(MigrateRequest),
     /// Print this text: help or version.
     Print(String),
 }
@@ -181,10 +177,6 @@ impl Command {
             }
             Some(Subcommands::Config(ConfigCommand::Show { config, json, .. })) => {
                 Ok(Command::ShowConfig { config: path_of(config)?, json })
-            }
-            Some(Subcommands::Config(ConfigCommand::Migrate(mut request))) => {
-                request.config = path_of(ConfigArgument { config: request.config.take() })?;
-                Ok(Command::MigrateConfig(request))
             }
             Some(Subcommands::Keygen { name, json }) => {
                 refuse_config("keygen").map(|()| Command::Keygen { name, json })
@@ -348,7 +340,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
             let shown = Config::show_defaults();
             success(if json { values(&shown) } else { shown })
         }
-        Ok(Command::MigrateConfig(request)) => migrate::run(&request),
         Ok(Command::Print(text)) => success(text),
     };
     Next::Finish(output)

@@ -351,7 +351,7 @@ fn open_ledger(config: &Config) -> Result<Opened, StartError> {
     stored.changes = std::mem::take(&mut merged.lines);
     let registry = accounts::registry(&config.limits, Some((log, stored))).map_err(at)?;
     let (sync, queue) = (durability == Durability::Sync, Settings::default().queue);
-    let bounds = LedgerBounds { max_age, max_bytes, sync, queue, carried_ms: registry.carried().until_ms };
+    let bounds = LedgerBounds { max_age, max_bytes, sync, queue };
     let store = GenerationStore::open_in(directory, bounds).map_err(at)?;
     log::info!("ledger in {}", path.display());
     let (ledger, changes, disk) = (Some(Arc::new(store)), Some((shared_log, merged)), Some(disk));
@@ -389,12 +389,6 @@ fn connect_health(shared: &Arc<Shared>) {
     replicas.connect_health(HealthPort { open: Box::new(open), advise: Box::new(advise) });
 }
 
-/// Counts what was spent before this start.
-fn restore_spending(registry: &Registry, setup: &Setup, ledger: Option<&GenerationStore>) {
-    let Some(ledger) = ledger else { return };
-    accounts::restore_spending(registry, &setup.keys, ledger);
-}
-
 /// Creates the shared state, and starts the control actors on `arbiter`.
 fn shared(
     draft: SetupDraft,
@@ -413,7 +407,9 @@ fn shared(
     let published = Arc::new(PublishedState::new(statistics.snapshot(1), live));
     let state_key = reasoning_seal_key::open(draft.config.ledger.durable_directory());
     let setup = draft.adopt(Arc::clone(&published), generated_key.as_ref(), &registry, None);
-    restore_spending(&registry, &setup, durable.as_deref());
+    if let Some(ledger) = durable.as_deref() {
+        accounts::restore_spending(&registry, ledger);
+    }
     let (ledger, images) = (&setup.config.ledger, &setup.config.images);
     let capacity = if durable.is_some() { RECENT_RECORDS } else { ledger.capacity };
     let store = MemoryStore::new(capacity, ledger.max_age);

@@ -257,7 +257,6 @@ mod tests {
         );
     }
 
-    /// The rest of statements O47 and O48.
     #[test]
     fn a_panic_is_a_line_of_json_that_names_its_place_and_repeats_nothing_of_its_message() {
         const CHILD: &str = "POINTSMAN_TEST_PANICS";

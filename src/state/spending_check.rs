@@ -11,10 +11,7 @@ use pointsman_base::clock;
 use pointsman_domain::Usd;
 use pointsman_ledger::{fault::Fault, generations::GenerationStore};
 
-use crate::{
-    access::{keys::KeyTable, registry::Registry},
-    state::accounts::for_each_sum,
-};
+use crate::{access::registry::Registry, state::accounts::for_each_sum};
 
 /// Most comparisons until the differences are only those that stay.
 const LOOKS: usize = 5;
@@ -38,7 +35,7 @@ type Difference = (Usd, Usd);
 ///
 /// # Errors
 /// The disk refuses.
-pub fn check(registry: &Registry, keys: &KeyTable, ledger: &GenerationStore) -> Result<SpendingCheck, Fault> {
+pub fn check(registry: &Registry, ledger: &GenerationStore) -> Result<SpendingCheck, Fault> {
     if !registry.holders.is_spending_known() {
         return Ok(SpendingCheck::default());
     }
@@ -48,7 +45,7 @@ pub fn check(registry: &Registry, keys: &KeyTable, ledger: &GenerationStore) -> 
         if look > 0 {
             thread::sleep(PAUSE);
         }
-        let (count, different) = differences(registry, keys, ledger)?;
+        let (count, different) = differences(registry, ledger)?;
         compared = count.max(compared);
         let stay = different.iter().all(|(holder, difference)| earlier.get(holder) == Some(difference));
         if stay {
@@ -64,26 +61,19 @@ fn in_words((holder, (counted, recorded)): (&String, &Difference)) -> String {
 }
 
 /// How many holders stood still while they were compared, and those that differ.
-fn differences(
-    registry: &Registry,
-    keys: &KeyTable,
-    ledger: &GenerationStore,
-) -> Result<(u64, BTreeMap<String, Difference>), Fault> {
+fn differences(registry: &Registry, ledger: &GenerationStore) -> Result<(u64, BTreeMap<String, Difference>), Fault> {
     let budgets = registry.holders.named_budgets();
     let spent = || budgets.iter().map(|(_, budget)| budget.read(clock::unix_millis()).spent.total).collect::<Vec<_>>();
     let before = spent();
     let mut recorded: HashMap<_, Usd> = HashMap::new();
-    let mut knows_teams = true;
-    for_each_sum(registry, keys, ledger, |sum| {
-        knows_teams &= sum.names_team;
+    for_each_sum(registry, ledger, |sum| {
         for budget in &sum.budgets {
             *recorded.entry(Arc::as_ptr(budget)).or_default() += sum.cost;
         }
     })?;
     let (mut count, mut different) = (0, BTreeMap::new());
     for (((name, budget), before), after) in budgets.iter().zip(before).zip(spent()) {
-        // Records of earlier versions do not say for which team they count.
-        if before != after || (!knows_teams && name.starts_with("team ")) {
+        if before != after {
             continue;
         }
         count += 1;

@@ -92,7 +92,7 @@ async fn beyond_loopback_no_key_is_made() {
 #[actix_web::test]
 async fn the_key_of_a_start_ends_when_a_reload_names_an_administrator() {
     let folder = Folder::new();
-    let text = format!("{}\n[reload]\nwatch = false\ndebounce_ms = 1\n", preamble());
+    let text = format!("{}\n[reload]\nwatch = false\ndebounce = \"1ms\"\n", preamble());
     folder.put("config.toml", &text);
     let variables = [("OWN", OWN), ("POINTSMAN__ADMIN__BIND", "127.0.0.1:0")];
     let gateway = TestGateway::load(&folder.at("config.toml"), &variables).await;

@@ -132,7 +132,6 @@ async fn a_stream_is_for_administrators_only() {
     assert_eq!(error_of(&refused, 403)["metadata"]["reason"], "scope");
 }
 
-/// Statement O13, its last part.
 #[actix_web::test]
 async fn a_stream_ends_soon_after_its_key_is_disabled() {
     const BOSS: &str = "sk-boss-0a1b2c3d4e5f6a7b8c";

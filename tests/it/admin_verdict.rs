@@ -38,7 +38,7 @@ async fn the_verdict_names_endpoints_that_keep_failing() {
     assert!(notices.iter().all(Value::is_object));
 }
 
-/// Statement O85, its last part. The clock of a whole gateway is the real one, so the date is old.
+/// The clock of a whole gateway is the real one, so the date is old.
 #[actix_web::test]
 async fn prices_that_nobody_compared_for_90_days_are_told() {
     let stage = Stage::new();

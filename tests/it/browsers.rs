@@ -6,7 +6,7 @@ use crate::harness::{Reply, TestGateway};
 
 const APP: &str = "https://app.example";
 const CORS: &str =
-    "[cors]\nallowed_origins = [\"http://other.example:8000\", \"https://app.example\"]\nmax_age_secs = 60\n";
+    "[cors]\nallowed_origins = [\"http://other.example:8000\", \"https://app.example\"]\nmax_age = \"60s\"\n";
 
 /// What a browser asks before a script on `origin` may post JSON with a key.
 async fn preflight(gateway: &TestGateway, origin: &str, method: &str) -> Reply {
@@ -85,7 +85,7 @@ async fn without_configured_origins_browsers_are_told_nothing() {
 
 #[actix_web::test]
 async fn headers_over_the_limit_are_431_with_a_body_and_a_request_id() {
-    let gateway = TestGateway::start("[limits]\nmax_header_bytes = 2048\n").await;
+    let gateway = TestGateway::start("[limits]\nmax_header = 2048\n").await;
     let with = |length: usize| [("x-filler", "f".repeat(length)), ("x-request-id", "mine".to_owned())];
     for (length, status) in [(1000, 200), (2040, 431), (60_000, 431)] {
         let headers = with(length);

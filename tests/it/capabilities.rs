@@ -24,7 +24,6 @@ fn tools() -> Value {
     json!([{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}])
 }
 
-/// D6, D28, D77.
 #[actix_web::test]
 async fn what_an_endpoint_refuses_goes_elsewhere_and_the_reason_is_told() {
     let (first, other) = (always(500, &json!({})), always(200, &completion("Left.")));
@@ -138,7 +137,6 @@ async fn a_request_that_every_endpoint_of_its_model_refuses_is_the_clients_mista
     assert_eq!(gateway.chat(&and(ask("acme/only"), loose)).await.status, 502, "it is asked, and fails");
 }
 
-/// D5.
 #[actix_web::test]
 async fn a_document_never_reaches_a_model_that_takes_none_also_not_as_a_fallback() {
     let (reader, blind) = (always(503, &json!({})), always(200, &completion("I see nothing.")));

@@ -1,4 +1,4 @@
-//! The model list and its neighbours: statements 53 to 58 of the contract, over real sockets.
+//! The model list and its neighbours, over real sockets.
 
 use actix_web::http::Method;
 use serde_json::{Value, json};
@@ -122,7 +122,6 @@ async fn statement_54_outputs_unite_and_an_unknown_one_is_a_400() {
     assert_eq!(error["metadata"]["allowed_values"], json!(["text", "image", "audio", "embeddings", "all"]));
 }
 
-/// D103.
 #[actix_web::test]
 async fn codex_gets_an_empty_list_in_its_own_form_and_keeps_its_own_instructions() {
     let gateway = TestGateway::start(CATALOG).await;

@@ -113,9 +113,8 @@ impl Desk {
     }
 }
 
-/// O80, for what is shown.
 #[test]
-fn o80_the_difference_to_each_list_is_shown_with_old_and_new_prices() {
+fn the_difference_to_each_list_is_shown_with_old_and_new_prices() {
     let desk = Desk::new(CONFIG);
     let large = json!({ "input_cost_per_token": 1.5e-06, "output_cost_per_token": 8e-06, "max_input_tokens": 2000,
                         "max_output_tokens": "50", "deprecation_date": "2027-05-01" });
@@ -174,9 +173,8 @@ fn o80_the_difference_to_each_list_is_shown_with_old_and_new_prices() {
     assert_eq!(page["new"], json!([{ "provider": "openai", "model": "huge" }]), "{page}");
 }
 
-/// O80, for what is written.
 #[test]
-fn o80_only_prices_and_their_provenance_are_written_and_a_second_time_nothing() {
+fn only_prices_and_their_provenance_are_written_and_a_second_time_nothing() {
     let desk = Desk::new(CONFIG);
     desk.put("litellm.json", &litellm(of_text("1.5e-06", "8e-06"), of_text("5e-07", "1e-06")));
     let router =
@@ -240,9 +238,8 @@ fn prices_that_several_endpoints_share_are_changed_for_the_one_that_the_list_has
     assert!(desk.config().contains("usd_per_million = { prompt = \"0.5\", completion = \"1\""), "{}", desk.config());
 }
 
-/// O81 and O82.
 #[test]
-fn o82_what_looks_like_an_error_is_written_only_when_it_is_accepted_and_a_slip_of_units_never() {
+fn what_looks_like_an_error_is_written_only_when_it_is_accepted_and_a_slip_of_units_never() {
     let desk = Desk::new(CONFIG);
     desk.put("litellm.json", &litellm(of_text("2e-05", "1e-04"), of_text("5e-04", "1e-03")));
     let told = desk.run("update --write --from @litellm.json --accept openai/small");

@@ -36,7 +36,6 @@ const DATED: &str = "/openai?api-version=2024-10-21";
 const AZURE: &str = "auth = \"api-key\"\n";
 const AZURE_DATED: &str = "auth = \"api-key\"\nroutes = \"deployments\"\n";
 
-/// D75, D76.
 #[actix_web::test]
 async fn the_v1_form_of_azure_names_the_deployment_in_the_body_and_sends_the_key_in_api_key_only() {
     let cloud = always(200, &completion("Left."));
@@ -51,7 +50,6 @@ async fn the_v1_form_of_azure_names_the_deployment_in_the_body_and_sends_the_key
     assert_eq!(cloud.last_body()["model"], "my model");
 }
 
-/// D75.
 #[actix_web::test]
 async fn the_dated_form_of_azure_names_the_deployment_in_the_path_and_the_version_in_the_query() {
     let cloud = always(200, &completion("Left."));
@@ -62,7 +60,6 @@ async fn the_dated_form_of_azure_names_the_deployment_in_the_path_and_the_versio
     assert!(sent.starts_with(line), "{sent}");
 }
 
-/// D71, D72, D73.
 #[actix_web::test]
 async fn notes_of_a_content_filter_are_neither_content_nor_sent_to_clients() {
     let filter = json!({"hate": {"filtered": false, "severity": "safe"}});
@@ -83,7 +80,6 @@ async fn notes_of_a_content_filter_are_neither_content_nor_sent_to_clients() {
     assert!(reply.text().ends_with("data: [DONE]\n\n"), "{}", reply.text());
 }
 
-/// D73.
 #[actix_web::test]
 async fn notes_of_a_content_filter_are_cut_from_a_whole_answer() {
     let mut answer = completion("Left.");
@@ -96,7 +92,6 @@ async fn notes_of_a_content_filter_are_cut_from_a_whole_answer() {
     assert!(!reply.text().contains("filter"), "{}", reply.text());
 }
 
-/// D74.
 #[actix_web::test]
 async fn a_filtered_prompt_is_the_clients_fault_and_a_missing_deployment_is_not() {
     let filtered = json!({"error": {"message": "The response was filtered.", "type": null, "param": "prompt", "code":
@@ -124,7 +119,6 @@ async fn a_filtered_prompt_is_the_clients_fault_and_a_missing_deployment_is_not(
     assert!(reply.status >= 500, "{} {}", reply.status, reply.text());
 }
 
-/// D76.
 #[actix_web::test]
 async fn the_openai_format_route_of_bedrock_takes_a_key_as_bearer() {
     let cloud = always(200, &completion("Left."));

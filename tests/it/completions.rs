@@ -24,7 +24,7 @@ fn offered(directory: &Path, words: &[&str]) -> Vec<String> {
     said.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// Statement O69, its second part: the figure is that of a released binary, which needs a tenth of this one's time.
+/// The figure is that of a released binary, which needs a tenth of this one's time.
 #[actix_web::test]
 async fn bash_completes_commands_options_and_the_models_and_providers_of_the_configuration() {
     let folder = Folder::new();

@@ -6,10 +6,7 @@ use pointsman::app::cli::{NewKey, Next, report, run, summary};
 use pointsman_config::{Config, Environment, digest_of};
 use serde_json::{Value, json};
 
-use crate::{
-    folder::Folder,
-    process::{self, ConfigFile},
-};
+use crate::process::{self, ConfigFile};
 
 fn parse(toml: &str) -> Config {
     Config::parse(toml, "f", Path::new("."), &Environment::default()).unwrap()
@@ -29,7 +26,7 @@ fn the_lines_that_keygen_prints_let_its_key_in() {
 
 #[test]
 fn check_prints_json_with_the_place_of_each_fault_and_warnings_fail_it_on_request() {
-    let file = ConfigFile::new("[timeouts]\nconnect_secs = 3\n[server]\nbnid = 1\n");
+    let file = ConfigFile::new("[timeouts]\nconnect = \"3s\"\n[server]\nbnid = 1\n");
     let check = |file: &ConfigFile, more: &[&str]| {
         let output = process::run(&[&["check", "--config", file.path(), "--json"], more].concat(), &[]);
         let page: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -41,10 +38,10 @@ fn check_prints_json_with_the_place_of_each_fault_and_warnings_fail_it_on_reques
     assert_eq!((&fault["line"], &fault["column"], &fault["key"]), (&json!(4), &json!(1), &json!("server.bnid")));
     assert!(fault["file"].as_str().unwrap().ends_with("config.toml"), "{fault}");
 
-    let file = ConfigFile::new("[timeouts]\nconnect_secs = 3\n");
+    let file = ConfigFile::new("[messages]\nmodels = { \"claude-*\" = \"acme/none\" }\n");
     let (code, valid) = check(&file, &[]);
     assert_eq!((code, &valid["valid"]), (Some(0), &json!(true)), "{valid}");
-    assert_eq!(valid["warnings"][0]["key"], "timeouts.connect_secs", "{valid}");
+    assert_eq!(valid["warnings"][0]["key"], "messages.models.claude-*", "{valid}");
     assert!(valid["providers"].as_array().unwrap().iter().any(|provider| provider["on"] == true), "{valid}");
     assert!(valid["models"].as_array().is_some_and(|models| !models.is_empty()), "{valid}");
     assert_eq!(check(&file, &["--strict"]).0, Some(1));
@@ -181,35 +178,4 @@ fn a_wrong_configuration_ends_with_code_two_and_a_good_one_is_handed_on() {
     assert_eq!(exit(&format!("check --config {shipped}")), Some(0));
     assert_eq!(exit(&format!("--config {shipped}")), None);
     assert_eq!(exit(""), None);
-}
-
-#[test]
-fn a_configuration_with_former_names_is_shown_as_it_is_written_today_and_rewritten_on_request() {
-    let folder = Folder::new();
-    let path = folder.at("mine.toml");
-    let old = "# My clocks.\n[timeouts]\nconnect_secs = 2 # enough\n";
-    let new = "# My clocks.\n[timeouts]\nconnect = \"2s\" # enough\n";
-    std::fs::write(&path, old).unwrap();
-    let run = |more: &str| {
-        let line = format!("config migrate --config {} {more}", path.display());
-        match run(line.split_whitespace().map(OsString::from), &Environment::default()) {
-            Next::Finish(output) => output,
-            other => panic!("{other:?}"),
-        }
-    };
-    let shown = run("");
-    assert_eq!(shown.code, 1, "something would change");
-    let lines = "-connect_secs = 2 # enough\n+connect = \"2s\" # enough\n";
-    assert!(shown.text.contains(lines) && shown.text.contains("--write"), "{}", shown.text);
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), old, "nothing is written unasked");
-    let written = run("--write --json");
-    let told: serde_json::Value = serde_json::from_str(&written.text).unwrap();
-    assert_eq!((written.code, &told["written"], &told["by_hand"]), (0, &true.into(), &serde_json::json!([])));
-    assert_eq!(told["changes"], serde_json::json!(["timeouts.connect_secs is called timeouts.connect"]));
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), new);
-    assert_eq!(std::fs::read_to_string(path.with_extension("toml.bak")).unwrap(), old);
-    let again = run("");
-    assert_eq!(again.code, 0, "{}", again.text);
-    std::fs::write(&path, "[timeouts\n").unwrap();
-    assert_eq!(run("").code, 2);
 }

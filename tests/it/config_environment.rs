@@ -27,7 +27,7 @@ fn an_override_takes_the_place_of_what_the_file_says() {
         [
             ("POINTSMAN__SERVER__BIND", "127.0.0.1:9000"),
             ("POINTSMAN__LIMITS__MAX_N", "2"),
-            ("POINTSMAN__STREAM__KEEPALIVE_SECS", "0.25"),
+            ("POINTSMAN__STREAM__KEEPALIVE", "250ms"),
             ("POINTSMAN__STREAM__ERROR_COMPAT", "false"),
             ("POINTSMAN__ROUTING__OBJECTIVE", "cheapest"),
             ("POINTSMAN__ROUTING__HEDGE__OBJECTIVES", "[\"reliable\", \"balanced\"]"),
@@ -168,7 +168,7 @@ fn a_wrong_value_is_a_fault_of_its_variable() {
             ("POINTSMAN__LIMITS__MAX_N", "many"),
             ("POINTSMAN__LIMITS__MAX_TOOLS", ""),
             ("POINTSMAN__ROUTING__HEDGE__OBJECTIVES", "[\"fastest\""),
-            ("POINTSMAN__ROUTING__HEDGE__SIGMA", "99999999999999999999"),
+            ("POINTSMAN__ROUTING__EXPERT__HEDGE_SIGMA", "99999999999999999999"),
             ("POINTSMAN__PROVIDERS", "openai"),
             ("POINTSMAN__KEYS", "[{ name = \"x\", sha256 = \"1\", scops = [] }]"),
         ],
@@ -178,8 +178,8 @@ fn a_wrong_value_is_a_fault_of_its_variable() {
             POINTSMAN__LIMITS__MAX_N: limits.max_n: got a string; allowed: a whole number from 1 to 128
             POINTSMAN__LIMITS__MAX_TOOLS: limits.max_tools: got a string; allowed: a whole number from 0 to 65536
             POINTSMAN__PROVIDERS: providers: got a string; allowed: a table
+            POINTSMAN__ROUTING__EXPERT__HEDGE_SIGMA: routing.expert.hedge_sigma: got a number beyond 64 bits; allowed: a number from 0 to 10
             POINTSMAN__ROUTING__HEDGE__OBJECTIVES: routing.hedge.objectives: got a string; allowed: a list of strings
-            POINTSMAN__ROUTING__HEDGE__SIGMA: routing.hedge.sigma: got a number beyond 64 bits; allowed: a number from 0 to 10
         "#]],
     );
 }

@@ -120,37 +120,37 @@ endpoints = [
 fn values_of_the_wrong_type_are_told_from_values_out_of_range() {
     check(
         r#"
-limits = { max_n = "eight", max_depth = 4, max_tools = -1, max_messages = 1.5, max_body_bytes = 99999999999999999999 }
+limits = { max_n = "eight", max_depth = 4, max_tools = -1, max_messages = 1.5, max_body = 99999999999999999999 }
 [server]
 bind = 8080
 mount_v1 = "yes"
 workers = [1]
 [timeouts]
-total_secs = "10"
-connect_secs = 0
-first_byte_secs = nan
+total = "10"
+connect = 2
+first_byte = "2d"
 [cors]
 allowed_origins = "*"
 [catalog]
 envelope = "page"
 [images]
-url_ttl_secs = { hours = 1 }
+url_ttl = { hours = 1 }
 "#,
         expect![[r#"
             f:1:20: limits.max_n: got a string; allowed: a whole number from 1 to 128
             f:1:41: limits.max_depth: 4 is out of range; allowed: a whole number from 8 to 512
             f:1:56: limits.max_tools: -1 is out of range; allowed: a whole number from 0 to 65536
             f:1:75: limits.max_messages: got a number; allowed: a whole number from 1 to 1000000
-            f:1:97: limits.max_body_bytes: got a number beyond 64 bits; allowed: a whole number from 1024 to 1073741824
+            f:1:91: limits.max_body: got a number beyond 64 bits; allowed: a size from 1KiB to 1GiB, such as "32MiB"
             f:3:8: server.bind: got a whole number; allowed: a string
             f:4:12: server.mount_v1: got a string; allowed: true or false
             f:5:11: server.workers: got a list; allowed: a whole number from 0 to 1024
-            f:7:14: timeouts.total_secs: got a string; allowed: a number from 0.001 to 86400
-            f:8:16: timeouts.connect_secs: 0 is out of range; allowed: a number from 0.001 to 86400
-            f:9:19: timeouts.first_byte_secs: NaN is out of range; allowed: a number from 0.001 to 86400
+            f:7:9: timeouts.total: is not a time; allowed: a time with its unit from 1ms to 1day, such as "15s"
+            f:8:11: timeouts.connect: got a whole number; allowed: a time with its unit from 1ms to 1day, such as "15s"
+            f:9:14: timeouts.first_byte: 2d is out of range; allowed: a time with its unit from 1ms to 1day, such as "15s"
             f:11:19: cors.allowed_origins: got a string; allowed: a list of strings
             f:13:12: catalog.envelope: unknown value, did you mean 'paged'?; allowed: "auto", "bare", "paged"
-            f:15:16: images.url_ttl_secs: got a table; allowed: a number from 0.001 to 604800
+            f:15:11: images.url_ttl: got a table; allowed: a time with its unit from 1ms to 7days, such as "15s"
         "#]],
     );
 }
@@ -683,14 +683,14 @@ alias_prefix = "my service"
 objective = "cheap"
 seed = -1
 exploration = -0.5
-hot_inflation = 0.5
 balanced = { latency = 0, cost = 0 }
 alias_synonyms = ["auto", "best"]
 [routing.hedge]
 objectives = ["fastest", "quickest"]
 budget = 2
-[routing.breaker]
-factor = 9
+[routing.expert]
+hot_inflation = 0.5
+breaker_factor = 9
 [routing.retry]
 max_attempts = 0
 [[aliases]]
@@ -706,12 +706,12 @@ synonyms = [""]
             f:4:13: routing.objective: unknown value, did you mean 'cheapest'?; allowed: "cheapest", "fastest", "reliable", "balanced"
             f:5:8: routing.seed: -1 is out of range; allowed: a whole number from 0 to 9223372036854775807
             f:6:15: routing.exploration: -0.5 is out of range; allowed: a number from 0 to 10
-            f:7:17: routing.hot_inflation: 0.5 is out of range; allowed: a number from 1 to 1000
-            f:8:12: routing.balanced: both weights are 0; allowed: weights of which at least one is above 0
-            f:9:27: routing.alias_synonyms[1]: does not say which alias it stands for; allowed: names whose last part is auto, router or free
-            f:11:26: routing.hedge.objectives[1]: is not an objective; allowed: cheapest, fastest, reliable, balanced
-            f:12:10: routing.hedge.budget: 2 is out of range; allowed: a number from 0 to 1
-            f:14:10: routing.breaker.factor: 9 is out of range; allowed: a number from 1 to 4
+            f:7:12: routing.balanced: both weights are 0; allowed: weights of which at least one is above 0
+            f:8:27: routing.alias_synonyms[1]: does not say which alias it stands for; allowed: names whose last part is auto, router or free
+            f:10:26: routing.hedge.objectives[1]: is not an objective; allowed: cheapest, fastest, reliable, balanced
+            f:11:10: routing.hedge.budget: 2 is out of range; allowed: a number from 0 to 1
+            f:13:17: routing.expert.hot_inflation: 0.5 is out of range; allowed: a number from 1 to 1000
+            f:14:18: routing.expert.breaker_factor: 9 is out of range; allowed: a number from 1 to 4
             f:16:16: routing.retry.max_attempts: 0 is out of range; allowed: a whole number from 1 to 10
             f:17:1: aliases[0].name: is missing; allowed: a name such as "cheap", or a full one such as "team/cheap"
             f:18:13: aliases[0].objective: unknown value; allowed: "cheapest", "fastest", "reliable", "balanced"
@@ -731,7 +731,7 @@ fn simulated_providers_are_checked_like_real_ones() {
 mode = "always"
 [simulation.providers."Big One"]
 error_rate = 1.5
-ttft_ms = -1
+ttft = -1
 tokens_per_second = 0
 capacity = 0
 base_url = "http://h"
@@ -740,7 +740,7 @@ base_url = "http://h"
             f:2:8: simulation.mode: unknown value; allowed: "auto", "on", "off"
             f:3:23: simulation.providers.Big One: is not a provider's short name; allowed: 1 to 64 of: lower-case letters, digits, '-', '_', '.'
             f:4:14: simulation.providers.Big One.error_rate: 1.5 is out of range; allowed: a number from 0 to 1
-            f:5:11: simulation.providers.Big One.ttft_ms: -1 is out of range; allowed: a number from 0 to 600000
+            f:5:8: simulation.providers.Big One.ttft: got a whole number; allowed: a time with its unit from 0s to 10m, such as "15s"
             f:6:21: simulation.providers.Big One.tokens_per_second: 0 is out of range; allowed: a number from 0.1 to 1000000
             f:7:12: simulation.providers.Big One.capacity: 0 is out of range; allowed: a whole number from 1 to 1000000
             f:8:1: simulation.providers.Big One.base_url: unknown key; allowed: name, dialect, ttft, ttft_sigma, tokens_per_second, throughput_sigma, capacity, slowdown_power and 15 more

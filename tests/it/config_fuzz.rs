@@ -19,7 +19,7 @@ fn line() -> impl Strategy<Value = String> {
     let key = prop::sample::select(vec![
         "bind",
         "max_n",
-        "total_secs",
+        "total",
         "mode",
         "name",
         "id",
@@ -40,7 +40,7 @@ fn line() -> impl Strategy<Value = String> {
         "supported_parameters",
         "allowed_models",
         "expires_at",
-        "ttft_ms",
+        "ttft",
         "synonyms",
         "output_modalities",
     ]);

@@ -27,7 +27,6 @@ fn an_unknown_price_is_stated_inherited_replaced_and_warned_of() {
     assert!(warnings[0].contains("models[0].endpoints[0].pricing: is unknown: cheapest"), "{warnings:?}");
 }
 
-/// D4.
 #[test]
 fn a_provider_whose_address_tells_that_it_takes_the_other_form_of_reasoning_is_warned_of() {
     let object = "wants_reasoning_effort = false";

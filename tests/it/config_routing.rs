@@ -42,41 +42,6 @@ target_min_margin = 0.37
 target_reserve = 0.38
 "#;
 
-/// The same in the words of before.
-const EVERY_FORMER_KEY: &str = r#"
-[routing]
-objective = "reliable"
-seed = 11
-instance_id = 12
-half_life_s = 13.5
-max_weight = 14
-exploration = 1.5
-staleness = 1.6
-hot_inflation = 1.7
-t_fail_ms = 18
-prior_ttft_ms = 19
-prior_ms_per_token = 20.5
-cheapest_time_value = 2.1
-reliable_time_share = 2.2
-reliable_slow_s = 2.3
-balanced = { latency = 2.4, cost = 2.5 }
-pacing = false
-hedge = { objectives = ["reliable", "cheapest"], sigma = 2.6, budget = 0.27 }
-retry = { max_attempts = 4, last_resort = 3, budget_ratio = 0.28, wait = "1500ms" }
-breaker = { consecutive = 29, base_s = 30, factor = 3.1, max_steps = 7, timeout_step = 2 }
-sticky = { enabled = false, ttl_s = 32, min_prompt_tokens = 33, max_conversations = 34 }
-latency_targets = { gain = 0.35, max_margin = 36, min_margin = 0.37, reserve = 0.38 }
-"#;
-
-#[test]
-fn the_former_names_come_to_the_same_routing_and_warn_each_for_itself() {
-    let read = |text| Config::parse(text, "config.toml", Path::new("."), &Environment::default()).unwrap();
-    let (today, former) = (read(EVERY_KEY), read(EVERY_FORMER_KEY));
-    assert_eq!(today.routing, former.routing);
-    assert!(today.warnings().is_empty(), "{:?}", today.warnings());
-    assert_eq!(former.warnings().len(), 20, "{:?}", former.warnings());
-}
-
 #[test]
 fn every_key_of_routing_reaches_the_constant_it_names() {
     let config = Config::parse(EVERY_KEY, "config.toml", Path::new("."), &Environment::default()).unwrap();

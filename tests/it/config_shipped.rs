@@ -251,7 +251,6 @@ fn using(parameter: &str) -> Value {
     request
 }
 
-/// D84.
 #[test]
 fn the_shipped_endpoints_of_other_apis_than_chat_list_only_parameters_that_reach_them() {
     let catalog = shipped([]).catalog(1);

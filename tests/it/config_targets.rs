@@ -72,24 +72,24 @@ fn how_targets_and_conversations_are_kept_is_checked() {
         r#"
 [routing.sticky]
 enabled = "yes"
-ttl_s = 0
+ttl = "0s"
 min_prompt_tokens = 0
 max_conversations = 1
-[routing.latency_targets]
-gain = 0
-max_margin = 0.5
-min_margin = 2
-reserve = 1
+[routing.expert]
+target_gain = 0
+target_max_margin = 0.5
+target_min_margin = 2
+target_reserve = 1
 "#,
         expect![[r#"
             f:2:11: routing.sticky.enabled: got a string; allowed: true or false
-            f:3:9: routing.sticky.ttl_s: 0 is out of range; allowed: a number from 1 to 604800
+            f:3:7: routing.sticky.ttl: 0s is out of range; allowed: a time with its unit from 1s to 7days, such as "15s"
             f:4:21: routing.sticky.min_prompt_tokens: 0 is out of range; allowed: a whole number from 1 to 4294967295
             f:5:21: routing.sticky.max_conversations: 1 is out of range; allowed: a whole number from 32 to 10000000
-            f:7:8: routing.latency_targets.gain: 0 is out of range; allowed: a number from 0.001 to 1
-            f:8:14: routing.latency_targets.max_margin: 0.5 is out of range; allowed: a number from 1 to 100
-            f:9:14: routing.latency_targets.min_margin: 2 is out of range; allowed: a number from 0.1 to 1
-            f:10:11: routing.latency_targets.reserve: 1 is out of range; allowed: a number from 0 to 0.9
+            f:7:15: routing.expert.target_gain: 0 is out of range; allowed: a number from 0.001 to 1
+            f:8:21: routing.expert.target_max_margin: 0.5 is out of range; allowed: a number from 1 to 100
+            f:9:21: routing.expert.target_min_margin: 2 is out of range; allowed: a number from 0.1 to 1
+            f:10:18: routing.expert.target_reserve: 1 is out of range; allowed: a number from 0 to 0.9
         "#]],
     );
 }

@@ -1,4 +1,4 @@
-//! Empty lists of the console whose reason is that records are gone, or that there was no turn to read them (statement O29).
+//! Empty lists of the console whose reason is that records are gone, or that there was no turn to read them.
 
 use pointsman_domain::{Generation, GenerationId};
 

@@ -184,7 +184,6 @@ fn bars_are_proportional(page: &str) -> usize {
     bars.len()
 }
 
-/// Statement O26.
 #[actix_web::test]
 async fn for_500_random_generations_the_page_has_the_numbers_of_explain_and_bars_of_one_scale() {
     use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};

@@ -1,4 +1,4 @@
-//! What the console promises about files, load, money and foreign records (statements O19 to O24, O32 and O34 to O37).
+//! What the console promises about files, load, money and foreign records.
 
 use std::{
     fs,
@@ -73,7 +73,6 @@ async fn chat(gateway: &TestGateway, key: &str, model: &str) -> String {
     reply.expect(200)["id"].as_str().unwrap().to_owned()
 }
 
-/// Statement O19.
 #[actix_web::test]
 async fn no_console_route_writes_a_configuration_file_and_its_page_shows_file_and_line_of_each_value_that_is_set() {
     let text = "[server]\nbind = \"127.0.0.1:0\"\n[simulation]\nmode = \"on\"\n\n[limits]\nmax_n = 4\n\
@@ -133,7 +132,6 @@ async fn no_console_route_writes_a_configuration_file_and_its_page_shows_file_an
     assert_eq!(fs::metadata(file.path()).unwrap().modified().unwrap(), before);
 }
 
-/// Statement O20.
 #[actix_web::test]
 async fn hostile_names_appear_escaped_and_cut_wherever_they_come_from() {
     let (folder, upstream) = (Folder::new(), saying("Hello"));
@@ -195,7 +193,6 @@ async fn hostile_names_appear_escaped_and_cut_wherever_they_come_from() {
     assert!(keys.contains("&lt;script&gt;alert"), "{keys}");
 }
 
-/// Statement O21.
 #[actix_web::test]
 async fn sigterm_ends_live_streams_at_once_and_32_of_them_do_not_prolong_the_drain() {
     let drained = async |streams: usize| {
@@ -230,7 +227,7 @@ async fn sigterm_ends_live_streams_at_once_and_32_of_them_do_not_prolong_the_dra
     assert!(with < without + Duration::from_secs(20), "{with:?}, without streams {without:?}");
 }
 
-/// Statement O22. What a page costs is bounded by its size: 50 records unless asked for more, and never more than 200.
+/// What a page costs is bounded by its size: 50 records unless asked for more, and never more than 200.
 #[actix_web::test]
 async fn pages_of_decisions_neither_repeat_nor_skip_while_records_arrive_and_have_200_records_at_most() {
     let (folder, upstream) = (Folder::new(), saying("Hello"));
@@ -259,7 +256,7 @@ async fn pages_of_decisions_neither_repeat_nor_skip_while_records_arrive_and_hav
     assert_eq!(browser.get("/console/decisions?limit=201").await.status, 400);
 }
 
-/// Statement O23, for the pages. What the machine itself adds, busy as it is, shows in a page that asks nobody.
+/// What the machine itself adds, busy as it is, shows in a page that asks nobody.
 #[actix_web::test]
 async fn under_load_with_20_tabs_open_pages_answer_within_half_a_second_or_say_that_they_are_busy() {
     let (folder, upstream) = (Folder::new(), saying("Hello"));
@@ -297,7 +294,6 @@ async fn under_load_with_20_tabs_open_pages_answer_within_half_a_second_or_say_t
     callers.join().unwrap();
 }
 
-/// Statement O24.
 #[actix_web::test]
 async fn without_subscribers_nothing_is_rendered_and_with_32_once_a_second() {
     let (folder, upstream) = (Folder::new(), saying("Hello"));
@@ -332,7 +328,7 @@ async fn without_subscribers_nothing_is_rendered_and_with_32_once_a_second() {
     eventually("the rendering ends with the last subscriber", twice, |(first, second)| first == second).await;
 }
 
-/// Statement O32, but for sums; a browser sorts them (`tests/console`). A cost of which nothing is known, none, an estimate, an exact one, and a failure
+/// A browser sorts them (`tests/console`). A cost of which nothing is known, none, an estimate, an exact one, and a failure
 /// without cost.
 #[actix_web::test]
 async fn costs_that_are_unknown_zero_estimated_exact_and_not_applicable_look_different_in_the_list() {
@@ -390,7 +386,7 @@ async fn the_page_of_models_shows_the_prices_of_longer_prompts_and_the_price_of_
     }
 }
 
-/// Statement O33, for the page: its numbers are those of the interface, and its sum is that of its rows.
+/// Its numbers are those of the interface, and its sum is that of its rows.
 #[actix_web::test]
 async fn the_page_of_activity_shows_the_rows_of_the_api_and_their_sum() {
     let (folder, upstream) = (Folder::new(), saying("Hello"));
@@ -414,7 +410,6 @@ async fn the_page_of_activity_shows_the_rows_of_the_api_and_their_sum() {
     assert!(refused.status == 400 && refused.text().contains("Allowed: day, hour"), "{}", refused.text());
 }
 
-/// Statement O34.
 #[actix_web::test]
 async fn a_key_with_the_scope_read_sees_its_own_generations_spend_and_limits_and_nothing_of_another_key() {
     let (folder, upstream) = (Folder::new(), saying("Hello"));
@@ -435,7 +430,7 @@ async fn a_key_with_the_scope_read_sees_its_own_generations_spend_and_limits_and
     }
 }
 
-/// Statement O35, for the interface and the door of the console: only administrators have a session.
+/// Only administrators have a session.
 #[actix_web::test]
 async fn for_random_keys_and_generations_nothing_shows_a_foreign_record_to_who_is_no_administrator() {
     let (folder, upstream) = (Folder::new(), saying("Hello"));
@@ -476,7 +471,7 @@ async fn for_random_keys_and_generations_nothing_shows_a_foreign_record_to_who_i
     assert_eq!(all["data"].as_array().unwrap().len(), made.len());
 }
 
-/// Statement O36; that the intervals are right is tested where they are made.
+/// That the intervals are right is tested where they are made.
 #[actix_web::test]
 async fn below_30_attempts_a_prediction_is_grey_without_a_sentence_and_from_30_on_it_has_an_interval() {
     let (folder, upstream) = (Folder::new(), saying("Hello"));
@@ -494,7 +489,6 @@ async fn below_30_attempts_a_prediction_is_grey_without_a_sentence_and_from_30_o
         .await;
 }
 
-/// Statement O37.
 #[actix_web::test]
 async fn sending_from_the_playground_needs_the_scope_is_charged_to_the_key_and_obeys_its_limits_and_a_preview_calls_nobody()
  {

@@ -1,4 +1,4 @@
-//! Who may do what: CONTRACT section 7 as far as keys come from the configuration.
+//! Who may do what, as far as keys come from the configuration.
 
 use actix_web::http::Method;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! CONTRACT section 10, statements 53 to 58, and what else the catalog promises.
+//! What the catalog promises.
 
 use actix_web::http::Method;
 use serde_json::Value;
@@ -56,7 +56,6 @@ async fn the_list_below_the_prefix_of_openai_clients_is_marked_as_a_list_and_the
     }
 }
 
-/// Statement 53.
 #[actix_web::test]
 async fn without_parameters_the_versioned_list_has_text_models_only_and_the_unversioned_one_all() {
     let gateway = gateway().await;
@@ -68,7 +67,6 @@ async fn without_parameters_the_versioned_list_has_text_models_only_and_the_unve
     assert_eq!(bare.as_object().unwrap().len(), 1, "one field only: {bare}");
 }
 
-/// Statement 54.
 #[actix_web::test]
 async fn output_modalities_are_a_union_all_is_everything_and_an_unknown_one_is_a_400() {
     let gateway = gateway().await;
@@ -91,7 +89,6 @@ async fn output_modalities_are_a_union_all_is_everything_and_an_unknown_one_is_a
     }
 }
 
-/// Statement 55.
 #[actix_web::test]
 async fn supported_parameters_keep_exactly_the_models_that_list_them_and_filters_intersect() {
     let gateway = gateway().await;
@@ -121,7 +118,6 @@ fn is_plain_decimal(text: &str) -> bool {
     digits(whole) && digits(fraction) && !fraction.ends_with('0')
 }
 
-/// Statement 56.
 #[actix_web::test]
 async fn every_entry_has_all_fields_of_the_specification_and_decimal_strings_for_prices() {
     let gateway = gateway().await;
@@ -173,7 +169,6 @@ async fn every_entry_has_all_fields_of_the_specification_and_decimal_strings_for
     assert_eq!(chat["supported_parameters"], serde_json::json!(["tools", "tool_choice", "seed"]));
 }
 
-/// Statement 57.
 #[actix_web::test]
 async fn a_known_etag_gives_304_without_a_body() {
     let gateway = gateway().await;
@@ -190,7 +185,6 @@ async fn a_known_etag_gives_304_without_a_body() {
     }
 }
 
-/// Statement 58.
 #[actix_web::test]
 async fn offset_and_limit_page_without_gaps_or_repeats() {
     let models: String = (0..23).map(|number| simple_model(&format!("acme/m{number:02}"), "acme")).collect();

@@ -1,4 +1,4 @@
-//! What a plain completion looks like, and what its upstream was sent: statements 1 to 6, 12, 16 to 18 and 32.
+//! What a plain completion looks like, and what its upstream was sent.
 
 use actix_web::http::Method;
 use serde_json::{Value, json};
@@ -10,7 +10,6 @@ use crate::{
     world::{Model, World, always, and, answer, ask, completion, one_model, provider_key, saying, stream_of},
 };
 
-/// Statement 1.
 #[actix_web::test]
 async fn a_valid_request_is_answered_with_a_whole_completion() {
     let (gateway, _upstream) = one_model(&completion("Hello there")).await;
@@ -29,7 +28,7 @@ async fn a_valid_request_is_answered_with_a_whole_completion() {
     conforms(&body, "CreateChatCompletionResponse");
 }
 
-/// Statement 1: what the upstream calls itself stays with us.
+/// What the upstream calls itself stays with us.
 #[actix_web::test]
 async fn the_upstreams_own_id_and_model_name_do_not_reach_the_client() {
     let (gateway, upstream) = one_model(&completion("Hello")).await;
@@ -41,7 +40,7 @@ async fn the_upstreams_own_id_and_model_name_do_not_reach_the_client() {
     assert_eq!(upstream.last_body()["model"], "acme-small");
 }
 
-/// Statement 1: an answer fits the published schema whatever odd members its upstream left out or added.
+/// An answer fits the published schema whatever odd members its upstream left out or added.
 #[actix_web::test]
 async fn odd_but_usable_answers_fit_the_published_schema_too() {
     let message = json!({"role": "assistant", "content": "x", "tool_calls": null, "annotations": [], "refusal": "no"});
@@ -57,7 +56,6 @@ async fn odd_but_usable_answers_fit_the_published_schema_too() {
     }
 }
 
-/// Statement 2.
 #[actix_web::test]
 async fn an_answer_to_an_alias_names_the_model_that_served() {
     let (paid, free) = (saying("paid"), saying("free"));
@@ -77,7 +75,6 @@ async fn an_answer_to_an_alias_names_the_model_that_served() {
     }
 }
 
-/// Statement 3.
 #[actix_web::test]
 async fn the_total_is_the_sum_whatever_the_upstream_says() {
     for total in [json!(99), json!(0), Value::Null, json!("many")] {
@@ -88,7 +85,7 @@ async fn the_total_is_the_sum_whatever_the_upstream_says() {
     }
 }
 
-/// Statement 3: without an upstream's count the gateway estimates, and says so.
+/// Without an upstream's count the gateway estimates, and says so.
 #[actix_web::test]
 async fn missing_counts_are_estimated_and_marked() {
     let (gateway, _upstream) = one_model(&json!({"choices": [{"message": {"content": "Hello there"}}]})).await;
@@ -100,7 +97,7 @@ async fn missing_counts_are_estimated_and_marked() {
     assert_eq!(reply.header("x-route-usage"), Some("estimated"));
 }
 
-/// Statement 4: the digits of the cost, exactly as they stand in the body, for these prices and this usage.
+/// The digits of the cost, exactly as they stand in the body, for these prices and this usage.
 async fn cost(prices: &str, usage: Value) -> String {
     let upstream = always(200, &answer(json!({"role": "assistant", "content": "x"}), usage));
     let model = Model::new("acme/small").priced("acme", prices);
@@ -132,7 +129,6 @@ async fn cache_writes_of_five_minutes_and_of_one_hour_cost_their_own_price() {
     assert_eq!(cost(&format!("{prices}, input_cache_write_1h = \"2\""), usage).await, "105");
 }
 
-/// Statement 4.
 #[actix_web::test]
 async fn the_cost_is_the_exact_decimal_sum() {
     let plain = |prompt: u64, completion: u64| json!({"prompt_tokens": prompt, "completion_tokens": completion});
@@ -151,7 +147,7 @@ async fn the_cost_is_the_exact_decimal_sum() {
     assert_eq!(cost(&two("0.000003", "0.000015"), detailed).await, "0.0105");
 }
 
-/// Statement 5; for every chunk, see the streams.
+/// For every chunk, see the streams.
 #[actix_web::test]
 async fn the_fingerprint_is_never_missing() {
     let with = |fingerprint: Value| and(completion("x"), json!({"system_fingerprint": fingerprint}));
@@ -171,7 +167,7 @@ async fn the_fingerprint_is_never_missing() {
     }
 }
 
-/// Statement 5, and the schema of chunks; more about streams stands with the streams.
+/// More about streams stands with the streams.
 #[actix_web::test]
 async fn every_chunk_carries_a_fingerprint_and_fits_the_published_schema() {
     let upstream = Upstream::start([Script::answering(stream_of(&["Hel", "lo ", "there"]))]);
@@ -188,7 +184,6 @@ async fn every_chunk_carries_a_fingerprint_and_fits_the_published_schema() {
     }
 }
 
-/// Statement 6.
 #[actix_web::test]
 async fn tool_calls_are_absent_when_there_are_none() {
     for nothing in [Value::Null, json!([])] {
@@ -200,7 +195,6 @@ async fn tool_calls_are_absent_when_there_are_none() {
     }
 }
 
-/// Statement 12.
 #[actix_web::test]
 async fn arguments_pass_unchanged_both_ways_even_when_they_are_no_json() {
     for arguments in
@@ -230,7 +224,6 @@ async fn modest() -> (TestGateway, Upstream) {
     (World::new().provider("acme", upstream.address()).model(&model).start().await, upstream)
 }
 
-/// Statement 16.
 #[actix_web::test]
 async fn a_parameter_the_model_does_not_list_is_dropped_without_an_error() {
     let (gateway, upstream) = modest().await;
@@ -248,7 +241,6 @@ async fn a_parameter_the_model_does_not_list_is_dropped_without_an_error() {
     assert_eq!(sent["max_tokens"], 7);
 }
 
-/// Statement 17.
 #[actix_web::test]
 async fn the_gateways_own_fields_do_not_reach_the_upstream() {
     let (gateway, upstream) = modest().await;
@@ -268,7 +260,7 @@ async fn the_gateways_own_fields_do_not_reach_the_upstream() {
     assert_eq!((&sent["novelty"], &sent["custom"]), (&json!({"a": [1]}), &json!(1)));
 }
 
-/// Statement 17: not through `extra_body` either, which merges its members at the top.
+/// Not through `extra_body` either, which merges its members at the top.
 #[actix_web::test]
 async fn extra_body_smuggles_no_field_of_the_gateway_to_the_upstream() {
     let (gateway, upstream) = modest().await;
@@ -284,7 +276,6 @@ async fn extra_body_smuggles_no_field_of_the_gateway_to_the_upstream() {
     assert_eq!(sent, json!({}));
 }
 
-/// Statement 18.
 #[actix_web::test]
 async fn the_callers_credentials_stay_here_and_the_providers_own_are_sent() {
     let (gateway, upstream) = one_model(&completion("Hello")).await;
@@ -306,7 +297,6 @@ async fn the_callers_credentials_stay_here_and_the_providers_own_are_sent() {
     assert_eq!(sent.to_lowercase().matches("authorization:").count(), 1);
 }
 
-/// Statement 32.
 #[actix_web::test]
 async fn every_answer_names_its_call_and_every_success_its_generation() {
     let (gateway, _upstream) = one_model(&completion("Hello")).await;
@@ -333,7 +323,7 @@ async fn every_answer_names_its_call_and_every_success_its_generation() {
     }
 }
 
-/// Statement 32: a caller's name for the call is echoed only when it is well formed.
+/// A caller's name for the call is echoed only when it is well formed.
 #[actix_web::test]
 async fn an_ill_formed_request_id_is_replaced() {
     let (gateway, _upstream) = one_model(&completion("Hello")).await;

@@ -1,5 +1,4 @@
-//! What a client hears of failures: statements 45 and 47 to 51. Every error passes through `error_of`, which holds
-//! statements 45 and 50 against it.
+//! What a client hears of failures. Every error passes through `error_of`, which checks its form and its waits.
 
 use std::net::SocketAddr;
 
@@ -41,7 +40,7 @@ fn attempts(error: &Value) -> Vec<(String, Value, String)> {
     listed.iter().map(|one| (text(&one["provider"]), one["status"].clone(), text(&one["code"]))).collect()
 }
 
-/// Statement 45: the whole body of an error, once in full.
+/// The whole body of an error, once in full.
 #[actix_web::test]
 async fn an_error_body_has_exactly_these_members() {
     let (gateway, _upstream) = one_model(&completion("x")).await;
@@ -58,7 +57,6 @@ async fn an_error_body_has_exactly_these_members() {
     assert_eq!(reply.header("cache-control"), Some("no-store"));
 }
 
-/// Statement 47.
 #[actix_web::test]
 async fn refusals_of_our_own_key_end_as_502() {
     for status in [401, 402, 403] {
@@ -76,7 +74,7 @@ async fn refusals_of_our_own_key_end_as_502() {
     }
 }
 
-/// Statement 47: an endpoint that does not know our name for the model, or wants no more requests, is passed over.
+/// An endpoint that does not know our name for the model, or wants no more requests, is passed over.
 #[actix_web::test]
 async fn what_is_wrong_with_one_provider_is_cured_by_the_next() {
     for status in [401, 402, 403, 404, 408, 409, 425, 429, 500, 502, 503, 529] {
@@ -88,7 +86,6 @@ async fn what_is_wrong_with_one_provider_is_cured_by_the_next() {
     }
 }
 
-/// Statement 48.
 #[actix_web::test]
 async fn an_unknown_model_is_a_404() {
     let (gateway, upstream) = one_model(&completion("x")).await;
@@ -109,7 +106,6 @@ async fn an_unknown_model_is_a_404() {
     assert_eq!(upstream.connections(), 0);
 }
 
-/// Statement 48, second half.
 #[actix_web::test]
 async fn filters_that_leave_nothing_are_a_404_that_names_them() {
     let (gateway, upstream) = one_model(&completion("x")).await;
@@ -141,7 +137,6 @@ async fn filters_that_leave_nothing_are_a_404_that_names_them() {
     assert_eq!(upstream.connections(), 0);
 }
 
-/// Statement 49.
 #[actix_web::test]
 async fn limits_everywhere_are_a_429_with_the_shortest_wait() {
     let limit = |seconds: u32| {
@@ -157,7 +152,7 @@ async fn limits_everywhere_are_a_429_with_the_shortest_wait() {
     assert_eq!(attempts(&error), [limited("Acme"), limited("Bolt")]);
 }
 
-/// Statement 50: whatever an upstream asks for, the client reads whole seconds between one and sixty.
+/// Whatever an upstream asks for, the client reads whole seconds between one and sixty.
 #[actix_web::test]
 async fn an_odd_wait_of_an_upstream_becomes_a_sensible_one() {
     for odd in
@@ -173,7 +168,7 @@ async fn an_odd_wait_of_an_upstream_becomes_a_sensible_one() {
     }
 }
 
-/// Statement 49: while the wait lasts nobody is asked again, and the wait is told again.
+/// While the wait lasts nobody is asked again, and the wait is told again.
 #[actix_web::test]
 async fn a_second_call_during_the_wait_is_a_429_without_an_upstream_call() {
     let head = "retry-after: 30\r\n";
@@ -187,26 +182,24 @@ async fn a_second_call_during_the_wait_is_a_429_without_an_upstream_call() {
     assert_eq!(upstream.requests().len(), 1);
 }
 
-/// Statement 49.
 #[actix_web::test]
 async fn silence_everywhere_is_a_504() {
     let silent = Upstream::start([Script::new()]);
-    let gateway = chain(&[silent.address()], "[timeouts]\ntotal_secs = 1").await;
+    let gateway = chain(&[silent.address()], "[timeouts]\ntotal = \"1s\"").await;
     let error = error_of(&gateway.chat(&ask("acme/small")).await, 504);
     assert_eq!((&error["type"], &error["metadata"]["error_type"]), (&json!("timeout_error"), &json!("timeout")));
     assert_eq!(attempts(&error), [("Acme".to_owned(), Value::Null, "timeout".to_owned())]);
 }
 
-/// Statement 49: a stream has its own clock for the first byte, so a silent upstream is passed over in time.
+/// A stream has its own clock for the first byte, so a silent upstream is passed over in time.
 #[actix_web::test]
 async fn a_stream_passes_over_silence_and_ends_as_504_when_all_are_silent() {
     let (silent, mute) = (Upstream::start([Script::new()]), Upstream::start([Script::new()]));
-    let gateway = chain(&[silent.address(), mute.address()], "[timeouts]\nfirst_byte_secs = 0.5").await;
+    let gateway = chain(&[silent.address(), mute.address()], "[timeouts]\nfirst_byte = \"500ms\"").await;
     let error = error_of(&gateway.chat(&and(ask("acme/small"), json!({"stream": true}))).await, 504);
     assert_eq!(attempts(&error).len(), 2);
 }
 
-/// Statement 49.
 #[actix_web::test]
 async fn overload_everywhere_is_a_503_and_a_mixture_a_502() {
     let failing = |status: u16| always(status, &json!({"error": {"message": "no"}}));
@@ -225,7 +218,7 @@ async fn overload_everywhere_is_a_503_and_a_mixture_a_502() {
     }
 }
 
-/// Statement 49: nobody listening, a broken connection and every kind of 200 that is no answer.
+/// Nobody listening, a broken connection and every kind of 200 that is no answer.
 #[actix_web::test]
 async fn an_upstream_that_gives_no_answer_is_a_502() {
     let says = |bytes: String| Upstream::start([Script::answering(bytes)]);
@@ -250,7 +243,7 @@ async fn an_upstream_that_gives_no_answer_is_a_502() {
     assert_eq!(attempts(&error), [("Acme".to_owned(), Value::Null, "connect".to_owned())]);
 }
 
-/// Statement 49, its border: the client's own mistake comes back at once, with the upstream's words.
+/// The client's own mistake comes back at once, with the upstream's words.
 #[actix_web::test]
 async fn a_refused_request_comes_back_with_its_status_and_the_upstreams_words() {
     for (status, expected) in [(400, 400), (413, 413), (422, 422), (418, 400)] {
@@ -268,7 +261,7 @@ async fn a_refused_request_comes_back_with_its_status_and_the_upstreams_words() 
     }
 }
 
-/// Statement 50: our own refusals for now and for a while.
+/// Our own refusals for now and for a while.
 #[actix_web::test]
 async fn our_own_limits_say_when_to_come_back() {
     let upstream = saying("x");
@@ -291,7 +284,7 @@ async fn our_own_limits_say_when_to_come_back() {
     gateway.chat(&ask("acme/small")).await.expect(200);
 }
 
-/// Statement 50: an open circuit says when it may be tried again.
+/// An open circuit says when it may be tried again.
 #[actix_web::test]
 async fn an_open_circuit_is_a_503_that_says_when_to_come_back() {
     let gateway = chain(&[refused_address()], "[routing.retry]\nbudget_ratio = 0").await;
@@ -303,7 +296,6 @@ async fn an_open_circuit_is_a_503_that_says_when_to_come_back() {
     assert_eq!(error["availability"]["excluded_by"], json!(["circuit_open"]));
 }
 
-/// Statement 51.
 #[actix_web::test]
 async fn an_internal_error_says_nothing_about_its_cause() {
     let response = ApiError::internal().with_request_id("req-1").respond();
@@ -317,7 +309,7 @@ async fn an_internal_error_says_nothing_about_its_cause() {
     assert_eq!(body, expected);
 }
 
-/// Statement 51, for every failure that is not the caller's: no words, no address and no key of an upstream.
+/// No words, no address and no key of an upstream.
 #[actix_web::test]
 async fn failures_that_are_not_the_callers_reveal_nothing_of_the_upstream() {
     let secret = provider_key("acme");
@@ -332,7 +324,7 @@ async fn failures_that_are_not_the_callers_reveal_nothing_of_the_upstream() {
     }
 }
 
-/// Statement 45: also for what never reaches a resource.
+/// Also for what never reaches a resource.
 #[actix_web::test]
 async fn wrong_paths_and_methods_are_errors_of_the_same_shape() {
     let (gateway, _upstream) = one_model(&completion("x")).await;
@@ -358,18 +350,18 @@ async fn wrong_paths_and_methods_are_errors_of_the_same_shape() {
     }
 }
 
-/// Statement 49: one deadline holds for all attempts together; the first leaves the next one half of the time.
+/// One deadline holds for all attempts together; the first leaves the next one half of the time.
 #[actix_web::test]
 async fn silent_upstreams_share_the_total_time_and_end_as_504() {
     let silent: Vec<Upstream> = (0..2).map(|_| Upstream::start([Script::new().request()])).collect();
     let addresses: Vec<SocketAddr> = silent.iter().map(Upstream::address).collect();
-    let gateway = chain(&addresses, "[timeouts]\ntotal_secs = 2").await;
+    let gateway = chain(&addresses, "[timeouts]\ntotal = \"2s\"").await;
     let error = error_of(&gateway.chat(&and(ask("acme/small"), json!({"objective": "cheapest"}))).await, 504);
     assert_eq!(attempts(&error).len(), 2);
     assert!(silent.iter().all(|upstream| upstream.requests().len() == 1));
 }
 
-/// Statement 49: stopping is no failure of what already runs.
+/// Stopping is no failure of what already runs.
 #[actix_web::test]
 async fn a_call_that_runs_while_the_gateway_stops_is_still_answered() {
     let gate = Gate::new();
@@ -391,7 +383,7 @@ async fn a_call_that_runs_while_the_gateway_stops_is_still_answered() {
 /// Small endpoints at `acme`, a large one at `bolt`, which takes one call at a time.
 async fn small_and_large(small: &Upstream, large: &Upstream, toml: &str) -> TestGateway {
     let world = World::new().with(toml).provider("acme", small.address());
-    let world = world.provider_with("bolt", large.address(), "max_in_flight = 1\npermit_wait_ms = 1\n");
+    let world = world.provider_with("bolt", large.address(), "max_in_flight = 1\npermit_wait = \"1ms\"\n");
     let few = Model::new("acme/small").with("context_length = 8000").at("acme", "0.000001", "0.000001");
     let many = Model::new("acme/large").at("bolt", "0.000002", "0.000002");
     world.model(&few).model(&many).start().await

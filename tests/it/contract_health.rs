@@ -1,5 +1,4 @@
-//! CONTRACT section 10, statements 73 to 75, and the pages of section 9. That readiness turns on SIGTERM is
-//! shown on the real binary, in `lifecycle`.
+//! Pages about the state of a gateway. That readiness turns on SIGTERM is shown on the real binary, in `lifecycle`.
 
 use actix_web::http::Method;
 use serde_json::{Value, json};
@@ -37,7 +36,6 @@ async fn circuit_gauge(gateway: &TestGateway, provider: &str) -> Option<String> 
     text.lines().find_map(|line| line.strip_prefix(&name)).map(str::to_owned)
 }
 
-/// Statement 74.
 #[actix_web::test]
 async fn a_failing_provider_is_shut_out_and_comes_back_through_a_probe_without_restart() {
     let probe = Gate::new();
@@ -54,7 +52,7 @@ async fn a_failing_provider_is_shut_out_and_comes_back_through_a_probe_without_r
         .repeat(Script::new().request().send(http(200, &completion("Well."))))]);
     let well = saying("Well.");
     let config = [
-        "[routing.breaker]\nconsecutive = 3\nbase_s = 3\n".to_owned(),
+        "[routing.breaker]\nconsecutive = 3\nbase = \"3s\"\n".to_owned(),
         provider("ill", &ill.url("")),
         provider("well", &well.url("")),
         model("acme/small", "", &[("ill", "0.000001", "0.000001"), ("well", "0.000001", "0.000001")]),
@@ -109,7 +107,6 @@ async fn a_failing_provider_is_shut_out_and_comes_back_through_a_probe_without_r
     assert_eq!(gateway.chat(&body).await.expect(200)["provider"], "ill");
 }
 
-/// Statement 75.
 #[actix_web::test]
 async fn mistakes_of_the_client_do_not_change_a_providers_success_rate() {
     let mistake = |status, code: &str| {

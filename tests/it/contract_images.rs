@@ -1,4 +1,4 @@
-//! CONTRACT section 10, statements 68 to 70: images.
+//! Images.
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,6 @@ async fn refused(gateway: &TestGateway, more: &Value, param: &str) -> Value {
     body
 }
 
-/// Statement 68.
 #[actix_web::test]
 async fn images_come_as_base64_unless_a_url_is_asked_for_and_never_as_both() {
     let upstream = painting(&bytes());
@@ -70,7 +69,6 @@ async fn images_come_as_base64_unless_a_url_is_asked_for_and_never_as_both() {
     assert_eq!(upstream.log().requests.len(), 4, "a refused request must not reach the provider");
 }
 
-/// Statement 69.
 #[actix_web::test]
 async fn a_size_of_another_form_and_a_chat_model_are_400() {
     let upstream = painting(&bytes());
@@ -114,12 +112,11 @@ fn path_of<'a>(gateway: &TestGateway, body: &'a Value) -> &'a str {
     url.strip_prefix(&gateway.url("")).unwrap_or_else(|| panic!("{url} leads elsewhere"))
 }
 
-/// Statement 70.
 #[actix_web::test]
 async fn a_link_gives_the_same_bytes_to_anybody_until_its_time_is_up_and_404_after() {
     let lifetime = Duration::from_secs(3);
     let upstream = painting(&bytes());
-    let gateway = gateway(&upstream, "[images]\nurl_ttl_secs = 3\n").await;
+    let gateway = gateway(&upstream, "[images]\nurl_ttl = \"3s\"\n").await;
     let asked = Instant::now();
     let body = draw(&gateway, &json!({"response_format": "url"})).await.expect(200);
     let path = path_of(&gateway, &body);

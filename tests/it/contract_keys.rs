@@ -1,4 +1,4 @@
-//! Who may call, and whose secrets stay secret: statements 46 and 52.
+//! Who may call, and whose secrets stay secret.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
@@ -36,7 +36,6 @@ async fn chat_with(gateway: &TestGateway, headers: &[(&str, &str)]) -> Reply {
     gateway.call(Method::POST, "/api/v1/chat/completions", &all, Some(ask("acme/small").to_string().into_bytes())).await
 }
 
-/// Statement 46.
 #[actix_web::test]
 async fn every_key_that_is_not_good_is_a_401() {
     let gateway = gateway().await;
@@ -76,7 +75,7 @@ async fn every_key_that_is_not_good_is_a_401() {
     }
 }
 
-/// Statement 46: the key is looked at before anything else, on every path that wants one.
+/// The key is looked at before anything else, on every path that wants one.
 #[actix_web::test]
 async fn without_a_key_nothing_but_the_public_pages_answers() {
     let gateway = gateway().await;
@@ -127,7 +126,7 @@ async fn without_a_key_nothing_but_the_public_pages_answers() {
     }
 }
 
-/// Statement 46, its border: what is a good key.
+/// What is a good key.
 #[actix_web::test]
 async fn a_good_key_may_stand_in_either_header_and_the_scheme_in_any_case() {
     let gateway = gateway().await;
@@ -144,7 +143,7 @@ async fn a_good_key_may_stand_in_either_header_and_the_scheme_in_any_case() {
     }
 }
 
-/// Statement 46, its border: a good key without the right is a 403.
+/// A good key without the right is a 403.
 #[actix_web::test]
 async fn a_key_without_the_scope_or_the_model_is_a_403() {
     const READER: &str = "sk-reader-0123456789abcdef";
@@ -215,7 +214,6 @@ impl Program {
     }
 }
 
-/// Statement 52.
 #[actix_web::test]
 async fn no_providers_key_appears_in_any_answer_log_line_metric_or_record() {
     let (acme, bolt) = (provider_key("acme"), provider_key("bolt"));

@@ -1,4 +1,4 @@
-//! CONTRACT section 10, statement 71, and what section 8 says of limits.
+//! Limits of requests.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,6 @@ fn number(reply: &Reply, name: &str) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("{name} is {text}"))
 }
 
-/// Statement 71.
 #[actix_web::test]
 async fn requests_over_the_limit_get_429_and_succeed_after_the_time_they_are_told() {
     const LIMIT: u64 = 40;

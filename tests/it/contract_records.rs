@@ -1,4 +1,4 @@
-//! CONTRACT section 10, statements 63 to 67: what is told of a generation afterwards, and to whom.
+//! What is told of a generation afterwards, and to whom.
 
 use std::time::Duration;
 
@@ -62,7 +62,6 @@ pub const RECORD: [&str; 42] = [
     "provider_responses",
 ];
 
-/// Statement 63.
 #[actix_web::test]
 async fn explain_by_query_and_by_body_is_the_same_object_with_the_eight_fields() {
     let field = Field::new();
@@ -92,7 +91,7 @@ async fn explain_by_query_and_by_body_is_the_same_object_with_the_eight_fields()
     }
 }
 
-/// Statement 63: the same number everywhere, to the last digit.
+/// The same number everywhere, to the last digit.
 #[actix_web::test]
 async fn the_cost_has_the_same_digits_in_the_answer_the_explanation_and_the_record() {
     let upstream = upstream(0);
@@ -107,7 +106,6 @@ async fn the_cost_has_the_same_digits_in_the_answer_the_explanation_and_the_reco
     assert!(record.contains(r#""total_cost":0.000001481481473,"usage":0.000001481481473,"#), "{record}");
 }
 
-/// Statement 64.
 #[actix_web::test]
 async fn explain_and_generation_succeed_at_once_a_thousand_times_in_a_row() {
     let plain = upstream(0);
@@ -141,7 +139,7 @@ async fn explain_and_generation_succeed_at_once_a_thousand_times_in_a_row() {
     }
 }
 
-/// Statement 64: the record is there from admission on, so also while a stream still runs.
+/// The record is there from admission on, so also while a stream still runs.
 #[actix_web::test]
 async fn a_running_stream_can_be_looked_up_by_the_id_it_already_told() {
     let gate = Gate::new();
@@ -184,7 +182,6 @@ async fn look_up(gateway: &TestGateway, key: &str, path: &str) -> Reply {
     gateway.call(Method::GET, path, &[("authorization", &bearer), ("x-request-id", "same-for-all")], None).await
 }
 
-/// Statement 65.
 #[actix_web::test]
 async fn an_unknown_a_malformed_and_another_keys_id_cannot_be_told_apart() {
     let field = Field::new();
@@ -209,7 +206,6 @@ async fn an_unknown_a_malformed_and_another_keys_id_cannot_be_told_apart() {
     assert_eq!(gateway.call(Method::POST, "/api/v1/route/explain", &headers, Some(body)).await.status, 404);
 }
 
-/// Statement 65.
 #[actix_web::test]
 async fn a_missing_id_is_a_400_that_names_it() {
     let field = Field::new();
@@ -245,7 +241,6 @@ async fn a_record_that_made_room_is_as_unknown_as_one_that_never_was() {
     assert_eq!((gone.status, gone.text()), (404, never.text()));
 }
 
-/// Statement 66.
 #[actix_web::test]
 async fn after_a_failover_explain_lists_the_failed_attempt_and_names_the_fallback() {
     let broken = Upstream::start([Script::answering(refusal(500))]);
@@ -299,7 +294,6 @@ async fn a_request_that_failed_everywhere_is_explained_too() {
     assert!(!explained["decision_reason"].as_str().unwrap().is_empty());
 }
 
-/// Statement 67.
 #[actix_web::test]
 async fn a_generation_record_has_all_42_keys() {
     let field = Field::new();

@@ -1,4 +1,4 @@
-//! What is refused before anybody is asked: statements 7 to 11, 13 to 15, 19, 26 and 31.
+//! What is refused before anybody is asked.
 
 use actix_web::http::Method;
 use serde_json::{Value, json};
@@ -41,7 +41,6 @@ async fn an_empty_body_is_called_empty() {
     }
 }
 
-/// Statement 7.
 #[actix_web::test]
 async fn missing_or_empty_messages_are_a_400() {
     refused(&[
@@ -55,7 +54,6 @@ async fn missing_or_empty_messages_are_a_400() {
     .await;
 }
 
-/// Statement 8.
 #[actix_web::test]
 async fn a_missing_model_without_models_is_a_400() {
     let messages = json!([{"role": "user", "content": "x"}]);
@@ -69,7 +67,6 @@ async fn a_missing_model_without_models_is_a_400() {
     .await;
 }
 
-/// Statement 8, the other way round.
 #[actix_web::test]
 async fn models_alone_name_a_model() {
     let (gateway, _upstream) = one_model(&completion("Hello")).await;
@@ -77,7 +74,6 @@ async fn models_alone_name_a_model() {
     assert_eq!(gateway.chat(&request).await.expect(200)["model"], "acme/small");
 }
 
-/// Statement 9.
 #[actix_web::test]
 async fn an_unknown_role_is_a_400_that_says_where() {
     let good = json!({"role": "user", "content": "x"});
@@ -93,7 +89,7 @@ async fn an_unknown_role_is_a_400_that_says_where() {
     .await;
 }
 
-/// Statement 10: answers that say nothing come back so; messages of others must have content.
+/// Answers that say nothing come back so; messages of others must have content.
 #[actix_web::test]
 async fn a_message_without_content_is_a_400_unless_it_is_of_an_assistant() {
     refused(&[
@@ -104,7 +100,6 @@ async fn a_message_without_content_is_a_400_unless_it_is_of_an_assistant() {
     .await;
 }
 
-/// Statement 10, second half.
 #[actix_web::test]
 async fn an_assistant_message_with_tool_calls_is_forwarded_with_its_null_content() {
     let (gateway, upstream) = one_model(&completion("Hello")).await;
@@ -117,7 +112,6 @@ async fn an_assistant_message_with_tool_calls_is_forwarded_with_its_null_content
     assert!(sent["messages"][1].as_object().unwrap().contains_key("content"));
 }
 
-/// Statement 11.
 #[actix_web::test]
 async fn a_tool_message_without_a_tool_call_id_is_a_400() {
     let after = |message: Value| with_messages(json!([{"role": "user", "content": "x"}, message]));
@@ -129,7 +123,7 @@ async fn a_tool_message_without_a_tool_call_id_is_a_400() {
     .await;
 }
 
-/// Statement 12, its border: arguments that are no string are refused.
+/// Arguments that are no string are refused.
 #[actix_web::test]
 async fn tool_calls_of_the_wrong_shape_are_a_400_that_says_where() {
     let turn = |call: Value| with_messages(json!([{"role": "assistant", "content": null, "tool_calls": [call]}]));
@@ -149,7 +143,6 @@ async fn tool_calls_of_the_wrong_shape_are_a_400_that_says_where() {
     .await;
 }
 
-/// Statement 13.
 #[actix_web::test]
 async fn an_unknown_part_is_a_400_that_says_where() {
     let parts =
@@ -172,7 +165,6 @@ async fn an_unknown_part_is_a_400_that_says_where() {
     .await;
 }
 
-/// Statement 14.
 #[actix_web::test]
 async fn tools_for_a_model_without_them_are_a_400_and_an_alias_passes_it_over() {
     let (plain, able) = (saying("plain"), saying("able"));
@@ -192,7 +184,6 @@ async fn tools_for_a_model_without_them_are_a_400_and_an_alias_passes_it_over() 
     assert_eq!(without.expect(200)["model"], "acme/plain", "without tools the cheaper one serves");
 }
 
-/// Statement 14, for the other hard requirements.
 #[actix_web::test]
 async fn a_fixed_model_that_lacks_what_is_needed_is_a_400_that_says_what() {
     let upstream = saying("x");
@@ -216,7 +207,6 @@ async fn a_fixed_model_that_lacks_what_is_needed_is_a_400_that_says_what() {
     assert_eq!(upstream.connections(), 0);
 }
 
-/// Statement 15.
 #[actix_web::test]
 async fn a_tool_choice_outside_the_tools_is_a_400() {
     let tools = json!([{"type": "function", "function": {"name": "f"}}]);
@@ -234,7 +224,6 @@ async fn a_tool_choice_outside_the_tools_is_a_400() {
     assert_eq!(upstream.last_body()["tool_choice"], chosen("f"));
 }
 
-/// Statement 19.
 #[actix_web::test]
 async fn an_unknown_objective_is_a_400_that_lists_the_four() {
     let (gateway, _upstream) = one_model(&completion("Hello")).await;
@@ -253,7 +242,6 @@ async fn an_unknown_objective_is_a_400_that_lists_the_four() {
     }
 }
 
-/// Statement 26, its border.
 #[actix_web::test]
 async fn metadata_that_is_too_large_or_no_object_is_a_400() {
     let with = |metadata: Value| and(ask("acme/small"), json!({"metadata": metadata}));
@@ -275,11 +263,10 @@ async fn post_as(gateway: &TestGateway, content_type: &str, body: &[u8]) -> Repl
 /// A gateway that takes bodies of one kibibyte.
 async fn narrow() -> (TestGateway, Upstream) {
     let upstream = saying("Hello");
-    let world = World::new().with("[limits]\nmax_body_bytes = 1024").provider("acme", upstream.address());
+    let world = World::new().with("[limits]\nmax_body = 1024").provider("acme", upstream.address());
     (world.model(&Model::new("acme/small").at("acme", "0", "0")).start().await, upstream)
 }
 
-/// Statement 31.
 #[actix_web::test]
 async fn a_body_that_is_not_declared_json_is_a_415() {
     let (gateway, upstream) = narrow().await;
@@ -298,7 +285,6 @@ async fn a_body_that_is_not_declared_json_is_a_415() {
     }
 }
 
-/// Statement 31.
 #[actix_web::test]
 async fn a_body_over_the_limit_is_a_413() {
     let (gateway, upstream) = narrow().await;
@@ -323,7 +309,6 @@ async fn a_body_over_the_limit_is_a_413() {
     assert_eq!(upstream.connections(), 0);
 }
 
-/// Statement 31.
 #[actix_web::test]
 async fn broken_json_is_a_400_that_says_where() {
     let (gateway, _upstream) = one_model(&completion("Hello")).await;
@@ -344,7 +329,7 @@ async fn broken_json_is_a_400_that_says_where() {
     }
 }
 
-/// Statement 31, section 1.1: what is wrong first is told first.
+/// What is wrong first is told first.
 #[actix_web::test]
 async fn of_several_faults_the_first_in_order_is_told() {
     let (gateway, upstream) = narrow().await;
@@ -367,7 +352,7 @@ async fn of_several_faults_the_first_in_order_is_told() {
     assert_eq!(upstream.connections(), 0);
 }
 
-/// Statement 31, its border: a prompt that cannot fit is told both numbers before anybody is asked.
+/// A prompt that cannot fit is told both numbers before anybody is asked.
 #[actix_web::test]
 async fn a_prompt_that_cannot_fit_is_a_400_with_both_numbers() {
     let upstream = saying("x");
@@ -385,7 +370,7 @@ async fn a_prompt_that_cannot_fit_is_a_400_with_both_numbers() {
     assert_eq!(upstream.connections(), 0);
 }
 
-/// Statement 31: what a body is said to be is said once, and it is not compressed.
+/// What a body is said to be is said once, and it is not compressed.
 #[actix_web::test]
 async fn a_compressed_body_or_two_content_types_are_a_415() {
     let (gateway, upstream) = one_model(&completion("x")).await;

@@ -1,4 +1,4 @@
-//! CONTRACT section 10, statements 59 to 62: preview. What it promises is kept in `contract_records`.
+//! Preview. What it promises is kept in `contract_records`.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -132,7 +132,6 @@ fn served(answer: &Value) -> (String, String) {
     (answer["model"].as_str().unwrap().to_owned(), answer["provider"].as_str().unwrap().to_owned())
 }
 
-/// Statement 59.
 #[actix_web::test]
 async fn preview_makes_no_upstream_call_and_no_generation() {
     let field = Field::new();
@@ -212,7 +211,6 @@ fn ranking(told: &Value) -> Vec<(&str, &str)> {
     candidates.map(|one| (one["model"].as_str().unwrap(), one["provider_name"].as_str().unwrap())).collect()
 }
 
-/// Statement 60, first half.
 #[actix_web::test]
 async fn without_exploration_preview_names_what_chat_then_uses() {
     let field = Field::new();
@@ -243,7 +241,7 @@ async fn without_exploration_preview_names_what_chat_then_uses() {
     assert!(choices.len() > 1, "the objectives never differed: {choices:?}");
 }
 
-/// Statement 60, second half: the seed a decision used brings it back.
+/// The seed a decision used brings it back.
 #[actix_web::test]
 async fn with_the_seed_of_a_decision_preview_names_what_that_decision_used() {
     let field = Field::new();
@@ -266,7 +264,6 @@ async fn with_the_seed_of_a_decision_preview_names_what_that_decision_used() {
     assert!(explored > 0, "no decision was explored: the test shows nothing");
 }
 
-/// Statement 61.
 #[actix_web::test]
 async fn every_excluded_endpoint_has_a_reason_and_the_totals_are_the_pool() {
     let lines = |more: &str| format!("supported_parameters = [\"seed\"]\n{more}");
@@ -346,7 +343,6 @@ fn shape(value: &Value) -> Value {
     }
 }
 
-/// Statement 62.
 #[actix_web::test]
 async fn the_unversioned_paths_behave_as_their_versioned_forms() {
     let field = Field::new();

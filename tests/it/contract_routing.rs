@@ -1,4 +1,4 @@
-//! Who is chosen, and who is asked next: statements 20 to 30.
+//! Who is chosen, and who is asked next.
 
 use std::time::Duration;
 
@@ -48,7 +48,6 @@ async fn served(gateway: &TestGateway, more: Value) -> Value {
     gateway.chat(&and(ask("service/auto"), more)).await.expect(200)["model"].take()
 }
 
-/// Statement 20.
 #[actix_web::test]
 async fn an_objective_has_the_same_effect_wherever_it_stands() {
     let (gateway, _upstreams) = cheap_and_quick().await;
@@ -59,7 +58,6 @@ async fn an_objective_has_the_same_effect_wherever_it_stands() {
     }
 }
 
-/// Statement 21.
 #[actix_web::test]
 async fn metadata_wins_over_extra_body_and_explain_shows_it() {
     let (gateway, _upstreams) = cheap_and_quick().await;
@@ -75,7 +73,6 @@ async fn metadata_wins_over_extra_body_and_explain_shows_it() {
     }
 }
 
-/// Statement 27.
 #[actix_web::test]
 async fn cheapest_takes_the_lowest_cost_and_fastest_the_shortest_time() {
     let (gateway, [slow, quick]) = cheap_and_quick().await;
@@ -87,7 +84,7 @@ async fn cheapest_takes_the_lowest_cost_and_fastest_the_shortest_time() {
     assert_eq!((slow.requests().len(), quick.requests().len()), (before.0 + 5, before.1 + 5));
 }
 
-/// Statement 27: the expected cost counts, not the price of one token.
+/// The expected cost counts, not the price of one token.
 #[actix_web::test]
 async fn cheapest_weighs_prompt_and_completion_prices_by_what_is_expected() {
     let upstream = saying("x");
@@ -100,7 +97,6 @@ async fn cheapest_weighs_prompt_and_completion_prices_by_what_is_expected() {
     assert_eq!(served(&gateway, json!({"objective": "cheapest", "max_tokens": 4000})).await, "acme/talk");
 }
 
-/// Statement 27.
 #[actix_web::test]
 async fn reliable_takes_the_one_that_fails_least() {
     let (good, bad) = (http(200, &completion("x")), http(500, &json!({"error": {"message": "no"}})));
@@ -142,7 +138,6 @@ async fn leaves(gateway: &TestGateway, more: &Value, expected: &[&str]) {
     }
 }
 
-/// Statement 22.
 #[actix_web::test]
 async fn a_list_may_be_an_array_a_json_text_or_a_comma_text() {
     let (gateway, _upstream) = pool().await;
@@ -154,7 +149,6 @@ async fn a_list_may_be_an_array_a_json_text_or_a_comma_text() {
     }
 }
 
-/// Statement 23.
 #[actix_web::test]
 async fn a_trailing_star_matches_exactly_what_begins_so() {
     let (gateway, _upstream) = pool().await;
@@ -167,7 +161,6 @@ async fn a_trailing_star_matches_exactly_what_begins_so() {
     leaves(&gateway, &json!({"allowed_models": []}), &["acme/small", "acme/large", "acmex/small", "bolt/one"]).await;
 }
 
-/// Statement 23, second half.
 #[actix_web::test]
 async fn a_star_elsewhere_is_a_400_that_says_where() {
     let (gateway, upstream) = pool().await;
@@ -183,7 +176,6 @@ async fn a_star_elsewhere_is_a_400_that_says_where() {
     assert_eq!(upstream.connections(), 0);
 }
 
-/// Statement 24.
 #[actix_web::test]
 async fn a_model_in_both_lists_is_excluded() {
     let (gateway, _upstream) = pool().await;
@@ -198,7 +190,6 @@ async fn a_model_in_both_lists_is_excluded() {
     );
 }
 
-/// Statement 25.
 #[actix_web::test]
 async fn lists_from_different_places_only_tighten() {
     let (gateway, _upstream) = pool().await;
@@ -212,7 +203,6 @@ async fn lists_from_different_places_only_tighten() {
     leaves(&gateway, &blocking, &["acme/large"]).await;
 }
 
-/// Statement 26.
 #[actix_web::test]
 async fn client_tags_leave_routing_alone_whatever_they_hold() {
     let (gateway, upstream) = pool().await;
@@ -224,7 +214,6 @@ async fn client_tags_leave_routing_alone_whatever_they_hold() {
     assert!(upstream.bodies().iter().all(|body| body.get("metadata").is_none()));
 }
 
-/// Statement 28.
 #[actix_web::test]
 async fn the_free_alias_takes_only_what_costs_nothing() {
     let upstream = saying("x");
@@ -283,7 +272,6 @@ async fn fallible(first: &Upstream, also_first: &Upstream, second: &Upstream) ->
     world.model(&twice).model(&Model::new("bolt/second").at("crow", "0", "0")).start().await
 }
 
-/// Statement 29.
 #[actix_web::test]
 async fn the_next_model_is_tried_only_after_every_endpoint_of_the_first_failed() {
     let broken = json!({"error": {"message": "broken"}});
@@ -300,7 +288,6 @@ async fn the_next_model_is_tried_only_after_every_endpoint_of_the_first_failed()
     assert_eq!(explained["decision_code"], "model_fallback");
 }
 
-/// Statement 29, the other way round.
 #[actix_web::test]
 async fn a_working_first_model_keeps_the_second_out() {
     let (one, two, three) = (saying("first"), saying("first"), saying("second"));
@@ -312,7 +299,6 @@ async fn a_working_first_model_keeps_the_second_out() {
     assert_eq!(three.connections(), 0);
 }
 
-/// Statement 30.
 #[actix_web::test]
 async fn without_fallbacks_exactly_one_upstream_is_asked() {
     let broken = json!({"error": {"message": "broken"}});

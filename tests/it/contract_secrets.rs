@@ -1,4 +1,4 @@
-//! CONTRACT section 10, statement 52, on the real binary: after a hostile little session, everything it wrote and
+//! Secrets stay secret, on the real binary: after a hostile little session, everything it wrote and
 //! everything it answered is searched for the provider's key, the clients' keys and the words of the prompts.
 
 use actix_web::http::Method;
@@ -253,13 +253,12 @@ fn check_records(folder: &Folder) {
     }
 }
 
-/// Statement 52.
 #[actix_web::test]
 async fn no_key_and_no_prompt_is_in_any_log_line_metric_error_or_record() {
     check_session("debug").await;
 }
 
-/// Statement 52, with every library as talkative as it can be.
+/// With every library as talkative as it can be.
 #[actix_web::test]
 async fn not_even_the_most_detailed_log_holds_a_key_or_a_prompt() {
     check_session("trace").await;

@@ -1,4 +1,4 @@
-//! Streams as section 10 of the contract states them, 33 to 41: their form, their ends, and who takes over.
+//! Streams: their form, their ends, and who takes over.
 
 use std::time::Duration;
 
@@ -37,7 +37,6 @@ async fn record(gateway: &TestGateway, id: &str) -> Value {
     gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200)["data"].take()
 }
 
-/// Statement 33.
 #[actix_web::test]
 async fn a_stream_is_events_of_json_and_one_done_at_the_end() {
     let reply = relayed(&format!(": hi\n\nevent: message\nid: 7\n{}", events("Hello"))).await;
@@ -48,7 +47,7 @@ async fn a_stream_is_events_of_json_and_one_done_at_the_end() {
     assert!(!reply.text().contains("event:") && !reply.text().contains("id: 7"));
 }
 
-/// Statement 33: not even when the client could read it compressed.
+/// Not even when the client could read it compressed.
 #[actix_web::test]
 async fn a_stream_is_never_compressed() {
     let upstream = Upstream::start([saying(&stream_of(&events("Hello")))]);
@@ -61,7 +60,7 @@ async fn a_stream_is_never_compressed() {
     assert_eq!(reply.content(), "Hello");
 }
 
-/// Statement 34, and 64: the record is whole as soon as the last byte is here.
+/// The record is whole as soon as the last byte is here.
 #[actix_web::test]
 async fn all_chunks_share_one_id_which_the_ledger_knows_at_once() {
     let upstream = Upstream::start([Script::answering(stream_of(&events("Hello")))]);
@@ -80,7 +79,7 @@ async fn all_chunks_share_one_id_which_the_ledger_knows_at_once() {
     }
 }
 
-/// Statement 35, also for several choices and for an upstream that names the role in every delta or never.
+/// Also for several choices and for an upstream that names the role in every delta or never.
 #[actix_web::test]
 async fn the_first_delta_has_the_role_and_one_chunk_the_finish() {
     let choice = |index: u32, delta: Value| event(&json!([{"index": index, "delta": delta, "finish_reason": null}]));
@@ -103,7 +102,7 @@ async fn the_first_delta_has_the_role_and_one_chunk_the_finish() {
     }
 }
 
-/// Statement 36: upstreams that spell out what is absent.
+/// Upstreams that spell out what is absent.
 #[actix_web::test]
 async fn nothing_absent_is_spelled_out_as_null() {
     let spelled =
@@ -117,7 +116,6 @@ async fn nothing_absent_is_spelled_out_as_null() {
     }
 }
 
-/// Statement 37.
 #[actix_web::test]
 async fn usage_comes_once_and_in_the_form_that_was_asked_for() {
     let reported = format!(
@@ -149,7 +147,7 @@ fn empty_delta() -> Value {
     json!([{"index": 0, "delta": {}, "finish_reason": null, "native_finish_reason": null, "logprobs": null}])
 }
 
-/// Statement 37: the upstream is always asked to count; one that does not is counted for.
+/// The upstream is always asked to count; one that does not is counted for.
 #[actix_web::test]
 async fn usage_is_asked_for_and_else_estimated() {
     let upstream = Upstream::start([saying(&stream_of(&events("Hello over there")))]);
@@ -161,7 +159,7 @@ async fn usage_is_asked_for_and_else_estimated() {
     assert!(record["tokens_completion"].as_u64().unwrap() > 0, "{record}");
 }
 
-/// Statement 38; more ways to split in `hostile_streams`.
+/// More ways to split in `hostile_streams`.
 #[actix_web::test]
 async fn text_arrives_exactly_as_the_upstream_wrote_it() {
     let parts = ["\u{0}\u{7}", "\"\\/\n\r\t", "Grüße", " 🚂🚃", "\u{2028}", "</script>", " ", "\u{feff}", "[DONE]x"];
@@ -174,7 +172,6 @@ async fn text_arrives_exactly_as_the_upstream_wrote_it() {
     assert_eq!(reply.content(), format!("{}é🚂A", parts.concat()));
 }
 
-/// Statement 39.
 #[actix_web::test]
 async fn tool_calls_are_relayed_in_order_with_index_id_and_name_in_the_first() {
     let call = |part: Value| delta(&json!({"tool_calls": [part]}));
@@ -202,7 +199,7 @@ async fn tool_calls_are_relayed_in_order_with_index_id_and_name_in_the_first() {
     assert_eq!(ends.count(), 1);
 }
 
-/// Statement 39: a server that forgets the index, or gives a call whole.
+/// A server that forgets the index, or gives a call whole.
 #[actix_web::test]
 async fn a_tool_call_without_an_index_gets_one() {
     let calls = json!({"tool_calls": [
@@ -222,7 +219,7 @@ async fn a_tool_call_without_an_index_gets_one() {
     }
 }
 
-/// Statement 40; every way to fail before content in `hostile_*`.
+/// Every way to fail before content in `hostile_*`.
 #[actix_web::test]
 async fn a_failure_before_content_is_hidden_behind_the_next_candidate() {
     let role = delta(&json!({"role": "assistant", "content": ""}));
@@ -237,7 +234,7 @@ async fn a_failure_before_content_is_hidden_behind_the_next_candidate() {
     assert_eq!(explained["decision_code"], "provider_fallback");
 }
 
-/// Statement 40: with nobody left the client gets a status, not a stream.
+/// With nobody left the client gets a status, not a stream.
 #[actix_web::test]
 async fn a_failure_before_content_with_nobody_left_is_an_ordinary_error() {
     let failing = || Upstream::start([saying(&status("500 Oops", "", ""))]);
@@ -285,14 +282,14 @@ async fn hidden_reasoning_keeps_the_first_content_clock_waiting() {
     }
     let rest = format!("{}0\r\n\r\n", chunk(&format!("{}{}data: [DONE]\n\n", text("Hello"), finish("stop"))));
     let upstream = Upstream::start([script.send(rest).fin()]);
-    let gateway = gateway(&[upstream.url("")], "[timeouts]\nfirst_content_secs = 1.5\n").await;
+    let gateway = gateway(&[upstream.url("")], "[timeouts]\nfirst_content = \"1500ms\"\n").await;
     let mut asked = body(true);
     asked["reasoning"] = json!({"exclude": true});
     let reply = gateway.chat(&asked).await;
     assert_eq!((reply.status, reply.content().as_str()), (200, "Hello"), "{}", reply.text());
 }
 
-/// Statement 41; every way to fail behind content in `hostile_streams`.
+/// Every way to fail behind content in `hostile_streams`.
 #[actix_web::test]
 async fn a_failure_after_content_is_one_error_chunk_and_done() {
     let broken = format!("{CHUNKED}{}", chunk(&text("Hel")));
@@ -330,7 +327,7 @@ async fn a_provider_without_a_key_streams_too() {
     assert!(!upstream.requests()[0].to_lowercase().contains("authorization"));
 }
 
-/// Statement 41: the odd member can be switched off.
+/// The odd member can be switched off.
 #[actix_web::test]
 async fn the_error_chunk_without_its_odd_member() {
     let broken = format!("{CHUNKED}{}", chunk(&text("Hel")));

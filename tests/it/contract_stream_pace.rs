@@ -1,5 +1,4 @@
-//! When a stream's bytes leave: at once, or a comment instead of silence; and how fast for whom (statements 40,
-//! 42 and 44).
+//! When a stream's bytes leave: at once, or a comment instead of silence; and how fast for whom.
 
 use std::{
     io::{Read as _, Write as _},
@@ -25,7 +24,7 @@ use crate::{
 };
 
 /// Comments after a twentieth of a second of silence.
-const QUICK: &str = "[stream]\nkeepalive_secs = 0.05\n";
+const QUICK: &str = "[stream]\nkeepalive = \"50ms\"\n";
 
 const COMMENT: &str = ": keep-alive\n\n";
 
@@ -33,7 +32,7 @@ async fn record(gateway: &TestGateway, id: &str) -> Value {
     gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200)["data"].take()
 }
 
-/// Statement 44: each content chunk is with the client before the upstream says the next one.
+/// Each content chunk is with the client before the upstream says the next one.
 #[actix_web::test]
 async fn every_chunk_is_flushed_before_the_next_one_comes() {
     let gates: Vec<Gate> = (0..5).map(|_| Gate::new()).collect();
@@ -51,7 +50,7 @@ async fn every_chunk_is_flushed_before_the_next_one_comes() {
     client.until("data: [DONE]\n\n").await;
 }
 
-/// Statement 44: a delta with nothing but the role waits for the first content, and comes with it.
+/// A delta with nothing but the role waits for the first content, and comes with it.
 #[actix_web::test]
 async fn the_head_waits_for_content() {
     let gate = Gate::new();
@@ -65,7 +64,7 @@ async fn the_head_waits_for_content() {
     assert!(client.until("Hello").await.starts_with("HTTP/1.1 200 OK\r\n"));
 }
 
-/// Statement 42: silence before the head, before the content and behind it.
+/// Silence before the head, before the content and behind it.
 #[actix_web::test]
 async fn a_silent_upstream_makes_comments() {
     let silences = [
@@ -88,7 +87,7 @@ async fn a_silent_upstream_makes_comments() {
     }
 }
 
-/// Statement 42: what the upstream sends and the client never sees is silence to the client.
+/// What the upstream sends and the client never sees is silence to the client.
 #[actix_web::test]
 async fn heart_beats_of_the_upstream_are_no_reason_to_be_silent() {
     let beat = Script::new().send(chunk(": beat\n\n")).pause(Duration::from_millis(10));
@@ -103,7 +102,7 @@ async fn heart_beats_of_the_upstream_are_no_reason_to_be_silent() {
     assert!(!client.text().contains("beat"));
 }
 
-/// Statement 42: who gets content needs no comments.
+/// Who gets content needs no comments.
 #[actix_web::test]
 async fn a_busy_stream_has_no_comments() {
     let mut script = Script::new().request().send(CHUNKED);
@@ -112,12 +111,12 @@ async fn a_busy_stream_has_no_comments() {
     }
     let upstream = Upstream::start([script.send(chunk("data: [DONE]\n\n")).send("0\r\n\r\n")]);
     // Less than the stream takes, much more than it ever pauses.
-    let gateway = gateway(&[upstream.url("")], "[stream]\nkeepalive_secs = 1.5\n").await;
+    let gateway = gateway(&[upstream.url("")], "[stream]\nkeepalive = \"1500ms\"\n").await;
     let reply = gateway.chat(&body(true)).await;
     assert!(!reply.text().contains(": keep-alive") && reply.content().len() == 40, "{}", reply.text());
 }
 
-/// Statements 40 and 42: until the first content another endpoint may take over, comments or not.
+/// Until the first content another endpoint may take over, comments or not.
 #[actix_web::test]
 async fn a_failure_behind_comments_is_hidden_too() {
     let gate = Gate::new();
@@ -136,7 +135,7 @@ async fn a_failure_behind_comments_is_hidden_too() {
     assert_eq!(record["provider_name"], "P1");
 }
 
-/// Statements 40 and 41: the head is out, so what would have been a status is the error chunk.
+/// The head is out, so what would have been a status is the error chunk.
 #[actix_web::test]
 async fn a_failure_behind_comments_with_nobody_left_is_the_error_chunk() {
     for (answer, code, error_type, line) in [
@@ -158,7 +157,7 @@ async fn a_failure_behind_comments_with_nobody_left_is_the_error_chunk() {
     }
 }
 
-/// Statement 42 and the clocks: comments do not keep a dead call alive.
+/// Comments do not keep a dead call alive.
 #[actix_web::test]
 async fn comments_end_with_the_clock_of_the_first_content() {
     let upstream = Upstream::start([Script::new().request().send(CHUNKED)]);
@@ -253,7 +252,7 @@ async fn a_slow_reader_slows_the_upstream() {
 #[actix_web::test]
 async fn a_reader_that_stops_reading_is_dropped() {
     let (url, written) = flood();
-    let gateway = gateway(&[url], "[timeouts]\nclient_write_stall_secs = 0.3\n").await;
+    let gateway = gateway(&[url], "[timeouts]\nclient_write_stall = \"300ms\"\n").await;
     let mut client = RawClient::chat(&gateway, &body(true)).await;
     until("the upstream is let go", || written.load(Ordering::Relaxed) >= LET_GO).await;
     let text = client.rest().await;
@@ -266,7 +265,7 @@ async fn a_reader_that_stops_reading_is_dropped() {
 #[actix_web::test]
 async fn a_reader_that_never_reads_again_keeps_no_connection() {
     let (url, written) = flood();
-    let gateway = gateway(&[url], "[timeouts]\nclient_write_stall_secs = 0.3\n").await;
+    let gateway = gateway(&[url], "[timeouts]\nclient_write_stall = \"300ms\"\n").await;
     let mut client = RawClient::chat(&gateway, &body(true)).await.with_small_window();
     client.until("\r\n\r\n").await;
     assert!(client.has_a_peer());
@@ -280,7 +279,7 @@ async fn a_reader_that_never_reads_again_keeps_no_connection() {
 async fn a_stream_that_outlives_the_request_ends_with_our_deadline() {
     let word = Script::new().send(chunk(&text("x"))).pause(Duration::from_millis(10));
     let upstream = Upstream::start([Script::new().request().send(CHUNKED).repeat(word)]);
-    let gateway = gateway(&[upstream.url("")], "[timeouts]\ntotal_secs = 1.5\n").await;
+    let gateway = gateway(&[upstream.url("")], "[timeouts]\ntotal = \"1500ms\"\n").await;
     let mut client = RawClient::chat(&gateway, &body(true)).await;
     let all = client.until("data: [DONE]\n\n").await;
     assert!(all.contains("The request took longer than this gateway allows."), "{all}");

@@ -203,7 +203,7 @@ async fn a_wrong_name_label_or_value_would_be_found() {
     assert_eq!(unknown(&scrape, "pointsman_generations_total", &["{{provider}}"]).len(), 1);
 }
 
-/// Statement O45, its last part. Where Prometheus' own tool is not installed, only that each alert has both cases is tested.
+/// Where Prometheus' own tool is not installed, only that each alert has both cases is tested.
 #[actix_web::test]
 async fn each_alert_fires_on_one_series_of_a_gateway_and_stays_silent_on_another() {
     let folder = Folder::new();

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// One failure opens a circuit for longer than any test runs.
-const SHUT_FOR_GOOD: &str = "[routing.breaker]\nconsecutive = 1\nbase_s = 3600\n";
+const SHUT_FOR_GOOD: &str = "[routing.breaker]\nconsecutive = 1\nbase = \"3600s\"\n";
 
 fn process(base_url: &str, toml: &str) -> (Process, ConfigFile) {
     let file = ConfigFile::new(

@@ -66,7 +66,6 @@ fn world_with(maker: &Upstream, other: &Upstream, keys: &str) -> World {
         ))
 }
 
-/// D2.
 #[actix_web::test]
 async fn a_chat_is_sent_as_messages_with_the_key_in_its_own_header_and_the_answer_is_a_completion() {
     let maker = always(200, &message(json!([{"type": "text", "text": "Left."}]), "end_turn"));
@@ -150,7 +149,6 @@ async fn tool_calls_and_thinking_come_back_as_chat_and_go_there_again_on_the_nex
     assert_eq!(messages[2]["content"][0]["tool_use_id"], messages[1]["content"][1]["id"]);
 }
 
-/// D36, D38.
 #[actix_web::test]
 async fn an_overloaded_endpoint_hands_over_to_one_of_another_dialect_before_and_inside_a_stream() {
     let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
@@ -201,7 +199,6 @@ async fn a_model_of_a_chat_endpoint_can_be_told_to_speak_another_dialect() {
     assert!(maker.requests()[0].starts_with("POST /v1/messages"), "{:?}", maker.requests());
 }
 
-/// D4.
 #[actix_web::test]
 async fn with_required_parameters_an_endpoint_of_this_api_that_would_drop_one_is_left_out() {
     let maker = always(200, &message(json!([{"type": "text", "text": "Left."}]), "end_turn"));
@@ -237,7 +234,6 @@ async fn with_required_parameters_an_endpoint_of_this_api_that_would_drop_one_is
     }
 }
 
-/// D30.
 #[actix_web::test]
 async fn tokens_beside_the_input_are_added_to_the_prompt_and_each_class_has_its_exact_price() {
     let mut answer = message(json!([{"type": "text", "text": "Left."}]), "end_turn");
@@ -261,7 +257,6 @@ async fn tokens_beside_the_input_are_added_to_the_prompt_and_each_class_has_its_
     assert_eq!(reply.header("x-route-cost"), Some("0.00020625"));
 }
 
-/// D38.
 #[actix_web::test]
 async fn a_spending_limit_is_a_fault_of_our_account_and_a_rate_limit_cools_for_its_time() {
     let limited = |code: &str| json!({"type": "error", "error": {"type": "rate_limit_error", "message": "no", "details": {"error_code": code}}});

@@ -78,7 +78,7 @@ async fn a_chat_is_answered_by_converse_with_a_bedrock_key_as_bearer() {
 }
 
 #[actix_web::test]
-async fn d67_a_call_is_signed_with_the_keys_of_the_account_and_the_model_is_escaped_once_in_the_request_line() {
+async fn a_call_is_signed_with_the_keys_of_the_account_and_the_model_is_escaped_once_in_the_request_line() {
     let cloud = always(200, &answer());
     let toml = "dialect = \"converse\"\nauth = \"sigv4\"\nregion = \"eu-central-1\"";
     let gateway = gateway(&cloud, CLAUDE, toml, None).await;
@@ -95,7 +95,7 @@ async fn d67_a_call_is_signed_with_the_keys_of_the_account_and_the_model_is_esca
 }
 
 #[actix_web::test]
-async fn d63_an_exception_before_content_fails_over_and_after_content_is_one_error_chunk() {
+async fn an_exception_before_content_fails_over_and_after_content_is_one_error_chunk() {
     let busy = answer_of(&[start(), exception("throttlingException", "Too many requests")]);
     let cloud = Upstream::start([Script::answering(busy)]);
     let spare = Upstream::start([Script::answering(stream_of(&["Right."]))]);
@@ -124,7 +124,7 @@ async fn d63_an_exception_before_content_fails_over_and_after_content_is_one_err
 }
 
 #[actix_web::test]
-async fn d64_a_200_whose_body_is_a_message_is_answered_by_another_provider() {
+async fn a_200_whose_body_is_a_message_is_answered_by_another_provider() {
     let cloud = always(200, &json!({"message": "Too many requests, please wait before trying again."}));
     let spare = always(200, &completion("Right."));
     let gateway = gateway(&cloud, CLAUDE, KEY, Some(&spare)).await;
@@ -134,7 +134,7 @@ async fn d64_a_200_whose_body_is_a_message_is_answered_by_another_provider() {
 }
 
 #[actix_web::test]
-async fn d59_a_frame_that_announces_more_than_an_event_may_hold_is_a_failure_at_once() {
+async fn a_frame_that_announces_more_than_an_event_may_hold_is_a_failure_at_once() {
     let head =
         "HTTP/1.1 200 OK\r\ncontent-type: application/vnd.amazon.eventstream\r\ncontent-length: 99999999\r\n\r\n";
     let huge = [head.as_bytes(), &start(), &0x7fff_ffff_u32.to_be_bytes()].concat();
@@ -147,7 +147,7 @@ async fn d59_a_frame_that_announces_more_than_an_event_may_hold_is_a_failure_at_
 }
 
 #[actix_web::test]
-async fn d62_what_converse_has_no_word_for_is_never_sent_there() {
+async fn what_converse_has_no_word_for_is_never_sent_there() {
     let tool =
         json!({"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}});
     let call = json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}});

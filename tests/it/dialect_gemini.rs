@@ -28,7 +28,6 @@ fn answer(parts: Value) -> Value {
     })
 }
 
-/// D55.
 #[actix_web::test]
 async fn a_chat_is_sent_to_the_path_of_the_model_with_the_key_in_its_own_header() {
     let maker = always(200, &answer(json!([{"text": "Left."}])));
@@ -89,7 +88,6 @@ async fn what_is_blocked_is_set_for_a_provider_or_for_an_endpoint() {
     assert_eq!(maker.last_body()["safetySettings"], expected);
 }
 
-/// D54.
 #[actix_web::test]
 async fn a_limit_that_names_its_end_in_the_body_is_told_as_retry_after() {
     let limited = json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Quota exceeded", "details": [
@@ -205,7 +203,6 @@ async fn an_image_that_a_filter_kept_back_is_the_clients_fault_and_never_a_malfo
     assert_eq!(gateway.post("/v1/images/generations", &request).await.status, 502);
 }
 
-/// D45.
 #[actix_web::test]
 async fn a_refused_signature_is_replaced_by_the_stand_in_once_and_both_attempts_are_recorded() {
     let refusal = http(
@@ -247,7 +244,6 @@ async fn a_refused_signature_is_replaced_by_the_stand_in_once_and_both_attempts_
     }
 }
 
-/// D44.
 #[actix_web::test]
 async fn a_client_that_drops_all_reasoning_gets_its_signatures_back_and_foreign_steps_get_one_stand_in_each() {
     let signed = json!([

@@ -486,7 +486,6 @@ fn masked(mut value: Value) -> Value {
     value
 }
 
-/// D7, D115.
 #[actix_web::test]
 async fn the_same_answer_looks_the_same_to_a_client_whichever_dialect_served_it() {
     let expected = || Seen {
@@ -629,7 +628,6 @@ async fn a_stream_that_breaks_after_its_first_text_ends_with_an_error_in_the_cli
     }
 }
 
-/// D50, D63, D81, D123.
 #[actix_web::test]
 async fn a_stream_that_breaks_before_its_first_text_is_answered_by_another_dialect() {
     for dialect in PROVIDERS {

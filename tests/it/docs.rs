@@ -143,7 +143,6 @@ impl Known {
     }
 }
 
-/// Statement O88.
 #[test]
 fn every_command_option_metric_key_path_and_file_that_the_documentation_names_exists() {
     let known = Known::new();
@@ -151,7 +150,7 @@ fn every_command_option_metric_key_path_and_file_that_the_documentation_names_ex
     let mut wrong = known.faults("README.md", &read("README.md"));
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        // CONFIG.md names former keys, and its own ones are compared with the code.
+        // The keys of CONFIG.md are compared with the code.
         if name.ends_with(".md") && name != "CONFIG.md" {
             let page = format!("docs/{name}");
             wrong.extend(known.faults(&page, &read(&page)));

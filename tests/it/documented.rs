@@ -1,4 +1,4 @@
-//! Statement O57: every JSON body that a test reads is described by the document of a listener, with all its members.
+//! Every JSON body that a test reads is described by the document of a listener, with all its members.
 //!
 //! The harness looks at each answer. It leaves out what no document describes: unknown paths and methods, paths below a
 //! prefix, streams, and answers that the client read in part only.

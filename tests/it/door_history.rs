@@ -176,7 +176,6 @@ fn content_of(events: &[Value]) -> Value {
     json!(blocks)
 }
 
-/// A1.
 #[actix_web::test]
 async fn reasoning_goes_back_to_a_chat_provider_in_the_member_that_it_reads() {
     let members = [
@@ -221,7 +220,6 @@ async fn reasoning_goes_back_to_a_chat_provider_in_the_member_that_it_reads() {
     }
 }
 
-/// A1.
 #[actix_web::test]
 async fn a_provider_that_gives_reasoning_content_gets_it_back_without_a_key() {
     for (path, streamed) in
@@ -240,7 +238,6 @@ async fn a_provider_that_gives_reasoning_content_gets_it_back_without_a_key() {
     }
 }
 
-/// A1.
 #[actix_web::test]
 async fn a_thought_that_the_client_wants_omitted_goes_back_with_its_text() {
     for history in ["", "reasoning_history = \"reasoning_content\""] {
@@ -263,7 +260,6 @@ async fn a_thought_that_the_client_wants_omitted_goes_back_with_its_text() {
     }
 }
 
-/// A2.
 #[actix_web::test]
 async fn a_body_of_responses_at_the_door_of_chat_has_its_results_behind_its_calls() {
     let maker = always(200, &completion("18."));
@@ -292,7 +288,6 @@ async fn a_body_of_responses_at_the_door_of_chat_has_its_results_behind_its_call
     assert!(!sent.to_string().contains("[no result]"), "{sent}");
 }
 
-/// A6.
 #[actix_web::test]
 async fn a_file_of_an_instruction_reaches_a_provider_that_takes_none_there() {
     let pdf = "data:application/pdf;base64,JVBERi0=";
@@ -319,7 +314,6 @@ async fn a_file_of_an_instruction_reaches_a_provider_that_takes_none_there() {
     }
 }
 
-/// A6.
 #[actix_web::test]
 async fn a_file_that_no_endpoint_has_a_form_for_is_refused_at_every_door() {
     let zip = "data:application/zip;base64,UEsDBA==";
@@ -357,7 +351,6 @@ async fn a_file_that_no_endpoint_has_a_form_for_is_refused_at_every_door() {
     }
 }
 
-/// A1.
 #[actix_web::test]
 async fn a_provider_that_misses_reasoning_content_gets_it_and_is_remembered() {
     let words = "The `reasoning_content` in the thinking mode must be passed back to the API.";
@@ -384,7 +377,6 @@ async fn a_provider_that_misses_reasoning_content_gets_it_and_is_remembered() {
     }
 }
 
-/// A1.
 #[actix_web::test]
 async fn a_provider_that_refuses_the_reasoning_of_another_is_asked_again_without_it() {
     let refused =
@@ -404,7 +396,6 @@ async fn a_provider_that_refuses_the_reasoning_of_another_is_asked_again_without
     assert_eq!(maker.last_body()["messages"][1], thought);
 }
 
-/// A1.
 #[actix_web::test]
 async fn a_provider_that_takes_no_reasoning_gets_none() {
     let maker = always(200, &completion("18."));
@@ -423,7 +414,6 @@ async fn a_provider_that_takes_no_reasoning_gets_none() {
     assert_eq!(reply.header("x-route-emulated-parameters"), Some(named));
 }
 
-/// B12.
 #[actix_web::test]
 async fn a_member_that_the_gateway_added_and_the_provider_refuses_is_left_out_from_then_on() {
     let words = json!({"detail": [{"loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]});
@@ -452,7 +442,7 @@ async fn a_member_that_the_gateway_added_and_the_provider_refuses_is_left_out_fr
     assert!(bodies[2]["stream_options"].is_object() && bodies[3].get("stream_options").is_none());
 }
 
-/// Law of RELIABILITY 3.10: the second answer of a hostile image server makes it look as if the member had been the reason.
+/// The second answer of a hostile image server makes it look as if the member had been the reason.
 #[actix_web::test]
 async fn words_of_one_caller_turn_no_member_off_for_others() {
     let refused =
@@ -468,7 +458,6 @@ async fn words_of_one_caller_turn_no_member_off_for_others() {
     assert!(bodies[1].get("stream_options").is_none() && bodies[2]["stream_options"].is_object());
 }
 
-/// B12.
 #[actix_web::test]
 async fn members_that_a_provider_is_known_to_refuse_are_never_sent() {
     let maker = Upstream::start([Script::answering(calling_streamed())]);
@@ -477,7 +466,6 @@ async fn members_that_a_provider_is_known_to_refuse_are_never_sent() {
     assert_eq!(maker.last_body().get("stream_options"), None);
 }
 
-/// D4.
 #[actix_web::test]
 async fn a_provider_gets_an_effort_unless_it_is_known_to_take_the_object() {
     for (toml, object) in [("", false), ("wants_reasoning_effort = false", true)] {
@@ -500,7 +488,6 @@ async fn a_provider_gets_an_effort_unless_it_is_known_to_take_the_object() {
     }
 }
 
-/// D4.
 #[actix_web::test]
 async fn a_budget_of_thinking_becomes_the_nearest_effort_and_is_named() {
     let maker = always(200, &completion("18."));
@@ -517,7 +504,6 @@ async fn a_budget_of_thinking_becomes_the_nearest_effort_and_is_named() {
     }
 }
 
-/// D2.
 #[actix_web::test]
 async fn a_hosted_tool_that_no_endpoint_has_is_refused_by_its_name() {
     for dialect in ["openai", "gemini", "openai-responses", "converse"] {

@@ -49,7 +49,6 @@ fn events(reply: &Reply) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// D85, D94.
 #[actix_web::test]
 async fn a_message_is_answered_by_a_chat_endpoint_in_the_clients_own_shape() {
     let usage = json!({"prompt_tokens": 20, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 8}});
@@ -75,7 +74,6 @@ async fn a_message_is_answered_by_a_chat_endpoint_in_the_clients_own_shape() {
     assert_eq!((&body["max_tokens"], &body["stop"]), (&json!(64), &json!(["END"])));
 }
 
-/// D87, D88.
 #[actix_web::test]
 async fn a_stream_of_chunks_becomes_events_of_a_message_with_usage_at_both_ends() {
     let maker = Upstream::start([Script::answering(stream_of(&["Le", "ft."]))]);
@@ -105,7 +103,6 @@ async fn a_stream_of_chunks_becomes_events_of_a_message_with_usage_at_both_ends(
     assert!(!reply.text().contains("[DONE]"));
 }
 
-/// D8, D100.
 #[actix_web::test]
 async fn an_endpoint_of_the_same_api_gets_the_clients_bytes_and_its_answer_passes_as_it_comes() {
     let message = "{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"claude-sonnet-5-5\",\
@@ -191,7 +188,6 @@ async fn an_answer_of_the_same_api_without_counts_and_reason_gets_both() {
     assert_eq!(events.last().unwrap().0, "message_stop");
 }
 
-/// D2, D104.
 #[actix_web::test]
 async fn what_only_the_own_api_has_is_named_as_dropped_or_keeps_other_endpoints_out() {
     let maker = always(200, &completion("Left."));
@@ -212,7 +208,6 @@ async fn what_only_the_own_api_has_is_named_as_dropped_or_keeps_other_endpoints_
     assert!(error["message"].as_str().unwrap().contains("tools[0].type"), "{error}");
 }
 
-/// D97.
 #[actix_web::test]
 async fn errors_have_the_clients_shape_and_name_its_own_fields() {
     let maker = always(503, &json!({"error": {"message": "busy"}}));
@@ -255,7 +250,6 @@ async fn errors_have_the_clients_shape_and_name_its_own_fields() {
     assert_eq!((reply.status, &reply.json()["error"]["type"]), (404, &json!("not_found_error")));
 }
 
-/// D96.
 #[actix_web::test]
 async fn a_stream_that_breaks_ends_with_an_error_event_and_an_untouched_one_moves_on() {
     let chunk = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Le\"}}]}\n\n";
@@ -297,7 +291,6 @@ async fn a_stream_that_a_provider_refuses_in_its_middle_is_not_called_an_overloa
     }
 }
 
-/// D106.
 #[actix_web::test]
 async fn an_agents_first_block_is_first_and_unchanged_at_an_endpoint_of_the_same_api_and_absent_elsewhere() {
     let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
@@ -319,7 +312,6 @@ async fn an_agents_first_block_is_first_and_unchanged_at_an_endpoint_of_the_same
     }
 }
 
-/// D95.
 #[actix_web::test]
 async fn silence_is_filled_with_comments_before_the_message_and_with_empty_deltas_within_a_block() {
     let (first, gate) = (Gate::new(), Gate::new());
@@ -351,7 +343,6 @@ async fn silence_is_filled_with_comments_before_the_message_and_with_empty_delta
     client.until("\"text\":\"ft.\"").await;
 }
 
-/// D95.
 #[actix_web::test]
 async fn silence_of_a_provider_of_the_same_api_is_filled_with_deltas_of_the_kind_of_its_block() {
     let event = |data: Value| {
@@ -416,7 +407,6 @@ async fn silence_of_a_provider_of_the_same_api_is_filled_with_deltas_of_the_kind
     client.until("event: message_stop\n").await;
 }
 
-/// D100.
 #[actix_web::test]
 async fn headers_of_anthropic_reach_endpoints_of_its_api_alone_and_no_others_do() {
     let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
@@ -451,7 +441,6 @@ async fn headers_of_anthropic_reach_endpoints_of_its_api_alone_and_no_others_do(
     }
 }
 
-/// D102.
 #[actix_web::test]
 async fn tokens_are_counted_without_asking_anybody() {
     let maker = always(200, &completion("unused"));
@@ -492,7 +481,6 @@ async fn a_stream_of_the_same_api_passes_with_our_id_and_model() {
     assert_eq!(record["data"]["tokens_completion"], 4, "{record}");
 }
 
-/// D101.
 #[actix_web::test]
 async fn reasoning_of_a_chat_endpoint_travels_sealed_through_the_client_and_comes_back() {
     let message = json!({
@@ -515,7 +503,6 @@ async fn reasoning_of_a_chat_endpoint_travels_sealed_through_the_client_and_come
     assert!(sent.contains("b3BhcXVl"), "{sent} of {first}");
 }
 
-/// D103.
 #[actix_web::test]
 async fn models_are_listed_in_the_clients_shape_and_found_by_the_names_that_it_uses() {
     let message = json!({
@@ -566,7 +553,6 @@ async fn models_are_listed_in_the_clients_shape_and_found_by_the_names_that_it_u
     assert_eq!((missing.status, &missing.json()["error"]["type"]), (404, &json!("not_found_error")));
 }
 
-/// D99.
 #[actix_web::test]
 async fn headers_route_clients_that_can_set_nothing_else_and_the_record_tells_both_dialects() {
     let (near, far) = (always(200, &completion("near")), always(200, &completion("far")));
@@ -770,7 +756,6 @@ async fn a_chat_endpoint_never_gets_the_signatures_of_another_provider() {
     }
 }
 
-/// D3.
 #[actix_web::test]
 async fn an_endpoint_that_knows_only_an_effort_gets_one_and_no_thoughts_of_other_providers() {
     let maker = always(200, &completion("Left."));
@@ -810,7 +795,6 @@ async fn an_endpoint_that_knows_only_an_effort_gets_one_and_no_thoughts_of_other
     assert_eq!(reply.header("x-route-emulated-parameters"), Some("reasoning_details"));
 }
 
-/// D98.
 #[actix_web::test]
 async fn a_refusal_of_the_same_api_passes_as_it_came_but_for_the_id_of_the_request() {
     let refusal = "{\"type\":\"error\", \"error\":{\"type\":\"invalid_request_error\",\"message\":\"messages.1.content.0: Invalid `signature` in `thinking` block\",\"new\":1.50},\"request_id\":\"req_theirs\"}";
@@ -834,7 +818,6 @@ async fn a_refusal_of_the_same_api_passes_as_it_came_but_for_the_id_of_the_reque
     }
 }
 
-/// D99.
 #[actix_web::test]
 async fn a_prompt_that_an_endpoint_of_another_api_finds_too_long_is_told_in_the_words_that_agents_act_on() {
     let refusal = json!({"error": {"message": "This model's maximum context length is 9 tokens.", "code": "context_length_exceeded"}});
@@ -849,7 +832,6 @@ async fn a_prompt_that_an_endpoint_of_another_api_finds_too_long_is_told_in_the_
     );
 }
 
-/// D85, D86, D107.
 #[actix_web::test]
 async fn a_key_may_come_in_either_header_or_equal_in_both_and_the_prefix_of_the_api_alone_is_served() {
     let maker = always(200, &completion("Left."));

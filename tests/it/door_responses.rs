@@ -63,7 +63,6 @@ async fn a_chat_reaches_a_responses_endpoint_with_tools_and_reasoning_and_comes_
     assert!(input.contains("b3BhcXVl") && input.contains("function_call_output"), "{input}");
 }
 
-/// D113.
 #[actix_web::test]
 async fn a_response_is_made_by_a_chat_endpoint_in_the_clients_own_shape() {
     let usage = json!({"prompt_tokens": 20, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 8}});
@@ -89,7 +88,6 @@ async fn a_response_is_made_by_a_chat_endpoint_in_the_clients_own_shape() {
     assert!(sent.get("input").is_none() && sent.get("instructions").is_none(), "{sent}");
 }
 
-/// D108, D109.
 #[actix_web::test]
 async fn a_stream_of_chunks_becomes_the_numbered_events_of_a_response() {
     let maker = Upstream::start([Script::answering(stream_of(&["Le", "ft."]))]);
@@ -168,7 +166,6 @@ async fn an_endpoint_of_the_same_api_gets_the_clients_bytes_and_its_stream_passe
     assert_eq!((&record["data"]["api_type"], &record["data"]["tokens_completion"]), (&json!("responses"), &json!(5)));
 }
 
-/// D113.
 #[actix_web::test]
 async fn what_would_have_to_be_stored_is_refused_and_says_what_to_do() {
     let maker = always(200, &completion("unused"));
@@ -190,7 +187,6 @@ async fn what_would_have_to_be_stored_is_refused_and_says_what_to_do() {
     assert!(count.expect(200)["input_tokens"].as_u64().unwrap() > 2);
 }
 
-/// D114, D115.
 #[actix_web::test]
 async fn a_client_of_responses_and_an_endpoint_of_messages_understand_each_other() {
     let message = json!({
@@ -216,7 +212,6 @@ async fn a_client_of_responses_and_an_endpoint_of_messages_understand_each_other
     assert_eq!((&thought["thinking"], &thought["signature"]), (&json!("Map."), &json!("c2ln")));
 }
 
-/// D116.
 #[actix_web::test]
 async fn a_body_of_this_api_on_the_chat_door_gets_a_chat_answer_and_tools_of_both_forms_arrive() {
     let call = json!({"id": "call_9", "type": "function", "function": {"name": "flat", "arguments": "{}"}});

@@ -96,7 +96,6 @@ async fn a_response_is_continued_only_where_the_provider_may_keep_it() {
     error_of(&gateway.post("/v1/responses", &foreign).await, 404);
 }
 
-/// D77.
 #[actix_web::test]
 async fn functions_go_without_reasoning_where_the_configuration_says_so() {
     let (chats, other) = (always(200, &completion("Right.")), always(200, &message()));
@@ -138,7 +137,6 @@ async fn an_effort_becomes_the_configured_budget() {
     }
 }
 
-/// D4.
 #[actix_web::test]
 async fn required_parameters_that_no_endpoint_lists_exclude_the_apis_that_have_no_form_for_them() {
     let (gemini, chats) = (always(500, &json!({})), always(200, &completion("Right.")));

@@ -50,7 +50,6 @@ async fn every_input_gets_its_vector_in_order_with_usage_and_cost() {
     assert_eq!((&record["data"]["api_type"], &record["data"]["tokens_prompt"]), (&json!("embeddings"), &json!(7)));
 }
 
-/// D126.
 #[actix_web::test]
 async fn base64_and_numbers_are_the_same_bits_whichever_the_provider_sends() {
     let floats = [0.1_f32, -3.402_823_5e38, 1.175_494_4e-38, 16_777_217.0];
@@ -200,7 +199,6 @@ async fn without_an_account_a_model_has_the_same_vectors_at_simulated_providers_
     assert_eq!(gateway.post("/v1/embeddings", &wide).await.status, 400);
 }
 
-/// D126.
 #[actix_web::test]
 async fn as_many_inputs_as_are_allowed_come_back_in_their_order() {
     let wanted: Vec<Value> = (0..2_048).map(|number| json!([f64::from(number) + 0.5])).collect();

@@ -51,7 +51,6 @@ fn serve_titan() -> SocketAddr {
     address
 }
 
-/// D126.
 #[actix_web::test]
 async fn as_many_texts_as_a_request_may_have_are_embedded_one_call_each_in_order() {
     let gateway = gateway(serve_titan(), "", BEDROCK, TITAN).await;
@@ -90,7 +89,6 @@ async fn a_text_is_sent_to_titan_in_its_form_and_its_answer_is_given_as_numbers_
     assert_eq!(answer["data"][0]["embedding"], "AAAAPwAAoL8=");
 }
 
-/// D126.
 #[actix_web::test]
 async fn one_call_that_fails_fails_them_all_and_the_request_goes_elsewhere() {
     let vector = json!({"embedding": [1], "inputTextTokenCount": 4});

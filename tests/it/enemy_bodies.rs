@@ -193,7 +193,7 @@ async fn a_body_longer_or_shorter_than_it_says() {
 #[actix_web::test]
 async fn a_body_exactly_at_the_limit_is_served_and_one_byte_over_it_is_not() {
     let upstream = saying("x");
-    let world = World::new().with("[limits]\nmax_body_bytes = 2048").provider("acme", upstream.address());
+    let world = World::new().with("[limits]\nmax_body = 2048").provider("acme", upstream.address());
     let gateway = world.model(&Model::new("acme/small").at("acme", "0", "0")).start().await;
     let padded = |length: usize| format!("{}{}", good_body(), " ".repeat(length - good_body().len()));
     for (length, status) in [(2048, 200), (2049, 413)] {

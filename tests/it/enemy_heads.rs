@@ -51,7 +51,7 @@ async fn heads_that_are_none() {
 #[actix_web::test]
 async fn a_head_over_the_configured_limit_is_a_431_with_a_body() {
     let upstream = saying("x");
-    let world = World::new().with("[limits]\nmax_header_bytes = 1024").provider("acme", upstream.address());
+    let world = World::new().with("[limits]\nmax_header = 1024").provider("acme", upstream.address());
     let gateway = world.model(&Model::new("acme/small").at("acme", "0", "0")).start().await;
     let (large, long) = ("a".repeat(1024), format!("/api/v1/models?q={}", "a".repeat(1024)));
     for path in ["/api/v1/models", PATH, "/health", "/nowhere"] {
@@ -113,7 +113,7 @@ async fn whoever_expects_to_go_on_without_a_key_is_refused_without_a_100() {
 #[actix_web::test]
 async fn whoever_expects_to_go_on_with_a_body_that_is_too_large_or_of_another_type_is_refused_without_a_100() {
     let upstream = saying("x");
-    let world = World::new().with("[limits]\nmax_body_bytes = 10000").provider("acme", upstream.address());
+    let world = World::new().with("[limits]\nmax_body = 10000").provider("acme", upstream.address());
     let gateway = world.model(&Model::new("acme/small").at("acme", "0", "0")).start().await;
     for path in [PATH, "/api/v1/images/generations", "/api/v1/route/preview"] {
         for (length, content_type, expected) in [

@@ -1,4 +1,4 @@
-//! Clients that leave, at every moment (statement 43): the upstream is let go at once, the record says so, and
+//! Clients that leave, at every moment: the upstream is let go at once, the record says so, and
 //! nothing of it counts against the provider.
 
 use std::{
@@ -87,7 +87,7 @@ async fn leaving_behind_the_first_content_while_the_upstream_is_silent() {
 #[actix_web::test]
 async fn leaving_behind_a_comment() {
     for how in EVERY_WAY {
-        check_behind_content(how, "[stream]\nkeepalive_secs = 0.05\n", ": keep-alive\n\n").await;
+        check_behind_content(how, "[stream]\nkeepalive = \"50ms\"\n", ": keep-alive\n\n").await;
     }
 }
 
@@ -98,7 +98,7 @@ async fn leaving_behind_the_head_and_before_the_content() {
     for silence in [Script::new().request(), Script::new().request().send(format!("{CHUNKED}{}", chunk(&role)))] {
         for how in EVERY_WAY {
             let upstream = Upstream::start([silence.clone()]);
-            let gateway = gateway(&[upstream.url("")], "[stream]\nkeepalive_secs = 0.05\n").await;
+            let gateway = gateway(&[upstream.url("")], "[stream]\nkeepalive = \"50ms\"\n").await;
             let mut client = RawClient::chat(&gateway, &body(true)).await;
             client.until(": keep-alive\n\n").await;
             let id = client.generation();
@@ -211,7 +211,7 @@ async fn leaving_while_the_upstream_is_connected_to() {
         for how in EVERY_WAY {
             let deaf = Deaf::new();
             let before = deaf.opening();
-            let gateway = gateway(&[format!("http://{}", deaf.address())], "[timeouts]\nconnect_secs = 20\n").await;
+            let gateway = gateway(&[format!("http://{}", deaf.address())], "[timeouts]\nconnect = \"20s\"\n").await;
             let client = RawClient::chat(&gateway, &body(streamed)).await;
             until("it connects", || deaf.opening() > before).await;
             leave(client, how).await;
@@ -309,7 +309,7 @@ async fn leaving_with_a_megabyte_behind_the_call() {
 async fn leaving_while_the_spare_is_asked() {
     let failing = Upstream::start([Script::new().request().fin()]);
     let spare = Upstream::start([Script::new().request()]);
-    let gateway = gateway(&[failing.url(""), spare.url("")], "[stream]\nkeepalive_secs = 0.05\n").await;
+    let gateway = gateway(&[failing.url(""), spare.url("")], "[stream]\nkeepalive = \"50ms\"\n").await;
     let mut client = RawClient::chat(&gateway, &body(true)).await;
     client.until(": keep-alive\n\n").await;
     let id = client.generation();

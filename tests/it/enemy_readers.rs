@@ -21,7 +21,7 @@ const LARGE: usize = 8 << 20;
 
 /// A gateway with two keys and so many bytes of room, in front of `acme/small`, which says a word, and `acme/large`, at `large`.
 async fn gateway(room: usize, small: &Upstream, large: &Upstream, more: &str) -> TestGateway {
-    let limits = format!("[limits]\nmax_body_bytes = 1048576\nbuffered_bytes = {room}\n{more}");
+    let limits = format!("[limits]\nmax_body = 1048576\nbuffered = {room}\n{more}");
     World::new()
         .with(&limits)
         .with("[[keys]]\nname = \"other\"\nenv = \"OTHER_KEY\"\n")
@@ -98,7 +98,7 @@ async fn streams_that_nobody_reads_take_no_more_than_their_keys_share_and_others
     let endless = Script::new().request().send(CHUNKED).repeat(Script::new().send(piece.repeat(16)));
     let (small, large) = (saying("x"), Upstream::start([endless]));
     let room = 16 << 20;
-    let gateway = gateway(room, &small, &large, "[stream]\nbuffer_bytes = 4194304\n").await;
+    let gateway = gateway(room, &small, &large, "[stream]\nbuffer = 4194304\n").await;
     let streamed = and(ask("acme/large"), json!({"stream": true}));
     let mut asleep = Vec::new();
     for _ in 0..8 {

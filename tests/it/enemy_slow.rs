@@ -21,7 +21,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 async fn gateway(upstream: &Upstream, more: &str) -> TestGateway {
     let world = World::new().with(more).provider("acme", upstream.address());
-    let world = world.variable("POINTSMAN__SERVER__KEEP_ALIVE_SECS", "0.5");
+    let world = world.variable("POINTSMAN__SERVER__KEEP_ALIVE", "500ms");
     world.model(&Model::new("acme/small").with("context_length = 1000000").at("acme", "0", "0")).start().await
 }
 
@@ -38,9 +38,7 @@ fn is_408(said: &str) {
 
 /// The whole time of a body in seconds, and what earns it.
 fn slow_body(whole: u32) -> String {
-    format!(
-        "[timeouts]\nclient_body_secs = {whole}\nclient_body_min_bytes_per_sec = 1000\nclient_body_grace_secs = 0.3\n"
-    )
+    format!("[timeouts]\nclient_body = \"{whole}s\"\nclient_body_min_rate = 1000\nclient_body_grace = \"300ms\"\n")
 }
 
 #[actix_web::test]
@@ -92,7 +90,7 @@ async fn a_body_fast_enough_on_average_may_pause_but_never_outlasts_its_whole_ti
 #[actix_web::test]
 async fn a_head_that_does_not_end_is_a_408_and_trickling_does_not_help() {
     let upstream = saying("x");
-    let gateway = gateway(&upstream, "[timeouts]\nclient_header_secs = 0.5\n").await;
+    let gateway = gateway(&upstream, "[timeouts]\nclient_header = \"500ms\"\n").await;
     let mut silent = RawClient::connect(gateway.address).await;
     silent.say("POST / HTTP/1.1\r\nhost: localhost\r\n").await;
     let (took, said) = end_of(&mut silent).await;
@@ -108,7 +106,7 @@ async fn a_head_that_does_not_end_is_a_408_and_trickling_does_not_help() {
 #[actix_web::test]
 async fn a_reader_that_stops_inside_a_plain_answer_is_dropped() {
     let upstream = Upstream::start([Script::answering(http(200, &completion(&"x".repeat(16 << 20))))]);
-    let gateway = gateway(&upstream, "[timeouts]\nclient_write_stall_secs = 0.5\n").await;
+    let gateway = gateway(&upstream, "[timeouts]\nclient_write_stall = \"500ms\"\n").await;
     let mut client = RawClient::chat(&gateway, &ask("acme/small")).await.with_small_window();
     client.until("HTTP/1.1 200").await;
     assert!(client.has_a_peer());
@@ -132,7 +130,7 @@ async fn until_buffered(gateway: &TestGateway, wanted: impl Fn(u64) -> bool) {
 }
 
 /// Room for one body of a megabyte and a third.
-const ROOM: &str = "[limits]\nmax_body_bytes = 1048576\nbuffered_bytes = 4194304\n";
+const ROOM: &str = "[limits]\nmax_body = 1048576\nbuffered = 4194304\n";
 
 /// A chat request of at least this many bytes.
 fn large(bytes: usize) -> Value {
@@ -234,7 +232,7 @@ async fn a_process_out_of_descriptors_serves_again_when_there_are_some() {
 #[actix_web::test]
 async fn a_kept_connection_is_closed_when_its_next_head_does_not_come_or_does_not_end() {
     let upstream = saying("x");
-    let gateway = gateway(&upstream, "[timeouts]\nclient_header_secs = 2\n").await;
+    let gateway = gateway(&upstream, "[timeouts]\nclient_header = \"2s\"\n").await;
     for next_head in ["", "GET /health HTTP/1.1\r\nhost: localhost\r\n", "P"] {
         let mut client = RawClient::connect(gateway.address).await;
         client.say("GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n").await;

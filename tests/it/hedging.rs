@@ -21,7 +21,7 @@ use crate::{
 const SOON: Duration = Duration::from_secs(5);
 
 /// Hedging for `fastest`, as often as one likes.
-const HEDGING: &str = "[routing]\nexploration = 0\nprior_ttft_ms = 20\nprior_ms_per_token = 0.01\n\
+const HEDGING: &str = "[routing]\nexploration = 0\nexpert.prior_ttft = \"20ms\"\nexpert.prior_time_per_token = \"10us\"\n\
                        [routing.hedge]\nobjectives = [\"fastest\"]\nbudget = 1.0\n";
 
 /// Dollars per prompt and completion token.
@@ -30,7 +30,7 @@ const QUICK: [&str; 2] = ["0.000002", "0.000005"];
 
 /// The same, late only after some two seconds: what an upstream says at once is there by then.
 fn patient() -> String {
-    HEDGING.replace("prior_ttft_ms = 20", "prior_ttft_ms = 800")
+    HEDGING.replace("expert.prior_ttft = \"20ms\"", "expert.prior_ttft = \"800ms\"")
 }
 
 /// A gateway in front of `acme/small` at `slow`, `quick` and `spare`.
@@ -319,7 +319,7 @@ async fn an_empty_budget_waits_for_the_late_attempt() {
 
 #[actix_web::test]
 async fn a_client_that_leaves_during_a_race_drops_both() {
-    let config = format!("{HEDGING}[stream]\nkeepalive_secs = 0.4\n");
+    let config = format!("{HEDGING}[stream]\nkeepalive = \"400ms\"\n");
     let setting = Setting::with(&config, [Script::new().request()], [Script::new().request()]).await;
     let mut client = RawClient::chat(&setting.gateway, &fastest(true)).await;
     client.until(": keep-alive\n\n").await;
@@ -434,7 +434,7 @@ async fn nobody_is_raced_where_it_is_not_wanted() {
 /// it is no longer waited for alone.
 #[actix_web::test]
 async fn a_plain_answer_that_is_overdue_is_raced_under_every_objective() {
-    let overdue = "[routing]\nexploration = 0\n[timeouts]\nfirst_byte_secs = 0.6\n";
+    let overdue = "[routing]\nexploration = 0\n[timeouts]\nfirst_byte = \"600ms\"\n";
     for objective in ["cheapest", "reliable", "balanced", "fastest"] {
         let hangs = Script::new().request().send(says("known", false)).request();
         let setting = Setting::with(overdue, [hangs], [Script::answering(says("quick", false))]).await;
@@ -452,7 +452,7 @@ async fn a_plain_answer_that_is_overdue_is_raced_under_every_objective() {
 /// Nothing shuts its circuit: the attempts that were taken away from it have not failed.
 #[actix_web::test]
 async fn an_endpoint_that_answers_nobody_is_shown_as_silent_until_it_answers() {
-    let config = "[routing]\nexploration = 0\n[timeouts]\nfirst_byte_secs = 0.6\n[routing.breaker]\nbase_s = 60\n";
+    let config = "[routing]\nexploration = 0\n[timeouts]\nfirst_byte = \"600ms\"\n[routing.breaker]\nbase = \"60s\"\n";
     let hangs = Script::new().request().send(says("known", false)).request();
     let back = Script::new().repeat(Script::new().request().send(says("back", false)));
     let setting = Setting::with(config, [hangs, back], [Script::answering(says("quick", false))]).await;
@@ -477,7 +477,7 @@ async fn an_endpoint_that_answers_nobody_is_shown_as_silent_until_it_answers() {
 
 #[actix_web::test]
 async fn an_answer_that_takes_long_wins_although_it_was_raced() {
-    let overdue = "[routing]\nexploration = 0\n[timeouts]\nfirst_byte_secs = 0.6\n";
+    let overdue = "[routing]\nexploration = 0\n[timeouts]\nfirst_byte = \"600ms\"\n";
     let gate = Gate::new();
     let long = Script::new().request().send(says("known", false)).request().wait(&gate).send(says("long", false));
     let setting = Setting::with(overdue, [long], [Script::new().request().open(&gate)]).await;
@@ -488,7 +488,7 @@ async fn an_answer_that_takes_long_wins_although_it_was_raced() {
     assert_eq!(record_line(&setting.record(&reply).await), "completed | ok:200, lost_race");
 }
 
-/// Contract statement 29: a later entry of `models` waits until the first has failed, late or not.
+/// A later entry of `models` waits until the first has failed, late or not.
 #[actix_web::test]
 async fn a_late_attempt_is_not_raced_by_another_model() {
     let slow = Upstream::start([Script::new().request().pause(Duration::from_millis(300)).send(says("slow", false))]);

@@ -116,7 +116,7 @@ async fn each_listener_answers_to_the_hosts_of_its_list_and_a_reload_changes_the
     let text = |front: &str, back: &str| {
         let text = format!("{}\n{}", preamble(), world.toml());
         let text = text.replace("[server]\n", &format!("[server]\nhosts = {front}\n"));
-        format!("{text}\n[admin]\nhosts = {back}\n[reload]\nwatch = false\ndebounce_ms = 1\n")
+        format!("{text}\n[admin]\nhosts = {back}\n[reload]\nwatch = false\ndebounce = \"1ms\"\n")
     };
     folder.put("config.toml", &text("[\"Front.example\"]", "[\"back.example\", \"192.168.0.1\"]"));
     let environment: Vec<(&str, &str)> =

@@ -26,8 +26,8 @@ pub(crate) const CHUNKED: &str =
 pub(crate) const UNTIL_CLOSE: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
 
 /// Clocks that run out soon, for upstreams that make us wait, but not for a loaded machine that delays a good answer.
-pub(crate) const SHORT: &str = "[timeouts]\nconnect_secs = 2\nfirst_byte_secs = 1.6\nfirst_content_secs = 2\n\
-                                total_secs = 6\n[stream]\nidle_timeout_secs = 1.6\n";
+pub(crate) const SHORT: &str = "[timeouts]\nconnect = \"2s\"\nfirst_byte = \"1600ms\"\nfirst_content = \"2s\"\n\
+                                total = \"6s\"\n[stream]\nidle_timeout = \"1600ms\"\n";
 
 /// A body in one chunk, the last one left out.
 pub(crate) fn chunk(body: &str) -> String {
@@ -344,7 +344,6 @@ async fn health_heard_of(gateway: &TestGateway, attempt: &Value) {
     eventually(attempt, health, |health| told(health) && health["in_flight"] == 0).await;
 }
 
-/// Statements 33 to 36, for any stream.
 pub(crate) fn stream_in_order(reply: &Reply) {
     let text = reply.text();
     assert_eq!(reply.header("content-type"), Some("text/event-stream; charset=utf-8"));

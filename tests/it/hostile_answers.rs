@@ -144,11 +144,11 @@ async fn a_bomb() {
 #[actix_web::test]
 async fn an_answer_larger_than_allowed() {
     let upstream = Upstream::start([saying(&ok(&completion(&"x".repeat(100_000))))]);
-    let gateway = gateway(&[upstream.url("")], "[limits]\nupstream_body_bytes = 65536\n").await;
+    let gateway = gateway(&[upstream.url("")], "[limits]\nupstream_body = 65536\n").await;
     assert_eq!(gateway.chat(&body(false)).await.status, 502);
 }
 
-/// Statement 3: what the upstream counts is repaired, not believed.
+/// What the upstream counts is repaired, not believed.
 #[actix_web::test]
 async fn odd_usage() {
     for (usage, expected) in [
@@ -226,7 +226,7 @@ async fn odd_names() {
     assert!(!reply.text().contains("\\u0007") && !reply.text().contains("script"));
 }
 
-/// Statement 52 where no error is: our key as an id, a model, a fingerprint, a finish.
+/// Our key as an id, a model, a fingerprint, a finish.
 #[actix_web::test]
 async fn our_key_in_the_names_of_a_good_answer() {
     let answer = json!({"id": PROVIDER_KEY, "model": PROVIDER_KEY, "object": PROVIDER_KEY,

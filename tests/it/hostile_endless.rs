@@ -87,7 +87,7 @@ async fn a_stream_with_a_length() {
     check(Case::streamed(&says(events.len() + 100), HELLO)).await;
 }
 
-/// Statement 3 for streams: what the upstream counts is repaired, not believed.
+/// What the upstream counts is repaired, not believed.
 #[actix_web::test]
 async fn odd_usage_in_a_stream() {
     for (told, expected) in [

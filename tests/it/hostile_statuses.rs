@@ -63,7 +63,7 @@ async fn a_refusal_without_end() {
     }
 }
 
-/// Statement 47: what concerns our own account is never shown as if it were the caller's.
+/// What concerns our own account is never shown as if it were the caller's.
 #[actix_web::test]
 async fn refusals_of_our_own_account() {
     same(&with_status("401 Unauthorized"), "502 provider_unavailable | failed | auth:401").await;
@@ -122,7 +122,7 @@ async fn a_429_in_every_form() {
     }
 }
 
-/// Statement 52: a key that an upstream repeats is nobody's to see, wherever it stands.
+/// A key that an upstream repeats is nobody's to see, wherever it stands.
 #[actix_web::test]
 async fn our_key_in_an_upstreams_words() {
     for line in ["400 Bad Request", "401 Unauthorized", "413 Too Large", "422 Unprocessable", "500 Oops", "999 Odd"] {
@@ -154,7 +154,7 @@ async fn whose_words_are_shown() {
     }
 }
 
-/// Statement 49: what all failures have in common decides the status; each is listed.
+/// What all failures have in common decides the status; each is listed.
 #[actix_web::test]
 async fn several_endpoints_that_all_fail() {
     let limited = || with_status("429 Too Many Requests");

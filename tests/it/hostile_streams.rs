@@ -157,7 +157,7 @@ async fn trailers_and_extensions() {
     check(Case::streamed(&begun.repeat(Script::new().send("x".repeat(60_000))), MALFORMED).waiting()).await;
 }
 
-/// Statement 38: no byte is lost or changed, wherever the upstream's writes end.
+/// No byte is lost or changed, wherever the upstream's writes end.
 #[actix_web::test]
 async fn a_stream_split_at_every_byte() {
     let body = format!("{}{}{}data: [DONE]\n\n", text("Grüße, 世"), text("界 🚂"), finish("stop"));
@@ -197,7 +197,7 @@ async fn every_odd_framing() {
 #[actix_web::test]
 async fn an_event_longer_than_allowed() {
     let long = text(&"x".repeat(200_000));
-    let limit = "[stream]\nmax_event_bytes = 65536\n";
+    let limit = "[stream]\nmax_event = 65536\n";
     check(Case::streamed(&saying(&stream_of(&long)), MALFORMED).with(limit)).await;
     check(in_two(&text("Hel"), |script| script.send(chunk(&long)).fin(), BROKEN).with(limit)).await;
     let endless =

@@ -166,7 +166,7 @@ async fn only_a_whole_regular_image_will_do() {
         ("no HTTP", b"SSH-2.0-OpenSSH_9.9\r\n\r\n".to_vec()),
     ] {
         let painter = Painter::linking(Script::new().request().send(answer).fin());
-        let gateway = painter.gateway(&["127.0.0.1"], "[images]\nmax_image_bytes = 1024").await;
+        let gateway = painter.gateway(&["127.0.0.1"], "[images]\nmax_image = 1024").await;
         refused(&painter, &gateway, what).await;
         assert_eq!(painter.images.connections(), 1, "{what}: asked once, and nothing else");
     }
@@ -175,7 +175,7 @@ async fn only_a_whole_regular_image_will_do() {
 #[actix_web::test]
 async fn a_host_that_sends_nothing_is_waited_for_no_longer_than_the_request_may_take() {
     let painter = Painter::linking(Script::new().request());
-    let gateway = painter.gateway(&["127.0.0.1"], "[timeouts]\ntotal_secs = 1").await;
+    let gateway = painter.gateway(&["127.0.0.1"], "[timeouts]\ntotal = \"1s\"").await;
     refused(&painter, &gateway, "silence").await;
     assert!(painter.images.eventually(Duration::from_secs(5), |log| !log.closed.is_empty()).await);
     gateway.stop().await;
@@ -197,7 +197,7 @@ async fn images_that_are_too_large_together_are_refused() {
         Script::answering(http("200 OK", "", &[WEBP, &[0; 700]].concat())),
         |host| json!([{"url": format!("{host}/1")}, {"url": format!("{host}/2")}]),
     );
-    let bounds = "[images]\nmax_image_bytes = 1024\n[limits]\nupstream_body_bytes = 1024";
+    let bounds = "[images]\nmax_image = 1024\n[limits]\nupstream_body = 1024";
     let gateway = painter.gateway(&["127.0.0.1"], bounds).await;
     refused(&painter, &gateway, "twice 700 bytes").await;
 }

@@ -27,7 +27,6 @@ fn imported(folder: &Folder, yaml: &str) -> (Value, String) {
     (page, written.split_once("[routing]\n").unwrap().1.to_owned())
 }
 
-/// Statement O62.
 #[test]
 fn ten_files_become_configurations_and_every_line_that_has_no_counterpart_is_told() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/fixtures/litellm");

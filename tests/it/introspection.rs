@@ -1,5 +1,4 @@
-//! What a gateway says about itself, its providers, a key and a generation: statements 63 and 67 of the
-//! contract, and the shapes of its sections 7 and 9.
+//! What a gateway says about itself, its providers, a key and a generation, and the shapes of its pages.
 
 use actix_web::http::Method;
 use serde_json::{Value, json};

@@ -453,7 +453,6 @@ pub(crate) fn write(folder: &Folder, generations: &[Generation]) {
         max_bytes: 1 << 30,
         sync: false,
         queue: Settings::default().queue,
-        carried_ms: 0,
     };
     let store = Arc::new(GenerationStore::open(&folder.at("data"), bounds).unwrap());
     let mut recorder = store.recorder(1);
@@ -487,33 +486,4 @@ async fn spending_of_long_ago_stays_counted_although_its_sums_age_out() {
         // A gateway in this process lets go of its directory with its last thread.
         crate::patience::until("the directory is free", || Directory::open(&old.at("data")).is_ok()).await;
     }
-    let changes = std::fs::read_to_string(old.at("data").join("accounts.log")).unwrap_or_default();
-    assert!(!changes.contains("carry_spending"));
-}
-
-#[actix_web::test]
-async fn records_that_name_the_digest_of_a_key_stay_those_of_the_key_and_count_for_its_account() {
-    let (upstream, folder) = (saying("Hello"), Folder::new());
-    let mut generation = generation_of(&world(&upstream, &folder).start().await).await;
-    let id = generation.id;
-    // As an earlier version wrote it.
-    let digest = pointsman_config::digest_of(KEY);
-    generation.owner = u64::from_be_bytes(*digest.first_chunk().unwrap());
-    generation.key = 0;
-    let old = Folder::new();
-    write(&old, std::slice::from_ref(&generation));
-    let gateway = world(&upstream, &old).start().await;
-    let path = format!("/api/v1/generation?id={id}");
-    gateway.get(&path).await.expect(200);
-    let (foreign, _) = issue(&gateway, json!({ "name": "foreign" })).await;
-    assert_eq!(call(&gateway, Method::GET, &path, &foreign, None).await.status, 404);
-    let listed = gateway.get("/api/v1/generations").await.expect(200);
-    assert_eq!((&listed["data"][0]["id"], &listed["data"][0]["key"]), (&json!(id.as_str()), &json!("test")));
-    let activity = gateway.get("/api/v1/activity?since=2020-01-01&until=2020-01-02").await;
-    assert_eq!(activity.status, 200, "{}", activity.text());
-    assert_eq!(gateway.get("/api/v1/key").await.expect(200)["data"]["usage"], json!(0.17));
-    assert_eq!(gateway.get("/api/v1/credits").await.expect(200)["data"]["total_usage"], json!(0.17));
-    let admin = gateway.admin();
-    let deleted = call(&admin, Method::DELETE, "/api/v1/admin/ledger/records?key=test", ADMIN, None).await;
-    assert_eq!(deleted.expect(200), json!({ "deleted": 1 }));
 }

@@ -149,7 +149,7 @@ async fn stage(upstream: &Upstream, ledger: &str, sync: bool, most: usize) -> St
     let below = directory.disk();
     let disk = TestDisk { below, gate, syncs: Arc::default(), full: Arc::default(), read_only: Arc::default() };
     let queue = Bounds { items: most, bytes: 64 << 20 };
-    let bounds = LedgerBounds { max_age: Duration::from_secs(86_400), max_bytes: 1 << 30, sync, queue, carried_ms: 0 };
+    let bounds = LedgerBounds { max_age: Duration::from_secs(86_400), max_bytes: 1 << 30, sync, queue };
     let store = Arc::new(GenerationStore::open_on(Arc::new(disk.clone()), directory, bounds).unwrap());
     let world = World::new()
         .provider("acme", upstream.address())

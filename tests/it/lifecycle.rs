@@ -69,10 +69,9 @@ impl HeldStream {
     }
 }
 
-/// Statement 73.
 #[actix_web::test]
 async fn readiness_turns_503_on_sigterm_while_running_streams_finish() {
-    let mut held = HeldStream::start("drain_notice_ms = 4000");
+    let mut held = HeldStream::start("drain_notice = \"4s\"");
     let gateway = held.process.gateway();
     assert_eq!(gateway.get("/health/ready").await.expect(200)["status"], "ready");
     let rest = held.open().await;
@@ -96,7 +95,7 @@ async fn readiness_turns_503_on_sigterm_while_running_streams_finish() {
 
 #[actix_web::test]
 async fn after_the_notice_nobody_new_is_let_in_and_a_stream_still_finishes() {
-    let mut held = HeldStream::start("drain_notice_ms = 0");
+    let mut held = HeldStream::start("drain_notice = \"0s\"");
     let rest = held.open().await;
     held.process.signal("INT");
     // The listener closes; what was accepted goes on.

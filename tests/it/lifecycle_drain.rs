@@ -43,7 +43,7 @@ impl House {
             ("short", Script::new().request().pause(Duration::from_millis(400)).send(http(200, &completion("Done.")))),
         ];
         let mut config = format!(
-            "[server]\nbind = \"127.0.0.1:0\"\nworkers = 2\n[timeouts]\n{timeouts}\n[stream]\nkeepalive_secs = 0.2\n\
+            "[server]\nbind = \"127.0.0.1:0\"\nworkers = 2\n[timeouts]\n{timeouts}\n[stream]\nkeepalive = \"200ms\"\n\
              [simulation]\nmode = \"off\"\n[[keys]]\nname = \"test\"\nenv = \"TEST_KEY\"\n"
         );
         let mut upstreams = Vec::new();
@@ -116,7 +116,7 @@ fn says_that_it_leaves(error: &Value) {
 
 #[actix_web::test]
 async fn two_hundred_streams_finish_or_are_told_and_short_calls_finish() {
-    let mut house = House::start("drain_grace_secs = 15\nfirst_byte_secs = 120");
+    let mut house = House::start("drain_grace = \"15s\"\nfirst_byte = \"120s\"");
     let mut endless = house.streams("endless", STREAMS / 2).await;
     let mut patient = house.streams("patient", STREAMS / 2).await;
     let mut unanswered = house.chat("silent", true).await;
@@ -153,7 +153,7 @@ async fn two_hundred_streams_finish_or_are_told_and_short_calls_finish() {
 
 #[actix_web::test]
 async fn two_hundred_streams_during_a_stop_leave_two_hundred_records_for_the_next_process() {
-    let mut house = House::start("drain_grace_secs = 2");
+    let mut house = House::start("drain_grace = \"2s\"");
     let mut endless = house.streams("endless", STREAMS / 2).await;
     let mut patient = house.streams("patient", STREAMS / 2).await;
     house.process.signal("TERM");
@@ -177,7 +177,7 @@ async fn two_hundred_streams_during_a_stop_leave_two_hundred_records_for_the_nex
 
 #[actix_web::test]
 async fn a_second_signal_ends_two_hundred_streams_at_once_and_in_order() {
-    let mut house = House::start("drain_grace_secs = 30");
+    let mut house = House::start("drain_grace = \"30s\"");
     let mut streams = house.streams("endless", STREAMS).await;
     house.told_to_stop().await;
     let urged = Instant::now();
@@ -191,7 +191,7 @@ async fn a_second_signal_ends_two_hundred_streams_at_once_and_in_order() {
 
 #[actix_web::test]
 async fn without_any_grace_streams_are_told_at_once() {
-    let mut house = House::start("drain_grace_secs = 0");
+    let mut house = House::start("drain_grace = \"0s\"");
     let mut streams = house.streams("endless", 10).await;
     house.process.signal("TERM");
     for client in &mut streams {
@@ -220,7 +220,7 @@ async fn what_is_ended_is_recorded_as_failed_and_blamed_on_nobody() {
         (finished, "Hello", "completed | ok:200"),
     ] {
         let upstream = Upstream::start([Script::new().request().send(format!("{CHUNKED}{}", chunk(&said)))]);
-        let gateway = gateway(&[upstream.url("")], "[stream]\nkeepalive_secs = 0.05\n").await;
+        let gateway = gateway(&[upstream.url("")], "[stream]\nkeepalive = \"50ms\"\n").await;
         let mut client = RawClient::chat(&gateway, &body(true)).await;
         client.until(wait_for).await;
         gateway.end_requests();

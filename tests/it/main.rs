@@ -343,7 +343,6 @@ mod unknown_price;
 #[cfg(test)]
 mod unserved;
 #[cfg(test)]
-mod upgrade;
 #[cfg(test)]
 mod upstream_answers;
 #[cfg(test)]

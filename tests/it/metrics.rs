@@ -72,13 +72,12 @@ async fn every_series_of_an_endpoint_a_provider_and_a_key_is_there_with_0_before
     assert!(scrape.sum("concurrency_limit", &[]) > 0.0);
 }
 
-/// The rest of statement O44.
 #[actix_web::test]
 async fn scrapes_at_the_same_time_miss_no_endpoint_while_breakers_move() {
     let ill = Upstream::start([Script::new().repeat(Script::answering(refusal(500)))]);
     let well = saying("Left.");
     let models: Vec<String> = (0..6).map(|n| format!("acme/m{n}")).collect();
-    let world = World::new().with("[routing.breaker]\nconsecutive = 1\nbase_s = 0.05\n");
+    let world = World::new().with("[routing.breaker]\nconsecutive = 1\nbase = \"50ms\"\n");
     let world = world.provider("ill", ill.address()).provider("well", well.address());
     let world = models.iter().fold(world, |world, name| {
         world.model(&Model::new(name).at("ill", "0.000001", "0.000001").at("well", "0.000002", "0.000002"))
@@ -290,7 +289,7 @@ async fn keys_beyond_two_hundred_and_issued_ones_share_a_series() {
 async fn a_breaker_that_opens_shows_as_gauge_and_as_move() {
     let upstream = Upstream::start([Script::new().repeat(Script::answering(refusal(500)))]);
     let model = Model::new("acme/small").at("ill", "0.000001", "0.000001");
-    let world = World::new().with("[routing.breaker]\nconsecutive = 2\nbase_s = 60\n");
+    let world = World::new().with("[routing.breaker]\nconsecutive = 2\nbase = \"60s\"\n");
     let gateway = world.provider("ill", upstream.address()).model(&model).start().await;
     for _ in 0..4 {
         gateway.chat(&ask("acme/small")).await;
@@ -320,7 +319,7 @@ pub(crate) async fn full_gateway(folder: &Folder) -> (TestGateway, Vec<Upstream>
     let model = format!(
         "[[models]]\nid = \"acme/dated\"\ncontext_length = 100000\nendpoints = [{}]\n[[aliases]]\nname = \"quick\"\n\
          objective = \"cheapest\"\npreferred_max_latency = {{ p95 = 2 }}\n[[keys]]\nname = \"team\"\nsha256 = \"{:064x}\"\n\
-         spend_limit = \"5\"\n[routing.memory]\npath = {:?}\nsave_interval_s = 0.1\n",
+         spend_limit = \"5\"\n[routing.memory]\npath = {:?}\nsave_interval = \"100ms\"\n",
         dated("plain"),
         7,
         folder.at("routing.json")

@@ -48,7 +48,6 @@ async fn gateway(dear: &Upstream, cheap: &Upstream) -> TestGateway {
         .await
 }
 
-/// C2.
 #[actix_web::test]
 async fn an_alias_of_the_key_wins_over_models_and_names_of_providers_at_every_door() {
     let (dear, cheap) = (always(500, &json!({})), saying("Hello"));
@@ -97,7 +96,6 @@ async fn an_alias_of_the_key_wins_over_models_and_names_of_providers_at_every_do
     assert_eq!(dear.connections(), 0, "no request went to the dear model");
 }
 
-/// C2.
 #[actix_web::test]
 async fn previews_and_questions_about_models_know_the_aliases_of_the_key() {
     let (dear, cheap) = (always(500, &json!({})), saying("Hello"));
@@ -127,7 +125,6 @@ async fn previews_and_questions_about_models_know_the_aliases_of_the_key() {
     assert_eq!(told["why_not"]["model"], "acme/cheap", "{told}");
 }
 
-/// C7.
 #[actix_web::test]
 async fn a_model_is_found_by_every_name_that_can_be_called() {
     let (dear, cheap) = (always(500, &json!({})), saying("Hello"));
@@ -167,7 +164,6 @@ pricing = { prompt = "0", completion = "0" }
 endpoints = [{ provider = "acme", upstream_model = "s" }]
 "#;
 
-/// C11.
 #[test]
 fn check_names_every_configured_model_that_the_catalog_does_not_know_with_the_nearest_one() {
     let lists = r#"
@@ -195,7 +191,6 @@ blocked_models = ["acme/smell"]
     assert_eq!(page.matches("of this catalog").count(), 5, "{page}");
 }
 
-/// C11.
 #[test]
 fn a_key_has_no_alias_without_a_name_or_a_target() {
     use pointsman_config::{Config, Environment};
@@ -207,7 +202,6 @@ fn a_key_has_no_alias_without_a_name_or_a_target() {
     }
 }
 
-/// C11.
 #[actix_web::test]
 async fn an_issued_key_gets_no_alias_without_a_name_or_with_an_unknown_target() {
     let (upstream, folder) = (always(200, &completion("Hello")), Folder::new());

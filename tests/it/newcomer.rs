@@ -12,7 +12,6 @@ use crate::{
     process::{Process, run},
 };
 
-/// Statement O89, but for the clone and the build.
 #[actix_web::test]
 async fn from_the_start_to_the_first_explained_decision_it_takes_no_configuration_and_less_than_two_minutes() {
     let begun = Instant::now();

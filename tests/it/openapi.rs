@@ -359,7 +359,6 @@ fn reasons_of_the_code() -> BTreeSet<String> {
     reasons
 }
 
-/// Statement O58.
 #[actix_web::test]
 async fn the_reasons_of_errors_in_the_documents_are_those_of_the_code() {
     let Both { inference, admin, .. } = &both().await;

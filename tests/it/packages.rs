@@ -250,7 +250,7 @@ fn every_file_of_the_debian_package_exists() {
     assert!(file("deploy/debian/postrm").contains("#DEBHELPER#"));
 }
 
-/// Statement O1. What the program includes when it is compiled is part of the crate; that it compiles without network is
+/// What the program includes when it is compiled is part of the crate; that it compiles without network is
 /// what `.ci/run` does.
 #[test]
 fn the_packaged_crate_holds_every_file_that_its_sources_include() {
@@ -270,7 +270,6 @@ fn the_packaged_crate_holds_every_file_that_its_sources_include() {
     assert!(found.is_subset(&packaged), "{:?}", found.difference(&packaged));
 }
 
-/// Statement O86.
 #[test]
 fn the_notice_names_the_licence_of_each_source_of_the_prices_that_are_shipped() {
     const OURS: [&str; 2] = ["invented for the simulation", "runs on your machine"];

@@ -36,7 +36,6 @@ fn waits(reply: &Reply) -> (Option<&str>, Option<&str>) {
     (reply.header("retry-after"), reply.header("x-should-retry"))
 }
 
-/// A7.
 #[actix_web::test]
 async fn a_rate_limit_of_the_messages_dialect_without_retry_after_asks_for_one_second_at_every_door() {
     let remaining = "anthropic-ratelimit-requests-remaining: 0\r\n";
@@ -62,7 +61,7 @@ async fn a_rate_limit_of_the_messages_dialect_without_retry_after_asks_for_one_s
     }
 }
 
-/// C3: the SDKs would sleep for the minute that the refusal of a key names.
+/// The SDKs would sleep for the minute that the refusal of a key names.
 #[actix_web::test]
 async fn the_wait_that_a_provider_names_beside_a_refusal_of_our_account_is_never_told() {
     let long = "retry-after: 60\r\n";
@@ -100,7 +99,7 @@ async fn the_wait_that_a_provider_names_beside_a_refusal_of_our_account_is_never
     }
 }
 
-/// C3: clients of Messages repeat what is called an overload, also in a stream.
+/// Clients of Messages repeat what is called an overload, also in a stream.
 #[actix_web::test]
 async fn a_stream_that_fails_after_keep_alives_is_called_an_overload_only_if_it_may_succeed_later() {
     let refused = http(401, &json!({"error": {"message": "Incorrect API key.", "code": "invalid_api_key"}}));
@@ -126,7 +125,6 @@ async fn a_stream_that_fails_after_keep_alives_is_called_an_overload_only_if_it_
     }
 }
 
-/// C4.
 #[actix_web::test]
 async fn embeddings_and_images_wait_for_an_endpoint_that_takes_requests_again_soon() {
     let vectors = json!({"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}], "model": "m",

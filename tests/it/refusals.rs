@@ -177,7 +177,7 @@ async fn shown(gateway: &TestGateway, fixture: &Fixture, slug: &str) {
     assert_eq!(refusal["status"], fixture.status, "{health}");
 }
 
-/// B5: the same faults with a healthy provider beside them cost the clients nothing.
+/// The same faults with a healthy provider beside them cost the clients nothing.
 #[actix_web::test]
 async fn accounts_and_models_that_are_refused_fail_over_and_are_not_asked_again() {
     for fixture in fixtures().iter().filter(|it| ["account", "model"].contains(&it.subject.as_str())) {
@@ -199,7 +199,7 @@ async fn accounts_and_models_that_are_refused_fail_over_and_are_not_asked_again(
     }
 }
 
-/// B1 to B4, B9: a refusal of this request here leaves it to another endpoint.
+/// A refusal of this request here leaves it to another endpoint.
 #[actix_web::test]
 async fn requests_that_one_endpoint_refuses_are_served_by_another() {
     for fixture in fixtures().iter().filter(|it| ["request", "limit", "price"].contains(&it.subject.as_str())) {
@@ -220,7 +220,7 @@ async fn requests_that_one_endpoint_refuses_are_served_by_another() {
     }
 }
 
-/// B9: over all three doors.
+/// Over all three doors.
 #[actix_web::test]
 async fn flagged_content_is_the_same_400_over_every_door() {
     let flagged = [
@@ -251,7 +251,6 @@ async fn flagged_content_is_the_same_400_over_every_door() {
     }
 }
 
-/// B8.
 #[actix_web::test]
 async fn a_corrected_key_address_or_model_is_tried_at_once() {
     let upstream = Upstream::start([Script::answering(http(401, &json!({"error": {"code": "invalid_api_key"}})))]);
@@ -363,7 +362,7 @@ impl FickleProvider {
 const OTHER: &str = "sk-other-0123456789abcdef";
 const SHA256: &str = "c6334c7846071ed8a7230d8d92839ab7bf2b1c16badb39f54b36bc69b0395f82";
 
-/// Law of RELIABILITY 3.10, over real sockets: a caller sends whatever draws a refusal of requests, in any order; every call of
+/// The law of docs/ROUTING.md over real sockets: a caller sends whatever draws a refusal of requests, in any order; every call of
 /// the other one is served.
 #[actix_web::test]
 async fn nothing_that_one_caller_sends_shuts_a_provider_for_another() {
@@ -564,7 +563,7 @@ fn attacks() -> Vec<Attack> {
     all
 }
 
-/// Law of RELIABILITY 3.10: over each door, at each dialect, streamed and whole, with whatever one caller adds to its requests.
+/// The same over each door, at each dialect, streamed and whole, with whatever one caller adds to its requests.
 #[actix_web::test]
 async fn nothing_that_one_caller_adds_to_its_requests_closes_rests_or_slows_an_endpoint_for_another() {
     let attacks = attacks();

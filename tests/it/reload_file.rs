@@ -19,7 +19,7 @@ use crate::{
 
 /// The whole file of a world, read again shortly after it changed.
 fn text(world: &World) -> String {
-    format!("{}\n[reload]\ndebounce_ms = 20\n{}", preamble(), world.toml())
+    format!("{}\n[reload]\ndebounce = \"20ms\"\n{}", preamble(), world.toml())
 }
 
 fn served_by(slug: &str, upstream: &Upstream) -> World {

@@ -71,7 +71,7 @@ async fn a_file_that_is_emptied_in_place_is_refused_by_watch_and_metric_and_heal
     let upstream = saying("Hello");
     let folder = Folder::new();
     let world = world(&upstream);
-    let good = text(&world, "debounce_ms = 20");
+    let good = text(&world, "debounce = \"20ms\"");
     folder.put("config.toml", &good);
     let gateway = load(&folder, &world).await;
 
@@ -91,7 +91,7 @@ async fn a_file_that_sets_nothing_is_a_fault_at_a_reload() {
     let upstream = saying("Hello");
     let folder = Folder::new();
     let world = world(&upstream);
-    folder.put("config.toml", &text(&world, "watch = false\ndebounce_ms = 1"));
+    folder.put("config.toml", &text(&world, "watch = false\ndebounce = \"1ms\""));
     let gateway = load(&folder, &world).await;
     for empty in EMPTY {
         folder.put("config.toml", empty);
@@ -120,7 +120,7 @@ async fn a_file_that_is_cut_off_after_any_of_its_lines_neither_opens_nor_closes_
     let upstream = saying("Hello");
     let folder = Folder::new();
     let world = world(&upstream);
-    let good = text(&world, "watch = false\ndebounce_ms = 1");
+    let good = text(&world, "watch = false\ndebounce = \"1ms\"");
     folder.put("config.toml", &good);
     let gateway = load(&folder, &world).await;
     for (end, _) in good.match_indices('\n') {
@@ -169,7 +169,7 @@ async fn an_administrator_who_asks_for_a_file_that_opens_the_gateway_reads_why_n
     let upstream = saying("Hello");
     let folder = Folder::new();
     let world = world(&upstream);
-    let good = text(&world, "watch = false\ndebounce_ms = 1");
+    let good = text(&world, "watch = false\ndebounce = \"1ms\"");
     folder.put("config.toml", &good);
     let gateway = load(&folder, &world).await;
     let admin = gateway.admin();
@@ -212,7 +212,7 @@ async fn a_file_that_is_being_written_is_read_when_it_is_whole() {
     let upstream = saying("Hello");
     let folder = Folder::new();
     let world = world(&upstream);
-    let good = text(&world, "watch = false\ndebounce_ms = 1000");
+    let good = text(&world, "watch = false\ndebounce = \"1s\"");
     folder.put("config.toml", &good);
     let gateway = load(&folder, &world).await;
 

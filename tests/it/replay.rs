@@ -73,7 +73,7 @@ async fn a_reload_takes_nothing_away_from_a_replay() {
     let (gateway, upstreams, id) = served().await;
     let before = page(&gateway, &id).await.expect(200)["data"].take();
     // Another policy, and a catalog in which two of the three providers are gone and the third stands elsewhere.
-    let policy = "[routing]\nexploration = 1.5\nhalf_life_s = 5\nt_fail_ms = 900\ncheapest_time_value = 0.5";
+    let policy = "[routing]\nexploration = 1.5\nexpert.half_life = \"5s\"\nexpert.failure_time = \"900ms\"\nexpert.cheapest_time_value = 0.5";
     let world = World::default().with(policy).provider("dawn", upstreams[0].address());
     let world = world.provider("crow", upstreams[2].address());
     let model = Model::new("acme/small").at("dawn", "0.000009", "0.000009").at("crow", "0.0000012", "0.000002");

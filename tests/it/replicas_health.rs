@@ -24,7 +24,7 @@ fn failing() -> Upstream {
 /// A gateway with a model at each of two providers; a breaker that opened stays open.
 async fn gateway(acme: &Upstream, bolt: &Upstream, folder: &Folder, redis: &Store) -> TestGateway {
     let breaker =
-        format!("[routing.breaker]\nconsecutive = {CONSECUTIVE}\nbase_s = 60\n[shared.redis]\nurl_env = \"REDIS\"");
+        format!("[routing.breaker]\nconsecutive = {CONSECUTIVE}\nbase = \"60s\"\n[shared.redis]\nurl_env = \"REDIS\"");
     let world =
         world(acme, folder).provider("bolt", bolt.address()).model(&Model::new("bolt/small").at("bolt", "0", "0"));
     let gateway = world.with(&breaker).variable("REDIS", &redis.url()).start().await;

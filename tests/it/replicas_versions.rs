@@ -1,4 +1,4 @@
-//! Two versions side by side at one PostgreSQL: what the version before knows of the tables, and what a later one adds.
+//! Two versions side by side at one PostgreSQL: what a later one adds to the tables.
 
 use serde_json::json;
 
@@ -11,25 +11,6 @@ use crate::{
     stores::{self, Store},
     world::{error_of, saying},
 };
-
-/// The tables as the version before makes them.
-const STEP_1: &str = include_str!("fixtures/postgres/step_1.sql");
-
-/// What the version before writes, from a copy of a record: the statement of its batches, with one row.
-const INSERT_OF_STEP_1: &str = "
-    insert into pointsman_records (id, created_ms, node, account, key, model, provider, status, cost, prompt_tokens,
-        completion_tokens, catalog, policy, entry)
-    select id, created_ms, 'old', account, nullif(key, ''), model, nullif(provider, ''), status, cost::numeric, prompt_tokens,
-        completion_tokens, catalog, policy, entry
-    from kept on conflict do nothing";
-
-/// What it reads of one record.
-const SELECT_OF_STEP_1: &str = "
-    select count(*) from (select entry, catalog, policy, catalogs.bytes, policies.bytes
-    from pointsman_records
-    left join pointsman_versions catalogs on catalogs.hash = catalog
-    left join pointsman_versions policies on policies.hash = policy
-    where catalogs.bytes is not null and policies.bytes is not null) as found";
 
 fn run(postgres: &Store, statement: &str) -> String {
     postgres.ask(statement).unwrap_or_else(|| panic!("{statement}"))
@@ -45,42 +26,6 @@ async fn one_call(gateway: &TestGateway) -> String {
 }
 
 #[actix_web::test]
-async fn the_tables_of_the_version_before_are_extended_and_both_versions_write_and_read_them() {
-    let Some(postgres) = stores::postgres() else { return };
-    run(&postgres, STEP_1);
-    let (upstream, one, two) = (saying("Hello"), Folder::new(), Folder::new());
-    let one = replica(&upstream, &one, Some(&postgres), None).start().await;
-    store_is(&one, "postgres", "ok").await;
-    assert_eq!(run(&postgres, "select max(step) from pointsman_steps"), "3");
-    let id = one_call(&one).await;
-    records(&postgres, "1").await;
-    assert_eq!(run(&postgres, SELECT_OF_STEP_1), "1", "the version before can read it");
-
-    // The version before writes the record again, as one of its own.
-    run(&postgres, "create table kept as select * from pointsman_records; delete from pointsman_records");
-    run(&postgres, INSERT_OF_STEP_1);
-    let two = replica(&upstream, &two, Some(&postgres), None).start().await;
-    store_is(&two, "postgres", "ok").await;
-    two.get(&format!("/api/v1/route/explain?generation_id={id}")).await.expect(200);
-    let listed = two.get("/api/v1/generations").await.expect(200);
-    assert_eq!((&listed["data"][0]["id"], &listed["replicas"]), (&json!(id), &json!("all")));
-
-    // And a change of a key.
-    let (text, _) = issue(&one, json!({ "name": "ci" })).await;
-    let works = async || chat(&two, &text, json!({"max_tokens": 5})).await.status;
-    eventually("the key works at the other replica", works, |status| *status == 200).await;
-    let switched = r#"{"at_ms":1795400000000,"by":"admin","from":"old","change":{"action":"switch_key","name":"test","on":false}}"#;
-    let insert = format!(
-        "insert into pointsman_changes (id, node, change) values (sha256('old'), 'old', '{switched}') on conflict (id) do nothing"
-    );
-    run(&postgres, &insert);
-    for gateway in [&one, &two] {
-        let status = async || chat(gateway, KEY, json!({"max_tokens": 5})).await.status;
-        eventually("the key that the version before switched off is refused", status, |status| *status == 401).await;
-    }
-}
-
-#[actix_web::test]
 async fn tables_that_a_later_version_extended_are_written_and_read_as_before() {
     let Some(postgres) = stores::postgres() else { return };
     let (upstream, one, two) = (saying("Hello"), Folder::new(), Folder::new());
@@ -91,7 +36,7 @@ async fn tables_that_a_later_version_extended_are_written_and_read_as_before() {
         alter table pointsman_records add column later text not null default 'unknown';
         alter table pointsman_changes add column later text not null default 'unknown';
         alter table pointsman_sums add column later text not null default 'unknown';
-        insert into pointsman_steps (step) values (4)";
+        insert into pointsman_steps (step) values (2)";
     run(&postgres, later);
     let two = replica(&upstream, &two, Some(&postgres), None).start().await;
     store_is(&two, "postgres", "ok").await;
@@ -105,7 +50,7 @@ async fn tables_that_a_later_version_extended_are_written_and_read_as_before() {
     let (text, _) = issue(&two, json!({ "name": "ci" })).await;
     let works = async || chat(&one, &text, json!({"max_tokens": 5})).await.status;
     eventually("the key works at the other replica", works, |status| *status == 200).await;
-    assert_eq!(run(&postgres, "select max(step) from pointsman_steps"), "4", "no step is taken twice or back");
+    assert_eq!(run(&postgres, "select max(step) from pointsman_steps"), "2", "no step is taken twice or back");
 }
 
 #[actix_web::test]
@@ -119,7 +64,7 @@ async fn replicas_that_start_at_one_moment_take_each_step_once() {
         one_call(gateway).await;
     }
     records(&postgres, "3").await;
-    assert_eq!(run(&postgres, "select count(*), max(step) from pointsman_steps"), "3|3");
+    assert_eq!(run(&postgres, "select count(*), max(step) from pointsman_steps"), "1|1");
 }
 
 #[actix_web::test]

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// One failure opens a circuit for longer than any test runs.
-const SHUT_FOR_GOOD: &str = "[routing]\nexploration = 0\n[routing.breaker]\nconsecutive = 1\nbase_s = 3600\n";
+const SHUT_FOR_GOOD: &str = "[routing]\nexploration = 0\n[routing.breaker]\nconsecutive = 1\nbase = \"3600s\"\n";
 
 fn failing() -> Upstream {
     Upstream::start([Script::answering(http(500, &json!({"error": {"message": "down"}})))])

@@ -138,7 +138,7 @@ async fn a_failed_attempt_is_counted_and_the_next_one_named() {
 async fn two_attempts_that_race_are_both_named() {
     let gate = Gate::new();
     let (slow, spare) = (Upstream::start([held_answer(&gate, &gate)]), Upstream::start([held_answer(&gate, &gate)]));
-    let config = "[routing]\nexploration = 0\nprior_ttft_ms = 20\nprior_ms_per_token = 0.01\n\
+    let config = "[routing]\nexploration = 0\nexpert.prior_ttft = \"20ms\"\nexpert.prior_time_per_token = \"10us\"\n\
                   [routing.hedge]\nobjectives = [\"fastest\"]\nbudget = 1.0\n";
     let gateway = gateway(&slow, &spare, config).await;
     let mut client = RawClient::chat(&gateway, &and(slow_first(false), json!({"objective": "fastest"}))).await;

@@ -66,7 +66,7 @@ impl Files {
         let tls = "[server.tls]\ncertificate = \"server.pem\"\nkey = \"server.key\"\n";
         let text = preamble().replace("[simulation]", &format!("{tls}[simulation]"));
         let path = self.0.at("config.toml");
-        fs::write(&path, format!("{text}\n[reload]\ndebounce_ms = 20\n{}", world.toml())).unwrap();
+        fs::write(&path, format!("{text}\n[reload]\ndebounce = \"20ms\"\n{}", world.toml())).unwrap();
         path
     }
 
@@ -243,7 +243,7 @@ async fn a_client_that_reads_nothing_is_dropped_on_tls_too() {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
     let script = Script::new().request().send(head).repeat(Script::new().send(endless));
     let upstream = Upstream::start([script]);
-    let encrypted = Encrypted::new(world(&upstream).with("[timeouts]\nclient_write_stall_secs = 0.3")).await;
+    let encrypted = Encrypted::new(world(&upstream).with("[timeouts]\nclient_write_stall = \"300ms\"")).await;
     let mut stalled = encrypted.client().await;
     send_chat(&mut stalled, true).await;
 

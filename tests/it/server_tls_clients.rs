@@ -88,7 +88,7 @@ async fn whoever_leaves_takes_the_upstream_along_within_a_fifth_of_a_second() {
 #[actix_web::test]
 async fn a_head_that_does_not_end_ends_its_connection() {
     let upstream = saying("x");
-    let encrypted = Encrypted::new(world(&upstream).with("[timeouts]\nclient_header_secs = 0.5\n")).await;
+    let encrypted = Encrypted::new(world(&upstream).with("[timeouts]\nclient_header = \"500ms\"\n")).await;
     for said in ["", "GET /health HTTP/1.1\r\n"] {
         let mut client = encrypted.client().await;
         let begun = Instant::now();
@@ -102,8 +102,8 @@ async fn a_head_that_does_not_end_ends_its_connection() {
 #[actix_web::test]
 async fn a_kept_connection_is_closed_when_its_next_head_does_not_come_or_does_not_end() {
     let upstream = saying("x");
-    let clocks = world(&upstream).with("[timeouts]\nclient_header_secs = 0.5\n");
-    let encrypted = Encrypted::new(clocks.variable("POINTSMAN__SERVER__KEEP_ALIVE_SECS", "0.5")).await;
+    let clocks = world(&upstream).with("[timeouts]\nclient_header = \"500ms\"\n");
+    let encrypted = Encrypted::new(clocks.variable("POINTSMAN__SERVER__KEEP_ALIVE", "500ms")).await;
     for next_head in ["", "GET /health HTTP/1.1\r\nhost: localhost\r\n"] {
         let mut client = encrypted.client().await;
         client.write_all(b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();

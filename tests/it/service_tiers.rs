@@ -151,7 +151,6 @@ const CHAT: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";
 const RESPONSES: &str = "/v1/responses";
 
-/// B6.
 #[actix_web::test]
 async fn an_answer_costs_what_the_service_costs_that_it_tells_else_the_one_asked_for() {
     let tier = |name: &str| json!({"service_tier": name});
@@ -210,7 +209,6 @@ async fn an_answer_costs_what_the_service_costs_that_it_tells_else_the_one_asked
     }
 }
 
-/// B6.
 #[actix_web::test]
 async fn google_tells_the_tier_in_a_header() {
     for streamed in [false, true] {
@@ -222,7 +220,6 @@ async fn google_tells_the_tier_in_a_header() {
     }
 }
 
-/// B6.
 #[actix_web::test]
 async fn a_field_that_asks_for_a_service_without_a_price_is_left_out_and_named() {
     const FLAT: &str = "prompt = \"0.000001\", completion = \"0.000002\"";
@@ -278,7 +275,6 @@ async fn where_nothing_costs_anything_every_field_passes() {
     assert_eq!(upstream.last_body()["service_tier"], "priority");
 }
 
-/// B6.
 #[actix_web::test]
 async fn a_limit_on_prices_or_cost_holds_for_the_dearest_service_that_may_be_served() {
     let upstream = upstream("openai", &json!({"service_tier": "default"}), false, "");
@@ -301,7 +297,7 @@ async fn a_limit_on_prices_or_cost_holds_for_the_dearest_service_that_may_be_ser
     assert!(capped, "{}", upstream.last_body());
 }
 
-/// B6. What a key may spend is never passed, whatever the fields of its requests and the answers say.
+/// What a key may spend is never passed, whatever the fields of its requests and the answers say.
 #[actix_web::test]
 async fn a_key_with_a_limit_never_spends_more_over_any_door_for_any_field_and_any_answer() {
     let words = ["flex", "priority", "fast", "auto", "default", "turbo"];
@@ -344,7 +340,6 @@ async fn a_key_with_a_limit_never_spends_more_over_any_door_for_any_field_and_an
     }
 }
 
-/// B6.
 #[actix_web::test]
 async fn the_reservation_of_a_limited_key_is_that_of_the_dearest_service() {
     let (upstream, folder) = (upstream("openai", &json!({}), false, ""), Folder::new());

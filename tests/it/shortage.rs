@@ -122,7 +122,7 @@ async fn looking_a_name_up_leaves_no_thread_behind() {
 async fn an_idle_connection_to_a_provider_is_closed_when_its_configured_time_is_over() {
     let upstream = Upstream::start([Script::answering(http_with(200, "", &completion("x")))]);
     let file = config(&upstream);
-    let idle = ("POINTSMAN__TIMEOUTS__PROVIDER_IDLE_SECS", "0.3");
+    let idle = ("POINTSMAN__TIMEOUTS__PROVIDER_IDLE", "300ms");
     let process = Process::start(&["--config", file.path()], &[("TEST_KEY", KEY), idle]);
     let gateway = process.gateway();
     for _ in 0..2 {

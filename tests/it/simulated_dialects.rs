@@ -137,7 +137,6 @@ async fn an_overloaded_simulated_provider_hands_over_to_one_of_chats() {
     }
 }
 
-/// D49.
 #[actix_web::test]
 async fn an_answer_that_the_filter_of_gemini_blocks_ends_as_such() {
     let gateway = gateway("gemini", "").await;

@@ -146,7 +146,6 @@ async fn a_provider_that_does_not_answer_is_waited_for_two_seconds() {
     assert!((Duration::from_secs(2)..Duration::from_secs(20)).contains(&asked.elapsed()), "{:?}", asked.elapsed());
 }
 
-/// Statement 48.
 #[actix_web::test]
 async fn the_prompt_for_an_unknown_model_is_not_counted() {
     let maker = always(200, &json!({"input_tokens": 4321}));

@@ -203,7 +203,7 @@ async fn attempts_that_raced_each_other_are_spans_side_by_side() {
     let model = Model::new("acme/small").at("slow", "0.000001", "0.000001").at("quick", "0.000002", "0.000002");
     let world = World::default()
         .with(
-            "[routing]\nexploration = 0\nprior_ttft_ms = 20\nprior_ms_per_token = 0.01\n\
+            "[routing]\nexploration = 0\nexpert.prior_ttft = \"20ms\"\nexpert.prior_time_per_token = \"10us\"\n\
              [routing.hedge]\nobjectives = [\"fastest\"]\nbudget = 1.0",
         )
         .provider("slow", slow.address())
@@ -248,7 +248,6 @@ async fn a_collector_that_never_answers_fills_a_bounded_queue_and_holds_up_nobod
     eventually("the queue is full", full, |dropped| *dropped >= 2.0).await;
 }
 
-/// Statement O55.
 #[actix_web::test]
 async fn a_collector_that_is_overloaded_or_talks_nonsense_costs_only_spans_which_are_counted() {
     for answer in [

@@ -92,7 +92,6 @@ async fn its_cost_is_zero_and_marked_in_answers_and_null_in_records() {
     assert_eq!(priced["usage"].get("cost_unknown"), None);
 }
 
-/// Statement O32.
 #[actix_web::test]
 async fn sums_say_how_many_unknown_costs_they_leave_out() {
     let usage = json!({"prompt_tokens": 1000, "completion_tokens": 500});

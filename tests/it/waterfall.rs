@@ -143,7 +143,7 @@ async fn the_wait_for_a_place_is_the_queue() {
     let first = Script::new().request().wait(&gate).send(http(200, &completion("one")));
     let upstream = Upstream::start([first.request().send(http(200, &completion("two"))), Script::answering("")]);
     let gateway = World::new()
-        .provider_with("acme", upstream.address(), "max_in_flight = 1\npermit_wait_ms = 10000")
+        .provider_with("acme", upstream.address(), "max_in_flight = 1\npermit_wait = \"10s\"")
         .model(&Model::new("acme/small").at("acme", "0", "0"))
         .start()
         .await;
@@ -178,7 +178,7 @@ async fn a_late_error_chunk_names_the_attempts_that_failed() {
     let gate = Gate::new();
     let first = Upstream::start([Script::answering(status("500 Oops", "", ""))]);
     let second = Upstream::start([Script::new().request().wait(&gate).send(status("503 Busy", "", "")).fin()]);
-    let gateway = gateway(&[first.url(""), second.url("")], "[stream]\nkeepalive_secs = 0.05\n").await;
+    let gateway = gateway(&[first.url(""), second.url("")], "[stream]\nkeepalive = \"50ms\"\n").await;
     let mut client = RawClient::chat(&gateway, &body(true)).await;
     client.until(": keep-alive\n\n").await;
     gate.open();

@@ -204,7 +204,6 @@ impl<'e> Override<'e> {
                 if let Some(entry) = table.entries.get_mut(index) {
                     entry.location = self.location.clone();
                     entry.node = node;
-                    entry.written = None;
                 }
             }
         }
@@ -212,7 +211,7 @@ impl<'e> Override<'e> {
 
     fn push(&self, table: &mut Table, key: &str, node: Node) -> usize {
         let location = self.location.clone();
-        table.entries.push(Entry { key: key.to_owned(), location, node, written: None });
+        table.entries.push(Entry { key: key.to_owned(), location, node });
         table.entries.len() - 1
     }
 

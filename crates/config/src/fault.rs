@@ -68,7 +68,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// A key that works but is deprecated or has no effect.
+/// A key that works, and what the operator should know about it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Warning {
     /// Where it was found.
@@ -133,7 +133,7 @@ impl Faults {
         self.requested.map(RefCell::into_inner).unwrap_or_default()
     }
 
-    /// Reports a key that works but is deprecated or has no effect.
+    /// Reports a key that works, and what the operator should know about it.
     pub(super) fn warning(&self, location: &SourceLocation, key: &str, text: impl Into<String>) {
         let warning = Warning { location: location.clone(), key: key.to_owned(), text: text.into() };
         self.warnings.borrow_mut().push(warning);

@@ -3,7 +3,7 @@
 //! [`Config::load`] reads TOML and the environment. It returns a valid [`Config`], or every [`Fault`] at once. This
 //! module binds, connects and starts nothing; its only I/O is reading the configuration, key and certificate files.
 //!
-//! Steps of reading: `tree` parses the text and keeps source locations, `former` renames keys with former names,
+//! Steps of reading: `tree` parses the text and keeps source locations, `renamed` accepts keys under the names that they had,
 //! `catalog` adds the built-in providers and models, `environment` applies overrides, `section` reads one table
 //! strictly, one module per subject returns typed settings, `provider_states` decides which providers are on, and `assemble`
 //! builds the catalog. `reference` describes every key; `docs/CONFIG.md` and the JSON Schema of
@@ -22,7 +22,6 @@ mod credential;
 mod environment;
 mod fault;
 mod files;
-mod former;
 mod hosts;
 mod keys;
 mod limits;
@@ -30,7 +29,6 @@ mod listeners;
 mod logging;
 mod memory;
 mod messages;
-mod migrate;
 mod models;
 mod origin;
 #[deny(clippy::float_arithmetic)]
@@ -43,6 +41,7 @@ mod quantity;
 mod reference;
 mod reload;
 mod reload_guard;
+mod renamed;
 mod responses;
 mod restart;
 mod routing;
@@ -82,7 +81,6 @@ pub use listeners::Listeners;
 pub use logging::{LogConfig, LogFormat};
 pub use memory::MemoryConfig;
 pub use messages::MessagesConfig;
-pub use migrate::{Migration, migrate};
 pub use origin::{LoadedConfig, ReadOutcome};
 pub use price_edit::{PriceEdit, candidates as price_edits, redated};
 pub use providers::{KeyHeader, ProviderConfig, RESERVED_HEADERS, Routes};
@@ -239,7 +237,7 @@ impl Config {
         &self.notes
     }
 
-    /// Warnings about deprecated keys, in the order of the file.
+    /// Warnings about keys that work, in the order of the file.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings.0
@@ -331,16 +329,16 @@ fn parse(
     (Ok(LoadedConfig { config, written: Some(WrittenConfig::of(&tree)) }), named_files)
 }
 
-/// Adds overrides of the environment and the built-in catalogue, and renames keys with former names.
+/// Adds overrides of the environment and the built-in catalogue, and accepts renamed keys.
 fn complete(mut tree: Table, environment: &Environment, faults: &Faults) -> Table {
     environment::warn_of_misspelt(environment, reference::path_of_words, faults);
     environment::warn_of_proxies(environment, faults);
-    former::rename(&mut tree, faults);
+    renamed::rename(&mut tree, faults);
     environment::apply(&mut tree, environment, Part::Definitions, faults);
-    former::rename(&mut tree, faults);
+    renamed::rename(&mut tree, faults);
     catalog::add_to(&mut tree);
     environment::apply(&mut tree, environment, Part::Corrections, faults);
-    former::rename(&mut tree, faults);
+    renamed::rename(&mut tree, faults);
     tree
 }
 

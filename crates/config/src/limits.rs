@@ -292,11 +292,11 @@ mod tests {
             let read = Config::parse(&text, "f", Path::new("."), &Environment::default());
             read.err().map(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
         };
-        assert_eq!(faults("max_body_bytes = 1024\nbuffered_bytes = 3072"), None);
-        let little = faults("max_body_bytes = 1024\nbuffered_bytes = 3071").unwrap();
-        assert!(little.starts_with("f:5:18: limits.buffered_bytes: is too small"), "{little}");
-        let large = faults("max_body_bytes = 50000000").unwrap();
-        assert!(large.starts_with("f:4:18: limits.max_body_bytes: ") && large.contains("150000000"), "{large}");
+        assert_eq!(faults("max_body = 1024\nbuffered = 3072"), None);
+        let little = faults("max_body = 1024\nbuffered = 3071").unwrap();
+        assert!(little.starts_with("f:5:12: limits.buffered: is too small"), "{little}");
+        let large = faults("max_body = 50000000").unwrap();
+        assert!(large.starts_with("f:4:12: limits.max_body: ") && large.contains("150000000"), "{large}");
     }
 
     #[test]

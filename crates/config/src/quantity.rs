@@ -54,54 +54,6 @@ pub(super) fn show_bytes(bytes: usize) -> String {
     fitting.map_or_else(|| format!("{bytes}B"), |(name, unit)| format!("{}{name}", bytes / unit))
 }
 
-/// The unit in the former name of a key, in which its number is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
-    Seconds,
-    Millis,
-    Bytes,
-}
-
-impl Unit {
-    /// The unit in a former name, if it has one.
-    pub(super) fn of_former(name: &str) -> Option<Unit> {
-        let key = name.rsplit('.').next().unwrap_or(name);
-        let mut words = key.rsplit('_');
-        words.find_map(|word| match word {
-            "secs" | "s" => Some(Unit::Seconds),
-            "ms" => Some(Unit::Millis),
-            "bytes" => Some(Unit::Bytes),
-            _ => None,
-        })
-    }
-
-    /// A duration as a number of this unit.
-    pub(super) fn count(self, time: Duration) -> f64 {
-        match self {
-            Unit::Millis => time.as_secs_f64() * 1000.0,
-            Unit::Seconds | Unit::Bytes => time.as_secs_f64(),
-        }
-    }
-
-    /// A number of this unit as a duration.
-    pub(super) fn duration(self, number: f64) -> Option<Duration> {
-        let seconds = match self {
-            Unit::Millis => number / 1000.0,
-            Unit::Seconds | Unit::Bytes => number,
-        };
-        Duration::try_from_secs_f64(seconds).ok()
-    }
-
-    /// A number of this unit in the current notation, such as `"15s"`.
-    pub(super) fn show(self, number: f64) -> Option<String> {
-        match self {
-            Unit::Seconds | Unit::Millis => self.duration(number).map(show_duration),
-            Unit::Bytes if number >= 0.0 && number.fract() == 0.0 => Some(show_bytes(number as usize)),
-            Unit::Bytes => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,13 +78,5 @@ mod tests {
         for text in ["", "MiB", "1.5MiB", "-1B", "99999999999999999999B", "9999999999999GiB", "1 mib"] {
             assert_eq!(read_bytes(text), None, "{text}");
         }
-    }
-
-    #[test]
-    fn a_former_name_ends_in_its_unit() {
-        assert_eq!(Unit::of_former("timeouts.connect_secs"), Some(Unit::Seconds));
-        assert_eq!(Unit::of_former("routing.prior_ms_per_token"), Some(Unit::Millis));
-        assert_eq!(Unit::of_former("limits.client_body_min_bytes_per_sec"), Some(Unit::Bytes));
-        assert_eq!(Unit::of_former("routing.staleness"), None);
     }
 }

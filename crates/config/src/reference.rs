@@ -1,6 +1,6 @@
 //! Reference of all keys: `reference.toml`, with the types and ranges of the code.
 //!
-//! The table has default, unit, former name and description of every key. Types and ranges are recorded while a sample
+//! The table has default, unit and description of every key. Types and ranges are recorded while a sample
 //! with every section is read, so that the reference shows what is checked.
 
 use std::{fmt::Write as _, path::Path, sync::LazyLock};
@@ -34,21 +34,14 @@ pub(super) struct Key {
     pub(super) kind: String,
     /// Replaces the recorded range, if not empty.
     allowed: String,
-    /// Path of the former name.
+    /// Path under which the key was known before, if it was renamed.
     pub(super) was: Option<String>,
     pub(super) about: String,
-}
-
-/// A key that has no effect.
-pub(super) struct Removed {
-    pub(super) path: String,
-    pub(super) why: String,
 }
 
 /// Content of `reference.toml`.
 pub(super) struct Reference {
     pub(super) sections: Vec<Described>,
-    pub(super) removed: Vec<Removed>,
 }
 
 /// The parsed reference.
@@ -63,17 +56,10 @@ const SAMPLE: &str = "[server.tls]\n[routing.balanced]\n[[keys]]\n[[accounts]]\n
                       default_parameters = {}\npricing = { tiers = [{}], service_tiers = { acme = { tiers = [{}] } } }\nusd_per_million = { tiers = [{}], service_tiers = { acme = { tiers = [{}] } } }\nusd_each = {}\nendpoints = [{}]\n";
 
 impl Reference {
-    fn of(table: &Table) -> Reference {
-        let mut reference = Reference { sections: Vec::new(), removed: Vec::new() };
+    pub(super) fn of(table: &Table) -> Reference {
+        let mut reference = Reference { sections: Vec::new() };
         for entry in &table.entries {
             let Some(section) = entry.node.table() else { continue };
-            if entry.key == "removed" {
-                let removed = section.entries.iter().filter_map(|entry| {
-                    Some(Removed { path: entry.key.clone(), why: section.text(&entry.key)?.to_owned() })
-                });
-                reference.removed.extend(removed);
-                continue;
-            }
             let keys = section.entries.iter().filter_map(Key::of);
             let about = section.text("_about").unwrap_or_default().to_owned();
             reference.sections.push(Described { path: entry.key.clone(), about, keys: keys.collect() });
@@ -180,7 +166,6 @@ pub fn page() -> String {
     for section in &REFERENCE.sections {
         let _ = section.write(&mut page, &requested);
     }
-    let _ = write_former(&mut page);
     page
 }
 
@@ -206,29 +191,6 @@ impl Described {
         }
         Ok(())
     }
-}
-
-fn write_former(page: &mut String) -> std::fmt::Result {
-    writeln!(
-        page,
-        "\n## Former names\n\nFormer names are accepted, also in the environment, with a warning that shows the current \
-         name. A number is in the unit at the end of the former name. Both names at once are a fault.\n\n\
-         | Former name | Current name |\n| --- | --- |"
-    )?;
-    for section in &REFERENCE.sections {
-        for key in &section.keys {
-            if let Some(was) = &key.was {
-                writeln!(page, "| `{was}` | `{}.{}` |", section.path, key.name)?;
-            }
-        }
-    }
-    if !REFERENCE.removed.is_empty() {
-        writeln!(page, "\nKeys without effect:\n\n| Key | Reason |\n| --- | --- |")?;
-    }
-    for removed in &REFERENCE.removed {
-        writeln!(page, "| `{}` | {} |", removed.path, removed.why)?;
-    }
-    Ok(())
 }
 
 /// The position of a top-level section in the reference.
@@ -273,7 +235,7 @@ mod tests {
         let table = tree::read(include_str!("reference.toml"), "reference.toml", &faults);
         assert!(faults.is_empty(), "{:?}", faults.into_sorted());
         let known = ["default", "absent", "unit", "type", "allowed", "was", "about"];
-        for section in table.entries.iter().filter(|entry| entry.key != "removed") {
+        for section in &table.entries {
             for key in section.node.table().unwrap().entries.iter().filter(|entry| entry.key != "_about") {
                 let fields = key.node.table().unwrap();
                 let strange: Vec<_> = fields.entries.iter().filter(|field| !known.contains(&&*field.key)).collect();

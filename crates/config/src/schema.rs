@@ -36,12 +36,12 @@ struct Outline {
 }
 
 impl Outline {
-    /// The table at a path of the reference: its keys, their former names, and the tables below it.
+    /// The table at a path of the reference: its keys and the tables below it.
     fn table(&self, path: &str) -> Map<String, Json> {
         let section = REFERENCE.section(path);
         let mut schema = Map::from_iter([("type".to_owned(), json!("object"))]);
         schema.extend(section.map(|section| ("description".to_owned(), json!(section.about))));
-        let mut properties = former(path);
+        let mut properties = Map::new();
         let mut others = json!(false);
         for below in below(path) {
             let inner = join(path, below);
@@ -125,28 +125,11 @@ fn words(allowed: &str) -> Vec<&str> {
     allowed.split(", ").map(|word| word.trim_matches('"')).collect()
 }
 
-/// Former names of keys in this table, and keys of it without effect.
-fn former(path: &str) -> Map<String, Json> {
-    let renamed = REFERENCE.sections.iter().flat_map(|section| {
-        section.keys.iter().filter_map(|key| {
-            Some((key.was.as_deref()?, format!("Called `{}` today.", join(&section.path, &key.name))))
-        })
-    });
-    let removed = REFERENCE.removed.iter().map(|removed| (removed.path.as_str(), removed.why.clone()));
-    let here = renamed.chain(removed).filter_map(|(name, about)| {
-        let (above, key) = name.rsplit_once('.').unwrap_or(("", name));
-        (above == path).then(|| (key.to_owned(), json!({ "deprecated": true, "description": about })))
-    });
-    here.collect()
-}
-
 /// The first names below a path: those of its tables, not of its keys.
 fn below(path: &str) -> BTreeSet<&'static str> {
     let prefix = join(path, "");
     let tables = REFERENCE.sections.iter().map(|section| section.path.as_str());
-    let keys = REFERENCE.sections.iter().flat_map(|section| &section.keys);
-    let former = keys.filter_map(|key| Some(key.was.as_deref()?.rsplit_once('.')?.0));
-    let inner = tables.chain(former).filter_map(|table| table.strip_prefix(prefix.as_str()));
+    let inner = tables.filter_map(|table| table.strip_prefix(prefix.as_str()));
     inner.filter_map(|rest| rest.split('.').next()).filter(|name| !name.is_empty()).collect()
 }
 

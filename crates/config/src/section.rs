@@ -10,7 +10,7 @@ use pointsman_domain::listed_names;
 
 use super::{
     fault::{Faults, ModelName, RequestedKey, SourceLocation, hint},
-    quantity::{self, Unit},
+    quantity,
     tree::{Node, Table, Value},
 };
 
@@ -95,17 +95,9 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// The path of the key, as the operator wrote it.
+    /// The path of the key.
     pub(super) fn path_of(&self, key: &str) -> String {
-        if let Some(written) = self.written(key) {
-            return written.to_owned();
-        }
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
-    }
-
-    /// The former name that the operator used for the key, if any.
-    fn written(&self, key: &str) -> Option<&'t str> {
-        self.table?.get(key)?.written.as_deref()
     }
 
     /// Whether there are no faults so far, here or elsewhere.
@@ -255,10 +247,6 @@ impl<'t> Section<'t> {
     pub(super) fn number(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<f64> {
         self.record(key, "number", || format!("{} to {}", range.start(), range.end()));
         let node = self.node(key)?;
-        self.number_at(key, node, range)
-    }
-
-    fn number_at(&self, key: &str, node: &Node, range: RangeInclusive<f64>) -> Option<f64> {
         let allowed = || format!("a number from {} to {}", range.start(), range.end());
         let Some(number) = node.number() else {
             self.mismatch(key, node, allowed());
@@ -271,15 +259,11 @@ impl<'t> Section<'t> {
         fitting.then_some(number)
     }
 
-    /// A duration with its unit, such as `"15s"`; a plain number when the former name of the key ends in a unit.
+    /// A duration with its unit, such as `"15s"`.
     pub(super) fn duration(&self, key: &'static str, range: RangeInclusive<Duration>) -> Option<Duration> {
         let shown = |bound: &Duration| quantity::show_duration(*bound);
         self.record(key, "duration", || format!("{} to {}", shown(range.start()), shown(range.end())));
         let node = self.node(key)?;
-        if let Some(unit) = self.written(key).and_then(Unit::of_former) {
-            let [least, most] = [range.start(), range.end()].map(|bound| unit.count(*bound));
-            return self.number_at(key, node, least..=most).and_then(|number| unit.duration(number));
-        }
         let allowed =
             || format!("a time with its unit from {} to {}, such as \"15s\"", shown(range.start()), shown(range.end()));
         let Value::Text(text) = &node.value else {
@@ -300,13 +284,10 @@ impl<'t> Section<'t> {
         let shown = |bound: &usize| quantity::show_bytes(*bound);
         self.record(key, "size", || format!("{} to {}", shown(range.start()), shown(range.end())));
         let node = self.node(key)?;
-        let allowed = || match self.written(key) {
-            Some(_) => format!("a whole number from {} to {}", range.start(), range.end()),
-            None => format!("a size from {} to {}, such as \"32MiB\"", shown(range.start()), shown(range.end())),
-        };
+        let allowed = || format!("a size from {} to {}, such as \"32MiB\"", shown(range.start()), shown(range.end()));
         let (given, size) = match &node.value {
             Value::Integer(number) => (number.to_string(), usize::try_from(*number).ok()),
-            Value::Text(text) if self.written(key).is_none() => match quantity::read_bytes(text) {
+            Value::Text(text) => match quantity::read_bytes(text) {
                 Some(size) => (text.clone(), Some(size)),
                 None => {
                     self.fault(key, "is not a size", allowed());

@@ -28,8 +28,6 @@ pub(super) struct Entry {
     pub(super) key: String,
     pub(super) location: SourceLocation,
     pub(super) node: Node,
-    /// The path that the operator wrote, if it is a former name of this key.
-    pub(super) written: Option<String>,
 }
 
 /// A value and its location.
@@ -128,7 +126,7 @@ impl Table {
     /// Adds a new key.
     pub(super) fn add(&mut self, key: &str, node: Node) {
         let location = node.location.clone();
-        self.entries.push(Entry { key: key.to_owned(), location, node, written: None });
+        self.entries.push(Entry { key: key.to_owned(), location, node });
     }
 }
 
@@ -176,7 +174,7 @@ fn table(entries: DeTable<'_>, location: SourceLocation, location_of: &dyn Fn(us
     entries.sort_by_key(|(key, _)| key.span().start);
     let entries = entries.into_iter().map(|(key, value)| {
         let location = location_of(key.span().start);
-        Entry { location, key: key.into_inner().into_owned(), node: convert(value, location_of), written: None }
+        Entry { location, key: key.into_inner().into_owned(), node: convert(value, location_of) }
     });
     Table { location, entries: entries.collect() }
 }

@@ -2,9 +2,8 @@
 
 use super::{
     fault::SourceLocation,
-    quantity::Unit,
     reference::REFERENCE,
-    toml_value::{key, quoted, value},
+    toml_value::{key, value},
     tree::{Entry, Node, Table, Value},
 };
 
@@ -23,7 +22,7 @@ pub(super) fn toml(root: &Table) -> String {
 fn table(text: &mut String, table: &Table, path: &str, pattern: &str) {
     let below = |entry: &Entry| is_section(&entry.node, &join(pattern, &entry.key));
     for entry in table.entries.iter().filter(|entry| !below(entry)) {
-        let line = format!("{} = {}", key(&entry.key), current_value(entry));
+        let line = format!("{} = {}", key(&entry.key), value(&entry.node.value));
         text.push_str(&format!("{line:<COMMENT_COLUMN$}  # {}\n", location(&entry.location)));
     }
     for entry in table.entries.iter().filter(|entry| below(entry)) {
@@ -51,13 +50,6 @@ fn table(text: &mut String, table: &Table, path: &str, pattern: &str) {
             _ => {}
         }
     }
-}
-
-/// The value of an entry. A number under a former name with a unit gets that unit.
-fn current_value(entry: &Entry) -> String {
-    let unit = entry.written.as_deref().and_then(Unit::of_former);
-    let shown = unit.zip(entry.node.number()).and_then(|(unit, number)| unit.show(number));
-    shown.map_or_else(|| value(&entry.node.value), |shown| quoted(&shown))
 }
 
 /// Whether the value at `pattern` is written as a section, not inline.

@@ -261,7 +261,6 @@ mod tests {
     }
 
     proptest! {
-        /// B6.
         #[test]
         fn whatever_an_answer_tells_no_request_with_such_a_field_costs_more_than_was_reserved(
             (tier, speed, geography) in (wish(), wish(), wish()),

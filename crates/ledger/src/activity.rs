@@ -21,10 +21,10 @@ pub struct ActivityRow {
     pub provider: String,
     /// Label of the owner ([`owner_label`](crate::generations::owner_label)).
     pub owner: String,
-    /// Label of the key; empty where it is not known.
+    /// Label of the key; empty for callers without one.
     pub key: String,
-    /// Team of the account; empty without one, `None` where an earlier version did not record it.
-    pub team: Option<String>,
+    /// Team of the account; empty without one.
+    pub team: String,
     /// What was counted.
     pub counters: ActivityCounters,
 }
@@ -44,8 +44,7 @@ pub struct ActivityCounters {
     pub cached_tokens: u64,
     /// Output tokens spent on reasoning.
     pub reasoning_tokens: u64,
-    /// Input tokens written to a cache. This and what follows, the cost aside, is 0 for generations of earlier
-    /// versions.
+    /// Input tokens written to a cache.
     pub cache_write_tokens: u64,
     /// Those of them that were written for one hour.
     pub cache_write_1h_tokens: u64,
@@ -65,12 +64,6 @@ pub struct ActivityCounters {
 
 /// Separates the parts of a key.
 const SEPARATOR: u8 = b'\n';
-/// Counters that stand before the cost. The others stand behind it, unless all of them are 0: earlier versions had none.
-const EARLY: usize = 6;
-/// Counters behind the cost.
-const LATER: usize = ActivityCounters::COUNT - EARLY;
-/// Bytes of a sum that earlier versions read.
-pub const EARLY_BYTES: usize = EARLY * 8 + 16;
 
 impl ActivityCounters {
     /// Number of counters beside the cost.
@@ -142,25 +135,18 @@ impl ActivityCounters {
         *self = ActivityCounters::with(counts, self.cost + other.cost);
     }
 
+    /// The counters, then the cost.
     fn write(&self, out: &mut Vec<u8>) {
-        let counts = self.counts();
-        let (early, later) = counts.split_at(EARLY);
         out.clear();
-        early.iter().for_each(|count| out.extend_from_slice(&count.to_le_bytes()));
+        self.counts().iter().for_each(|count| out.extend_from_slice(&count.to_le_bytes()));
         out.extend_from_slice(&self.cost.femto().to_le_bytes());
-        if later.iter().any(|count| *count > 0) {
-            later.iter().for_each(|count| out.extend_from_slice(&count.to_le_bytes()));
-        }
     }
 
     fn read(bytes: &[u8]) -> Option<ActivityCounters> {
-        let (early, rest) = bytes.split_at_checked(EARLY * 8)?;
-        let (cost, later) = rest.split_first_chunk()?;
+        let (stored, cost) = bytes.split_at_checked(ActivityCounters::COUNT * 8)?;
         let mut counts = [0; ActivityCounters::COUNT];
-        let stored = early.as_chunks().0.iter().chain(later.as_chunks().0);
-        counts.iter_mut().zip(stored).for_each(|(count, bytes)| *count = u64::from_le_bytes(*bytes));
-        let cost = Usd::from_femto(i128::from_le_bytes(*cost));
-        [0, LATER * 8].contains(&later.len()).then(|| ActivityCounters::with(counts, cost))
+        counts.iter_mut().zip(stored.as_chunks().0).for_each(|(count, bytes)| *count = u64::from_le_bytes(*bytes));
+        Some(ActivityCounters::with(counts, Usd::from_femto(i128::from_le_bytes(cost.try_into().ok()?))))
     }
 
     /// The counters of one entry.
@@ -203,8 +189,8 @@ impl ActivityRow {
             model: parts.next()?,
             provider: parts.next()?,
             owner: parts.next()?,
-            key: parts.next().unwrap_or_default(),
-            team: parts.next(),
+            key: parts.next()?,
+            team: parts.next()?,
             counters: ActivityCounters::read(sum)?,
         })
     }
@@ -219,21 +205,12 @@ pub(super) struct Activity;
 
 impl RollUp for Activity {
     fn key(&self, facts: &FactsView<'_>, key: &mut Vec<u8>) -> bool {
-        for (at, field) in [label::MODEL, label::PROVIDER, label::OWNER].into_iter().enumerate() {
+        let parts = [label::MODEL, label::PROVIDER, label::OWNER, label::KEY, label::TEAM];
+        for (at, field) in parts.into_iter().enumerate() {
             if at > 0 {
                 key.push(SEPARATOR);
             }
             append_part(key, facts.label(field));
-        }
-        // Older records name no key, and no team; their sums stay as they were.
-        let (api_key, team) = (facts.label(label::KEY), facts.find_label(label::TEAM));
-        if team.is_some() || !api_key.is_empty() {
-            key.push(SEPARATOR);
-            append_part(key, api_key);
-        }
-        if let Some(team) = team {
-            key.push(SEPARATOR);
-            append_part(key, team);
         }
         true
     }
@@ -261,36 +238,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_of_earlier_versions_are_read_and_kept_as_they_were_until_a_later_class_is_counted() {
-        let mut counters = ActivityCounters { requests: 2, reasoning_tokens: 9, ..ActivityCounters::default() };
-        counters.cost = Usd::from_femto(-3);
-        let mut sum = Vec::new();
-        counters.write(&mut sum);
-        assert_eq!((sum.len(), ActivityCounters::read(&sum)), (EARLY_BYTES, Some(counters)));
-        let mut all = ActivityCounters::with([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13], Usd::from_femto(14));
-        let mut more = Vec::new();
-        all.write(&mut more);
+    fn sums_are_read_as_they_were_written_and_no_part_of_one_is_a_sum() {
+        let mut all = ActivityCounters::with([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13], Usd::from_femto(-14));
+        let (mut sum, mut more) = (Vec::new(), Vec::new());
+        all.write(&mut sum);
+        assert_eq!(ActivityCounters::read(&sum), Some(all));
+        let counters = ActivityCounters { requests: 2, reasoning_tokens: 9, ..ActivityCounters::default() };
+        counters.write(&mut more);
         Activity.merge(&mut sum, &more);
         all.add(&counters);
         assert_eq!((all.requests, all.reasoning_tokens, all.unknown_costs), (3, 15, 13));
         assert_eq!(ActivityCounters::read(&sum), Some(all));
         assert!(all.counts().iter().zip(ActivityCounters::NAMES).all(|(count, _)| *count > 0));
-        for cut in 0..sum.len() {
-            assert_eq!(ActivityCounters::read(&sum[..cut]).is_some(), cut == EARLY_BYTES, "{cut}");
-        }
+        assert!((0..sum.len()).all(|cut| ActivityCounters::read(&sum[..cut]).is_none()));
     }
 
     #[test]
-    fn the_key_of_a_sum_names_the_team_and_older_keys_are_read() {
-        let sum = vec![0; EARLY_BYTES];
-        for (key, parts) in [
-            ("m\np\no", ("", None)),
-            ("m\np\no\nk", ("k", None)),
-            ("m\np\no\nk\n", ("k", Some(""))),
-            ("m\np\no\n\nblue", ("", Some("blue"))),
-        ] {
-            let row = ActivityRow::read(1, key.as_bytes(), &sum).unwrap();
-            assert_eq!((&*row.key, row.team.as_deref()), parts, "{key:?}");
+    fn the_key_of_a_sum_names_key_and_team() {
+        let mut sum = Vec::new();
+        ActivityCounters::default().write(&mut sum);
+        let read = |key: &str| ActivityRow::read(1, key.as_bytes(), &sum);
+        for (key, parts) in [("m\np\no\nk\n", ("k", "")), ("m\np\no\n\nblue", ("", "blue"))] {
+            let row = read(key).unwrap();
+            assert_eq!((&*row.key, &*row.team), parts, "{key:?}");
         }
+        assert_eq!(read("m\np\no\nk"), None);
     }
 }

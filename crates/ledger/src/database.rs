@@ -111,6 +111,8 @@ impl Ledger {
             transaction.open_table(INDEXES).map_err(redb_fault)?;
             transaction.open_table(PAYLOADS).map_err(redb_fault)?;
             transaction.open_table(BLOBS).map_err(redb_fault)?;
+            transaction.open_table(blobs::USES).map_err(redb_fault)?;
+            transaction.open_table(deletions::DELETED).map_err(redb_fault)?;
             transaction.open_table(SUMS).map_err(redb_fault)?;
             write_state(&transaction, &State::default())?;
             transaction.commit().map_err(redb_fault)?;

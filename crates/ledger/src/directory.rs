@@ -18,10 +18,9 @@ use crate::{
 pub const DATABASE: &str = "ledger.redb";
 /// Folder of the journal segments.
 pub const JOURNAL: &str = "journal";
-/// Number of the layout that this version writes. A reader of a later number upgrades what an earlier one wrote; one of an
-/// earlier number sets the files aside. It rises with everything that an earlier version would misread: since 2 sums count all
-/// classes of tokens, and unknown costs.
-pub const FORMAT: u32 = 2;
+/// Number of the layout that this version writes. It rises with everything that a version of a lower number would misread: such a
+/// version sets the files aside.
+pub const FORMAT: u32 = 1;
 /// File with the name of the replica that the directory belongs to.
 pub const NODE_FILE: &str = "node";
 const FORMAT_FILE: &str = "format";
@@ -96,7 +95,7 @@ fn open_lock(path: &Path) -> io::Result<File> {
 pub enum Format {
     /// Nothing stored yet; the number has been written.
     Fresh,
-    /// Written by this version, or by an earlier one; the number says from now on that this one writes.
+    /// Written in the layout of this version.
     Current,
     /// Written by a newer version. Its files now lie in this folder, whole.
     SetAside(String),
@@ -114,8 +113,7 @@ pub fn check_format(disk: &dyn Disk, now_ms: i64) -> Result<Format, Fault> {
     };
     let found = match stored {
         Some(number) if number > FORMAT => Format::SetAside(set_aside_all(disk, now_ms)?),
-        Some(FORMAT) => return Ok(Format::Current),
-        Some(_) => Format::Current,
+        Some(_) => return Ok(Format::Current),
         None => Format::Fresh,
     };
     disk.replace(FORMAT_FILE, FORMAT.to_string().as_bytes())?;

@@ -354,7 +354,7 @@ impl Engine {
             let ledger = self.shared.ledger.read();
             let ledger = ledger.as_ref().ok_or(Fault::Unavailable)?;
             while ledger.retain(before(settings.max_age), settings.max_bytes)? > 0 {}
-            ledger.retain_sums(before(settings.max_sum_age), settings.carried_ms, &*settings.sums)?;
+            ledger.retain_sums(before(settings.max_sum_age), &*settings.sums)?;
             ledger.retain_blobs(now_ms)?;
             ledger.is_sparse()?
         };

@@ -12,12 +12,11 @@ pub mod label {
     pub const STATUS: u8 = 4;
     /// Requested model as written by the client.
     pub const REQUESTED_MODEL: u8 = 5;
-    /// What happened on the way: `rescued`, `hedged`, `explored`, `missed_target`, `slower_than_predicted`. Records of
-    /// earlier versions lack the last two.
+    /// What happened on the way: `rescued`, `hedged`, `explored`, `missed_target`, `slower_than_predicted`.
     pub const EVENT: u8 = 6;
-    /// Number of the key, sixteen hexadecimal digits. Absent where it is not known.
+    /// Number of the key, sixteen hexadecimal digits. Absent for callers without one.
     pub const KEY: u8 = 7;
-    /// Team of the account; empty without one. Records of earlier versions lack it.
+    /// Team of the account; empty without one.
     pub const TEAM: u8 = 8;
 }
 
@@ -39,7 +38,7 @@ pub mod number {
     pub const REASONING_TOKENS: u8 = 7;
     /// Cost of all attempts, whole billionths of a dollar: for ranges.
     pub const COST_NANOS: u8 = 8;
-    /// Input tokens written to a cache. This and what follows is absent where it is 0, and in records of earlier versions.
+    /// Input tokens written to a cache. This and what follows is absent where it is 0.
     pub const CACHE_WRITE_TOKENS: u8 = 9;
     /// Those of them that were written for one hour.
     pub const CACHE_WRITE_1H_TOKENS: u8 = 10;

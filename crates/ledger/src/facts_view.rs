@@ -58,15 +58,10 @@ impl<'a> FactsView<'a> {
     /// The first label of a field; empty if there is none.
     #[must_use]
     pub fn label(&self, field: u8) -> &'a str {
-        self.find_label(field).unwrap_or_default()
-    }
-
-    /// The first label of a field.
-    #[must_use]
-    pub fn find_label(&self, field: u8) -> Option<&'a str> {
         let mut rest = self.labels;
         let mut labels = std::iter::from_fn(move || take_label(&mut rest));
-        labels.find(|(other, _)| *other == field).and_then(|(_, text)| str::from_utf8(text).ok())
+        let text = labels.find(|(other, _)| *other == field).and_then(|(_, text)| str::from_utf8(text).ok());
+        text.unwrap_or_default()
     }
 
     /// The first number of a field; 0 if there is none.

@@ -46,8 +46,6 @@ pub struct LedgerBounds {
     pub sync: bool,
     /// Most that waits in memory for the disk.
     pub queue: Bounds,
-    /// Sums of times before this one, Unix milliseconds, are counted elsewhere: an earlier version carried them over.
-    pub carried_ms: i64,
 }
 
 /// Generations on disk. Shared by all threads.
@@ -95,8 +93,8 @@ impl GenerationStore {
     /// # Errors
     /// As for [`GenerationStore::open`].
     pub fn open_on(disk: Arc<dyn Disk>, directory: Directory, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
-        let LedgerBounds { max_age, max_bytes, sync, queue, carried_ms } = bounds;
-        let bounds = Settings { max_age, max_bytes, queue, carried_ms, ..Settings::default() };
+        let LedgerBounds { max_age, max_bytes, sync, queue } = bounds;
+        let bounds = Settings { max_age, max_bytes, queue, ..Settings::default() };
         Ok(GenerationStore { sync, ..GenerationStore::over(Store::open_on(disk, directory, settings(bounds))?) })
     }
 

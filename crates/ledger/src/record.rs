@@ -25,10 +25,8 @@ use sha2::{Digest, Sha256};
 pub use self::bytes::Unreadable;
 use self::bytes::{Reader, Stored};
 
-/// The format that is written. It changes with every change of what is written, and readers keep reading older ones.
-pub const FORMAT: u8 = 11;
-/// The oldest format that is read.
-const OLDEST_FORMAT: u8 = 1;
+/// The format that is written and read. It rises with every change of what is written.
+pub const FORMAT: u8 = 1;
 
 /// The SHA-256 of a version's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -97,7 +95,7 @@ impl fmt::Display for RecordFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RecordFault::Newer { format } => {
-                write!(f, "written in format {format} by a newer Pointsman; this one reads up to format {FORMAT}")
+                write!(f, "written in format {format} by a newer Pointsman; this one reads format {FORMAT}")
             }
             RecordFault::NoCatalog(hash) => write!(f, "its catalog {hash} is not stored"),
             RecordFault::NoPolicy(hash) => write!(f, "its policy {hash} is not stored"),
@@ -234,7 +232,7 @@ fn opened(bytes: &[u8]) -> Result<Reader<'_>, RecordFault> {
     let mut from = Reader::new(bytes);
     let [format] = from.array()?;
     match format {
-        OLDEST_FORMAT..=FORMAT => Ok(from.of_format(format)),
+        FORMAT => Ok(from),
         _ if format > FORMAT => Err(RecordFault::Newer { format }),
         _ => Err(from.fault("an unknown format").into()),
     }

@@ -27,8 +27,6 @@ pub struct Settings {
     pub max_bytes: u64,
     /// Age at which sums lose their time: they are added up with those of long ago.
     pub max_sum_age: Duration,
-    /// Sums of times before this one, Unix milliseconds, are dropped instead.
-    pub carried_ms: i64,
     /// The sums.
     pub sums: Arc<dyn RollUp>,
     /// What becomes of entries that had begun.
@@ -45,7 +43,6 @@ impl Default for Settings {
             max_age: Duration::from_secs(7 * 86_400),
             max_bytes: 2 * 1024 * 1024 * 1024,
             max_sum_age: Duration::from_secs(90 * 86_400),
-            carried_ms: i64::MIN,
             sums: Arc::new(NoRollUp),
             interrupted: Arc::new(Some),
         }

@@ -450,7 +450,6 @@ mod tests {
         }
     }
 
-    /// C8.
     #[test]
     fn a_response_has_every_required_member_at_each_status() {
         let tool = json!({ "type": "function", "name": "f" });
@@ -474,7 +473,6 @@ mod tests {
         }
     }
 
-    /// C8.
     #[test]
     fn a_response_repeats_what_its_request_gave_and_completes_its_functions() {
         let tool = json!({ "type": "function", "name": "f" });

@@ -127,7 +127,6 @@ mod tests {
         signer.sign(&format!("https://{host}{path}"), b"{\"messages\":[]}", now).unwrap()
     }
 
-    /// D67.
     #[test]
     fn an_escaped_name_of_a_model_is_escaped_once_more_in_what_is_signed() {
         let host = "bedrock-runtime.us-east-1.amazonaws.com";

@@ -57,7 +57,7 @@ fn before(state: &State, change: &Change) -> Map<String, Value> {
         Change::RemoveAccount { name } => members(state.accounts.get(name)),
         Change::PutTeam(team) => members(state.teams.get(&team.name)),
         Change::RemoveTeam { name } => members(state.teams.get(name)),
-        Change::Reload { .. } | Change::DeleteRecords { .. } | Change::CarrySpending(_) => Map::new(),
+        Change::Reload { .. } | Change::DeleteRecords { .. } => Map::new(),
     }
 }
 
@@ -74,7 +74,6 @@ fn after(change: &Change) -> Map<String, Value> {
         Change::Reload { result, settings } => members(Some(&json!({ "result": result, "settings": settings }))),
         Change::DeleteRecords { before_ms, owner } => members(Some(&json!({ "before_ms": before_ms, "owner": owner }))),
         Change::RevokeKey { .. } | Change::RemoveAccount { .. } | Change::RemoveTeam { .. } => Map::new(),
-        Change::CarrySpending(_) => Map::new(),
     }
 }
 

@@ -56,13 +56,6 @@ pub(super) struct Sharing {
     wake: Wake,
 }
 
-/// Whether other replicas hear of the change in this line. Sums of spending belong to the ledger of one replica.
-#[must_use]
-pub fn is_shared(line: &[u8]) -> bool {
-    let entry = serde_json::from_slice::<AuditEntry>(line);
-    entry.is_ok_and(|entry| !matches!(entry.change, Change::CarrySpending(_)))
-}
-
 /// Whether this version can read the change in this line, with all values of its key.
 #[must_use]
 pub fn is_readable(line: &[u8]) -> bool {
@@ -99,7 +92,7 @@ impl Registry {
     }
 
     pub(super) fn note_unsent(&self, line: Vec<u8>) {
-        if let Some(sharing) = self.sharing.lock().as_mut().filter(|_| is_shared(&line)) {
+        if let Some(sharing) = self.sharing.lock().as_mut() {
             let change = SharedChange::of(line);
             sharing.own.insert(change.id);
             sharing.unsent.push_back(change);
@@ -183,8 +176,7 @@ impl Touched {
             | Change::PutTeam(_)
             | Change::RemoveTeam { .. }
             | Change::Reload { .. }
-            | Change::DeleteRecords { .. }
-            | Change::CarrySpending(_) => {}
+            | Change::DeleteRecords { .. } => {}
         }
     }
 }

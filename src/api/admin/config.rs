@@ -50,7 +50,7 @@ pub(crate) async fn reload_by(worker: &Worker, request: &HttpRequest, caller: &C
     // In a separate task, so that a disconnect of the client does not interrupt the reload.
     let reloading = actix_rt::spawn(async move {
         let reload = reload::reload(&shared, ReloadTrigger::Admin).await.0;
-        let result = Some(reload.outcome.as_str().to_owned());
+        let result = reload.outcome.as_str().to_owned();
         let change = Change::Reload { result, settings: reload.changes.clone() };
         // A full disk must not keep a better configuration out.
         if let Err(error) = audit::store(registry, actor, change).await {

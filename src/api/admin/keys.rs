@@ -177,9 +177,6 @@ pub(crate) struct KeyBody<'a> {
     pub(crate) account: &'a str,
     /// Number of the account, which identifies its records in the ledger, also after its keys were removed.
     pub(crate) owner: String,
-    /// Identifies the records that an earlier version wrote for the key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) former_owner: Option<String>,
     pub(crate) state: &'static str,
     pub(crate) disabled: bool,
     /// Whether an administrator set `disabled`, rather than the configuration.
@@ -226,7 +223,7 @@ impl<'a> KeyBody<'a> {
     /// The key of a caller.
     pub(crate) fn read(worker: &Worker, caller: &'a Caller, ledger_size: &LedgerSize) -> KeyBody<'a> {
         let records =
-            ledger_size.by_owner.iter().filter(|(owner, _)| caller.owns(*owner)).map(|(_, count)| count).sum();
+            ledger_size.by_owner.iter().filter(|(owner, _)| *owner == caller.owner).map(|(_, count)| count).sum();
         let reading = caller.state.budget.read(clock::unix_millis());
         let (key, KeyState { life, .. }) = (&caller.key, &*caller.state);
         let state = match (caller.is_disabled(), caller.is_expired()) {
@@ -241,7 +238,6 @@ impl<'a> KeyBody<'a> {
             issued: caller.is_issued,
             account: &caller.account_name,
             owner: owner_id(caller.owner),
-            former_owner: caller.former_owner.map(owner_id),
             state,
             disabled: caller.is_disabled(),
             switched: life.switched().is_some(),

@@ -42,10 +42,10 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
 /// 404 without a durable ledger, 500 when the disk fails.
 pub(crate) async fn verify(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
     let ledger = generation_list::ledger(&worker)?;
-    let (shared, setup) = (Arc::clone(&worker.shared), Arc::clone(&worker.setup));
+    let shared = Arc::clone(&worker.shared);
     let verified = web::block(move || {
         let found = ledger.verify(|_| ())?;
-        let spending = spending_check::check(&shared.registry, &setup.keys, &ledger)?;
+        let spending = spending_check::check(&shared.registry, &ledger)?;
         Ok(VerificationBody::with_spending(&found, spending))
     });
     let verified: Result<_, Fault> = verified.await.map_err(|_| ApiError::internal())?;
@@ -68,28 +68,23 @@ pub(crate) async fn delete(
     let query = QueryParameters::read(request.query_string(), &["older_than_secs", "key", "owner"])?;
     let older_than_secs = query.get("older_than_secs").map(|secs| secs.parse().map_err(|_| misused("older_than_secs")));
     let older_than_secs: Option<u32> = older_than_secs.transpose()?;
-    let owners: Vec<Option<u64>> = match (query.get("key"), query.get("owner")) {
-        (Some(name), None) => keys::find(&worker, name)?.owners().map(Some).collect(),
-        (None, Some(id)) => {
-            vec![Some(u64::from_str_radix(id, 16).map_err(|_| misused("owner"))?)]
-        }
-        (None, None) if older_than_secs.is_some() => vec![None],
+    let owner: Option<u64> = match (query.get("key"), query.get("owner")) {
+        (Some(name), None) => Some(keys::find(&worker, name)?.owner),
+        (None, Some(id)) => Some(u64::from_str_radix(id, 16).map_err(|_| misused("owner"))?),
+        (None, None) if older_than_secs.is_some() => None,
         _ => return Err(misused("older_than_secs")),
     };
     let now_ms = clock::unix_millis();
     let before = |secs: u32| now_ms.saturating_sub(i64::from(secs).saturating_mul(1000)).saturating_add(1);
     let before_ms = older_than_secs.map(before);
     worker.shared.event_batchers.flush();
-    let mut deleted = 0;
-    for owner in owners {
-        let change = Change::DeleteRecords { before_ms, owner: owner.map(owner_id) };
-        audit::record(&worker, audit::actor(&request, &caller), change).await?;
-        let recent = ask(&worker.shared.control.ledger(), DeleteRecords { before_ms, owner }).await?;
-        deleted += match worker.shared.ledger.clone() {
-            Some(ledger) => delete_stored(ledger, before_ms, owner).await?,
-            None => recent,
-        };
-    }
+    let change = Change::DeleteRecords { before_ms, owner: owner.map(owner_id) };
+    audit::record(&worker, audit::actor(&request, &caller), change).await?;
+    let recent = ask(&worker.shared.control.ledger(), DeleteRecords { before_ms, owner }).await?;
+    let deleted = match worker.shared.ledger.clone() {
+        Some(ledger) => delete_stored(ledger, before_ms, owner).await?,
+        None => recent,
+    };
     events::Administered { by: &caller.key.name, what: "deletes records:", whom: Some(&deleted.to_string()) }.emit();
     Ok(uncached(&DeletedBody { deleted }))
 }

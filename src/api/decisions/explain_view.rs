@@ -72,7 +72,7 @@ pub(crate) struct ExplainBody<'a> {
     /// Share of choices drawn from `safe_set`, whatever the scores.
     pub(crate) exploration_share: Figure,
     pub(crate) safe_set: Vec<EndpointNames<'a>>,
-    /// `null` where the call is no chat, and in records of earlier versions.
+    /// `null` where the call is no chat.
     pub(crate) task_class: Option<TaskClassBody>,
     /// Number of the algorithm that decided.
     pub(crate) algorithm: u16,

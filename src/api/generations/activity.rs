@@ -153,7 +153,7 @@ struct ActivityQuery {
     /// Local time minus UTC.
     offset_ms: i64,
     /// Owners of the rows; `None` for all.
-    owners: Option<Vec<u64>>,
+    owner: Option<u64>,
 }
 
 /// One row of the answer, in its order: latest first.
@@ -171,8 +171,8 @@ impl ActivityQuery {
 
     fn parse(query: &str, listed: Listed<'_>, now_ms: i64) -> Result<ActivityQuery, ApiError> {
         let (mut since, mut until, mut period, mut offset_ms) = (None, None, Period::Day, 0);
-        let mut owners = match listed {
-            Listed::Own(caller) => Some(caller.owners().collect()),
+        let mut owner = match listed {
+            Listed::Own(caller) => Some(caller.owner),
             Listed::Everybody(_) => None,
         };
         for (name, value) in query_parameters::pairs(query, &ledger_query::allowed(&Self::PARAMETERS, listed))? {
@@ -181,10 +181,10 @@ impl ActivityQuery {
                 "until" => until = Some(ledger_query::time("until", &value)?),
                 "group" => period = read_period(&value)?,
                 "tz_offset_minutes" => offset_ms = read_offset(&value)?,
-                _ => owners = ledger_query::owners(&name, &value, listed)?.or(owners),
+                _ => owner = ledger_query::owner(&name, &value, listed)?.or(owner),
             }
         }
-        let query = ActivityQuery { since_ms: 0, until_ms: 0, period, offset_ms, owners };
+        let query = ActivityQuery { since_ms: 0, until_ms: 0, period, offset_ms, owner };
         let until_ms = slot_end(until.unwrap_or(now_ms.saturating_add(1)));
         let since_ms = slot_start(since.unwrap_or_else(|| query.start(until_ms - 1) - period.default_range()));
         ledger_query::in_order(since, Some(until.unwrap_or(until_ms) - 1))?;
@@ -202,10 +202,8 @@ impl ActivityQuery {
     }
 
     fn sums(&self, rows: Vec<ActivityRow>) -> BTreeMap<Group, ActivityCounters> {
-        let owners: Option<Vec<_>> =
-            self.owners.as_ref().map(|owners| owners.iter().copied().map(owner_label).collect());
-        let is_listed =
-            |row: &ActivityRow| owners.as_ref().is_none_or(|owners| owners.iter().any(|owner| **owner == *row.owner));
+        let owner = self.owner.map(owner_label);
+        let is_listed = |row: &ActivityRow| owner.as_ref().is_none_or(|owner| **owner == *row.owner);
         let mut sums: BTreeMap<Group, ActivityCounters> = BTreeMap::new();
         for row in rows.into_iter().filter(is_listed) {
             let start_ms = std::cmp::Reverse(self.start(row.slot_ms));
@@ -326,19 +324,13 @@ mod tests {
             provider: "acme".to_owned(),
             owner: owner_label(owner).into(),
             key: String::new(),
-            team: None,
+            team: String::new(),
             counters: ActivityCounters { requests, ..ActivityCounters::default() },
         }
     }
 
     fn query(period: Period, offset_minutes: i64, owner: Option<u64>) -> ActivityQuery {
-        ActivityQuery {
-            since_ms: 0,
-            until_ms: NOW,
-            period,
-            offset_ms: offset_minutes * MINUTE_MS,
-            owners: owner.map(|owner| vec![owner]),
-        }
+        ActivityQuery { since_ms: 0, until_ms: NOW, period, offset_ms: offset_minutes * MINUTE_MS, owner }
     }
 
     #[test]

@@ -35,28 +35,18 @@ pub(crate) struct GenerationRow<'a> {
     pub(crate) completion_tokens: u64,
     pub(crate) cached_tokens: u64,
     pub(crate) reasoning_tokens: u64,
-    // Gateways before these members existed are read, too.
-    #[serde(default)]
     pub(crate) cache_write_tokens: u64,
-    #[serde(default)]
     pub(crate) cache_write_1h_tokens: u64,
-    #[serde(default)]
     pub(crate) audio_tokens: u64,
-    #[serde(default)]
     pub(crate) audio_output_tokens: u64,
-    #[serde(default)]
     pub(crate) images: u64,
-    #[serde(default)]
     pub(crate) web_searches: u64,
     /// `null`, in CSV empty, where a price is unknown.
     pub(crate) cost: Option<RowCost>,
     pub(crate) rescued: bool,
     pub(crate) hedged: bool,
     pub(crate) explored: bool,
-    // Gateways before these members existed are read, too.
-    #[serde(default)]
     pub(crate) missed_target: bool,
-    #[serde(default)]
     pub(crate) slower_than_predicted: bool,
     /// Whether tokens or cost are the gateway's estimate: the cost includes that of every attempt.
     pub(crate) estimated: bool,

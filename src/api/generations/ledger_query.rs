@@ -85,7 +85,7 @@ impl Selection {
     ) -> Result<Selection, ApiError> {
         let mut selection = Selection { limit: default, ..Selection::default() };
         if let Listed::Own(caller) = listed {
-            selection.require_label(label::OWNER, caller.owners().map(owner_label));
+            selection.require_label(label::OWNER, [owner_label(caller.owner)]);
         }
         for (name, value) in query_parameters::pairs(query, &allowed(&Selection::PARAMETERS, listed))? {
             selection.add(&name, &value, listed, most)?;
@@ -152,8 +152,8 @@ impl Selection {
             }
             return Ok(());
         }
-        if let Some(owners) = owners(name, value, listed)? {
-            self.require_label(label::OWNER, owners.into_iter().map(owner_label));
+        if let Some(owner) = owner(name, value, listed)? {
+            self.require_label(label::OWNER, [owner_label(owner)]);
         }
         Ok(())
     }
@@ -163,24 +163,24 @@ impl Selection {
     }
 }
 
-/// The owners of records that `key` or `owner` names; `None` for other parameters and in lists of own records.
+/// The owner of records that `key` or `owner` names; `None` for other parameters and in lists of own records.
 ///
 /// # Errors
 /// 400 for an unknown key and for a malformed owner.
-pub(in crate::api) fn owners(name: &str, value: &str, listed: Listed<'_>) -> Result<Option<Vec<u64>>, ApiError> {
+pub(in crate::api) fn owner(name: &str, value: &str, listed: Listed<'_>) -> Result<Option<u64>, ApiError> {
     let Listed::Everybody(worker) = listed else { return Ok(None) };
     match name {
         "key" => {
             let found = worker.setup.keys.named(value);
             let message = "'key' must be the name of a configured or issued key. Records of a removed key are found by \
                            'owner', as in GET /admin/ledger.";
-            found.map(|caller| Some(caller.owners().collect())).ok_or_else(|| ApiError::bad_query("key", message))
+            found.map(|caller| Some(caller.owner)).ok_or_else(|| ApiError::bad_query("key", message))
         }
         "owner" => {
             let message = "'owner' must be the 16 hexadecimal digits in GET /admin/ledger or /admin/keys.";
             let digits = Some(value).filter(|value| value.len() == 16 && value.bytes().all(|b| b.is_ascii_hexdigit()));
             let owner = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
-            owner.map(|owner| Some(vec![owner])).ok_or_else(|| ApiError::bad_query("owner", message))
+            owner.map(Some).ok_or_else(|| ApiError::bad_query("owner", message))
         }
         _ => Ok(None),
     }

@@ -15,7 +15,6 @@ use super::{
     keys::KeysRequest,
     ledger::{ExportFormat, LedgerCommand, LedgerPlace},
     logs::LogsRequest,
-    migrate::MigrateRequest,
     models::ModelsRequest,
     reload::ReloadRequest,
     replay::ReplayRequest,
@@ -155,8 +154,6 @@ pub(super) enum ConfigCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show how the file is written with the current names of keys; exits with 1 if anything would change
-    Migrate(MigrateRequest),
 }
 
 #[derive(Debug, Args)]

@@ -136,7 +136,7 @@ mod tests {
         shown(command).for_each(|inner| compare(inner, &[path, &[inner.get_name()]].concat(), page));
     }
 
-    /// Statement O69: what help lists is in docs/CLI.md, see above.
+    /// What help lists is in docs/CLI.md, see above.
     #[test]
     fn help_completions_and_man_page_have_the_same_commands_and_options() {
         let mut command = Arguments::command();

@@ -52,8 +52,6 @@ struct RecordedInputs {
     /// Variance of ln seconds per output token.
     pace_variance: Exact,
     pace_weight: Exact,
-    /// Absent in records of older releases, where all output was shown.
-    #[serde(default = "all_shown")]
     shown: Exact,
     failures: Exact,
     successes: Exact,
@@ -139,10 +137,6 @@ impl RecordedCandidate {
     pub(super) fn name(&self) -> Option<String> {
         Some(format!("{} at {}", self.model.as_deref()?, self.provider_slug.as_deref()?))
     }
-}
-
-fn all_shown() -> Exact {
-    Exact(1.0)
 }
 
 impl RecordedInputs {

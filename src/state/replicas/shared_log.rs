@@ -11,7 +11,7 @@ use pointsman_ledger::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::access::registry::{ChangeId, SharedChange, is_readable, is_shared};
+use crate::access::registry::{ChangeId, SharedChange, is_readable};
 
 /// A change and its place in the common order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl SharedLog {
     }
 
     /// All changes in the order in which they take effect: those with a place, then those of `own` without. Also the
-    /// latter alone, as far as other replicas hear of them, and the identities of all of `own`.
+    /// latter alone, and the identities of all of `own`.
     #[must_use]
     pub fn merge(&self, own: Vec<Vec<u8>>) -> Merged {
         let placed: HashSet<ChangeId> = self.placed.iter().map(|placed| placed.change.id).collect();
@@ -90,7 +90,7 @@ impl SharedLog {
         let readable = |placed: &&PlacedChange| is_readable(&placed.change.line);
         let first = self.placed.iter().filter(readable).map(|placed| placed.change.line.clone());
         let lines = first.chain(without.iter().map(|change| change.line.clone())).collect();
-        Merged { lines, unsent: without.into_iter().filter(|change| is_shared(&change.line)).collect(), own: ids }
+        Merged { lines, unsent: without, own: ids }
     }
 }
 
@@ -139,10 +139,8 @@ mod tests {
         log.add(vec![placed(7, "own")]).unwrap();
         let log = SharedLog::open(disk()).unwrap();
         assert_eq!(log.last(), Some((7, change("own").id)));
-        let carried =
-            br#"{"at_ms":1,"by":"a","from":"b","change":{"action":"carry_spending","until_ms":1,"sums":[]}}"#.to_vec();
-        let merged = log.merge(vec![carried.clone(), change("own").line, change("new").line]);
-        assert_eq!(merged.lines, [change("foreign").line, change("own").line, carried, change("new").line]);
+        let merged = log.merge(vec![change("own").line, change("new").line]);
+        assert_eq!(merged.lines, [change("foreign").line, change("own").line, change("new").line]);
         assert_eq!(merged.unsent, [change("new")]);
         std::fs::remove_dir_all(&folder).unwrap();
     }

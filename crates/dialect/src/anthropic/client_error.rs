@@ -159,7 +159,6 @@ mod tests {
     use crate::refusal::kind_of;
     use pointsman_domain::{Dialect, FailureKind};
 
-    /// D98.
     #[test]
     fn a_refusal_in_this_form_passes_with_our_request_id_and_any_other_is_told_in_our_words() {
         let refusal = r#"{ "type":"error","error":{"type":"invalid_request_error","message":"a\u00e9","new":1.0},"request_id":"req_theirs"}"#;
@@ -200,7 +199,6 @@ mod tests {
         assert_eq!(bare.body(), expected);
     }
 
-    /// D97.
     #[test]
     fn every_status_has_its_type_and_an_overload_its_own_status() {
         let cases = [
@@ -261,7 +259,6 @@ mod tests {
         }
     }
 
-    /// D99.
     #[test]
     fn the_numbers_of_a_providers_refusal_are_found_in_its_text() {
         for (text, length, most) in [
@@ -292,7 +289,6 @@ mod tests {
         }
     }
 
-    /// D99.
     #[test]
     fn a_prompt_that_does_not_fit_is_told_in_the_words_that_clients_act_on() {
         let alone = too_long_message(210_000, 10, 200_000);

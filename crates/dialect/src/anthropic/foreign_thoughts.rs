@@ -135,7 +135,6 @@ mod tests {
         json!({"model": "m", "thinking": thinking, "messages": messages}).to_string()
     }
 
-    /// D101.
     #[test]
     fn a_body_without_foreign_thoughts_stays_as_it_is() {
         let same =

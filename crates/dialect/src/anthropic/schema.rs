@@ -266,7 +266,6 @@ mod tests {
         Some(String::from_utf8(lowered.to_vec()).unwrap())
     }
 
-    /// D27.
     #[test]
     fn constraints_that_the_api_does_not_know_stand_in_the_description() {
         let schema = r#"{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{
@@ -276,7 +275,6 @@ mod tests {
         assert_eq!(lowered(schema).as_deref(), Some(expected));
     }
 
-    /// D27.
     #[test]
     fn every_object_is_closed_also_in_definitions_and_lists() {
         let schema = r##"{"$defs":{"p":{"type":"object","properties":{"x":{"type":"number"}},"required":["x"]}},"type":"object","properties":{
@@ -285,7 +283,6 @@ mod tests {
         assert_eq!(lowered.matches(r#""additionalProperties":false"#).count(), 2, "{lowered}");
     }
 
-    /// D28.
     #[test]
     fn a_recursive_schema_or_one_with_a_map_is_not_lowered() {
         for schema in [

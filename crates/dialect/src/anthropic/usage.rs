@@ -136,7 +136,6 @@ mod tests {
         usage.tokens().unwrap()
     }
 
-    /// D30.
     #[test]
     fn what_stands_beside_the_input_is_added_to_the_prompt() {
         let tokens = tokens(&[
@@ -149,7 +148,6 @@ mod tests {
         assert_eq!((tokens.completion, tokens.reasoning, tokens.web_searches), (89, Some(40), Some(2)));
     }
 
-    /// D31.
     #[test]
     fn a_zero_or_absent_input_in_a_later_count_does_not_overwrite_the_first() {
         for later in [r#"{"input_tokens":0,"output_tokens":5}"#, r#"{"input_tokens":null,"output_tokens":5}"#] {

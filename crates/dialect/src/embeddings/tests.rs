@@ -167,7 +167,6 @@ fn token_ids_are_not_text() {
     }
 }
 
-/// D126.
 #[test]
 fn vectors_keep_their_order_and_every_digit() {
     let body = r#"{"embeddings":[{"values":[0.10,-1e-9]},{"values":[1]}],"usageMetadata":{"promptTokenCount":7}}"#;
@@ -177,7 +176,6 @@ fn vectors_keep_their_order_and_every_digit() {
     assert_eq!(only, r#"{"data":[{"index":0,"embedding":[2]}]}"#);
 }
 
-/// D126.
 #[test]
 fn a_failed_part_fails_the_whole() {
     let kind = |body: &str| read(STUDIO, GEMINI, 2, &[body]).unwrap_err();

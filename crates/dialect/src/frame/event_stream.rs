@@ -174,7 +174,6 @@ mod tests {
         out
     }
 
-    /// D58.
     #[test]
     fn the_published_frames_decode_at_every_split_position() {
         let stream = [bytes(DELTA), bytes(EXCEPTION)].concat();
@@ -190,7 +189,6 @@ mod tests {
         assert_eq!(split(stream.chunks(1), 1_000), (expected, Ok(false)));
     }
 
-    /// D58.
     #[test]
     fn one_flipped_bit_anywhere_is_a_bad_frame_or_no_frame_at_all() {
         let good = bytes(DELTA);
@@ -203,7 +201,6 @@ mod tests {
         }
     }
 
-    /// D59.
     #[test]
     fn a_frame_that_announces_more_than_allowed_is_refused_before_it_is_buffered() {
         let announced = 100_000_u32.to_be_bytes();

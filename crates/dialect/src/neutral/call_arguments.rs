@@ -326,7 +326,6 @@ mod tests {
         (EscapedText::plain(std::str::from_utf8(&out).unwrap()).unescaped().into_owned(), after)
     }
 
-    /// A9.
     #[test]
     fn of_what_says_nothing_and_of_repetitions_only_the_object_is_passed_on() {
         let object = r#"{"city":"Oslo"}"#;
@@ -363,7 +362,6 @@ mod tests {
         }
     }
 
-    /// A9.
     #[test]
     fn a_repetition_is_one_however_the_white_space_of_either_stands() {
         for first in [r#"{"a":[1,"x y"]}"#, r#"{ "a" : [ 1 , "x y" ] }"#, "{\n\t\"a\": [1, \"x y\"]\n}"] {

@@ -120,7 +120,6 @@ mod tests {
         }
     }
 
-    /// D101.
     #[test]
     fn a_changed_envelope_or_another_key_is_forged_and_anything_else_is_foreign() {
         let sealed = KEY.seal(ReasoningFormat::Responses, "state");

@@ -106,7 +106,6 @@ mod tests {
         out
     }
 
-    /// D124.
     #[test]
     fn a_lone_surrogate_at_the_end_of_a_piece_joins_with_the_next_piece() {
         assert_eq!(pieces(&[r"x\ud83d", r"\ude00y"]), ["x", r"\ud83d\ude00y"]);

@@ -69,7 +69,7 @@ fn every_sentence_of_the_table_is_known_in_a_request_that_does_not_hold_it() {
     }
 }
 
-/// Law of RELIABILITY 3.10: nothing that one client can put into a request closes anything for another.
+/// The law of docs/ROUTING.md: nothing that one client can put into a request closes anything for another.
 #[test]
 fn words_of_the_request_prove_nothing_wherever_a_provider_repeats_them() {
     for text in closing_sentences() {

@@ -14,7 +14,6 @@ fn chat() -> Box<ChatRequest> {
     of_chat(r#"{"model":"acme/m","messages":[{"role":"user","content":"Hi"}]}"#)
 }
 
-/// A3.
 #[test]
 fn an_answer_that_says_nothing_has_an_empty_text() {
     for dialect in Dialect::ALL {
@@ -51,7 +50,6 @@ fn an_answer_that_says_nothing_has_an_empty_text() {
     }
 }
 
-/// C6.
 #[test]
 fn thoughts_of_a_chat_provider_stand_where_those_of_other_providers_stand() {
     let details = json!([{"type": "reasoning.text", "text": "hm", "format": "unknown", "index": 0}]);
@@ -99,7 +97,6 @@ fn thoughts_of_a_chat_provider_stand_where_those_of_other_providers_stand() {
     }
 }
 
-/// A12.
 #[test]
 fn a_stop_sequence_is_told_to_clients_of_messages() {
     let request = |stops: Value| {
@@ -189,7 +186,6 @@ fn check_halves(pieces: &[&str], expected: &str) {
     }
 }
 
-/// D124.
 #[test]
 fn half_a_character_at_the_end_of_a_delta_waits_for_the_other_half() {
     check_halves(&[r#"{"content":"a\ud83d"}"#, r#"{"content":"\ude00b"}"#], "a😀b");

@@ -58,7 +58,6 @@ fn check(said: &Said, expected: &str) {
     }
 }
 
-/// A9.
 #[test]
 fn empty_objects_null_and_repetitions_around_the_arguments_are_left_out() {
     for pieces in [
@@ -80,7 +79,6 @@ fn empty_objects_null_and_repetitions_around_the_arguments_are_left_out() {
     }
 }
 
-/// A13.
 #[test]
 fn a_call_without_arguments_has_an_empty_object() {
     for pieces in [&["{}"][..], &["", "{}"]] {
@@ -105,7 +103,6 @@ fn a_call_without_arguments_has_an_empty_object() {
     }
 }
 
-/// A13.
 #[test]
 fn arguments_that_are_null_in_a_whole_answer_are_an_empty_object() {
     for (name, request) in clients() {
@@ -116,7 +113,6 @@ fn arguments_that_are_null_in_a_whole_answer_are_an_empty_object() {
     }
 }
 
-/// A13.
 #[test]
 fn a_call_that_was_cut_off_before_its_arguments_gets_none_made_up() {
     let (_, request) = clients().into_iter().find(|(name, _)| *name == "responses").unwrap();
@@ -127,7 +123,7 @@ fn a_call_that_was_cut_off_before_its_arguments_gets_none_made_up() {
     assert_eq!(whole["output"][0], body["output"][0], "{whole}");
 }
 
-/// A9, A13: `put_together` compares the joined pieces with the ends.
+/// `put_together` compares the joined pieces with the ends.
 #[test]
 fn the_pieces_of_the_arguments_joined_are_what_the_events_at_their_end_say() {
     for dialect in Dialect::ALL.into_iter().filter(|dialect| *dialect != Dialect::Gemini) {
@@ -157,7 +153,6 @@ fn the_pieces_of_the_arguments_joined_are_what_the_events_at_their_end_say() {
     }
 }
 
-/// A9, A13.
 #[test]
 fn pieces_that_a_responses_provider_leaves_out_or_does_not_end_are_made_up_for() {
     let (_, request) = clients().into_iter().find(|(name, _)| *name == "responses").unwrap();
@@ -234,7 +229,6 @@ fn ordinary_arguments_come_piece_by_piece() {
     }
 }
 
-/// A14.
 #[test]
 fn a_name_in_pieces_is_joined_for_clients_that_need_it_at_once() {
     let chunk = |call: Value, finish: Value| {
@@ -263,7 +257,6 @@ fn a_name_in_pieces_is_joined_for_clients_that_need_it_at_once() {
     }
 }
 
-/// A14.
 #[test]
 fn names_of_calls_that_grow_side_by_side_are_joined_each_with_its_own_rest() {
     let call = |index: u8, name: &str| json!({"index": index, "id": format!("c{index}"), "type": "function", "function": {"name": name, "arguments": ""}});
@@ -296,7 +289,6 @@ fn names_of_calls_that_grow_side_by_side_are_joined_each_with_its_own_rest() {
     }
 }
 
-/// A14.
 #[test]
 fn a_call_that_never_gets_arguments_does_not_hold_back_another_for_ever() {
     let (long, piece) = (200, "x".repeat(1_000));
@@ -335,7 +327,6 @@ fn a_call_that_never_gets_arguments_does_not_hold_back_another_for_ever() {
     }
 }
 
-/// A11, D118.
 #[test]
 fn a_function_call_of_a_whole_answer_becomes_a_call_of_a_tool() {
     let body = json!({"choices": [{"index": 0, "finish_reason": "function_call",
@@ -357,7 +348,6 @@ fn a_function_call_of_a_whole_answer_becomes_a_call_of_a_tool() {
     }
 }
 
-/// A11, D118.
 #[test]
 fn a_function_call_of_a_stream_becomes_a_call_of_a_tool_at_every_door() {
     let chunk = |delta: Value, finish: Value| {
@@ -390,7 +380,6 @@ fn a_function_call_of_a_stream_becomes_a_call_of_a_tool_at_every_door() {
     }
 }
 
-/// A11.
 #[test]
 fn a_client_of_functions_is_told_function_call_as_the_reason_of_the_end() {
     let said = Said { calls: vec![&[CITY]], ..Said::NOTHING };

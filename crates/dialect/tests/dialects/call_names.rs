@@ -69,7 +69,6 @@ fn answered(chat: &ChatRequest, outgoing: &OutgoingBody, name: &str) -> [String;
     [whole.body.to_vec(), out.to_vec()].map(|bytes| String::from_utf8(bytes).unwrap())
 }
 
-/// D16, 7.3.
 #[test]
 fn a_chat_endpoint_gets_names_and_ids_that_openai_takes_and_the_client_sees_its_own() {
     let catalog = catalog();
@@ -122,7 +121,6 @@ fn names_and_ids_of_a_client_of_chat_stay_as_they_are_at_a_chat_endpoint() {
     assert_eq!(json_of(&outgoing), expected);
 }
 
-/// 7.3.
 #[test]
 fn a_responses_endpoint_gets_ids_of_at_most_64_characters() {
     let catalog = catalog();
@@ -162,7 +160,6 @@ fn calls_without_an_id_get_one_by_their_place() {
 }
 
 proptest! {
-    /// D125.
     #[test]
     fn a_written_chat_is_a_prefix_of_that_with_one_more_call(
         calls in prop::collection::vec(("[a-z./ ]{1,90}", "[a-z:0-9]{1,60}"), 1..6),

@@ -71,7 +71,6 @@ fn is_named(list: &[std::sync::Arc<str>], name: &str) -> bool {
         .any(|listed| listed.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '['])))
 }
 
-/// D1.
 #[test]
 fn every_member_of_the_published_type_has_a_fate_in_every_dialect() {
     let published = include_str!("chat_members.txt").lines().filter(|line| !line.starts_with('#'));

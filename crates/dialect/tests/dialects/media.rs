@@ -27,7 +27,6 @@ fn missing(dialect: Dialect, chat: &ChatRequest) -> Vec<&'static str> {
         .collect()
 }
 
-/// A6.
 #[test]
 fn an_endpoint_is_excluded_for_media_that_its_api_has_no_form_for() {
     let office = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
@@ -68,7 +67,6 @@ fn an_endpoint_is_excluded_for_media_that_its_api_has_no_form_for() {
     }
 }
 
-/// A6.
 #[test]
 fn an_endpoint_is_excluded_for_such_media_in_results_of_tools_too() {
     let zip = "data:application/zip;base64,UEsDBA==";
@@ -106,7 +104,6 @@ fn media_of_user(dialect: Dialect, body: &Value) -> Vec<Value> {
     parts.filter(|part| part.get("text").is_none()).cloned().collect()
 }
 
-/// A6.
 #[test]
 fn media_of_instructions_go_to_the_user_at_every_dialect_and_are_named_as_emulated() {
     let pdf = "data:application/pdf;base64,JVBERi0=";
@@ -160,7 +157,7 @@ fn media_of_instructions_go_to_the_user_at_every_dialect_and_are_named_as_emulat
     }
 }
 
-/// A6: Claude takes system messages behind those of the user in their own role.
+/// Claude takes system messages behind those of the user in their own role.
 #[test]
 fn media_of_an_instruction_within_the_conversation_are_not_lost_where_its_role_is_kept() {
     let mut catalog = catalog();
@@ -176,7 +173,7 @@ fn media_of_an_instruction_within_the_conversation_are_not_lost_where_its_role_i
     assert!(sent.to_string().contains("rule"), "{sent}");
 }
 
-/// A6: prompt caches live on it.
+/// Prompt caches live on it.
 #[test]
 fn a_history_with_media_in_instructions_is_a_prefix_of_the_next_turn() {
     let says = |role: &str, content: Value| json!({"role": role, "content": content});
@@ -199,7 +196,6 @@ fn a_history_with_media_in_instructions_is_a_prefix_of_the_next_turn() {
     }
 }
 
-/// A6, A10.
 #[test]
 fn a_named_picture_in_a_file_has_no_title_at_claude_and_a_document_has_one() {
     for (data, title, dropped) in [
@@ -215,7 +211,6 @@ fn a_named_picture_in_a_file_has_no_title_at_claude_and_a_document_has_one() {
     }
 }
 
-/// A6.
 #[test]
 fn texts_of_any_type_go_as_documents_of_text() {
     let chat = chat(json!([{"type": "text", "text": "Read"}, file("data:application/json;base64,e30=", "a.json")]));
@@ -231,7 +226,6 @@ fn texts_of_any_type_go_as_documents_of_text() {
     assert_eq!(claude["messages"][0]["content"][0]["source"]["data"], "\u{fffd}", "{claude}");
 }
 
-/// A5.
 #[test]
 fn a_message_of_documents_has_a_text_at_converse() {
     let pdf = "data:application/pdf;base64,JVBERi0=";
@@ -267,7 +261,6 @@ fn a_message_of_documents_has_a_text_at_converse() {
     }
 }
 
-/// A5.
 #[test]
 fn the_text_beside_a_document_stands_before_a_cache_point_at_converse() {
     let block = json!({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}, "cache_control": {"type": "ephemeral"}});
@@ -287,7 +280,6 @@ fn the_text_beside_a_document_stands_before_a_cache_point_at_converse() {
     assert_eq!(kinds, ["toolResult", "text", "document", "cachePoint"], "{body}");
 }
 
-/// A10.
 #[test]
 fn bare_base64_is_data_at_every_door_and_goes_to_every_dialect_as_such() {
     let bare = "JVBERi0xLjQ=";
@@ -330,7 +322,6 @@ fn bare_base64_is_data_at_every_door_and_goes_to_every_dialect_as_such() {
     assert_eq!(body(Dialect::OpenAi, &heard)["messages"][0]["content"][0]["input_audio"]["data"], "AAAA");
 }
 
-/// A8.
 #[test]
 fn nothing_stands_beside_a_reference_where_an_api_refuses_that() {
     let described = json!({"$ref": "#/$defs/Opt", "description": "special"});
@@ -360,7 +351,6 @@ fn nothing_stands_beside_a_reference_where_an_api_refuses_that() {
     assert_eq!(sent["response_format"]["json_schema"]["schema"]["properties"]["a"], expected, "{sent}");
 }
 
-/// A8.
 #[test]
 fn a_member_beside_a_reference_that_is_lost_has_the_name_that_the_client_gave_it() {
     let node = json!({"type": "object", "properties": {"next": {"$ref": "#/$defs/Node", "description": "second"}}});

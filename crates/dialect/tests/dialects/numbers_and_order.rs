@@ -30,7 +30,6 @@ fn value() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// D9, D10.
     #[test]
     fn schemas_and_arguments_reach_every_dialect_as_they_were_written(one in value(), other in value(), number in number()) {
         let schema = format!("{{\"type\":\"object\",\"properties\":{{\"z\":{{\"default\":{one}}},\"a\":{{\"examples\":[{other}]}}}}}}");

@@ -167,7 +167,6 @@ fn relayed<'r>(
     String::from_utf8(out.to_vec()).unwrap()
 }
 
-/// D121.
 #[test]
 fn a_split_at_any_byte_changes_nothing() {
     let (catalog, clients) = (catalog(), clients());
@@ -193,7 +192,6 @@ fn a_split_at_any_byte_changes_nothing() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
-    /// D121.
     #[test]
     fn any_reads_give_the_same_bytes(mut places in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
         let catalog = catalog();

@@ -117,7 +117,7 @@ fn check_sent(request: &ChatRequest, dialect: Dialect, what: &str) {
     }
 }
 
-/// A3: every door, every dialect, whole and streamed.
+/// Every door, every dialect, whole and streamed.
 #[test]
 fn every_answer_is_accepted_when_it_comes_back_and_is_sent_on_in_a_valid_form() {
     for door in ["chat", "messages", "responses"] {
@@ -140,7 +140,7 @@ fn every_answer_is_accepted_when_it_comes_back_and_is_sent_on_in_a_valid_form() 
     }
 }
 
-/// A3: in other words than ours, as clients write an answer that says nothing.
+/// In other words than ours, as clients write an answer that says nothing.
 #[test]
 fn an_answer_that_says_nothing_is_accepted_in_any_form() {
     let chat = [

@@ -18,7 +18,6 @@ fn dropped(catalog: &Catalog, dialect: Dialect, chat: &ChatRequest) -> Vec<Strin
     dropped
 }
 
-/// D2.
 #[test]
 fn unknown_members_of_a_chat_are_named_where_the_chat_is_translated() {
     let catalog = catalog();
@@ -47,7 +46,6 @@ fn unknown_members_of_a_chat_are_named_where_the_chat_is_translated() {
     assert_eq!(dropped(&catalog, Dialect::OpenAi, &chat), [""; 0], "there they are sent");
 }
 
-/// D2.
 #[test]
 fn unknown_members_of_items_parts_and_tools_of_a_client_of_responses_are_named() {
     let catalog = catalog();
@@ -82,7 +80,6 @@ fn unknown_members_of_items_parts_and_tools_of_a_client_of_responses_are_named()
     assert_eq!(dropped(&catalog, Dialect::Responses, &chat), [""; 0], "there they are sent");
 }
 
-/// D2.
 #[test]
 fn unknown_members_of_messages_and_blocks_of_a_client_of_messages_are_named() {
     let catalog = catalog();
@@ -139,7 +136,6 @@ fn messages() -> Value {
     })
 }
 
-/// D2.
 #[test]
 fn a_client_of_messages_reads_its_own_names() {
     let catalog = catalog();
@@ -174,7 +170,6 @@ fn an_effort_of_messages_is_named_where_it_stands() {
     assert_eq!(of(&body), ["thinking"]);
 }
 
-/// D2.
 #[test]
 fn a_client_of_responses_reads_its_own_names() {
     let catalog = catalog();

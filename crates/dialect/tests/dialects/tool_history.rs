@@ -81,7 +81,6 @@ fn turns(text: &str) -> Value {
     text.split(" | ").map(message).collect()
 }
 
-/// A2.
 #[test]
 fn results_stand_directly_behind_their_calls_whatever_a_client_of_messages_puts_between() {
     for (given, expected) in [
@@ -104,7 +103,6 @@ fn results_stand_directly_behind_their_calls_whatever_a_client_of_messages_puts_
     }
 }
 
-/// A2.
 #[test]
 fn results_stand_directly_behind_their_calls_whatever_a_client_of_responses_puts_between() {
     let call = |id: &str| json!({"type": "function_call", "call_id": id, "name": id, "arguments": "{}"});
@@ -124,7 +122,6 @@ fn results_stand_directly_behind_their_calls_whatever_a_client_of_responses_puts
     }
 }
 
-/// A2.
 #[test]
 fn a_chat_server_gets_the_history_of_a_chat_client_as_it_is_and_others_in_order() {
     let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": id, "arguments": "{}"}});
@@ -139,7 +136,6 @@ fn a_chat_server_gets_the_history_of_a_chat_client_as_it_is_and_others_in_order(
     assert_eq!(own["messages"], messages);
 }
 
-/// A2.
 #[test]
 fn results_of_deprecated_function_calls_stand_directly_behind_their_calls() {
     let says = |role: &str, text: &str| json!({"role": role, "content": text});
@@ -164,7 +160,6 @@ fn results_of_deprecated_function_calls_stand_directly_behind_their_calls() {
     }
 }
 
-/// A2.
 #[test]
 fn a_body_of_responses_at_the_door_of_chat_has_its_results_behind_their_calls_at_chat_servers_too() {
     let says = |role: &str, text: &str| json!({"type": "message", "role": role, "content": text});
@@ -192,7 +187,6 @@ fn a_body_of_responses_at_the_door_of_chat_has_its_results_behind_their_calls_at
     assert!(!read.has_written_messages, "messages of a chat client stay as they are");
 }
 
-/// A2.
 #[test]
 fn a_chat_client_with_a_result_of_another_call_gets_no_result_for_the_call_and_a_text_for_the_other() {
     let call = json!({"id": "t0", "type": "function", "function": {"name": "t0", "arguments": "{}"}});
@@ -204,7 +198,7 @@ fn a_chat_client_with_a_result_of_another_call_gets_no_result_for_the_call_and_a
     check(&chat, Dialect::OpenAi, "Hi c:t0 r:t0! [tool result t9] 18");
 }
 
-/// A2: prompt caches live on it.
+/// Prompt caches live on it.
 #[test]
 fn a_history_with_scattered_results_is_a_prefix_of_the_next_turn() {
     let catalog = catalog();
@@ -228,7 +222,6 @@ fn a_history_with_scattered_results_is_a_prefix_of_the_next_turn() {
     }
 }
 
-/// A4.
 #[test]
 fn without_a_tool_a_chat_server_gets_no_choice_of_tools() {
     let hosted = json!([{"type": "web_search"}]);

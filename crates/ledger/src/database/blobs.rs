@@ -2,13 +2,13 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use redb::{ReadableTable as _, TableDefinition, TableError, WriteTransaction};
+use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 
 use super::{BLOBS, CHUNK, Ledger, View, header, redb_fault};
 use crate::{blocks, entry::RollUp, fault::Fault, packed::Packed};
 
 /// Hash of a blob to the greatest `created_ms` of an entry that refers to it.
-const USES: TableDefinition<'_, &[u8; 32], i64> = TableDefinition::new("blob_uses");
+pub(super) const USES: TableDefinition<'_, &[u8; 32], i64> = TableDefinition::new("blob_uses");
 /// The blobs used last stay although no entry refers to them: a process that had no traffic for long goes on with them
 /// without storing them again.
 const ALWAYS_KEPT: usize = 16;
@@ -88,7 +88,7 @@ impl Ledger {
         {
             let mut blobs = transaction.open_table(BLOBS).map_err(redb_fault)?;
             let mut uses = transaction.open_table(USES).map_err(redb_fault)?;
-            // Stored by an earlier version, or so lately that no entry refers to it yet.
+            // Stored so lately that no entry refers to it yet.
             for (_, hash) in &unused {
                 uses.insert(hash, now_ms).map_err(redb_fault)?;
             }
@@ -121,11 +121,7 @@ impl View {
     }
 
     fn blob_uses(&self) -> Result<HashMap<[u8; 32], i64>, Fault> {
-        let table = match self.transaction.open_table(USES) {
-            Ok(table) => table,
-            Err(TableError::TableDoesNotExist(_)) => return Ok(HashMap::new()),
-            Err(error) => return Err(redb_fault(error)),
-        };
+        let table = self.transaction.open_table(USES).map_err(redb_fault)?;
         let rows = table.iter().map_err(redb_fault)?;
         rows.map(|row| row.map(|(hash, used_ms)| (*hash.value(), used_ms.value())).map_err(redb_fault)).collect()
     }

@@ -2,20 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redb::{ReadableTable as _, TableDefinition, TableError, WriteTransaction};
+use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 
 use super::{View, redb_fault, slot};
 use crate::fault::Fault;
 
 /// Slot to the number of entries that were deleted from it.
-const DELETED: TableDefinition<'_, i64, u64> = TableDefinition::new("deleted");
+pub(super) const DELETED: TableDefinition<'_, i64, u64> = TableDefinition::new("deleted");
+
 /// The slots of which entries were deleted.
 pub(crate) fn deleted(view: &View) -> Result<BTreeSet<i64>, Fault> {
-    let table = match view.transaction.open_table(DELETED) {
-        Ok(table) => table,
-        Err(TableError::TableDoesNotExist(_)) => return Ok(BTreeSet::new()),
-        Err(error) => return Err(redb_fault(error)),
-    };
+    let table = view.transaction.open_table(DELETED).map_err(redb_fault)?;
     let slots = table.iter().map_err(redb_fault)?;
     slots.map(|row| row.map(|(slot, _)| slot.value()).map_err(redb_fault)).collect()
 }

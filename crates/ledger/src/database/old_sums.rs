@@ -17,11 +17,11 @@ const DAY: i64 = 86_400 / SLOT.as_secs() as i64;
 
 impl Ledger {
     /// Adds the sums of slots that ended before `oldest_ms` to those of long ago, but for those of the last 45 days that have
-    /// sums. Sums of slots before `carried_ms` are dropped.
+    /// sums.
     ///
     /// # Errors
     /// The disk refuses.
-    pub fn retain_sums(&self, oldest_ms: i64, carried_ms: i64, sums: &dyn RollUp) -> Result<(), Fault> {
+    pub fn retain_sums(&self, oldest_ms: i64, sums: &dyn RollUp) -> Result<(), Fault> {
         let view = self.view()?;
         let bound = slot(oldest_ms).min(view.first_slot_of_last_days(DAYS_KEPT)?);
         let old = view.sums_in(LONG_AGO + 1..bound)?;
@@ -33,9 +33,7 @@ impl Ledger {
             let mut table = transaction.open_table(SUMS).map_err(redb_fault)?;
             for ((old, key), sum) in old {
                 table.remove((old, key.as_slice())).map_err(redb_fault)?;
-                if old >= slot(carried_ms) {
-                    merge_sum(&mut table, (LONG_AGO, &key), sum, sums)?;
-                }
+                merge_sum(&mut table, (LONG_AGO, &key), sum, sums)?;
             }
         }
         deletions::forget_deleted(&transaction, bound)?;

@@ -22,18 +22,11 @@ impl fmt::Display for Unreadable {
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// The format that the bytes were written in.
-    format: u8,
 }
 
 impl<'a> Reader<'a> {
     pub(super) const fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader { bytes, at: 0, format: super::FORMAT }
-    }
-
-    /// The same bytes, written in another format.
-    pub(super) const fn of_format(self, format: u8) -> Reader<'a> {
-        Reader { format, ..self }
+        Reader { bytes, at: 0 }
     }
 
     /// The complaint that `what` is wrong here.
@@ -81,11 +74,6 @@ pub(super) trait Stored: Sized {
 
     /// Reads what [`Stored::put`] wrote.
     fn take(from: &mut Reader<'_>) -> Result<Self, Unreadable>;
-}
-
-/// Reads a value that is written since `format`; older bytes give its default.
-pub(super) fn since<T: Stored + Default>(from: &mut Reader<'_>, format: u8) -> Result<T, Unreadable> {
-    if from.format < format { Ok(T::default()) } else { T::take(from) }
 }
 
 /// Seven bits a byte, the lowest first.
@@ -277,11 +265,9 @@ impl Stored for chrono::NaiveDate {
     }
 }
 
-/// A struct, field after field. It must name all of them; `@ 2` after a field says since which format it is written.
+/// A struct, field after field. It must name all of them.
 macro_rules! stored_struct {
-    (take $from:ident) => { $crate::record::bytes::Stored::take($from) };
-    (take $from:ident $format:literal) => { $crate::record::bytes::since($from, $format) };
-    ($($name:ident { $($field:ident $(@ $format:literal)?),* $(,)? })*) => {$(
+    ($($name:ident { $($field:ident),* $(,)? })*) => {$(
         impl $crate::record::bytes::Stored for $name {
             fn put(&self, out: &mut Vec<u8>) {
                 let $name { $($field),* } = self;
@@ -291,7 +277,7 @@ macro_rules! stored_struct {
             fn take(
                 from: &mut $crate::record::bytes::Reader<'_>,
             ) -> Result<$name, $crate::record::bytes::Unreadable> {
-                $(let $field = $crate::record::bytes::stored_struct!(take from $($format)?)?;)*
+                $(let $field = $crate::record::bytes::Stored::take(from)?;)*
                 Ok($name { $($field),* })
             }
         }

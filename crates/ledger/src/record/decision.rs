@@ -6,7 +6,7 @@ use pointsman_domain::{
 };
 
 use super::{
-    bytes::{Reader, Stored, Unreadable, since, stored_enum, stored_struct},
+    bytes::{Reader, Stored, Unreadable, stored_enum, stored_struct},
     candidate,
 };
 
@@ -46,12 +46,12 @@ stored_enum! {
 
 stored_struct! {
     ExcludedEndpoint { index, endpoint, reason, detail }
-    Needs { input, output, parameters, any_parameter, dialect @ 2, capabilities @ 4, lost @ 7, service @ 11 }
+    Needs { input, output, parameters, any_parameter, dialect, capabilities, lost, service }
     LostParameter { endpoint, name }
     StickyEndpoint { endpoint, cached_tokens }
     RequestFacts {
         api, today, targets, needs, key_allowed, key_blocked, prompt_tokens, images, max_tokens, answers, sticky,
-        pending_reasoning @ 7,
+        pending_reasoning,
     }
     RecordedGate { index, state, until }
     TaskClass { task, source, features }
@@ -104,7 +104,7 @@ pub(super) fn take(from: &mut Reader<'_>, catalog: &Catalog) -> Result<Decision,
             $(let $member = Stored::take(from)?;)*
             let candidates = candidate::take_all(from, catalog)?;
             let (rivals, standby) = (candidate::take_all(from, catalog)?, candidate::take_all(from, catalog)?);
-            let safe_set = since(from, 7)?;
+            let safe_set = Stored::take(from)?;
             Ok(Decision { candidates, rivals, standby, safe_set, $($member),* })
         }};
     }

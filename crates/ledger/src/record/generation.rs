@@ -7,7 +7,7 @@ use pointsman_domain::{
 };
 
 use super::{
-    bytes::{Reader, Stored, Unreadable, since, stored_struct},
+    bytes::{Reader, Stored, Unreadable, stored_struct},
     decision,
 };
 
@@ -20,7 +20,7 @@ stored_struct! {
     Usage {
         prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens, audio_tokens,
         audio_output_tokens, reasoning_tokens, images, web_searches, reported_cost,
-        estimated, service @ 11,
+        estimated, service,
     }
     CostBreakdown {
         prompt, completion, reasoning, cache_read, cache_write, cache_write_1h, audio, audio_output, request, image,
@@ -74,9 +74,9 @@ pub(super) fn take(
         ($($member:ident),*) => {{
             $(let $member = Stored::take(from)?;)*
             let decision = Arc::new(decision::take(from, &catalog)?);
-            let (emulated_parameters, client_dialect) = (since(from, 2)?, since(from, 2)?);
-            let (trace_parent, served) = (since(from, 9)?, since(from, 9)?);
-            let waited = since(from, 10)?;
+            let (emulated_parameters, client_dialect) = (Stored::take(from)?, Stored::take(from)?);
+            let (trace_parent, served) = (Stored::take(from)?, Stored::take(from)?);
+            let waited = Stored::take(from)?;
             Ok(Generation {
                 decision, policy, catalog, key: 0, team: None, emulated_parameters, client_dialect, trace_parent, served,
                 waited, $($member),*

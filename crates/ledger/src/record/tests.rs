@@ -1,8 +1,6 @@
 use std::{collections::HashMap, fmt::Debug, sync::Arc};
 
-use pointsman_domain::{
-    Catalog, Generation, ParameterSet, RequestedService, RoutingPolicy, ServedService, ServiceName, Wish,
-};
+use pointsman_domain::{Catalog, Generation, ParameterSet, RoutingPolicy};
 use proptest::prelude::*;
 
 use super::{
@@ -127,31 +125,6 @@ fn a_record_cut_anywhere_or_with_a_byte_too_many_is_damaged() {
     record.push(0);
     let Err(RecordFault::Damaged(fault)) = read(&record, &shelf) else { panic!("read with a byte too many") };
     assert_eq!((fault.at, fault.what), (record.len() - 1, "the record does not end here"));
-}
-
-#[test]
-fn a_record_of_the_format_before_is_read_and_belongs_to_no_trace() {
-    let mut shelf = Shelf::default();
-    let mut generation = Generation { trace_parent: None, served: None, waited: None, ..any_generation(7) };
-    generation.usage.service = ServedService::default();
-    Arc::make_mut(&mut generation.decision).request.needs.service = RequestedService::default();
-    let mut record = shelf.write(&generation);
-    // Where the first byte differs if the service that was asked for, or that served, is another.
-    let mut place = |change: fn(&mut Generation)| {
-        let mut changed = generation.clone();
-        change(&mut changed);
-        shelf.write(&changed).iter().zip(&record).position(|(one, other)| one != other).unwrap()
-    };
-    let served = place(|changed| changed.usage.service.tier = ServiceName::parse("flex"));
-    let asked = place(|changed| Arc::make_mut(&mut changed.decision).request.needs.service.tier = Wish::Standard);
-    // Formats 9 and 10 added three members at the end, which are a byte each where they are absent. Format 11 added the services,
-    // of two and of three members.
-    assert!(served < asked);
-    record.truncate(record.len() - 3);
-    record.drain(asked..asked + 3);
-    record.drain(served..served + 2);
-    record[0] = 8;
-    assert_eq!(format!("{:?}", read(&record, &shelf).unwrap()), format!("{generation:?}"));
 }
 
 #[test]

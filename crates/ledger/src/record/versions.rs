@@ -16,7 +16,7 @@ stored_struct! {
     StatsPolicy { half_life, max_weight, prior_first_token, prior_per_token }
     BalancedPolicy { latency, cost }
     HedgePolicy { objectives, sigma, budget }
-    RetryPolicy { max_attempts, last_resort, budget_ratio, wait @ 10 }
+    RetryPolicy { max_attempts, last_resort, budget_ratio, wait }
     BreakerPolicy { consecutive, base, factor, max_steps, timeout_step }
     StickyPolicy { enabled, ttl, min_prompt_tokens, max_conversations }
     TargetPolicy { gain, max_margin, min_margin, reserve }
@@ -34,7 +34,7 @@ stored_struct! {
     EndpointLimits { context_length, max_completion_tokens, max_prompt_tokens }
     Pricing {
         prompt, completion, request, image, web_search, internal_reasoning, input_cache_read, input_cache_write,
-        input_cache_write_1h, audio, audio_output, tiers @ 6, service_tiers @ 11, geographies @ 11,
+        input_cache_write_1h, audio, audio_output, tiers, service_tiers, geographies,
     }
     GeographyPrice { name, per_mille }
     PriceTier {
@@ -44,14 +44,14 @@ stored_struct! {
     Endpoint {
         id, model, provider, variant, upstream_model, pricing, limits, parameters, quantization, is_moderated, disabled,
         wants_max_completion_tokens, knows_developer_role, forwards_unknown_fields, images_through_chat,
-        dialect @ 2, wants_reasoning_effort @ 3, lacks @ 4, platform @ 5,
-        counts_tokens @ 6, safety_settings @ 6, effort_none_cures @ 7, reasoning_state @ 7, effort_budgets @ 7,
-        inputs_per_call @ 7, takes_instructions @ 8, reasoning_history @ 10, omits @ 10,
+        dialect, wants_reasoning_effort, lacks, platform,
+        counts_tokens, safety_settings, effort_none_cures, reasoning_state, effort_budgets,
+        inputs_per_call, takes_instructions, reasoning_history, omits,
     }
     EffortBudgets { minimal, low, medium, high, xhigh, max }
     Alias {
         id, free_only, objective, weights, preferred_max_latency, preferred_min_throughput, allowed, blocked,
-        description, task @ 7,
+        description, task,
     }
 }
 

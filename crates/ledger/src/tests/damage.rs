@@ -303,10 +303,10 @@ fn two_hundred_days() -> Shelf {
 }
 
 /// Sums after retention: the count of long ago, and the number of days that are kept apart.
-fn after_retention(shelf: &Shelf, oldest_ms: i64, carried_ms: i64) -> (u64, usize) {
+fn after_retention(shelf: &Shelf, oldest_ms: i64) -> (u64, usize) {
     let ledger = shelf.shared.ledger.read();
     let ledger = ledger.as_ref().unwrap();
-    ledger.retain_sums(oldest_ms, carried_ms, &Count).unwrap();
+    ledger.retain_sums(oldest_ms, &Count).unwrap();
     let view = ledger.view().unwrap();
     let long_ago = view.sums_of_long_ago().unwrap();
     (long_ago.values().map(|sum| number(sum)).sum(), view.sums(i64::MIN, i64::MAX).unwrap().len())
@@ -315,15 +315,8 @@ fn after_retention(shelf: &Shelf, oldest_ms: i64, carried_ms: i64) -> (u64, usiz
 #[test]
 fn sums_that_age_are_added_up_exactly_and_the_last_days_keep_theirs_whatever_the_clock_says() {
     let shelf = two_hundred_days();
-    assert_eq!(after_retention(&shelf, START_MS, i64::MIN), (0, 200));
-    assert_eq!(after_retention(&shelf, START_MS + 100 * DAY_MS, i64::MIN), (100, 100));
-    assert_eq!(after_retention(&shelf, START_MS + 9_999 * DAY_MS, i64::MIN), (155, 45), "a clock that is years ahead");
-    assert_eq!(after_retention(&shelf, START_MS, i64::MIN), (155, 45));
-}
-
-#[test]
-fn sums_that_an_earlier_version_carried_over_are_not_added_up_again() {
-    let shelf = two_hundred_days();
-    let carried_ms = START_MS + 60 * DAY_MS;
-    assert_eq!(after_retention(&shelf, START_MS + 100 * DAY_MS, carried_ms), (40, 100));
+    assert_eq!(after_retention(&shelf, START_MS), (0, 200));
+    assert_eq!(after_retention(&shelf, START_MS + 100 * DAY_MS), (100, 100));
+    assert_eq!(after_retention(&shelf, START_MS + 9_999 * DAY_MS), (155, 45), "a clock that is years ahead");
+    assert_eq!(after_retention(&shelf, START_MS), (155, 45));
 }

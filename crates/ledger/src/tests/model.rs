@@ -464,7 +464,7 @@ fn a_journal_torn_at_every_byte_of_its_last_frames_keeps_the_frames_before() {
 
 #[test]
 fn a_damaged_segment_is_set_aside_and_a_newer_format_is_never_destroyed() {
-    use crate::disk::Disk as _;
+    use crate::{directory::FORMAT, disk::Disk as _};
     let mut world = World::new(9);
     world.step(true);
     let (entries, mut path) = ([world.entry(), world.entry()], String::new());
@@ -476,11 +476,11 @@ fn a_damaged_segment_is_set_aside_and_a_newer_format_is_never_destroyed() {
     world.writers.clear();
     let aside: Vec<String> = world.disk.names().into_iter().filter(|name| name.starts_with("set-aside")).collect();
     assert!(aside.len() == 1 && aside[0].ends_with(&path), "{aside:?}");
-    world.disk.replace("format", b"3").unwrap();
+    world.disk.replace("format", (FORMAT + 1).to_string().as_bytes()).unwrap();
     world.restart(false);
     let names = world.disk.names();
     assert!(names.iter().any(|name| name.starts_with("set-aside") && name.ends_with("/ledger.redb")), "{names:?}");
-    assert_eq!(world.disk.read("format").unwrap(), b"2");
+    assert_eq!(world.disk.read("format").unwrap(), FORMAT.to_string().as_bytes());
 }
 
 #[test]

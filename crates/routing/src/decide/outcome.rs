@@ -23,8 +23,8 @@ use super::{
 
 use crate::stats::{Gate, Snapshot};
 
-/// Version of the algorithm, for records. Incremented when the same inputs may lead to another choice.
-pub const ALGORITHM: u16 = 3;
+/// Version of the algorithm, for records. It rises when the same inputs may lead to another choice.
+pub const ALGORITHM: u16 = 1;
 
 /// No endpoint may serve the request.
 pub(crate) fn refused(context: &DecisionContext<'_>, pool: CandidatePool<'_>) -> RouteError {

@@ -3,7 +3,7 @@
 //!
 //! This is a preference within a target and a position in `provider.order`: it outranks no order that the client gives.
 
-use pointsman_domain::{Decision, Endpoint, ScoreInputs};
+use pointsman_domain::{Endpoint, ScoreInputs};
 
 use super::{
     context::DecisionContext,
@@ -39,8 +39,7 @@ fn keeps_reasoning(context: &DecisionContext<'_>) -> impl Fn(&PooledEndpoint<'_>
     }
 }
 
-/// Whether a recorded candidate ranks last because it would lose the reasoning before pending calls. Older records have the same
-/// grade for a preference that is missed by much.
-pub(crate) fn loses_reasoning(decision: &Decision, inputs: &ScoreInputs) -> bool {
-    decision.request.pending_reasoning.is_bound() && position_and_grade(inputs.tier).1 == REASONING_LOST_GRADE
+/// Whether a recorded candidate ranks last because it would lose the reasoning before pending calls.
+pub(crate) fn loses_reasoning(inputs: &ScoreInputs) -> bool {
+    position_and_grade(inputs.tier).1 == REASONING_LOST_GRADE
 }

@@ -63,7 +63,7 @@ fn step(missed: f64) -> u32 {
 
 /// Grade of a recorded candidate with this prediction, not counting the exception for few observations.
 pub(crate) fn grade_with(decision: &Decision, inputs: &ScoreInputs, predicted: &Prediction) -> u32 {
-    if loses_reasoning(decision, inputs) {
+    if loses_reasoning(inputs) {
         return REASONING_LOST_GRADE;
     }
     let (latency, rate) = (decision.parameters.preferred_max_latency, decision.parameters.preferred_min_throughput);

@@ -46,16 +46,16 @@ pub(crate) fn why_chosen(decision: &Decision, names: Names<'_>, choice: &Candida
             format!("provider.order lists its provider first, and among the endpoints there {score}")
         }
         Some(_) if by_order => "provider.order lists its provider first".to_owned(),
-        Some(passed) if loses_reasoning(decision, &passed.inputs) => {
+        Some(passed) if loses_reasoning(&passed.inputs) => {
             let with_score = next.map_or(String::new(), |_| format!(", and among the endpoints that can {score}"));
             format!("it can take back the reasoning before the tool calls that this turn answers{with_score}")
         }
         Some(_) => preference_reason(decision, choice, next.map(|_| score)),
         None => cache_reason(decision, choice, score),
     };
-    let better = passed.map_or(String::new(), |passed| passed_over_text(decision, names, choice, passed));
+    let better = passed.map_or(String::new(), |passed| passed_over_text(names, choice, passed));
     let text = format!("Chosen because {}{better}", with_model_order(decision, choice, reason));
-    let by_preference = passed.is_some_and(|passed| !loses_reasoning(decision, &passed.inputs)) && !by_order;
+    let by_preference = passed.is_some_and(|passed| !loses_reasoning(&passed.inputs)) && !by_order;
     WhyChosen { text, explained: if by_preference { Explained::Preferences } else { Explained::Other } }
 }
 
@@ -138,10 +138,10 @@ fn passed_over<'a>(decision: &'a Decision, choice: &Candidate) -> Option<&'a Can
 }
 
 /// `; bolt/b on bolt has a better score ($0.0011) but is expected to miss that`
-fn passed_over_text(decision: &Decision, names: Names<'_>, choice: &Candidate, passed: &Candidate) -> String {
+fn passed_over_text(names: Names<'_>, choice: &Candidate, passed: &Candidate) -> String {
     let reason = match position_and_grade(choice.inputs.tier) {
         (position, _) if order_position(passed) > position => "comes later in that order",
-        _ if loses_reasoning(decision, &passed.inputs) => "cannot take it back",
+        _ if loses_reasoning(&passed.inputs) => "cannot take it back",
         (_, 0) => "is expected to miss that",
         _ => "is expected to miss that by more",
     };

@@ -487,7 +487,6 @@ fn our_wrong_key_closes_the_whole_provider_and_a_wrong_name_the_endpoint() {
     assert_eq!(rig.plan(1.0), "a/2@x b/3@y");
 }
 
-/// RELIABILITY 3.10.
 #[test]
 fn unknown_words_close_something_only_if_different_callers_hear_them_without_a_success_between() {
     const ONE: Option<u64> = Some(1);
@@ -540,7 +539,6 @@ fn the_same_400_for_several_callers_is_shown_and_closes_nothing() {
     assert!(!call(10, OK));
 }
 
-/// B8.
 #[test]
 fn what_has_changed_is_tried_again_at_once() {
     let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | b/3@y 300ms");

@@ -257,9 +257,8 @@ mod tests {
         judge(&all, &target)
     }
 
-    /// O82.
     #[test]
-    fn o82_jumps_zeros_and_single_changes_need_a_word_and_slips_are_refused() {
+    fn jumps_zeros_and_single_changes_need_a_word_and_slips_are_refused() {
         for (changes, expected) in [
             (&[("1", "2"), ("2", "4")] as &[_], "Write"),
             (&[("1", "3"), ("3", "1")], "Write"),

@@ -350,9 +350,8 @@ mod tests {
         }
     }
 
-    /// O81.
     #[test]
-    fn o81_prices_survive_as_exact_decimals_however_they_are_written() {
+    fn prices_survive_as_exact_decimals_however_they_are_written() {
         for index in 1..=1_000_i128 {
             // Up to nine digits after the point of a price per million.
             let femto = index * 7_919 * 104_729 % 1_000_000_000_000;

@@ -12,8 +12,7 @@ const STEPS_LOCK: i64 = 0x706f_696e_7473_6d61;
 pub const CHANGES_LOCK: i64 = STEPS_LOCK + 1;
 
 /// The steps, in order. A released step is never changed.
-const STEPS: [&str; 3] = [
-    "
+const STEPS: [&str; 1] = ["
     create table pointsman_records (
         id bytea primary key,
         created_ms bigint not null,
@@ -49,8 +48,6 @@ const STEPS: [&str; 3] = [
         node text not null,
         change text not null
     );
-",
-    "
     create table pointsman_sums (
         slot bigint not null,
         node text not null,
@@ -59,18 +56,13 @@ const STEPS: [&str; 3] = [
         sum bytea not null,
         primary key (slot, node, ledger, key)
     );
-",
-    // What a version with fewer steps does not read of a sum.
-    "
-    alter table pointsman_sums add column classes bytea not null default ''::bytea;
-",
-];
+"];
 
 /// Takes the steps that were not taken yet.
 ///
 /// # Errors
 /// The server refuses.
-pub async fn migrate(client: &mut Client) -> Result<(), tokio_postgres::Error> {
+pub async fn extend(client: &mut Client) -> Result<(), tokio_postgres::Error> {
     const HIGHEST: &str = "select coalesce(max(step), 0)::bigint from pointsman_steps";
     // Without the lock first, so that an ordinary start waits for nobody.
     let exists = client.query_typed_one("select to_regclass('pointsman_steps') is not null", &[]).await?;

@@ -136,7 +136,7 @@ impl Server {
             });
             let mut session = Session { client, connection };
             check(&mut session.client).await?;
-            schema::migrate(&mut session.client).await?;
+            schema::extend(&mut session.client).await?;
             Ok(session)
         };
         timeout(CONNECT_TIMEOUT, open).await.map_err(|_| PostgresFault::Timeout)?

@@ -7,7 +7,6 @@ use std::{collections::BTreeSet, ops::RangeInclusive, time::Duration};
 
 use pointsman_base::clock;
 use pointsman_ledger::{
-    activity::EARLY_BYTES,
     database::Identity,
     sums::{SLOT, SlotSums, slot},
 };
@@ -154,28 +153,22 @@ async fn insert(client: &Client, sources: &Sources, ledger: Identity, rows: &[Ro
 }
 
 async fn insert_piece(client: &Client, node: &str, ledger: Identity, rows: &[Row<'_>]) -> Result<(), PostgresFault> {
-    let (mut slots, mut keys): (Vec<i64>, Vec<&[u8]>) = Default::default();
-    let (mut values, mut classes): (Vec<&[u8]>, Vec<&[u8]>) = Default::default();
+    let (mut slots, mut keys, mut sums): (Vec<i64>, Vec<&[u8]>, Vec<&[u8]>) = Default::default();
     for ((slot, key), sum) in rows {
         slots.push(*slot);
         keys.push(key);
-        let (value, rest) = sum.split_at_checked(EARLY_BYTES).unwrap_or((sum, &[]));
-        values.push(value);
-        classes.push(rest);
+        sums.push(sum);
     }
     let insert = "
-        insert into pointsman_sums (node, ledger, slot, key, sum, classes)
-        select $1, $2, slot, key, sum, classes
-        from unnest($3, $4, $5, $6) as new(slot, key, sum, classes)
-        on conflict (slot, node, ledger, key) do update set sum = excluded.sum, classes = excluded.classes
-        where pointsman_sums.sum <> excluded.sum or pointsman_sums.classes <> excluded.classes";
-    let parameters: [Parameter<'_>; 6] = [
+        insert into pointsman_sums (node, ledger, slot, key, sum)
+        select $1, $2, slot, key, sum from unnest($3, $4, $5) as new(slot, key, sum)
+        on conflict (slot, node, ledger, key) do update set sum = excluded.sum where pointsman_sums.sum <> excluded.sum";
+    let parameters: [Parameter<'_>; 5] = [
         (&node, Type::TEXT),
         (&ledger.as_slice(), Type::BYTEA),
         (&slots, Type::INT8_ARRAY),
         (&keys, Type::BYTEA_ARRAY),
-        (&values, Type::BYTEA_ARRAY),
-        (&classes, Type::BYTEA_ARRAY),
+        (&sums, Type::BYTEA_ARRAY),
     ];
     client.execute_typed(insert, &parameters).await?;
     Ok(())
@@ -204,7 +197,7 @@ pub async fn read(
     (node, own): (&str, Identity),
 ) -> Result<Option<Vec<ForeignSum>>, PostgresFault> {
     let select = "
-        select slot, key, sum || classes from pointsman_sums
+        select slot, key, sum from pointsman_sums
         where slot between $1 and $2 and not (node = $3 and ledger = $4)
         limit $5";
     let (first, last, most) = (*slots.start(), *slots.end(), MOST_READ + 1);

@@ -88,7 +88,6 @@ fn whole_of(message: Value, finish: &str) -> Value {
     serde_json::from_slice(&encoder.whole()).unwrap()
 }
 
-/// D87, D88.
 #[test]
 fn text_and_a_call_of_chat_become_the_events_of_this_api() {
     let stream = stream_of(&[
@@ -135,7 +134,6 @@ data: {"type":"message_stop"}
     assert_eq!(String::from_utf8_lossy(&stream), expected);
 }
 
-/// D89, D90, D91, D92.
 #[test]
 fn reasoning_text_and_two_calls_become_blocks_in_their_order() {
     let received = received(&[
@@ -158,7 +156,6 @@ fn reasoning_text_and_two_calls_become_blocks_in_their_order() {
     assert_eq!(received.message["stop_reason"], "tool_use", "agents stop at end_turn, calls or not");
 }
 
-/// D92.
 #[test]
 fn the_reason_of_the_end_is_one_of_this_api() {
     let reason = |finish_reason: &str, with_call: bool| {
@@ -178,7 +175,6 @@ fn the_reason_of_the_end_is_one_of_this_api() {
     assert_eq!(reason("content_filter", true), "refusal", "nobody should run what was cut by a filter");
 }
 
-/// D88.
 #[test]
 fn the_start_tells_the_counted_prompt_if_it_is_known_and_else_the_estimate() {
     let start = |before: Option<Value>| {
@@ -193,7 +189,6 @@ fn the_start_tells_the_counted_prompt_if_it_is_known_and_else_the_estimate() {
     assert_eq!(start(Some(usage(50, 50)))["input_tokens"], 1, "a zero is taken for an error");
 }
 
-/// D94.
 #[test]
 fn the_counts_of_the_prompt_add_up_to_it_and_are_never_negative() {
     let usage = |tokens: ReportedTokens| -> Value {
@@ -221,7 +216,6 @@ fn the_counts_of_the_prompt_add_up_to_it_and_are_never_negative() {
     assert_eq!((&by_time["input_tokens"], &by_time["cache_creation_input_tokens"]), (&json!(3), &json!(2)));
 }
 
-/// D93.
 #[test]
 fn calls_whose_arguments_come_in_turns_are_sent_one_after_the_other_and_complete() {
     let turns = [
@@ -351,7 +345,6 @@ fn a_citation_belongs_to_the_text_before_it() {
     assert_eq!(whole_of(message, "tool_calls")["content"][0], content[0]);
 }
 
-/// D95.
 #[test]
 fn silence_is_filled_with_an_empty_delta_in_a_block_and_a_ping_outside() {
     let mut encoder = streamed();
@@ -380,7 +373,6 @@ fn silence_is_filled_with_an_empty_delta_in_a_block_and_a_ping_outside() {
     assert!(encoder.take().is_empty(), "nothing follows the end");
 }
 
-/// D96.
 #[test]
 fn a_failure_ends_a_stream_with_an_error_that_clients_take_for_an_overload() {
     let mut encoder = streamed();
@@ -426,7 +418,6 @@ fn echoed(content: &Value) -> Value {
     chat["messages"][1]["reasoning_details"].clone()
 }
 
-/// D101.
 #[test]
 fn reasoning_of_every_provider_comes_back_as_it_was() {
     let cases = [
@@ -472,7 +463,6 @@ fn signatures_without_their_text_are_sent_to_a_client_that_wants_no_more() {
     assert_eq!(message["content"], json!([{"type": "thinking", "thinking": "", "signature": "EqQB"}]));
 }
 
-/// A1.
 #[test]
 fn a_thought_of_a_chat_provider_that_was_not_shown_comes_back_with_its_text() {
     let answers = [
@@ -553,7 +543,6 @@ fn what_waits_is_bounded() {
     );
 }
 
-/// D122.
 #[test]
 fn the_state_of_a_stream_is_small() {
     assert!(size_of::<MessagesEncoder>() <= 1_024, "{}", size_of::<MessagesEncoder>());

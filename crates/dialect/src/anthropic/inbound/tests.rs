@@ -26,7 +26,6 @@ fn asking(messages: Value) -> Value {
     json!({"model": "m", "max_tokens": 10, "messages": messages})
 }
 
-/// D105, D106.
 #[test]
 fn a_whole_request_becomes_the_chat_body_that_means_the_same() {
     let body = json!({
@@ -62,7 +61,6 @@ fn a_whole_request_becomes_the_chat_body_that_means_the_same() {
     assert_eq!(chat(body), expected);
 }
 
-/// D101.
 #[test]
 fn reasoning_of_another_provider_comes_back_from_our_envelope_and_a_forged_one_is_dropped_and_named() {
     let sealed = KEY.seal(ReasoningFormat::Gemini, "AbC=");
@@ -77,7 +75,6 @@ fn reasoning_of_another_provider_comes_back_from_our_envelope_and_a_forged_one_i
     assert!(!String::from_utf8_lossy(&forged.chat).contains("reasoning_details"));
 }
 
-/// D105.
 #[test]
 fn a_failed_result_keeps_its_mark_for_the_dialects_that_know_one() {
     let body = asking(
@@ -89,7 +86,6 @@ fn a_failed_result_keeps_its_mark_for_the_dialects_that_know_one() {
     );
 }
 
-/// D104.
 #[test]
 fn a_server_tool_needs_an_endpoint_of_this_dialect() {
     let mut body = asking(json!([{"role": "user", "content": "a"}]));
@@ -172,7 +168,6 @@ fn a_member_of_the_wrong_type_is_refused_and_none_is_lost_without_being_named() 
     }
 }
 
-/// D102.
 #[test]
 fn tokens_are_counted_of_every_body_that_is_answered_and_without_a_limit() {
     let body = asking(json!([{"role": "user", "content": "How are you?"}]));
@@ -420,7 +415,6 @@ fn message() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// D102.
     #[test]
     fn what_is_accepted_here_is_a_valid_chat_body(
         messages in prop::collection::vec(message(), 0..6),

@@ -102,7 +102,6 @@ fn answer(blocks: &[Vec<String>], reason: &str) -> Value {
     collect(&stream(blocks, reason), ToolNames::default()).unwrap()
 }
 
-/// D25.
 #[test]
 fn a_thought_and_a_call_become_chunks_and_the_thought_goes_back_as_it_came() {
     let mut chunks = Chunks::default();
@@ -140,7 +139,6 @@ fn a_thought_and_a_call_become_chunks_and_the_thought_goes_back_as_it_came() {
     assert!(sent.messages().starts_with(expected), "{}", sent.messages());
 }
 
-/// D32.
 #[test]
 fn fragments_join_to_the_exact_arguments_and_a_call_without_any_gets_one_empty_object() {
     let arguments = |input: &str, fragments: &[&str]| {
@@ -155,7 +153,6 @@ fn fragments_join_to_the_exact_arguments_and_a_call_without_any_gets_one_empty_o
     assert_eq!(arguments(r#"{"a": 1.0}"#, &["{\"a\"", ": 1.0}"]), r#"{"a": 1.0}"#);
 }
 
-/// D33.
 #[test]
 fn calls_count_from_zero_whatever_their_blocks_are_numbered() {
     let blocks = [
@@ -173,7 +170,6 @@ fn calls_count_from_zero_whatever_their_blocks_are_numbered() {
     assert_eq!(answer["choices"][0]["message"]["content"], "hi!");
 }
 
-/// D34.
 #[test]
 fn unknown_blocks_events_and_deltas_are_passed_over_without_a_gap() {
     let unknown = vec![
@@ -193,7 +189,6 @@ fn unknown_blocks_events_and_deltas_are_passed_over_without_a_gap() {
     assert_eq!(answer["choices"][0]["finish_reason"], "stop");
 }
 
-/// D35.
 #[test]
 fn a_stream_cut_after_its_stop_reason_is_complete_and_cut_earlier_it_is_truncated() {
     let whole = stream(&[text(0, "hi")], "max_tokens");
@@ -209,7 +204,6 @@ fn a_stream_cut_after_its_stop_reason_is_complete_and_cut_earlier_it_is_truncate
     }
 }
 
-/// D36.
 #[test]
 fn an_error_event_is_a_failure_of_its_kind_before_and_after_content() {
     let error = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#.to_owned();
@@ -226,7 +220,6 @@ fn an_error_event_is_a_failure_of_its_kind_before_and_after_content() {
     assert_eq!(fault.kind, FailureKind::Overloaded);
 }
 
-/// D37.
 #[test]
 fn a_refusal_is_filtered_content_with_its_explanation() {
     let mut events = stream(&[text(0, "I")], "refusal");
@@ -294,7 +287,6 @@ fn a_web_citation_points_at_its_block_in_characters_and_one_of_a_document_stays_
     assert_eq!(answer["choices"][0]["message"]["citations"], of_document);
 }
 
-/// D124.
 #[test]
 fn a_surrogate_pair_split_between_events_is_joined() {
     let mut split = text(0, r"a\ud83d");
@@ -302,7 +294,6 @@ fn a_surrogate_pair_split_between_events_is_joined() {
     assert_eq!(answer(&[split], "end_turn")["choices"][0]["message"]["content"], "a😀b");
 }
 
-/// D123.
 #[test]
 fn a_hostile_upstream_ends_in_a_fault_within_the_limits() {
     let fault = |events: Vec<String>| collect(&events, ToolNames::default()).unwrap_err().kind;
@@ -327,7 +318,6 @@ fn a_hostile_upstream_ends_in_a_fault_within_the_limits() {
     assert_eq!(fault(wrong), FailureKind::Malformed);
 }
 
-/// D122.
 #[test]
 fn the_state_of_a_stream_is_small() {
     assert!(size_of::<Decoder>() <= 1_024, "{}", size_of::<Decoder>());

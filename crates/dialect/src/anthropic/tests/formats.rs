@@ -9,7 +9,6 @@ fn format(schema: &str, strict: bool) -> String {
     )
 }
 
-/// D27.
 #[test]
 fn a_schema_is_lowered_and_sent_as_output_config() {
     let sent = send_members(SAMPLING, &format(SCHEMA, true));
@@ -80,7 +79,6 @@ fn a_strict_tool_is_strict_with_a_lowered_schema_or_not_strict_at_all() {
     }
 }
 
-/// D112.
 #[test]
 fn a_custom_tool_becomes_a_function_with_its_grammar_described() {
     let expected = r#"{"name":"apply_patch","description":"Patches.\nThe input must match this lark grammar:\nstart: x","input_schema":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}"#;

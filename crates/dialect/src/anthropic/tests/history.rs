@@ -3,7 +3,6 @@ use super::*;
 const CALL: &str = r#"{"role":"assistant","content":"","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}"#;
 const USER: &str = r#"{"role":"user","content":"hi"}"#;
 
-/// D11.
 #[test]
 fn leading_system_messages_become_blocks_of_their_own() {
     let sent = send_messages(&format!(
@@ -15,7 +14,6 @@ fn leading_system_messages_become_blocks_of_their_own() {
     assert!(sent.emulated().is_empty());
 }
 
-/// D12, D13.
 #[test]
 fn results_of_one_turn_form_one_user_message_before_its_text() {
     let sent = send_messages(
@@ -30,7 +28,6 @@ fn results_of_one_turn_form_one_user_message_before_its_text() {
     assert!(sent.emulated().is_empty() && sent.dropped().is_empty());
 }
 
-/// D14.
 #[test]
 fn a_call_without_a_result_and_a_result_without_a_call_are_repaired_and_named() {
     let sent =
@@ -40,7 +37,6 @@ fn a_call_without_a_result_and_a_result_without_a_call_are_repaired_and_named() 
     assert_eq!(sent.emulated(), ["messages[].tool_call_id", "messages[].tool_calls[].id"]);
 }
 
-/// D15.
 #[test]
 fn arguments_become_an_object_and_a_valid_object_keeps_its_bytes() {
     let input = |arguments: &str| {
@@ -62,7 +58,6 @@ fn arguments_become_an_object_and_a_valid_object_keeps_its_bytes() {
     assert_eq!(input(exact), (exact.into(), false));
 }
 
-/// D16.
 #[test]
 fn call_ids_fit_the_alphabet_are_the_same_in_call_and_result_and_stay_different() {
     let call = |id: &str| {
@@ -88,7 +83,6 @@ fn call_ids_fit_the_alphabet_are_the_same_in_call_and_result_and_stay_different(
     }
 }
 
-/// D17.
 #[test]
 fn blank_texts_are_never_sent() {
     let sent = send_messages(&format!(
@@ -102,7 +96,6 @@ fn blank_texts_are_never_sent() {
     assert!(sent.emulated().contains(&"messages"), "the filler is named: {:?}", sent.emulated());
 }
 
-/// D25.
 #[test]
 fn reasoning_of_this_provider_comes_first_byte_for_byte_and_that_of_others_is_absent() {
     let sent = send_messages(&format!(
@@ -130,7 +123,6 @@ fn pieces_of_a_thought_that_a_client_kept_apart_become_one_block() {
     assert_eq!(sent.emulated(), ["messages[].reasoning_details"]);
 }
 
-/// D26.
 #[test]
 fn cache_control_stands_on_the_block_that_was_marked_and_on_no_thought() {
     let mark = r#""cache_control":{"type":"ephemeral"}"#;

@@ -1,6 +1,5 @@
 use super::*;
 
-/// D18.
 #[test]
 fn max_tokens_is_always_sent_and_never_above_the_models_maximum() {
     let sent = send_members(BUDGET, r#""seed":null"#);
@@ -15,7 +14,6 @@ fn max_tokens_is_always_sent_and_never_above_the_models_maximum() {
     assert!(written.body.starts_with(br#"{"model":"claude-sonnet-4-5","max_tokens":5000,"#));
 }
 
-/// D19.
 #[test]
 fn a_temperature_above_one_is_clamped_or_dropped_and_never_sent_in_the_newer_version() {
     let members = r#""temperature":1.4"#;
@@ -56,7 +54,6 @@ fn a_model_that_takes_temperature_or_top_p_gets_one_of_them() {
     assert_eq!((sent.body()["top_p"].as_f64(), sent.dropped()), (Some(0.9), vec![]));
 }
 
-/// D20.
 #[test]
 fn an_effort_is_adaptive_reasoning_or_a_budget_below_max_tokens() {
     let sent = send_members(SAMPLING, r#""reasoning_effort":"high""#);
@@ -75,7 +72,6 @@ fn an_effort_is_adaptive_reasoning_or_a_budget_below_max_tokens() {
     assert_eq!((sent.body()["output_config"]["effort"].as_str(), sent.emulated()), (Some("medium"), vec!["reasoning"]));
 }
 
-/// D21.
 #[test]
 fn an_effort_of_none_never_disables_reasoning_where_that_is_refused() {
     let off = r#""reasoning_effort":"none""#;
@@ -89,7 +85,6 @@ fn an_effort_of_none_never_disables_reasoning_where_that_is_refused() {
     }
 }
 
-/// D22.
 #[test]
 fn reasoning_that_does_not_fit_into_max_tokens_is_left_out_and_named() {
     let sent = send_members(BUDGET, r#""reasoning_effort":"low","max_tokens":800"#);
@@ -104,7 +99,6 @@ fn sampling_yields_to_reasoning() {
     assert_eq!(send_members(SAMPLING, r#""reasoning_effort":"low","temperature":1"#).body()["temperature"], 1);
 }
 
-/// D24.
 #[test]
 fn reasoning_with_a_budget_yields_to_a_forced_call() {
     let tools = r#""tools":[{"type":"function","function":{"name":"f"}}],"reasoning_effort":"high""#;
@@ -139,7 +133,6 @@ fn reasoning_with_a_budget_is_off_while_calls_of_another_provider_are_open() {
     assert_eq!(send(SAMPLING, &foreign).body()["thinking"]["type"], "adaptive");
 }
 
-/// D23.
 #[test]
 fn one_call_at_a_time_is_said_in_the_tool_choice() {
     let choice = |members: &str| {
@@ -157,7 +150,6 @@ fn one_call_at_a_time_is_said_in_the_tool_choice() {
     assert_eq!(choice(r#""parallel_tool_calls":true"#), "null");
 }
 
-/// D29.
 #[test]
 fn the_address_of_a_user_is_never_sent() {
     let sent = send_members(SAMPLING, r#""user":"alice@example.com""#);
@@ -178,7 +170,6 @@ fn a_newer_model_gets_no_sampling_and_no_forced_call() {
     assert_eq!(sent.body()["tool_choice"]["type"], "auto");
 }
 
-/// D2.
 #[test]
 fn every_parameter_that_has_no_counterpart_is_named_and_nothing_else() {
     let unmapped = [

@@ -99,7 +99,6 @@ fn message() -> impl Strategy<Value = Vec<Value>> {
 }
 
 proptest! {
-    /// D118.
     #[test]
     fn a_whole_answer_and_its_stream_give_the_same(
         blocks in prop::collection::vec((block(), prop::collection::vec(0_usize..5, 0..4)), 0..6),
@@ -144,7 +143,6 @@ proptest! {
         }
     }
 
-    /// D125.
     #[test]
     fn the_body_of_a_conversation_is_a_prefix_of_the_body_with_one_more_turn(
         turns in prop::collection::vec(message(), 1..7),
@@ -163,7 +161,6 @@ proptest! {
         prop_assert!(longer.starts_with(open), "{shorter}\n{longer}");
     }
 
-    /// D8.
     #[test]
     fn what_is_not_ours_survives_the_splice_byte_for_byte(
         names in prop::collection::vec("[a-z]{1,6}_x", 0..5),

@@ -8,7 +8,6 @@ fn request(body: &str) -> String {
     String::from_utf8(splice_request(body, &SplicedCall::to("claude-x")).unwrap().body.to_vec()).unwrap()
 }
 
-/// D8.
 #[test]
 fn only_the_model_is_replaced_and_what_is_ours_is_cut() {
     let body = "{ \"objective\" : \"fastest\",\n \"model\": \"auto\" , \"system\":[{\"type\":\"text\",\"text\":\"x\\u0041\"}],\"max_tokens\":1e2, \"new_member\" : {\"a\": 1.0},
@@ -58,7 +57,6 @@ fn every_routing_member_is_cut_wherever_it_stands() {
     assert_eq!(request(r#"{"m\u006fdel":"m","tra\u0063e":1}"#), r#"{"m\u006fdel":"claude-x"}"#);
 }
 
-/// D8, D100.
 #[test]
 fn tools_thinking_betas_and_unknown_members_survive_byte_for_byte() {
     let body = r#"{"model":"claude-x","tools":[{"name":"weights","input_schema":{"objective":1.0}}],"thinking":{"type":"enabled","budget_tokens":1024},"betas":["a"],"stream_options":{},"metadata":{"user_id":"u","tag":1},"context_management":{"edits":[]}}"#;
@@ -76,7 +74,6 @@ fn a_body_that_is_no_object_is_refused() {
     }
 }
 
-/// D8.
 #[test]
 fn of_an_answer_only_id_and_model_are_replaced() {
     let body = "{\"id\": \"msg_1\",\"type\":\"message\", \"model\" :\"claude-x-2026\",\"content\":[{\"type\":\"text\",\"text\":\"\\u00e9\",\"id\":\"keep\",\"model\":\"keep\"}],\"new\":1.0,\"stop_reason\":\"x\",\"usage\":{\"input_tokens\":1,\"output_tokens\":2}} ";

@@ -59,7 +59,6 @@ fn a_stream_and_a_whole_answer_give_the_same_chat_answer() {
     assert_eq!(streamed["choices"][0]["finish_reason"], "tool_calls");
 }
 
-/// D124.
 #[test]
 fn a_surrogate_pair_split_between_events_is_joined() {
     let piece =
@@ -82,7 +81,7 @@ fn a_surrogate_pair_split_between_events_is_joined() {
 }
 
 #[test]
-fn d65_the_usage_behind_the_stop_is_in_the_answer_and_without_it_the_answer_is_complete() {
+fn the_usage_behind_the_stop_is_in_the_answer_and_without_it_the_answer_is_complete() {
     let complete = streamed(OTHER, &events(), ToolNames::default()).unwrap();
     assert_eq!(complete["usage"]["prompt_tokens"], 10);
     assert_eq!(complete["usage"]["completion_tokens"], 3);
@@ -96,7 +95,7 @@ fn d65_the_usage_behind_the_stop_is_in_the_answer_and_without_it_the_answer_is_c
 }
 
 #[test]
-fn d69_usage_adds_what_was_read_from_and_written_to_caches_to_the_prompt() {
+fn usage_adds_what_was_read_from_and_written_to_caches_to_the_prompt() {
     let mut body = answer(json!([{"text": "a"}]), "end_turn");
     body["usage"] = json!({"inputTokens": 25, "outputTokens": 5, "cacheReadInputTokens": 100, "cacheWriteInputTokens": 7,
         "cacheDetails": [{"ttl": "5m", "inputTokens": 3}, {"ttl": "1h", "inputTokens": 4}]});
@@ -107,7 +106,7 @@ fn d69_usage_adds_what_was_read_from_and_written_to_caches_to_the_prompt() {
 }
 
 #[test]
-fn d64_a_200_whose_body_is_a_message_is_a_failure() {
+fn a_200_whose_body_is_a_message_is_a_failure() {
     for body in [
         json!({"message": "Too many requests, please wait before trying again."}),
         json!({"Output": {"__type": "com.amazon.coral.service#UnknownOperationException"}, "Version": "1.0"}),
@@ -120,7 +119,7 @@ fn d64_a_200_whose_body_is_a_message_is_a_failure() {
 }
 
 #[test]
-fn d68_names_and_ids_are_restored_in_calls() {
+fn names_and_ids_are_restored_in_calls() {
     let sent = with(OTHER, json!({"tools": [tool("1st tool!")]}));
     let name = sent.body["toolConfig"]["tools"][0]["toolSpec"]["name"].clone();
     assert_ne!(name, "1st tool!");
@@ -180,7 +179,6 @@ fn events_out_of_order_are_malformed() {
     assert_eq!(kind(&[start(), delta(0, json!({"reasoningContent": {"signature": long}}))]), FailureKind::Malformed);
 }
 
-/// D123.
 #[test]
 fn a_hostile_upstream_ends_in_a_fault_within_the_limits() {
     let call = |index: u32| {

@@ -43,7 +43,7 @@ fn errors_are_classified_by_the_type_in_the_head_or_in_the_body() {
 }
 
 #[test]
-fn d63_exceptions_of_a_stream_have_the_kind_of_their_status() {
+fn exceptions_of_a_stream_have_the_kind_of_their_status() {
     let cases = [
         ("throttlingException", FailureKind::RateLimited),
         ("modelStreamErrorException", FailureKind::Server),

@@ -80,7 +80,6 @@ fn message() -> impl Strategy<Value = Vec<Value>> {
 }
 
 proptest! {
-    /// D118.
     #[test]
     fn a_whole_answer_and_its_stream_give_the_same(
         blocks in prop::collection::vec((block(), 1_usize..5), 0..6),
@@ -121,7 +120,6 @@ proptest! {
         let _ = decoder.end(&mut sink);
     }
 
-    /// D125.
     #[test]
     fn the_body_of_a_conversation_is_a_prefix_of_the_body_with_one_more_turn(
         turns in prop::collection::vec(message(), 1..7),

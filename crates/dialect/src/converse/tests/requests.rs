@@ -22,7 +22,7 @@ fn a_chat_becomes_system_messages_and_inference_config() {
 }
 
 #[test]
-fn d60_tool_history_without_tools_declares_each_used_name() {
+fn tool_history_without_tools_declares_each_used_name() {
     let [call, result] = called("f", "c1");
     let [again, its_result] = called("g", "c2");
     let messages = json!({"messages": [{"role": "user", "content": "a"}, call.clone(), result.clone(), again, its_result, call, result]});
@@ -33,7 +33,7 @@ fn d60_tool_history_without_tools_declares_each_used_name() {
 }
 
 #[test]
-fn d61_a_tool_message_becomes_a_tool_result_and_never_user_text() {
+fn a_tool_message_becomes_a_tool_result_and_never_user_text() {
     let [call, result] = called("f", "c1");
     let sent = with(OTHER, json!({"messages": [{"role": "user", "content": "a"}, call, result], "tools": [tool("f")]}));
     let messages = sent.body["messages"].as_array().unwrap();
@@ -56,7 +56,7 @@ fn a_call_without_a_result_gets_one_that_failed() {
 }
 
 #[test]
-fn d62_without_tool_history_a_choice_of_no_tool_leaves_the_tools_out() {
+fn without_tool_history_a_choice_of_no_tool_leaves_the_tools_out() {
     let sent = with(OTHER, json!({"tools": [tool("f")], "tool_choice": "none"}));
     assert_eq!(sent.body.get("toolConfig"), None);
     assert_eq!(sent.emulated, ["tool_choice"]);
@@ -85,7 +85,7 @@ fn one_call_at_most_is_said_in_the_words_of_claude_and_to_others_not_at_all() {
 }
 
 #[test]
-fn d66_top_k_is_not_in_inference_config_and_a_blank_description_is_left_out() {
+fn top_k_is_not_in_inference_config_and_a_blank_description_is_left_out() {
     let mut blank = tool("f");
     blank["function"]["description"] = json!("  ");
     let sent = with(CLAUDE, json!({"top_k": 5, "max_tokens": 9, "tools": [blank.clone()]}));
@@ -96,7 +96,7 @@ fn d66_top_k_is_not_in_inference_config_and_a_blank_description_is_left_out() {
 }
 
 #[test]
-fn d68_a_long_call_id_is_sent_with_at_most_64_characters_the_same_for_call_and_result() {
+fn a_long_call_id_is_sent_with_at_most_64_characters_the_same_for_call_and_result() {
     let id = "c".repeat(70);
     let [call, result] = called("f", &id);
     let sent = with(OTHER, json!({"messages": [{"role": "user", "content": "a"}, call, result], "tools": [tool("f")]}));
@@ -107,7 +107,7 @@ fn d68_a_long_call_id_is_sent_with_at_most_64_characters_the_same_for_call_and_r
 }
 
 #[test]
-fn d69_cache_points_stand_behind_the_marked_part_and_only_the_last_four() {
+fn cache_points_stand_behind_the_marked_part_and_only_the_last_four() {
     let mark = json!({"type": "ephemeral"});
     let text = |text: &str, mark: &Value| json!({"type": "text", "text": text, "cache_control": mark});
     let hour = json!({"type": "ephemeral", "ttl": "1h"});
@@ -133,7 +133,7 @@ fn d69_cache_points_stand_behind_the_marked_part_and_only_the_last_four() {
 }
 
 #[test]
-fn d70_a_name_of_a_file_never_reaches_the_name_of_a_document() {
+fn a_name_of_a_file_never_reaches_the_name_of_a_document() {
     let file = |name: &str| json!({"type": "file", "file": {"filename": name, "file_data": "data:application/pdf;base64,JVBERi0="}});
     let content = json!([{"type": "text", "text": "a"}, file("../[ignore]"), file("b.pdf")]);
     let sent = with(OTHER, json!({"messages": [{"role": "user", "content": content}]}));

@@ -1,7 +1,6 @@
 use super::*;
 use crate::neutral::MAX_SIGNATURE;
 
-/// D40, D41.
 #[test]
 fn three_calls_of_one_function_in_three_chunks_are_three_calls_and_end_with_tool_calls() {
     let call = |n: u32| chunk(json!([{"functionCall": {"name": "f", "args": {"n": n}}}]), None);
@@ -18,7 +17,6 @@ fn three_calls_of_one_function_in_three_chunks_are_three_calls_and_end_with_tool
     assert_eq!(ids.len(), 3);
 }
 
-/// D47, D48.
 #[test]
 fn thoughts_stand_beside_the_answer_and_tool_use_prompts_inside_the_prompt() {
     let usage = |usage: Value| {
@@ -35,7 +33,6 @@ fn thoughts_stand_beside_the_answer_and_tool_use_prompts_inside_the_prompt() {
     assert_eq!(usage(counts), (json!(15), json!(2), Value::Null));
 }
 
-/// D49, D50, D56.
 #[test]
 fn filtered_answers_are_answers_and_malformed_ones_are_failures() {
     let filtered = whole(&chunk(json!([{"text": "Some"}]), Some("SAFETY"))).unwrap();
@@ -93,7 +90,6 @@ fn grounding_is_told_before_the_signature_or_the_call_that_ends_its_text() {
     assert_eq!(order(json!([signed, {"text": ", b"}, signed])), ["text", "signature", "text", "citation", "signature"]);
 }
 
-/// D50.
 #[test]
 fn a_malformed_call_fails_before_anything_of_its_chunk_is_sent() {
     #[derive(Default)]
@@ -119,7 +115,6 @@ fn a_malformed_call_fails_before_anything_of_its_chunk_is_sent() {
     }
 }
 
-/// D56.
 #[test]
 fn an_answer_without_any_part_is_malformed_and_one_of_thoughts_only_is_not() {
     let kind = |parts: Value, finish: &str| whole(&chunk(parts, Some(finish))).map_err(|fault| fault.kind);
@@ -147,7 +142,6 @@ fn a_stream_that_ends_early_is_truncated_and_one_without_candidates_is_malformed
     assert_eq!(kind(&[json!({"usageMetadata": {"promptTokenCount": 1}})]), FailureKind::Malformed);
 }
 
-/// D53.
 #[test]
 fn places_of_grounding_are_bytes_there_and_characters_in_chat() {
     let text = "Café 😀 opens at nine.";
@@ -203,7 +197,6 @@ fn call_ids_fit_the_clients_alphabet_and_are_never_repeated_in_an_answer() {
     assert_ne!(ids(&body)[4], first[4], "ids of two answers differ");
 }
 
-/// D124.
 #[test]
 fn a_surrogate_pair_split_between_chunks_is_joined_also_in_thoughts() {
     let piece =
@@ -273,7 +266,6 @@ fn audio_tokens_are_told_apart() {
     );
 }
 
-/// D122, D123.
 #[test]
 fn a_hostile_upstream_ends_in_a_fault_within_the_limits() {
     let kind = |body: Value| whole(&body).unwrap_err().kind;

@@ -7,7 +7,6 @@ fn kind_of_response(status: u16, body: &[u8]) -> FailureKind {
     kind_of(Dialect::Gemini, status, None, body)
 }
 
-/// D54.
 #[test]
 fn errors_are_classified_by_their_words_and_tell_how_long_to_wait() {
     let error =
@@ -56,7 +55,6 @@ fn statuses_mean_what_they_say_and_a_key_that_is_refused_is_ours() {
     assert_eq!(kind_of_response(302, b""), FailureKind::UnexpectedStatus);
 }
 
-/// D54.
 #[test]
 fn a_limit_of_a_day_is_long_only_if_no_time_is_told() {
     let limited = |details: Value| {
@@ -77,7 +75,6 @@ fn a_limit_of_a_day_is_long_only_if_no_time_is_told() {
     }
 }
 
-/// D45.
 #[test]
 fn a_refusal_of_a_signature_is_told_from_other_refusals() {
     let body =

@@ -1,6 +1,5 @@
 use super::*;
 
-/// D39, D44, D46.
 #[test]
 fn results_name_the_function_of_their_call_and_an_unsigned_step_of_another_provider_gets_one_stand_in() {
     let call = |id: &str, name: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": "{\"x\": 1.0}"}});
@@ -36,7 +35,6 @@ fn results_name_the_function_of_their_call_and_an_unsigned_step_of_another_provi
     );
 }
 
-/// D42.
 #[test]
 fn a_signature_comes_back_on_the_part_that_it_came_with() {
     let call = |name: &str, signature: Value| json!({"functionCall": {"id": name, "name": name, "args": {}}, "thoughtSignature": signature});
@@ -66,7 +64,6 @@ fn a_signature_comes_back_on_the_part_that_it_came_with() {
 const CALLS: &str = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"b","type":"function","function":{"name":"g","arguments":""}}]}"#;
 const SKIP: &str = r#""thoughtSignature":"skip_thought_signature_validator""#;
 
-/// D44.
 #[test]
 fn a_foreign_history_gets_one_stand_in_per_unsigned_step_and_none_for_earlier_models() {
     let result = r#"{"role":"tool","tool_call_id":"b","content":"2"},{"role":"tool","tool_call_id":"a","content":"1"}"#;
@@ -82,7 +79,6 @@ fn a_foreign_history_gets_one_stand_in_per_unsigned_step_and_none_for_earlier_mo
     assert!(!earlier.contains("thoughtSignature") && emulated.is_empty(), "{earlier}");
 }
 
-/// D41.
 #[test]
 fn the_answer_of_a_signed_call_goes_back_with_its_signature_and_without_the_made_id() {
     let first = r#"{"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name":"get_current_weather","args":{"location":"Paris"}},"thoughtSignature":"AbC="}]}}],"usageMetadata":{"trafficType":"ON_DEMAND"}}"#;
@@ -112,7 +108,6 @@ fn the_answer_of_a_signed_call_goes_back_with_its_signature_and_without_the_made
     assert_eq!(contents(NEWEST, Signatures::Returned, &format!("{compatible},{result}")).0, expected);
 }
 
-/// D46.
 #[test]
 fn a_signature_of_another_provider_is_never_sent_and_a_refused_one_is_replaced() {
     let state = |format: &str| {
@@ -135,7 +130,6 @@ fn a_signature_of_another_provider_is_never_sent_and_a_refused_one_is_replaced()
     assert!(emulated.contains(&"messages[].reasoning_details".to_owned()));
 }
 
-/// D43.
 #[test]
 fn a_signature_of_an_empty_part_is_kept_and_goes_back() {
     let chunks =

@@ -63,7 +63,6 @@ fn message() -> impl Strategy<Value = Vec<Value>> {
 }
 
 proptest! {
-    /// D118.
     #[test]
     fn a_whole_answer_and_its_stream_give_the_same(
         parts in prop::collection::vec((part(), 1_usize..4), 0..7),
@@ -119,7 +118,6 @@ proptest! {
         let _ = decoder.end(&mut sink);
     }
 
-    /// D125.
     #[test]
     fn the_body_of_a_conversation_is_a_prefix_of_the_body_with_one_more_turn(
         turns in prop::collection::vec(message(), 1..7),

@@ -1,6 +1,5 @@
 use super::*;
 
-/// D55.
 #[test]
 fn the_model_stands_in_the_path_and_the_key_does_not() {
     assert_eq!(path(&endpoint("gemini-x"), false), "/models/gemini-x:generateContent");
@@ -36,7 +35,6 @@ fn a_whole_request_has_its_parameters_where_this_api_looks_for_them() {
     assert_eq!((dropped, emulated), (vec!["logit_bias".to_owned(), "stop[]".into(), "user".into()], vec![]));
 }
 
-/// D51.
 #[test]
 fn level_and_budget_are_never_sent_together_and_what_a_model_cannot_do_is_named() {
     let thinking = |model: &str, reasoning: Value| {
@@ -75,7 +73,6 @@ fn a_choice_of_tools_becomes_a_mode() {
     assert_eq!(config(named), json!({"mode": "ANY", "allowedFunctionNames": ["f"]}));
 }
 
-/// D57.
 #[test]
 fn a_name_that_does_not_fit_is_replaced_everywhere_and_restored() {
     let tools = json!([{"type": "function", "function": {"name": "1st-tool!"}}]);
@@ -88,7 +85,6 @@ fn a_name_that_does_not_fit_is_replaced_everywhere_and_restored() {
     assert_eq!(answer["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "1st-tool!");
 }
 
-/// D52.
 #[test]
 fn a_recursive_schema_is_sent_unchanged_byte_for_byte() {
     let schema = r##"{"type":"object","$defs":{"n":{"properties":{"next":{"$ref":"#/$defs/n"}}}},"properties":{"z":{"$ref":"#/$defs/n"},"a":{"minimum":1.0}}}"##;

@@ -75,7 +75,6 @@ mod tests {
         }
     }
 
-    /// D117.
     #[test]
     fn a_rate_limit_says_when_to_try_again() {
         let expected = json!({"code": "rate_limit_exceeded", "message": "No. Please try again in 5s."});

@@ -76,7 +76,6 @@ fn usage() -> Value {
         "completion_tokens_details": {"reasoning_tokens": 4}, "cost": 0.5}})
 }
 
-/// D108, D110.
 #[test]
 fn a_text_is_streamed_in_the_events_that_clients_expect() {
     let mut encoder = ResponsesEncoder::new(opening(AnswerForm::Streamed));
@@ -173,7 +172,6 @@ fn arguments_of_calls_may_come_in_turns() {
     assert_eq!(texts, [&json!("{\"x\":1}"), &json!("{}"), &json!("{}")]);
 }
 
-/// D112.
 #[test]
 fn a_call_of_a_custom_tool_comes_back_as_one_with_its_raw_text() {
     let started = json!({"tool_calls": [{"index": 0, "id": "toolu_1", "type": "custom", "custom": {"name": "apply_patch", "input": ""}}]});
@@ -184,7 +182,6 @@ fn a_call_of_a_custom_tool_comes_back_as_one_with_its_raw_text() {
     assert_eq!(whole["output"], json!([expected]));
 }
 
-/// D111.
 #[test]
 fn a_flat_name_comes_back_with_its_namespace() {
     let body = json!({"model": "m", "input": "a", "tools": [{"type": "namespace", "name": "mcp__fs__", "tools": [{"type": "function", "name": "read"}]}]});
@@ -196,7 +193,6 @@ fn a_flat_name_comes_back_with_its_namespace() {
     assert_eq!((&whole["output"][0]["namespace"], &whole["output"][0]["name"]), (&json!("mcp__fs__"), &json!("read")));
 }
 
-/// D114.
 #[test]
 fn reasoning_of_any_provider_comes_back_as_it_was() {
     let details = [
@@ -286,7 +282,6 @@ fn provider_error() -> StreamError {
     }
 }
 
-/// D109, D117.
 #[test]
 fn every_stream_ends_with_exactly_one_last_event_whatever_happens() {
     let begun = [delta(json!({"content": "x"})), call(0, "c", "f"), arguments(0, "{")];
@@ -432,7 +427,6 @@ fn essence(mut answer: Value) -> Value {
 }
 
 proptest! {
-    /// D110, D119.
     #[test]
     fn any_answer_is_in_the_grammar_and_decoding_gives_it_back(
         pieces in prop::collection::vec(piece(), 0..20),
@@ -471,7 +465,6 @@ proptest! {
         prop_assert_eq!(essence(serde_json::from_slice(&decoded.finish().unwrap()).unwrap()), direct);
     }
 
-    /// D119.
     #[test]
     fn no_events_cause_a_panic_and_the_stream_stays_in_the_grammar(
         events in prop::collection::vec((0_u8..9, 0_u32..3, "[a-z{}\"]{0,4}", 0_usize..4), 0..24),

@@ -120,7 +120,6 @@ fn the_chat_body_is_one_that_the_gateway_takes() {
     assert!(parsed.is_ok(), "{:?}", parsed.err());
 }
 
-/// D113.
 #[test]
 fn what_continues_an_earlier_response_is_refused_and_what_wants_to_be_kept_is_answered() {
     let previous = "previous_response_not_supported";
@@ -139,7 +138,6 @@ fn what_continues_an_earlier_response_is_refused_and_what_wants_to_be_kept_is_an
     assert!(read(&with("background", json!(false))).fates.dropped().is_empty());
 }
 
-/// D111.
 #[test]
 fn tools_of_a_namespace_get_flat_names_in_declarations_calls_and_choices() {
     let namespace = |name: &str| json!({"type": "namespace", "name": name, "description": "d", "tools": [{"type": "function", "name": "get", "parameters": {}}]});
@@ -174,7 +172,6 @@ fn tools_that_are_added_in_the_input_are_declared() {
     assert_eq!(names, ["f", "g"]);
 }
 
-/// D114.
 #[test]
 fn reasoning_of_any_provider_comes_back_from_our_envelope_and_a_changed_one_is_dropped_and_named() {
     let item = |sealed: &str, shown: &str| {

@@ -135,7 +135,6 @@ fn reasoning_text_and_a_call_become_chunks_of_chat() {
     assert_eq!(chunks.chunks[0]["id"], "resp_1");
 }
 
-/// D82.
 #[test]
 fn a_stream_of_only_done_events_gives_the_whole_text_once() {
     let text_done = json!({"type": "response.output_text.done", "output_index": 0, "content_index": 0, "text": "Hi"});
@@ -165,7 +164,6 @@ fn a_stream_of_only_done_events_gives_the_whole_text_once() {
     }
 }
 
-/// D80.
 #[test]
 fn the_call_id_and_not_the_item_id_is_the_id_of_a_call() {
     let answer = collected(&[completed(json!([call("{}")]))]).unwrap();
@@ -196,7 +194,6 @@ fn calls_of_custom_tools_keep_their_free_text_and_names_come_back() {
     assert_eq!(calls[1]["function"]["name"], "a.b");
 }
 
-/// D81.
 #[test]
 fn an_incomplete_response_has_its_reason_and_a_failed_one_is_a_failure_of_its_kind() {
     let ended = |status: &str, more: Value| {
@@ -326,7 +323,6 @@ fn several_summaries_are_blocks_of_their_own() {
     assert_eq!(answer["choices"][0]["message"]["reasoning"], "hm");
 }
 
-/// D124.
 #[test]
 fn a_surrogate_pair_split_between_events_is_joined() {
     let piece = |text: &str| format!(r#"{{"type":"response.output_text.delta","output_index":0,"delta":"{text}"}}"#);
@@ -335,7 +331,6 @@ fn a_surrogate_pair_split_between_events_is_joined() {
     assert_eq!(collect(&events, ToolNames::default()).unwrap()["choices"][0]["message"]["content"], "a😀b");
 }
 
-/// D123.
 #[test]
 fn a_hostile_upstream_ends_in_a_fault_within_the_limits() {
     let fault = |events: &[Value]| collected(events).unwrap_err().kind;
@@ -361,7 +356,6 @@ fn a_hostile_upstream_ends_in_a_fault_within_the_limits() {
     assert_eq!(fault(&[added(0, call("")), delta("output_text", 0, "x")]), FailureKind::Malformed);
 }
 
-/// D122.
 #[test]
 fn the_state_of_a_stream_is_small() {
     assert!(size_of::<Decoder>() <= 1_024, "{}", size_of::<Decoder>());

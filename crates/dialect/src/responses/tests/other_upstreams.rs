@@ -81,7 +81,6 @@ fn message(blocks: &[(Value, &[Value])]) -> Vec<Value> {
     events
 }
 
-/// D112.
 #[test]
 fn a_grammar_tool_works_on_claude_and_its_call_comes_back_with_the_raw_text() {
     let format = json!({"type": "grammar", "syntax": "lark", "definition": "start: x"});
@@ -99,7 +98,6 @@ fn a_grammar_tool_works_on_claude_and_its_call_comes_back_with_the_raw_text() {
     assert_eq!(exchange.response["output"], expected);
 }
 
-/// D111, D114.
 #[test]
 fn thoughts_of_claude_return_through_encrypted_content_and_a_namespace_is_kept() {
     let tool = json!({"type": "namespace", "name": "fs", "tools": [{"type": "function", "name": "read", "parameters": {"type": "object"}}]});

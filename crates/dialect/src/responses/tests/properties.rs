@@ -103,7 +103,6 @@ fn stream_of(place: usize, item: &Value, sizes: &[usize], form: u8) -> Vec<Value
 }
 
 proptest! {
-    /// D118.
     #[test]
     fn a_whole_answer_and_its_stream_give_the_same(
         items in prop::collection::vec((item(), prop::collection::vec(0_usize..5, 0..4), 0_u8..4), 0..6),
@@ -151,7 +150,6 @@ proptest! {
         }
     }
 
-    /// D8.
     #[test]
     fn what_is_not_ours_survives_the_splice_byte_for_byte(
         names in prop::collection::vec("[a-z]{1,6}_x", 0..5),

@@ -2,7 +2,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// D78.
 #[test]
 fn nothing_is_stored_and_encrypted_reasoning_is_always_wanted() {
     for model in [REASONING, IDLE, PLAIN, "unknown"] {
@@ -56,7 +55,6 @@ fn parts_of_a_user_message_keep_their_order_and_their_meaning() {
     assert_eq!(sent.dropped(), ["messages[].content[]"]);
 }
 
-/// D80.
 #[test]
 fn a_call_and_its_result_have_the_same_call_id_and_no_item_id() {
     let long = "x".repeat(100);
@@ -84,7 +82,6 @@ fn a_call_and_its_result_have_the_same_call_id_and_no_item_id() {
     assert_eq!(input[4], json!({"type": "function_call_output", "call_id": "call_1", "output": "18"}));
 }
 
-/// D79.
 #[test]
 fn a_reasoning_item_with_encrypted_content_comes_back_before_its_call_and_without_it_none_is_sent() {
     let message = |details: Value| {
@@ -261,7 +258,6 @@ fn message() -> impl Strategy<Value = Vec<Value>> {
 }
 
 proptest! {
-    /// D125.
     #[test]
     fn the_body_of_a_conversation_is_a_prefix_of_the_body_with_one_more_turn(
         turns in prop::collection::vec(message(), 1..7),

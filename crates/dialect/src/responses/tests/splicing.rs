@@ -132,7 +132,6 @@ fn of_an_answer_id_model_and_store_are_replaced_and_what_is_missing_is_added() {
     }
 }
 
-/// C5.
 #[test]
 fn a_response_that_lacks_members_gets_those_of_the_request_and_functions_get_strict() {
     let body = r#"{"id":"resp_1","object":"response","created_at":3,"status":"completed","error":null,"model":"m","output":[],
@@ -170,7 +169,6 @@ fn a_response_that_lacks_members_gets_those_of_the_request_and_functions_get_str
     assert_eq!(again.len(), complete.len());
 }
 
-/// C5.
 #[test]
 fn members_that_are_null_where_null_is_no_value_get_those_of_the_request_and_others_stay_null() {
     let given: Value =

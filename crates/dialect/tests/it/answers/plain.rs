@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::common::{account, context, corpus};
 
-/// D83, among others: `stop_after_tool_calls`.
+/// `stop_after_tool_calls`.
 #[test]
 fn plain_answers_become_what_their_golden_files_say() {
     for (path, body) in corpus("answers", "json") {

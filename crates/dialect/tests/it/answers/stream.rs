@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::common::{Run, account, context, corpus, run, setting, stream_error};
 
-/// D83, among others: `stop_after_tool_calls`.
+/// `stop_after_tool_calls`.
 #[test]
 fn streams_become_what_their_golden_files_say() {
     for (path, stream) in corpus("sse", "sse") {

@@ -61,7 +61,7 @@ fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
     if order_position(candidate) != order_position(leader) {
         return ("provider_order", "provider.order lists another provider before it".to_owned());
     }
-    if candidate.inputs.tier != leader.inputs.tier && loses_reasoning(decision, &candidate.inputs) {
+    if candidate.inputs.tier != leader.inputs.tier && loses_reasoning(&candidate.inputs) {
         return ("reasoning_state", STATE_LOST.to_owned());
     }
     if candidate.inputs.tier != leader.inputs.tier {

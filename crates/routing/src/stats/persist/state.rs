@@ -5,7 +5,7 @@
 //!
 //! Each model defines its state in a `state` module beside its fields and names every field there, so that a new
 //! field does not compile before somebody decides whether to save it. Fields missing in a document count as not
-//! learned, so old documents stay readable. The owner of the document knows its file and when it is written.
+//! learned. The owner of the document knows its file and when it is written.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,7 @@ use crate::stats::{
 
 /// Format name in the document.
 const FORMAT: &str = "pointsman routing memory";
-/// Incremented when an older document would be misread. New fields do not count.
+/// Rises when a document of a lower number would be misread. New fields do not count.
 const VERSION: u64 = 1;
 /// Everything learned up to a wall-clock time.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -49,7 +49,7 @@ pub enum SavedStateError {
     Torn(String),
     /// Another format.
     Foreign,
-    /// A version of another release.
+    /// Another version of it.
     Version(u64),
 }
 

@@ -184,7 +184,6 @@ fn some_finish() -> impl Strategy<Value = FinishReason> {
 }
 
 proptest! {
-    /// D119.
     #[test]
     fn any_events_become_a_stream_that_a_strict_client_accepts(events in prop::collection::vec(event(), 0..40), fails in any::<bool>()) {
         let mut encoder = streamed();
@@ -220,7 +219,6 @@ proptest! {
         prop_assert_eq!(&collected(|writer| Decoder::new(ToolNames::default()).whole(whole, writer).unwrap()), &expected);
     }
 
-    /// D118.
     #[test]
     fn a_stream_and_a_whole_answer_are_the_same_message(
         blocks in prop::collection::vec(block(), 0..6), finish in some_finish(), in_turns in any::<bool>(),

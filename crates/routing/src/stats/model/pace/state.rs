@@ -36,7 +36,6 @@ impl PaceModel {
         let share = trusted(weight(w)?);
         let deviation = share * within(deviation, LARGEST * w.max(1.0))?;
         let at = Some(restart.time_of(idle(idle_s)?));
-        // Absent in files of earlier releases.
         let undecayed_weight = weight(undecayed_weight)?.max(w);
         let hidden = within(hidden, 1.0)?;
         Ok(PaceModel {
