@@ -34,7 +34,6 @@ mod migrate;
 mod models;
 mod origin;
 #[deny(clippy::float_arithmetic)]
-mod price_edit;
 #[deny(clippy::float_arithmetic)]
 mod prices;
 mod provider_states;
@@ -84,7 +83,6 @@ pub use memory::MemoryConfig;
 pub use messages::MessagesConfig;
 pub use migrate::{Migration, migrate};
 pub use origin::{LoadedConfig, ReadOutcome};
-pub use price_edit::{PriceEdit, candidates as price_edits, redated};
 pub use providers::{KeyHeader, ProviderConfig, RESERVED_HEADERS, Routes};
 pub use reference::page as reference_page;
 pub use reload::ReloadConfig;
