@@ -132,7 +132,9 @@ fn the_build_of_the_image_finds_what_it_names() {
         }
     }
     let of_program = |path: &PathBuf| !path.iter().any(|part| part == "tests");
-    for path in included(["src", "actors/src", "crates"].map(|directory| root().join(directory))).into_iter().filter(of_program) {
+    for path in
+        included(["src", "actors/src", "crates"].map(|directory| root().join(directory))).into_iter().filter(of_program)
+    {
         assert!(reaches(path.to_str().unwrap()), "{} does not reach the image", path.display());
     }
 }
