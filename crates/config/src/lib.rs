@@ -34,7 +34,6 @@ mod migrate;
 mod models;
 mod origin;
 #[deny(clippy::float_arithmetic)]
-#[deny(clippy::float_arithmetic)]
 mod prices;
 mod provider_states;
 mod providers;
