@@ -154,12 +154,6 @@ impl Registry {
         &self.issued
     }
 
-    /// Whether changes are stored.
-    #[must_use]
-    pub fn is_durable(&self) -> bool {
-        self.log.is_some()
-    }
-
     /// Takes over the limits, accounts and teams of a configuration that comes into force.
     pub fn adopt(&self, config: &Config) {
         let mut state = self.state.lock();

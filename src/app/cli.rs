@@ -19,9 +19,7 @@ mod models;
 mod names;
 mod reference;
 mod reload;
-mod replaced_file;
 mod replay;
-mod top;
 
 use std::{
     ffi::OsString,
@@ -51,7 +49,6 @@ pub use models::ModelsRequest;
 pub use reference::complete;
 pub use reload::ReloadRequest;
 pub use replay::ReplayRequest;
-pub use top::TopRequest;
 
 /// Exit code when a replayed decision differs from the recorded one, a gateway is not ready, or the ledger has a fault.
 pub const EXIT_DIFFERENT: u8 = 1;
@@ -85,14 +82,12 @@ pub enum Command {
     },
     /// List models and prices.
     Models(ModelsRequest),
-    /// Compare prices with a price list, or write them.
+    /// Compare prices with a price list.
     Catalog(CatalogRequest),
     /// Explain a generation.
     Explain(ExplainRequest),
     /// Show where a request would go.
     Preview(PreviewRequest),
-    /// Watch the endpoints of a running gateway.
-    Top(TopRequest),
     /// Show generations as lines.
     Logs(LogsRequest),
     /// Ask a gateway whether it is ready.
@@ -197,7 +192,6 @@ impl Command {
             }
             Some(Subcommands::Explain(request)) => refuse_config("explain").map(|()| Command::Explain(request)),
             Some(Subcommands::Preview(request)) => refuse_config("preview").map(|()| Command::Preview(request)),
-            Some(Subcommands::Top(request)) => refuse_config("top").map(|()| Command::Top(request)),
             Some(Subcommands::Logs(request)) => refuse_config("logs").map(|()| Command::Logs(request)),
             Some(Subcommands::Health(mut request)) => {
                 request.config = path_of(ConfigArgument { config: request.config.take() })?;
@@ -324,7 +318,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
         Ok(Command::Catalog(request)) => catalog::run(&request, environment),
         Ok(Command::Explain(request)) => explain::explain(&request, environment),
         Ok(Command::Preview(request)) => explain::preview(&request, environment),
-        Ok(Command::Top(request)) => top::run(&request, environment),
         Ok(Command::Logs(request)) => logs::run(&request, environment),
         Ok(Command::Health(request)) => health::run(&request, environment),
         Ok(Command::Reload(request)) => reload::run(&request, environment),
@@ -452,8 +445,8 @@ mod tests {
             ("replay", "replay needs the id of a generation, or --file"),
             ("replay a b", "unexpected argument 'b'"),
             (
-                "top --onse",
-                "unexpected argument '--onse' found; tip: a similar argument exists: '--once'; see 'pointsman top",
+                "logs --jsn",
+                "unexpected argument '--jsn' found; tip: a similar argument exists: '--json'; see 'pointsman logs",
             ),
             ("models --url", "'--url <URL>' but none was supplied; see 'pointsman models --help'"),
             ("keys create", "the following required arguments were not provided: --name <NAME>; see"),

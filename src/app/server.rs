@@ -56,7 +56,7 @@ use crate::{
     state::{
         accounts,
         breaker_history::BreakerHistory,
-        control::{Control, StatsPersistence},
+        control::{Control, ControlThread, StatsPersistence},
         drain::Drain,
         gateway::{Shared, WorkerHandle},
         images::ImageFiles,
@@ -151,25 +151,6 @@ pub struct Gateway {
     control: Arc<ControlThread>,
 }
 
-/// The thread of the actors that all workers share. It ends with the last clone of its gateway.
-struct ControlThread {
-    arbiter: Arbiter,
-    watchdog: JoinHandle<()>,
-}
-
-impl Drop for ControlThread {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-impl ControlThread {
-    fn stop(&self) {
-        self.watchdog.abort();
-        self.arbiter.stop();
-    }
-}
-
 impl Gateway {
     /// Starts the control actors and, where configured, the simulated providers. Needs a running actix `System`.
     ///
@@ -214,7 +195,7 @@ impl Gateway {
         if let Some(store) = shared.ledger.as_ref().filter(|_| shared.replicas.is_none()) {
             series_restore::start(store, shared.control.ledger(), &arbiter);
         }
-        Ok(Gateway { shared, seeds, workers: Arc::default(), control: Arc::new(ControlThread { arbiter, watchdog }) })
+        Ok(Gateway { shared, seeds, workers: Arc::default(), control: Arc::new(ControlThread::new(arbiter, watchdog)) })
     }
 
     /// Mounts the gateway in a host application, at the root or below any scope. Registers only the gateway's own paths:

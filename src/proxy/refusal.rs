@@ -4,8 +4,8 @@ use std::{borrow::Cow, collections::BTreeSet, time::Duration};
 
 use pointsman_dialect::{Restriction, RestrictionKind, too_long_message};
 use pointsman_domain::{
-    Alias, Catalog, Dialect, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FailureKind, Invalid, InvalidReason,
-    Model, ModelPattern, Query, RouteError, Target, Tick,
+    Alias, Capability, Catalog, Dialect, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FailureKind, Invalid,
+    InvalidReason, Model, ModelPattern, Query, RouteError, Target, Tick,
 };
 use pointsman_routing::{
     explain::{nearest_relaxation, remedy},
@@ -267,6 +267,13 @@ fn no_candidates_message(catalog: &Catalog, error: &RouteError, counts: &[(Exclu
         }
         0 => "No model endpoint satisfies the request: the pool is empty.".to_owned(),
         total => format!("No model endpoint satisfies the request: {total} excluded ({}).", listed.join(", ")),
+    };
+    let continues = error.query.needs.capabilities.has(Capability::LegacyCompletions);
+    let message = match counts {
+        [(ExclusionReason::UnsupportedParameter, _)] if continues => {
+            format!("{message} They only chat: send the request to '/chat/completions'.")
+        }
+        _ => message,
     };
     let empty = aliases(catalog, &error.query).filter(|alias| catalog.is_emptied_by_lists_of(alias));
     let message = empty.fold(message, |message, alias| {

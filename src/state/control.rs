@@ -6,6 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use actix::{Actor as _, Addr, Arbiter, ArbiterHandle};
+use actix_rt::task::JoinHandle;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use pointsman_actors::{
@@ -34,6 +35,32 @@ pub struct Control {
     ledger_state: Arc<LedgerState<MemoryStore>>,
     undelivered: Undelivered,
     persistence: Option<StatsPersistence>,
+}
+
+/// The thread on which the actors run. It ends when this is dropped.
+pub struct ControlThread {
+    arbiter: Arbiter,
+    watchdog: JoinHandle<()>,
+}
+
+impl ControlThread {
+    /// Takes over a thread and the task that watches its actors.
+    #[must_use]
+    pub fn new(arbiter: Arbiter, watchdog: JoinHandle<()>) -> ControlThread {
+        ControlThread { arbiter, watchdog }
+    }
+
+    /// Ends the thread.
+    pub fn stop(&self) {
+        self.watchdog.abort();
+        self.arbiter.stop();
+    }
+}
+
+impl Drop for ControlThread {
+    fn drop(&mut self) {
+        self.stop();
+    }
 }
 
 /// Where and how often the statistics are saved.

@@ -1,4 +1,4 @@
-//! `pointsman catalog`: prices of the configuration against small lists in the forms of OpenRouter, models.dev and LiteLLM.
+//! `pointsman catalog`: prices of the configuration against small tables in the form of LiteLLM's.
 
 use std::{
     ffi::OsString,
@@ -10,7 +10,12 @@ use pointsman::app::cli::{CommandOutput, Next, run};
 use pointsman_config::Environment;
 use serde_json::{Value, json};
 
-use crate::{folder::Folder, process, scripted::refused_address, world::always};
+use crate::{
+    folder::Folder,
+    process,
+    scripted::refused_address,
+    world::{always, and},
+};
 
 const CONFIG: &str = r#"# My models.
 [providers.openai]
@@ -53,7 +58,7 @@ pricing = "unknown"
 endpoints = [{ provider = "openai", upstream_model = "old" }]
 "#;
 
-/// As LiteLLM's price map.
+/// As LiteLLM's price table.
 fn litellm(large: Value, small: Value) -> Value {
     let entry = |mut entry: Value| {
         entry["litellm_provider"] = json!("openai");
@@ -68,7 +73,7 @@ fn of_text(prompt: &str, completion: &str) -> Value {
     json!({ "input_cost_per_token": number(prompt), "output_cost_per_token": number(completion) })
 }
 
-/// A configuration and lists beside it, all of 2026-11-24.
+/// A configuration and tables beside it, all of 2026-11-24.
 struct Desk(Folder);
 
 impl Desk {
@@ -86,10 +91,6 @@ impl Desk {
         fs::write(self.0.at(name), list).unwrap();
         let day = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_521_600);
         fs::File::options().write(true).open(self.0.at(name)).unwrap().set_modified(day).unwrap();
-    }
-
-    fn config(&self) -> String {
-        fs::read_to_string(self.0.at("config.toml")).unwrap()
     }
 
     /// Runs `catalog` with this line, in which `@name` is a file of the desk.
@@ -114,7 +115,7 @@ impl Desk {
 }
 
 #[test]
-fn the_difference_to_each_list_is_shown_with_old_and_new_prices() {
+fn the_difference_to_the_list_is_shown_with_old_and_new_prices() {
     let desk = Desk::new(CONFIG);
     let large = json!({ "input_cost_per_token": 1.5e-06, "output_cost_per_token": 8e-06, "max_input_tokens": 2000,
                         "max_output_tokens": "50", "deprecation_date": "2027-05-01" });
@@ -127,45 +128,39 @@ fn the_difference_to_each_list_is_shown_with_old_and_new_prices() {
           context_length         1000 -> 2000 tokens
           max_completion_tokens  100 -> 50 tokens
           expiration_date        2027-05-01
-          would be written
 
         Not listed any more, or under another name:
           openai/old@openai (old)
 
-        Compared with LiteLLM's price map of 2026-11-24 (litellm.json):
+        Compared with LiteLLM's price table of 2026-11-24 (litellm.json):
           3 endpoints compared, 2 differ
-          providers without a list: mine, openrouter
+          providers without prices there: mine, openrouter
           1 model more of these providers; --provider names them
-        'pointsman catalog update --write' writes prices into the configuration
     "#]]
     .assert_eq(&shown.text);
     assert_eq!(shown.code, 1);
 
-    let dev = json!({ "openai": { "models": {
-        "large": { "cost": { "input": 2, "output": 10 }, "limit": { "context": 1000 } },
-        "small": { "cost": { "input": 0.5, "output": 1, "cache_read": 0.05 } },
-        "old": { "cost": { "input": 7, "output": 9 }, "status": "deprecated" } } } });
-    desk.put("api.json", &dev);
+    desk.put("same.json", &litellm(of_text("2e-06", "1e-05"), of_text("5e-07", "1e-06")));
+    let same = desk.run("diff --from @same.json");
+    assert_eq!(same.code, 1, "a model is not listed any more: {}", same.text);
+    assert!(same.text.contains("3 endpoints compared, 1 differ"), "{}", same.text);
+    let mut whole = litellm(of_text("2e-06", "1e-05"), of_text("5e-07", "1e-06"));
+    whole["old"] = and(of_text("7e-06", "9e-06"), json!({ "litellm_provider": "openai" }));
+    desk.put("whole.json", &whole);
     expect_test::expect![[r#"
         openai/old@openai (old)
           prompt                 unknown -> 7 $/M
           completion             unknown -> 9 $/M
-          expiration_date        deprecated, without a day
-          would be written
 
-        Compared with models.dev of 2026-11-24 (api.json):
+        Compared with LiteLLM's price table of 2026-11-24 (whole.json):
           3 endpoints compared, 1 differ
-        'pointsman catalog update --write' writes prices into the configuration
+          1 model more of these providers
+            huge
     "#]]
-    .assert_eq(&desk.run("diff --from @api.json --provider openai").text);
-
-    let router = json!({ "data": [{ "id": "openai/large", "context_length": 1000, "expiration_date": "2027-06-01",
-        "pricing": { "prompt": "0.000002", "completion": "0.00001", "input_cache_read": "0" } }] });
-    desk.put("models.json", &router);
-    let same = desk.run("diff --from @models.json");
-    assert_eq!(same.code, 0, "{}", same.text);
-    let page = desk.json("diff --from @models.json --from @litellm.json");
-    assert_eq!((&page["differs"], &page["compared"]), (&json!(true), &json!(4)), "{page}");
+    .assert_eq(&desk.run("diff --from @whole.json --provider openai").text);
+    let page = desk.json("diff --from @litellm.json");
+    assert_eq!((&page["differs"], &page["compared"]), (&json!(true), &json!(3)), "{page}");
+    assert_eq!(page["source"]["date"], "2026-11-24", "{page}");
     let changed = &page["endpoints"][0];
     assert_eq!((&changed["model"], &changed["provider"]), (&json!("openai/large"), &json!("openai")), "{page}");
     let price = json!({ "key": "prompt", "old_usd_per_million": "2", "new_usd_per_million": "1.5" });
@@ -174,33 +169,7 @@ fn the_difference_to_each_list_is_shown_with_old_and_new_prices() {
 }
 
 #[test]
-fn only_prices_and_their_provenance_are_written_and_a_second_time_nothing() {
-    let desk = Desk::new(CONFIG);
-    desk.put("litellm.json", &litellm(of_text("1.5e-06", "8e-06"), of_text("5e-07", "1e-06")));
-    let router =
-        json!({ "data": [{ "id": "openai/large", "pricing": { "prompt": "0.000003", "completion": "0.000012" } }] });
-    desk.put("models.json", &router);
-    let written = desk.run("update --write --from @litellm.json --from @models.json");
-    let expected = CONFIG
-        .replace(
-            "{ prompt = \"2.00\",  completion = \"10\", source = \"price page\", date = \"2026-10\" } # by hand",
-            "{ prompt = \"1.5\",  completion = \"8\", source = \"LiteLLM's price map\", date = \"2026-11-24\" } # by hand",
-        )
-        .replace(
-            "{ prompt = \"0.000002\", completion = \"0.00001\", request",
-            "{ prompt = \"0.000003\", completion = \"0.000012\", request",
-        );
-    assert_eq!(desk.config(), expected, "{}", written.text);
-    assert!(written.text.contains("Prices of 2 endpoints written to config.toml"), "{}", written.text);
-    assert_eq!(fs::read_to_string(desk.0.at("config.toml.bak")).unwrap(), CONFIG);
-    assert_eq!(written.code, 1, "a model is not listed any more");
-    let again = desk.run("update --write --from @litellm.json --from @models.json");
-    assert_eq!(desk.config(), expected);
-    assert!(again.text.ends_with("config.toml is as it was\n"), "{}", again.text);
-}
-
-#[test]
-fn prices_of_longer_prompts_are_told_and_left_to_be_written_by_hand() {
+fn prices_of_longer_prompts_are_compared() {
     let desk = Desk::new(CONFIG);
     let mut large = of_text("2e-06", "1e-05");
     large["input_cost_per_token_above_200k_tokens"] = json!(0.000009);
@@ -210,73 +179,7 @@ fn prices_of_longer_prompts_are_told_and_left_to_be_written_by_hand() {
     assert_eq!((&tier["above_prompt_tokens"], &tier["key"]), (&json!(200_000), &json!("prompt")), "{page:#}");
     assert_eq!((&tier["old_usd_per_million"], &tier["new_usd_per_million"]), (&Value::Null, &json!("9")));
     let output = desk.run("diff --from @list.json");
-    assert!(output.text.contains("above 200000 tokens; write it into tiers by hand"), "{}", output.text);
-}
-
-#[test]
-fn prices_that_hold_still_get_the_date_of_the_list() {
-    let desk =
-        Desk::new(&CONFIG.replace("[[models.endpoints]]\nprovider = \"mine\"\nupstream_model = \"small\"\n", ""));
-    desk.put("litellm.json", &litellm(of_text("2e-06", "1e-05"), of_text("5e-07", "1e-06")));
-    let before = desk.config();
-    let told = desk.run("update --write --from @litellm.json");
-    let now = "source = \"LiteLLM's price map\", date = \"2026-11-24\"";
-    assert_eq!(desk.config(), before.replace("source = \"price page\", date = \"2026-10\"", now), "{}", told.text);
-    assert!(told.text.contains("Prices of 0 endpoints, dates of 2 more written"), "{}", told.text);
-}
-
-#[test]
-fn prices_that_several_endpoints_share_are_changed_for_the_one_that_the_list_has() {
-    let desk = Desk::new(CONFIG);
-    desk.put("litellm.json", &litellm(of_text("2e-06", "1e-05"), of_text("1e-06", "2e-06")));
-    desk.run("update --write --from @litellm.json --provider openai");
-    let own = "usd_per_million = { prompt = \"1\", completion = \"2\", input_cache_read = \"0.05\", source = \"LiteLLM's price map\", \
-               date = \"2026-11-24\" }\n";
-    let small = "[[models.endpoints]]\nprovider = \"openai\"\nupstream_model = \"small\"";
-    let with_own = small.replace("provider", &format!("{own}provider"));
-    assert!(desk.config().contains(&with_own), "{}", desk.config());
-    assert!(desk.config().contains("usd_per_million = { prompt = \"0.5\", completion = \"1\""), "{}", desk.config());
-}
-
-#[test]
-fn what_looks_like_an_error_is_written_only_when_it_is_accepted_and_a_slip_of_units_never() {
-    let desk = Desk::new(CONFIG);
-    desk.put("litellm.json", &litellm(of_text("2e-05", "1e-04"), of_text("5e-04", "1e-03")));
-    let told = desk.run("update --write --from @litellm.json --accept openai/small");
-    assert_eq!(desk.config(), CONFIG, "{}", told.text);
-    assert!(told.text.contains("more than three times; if it is right: --accept openai/large@openai"), "{}", told.text);
-    assert!(told.text.contains("prompt changes by a factor of about 1,000"), "{}", told.text);
-    let told = desk.run("update --write --from @litellm.json --accept openai/large");
-    assert!(desk.config().contains("prompt = \"20\",  completion = \"100\""), "{}", told.text);
-    assert!(desk.config().contains("prompt = \"0.5\""), "{}", told.text);
-
-    let desk = Desk::new(CONFIG);
-    desk.put("one.json", &litellm(of_text("2.1e-06", "1.1e-05"), of_text("5e-07", "1e-06")));
-    desk.put("two.json", &litellm(of_text("2.3e-06", "1.1e-05"), of_text("5e-07", "1e-06")));
-    let told = desk.run("update --write --from @one.json --from @two.json --accept openai/large");
-    assert!(told.text.contains("the lists disagree on prompt: LiteLLM's price map 2.1 $/M"), "{}", told.text);
-    assert!(desk.config().contains("prompt = \"2.00\""), "{}", told.text);
-}
-
-#[test]
-fn prices_of_the_built_in_catalogue_are_written_as_entries_of_the_configuration() {
-    let mine = "# mine\n[log]\nformat = \"json\"";
-    let desk = Desk::new(mine);
-    let price = json!({ "prompt": "0.0000021", "completion": "0.0000105" });
-    desk.put("models.json", &json!({ "data": [{ "id": "openai/gpt-6-sol", "pricing": price }] }));
-    let told = desk.run("update --write --from @models.json --provider openrouter");
-    let written = desk.config();
-    let (own, added) = written.split_once("\n\n[[models]]\n").unwrap_or_else(|| panic!("{}", told.text));
-    assert_eq!(own, mine);
-    assert!(
-        added.starts_with(
-            "id = \"openai/gpt-6-sol\"\n[[models.endpoints]]\nprovider = \"openai\"\n[[models.endpoints]]\n\
-             provider = \"openrouter\"\nusd_per_million = { prompt = \"2.1\", completion = \"10.5\", "
-        ),
-        "{added}"
-    );
-    let again = desk.run("update --write --from @models.json --provider openrouter");
-    assert_eq!(desk.config(), written, "{}", again.text);
+    assert!(output.text.contains("above 200000 tokens"), "{}", output.text);
 }
 
 #[test]
@@ -284,7 +187,7 @@ fn a_list_is_read_from_an_address_and_one_that_cannot_be_had_is_an_error_of_its_
     let desk = Desk::new(CONFIG);
     let upstream = always(200, &litellm(of_text("2e-06", "1e-05"), of_text("5e-07", "1e-06")));
     let read = desk.json(&format!("diff --from {}", upstream.url("/prices.json")));
-    assert_eq!(read["sources"][0]["name"], "LiteLLM's price map", "{read}");
+    assert_eq!(read["compared"], 3, "{read}");
     let requests = upstream.requests();
     assert!(requests.len() == 1 && requests[0].starts_with("GET /prices.json HTTP/1.1\r\n"), "{requests:?}");
 
@@ -302,24 +205,13 @@ fn a_list_is_read_from_an_address_and_one_that_cannot_be_had_is_an_error_of_its_
         let told = desk.run(&line);
         assert!(told.code == code && told.text.contains(holds) && told.text.lines().count() == 1, "{line}: {told:?}");
     }
-    desk.put("litellm.json", &litellm(of_text("2e-06", "1e-05"), of_text("5e-07", "1e-06")));
-    let told = desk.run("update --from @litellm.json --accept openai/lagre");
-    assert!(told.code == 2 && told.text.contains("--accept openai/lagre: no endpoint"), "{told:?}");
-    assert_eq!(desk.config(), CONFIG);
 }
 
 #[test]
-fn the_built_in_catalogue_is_compared_without_a_file_and_never_written() {
+fn the_built_in_catalogue_is_compared_without_a_file() {
     let folder = Folder::new();
-    let price = json!({ "prompt": "0.000002", "completion": "0.00001" });
-    let list = json!({ "data": [{ "id": "openai/gpt-6-sol", "pricing": price }] });
-    fs::write(folder.at("models.json"), list.to_string()).unwrap();
-    let path = folder.at("models.json");
-    let arguments = |action| ["catalog", action, "--from", path.to_str().unwrap()];
-    let compared = process::run(&arguments("diff"), &[]);
-    assert_eq!(compared.status.code(), Some(1), "other models of OpenRouter are not in the list");
-    let refused = process::run(&[&arguments("update")[..], &["--write"]].concat(), &[]);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!((refused.status.code(), refused.stdout.is_empty()), (Some(2), true), "{said}");
-    assert!(said.contains("pointsman init"), "{said}");
+    folder.put("prices.json", &litellm(of_text("2e-06", "1e-05"), of_text("5e-07", "1e-06")).to_string());
+    let path = folder.at("prices.json");
+    let compared = process::run(&["catalog", "diff", "--from", path.to_str().unwrap()], &[]);
+    assert_eq!(compared.status.code(), Some(1), "other models of OpenAI are not in the table");
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     amazon::frame,
-    dialect_pairs::{ALL_DOORS, Door, PROVIDERS, begun_with, events, gateway, streamed},
+    dialect_pairs::{DOORS, Door, PROVIDERS, begun_with, events, gateway, streamed},
     door_completions,
     harness::{Reply, TestGateway},
     scripted::{Script, Upstream},
@@ -42,7 +42,7 @@ fn end(door: Door, reply: &Reply) -> Vec<String> {
     let (text, events) = (reply.text(), events(reply));
     let of_type = |event: &Value| event["type"].as_str().unwrap_or_default().to_owned();
     match door {
-        Door::Chat | Door::Completions => {
+        Door::Chat => {
             assert!(text.ends_with("data: [DONE]\n\n"), "{text}");
             let finishes = events.iter().filter_map(|event| event["choices"][0]["finish_reason"].as_str());
             finishes.map(str::to_owned).collect()
@@ -71,7 +71,7 @@ async fn record(gateway: &TestGateway, reply: &Reply) -> Value {
 #[actix_web::test]
 async fn a_stream_of_every_dialect_ends_at_the_ceiling_as_an_answer_at_its_limit_for_every_client() {
     for dialect in PROVIDERS {
-        for door in ALL_DOORS {
+        for door in DOORS {
             let place = format!("{} at {dialect}", door.name());
             let maker = Upstream::start([Script::new().request().send(begun_with(&endless(dialect))).fin()]);
             let gateway = gateway(dialect, &maker, None).await;
@@ -80,7 +80,7 @@ async fn a_stream_of_every_dialect_ends_at_the_ceiling_as_an_answer_at_its_limit
             let reply = gateway.post(door.path(), &and(door.request(), more)).await;
             assert_eq!(reply.status, 200, "{place}: {}", reply.text());
             let expected: &[&str] = match door {
-                Door::Chat | Door::Completions => &["length"],
+                Door::Chat => &["length"],
                 Door::Messages => &["max_tokens"],
                 Door::Responses => &["response.incomplete", "max_output_tokens"],
             };
@@ -125,7 +125,7 @@ async fn a_text_that_passes_as_it_came_ends_at_the_ceiling_with_a_chunk_of_a_tex
     let asked =
         json!({"model": "acme/coder", "prompt": "def f(", "stream": true, "max_cost": ceiling, "max_tokens": 4000});
     let reply = gateway.post("/v1/completions", &asked).await;
-    assert_eq!(end(Door::Completions, &reply), ["length"], "{}", reply.text());
+    assert_eq!(end(Door::Chat, &reply), ["length"], "{}", reply.text());
     assert!(events(&reply).iter().all(|event| event["choices"][0]["text"].is_string()), "{}", reply.text());
     let cost = record(&gateway, &reply).await["total_cost"].as_f64().unwrap();
     assert!(cost <= ceiling && cost > ceiling * 0.9, "{cost}");

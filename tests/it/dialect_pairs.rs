@@ -18,9 +18,7 @@ use crate::{
 };
 
 pub(crate) const PROVIDERS: [&str; 5] = ["openai", "anthropic", "gemini", "openai-responses", "converse"];
-const DOORS: [Door; 3] = [Door::Chat, Door::Messages, Door::Responses];
-/// Also the door that gives texts alone.
-pub(crate) const ALL_DOORS: [Door; 4] = [Door::Chat, Door::Messages, Door::Responses, Door::Completions];
+pub(crate) const DOORS: [Door; 3] = [Door::Chat, Door::Messages, Door::Responses];
 
 /// Members whose values differ from run to run, or are opaque.
 const MASKED: [&str; 9] = [
@@ -40,7 +38,6 @@ pub(crate) enum Door {
     Chat,
     Messages,
     Responses,
-    Completions,
 }
 
 /// What a client makes of an answer.
@@ -67,7 +64,6 @@ impl Door {
             Door::Chat => "/api/v1/chat/completions",
             Door::Messages => "/v1/messages",
             Door::Responses => "/v1/responses",
-            Door::Completions => "/v1/completions",
         }
     }
 
@@ -76,7 +72,6 @@ impl Door {
             Door::Chat => "chat",
             Door::Messages => "messages",
             Door::Responses => "responses",
-            Door::Completions => "completions",
         }
     }
 
@@ -97,7 +92,6 @@ impl Door {
                 "model": "acme/model", "max_output_tokens": 64, "instructions": "Be brief.", "input": "Which way?",
                 "tools": [{"type": "function", "name": "map", "description": "A map.", "parameters": schema()}],
             }),
-            Door::Completions => json!({"model": "acme/model", "max_tokens": 64, "prompt": "Which way?"}),
         }
     }
 
@@ -123,7 +117,6 @@ impl Door {
                 let cached = &usage["prompt_tokens_details"]["cached_tokens"];
                 seen.usage = [&usage["prompt_tokens"], cached, &usage["completion_tokens"]].map(number);
             }
-            Door::Completions => seen.text = answer["choices"][0]["text"].as_str().unwrap().to_owned(),
             Door::Messages => {
                 for block in list(&answer["content"]) {
                     match block["type"].as_str() {
@@ -161,11 +154,6 @@ impl Door {
         for event in events {
             seen.has_error |= event["error"].is_object();
             match self {
-                Door::Completions => {
-                    let choice = &event["choices"][0];
-                    seen.text.push_str(choice["text"].as_str().unwrap_or_default());
-                    seen.is_whole |= choice["finish_reason"].as_str().is_some_and(|finish| finish != "error");
-                }
                 Door::Chat => {
                     let choice = &event["choices"][0];
                     seen.text.push_str(choice["delta"]["content"].as_str().unwrap_or_default());
@@ -448,10 +436,8 @@ pub(crate) async fn gateway(dialect: &str, maker: &Upstream, spare: Option<&Upst
         )
     };
     let mut endpoints = vec![endpoint("maker", "0.000001")];
-    let mut world = World::new()
-        .variable("POINTSMAN__SERVER__LEGACY_COMPLETIONS", "true")
-        .provider_with("maker", maker.address(), &format!("dialect = \"{dialect}\""))
-        .with(SHORT);
+    let mut world =
+        World::new().provider_with("maker", maker.address(), &format!("dialect = \"{dialect}\"")).with(SHORT);
     if let Some(spare) = spare {
         endpoints.push(endpoint("spare", "0.001"));
         world = world.provider("spare", spare.address());
@@ -611,7 +597,7 @@ fn breaks(dialect: &str, after_text: bool) -> Vec<(&'static str, Script)> {
 #[actix_web::test]
 async fn a_stream_that_breaks_after_its_first_text_ends_with_an_error_in_the_clients_dialect() {
     for dialect in PROVIDERS {
-        let cases = breaks(dialect, true).into_iter().flat_map(|broken| ALL_DOORS.map(|door| (door, broken.clone())));
+        let cases = breaks(dialect, true).into_iter().flat_map(|broken| DOORS.map(|door| (door, broken.clone())));
         join_all(cases.map(async |(door, (what, script))| {
             let maker = Upstream::start([script]);
             let spare = Upstream::start([Script::answering(stream_of(&["Never."]))]);
@@ -631,7 +617,7 @@ async fn a_stream_that_breaks_after_its_first_text_ends_with_an_error_in_the_cli
 #[actix_web::test]
 async fn a_stream_that_breaks_before_its_first_text_is_answered_by_another_dialect() {
     for dialect in PROVIDERS {
-        let cases = breaks(dialect, false).into_iter().flat_map(|broken| ALL_DOORS.map(|door| (door, broken.clone())));
+        let cases = breaks(dialect, false).into_iter().flat_map(|broken| DOORS.map(|door| (door, broken.clone())));
         join_all(cases.map(async |(door, (what, script))| {
             let maker = Upstream::start([script]);
             let spare = Upstream::start([Script::answering(stream_of(&["Le", "ft."]))]);
@@ -660,7 +646,7 @@ async fn a_plain_answer_that_breaks_is_answered_by_another_dialect() {
             Script::answering(head(2) + "{}"),
             Script::answering(http(200, &json!({"error": {"code": 500, "message": "Busy.", "type": "server_error"}}))),
         ];
-        for (door, script) in broken.into_iter().flat_map(|script| ALL_DOORS.map(|door| (door, script.clone()))) {
+        for (door, script) in broken.into_iter().flat_map(|script| DOORS.map(|door| (door, script.clone()))) {
             let maker = Upstream::start([script]);
             let spare = Upstream::start([Script::answering(http(200, &completion("Left.")))]);
             let gateway = gateway(dialect, &maker, Some(&spare)).await;

@@ -1,15 +1,18 @@
-//! The deprecated API that continues a text, before endpoints of chats and endpoints that have it themselves.
+//! The deprecated API that continues a text, at endpoints that have it and at endpoints that only chat.
 
 use serde_json::{Value, json};
 
 use crate::{
     harness::{Reply, TestGateway},
     scripted::{Script, Upstream},
-    world::{World, always, and, answer, error_of, http, stream_of},
+    world::{World, always, and, answer, error_of, http},
 };
 
 /// Switches the API on.
 const ON: (&str, &str) = ("POINTSMAN__SERVER__LEGACY_COMPLETIONS", "true");
+
+/// Of a provider that has it.
+const LEGACY: &str = "legacy_completions = true";
 
 /// `acme/coder` at one provider, with these keys.
 pub(crate) async fn gateway(upstream: &Upstream, keys: &str) -> TestGateway {
@@ -42,51 +45,32 @@ async fn it_is_off_unless_it_is_switched_on() {
 }
 
 #[actix_web::test]
-async fn a_text_is_continued_by_an_endpoint_of_chats_and_recorded_and_billed_like_a_chat() {
-    let usage = json!({"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8});
-    let maker = always(200, &answer(json!({"role": "assistant", "content": "x): ..."}), usage));
+async fn a_model_that_only_chats_is_refused_with_the_path_that_serves_it() {
+    let maker = always(200, &answer(json!({"role": "assistant", "content": "x): ..."}), json!({})));
     let gateway = gateway(&maker, "").await;
     for path in ["/v1/completions", "/api/v1/completions", "/api/completions"] {
-        let reply = gateway.post(path, &and(request(), json!({"logprobs": 2, "user": "me"}))).await;
-        let made = reply.expect(200);
-        assert_eq!((&made["object"], &made["model"]), (&json!("text_completion"), &json!("acme/coder")), "{made}");
-        let choices = json!([{"text": "x): ...", "index": 0, "logprobs": null, "finish_reason": "stop"}]);
-        assert_eq!(made["choices"], choices, "{made}");
-        assert_eq!((&made["usage"]["total_tokens"], &made["usage"]["cost"]), (&json!(8), &json!(0.000011)), "{made}");
-        assert_eq!(made["id"].as_str(), reply.header("x-generation-id"));
-        assert_eq!(reply.header("x-route-dropped-parameters"), Some("logprobs"));
-        let record = gateway.get(&format!("/api/v1/generation?id={}", made["id"].as_str().unwrap())).await.expect(200);
-        assert_eq!(
-            (&record["data"]["api_type"], &record["data"]["total_cost"]),
-            (&json!("completions"), &json!(0.000011))
-        );
+        for more in [json!({}), json!({"suffix": ")"}), json!({"stream": true})] {
+            let error = error_of(&gateway.post(path, &and(request(), &more)).await, 400);
+            let expected = "Model 'acme/coder' only chats: send the request to '/chat/completions'.";
+            assert_eq!((&error["param"], &error["message"]), (&json!("model"), &json!(expected)), "{more}");
+        }
     }
-    let sent = maker.last_body();
-    assert!(maker.requests()[0].starts_with("POST /v1/chat/completions "));
-    assert_eq!(sent["messages"], json!([{"role": "user", "content": "def f("}]));
-    assert_eq!((&sent["stop"], sent.get("prompt")), (&json!(["\n\n"]), None), "{sent}");
+    let error =
+        error_of(&gateway.post("/v1/completions", &and(request(), json!({"model": "service/auto"}))).await, 404);
+    assert!(error["message"].as_str().unwrap().ends_with("send the request to '/chat/completions'."), "{error}");
+    assert_eq!(maker.connections(), 0);
 }
 
 #[actix_web::test]
-async fn a_stream_of_chunks_becomes_a_stream_of_texts_and_a_broken_one_says_so() {
-    let chunk = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"}}]}\n\n";
+async fn a_broken_stream_of_texts_says_so() {
+    let chunk = "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"text\":\"x\"}]}\n\n";
     let broken = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n{chunk}");
-    let script = Script::new().request().send(stream_of(&["x", "):"])).request().send(broken).fin();
-    let maker = Upstream::start([script]);
-    let gateway = gateway(&maker, "").await;
-    let asked = and(request(), json!({"stream": true, "stream_options": {"include_usage": true}}));
-    let whole = events(&gateway.post("/v1/completions", &asked).await);
-    let text =
-        |events: &[Value]| events.iter().filter_map(|event| event["choices"][0]["text"].as_str()).collect::<String>();
-    assert_eq!(text(&whole), "x):");
-    assert!(
-        whole.iter().all(|event| event["object"] == "text_completion" && event["choices"][0].get("delta").is_none())
-    );
-    assert_eq!(whole.iter().filter(|event| event["choices"][0]["finish_reason"] == "stop").count(), 1, "{whole:?}");
-    assert!(whole.last().unwrap()["usage"]["cost"].is_number(), "{whole:?}");
-    let failed = events(&gateway.post("/v1/completions", &asked).await);
+    let maker = Upstream::start([Script::new().request().send(broken).fin()]);
+    let gateway = gateway(&maker, LEGACY).await;
+    let failed = events(&gateway.post("/v1/completions", &and(request(), json!({"stream": true}))).await);
     let last = failed.last().unwrap();
-    assert_eq!((text(&failed), &last["choices"][0]["finish_reason"]), ("x".to_owned(), &json!("error")), "{failed:?}");
+    assert_eq!(failed[0]["choices"][0]["text"], "x", "{failed:?}");
+    assert_eq!((&last["object"], &last["choices"][0]["finish_reason"]), (&json!("text_completion"), &json!("error")));
     assert!(last["error"]["code"].as_u64().unwrap() >= 500, "{last}");
 }
 
@@ -103,7 +87,7 @@ async fn an_endpoint_with_this_api_gets_the_clients_bytes_and_its_answer_passes(
     let streamed = head("text/event-stream", stream.len()) + &stream;
     let script = Script::new().request().send(head("application/json", whole.len()) + whole).request().send(&*streamed);
     let maker = Upstream::start([script.request().send(streamed)]);
-    let gateway = gateway(&maker, "legacy_completions = true").await;
+    let gateway = gateway(&maker, LEGACY).await;
     let body = "{\"model\":\"acme/coder\", \"prompt\":\"\\u00e9\",\"suffix\":\")\",\"echo\":true,\"objective\":\"fastest\",\"n_predict\":1.50}";
     let json_type = [("content-type", "application/json")];
     let reply = gateway.call(actix_web::http::Method::POST, "/v1/completions", &json_type, Some(body.into())).await;
@@ -127,15 +111,10 @@ async fn an_endpoint_with_this_api_gets_the_clients_bytes_and_its_answer_passes(
 }
 
 #[actix_web::test]
-async fn what_chat_cannot_say_goes_to_an_endpoint_with_this_api_or_is_refused_by_its_name() {
+async fn a_mistake_is_refused_by_the_name_of_its_field() {
     let maker = always(200, &json!({}));
-    let gateway = gateway(&maker, "").await;
+    let gateway = gateway(&maker, LEGACY).await;
     for (more, param) in [
-        (json!({"suffix": ")"}), "suffix"),
-        (json!({"echo": true}), "echo"),
-        (json!({"best_of": 3}), "best_of"),
-        (json!({"prompt": [1, 2]}), "prompt"),
-        (json!({"prompt": ["a", "b"]}), "prompt"),
         (json!({"prompt": 7}), "prompt"),
         (json!({"temperature": "hot"}), "temperature"),
         (json!({"messages": []}), "messages"),
@@ -150,18 +129,26 @@ async fn what_chat_cannot_say_goes_to_an_endpoint_with_this_api_or_is_refused_by
 #[actix_web::test]
 async fn a_preview_reads_its_bodies_and_an_unready_endpoint_hands_over() {
     let own = json!({"id": "c", "object": "text_completion", "choices": [{"text": "x", "index": 0, "finish_reason": "stop"}]});
+    let chats = always(200, &answer(json!({"role": "assistant", "content": "x"}), json!({})));
     let (first, second) = (always(500, &json!({})), Upstream::start([Script::answering(http(200, &own))]));
-    let model = "[[models]]\nid = \"acme/coder\"\ncontext_length = 1000\nendpoints = [{ provider = \"first\", upstream_model = \"m\", \
-                 pricing = { prompt = \"0\", completion = \"0\" } }, { provider = \"second\", upstream_model = \"m\", \
-                 legacy_completions = true, pricing = { prompt = \"0.001\", completion = \"0.001\" } }]\n";
-    let world =
-        World::new().variable(ON.0, ON.1).provider("first", first.address()).provider("second", second.address());
-    let gateway = world.with(model).start().await;
+    let endpoint = |provider: &str, price: &str, more: &str| {
+        format!(
+            "{{ provider = \"{provider}\", upstream_model = \"m\", {more}pricing = {{ prompt = \"{price}\", completion = \"{price}\" }} }}"
+        )
+    };
+    let endpoints = [
+        endpoint("chats", "0", ""),
+        endpoint("first", "0.0001", "legacy_completions = true, "),
+        endpoint("second", "0.001", "legacy_completions = true, "),
+    ];
+    let model =
+        format!("[[models]]\nid = \"acme/coder\"\ncontext_length = 1000\nendpoints = [{}]\n", endpoints.join(", "));
+    let world = World::new().variable(ON.0, ON.1).provider("chats", chats.address());
+    let world = world.provider("first", first.address()).provider("second", second.address());
+    let gateway = world.with(&model).start().await;
     let asked = json!({"model": "acme/coder", "prompt": "a", "suffix": "b", "objective": "cheapest"});
     let preview = gateway.post("/api/v1/route/preview", &asked).await.expect(200);
     assert_eq!(preview["excluded"][0]["detail"], "does not support 'legacy_completions'", "{preview}");
-    let reply =
-        gateway.post("/v1/completions", &json!({"model": "acme/coder", "prompt": "a", "objective": "cheapest"})).await;
-    assert_eq!(reply.expect(200)["choices"][0]["text"], "x");
-    assert_eq!((first.connections(), second.connections()), (1, 1), "the first one was asked before");
+    assert_eq!(gateway.post("/v1/completions", &asked).await.expect(200)["choices"][0]["text"], "x");
+    assert_eq!((chats.connections(), first.connections(), second.connections()), (0, 1, 1), "one was asked before");
 }

@@ -253,7 +253,8 @@ async fn gateway(dialect: &str, maker: &Upstream, vectors: &Upstream) -> TestGat
         endpoint("vectors")
     );
     let world = World::new().variable("POINTSMAN__SERVER__LEGACY_COMPLETIONS", "true");
-    let world = world.provider_with("maker", maker.address(), &format!("dialect = \"{dialect}\""));
+    let keys = format!("dialect = \"{dialect}\"\nlegacy_completions = {}", dialect == "openai");
+    let world = world.provider_with("maker", maker.address(), &keys);
     world.provider("vectors", vectors.address()).with(&models).start().await
 }
 

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use crate::{
     folder::Folder,
+    gateway_commands::reads_of,
     harness::KEY,
     patience::PATIENCE,
     process::{Process, run},
     scripted::{Script, Upstream},
-    top_command::reads_of,
     world::{http, refusal},
 };
 

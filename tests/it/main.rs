@@ -169,6 +169,8 @@ mod fuzz_corpus;
 #[path = "../../fuzz/properties/mod.rs"]
 mod fuzz_properties;
 #[cfg(test)]
+mod gateway_commands;
+#[cfg(test)]
 mod generation_lists;
 #[cfg(test)]
 mod harness;
@@ -334,8 +336,6 @@ mod stores;
 mod task_class;
 #[cfg(test)]
 mod token_counts;
-#[cfg(test)]
-mod top_command;
 #[cfg(test)]
 mod traces;
 #[cfg(test)]

@@ -208,9 +208,9 @@ fn a_tool_round_trip_works_plain_and_streamed() {
 }
 
 #[test]
-fn pictures_are_real_pngs_of_the_size_asked_for() {
+fn pictures_are_real_pngs() {
     let hare = run(quick());
-    let body = json!({ "model": "brush-1", "prompt": "a fox", "size": "64x48", "n": 2 });
+    let body = json!({ "model": "brush-1", "prompt": "a fox", "n": 2 });
     let reply = post(&hare, "/v1/images/generations", &body).json();
     let pngs: Vec<Vec<u8>> = reply["data"]
         .as_array()
@@ -221,7 +221,6 @@ fn pictures_are_real_pngs_of_the_size_asked_for() {
     assert_eq!(pngs.len(), 2);
     assert_ne!(pngs[0], pngs[1]);
     assert!(pngs[0].starts_with(b"\x89PNG\r\n\x1a\n"));
-    assert_eq!((&pngs[0][16..20], &pngs[0][20..24]), (&64_u32.to_be_bytes()[..], &48_u32.to_be_bytes()[..]));
     let usage = &reply["usage"];
     assert_eq!(
         usage["total_tokens"],
@@ -356,16 +355,6 @@ fn models_are_listed() {
     let ids: Vec<&str> = list["data"].as_array().unwrap().iter().filter_map(|model| model["id"].as_str()).collect();
     assert_eq!(ids, ["hare-1", "brush-1"]);
     assert_eq!(receive(send(hare.address, "GET", "/v1/models/hare-1", "")).json(), list["data"][0]);
-}
-
-#[test]
-fn the_last_request_can_be_read_as_it_arrived() {
-    let hare = run(quick());
-    chat(&hare, json!({ "unheard_of": [1, 2] }));
-    let seen = hare.counters().last_request().unwrap();
-    assert_eq!(seen.path, "/v1/chat/completions");
-    assert_eq!(seen.header("authorization"), Some("Bearer anything"));
-    assert_eq!(seen.json()["unheard_of"], json!([1, 2]));
 }
 
 #[test]

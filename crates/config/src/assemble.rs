@@ -283,7 +283,7 @@ impl Parts {
         let mut lacks = lacks.unwrap_or_else(|| capability_gaps(dialect, &table.upstream_model));
         let has_legacy = table.legacy_completions.unwrap_or(endpoint_defaults.legacy_completions);
         let keeps_responses = table.allow_state.unwrap_or(endpoint_defaults.allow_state);
-        if !has_legacy {
+        if !has_legacy || dialect != Dialect::OpenAi {
             lacks = lacks.with(Capability::LegacyCompletions);
         }
         if dialect != Dialect::Responses || !keeps_responses {

@@ -68,7 +68,7 @@ impl WrittenConfig {
         written
     }
 
-    /// The keys whose values differ from `before`, without those that wait for a restart: at most [`MAX_LISTED`], and
+    /// The keys whose values differ from `before`, without those that wait for a restart: at most 20, and
     /// the number of the others. Call it only for configurations that differ: if no key differs, the difference is the
     /// order of a list, or the content of a file or variable that a key names.
     pub fn changes_since(&self, before: &WrittenConfig, waiting: &[PendingRestart]) -> Vec<String> {

@@ -32,8 +32,6 @@ mod messages;
 mod models;
 mod origin;
 #[deny(clippy::float_arithmetic)]
-mod price_edit;
-#[deny(clippy::float_arithmetic)]
 mod prices;
 mod provider_states;
 mod providers;
@@ -82,7 +80,6 @@ pub use logging::{LogConfig, LogFormat};
 pub use memory::MemoryConfig;
 pub use messages::MessagesConfig;
 pub use origin::{LoadedConfig, ReadOutcome};
-pub use price_edit::{PriceEdit, candidates as price_edits, redated};
 pub use providers::{KeyHeader, ProviderConfig, RESERVED_HEADERS, Routes};
 pub use reference::page as reference_page;
 pub use reload::ReloadConfig;

@@ -58,8 +58,7 @@ impl TokenClass {
     }
 
     /// The price that an entry sets; `None` where another one holds instead.
-    #[must_use]
-    pub fn of(self, pricing: &Pricing) -> Option<Price> {
+    fn of(self, pricing: &Pricing) -> Option<Price> {
         match self {
             TokenClass::Prompt => Some(pricing.prompt),
             TokenClass::Completion => Some(pricing.completion),
@@ -81,19 +80,5 @@ impl TokenClass {
             _ => pricing.prompt,
         };
         self.of(pricing).unwrap_or(other)
-    }
-
-    /// Sets the price.
-    pub fn set(self, pricing: &mut Pricing, price: Price) {
-        match self {
-            TokenClass::Prompt => pricing.prompt = price,
-            TokenClass::Completion => pricing.completion = price,
-            TokenClass::Reasoning => pricing.internal_reasoning = Some(price),
-            TokenClass::CacheRead => pricing.input_cache_read = Some(price),
-            TokenClass::CacheWrite => pricing.input_cache_write = Some(price),
-            TokenClass::CacheWriteHour => pricing.input_cache_write_1h = Some(price),
-            TokenClass::Audio => pricing.audio = Some(price),
-            TokenClass::AudioOutput => pricing.audio_output = Some(price),
-        }
     }
 }

@@ -12,7 +12,7 @@ use super::{
     openai::{
         StreamError,
         answer_reader::{read_chunk, read_completion},
-        text_completion::{TextEncoder, text_of_completion},
+        text_completion::TextEncoder,
     },
     responses::encode::{ResponseOpening, ResponsesEncoder},
 };
@@ -131,7 +131,8 @@ impl ClientEncoder {
                 read_completion(body, &mut ClientsNames { names, encoder: &mut *encoder })?;
                 Ok(encoder.whole())
             }
-            ClientEncoder::Completion(_) => text_of_completion(body),
+            // Requests of this API go only where it is served.
+            ClientEncoder::Completion(_) => Err(AnswerFault::malformed("a chat in the place of a text")),
         }
     }
 }

@@ -63,7 +63,7 @@ pub use openai::{
         top_level_names,
     },
     rewrite_answer, rewrite_embeddings, rewrite_image_answer,
-    text_completion::{InboundCompletion, read_completion_request},
+    text_completion::read_completion_request,
     usage_of_failed_answer,
 };
 pub use outgoing::{CallHeaders, OutgoingBody, Translation};

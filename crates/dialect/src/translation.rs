@@ -362,7 +362,6 @@ pub fn rewrite_whole(
 ) -> Result<Answer, AnswerFault> {
     if let (Some(client), Some(translation)) = (client, &outgoing.translation)
         && !outgoing.is_clients_own
-        && !matches!(client.shape, ClientShape::Completion { .. })
     {
         // Arguments that come as an object are at most twice as long as a string.
         let most = body.len().saturating_mul(2).max(MIN_HELD_BYTES);

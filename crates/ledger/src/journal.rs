@@ -221,12 +221,6 @@ impl Journal {
         result
     }
 
-    /// Whether something written is not durable yet.
-    #[must_use]
-    pub fn is_dirty(&self) -> bool {
-        self.segments.lock().iter().any(|segment| !segment.is_synced(segment.written()))
-    }
-
     /// The segments that have not been deleted.
     #[must_use]
     pub fn segments(&self) -> Vec<Arc<Segment>> {

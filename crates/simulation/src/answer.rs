@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     Rng,
-    drawing::{self, IMAGE_TOKENS},
-    mentions::Mentions,
+    images::{IMAGE_TOKENS, picture},
     prompt_cache::PromptCache,
     request::ChatBody,
     schema,
@@ -17,9 +16,6 @@ use super::{
     tools::{self, ToolCall, random_name},
     words::{self, TextAnswer},
 };
-
-/// Edge length of an image in a chat, in pixels.
-const CHAT_IMAGE_EDGE: u32 = 256;
 
 /// Cached tokens are counted in blocks of so many.
 const CACHED_BLOCK: u32 = 128;
@@ -119,13 +115,12 @@ impl Choice {
 
     fn image(body: &ChatBody, model: &SimulatedModel) -> Choice {
         let prompt = body.question();
-        let png = drawing::draw(&prompt, 0, CHAT_IMAGE_EDGE, CHAT_IMAGE_EDGE);
         let text = if model.outputs.contains(Modality::Text) {
             format!("A simulated picture by {}: “{}”.", model.id, words::hint(&prompt))
         } else {
             String::new()
         };
-        Choice { images: vec![format!("data:image/png;base64,{png}")], ..Choice::text(text) }
+        Choice { images: vec![format!("data:image/png;base64,{}", picture(&prompt, 0))], ..Choice::text(text) }
     }
 
     /// Its output tokens.
@@ -183,7 +178,7 @@ fn structured(
     rng: &mut Rng,
 ) -> String {
     let free = || json!({ "simulated": true, "answer": compose_text(body, model, settings, rng) });
-    schema.map_or_else(free, |schema| schema::fit(schema, &Mentions::of(&body.question()))).to_string()
+    schema.map_or_else(free, |schema| schema::fit(schema, &body.question())).to_string()
 }
 
 #[cfg(test)]
@@ -243,7 +238,8 @@ mod tests {
             json!({ "type": "json_schema", "json_schema": { "name": "x", "schema": schema } }),
             json!({ "type": "json_object", "schema": schema }),
         ] {
-            assert_eq!(only(json!({ "response_format": format })).content.as_deref(), Some(r#"{"city":"Oslo"}"#));
+            let content = only(json!({ "response_format": format })).content;
+            assert_eq!(content.as_deref(), Some(r#"{"city":"Weather in Oslo?"}"#));
         }
     }
 

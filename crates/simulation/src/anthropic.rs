@@ -30,13 +30,13 @@ const REFUSAL_TRIGGER: &str = "ANTHROPIC_MAGIC_STRING_TRIGGER_REFUSAL";
 
 /// Answers `POST /v1/messages`, streamed or not.
 pub(super) async fn create(provider: Data<Provider>, request: HttpRequest, body: Bytes) -> HttpResponse {
-    provider.record_request(&request, &body);
+    provider.record_request();
     identified(messages(&provider, &request, &body).await.unwrap_or_else(|refusal| error(&refusal)))
 }
 
 /// Answers `POST /v1/messages/count_tokens`.
 pub(super) async fn count_tokens(provider: Data<Provider>, request: HttpRequest, body: Bytes) -> HttpResponse {
-    provider.record_request(&request, &body);
+    provider.record_request();
     let count = || {
         let settings = provider.settings();
         let (_, _, chat) = read(&settings, &request, &body, false)?;

@@ -23,7 +23,7 @@ pub(super) async fn create(
     request: HttpRequest,
     body: Bytes,
 ) -> Result<HttpResponse, Refusal> {
-    provider.record_request(&request, &body);
+    provider.record_request();
     let settings = provider.settings();
     if settings.dialect != Dialect::OpenAi {
         return Err(Refusal::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() });

@@ -37,7 +37,7 @@ pub(super) async fn create(
     target: Path<String>,
     body: Bytes,
 ) -> HttpResponse {
-    provider.record_request(&request, &body);
+    provider.record_request();
     converse(&provider, &request, &target, &body).await.unwrap_or_else(|refusal| error(&refusal))
 }
 

@@ -8,9 +8,6 @@ use std::sync::{
     },
 };
 
-use bytes::Bytes;
-use parking_lot::Mutex;
-
 /// Counters of one simulated provider since its start.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -21,7 +18,6 @@ pub struct Counters {
     failed: AtomicU64,
     truncated: AtomicU64,
     rate_limited: AtomicU64,
-    last: Mutex<Option<SeenRequest>>,
 }
 
 impl Counters {
@@ -67,44 +63,12 @@ impl Counters {
         self.rate_limited.load(Relaxed)
     }
 
-    /// The last request.
-    #[must_use]
-    pub fn last_request(&self) -> Option<SeenRequest> {
-        self.last.lock().clone()
-    }
-
-    pub(super) fn record_request(&self, request: SeenRequest) {
+    pub(super) fn record_request(&self) {
         self.requests.fetch_add(1, Relaxed);
-        *self.last.lock() = Some(request);
     }
 
     pub(super) fn record_rate_limited(&self) {
         self.rate_limited.fetch_add(1, Relaxed);
-    }
-}
-
-/// A request as it arrived.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenRequest {
-    /// The path it was sent to.
-    pub path: String,
-    /// Its headers in order, names in lower case. Values that are not text are left out.
-    pub headers: Vec<(String, String)>,
-    /// Its body, byte for byte.
-    pub body: Bytes,
-}
-
-impl SeenRequest {
-    /// The first value of that header; `name` in lower case.
-    #[must_use]
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-    }
-
-    /// Its body as JSON; null when it is not.
-    #[must_use]
-    pub fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 

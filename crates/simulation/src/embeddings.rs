@@ -78,7 +78,7 @@ pub(super) async fn create(
     request: HttpRequest,
     body: Bytes,
 ) -> Result<HttpResponse, Refusal> {
-    provider.record_request(&request, &body);
+    provider.record_request();
     let settings = provider.settings();
     if !matches!(settings.dialect, Dialect::OpenAi | Dialect::Responses) {
         return Err(Refusal::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() });

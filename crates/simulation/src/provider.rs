@@ -10,13 +10,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, web::Bytes};
+use actix_web::{HttpResponse, HttpResponseBuilder};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use super::{
     Rng,
-    counters::{Counters, End, InFlight, SeenRequest},
+    counters::{Counters, End, InFlight},
     load::{self, Draw},
     prompt_cache::PromptCache,
     quota::Quota,
@@ -69,14 +69,8 @@ impl Provider {
     }
 
     /// Records a request before it is checked.
-    pub(super) fn record_request(&self, request: &HttpRequest, body: &Bytes) {
-        let text = |value: &actix_web::http::header::HeaderValue| value.to_str().ok().map(str::to_owned);
-        let headers = request.headers().iter().filter_map(|(name, value)| Some((name.to_string(), text(value)?)));
-        self.counters.record_request(SeenRequest {
-            path: request.path().to_owned(),
-            headers: headers.collect(),
-            body: body.clone(),
-        });
+    pub(super) fn record_request(&self) {
+        self.counters.record_request();
     }
 
     /// Admits a valid request for `model`, or refuses it because of the rate limit.

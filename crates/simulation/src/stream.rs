@@ -124,7 +124,7 @@ fn deltas(choice: &Choice, tokens_per_chunk: u32) -> Vec<(u32, Value, Option<Fin
     }
     if !choice.images.is_empty() {
         let images: Vec<Value> = choice.images.iter().map(|url| json_response::image(url)).collect();
-        let tokens = super::drawing::IMAGE_TOKENS.saturating_mul(images.len() as u32);
+        let tokens = super::images::IMAGE_TOKENS.saturating_mul(images.len() as u32);
         deltas.push((tokens, json!({ "images": images }), None));
     }
     deltas.push((0, json!({}), Some(choice.finish)));

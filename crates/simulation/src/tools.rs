@@ -7,7 +7,8 @@
 //! * `auto`: the tool with the most words of that message. If no tool has any, a single tool is called, else the answer is
 //!   text.
 //!
-//! A text with several places ("in Paris and Tokyo") causes one call per place, unless `parallel_tool_calls` is false.
+//! A question with several names ("Weather in Paris and Tokyo?") causes one call per name, if the function takes exactly one
+//! text and `parallel_tool_calls` is not false.
 
 use std::collections::HashSet;
 
@@ -16,7 +17,6 @@ use serde_json::Value;
 
 use super::{
     Rng,
-    mentions::Mentions,
     request::{ChatBody, Function, ToolChoice},
     schema,
 };
@@ -47,10 +47,13 @@ pub(super) struct ToolCall {
 pub(super) fn calls(body: &ChatBody, rng: &mut Rng) -> Vec<ToolCall> {
     let question = body.question();
     let Some(function) = choose(body, &question) else { return Vec::new() };
-    let mentions = Mentions::of(&question);
-    let parallel = body.parallel_tool_calls.unwrap_or(true);
-    let per_place = if parallel { per_place(function, mentions) } else { vec![mentions] };
-    per_place.iter().map(|mentions| call(function, mentions, rng)).collect()
+    let names = names(&question);
+    let is_parallel = body.parallel_tool_calls.unwrap_or(true) && takes_one_text(function);
+    match names.as_slice() {
+        [] => vec![call(function, &question, rng)],
+        [name, ..] if !is_parallel => vec![call(function, name, rng)],
+        names => names.iter().take(MAX_CALLS).map(|name| call(function, name, rng)).collect(),
+    }
 }
 
 /// The function to call, if any.
@@ -86,20 +89,21 @@ fn keywords(text: &str) -> HashSet<String> {
     words.map(str::to_lowercase).filter(|word| !STOP_WORDS.contains(&word.as_str())).collect()
 }
 
-/// The mentions once per place, if the function has exactly one parameter for a place; else unchanged.
-fn per_place(function: &Function, mentions: Mentions) -> Vec<Mentions> {
-    let properties = function.parameters.as_ref().and_then(|schema| schema.get("properties")?.as_object());
-    let text = |property: &Value| property.get("type").and_then(Value::as_str) == Some("string");
-    let takes = properties.into_iter().flatten().filter(|(name, p)| schema::asks_for_a_place(name) && text(p)).count();
-    if takes != 1 || mentions.places.len() < 2 {
-        return vec![mentions];
-    }
-    let places = mentions.places.iter().take(MAX_CALLS);
-    places.map(|place| Mentions { places: vec![place.clone()], ..mentions.clone() }).collect()
+/// The capitalised words of a question but the first, which may be a name.
+fn names(question: &str) -> Vec<&str> {
+    let words = question.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).skip(1);
+    words.filter(|word| word.len() > 1 && word.starts_with(char::is_uppercase)).collect()
 }
 
-fn call(function: &Function, mentions: &Mentions, rng: &mut Rng) -> ToolCall {
-    let arguments = function.parameters.as_ref().map(|parameters| schema::fit(parameters, mentions));
+fn takes_one_text(function: &Function) -> bool {
+    let properties = function.parameters.as_ref().and_then(|schema| schema.get("properties")?.as_object());
+    let is_text = |property: &&Value| property.get("type").and_then(Value::as_str) == Some("string");
+    properties.into_iter().flat_map(|all| all.values()).filter(is_text).count() == 1
+}
+
+/// A call whose texts are `text`.
+fn call(function: &Function, text: &str, rng: &mut Rng) -> ToolCall {
+    let arguments = function.parameters.as_ref().map(|parameters| schema::fit(parameters, text));
     let arguments = arguments.filter(Value::is_object).map_or_else(|| "{}".to_owned(), |value| value.to_string());
     ToolCall { id: format!("call_{}", random_name(rng, ID_CHARS)), name: function.name.clone(), arguments }
 }
@@ -152,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn several_places_make_several_calls_unless_parallel_calls_are_off() {
+    fn several_names_make_several_calls_unless_parallel_calls_are_off() {
         let question = "Weather in Oslo and Rome?";
         assert_eq!(
             ask(question, &["get_weather"], json!({})),

@@ -16,10 +16,6 @@ const HINT_CHARS: usize = 80;
 /// Characters of a tool's result that an answer repeats.
 const QUOTE_CHARS: usize = 400;
 
-/// Limits of the number of words in a request. The minimum leaves space for the sentence that names the model.
-const MIN_WORDS: usize = 12;
-const MAX_WORDS: usize = 4000;
-
 /// Sentences of answers. Some contain characters of two, three and four bytes, as test data.
 const SENTENCES: [&str; 16] = [
     "Every word of it comes from a small text generator.",
@@ -96,42 +92,22 @@ impl TextAnswer<'_> {
         if self.results.is_empty() && !self.question.trim().is_empty() {
             text += &format!("You wrote: “{}”. ", hint(self.question));
         }
-        fill(&mut text, wanted_words(self.question), rng);
+        fill(&mut text, rng);
         text
     }
 }
 
-/// Adds two to five sentences; with `wanted` exactly as many words as needed.
-fn fill(text: &mut String, wanted: Option<usize>, rng: &mut Rng) {
+/// Adds two to five sentences.
+fn fill(text: &mut String, rng: &mut Rng) {
     let sentences = rng.random_range(2..=5_usize);
     // An odd step visits all sixteen sentences before it repeats one.
     let (mut at, step) = (rng.random_range(0..SENTENCES.len()), 2 * rng.random_range(0..SENTENCES.len() / 2) + 1);
-    let mut words = text.split_whitespace().count();
-    let mut added = 0;
-    while wanted.map_or(added < sentences, |wanted| words < wanted) {
+    for _ in 0..sentences {
         at = (at + step) % SENTENCES.len();
-        let sentence = SENTENCES.get(at).copied().unwrap_or_default();
-        text.push_str(sentence);
+        text.push_str(SENTENCES.get(at).copied().unwrap_or_default());
         text.push(' ');
-        words += sentence.split_whitespace().count();
-        added += 1;
     }
     text.truncate(text.trim_end().len());
-    if let Some(wanted) = wanted {
-        *text = text.split_whitespace().take(wanted).collect::<Vec<_>>().join(" ");
-    }
-}
-
-/// The requested length, as in "write 300 words".
-fn wanted_words(question: &str) -> Option<usize> {
-    let mut words = question.split_whitespace().peekable();
-    while let Some(word) = words.next() {
-        let counts_words = words.peek().is_some_and(|noun| noun.starts_with("word"));
-        if let (true, Ok(count)) = (counts_words, word.parse::<usize>()) {
-            return Some(count.clamp(MIN_WORDS, MAX_WORDS));
-        }
-    }
-    None
 }
 
 fn shortened(text: &str, chars: usize) -> String {
@@ -190,14 +166,6 @@ mod tests {
         for seed in 0..50 {
             let text = speak("", seed);
             assert!(SENTENCES.iter().all(|sentence| text.matches(sentence).count() <= 1), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_length_asked_for_in_words_is_kept() {
-        for wanted in [12, 40, 300] {
-            let text = speak(&format!("Please write {wanted} words about trains"), 1);
-            assert_eq!(text.split_whitespace().count(), wanted);
         }
     }
 

@@ -1,12 +1,12 @@
 //! `POST /completions`: the deprecated API of OpenAI that continues a text, for clients that know no other. Off by default.
+//!
+//! Only endpoints with `legacy_completions` get such requests, as the client wrote them.
 
 use actix_web::{
     HttpRequest, HttpResponse,
     web::{self, Bytes},
 };
-use pointsman_dialect::{
-    ChatPurpose, ChatRequest, ClientRequest, ClientShape, InboundCompletion, read_completion_request,
-};
+use pointsman_dialect::{ChatPurpose, ChatRequest, ClientRequest, ClientShape, FieldFates, read_completion_request};
 
 use super::as_chat;
 use crate::{api::auth::Authorized, base::error::ApiError, state::gateway::Worker};
@@ -24,7 +24,7 @@ pub async fn create(
     as_chat::serve(caller, worker, request, payload, read_chat).await
 }
 
-/// Reads a request of this API as a chat.
+/// Reads a request of this API, with the chat that is measured in its place.
 ///
 /// # Errors
 /// The 400 for a refused request.
@@ -34,12 +34,12 @@ pub(in crate::api) fn read_chat(
     worker: &Worker,
     purpose: ChatPurpose,
 ) -> Result<Box<ChatRequest>, ApiError> {
-    let InboundCompletion { chat, fates, native_feature } = read_completion_request(&body)?;
+    let chat = read_completion_request(&body)?;
     let client = ClientRequest {
         shape: ClientShape::Completion { shows_usage: false },
         body,
-        fates,
-        native_feature,
+        fates: FieldFates::default(),
+        native_feature: None,
         headers: Vec::new(),
         state_key: worker.shared.state_key.clone(),
     };

@@ -18,7 +18,6 @@ use super::{
     models::ModelsRequest,
     reload::ReloadRequest,
     replay::ReplayRequest,
-    top::TopRequest,
 };
 use crate::base::build;
 
@@ -52,7 +51,7 @@ EXIT CODES
      'ledger' finds its directory in use or without a ledger
   3  the gateway cannot start: an address cannot be listened on, or the directory of the ledger is in use or
      cannot be written
-  4  the gateway cannot be reached: 'health', 'reload', 'explain', 'preview', 'replay', 'top', 'keys --url',
+  4  the gateway cannot be reached: 'health', 'reload', 'explain', 'preview', 'replay', 'keys --url',
      'ledger --url', 'models --url'; or the price list of 'catalog --from'
 
 docs/CONFIG.md in the repository describes every key; 'pointsman config show' prints the values in force.
@@ -91,15 +90,13 @@ pub(super) enum Subcommands {
     Config(ConfigCommand),
     /// List models, the providers that serve them, and prices; with --url as a gateway measures them
     Models(ModelsRequest),
-    /// Compare prices, limits and retirements with a price list, and write its prices into the file
+    /// Compare prices, limits and retirements with a price list
     #[command(arg_required_else_help = true)]
     Catalog(CatalogRequest),
     /// Show why a request went where it went
     Explain(ExplainRequest),
     /// Show where a request would go and why, without sending it to a provider
     Preview(PreviewRequest),
-    /// Watch the endpoints of a running gateway, those in trouble first
-    Top(TopRequest),
     /// Show the generations of a running gateway as lines
     Logs(LogsRequest),
     /// Ask a gateway whether it can take requests

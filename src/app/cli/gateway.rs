@@ -1,4 +1,4 @@
-//! A running gateway as `health`, `explain`, `preview`, `replay` and `top` ask it.
+//! A running gateway as `health`, `logs`, `explain`, `preview` and `replay` ask it.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 

@@ -95,7 +95,7 @@ pub(crate) fn sent_of(catalog: &Catalog, dialect: Dialect, chat: &ChatRequest) -
 }
 
 /// Clients of each API; that of chat has no request of its own.
-pub(crate) fn clients() -> [(&'static str, Option<ClientRequest>); 4] {
+pub(crate) fn clients() -> [(&'static str, Option<ClientRequest>); 3] {
     let client = |shape, body: &'static str| ClientRequest {
         shape,
         body: Bytes::from_static(body.as_bytes()),
@@ -118,6 +118,5 @@ pub(crate) fn clients() -> [(&'static str, Option<ClientRequest>); 4] {
             )),
         ),
         ("responses", Some(client(ClientShape::Responses(echo), response))),
-        ("completions", Some(client(ClientShape::Completion { shows_usage: true }, r#"{"prompt":"Hi"}"#))),
     ]
 }

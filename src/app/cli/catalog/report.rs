@@ -1,15 +1,13 @@
 //! The differences as text and as JSON.
 
-use std::{collections::BTreeSet, fmt::Write as _, path::Path};
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use pointsman_domain::{Catalog, Price};
 use serde_json::{Value, json};
 
 use super::{
-    super::replaced_file::backup,
-    Edited, ListArguments,
-    compare::{Comparison, PriceChange, TierChange, WritePermission},
-    source::{LOCAL, Retirement, Source},
+    compare::{Comparison, PriceChange, TierChange},
+    source::{LOCAL, Source},
 };
 
 /// Tokens that a shown price is for.
@@ -18,25 +16,26 @@ const MILLION: u64 = 1_000_000;
 const MOST_NAMED: usize = 20;
 
 pub(super) struct Report<'a> {
-    sources: Vec<(String, &'a Source)>,
+    /// Where the table was read from.
+    from: &'a str,
+    source: &'a Source,
     comparisons: &'a [Comparison],
-    /// Providers of the configuration that no list has.
-    uncovered: Vec<String>,
-    /// Models of a list that the configuration does not have: provider and name.
+    /// Providers of the configuration that the table does not have.
+    uncovered: Vec<&'a str>,
+    /// Models of the table that the configuration does not have: provider and name.
     new: Vec<&'a (String, String)>,
     /// Whether one provider was asked for, so that its new models are named.
     names_new: bool,
-    edited: Option<(String, String, Edited)>,
 }
 
 impl<'a> Report<'a> {
     pub(super) fn new(
-        lists: &ListArguments,
-        sources: &'a [Source],
+        from: &'a str,
+        only: Option<&str>,
+        source: &'a Source,
         catalog: &'a Catalog,
         comparisons: &'a [Comparison],
     ) -> Report<'a> {
-        let only = lists.provider.as_deref();
         let wanted = |slug: &str| only.is_none_or(|only| only == slug);
         let used: BTreeSet<&str> = catalog
             .endpoints
@@ -46,70 +45,35 @@ impl<'a> Report<'a> {
             .filter(|provider| !provider.simulated && !LOCAL.contains(&provider.slug.as_str()))
             .map(|provider| provider.slug.as_str())
             .collect();
-        let is_covered = |slug: &str| sources.iter().any(|source| source.providers.contains(slug));
-        let uncovered = used.iter().filter(|slug| wanted(slug) && !is_covered(slug)).map(|slug| (*slug).to_owned());
+        let uncovered = used.iter().copied().filter(|slug| wanted(slug) && !source.providers.contains(*slug));
         let known: BTreeSet<(&str, &str)> =
             comparisons.iter().map(|one| (one.provider.as_str(), one.upstream_model.as_str())).collect();
-        let listed: BTreeSet<&(String, String)> = sources.iter().flat_map(|source| source.offers.keys()).collect();
         let is_new = |(provider, model): &&(String, String)| {
             used.contains(provider.as_str())
                 && wanted(provider)
                 && !known.contains(&(provider.as_str(), model.as_str()))
         };
         Report {
-            sources: lists.from.iter().cloned().zip(sources).collect(),
+            from,
+            source,
             comparisons,
             uncovered: uncovered.collect(),
-            new: listed.into_iter().filter(is_new).collect(),
+            new: source.offers.keys().filter(is_new).collect(),
             names_new: only.is_some(),
-            edited: None,
         }
     }
 
-    /// Says what was written.
-    pub(super) fn note(&mut self, path: &Path, edited: Edited) {
-        self.edited = Some((path.display().to_string(), backup(path).display().to_string(), edited));
-    }
-
-    /// Whether anything differs still.
+    /// Whether anything differs.
     pub(super) fn is_finding(&self) -> bool {
-        let is_left = |(index, one): (usize, &Comparison)| {
-            if !self.is_written(index) {
-                return one.differs();
-            }
-            one.differs_beyond_prices()
-        };
-        self.comparisons.iter().enumerate().any(is_left)
-    }
-
-    fn is_written(&self, index: usize) -> bool {
-        self.edited.as_ref().is_some_and(|(_, _, edited)| edited.written.contains(&index))
-    }
-
-    /// What becomes of the prices of an endpoint, if they differ.
-    fn fate(&self, index: usize, one: &Comparison) -> Option<String> {
-        let by_hand = self.edited.as_ref().is_some_and(|(_, _, edited)| edited.by_hand.contains(&index));
-        Some(match &one.permission {
-            WritePermission::Same => return None,
-            WritePermission::Write if self.is_written(index) => "written".to_owned(),
-            WritePermission::Write if by_hand => {
-                "not written: the entry has an unusual form; write it by hand".to_owned()
-            }
-            WritePermission::Write => "would be written".to_owned(),
-            WritePermission::Ask(why) => format!("not written: {why}; if it is right: --accept {}", one.name()),
-            WritePermission::Refuse(why) => format!("not written: {why}"),
-        })
+        self.comparisons.iter().any(Comparison::differs)
     }
 
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
-        for (index, one) in self.comparisons.iter().enumerate().filter(|(_, one)| one.differs() && !one.is_unlisted) {
+        for one in self.comparisons.iter().filter(|one| one.differs() && !one.is_unlisted) {
             let _ = writeln!(text, "{} ({})", one.name(), one.upstream_model);
             lines(&mut text, one);
-            if let Some(fate) = self.fate(index, one) {
-                let _ = writeln!(text, "  {fate}");
-            }
             text.push('\n');
         }
         let unlisted: Vec<&Comparison> = self.comparisons.iter().filter(|one| one.is_unlisted).collect();
@@ -118,13 +82,11 @@ impl<'a> Report<'a> {
             unlisted.iter().for_each(|one| text.push_str(&format!("  {} ({})\n", one.name(), one.upstream_model)));
             text.push('\n');
         }
-        let lists: Vec<String> =
-            self.sources.iter().map(|(from, source)| format!("{} of {} ({from})", source.name, source.day)).collect();
         let differing = self.comparisons.iter().filter(|one| one.differs()).count();
-        let _ = writeln!(text, "Compared with {}:", lists.join(", "));
+        let _ = writeln!(text, "Compared with LiteLLM's price table of {} ({}):", self.source.day, self.from);
         let _ = writeln!(text, "  {} compared, {differing} differ", count(self.comparisons.len(), "endpoint"));
         if !self.uncovered.is_empty() {
-            let _ = writeln!(text, "  providers without a list: {}", self.uncovered.join(", "));
+            let _ = writeln!(text, "  providers without prices there: {}", self.uncovered.join(", "));
         }
         if !self.new.is_empty() {
             let hint = if self.names_new { "" } else { "; --provider names them" };
@@ -139,35 +101,10 @@ impl<'a> Report<'a> {
                 text.push_str("    …, and more with --json\n");
             }
         }
-        self.written(&mut text);
         text
     }
 
-    fn written(&self, text: &mut String) {
-        let told = match &self.edited {
-            Some((file, backup, edited)) => match (edited.written.len(), edited.redated) {
-                (0, 0) => format!("{file} is as it was\n"),
-                (written, redated) => {
-                    let dates = if redated > 0 { format!(", dates of {redated} more") } else { String::new() };
-                    format!(
-                        "Prices of {}{dates} written to {file}; the old file is {backup}\n",
-                        count(written, "endpoint")
-                    )
-                }
-            },
-            None if self.comparisons.iter().any(|one| one.permission == WritePermission::Write) => {
-                "'pointsman catalog update --write' writes prices into the configuration\n".to_owned()
-            }
-            None => return,
-        };
-        text.push_str(&told);
-    }
-
     pub(super) fn json(&self) -> String {
-        let sources = self
-            .sources
-            .iter()
-            .map(|(from, source)| json!({ "from": from, "name": source.name, "date": source.day.to_string() }));
         let million = |price: &Price| price.times(MILLION).to_string();
         let price = |PriceChange { class, old, new }: &PriceChange| {
             json!({
@@ -176,7 +113,7 @@ impl<'a> Report<'a> {
                 "new_usd_per_million": million(new),
             })
         };
-        let endpoint = |(index, one): (usize, &Comparison)| {
+        let endpoint = |one: &Comparison| {
             let prices = one.prices.iter().map(price);
             let tiers = one.tiers.iter().map(|tier| {
                 let PriceChange { class, old, new } = &tier.change;
@@ -198,22 +135,18 @@ impl<'a> Report<'a> {
                 "tiers": tiers.collect::<Vec<Value>>(),
                 "context_length": pair(one.context),
                 "max_completion_tokens": pair(one.longest_answer),
-                "retirement": one.retirement.map(retires),
-                "written": self.is_written(index),
-                "detail": self.fate(index, one),
+                "retirement": one.retirement.map(|day| day.to_string()),
             })
         };
-        let differing = self.comparisons.iter().enumerate().filter(|(_, one)| one.differs());
+        let differing = self.comparisons.iter().filter(|one| one.differs());
         let new = self.new.iter().map(|(provider, model)| json!({ "provider": provider, "model": model }));
         let page = json!({
             "differs": self.is_finding(),
-            "sources": sources.collect::<Vec<_>>(),
+            "source": { "from": self.from, "date": self.source.day.to_string() },
             "compared": self.comparisons.len(),
             "endpoints": differing.map(endpoint).collect::<Vec<_>>(),
             "not_listed_providers": self.uncovered,
             "new": new.collect::<Vec<_>>(),
-            "file": self.edited.as_ref().map(|(file, ..)| file),
-            "redated": self.edited.as_ref().map(|(_, _, edited)| edited.redated),
         });
         format!("{page:#}\n")
     }
@@ -229,7 +162,7 @@ fn lines(text: &mut String, one: &Comparison) {
         line(change.class.as_str(), price(change));
     }
     for TierChange { above, change } in &one.tiers {
-        let told = format!("{} above {above} tokens; write it into tiers by hand", price(change));
+        let told = format!("{} above {above} tokens", price(change));
         line(change.class.as_str(), told);
     }
     if let Some((old, new)) = one.context {
@@ -239,7 +172,7 @@ fn lines(text: &mut String, one: &Comparison) {
         line("max_completion_tokens", format!("{old} -> {new} tokens"));
     }
     if let Some(retirement) = one.retirement {
-        line("expiration_date", retires(retirement));
+        line("expiration_date", retirement.to_string());
     }
 }
 
@@ -248,13 +181,6 @@ fn price(PriceChange { old, new, .. }: &PriceChange) -> String {
     match old {
         None => format!("unknown -> {new_price} $/M"),
         Some(old) => format!("{} -> {new_price} $/M{}", old.times(MILLION), percent(*old, *new)),
-    }
-}
-
-fn retires(retirement: Retirement) -> String {
-    match retirement {
-        Retirement::On(day) => day.to_string(),
-        Retirement::Announced => "deprecated, without a day".to_owned(),
     }
 }
 

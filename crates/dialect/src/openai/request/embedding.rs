@@ -113,7 +113,7 @@ impl EmbeddingRequest {
         if !model.architecture.output.contains(Modality::Embeddings) {
             return Some(wrong_endpoint(model));
         }
-        unmet_capability(self.capabilities(), None, catalog, model)
+        unmet_capability(self.capabilities(), catalog, model)
     }
 
     fn capabilities(&self) -> CapabilitySet {

@@ -182,7 +182,7 @@ impl ChatRequest {
             .or_else(|| self.unmet_parameter(&needs, catalog, model))
             .or_else(|| self.unmet_dialect(catalog, model))
             .or_else(|| self.unmet_schema(needs.capabilities, catalog, model))
-            .or_else(|| unmet_capability(needs.capabilities, self.legacy_feature(), catalog, model))?;
+            .or_else(|| unmet_capability(needs.capabilities, catalog, model))?;
         Some(match self.client.as_deref() {
             Some(client) => client.shape.renamed(unmet),
             None => unmet,
@@ -193,12 +193,6 @@ impl ChatRequest {
     fn native_feature(&self) -> Option<(Dialect, &str)> {
         let client = self.client.as_deref().filter(|client| client.dialect() != Dialect::OpenAi)?;
         Some((client.dialect(), client.native_feature.as_deref()?))
-    }
-
-    /// A feature of the deprecated completions, which endpoints of chats may or may not have.
-    fn legacy_feature(&self) -> Option<&str> {
-        let client = self.client.as_deref().filter(|client| client.dialect() == Dialect::OpenAi)?;
-        client.native_feature.as_deref()
     }
 
     fn capabilities(&self) -> CapabilitySet {
@@ -220,7 +214,7 @@ impl ChatRequest {
             }
             // A chat server judges what a client of chat sends.
             None => demanded.without(Capability::FileUrl),
-            _ if self.legacy_feature().is_some() => demanded.with(Capability::LegacyCompletions),
+            Some(client) if client.dialect() == Dialect::OpenAi => demanded.with(Capability::LegacyCompletions),
             _ => demanded,
         }
     }
@@ -313,13 +307,8 @@ impl ChatRequest {
     }
 }
 
-/// What every endpoint of the model refuses. `legacy`: the field that only the deprecated completions have.
-pub(super) fn unmet_capability(
-    needed: CapabilitySet,
-    legacy: Option<&str>,
-    catalog: &Catalog,
-    model: &Model,
-) -> Option<Invalid> {
+/// What every endpoint of the model refuses.
+pub(super) fn unmet_capability(needed: CapabilitySet, catalog: &Catalog, model: &Model) -> Option<Invalid> {
     let lacks = catalog.endpoints_of(model).map(|(_, endpoint)| endpoint.lacks);
     let missing = needed.common(lacks.reduce(CapabilitySet::common)?).first()?;
     let thing = match missing {
@@ -346,12 +335,8 @@ pub(super) fn unmet_capability(
         Capability::OpenSchema => "a JSON schema with 'strict': true that refers to itself or leaves an object open",
         Capability::OptionalProperties => "a JSON schema with 'strict': true and that many optional properties",
         Capability::LegacyCompletions => {
-            let field = legacy.unwrap_or(missing.field());
-            return Some(unsupported(
-                field,
-                model,
-                &format!("'{field}' as it is given: only one text can be continued"),
-            ));
+            let message = format!("Model '{}' only chats: send the request to '/chat/completions'.", model.id);
+            return Some(Invalid::field(InvalidReason::WrongEndpoint, "model", message));
         }
     };
     Some(unsupported(missing.field(), model, thing))

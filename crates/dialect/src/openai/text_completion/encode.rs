@@ -1,8 +1,8 @@
-//! Writes the gateway's own chat answers, streamed or whole, as completions of texts.
+//! Writes what the gateway itself says in a completion of a text: that it ends, that it failed, that it is still being made.
 
 use std::sync::Arc;
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::{BufMut as _, BytesMut};
 
 use super::OBJECT;
 use crate::{
@@ -26,14 +26,24 @@ impl TextEncoder {
         TextEncoder { id, model, created, out: BytesMut::new(), is_over: false }
     }
 
-    /// Takes a chunk of chat, JSON without framing.
+    /// Takes the chunk of chat that ends an answer at its limit, JSON without framing.
     ///
     /// # Errors
     /// Only when it is not one of the gateway's chunks.
     pub(crate) fn chunk(&mut self, chunk: &[u8]) -> Result<(), AnswerFault> {
-        self.out.put_slice(b"data: ");
-        push_text_answer(chunk, b"delta", &mut self.out)?;
-        self.out.put_slice(b"\n\n");
+        let out = &mut self.out;
+        let mut separator: &[u8] = b"data: {";
+        for (key, value) in object(utf8(chunk)?)?.members() {
+            out.put_slice(std::mem::replace(&mut separator, b","));
+            out.put_slice(key.bytes());
+            out.put_u8(b':');
+            match &*key.name() {
+                b"object" => out.put_slice(OBJECT),
+                b"choices" => push_choices(value, out),
+                _ => out.put_slice(value.bytes()),
+            }
+        }
+        out.put_slice(b"}\n\n");
         Ok(())
     }
 
@@ -69,42 +79,11 @@ impl TextEncoder {
     }
 }
 
-/// A whole chat answer of the gateway as a completion of a text.
-///
-/// # Errors
-/// Only when it is not one of the gateway's answers.
-pub(crate) fn text_of_completion(completion: &[u8]) -> Result<Bytes, AnswerFault> {
-    let mut out = BytesMut::with_capacity(completion.len());
-    push_text_answer(completion, b"message", &mut out)?;
-    Ok(out.freeze())
-}
-
-/// Appends a chat answer or chunk with the text of each choice in the place of its message. What is no text is left out.
-fn push_text_answer(chat: &[u8], holder: &[u8], out: &mut BytesMut) -> Result<(), AnswerFault> {
-    let start = out.len();
-    for (key, value) in object(utf8(chat)?)?.members() {
-        let separator = if out.len() == start { b'{' } else { b',' };
-        out.put_u8(separator);
-        out.put_slice(key.bytes());
-        out.put_u8(b':');
-        match &*key.name() {
-            b"object" => out.put_slice(OBJECT),
-            b"choices" => push_choices(value, holder, out),
-            _ => out.put_slice(value.bytes()),
-        }
-    }
-    out.put_u8(b'}');
-    Ok(())
-}
-
-fn push_choices(choices: Raw<'_>, holder: &[u8], out: &mut BytesMut) {
+/// The choices of a chunk, without a text.
+fn push_choices(choices: Raw<'_>, out: &mut BytesMut) {
     out.put_u8(b'[');
     for (place, choice) in choices.elements().enumerate() {
-        out.put_slice(if place > 0 { b",{\"text\":" } else { b"{\"text\":" });
-        let message = choice.member(holder);
-        let texts = [b"content".as_slice(), b"refusal"].map(|name| message?.member(name)?.filled_string());
-        let text = texts.into_iter().flatten().next();
-        out.put_slice(text.map_or(b"\"\"".as_slice(), Raw::bytes));
+        out.put_slice(if place > 0 { b",{\"text\":\"\"" } else { b"{\"text\":\"\"" });
         push_member(out, b"index", b"");
         push_u64(out, choice.member(b"index").and_then(Raw::count).unwrap_or(0));
         out.put_slice(b",\"logprobs\":null");

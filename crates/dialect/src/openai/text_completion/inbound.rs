@@ -1,11 +1,11 @@
-//! Requests for completions of texts: checked, and written as the chat body that means the same.
+//! Requests for completions of texts: checked, and written as the chat body by which they are measured and routed.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use pointsman_domain::{Invalid, InvalidReason};
 
 use crate::{
     json::{Raw, push_member},
-    neutral::{FieldFates, json_object, members_once},
+    neutral::{json_object, members_once},
     openai::request::shown,
 };
 
@@ -13,7 +13,7 @@ use crate::{
 const MAX_LOGPROBS: u64 = 5;
 /// Most elements of `prompt`.
 const MAX_PROMPTS: usize = 2_048;
-/// Members of chat that mean nothing here.
+/// Members that a chat would be judged by.
 const OF_CHAT: [&[u8]; 9] = [
     b"tools",
     b"tool_choice",
@@ -26,29 +26,13 @@ const OF_CHAT: [&[u8]; 9] = [
     b"response_format",
 ];
 
-/// A checked request for a completion of a text.
-#[derive(Debug, Clone)]
-pub struct InboundCompletion {
-    /// The chat body that means the same.
-    pub chat: Bytes,
-    /// What has no equivalent in chat.
-    pub fates: FieldFates,
-    /// The first field that only endpoints with this API can honour, such as `suffix`.
-    pub native_feature: Option<String>,
-}
-
-/// Reads a body of `POST /completions`.
+/// Reads a body of `POST /completions`, as the chat body that is measured in its place.
 ///
 /// # Errors
 /// The 400 for a body that is no JSON object, else for its first offending field.
-pub fn read_completion_request(body: &[u8]) -> Result<InboundCompletion, Invalid> {
-    let mut reader = Reader {
-        messages: BytesMut::with_capacity(body.len() + 64),
-        others: BytesMut::new(),
-        fates: FieldFates::default(),
-        native: None,
-        has_prompt: false,
-    };
+pub fn read_completion_request(body: &[u8]) -> Result<Bytes, Invalid> {
+    let mut reader =
+        Reader { messages: BytesMut::with_capacity(body.len() + 64), others: BytesMut::new(), has_prompt: false };
     for (key, value) in members_once(json_object(body)?)? {
         reader.member(key, value)?;
     }
@@ -61,7 +45,7 @@ pub fn read_completion_request(body: &[u8]) -> Result<InboundCompletion, Invalid
     chat.put_u8(b']');
     chat.put_slice(&reader.others);
     chat.put_u8(b'}');
-    Ok(InboundCompletion { chat: chat.freeze(), fates: reader.fates, native_feature: reader.native.map(str::to_owned) })
+    Ok(chat.freeze())
 }
 
 struct Reader {
@@ -69,8 +53,6 @@ struct Reader {
     messages: BytesMut,
     /// All other members, each with a comma before it.
     others: BytesMut,
-    fates: FieldFates,
-    native: Option<&'static str>,
     has_prompt: bool,
 }
 
@@ -85,30 +67,23 @@ impl Reader {
                 let suffix =
                     Some(value).filter(|suffix| suffix.is_string()).ok_or_else(|| mistyped("suffix", "a string"))?;
                 if suffix.is_filled() {
-                    self.native.get_or_insert("suffix");
                     // It is part of what the model reads.
                     self.message(suffix.bytes());
                 }
             }
-            b"echo" => match value.bytes() {
-                b"false" => {}
-                b"true" => drop(self.native.get_or_insert("echo")),
-                _ => return Err(mistyped("echo", "a boolean")),
-            },
-            b"best_of" => match value.count() {
-                Some(1) => {}
-                Some(2..) => drop(self.native.get_or_insert("best_of")),
-                _ => return Err(mistyped("best_of", "an integer of at least 1")),
-            },
-            b"logprobs" => match value.count() {
-                Some(0..=MAX_LOGPROBS) => self.fates.drop("logprobs"),
-                _ => return Err(mistyped("logprobs", "an integer from 0 to 5")),
-            },
+            b"echo" if !matches!(value.bytes(), b"true" | b"false") => return Err(mistyped("echo", "a boolean")),
+            b"best_of" if !matches!(value.count(), Some(1..)) => {
+                return Err(mistyped("best_of", "an integer of at least 1"));
+            }
+            b"logprobs" if !matches!(value.count(), Some(0..=MAX_LOGPROBS)) => {
+                return Err(mistyped("logprobs", "an integer from 0 to 5"));
+            }
+            b"echo" | b"best_of" | b"logprobs" => {}
             b"messages" => {
                 let message = "'messages' belongs to '/chat/completions': here the text to continue is the 'prompt'.";
                 return Err(Invalid::field(InvalidReason::UnsupportedParameter, "messages", message));
             }
-            name if OF_CHAT.contains(&name) => self.fates.drop(&String::from_utf8_lossy(name)),
+            name if OF_CHAT.contains(&name) => {}
             _ => {
                 self.others.put_u8(b',');
                 self.others.put_slice(key.bytes());
@@ -119,7 +94,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A text; several texts, and token ids, are only for endpoints with this API.
+    /// A text, several texts, or token ids.
     fn prompt(&mut self, prompt: Raw<'_>) -> Result<(), Invalid> {
         if prompt.is_string() {
             self.message(prompt.bytes());
@@ -138,9 +113,6 @@ impl Reader {
                 }
                 self.message(text.bytes());
             }
-            if count > 1 {
-                self.native.get_or_insert("prompt");
-            }
             return Ok(());
         }
         for (index, ids) in prompt.elements().enumerate() {
@@ -153,8 +125,7 @@ impl Reader {
                 return Err(mistyped(&format!("prompt[{index}]"), "a token id or a list of token ids"));
             }
         }
-        self.native.get_or_insert("prompt");
-        // Endpoints with this API get the client's bytes: what is written here is only measured.
+        // What is written here is only measured.
         let measured = prompt.bytes().iter().filter(|byte| !byte.is_ascii_whitespace());
         let measured: Vec<u8> = measured.copied().collect();
         self.message(&[b"\"", &*measured, b"\""].concat());

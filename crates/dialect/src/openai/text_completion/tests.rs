@@ -11,8 +11,8 @@ use crate::{
     spliced_call::SplicedCall,
 };
 
-fn read(body: &Value) -> InboundCompletion {
-    read_completion_request(body.to_string().as_bytes()).unwrap()
+fn read(body: &Value) -> Value {
+    json(&read_completion_request(body.to_string().as_bytes()).unwrap())
 }
 
 fn json(bytes: &[u8]) -> Value {
@@ -20,33 +20,18 @@ fn json(bytes: &[u8]) -> Value {
 }
 
 #[test]
-fn a_prompt_becomes_the_message_of_a_user_and_all_that_chat_knows_stays() {
+fn a_prompt_is_measured_as_the_message_of_a_user_and_all_that_chat_knows_stays() {
     let body = json!({"model": "acme/small", "prompt": "def f(", "max_tokens": 9, "temperature": 0.5, "stop": ["\n"],
                       "stream": true, "metadata": {"objective": "fastest"}, "suffix": null, "echo": false, "best_of": 1});
-    let InboundCompletion { chat, fates, native_feature } = read(&body);
     let expected = json!({"messages": [{"role": "user", "content": "def f("}], "model": "acme/small", "max_tokens": 9,
                           "temperature": 0.5, "stop": ["\n"], "stream": true, "metadata": {"objective": "fastest"}});
-    assert_eq!(json(&chat), expected);
-    assert_eq!((fates.dropped().len(), native_feature), (0, None));
-    assert_eq!(read(&json!({"prompt": ["one"]})).native_feature, None, "a list of one text is that text");
-}
-
-#[test]
-fn what_chat_cannot_say_is_named_or_needs_an_endpoint_with_this_api() {
-    for (more, field) in [
-        (json!({"suffix": "end"}), "suffix"),
-        (json!({"echo": true}), "echo"),
-        (json!({"best_of": 2}), "best_of"),
-        (json!({"prompt": ["a", "b"]}), "prompt"),
-        (json!({"prompt": [1, 2]}), "prompt"),
-        (json!({"prompt": [[1, 2], [3]]}), "prompt"),
-    ] {
-        let mut body = json!({"prompt": "a"});
-        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        assert_eq!(read(&body).native_feature.as_deref(), Some(field), "{body}");
+    assert_eq!(read(&body), expected);
+    let more = json!({"prompt": "a", "suffix": "end", "echo": true, "best_of": 2, "logprobs": 3, "tools": [], "top_logprobs": 2});
+    let measured = json!({"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "end"}]});
+    assert_eq!(read(&more), measured, "nothing else is measured");
+    for prompt in [json!(["a", "b"]), json!([1, 2]), json!([[1, 2], [3]])] {
+        assert!(read(&json!({"prompt": prompt}))["messages"][0]["content"].is_string(), "{prompt}");
     }
-    let named = read(&json!({"prompt": "a", "logprobs": 3, "tools": [], "top_logprobs": 2})).fates;
-    assert_eq!(named.dropped().iter().map(|name| &**name).collect::<Vec<_>>(), ["logprobs", "tools", "top_logprobs"]);
 }
 
 #[test]
@@ -94,30 +79,9 @@ fn for_an_endpoint_with_this_api_only_the_model_changes_and_what_is_ours_is_cut(
 }
 
 #[test]
-fn an_answer_of_chat_becomes_a_text_with_its_usage() {
-    let chat = json!({
-        "id": "gen-1", "object": "chat.completion", "created": 7, "model": "acme/small",
-        "choices": [
-            {"index": 0, "message": {"role": "assistant", "content": "x):", "reasoning": "hm"}, "finish_reason": "length", "native_finish_reason": "max"},
-            {"index": 1, "message": {"role": "assistant", "content": null, "refusal": "No."}, "finish_reason": "content_filter"},
-        ],
-        "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5, "cost": 0.1},
-    });
-    let expected = json!({
-        "id": "gen-1", "object": "text_completion", "created": 7, "model": "acme/small",
-        "choices": [
-            {"text": "x):", "index": 0, "logprobs": null, "finish_reason": "length"},
-            {"text": "No.", "index": 1, "logprobs": null, "finish_reason": "content_filter"},
-        ],
-        "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5, "cost": 0.1},
-    });
-    assert_eq!(json(&text_of_completion(chat.to_string().as_bytes()).unwrap()), expected);
-}
-
-#[test]
 fn a_stream_ends_once_also_when_it_fails() {
     let mut encoder = TextEncoder::new("gen-1".into(), "acme/small".into(), 7);
-    encoder.chunk(br#"{"id":"gen-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}"#).unwrap();
+    encoder.chunk(br#"{"id":"gen-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#).unwrap();
     let error = StreamError {
         code: 502,
         message: "It broke.".into(),
@@ -134,7 +98,8 @@ fn a_stream_ends_once_also_when_it_fails() {
     let text = String::from_utf8(encoder.take().to_vec()).unwrap();
     let events: Vec<&str> = text.split_terminator("\n\n").map(|event| event.strip_prefix("data: ").unwrap()).collect();
     assert_eq!((events.len(), events[2]), (3, "[DONE]"), "{text}");
-    assert_eq!(json(events[0].as_bytes())["choices"][0]["text"], "a");
+    let ended = json!([{"text": "", "index": 0, "logprobs": null, "finish_reason": "length"}]);
+    assert_eq!(json(events[0].as_bytes())["choices"], ended);
     let failed = json(events[1].as_bytes());
     assert_eq!((&failed["error"]["code"], &failed["choices"][0]["finish_reason"]), (&json!(502), &json!("error")));
 }
@@ -188,7 +153,7 @@ proptest! {
     fn no_bytes_cause_a_panic_and_what_is_accepted_is_json(body in prop::collection::vec(any::<u8>(), 0..200), text in ".{0,60}") {
         for body in [body, format!("{{\"prompt\":{text}}}").into_bytes(), format!("{{\"prompt\":\"{text}\",\"suffix\":{text}}}").into_bytes()] {
             if let Ok(read) = read_completion_request(&body) {
-                prop_assert!(serde_json::from_slice::<Value>(&read.chat).is_ok());
+                prop_assert!(serde_json::from_slice::<Value>(&read).is_ok());
             }
             let event = StreamEvent { data: Cow::Borrowed(&body), is_error: false };
             let _ = Decoder::default().event(&event, &mut CompletionWriter::default());

@@ -92,7 +92,7 @@ pub(super) fn read(entry: &Node, path: &str, known: &Known, left_out: &mut Vec<L
     let context = number("max_input_tokens").or_else(|| number("max_tokens")).filter(|tokens| *tokens > 0);
     let price = |key: &str| {
         let text = parameters.text_at(key).or_else(|| info.and_then(|info| info.text_at(key)))?;
-        dollars(text, 0)
+        dollars(text)
     };
     let prompt = price("input_cost_per_token");
     let completion = price("output_cost_per_token").or_else(|| prompt.filter(|_| mode == "embedding"));

@@ -1,11 +1,4 @@
-//! `pointsman top`, and the form and exit codes that all commands share.
-
-use std::{
-    io::{Read as _, Write as _},
-    process::{Command, Stdio},
-    sync::{Arc, Mutex},
-    thread,
-};
+//! `pointsman logs`, and the form and exit codes that all commands share which ask a gateway.
 
 use serde_json::{Value, json};
 
@@ -13,7 +6,6 @@ use crate::{
     folder::Folder,
     harness::{KEY, TestGateway},
     openapi::admin_address,
-    patience::eventually,
     process::{Process, run},
     scripted::refused_address,
 };
@@ -24,28 +16,6 @@ const SIMULATED: [(&str, &str); 4] = [
     ("POINTSMAN__KEYS", "[{ name = \"test\", env = \"TEST_KEY\" }]"),
     ("TEST_KEY", KEY),
 ];
-
-#[actix_web::test]
-async fn top_shows_the_endpoints_of_the_gateway_once_as_text_and_as_json() {
-    let process = Process::start(&[], &SIMULATED);
-    let gateway = process.gateway();
-    let body = json!({"model": "meadow/small", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 5});
-    gateway.chat(&body).await.expect(200);
-    let (url, key) = (gateway.url(""), [("POINTSMAN_API_KEY", KEY)]);
-    let text = run(&["top", "--once", "--url", &url], &key);
-    let said = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert_eq!(text.status.code(), Some(0), "{}", String::from_utf8_lossy(&text.stderr));
-    assert!(said.contains("meadow/small @ sim-") && said.contains("TTFT MS") && said.contains(&url), "{said}");
-    assert!(!said.contains('\u{1b}') && said.lines().skip(1).all(|line| line.chars().count() <= 80), "{said}");
-    let as_json = run(&["top", "--once", "--json", "--url", &url], &key);
-    let shown: Value = serde_json::from_slice(&as_json.stdout).unwrap();
-    let stats = gateway.get("/api/v1/models/stats").await.expect(200);
-    let names = |page: &Value| -> Vec<String> {
-        let rows = page["data"].as_array().unwrap().iter();
-        rows.map(|row| format!("{} {} {}", row["model"], row["provider_slug"], row["requests"])).collect()
-    };
-    assert_eq!(names(&shown), names(&stats));
-}
 
 #[actix_web::test]
 async fn logs_show_generations_as_lines_oldest_first_and_go_on_with_those_that_follow() {
@@ -101,30 +71,12 @@ pub(crate) async fn reads_of(gateway: &TestGateway, path: &str, count: u64) {
     crate::patience::eventually("it is read", asked, are_read).await;
 }
 
-#[actix_web::test]
-async fn into_a_pipe_top_prints_a_json_line_per_interval_and_ends_with_code_4_once_the_gateway_is_lost() {
-    let process = Process::start(&[], &SIMULATED);
-    let url = process.gateway().url("");
-    let watching =
-        std::thread::spawn(move || run(&["top", "--interval", "1", "--url", &url], &[("POINTSMAN_API_KEY", KEY)]));
-    // Who asks a second time has printed the first answer.
-    reads_of(&process.gateway(), "/models/stats", 2).await;
-    drop(process);
-    let output = watching.join().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(!said.is_empty() && !said.contains('\u{1b}'), "{said}");
-    for line in said.lines() {
-        assert!(serde_json::from_str::<Value>(line).unwrap()["data"].is_array());
-    }
-}
-
 #[test]
 fn every_command_that_asks_a_gateway_ends_with_code_4_and_no_output_when_there_is_none() {
     let url = format!("http://{}", refused_address());
     let key = [("POINTSMAN_API_KEY", KEY), ("POINTSMAN_ADMIN_KEY", KEY)];
     for command in [
-        &["top", "--once"][..],
+        &["logs"][..],
         &["preview", "Hello"],
         &["explain", "gen-1-AAAAAAAAAAAAAAAAAAAAAA"],
         &["replay", "gen-1-AAAAAAAAAAAAAAAAAAAAAA"],
@@ -147,8 +99,7 @@ async fn a_refused_key_and_a_wrong_listener_are_named_with_what_to_do() {
     let wrong = "sk-not-a-key-of-this-gateway";
     let both = [("POINTSMAN_API_KEY", wrong), ("POINTSMAN_ADMIN_KEY", wrong)];
     for (command, address, hint) in [
-        (&["top", "--once"][..], &url, "The key is that of the variable POINTSMAN_API_KEY."),
-        (&["explain", "--last"], &url, "The key is that of the variable POINTSMAN_API_KEY."),
+        (&["explain", "--last"][..], &url, "The key is that of the variable POINTSMAN_API_KEY."),
         (&["keys", "usage"], &admin, "The key is that of the variable POINTSMAN_ADMIN_KEY."),
         (&["logs"], &admin, "Models are called at server.bind."),
         (&["reload"], &url, "administration has a listener of its own"),
@@ -196,51 +147,4 @@ fn keys_are_issued_listed_and_switched_as_json() {
     assert_eq!(keys(&["list"])["data"][0]["disabled"], true);
     assert_eq!(keys(&["revoke", "team"]), json!({"name": "team", "revoked": true}));
     assert_eq!(keys(&["list"]), json!({"data": []}));
-}
-
-#[actix_web::test]
-async fn on_a_terminal_keys_sort_filter_pause_and_quit_and_the_terminal_is_left_as_it_was() {
-    let process = Process::start(&[], &SIMULATED);
-    let top =
-        format!("{} top --interval 1 --url {}; stty -a", env!("CARGO_BIN_EXE_pointsman"), process.gateway().url(""));
-    // `script` gives it a terminal.
-    let mut child = Command::new("script")
-        .args(["-qec", &top, "/dev/null"])
-        .env("POINTSMAN_API_KEY", KEY)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let said: Arc<Mutex<String>> = Arc::default();
-    let reader = {
-        let (mut from, into) = (child.stdout.take().unwrap(), Arc::clone(&said));
-        thread::spawn(move || {
-            let mut piece = [0; 4096];
-            while let Ok(read @ 1..) = from.read(&mut piece) {
-                into.lock().unwrap().push_str(&String::from_utf8_lossy(&piece[..read]));
-            }
-        })
-    };
-    let mut keyboard = child.stdin.take().unwrap();
-    for (keys, shown) in [
-        ("", "sort: trouble"),
-        ("s", "sort: calls"),
-        ("/small", "filter: small_"),
-        ("\r", "/ filter: small"),
-        ("p", "(paused)"),
-        ("q", "\u{1b}[?1049l"),
-    ] {
-        keyboard.write_all(keys.as_bytes()).unwrap();
-        let so_far = || said.lock().unwrap().clone();
-        eventually(shown, async || so_far(), |said| said.contains(shown)).await;
-    }
-    let ended = eventually("it ends", async || child.try_wait().unwrap(), Option::is_some).await.unwrap();
-    reader.join().unwrap();
-    let said = said.lock().unwrap().clone();
-    assert!(ended.success(), "{said}");
-    let (drawn, after) = said.split_once("\u{1b}[?1049l").unwrap();
-    assert!(drawn.contains("\u{1b}[?1049h") && drawn.contains("meadow/small @ sim-"), "{said}");
-    for flag in ["icanon", "echo"] {
-        assert!(after.split([' ', ';']).any(|word| word == flag), "{flag} is on again: {after}");
-    }
 }
