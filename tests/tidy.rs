@@ -349,7 +349,6 @@ mod tidy {
         );
     }
 
-    /// Names in the map are whole paths, or their ends: `proxy/dispatch/cost`, `breaker.rs`.
     /// `cargo package --list` names every file that is compiled in, those of the console among them.
     #[test]
     fn everything_that_is_compiled_in_is_in_the_package() {
@@ -382,6 +381,36 @@ mod tidy {
         assert!(compiled_in > 20 && packed.contains("src/console/console.js"), "{compiled_in}");
     }
 
+    /// Tables of the map: the crates of its last column are those in the manifest.
+    #[test]
+    fn a_crate_uses_the_crates_that_the_map_names() {
+        let map = include_str!("../docs/ARCHITECTURE.md");
+        let mut found = Vec::new();
+        let mut crates = 0;
+        for row in map.lines().filter(|row| row.starts_with("| `crates/") || row.starts_with("| `actors`")) {
+            let [directory, .., uses] = row.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>()[..] else {
+                continue;
+            };
+            let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory.trim_matches('`'));
+            let Ok(manifest) = fs::read_to_string(root.join("Cargo.toml")) else { continue };
+            let used: BTreeSet<&str> = manifest
+                .split("[dev-dependencies]")
+                .next()
+                .unwrap()
+                .lines()
+                .filter_map(|line| line.strip_prefix("pointsman-")?.split(['.', ' ']).next())
+                .collect();
+            let named: BTreeSet<&str> = uses.split(", ").filter(|name| *name != "–").collect();
+            if used != named {
+                found.push(format!("{directory} uses {used:?}, the map names {named:?}"));
+            }
+            crates += 1;
+        }
+        none("docs/ARCHITECTURE.md and the manifests", &found);
+        assert_eq!(crates, CRATES.len() - 1, "all crates but the server");
+    }
+
+    /// Names in the map are whole paths, or their ends: `proxy/dispatch/cost`, `breaker.rs`.
     #[test]
     fn the_map_names_no_file_that_is_gone() {
         let known: Vec<String> = CRATES

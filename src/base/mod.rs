@@ -1,4 +1,4 @@
-//! Foundations used by all other modules: build facts, clock, secrets, error answers, events, request ids.
+//! Used by all other rooms: facts of the build, error answers, events, log output, ids of requests.
 
 pub mod build;
 pub mod error;

@@ -31,7 +31,7 @@ pub fn started() -> Tick {
     tick(*START)
 }
 
-/// `instant` as a [`Tick`] of the core.
+/// `instant` as a [`Tick`].
 #[must_use]
 pub fn tick(instant: Instant) -> Tick {
     let since = HEAD_START + instant.saturating_duration_since(*START);

@@ -1,7 +1,7 @@
 //! The configuration: reading, checking, and reporting faults.
 //!
 //! [`Config::load`] reads TOML and the environment. It returns a valid [`Config`], or every [`Fault`] at once. This
-//! module binds, connects and starts nothing; its only I/O is reading the configuration, key and certificate files.
+//! crate binds, connects and starts nothing; its only I/O is reading the configuration, key and certificate files.
 //!
 //! Steps of reading: `tree` parses the text and keeps source locations, `renamed` accepts keys under the names that they had,
 //! `catalog` adds the built-in providers and models, `environment` applies overrides, `section` reads one table

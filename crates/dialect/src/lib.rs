@@ -8,7 +8,8 @@
 //!
 //! Layout: each dialect has a directory of its own; what they share is in `neutral`; framing of streams is in
 //! [`frame`], JSON without a document model in `json`, and the cleaning of provider texts in `sanitize`. A further dialect
-//! is a new variant of [`Dialect`](pointsman_domain::Dialect), a new directory, and its arms in `translation`.
+//! is a new variant of [`Dialect`](pointsman_domain::Dialect), a new directory, and its arms in `translation`, `upstream_decoder`,
+//! `embeddings` and `count_tokens`.
 
 #[deny(clippy::float_arithmetic)]
 mod answer;

@@ -1,4 +1,4 @@
-//! Types that all other modules share: ids, money, catalog, query, decision, generation record. Plain values without
+//! Types that all other crates share: ids, money, catalog, query, decision, generation record. Plain values without
 //! clock, randomness or I/O.
 //!
 //! Nothing here knows JSON, HTTP or actix. Wire formats are in `pointsman_dialect` and beside the handlers of the

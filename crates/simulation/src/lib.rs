@@ -2,7 +2,7 @@
 //! loopback ports, each with its own [`ProviderSettings`].
 //!
 //! They are used for first trials, tests and fault injection. Requests to them use the same path as those to real
-//! providers, sockets included; only the answers are generated text. This module does not depend on the router.
+//! providers, sockets included; only the answers are generated text. This crate does not know how requests are routed.
 //!
 //! [`start`] gives each provider a port and returns one [`Running`] per provider. All providers share one thread. Random
 //! numbers are seeded: a provider gives the same answers to the same sequence of requests.

@@ -14,7 +14,7 @@
 //! a provider links to, `single_call` asks a gateway or a provider for the command line, `collector_client` posts spans.
 //! `http_client` builds the awc client of all of them.
 //!
-//! Models, routing and JSON answers are unknown here: the dialect decides whether a body is a *valid* answer, and the
+//! Nothing is routed here, and no answer of a model is read: the dialect decides whether a body is a *valid* answer, and the
 //! dispatcher whether another endpoint is tried.
 
 mod body;

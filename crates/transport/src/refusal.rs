@@ -1,5 +1,5 @@
-//! Answers with an error status, as attempts and clients see them. What a refusal is about is read by the library
-//! (`dialect::refusal`); here are the wait, the quota and the text for a client.
+//! Answers with an error status, as attempts and clients see them. What a refusal is about is read by
+//! [`pointsman_dialect::read_refusal`]; here are the wait, the quota and the text for a client.
 
 use std::{borrow::Cow, time::SystemTime};
 

@@ -1,4 +1,4 @@
-//! Whether an upstream reports an error inside a 200. `dialect::refusal` reads what kind of failure it is; nothing of it reaches
+//! Whether an upstream reports an error inside a 200. `crate::refusal` reads what kind of failure it is; nothing of it reaches
 //! the client.
 
 use crate::json::Raw;
