@@ -235,7 +235,8 @@ impl Gateway {
     }
 
     fn numbered_handle(&self, number: u64) -> WorkerHandle {
-        WorkerHandle::new(Arc::clone(&self.shared), RouterSeeds { worker: number, ..self.seeds })
+        let seeds = RouterSeeds { worker: number, ..self.seeds };
+        WorkerHandle::new(Arc::clone(&self.shared), Arc::clone(&self.control), seeds)
     }
 
     /// State shared by all parts of the gateway.

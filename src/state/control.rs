@@ -37,7 +37,7 @@ pub struct Control {
     persistence: Option<StatsPersistence>,
 }
 
-/// The thread on which the actors run. It ends when this is dropped.
+/// The thread on which the actors run. It ends with the last clone of the gateway and the last of its workers.
 pub struct ControlThread {
     arbiter: Arbiter,
     watchdog: JoinHandle<()>,

@@ -39,7 +39,7 @@ use crate::{
     },
     state::{
         breaker_history::BreakerHistory,
-        control::{self, Control},
+        control::{self, Control, ControlThread},
         drain::Drain,
         images::ImageFiles,
         live::LiveFeed,
@@ -269,6 +269,8 @@ pub struct WorkerHandle(Rc<HandleState>);
 
 struct HandleState {
     shared: Arc<Shared>,
+    /// Keeps the control actors running while a worker serves.
+    _control: Arc<ControlThread>,
     seeds: RouterSeeds,
     /// Routers of this thread that were replaced.
     replaced_routers: Cell<u64>,
@@ -278,13 +280,13 @@ struct HandleState {
 impl WorkerHandle {
     /// The handle of the calling thread, with a router of its own. The thread must run an actix system.
     #[must_use]
-    pub fn new(shared: Arc<Shared>, seeds: RouterSeeds) -> WorkerHandle {
+    pub fn new(shared: Arc<Shared>, control: Arc<ControlThread>, seeds: RouterSeeds) -> WorkerHandle {
         let router = shared.routers.join(Router::new(seeds).start());
         let recorder = shared.ledger.as_ref().map(|ledger| ledger.recorder(seeds.worker as u16));
         let recorder = recorder.map(|recorder| Rc::new(RefCell::new(recorder)));
         let lists = (&shared.event_batchers.join(), &shared.running.join());
         let current = RefCell::new(Worker::new(&shared, &router, lists, recorder, None));
-        let state = Rc::new(HandleState { shared, seeds, replaced_routers: Cell::new(0), current });
+        let state = Rc::new(HandleState { shared, _control: control, seeds, replaced_routers: Cell::new(0), current });
         actix_rt::spawn(watch_router(Rc::downgrade(&state)));
         WorkerHandle(state)
     }

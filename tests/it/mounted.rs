@@ -1,12 +1,14 @@
 //! The gateway inside an application of somebody else: it answers its own paths and no other.
 
-use actix_web::{App, HttpResponse, HttpServer, http::Method, middleware::DefaultHeaders, web, web::ServiceConfig};
+use actix_web::{
+    App, HttpResponse, HttpServer, http::Method, middleware::DefaultHeaders, test, web, web::ServiceConfig,
+};
 use pointsman::app::server::Gateway;
 use serde_json::json;
 
 use crate::{
     enemy::{check_old_stream, old_chat},
-    harness::{Reply, TestGateway, read},
+    harness::{KEY, Reply, TestGateway, read},
     raw_client::RawClient,
     scripted::{Script, Upstream},
     world::{Model, World, ask, error_of, saying, stream_of},
@@ -170,4 +172,23 @@ async fn a_stream_of_a_mounted_gateway_reaches_an_http_1_0_client_without_chunks
     let answer = client.rest().await;
     check_old_stream(&answer);
     host.gateway.close().await;
+}
+
+#[actix_web::test]
+async fn a_mounted_gateway_records_its_calls_after_the_host_has_dropped_its_own_clone() {
+    let upstream = saying("This way.");
+    let world = World::new().provider("acme", upstream.address()).model(&Model::new("acme/small").at("acme", "0", "0"));
+    let environment: Vec<(&str, &str)> =
+        world.environment().iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let gateway = Gateway::start(read(world.toml(), &environment)).await.unwrap();
+    let app = test::init_service(App::new().configure(|app| gateway.mount(app))).await;
+    drop(gateway);
+    let authorization = ("authorization", format!("Bearer {KEY}"));
+    let chat = test::TestRequest::post().uri("/api/v1/chat/completions").insert_header(authorization.clone());
+    let reply = test::call_service(&app, chat.set_json(ask("acme/small")).to_request()).await;
+    assert_eq!(reply.status(), 200);
+    let id = reply.headers().get("x-generation-id").unwrap().to_str().unwrap().to_owned();
+    let lookup =
+        test::TestRequest::get().uri(&format!("/api/v1/generation?id={id}")).insert_header(authorization).to_request();
+    assert_eq!(test::call_service(&app, lookup).await.status(), 200);
 }
