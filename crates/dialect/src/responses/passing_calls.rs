@@ -18,6 +18,10 @@ use crate::{
 
 /// Most calls whose arguments are followed.
 const MAX_CALLS: usize = 1_024;
+/// Most bytes that are held of all calls which hold much. What is held of a call beyond passes as it came.
+const MAX_HELD: usize = 1024 * 1024;
+/// A call that holds more holds much.
+const MUCH_HELD: usize = 4 * 1024;
 /// The event with a piece of the arguments.
 pub(crate) const DELTA: &str = "response.function_call_arguments.delta";
 
@@ -96,6 +100,11 @@ impl PassingCalls {
         }
     }
 
+    fn much_held(&self) -> usize {
+        let held = self.calls.iter().filter_map(|call| call.arguments.as_ref()).map(CallArguments::held_bytes);
+        held.filter(|held| *held > MUCH_HELD).sum()
+    }
+
     /// How much higher the numbers of the events are than at the provider.
     pub(crate) fn added(&self) -> u64 {
         self.added
@@ -120,10 +129,13 @@ impl PassingCalls {
         let piece = event.member(b"delta").filter(|piece| piece.is_string())?;
         let name = CallName::of(event, event.member(b"item_id"));
         let open = self.find(name).filter(|call| self.calls.get(*call).is_some_and(|call| call.arguments.is_some()));
-        let call = open.or_else(|| self.begin(name, Some(CallArguments::object())))?;
-        let call = self.calls.get_mut(call)?.arguments.as_mut()?;
+        let at = open.or_else(|| self.begin(name, Some(CallArguments::object())))?;
+        let call = self.calls.get_mut(at)?.arguments.as_mut()?;
         self.passed.clear();
         call.piece(piece.inner(), &mut self.passed);
+        if call.held_bytes() > MUCH_HELD && self.much_held() > MAX_HELD {
+            self.calls.get_mut(at)?.arguments.as_mut()?.end(false, &mut self.passed);
+        }
         if *self.passed == *piece.inner() {
             return None;
         }
@@ -291,6 +303,19 @@ mod tests {
             let events = [x1, y1, x2, y2, x3.clone(), y3.clone()];
             assert_eq!(joined(&events), expected, "{events:?}");
             assert_eq!(joined(&[x3, y3]), expected, "no pieces");
+        }
+    }
+
+    #[test]
+    fn what_is_held_of_all_calls_is_bounded() {
+        let (first, long) = (r#"{"a":1}"#, "x".repeat(60 * 1024));
+        let mut calls = PassingCalls::default();
+        for place in 0..100 {
+            for piece in [format!("{first}{{\"a\":\""), long.clone()] {
+                let text = delta(&piece, json!({"output_index": place})).to_string();
+                calls.event(DELTA, &text, object(&text).unwrap());
+                assert!(calls.much_held() <= MAX_HELD);
+            }
         }
     }
 }
