@@ -95,11 +95,12 @@ enum Open {
     Text {
         is_cited: bool,
     },
-    /// `omitted`: its text so far, if the client wants none and the provider wants it back.
+    /// `omitted`: its text so far, if the client wants none and the provider wants it back; `None` if it is too long to be
+    /// sealed.
     Thought {
         index: u32,
         format: ReasoningFormat,
-        omitted: EscapedText<'static>,
+        omitted: Option<EscapedText<'static>>,
     },
     Call(OpenCall),
 }

@@ -36,9 +36,9 @@ pub(crate) struct PlainResults {
 /// Writes the results and the instructions in a body of the gateway's own as plain texts. `None` if they are.
 pub(crate) fn plain_results(body: &[u8]) -> Option<PlainResults> {
     let has = |part: &[u8]| memmem::find(body, part).is_some();
-    let has_media = || MEDIA.iter().any(|kind| has(kind));
-    let may_change =
-        has(RESULT) && (has(FAILED) || has_media()) || INSTRUCTIONS.iter().any(|role| has(role)) && has_media();
+    let has_any = |parts: &[&[u8]]| parts.iter().any(|part| has(part));
+    let has_results = has(RESULT);
+    let may_change = has_results && has(FAILED) || (has_results || has_any(&INSTRUCTIONS)) && has_any(&MEDIA);
     if !may_change {
         return None;
     }
@@ -85,6 +85,7 @@ impl<'a> Rewriter<'a> {
                 self.moved_media |= has_moved;
                 self.told_failures |= failed;
                 match failed || has_moved {
+                    false if self.media.is_empty() => return,
                     true => push_result(id, content, failed, &mut written),
                     false => written.put_slice(message.bytes()),
                 }
@@ -93,6 +94,7 @@ impl<'a> Rewriter<'a> {
                 let has_moved = self.take_media(parts());
                 self.moved_instructions |= has_moved;
                 match has_moved {
+                    false if self.media.is_empty() => return,
                     true => push_texts(message, parts(), &mut written),
                     false => written.put_slice(message.bytes()),
                 }
@@ -268,6 +270,18 @@ mod tests {
     }
 
     #[test]
+    fn what_has_no_media_stays_before_and_behind_what_had_some() {
+        let [before, behind] = ["a", "c"].map(|id| json!({"role": "tool", "tool_call_id": id, "content": "r"}));
+        let seen = result("b", &format!("[{PICTURE}]"), "");
+        let picture: Value = serde_json::from_str(PICTURE).unwrap();
+        let (moved, alone) = (
+            json!({"role": "tool", "tool_call_id": "b", "content": ""}),
+            json!({"role": "user", "content": [picture]}),
+        );
+        assert_eq!(plain(&[before.to_string(), seen, behind.to_string()]), json!([before, moved, behind, alone]));
+    }
+
+    #[test]
     fn a_failed_result_says_so_in_its_text() {
         let expected = json!([{"role": "tool", "tool_call_id": "a", "content": "Error: no\"pe"}]);
         assert_eq!(plain(&[result("a", r#""no\"pe""#, r#","is_error":true"#)]), expected);
@@ -277,6 +291,8 @@ mod tests {
     fn plain_results_stay_as_they_are() {
         assert_eq!(plain(&[result("a", r#""r""#, "")]), Value::Null);
         let user = format!(r#"{{"role":"user","content":[{PICTURE}]}}"#);
+        let rule = r#"{"role":"system","content":"rule"}"#.to_owned();
+        assert_eq!(plain(&[rule, user.clone()]), Value::Null);
         assert_eq!(plain(&[result("a", r#""r""#, ""), user]), Value::Null);
     }
 }

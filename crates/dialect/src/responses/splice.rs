@@ -116,7 +116,7 @@ fn is_unusable(sealed: Option<Raw<'_>>, is_stateless: bool) -> bool {
     }
 }
 
-/// So many of the members that [`ResponseIdentity::identify`] knows, the first ones, are never null.
+/// Length of the first part of `own` in [`ResponseIdentity::identify`]: members that are never null.
 const NEVER_NULL: usize = 5;
 
 /// What the client sees of a response that passes.

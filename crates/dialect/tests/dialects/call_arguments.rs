@@ -72,10 +72,26 @@ fn empty_objects_null_and_repetitions_around_the_arguments_are_left_out() {
         &[r#"{"city":"#, r#""Oslo"}{"city""#, r#":"Oslo"}"#],
         &[CITY, "{}"],
         &[r#"{"city":"Oslo"}{ "city": "Oslo" }"#],
-        &[CITY, "\n{\"city\"", " : \"Oslo\"\n", "}"],
+        &[CITY, "{\n\"city\"", " : \"Oslo\"\n", "}"],
         &[CITY],
     ] {
         check(&Said { calls: vec![pieces], ..Said::NOTHING }, CITY);
+    }
+}
+
+#[test]
+fn white_space_around_the_arguments_passes_as_it_came() {
+    let pieces = &["\n ", CITY, "\n"];
+    let said = Said { calls: vec![pieces], ..Said::NOTHING };
+    let expected = [("f".to_owned(), pieces.concat())];
+    for dialect in [Dialect::OpenAi, Dialect::Responses] {
+        let client = if dialect == Dialect::OpenAi { "chat" } else { "responses" };
+        let (_, request) = clients().into_iter().find(|(name, _)| *name == client).unwrap();
+        let context = context_of(&request);
+        let streamed = put_together(&relayed(&request, dialect, &said.stream(dialect), &context));
+        assert_eq!(calls_of(&streamed), expected, "{dialect:?}, streamed");
+        let whole = answered(&request, dialect, &said.whole(dialect).unwrap(), &context);
+        assert_eq!(calls_of(message_of(&whole)), expected, "{dialect:?}, whole");
     }
 }
 

@@ -62,7 +62,7 @@ impl MessagesEncoder {
         let is_of_open = matches!(&self.open, Some(Open::Thought { format: of, index: at, .. })
             if *of == format && (*at == index || !is_own));
         let omitted = match &self.open {
-            Some(Open::Thought { omitted, .. }) if is_of_open => omitted.borrowed(),
+            Some(Open::Thought { omitted: Some(omitted), .. }) if is_of_open => omitted.borrowed(),
             _ => EscapedText::plain(""),
         };
         let signature = match is_own {
@@ -90,7 +90,7 @@ impl MessagesEncoder {
         if !is_open {
             self.close();
             self.blocks.begin_thinking();
-            self.open = Some(Open::Thought { index, format, omitted: EscapedText::plain("") });
+            self.open = Some(Open::Thought { index, format, omitted: Some(EscapedText::plain("")) });
         }
     }
 
@@ -100,10 +100,9 @@ impl MessagesEncoder {
         if !self.opening.omits_thinking {
             return self.blocks.thought(text);
         }
-        if let Some(Open::Thought { format: ReasoningFormat::Unknown, omitted, .. }) = &mut self.open
-            && omitted.bytes().len() <= MAX_STATE
-        {
-            *omitted = std::mem::replace(omitted, EscapedText::plain("")).joined(text);
+        if let Some(Open::Thought { format: ReasoningFormat::Unknown, omitted, .. }) = &mut self.open {
+            let fits = |kept: &EscapedText<'_>| kept.bytes().len() + text.bytes().len() <= MAX_STATE;
+            *omitted = omitted.take().filter(fits).map(|kept| kept.joined(text));
         }
     }
 
@@ -122,7 +121,10 @@ impl MessagesEncoder {
             Some(Open::Text { .. }) => self.blocks.end_text(),
             Some(Open::Thought { format, omitted, .. }) => match signature {
                 Some(signature) => self.blocks.end_thinking(signature),
-                None => self.blocks.end_thinking(&self.seal(format, with_omitted(String::new(), &omitted))),
+                None => {
+                    let omitted = omitted.unwrap_or(EscapedText::plain(""));
+                    self.blocks.end_thinking(&self.seal(format, with_omitted(String::new(), &omitted)));
+                }
             },
             Some(Open::Call(call)) => self.blocks.end_call(call),
         }

@@ -4,7 +4,7 @@ use super::{usage::push_usage, *};
 use crate::{
     anthropic::{Decoder, inbound::read_messages},
     frame::sse::SseSplitter,
-    neutral::{ToolKind, ToolNames},
+    neutral::{MAX_STATE, ToolKind, ToolNames},
     openai::{
         answer_reader::{read_chunk, read_completion},
         chunk_writer::ChunkWriter,
@@ -494,6 +494,24 @@ fn a_thought_of_a_chat_provider_that_was_not_shown_comes_back_with_its_text() {
             let details = echoed(&content);
             let expected = json!([{"type": "reasoning.text", "format": "unknown", "text": "I need the \"tool\"\n😀"}]);
             assert_eq!(details, expected, "{content}");
+        }
+    }
+}
+
+#[test]
+fn a_thought_that_is_too_long_to_come_back_whole_does_not_come_back_in_part() {
+    for (character, count) in [("\n", MAX_STATE / 2), ("a", MAX_STATE - 1)] {
+        let piece = |text: String| delta(json!({"reasoning_content": text}));
+        for more in ["", "b"] {
+            let mut opening = opening(AnswerForm::Streamed);
+            opening.omits_thinking = true;
+            let mut encoder = MessagesEncoder::new(opening);
+            for chunk in [piece(character.repeat(count)), piece(more.into()), piece(more.into()), finish("stop")] {
+                read_chunk(chunk.to_string().as_bytes(), &mut encoder).unwrap();
+            }
+            let details = echoed(&receive(&encoder.whole()).message["content"]);
+            let text = details[0]["text"].as_str();
+            assert_eq!(text.map(str::len), more.is_empty().then_some(count), "{character:?}");
         }
     }
 }

@@ -4,8 +4,8 @@
 
 use crate::neutral::{Content, FieldFates, Part, Role, Turn};
 
-/// The turns with such media in messages of the user, each behind the system messages that stand in a row with its own. It
-/// depends on nothing that follows, so that a prompt stays a prefix of the next one.
+/// Moves such media into a message of the user behind each run of system messages. What follows the run changes nothing, so
+/// a prompt stays a prefix of the next one.
 pub(super) fn moved_to_user<'a>(turns: Vec<Turn<'a>>, fates: &mut FieldFates) -> Vec<Turn<'a>> {
     let has_media = |turn: &Turn<'_>| turn.role == Role::System && turn.parts.iter().any(|part| kind(part).is_some());
     if !turns.iter().any(has_media) {
