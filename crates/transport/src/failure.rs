@@ -37,7 +37,7 @@ pub struct UpstreamError {
     pub wants_fewer_tokens: bool,
     /// Whether it refused a signature of a thought: with stand-ins it may accept the request.
     pub refuses_signature: bool,
-    /// The member that it may be about, although the client has nothing to do with it, and what that teaches.
+    /// The gateway's own member that the refusal may be about, and what is learned if the call succeeds without it.
     pub objection: Option<(Objection, Lesson)>,
     /// Remaining quota that the provider reported, if any.
     pub quota: Option<Box<QuotaReport>>,

@@ -110,7 +110,8 @@ impl ProviderHabits {
     /// Forgets what one caller's call seemed to show: one with all members was accepted since.
     pub fn contradict(&self) {
         if self.is_heard.load(Ordering::Relaxed) {
-            *self.heard.lock() = None;
+            let mut heard = self.heard.lock();
+            *heard = None;
             self.is_heard.store(false, Ordering::Relaxed);
         }
     }

@@ -2,7 +2,7 @@
 //! holds reasoning of earlier answers.
 
 use memchr::memmem;
-use pointsman_dialect::{Doubt, repeats_word};
+use pointsman_dialect::RefusedRequest;
 use pointsman_domain::{AddedMember, Dialect};
 use serde_json::Value;
 
@@ -45,8 +45,8 @@ const UNKNOWN: [&str; 6] = [
     "unexpected keyword argument",
 ];
 
-/// What a refusal with this body is about, if it may be such a member, and what that teaches. A prompt can make it seem so:
-/// whoever asks again must see that it helps before anything is made of it.
+/// The member that this refusal seems to be about, and what it teaches. A prompt can imitate such words, so the caller must
+/// first see the call succeed with the change.
 pub(super) fn of(dialect: Dialect, status: u16, body: &[u8], request: &[u8]) -> Option<(Objection, Lesson)> {
     if !matches!(status, 400 | 422) {
         return None;
@@ -64,16 +64,17 @@ const MISSING: [&str; 2] =
 
 /// What the refusal of the member `name` teaches.
 fn lesson(name: &str, body: &[u8], request: &[u8]) -> Lesson {
-    if Doubt::of_request(request).is_any() {
+    let request = RefusedRequest::new(request);
+    if request.doubt().is_any() {
         return Lesson::None;
     }
     let text = String::from_utf8_lossy(body).to_ascii_lowercase();
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
-    let is_unknown = UNKNOWN.iter().any(|words| text.contains(words));
+    let is_unknown = UNKNOWN.iter().any(|words| text.contains(words) && !request.repeats(words));
     let is_missing = MISSING.iter().any(|words| text.contains(words));
     match () {
         () if is_unknown && is_named(&value, name) => Lesson::Proven,
-        () if text.contains("://") || repeats_word(request, name) => Lesson::None,
+        () if text.contains("://") || request.repeats(name) => Lesson::None,
         () if is_missing => Lesson::Proven,
         () => Lesson::OfTwo,
     }
@@ -162,6 +163,9 @@ mod tests {
         ] {
             assert_eq!(lesson(body, plain), expected, "{body}");
         }
+        let repeated = r#"{"error":{"message":"Odd: unknown field","param":"stream_options"}}"#;
+        assert_eq!(lesson(repeated, plain), Lesson::Proven);
+        assert_eq!(lesson(repeated, r#"{"messages":[{"content":"Unknown  FIELD"}]}"#), Lesson::OfTwo);
         let words = r#"{"error":{"message":"stream_options is odd"}}"#;
         for request in [
             r#"{"messages":[{"content":"STREAM_OPTIONS is odd"}]}"#,

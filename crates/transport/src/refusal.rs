@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::SystemTime};
 
 use actix_http::header::HeaderMap;
 use pointsman_dialect::{RefusedCall, read_refusal, refuses_signature, retry_delay};
-use pointsman_domain::{Blame, Failure};
+use pointsman_domain::Failure;
 use pointsman_routing::stats::QuotaReport;
 use serde_json::Value;
 
@@ -34,12 +34,10 @@ pub(super) fn classify(
     let retry_after = retry_after(headers, now).or_else(|| retry_delay(call.dialect, body));
     let amazon_type = headers.get("x-amzn-errortype").and_then(|value| value.to_str().ok());
     let status = call.status;
-    let prompt_limit =
-        headers.get("anthropic-ratelimit-input-tokens-limit").and_then(|value| value.to_str().ok()?.parse().ok());
+    let prompt_limit = prompt_limit(headers, call.prompt_tokens);
     let call = RefusedCall { amazon_type, names_a_wait: retry_after.is_some(), prompt_limit, ..call };
     let refusal = read_refusal(call, body);
     let code = refusal.code.as_deref().and_then(|code| machine_readable(&redactor.clean(code, CODE_LIMIT)));
-    let is_shown = refusal.kind.blame() == Blame::Client && refusal.is_for_client;
     UpstreamError {
         failure: Box::new(Failure {
             kind: refusal.kind,
@@ -51,12 +49,20 @@ pub(super) fn classify(
         detail: format!("status {status}, code {}, {} bytes of body", code.as_deref().unwrap_or("none"), body.len()),
         is_about_content: refusal.is_about_content,
         wants_fewer_tokens: refusal.wants_fewer_tokens,
-        raw: is_shown.then(|| redactor.clean(&without_ids(body), RAW_LIMIT)),
+        raw: refusal.is_for_client.then(|| redactor.clean(&without_ids(body), RAW_LIMIT)),
         code,
         refuses_signature: refuses_signature(call.dialect, status, body),
         objection: None,
         quota: Some(quota(headers, || now)).filter(QuotaReport::is_some).map(Box::new),
     }
+}
+
+/// The limit on the tokens of all prompts, if it leaves no room for this one. Its header stands whatever refused the request.
+fn prompt_limit(headers: &HeaderMap, prompt_tokens: u32) -> Option<u64> {
+    let count = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
+    let has_room = count("anthropic-ratelimit-input-tokens-remaining")? >= prompt_tokens.into();
+    let has_requests = count("anthropic-ratelimit-requests-remaining") != Some(0);
+    count("anthropic-ratelimit-input-tokens-limit").filter(|_| !has_room && has_requests)
 }
 
 /// A body without the provider's ids of the request and of the account, which are nobody's business but ours.
@@ -241,6 +247,26 @@ mod tests {
         headers.insert(HeaderName::from_static("retry-after"), HeaderValue::from_static("7"));
         let waiting = classify(call(429), &headers, body.as_bytes(), SystemTime::UNIX_EPOCH, &Redactor::default());
         assert_eq!(waiting.failure.kind, FailureKind::RateLimited);
+    }
+
+    #[test]
+    fn a_limit_in_a_header_counts_only_if_it_leaves_no_room() {
+        let kind = |tokens_left: &'static str, requests_left: &'static str| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [
+                ("anthropic-ratelimit-input-tokens-limit", "30000"),
+                ("anthropic-ratelimit-input-tokens-remaining", tokens_left),
+                ("anthropic-ratelimit-requests-remaining", requests_left),
+            ] {
+                headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+            }
+            let call = RefusedCall { dialect: Dialect::Anthropic, prompt_tokens: 40_000, ..call(429) };
+            classify(call, &headers, b"", SystemTime::UNIX_EPOCH, &Redactor::default()).failure.kind
+        };
+        assert_eq!(kind("30000", "7"), FailureKind::OverLimit);
+        assert_eq!(kind("30000", "0"), FailureKind::RateLimited);
+        assert_eq!(kind("50000", "7"), FailureKind::RateLimited);
+        assert_eq!(kind("", "7"), FailureKind::RateLimited);
     }
 
     #[test]

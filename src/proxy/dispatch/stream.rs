@@ -159,8 +159,8 @@ async fn open(
     let budget = plan.budget.clone();
     let runner = StreamRunner { work: &work, options, content_timeout, deadline: plan.deadline, budget: &budget };
     let race = Race { worker: &worker, work: &work, running_record: &running_record, runner: &runner };
-    let (n, (partial, body)) = race.run(&mut plan).await?;
-    let PartialStream { chat, held, ceiling, request } = partial;
+    let (n, (partial, body, request)) = race.run(&mut plan).await?;
+    let PartialStream { chat, held, ceiling } = partial;
     let observer = Box::new(StreamObserver { running_record, n, request });
     Ok(OpenStream { opened: StreamOpened { chat, held, observer, ceiling }, body })
 }
@@ -180,7 +180,6 @@ struct PartialStream {
     chat: ChatStream,
     held: BytesMut,
     ceiling: Option<CostCeiling>,
-    request: RequestLeft,
 }
 
 /// What is kept of a request while its answer streams: all of a small one, or what a failure may be about.
@@ -213,7 +212,7 @@ impl RequestLeft {
 
 impl AttemptRunner for StreamRunner<'_> {
     /// The body is `None` when it is already complete.
-    type Output = (PartialStream, Option<UpstreamBody>);
+    type Output = (PartialStream, Option<UpstreamBody>, RequestLeft);
 
     async fn run(
         &self,
@@ -235,20 +234,19 @@ impl AttemptRunner for StreamRunner<'_> {
         );
         let ceiling = self.budget.ceiling_of(attempt.n).map(|most| CostCeiling::new(most, self.budget.answers()));
         let chat = ChatStream::between(Some(&outgoing), self.work.client(), context, self.options);
-        let request = RequestLeft::of(&outgoing.bytes);
-        let mut partial = PartialStream { chat, held: BytesMut::new(), ceiling, request };
+        let mut partial = PartialStream { chat, held: BytesMut::new(), ceiling };
         match self.read_to_content(&mut partial, response.body, attempt, content_deadline).await {
             Ok(body) => {
                 let mut running_record = attempt.running_record.borrow_mut();
                 running_record.produced(partial.chat.produced_tokens());
                 running_record.first_token(attempt.n, clock::now());
-                Ok((partial, body))
+                Ok((partial, body, RequestLeft::of(&outgoing.bytes)))
             }
             Err(error) => {
                 if let Some(usage) = partial.chat.spent() {
                     attempt.update(|attempt| attempt.set_usage(usage));
                 }
-                Err(partial.request.failure(error))
+                Err(after_request(error, Doubt::of_request(&outgoing.bytes)))
             }
         }
     }
@@ -257,7 +255,7 @@ impl AttemptRunner for StreamRunner<'_> {
 impl StreamRunner<'_> {
     async fn read_to_content(
         &self,
-        PartialStream { chat, held, ceiling, .. }: &mut PartialStream,
+        PartialStream { chat, held, ceiling }: &mut PartialStream,
         mut body: UpstreamBody,
         attempt: AttemptHandle<'_>,
         mut content_deadline: Instant,

@@ -2,7 +2,7 @@
 //!
 //! A request that is larger than the limit is refused at any time, so that waiting cures nothing and the endpoint need not rest.
 
-use super::{said::Said, words::plain};
+use super::{request::RefusedRequest, said::Said, words::plain};
 use crate::json::{Cursor, Raw};
 
 /// Most tokens per estimated token of a prompt: some languages have a token for a third of the bytes that are assumed.
@@ -17,18 +17,27 @@ pub(super) enum Size {
     PerhapsLarger,
 }
 
-/// Compares a request with the limit that refused it.
-pub(super) fn judge(said: &Said, body: &[u8], prompt_tokens: u32, in_header: Option<u64>) -> Option<Size> {
+/// Compares a request, with its estimated tokens, with the limit that refused it. One that stands in a header alone may be
+/// another than that which refused it.
+pub(super) fn judge(
+    said: &Said,
+    body: &[u8],
+    request: &RefusedRequest<'_>,
+    (prompt_tokens, in_header): (u32, Option<u64>),
+) -> Option<Size> {
     let messages = [plain(&said.message), plain(&said.inner_message)];
     if messages.iter().any(|message| exceeds_alone(message)) {
         return Some(Size::Larger);
     }
     let in_words = messages.iter().filter_map(|message| before(message, " input tokens per minute"));
-    let limit = in_words.chain(quota_value(body)).chain(in_header).filter(|limit| *limit > 0).min()?;
+    let in_words = in_words.chain(quota_value(body)).filter(|limit| *limit > 0).min();
+    let limit = in_words.or(in_header).filter(|limit| *limit > 0)?;
     let estimate = u64::from(prompt_tokens);
+    // Tokens that are read from a cache do not count.
+    let is_larger = estimate * 4 >= limit.saturating_mul(5) && !request.has_name("cache_control");
     match () {
-        () if estimate > limit => Some(Size::Larger),
-        () if estimate * MOST_PER_ESTIMATED > limit => Some(Size::PerhapsLarger),
+        () if is_larger => Some(Size::Larger),
+        () if in_words.is_some() && estimate * MOST_PER_ESTIMATED > limit => Some(Size::PerhapsLarger),
         () => None,
     }
 }
@@ -81,14 +90,15 @@ mod tests {
 
     fn judged(message: &str, prompt_tokens: u32) -> Option<Size> {
         let said = Said { message: message.to_owned(), ..Said::default() };
-        judge(&said, b"", prompt_tokens, None)
+        judge(&said, b"", &RefusedRequest::new(b"{}"), (prompt_tokens, None))
     }
 
     #[test]
     fn a_request_is_compared_with_the_limit_that_refuses_it() {
         let words =
             "This request would exceed your organization's rate limit of 30,000 input tokens per minute (org: x).";
-        assert_eq!(judged(words, 30_001), Some(Size::Larger));
+        assert_eq!(judged(words, 37_500), Some(Size::Larger));
+        assert_eq!(judged(words, 37_499), Some(Size::PerhapsLarger));
         assert_eq!(judged(words, 10_001), Some(Size::PerhapsLarger));
         assert_eq!(judged(words, 10_000), None);
         assert_eq!(judged("Limit 30000, Used 29000, Requested 41,000.", 1), Some(Size::Larger));
@@ -100,8 +110,14 @@ mod tests {
     fn limits_stand_in_quotas_and_headers() {
         let body = br#"{"error":{"details":[{"violations":[{"quotaMetric":"x/generate_content_free_tier_requests","quotaValue":"5"},
             {"quotaMetric":"x/generate_content_free_tier_input_token_count","quotaValue":"30000"}]}]}}"#;
-        assert_eq!(judge(&Said::default(), body, 40_000, None), Some(Size::Larger));
-        assert_eq!(judge(&Said::default(), body, 4_000, None), None);
-        assert_eq!(judge(&Said::default(), b"", 40_000, Some(30_000)), Some(Size::Larger));
+        let plain = RefusedRequest::new(b"{}");
+        let cached = RefusedRequest::new(br#"{"system":[{"text":"Hi","cache_control":{"type":"ephemeral"}}]}"#);
+        let judged = |body, request, sizes| judge(&Said::default(), body, request, sizes);
+        assert_eq!(judged(body, &plain, (40_000, None)), Some(Size::Larger));
+        assert_eq!(judged(body, &cached, (40_000, None)), Some(Size::PerhapsLarger));
+        assert_eq!(judged(body, &plain, (4_000, None)), None);
+        assert_eq!(judged(b"", &plain, (40_000, Some(30_000))), Some(Size::Larger));
+        assert_eq!(judged(b"", &plain, (37_499, Some(30_000))), None);
+        assert_eq!(judged(b"", &cached, (40_000, Some(30_000))), None);
     }
 }

@@ -19,8 +19,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use pointsman_domain::{Blame, Dialect, Evidence, FailureKind, Finding};
 
 use limits::Size;
-pub use request::Doubt;
-use request::Request;
+use request::MOST_LOOK_UPS;
+pub use request::{Doubt, RefusedRequest};
 use said::Said;
 use table::{ABOUT_ACCESS, About, ROWS, Row, Sign, TYPES};
 use words::{Words, is_code};
@@ -51,7 +51,7 @@ pub struct RefusedCall<'a> {
     pub request: &'a [u8],
     /// Estimated tokens of its prompt.
     pub prompt_tokens: u32,
-    /// The account's limit on the tokens of all prompts in a time, if a header names it.
+    /// The account's limit on the tokens of all prompts in a time, if headers say that it leaves no room for this one.
     pub prompt_limit: Option<u64>,
 }
 
@@ -66,7 +66,7 @@ pub struct Refusal {
     pub is_about_content: bool,
     /// Whether fewer output tokens would be accepted.
     pub wants_fewer_tokens: bool,
-    /// Whether its words may be shown to the client: they do not speak about the gateway's account.
+    /// Whether its words may be shown to the client: it is about the request, and they do not speak about the gateway's account.
     pub is_for_client: bool,
     /// The provider's own code.
     pub code: Option<String>,
@@ -91,7 +91,7 @@ pub fn read_refusal(call: RefusedCall<'_>, body: &[u8]) -> Refusal {
         }
         _ => by_status,
     };
-    let request = Request::new(call.request);
+    let request = RefusedRequest::new(call.request);
     let reader = Reader {
         words: Words::of(&said.message, call.model),
         inner: Words::of(&said.inner_message, call.model),
@@ -102,20 +102,15 @@ pub fn read_refusal(call: RefusedCall<'_>, body: &[u8]) -> Refusal {
     };
     let mut refusal = reader.by_table().unwrap_or_else(|| reader.by_kind(kind));
     if refusal.kind == FailureKind::RateLimited {
-        match limits::judge(&said, body, call.prompt_tokens, call.prompt_limit) {
+        match limits::judge(&said, body, &request, (call.prompt_tokens, call.prompt_limit)) {
             Some(Size::Larger) => refusal = reader.refusal(FailureKind::OverLimit),
             Some(Size::PerhapsLarger) => refusal.evidence = Evidence::Request,
             None => {}
         }
     }
-    let is_for_client = refusal.is_for_client && !shown::speaks_about_us(body, &request);
+    let is_for_client =
+        refusal.is_for_client && refusal.kind.blame() == Blame::Client && !shown::speaks_about_us(body, &request);
     Refusal { is_for_client, ..refusal }
-}
-
-/// Whether a request repeats this word in a value, or in a name below its top.
-#[must_use]
-pub fn repeats_word(request: &[u8], word: &str) -> bool {
-    Request::new(request).repeats(word)
 }
 
 /// Reads an error within an answer: an error object, or what holds one.
@@ -199,7 +194,7 @@ struct Reader<'a> {
     status: Option<u16>,
     names_a_wait: bool,
     /// `None` for an error within an answer.
-    request: Option<&'a Request<'a>>,
+    request: Option<&'a RefusedRequest<'a>>,
 }
 
 impl<'a> Reader<'a> {
@@ -269,18 +264,21 @@ impl<'a> Reader<'a> {
     }
 
     fn doubt(&self) -> Doubt {
-        self.request.map(Request::doubt).unwrap_or_default()
+        self.request.map(RefusedRequest::doubt).unwrap_or_default()
     }
 
     /// Whether the message begins with words that do not stand in the request.
     fn is_providers_own(&self, pattern: &str) -> bool {
-        self.request.is_some_and(|request| !request.holds_start_of(&words::plain(&self.said.message), pattern))
+        let message = words::plain(&self.said.message);
+        self.request.is_some_and(|request| !request.holds_start_of(&message, pattern, &self.words.model))
     }
 
     /// Whether the message is about another model than the endpoint's: one that the request names, or any.
     fn names_another_model(&self) -> bool {
+        let quoted = &self.words.quoted;
         self.words.name_another_model()
-            || self.request.is_some_and(|request| self.words.quoted.iter().any(|word| request.holds(word)))
+            || quoted.len() > MOST_LOOK_UPS
+            || self.request.is_some_and(|request| quoted.iter().any(|word| request.holds(word)))
     }
 
     /// What nothing in the table matches.

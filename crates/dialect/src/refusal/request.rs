@@ -5,6 +5,7 @@
 
 use std::cell::OnceCell;
 
+use memchr::memmem;
 use pointsman_domain::{Evidence, Failure, FailureKind};
 
 use super::words::plain;
@@ -12,6 +13,12 @@ use crate::json::{Cursor, Raw};
 
 /// Most characters at the start of a message that are looked for in a request.
 const START: usize = 16;
+
+/// Most texts of one refusal that are looked up in its request.
+pub(super) const MOST_LOOK_UPS: usize = 16;
+
+/// Longest string without a space that may be a text, in bytes. Encoded images are longer.
+const LONGEST_WORD: usize = 1024;
 
 /// Members that name something that belongs to the client: a file, a store, an earlier answer.
 const RESOURCES: &[&[u8]] = &[
@@ -232,15 +239,27 @@ pub struct Doubt {
 }
 
 /// The body of a request, read when it is needed.
-pub(super) struct Request<'a> {
+#[derive(Debug)]
+pub struct RefusedRequest<'a> {
     body: &'a [u8],
     value: OnceCell<Option<Raw<'a>>>,
     doubt: OnceCell<Doubt>,
+    texts: OnceCell<Texts>,
 }
 
-impl<'a> Request<'a> {
-    pub(super) fn new(body: &'a [u8]) -> Request<'a> {
-        Request { body, value: OnceCell::new(), doubt: OnceCell::new() }
+/// The texts of a request as [`plain`] gives them, which hold no line break: so each ends with one.
+#[derive(Debug, Default)]
+struct Texts {
+    names_at_top: String,
+    /// Values, but the upstream name of the model, and names below the top.
+    others: String,
+}
+
+impl<'a> RefusedRequest<'a> {
+    /// One with this body.
+    #[must_use]
+    pub fn new(body: &'a [u8]) -> RefusedRequest<'a> {
+        RefusedRequest { body, value: OnceCell::new(), doubt: OnceCell::new(), texts: OnceCell::new() }
     }
 
     fn value(&self) -> Option<Raw<'a>> {
@@ -248,15 +267,20 @@ impl<'a> Request<'a> {
     }
 
     /// What the request holds that a refusal may be about.
-    pub(super) fn doubt(&self) -> Doubt {
+    #[must_use]
+    pub fn doubt(&self) -> Doubt {
         *self.doubt.get_or_init(|| self.value().map(Doubt::of).unwrap_or_default())
     }
 
-    /// Whether the beginning of a message that follows `pattern` stands in the request too. `message`: as [`plain`] gives it.
-    pub(super) fn holds_start_of(&self, message: &str, pattern: &str) -> bool {
-        // A shorter text of the client may be all that the pattern begins with, but for the name of the model.
+    /// Whether the beginning of a message that follows `pattern` stands in the request too. `message` and `model`: as [`plain`]
+    /// gives them.
+    pub(super) fn holds_start_of(&self, message: &str, pattern: &str, model: &str) -> bool {
+        // The client's text may be as short as the pattern's fixed beginning, so no more than that is looked for.
         let fixed = pattern.split(['*', '$']).next().unwrap_or_default().split("''").next().unwrap_or_default();
-        let fixed = if fixed.contains('{') { "" } else { fixed.trim_end() };
+        let fixed = match message.find(model) {
+            Some(at) if fixed.contains("{model}") => message.get(..at + model.len()).unwrap_or_default(),
+            _ => fixed.trim_end(),
+        };
         let most = match fixed.chars().count() {
             0 => START,
             count => count.min(START),
@@ -266,41 +290,71 @@ impl<'a> Request<'a> {
     }
 
     /// Whether a value, or a name below the top, holds the word. `word` in lower case.
-    pub(super) fn repeats(&self, word: &str) -> bool {
-        let is_in = |value: &str| plain(value).contains(word);
-        self.value().is_some_and(|value| {
-            any_member(value, &mut |name, value, is_top| {
-                (!is_top && std::str::from_utf8(name).is_ok_and(is_in))
-                    || value.text().is_some_and(|value| is_in(&value))
-            })
-        })
+    #[must_use]
+    pub fn repeats(&self, word: &str) -> bool {
+        finds(&self.texts().others, word)
     }
 
     /// Whether a member has this name.
     pub(super) fn has_name(&self, name: &str) -> bool {
-        let is_same = |other: &[u8]| other.eq_ignore_ascii_case(name.as_bytes());
-        self.value().is_some_and(|value| any_member(value, &mut |name, _, _| is_same(name)))
+        self.value().is_some_and(|value| has_member(value, name.as_bytes()))
     }
 
-    /// Whether the request holds this text, in a name or a value.
+    /// Whether the request holds this text, in a name or a value. `text`: as [`plain`] gives it.
     pub(super) fn holds(&self, text: &str) -> bool {
-        let is_in = |value: &str| plain(value).contains(text);
-        !text.is_empty()
-            && self.value().is_some_and(|value| {
-                any_member(value, &mut |name, value, is_top| {
-                    let is_ours = is_top && name == b"model";
-                    std::str::from_utf8(name).is_ok_and(is_in)
-                        || (!is_ours && value.text().is_some_and(|value| is_in(&value)))
-                })
-            })
+        let texts = self.texts();
+        !text.is_empty() && (finds(&texts.others, text) || finds(&texts.names_at_top, text))
     }
+
+    fn texts(&self) -> &Texts {
+        self.texts.get_or_init(|| self.value().map(Texts::of).unwrap_or_default())
+    }
+}
+
+impl Texts {
+    fn of(body: Raw<'_>) -> Texts {
+        let mut texts = Texts::default();
+        for (key, value) in body.members() {
+            let name = key.name();
+            push(&mut texts.names_at_top, key);
+            if *name != *b"model" {
+                texts.add(value);
+            }
+        }
+        texts
+    }
+
+    fn add(&mut self, value: Raw<'_>) {
+        push(&mut self.others, value);
+        for (key, value) in value.members() {
+            push(&mut self.others, key);
+            self.add(value);
+        }
+        value.elements().for_each(|value| self.add(value));
+    }
+}
+
+/// Adds a string, unless it is no sentence but data, such as an image.
+fn push(texts: &mut String, value: Raw<'_>) {
+    let is_of_data = |byte: &u8| byte.is_ascii_graphic() && *byte != b'\\';
+    if !value.is_string() || (value.bytes().len() > LONGEST_WORD && value.bytes().iter().all(is_of_data)) {
+        return;
+    }
+    if let Some(text) = value.text() {
+        texts.push_str(&plain(&text));
+        texts.push('\n');
+    }
+}
+
+fn finds(texts: &str, text: &str) -> bool {
+    memmem::find(texts.as_bytes(), text.as_bytes()).is_some()
 }
 
 impl Doubt {
     /// That of a request with this body.
     #[must_use]
     pub fn of_request(body: &[u8]) -> Doubt {
-        Request::new(body).doubt()
+        RefusedRequest::new(body).doubt()
     }
 
     /// Whether an error about the account or the model may be about something in the request.
@@ -397,18 +451,8 @@ fn runs_at_the_provider(tool: Raw<'_>) -> bool {
     }
 }
 
-/// Whether a member of `value`, or of what it holds, passes. Elements of a list have the name of the list.
-fn any_member(value: Raw<'_>, test: &mut dyn FnMut(&[u8], Raw<'_>, bool) -> bool) -> bool {
-    value.members().any(|(key, value)| {
-        let name = key.name();
-        test(&name, value, true) || any_below(&name, value, test)
-    })
-}
-
-fn any_below(name: &[u8], value: Raw<'_>, test: &mut dyn FnMut(&[u8], Raw<'_>, bool) -> bool) -> bool {
-    let within = value.members().any(|(key, value)| {
-        let name = key.name();
-        test(&name, value, false) || any_below(&name, value, test)
-    });
-    within || value.elements().any(|value| test(name, value, false) || any_below(name, value, test))
+/// Whether a member of `value`, or of what it holds, has this name.
+fn has_member(value: Raw<'_>, name: &[u8]) -> bool {
+    value.members().any(|(key, value)| key.name().eq_ignore_ascii_case(name) || has_member(value, name))
+        || value.elements().any(|value| has_member(value, name))
 }

@@ -1,7 +1,7 @@
 //! Whether a client may read the body of a refusal: not if it tells the state of the gateway's account, wherever that stands.
 
 use super::{
-    request::Request,
+    request::{MOST_LOOK_UPS, RefusedRequest},
     table::ABOUT_US,
     words::{plain, unquoted},
 };
@@ -13,30 +13,45 @@ pub(super) fn is_about_us(text: &str) -> bool {
 }
 
 /// Whether a name or a value of the body is about the gateway's account. What the request holds too tells its client nothing.
-pub(super) fn speaks_about_us(body: &[u8], request: &Request<'_>) -> bool {
+pub(super) fn speaks_about_us(body: &[u8], request: &RefusedRequest<'_>) -> bool {
     let text = String::from_utf8_lossy(body);
+    let mut search = Search { request, looked_up: 0 };
     match Cursor::new(&text).value() {
-        Ok(value) => any_text(value, request),
-        Err(_) => is_news(&text, request),
+        Ok(value) => search.any_text(value),
+        Err(_) => search.is_news(&text),
     }
 }
 
-fn any_text(value: Raw<'_>, request: &Request<'_>) -> bool {
-    let in_members = value.members().any(|(key, value)| {
-        let name = key.name();
-        let name = String::from_utf8_lossy(&name);
-        let is_about_us = is_about_us(&plain(&name.replace('_', " "))) && !request.has_name(&name);
-        (is_about_us && !value.is_null()) || any_text(value, request)
-    });
-    in_members
-        || value.elements().any(|value| any_text(value, request))
-        || value.text().is_some_and(|text| match Cursor::new(&text).value() {
-            Ok(inner) if inner.is_object() || inner.is_array() => any_text(inner, request),
-            _ => is_news(&text, request),
-        })
+struct Search<'a, 'r> {
+    request: &'a RefusedRequest<'r>,
+    /// Texts that were looked up in the request.
+    looked_up: usize,
 }
 
-fn is_news(text: &str, request: &Request<'_>) -> bool {
-    let text = plain(text);
-    is_about_us(&unquoted(&text)) && !request.holds(&text)
+impl<'r> Search<'_, 'r> {
+    fn any_text(&mut self, value: Raw<'_>) -> bool {
+        let in_members = value.members().any(|(key, value)| {
+            let name = key.name();
+            let name = String::from_utf8_lossy(&name);
+            let is_about_us = !value.is_null() && is_about_us(&plain(&name.replace('_', " ")));
+            (is_about_us && !self.knows(|request| request.has_name(&name))) || self.any_text(value)
+        });
+        in_members
+            || value.elements().any(|value| self.any_text(value))
+            || value.text().is_some_and(|text| match Cursor::new(&text).value() {
+                Ok(inner) if inner.is_object() || inner.is_array() => self.any_text(inner),
+                _ => self.is_news(&text),
+            })
+    }
+
+    fn is_news(&mut self, text: &str) -> bool {
+        let text = plain(text);
+        is_about_us(&unquoted(&text)) && !self.knows(|request| request.holds(&text))
+    }
+
+    /// Whether the client's request is found to hold something. Each look-up reads all of it, so their number is bounded.
+    fn knows(&mut self, holds: impl FnOnce(&RefusedRequest<'r>) -> bool) -> bool {
+        self.looked_up += 1;
+        self.looked_up <= MOST_LOOK_UPS && holds(self.request)
+    }
 }

@@ -118,6 +118,46 @@ fn words_that_are_escaped_in_the_request_are_found() {
 }
 
 #[test]
+fn words_up_to_the_name_of_a_model_may_be_the_clients_however_short_it_is() {
+    let said = |message: &str, user: &str| {
+        let request = json!({"model": "o3", "user": user}).to_string();
+        let request = request.as_bytes();
+        let call = RefusedCall {
+            dialect: Dialect::OpenAi,
+            status: 404,
+            amazon_type: None,
+            names_a_wait: false,
+            model: "o3",
+            request,
+            prompt_tokens: 8,
+            prompt_limit: None,
+        };
+        is_known(&read_refusal(call, json!({"error": {"message": message}}).to_string().as_bytes()))
+    };
+    for message in ["The model o3 does not exist", "The model `o3` does not exist"] {
+        assert!(said(message, "somebody"), "{message}");
+    }
+    assert!(!said("The model o3 does not exist", "The model o3"));
+    assert!(!said("The model `o3` does not exist", "The model `o3`"));
+}
+
+#[test]
+fn a_refusal_that_repeats_much_of_a_large_request_is_read_in_time() {
+    let image = format!("data:image/png;base64,{}", "iVBORw0K".repeat(500_000));
+    let text = "Tell me more. ".repeat(100_000);
+    let request =
+        json!({"model": MODEL, "messages": [{"content": [{"text": text}, {"url": image}]}, {"content": "My account"}]});
+    let shown = |repeated: usize| {
+        let body = json!({"error": {"message": "Bad request", "input": vec!["My account"; repeated]}});
+        read(Dialect::OpenAi, 422, &body, &request).is_for_client
+    };
+    let started = std::time::Instant::now();
+    assert!(shown(16));
+    assert!(!shown(3_000), "too many to look up");
+    assert!(started.elapsed() < std::time::Duration::from_secs(20));
+}
+
+#[test]
 fn a_model_that_the_client_names_for_a_tool_is_not_the_endpoints() {
     let tool = json!({"model": MODEL, "input": "Hi", "tools": [{"type": "image_generation", "model": "nope-2"}]});
     let said = |model: &str| json!({"error": {"message": format!("The model `{model}` does not exist."), "code": "model_not_found"}});

@@ -10,8 +10,8 @@ pub(super) struct Words {
     pub text: String,
     /// What was quoted, but the name of the model.
     pub quoted: Vec<String>,
-    /// The upstream name of the model.
-    model: String,
+    /// The upstream name of the model, as [`plain`] gives it.
+    pub model: String,
 }
 
 /// Words before the name of a model.
