@@ -1,5 +1,7 @@
 //! Spans of generations, as an OpenTelemetry collector gets them over a real socket.
 
+use std::time::Duration;
+
 use actix_web::http::Method;
 use opentelemetry_proto::tonic::{
     collector::trace::v1::ExportTraceServiceRequest,
@@ -16,7 +18,7 @@ use crate::{
     patience::eventually,
     scrape::Scrape,
     scripted::{Gate, Script, Upstream, refused_address},
-    world::{Model, World, always, and, ask, http, provider_key, refusal, saying, stream_of},
+    world::{Model, World, always, and, ask, completion, http, provider_key, refusal, saying, stream_of},
 };
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -199,7 +201,9 @@ async fn a_share_of_zero_keeps_what_failed_fell_back_was_slow_or_is_wanted_by_it
 async fn attempts_that_raced_each_other_are_spans_side_by_side() {
     let (collector, gate) = (collector(), Gate::new());
     let slow = Upstream::start([Script::new().request().wait(&gate).send(refusal(500))]);
-    let quick = saying("Right.");
+    // Spans have whole milliseconds.
+    let right = Script::new().request().pause(Duration::from_millis(5)).send(http(200, &completion("Right.")));
+    let quick = Upstream::start([right]);
     let model = Model::new("acme/small").at("slow", "0.000001", "0.000001").at("quick", "0.000002", "0.000002");
     let world = World::default()
         .with(
