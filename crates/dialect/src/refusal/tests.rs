@@ -142,19 +142,14 @@ fn words_up_to_the_name_of_a_model_may_be_the_clients_however_short_it_is() {
 }
 
 #[test]
-fn a_refusal_that_repeats_much_of_a_large_request_is_read_in_time() {
-    let image = format!("data:image/png;base64,{}", "iVBORw0K".repeat(500_000));
-    let text = "Tell me more. ".repeat(100_000);
-    let request =
-        json!({"model": MODEL, "messages": [{"content": [{"text": text}, {"url": image}]}, {"content": "My account"}]});
+fn a_refusal_that_repeats_more_texts_than_are_looked_up_is_not_shown() {
+    let request = json!({"model": MODEL, "messages": [{"content": "My account"}]});
     let shown = |repeated: usize| {
         let body = json!({"error": {"message": "Bad request", "input": vec!["My account"; repeated]}});
         read(Dialect::OpenAi, 422, &body, &request).is_for_client
     };
-    let started = std::time::Instant::now();
     assert!(shown(16));
-    assert!(!shown(3_000), "too many to look up");
-    assert!(started.elapsed() < std::time::Duration::from_secs(20));
+    assert!(!shown(17));
 }
 
 #[test]
