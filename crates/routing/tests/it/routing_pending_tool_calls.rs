@@ -77,17 +77,11 @@ fn one_that_cannot_be_called_now_puts_no_other_behind() {
 #[test]
 fn the_explanation_says_so_and_offers_no_figure_that_would_change_it() {
     let world = World::of("a/a@x $1/2 100ms | a/a@y $3/6 900ms state:anthropic-claude-v1");
-    let mut decision = decided(&world, "a/a", |query| query.objective.value = Fastest);
+    let decision = decided(&world, "a/a", |query| query.objective.value = Fastest);
     let policy = &world.snapshot.policy;
     assert!(replay(&decision, policy).differences.is_empty());
     let sentence = reason_sentence(&decision, world.catalog(), &[]);
     assert!(sentence.contains("can take back the reasoning before the tool calls"), "{sentence}");
     let answer = why_not("x", &decision, policy, world.catalog());
     assert_eq!((answer.reason, answer.would_win_if.len()), ("reasoning_state", 0), "{}", answer.sentence);
-
-    // A record from before such states were known: its grade is that of a preference.
-    decision.request.pending_reasoning = ReasoningFormat::Unknown;
-    let sentence = reason_sentence(&decision, world.catalog(), &[]);
-    assert!(!sentence.contains("reasoning"), "{sentence}");
-    assert_eq!(why_not("x", &decision, policy, world.catalog()).reason, "preference_missed");
 }
