@@ -302,7 +302,10 @@ async fn what_waits_at_the_end_is_still_sent() {
     let (collector, well) = (collector(), saying("Left."));
     let world = traced(two(&well, &well), collector.address(), "sample_ratio = 1");
     let gateway = world.variable("OTEL_BSP_SCHEDULE_DELAY", "3600000").start().await;
-    gateway.chat(&ask("acme/small")).await.expect(200);
+    let reply = gateway.chat(&ask("acme/small")).await;
+    let id = reply.header("x-generation-id").unwrap();
+    // Its record has left the worker once it is found.
+    gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200);
     assert_eq!(spans(&collector).len(), 0);
     gateway.stop().await;
     assert_eq!(arrived(&collector, 2).await.len(), 2);
