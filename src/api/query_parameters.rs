@@ -1,6 +1,6 @@
 //! Query parameters. An empty value counts as absent, as forms of browsers send it; only a call that deletes refuses it. If a
 //! parameter is given twice, its last value applies. An unknown parameter is refused, and the error names the most similar known
-//! one, because a list without its misspelt filter answers another question. Only the lists of models ignore unknown parameters,
+//! one: if a misspelt filter were ignored, the list would hold more than was asked for. Only the lists of models ignore unknown parameters,
 //! because clients add parameters of their own.
 
 use actix_web::web;

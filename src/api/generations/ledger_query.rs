@@ -1,6 +1,6 @@
 //! Query parameters of the lists of generations and of the activity.
 //!
-//! An unknown parameter is refused: without its misspelt filter, a list would show too much.
+//! An unknown parameter is refused: a filter with a misspelt name would be ignored, and the list would show too much.
 
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use pointsman_dialect::shown;

@@ -47,7 +47,7 @@ impl Drop for QueuedCall {
 }
 
 impl Waiting {
-    /// Those of a call of the account `owner`.
+    /// Makes the waiting state for a call that the account `owner` made.
     #[must_use]
     pub fn of(owner: u64) -> Waiting {
         Waiting { owner, ..Waiting::default() }

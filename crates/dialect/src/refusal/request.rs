@@ -351,7 +351,7 @@ fn finds(texts: &str, text: &str) -> bool {
 }
 
 impl Doubt {
-    /// That of a request with this body.
+    /// Finds what the request with this body gives reason to doubt.
     #[must_use]
     pub fn of_request(body: &[u8]) -> Doubt {
         RefusedRequest::new(body).doubt()
