@@ -1,6 +1,6 @@
 //! The short version of the table, with thresholds: routing that got worse fails here.
 //!
-//! Fixed seeds, virtual time: what comes out is the same everywhere. The figures in docs/SIMULATION.md come from more
+//! Fixed seeds, virtual time: what comes out is the same everywhere. The figures in benches/oracle/SIMULATION.md come from more
 //! seeds, none of which anything was tuned on.
 
 #![cfg(test)]
