@@ -38,7 +38,7 @@ impl AdminConfig {
         transport: Transport,
     ) -> AdminConfig {
         let hosts = Hosts::read(section);
-        let allow_plain_http = section.flag("allow_plain_http").unwrap_or(false);
+        let allow_plain_http = section.flag_or("allow_plain_http", false);
         let bind = match section.text("bind") {
             None => Some(AdminConfig::DEFAULT_BIND),
             Some("") => None,

@@ -26,21 +26,13 @@ pub struct AuthConfig {
     pub development_key_enabled: bool,
 }
 
-impl Default for AuthConfig {
-    fn default() -> AuthConfig {
-        AuthConfig { mode: AuthMode::Keys, public_catalog: true, development_key_enabled: true }
-    }
-}
-
 impl AuthConfig {
     pub(super) fn read(section: &Section<'_>, server: &ServerConfig) -> AuthConfig {
-        let default = AuthConfig::default();
         let modes = [("keys", AuthMode::Keys), ("none", AuthMode::None)];
-        let development = section.flag("development_key_enabled");
         let auth = AuthConfig {
-            mode: section.choice("mode", &modes).unwrap_or(default.mode),
-            public_catalog: section.flag("public_catalog").unwrap_or(default.public_catalog),
-            development_key_enabled: development.unwrap_or(default.development_key_enabled),
+            mode: section.choice_or("mode", &modes, AuthMode::Keys),
+            public_catalog: section.flag_or("public_catalog", true),
+            development_key_enabled: section.flag_or("development_key_enabled", true),
         };
         if auth.mode == AuthMode::Keys && auth.development_key_enabled && !server.is_loopback() {
             let wrong =

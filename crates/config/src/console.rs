@@ -25,7 +25,7 @@ impl ConsoleConfig {
         let trace_url = section.text("trace_url").filter(|text| !text.is_empty()).and_then(|text| {
             TraceUrl::parse(text).map_err(|wrong| section.fault("trace_url", wrong, TRACE_URL_SHAPE)).ok()
         });
-        ConsoleConfig { enabled: section.flag("enabled").unwrap_or(true), trace_url }
+        ConsoleConfig { enabled: section.flag_or("enabled", true), trace_url }
     }
 }
 

@@ -7,6 +7,8 @@ use std::{cell::RefCell, fmt, sync::Arc};
 
 use pointsman_domain::{Catalog, closest_name};
 
+use super::tree::Value;
+
 /// Where a value was set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceLocation {
@@ -86,13 +88,15 @@ impl fmt::Display for Warning {
 }
 
 /// A key that was requested while reading, with its type and allowed values.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) struct RequestedKey {
     /// Path of its section, with the names and positions of the configuration that was read.
     pub(super) section: String,
     pub(super) key: &'static str,
     pub(super) kind: &'static str,
     pub(super) allowed: String,
+    /// What an absent key means.
+    pub(super) default: Option<Value>,
 }
 
 /// A text that should name a model. It is looked up once the catalog is complete.

@@ -257,7 +257,7 @@ fn read_key(section: &Section<'_>, context: &KeyContext<'_>) -> Result<Key, Opti
         sha256: [0; 32],
         scopes: scopes(section),
         expires_at: expiry(section),
-        disabled: section.flag("disabled").unwrap_or(false),
+        disabled: section.flag_or("disabled", false),
         allowed_models: patterns(section, "allowed_models"),
         blocked_models: patterns(section, "blocked_models"),
         requests_per_minute: ceiling(section, "requests_per_minute").unwrap_or(context.limits.key_requests_per_minute),

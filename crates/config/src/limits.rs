@@ -14,6 +14,9 @@ const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 const GIB: usize = 1024 * MIB;
 
+/// Largest rate or count.
+const MOST: u32 = 1_000_000_000;
+
 /// Copies of a request body in memory: the bytes received, the bytes to send, and the parsed content.
 pub const COPIES_OF_A_BODY: usize = 3;
 
@@ -59,43 +62,23 @@ pub struct LimitsConfig {
 
 impl Default for LimitsConfig {
     fn default() -> LimitsConfig {
-        LimitsConfig {
-            max_body_bytes: 32 * MIB,
-            max_header_bytes: 32 * KIB,
-            request: RequestLimits::default(),
-            concurrency: Some(4_096),
-            requests_per_minute: None,
-            key_requests_per_minute: None,
-            key_concurrency: None,
-            tokens_per_minute: None,
-            key_tokens_per_minute: None,
-            account_requests_per_minute: None,
-            account_tokens_per_minute: None,
-            account_concurrency: None,
-            free_requests_per_minute: None,
-            assumed_output_tokens: None,
-            key_analyses: 64,
-            buffered_bytes: 128 * MIB,
-            upstream_body_bytes: 32 * MIB,
-        }
+        Section::absent(LimitsConfig::read)
     }
 }
 
 impl LimitsConfig {
     pub(super) fn read(section: &Section<'_>) -> LimitsConfig {
-        let default = LimitsConfig::default();
-        let bytes = |key, most, default| section.bytes(key, KIB..=most).unwrap_or(default);
-        let most = |key| ceiling(section, key).flatten();
+        let bytes = |key, most, default| section.bytes_or(key, KIB..=most, default);
+        let most = |key| ceiling_or(section, key, 0);
         let limits = LimitsConfig {
-            max_body_bytes: bytes("max_body", GIB, default.max_body_bytes),
+            max_body_bytes: bytes("max_body", GIB, 32 * MIB),
             // The HTTP parser itself refuses headers from 128 KiB on.
-            max_header_bytes: bytes("max_header", 128 * KIB, default.max_header_bytes),
-            request: request_limits(section, default.request),
-            concurrency: ceiling(section, "concurrency").unwrap_or(default.concurrency),
-            requests_per_minute: ceiling(section, "requests_per_minute").unwrap_or(default.requests_per_minute),
-            key_requests_per_minute: ceiling(section, "key_requests_per_minute")
-                .unwrap_or(default.key_requests_per_minute),
-            key_concurrency: ceiling(section, "key_concurrency").unwrap_or(default.key_concurrency),
+            max_header_bytes: bytes("max_header", 128 * KIB, 32 * KIB),
+            request: request_limits(section, RequestLimits::default()),
+            concurrency: ceiling_or(section, "concurrency", 4_096),
+            requests_per_minute: most("requests_per_minute"),
+            key_requests_per_minute: most("key_requests_per_minute"),
+            key_concurrency: most("key_concurrency"),
             tokens_per_minute: most("tokens_per_minute"),
             key_tokens_per_minute: most("key_tokens_per_minute"),
             account_requests_per_minute: most("account_requests_per_minute"),
@@ -103,9 +86,9 @@ impl LimitsConfig {
             account_concurrency: most("account_concurrency"),
             free_requests_per_minute: most("free_requests_per_minute"),
             assumed_output_tokens: most("assumed_output_tokens"),
-            key_analyses: section.integer("key_analyses", 1..=10_000).unwrap_or(default.key_analyses),
-            buffered_bytes: bytes("buffered", 1024 * GIB, default.buffered_bytes),
-            upstream_body_bytes: bytes("upstream_body", GIB, default.upstream_body_bytes),
+            key_analyses: section.integer_or("key_analyses", 1..=10_000, 64),
+            buffered_bytes: bytes("buffered", 1024 * GIB, 128 * MIB),
+            upstream_body_bytes: bytes("upstream_body", GIB, 32 * MIB),
         };
         let least = limits.max_body_bytes.saturating_mul(COPIES_OF_A_BODY);
         if limits.buffered_bytes < least {
@@ -120,17 +103,22 @@ impl LimitsConfig {
 
 fn request_limits(section: &Section<'_>, default: RequestLimits) -> RequestLimits {
     RequestLimits {
-        max_depth: section.integer("max_depth", 8..=512).unwrap_or(default.max_depth),
-        max_messages: section.integer("max_messages", 1..=1_000_000).unwrap_or(default.max_messages),
-        max_tools: section.integer("max_tools", 0..=65_536).unwrap_or(default.max_tools),
-        max_n: section.integer("max_n", 1..=128).unwrap_or(default.max_n),
-        tokens_per_image: section.integer("tokens_per_image", 0..=1_000_000).unwrap_or(default.tokens_per_image),
+        max_depth: section.integer_or("max_depth", 8..=512, default.max_depth),
+        max_messages: section.integer_or("max_messages", 1..=1_000_000, default.max_messages),
+        max_tools: section.integer_or("max_tools", 0..=65_536, default.max_tools),
+        max_n: section.integer_or("max_n", 1..=128, default.max_n),
+        tokens_per_image: section.integer_or("tokens_per_image", 0..=1_000_000, default.tokens_per_image),
     }
 }
 
 /// A rate or count; 0 means no limit.
 pub(super) fn ceiling(section: &Section<'_>, key: &'static str) -> Option<Option<u32>> {
-    section.integer(key, 0..=1_000_000_000_u32).map(|most| (most > 0).then_some(most))
+    section.integer(key, 0..=MOST).map(|most| (most > 0).then_some(most))
+}
+
+/// The same, or a default.
+fn ceiling_or(section: &Section<'_>, key: &'static str, default: u32) -> Option<u32> {
+    Some(section.integer_or(key, 0..=MOST, default)).filter(|most| *most > 0)
 }
 
 /// `[timeouts]`: one limit per phase. The timeout between the events of a stream is [`StreamConfig::idle_timeout`].
@@ -156,47 +144,24 @@ pub struct TimeoutsConfig {
     pub drain_grace: Duration,
 }
 
-impl Default for TimeoutsConfig {
-    fn default() -> TimeoutsConfig {
-        TimeoutsConfig {
-            connect: Duration::from_secs(2),
-            provider_idle: Duration::from_secs(55),
-            first_byte: Duration::from_secs(15),
-            first_content: Duration::from_secs(60),
-            total: Duration::from_secs(600),
-            client_header: Duration::from_secs(10),
-            client_body: BodyPace {
-                whole: Duration::from_secs(30),
-                bytes_per_second: 1024,
-                grace: Duration::from_secs(5),
-            },
-            client_write_stall: Duration::from_secs(30),
-            drain_grace: Duration::from_secs(30),
-        }
-    }
-}
-
 impl TimeoutsConfig {
     pub(super) fn read(section: &Section<'_>) -> TimeoutsConfig {
-        let default = TimeoutsConfig::default();
-        let timeout = |key, default| section.duration(key, MILLISECOND..=DAY).unwrap_or(default);
+        let timeout = |key, default| section.duration_or(key, MILLISECOND..=DAY, default);
         TimeoutsConfig {
-            connect: timeout("connect", default.connect),
-            provider_idle: section.duration("provider_idle", Duration::ZERO..=HOUR).unwrap_or(default.provider_idle),
-            first_byte: timeout("first_byte", default.first_byte),
-            first_content: timeout("first_content", default.first_content),
-            total: timeout("total", default.total),
-            client_header: timeout("client_header", default.client_header),
+            connect: timeout("connect", Duration::from_secs(2)),
+            provider_idle: section.duration_or("provider_idle", Duration::ZERO..=HOUR, Duration::from_secs(55)),
+            first_byte: timeout("first_byte", Duration::from_secs(15)),
+            first_content: timeout("first_content", Duration::from_secs(60)),
+            total: timeout("total", Duration::from_secs(600)),
+            client_header: timeout("client_header", Duration::from_secs(10)),
             client_body: BodyPace {
-                whole: timeout("client_body", default.client_body.whole),
-                bytes_per_second: section
-                    .bytes("client_body_min_rate", 0..=1_000_000_000)
-                    .and_then(|rate| u32::try_from(rate).ok())
-                    .unwrap_or(default.client_body.bytes_per_second),
-                grace: timeout("client_body_grace", default.client_body.grace),
+                whole: timeout("client_body", Duration::from_secs(30)),
+                bytes_per_second: u32::try_from(section.bytes_or("client_body_min_rate", 0..=MOST as usize, 1024))
+                    .unwrap_or(MOST),
+                grace: timeout("client_body_grace", Duration::from_secs(5)),
             },
-            client_write_stall: timeout("client_write_stall", default.client_write_stall),
-            drain_grace: section.duration("drain_grace", Duration::ZERO..=DAY).unwrap_or(default.drain_grace),
+            client_write_stall: timeout("client_write_stall", Duration::from_secs(30)),
+            drain_grace: section.duration_or("drain_grace", Duration::ZERO..=DAY, Duration::from_secs(30)),
         }
     }
 
@@ -251,29 +216,16 @@ pub struct StreamConfig {
     pub buffer_bytes: usize,
 }
 
-impl Default for StreamConfig {
-    fn default() -> StreamConfig {
-        StreamConfig {
-            keepalive: Duration::from_secs(15),
-            idle_timeout: Duration::from_secs(30),
-            error_compat: true,
-            max_event_bytes: 8 * MIB,
-            buffer_bytes: 64 * KIB,
-        }
-    }
-}
-
 impl StreamConfig {
     pub(super) fn read(section: &Section<'_>) -> StreamConfig {
-        let default = StreamConfig::default();
-        let timeout = |key, default| section.duration(key, MILLISECOND..=DAY).unwrap_or(default);
-        let bytes = |key, most, default| section.bytes(key, KIB..=most).unwrap_or(default);
+        let timeout = |key, default| section.duration_or(key, MILLISECOND..=DAY, default);
+        let bytes = |key, most, default| section.bytes_or(key, KIB..=most, default);
         StreamConfig {
-            keepalive: timeout("keepalive", default.keepalive),
-            idle_timeout: timeout("idle_timeout", default.idle_timeout),
-            error_compat: section.flag("error_compat").unwrap_or(default.error_compat),
-            max_event_bytes: bytes("max_event", GIB, default.max_event_bytes),
-            buffer_bytes: bytes("buffer", 64 * MIB, default.buffer_bytes),
+            keepalive: timeout("keepalive", Duration::from_secs(15)),
+            idle_timeout: timeout("idle_timeout", Duration::from_secs(30)),
+            error_compat: section.flag_or("error_compat", true),
+            max_event_bytes: bytes("max_event", GIB, 8 * MIB),
+            buffer_bytes: bytes("buffer", 64 * MIB, 64 * KIB),
         }
     }
 }

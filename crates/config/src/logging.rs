@@ -25,14 +25,15 @@ pub struct LogConfig {
 
 impl LogConfig {
     pub(super) fn read(section: &Section<'_>) -> LogConfig {
-        let default = LogConfig::default();
         let levels = ["off", "error", "warn", "info", "debug", "trace"].map(|level| (level, Some(level)));
         LogConfig {
-            format: section
-                .choice("format", &[("text", LogFormat::Text), ("json", LogFormat::Json)])
-                .unwrap_or(default.format),
-            level: section.choice("level", &levels).unwrap_or(default.level),
-            requests: section.flag("requests").unwrap_or(default.requests),
+            format: section.choice_or(
+                "format",
+                &[("text", LogFormat::Text), ("json", LogFormat::Json)],
+                LogFormat::Text,
+            ),
+            level: section.choice_or("level", &levels, None),
+            requests: section.flag_or("requests", false),
         }
     }
 }

@@ -18,16 +18,9 @@ pub struct MemoryConfig {
     pub save_interval: Duration,
 }
 
-impl Default for MemoryConfig {
-    fn default() -> MemoryConfig {
-        MemoryConfig { path: None, is_set: false, save_interval: Duration::from_secs(10) }
-    }
-}
-
 impl MemoryConfig {
     /// A relative path is relative to `directory`, the directory of the configuration.
     pub(super) fn read(section: &Section<'_>, directory: &Path) -> MemoryConfig {
-        let default = MemoryConfig::default();
         let written = section.text("path");
         let path = written.filter(|path| !path.is_empty());
         if path.is_some_and(|path| path.ends_with('/') || path.contains('\0') || path.trim().is_empty()) {
@@ -40,9 +33,11 @@ impl MemoryConfig {
         MemoryConfig {
             path: path.map(|path| directory.join(path)),
             is_set: written.is_some(),
-            save_interval: section
-                .duration("save_interval", Duration::from_millis(100)..=HOUR)
-                .unwrap_or(default.save_interval),
+            save_interval: section.duration_or(
+                "save_interval",
+                Duration::from_millis(100)..=HOUR,
+                Duration::from_secs(10),
+            ),
         }
     }
 }

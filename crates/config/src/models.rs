@@ -103,7 +103,7 @@ fn read_model<'t>(section: &Section<'t>) -> ModelTable<'t> {
         max_completion_tokens: tokens(section, "max_completion_tokens"),
         max_prompt_tokens: tokens(section, "max_prompt_tokens"),
         parameters: parameters(section).unwrap_or_default(),
-        is_moderated: section.flag("is_moderated").unwrap_or(false),
+        is_moderated: section.flag_or("is_moderated", false),
     };
     ModelTable {
         named: ["id", "canonical_slug"].into_iter().filter_map(|key| section.item(key)).collect(),
@@ -148,7 +148,7 @@ fn read_endpoints<'t>(section: &Section<'t>, inherited: &Inherited) -> Vec<Endpo
 }
 
 fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTable<'t> {
-    let disabled = section.flag("disabled").unwrap_or(false);
+    let disabled = section.flag_or("disabled", false);
     let limit = |key, inherited: Option<u32>| tokens(section, key).or(inherited);
     section.required("provider", "the name of a [providers.<name>] or [simulation.providers.<name>]");
     let pricing = pricing(section, inherited, disabled);
@@ -168,7 +168,7 @@ fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTa
         },
         parameters: parameters(section).unwrap_or_else(|| inherited.parameters.clone()),
         quantization: section.filled("quantization").map(str::to_ascii_lowercase),
-        is_moderated: section.flag("is_moderated").unwrap_or(inherited.is_moderated),
+        is_moderated: section.flag_or("is_moderated", inherited.is_moderated),
         disabled,
         dialect: section.choice("dialect", &DIALECTS),
         wants_max_completion_tokens: section.flag("wants_max_completion_tokens"),
@@ -184,7 +184,7 @@ fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTa
         forwards_unknown_fields: section.choice("unknown_fields", &[("forward", true), ("drop", false)]),
         inputs_per_call: section.integer("inputs_per_call", 1..=2048),
         reasoning_state: section.choice("reasoning_state", &REASONING_STATES),
-        images_through_chat: section.flag("images_through_chat").unwrap_or(false),
+        images_through_chat: section.flag_or("images_through_chat", false),
         counts_tokens: providers::counts_tokens(section),
         safety_settings: providers::safety_settings(section),
     }

@@ -195,7 +195,7 @@ fn of_tokens(section: &Section<'_>, measure: &Measure, unit: &str) -> Pricing {
         Some(price)
     };
     let allowed = &format!("{}{unit}; \"0\" if it costs nothing", measure.allowed);
-    let explicit_zero = section.flag("explicit_zero").unwrap_or(false);
+    let explicit_zero = section.flag_or("explicit_zero", false);
     // Some price lists contain "0" for unknown prices, which must not make cached tokens free.
     let fallback = |key| price(key).filter(|price| explicit_zero || !price.is_zero());
     let required = |key| {

@@ -234,25 +234,24 @@ impl EndpointDefaults {
 
     pub(super) fn read(section: &Section<'_>, inherited: EndpointDefaults) -> EndpointDefaults {
         let unknown_fields = section.choice("unknown_fields", &[("forward", true), ("drop", false)]);
-        let dialect = section.choice("dialect", &DIALECTS).unwrap_or(inherited.dialect);
+        let dialect = section.choice_or("dialect", &DIALECTS, inherited.dialect);
         EndpointDefaults {
             dialect,
             platform: inherited.platform,
             wants_max_completion_tokens: section
-                .flag("wants_max_completion_tokens")
-                .unwrap_or(inherited.wants_max_completion_tokens),
-            wants_reasoning_effort: section.flag("wants_reasoning_effort").unwrap_or(inherited.wants_reasoning_effort),
+                .flag_or("wants_max_completion_tokens", inherited.wants_max_completion_tokens),
+            wants_reasoning_effort: section.flag_or("wants_reasoning_effort", inherited.wants_reasoning_effort),
             reasoning_history: reasoning_history(section).unwrap_or(inherited.reasoning_history),
             omits: omits(section).unwrap_or(inherited.omits),
             lacks: lacks(section).or(inherited.lacks),
-            legacy_completions: section.flag("legacy_completions").unwrap_or(inherited.legacy_completions),
+            legacy_completions: section.flag_or("legacy_completions", inherited.legacy_completions),
             tools_force_effort_none: flag_for(section, dialect, Dialect::OpenAi, "tools_force_effort_none")
                 .unwrap_or(inherited.tools_force_effort_none),
             allow_state: flag_for(section, dialect, Dialect::Responses, "allow_state").unwrap_or(inherited.allow_state),
             mid_conversation_system: flag_for(section, dialect, Dialect::Anthropic, "mid_conversation_system")
                 .unwrap_or(inherited.mid_conversation_system),
             effort_budgets: section.optional("effort_budgets", effort_budgets).unwrap_or(inherited.effort_budgets),
-            knows_developer_role: section.flag("knows_developer_role").unwrap_or(inherited.knows_developer_role),
+            knows_developer_role: section.flag_or("knows_developer_role", inherited.knows_developer_role),
             forwards_unknown_fields: unknown_fields.unwrap_or(inherited.forwards_unknown_fields),
             counts_tokens: counts_tokens(section).or(inherited.counts_tokens),
             safety_settings: safety_settings(section).or(inherited.safety_settings),
@@ -313,7 +312,7 @@ impl ProviderTable {
     }
 
     fn read(name_in_file: &Item<'_>, section: &Section<'_>, context: &ProviderContext<'_>) -> ProviderTable {
-        let enabled = section.flag("enabled").unwrap_or(true);
+        let enabled = section.flag_or("enabled", true);
         let slug = read_slug(name_in_file);
         let name = section.filled("name").unwrap_or(name_in_file.text).to_owned();
         let base_url = base_url(name_in_file, section, enabled, context);
@@ -334,11 +333,9 @@ impl ProviderTable {
             routes,
             headers: headers(section),
             ca_file: credential::ca_file(section, enabled, context.surroundings),
-            max_in_flight: section.integer("max_in_flight", 1..=1_000_000).unwrap_or(ProviderConfig::MAX_IN_FLIGHT),
-            permit_wait: section
-                .duration("permit_wait", Duration::ZERO..=MINUTE)
-                .unwrap_or(ProviderConfig::PERMIT_WAIT),
-            forward_traceparent: section.flag("forward_traceparent").unwrap_or(false),
+            max_in_flight: section.integer_or("max_in_flight", 1..=1_000_000, ProviderConfig::MAX_IN_FLIGHT),
+            permit_wait: section.duration_or("permit_wait", Duration::ZERO..=MINUTE, ProviderConfig::PERMIT_WAIT),
+            forward_traceparent: section.flag_or("forward_traceparent", false),
             image_hosts: image_hosts(section),
             disclosure: disclosure(section),
             endpoint_defaults: endpoint_defaults(section, routes, is_at_vertex),
@@ -410,7 +407,7 @@ pub(super) fn safety_settings(section: &Section<'_>) -> Option<Arc<str>> {
 
 /// Tokens of reasoning of each effort.
 fn effort_budgets(section: &Section<'_>) -> EffortBudgets {
-    let tokens = |key, default| section.integer(key, 1..=MAX_BUDGET).unwrap_or(default);
+    let tokens = |key, default| section.integer_or(key, 1..=MAX_BUDGET, default);
     let standard = EffortBudgets::default();
     let budgets = EffortBudgets {
         minimal: tokens("minimal", standard.minimal),
@@ -571,8 +568,8 @@ pub(super) fn disclosure(section: &Section<'_>) -> Disclosure {
     let text = |key| section.filled(key).map(str::to_owned);
     let datacenters = section.texts("datacenters", 64).unwrap_or_default();
     Disclosure {
-        collects_data: section.choice("data_collection", &[("allow", true), ("deny", false)]).unwrap_or(true),
-        zero_data_retention: section.flag("zdr").unwrap_or(false),
+        collects_data: section.choice_or("data_collection", &[("allow", true), ("deny", false)], true),
+        zero_data_retention: section.flag_or("zdr", false),
         privacy_policy_url: link(section, "privacy_policy_url"),
         terms_of_service_url: link(section, "terms_of_service_url"),
         status_page_url: link(section, "status_page_url"),

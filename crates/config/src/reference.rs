@@ -1,7 +1,8 @@
 //! Reference of all keys: `reference.toml`, with the types and ranges of the code.
 //!
-//! The table has default, unit and description of every key. Types and ranges are recorded while a sample
-//! with every section is read, so that the reference shows what is checked.
+//! The table has unit and description of every key. Types, ranges and defaults are recorded while a sample with every
+//! section is read, so that the reference shows what is checked. The table says what an absent key means where that is
+//! no value, and the default where the code has no getter for it.
 
 use std::{fmt::Write as _, path::Path, sync::LazyLock};
 
@@ -26,8 +27,8 @@ pub(super) struct Described {
 /// One key of a section.
 pub(super) struct Key {
     pub(super) name: String,
-    /// `None` when `absent` describes the meaning of an absent key.
-    pub(super) default: Option<Value>,
+    /// `None` when the code records the default, or `absent` describes the meaning of an absent key.
+    written_default: Option<Value>,
     pub(super) absent: String,
     unit: String,
     /// Replaces the recorded type, if not empty.
@@ -78,7 +79,7 @@ impl Key {
         let text = |key| table.text(key).unwrap_or_default().to_owned();
         Some(Key {
             name: entry.key.clone(),
-            default: table.get("default").map(|default| default.node.value.clone()),
+            written_default: table.get("default").map(|default| default.node.value.clone()),
             absent: text("absent"),
             unit: text("unit"),
             kind: text("type"),
@@ -89,17 +90,26 @@ impl Key {
     }
 
     /// Type and range that the code asks for.
-    pub(super) fn requested<'r>(&self, section: &Described, requested: &'r [RequestedKey]) -> (&'r str, &'r str) {
-        let found =
-            requested.iter().filter(|requested| requested.section == section.path && requested.key == self.name);
+    pub(super) fn requested(&self, section: &Described) -> (&'static str, &'static str) {
         // A key may be requested as a string before it is requested with its type.
-        let found = found.min_by_key(|requested| (requested.kind.is_empty(), requested.kind == "string"));
+        let found =
+            self.requests(section).min_by_key(|requested| (requested.kind.is_empty(), requested.kind == "string"));
         found.map_or(("", ""), |requested| (requested.kind, requested.allowed.as_str()))
+    }
+
+    /// The value that an absent key has; `None` when `absent` describes what it means.
+    pub(super) fn default(&self, section: &Described) -> Option<&Value> {
+        let recorded = || self.requests(section).find_map(|requested| requested.default.as_ref());
+        self.written_default.as_ref().or_else(|| if self.absent.is_empty() { recorded() } else { None })
+    }
+
+    fn requests(&self, section: &Described) -> impl Iterator<Item = &'static RequestedKey> {
+        REQUESTED.iter().filter(|requested| requested.section == section.path && requested.key == self.name)
     }
 }
 
 /// All keys that the code requests, with their sections as in the reference.
-pub(super) fn requested_keys() -> Vec<RequestedKey> {
+static REQUESTED: LazyLock<Vec<RequestedKey>> = LazyLock::new(|| {
     let (faults, files) = (Faults::recording(), Files::default());
     let root = tree::read(SAMPLE, "sample", &Faults::default());
     let environment = Environment::default();
@@ -110,7 +120,7 @@ pub(super) fn requested_keys() -> Vec<RequestedKey> {
         requested.section = pattern(&requested.section);
     }
     all
-}
+});
 
 /// The path of a section of the sample, as in the reference.
 fn pattern(path: &str) -> String {
@@ -160,17 +170,16 @@ endpoint, `enabled = false` a provider. Prices replace those of the catalogue as
 /// The text of `docs/CONFIG.md`.
 #[must_use]
 pub fn page() -> String {
-    let requested = requested_keys();
     let mut page = PREFACE.to_owned();
     // Writing to a `String` cannot fail.
     for section in &REFERENCE.sections {
-        let _ = section.write(&mut page, &requested);
+        let _ = section.write(&mut page);
     }
     page
 }
 
 impl Described {
-    fn write(&self, page: &mut String, requested: &[RequestedKey]) -> std::fmt::Result {
+    fn write(&self, page: &mut String) -> std::fmt::Result {
         let shown = match self.path.strip_suffix("[]") {
             Some(list) => format!("[[{}]]", list.replace("[]", "")),
             None => format!("[{}]", self.path.replace("[]", "").replace('*', "<name>")),
@@ -178,12 +187,12 @@ impl Described {
         writeln!(page, "\n## `{shown}`\n\n{}\n", self.about)?;
         writeln!(page, "| Key | Type | Default | Unit | Allowed | Purpose |\n| --- | --- | --- | --- | --- | --- |")?;
         for key in &self.keys {
-            let (kind, range) = key.requested(self, requested);
+            let (kind, range) = key.requested(self);
             let words = format!("`{}`", range.replace("\", \"", "`, `").replace('"', ""));
             let range = if kind == "word" { &words } else { range };
             let kind = if key.kind.is_empty() { kind } else { &key.kind };
             let allowed = if key.allowed.is_empty() { range } else { &key.allowed };
-            let default = match &key.default {
+            let default = match key.default(self) {
                 Some(value) => format!("`{}`", toml_value::value(value)),
                 None => key.absent.clone(),
             };
@@ -211,7 +220,7 @@ pub(super) fn path_of_words(words: &str) -> Option<String> {
 pub(super) fn fill_in(root: &mut Table) {
     for section in REFERENCE.sections.iter().filter(|section| !section.path.contains(['*', '['])) {
         for key in &section.keys {
-            let Some(default) = &key.default else { continue };
+            let Some(default) = key.default(section) else { continue };
             let path: Vec<&str> = section.path.split('.').collect();
             if let Some(table) = tree::descend(root, &path, &SourceLocation::Default)
                 && table.get(&key.name).is_none()
@@ -240,12 +249,6 @@ mod tests {
                 let fields = key.node.table().unwrap();
                 let strange: Vec<_> = fields.entries.iter().filter(|field| !known.contains(&&*field.key)).collect();
                 assert!(strange.is_empty(), "{}.{}", section.key, key.key);
-                assert!(
-                    fields.get("default").is_some() != fields.get("absent").is_some(),
-                    "{}.{}",
-                    section.key,
-                    key.key
-                );
                 assert!(fields.text("about").is_some_and(|about| !about.is_empty()), "{}.{}", section.key, key.key);
             }
         }
@@ -263,9 +266,9 @@ mod tests {
             let (parent, key) = section.rsplit_once('.')?;
             Some((parent.to_owned(), key.to_owned())).filter(|pair| described.contains(pair))
         };
-        let requested: BTreeSet<(String, String)> = requested_keys()
-            .into_iter()
-            .map(|requested| whole(&requested.section).unwrap_or((requested.section, requested.key.to_owned())))
+        let requested: BTreeSet<(String, String)> = REQUESTED
+            .iter()
+            .map(|requested| whole(&requested.section).unwrap_or((requested.section.clone(), requested.key.to_owned())))
             .collect();
         let missing: Vec<_> = requested.difference(&described).collect();
         assert!(missing.is_empty(), "add a line to crates/config/src/reference.toml for {missing:?}");
@@ -274,9 +277,21 @@ mod tests {
         assert!(requested.len() > 180, "{}", requested.len());
     }
 
+    #[test]
+    fn what_an_absent_key_means_is_said_once() {
+        for section in &REFERENCE.sections {
+            for key in &section.keys {
+                let recorded = key.requests(section).any(|requested| requested.default.is_some());
+                let (written, described) = (key.written_default.is_some(), !key.absent.is_empty());
+                let once = if described { !written } else { written != recorded };
+                assert!(once, "{}.{}: {written} {described} {recorded}", section.path, key.name);
+            }
+        }
+    }
+
     fn defaults_of(section: &Described, header: &str) -> String {
         let lines = section.keys.iter().filter_map(|key| {
-            let default = key.default.as_ref()?;
+            let default = key.default(section)?;
             Some(format!("{} = {}\n", key.name, toml_value::value(default)))
         });
         format!("{header}\n{}", lines.collect::<String>())

@@ -18,19 +18,12 @@ pub struct ReloadConfig {
     pub allow_widening: bool,
 }
 
-impl Default for ReloadConfig {
-    fn default() -> ReloadConfig {
-        ReloadConfig { watch: true, debounce: Duration::from_millis(250), allow_widening: false }
-    }
-}
-
 impl ReloadConfig {
     pub(super) fn read(section: &Section<'_>) -> ReloadConfig {
-        let default = ReloadConfig::default();
         ReloadConfig {
-            watch: section.flag("watch").unwrap_or(default.watch),
-            debounce: section.duration("debounce", MILLISECOND..=MINUTE).unwrap_or(default.debounce),
-            allow_widening: section.flag("allow_widening").unwrap_or(default.allow_widening),
+            watch: section.flag_or("watch", true),
+            debounce: section.duration_or("debounce", MILLISECOND..=MINUTE, Duration::from_millis(250)),
+            allow_widening: section.flag_or("allow_widening", false),
         }
     }
 }

@@ -17,6 +17,6 @@ impl Default for ResponsesConfig {
 
 impl ResponsesConfig {
     pub(super) fn read(section: &Section<'_>) -> ResponsesConfig {
-        ResponsesConfig { drop_hosted_tools: section.flag("drop_hosted_tools").unwrap_or(true) }
+        ResponsesConfig { drop_hosted_tools: section.flag_or("drop_hosted_tools", true) }
     }
 }

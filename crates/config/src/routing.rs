@@ -61,31 +61,17 @@ pub struct RoutingConfig {
     pub alias_synonyms: Vec<String>,
 }
 
-impl Default for RoutingConfig {
-    fn default() -> RoutingConfig {
-        RoutingConfig {
-            policy: RoutingPolicy::default(),
-            objective: Objective::default(),
-            seed: None,
-            instance_id: None,
-            memory: MemoryConfig::default(),
-            alias_synonyms: DEFAULT_SYNONYMS.map(str::to_owned).to_vec(),
-        }
-    }
-}
-
 impl RoutingConfig {
     /// Relative paths are relative to `directory`.
     pub(super) fn read(section: &Section<'_>, directory: &Path) -> RoutingConfig {
-        let default = RoutingConfig::default();
         let seed = |key| section.integer(key, 0..=u64::MAX >> 1);
         RoutingConfig {
             policy: policy(section),
-            objective: section.choice("objective", &OBJECTIVES).unwrap_or(default.objective),
+            objective: section.choice_or("objective", &OBJECTIVES, Objective::default()),
             seed: seed("seed"),
             instance_id: seed("instance_id"),
             memory: section.section("memory", |memory| MemoryConfig::read(memory, directory)),
-            alias_synonyms: synonyms(section).unwrap_or(default.alias_synonyms),
+            alias_synonyms: synonyms(section).unwrap_or(DEFAULT_SYNONYMS.map(str::to_owned).to_vec()),
         }
     }
 }
@@ -138,17 +124,17 @@ pub(super) fn built_in_alias(spelling: &str) -> Option<&'static str> {
 fn policy(section: &Section<'_>) -> RoutingPolicy {
     let default = section.section("expert", |expert| with_expert_constants(expert, RoutingPolicy::default()));
     RoutingPolicy {
-        exploration: section.number("exploration", 0.0..=10.0).unwrap_or(default.exploration),
+        exploration: section.number_or("exploration", 0.0..=10.0, default.exploration),
         balanced: balanced(section, default.balanced),
         hedge: section.section("hedge", |hedge| hedge_policy(hedge, default.hedge)),
         retry: section.section("retry", |retry| RetryPolicy {
-            max_attempts: retry.integer("max_attempts", 1..=10).unwrap_or(default.retry.max_attempts),
-            last_resort: retry.integer("last_resort", 0..=10).unwrap_or(default.retry.last_resort),
-            budget_ratio: retry.number("budget_ratio", 0.0..=1.0).unwrap_or(default.retry.budget_ratio),
-            wait: retry.duration("wait", Duration::ZERO..=MINUTE).unwrap_or(default.retry.wait),
+            max_attempts: retry.integer_or("max_attempts", 1..=10, default.retry.max_attempts),
+            last_resort: retry.integer_or("last_resort", 0..=10, default.retry.last_resort),
+            budget_ratio: retry.number_or("budget_ratio", 0.0..=1.0, default.retry.budget_ratio),
+            wait: retry.duration_or("wait", Duration::ZERO..=MINUTE, default.retry.wait),
         }),
         breaker: section.section("breaker", |breaker| breaker_policy(breaker, default.breaker)),
-        pacing: section.flag("pacing").unwrap_or(default.pacing),
+        pacing: section.flag_or("pacing", default.pacing),
         sticky: section.section("sticky", |sticky| sticky_policy(sticky, default.sticky)),
         ..default
     }
@@ -156,23 +142,23 @@ fn policy(section: &Section<'_>) -> RoutingPolicy {
 
 /// `[routing.expert]`: constants whose defaults were measured and rarely need a change.
 fn with_expert_constants(section: &Section<'_>, default: RoutingPolicy) -> RoutingPolicy {
-    let number = |key, most, default| section.number(key, 0.0..=most).unwrap_or(default);
+    let number = |key, most, default| section.number_or(key, 0.0..=most, default);
     RoutingPolicy {
         stats: stats(section, default.stats),
         staleness: number("staleness", 10.0, default.staleness),
-        hot_inflation: section.number("hot_inflation", 1.0..=1000.0).unwrap_or(default.hot_inflation),
-        failure_time: section.duration("failure_time", Duration::ZERO..=10 * MINUTE).unwrap_or(default.failure_time),
+        hot_inflation: section.number_or("hot_inflation", 1.0..=1000.0, default.hot_inflation),
+        failure_time: section.duration_or("failure_time", Duration::ZERO..=10 * MINUTE, default.failure_time),
         cheapest_time_value: number("cheapest_time_value", 1000.0, default.cheapest_time_value),
         reliable_time_share: number("reliable_time_share", 10.0, default.reliable_time_share),
-        reliable_slow: section.duration("reliable_slow", MILLISECOND..=DAY).unwrap_or(default.reliable_slow),
+        reliable_slow: section.duration_or("reliable_slow", MILLISECOND..=DAY, default.reliable_slow),
         hedge: HedgePolicy {
-            sigma: section.number("hedge_sigma", 0.0..=10.0).unwrap_or(default.hedge.sigma),
+            sigma: section.number_or("hedge_sigma", 0.0..=10.0, default.hedge.sigma),
             ..default.hedge
         },
         breaker: BreakerPolicy {
-            factor: section.number("breaker_factor", 1.0..=4.0).unwrap_or(default.breaker.factor),
-            max_steps: section.integer("breaker_max_steps", 1..=20).unwrap_or(default.breaker.max_steps),
-            timeout_step: section.integer("breaker_timeout_step", 1..=20).unwrap_or(default.breaker.timeout_step),
+            factor: section.number_or("breaker_factor", 1.0..=4.0, default.breaker.factor),
+            max_steps: section.integer_or("breaker_max_steps", 1..=20, default.breaker.max_steps),
+            timeout_step: section.integer_or("breaker_timeout_step", 1..=20, default.breaker.timeout_step),
             ..default.breaker
         },
         targets: target_policy(section, default.targets),
@@ -182,10 +168,10 @@ fn with_expert_constants(section: &Section<'_>, default: RoutingPolicy) -> Routi
 
 fn stats(section: &Section<'_>, default: StatsPolicy) -> StatsPolicy {
     // The lower limit is a microsecond, because some providers send more than one token per millisecond.
-    let time = |key, default| section.duration(key, Duration::from_micros(1)..=10 * MINUTE).unwrap_or(default);
+    let time = |key, default| section.duration_or(key, Duration::from_micros(1)..=10 * MINUTE, default);
     StatsPolicy {
-        half_life: section.duration("half_life", MILLISECOND..=WEEK).unwrap_or(default.half_life),
-        max_weight: section.number("max_weight", 2.0..=1e6).unwrap_or(default.max_weight),
+        half_life: section.duration_or("half_life", MILLISECOND..=WEEK, default.half_life),
+        max_weight: section.number_or("max_weight", 2.0..=1e6, default.max_weight),
         prior_first_token: time("prior_ttft", default.prior_first_token),
         prior_per_token: time("prior_time_per_token", default.prior_per_token),
     }
@@ -201,7 +187,7 @@ fn balanced(section: &Section<'_>, default: BalancedPolicy) -> BalancedPolicy {
 pub(super) fn weights(section: &Section<'_>, key: &'static str) -> Option<Weights> {
     let default = Weights::default();
     let (latency, cost) = section.optional(key, |weights| {
-        let weight = |key, default| weights.number(key, 0.0..=1e6).unwrap_or(default);
+        let weight = |key, default| weights.number_or(key, 0.0..=1e6, default);
         (weight("latency", default.latency), weight("cost", default.cost))
     })?;
     let weights = Weights::new(latency, cost);
@@ -225,33 +211,33 @@ fn hedge_policy(section: &Section<'_>, default: HedgePolicy) -> HedgePolicy {
     HedgePolicy {
         objectives: objectives.unwrap_or(default.objectives),
         sigma: default.sigma,
-        budget: section.number("budget", 0.0..=1.0).unwrap_or(default.budget),
+        budget: section.number_or("budget", 0.0..=1.0, default.budget),
     }
 }
 
 fn breaker_policy(section: &Section<'_>, default: BreakerPolicy) -> BreakerPolicy {
     BreakerPolicy {
-        consecutive: section.integer("consecutive", 1..=1000).unwrap_or(default.consecutive),
-        base: section.duration("base", MILLISECOND..=HOUR).unwrap_or(default.base),
+        consecutive: section.integer_or("consecutive", 1..=1000, default.consecutive),
+        base: section.duration_or("base", MILLISECOND..=HOUR, default.base),
         ..default
     }
 }
 
 fn sticky_policy(section: &Section<'_>, default: StickyPolicy) -> StickyPolicy {
     StickyPolicy {
-        enabled: section.flag("enabled").unwrap_or(default.enabled),
-        ttl: section.duration("ttl", Duration::from_secs(1)..=WEEK).unwrap_or(default.ttl),
-        min_prompt_tokens: section.integer("min_prompt_tokens", 1..=u32::MAX).unwrap_or(default.min_prompt_tokens),
-        max_conversations: section.integer("max_conversations", 32..=10_000_000).unwrap_or(default.max_conversations),
+        enabled: section.flag_or("enabled", default.enabled),
+        ttl: section.duration_or("ttl", Duration::from_secs(1)..=WEEK, default.ttl),
+        min_prompt_tokens: section.integer_or("min_prompt_tokens", 1..=u32::MAX, default.min_prompt_tokens),
+        max_conversations: section.integer_or("max_conversations", 32..=10_000_000, default.max_conversations),
     }
 }
 
 fn target_policy(section: &Section<'_>, default: TargetPolicy) -> TargetPolicy {
     TargetPolicy {
-        gain: section.number("target_gain", 0.001..=1.0).unwrap_or(default.gain),
-        max_margin: section.number("target_max_margin", 1.0..=100.0).unwrap_or(default.max_margin),
-        min_margin: section.number("target_min_margin", 0.1..=1.0).unwrap_or(default.min_margin),
-        reserve: section.number("target_reserve", 0.0..=0.9).unwrap_or(default.reserve),
+        gain: section.number_or("target_gain", 0.001..=1.0, default.gain),
+        max_margin: section.number_or("target_max_margin", 1.0..=100.0, default.max_margin),
+        min_margin: section.number_or("target_min_margin", 0.1..=1.0, default.min_margin),
+        reserve: section.number_or("target_reserve", 0.0..=0.9, default.reserve),
     }
 }
 

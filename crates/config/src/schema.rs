@@ -8,8 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value as Json, json};
 
 use super::{
-    fault::RequestedKey,
-    reference::{self, Described, Key, REFERENCE},
+    reference::{Described, Key, REFERENCE},
     tree::Value,
 };
 
@@ -25,67 +24,60 @@ const PRICES: [&str; 3] = ["pricing", "usd_per_million", "usd_each"];
 /// The schema, as text.
 #[must_use]
 pub fn schema() -> String {
-    let mut root = Outline { requested: reference::requested_keys() }.table("");
+    let mut root = table("");
     root.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
     root.insert("title".to_owned(), json!("Configuration of Pointsman"));
     format!("{:#}\n", Json::Object(root))
 }
 
-struct Outline {
-    requested: Vec<RequestedKey>,
-}
-
-impl Outline {
-    /// The table at a path of the reference: its keys and the tables below it.
-    fn table(&self, path: &str) -> Map<String, Json> {
-        let section = REFERENCE.section(path);
-        let mut schema = Map::from_iter([("type".to_owned(), json!("object"))]);
-        schema.extend(section.map(|section| ("description".to_owned(), json!(section.about))));
-        let mut properties = Map::new();
-        let mut others = json!(false);
-        for below in below(path) {
-            let inner = join(path, below);
-            match below.strip_suffix("[]") {
-                _ if below == "*" => others = Json::Object(self.table(&inner)),
-                Some(list) => {
-                    properties.insert(list.to_owned(), json!({ "type": "array", "items": self.table(&inner) }));
-                }
-                None => {
-                    properties.insert(below.to_owned(), self.prices_or(below, &inner));
-                }
+/// The table at a path of the reference: its keys and the tables below it.
+fn table(path: &str) -> Map<String, Json> {
+    let section = REFERENCE.section(path);
+    let mut schema = Map::from_iter([("type".to_owned(), json!("object"))]);
+    schema.extend(section.map(|section| ("description".to_owned(), json!(section.about))));
+    let mut properties = Map::new();
+    let mut others = json!(false);
+    for below in below(path) {
+        let inner = join(path, below);
+        match below.strip_suffix("[]") {
+            _ if below == "*" => others = Json::Object(table(&inner)),
+            Some(list) => {
+                properties.insert(list.to_owned(), json!({ "type": "array", "items": table(&inner) }));
+            }
+            None => {
+                properties.insert(below.to_owned(), prices_or(below, &inner));
             }
         }
-        if path == PRICED {
-            properties.extend(PRICES.map(|key| (key.to_owned(), self.prices_or(key, &format!("models[].{key}")))));
-        }
-        for (section, key) in section.into_iter().flat_map(|section| section.keys.iter().map(move |key| (section, key)))
-        {
-            properties.insert(key.name.clone(), self.key(section, key));
-        }
-        let is_required = |key: &&Key| key.absent == "required" && !IN_CATALOGUE.contains(&key.name.as_str());
-        let keys = section.into_iter().flat_map(|section| &section.keys);
-        let required: Vec<&str> = keys.filter(is_required).map(|key| key.name.as_str()).collect();
-        if !required.is_empty() {
-            schema.insert("required".to_owned(), json!(required));
-        }
-        schema.insert("properties".to_owned(), Json::Object(properties));
-        schema.insert("additionalProperties".to_owned(), others);
-        schema
     }
+    if path == PRICED {
+        properties.extend(PRICES.map(|key| (key.to_owned(), prices_or(key, &format!("models[].{key}")))));
+    }
+    for (section, key) in section.into_iter().flat_map(|section| section.keys.iter().map(move |key| (section, key))) {
+        properties.insert(key.name.clone(), described(section, key));
+    }
+    let is_required = |key: &&Key| key.absent == "required" && !IN_CATALOGUE.contains(&key.name.as_str());
+    let keys = section.into_iter().flat_map(|section| &section.keys);
+    let required: Vec<&str> = keys.filter(is_required).map(|key| key.name.as_str()).collect();
+    if !required.is_empty() {
+        schema.insert("required".to_owned(), json!(required));
+    }
+    schema.insert("properties".to_owned(), Json::Object(properties));
+    schema.insert("additionalProperties".to_owned(), others);
+    schema
+}
 
-    /// The table, or the word that may stand instead of prices.
-    fn prices_or(&self, key: &str, path: &str) -> Json {
-        let table = self.table(path);
-        if key == "pricing" { json!({ "anyOf": [table, { "enum": ["unknown"] }] }) } else { Json::Object(table) }
-    }
+/// The table, or the word that may stand instead of prices.
+fn prices_or(key: &str, path: &str) -> Json {
+    let table = table(path);
+    if key == "pricing" { json!({ "anyOf": [table, { "enum": ["unknown"] }] }) } else { Json::Object(table) }
+}
 
-    fn key(&self, section: &Described, key: &Key) -> Json {
-        let (kind, allowed) = key.requested(section, &self.requested);
-        let mut schema = typed(if key.kind.is_empty() { kind } else { &key.kind }, allowed);
-        schema.insert("description".to_owned(), json!(key.about));
-        schema.extend(key.default.as_ref().map(|default| ("default".to_owned(), value(default))));
-        Json::Object(schema)
-    }
+fn described(section: &Described, key: &Key) -> Json {
+    let (kind, allowed) = key.requested(section);
+    let mut schema = typed(if key.kind.is_empty() { kind } else { &key.kind }, allowed);
+    schema.insert("description".to_owned(), json!(key.about));
+    schema.extend(key.default(section).map(|default| ("default".to_owned(), value(default))));
+    Json::Object(schema)
 }
 
 /// A type of the reference, with its range or words.

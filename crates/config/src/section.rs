@@ -63,6 +63,18 @@ impl<'t> Section<'t> {
         Section::open(String::new(), table.location.clone(), Some(table), faults, read)
     }
 
+    /// Reads a table that is absent: its defaults.
+    pub(super) fn absent<T>(read: impl FnOnce(&Section<'_>) -> T) -> T {
+        read(&Section {
+            path: String::new(),
+            location: SourceLocation::Default,
+            table: None,
+            faults: &Faults::default(),
+            known: RefCell::default(),
+            refused: RefCell::default(),
+        })
+    }
+
     fn open<T>(
         path: String,
         location: SourceLocation,
@@ -151,7 +163,22 @@ impl<'t> Section<'t> {
 
     /// Records type and allowed values of a key, for the reference page.
     fn record(&self, key: &'static str, kind: &'static str, allowed: impl FnOnce() -> String) {
-        self.faults.requested(|| RequestedKey { section: self.path.clone(), key, kind, allowed: allowed() });
+        let section = self.path.clone();
+        self.faults.requested(|| RequestedKey { section, key, kind, allowed: allowed(), default: None });
+    }
+
+    /// The value, or the default, which is recorded for the reference page.
+    fn or<T>(&self, key: &'static str, value: Option<T>, default: T, shown: impl FnOnce(&T) -> Value) -> T {
+        let section = self.path.clone();
+        let default_shown = || Some(shown(&default));
+        self.faults.requested(|| RequestedKey {
+            section,
+            key,
+            kind: "",
+            allowed: String::new(),
+            default: default_shown(),
+        });
+        value.unwrap_or(default)
     }
 
     fn node(&self, key: &'static str) -> Option<&'t Node> {
@@ -224,6 +251,11 @@ impl<'t> Section<'t> {
         None
     }
 
+    /// `true` or `false`, or a default.
+    pub(super) fn flag_or(&self, key: &'static str, default: bool) -> bool {
+        self.or(key, self.flag(key), default, |flag| Value::Flag(*flag))
+    }
+
     /// A whole number within a range.
     pub(super) fn integer<N>(&self, key: &'static str, range: RangeInclusive<N>) -> Option<N>
     where
@@ -243,6 +275,16 @@ impl<'t> Section<'t> {
         fitting
     }
 
+    /// A whole number within a range, or a default.
+    pub(super) fn integer_or<N>(&self, key: &'static str, range: RangeInclusive<N>, default: N) -> N
+    where
+        N: Copy + PartialOrd + Display + TryFrom<i64>,
+        i64: TryFrom<N>,
+    {
+        let shown = |number: &N| Value::Integer(i64::try_from(*number).unwrap_or(i64::MAX));
+        self.or(key, self.integer(key, range), default, shown)
+    }
+
     /// A number within a range.
     pub(super) fn number(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<f64> {
         self.record(key, "number", || format!("{} to {}", range.start(), range.end()));
@@ -257,6 +299,11 @@ impl<'t> Section<'t> {
             self.fault(key, format!("{number} is out of range"), allowed());
         }
         fitting.then_some(number)
+    }
+
+    /// A number within a range, or a default.
+    pub(super) fn number_or(&self, key: &'static str, range: RangeInclusive<f64>, default: f64) -> f64 {
+        self.or(key, self.number(key, range), default, |number| Value::Number(*number))
     }
 
     /// A duration with its unit, such as `"15s"`.
@@ -277,6 +324,16 @@ impl<'t> Section<'t> {
             self.fault(key, wrong, allowed());
         }
         fitting
+    }
+
+    /// A duration with its unit, or a default.
+    pub(super) fn duration_or(
+        &self,
+        key: &'static str,
+        range: RangeInclusive<Duration>,
+        default: Duration,
+    ) -> Duration {
+        self.or(key, self.duration(key, range), default, |time| Value::Text(quantity::show_duration(*time)))
     }
 
     /// A number of bytes, such as `"32MiB"` or `33554432`.
@@ -306,6 +363,11 @@ impl<'t> Section<'t> {
         fitting
     }
 
+    /// A number of bytes, or a default.
+    pub(super) fn bytes_or(&self, key: &'static str, range: RangeInclusive<usize>, default: usize) -> usize {
+        self.or(key, self.bytes(key, range), default, |bytes| Value::Text(quantity::show_bytes(*bytes)))
+    }
+
     /// One of the words in `choices`.
     pub(super) fn choice<T: Copy>(&self, key: &'static str, choices: &[(&str, T)]) -> Option<T> {
         let words = choices.iter().map(|(word, _)| *word);
@@ -317,6 +379,12 @@ impl<'t> Section<'t> {
             self.fault(key, format!("unknown value{}", hint(text, words.clone())), allowed());
         }
         chosen
+    }
+
+    /// One of the words in `choices`, or a default.
+    pub(super) fn choice_or<T: Copy + PartialEq>(&self, key: &'static str, choices: &[(&str, T)], default: T) -> T {
+        let word = |chosen: &T| choices.iter().find(|(_, value)| value == chosen).map_or("", |(word, _)| word);
+        self.or(key, self.choice(key, choices), default, |chosen| Value::Text(word(chosen).to_owned()))
     }
 
     /// A value of any type.

@@ -36,32 +36,16 @@ pub struct ServerConfig {
     pub hosts: Hosts,
 }
 
-impl Default for ServerConfig {
-    fn default() -> ServerConfig {
-        ServerConfig {
-            bind: DEFAULT_BIND,
-            workers: None,
-            keep_alive: Duration::from_secs(75),
-            max_connections: 25_000,
-            drain_notice: Duration::ZERO,
-            mount_v1: true,
-            legacy_completions: false,
-            hosts: Hosts::default(),
-        }
-    }
-}
-
 impl ServerConfig {
     pub(super) fn read(section: &Section<'_>) -> ServerConfig {
-        let default = ServerConfig::default();
         ServerConfig {
-            bind: section.filled("bind").and_then(|_| socket_address(section, "bind")).unwrap_or(default.bind),
-            workers: section.integer("workers", 0..=1024_usize).map_or(default.workers, NonZeroUsize::new),
-            keep_alive: section.duration("keep_alive", Duration::ZERO..=DAY).unwrap_or(default.keep_alive),
-            max_connections: section.integer("max_connections", 1..=1_000_000).unwrap_or(default.max_connections),
-            drain_notice: section.duration("drain_notice", Duration::ZERO..=HOUR).unwrap_or(default.drain_notice),
-            mount_v1: section.flag("mount_v1").unwrap_or(default.mount_v1),
-            legacy_completions: section.flag("legacy_completions").unwrap_or(default.legacy_completions),
+            bind: section.filled("bind").and_then(|_| socket_address(section, "bind")).unwrap_or(DEFAULT_BIND),
+            workers: NonZeroUsize::new(section.integer_or("workers", 0..=1024, 0)),
+            keep_alive: section.duration_or("keep_alive", Duration::ZERO..=DAY, Duration::from_secs(75)),
+            max_connections: section.integer_or("max_connections", 1..=1_000_000, 25_000),
+            drain_notice: section.duration_or("drain_notice", Duration::ZERO..=HOUR, Duration::ZERO),
+            mount_v1: section.flag_or("mount_v1", true),
+            legacy_completions: section.flag_or("legacy_completions", false),
             hosts: Hosts::read(section),
         }
     }
@@ -99,15 +83,8 @@ pub struct CorsConfig {
     pub max_age: Duration,
 }
 
-impl Default for CorsConfig {
-    fn default() -> CorsConfig {
-        CorsConfig { allowed_origins: Vec::new(), max_age: Duration::from_secs(600) }
-    }
-}
-
 impl CorsConfig {
     pub(super) fn read(section: &Section<'_>) -> CorsConfig {
-        let default = CorsConfig::default();
         let origins = section.texts("allowed_origins", 256).map(|items| {
             let good = |text: &str| text == "*" || is_origin(text);
             for item in items.iter().filter(|item| !good(item.text)) {
@@ -116,8 +93,8 @@ impl CorsConfig {
             items.iter().map(|item| item.text.to_owned()).collect()
         });
         CorsConfig {
-            allowed_origins: origins.unwrap_or(default.allowed_origins),
-            max_age: section.duration("max_age", Duration::ZERO..=DAY).unwrap_or(default.max_age),
+            allowed_origins: origins.unwrap_or_default(),
+            max_age: section.duration_or("max_age", Duration::ZERO..=DAY, Duration::from_secs(600)),
         }
     }
 
@@ -143,15 +120,8 @@ pub struct MetricsConfig {
     pub enabled: bool,
 }
 
-impl Default for MetricsConfig {
-    fn default() -> MetricsConfig {
-        MetricsConfig { enabled: true }
-    }
-}
-
 impl MetricsConfig {
     pub(super) fn read(section: &Section<'_>) -> MetricsConfig {
-        let default = MetricsConfig::default();
-        MetricsConfig { enabled: section.flag("enabled").unwrap_or(default.enabled) }
+        MetricsConfig { enabled: section.flag_or("enabled", true) }
     }
 }

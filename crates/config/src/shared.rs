@@ -11,7 +11,7 @@ use super::{
     Surroundings,
     credential::{ca_file, open_to_others},
     keys::is_variable_name,
-    quantity::{DAY, MILLISECOND},
+    quantity::{DAY, HOUR, MILLISECOND},
     section::Section,
     storage::{Durability, LedgerConfig},
 };
@@ -49,20 +49,6 @@ pub struct StoreAddress {
     pub ca_file: Option<PathBuf>,
 }
 
-impl Default for SharedConfig {
-    fn default() -> SharedConfig {
-        SharedConfig {
-            node: None,
-            sync_every: Duration::from_millis(250),
-            budget_block: 0.02,
-            lease_expiry: Duration::from_secs(3600),
-            postgres: None,
-            redis: None,
-            prefix: "pointsman".to_owned(),
-        }
-    }
-}
-
 impl SharedConfig {
     /// Whether there is a store that replicas share.
     #[must_use]
@@ -71,16 +57,15 @@ impl SharedConfig {
     }
 
     pub(super) fn read(section: &Section<'_>, ledger: &LedgerConfig, context: &Surroundings<'_>) -> SharedConfig {
-        let default = SharedConfig::default();
         let node = section.filled("node").map(str::to_owned);
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if node.as_ref().is_some_and(|node| node.len() > MAX_NODE_BYTES || !node.chars().all(is_name)) {
             section.fault("node", "is no name", "1 to 64 letters, digits, '-', '_' and '.'");
         }
         let second = Duration::from_secs(1);
-        let sync_every = section.duration("sync_every", 20 * MILLISECOND..=second);
-        let budget_block = section.number("budget_block", 0.0001..=1.0);
-        let lease_expiry = section.duration("lease_expiry", 2 * second..=30 * DAY);
+        let sync_every = section.duration_or("sync_every", 20 * MILLISECOND..=second, 250 * MILLISECOND);
+        let budget_block = section.number_or("budget_block", 0.0001..=1.0, 0.02);
+        let lease_expiry = section.duration_or("lease_expiry", 2 * second..=30 * DAY, HOUR);
         let postgres = section.optional("postgres", |section| {
             built_with(section, cfg!(feature = "postgres"), "postgres");
             if ledger.durability == Durability::Off {
@@ -93,16 +78,8 @@ impl SharedConfig {
             let prefix = section.filled("prefix").unwrap_or("pointsman");
             (address(section, &["redis://", "rediss://"], context), prefix.to_owned())
         });
-        let (redis, prefix) = redis.unwrap_or((None, default.prefix));
-        SharedConfig {
-            node,
-            sync_every: sync_every.unwrap_or(default.sync_every),
-            budget_block: budget_block.unwrap_or(default.budget_block),
-            lease_expiry: lease_expiry.unwrap_or(default.lease_expiry),
-            postgres: postgres.flatten(),
-            redis,
-            prefix,
-        }
+        let (redis, prefix) = redis.unwrap_or((None, "pointsman".to_owned()));
+        SharedConfig { node, sync_every, budget_block, lease_expiry, postgres: postgres.flatten(), redis, prefix }
     }
 }
 

@@ -86,27 +86,27 @@ fn read_provider<'t>(name: &Item<'t>, section: &Section<'t>) -> SimulatedProvide
 
 fn read_settings(slug: &str, section: &Section<'_>) -> ProviderSettings {
     let default = ProviderSettings::default();
-    let share = |key, default| section.number(key, 0.0..=1.0).unwrap_or(default);
-    let spread = |key, default| section.number(key, 0.0..=3.0).unwrap_or(default);
+    let share = |key, default| section.number_or(key, 0.0..=1.0, default);
+    let spread = |key, default| section.number_or(key, 0.0..=3.0, default);
     ProviderSettings {
         slug: slug.to_owned(),
         name: section.filled("name").unwrap_or(slug).to_owned(),
-        dialect: section.choice("dialect", &DIALECTS).unwrap_or(default.dialect),
-        first_token: section.duration("ttft", Duration::ZERO..=10 * MINUTE).unwrap_or(default.first_token),
+        dialect: section.choice_or("dialect", &DIALECTS, default.dialect),
+        first_token: section.duration_or("ttft", Duration::ZERO..=10 * MINUTE, default.first_token),
         first_token_spread: spread("ttft_sigma", default.first_token_spread),
-        tokens_per_second: section.number("tokens_per_second", 0.1..=1e6).unwrap_or(default.tokens_per_second),
+        tokens_per_second: section.number_or("tokens_per_second", 0.1..=1e6, default.tokens_per_second),
         tokens_per_second_spread: spread("throughput_sigma", default.tokens_per_second_spread),
-        capacity: section.integer("capacity", 1..=1_000_000).unwrap_or(default.capacity),
-        slowdown_power: section.number("slowdown_power", 0.0..=5.0).unwrap_or(default.slowdown_power),
+        capacity: section.integer_or("capacity", 1..=1_000_000, default.capacity),
+        slowdown_power: section.number_or("slowdown_power", 0.0..=5.0, default.slowdown_power),
         error_rate: share("error_rate", default.error_rate),
         truncate_rate: share("truncate_rate", default.truncate_rate),
         hang_rate: share("hang_rate", default.hang_rate),
         rate_limit_per_minute: super::limits::ceiling(section, "rate_limit_per_minute")
             .unwrap_or(default.rate_limit_per_minute),
-        tokens_per_chunk: section.integer("tokens_per_chunk", 1..=1_000).unwrap_or(default.tokens_per_chunk),
+        tokens_per_chunk: section.integer_or("tokens_per_chunk", 1..=1_000, default.tokens_per_chunk),
         odd_framing_rate: share("odd_framing_rate", default.odd_framing_rate),
-        reports_usage: section.flag("reports_usage").unwrap_or(default.reports_usage),
-        seed: section.integer("seed", 0..=u64::MAX >> 1).unwrap_or(default.seed),
+        reports_usage: section.flag_or("reports_usage", default.reports_usage),
+        seed: section.integer_or("seed", 0..=u64::MAX >> 1, default.seed),
         models: Vec::new(),
     }
 }

@@ -37,12 +37,11 @@ pub struct CatalogConfig {
 
 impl CatalogConfig {
     pub(super) fn read(section: &Section<'_>) -> CatalogConfig {
-        let default = CatalogConfig::default();
         let envelopes = [("auto", Envelope::Auto), ("bare", Envelope::Bare), ("paged", Envelope::Paged)];
         CatalogConfig {
             builtin: section.flag("builtin"),
-            envelope: section.choice("envelope", &envelopes).unwrap_or(default.envelope),
-            list_aliases: section.flag("list_aliases").unwrap_or(default.list_aliases),
+            envelope: section.choice_or("envelope", &envelopes, Envelope::Auto),
+            list_aliases: section.flag_or("list_aliases", false),
         }
     }
 }
@@ -75,19 +74,6 @@ pub enum Durability {
     Off,
 }
 
-impl Default for LedgerConfig {
-    fn default() -> LedgerConfig {
-        LedgerConfig {
-            data_dir: None,
-            durability: Durability::Group,
-            required: false,
-            capacity: 10_000,
-            max_age: 30 * DAY,
-            max_bytes: 4 << 30,
-        }
-    }
-}
-
 impl LedgerConfig {
     /// Directory of the durable ledger; `None` if records are kept in memory only.
     #[must_use]
@@ -97,14 +83,13 @@ impl LedgerConfig {
 
     /// A relative directory is relative to `directory`, that of the configuration.
     pub(super) fn read(section: &Section<'_>, directory: &Path) -> LedgerConfig {
-        let default = LedgerConfig::default();
         let durabilities = [("group", Durability::Group), ("sync", Durability::Sync), ("off", Durability::Off)];
         let data_dir = section.text("data_dir");
         if data_dir.is_some_and(|path| path.contains('\0') || path.trim().is_empty()) {
             section.fault("data_dir", "is not the path of a directory", "a path such as \"data\"");
         }
-        let durability = section.choice("durability", &durabilities).unwrap_or(default.durability);
-        let required = section.flag("required").unwrap_or(default.required);
+        let durability = section.choice_or("durability", &durabilities, Durability::Group);
+        let required = section.flag_or("required", false);
         if required && durability == Durability::Off {
             section.fault("required", "needs a ledger on disk", "durability = \"group\" or \"sync\"");
         }
@@ -112,11 +97,9 @@ impl LedgerConfig {
             required,
             data_dir: data_dir.map(|path| directory.join(path)),
             durability,
-            max_bytes: section
-                .bytes("max_size", 16 * MIB..=1024 * 1024 * MIB)
-                .map_or(default.max_bytes, |bytes| bytes as u64),
-            capacity: section.integer("capacity", 1..=10_000_000).unwrap_or(default.capacity),
-            max_age: section.duration("max_age", Duration::from_secs(1)..=3650 * DAY).unwrap_or(default.max_age),
+            max_bytes: section.bytes_or("max_size", 16 * MIB..=1024 * 1024 * MIB, 4096 * MIB) as u64,
+            capacity: section.integer_or("capacity", 1..=10_000_000, 10_000),
+            max_age: section.duration_or("max_age", Duration::from_secs(1)..=3650 * DAY, 30 * DAY),
         }
     }
 }
@@ -132,19 +115,12 @@ pub struct ImagesConfig {
     pub max_image_bytes: usize,
 }
 
-impl Default for ImagesConfig {
-    fn default() -> ImagesConfig {
-        ImagesConfig { url_ttl: Duration::from_secs(3600), max_bytes: 64 * MIB, max_image_bytes: 32 * MIB }
-    }
-}
-
 impl ImagesConfig {
     pub(super) fn read(section: &Section<'_>) -> ImagesConfig {
-        let default = ImagesConfig::default();
         ImagesConfig {
-            url_ttl: section.duration("url_ttl", MILLISECOND..=WEEK).unwrap_or(default.url_ttl),
-            max_bytes: section.bytes("capacity", 0..=64 * 1024 * MIB).unwrap_or(default.max_bytes),
-            max_image_bytes: section.bytes("max_image", 1024..=1024 * MIB).unwrap_or(default.max_image_bytes),
+            url_ttl: section.duration_or("url_ttl", MILLISECOND..=WEEK, Duration::from_secs(3600)),
+            max_bytes: section.bytes_or("capacity", 0..=64 * 1024 * MIB, 64 * MIB),
+            max_image_bytes: section.bytes_or("max_image", 1024..=1024 * MIB, 32 * MIB),
         }
     }
 }

@@ -71,7 +71,7 @@ impl TracesConfig {
                 .number("sample_ratio", 0.0..=1.0)
                 .or_else(|| standard_ratio(section, environment))
                 .unwrap_or(default.sample_ratio),
-            slow: section.duration("slow", Duration::from_millis(1)..=DAY).unwrap_or(default.slow),
+            slow: section.duration_or("slow", Duration::from_millis(1)..=DAY, default.slow),
             batches: SpanBatches {
                 delay: millis("OTEL_BSP_SCHEDULE_DELAY").unwrap_or(delay),
                 queue: number("OTEL_BSP_MAX_QUEUE_SIZE").map_or(queue, |most| most.min(1 << 20)),

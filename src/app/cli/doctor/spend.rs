@@ -15,7 +15,7 @@ use actix_web::http::Method;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use pointsman_base::secret::Secret;
-use pointsman_config::{Config, Durability, Key, MemoryConfig, SharedConfig, TracesConfig};
+use pointsman_config::{Config, Durability, Key, TracesConfig};
 use pointsman_domain::{Catalog, Endpoint, FailureKind, Modalities, RequestedService, Usd};
 use pointsman_transport::{Connection, UpstreamError, call_page, client_config};
 use serde_json::{Value, json};
@@ -139,8 +139,8 @@ async fn own_gateway(mut config: Config) -> Result<(Server, Secret), String> {
     (config.keys, config.accounts, config.teams) = (vec![key], Vec::new(), Vec::new());
     config.ledger.durability = Durability::Off;
     config.ledger.required = false;
-    config.routing.memory = MemoryConfig::default();
-    config.shared = SharedConfig::default();
+    config.routing.memory.path = None;
+    (config.shared.postgres, config.shared.redis) = (None, None);
     config.traces = TracesConfig::default();
     let server = Server::bind(config).await.map_err(|error| error.to_string())?;
     Ok((server, text))
