@@ -9,7 +9,7 @@
 
 use std::{
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -29,7 +29,7 @@ use crate::{
 /// The batch of one worker. Cheap to share. The lock is held only for a push or for the two sends of a flush, by the
 /// worker itself or by a look-up.
 pub struct EventBatcher {
-    batch: Mutex<PendingBatch>,
+    batch: Arc<Mutex<PendingBatch>>,
     addresses: Arc<Addresses>,
     depths: MailboxDepths,
 }
@@ -116,6 +116,10 @@ impl EventBatcher {
         self.send(&mut self.batch.lock());
     }
 
+    fn send(&self, batch: &mut PendingBatch) {
+        self.addresses.send(&self.depths, batch);
+    }
+
     /// Sends the batch when the timer of [`FlushTimer::Needed`] expired. Items that could not be sent need another
     /// timer.
     pub fn flush_when_due(&self) -> FlushTimer {
@@ -131,12 +135,14 @@ impl EventBatcher {
         }
         batch.timer()
     }
+}
 
+impl Addresses {
     /// Runs under the lock, so a look-up that finds the batch empty can rely on the records being in the mailbox. Items
     /// for a full mailbox stay in the batch.
-    fn send(&self, batch: &mut PendingBatch) {
-        let Addresses { health, ledger, undelivered, .. } = &*self.addresses;
-        let MailboxDepths { health: events_sent, ledger: records_sent } = &self.depths;
+    fn send(&self, depths: &MailboxDepths, batch: &mut PendingBatch) {
+        let Addresses { health, ledger, undelivered, .. } = self;
+        let MailboxDepths { health: events_sent, ledger: records_sent } = depths;
         if !batch.events.is_empty() && events_sent.items() < EventBatcher::MAX_EVENTS_IN_MAILBOX {
             let health = health.load();
             if health.connected() {
@@ -170,8 +176,8 @@ impl Drop for EventBatcher {
 
 /// The batches of all workers.
 pub struct EventBatchers {
-    /// Each lives as long as its worker.
-    batchers: Mutex<Vec<Weak<EventBatcher>>>,
+    /// Held here too, so that a flush while a worker ends finds its batch.
+    batches: Mutex<Vec<Arc<Mutex<PendingBatch>>>>,
     addresses: Arc<Addresses>,
     /// Number of batches in the mailboxes of the receivers.
     pub depths: MailboxDepths,
@@ -188,20 +194,20 @@ impl EventBatchers {
             dropped: AtomicU64::new(0),
             dropped_records: AtomicU64::new(0),
         };
-        EventBatchers { batchers: Mutex::default(), addresses: Arc::new(addresses), depths: MailboxDepths::default() }
+        EventBatchers { batches: Mutex::default(), addresses: Arc::new(addresses), depths: MailboxDepths::default() }
     }
 
     /// Adds an empty batch for one more worker.
     #[must_use]
     pub fn join(&self) -> Arc<EventBatcher> {
         let batcher = Arc::new(EventBatcher {
-            batch: Mutex::default(),
+            batch: Arc::default(),
             addresses: Arc::clone(&self.addresses),
             depths: self.depths.clone(),
         });
-        let mut batchers = self.batchers.lock();
-        batchers.retain(|batcher| batcher.strong_count() > 0);
-        batchers.push(Arc::downgrade(&batcher));
+        let mut batches = self.batches.lock();
+        batches.retain(|batch| Arc::strong_count(batch) > 1);
+        batches.push(Arc::clone(&batcher.batch));
         batcher
     }
 
@@ -217,8 +223,8 @@ impl EventBatchers {
 
     /// Sends the batches of all workers.
     pub fn flush(&self) {
-        for batcher in self.batchers.lock().iter().filter_map(Weak::upgrade) {
-            batcher.flush();
+        for batch in &*self.batches.lock() {
+            self.addresses.send(&self.depths, &mut batch.lock());
         }
     }
 

@@ -167,3 +167,28 @@ async fn every_class_of_tokens_and_searches_is_billed_and_counted_in_sums_rows_a
     .await;
     assert_eq!(verified["fault_count"], 0, "{verified}");
 }
+
+#[actix_web::test]
+async fn the_sources_of_live_search_are_billed_as_searches_whole_and_streamed() {
+    let usage = json!({"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120, "num_sources_used": 3});
+    let whole = answer(json!({"role": "assistant", "content": "x"}), usage.clone());
+    let choices = json!([{"index": 0, "delta": {"content": "x"}, "finish_reason": "stop"}]);
+    let last = json!({"id": "x", "object": "chat.completion.chunk", "choices": choices, "usage": usage});
+    let body = format!("data: {last}\n\ndata: [DONE]\n\n");
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream";
+    let stream = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    for (streamed, answer) in [(false, http(200, &whole)), (true, stream)] {
+        let upstream = Upstream::start([Script::answering(answer)]);
+        let model = Model::new("acme/live").taking(&["search_parameters"]);
+        let model = model.priced("acme", "prompt = \"1\", completion = \"1\", web_search = \"7\"");
+        let folder = Folder::new();
+        let gateway = issued_keys::world(&upstream, &folder).model(&model).start().await;
+        let search = json!({"mode": "on", "max_search_results": 3});
+        let asked = json!({"search_parameters": search, "stream": streamed});
+        let reply = gateway.chat(&and(ask("acme/live"), asked)).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        assert_eq!(upstream.last_body()["search_parameters"], search);
+        let row = gateway.get("/api/v1/generations").await.expect(200)["data"][0].take();
+        assert_eq!((&row["web_searches"], &row["cost"]), (&json!(3), &json!(141)), "{streamed}: {row}");
+    }
+}

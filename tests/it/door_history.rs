@@ -1,9 +1,12 @@
 //! Conversations of agents that come back: reasoning goes to the provider that wrote it, and results stand behind their calls.
 
+use actix_web::http::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Reply, TestGateway},
+    harness::{KEY, Reply, TestGateway},
+    issued_keys,
+    refusals::{OTHER, SHA256},
     scripted::{Script, Upstream},
     world::{Model, World, always, and, answer, ask, completion, http},
 };
@@ -46,7 +49,7 @@ fn calling_streamed() -> String {
 }
 
 /// `acme/thinker` at one chat provider with these keys.
-async fn gateway(upstream: &Upstream, toml: &str) -> TestGateway {
+fn world(upstream: &Upstream, toml: &str) -> World {
     let model = Model::new("acme/thinker")
         .taking(&["max_tokens", "tools", "tool_choice", "reasoning"])
         .with("input_modalities = [\"text\", \"image\", \"file\"]");
@@ -54,8 +57,10 @@ async fn gateway(upstream: &Upstream, toml: &str) -> TestGateway {
         .provider_with("maker", upstream.address(), toml)
         .model(&model.at("maker", "0.000001", "0.000002"))
         .with("[routing.retry]\nmax_attempts = 1")
-        .start()
-        .await
+}
+
+async fn gateway(upstream: &Upstream, toml: &str) -> TestGateway {
+    world(upstream, toml).start().await
 }
 
 /// The data of all events of a stream.
@@ -456,6 +461,22 @@ async fn words_of_one_caller_turn_no_member_off_for_others() {
     }
     let bodies = maker.bodies();
     assert!(bodies[1].get("stream_options").is_none() && bodies[2]["stream_options"].is_object());
+}
+
+#[actix_web::test]
+async fn words_that_may_be_about_a_member_teach_only_if_two_accounts_get_them() {
+    const CHAT: &str = "/v1/chat/completions";
+    let odd = http(400, &json!({"error": {"message": "Tool 'stream_options' is odd."}}));
+    let served = calling_streamed();
+    let refused_first = |script: Script| script.request().send(odd.clone()).request().send(served.clone());
+    let script = (0..3).fold(Script::new(), |script, _| refused_first(script));
+    let maker = Upstream::start([script.then(&Script::answering(served.clone()))]);
+    let gateway = world(&maker, "").with(&format!("[[keys]]\nname = \"other\"\nsha256 = \"{SHA256}\"\n")).start().await;
+    for (key, calls) in [(KEY, 2), (KEY, 4), (OTHER, 6), (KEY, 7), (OTHER, 8)] {
+        let reply = issued_keys::call(&gateway, Method::POST, CHAT, key, Some(first(CHAT, true))).await;
+        assert_eq!((reply.status, maker.bodies().len()), (200, calls), "{}", reply.text());
+        assert_eq!(maker.last_body().get("stream_options"), None);
+    }
 }
 
 #[actix_web::test]

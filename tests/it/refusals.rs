@@ -359,8 +359,9 @@ impl FickleProvider {
 }
 
 /// The key of another caller than the tests' own, and its hash.
-const OTHER: &str = "sk-other-0123456789abcdef";
-const SHA256: &str = "c6334c7846071ed8a7230d8d92839ab7bf2b1c16badb39f54b36bc69b0395f82";
+/// The key of a second caller, with an account of its own, and its digest.
+pub(crate) const OTHER: &str = "sk-other-0123456789abcdef";
+pub(crate) const SHA256: &str = "c6334c7846071ed8a7230d8d92839ab7bf2b1c16badb39f54b36bc69b0395f82";
 
 /// The law of docs/ROUTING.md over real sockets: a caller sends whatever draws a refusal of requests, in any order; every call of
 /// the other one is served.
@@ -512,6 +513,11 @@ fn attacks() -> Vec<Attack> {
             "quotaMetric": "generativelanguage.googleapis.com/generate_content_free_tier_input_token_count"}]},
         {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "48s"}]}});
     add("gemini", "chat/completions", json!({}), http(429, &quota));
+
+    let full = json!({"error": {"code": 503, "status": "UNAVAILABLE", "message": "The model is overloaded. Please try again later."}});
+    for headers in ["", "retry-after: 60\r\n"] {
+        add("gemini", "chat/completions", json!({"service_tier": "flex"}), http_with(503, headers, &full));
+    }
 
     // Failures within a 200.
     add("chat", "chat/completions", json!({"deferred": true}), http(200, &json!({"request_id": "f15c"})));

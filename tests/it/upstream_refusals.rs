@@ -1,13 +1,15 @@
-//! Answers with an error status, early ones included.
+//! Answers with an error status, early ones included, and refusals with a 200.
 
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use pointsman_transport::UpstreamError;
+use serde_json::json;
 
 use crate::{
     scripted::{Script, Upstream},
     upstream_calls::{check, client, client_with_secret, failure, ok, outcome, plain, saying},
+    world::{Model, World, and, ask, http},
 };
 
 fn refusal(status: u16, headers: &str, body: &str) -> String {
@@ -129,4 +131,27 @@ async fn a_reset_while_the_request_is_sent_is_a_reset() {
     let upstream = Upstream::start([Script::new().head().close()]);
     let came = outcome(&client(&upstream.url("")), plain(Bytes::from(vec![b' '; 5 << 20]))).await;
     assert_eq!(came, "reset");
+}
+
+/// As MiniMax does.
+#[actix_web::test]
+async fn an_account_that_is_refused_with_a_200_is_told_and_closed_as_with_any_status() {
+    let refused =
+        json!({"id": "x", "choices": null, "base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}});
+    let event = format!("data: {refused}\n\n");
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream";
+    let stream = format!("{head}\r\ncontent-length: {}\r\n\r\n{event}", event.len());
+    for (streamed, answer) in [(false, http(200, &refused)), (true, stream)] {
+        let upstream = Upstream::start([Script::answering(answer)]);
+        let model = Model::new("acme/small").at("acme", "0.001", "0.001");
+        let gateway = World::new().provider("acme", upstream.address()).model(&model).start().await;
+        let asked = and(ask("acme/small"), json!({"stream": streamed}));
+        for status in [502, 503] {
+            let reply = gateway.chat(&asked).await;
+            assert_eq!((reply.status, reply.header("x-should-retry")), (status, Some("false")), "{}", reply.text());
+        }
+        assert_eq!(upstream.requests().len(), 1, "{streamed}: the account is not asked again");
+        let health = gateway.get("/api/v1/health/providers/acme").await.expect(200)["data"][0].take();
+        assert_eq!(health["refusals"][0]["subject"], "key", "{health}");
+    }
 }

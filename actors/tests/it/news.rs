@@ -1,7 +1,8 @@
 //! How news travel from a worker's tray to what routers read.
 
 use std::{
-    sync::{Arc, mpsc},
+    sync::{Arc, Barrier, mpsc},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -124,6 +125,25 @@ async fn the_tray_of_a_worker_that_went_is_emptied_and_forgotten() {
     assert_eq!(gone.strong_count(), 0);
     let figures = rig.health.send(ReadFigures { now: NOW, patience: Duration::ZERO }).await.unwrap();
     assert_eq!(figures.endpoints.first().unwrap().summary.requests, 1);
+}
+
+/// A gateway that closes flushes while its workers end, and then asks the actors for the last time.
+#[actix::test]
+async fn a_flush_while_a_worker_ends_returns_when_its_batch_is_sent() {
+    let rig = Rig::new();
+    for ended in 1..=2_000 {
+        let (tray, start) = (rig.room.join(), Barrier::new(2));
+        _ = tray.event(rig.failure(GateEvent::Unmoved));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                start.wait();
+                drop(tray);
+            });
+            start.wait();
+            rig.room.flush();
+            assert_eq!(rig.room.depths.health.items(), ended);
+        });
+    }
 }
 
 /// Until the test waits for something, its thread handles no message: the actor is alive and gets to nothing.

@@ -40,10 +40,11 @@ pub fn unmet_translation(request: &ChatRequest, catalog: &Catalog, model: &Model
         return None;
     }
     let name = lost.first()?.name.to_string();
-    let message = format!(
-        "Model '{}' does not support '{name}', and the request has 'provider.require_parameters': true.",
-        model.id
-    );
+    let why = match request.routing.provider.require_parameters {
+        true => ", and the request has 'provider.require_parameters': true",
+        false => ", which is never left out",
+    };
+    let message = format!("Model '{}' does not support '{name}'{why}.", model.id);
     Some(Invalid::field(InvalidReason::UnsupportedParameter, name, message))
 }
 

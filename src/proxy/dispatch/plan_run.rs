@@ -182,9 +182,12 @@ impl PlanRun {
         }
         let mut left = std::mem::take(&mut self.queued);
         left.append(&mut self.deferred);
-        for position in left {
+        let mut left = left.into_iter();
+        while let Some(position) = left.next() {
             let attempt = self.try_at(position).await;
             if attempt.is_some() {
+                // The others are for the attempts after this one.
+                self.deferred = left.collect();
                 return attempt;
             }
         }

@@ -163,7 +163,8 @@ impl<'a> AnswerRewriter<'a> {
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
             match &*key.name() {
-                b"choices" => self.choices(&mut cursor)?,
+                // What stands behind `null` may say why there are none.
+                b"choices" if cursor.peek()? != b'n' => self.choices(&mut cursor)?,
                 b"usage" if cursor.peek()? == b'{' => self.reported = Some(ReportedUsage::read(&mut cursor)?),
                 name => {
                     let value = cursor.value()?;
@@ -185,7 +186,8 @@ impl<'a> AnswerRewriter<'a> {
             b"error" if error::is_error(value) => {
                 return Err(refusal::fault_of_whole(value));
             }
-            b"object" | b"created" | b"model" | b"provider" | b"usage" | b"error" => {}
+            b"base_resp" if error::is_refusal(value) => return Err(refusal::fault(value)),
+            b"object" | b"created" | b"model" | b"provider" | b"usage" | b"error" | b"choices" => {}
             name if error::is_filter_note(name) => {}
             name => {
                 if name == b"service_tier" {

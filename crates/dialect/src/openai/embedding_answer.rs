@@ -15,7 +15,6 @@ use super::{
 use crate::{
     answer::{Answer, AnswerContext, AnswerFault, Outcome},
     json::{Cursor, Raw, push_string, push_u64},
-    refusal,
 };
 
 /// Checks the answer of an embedding call and rewrites it: one vector for each of `inputs`, in order.
@@ -35,8 +34,8 @@ pub fn rewrite_embeddings(
     if !answer.is_object() {
         return Err(AnswerFault::malformed("an answer that is no object"));
     }
-    if let Some(error) = answer.member(b"error").filter(|error| error::is_error(*error)) {
-        return Err(refusal::fault_of_whole(error));
+    if let Some(fault) = error::fault_of_whole(answer) {
+        return Err(fault);
     }
     let vectors = vectors(answer, inputs)?;
     let usage = answer.member(b"usage").filter(|usage| usage.is_object());

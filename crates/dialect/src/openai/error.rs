@@ -1,7 +1,7 @@
 //! Whether an upstream reports an error inside a 200. `crate::refusal` reads what kind of failure it is; nothing of it reaches
 //! the client.
 
-use crate::json::Raw;
+use crate::{answer::AnswerFault, json::Raw, refusal};
 
 /// Whether a member of an answer holds what a content filter noted, which is not for clients.
 pub(super) fn is_filter_note(name: &[u8]) -> bool {
@@ -11,6 +11,17 @@ pub(super) fn is_filter_note(name: &[u8]) -> bool {
 /// Whether a member `error` says that something is wrong.
 pub(super) fn is_error(error: Raw<'_>) -> bool {
     !(error.is_null() || matches!(error.bytes(), b"false" | b"0" | b"\"\""))
+}
+
+/// Whether a member `base_resp` says so: MiniMax refuses with a 200, and tells success with the code 0.
+pub(super) fn is_refusal(base_resp: Raw<'_>) -> bool {
+    base_resp.member(b"status_code").and_then(Raw::count).is_some_and(|code| code != 0)
+}
+
+/// The failure that an answer of another kind than chat holds.
+pub(super) fn fault_of_whole(answer: Raw<'_>) -> Option<AnswerFault> {
+    let error = answer.member(b"error").filter(|error| is_error(*error)).map(refusal::fault_of_whole);
+    error.or_else(|| answer.member(b"base_resp").filter(|it| is_refusal(*it)).map(refusal::fault))
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ use super::{
 use crate::{
     answer::{AnswerContext, AnswerFault, Outcome},
     json::{Cursor, Raw, push_member, push_string, push_u64},
-    refusal,
     sanitize::{ERROR_CHARS, clean},
 };
 
@@ -99,8 +98,8 @@ pub fn rewrite_image_answer(
     if !answer.is_object() {
         return Err(AnswerFault::malformed("an answer that is no object"));
     }
-    if let Some(error) = answer.member(b"error").filter(|error| error::is_error(*error)) {
-        return Err(refusal::fault_of_whole(error));
+    if let Some(fault) = error::fault_of_whole(answer) {
+        return Err(fault);
     }
     let images = match origin {
         ImageOrigin::Images => images_of_list(answer, body)?,

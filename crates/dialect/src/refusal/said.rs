@@ -41,10 +41,11 @@ impl Said {
         said
     }
 
-    /// Reads an error, or what holds it in a member `error` or as the first of a list.
+    /// Reads an error, or what holds it in a member `error`, or `base_resp` of MiniMax, or as the first of a list.
     pub(super) fn read(value: Raw<'_>) -> Said {
         let whole = value.elements().next().filter(|_| value.is_array()).unwrap_or(value);
         let inner = whole.member(b"error").filter(|error| error.is_object() || error.is_string());
+        let inner = inner.or_else(|| whole.member(b"base_resp").filter(|answer| answer.is_object()));
         let error = inner.unwrap_or(whole);
         let mut said = Said::default();
         for name in [&b"code"[..], b"type", b"status", b"status_code"] {
@@ -56,6 +57,10 @@ impl Said {
             said.note(detail.member(b"reason"));
         }
         said.note(error.member(b"innererror").and_then(|inner| inner.member(b"code")));
+        if error.member(b"status_msg").is_some() {
+            // Bare numbers mean something else at other providers.
+            said.codes.iter_mut().for_each(|code| code.insert_str(0, "minimax."));
+        }
         let metadata = error.member(b"metadata");
         said.note(metadata.and_then(|metadata| metadata.member(b"error_type")));
         if metadata.and_then(|metadata| metadata.member(b"reasons")).is_some_and(Raw::is_array) {
@@ -74,6 +79,7 @@ impl Said {
         }
         let messages = [
             error.member(b"message"),
+            error.member(b"status_msg"),
             Some(error),
             whole.member(b"message"),
             whole.member(b"Message"),

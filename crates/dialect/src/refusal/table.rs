@@ -2,7 +2,7 @@
 //!
 //! The first row that matches decides. Rows of codes stand before rows of words, because a code is chosen by the provider
 //! alone. Rows that close something ([`About::Account`], [`About::Quota`], [`About::Model`]) hold whole codes, or words that
-//! the message begins with, and with which its sentence or clause ends: what a provider quotes of a request does not begin a
+//! the message begins with, and with which its sentence ends: what a provider quotes of a request does not begin a
 //! sentence of its own, and what follows ("when using …") may be a condition of one request. `super::request` makes sure of
 //! that for each refusal. Words are in lower case; `*` stands for any text, `{model}` for the
 //! upstream name of the model, `''` for anything quoted. Each row names its sources, issues by the name of the
@@ -47,7 +47,7 @@ impl About {
 pub(super) enum Sign {
     /// One of these codes or types.
     Code(&'static [&'static str]),
-    /// The message begins with, or follows, one of these. In a row that closes something, its clause ends there, too.
+    /// The message begins with, or follows, one of these. In a row that closes something, its sentence ends there, too.
     Words(&'static [&'static str]),
 }
 
@@ -112,6 +112,8 @@ pub(super) static ROWS: &[Row] = &[
     code(Account(NO_MONEY), &["1113", "1309"], "claude-code-router#1071; docs.bigmodel.cn/cn/api/api-code").at(&[400, 401, 402, 403, 429]),
     code(Account(BAD_KEY), &["1000", "1001", "1002", "1003", "1004"], "docs.bigmodel.cn/cn/api/api-code").at(&[401]),
     code(Account(CLOSED), &["1110", "1111", "1112", "1121"], "docs.bigmodel.cn/cn/api/api-code").at(&[401, 403, 429]),
+    code(Account(NO_MONEY), &["minimax.1008"], "obsidian-aloud-tts#114 (MiniMax: with a 200)"),
+    code(Account(BAD_KEY), &["minimax.1004", "minimax.2049"], "platform.minimax.io, error codes"),
     code(Account(REGION), &["unsupported_country_region_territory"], "home-assistant/core#120072 (OpenAI)"),
     code(Model(UNKNOWN_MODEL), &["model_not_found", "deploymentnotfound", "invalid_model", "model_not_available", "model_not_supported", "unknown_model",
         "dedicated_endpoint_not_running", "modelnotfound", "model.accessdenied", "unknownoperationexception"],
@@ -126,6 +128,7 @@ pub(super) static ROWS: &[Row] = &[
     code(Content, &["*content_filter*", "*content_policy*", "moderation_blocked*", "responsibleaipolicyviolation", "metadata.reasons",
         "data_inspection_failed", "datainspectionfailed", "sensitive_content*", "1301"],
         "ZJT#480 (OpenAI images); TinyTroupe#85 (Azure); openrouter.ai/docs/errors; camel-ai/owl#432 (DashScope); docs.bigmodel.cn/cn/api/api-code"),
+    code(Content, &["minimax.1026", "minimax.1027"], "platform.minimax.io, error codes"),
     code(Content, &["cyber_policy", "bio_policy"], "no thread: failed responses of OpenAI"),
     code(Here, &["http_error", "external_connector_error", "vector_store_timeout", "mcp_error", "tool_user_error", "unsupported_file", "unknown_url"],
         "no thread: failed responses of OpenAI, about what a tool of the client met; Groq (unknown_url)"),
@@ -133,7 +136,7 @@ pub(super) static ROWS: &[Row] = &[
     code(Here, &["resource_unavailable", "capacity_exceeded"], "console.groq.com/docs/flex-processing; no thread for OpenAI, which documents the 429").at(&[429, 498]),
 
     // Words about the account.
-    says(Account(BAD_KEY), &["incorrect api key provided", "invalid api key$", "invalid x-api-key", "api key not valid", "api key expired", "api key not found",
+    says(Account(BAD_KEY), &["incorrect api key provided", "incorrect api key provided: *. you can *", "invalid api key$", "invalid x-api-key", "api key not valid", "api key expired", "api key not found",
         "your api key was reported as leaked", "invalid api token", "no api key supplied", "authentication fails", "authentication fails, your api key*", "no auth credentials found",
         "no cookie auth credentials found", "access denied due to invalid subscription key or wrong api endpoint", "unauthorized. access token is missing, invalid, audience is incorrect*",
         "you didn't provide an api key", "invalid bearer token", "invalid username or password$"],
@@ -149,7 +152,7 @@ pub(super) static ROWS: &[Row] = &[
         "claude-code#19028; crewAI#783 (Groq); pollinations#12136 (Fireworks 412); one-api#271 (OpenAI); gemini-api#8; BettaFish#524 (Moonshot)"),
     says(Account(NO_MONEY), &["your credit balance is too low", "your credit balance is too low to access the anthropic api", "your credit balance is too low to access the claude api",
         "you have reached your specified*usage limits", "insufficient balance", "insufficient balance or no resource package", "insufficient credits",
-        "credit limit exceeded", "key limit exceeded", "billing hard limit has been reached", "your prepayment credits are depleted",
+        "credit limit exceeded", "key limit exceeded", "key limit exceeded (* limit)", "billing hard limit has been reached", "your prepayment credits are depleted",
         "this api method requires billing to be enabled", "you have exceeded your monthly included credits", "you have exceeded your monthly included credits for inference providers",
         "inference prohibited, please enter a payment method*",
         "your newly created team doesn't have any credits*", "your team * has either used all available credits or reached its monthly spending limit", "access denied, please make sure your account is in good standing",
@@ -158,7 +161,6 @@ pub(super) static ROWS: &[Row] = &[
     says(Account(PLAN), &["you've reached your usage limit for this billing cycle", "you've reached your * usage limit"],
         "cc-haha#1208, openclaw#142656 (Kimi for coding)").at(&[402, 403]),
     says(Account(NO_MONEY), &["insufficient balance"], "MiniMax-M2#62 (500 in the form of Messages)").at(&[500]),
-    says(Account(PLAN), &["you're out of extra usage"], "pi#2943 (Anthropic)").at(&[400, 402, 403, 429]),
     says(Account(REGION), &["user location is not supported for the api use", "country, region, or territory not supported"],
         "poenl/gemini-api#4; home-assistant/core#120072 (OpenAI)"),
     says(Account(NOT_ALLOWED), &["oauth authentication is currently not allowed for this organization", "your account is not authorized to invoke this api operation",
@@ -205,7 +207,9 @@ pub(super) static ROWS: &[Row] = &[
         "*max_tokens must be at least 1, got -*", "*tokens to keep from the initial prompt is greater than the context length*",
         "*trying to keep the first * tokens when context the overflows*"],
         "vllm#20409 and #4667; llama.cpp#15780; textgen#7257; gemini-cli#4692; goose#7504, assessment-generator#2 (Anthropic, Bedrock); QwenPaw#6255 (DashScope); MoonshotAI-Cookbook#18; docs.bigmodel.cn; no thread for the others").at(&[400, 413, 422]),
-    says(Here, &["third-party apps now draw from your extra usage*"], "claude-code#45048 (Anthropic)"),
+    // What a request draws from there, the plan or the extra usage, is decided by what the request holds.
+    says(Here, &["third-party apps now draw from your extra usage*", "you're out of extra usage*"],
+        "claude-code#45048 and pi#2943 (Anthropic)").at(&[400, 402, 403, 429]),
     says(Here, &["user: * is not authorized to perform: bedrock:invokemodelwithresponsestream*"], "no thread: a policy that allows whole answers only"),
     says(Here, &["this is a chat model and not supported in the v1/completions endpoint*", "unknown request url*"],
         "no thread: OpenAI and Groq, about the address of legacy completions"),
@@ -241,6 +245,10 @@ pub(super) static TYPES: &[(&str, FailureKind)] = &[
     ("modeltimeoutexception", FailureKind::Timeout),
     ("timeout_error", FailureKind::Timeout),
     ("cancelled", FailureKind::Timeout),
+    ("minimax.1001", FailureKind::Timeout),
+    ("minimax.1002", FailureKind::RateLimited),
+    ("minimax.1039", FailureKind::RateLimited),
+    ("minimax.2013", FailureKind::BadRequest),
     ("deadline_exceeded", FailureKind::Timeout),
     ("*overloaded*", FailureKind::Overloaded),
     ("*capacity*", FailureKind::Overloaded),
@@ -283,6 +291,7 @@ pub(super) static ABOUT_US: &[&str] = &[
     "apikey",
     "billing",
     "credit",
+    "extra usage",
     "balance",
     "payment",
     "invoice",

@@ -102,7 +102,7 @@ fn words_of_the_request_prove_nothing_wherever_a_provider_repeats_them() {
 #[test]
 fn words_that_are_escaped_in_the_request_are_found() {
     let request = br#"{"model":"acme-1","user":"This organi\u007aation  has\tbeen disabled"}"#;
-    let body = br#"{"error":{"message":"This organization has been disabled: unknown user"}}"#;
+    let body = br#"{"error":{"message":"This organization has been disabled. Unknown user"}}"#;
     let call = RefusedCall {
         dialect: Dialect::Anthropic,
         status: 400,
@@ -238,9 +238,17 @@ fn a_sentence_that_goes_on_closes_nothing() {
     for row in ROWS.iter().filter(|row| row.about.closes()) {
         let Sign::Words(words) = row.sign else { continue };
         for words in words.iter().filter(|words| !words.ends_with('*')) {
-            for more in ["when using flex processing", "that support image input", "to use model x", "for streams"] {
+            for more in [
+                " when using flex processing",
+                " that support image input",
+                " to use model x",
+                " for streams",
+                ": streams only",
+                " (in streams)",
+                " [flex]",
+            ] {
                 let status = row.statuses.first().copied().unwrap_or(400);
-                let body = json!({"error": {"message": format!("{} {more}.", sentence(words))}});
+                let body = json!({"error": {"message": format!("{}{more}.", sentence(words))}});
                 let refusal = read(Dialect::OpenAi, status, &body, &request);
                 assert!(!is_known(&refusal), "{body}: {refusal:?}");
             }
@@ -321,6 +329,13 @@ fn an_error_within_an_answer_closes_by_its_code_alone() {
     ] {
         assert!(!matches!(within(body.clone()).evidence, Evidence::Known(_)), "{body}");
     }
+    let minimax =
+        |code: u32| within(json!({"id": "x", "choices": null, "base_resp": {"status_code": code, "status_msg": "no"}}));
+    assert!(matches!((minimax(1008).kind, minimax(1008).evidence), (FailureKind::Auth, Evidence::Known(_))));
+    assert_eq!(
+        [1002, 1026, 1000].map(|code| minimax(code).kind),
+        [FailureKind::RateLimited, FailureKind::BadRequest, FailureKind::Server]
+    );
     let flagged = within(json!({"error": {"code": 403, "message": "no", "metadata": {"reasons": ["x"]}}}));
     assert_eq!(flagged.kind, FailureKind::ContentPolicy);
     assert!(within(json!({"error": {"code": 402, "message": "You can, but can only afford 3"}})).wants_fewer_tokens);

@@ -18,7 +18,9 @@ pub(super) struct Words {
 const BEFORE_MODELS: &[&str] = &["model", "models", "for", "found:", "id"];
 /// What may follow a pattern of a row that closes something: the sentence, or its main part, ends there. What goes on says
 /// under which conditions it holds, and those may be conditions of one request.
-const ENDS: &[char] = &['.', '!', '?', ':', ';', '(', '[', '<', '。', '：', '；', '（'];
+const ENDS: &[char] = &['.', '!', '?', ';', '<', '。', '；'];
+/// The same, if a number follows: the provider's code.
+const BEFORE_CODES: &[char] = &['(', '[', '（'];
 
 /// `text` in lower case, with single spaces and plain quotes.
 pub(super) fn plain(text: &str) -> String {
@@ -56,7 +58,9 @@ impl Words {
     pub(super) fn follow_to_the_end(&self, pattern: &str) -> bool {
         let Some(rest) = rest_behind(pattern, &self.text) else { return false };
         let rest = rest.trim_start();
-        pattern.ends_with('*') || rest.is_empty() || rest.starts_with(ENDS)
+        let is_before_code =
+            || rest.strip_prefix(BEFORE_CODES).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        pattern.ends_with('*') || rest.is_empty() || rest.starts_with(ENDS) || is_before_code()
     }
 
     /// Whether the message is about another model than the upstream one.

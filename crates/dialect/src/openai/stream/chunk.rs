@@ -205,6 +205,7 @@ impl ChatRewriter {
         let value = cursor.value()?;
         match name {
             b"error" if error::is_error(value) => return Err(refusal::fault(value)),
+            b"base_resp" if error::is_refusal(value) => return Err(refusal::fault(value)),
             b"id" | b"object" | b"created" | b"model" | b"provider" | b"system_fingerprint" | b"usage" | b"error" => {}
             name if error::is_filter_note(name) => {}
             name => {
