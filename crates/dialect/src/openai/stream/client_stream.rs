@@ -15,7 +15,7 @@ use crate::{
     client_request::{ClientRequest, ClientShape},
     frame::StreamEvent,
     json::{Cursor, Raw, Splice},
-    neutral::{AnswerForm, CallArguments, ToolNames},
+    neutral::{AnswerEvent, AnswerForm, AnswerSink as _, CallArguments, ToolNames},
     openai::text_completion,
     outgoing::OutgoingBody,
     responses::{
@@ -136,6 +136,18 @@ impl ClientStream {
             has_begun: false,
             chunks: BytesMut::new(),
         }
+    }
+
+    /// Whether events pass as they came.
+    pub(super) fn is_spliced(&self) -> bool {
+        self.spliced.is_some()
+    }
+
+    /// Appends what an event means to the client that passes as it is, behind all chunks.
+    pub(super) fn direct(&mut self, event: AnswerEvent<'_>, out: &mut BytesMut) -> Result<(), AnswerFault> {
+        self.encoder.event(event)?;
+        self.encoder.take(out);
+        Ok(())
     }
 
     /// Appends what the chunks that `event` became mean to the client.
