@@ -1,7 +1,8 @@
 //! The stream that a client of another dialect gets.
 //!
-//! The chunks of [`ChatRewriter`](super::chunk::ChatRewriter) are read again and encoded. If the upstream has the dialect of
-//! the client, its events pass as they came, and the chunks only count.
+//! The chunks of [`ChatRewriter`](super::chunk::ChatRewriter) are read again and encoded; texts and thoughts of an upstream that
+//! does not speak chat come [without](super::direct). If the upstream has the dialect of the client, its events pass as they
+//! came, and the chunks only count.
 
 use std::sync::Arc;
 
