@@ -8,8 +8,8 @@ use super::{Progress, chunk::ChatRewriter, client_stream::ClientStream};
 use crate::{
     answer::AnswerFault,
     frame::StreamEvent,
-    neutral::{AnswerEvent, AnswerSink},
-    openai::chunk_writer::ChunkWriter,
+    neutral::{AnswerEvent, AnswerSink, EscapedText},
+    openai::{answer::utf8, chunk_writer::ChunkWriter},
     upstream_decoder::UpstreamDecoder,
 };
 
@@ -110,7 +110,14 @@ struct ClientSink<'s> {
 impl AnswerSink for ClientSink<'_> {
     fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
         let ClientSink { writer, chunk, chat, client, progress, out } = self;
-        if chat.passes(&event, progress) {
+        if let AnswerEvent::ToolCallArguments { choice, call, text } = &event {
+            chunk.clear();
+            if let Some(call) = chat.passing_arguments((*choice, *call), text, progress, chunk)? {
+                let text = EscapedText::plain(utf8(chunk)?);
+                let settled = AnswerEvent::ToolCallArguments { choice: *choice, call, text };
+                return if chunk.is_empty() { Ok(()) } else { client.direct(settled, out) };
+            }
+        } else if chat.passes(&event, progress) {
             return client.direct(event, out);
         }
         ChunkSink { writer, chunk, chat, progress, out: &mut client.chunks }.event(event)?;
