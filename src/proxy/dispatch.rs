@@ -203,6 +203,13 @@ impl RequestRestrictions for RequestedWork {
         }
     }
 
+    fn not_understood(&self) -> Option<&Invalid> {
+        match self {
+            RequestedWork::Chat(request) => request.not_understood(),
+            RequestedWork::Image(_) | RequestedWork::Embedding(_) => None,
+        }
+    }
+
     fn dialect(&self) -> Dialect {
         self.client_dialect()
     }

@@ -24,6 +24,10 @@ const MAX_UNKNOWN_ENTRIES: usize = 3;
 pub trait RequestRestrictions {
     /// The requirement that `model` does not meet, if any.
     fn unmet(&self, catalog: &Catalog, model: &Model) -> Option<Invalid>;
+    /// The mistake of sending it to an endpoint with another API: it has something that the gateway does not understand.
+    fn not_understood(&self) -> Option<&Invalid> {
+        None
+    }
     /// The restrictions of the request, each with its path.
     fn restrictions(&self) -> Vec<Restriction>;
     /// The wire format of the request.
@@ -35,7 +39,8 @@ pub trait RequestRestrictions {
 /// The error for a request that no endpoint may serve.
 ///
 /// In this order: a temporary exclusion gives 429 or 503 with `retry-after`; a key that may not use the model 403; a
-/// fixed model that lacks what the request needs 400; anything else 404.
+/// fixed model that lacks what the request needs 400, and so does what only endpoints with the client's API would take;
+/// anything else 404.
 #[must_use]
 pub fn explain(snapshot: &Snapshot, request: &impl RequestRestrictions, error: &RouteError, now: Tick) -> ApiError {
     let catalog = &*snapshot.catalog;
@@ -50,6 +55,11 @@ pub fn explain(snapshot: &Snapshot, request: &impl RequestRestrictions, error: &
         if let Some(invalid) = lacking(catalog, request, error, model) {
             return invalid.into();
         }
+    }
+    if let (Some(invalid), Some(native)) = (request.not_understood(), &error.query.needs.native)
+        && error.excluded.iter().any(|e| matches!(&e.detail, ExclusionDetail::Lacks(field) if *field == native.field))
+    {
+        return invalid.clone().into();
     }
     if error.excluded.iter().any(|e| e.reason == ExclusionReason::ContextLength)
         && !error.excluded.iter().any(|e| is_liftable_limit(e.reason))

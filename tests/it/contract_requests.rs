@@ -144,13 +144,12 @@ async fn tool_calls_of_the_wrong_shape_are_a_400_that_says_where() {
 }
 
 #[actix_web::test]
-async fn an_unknown_part_is_a_400_that_says_where() {
+async fn a_broken_part_is_a_400_that_says_where() {
     let parts =
         |parts: Value| with_messages(json!([{"role": "user", "content": "x"}, {"role": "user", "content": parts}]));
     let text = json!({"type": "text", "text": "x"});
     refused(&[
-        (parts(json!([text, {"type": "smell", "smell": "x"}])), Some("messages[1].content[1].type"), "invalid_value"),
-        (parts(json!([{"text": "x"}])), Some("messages[1].content[0].type"), "missing_field"),
+        (parts(json!([text, {"text": "x"}])), Some("messages[1].content[1].type"), "missing_field"),
         (
             parts(json!([{"type": "image_url", "image_url": {}}])),
             Some("messages[1].content[0].image_url.url"),
@@ -163,6 +162,47 @@ async fn an_unknown_part_is_a_400_that_says_where() {
         ),
     ])
     .await;
+}
+
+#[actix_web::test]
+async fn what_is_not_understood_goes_to_endpoints_that_speak_chat_and_to_no_other() {
+    let (claude, chat) = (saying("claude"), saying("chat"));
+    let world = World::new().provider_with("acme", claude.address(), "dialect = \"anthropic\"");
+    let world = world.provider("bolt", chat.address());
+    let world = world.model(&Model::new("acme/claude").at("acme", "0.001", "0.001"));
+    let gateway = world.model(&Model::new("bolt/chat").at("bolt", "0.1", "0.1")).start().await;
+    let smell = json!([{"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "smell", "smell": 1}]}]);
+    let tools = json!([{"type": "function", "function": {"name": "f"}}, {"type": "web", "web": {"name": "f"}}]);
+    for (more, param, reason, message) in [
+        (
+            json!({"messages": smell}),
+            "messages[0].content[1].type",
+            "invalid_prompt",
+            "Unknown content part type 'smell'.",
+        ),
+        (
+            json!({"tools": tools}),
+            "tools[1].type",
+            "invalid_request",
+            "Only tools of the types 'function' and 'custom' are supported.",
+        ),
+    ] {
+        let more = and(more, json!({"objective": "cheapest"}));
+        let served = gateway.chat(&and(ask("service/auto"), more.clone())).await.expect(200);
+        assert_eq!(served["model"], "bolt/chat");
+        let name = if more.get("tools").is_some() { "tools" } else { "messages" };
+        assert_eq!(chat.last_body()[name], more[name]);
+        let preview = gateway.post("/api/v1/route/preview", &and(ask("service/auto"), more.clone())).await.text();
+        assert!(preview.contains(&format!("does not support '{param}'")), "{preview}");
+        let none_left = json!({"provider": {"only": ["acme"]}});
+        for request in [and(ask("acme/claude"), more.clone()), and(and(ask("service/auto"), more.clone()), none_left)] {
+            let error = error_of(&gateway.chat(&request).await, 400);
+            let said =
+                (&error["param"], &error["metadata"]["reason"], &error["metadata"]["error_type"], &error["message"]);
+            assert_eq!(said, (&json!(param), &json!("invalid_value"), &json!(reason), &json!(message)));
+        }
+    }
+    assert_eq!(claude.connections(), 0);
 }
 
 #[actix_web::test]

@@ -137,6 +137,17 @@ impl ClientEncoder {
     }
 }
 
+impl AnswerSink for ClientEncoder {
+    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
+        match self {
+            ClientEncoder::Messages(encoder) => encoder.event(event),
+            ClientEncoder::Responses(encoder) => encoder.event(event),
+            // Its answers are never translated.
+            ClientEncoder::Completion(_) => Err(AnswerFault::malformed("a chat in the place of a text")),
+        }
+    }
+}
+
 /// Passes events on with the client's names of tools.
 struct ClientsNames<'e, E> {
     names: &'e ToolNames,

@@ -179,12 +179,21 @@ pub struct Needs {
     pub any_parameter: ParameterSet,
     /// What the endpoint must not refuse.
     pub capabilities: CapabilitySet,
-    /// Wire format that the endpoint must have, for a feature that no other has.
-    pub dialect: Option<Dialect>,
+    /// A feature that only endpoints of one wire format have.
+    pub native: Option<NativeFeature>,
     /// Endpoints that would not get a parameter, though the request requires all of its parameters, or this one.
     pub lost: Vec<LostParameter>,
     /// The fields that change its price.
     pub service: RequestedService,
+}
+
+/// A feature that only one wire format has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NativeFeature {
+    /// The wire format.
+    pub dialect: Dialect,
+    /// Where the request has it, in the client's words.
+    pub field: Arc<str>,
 }
 
 /// A parameter of the request that an endpoint would not get.

@@ -7,6 +7,7 @@
 
 mod annotation;
 mod arguments;
+mod block_messages;
 mod call_arguments;
 mod call_ids;
 mod conversation;
@@ -27,6 +28,7 @@ mod tool_names;
 
 pub(crate) use annotation::url_citation;
 pub(crate) use arguments::{push_arguments_object, push_call_input};
+pub(crate) use block_messages::{BlockMessages, Blocks};
 pub(crate) use call_arguments::{CallArguments, ObjectScan, settled_arguments};
 pub(crate) use call_ids::CallIds;
 pub(crate) use conversation::{

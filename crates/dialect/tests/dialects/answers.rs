@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     upstream::{End, Said, answered, put_together, relayed},
-    world::{clients, context, of_chat, of_messages},
+    world::{catalog, clients, context, of_chat, of_messages, of_responses, sent_of},
 };
 
 fn chat() -> Box<ChatRequest> {
@@ -94,6 +94,32 @@ fn thoughts_of_a_chat_provider_stand_where_those_of_other_providers_stand() {
         let hidden = AnswerContext { exclude_reasoning: true, ..context() };
         let whole = answered(&chat(), Dialect::OpenAi, &body("message"), &hidden).to_string();
         assert!(!whole.contains("hm"), "{whole}");
+    }
+}
+
+#[test]
+fn what_an_answer_came_to_is_the_same_for_every_client() {
+    let messages = json!({"model": "acme/m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]});
+    let responses = json!({"model": "acme/m", "input": "Hi"});
+    let clients = [chat(), of_messages(&messages), of_responses(&responses)];
+    let said = Said {
+        thought: "hm\n\"é\"",
+        text: "\\Hi \u{1}😀\n",
+        calls: vec![&["{\"a\":", "1}"], &["{}"]],
+        ..Said::NOTHING
+    };
+    for dialect in Dialect::ALL {
+        let stream = Bytes::from(said.stream(dialect));
+        let came_to = clients.each_ref().map(|request| {
+            let outgoing = sent_of(&catalog(), dialect, request);
+            let (client, options) = (request.client.as_deref(), StreamOptions::default());
+            let mut chat = ChatStream::between(Some(&outgoing), client, context(), options);
+            let mut out = BytesMut::new();
+            let progress = chat.push(&stream, &mut out).unwrap();
+            chat.end(&mut out).unwrap();
+            (progress, chat.has_content(), chat.produced_tokens(), chat.spent(), chat.outcome())
+        });
+        assert!(came_to[0].2 > 0 && came_to.iter().all(|one| *one == came_to[0]), "{dialect:?}: {came_to:#?}");
     }
 }
 

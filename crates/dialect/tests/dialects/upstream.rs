@@ -261,10 +261,10 @@ impl Said {
 }
 
 /// Events in the framing of Amazon.
-pub(crate) fn framed(events: &[(&'static str, Value)]) -> Vec<u8> {
+pub(crate) fn framed(events: &[(&str, Value)]) -> Vec<u8> {
     let mut out = Vec::new();
     for (kind, payload) in events {
-        let header = |name: &'static str, value: &'static str| Header::new(name, HeaderValue::String(value.into()));
+        let header = |name: &'static str, value: &str| Header::new(name, HeaderValue::String(value.to_owned().into()));
         let message = Message::new(payload.to_string())
             .add_header(header(":event-type", kind))
             .add_header(header(":content-type", "application/json"))

@@ -10,12 +10,16 @@ use pointsman_dialect::{
 use pointsman_domain::{
     Catalog, Dialect, Endpoint, EndpointId, GenerationId, Model, ModelId, ParameterNames, Provider, ProviderSlug,
 };
-use serde_json::Value;
 
 const KEY: StateKey = StateKey::new([7; 32]);
 
 /// One endpoint of each dialect, in the order of [`Dialect::ALL`].
 pub(crate) fn catalog() -> Catalog {
+    catalog_of(|_| "m")
+}
+
+/// The same, with the model that the provider of each dialect serves.
+pub(crate) fn catalog_of(model: impl Fn(Dialect) -> &'static str) -> Catalog {
     let id: ModelId = "acme/m".parse().unwrap();
     let mut parameters = ParameterNames::published();
     // What an endpoint does not list is dropped and named before any dialect sees it.
@@ -27,7 +31,7 @@ pub(crate) fn catalog() -> Catalog {
         .map(|dialect| Endpoint {
             dialect,
             parameters: listed,
-            ..Endpoint::with_defaults(EndpointId::of("acme/m", "acme", dialect.as_str()), 0, 0, "m")
+            ..Endpoint::with_defaults(EndpointId::of("acme/m", "acme", dialect.as_str()), 0, 0, model(dialect))
         })
         .collect();
     let model = Model::with_defaults(id, (0..endpoints.len() as u32).collect());
@@ -64,7 +68,7 @@ pub(crate) fn of_chat(body: &str) -> Box<ChatRequest> {
 }
 
 /// The request of a client of Messages.
-pub(crate) fn of_messages(body: &Value) -> Box<ChatRequest> {
+pub(crate) fn of_messages(body: &impl ToString) -> Box<ChatRequest> {
     let body = body.to_string();
     let read = read_messages(body.as_bytes(), &KEY).unwrap();
     let shape = ClientShape::Messages {
@@ -76,7 +80,7 @@ pub(crate) fn of_messages(body: &Value) -> Box<ChatRequest> {
 }
 
 /// The request of a client of Responses.
-pub(crate) fn of_responses(body: &Value) -> Box<ChatRequest> {
+pub(crate) fn of_responses(body: &impl ToString) -> Box<ChatRequest> {
     let body = body.to_string();
     let read = read_responses(body.as_bytes(), &KEY).unwrap();
     of_client(ClientShape::Responses(read.echo), body, read.fates, read.chat)

@@ -1,8 +1,9 @@
 //! A decision as bytes.
 
 use pointsman_domain::{
-    Catalog, Decision, ExcludedEndpoint, ExclusionDetail, ExclusionReason, GateState, LostParameter, Needs,
-    RecordedGate, RequestFacts, RoutingParameters, StickyEndpoint, Task, TaskClass, TaskClassSource, TaskFeatures,
+    Catalog, Decision, ExcludedEndpoint, ExclusionDetail, ExclusionReason, GateState, LostParameter, NativeFeature,
+    Needs, RecordedGate, RequestFacts, RoutingParameters, StickyEndpoint, Task, TaskClass, TaskClassSource,
+    TaskFeatures,
 };
 
 use super::{
@@ -46,7 +47,8 @@ stored_enum! {
 
 stored_struct! {
     ExcludedEndpoint { index, endpoint, reason, detail }
-    Needs { input, output, parameters, any_parameter, dialect, capabilities, lost, service }
+    Needs { input, output, parameters, any_parameter, native, capabilities, lost, service }
+    NativeFeature { dialect, field }
     LostParameter { endpoint, name }
     StickyEndpoint { endpoint, cached_tokens }
     RequestFacts {

@@ -73,7 +73,7 @@ static CHECKS: [FilterRule; 24] = [
     FilterRule::new(|filters| !filters.query.needs.input.is_empty(), input),
     FilterRule::new(needs_parameters, parameters),
     FilterRule::new(|filters| !filters.query.needs.capabilities.is_empty(), capabilities),
-    FilterRule::new(|filters| filters.query.needs.dialect.is_some(), other_dialect),
+    FilterRule::new(|filters| filters.query.needs.native.is_some(), other_dialect),
     FilterRule::new(|filters| !filters.query.needs.lost.is_empty(), lost_parameter),
     FilterRule::new(ALWAYS, context),
     FilterRule::new(|filters| !filters.query.routing.provider.quantizations.is_empty(), quantization),
@@ -268,9 +268,8 @@ fn capabilities(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Opti
 }
 
 fn other_dialect(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let needed = filters.query.needs.dialect?;
-    let detail = ExclusionDetail::Text("the request has a feature that only endpoints with its own API have".into());
-    (subject.endpoint.dialect != needed).then_some((ExclusionReason::UnsupportedParameter, detail))
+    let native = filters.query.needs.native.as_ref().filter(|native| native.dialect != subject.endpoint.dialect)?;
+    Some((ExclusionReason::UnsupportedParameter, ExclusionDetail::Lacks(Arc::clone(&native.field))))
 }
 
 fn lost_parameter(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {

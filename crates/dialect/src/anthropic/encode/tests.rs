@@ -14,7 +14,6 @@ use crate::{
 
 mod client;
 mod properties;
-mod upstream;
 
 use client::{Received, receive};
 
@@ -86,74 +85,6 @@ fn whole_of(message: Value, finish: &str) -> Value {
     let mut encoder = MessagesEncoder::new(opening(AnswerForm::Whole));
     read_completion(body.to_string().as_bytes(), &mut encoder).unwrap();
     serde_json::from_slice(&encoder.whole()).unwrap()
-}
-
-#[test]
-fn text_and_a_call_of_chat_become_the_events_of_this_api() {
-    let stream = stream_of(&[
-        delta(json!({"role": "assistant", "content": "Hi"})),
-        delta(json!({"content": null, "tool_calls": [call(0, "c1", "{\"a\"")]})),
-        fragment(0, ":1}"),
-        finish("tool_calls"),
-        json!({"choices": [], "usage": {"prompt_tokens": 50, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 40, "cache_write_tokens": 3, "cache_write_1h_tokens": 2}}}),
-    ]);
-    let expected = r#"event: message_start
-data: {"type":"message_start","message":{"id":"gen-1","type":"message","role":"assistant","model":"acme/small","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":12,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":1}}}
-
-event: ping
-data: {"type":"ping"}
-
-event: content_block_start
-data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
-
-event: content_block_delta
-data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}
-
-event: content_block_stop
-data: {"type":"content_block_stop","index":0}
-
-event: content_block_start
-data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"c1","name":"f","input":{}}}
-
-event: content_block_delta
-data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\""}}
-
-event: content_block_delta
-data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":":1}"}}
-
-event: content_block_stop
-data: {"type":"content_block_stop","index":1}
-
-event: message_delta
-data: {"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":7,"cache_creation_input_tokens":3,"cache_read_input_tokens":40,"cache_creation":{"ephemeral_5m_input_tokens":1,"ephemeral_1h_input_tokens":2},"output_tokens":9}}
-
-event: message_stop
-data: {"type":"message_stop"}
-
-"#;
-    assert_eq!(String::from_utf8_lossy(&stream), expected);
-}
-
-#[test]
-fn reasoning_text_and_two_calls_become_blocks_in_their_order() {
-    let received = received(&[
-        delta(
-            json!({"reasoning": "Let", "reasoning_details": [{"type": "reasoning.text", "text": "Let", "format": "unknown", "index": 0}]}),
-        ),
-        delta(
-            json!({"reasoning_details": [{"type": "reasoning.text", "text": " me", "format": "unknown", "index": 0}]}),
-        ),
-        delta(json!({"content": "Hi", "tool_calls": []})),
-        delta(json!({"content": "!", "tool_calls": [call(0, "c1", "{\"a\":1}")]})),
-        delta(json!({"tool_calls": [call(1, "c2", "{}")]})),
-        finish("stop"),
-    ]);
-    let content = received.message["content"].as_array().unwrap();
-    let kinds: Vec<&str> = content.iter().map(|block| block["type"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["thinking", "text", "tool_use", "tool_use"]);
-    assert_eq!((content[0]["thinking"].as_str(), content[1]["text"].as_str()), (Some("Let me"), Some("Hi!")));
-    assert_eq!((&content[2]["input"], &content[3]["input"]), (&json!({"a": 1}), &json!({})));
-    assert_eq!(received.message["stop_reason"], "tool_use", "agents stop at end_turn, calls or not");
 }
 
 #[test]
@@ -279,53 +210,6 @@ fn a_whole_answer_wraps_arguments_that_broke_off() {
     let message = whole_of(message, "length");
     assert_eq!(message["content"][1]["input"], json!({"INVALID_JSON": "{\"x\":"}));
     assert_eq!(message["stop_reason"], "max_tokens");
-}
-
-#[test]
-fn a_call_of_a_custom_tool_has_its_text_as_the_member_input() {
-    for form in [AnswerForm::Streamed, AnswerForm::Whole] {
-        let mut encoder = MessagesEncoder::new(opening(form));
-        let (id, name) = (EscapedText::plain("c"), EscapedText::plain("patch"));
-        encoder.event(AnswerEvent::ToolCallStarted { choice: 0, call: 0, id, name, kind: ToolKind::Custom }).unwrap();
-        for text in ["{\\\"a", "\\n\\\""] {
-            let text = EscapedText::plain(text);
-            encoder.event(AnswerEvent::ToolCallArguments { choice: 0, call: 0, text }).unwrap();
-        }
-        let bytes = encoder.whole();
-        let message = match form {
-            AnswerForm::Streamed => receive(&bytes).message,
-            AnswerForm::Whole => serde_json::from_slice(&bytes).unwrap(),
-        };
-        assert_eq!(message["content"][0]["input"], json!({"input": "{\"a\n\""}));
-    }
-}
-
-#[test]
-fn a_whole_answer_is_one_message_object() {
-    let message = json!({"content": "Hi", "reasoning_details": [{"type": "reasoning.text", "text": "hm", "signature": "EqQB", "format": "anthropic-claude-v1", "index": 0}],
-        "tool_calls": [call(0, "c1", "{\"a\": 1.0}")]});
-    let whole = whole_of(message, "tool_calls");
-    client::all_counts(&whole["usage"]);
-    let expected = json!({"id": "gen-1", "type": "message", "role": "assistant", "model": "acme/small", "content": [
-        {"type": "thinking", "thinking": "hm", "signature": "EqQB"}, {"type": "text", "text": "Hi"},
-        {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1.0}}],
-        "stop_reason": "tool_use", "stop_sequence": null, "usage": whole["usage"]});
-    assert_eq!(whole, expected);
-    assert_eq!(whole["usage"]["input_tokens"], 5);
-}
-
-#[test]
-fn a_refusal_is_told_where_this_api_has_it() {
-    let expected = json!({"type": "refusal", "category": null, "explanation": "I \"can't\"."});
-    for reason in ["stop", "content_filter"] {
-        let chunks = [delta(json!({"refusal": "I \"can"})), delta(json!({"refusal": "'t\"."})), finish(reason)];
-        let streamed = received(&chunks).message;
-        let whole = whole_of(json!({"content": null, "refusal": "I \"can't\"."}), reason);
-        for message in [streamed, whole] {
-            assert_eq!((&message["stop_reason"], &message["stop_details"]), (&json!("refusal"), &expected));
-            assert_eq!(message["content"], json!([]));
-        }
-    }
 }
 
 #[test]

@@ -103,43 +103,6 @@ fn answer(blocks: &[Vec<String>], reason: &str) -> Value {
 }
 
 #[test]
-fn a_thought_and_a_call_become_chunks_and_the_thought_goes_back_as_it_came() {
-    let mut chunks = Chunks::default();
-    let thought = vec![
-        block_start(0, r#"{"type":"thinking","thinking":"","signature":""}"#),
-        delta(0, r#"{"type":"thinking_delta","thinking":"Let me"}"#),
-        delta(0, r#"{"type":"signature_delta","signature":"EqQB"}"#),
-        block_stop(0),
-    ];
-    let call = call(1, "toolu_01", "{}", &["", "{\"location\":", " \"Paris\"}"]);
-    decode(&stream(&[thought, call], "tool_use"), ToolNames::default(), &mut chunks).unwrap();
-    let expected = [
-        r#"{"id":"msg_01","choices":[]}"#,
-        r#"{"choices":[{"index":0,"delta":{"reasoning":"Let me","reasoning_details":[{"type":"reasoning.text","text":"Let me","format":"anthropic-claude-v1","index":0}]}}]}"#,
-        r#"{"choices":[{"index":0,"delta":{"reasoning_details":[{"type":"reasoning.text","signature":"EqQB","format":"anthropic-claude-v1","index":0}]}}]}"#,
-        r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"toolu_01","type":"function","function":{"name":"f","arguments":""}}]}}]}"#,
-        r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"location\":"}}]}}]}"#,
-        r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":" \"Paris\"}"}}]}}]}"#,
-    ];
-    assert_eq!(chunks.lines[..6], expected);
-    let finish: Value = serde_json::from_str(&chunks.lines[6]).unwrap();
-    assert_eq!(finish["choices"][0]["finish_reason"], "tool_calls");
-    assert_eq!(finish["choices"][0]["native_finish_reason"], "tool_use");
-    let usage: Value = serde_json::from_str(&chunks.lines[7]).unwrap();
-    assert_eq!(usage["usage"]["prompt_tokens"], 125);
-    assert_eq!(usage["usage"]["completion_tokens"], 89);
-    assert_eq!(usage["usage"]["total_tokens"], 214);
-    assert_eq!(usage["usage"]["prompt_tokens_details"]["cached_tokens"], 100);
-    assert_eq!(chunks.lines.len(), 8);
-    let sent = send_messages(
-        r#"{"role":"assistant","content":null,"reasoning_details":[{"type":"reasoning.text","text":"Let me","signature":"EqQB","format":"anthropic-claude-v1","index":0}],
-        "tool_calls":[{"id":"toolu_01","type":"function","function":{"name":"f","arguments":"{\"location\": \"Paris\"}"}}]},{"role":"tool","tool_call_id":"toolu_01","content":"18"}"#,
-    );
-    let expected = r#"[{"role":"assistant","content":[{"type":"thinking","thinking":"Let me","signature":"EqQB"},{"type":"tool_use","id":"toolu_01","name":"f","input":{"location": "Paris"}}]},"#;
-    assert!(sent.messages().starts_with(expected), "{}", sent.messages());
-}
-
-#[test]
 fn fragments_join_to_the_exact_arguments_and_a_call_without_any_gets_one_empty_object() {
     let arguments = |input: &str, fragments: &[&str]| {
         let answer = answer(&[call(0, "toolu_1", input, fragments)], "tool_use");
@@ -218,20 +181,6 @@ fn an_error_event_is_a_failure_of_its_kind_before_and_after_content() {
     }
     let fault = collect_whole(&error, ToolNames::default()).unwrap_err();
     assert_eq!(fault.kind, FailureKind::Overloaded);
-}
-
-#[test]
-fn a_refusal_is_filtered_content_with_its_explanation() {
-    let mut events = stream(&[text(0, "I")], "refusal");
-    let at = events.len() - 2;
-    events[at] = r#"{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"type":"refusal","category":"bio","explanation":"Not \u00e9this."}},"usage":{"output_tokens":3}}"#.into();
-    let answer = collect(&events, ToolNames::default()).unwrap();
-    let choice = &answer["choices"][0];
-    assert_eq!(
-        (choice["finish_reason"].as_str(), choice["native_finish_reason"].as_str()),
-        (Some("content_filter"), Some("refusal"))
-    );
-    assert_eq!(choice["message"]["refusal"], "Not éthis.");
 }
 
 #[test]

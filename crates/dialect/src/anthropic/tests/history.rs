@@ -4,31 +4,6 @@ const CALL: &str = r#"{"role":"assistant","content":"","tool_calls":[{"id":"a","
 const USER: &str = r#"{"role":"user","content":"hi"}"#;
 
 #[test]
-fn leading_system_messages_become_blocks_of_their_own() {
-    let sent = send_messages(&format!(
-        r#"{{"role":"system","content":"a"}},{{"role":"developer","content":[{{"type":"text","text":"b","cache_control":{{"type":"ephemeral"}}}},{{"type":"text","text":" "}}]}},{USER}"#
-    ));
-    let expected =
-        r#""system":[{"type":"text","text":"a"},{"type":"text","text":"b","cache_control":{"type":"ephemeral"}}],"#;
-    assert!(sent.text.contains(expected), "{}", sent.text);
-    assert!(sent.emulated().is_empty());
-}
-
-#[test]
-fn results_of_one_turn_form_one_user_message_before_its_text() {
-    let sent = send_messages(
-        r#"{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}},{"id":"b","type":"function","function":{"name":"f","arguments":""}}]},
-           {"role":"tool","tool_call_id":"a","content":"1"},{"role":"tool","tool_call_id":"b","content":"2"},{"role":"user","content":"go on"}"#,
-    );
-    let expected = concat!(
-        r#"[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"x":1}},{"type":"tool_use","id":"b","name":"f","input":{}}]},"#,
-        r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"},{"type":"tool_result","tool_use_id":"b","content":"2"},{"type":"text","text":"go on"}]}]"#,
-    );
-    assert_eq!(sent.messages(), expected);
-    assert!(sent.emulated().is_empty() && sent.dropped().is_empty());
-}
-
-#[test]
 fn a_call_without_a_result_and_a_result_without_a_call_are_repaired_and_named() {
     let sent =
         send_messages(&format!(r#"{USER},{CALL},{USER},{{"role":"tool","tool_call_id":"zz","content":"late"}}"#));

@@ -42,24 +42,6 @@ fn events() -> Vec<Value> {
 }
 
 #[test]
-fn a_stream_and_a_whole_answer_give_the_same_chat_answer() {
-    let content = json!([
-        {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "S"}}}, {"text": "Café"},
-        {"toolUse": {"toolUseId": "tooluse_1", "name": "f", "input": {"a": 1.0}}},
-    ]);
-    let streamed = streamed(CLAUDE, &events(), ToolNames::default()).unwrap();
-    let whole = whole(CLAUDE, &answer(content, "tool_use")).unwrap();
-    assert_eq!(streamed["choices"], whole["choices"]);
-    assert_eq!(streamed["usage"], whole["usage"]);
-    let message = &streamed["choices"][0]["message"];
-    assert_eq!(message["content"], "Café");
-    assert_eq!(message["reasoning"], "hm");
-    assert_eq!(message["reasoning_details"][0]["format"], "anthropic-claude-v1");
-    assert_eq!(message["tool_calls"][0]["function"], json!({"name": "f", "arguments": "{\"a\":1.0}"}));
-    assert_eq!(streamed["choices"][0]["finish_reason"], "tool_calls");
-}
-
-#[test]
 fn a_surrogate_pair_split_between_events_is_joined() {
     let piece =
         |index: u32, delta: &str| format!(r#"{{"contentBlockDelta":{{"contentBlockIndex":{index},"delta":{delta}}}}}"#);
@@ -133,24 +115,6 @@ fn names_and_ids_are_restored_in_calls() {
     let call = parsed(&sink.finish().unwrap())["choices"][0]["message"]["tool_calls"][0].clone();
     assert_eq!(call["function"], json!({"name": "1st tool!", "arguments": "{}"}));
     assert!(call["id"].as_str().unwrap().len() <= 40, "{call}");
-}
-
-#[test]
-fn a_call_of_a_custom_tool_is_turned_back() {
-    let custom = json!({"type": "custom", "custom": {"name": "patch", "description": "d"}});
-    let sent = with(OTHER, json!({"tools": [custom]}));
-    let input = json!({"json": {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}});
-    assert_eq!(sent.body["toolConfig"]["tools"][0]["toolSpec"]["inputSchema"], input);
-    let start_of_call = json!({"contentBlockStart": {"contentBlockIndex": 0, "start": {"toolUse": {"toolUseId": "t", "name": "patch"}}}});
-    let pieces = [
-        delta(0, json!({"toolUse": {"input": "{\"input\":\"*** Be"}})),
-        delta(0, json!({"toolUse": {"input": "gin\"}"}})),
-    ];
-    let [first, second] = pieces;
-    let events = [start(), start_of_call, first, second, stop(0), message_stop("tool_use")];
-    let answer = streamed(OTHER, &events, sent.names).unwrap();
-    let call = &answer["choices"][0]["message"]["tool_calls"][0];
-    assert_eq!(call["custom"], json!({"name": "patch", "input": "*** Begin"}));
 }
 
 #[test]

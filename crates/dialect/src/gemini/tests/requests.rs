@@ -193,19 +193,6 @@ fn a_level_that_a_model_lacks_is_the_nearest_lower_one() {
 }
 
 #[test]
-fn a_custom_tool_is_declared_with_its_grammar_and_its_input_comes_back() {
-    let tool = json!({"type": "custom", "custom": {"name": "patch", "description": "Patches.", "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: x"}}}});
-    let (body, names, _, emulated) = send(NEWEST, &with(json!({"tools": [tool]})));
-    let expected = json!({"name": "patch", "description": "Patches.\nThe input must match this lark grammar:\nstart: x",
-        "parametersJsonSchema": {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}});
-    assert_eq!(body["tools"][0]["functionDeclarations"][0], expected);
-    assert_eq!(emulated, ["tools[].custom"]);
-    let call = json!([{"functionCall": {"name": "patch", "args": {"input": "*** Begin \"Patch\"\n😀"}}}]);
-    let answer = streamed(&[chunk(call, Some("STOP"))], names).unwrap();
-    assert_eq!(answer["choices"][0]["message"]["tool_calls"][0]["custom"]["input"], "*** Begin \"Patch\"\n😀");
-}
-
-#[test]
 fn only_allowed_tools_are_callable() {
     let named = |name: &str| json!({"type": "function", "function": {"name": name}});
     let ask = |mode: &str| {

@@ -48,6 +48,8 @@ pub(super) struct Conversation<'a> {
     pub(super) inputs: Vec<(Modality, usize, usize)>,
     /// Places that an upstream may want written differently, in the order of the text.
     pub(super) edits: Vec<Edit>,
+    /// The mistake of sending what only an endpoint that speaks chat may understand to another one, for the first such thing.
+    pub(super) not_understood: Option<Invalid>,
     /// The mistake that stopped the pass.
     pub(super) fault: Option<Invalid>,
 }
@@ -71,6 +73,7 @@ impl<'a> Conversation<'a> {
             opening: OpeningHasher::default(),
             inputs: Vec::new(),
             edits: Vec::new(),
+            not_understood: None,
             fault: None,
         }
     }

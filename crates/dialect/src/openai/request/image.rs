@@ -143,7 +143,7 @@ impl ImageRequest {
         };
         let given = self.envelope.members.iter().filter(|_| self.routing.provider.require_parameters);
         Needs {
-            dialect: None,
+            native: None,
             output: Modalities::NONE.with(Modality::Image),
             parameters: given.filter_map(gate).fold(ParameterSet::default(), ParameterSet::union),
             service: self.service,

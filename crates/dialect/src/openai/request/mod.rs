@@ -216,7 +216,7 @@ impl ChatRequest {
             prefill: conversation.ends_with_answer,
             inputs: conversation.inputs,
             output: found.output,
-            tools: !found.tools.names.is_empty(),
+            tools: found.tools.count() > 0,
             functions: found.tools.has_functions,
             forced_tool: choice == ToolChoice::Forced,
             remote_media: conversation.has_remote_media,
@@ -227,6 +227,7 @@ impl ChatRequest {
             format: found.format,
             strict_schema: found.strict_schema.is_some(),
             single_calls: envelope.value("parallel_tool_calls") == Some(b"false"),
+            not_understood: conversation.not_understood.or(found.tools.not_understood).map(Box::new),
             schema_limits: found.strict_schema.as_ref().and_then(SchemaLimits::of),
         };
         let prompt_tokens = tally.tokens(limits.tokens_per_image);
@@ -317,7 +318,7 @@ fn check_between(found: &ParsedFields<'_>) -> Result<ToolChoice, Invalid> {
         return Err(fault::refused(&path, format!("'{path}' contradicts 'reasoning.effort'.")));
     }
     match found.tool_choice {
-        Some((raw, place)) => tools::tool_choice(raw, &place.path("tool_choice"), &found.tools.names),
+        Some((raw, place)) => tools::tool_choice(raw, &place.path("tool_choice"), &found.tools),
         None => Ok(ToolChoice::Free),
     }
 }

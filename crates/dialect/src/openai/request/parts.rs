@@ -68,31 +68,35 @@ enum PartKind {
     File,
     Video,
     Refusal,
+    /// What the gateway does not know: only an endpoint that speaks chat can take it, as it is.
+    Unknown,
 }
 
 impl PartKind {
-    const ALLOWED: [&'static str; 6] = ["text", "image_url", "input_audio", "file", "video_url", "refusal"];
+    const KNOWN: [&'static str; 6] = ["text", "image_url", "input_audio", "file", "video_url", "refusal"];
 
     fn read(raw: Raw<'_>, path: &Path<'_>) -> Result<PartKind, Invalid> {
-        let name = json::text(raw, path)?;
-        Ok(match &*name {
+        Ok(match &*json::text(raw, path)? {
             "text" => PartKind::Text,
             "image_url" => PartKind::Image,
             "input_audio" => PartKind::Audio,
             "file" => PartKind::File,
             "video_url" => PartKind::Video,
             "refusal" => PartKind::Refusal,
-            other => {
-                let message = format!("Unknown content part type '{}'.", shown(other));
-                return Err(fault::refused(path, message).allowing(Self::ALLOWED));
-            }
+            _ => PartKind::Unknown,
         })
+    }
+
+    /// The mistake of sending such a type where nobody takes it.
+    fn unknown(raw: Raw<'_>, path: &Path<'_>) -> Invalid {
+        let message = format!("Unknown content part type '{}'.", shown(&raw.text().unwrap_or_default()));
+        fault::refused(path, message).allowing(Self::KNOWN)
     }
 
     /// What a model must be able to take.
     fn modality(self) -> Option<Modality> {
         match self {
-            PartKind::Text | PartKind::Refusal => None,
+            PartKind::Text | PartKind::Refusal | PartKind::Unknown => None,
             PartKind::Image => Some(Modality::Image),
             PartKind::Audio => Some(Modality::Audio),
             PartKind::File => Some(Modality::File),
@@ -203,6 +207,12 @@ impl<'a> PartVisitor<'_, 'a> {
         let mut read = Ok(None);
         self.at(|path| read = json::given(raw).map(|raw| PartKind::read(raw, &path.member("type"))).transpose());
         part.kind = read.map_err(|invalid| self.conversation.stop(invalid))?;
+        if part.kind == Some(PartKind::Unknown) {
+            let mut unknown = None;
+            self.at(|path| unknown = Some(PartKind::unknown(raw, &path.member("type"))));
+            self.conversation.not_understood =
+                self.conversation.not_understood.take().or(unknown.map(fault::in_prompt));
+        }
         Ok(())
     }
 
@@ -308,6 +318,10 @@ impl Part<'_> {
             PartKind::Audio => audio(self.audio, &path.member("input_audio")),
             PartKind::File => file(self.file, &path.member("file")),
             PartKind::Video => video(self.video, &path.member("video_url")),
+            PartKind::Unknown => Ok(match self.text {
+                Some(TextLength::Text(bytes)) => PartContent::text(bytes),
+                _ => PartContent::default(),
+            }),
         }
     }
 }

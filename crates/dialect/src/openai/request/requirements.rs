@@ -1,8 +1,8 @@
 //! What a request needs of a model, and the 400 for a model that does not support it.
 
 use pointsman_domain::{
-    Capability, CapabilitySet, Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs,
-    ParameterNames, ParameterSet,
+    Capability, CapabilitySet, Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model,
+    NativeFeature, Needs, ParameterNames, ParameterSet,
 };
 
 use super::{
@@ -54,6 +54,8 @@ pub(super) struct RequestedFeatures {
     pub(super) schema_limits: Option<SchemaLimits>,
     /// Whether several calls in one turn are forbidden.
     pub(super) single_calls: bool,
+    /// The mistake of sending it to an endpoint that does not speak chat: it has something that the gateway does not understand.
+    pub(super) not_understood: Option<Box<Invalid>>,
 }
 
 /// What an endpoint may not take of a schema that is to be followed strictly.
@@ -122,7 +124,7 @@ impl ChatRequest {
         }
         let schema = demands.format == OutputFormat::JsonSchema;
         Needs {
-            dialect: self.native_feature().map(|(dialect, _)| dialect),
+            native: self.native_feature().map(|(dialect, field)| NativeFeature { dialect, field: field.into() }),
             input: demands.inputs.iter().map(|(modality, ..)| *modality).collect(),
             output: demands.output.unwrap_or(Modalities::TEXT),
             parameters,
@@ -191,6 +193,9 @@ impl ChatRequest {
 
     /// A feature that only endpoints of the client's dialect have: the dialect and the field.
     fn native_feature(&self) -> Option<(Dialect, &str)> {
+        if let Some(mistake) = self.not_understood() {
+            return Some((Dialect::OpenAi, mistake.param.as_deref()?));
+        }
         let client = self.client.as_deref().filter(|client| client.dialect() != Dialect::OpenAi)?;
         Some((client.dialect(), client.native_feature.as_deref()?))
     }
@@ -231,6 +236,12 @@ impl ChatRequest {
         (needed.has(missing) && is_lacking).then(|| unsupported(missing.field(), model, &thing))
     }
 
+    /// The mistake of sending a chat to endpoints that do not speak chat: it has something that the gateway does not understand.
+    #[must_use]
+    pub fn not_understood(&self) -> Option<&Invalid> {
+        self.demands.not_understood.as_deref()
+    }
+
     fn unmet_dialect(&self, catalog: &Catalog, model: &Model) -> Option<Invalid> {
         let (dialect, field) = self.native_feature()?;
         let speaks = |(_, endpoint): (u32, &Endpoint)| endpoint.dialect == dialect;
@@ -239,7 +250,8 @@ impl ChatRequest {
             Some(kind) => format!("'{kind}' in '{field}'"),
             None => format!("'{field}'"),
         };
-        (!catalog.endpoints_of(model).any(speaks)).then(|| unsupported(field, model, &thing()))
+        let mistake = || self.not_understood().cloned().unwrap_or_else(|| unsupported(field, model, &thing()));
+        (!catalog.endpoints_of(model).any(speaks)).then(mistake)
     }
 
     /// The text that stands at such a path as `tools[0].type` in the client's body, for the message of an error.

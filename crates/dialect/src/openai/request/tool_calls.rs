@@ -76,7 +76,16 @@ struct ParsedCall<'a> {
     id: Option<CallId<'a>>,
     function: Option<ParsedFunction>,
     custom: Option<ParsedFunction>,
-    is_custom: bool,
+    kind: CallKind,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum CallKind {
+    #[default]
+    Function,
+    Custom,
+    /// What the gateway does not know: only an endpoint that speaks chat can take it, as it is.
+    Unknown,
 }
 
 impl<'a> ValueVisitor<'a> for CallVisitor<'_, 'a> {
@@ -108,15 +117,10 @@ impl<'a> ValueVisitor<'a> for CallVisitor<'_, 'a> {
                 "function" => call.function = Some(members.value(FunctionVisitor)?),
                 "custom" => call.custom = Some(members.value(FunctionVisitor)?),
                 _ => {
-                    let Some(is_custom) = members.value(CallTypeVisitor)? else {
-                        return Err(self.refuse(|path| {
-                            fault::refused(
-                                &path.member("type"),
-                                "Only tool calls of the types 'function' and 'custom' are supported.",
-                            )
-                        }));
+                    let Some(kind) = members.value(CallTypeVisitor)? else {
+                        return Err(self.refuse(unsupported));
                     };
-                    call.is_custom = is_custom;
+                    call.kind = kind;
                 }
             }
         }
@@ -126,11 +130,20 @@ impl<'a> ValueVisitor<'a> for CallVisitor<'_, 'a> {
 
 impl<'a> CallVisitor<'_, 'a> {
     fn judge(self, call: &ParsedCall<'a>) -> Result<(), Stopped> {
-        if let Some(invalid) = self.mistake(call) {
+        let mistake = if call.kind == CallKind::Unknown { None } else { self.mistake(call) };
+        if let Some(invalid) = mistake {
             return Err(self.conversation.stop(invalid));
         }
         self.conversation.call_ids.push(call.id.map_or("", |id| id.written));
-        let called = if call.is_custom { call.custom } else { call.function };
+        let called = match call.kind {
+            CallKind::Function => call.function,
+            CallKind::Custom => call.custom,
+            CallKind::Unknown => {
+                let unknown = fault::in_prompt(self.at(unsupported));
+                self.conversation.not_understood.get_or_insert(unknown);
+                return Ok(());
+            }
+        };
         if let Some(ParsedFunction::Object { name: Some(TextLength::Text(name)), arguments, .. }) = &called {
             let arguments = if let Some(TextLength::Text(bytes)) = arguments { *bytes } else { 0 };
             self.conversation.tally.bytes += name + arguments;
@@ -143,9 +156,9 @@ impl<'a> CallVisitor<'_, 'a> {
         let calls = item.member("tool_calls");
         let path = calls.item(self.call);
         string(call.id.map(|id| id.length), &path.member("id")).or_else(|| {
-            let (called, member, arguments_of) = match call.is_custom {
-                true => (call.custom, "custom", "input"),
-                false => (call.function, "function", "arguments"),
+            let (called, member, arguments_of) = match call.kind {
+                CallKind::Custom => (call.custom, "custom", "input"),
+                _ => (call.function, "function", "arguments"),
             };
             let path = path.member(member);
             match called {
@@ -160,11 +173,20 @@ impl<'a> CallVisitor<'_, 'a> {
     }
 
     fn refuse(self, word: impl FnOnce(&Path<'_>) -> Invalid) -> Stopped {
-        let item = MESSAGES.item(self.message);
-        let calls = item.member("tool_calls");
-        let invalid = word(&calls.item(self.call));
+        let invalid = self.at(word);
         self.conversation.stop(invalid)
     }
+
+    fn at(&self, word: impl FnOnce(&Path<'_>) -> Invalid) -> Invalid {
+        let item = MESSAGES.item(self.message);
+        let calls = item.member("tool_calls");
+        word(&calls.item(self.call))
+    }
+}
+
+fn unsupported(call: &Path<'_>) -> Invalid {
+    let message = "Only tool calls of the types 'function' and 'custom' are supported.";
+    fault::refused(&call.member("type"), message)
 }
 
 /// The mistake of a required string that is none.
@@ -198,22 +220,22 @@ impl<'a> ValueVisitor<'a> for CallIdVisitor {
     }
 }
 
-/// Whether a `type` is that of a custom call; null is as good as absent. `None` for a type that is not supported.
+/// The `type` of a call; null is as good as absent. `None` if it is no string.
 struct CallTypeVisitor;
 
 impl ValueVisitor<'_> for CallTypeVisitor {
-    type Out = Option<bool>;
+    type Out = Option<CallKind>;
 
-    fn text(self, text: Raw<'_>) -> Result<Option<bool>, Stopped> {
-        Ok(match text.text().as_deref() {
-            Some("function") => Some(false),
-            Some("custom") => Some(true),
-            _ => None,
-        })
+    fn text(self, text: Raw<'_>) -> Result<Option<CallKind>, Stopped> {
+        Ok(Some(match text.text().as_deref() {
+            Some("function") => CallKind::Function,
+            Some("custom") => CallKind::Custom,
+            _ => CallKind::Unknown,
+        }))
     }
 
-    fn other(self, got: JsonType) -> Result<Option<bool>, Stopped> {
-        Ok((got == JsonType::Null).then_some(false))
+    fn other(self, got: JsonType) -> Result<Option<CallKind>, Stopped> {
+        Ok((got == JsonType::Null).then_some(CallKind::Function))
     }
 }
 

@@ -25,16 +25,32 @@ const NAME_RULE: &str = "Each function needs a unique, non-empty name of at most
 /// The functions that were declared.
 #[derive(Default)]
 pub(super) struct DeclaredTools<'a> {
-    /// Their names, in order.
+    /// The names of those that are understood, in order.
     pub(super) names: Vec<Cow<'a, str>>,
+    /// Positions of the others, which only an endpoint that speaks chat can take, as they are.
+    unknown: Vec<usize>,
     /// Whether any is a function, not a tool with free-form input.
     pub(super) has_functions: bool,
     /// Whether any takes free-form input.
     pub(super) has_custom: bool,
     /// Bytes of names, descriptions and schemas.
     pub(super) bytes: usize,
+    /// The mistake of sending the first that is not understood to an endpoint that does not speak chat.
+    pub(super) not_understood: Option<Invalid>,
     /// The mistake that stopped the pass.
     pub(super) fault: Option<Invalid>,
+}
+
+impl DeclaredTools<'_> {
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.names.len() + self.unknown.len()
+    }
+
+    /// The position of the tool with the name at a position of `names`.
+    fn position(&self, name: usize) -> usize {
+        self.unknown.iter().fold(name, |position, unknown| position + usize::from(*unknown <= position))
+    }
 }
 
 /// The value of `tools`: whether it is there at all.
@@ -59,14 +75,14 @@ impl<'a> ValueVisitor<'a> for ToolListVisitor<'_, 'a> {
     fn array(self, mut items: ArrayReader<'_, 'a>) -> Result<bool, Stopped> {
         let ToolListVisitor { declared, path, most } = self;
         while let Some(()) = items.next(ToolVisitor { declared: &mut *declared, list: path })? {
-            if declared.names.len() > most {
+            if declared.count() > most {
                 let message = format!("'{path}' may hold at most {most} elements.");
                 return Err(stop(&mut declared.fault, fault::refused(&path, message)));
             }
         }
         match json::first_repeated(&declared.names) {
-            Some(position) => {
-                let tool = path.item(position);
+            Some(name) => {
+                let tool = path.item(declared.position(name));
                 let function = tool.member("function");
                 Err(stop(&mut declared.fault, fault::refused(&function.member("name"), NAME_RULE)))
             }
@@ -104,12 +120,12 @@ impl<'a> ValueVisitor<'a> for ToolVisitor<'_, 'a> {
     type Out = ();
 
     fn other(self, got: JsonType) -> Result<(), Stopped> {
-        let path = self.list.item(self.declared.names.len());
+        let path = self.list.item(self.declared.count());
         Err(stop(&mut self.declared.fault, fault::wrong_type(&path, "an object", got)))
     }
 
     fn object(self, mut members: ObjectReader<'_, 'a>) -> Result<(), Stopped> {
-        let path = self.list.item(self.declared.names.len());
+        let path = self.list.item(self.declared.count());
         let (mut kind, mut function, mut custom) = (None, None, None);
         while let Some(key) = members.key()?.map(ToolKey::of) {
             let twice = match key {
@@ -125,9 +141,14 @@ impl<'a> ValueVisitor<'a> for ToolVisitor<'_, 'a> {
         self.declared.has_functions |= function.is_some();
         self.declared.has_custom |= custom.is_some();
         match judge(kind, function, custom, &path) {
-            Ok((name, bytes)) => {
+            Ok(Ok((name, bytes))) => {
                 self.declared.bytes += name.len() + bytes;
                 self.declared.names.push(name);
+                Ok(())
+            }
+            Ok(Err(unknown)) => {
+                self.declared.unknown.push(self.declared.count());
+                self.declared.not_understood.get_or_insert(unknown);
                 Ok(())
             }
             Err(invalid) => Err(stop(&mut self.declared.fault, invalid)),
@@ -135,13 +156,14 @@ impl<'a> ValueVisitor<'a> for ToolVisitor<'_, 'a> {
     }
 }
 
-/// Checks one declaration, and gives its name and the bytes of the rest.
+/// Checks one declaration, and gives its name and the bytes of the rest, or the mistake of sending it where nobody understands
+/// it.
 fn judge<'a>(
     kind: Option<Raw<'a>>,
     function: Option<Result<Function<'a>, JsonType>>,
     custom: Option<Result<Function<'a>, JsonType>>,
     path: &Path<'_>,
-) -> Result<(Cow<'a, str>, usize), Invalid> {
+) -> Result<Result<(Cow<'a, str>, usize), Invalid>, Invalid> {
     let of = path.member("type");
     let kind = kind.and_then(json::given).ok_or_else(|| fault::required(&of))?;
     let (declared, member) = match &*json::text(kind, &of)? {
@@ -149,14 +171,14 @@ fn judge<'a>(
         "custom" => (custom, "custom"),
         _ => {
             let message = "Only tools of the types 'function' and 'custom' are supported.";
-            return Err(fault::refused(&of, message).allowing(["function", "custom"]));
+            return Ok(Err(fault::refused(&of, message).allowing(["function", "custom"])));
         }
     };
     let path = path.member(member);
     match declared {
         None | Some(Err(JsonType::Null)) => Err(fault::required(&path)),
         Some(Err(kind)) => Err(fault::wrong_type(&path, "an object", kind)),
-        Some(Ok(function)) => function.judge(&path),
+        Some(Ok(function)) => function.judge(&path).map(Ok),
     }
 }
 
@@ -272,13 +294,13 @@ pub(super) enum ToolChoice {
     Forced,
 }
 
-/// Checks `tool_choice` against the functions that were declared.
-pub(super) fn tool_choice(raw: Raw<'_>, path: &Path<'_>, names: &[Cow<'_, str>]) -> Result<ToolChoice, Invalid> {
+/// Checks `tool_choice` against the tools that were declared.
+pub(super) fn tool_choice(raw: Raw<'_>, path: &Path<'_>, tools: &DeclaredTools<'_>) -> Result<ToolChoice, Invalid> {
     match JsonType::of(raw) {
         JsonType::Text => {
             let choice = json::choice(raw, path, &["auto", "none", "required"])?;
-            match (choice, names) {
-                (2, []) => Err(undeclared(path, "required")),
+            match (choice, tools.count()) {
+                (2, 0) => Err(undeclared(path, "required")),
                 (2, _) => Ok(ToolChoice::Forced),
                 (1, _) => Ok(ToolChoice::Forbidden),
                 _ => Ok(ToolChoice::Free),
@@ -288,10 +310,12 @@ pub(super) fn tool_choice(raw: Raw<'_>, path: &Path<'_>, names: &[Cow<'_, str>])
             let object = Object::read(raw, path)?;
             let of = path.member("type");
             let kind = object.get("type").ok_or_else(|| fault::required(&of))?;
-            match json::choice(kind, &of, &["function", "custom", "allowed_tools"])? {
-                0 => forced(&object, "function", path, names),
-                1 => forced(&object, "custom", path, names),
-                _ => among(&object, path, names),
+            match &*json::text(kind, &of)? {
+                "allowed_tools" => among(&object, path, tools),
+                "function" => forced(&object, "function", path, tools),
+                "custom" => forced(&object, "custom", path, tools),
+                _ if !tools.unknown.is_empty() => Ok(ToolChoice::Forced),
+                other => Err(fault::not_one_of(&of, other, &["function", "custom", "allowed_tools"])),
             }
         }
         other => Err(fault::wrong_type(path, "a string or an object", other)),
@@ -299,7 +323,7 @@ pub(super) fn tool_choice(raw: Raw<'_>, path: &Path<'_>, names: &[Cow<'_, str>])
 }
 
 /// Checks a choice among some of the tools.
-fn among(choice: &Object<'_>, path: &Path<'_>, names: &[Cow<'_, str>]) -> Result<ToolChoice, Invalid> {
+fn among(choice: &Object<'_>, path: &Path<'_>, declared: &DeclaredTools<'_>) -> Result<ToolChoice, Invalid> {
     let at = path.member("allowed_tools");
     let allowed = Object::read(choice.get("allowed_tools").ok_or_else(|| fault::required(&at))?, &at)?;
     let of = at.member("mode");
@@ -310,8 +334,13 @@ fn among(choice: &Object<'_>, path: &Path<'_>, names: &[Cow<'_, str>]) -> Result
         let at = list.item(position);
         let tool = Object::read(tool, &at)?;
         let of = at.member("type");
-        let kind = json::choice(tool.get("type").ok_or_else(|| fault::required(&of))?, &of, &["function", "custom"])?;
-        forced(&tool, if kind == 0 { "function" } else { "custom" }, &at, names)?;
+        let kind = tool.get("type").ok_or_else(|| fault::required(&of))?;
+        match &*json::text(kind, &of)? {
+            "function" => drop(forced(&tool, "function", &at, declared)?),
+            "custom" => drop(forced(&tool, "custom", &at, declared)?),
+            _ if !declared.unknown.is_empty() => {}
+            other => return Err(fault::not_one_of(&of, other, &["function", "custom"])),
+        }
     }
     Ok(if mode == 0 { ToolChoice::Free } else { ToolChoice::Forced })
 }
@@ -320,13 +349,13 @@ fn forced(
     choice: &Object<'_>,
     member: &'static str,
     path: &Path<'_>,
-    names: &[Cow<'_, str>],
+    tools: &DeclaredTools<'_>,
 ) -> Result<ToolChoice, Invalid> {
     let at = path.member(member);
     let function = Object::read(choice.get(member).ok_or_else(|| fault::required(&at))?, &at)?;
     let at = at.member("name");
     let name = json::text(function.get("name").ok_or_else(|| fault::required(&at))?, &at)?;
-    if names.contains(&name) { Ok(ToolChoice::Forced) } else { Err(undeclared(path, &name)) }
+    if tools.names.contains(&name) { Ok(ToolChoice::Forced) } else { Err(undeclared(path, &name)) }
 }
 
 fn undeclared(path: &Path<'_>, name: &str) -> Invalid {

@@ -171,7 +171,7 @@ pub(super) struct ChoiceState {
     /// Whether a chunk with its role is out.
     pub(super) has_role: bool,
     /// Whether a chunk with a text is out, maybe an empty one, or with what may stand in its place.
-    has_text: bool,
+    pub(super) has_text: bool,
     /// Halves of characters at the end of its texts.
     pub(super) halves: SplitHalves,
 }

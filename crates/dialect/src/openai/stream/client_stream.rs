@@ -1,7 +1,8 @@
 //! The stream that a client of another dialect gets.
 //!
-//! The chunks of [`ChatRewriter`](super::chunk::ChatRewriter) are read again and encoded. If the upstream has the dialect of
-//! the client, its events pass as they came, and the chunks only count.
+//! The chunks of [`ChatRewriter`](super::chunk::ChatRewriter) are read again and encoded; texts and thoughts of an upstream that
+//! does not speak chat come [without](super::direct). If the upstream has the dialect of the client, its events pass as they
+//! came, and the chunks only count.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::{
     client_request::{ClientRequest, ClientShape},
     frame::StreamEvent,
     json::{Cursor, Raw, Splice},
-    neutral::{AnswerForm, CallArguments, ToolNames},
+    neutral::{AnswerEvent, AnswerForm, AnswerSink as _, CallArguments, ToolNames},
     openai::text_completion,
     outgoing::OutgoingBody,
     responses::{
@@ -136,6 +137,18 @@ impl ClientStream {
             has_begun: false,
             chunks: BytesMut::new(),
         }
+    }
+
+    /// Whether events pass as they came.
+    pub(super) fn is_spliced(&self) -> bool {
+        self.spliced.is_some()
+    }
+
+    /// Appends what an event means to the client that passes as it is, behind all chunks.
+    pub(super) fn direct(&mut self, event: AnswerEvent<'_>, out: &mut BytesMut) -> Result<(), AnswerFault> {
+        self.encoder.event(event)?;
+        self.encoder.take(out);
+        Ok(())
     }
 
     /// Appends what the chunks that `event` became mean to the client.

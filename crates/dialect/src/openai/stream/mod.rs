@@ -8,6 +8,7 @@ mod choice;
 mod chunk;
 mod chunk_prefix;
 mod client_stream;
+mod direct;
 mod split_halves;
 #[deny(clippy::float_arithmetic)]
 mod stream_end;
@@ -326,6 +327,9 @@ impl EventRoute<'_> {
         let Some(client) = self.client.as_deref_mut() else {
             return rewrite(event, self.translator.as_deref_mut(), self.chat, progress, out);
         };
+        if let Some(translator) = self.translator.as_deref_mut().filter(|_| !client.is_spliced()) {
+            return translator.event_for(client, event, self.chat, progress, out);
+        }
         rewrite(event, self.translator.as_deref_mut(), self.chat, progress, &mut client.chunks)?;
         client.event(event, self.chat, out)
     }

@@ -189,6 +189,21 @@ impl ToolCallTracker {
         Ok(part.text_bytes())
     }
 
+    /// Appends what there is to say of a piece of the arguments of the call with this index of the upstream: the inside of a JSON
+    /// string. Returns the place of the call; `None` if the call is not introduced yet.
+    pub(super) fn push_arguments(
+        &mut self,
+        index: u64,
+        piece: &[u8],
+        out: &mut BytesMut,
+    ) -> Result<Option<usize>, AnswerFault> {
+        let place = self.list.iter().rposition(|call| call.upstream_index == Some(index));
+        let known = place.and_then(|place| Some((place, self.list.get_mut(place)?)));
+        let Some((place, call)) = known.filter(|(_, call)| call.is_introduced) else { return Ok(None) };
+        call.arguments.piece(piece, out);
+        self.check_kept().map(|()| Some(place))
+    }
+
     fn push_part(
         &mut self,
         part: &CallPart<'_>,

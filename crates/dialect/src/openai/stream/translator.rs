@@ -8,8 +8,8 @@ use super::{Progress, chunk::ChatRewriter, client_stream::ClientStream};
 use crate::{
     answer::AnswerFault,
     frame::StreamEvent,
-    neutral::{AnswerEvent, AnswerSink},
-    openai::chunk_writer::ChunkWriter,
+    neutral::{AnswerEvent, AnswerSink, EscapedText},
+    openai::{answer::utf8, chunk_writer::ChunkWriter},
     upstream_decoder::UpstreamDecoder,
 };
 
@@ -47,6 +47,28 @@ impl StreamTranslator {
         Ok(())
     }
 
+    /// The same for a client of another dialect.
+    pub(super) fn event_for(
+        &mut self,
+        client: &mut ClientStream,
+        event: &StreamEvent<'_>,
+        chat: &mut ChatRewriter,
+        progress: &mut Progress,
+        out: &mut BytesMut,
+    ) -> Result<(), AnswerFault> {
+        if chat.is_done() || (event.data.trim_ascii().is_empty() && !event.is_error) {
+            return Ok(());
+        }
+        let StreamTranslator { decoder, writer, chunk } = self;
+        decoder.event(event, &mut ClientSink { writer, chunk, chat, client, progress, out })?;
+        progress.content |= decoder.has_open_block();
+        if self.decoder.is_done() {
+            chat.event(&StreamEvent { data: Cow::Borrowed(b"[DONE]"), is_error: false }, progress, &mut client.chunks)?;
+            client.encode(out)?;
+        }
+        Ok(())
+    }
+
     /// Takes an answer that was not streamed, for a client of another dialect. No more than one chunk of it is kept.
     pub(super) fn whole(
         self,
@@ -55,8 +77,9 @@ impl StreamTranslator {
         client: &mut ClientStream,
         out: &mut BytesMut,
     ) -> Result<(), AnswerFault> {
-        let StreamTranslator { decoder, writer, chunk } = self;
-        decoder.whole(body, &mut ClientSink { writer, chunk, chat, client, out })?;
+        let StreamTranslator { decoder, mut writer, mut chunk } = self;
+        let (writer, chunk, progress) = (&mut writer, &mut chunk, &mut Progress::default());
+        decoder.whole(body, &mut ClientSink { writer, chunk, chat, client, progress, out })?;
         chat.end(&mut client.chunks)?;
         client.end(chat, out)
     }
@@ -74,19 +97,29 @@ impl StreamTranslator {
     }
 }
 
-/// Encodes each chunk at once.
+/// Encodes each event at once: as it is, or as the chunk that it becomes.
 struct ClientSink<'s> {
-    writer: ChunkWriter,
-    chunk: BytesMut,
+    writer: &'s mut ChunkWriter,
+    chunk: &'s mut BytesMut,
     chat: &'s mut ChatRewriter,
     client: &'s mut ClientStream,
+    progress: &'s mut Progress,
     out: &'s mut BytesMut,
 }
 
 impl AnswerSink for ClientSink<'_> {
     fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
-        let ClientSink { writer, chunk, chat, client, out } = self;
-        let progress = &mut Progress::default();
+        let ClientSink { writer, chunk, chat, client, progress, out } = self;
+        if let AnswerEvent::ToolCallArguments { choice, call, text } = &event {
+            chunk.clear();
+            if let Some(call) = chat.passing_arguments((*choice, *call), text, progress, chunk)? {
+                let text = EscapedText::plain(utf8(chunk)?);
+                let settled = AnswerEvent::ToolCallArguments { choice: *choice, call, text };
+                return if chunk.is_empty() { Ok(()) } else { client.direct(settled, out) };
+            }
+        } else if chat.passes(&event, progress) {
+            return client.direct(event, out);
+        }
         ChunkSink { writer, chunk, chat, progress, out: &mut client.chunks }.event(event)?;
         client.encode(out)
     }

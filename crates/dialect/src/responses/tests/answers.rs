@@ -92,50 +92,6 @@ fn reasoning(summary: &[&str], sealed: Option<&str>) -> Value {
 }
 
 #[test]
-fn reasoning_text_and_a_call_become_chunks_of_chat() {
-    let mut chunks = Chunks::default();
-    let events = [
-        created(),
-        json!({"type": "response.in_progress", "response": {"id": "resp_1"}}),
-        added(0, reasoning(&[], None)),
-        json!({"type": "response.reasoning_summary_part.added", "output_index": 0, "summary_index": 0}),
-        delta("reasoning_summary_text", 0, "**Plan**"),
-        done(0, reasoning(&["**Plan**"], Some("gAAA"))),
-        added(1, empty_message()),
-        delta("output_text", 1, "Hi"),
-        json!({"type": "keepalive"}),
-        done(1, message("Hi")),
-        added(2, call("")),
-        delta("function_call_arguments", 2, "{\"a\""),
-        delta("function_call_arguments", 2, ":1.0}"),
-        json!({"type": "response.function_call_arguments.done", "output_index": 2, "arguments": "{\"a\":1.0}"}),
-        done(2, call("{\"a\":1.0}")),
-        completed(json!([reasoning(&["**Plan**"], Some("gAAA")), message("Hi"), call("{\"a\":1.0}")])),
-    ];
-    let events: Vec<String> = events.iter().map(Value::to_string).collect();
-    decode(&events, ToolNames::default(), &mut chunks).unwrap();
-    let deltas: Vec<Value> = chunks.chunks.iter().filter_map(|chunk| chunk["choices"].get(0).cloned()).collect();
-    let format = "openai-responses-v1";
-    let expected = [
-        json!({"reasoning": "**Plan**", "reasoning_details": [{"type": "reasoning.summary", "summary": "**Plan**", "id": "rs_1", "format": format, "index": 0}]}),
-        json!({"reasoning_details": [{"type": "reasoning.encrypted", "data": "gAAA", "id": "rs_1", "format": format, "index": 1}]}),
-        json!({"content": "Hi"}),
-        json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": ""}}]}),
-        json!({"tool_calls": [{"index": 0, "function": {"arguments": "{\"a\""}}]}),
-        json!({"tool_calls": [{"index": 0, "function": {"arguments": ":1.0}"}}]}),
-    ];
-    let shown: Vec<&Value> = deltas.iter().map(|choice| &choice["delta"]).take(expected.len()).collect();
-    assert_eq!(shown, expected.iter().collect::<Vec<_>>());
-    let last = deltas.last().unwrap();
-    assert_eq!((&last["finish_reason"], &last["native_finish_reason"]), (&json!("tool_calls"), &json!("completed")));
-    let usage = &chunks.chunks.last().unwrap()["usage"];
-    assert_eq!((&usage["prompt_tokens"], &usage["completion_tokens"]), (&json!(75), &json!(20)));
-    assert_eq!(usage["prompt_tokens_details"]["cached_tokens"], 32);
-    assert_eq!(usage["completion_tokens_details"]["reasoning_tokens"], 8);
-    assert_eq!(chunks.chunks[0]["id"], "resp_1");
-}
-
-#[test]
 fn a_stream_of_only_done_events_gives_the_whole_text_once() {
     let text_done = json!({"type": "response.output_text.done", "output_index": 0, "content_index": 0, "text": "Hi"});
     let end = completed(json!([message("Hi"), call("{}")]));

@@ -10,7 +10,6 @@ use crate::{
 };
 
 mod answers;
-mod other_upstreams;
 mod properties;
 mod requests;
 mod splicing;

@@ -56,33 +56,6 @@ fn parts_of_a_user_message_keep_their_order_and_their_meaning() {
 }
 
 #[test]
-fn a_call_and_its_result_have_the_same_call_id_and_no_item_id() {
-    let long = "x".repeat(100);
-    let sent = send_messages(json!([
-        {"role": "assistant", "content": "Let me see.", "tool_calls": [
-            {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1.0}"}},
-            {"id": long, "type": "custom", "custom": {"name": "patch", "input": "*** Begin"}}]},
-        {"role": "tool", "tool_call_id": long, "content": [{"type": "text", "text": "1"}, {"type": "text", "text": "2"}]},
-        {"role": "tool", "tool_call_id": "call_1", "content": "18"},
-    ]));
-    let input = sent.input();
-    assert_eq!(
-        input[0],
-        json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Let me see.", "annotations": []}]})
-    );
-    assert_eq!(
-        input[1],
-        json!({"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{\"a\": 1.0}"})
-    );
-    let id = input[2]["call_id"].as_str().unwrap();
-    assert!(id.len() <= 64);
-    assert_eq!(input[2], json!({"type": "custom_tool_call", "call_id": id, "name": "patch", "input": "*** Begin"}));
-    let parts = json!([{"type": "input_text", "text": "1"}, {"type": "input_text", "text": "2"}]);
-    assert_eq!(input[3], json!({"type": "custom_tool_call_output", "call_id": id, "output": parts}));
-    assert_eq!(input[4], json!({"type": "function_call_output", "call_id": "call_1", "output": "18"}));
-}
-
-#[test]
 fn a_reasoning_item_with_encrypted_content_comes_back_before_its_call_and_without_it_none_is_sent() {
     let message = |details: Value| {
         json!([{"role": "assistant", "reasoning_details": details, "content": null,

@@ -88,6 +88,15 @@ fn statement_12_messages_pass_byte_for_byte() {
 }
 
 #[test]
+fn statement_13_what_is_not_understood_passes_byte_for_byte() {
+    let messages = r#"{"role":"user","content":[{"type":"text","text":"x"},{ "type" : "hologram","hologram":{"text":1.0},"image_url":7 }]},
+  {"role":"assistant","content":null,"tool_calls":[{"type":"web","web":{"q":"\u0041"}}]},{"role":"tool","tool_call_id":"w","content":"7"}"#;
+    let tools = r#","tools":[{"type":"web","web":{"name":"f"}},{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"web"}"#;
+    let text = format!(r#"{{"model":"acme/able","messages":[{messages}]{tools}}}"#);
+    assert_eq!(shown(&sent("acme/able", &text)), text.replace("acme/able", "up-able"));
+}
+
+#[test]
 fn a_developer_is_a_system_where_the_endpoint_knows_no_developers() {
     let text = talk(
         r#"{"role":"developer","content":"a"},{"content":"b","role" : "developer"},{"role":"user","content":"developer"}"#,
