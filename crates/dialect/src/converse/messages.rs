@@ -76,11 +76,11 @@ impl<'a> Blocks<'a> for Written<'_> {
     }
 
     /// The API refuses documents without a text.
-    fn block_before(turn: &AlternatingTurn<'a>, place: usize) -> Option<&'static [u8]> {
+    fn added_block(turn: &AlternatingTurn<'a>) -> Option<(usize, &'static [u8])> {
         let is_text = |part: &Part<'_>| matches!(part.content, Content::Text(_));
-        let is_first = || turn.parts.iter().position(|part| is_document(&part.content)) == Some(place);
-        let wants_text = turn.speaker == Speaker::User && is_first() && !turn.parts.iter().any(is_text);
-        wants_text.then_some(b"{\"text\":\"(document)\"}")
+        let lacks_text = turn.speaker == Speaker::User && !turn.parts.iter().any(is_text);
+        let document = || turn.parts.iter().position(|part| is_document(&part.content));
+        lacks_text.then(document).flatten().map(|place| (place, b"{\"text\":\"(document)\"}".as_slice()))
     }
 
     /// The block, and a cache point behind it.

@@ -16,8 +16,8 @@ pub(crate) trait Blocks<'a>: Sized {
     /// A message up to its first block.
     fn beginning(speaker: Speaker) -> &'static [u8];
 
-    /// A block that must stand before the part at this place, if any.
-    fn block_before(_: &AlternatingTurn<'a>, _: usize) -> Option<&'static [u8]> {
+    /// A block that must be added to a turn, and the place of the part that it stands before, if any.
+    fn added_block(_: &AlternatingTurn<'a>) -> Option<(usize, &'static [u8])> {
         None
     }
 
@@ -60,6 +60,7 @@ impl<'a, B: Blocks<'a>> BlockMessages<'_, 'a, B> {
     fn turn(&mut self, turn: &AlternatingTurn<'a>, is_last: bool) {
         let mut is_empty = true;
         let mut thoughts = Thoughts::new(self.thoughts);
+        let added = B::added_block(turn);
         for (place, part) in turn.parts.iter().enumerate() {
             if let Content::Reasoning(state) = &part.content {
                 if let Some(thought) = thoughts.take(state, self.fates) {
@@ -70,7 +71,7 @@ impl<'a, B: Blocks<'a>> BlockMessages<'_, 'a, B> {
                 continue;
             }
             thoughts.end(self.fates);
-            if let Some(block) = B::block_before(turn, place) {
+            if let Some((_, block)) = added.filter(|(before, _)| *before == place) {
                 self.fates.emulate("messages[].content");
                 self.constant(block, turn.speaker);
             }

@@ -298,6 +298,8 @@ impl<'a> Reader<'a> {
             }
             // Something that the request names is in use.
             FailureKind::Server if self.status == Some(409) && is_doubtful => self.refusal(FailureKind::RefusedHere),
+            // What the request brings may have broken, not the endpoint.
+            FailureKind::Server if brings_its_own => Refusal { evidence: Evidence::Request, ..self.refusal(kind) },
             FailureKind::Auth if brings_its_own && self.tells_the_client() => self.refusal(FailureKind::RefusedHere),
             FailureKind::Auth if is_doubtful => self.refusal(kind),
             // What says what is wrong with the request says nothing about the model.

@@ -104,6 +104,22 @@ const USUAL_TIERS: &[&str] =
     &["auto", "default", "standard", "standard_only", "service_tier_unspecified", "unspecified"];
 /// Types of tools that run at the client, so that nothing in them can be refused but their form.
 const CLIENT_TOOLS: &[&str] = &["function", "custom"];
+/// Types of parts of messages that are known here. In a part of another type anything may be looked up.
+const PARTS: &[&str] = &[
+    "document",
+    "file",
+    "image",
+    "image_url",
+    "input_audio",
+    "redacted_thinking",
+    "refusal",
+    "search_result",
+    "text",
+    "thinking",
+    "tool_result",
+    "tool_use",
+    "video_url",
+];
 /// What an entry of `tools` without a type has if it runs at the client.
 const CLIENT_TOOL_MEMBERS: &[&[u8]] =
     &[b"name", b"function", b"functionDeclarations", b"function_declarations", b"toolSpec", b"cachePoint"];
@@ -389,6 +405,7 @@ impl Doubt {
             doubt.names_a_resource |= &*name == b"provider" || &*name == b"inference_geo";
             doubt.brings_its_own |= &*name == b"background" && value.bytes() == b"true";
             doubt.brings_its_own |= &*name == b"tools" && value.elements().any(runs_at_the_provider);
+            doubt.brings_its_own |= &*name == b"messages" && value.elements().any(has_an_unknown_part);
             doubt.note(&name, value);
             if !is_text(&name, value) {
                 doubt.walk(&name, value);
@@ -449,6 +466,16 @@ fn runs_at_the_provider(tool: Raw<'_>) -> bool {
         Some(kind) => !CLIENT_TOOLS.contains(&&*kind),
         None => !CLIENT_TOOL_MEMBERS.iter().any(|name| tool.member(name).is_some()),
     }
+}
+
+/// Whether a message has a part or a call of a type that is not known here, with whatever it names.
+fn has_an_unknown_part(message: Raw<'_>) -> bool {
+    let has_other = |name: &[u8], known: &[&str]| {
+        let elements = message.member(name).into_iter().flat_map(Raw::elements);
+        let mut types = elements.filter_map(|element| element.member(b"type")?.text());
+        types.any(|kind| !known.contains(&&*kind))
+    };
+    has_other(b"content", PARTS) || has_other(b"tool_calls", CLIENT_TOOLS)
 }
 
 /// Whether a member of `value`, or of what it holds, has this name.

@@ -214,9 +214,13 @@ fn a_request_that_brings_its_own_proves_nothing_by_any_code_or_sentence() {
         json!({"tools": [{"googleSearch": {}}]}),
         json!({"mcp_servers": [{"type": "url", "name": "x", "authorization_token": "bad"}]}),
         json!({"messages": [{"role": "user", "content": [{"type": "odd", "model": "nope"}]}]}),
+        json!({"messages": [{"role": "user", "content": [{"type": "agent", "input": {"model": "other/x"}}]}]}),
+        json!({"messages": [{"role": "assistant", "tool_calls": [{"id": "c", "type": "remote", "remote": {}}]}]}),
     ] {
         let mut request = json!({"model": MODEL});
         request.as_object_mut().unwrap().extend(odd.as_object().unwrap().clone());
+        let broken = read(Dialect::OpenAi, 500, &json!({"error": {"message": "No."}}), &request);
+        assert_eq!(broken.evidence, Evidence::Request, "{request}");
         for row in ROWS.iter().filter(|row| row.about.closes()) {
             let bodies: Vec<Value> = match row.sign {
                 Sign::Words(words) => words.iter().map(|it| json!({"error": {"message": sentence(it)}})).collect(),

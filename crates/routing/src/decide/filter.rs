@@ -1,8 +1,8 @@
 //! Hard filters: endpoints that cannot serve a request, whatever the statistics say.
 //!
 //! Each check looks at one reason. They run in the order of [`CHECKS`], and the first that refuses is the reported
-//! reason: endpoints that cannot be called at all, then restrictions of the key, then those of the caller, then
-//! capabilities, then cost.
+//! reason: endpoints that cannot be called at all, then restrictions of the key, then those of the caller, then what only
+//! one dialect has, then capabilities, then cost.
 
 use std::sync::Arc;
 
@@ -69,11 +69,11 @@ static CHECKS: [FilterRule; 24] = [
     FilterRule::new(|filters| !filters.query.routing.provider.ignore.is_empty(), ignored),
     FilterRule::new(|filters| !filters.query.routing.provider.only.is_empty(), not_only),
     FilterRule::new(is_ordered_strictly, not_ordered),
+    FilterRule::new(|filters| filters.query.needs.native.is_some(), other_dialect),
     FilterRule::new(|filters| !filters.query.needs.output.is_empty(), output),
     FilterRule::new(|filters| !filters.query.needs.input.is_empty(), input),
     FilterRule::new(needs_parameters, parameters),
     FilterRule::new(|filters| !filters.query.needs.capabilities.is_empty(), capabilities),
-    FilterRule::new(|filters| filters.query.needs.native.is_some(), other_dialect),
     FilterRule::new(|filters| !filters.query.needs.lost.is_empty(), lost_parameter),
     FilterRule::new(ALWAYS, context),
     FilterRule::new(|filters| !filters.query.routing.provider.quantizations.is_empty(), quantization),

@@ -157,6 +157,8 @@ struct Part<'a> {
     audio: Option<Raw<'a>>,
     file: Option<Raw<'a>>,
     video: Option<Raw<'a>>,
+    /// Bytes of all other members.
+    other_bytes: usize,
 }
 
 /// One part, read into the conversation.
@@ -198,7 +200,7 @@ impl<'a> PartVisitor<'_, 'a> {
             PartKey::InputAudio => part.audio = json::given(members.raw()?),
             PartKey::File => part.file = json::given(members.raw()?),
             PartKey::VideoUrl => part.video = json::given(members.raw()?),
-            PartKey::Other => drop(members.raw()?),
+            PartKey::Other => part.other_bytes += members.raw()?.written().len(),
         }
         Ok(())
     }
@@ -207,11 +209,10 @@ impl<'a> PartVisitor<'_, 'a> {
         let mut read = Ok(None);
         self.at(|path| read = json::given(raw).map(|raw| PartKind::read(raw, &path.member("type"))).transpose());
         part.kind = read.map_err(|invalid| self.conversation.stop(invalid))?;
-        if part.kind == Some(PartKind::Unknown) {
+        if part.kind == Some(PartKind::Unknown) && self.conversation.not_understood.is_none() {
             let mut unknown = None;
             self.at(|path| unknown = Some(PartKind::unknown(raw, &path.member("type"))));
-            self.conversation.not_understood =
-                self.conversation.not_understood.take().or(unknown.map(fault::in_prompt));
+            self.conversation.not_understood = unknown.map(fault::in_prompt);
         }
         Ok(())
     }
@@ -318,11 +319,15 @@ impl Part<'_> {
             PartKind::Audio => audio(self.audio, &path.member("input_audio")),
             PartKind::File => file(self.file, &path.member("file")),
             PartKind::Video => video(self.video, &path.member("video_url")),
-            PartKind::Unknown => Ok(match self.text {
-                Some(TextLength::Text(bytes)) => PartContent::text(bytes),
-                _ => PartContent::default(),
-            }),
+            PartKind::Unknown => Ok(PartContent::text(self.written_bytes())),
         }
+    }
+
+    /// All that an endpoint may read of a part that is not understood.
+    fn written_bytes(&self) -> usize {
+        let text = |length: Option<TextLength>| if let Some(TextLength::Text(bytes)) = length { bytes } else { 0 };
+        let media = [self.image, self.audio, self.file, self.video].into_iter().flatten();
+        text(self.text) + text(self.refusal) + media.map(|raw| raw.written().len()).sum::<usize>() + self.other_bytes
     }
 }
 

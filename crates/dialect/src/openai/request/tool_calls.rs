@@ -77,6 +77,8 @@ struct ParsedCall<'a> {
     function: Option<ParsedFunction>,
     custom: Option<ParsedFunction>,
     kind: CallKind,
+    /// Bytes of all other members.
+    other_bytes: usize,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -105,7 +107,7 @@ impl<'a> ValueVisitor<'a> for CallVisitor<'_, 'a> {
                 CallKey::Function => "function",
                 CallKey::Custom => "custom",
                 CallKey::Other => {
-                    members.raw()?;
+                    call.other_bytes += members.raw()?.written().len();
                     continue;
                 }
             };
@@ -135,18 +137,17 @@ impl<'a> CallVisitor<'_, 'a> {
             return Err(self.conversation.stop(invalid));
         }
         self.conversation.call_ids.push(call.id.map_or("", |id| id.written));
-        let called = match call.kind {
-            CallKind::Function => call.function,
-            CallKind::Custom => call.custom,
-            CallKind::Unknown => {
-                let unknown = fault::in_prompt(self.at(unsupported));
-                self.conversation.not_understood.get_or_insert(unknown);
-                return Ok(());
+        if call.kind == CallKind::Unknown {
+            self.conversation.tally.bytes += call.other_bytes;
+            if self.conversation.not_understood.is_none() {
+                self.conversation.not_understood = Some(fault::in_prompt(self.at(unsupported)));
             }
-        };
-        if let Some(ParsedFunction::Object { name: Some(TextLength::Text(name)), arguments, .. }) = &called {
-            let arguments = if let Some(TextLength::Text(bytes)) = arguments { *bytes } else { 0 };
-            self.conversation.tally.bytes += name + arguments;
+        }
+        for called in [call.function, call.custom].into_iter().flatten() {
+            if let ParsedFunction::Object { name: Some(TextLength::Text(name)), arguments, .. } = called {
+                let arguments = if let Some(TextLength::Text(bytes)) = arguments { bytes } else { 0 };
+                self.conversation.tally.bytes += name + arguments;
+            }
         }
         Ok(())
     }

@@ -126,13 +126,16 @@ impl<'a> ValueVisitor<'a> for ToolVisitor<'_, 'a> {
 
     fn object(self, mut members: ObjectReader<'_, 'a>) -> Result<(), Stopped> {
         let path = self.list.item(self.declared.count());
-        let (mut kind, mut function, mut custom) = (None, None, None);
+        let (mut kind, mut function, mut custom, mut other_bytes) = (None, None, None, 0);
         while let Some(key) = members.key()?.map(ToolKey::of) {
             let twice = match key {
                 ToolKey::Type => kind.replace(members.raw()?).map(|_| "type"),
                 ToolKey::Function => function.replace(members.value(FunctionVisitor)?).map(|_| "function"),
                 ToolKey::Custom => custom.replace(members.value(FunctionVisitor)?).map(|_| "custom"),
-                ToolKey::Other => members.raw().map(|_| None)?,
+                ToolKey::Other => {
+                    other_bytes += members.raw()?.written().len();
+                    None
+                }
             };
             if let Some(name) = twice {
                 return Err(stop(&mut self.declared.fault, fault::given_twice(&path.member(name))));
@@ -147,6 +150,7 @@ impl<'a> ValueVisitor<'a> for ToolVisitor<'_, 'a> {
                 Ok(())
             }
             Ok(Err(unknown)) => {
+                self.declared.bytes += other_bytes;
                 self.declared.unknown.push(self.declared.count());
                 self.declared.not_understood.get_or_insert(unknown);
                 Ok(())

@@ -132,7 +132,7 @@ impl ChatStream {
     ///
     /// # Errors
     /// When the upstream reports an error or what it sends is no stream of chunks. What came before the fault
-    /// is in `out`, nothing of the faulty event is, and only [`ChatStream::fail`] makes sense after it.
+    /// is in `out`, and only [`ChatStream::fail`] makes sense after it.
     pub fn push(&mut self, bytes: &Bytes, out: &mut BytesMut) -> Result<Progress, AnswerFault> {
         self.push_until(bytes, out, None)
     }

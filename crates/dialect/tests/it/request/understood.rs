@@ -49,6 +49,19 @@ fn every_good_message_is_accepted() {
 }
 
 #[test]
+fn what_is_not_understood_counts_with_all_its_bytes() {
+    let long = "x".repeat(40_000);
+    let tokens = |text: String| parse(text).unwrap().prompt_tokens;
+    let part = |part: String| tokens(talk(&format!(r#"{{"role":"user","content":[{part}]}}"#)));
+    let known = part(format!(r#"{{"type":"text","text":"{long}"}}"#));
+    assert!(part(format!(r#"{{"type":"thinking","thinking":[{{"type":"text","text":"{long}"}}]}}"#)) >= known);
+    assert!(part(format!(r#"{{"image_url":"{long}","type":"input_image"}}"#)) >= known);
+    let calls = format!(r#"{{"role":"assistant","tool_calls":[{{"id":"c","type":"x","x":"{long}"}}]}}"#);
+    assert!(tokens(talk(&calls)) >= known);
+    assert!(tokens(body(&format!(r#","tools":[{{"type":"mcp","description":"{long}"}}]"#))) >= known);
+}
+
+#[test]
 fn every_good_part_is_accepted_and_says_what_the_model_must_take() {
     let data = format!("data:image/png;base64,{}", "A".repeat(1000));
     for (part, modality) in [
