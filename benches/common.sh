@@ -159,6 +159,8 @@ END
 start_pointsman() {
     local home=$work/${1:-pointsman}
     mkdir -p "$home"
+    # That of an earlier start names another address.
+    rm -f "$home.out"
     cat >"$home/config.toml" <<END
 ${2:-}
 [server]
@@ -211,6 +213,30 @@ END
     pids+=("$!")
     pointsman_pid=$!
     pointsman=$(await_line "$home.out" '127\.0\.0\.1:[0-9]+' "$pointsman_pid")
+}
+
+# What actix-web and awc cost by themselves, before the same upstream.
+start_floor() {
+    rm -f "$work/floor.out"
+    pinned 0 "${1:-$peer}" floor --address "$upstream" --key "$key" >"$work/floor.out" 2>"$work/floor.err" &
+    pids+=("$!")
+    floor_pid=$!
+    floor=$(await_line "$work/floor.out" '127\.0\.0\.1:[0-9]+' "$floor_pid")
+}
+
+# Makes a script that runs a program under callgrind, and prints its path.
+under_callgrind() {
+    local script=$work/counted-${1##*/}
+    printf '#!/bin/sh\nexec valgrind --tool=callgrind --callgrind-out-file="%s" "%s" "$@"\n' "${CALLGRIND_OUT:-/dev/null}" "$1" >"$script"
+    chmod +x "$script"
+    echo "$script"
+}
+
+# Ends a program under callgrind, whose standard error is in a file, and prints the instructions of its whole run.
+counted_instructions() {
+    kill -TERM "$1"
+    wait "$1" || true
+    sed -nE 's/.*Collected *: ([0-9]+).*/\1/p' "$2" | grep . || fail 'valgrind told no count'
 }
 
 machine() {

@@ -37,6 +37,21 @@ impl Pace {
     }
 }
 
+/// What an answer must be.
+#[derive(Clone, Copy)]
+struct Expected {
+    status: u16,
+    stream: bool,
+    whole_answer: bool,
+}
+
+impl Expected {
+    fn by(options: &Options) -> Expected {
+        let Options { status, stream, get, .. } = *options;
+        Expected { status, stream, whole_answer: status == 200 && !get }
+    }
+}
+
 /// Prints `requests=… chunks=… cpu_us=… …` or fails at the first irregular answer.
 pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
     let request: Rc<[u8]> = question(options, false)?.into();
@@ -52,9 +67,9 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
         let pace = pause
             .map(|pause| Pace { next: started + pause * number as u32, pause: pause * options.connections as u32 });
         let end = started + options.duration;
-        let (stream, most) = (options.stream, options.requests);
+        let (expected, most) = (Expected::by(options), options.requests);
         tasks.spawn_local(async move {
-            drive(connection, &request, stream, (pace, end, most), &tally).await.map_err(|f| f.to_string())
+            drive(connection, &request, expected, (pace, end, most), &tally).await.map_err(|f| f.to_string())
         });
     }
     while let Some(driven) = tasks.join_next().await {
@@ -70,10 +85,10 @@ async fn warmed_up(options: &Options, request: &Rc<[u8]>) -> Result<Vec<Connecti
     let mut tasks = JoinSet::new();
     for _ in 0..options.connections {
         let request = Rc::clone(request);
-        let (address, stream) = (options.address, options.stream);
+        let (address, expected) = (options.address, Expected::by(options));
         tasks.spawn_local(async move {
             let mut connection = Connection::new(TcpStream::connect(address).await?)?;
-            exchange(&mut connection, &request, stream, &mut Vec::new()).await?;
+            exchange(&mut connection, &request, expected, &mut Vec::new()).await?;
             Ok::<_, Failure>(connection)
         });
     }
@@ -83,7 +98,7 @@ async fn warmed_up(options: &Options, request: &Rc<[u8]>) -> Result<Vec<Connecti
 async fn drive(
     mut connection: Connection,
     request: &[u8],
-    stream: bool,
+    expected: Expected,
     (mut pace, end, most): (Option<Pace>, Instant, usize),
     tally: &RefCell<Tally>,
 ) -> Result<(), Failure> {
@@ -96,7 +111,7 @@ async fn drive(
             Some(pace) => pace.turn().await,
             None => Instant::now(),
         };
-        exchange(&mut connection, request, stream, &mut body).await?;
+        exchange(&mut connection, request, expected, &mut body).await?;
         tally.borrow_mut().times.push(sent.elapsed());
     }
     Ok(())
@@ -106,17 +121,20 @@ async fn drive(
 async fn exchange(
     connection: &mut Connection,
     request: &[u8],
-    stream: bool,
+    expected: Expected,
     body: &mut Vec<u8>,
 ) -> Result<(), Failure> {
     connection.socket.write_all(request).await?;
     let head = connection.answer_head().await?;
     connection.body(&head, body).await?;
     let text = String::from_utf8_lossy(body);
-    if head.status != 200 {
+    if head.status != expected.status {
         return Err(format!("status {}: {}", head.status, text.chars().take(400).collect::<String>()).into());
     }
-    if stream {
+    if !expected.whole_answer {
+        return Ok(());
+    }
+    if expected.stream {
         let chunks = text.matches(r#""content":""#).count() as u64;
         if chunks < CHUNKS || !text.ends_with("data: [DONE]\n\n") {
             return Err(format!("a stream of {chunks} chunks, or without its end").into());

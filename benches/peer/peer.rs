@@ -2,11 +2,12 @@
 //!
 //! Not a general load generator: it speaks just enough HTTP/1.1 for the commands in `benches/`, on one thread, and
 //! takes no answer on trust: a status other than 200, a short body or a stream without its end is a failure.
-//! Next: `upstream.rs`, `load.rs`, `hold.rs` for `compare` and `footprint`, `broken.rs`, `soak.rs` and `measure.rs`
+//! Next: `upstream.rs`, `floor.rs`, `load.rs`, `hold.rs` for `compare` and `footprint`, `broken.rs`, `soak.rs` and `measure.rs`
 //! for `soak` and `figures`.
 
 mod broken;
 mod call;
+mod floor;
 mod hold;
 mod http;
 mod load;
@@ -31,11 +32,13 @@ The peers of the end-to-end benchmarks.
 
   bench-peer upstream [--chunk-ms N]
       serves fixed answers on a free port of 127.0.0.1 and prints the address
+  bench-peer floor --address A [--key K]
+      forwards requests to the upstream at A with actix-web and awc alone, on a free port that it prints, as above
   bench-peer load --address A --pid P [--path /...] [--key K] [--connections N] [--seconds N]
                   [--model M] [--bytes N] [--stream] [--steady [--rate N]] [--ticks N]
-                  [--requests N]
-      sends requests until the time is over, as fast as it goes or at a steady rate, and prints what they cost the process P;
-      with --requests at most that many on each connection
+                  [--requests N] [--get] [--status N]
+      sends chats, or with --get requests without a body, until the time is over, as fast as it goes or at a steady rate, and prints what they cost the process P;
+      with --requests at most that many on each connection; every answer must have the status N, 200 if none is given
   bench-peer hold --address A --pid P [--path /...] [--key K] [--connections N]
       holds idle connections, then silent streams, and prints what they cost P in memory
   bench-peer broken [--flap-ms N] [--chunk-ms N]
@@ -62,6 +65,10 @@ struct Options {
     model: String,
     bytes: usize,
     stream: bool,
+    /// Whether `load` sends no chats.
+    get: bool,
+    /// The status that `load` awaits.
+    status: u16,
     chunk_pause: Duration,
     ticks_per_second: u64,
     /// Whether `load` keeps to the rate.
@@ -88,6 +95,8 @@ impl Default for Options {
             model: question::MODEL.to_owned(),
             bytes: 1024,
             stream: false,
+            get: false,
+            status: 200,
             chunk_pause: Duration::from_millis(4),
             ticks_per_second: 100,
             steady: false,
@@ -114,6 +123,8 @@ impl Options {
                 Arg::Long("model") => options.model = parser.value()?.string()?,
                 Arg::Long("bytes") => options.bytes = parser.value()?.parse()?,
                 Arg::Long("stream") => options.stream = true,
+                Arg::Long("get") => options.get = true,
+                Arg::Long("status") => options.status = parser.value()?.parse()?,
                 Arg::Long("chunk-ms") => options.chunk_pause = Duration::from_millis(parser.value()?.parse()?),
                 Arg::Long("ticks") => options.ticks_per_second = parser.value()?.parse()?,
                 Arg::Long("steady") => options.steady = true,
@@ -150,6 +161,9 @@ fn run() -> Result<(), Failure> {
         _ => OsString::from("help"),
     };
     let options = Options::read(&mut parser)?;
+    if command == "floor" {
+        return floor::serve(options.address, &options.key);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match command.to_str() {
         Some("upstream") => runtime.block_on(upstream::serve(options.chunk_pause)),

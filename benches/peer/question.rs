@@ -20,6 +20,11 @@ const MESSAGE: usize = 900;
 
 /// A request, head and body, with a conversation of about `bytes`.
 pub(crate) fn question(options: &Options, held: bool) -> Result<Vec<u8>, Failure> {
+    if options.get {
+        let Options { address, path, key, .. } = options;
+        let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {key}\r\n\r\n");
+        return Ok(head.into_bytes());
+    }
     chat(options, if held { HELD } else { &options.model }, options.stream || held)
 }
 

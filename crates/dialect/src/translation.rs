@@ -85,7 +85,8 @@ pub fn chat_body_with(
         Dialect::OpenAi if request.has_written_messages => {
             without_foreign_members(with_plain_results(gated), catalog, endpoint, true)
         }
-        Dialect::OpenAi => without_foreign_members(gated, catalog, endpoint, false),
+        Dialect::OpenAi if request.returns_reasoning => without_foreign_members(gated, catalog, endpoint, false),
+        Dialect::OpenAi => gated,
         dialect => spelled(request, translated(&gated, dialect, endpoint, request.prompt_tokens, signatures)?),
     };
     Some(match request.client.as_deref() {

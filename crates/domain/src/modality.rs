@@ -94,6 +94,12 @@ impl Modalities {
         self.0 == 0
     }
 
+    /// The first member in the order of [`Modality::ALL`]; `None` of an empty set.
+    #[must_use]
+    pub fn first(self) -> Option<Modality> {
+        if self.is_empty() { None } else { self.iter().next() }
+    }
+
     /// The members, in the order of [`Modality::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Modality> {
         Modality::ALL.into_iter().filter(move |modality| self.contains(*modality))

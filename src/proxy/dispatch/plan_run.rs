@@ -245,7 +245,7 @@ impl PlanRun {
         let (policy, streamed) = (&self.routed.policy, self.size.streamed);
         let never = !self.may_race || (streamed && !self.may_hedge);
         let candidate = self.routed.decision.at(position);
-        let may = |_: &&Candidate| !never && !self.rivals(position).is_empty();
+        let may = |_: &&Candidate| !never && self.has_rival(position);
         let Some(candidate) = candidate.filter(may) else { return [None, None] };
         let left = self.deadline.saturating_duration_since(Instant::now());
         let may_hedge = self.may_hedge && self.attempts < self.routed.decision.max_attempts;

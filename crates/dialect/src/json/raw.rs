@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr;
+
 /// One checked JSON value, as written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Raw<'a> {
@@ -82,7 +84,7 @@ impl<'a> Raw<'a> {
         if self.overhead == 0 {
             return Some(Cow::Borrowed(self.inner_text()));
         }
-        serde_json::from_str::<String>(self.text).ok().map(Cow::Owned)
+        unescaped(self.inner_text(), self.overhead).map(Cow::Owned)
     }
 
     /// The name an object's key stands for, so that `"\u0069d"` is `id`.
@@ -106,8 +108,43 @@ impl<'a> Raw<'a> {
     }
 }
 
+/// What a checked text with escapes stands for, which is so many bytes shorter; `None` with half of a surrogate pair.
+fn unescaped(mut rest: &str, overhead: usize) -> Option<String> {
+    let mut text = String::with_capacity(rest.len().saturating_sub(overhead));
+    while let Some((plain, escape)) = memchr(b'\\', rest.as_bytes()).and_then(|at| rest.split_at_checked(at)) {
+        text.push_str(plain);
+        let character = match escape.as_bytes().get(1)? {
+            b'n' => '\n',
+            b't' => '\t',
+            b'r' => '\r',
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'u' => {
+                let units = escape.as_bytes().chunks(6).map_while(unit);
+                let character = char::decode_utf16(units).next()?.ok()?;
+                rest = escape.get(6 * character.len_utf16()..)?;
+                text.push(character);
+                continue;
+            }
+            byte => char::from(*byte),
+        };
+        text.push(character);
+        rest = escape.get(2..)?;
+    }
+    text.push_str(rest);
+    Some(text)
+}
+
+/// The number of `\uXXXX`.
+fn unit(escape: &[u8]) -> Option<u16> {
+    let digits = escape.strip_prefix(b"\\u")?;
+    u16::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::cursor::Cursor;
 
     #[test]
@@ -116,6 +153,15 @@ mod tests {
         let raw = cursor.string().unwrap();
         assert_eq!(raw.text().unwrap(), "a\né😀你");
         assert_eq!(raw.text_bytes(), "a\né😀你".len());
+    }
+
+    proptest! {
+        #[test]
+        fn escapes_stand_for_what_serde_reads(inner in r#"([a-zé😀 ]|\\[nrtbf/\\"]|\\u[0-9a-fD][0-9a-f]{3}|\\ud83d\\ude0[0-9a-f]){0,12}"#) {
+            let written = format!("\"{inner}\"");
+            let read = Cursor::new(&written).string().unwrap().text().map(|text| text.into_owned());
+            prop_assert_eq!(read, serde_json::from_str::<String>(&written).ok());
+        }
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(crate) struct DecisionContext<'a> {
     pub query: &'a Query,
     pub now: Tick,
     pub rules: ForecastRules,
+    /// Load (ln) from which an endpoint is saturated.
+    saturation: f64,
     pub lengths: ClassLengths<'a>,
     /// Estimated prompt tokens, answers and images of the query, as floats.
     pub prompt_tokens: f64,
@@ -44,6 +46,7 @@ impl<'a> DecisionContext<'a> {
             live,
             query,
             now,
+            saturation: libm::log(policy.hot_inflation.max(1.0)),
             rules: ForecastRules::of(policy, query.objective.value, query.streamed),
             lengths: snapshot.lengths.of(LengthClass::of(query.max_tokens)),
             prompt_tokens: f64::from(query.prompt_tokens),
@@ -59,7 +62,7 @@ impl<'a> DecisionContext<'a> {
 impl DecisionContext<'_> {
     /// Whether a load (ln) counts as saturation: only a knee with evidence excludes an endpoint.
     pub(crate) fn is_saturated(&self, load: f64, knee_is_sure: bool) -> bool {
-        knee_is_sure && load > libm::log(self.policy.hot_inflation.max(1.0))
+        knee_is_sure && load > self.saturation
     }
 
     /// The stricter gate of an endpoint and its provider.

@@ -233,12 +233,12 @@ fn not_ordered(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Optio
 }
 
 fn output(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let missing = filters.query.needs.output.without(subject.model.architecture.output).iter().next()?;
+    let missing = filters.query.needs.output.without(subject.model.architecture.output).first()?;
     Some((ExclusionReason::OutputModality, ExclusionDetail::DoesNotGive(missing)))
 }
 
 fn input(filters: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let missing = filters.query.needs.input.without(subject.model.architecture.input).iter().next()?;
+    let missing = filters.query.needs.input.without(subject.model.architecture.input).first()?;
     Some((ExclusionReason::InputModality, ExclusionDetail::DoesNotTake(missing)))
 }
 

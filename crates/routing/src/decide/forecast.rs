@@ -17,6 +17,10 @@ const LEAST_TIME: f64 = 1e-9;
 /// ... and of its spread, ln.
 const LEAST_SIGMA: f64 = 1e-3;
 
+/// Standard deviations before the time-out from which it cannot matter: a probability of 10⁻³² changes no bit of a failure
+/// probability, which holds a prior of at least 10⁻¹⁰.
+const CERTAINLY_IN_TIME: f64 = -12.0;
+
 /// Constants of the forecasts of one decision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ForecastRules {
@@ -47,7 +51,8 @@ impl ForecastRules {
 
     /// Probability that an expected wait of this many seconds exceeds the time-out.
     fn runs_out(&self, waited: f64, curve: &Curve) -> f64 {
-        noise::normal_share(libm::log(waited / self.clock) / curve.sigma)
+        let z = libm::log(waited / self.clock) / curve.sigma;
+        if z < CERTAINLY_IN_TIME { 0.0 } else { noise::normal_share(z) }
     }
 
     /// Probability that the whole answer takes longer than the limit of `reliable`; 0 for other objectives. Without

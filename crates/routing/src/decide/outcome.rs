@@ -132,8 +132,10 @@ fn recorded_candidates(
     scoring: &Scoring,
     scope: RecordScope,
 ) -> (Vec<Candidate>, Vec<EndpointId>) {
-    let (mut candidates, mut omitted) = (Vec::new(), Vec::new());
-    for ((place, candidate), is_recorded) in plan.order.iter().enumerate().zip(recorded(plan, scope)) {
+    let recorded = recorded(plan, scope);
+    let count = recorded.iter().filter(|is_recorded| **is_recorded).count();
+    let (mut candidates, mut omitted) = (Vec::with_capacity(count), Vec::with_capacity(recorded.len() - count));
+    for ((place, candidate), is_recorded) in plan.order.iter().enumerate().zip(recorded) {
         if is_recorded {
             candidates.push(candidate_record::candidate(context, candidate, place, scoring));
         } else {

@@ -66,6 +66,12 @@ pub(crate) struct RankKey {
 /// An endpoint of the pool in a decision, a recorded candidate in an explanation or a replay.
 pub(crate) trait Ranked {
     fn key(&self) -> RankKey;
+
+    /// What a plan is sorted by. Ranks are never negative, so their bits sort as they do.
+    fn place(&self) -> (Precedence, u64) {
+        let RankKey { precedence, rank, .. } = self.key();
+        (precedence, rank.to_bits())
+    }
 }
 
 impl Ranked for PooledEndpoint<'_> {
@@ -82,11 +88,16 @@ impl Ranked for PooledEndpoint<'_> {
             role: self.role,
         }
     }
+
+    #[inline]
+    fn place(&self) -> (Precedence, u64) {
+        (self.precedence, self.rank.to_bits())
+    }
 }
 
 /// Orders the candidates for this number of attempts.
 pub(crate) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
-    order.sort_unstable_by_key(|candidate| (candidate.key().precedence, candidate.key().rank.to_bits()));
+    order.sort_unstable_by_key(|candidate| candidate.place());
     settle_ties(order);
     let probe = order.iter().position(|candidate| candidate.key().role == Role::Probe);
     move_to_front(order, probe);

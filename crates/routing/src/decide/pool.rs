@@ -56,6 +56,9 @@ impl<'a> CandidatePool<'a> {
             Target::Model(_) => None,
         };
         let filters = HardFilters::new(context.catalog, &context.snapshot.lengths, context.query, alias);
+        if let Target::Model(position) = target {
+            self.candidates.reserve(context.catalog.model(position).map_or(0, |model| model.endpoints.len()));
+        }
         let mut screen = |index: u32, stats: &'a EndpointStats| {
             if self.admits(&filters, index, stats, seen) {
                 self.pass(context, rank, index, stats);

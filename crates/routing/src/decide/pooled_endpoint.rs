@@ -77,10 +77,12 @@ impl<'a> PooledEndpoint<'a> {
         }
     }
 
+    #[inline]
     pub(crate) fn endpoint(&self) -> EndpointId {
         self.stats.facts.id
     }
 
+    #[inline]
     pub(crate) fn provider(&self) -> u32 {
         self.stats.facts.provider
     }

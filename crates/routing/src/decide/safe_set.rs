@@ -36,5 +36,7 @@ pub(crate) fn safe_set(pool: &CandidatePool<'_>) -> Vec<u32> {
     let is_safe = |candidate: &&PooledEndpoint<'_>| {
         candidate.precedence == first && failure(candidate) <= least + MORE_FAILURE && is_accepting(candidate)
     };
-    pool.candidates.iter().filter(is_safe).map(|candidate| candidate.index).collect()
+    let mut safe = Vec::with_capacity(pool.candidates.len());
+    safe.extend(pool.candidates.iter().filter(is_safe).map(|candidate| candidate.index));
+    safe
 }

@@ -76,14 +76,23 @@ impl PlanRun {
     /// Positions that may race the attempt at `position`, best first: the rest of the plan in the same group, without probes
     /// and candidates behind an open circuit.
     pub(super) fn rivals(&self, position: usize) -> Vec<usize> {
+        let late = self.routed.decision.candidates.get(position);
+        let tried = |rival: &Candidate| late.is_some_and(|late| self.is_same_provider(late.index, rival));
+        self.remaining(self.may_race(position), tried)
+    }
+
+    /// Whether there is any.
+    pub(super) fn has_rival(&self, position: usize) -> bool {
+        self.open(self.may_race(position)).next().is_some()
+    }
+
+    fn may_race(&self, position: usize) -> impl Fn(usize, &Candidate) -> bool {
         let candidates = &self.routed.decision.candidates;
         let late = candidates.get(position);
-        let may = |at: usize, rival: &Candidate| {
+        move |at, rival| {
             let ranks_with_it = at < candidates.len() && late.is_some_and(|late| late.group == rival.group);
             ranks_with_it && !rival.probe && !rival.panic
-        };
-        let tried = |rival: &Candidate| late.is_some_and(|late| self.is_same_provider(late.index, rival));
-        self.remaining(may, tried)
+        }
     }
 
     /// Positions for an attempt of last resort, best first: the rest of the plan that is not behind an open circuit.
@@ -98,15 +107,21 @@ impl PlanRun {
         self.provider(endpoint) == self.provider(other.index)
     }
 
+    /// The rest of the plan that may be called, with its positions.
+    fn open(&self, may: impl Fn(usize, &Candidate) -> bool) -> impl Iterator<Item = (usize, &Candidate)> {
+        let in_plan = self.routed.decision.plan().enumerate().skip(self.position);
+        in_plan
+            .filter(move |(at, candidate)| {
+                !self.out_of_order.contains(at) && self.fits(candidate) && may(*at, candidate)
+            })
+            .filter(|(_, candidate)| !self.waiting.is_behind_others(&self.worker, candidate.endpoint))
+    }
+
     /// Positions of the rest of the plan, the lowest score first within group and tier. The score at a provider that was tried
     /// is multiplied by the factor that the plan uses too. Those on standby come last, in their order.
     fn remaining(&self, may: impl Fn(usize, &Candidate) -> bool, tried: impl Fn(&Candidate) -> bool) -> Vec<usize> {
         let decision = &self.routed.decision;
-        let in_plan = decision.plan().enumerate().skip(self.position);
-        let open = in_plan
-            .filter(|(at, candidate)| !self.out_of_order.contains(at) && self.fits(candidate) && may(*at, candidate))
-            .filter(|(_, candidate)| !self.waiting.is_behind_others(&self.worker, candidate.endpoint));
-        let scored = open.map(|(at, candidate)| {
+        let scored = self.open(may).map(|(at, candidate)| {
             let is_standby = at >= decision.candidates.len();
             let factor = if tried(candidate) { decide::SAME_PROVIDER } else { 1.0 };
             let score = if is_standby { 0.0 } else { candidate.score * factor };

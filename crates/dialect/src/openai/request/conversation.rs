@@ -34,6 +34,8 @@ pub(super) struct Conversation<'a> {
     pub(super) media: CapabilitySet,
     /// Whether any tool was called.
     pub(super) has_calls: bool,
+    /// Whether any message returns reasoning.
+    pub(super) returns_reasoning: bool,
     /// The turn that it leaves open.
     pub(super) open_turn: OpenTurn<'a>,
     /// Ids of the calls in the message that is read.
@@ -66,6 +68,7 @@ impl<'a> Conversation<'a> {
             has_other_images: false,
             media: CapabilitySet::NONE,
             has_calls: false,
+            returns_reasoning: false,
             open_turn: OpenTurn::default(),
             call_ids: CallIds::default(),
             texts: MessageTexts::default(),

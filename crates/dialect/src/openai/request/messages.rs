@@ -155,6 +155,10 @@ impl MessageKey {
 }
 
 impl MessageKey {
+    fn is_reasoning(self) -> bool {
+        matches!(self, MessageKey::Reasoning | MessageKey::ReasoningContent | MessageKey::ReasoningDetails)
+    }
+
     fn as_str(self) -> &'static str {
         match self {
             MessageKey::Role => "role",
@@ -220,6 +224,7 @@ impl<'a> ValueVisitor<'a> for MessageVisitor<'_, 'a> {
                 let invalid = fault::given_twice(&MESSAGES.item(self.index).member(key.as_str()));
                 return Err(self.conversation.stop(invalid));
             }
+            self.conversation.returns_reasoning |= key.is_reasoning();
             self.member(key, &mut message, &mut members)?;
         }
         let index = self.index;

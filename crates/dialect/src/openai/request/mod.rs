@@ -167,6 +167,8 @@ pub struct ChatRequest {
     pub has_written_messages: bool,
     /// Whether results of calls stand elsewhere than directly behind the calls of their turn.
     pub(crate) has_scattered_results: bool,
+    /// Whether any message returns reasoning.
+    pub(crate) returns_reasoning: bool,
     envelope: ParsedBody,
     demands: RequestedFeatures,
 }
@@ -264,6 +266,7 @@ impl ChatRequest {
             fates: FieldFates::default(),
             has_written_messages: false,
             has_scattered_results,
+            returns_reasoning: conversation.returns_reasoning,
             envelope,
             demands,
         })

@@ -54,12 +54,21 @@ pub(super) struct ParsedBody {
     pub(super) edits: Vec<Edit>,
     /// The member `"metadata":{…}` for the upstream.
     pub(super) metadata: Option<String>,
+    /// Whether some name was written with escapes, so that names cannot be compared as they stand.
+    escaped: bool,
 }
 
 impl ParsedBody {
     /// The name of a member as it reads.
     pub(super) fn name(&self, member: &BodyMember) -> Cow<'_, str> {
         read(self.key(member))
+    }
+
+    fn is_named(&self, member: &BodyMember, name: &str) -> bool {
+        match self.body.get(member.key.clone()) {
+            Some([b'"', written @ .., b'"']) if !self.escaped => written == name.as_bytes(),
+            _ => self.name(member) == name,
+        }
     }
 
     fn key(&self, member: &BodyMember) -> &str {
@@ -75,7 +84,7 @@ impl ParsedBody {
     /// A value that was given under that name, as it is written.
     pub(super) fn value(&self, name: &str) -> Option<&[u8]> {
         let given = |member: &&BodyMember| !matches!(member.fate, Fate::Absent | Fate::Consumed);
-        let member = self.members.iter().filter(given).find(|member| self.name(member) == name)?;
+        let member = self.members.iter().filter(given).find(|member| self.is_named(member, name))?;
         self.body.get(value_start(&self.body, member.key.end)..member.end)
     }
 
@@ -96,7 +105,7 @@ impl ParsedBody {
     /// Whether a parameter of that name was given.
     pub(super) fn gives(&self, name: &str) -> bool {
         let given = |member: &&BodyMember| !matches!(member.fate, Fate::Absent | Fate::Consumed);
-        self.members.iter().filter(given).any(|member| self.name(member) == name)
+        self.members.iter().filter(given).any(|member| self.is_named(member, name))
     }
 }
 
@@ -291,7 +300,8 @@ impl<'a> BodyReader<'a> {
     pub(super) fn envelope(&mut self, body: Bytes, metadata: Option<String>) -> ParsedBody {
         let mut edits = std::mem::take(&mut self.conversation.edits);
         edits.sort_by_key(|edit| edit.span.start);
-        ParsedBody { body, members: std::mem::take(&mut self.members), own: self.own, edits, metadata }
+        let (members, own, escaped) = (std::mem::take(&mut self.members), self.own, self.escaped);
+        ParsedBody { body, members, own, edits, metadata, escaped }
     }
 }
 

@@ -88,17 +88,18 @@ struct Counts {
     has_latex: bool,
 }
 
-/// Bytes that are added up before the three sums of a [`WEIGHTS`] entry could touch.
-const BLOCK: usize = 1_000;
-const CODE_AT: u32 = 10;
-const MATH_AT: u32 = 20;
-const SUM: u32 = (1 << CODE_AT) - 1;
+const CODE_AT: u32 = 16;
+const MATH_AT: u32 = 32;
+const MARK_AT: u32 = 48;
+const SUM: u64 = (1 << CODE_AT) - 1;
 
-/// For every byte whether it begins a character, is one of code, and one of math: sums of ten bits each.
-const WEIGHTS: [u32; 256] = weights();
+/// For every byte whether it begins a character, is one of code, one of math, and one that marks a fence or LaTeX. Of all that
+/// are looked at, each is summed in sixteen bits.
+const WEIGHTS: [u64; 256] = weights();
+const _: () = assert!(MOST_BYTES < SUM as usize);
 
 #[expect(clippy::indexing_slicing, reason = "an index out of bounds would be an error of the compiler here")]
-const fn weights() -> [u32; 256] {
+const fn weights() -> [u64; 256] {
     let mut weights = [0; 256];
     let mut byte = 0;
     while byte < 256 {
@@ -106,7 +107,8 @@ const fn weights() -> [u32; 256] {
         let counts = !character.is_ascii_whitespace() && character & 0xC0 != 0x80;
         let code = matches!(character, b'{' | b'}' | b'(' | b')' | b';' | b'=' | b'<' | b'>');
         let math = matches!(character, b'0'..=b'9' | b'+' | b'-' | b'*' | b'/' | b'^' | b'=' | b'<' | b'>');
-        weights[byte] = counts as u32 | (code as u32) << CODE_AT | (math as u32) << MATH_AT;
+        let mark = matches!(character, b'`' | b'$');
+        weights[byte] = counts as u64 | (code as u64) << CODE_AT | (math as u64) << MATH_AT | (mark as u64) << MARK_AT;
         byte += 1;
     }
     weights
@@ -124,21 +126,19 @@ impl Counts {
     }
 
     fn add_plain(&mut self, text: &[u8]) {
-        for block in text.chunks(BLOCK) {
-            let weight = |byte: &u8| WEIGHTS.get(usize::from(*byte)).copied().unwrap_or_default();
-            self.add_weight(block.iter().map(weight).sum());
+        let weight = |byte: &u8| WEIGHTS.get(usize::from(*byte)).copied().unwrap_or_default();
+        let sums: u64 = text.iter().map(weight).sum();
+        self.characters += (sums & SUM) as u32;
+        self.code += (sums >> CODE_AT & SUM) as u32;
+        self.math += (sums >> MATH_AT & SUM) as u32;
+        if sums >> MARK_AT == 0 {
+            return;
         }
         for at in memchr2_iter(b'`', b'$', text) {
             let after = text.get(at..).unwrap_or_default();
             self.has_fence |= after.starts_with(b"```");
             self.has_latex |= after.starts_with(b"$$");
         }
-    }
-
-    fn add_weight(&mut self, sums: u32) {
-        self.characters = self.characters.saturating_add(sums & SUM);
-        self.code = self.code.saturating_add(sums >> CODE_AT & SUM);
-        self.math = self.math.saturating_add(sums >> MATH_AT);
     }
 
     /// Adds the escape that the text begins with. Gives what follows it.

@@ -52,15 +52,20 @@ pub struct EndpointStats {
 impl EndpointStats {
     /// The estimates with the values computed from them.
     pub fn new(catalog: &Catalog, endpoint: &Endpoint, estimates: Estimates) -> EndpointStats {
+        EndpointStats::of((Facts::of(catalog, endpoint), Prices::of(catalog, endpoint)), estimates)
+    }
+
+    /// The same with what the catalog says of the endpoint.
+    pub(super) fn of((facts, prices): (Facts, Prices), estimates: Estimates) -> EndpointStats {
         let fit = &estimates.fit;
-        let prompt_token = fit.prompt_slope * libm::exp(fit.intercept);
+        let level = Curve::of(fit.intercept, fit.variance, estimates.per_token, 0.0);
         EndpointStats {
-            facts: Facts::of(catalog, endpoint),
+            facts,
             estimates,
-            curve: Curve::of(fit.intercept, fit.variance, estimates.per_token, prompt_token),
+            curve: Curve { prompt_token: fit.prompt_slope * level.first_token, ..level },
             total_p95: libm::exp(estimates.tail),
             first_token_p95: libm::exp(estimates.first_tail),
-            prices: Prices::of(catalog, endpoint),
+            prices,
         }
     }
 }
@@ -83,7 +88,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    fn of(catalog: &Catalog, endpoint: &Endpoint) -> Facts {
+    pub(super) fn of(catalog: &Catalog, endpoint: &Endpoint) -> Facts {
         let model = catalog.model_of(endpoint);
         let on = catalog.provider_of(endpoint).is_some_and(Provider::is_on);
         Facts {
@@ -124,7 +129,7 @@ pub struct Rates {
 impl Prices {
     /// Prices of an endpoint. Unknown prices are taken to be the highest of its model, or else of the catalog, so that
     /// such an endpoint never ranks as cheap.
-    fn of(catalog: &Catalog, endpoint: &Endpoint) -> Prices {
+    pub(super) fn of(catalog: &Catalog, endpoint: &Endpoint) -> Prices {
         if let Some(pricing) = &endpoint.pricing {
             let tier = |tier: &PriceTier| (tier.above_prompt_tokens as f64, Rates::of(&tier.pricing(pricing)));
             let tiers = (!pricing.tiers.is_empty()).then(|| pricing.tiers.iter().map(tier).collect());

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use pointsman_domain::{Catalog, EndpointEvent, EndpointId, EventKind, ModelId, RoutingPolicy, Tick};
 
-use super::snapshot::{EndpointStats, Snapshot};
+use super::snapshot::{EndpointStats, Facts, Prices, Snapshot};
 
 use crate::stats::{
     model::{
@@ -34,6 +34,8 @@ pub struct Statistics {
     /// By position, as `endpoints`.
     calibrators: Vec<Calibrator>,
     positions: HashMap<EndpointId, u32>,
+    /// What the catalog says of each endpoint, by position.
+    facts: Vec<(Facts, Prices)>,
     lengths: OutputLengths,
     prompts: PromptScales,
     priors: Priors,
@@ -47,6 +49,7 @@ impl Statistics {
             endpoints: vec![EndpointStatistics::default(); catalog.endpoints.len()],
             calibrators: vec![Calibrator::default(); catalog.endpoints.len()],
             positions: positions(&catalog),
+            facts: facts(&catalog),
             lengths: OutputLengths::new(&catalog),
             prompts: PromptScales::new(&catalog),
             priors: Priors::configured(&policy.stats),
@@ -88,9 +91,9 @@ impl Statistics {
     pub fn snapshot_at(&mut self, version: u64, now: Tick) -> Snapshot {
         let now = now.max(self.latest);
         self.learn_priors(now);
-        let published = self.catalog.endpoints.iter().zip(&self.endpoints).map(|(endpoint, statistics)| {
-            let estimates = statistics.estimates(now, self.priors.of(endpoint.model), &self.policy);
-            EndpointStats::new(&self.catalog, endpoint, estimates)
+        let published = self.facts.iter().zip(&self.endpoints).map(|(facts, statistics)| {
+            let estimates = statistics.estimates(now, self.priors.of(facts.0.model), &self.policy);
+            EndpointStats::of(facts.clone(), estimates)
         });
         Snapshot {
             version,
@@ -180,9 +183,8 @@ impl Statistics {
     }
 
     fn learn_priors(&mut self, now: Tick) {
-        let known = |position: u32| self.endpoints.get(position as usize);
-        let measured = |position| known(position).map(|endpoint| endpoint.measured(now, &self.policy));
-        let measured = |position| measured(position).unwrap_or_default();
+        let measured: Vec<_> = self.endpoints.iter().map(|endpoint| endpoint.measured(now, &self.policy)).collect();
+        let measured = |position: u32| measured.get(position as usize).copied().unwrap_or_default();
         self.priors = Priors::learned(&self.catalog, &self.policy.stats, measured);
     }
 
@@ -195,6 +197,7 @@ impl Statistics {
         self.lengths = self.lengths.carried(&models);
         self.prompts = self.prompts.carried(&models);
         self.positions = positions(&catalog);
+        self.facts = facts(&catalog);
         self.catalog = catalog;
     }
 
@@ -250,6 +253,10 @@ impl Statistics {
 fn carried<T: Clone + Default>(known: &[T], from: &HashMap<EndpointId, u32>, to: &Catalog) -> Vec<T> {
     let find = |id: &EndpointId| known.get(*from.get(id)? as usize).cloned();
     to.endpoints.iter().map(|endpoint| find(&endpoint.id).unwrap_or_default()).collect()
+}
+
+fn facts(catalog: &Catalog) -> Vec<(Facts, Prices)> {
+    catalog.endpoints.iter().map(|endpoint| (Facts::of(catalog, endpoint), Prices::of(catalog, endpoint))).collect()
 }
 
 fn positions(catalog: &Catalog) -> HashMap<EndpointId, u32> {
