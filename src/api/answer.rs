@@ -7,6 +7,7 @@ use crate::proxy::token_count::TokenCount;
 
 /// The body in a `data` envelope.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 pub(crate) struct Data<T> {
     pub(crate) data: T,
 }

@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 
 /// An exact amount as a JSON number.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Dollars(pub(crate) Usd);
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+pub(crate) struct Dollars(#[cfg_attr(test, schemars(with = "f64"))] pub(crate) Usd);
 
 impl Serialize for Dollars {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -21,7 +22,8 @@ impl Serialize for Dollars {
 
 /// A displayable value as a JSON string, such as a price in the catalog.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Text<T>(pub(crate) T);
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, bound = "", description = ""))]
+pub(crate) struct Text<T>(#[cfg_attr(test, schemars(with = "String"))] pub(crate) T);
 
 impl<T: Display> Serialize for Text<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -31,7 +33,8 @@ impl<T: Display> Serialize for Text<T> {
 
 /// A number that is written without a fraction if it is whole: `40`, not `40.0`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Figure(f64);
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+pub(crate) struct Figure(#[cfg_attr(test, schemars(with = "Option<f64>"))] f64);
 
 /// 2⁵³: whole numbers below are exact in a float and in every client.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;

@@ -1,9 +1,22 @@
 //! `GET /openapi.json` and `GET /docs`: the description of a listener's paths, for programs and for people.
 //!
-//! The documents are written by hand, one per listener. Tests compare them with the routes and with real answers. They
-//! hold nothing of the configuration, so no key is needed. The page needs neither scripts nor another host.
+//! There is one document per listener, made of the structs of answers by the test in `document.rs` and kept in the
+//! repository. Tests compare them with the routes and with real answers. They hold nothing of the configuration, so no key
+//! is needed. The page needs neither scripts nor another host.
 
+#[cfg(test)]
+mod document;
+#[cfg(test)]
+mod headers;
+#[cfg(test)]
+mod operation;
+#[cfg(test)]
+mod operations;
 pub(super) mod page;
+#[cfg(test)]
+mod schemas;
+#[cfg(test)]
+pub(crate) mod words;
 
 use std::sync::LazyLock;
 

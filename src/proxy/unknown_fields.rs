@@ -24,6 +24,7 @@ const MAX_SUGGESTIONS: usize = 3;
 
 /// A part of a request that has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct UnknownField {
     /// Its path, such as `provider.only[0]`.
     pub param: String,

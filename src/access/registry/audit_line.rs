@@ -23,8 +23,10 @@ pub struct AuditLine {
 
 /// A member that changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct ChangedMember {
-    /// Its name.
+    /// Name of the member. `on`: whether a key of the configuration is switched on. `result` and `settings`: how a
+    /// reload ended and the names of the settings that it changed. `before_ms` and `owner`: which records were deleted.
     pub member: String,
     /// Its value before; `null` if it had none.
     pub from: Value,

@@ -167,20 +167,35 @@ fn read_account(name: &str, members: &Map<String, Value>) -> Result<IssuedAccoun
 
 /// An account or a team.
 #[derive(Serialize)]
-struct HolderBody {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct HolderBody {
+    /// Its name.
     name: String,
-    /// Number of the account, as in records.
+    /// Only of an account. Its number, as 16 hexadecimal digits. It identifies the records of the account, also after
+    /// its keys were removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
+    /// The team whose budget it shares; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     team: Option<String>,
+    /// Spending limit in US dollars; `null` without one.
     limit: Option<Dollars>,
+    /// What is left of the limit in US dollars, never below 0: amounts reserved for running requests are not. `null`
+    /// without a limit.
     limit_remaining: Option<Dollars>,
+    /// How often the limit starts again, at midnight UTC: every day, every Monday, or on the first of the month. `null`
+    /// if never.
+    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::ResetPeriod>"))]
     limit_reset: Option<&'static str>,
+    /// US dollars reserved for running requests: the highest possible cost of each.
     reserved: Dollars,
+    /// US dollars spent, ever; of attempts whose price is known.
     usage: Dollars,
+    /// US dollars spent since midnight UTC; of attempts whose price is known.
     usage_daily: Dollars,
+    /// US dollars spent since Monday, midnight UTC; of attempts whose price is known.
     usage_weekly: Dollars,
+    /// US dollars spent since the first of the month, midnight UTC; of attempts whose price is known.
     usage_monthly: Dollars,
 }
 

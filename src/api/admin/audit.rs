@@ -39,14 +39,23 @@ pub(crate) async fn show(_: Administrator, worker: Worker, request: HttpRequest)
 }
 
 #[derive(Serialize)]
-struct EntryBody<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct EntryBody<'a> {
+    /// When. RFC 3339, UTC, with milliseconds.
     at: String,
+    /// Name of the administrator's key, or `command line`.
     by: &'a str,
+    /// Address of the client, or the name of the machine's user.
     from: &'a str,
+    /// Id of the request; `null` for the command line.
     request_id: Option<&'a str>,
+    /// What was done.
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::AuditAction"))]
     action: &'static str,
+    /// Name of the key, account or team; of `delete_records` the `owner`, and `null` for all. `null` for what concerns
+    /// none.
     object: Option<&'a str>,
-    /// Members that changed; settings of a reload by name only.
+    /// The members that changed, by name.
     changes: &'a [ChangedMember],
 }
 

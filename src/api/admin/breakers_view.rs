@@ -14,18 +14,24 @@ use crate::{
 
 /// The last hour of one breaker that moved within it.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct BreakerBody {
-    /// `null` for the breaker of the whole provider.
+    /// Id of the model whose endpoint the breaker guards; `null` for the breaker of the whole provider.
     pub(crate) model: Option<String>,
-    /// Oldest first. They begin an hour ago, or when the process or its knowledge began.
+    /// What state it was in, oldest first.
     pub(crate) phases: Vec<PhaseBody>,
 }
 
 /// A state and how long it lasted.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct PhaseBody {
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Circuit"))]
     pub(crate) circuit: &'static str,
+    /// Beginning of the phase: at the earliest an hour ago, or when the process started. RFC 3339, UTC, with
+    /// milliseconds.
     pub(crate) from: String,
+    /// End of the phase, or now. RFC 3339, UTC, with milliseconds.
     pub(crate) until: String,
     /// Where the phase lies: seconds before now.
     #[serde(skip)]

@@ -71,29 +71,44 @@ pub(crate) async fn preview(_: Administrator, worker: Worker) -> Result<HttpResp
 
 /// What a reload would do.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct PreviewBody {
-    /// As in [`ReloadBody`].
+    /// `changed`: a reload would put another configuration into force; `unchanged`: it would not; `refused`: the
+    /// configuration on disk has faults.
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::ReloadResult"))]
     pub(crate) result: &'static str,
-    /// Version in force.
+    /// Number of the configuration in force.
     pub(crate) version: u64,
+    /// Name of the file that is read.
     pub(crate) source: String,
+    /// Every fault of the configuration on disk, a sentence each.
     pub(crate) faults: Vec<String>,
-    /// At most [`MOST_SETTINGS`].
+    /// Keys that are set otherwise on disk than in force, by key, 1,000 at most, with those that wait for a restart. A
+    /// key that is set to its default is one of them. With `unchanged` only keys that wait for a restart; others mean
+    /// the same. Empty with `changed`: the order of a list differs, or the content of a file or variable that a key
+    /// names. Secrets are in such files and variables only; digests of keys, additional headers and the queries of URLs
+    /// are not shown.
     pub(crate) changes: Vec<ChangeBody>,
+    /// Number of such keys.
     pub(crate) changes_total: usize,
-    /// Providers and endpoints that are refused now and would be tried again at once.
+    /// Providers, and models at providers, that refuse the gateway's key, account or name of the model now and would be
+    /// tried again at once, because the key, base URL or upstream name would change.
     pub(crate) reopens: Vec<String>,
+    /// Settings of the configuration on disk that only a restart would put into force.
     pub(crate) restart_pending: Vec<PendingBody>,
 }
 
 /// A key that is set otherwise on disk than in force.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ChangeBody {
+    /// Path of the key, such as `limits.max_n` or `models["acme/small"].name`.
     pub(crate) key: String,
-    /// As TOML; `null` if the key is not set.
+    /// Value in force as TOML, cut after 120 characters; `null`: not set.
     pub(crate) in_force: Option<String>,
+    /// Value on disk, in the same form; `null`: not set.
     pub(crate) on_disk: Option<String>,
-    /// Where it is set on disk; `null` if it is not.
+    /// Where it is set: file, line and column, or a variable; `null`: not set on disk.
     pub(crate) place: Option<String>,
 }
 
@@ -126,25 +141,41 @@ impl PreviewBody {
     }
 }
 
-/// Result of one reload.
+/// One reload of the configuration.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Reload"))]
 pub(crate) struct ReloadBody {
+    /// `changed`: a new configuration is in force. `unchanged`: the file says what is in force already. `refused`: the
+    /// file has faults, and the configuration before it stays in force.
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::ReloadResult"))]
     pub(crate) result: &'static str,
+    /// Number of the configuration in force afterwards.
     pub(crate) version: u64,
+    /// What started the reload: a changed file, SIGHUP, or an administrator.
+    #[cfg_attr(test, schemars(extend("enum" = ["file", "signal", "admin"])))]
     pub(crate) cause: &'static str,
+    /// When the reload ended. RFC 3339, UTC, with milliseconds.
     pub(crate) at: String,
+    /// Every fault of a refused configuration, a sentence each; otherwise empty. `POST /admin/reload` answers a refusal
+    /// as an error with the status 400 instead.
     pub(crate) faults: Vec<String>,
-    /// Names of the changed keys, without values.
+    /// Names of the changed keys, without values; empty unless `changed`.
     pub(crate) changes: Vec<String>,
-    /// Providers and endpoints that had been refused and are tried again at once.
+    /// Providers, and models at providers, that had refused the gateway's key, account or name of the model and are
+    /// tried again at once, because the key, base URL or upstream name has changed.
     pub(crate) reopened: Vec<String>,
+    /// Changed settings that only a restart can apply.
     pub(crate) restart_pending: Vec<PendingBody>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct PendingBody {
+    /// Name of the setting.
     pub(crate) key: &'static str,
+    /// Its value in force.
     pub(crate) in_force: String,
+    /// Its value in the file.
     pub(crate) wanted: String,
 }
 
@@ -171,23 +202,36 @@ impl ReloadBody {
 
 /// State of the configuration.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ConfigBody {
+    /// Number of the configuration in force, counted from 1 since the start: each reload that changes something adds 1.
     pub(crate) version: u64,
+    /// Path of the configuration file, or where the configuration comes from without one.
     pub(crate) source: String,
+    /// When that version came into force. RFC 3339, UTC, with milliseconds.
     pub(crate) loaded_at: String,
+    /// Paths of all files that the configuration was read from.
     pub(crate) files: Vec<PathBuf>,
-    /// The keys that the file or a variable sets, without values; at most [`MOST_SETTINGS`].
+    /// The keys that the file or a variable sets, without values, in the order of the file, variables last; at most
+    /// 1,000.
     pub(crate) settings: Vec<SettingBody>,
+    /// All of them, those included that are not listed.
     pub(crate) settings_total: usize,
+    /// The last reload since the start; `null` without one.
     pub(crate) last_reload: Option<ReloadBody>,
 }
 
 /// Where a key is set.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct SettingBody {
+    /// Path of the key, such as `server.bind`.
     pub(crate) key: String,
+    /// The file that sets it; `null` if a variable does.
     pub(crate) file: Option<String>,
+    /// The line in that file, counted from 1; `null` if a variable sets it.
     pub(crate) line: Option<u32>,
+    /// The environment variable that sets it; `null` if the file does.
     pub(crate) variable: Option<String>,
 }
 

@@ -167,55 +167,91 @@ pub(crate) async fn ledger_size(worker: &Worker) -> Result<LedgerSize, ApiError>
     })
 }
 
-/// One key.
+/// A key as an administrator sees it.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AdminKeyEntry"))]
 pub(crate) struct KeyBody<'a> {
+    /// Name of the key.
     pub(crate) name: &'a str,
-    /// Number of the key.
+    /// Number of the key, as 16 hexadecimal digits. It stays when the key is rotated.
     pub(crate) id: String,
+    /// Whether the key was issued while the gateway ran; otherwise it is in the configuration.
     pub(crate) issued: bool,
+    /// Name of the account that its calls are charged to.
     pub(crate) account: &'a str,
-    /// Number of the account, which identifies its records in the ledger, also after its keys were removed.
+    /// Number of the account, as 16 hexadecimal digits. It identifies the records of the account, also after its keys
+    /// were removed.
     pub(crate) owner: String,
+    /// Whether calls with the key are accepted, and why not.
+    #[cfg_attr(test, schemars(extend("enum" = ["active", "disabled", "expired"])))]
     pub(crate) state: &'static str,
+    /// Whether the key is refused because it was disabled, by the configuration or by an administrator.
     pub(crate) disabled: bool,
-    /// Whether an administrator set `disabled`, rather than the configuration.
+    /// Whether an administrator has disabled or enabled the key, which then counts instead of the configuration.
     pub(crate) switched: bool,
+    /// What the key may do: call models, read records and figures, administer.
+    #[cfg_attr(test, schemars(with = "Vec<crate::api::openapi::words::Scope>"))]
     pub(crate) scopes: Vec<&'static str>,
+    /// When the key ends; `null` if it does not. RFC 3339, UTC, with milliseconds.
     pub(crate) expires_at: Option<String>,
+    /// Patterns of models that the key may call; empty: all.
     pub(crate) allowed_models: Vec<String>,
+    /// Patterns of models that the key may not call.
     pub(crate) blocked_models: Vec<String>,
+    /// Most requests per minute that hold for the key, defaults of the configuration included; `null`: no limit.
     pub(crate) requests_per_minute: Option<u32>,
+    /// Most tokens per minute that hold for the key, defaults of the configuration included; `null`: no limit.
     pub(crate) tokens_per_minute: Option<u32>,
+    /// Most requests in progress at once that hold for the key, defaults of the configuration included; `null`: no
+    /// limit.
     pub(crate) concurrency: Option<u32>,
-    /// Spending limit, in dollars.
+    /// Spending limit in US dollars; `null` without one.
     pub(crate) limit: Option<Dollars>,
+    /// What is left of the limit in US dollars, never below 0: amounts reserved for running requests are not. `null`
+    /// without a limit.
     pub(crate) limit_remaining: Option<Dollars>,
+    /// How often the limit starts again, at midnight UTC: every day, every Monday, or on the first of the month. `null`
+    /// if never.
+    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::ResetPeriod>"))]
     pub(crate) limit_reset: Option<&'static str>,
-    /// Reserved for running requests, in dollars.
+    /// US dollars reserved for running requests: the highest possible cost of each.
     pub(crate) reserved: Dollars,
+    /// Calls of the key in progress.
     pub(crate) in_flight: u32,
+    /// Calls of the key that were admitted since the gateway started.
     pub(crate) calls: u64,
+    /// How often calls with the key were answered with an error since the process started, by status; empty without
+    /// one. Refused calls and pages count, too; a stream that breaks after its head does not.
     pub(crate) errors: Vec<ErrorCountBody>,
+    /// When the last of them was admitted; `null` without one. RFC 3339, UTC, with milliseconds.
     pub(crate) last_call_at: Option<String>,
+    /// Records of the account of the key in the ledger: keys of one account share them.
     pub(crate) records: usize,
+    /// Spending of the key.
     pub(crate) usage: UsageBody,
 }
 
 /// How many calls of the key were answered with an error of this status since the process started.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ErrorCountBody {
-    /// `null`: all statuses that are rare, together.
+    /// Status of the answer; `null`: rare statuses, together.
     pub(crate) status: Option<u16>,
+    /// Number of answers.
     pub(crate) count: u64,
 }
 
 /// Spending of the key, in dollars.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct UsageBody {
+    /// US dollars spent, ever; of attempts whose price is known.
     pub(crate) total: Dollars,
+    /// US dollars spent since midnight UTC; of attempts whose price is known.
     pub(crate) daily: Dollars,
+    /// US dollars spent since Monday, midnight UTC; of attempts whose price is known.
     pub(crate) weekly: Dollars,
+    /// US dollars spent since the first of the month, midnight UTC; of attempts whose price is known.
     pub(crate) monthly: Dollars,
 }
 

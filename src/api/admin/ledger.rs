@@ -101,27 +101,39 @@ async fn delete_stored(
 }
 
 #[derive(Serialize)]
-struct DeletedBody {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct DeletedBody {
+    /// Records that were deleted.
     deleted: usize,
 }
 
 #[derive(Serialize)]
-struct LedgerBody {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct LedgerBody {
+    /// Stored records; with a durable ledger those on disk.
     records: usize,
-    /// Maximum number of records in memory; absent with a durable ledger.
+    /// Most records that are kept in memory; absent with a durable ledger.
     #[serde(skip_serializing_if = "Option::is_none")]
     capacity: Option<usize>,
+    /// Age in seconds from which on records are dropped (`ledger.max_age`).
     max_age_secs: u64,
+    /// When the oldest generation was admitted; `null` without records. RFC 3339, UTC, with milliseconds.
     oldest_at: Option<String>,
+    /// When the newest one was admitted; `null` without records. RFC 3339, UTC, with milliseconds.
     newest_at: Option<String>,
+    /// Records by account; a key without an account of that name has one of its own.
     by_key: Vec<OwnerBody>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct OwnerBody {
-    /// `null` for a key that is no longer in the configuration.
+    /// Name of a key of the account; `null` if it has none any more.
     key: Option<String>,
+    /// Number of the account, as 16 hexadecimal digits. It identifies the records of the account, also after its keys
+    /// were removed.
     owner: String,
+    /// Stored records of the account.
     records: usize,
 }
 

@@ -29,8 +29,9 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
 
 /// Calls in progress.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 pub(crate) struct RunningBody {
-    /// Oldest first, at most [`MOST`].
+    /// The calls for generations in progress, oldest first; at most 200.
     pub(crate) data: Vec<RunningCallBody>,
     /// All calls for a generation, those included that are not listed.
     pub(crate) total: usize,
@@ -40,37 +41,50 @@ pub(crate) struct RunningBody {
 
 /// One call in progress.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct RunningCallBody {
+    /// Id of the generation, for `/generation` and `/route/explain`.
     pub(crate) id: String,
+    /// When the request was admitted. RFC 3339, UTC, with milliseconds.
     pub(crate) created_at: String,
+    /// Milliseconds since then.
     pub(crate) age_ms: u64,
-    /// `reading` until the request is routed, `waiting` until the first output, then `streaming` or `answering`.
+    /// `reading` until the request is routed, `waiting` until the first output; then `streaming`, or `answering` for an
+    /// answer that is not streamed.
+    #[cfg_attr(test, schemars(extend("enum" = ["reading", "waiting", "streaming", "answering"])))]
     pub(crate) phase: &'static str,
-    /// `null` while the request is read, as are the next two and `prompt_tokens`.
+    /// Name of the model or alias as the client wrote it. `null` while the request is read.
     pub(crate) requested_model: Option<String>,
+    /// Whether the answer is streamed; `null` while the request is read.
     pub(crate) streamed: Option<bool>,
-    /// Of the attempt in progress; of the earlier one, if two race.
+    /// Id of the model of the attempt in progress, of the earlier one if two race; `null` while there is none.
     pub(crate) model: Option<String>,
+    /// Slug of its provider; `null` while there is none.
     pub(crate) provider_slug: Option<String>,
     /// The attempts in progress: two when they race.
     pub(crate) attempts: Vec<RunningAttemptBody>,
     /// Attempts that have failed so far.
     pub(crate) failed_attempts: u32,
-    /// `null` for a key that is no longer in the configuration.
+    /// Name of the key that called; `null` if neither it nor another key of its account exists any more.
     pub(crate) key: Option<String>,
-    /// Tokens of the prompt as estimated for the decision.
+    /// Tokens of the prompt, estimated for the decision; `null` while the request is read.
     pub(crate) prompt_tokens: Option<u64>,
-    /// From admission to the first output.
+    /// Milliseconds from the acceptance of the request to the first output; for an answer that is not streamed, to the
+    /// first bytes of its body. `null` before that.
     pub(crate) first_token_ms: Option<u64>,
-    /// Tokens of a stream so far, as estimated from their text. `null` for answers that are not streamed.
+    /// Tokens of a stream so far, estimated from their text. `null` for an answer that is not streamed.
     pub(crate) output_tokens: Option<u64>,
 }
 
 /// An attempt in progress.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct RunningAttemptBody {
+    /// Number of the attempt, from 1.
     pub(crate) n: u32,
+    /// Id of the model, such as `meadow/small`.
     pub(crate) model: Option<String>,
+    /// Slug of the provider: its name in the configuration, in requests and in filters.
     pub(crate) provider_slug: Option<String>,
 }
 

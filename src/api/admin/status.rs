@@ -30,17 +30,26 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
     Ok(uncached(&Data { data: StatusBody::now(&worker).await }))
 }
 
-/// The state of the process.
+/// State of the process.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct StatusBody<'a> {
     #[serde(flatten)]
     pub(crate) process: ProcessBody,
+    /// State of the configuration.
     pub(crate) config: ConfigBody,
+    /// The actors of the gateway.
     pub(crate) actors: Vec<ActorBody>,
+    /// Calls in progress that count against the limits: for generations, previews and counts of tokens.
     pub(crate) in_flight: u32,
+    /// Most calls in progress at once (`limits.concurrency`); `null` without a limit.
     pub(crate) concurrency: Option<u32>,
+    /// Observations of attempts that were lost since the start because there was no room for them. The statistics lack
+    /// them.
     pub(crate) dropped_events: u64,
+    /// Records that were lost on the way to the ledger since the start because there was no room for them.
     pub(crate) dropped_records: u64,
+    /// The enabled providers.
     pub(crate) providers: Vec<ProviderBody<'a>>,
 }
 
@@ -62,31 +71,41 @@ impl StatusBody<'_> {
 
 /// One actor, or the routers of all workers.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ActorBody {
+    /// `router` stands for the routing of all workers together.
+    #[cfg_attr(test, schemars(extend("enum" = ["catalog", "health", "ledger", "router"])))]
     pub(crate) name: &'static str,
+    /// Whether it answered a question in time.
     pub(crate) ok: bool,
-    /// Time until the answer, in milliseconds.
+    /// Milliseconds until it answered, with three decimals; of `router` those of the slowest worker. `null` without an
+    /// answer.
     pub(crate) answered_in_ms: Option<f64>,
-    /// Replacements after a panic.
+    /// Times that it was replaced after a panic since the start.
     pub(crate) restarts: u64,
-    /// Batches in the mailbox, for actors that count them.
+    /// Batches that wait in its mailbox; only of `health` and `ledger`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) mailbox: Option<usize>,
 }
 
 /// Address, key, prices, concurrency limit and breakers of one provider.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ProviderBody<'a> {
+    /// Slug of the provider: its name in the configuration, in requests and in filters.
     pub(crate) slug: &'a str,
     /// Host and port; `null` for a simulated provider.
     pub(crate) address: Option<String>,
+    /// Requests to the provider in progress: permits of its concurrency limit in use, also above `most` after the limit
+    /// was lowered.
     pub(crate) taken: usize,
+    /// The concurrency limit of the provider.
     pub(crate) most: usize,
-    /// The variable or the file that holds the key, which is set; `null` for a provider without one.
+    /// The environment variable or the file that holds the provider's key; `null` for a provider without one.
     pub(crate) key_from: Option<&'a str>,
-    /// When the oldest of its prices was read; `null` where none says so.
+    /// Day on which the oldest of its prices was read, such as `2026-11-20`; `null` where none says so.
     pub(crate) oldest_price_date: Option<String>,
-    /// The breakers that moved in the last hour.
+    /// The circuit breakers of the provider that moved in the last hour.
     pub(crate) breakers: Vec<BreakerBody>,
 }
 

@@ -7,6 +7,7 @@ use super::series_view::Totals;
 
 /// How urgent a notice is. The order of the variants is their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Severity {
     /// Nothing to do.
@@ -21,19 +22,31 @@ pub(crate) enum Severity {
 
 /// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct NoticeBody {
+    /// `critical`: calls fail, or what was ordered is not in force. `warning`: calls are served, and somebody should
+    /// look soon. `info`: good to know. `ok`: nothing to do.
     pub(crate) severity: Severity,
+    /// Name of what needs attention, such as `draining`, `actor_silent`, `actor_restarted`, `shedding`,
+    /// `all_endpoints_down`, `endpoints_down`, `endpoints_degraded`, `config_refused`, `restart_pending`, `prices_old`,
+    /// `ledger_failing`, `ledger_in_memory`, `records_dropped`, `memory_failing`, `memory_not_restored`, `store_away`.
     pub(crate) code: &'static str,
+    /// The same as a sentence for people.
     pub(crate) sentence: String,
 }
 
 /// The worst finding, and all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 pub(crate) struct VerdictBody {
+    /// `critical`: calls fail, or what was ordered is not in force. `warning`: calls are served, and somebody should
+    /// look soon. `info`: good to know. `ok`: nothing to do.
     pub(crate) severity: Severity,
+    /// Name of the worst notice; `all_well` where none is worse than `info`.
     pub(crate) code: &'static str,
+    /// The same as a sentence for people.
     pub(crate) sentence: String,
-    /// Worst first; empty if all is well.
+    /// Everything that needs attention, worst first; empty if nothing does.
     pub(crate) notices: Vec<NoticeBody>,
 }
 

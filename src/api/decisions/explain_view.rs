@@ -19,76 +19,128 @@ use crate::api::{
 
 /// The answer of explain, without an envelope.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 pub(crate) struct ExplainBody<'a> {
+    /// Id of the generation.
     pub(crate) generation_id: &'a str,
+    /// Id of the model that served; `null` if none did.
     pub(crate) model: Option<&'a str>,
+    /// Display name of the provider that served; `null` if none did.
     pub(crate) provider_name: Option<&'a str>,
+    /// Milliseconds from the acceptance of the request to the first output of the provider that served: the first
+    /// content of a stream, or the head of the provider's answer if that is not streamed. `null` if nothing served.
     pub(crate) latency_ms: Option<u64>,
+    /// Milliseconds from the start of the attempt that served to its last byte, so its wait for the first output is
+    /// included; `null` while the call is running, and if nothing served.
     pub(crate) generation_time_ms: Option<u64>,
+    /// The alias that was asked for; `null` for a fixed model.
     pub(crate) router: Option<&'a str>,
-    /// `null` at an unknown price, like every cost below.
+    /// Cost of the answer in US dollars, as the client saw it, without that of other attempts (`ledger_cost`); `null`
+    /// at an unknown price.
     pub(crate) total_cost: Option<Dollars>,
-    /// The cost that the provider reported; never billed.
+    /// The cost in US dollars that the provider reported, which is never charged; `null` if it reported none.
     pub(crate) reported_cost: Option<Dollars>,
+    /// The decision as a sentence, with its figures and how the attempts went.
     pub(crate) decision_reason: &'a str,
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::DecisionCode"))]
     pub(crate) decision_code: &'static str,
+    /// Name of the model or alias as the client wrote it.
     pub(crate) requested_model: &'a str,
+    /// What the choice optimises.
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Objective"))]
     pub(crate) objective: &'static str,
     pub(crate) parameters: ParametersBody<'a>,
+    /// What the decision reckoned with.
     pub(crate) estimate: EstimateBody,
+    /// The endpoints that could be called, best first: in a preview the first `top_n`, in a record about the first
+    /// eight.
     pub(crate) candidates: Vec<CandidateBody<'a>>,
+    /// All of them, those included that are not listed.
     pub(crate) candidates_total: usize,
+    /// The endpoints of the requested models that could not be called.
     pub(crate) excluded: Vec<ExcludedBody<'a>>,
+    /// Number of them.
     pub(crate) excluded_total: usize,
+    /// All calls of endpoints, in the order of their starts; while the generation is running, those that have ended.
     pub(crate) attempts: Vec<AttemptBody<'a>>,
-    /// How long the request waited for an endpoint to take requests again, and why it did not; `null` if it did not wait.
+    /// Milliseconds that the request waited, all its waits together, for an endpoint to take requests again while all
+    /// that could serve it rested (`routing.retry.wait`); `null` if it did not wait.
     pub(crate) waited_ms: Option<u64>,
+    /// Why the endpoint that was awaited last took no request.
+    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::WaitedFor>"))]
     pub(crate) waited_for: Option<&'static str>,
+    /// Whether a second attempt raced the first.
     pub(crate) hedged: bool,
+    /// The parts of `total_cost`, which they add up to exactly; `null` at an unknown price.
     pub(crate) cost_breakdown: Option<CostBreakdownBody>,
     /// Where the prices of longer prompts hold; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) price_tier: Option<PriceTierBody>,
-    /// The service that the answer was made with, and where, as far as the provider or the request named them.
+    /// The service that the answer was made with, and is billed as: as the provider named it, else as requested; absent
+    /// if neither did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) service_tier: Option<&'a str>,
+    /// Where it was made, in the same way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) inference_geo: Option<&'a str>,
     #[serde(flatten)]
     pub(crate) spent: SpentBody,
+    /// When the request was admitted. RFC 3339, UTC, with milliseconds.
     pub(crate) created_at: String,
+    /// `running`: it has not ended. `completed`: the client got a whole answer. `failed`: it ended with an error,
+    /// before or within the answer. `cancelled`: the client left before the end.
+    #[cfg_attr(test, schemars(extend("enum" = ["running", "completed", "failed", "cancelled"])))]
     pub(crate) status: &'static str,
+    /// Whether the answer was streamed.
     pub(crate) streamed: bool,
+    /// Why the model ended its answer, in the words of the OpenAI API, `error` aside; `null` if it did not.
+    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::FinishReason>"))]
     pub(crate) finish_reason: Option<&'static str>,
+    /// Tokens and cost of the answer; all 0 before its end.
     pub(crate) usage: UsageBody,
+    /// Parameters of the request that were not sent to the endpoint.
     pub(crate) dropped_parameters: Vec<&'a str>,
+    /// Parameters of the request that were not sent, but whose meaning was produced by other means.
     pub(crate) emulated_parameters: Vec<&'a str>,
+    /// API of the client.
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Dialect"))]
     pub(crate) inbound_dialect: &'static str,
-    /// `null` until an endpoint is called.
+    /// API of the endpoint that served or, if none did, that was called last; `null` if none was called.
+    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::Dialect>"))]
     pub(crate) upstream_dialect: Option<&'static str>,
-    /// Format of the reasoning that the endpoint called gives and takes back; `null` if it has none.
+    /// Format in which that endpoint gives its reasoning and takes it back in the next turn; `null` if it has none.
+    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::StateFormat>"))]
     pub(crate) state_format: Option<&'static str>,
+    /// Whether exploration noise made the choice: without it another endpoint would have been chosen.
     pub(crate) explored: bool,
-    /// Share of choices drawn from `safe_set`, whatever the scores.
+    /// Share of requests whose choice is drawn at random from `safe_set`. It is 0: only noise explores.
+    #[cfg_attr(test, schemars(with = "f64"))]
     pub(crate) exploration_share: Figure,
+    /// Endpoints among which a draw would have done no harm, for later analyses. It decides nothing.
     pub(crate) safe_set: Vec<EndpointNames<'a>>,
-    /// `null` where the call is no chat.
+    /// Class of a chat's task, for later analyses; it decides nothing. `null` for other calls.
     pub(crate) task_class: Option<TaskClassBody>,
-    /// Number of the algorithm that decided.
+    /// Number of the algorithm that decided, which changes when decisions change.
     pub(crate) algorithm: u16,
-    /// A string, because JSON numbers of many clients are limited to 53 bits.
+    /// Seed of the exploration noise, a whole number of 64 bits; `0`: without noise.
     pub(crate) route_seed: Text<u64>,
+    /// Number of the statistics that the decision read, counted since the start of the process.
     pub(crate) snapshot_version: u64,
+    /// Number of the catalog that it read, counted since the start of the process.
     pub(crate) catalog_version: u64,
+    /// Number of the routing settings that it read, counted since the start of the process.
     pub(crate) policy_version: u64,
-    /// `null` if the client sent no trace and traces were off.
+    /// The trace that the generation belongs to; `null` if the client sent no valid `traceparent` and no span of the
+    /// generation was sent. Ids are hexadecimal, as OpenTelemetry writes them.
     pub(crate) trace_context: Option<TraceContextBody>,
+    /// Only with `why_not` in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) why_not: Option<WhyNotBody<'a>>,
 }
 
 /// Which of the endpoint's prices the answer was billed with.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct PriceTierBody {
     /// The prompt has more tokens than this.
     pub(crate) above_prompt_tokens: u64,
@@ -96,51 +148,84 @@ pub(crate) struct PriceTierBody {
 
 /// The class of the task, and where it came from.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct TaskClassBody {
+    /// The class.
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Task"))]
     pub(crate) name: &'static str,
+    /// Where it comes from: the request, the key, the alias, the turn before, features of the request, or none of
+    /// these.
+    #[cfg_attr(test, schemars(extend("enum" = ["metadata", "key", "alias", "conversation", "features", "default"])))]
     pub(crate) source: &'static str,
     /// What was seen in the request.
+    #[cfg_attr(test, schemars(with = "Vec<crate::api::openapi::words::TaskFeature>"))]
     pub(crate) features: Vec<&'static str>,
 }
 
 /// The parts of the cost; their sum is exactly the total.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct CostBreakdownBody {
+    /// US dollars for prompt tokens that no other part counts.
     pub(crate) prompt: Dollars,
+    /// US dollars for output tokens that no other part counts.
     pub(crate) completion: Dollars,
+    /// US dollars for reasoning tokens.
     pub(crate) reasoning: Dollars,
+    /// US dollars for prompt tokens read from the provider's cache.
     pub(crate) cache_read: Dollars,
+    /// US dollars for prompt tokens written to it for five minutes, or for a time that is not reported.
     pub(crate) cache_write: Dollars,
+    /// US dollars for prompt tokens written to it for one hour.
     pub(crate) cache_write_1h: Dollars,
+    /// US dollars for prompt tokens that are audio.
     pub(crate) audio: Dollars,
+    /// US dollars for output tokens that are audio.
     pub(crate) audio_output: Dollars,
+    /// US dollars for the request itself.
     pub(crate) request: Dollars,
+    /// US dollars for images.
     pub(crate) image: Dollars,
+    /// US dollars for web searches.
     pub(crate) web_search: Dollars,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct UsageBody {
+    /// Tokens of the prompt, those read from or written to a cache included.
     pub(crate) prompt_tokens: u64,
+    /// Tokens of the answer, reasoning included.
     pub(crate) completion_tokens: u64,
+    /// Both together.
     pub(crate) total_tokens: u64,
+    /// Cost of the answer in US dollars, without that of other attempts; `null` at an unknown price.
     pub(crate) cost: Option<Dollars>,
     pub(crate) prompt_tokens_details: PromptDetailsBody,
     pub(crate) completion_tokens_details: CompletionDetailsBody,
+    /// Whether the gateway counted the tokens, because the provider reported none.
     pub(crate) estimated: bool,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct PromptDetailsBody {
+    /// Prompt tokens read from the provider's cache.
     pub(crate) cached_tokens: u64,
+    /// Prompt tokens written to the provider's cache.
     pub(crate) cache_write_tokens: u64,
+    /// Those of them that were written for one hour.
     pub(crate) cache_write_1h_tokens: u64,
+    /// Other prompt tokens that are audio.
     pub(crate) audio_tokens: u64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct CompletionDetailsBody {
+    /// Tokens of the answer that were spent on reasoning.
     pub(crate) reasoning_tokens: u64,
+    /// Tokens of the answer that are audio.
     pub(crate) audio_tokens: u64,
 }
 

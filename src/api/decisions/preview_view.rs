@@ -36,42 +36,64 @@ pub(crate) fn shown(top_n: Option<u32>) -> usize {
 
 /// The answer to a preview.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 pub(crate) struct PreviewBody<'a> {
+    /// Always `route.preview`.
     object: &'static str,
+    /// When the preview was made, in Unix seconds.
     created: i64,
+    /// `model` of the request, or the default alias.
     requested_model: &'a str,
+    /// The alias that was asked for; `null` for a fixed model.
     router: Option<&'a str>,
     #[serde(flatten)]
     pub(crate) decision_body: DecisionBody<'a>,
-    /// Parts of the request without effect: unknown members, and names that match nothing.
+    /// Parts of the request without effect: unknown members, and names that match nothing; absent without any.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) warnings: &'a [UnknownField],
+    /// Only with `what_if` in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) what_if: Option<WhatIfBody<'a>>,
 }
 
 /// A decision, or the reasons why there is none.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct DecisionBody<'a> {
+    /// What the choice optimises.
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Objective"))]
     objective: &'static str,
+    /// Why the first candidate is the choice; `null` where no endpoint is left.
+    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::DecisionCode>"))]
     decision_code: Option<&'static str>,
+    /// The decision as a sentence, with its figures.
     pub(crate) decision_reason: &'a str,
+    /// What the decision reckoned with.
     estimate: EstimateBody,
+    /// The endpoints that could be called, best first: in a preview the first `top_n`, in a record about the first
+    /// eight.
     pub(crate) candidates: Vec<CandidateBody<'a>>,
+    /// All of them, those included that are not listed.
     pub(crate) candidates_total: usize,
+    /// The endpoints of the requested models that could not be called.
     excluded: Vec<ExcludedBody<'a>>,
+    /// Number of them.
     pub(crate) excluded_total: usize,
+    /// Only where no endpoint is left.
     #[serde(skip_serializing_if = "Option::is_none")]
     nearest_relaxation: Option<NearestRelaxation>,
+    /// Only with `why_not` in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     why_not: Option<WhyNotBody<'a>>,
 }
 
-/// The decision under the conditions of `what_if`, compared with the actual one.
+/// The decision under the conditions of `what_if`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "WhatIf"))]
 pub(crate) struct WhatIfBody<'a> {
-    /// Whether another endpoint would be chosen.
+    /// Whether another endpoint would be the choice.
     pub(crate) changed: bool,
+    /// The comparison with the actual choice, as a sentence.
     pub(crate) sentence: String,
     #[serde(flatten)]
     pub(crate) decision_body: DecisionBody<'a>,

@@ -11,14 +11,16 @@ use crate::proxy::dispatch::RequestedWork;
 /// The fields of the client's request, by their fate. Each is named once, in the client's spelling; parts of a field are named
 /// in addition to it.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct PreviewedFates {
-    /// API of the endpoint.
+    /// API of the endpoint. This and what follows is in previews only.
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Dialect"))]
     upstream_dialect: &'static str,
     /// Sent under the same name.
     kept_parameters: Vec<String>,
     /// Sent in another form.
     translated_parameters: Vec<String>,
-    /// Their meaning is produced by other means.
+    /// Not sent; their meaning is produced by other means.
     emulated_parameters: Vec<String>,
     /// Not sent.
     dropped_parameters: Vec<String>,

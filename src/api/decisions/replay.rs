@@ -23,10 +23,13 @@ use crate::{
 
 /// The recorded inputs, and the comparison of the repeated decision with the recorded one.
 #[derive(Serialize)]
-struct ReplayBody<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct ReplayBody<'a> {
+    /// Id of the generation.
     generation_id: &'a str,
     #[serde(flatten)]
     result: ReplayResult,
+    /// The recorded decision. `pointsman replay --file` reads the whole page.
     recorded: Recorded,
 }
 

@@ -33,39 +33,63 @@ impl<'a> CatalogView<'a> {
     }
 }
 
-/// The names of an endpoint.
+/// Names of an endpoint.
 #[derive(Serialize, Default)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "EndpointNames"))]
 pub(crate) struct EndpointNames<'a> {
+    /// Id of the model, such as `meadow/small`. `null` for an endpoint that has been removed since, and for an unknown
+    /// name.
     pub(crate) model: Option<&'a str>,
+    /// Display name of the provider. `null` for an endpoint that has been removed since, and for an unknown name.
     pub(crate) provider_name: Option<&'a str>,
+    /// Slug of the provider: its name in the configuration, in requests and in filters. `null` for an endpoint that has
+    /// been removed since, and for an unknown name.
     pub(crate) provider_slug: Option<&'a str>,
 }
 
-/// One candidate.
+/// An endpoint that could be called. The lowest score is called first. Names are null for an endpoint that was removed
+/// since.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Candidate"))]
 pub(crate) struct CandidateBody<'a> {
+    /// Place in the order in which candidates are called, from 1.
     pub(crate) rank: usize,
+    /// Whether it is the choice: `rank` 1.
     pub(crate) selected: bool,
-    /// `candidate`, `probe`, or `panic`.
+    /// `probe`: the call tests a half-open breaker. `panic`: its breaker is open or its calls are spaced out, and
+    /// nothing else is left. `candidate`: any other.
+    #[cfg_attr(test, schemars(extend("enum" = ["candidate", "probe", "panic"])))]
     pub(crate) role: &'static str,
     #[serde(flatten)]
     pub(crate) endpoint: EndpointNames<'a>,
-    /// Only with `provider.order` or a preference.
+    /// What ranks before the score; absent without `provider.order` and preferences.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tier: Option<TierBody>,
+    /// Score for this request under its objective, lower is better; exploration noise is in it. Twelve significant
+    /// digits.
     pub(crate) score: Figure,
+    /// Unit of `score` and its terms. `s`: seconds to the last byte (objective `fastest`). `usd`: US dollars for a
+    /// successful answer (`cheapest`). `probability`: of a failure (`reliable`). `none`: ratio to the medians of the
+    /// candidates (`balanced`).
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::ScoreUnit"))]
     pub(crate) score_unit: &'static str,
+    /// The terms that add up to `score`. `docs/ROUTING.md` says how each is made.
     pub(crate) score_terms: Vec<ScoreTermBody>,
+    /// Share of 256 seeds of the exploration noise under which it would be the choice, everything else equal, 0 to 1
+    /// with four decimals; `null` if it was not worked out, as in records within `/generation`.
     pub(crate) selection_probability: Option<Figure>,
     pub(crate) predicted: PredictionBody,
-    /// Outcome of an attempt; explain only.
+    /// What happened; only in explanations, of an endpoint that was called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) actual: Option<ActualBody<'a>>,
-    /// Expected saving by a prompt cache, already deducted from cost and first token.
+    /// What a prompt cache is expected to save, which cost and first token already have; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) saving: Option<SavingBody>,
+    /// State of the endpoint when the decision was made.
     pub(crate) health: HealthBody,
+    /// Prices for a prompt of this length; `null` if they are not known, or if the endpoint has been removed since.
     pub(crate) pricing: Option<PricePairBody>,
+    /// Context window in tokens. `null` if the endpoint has been removed from the configuration since.
     pub(crate) context_length: Option<u32>,
     /// What it would get of the request; preview only.
     #[serde(flatten)]
@@ -74,8 +98,9 @@ pub(crate) struct CandidateBody<'a> {
 
 /// Properties that rank before the score.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct TierBody {
-    /// Rank in `provider.order`, from 1; `null` if not listed.
+    /// Place in `provider.order`, from 1; `null` if it is not listed.
     pub(crate) provider_order: Option<u32>,
     /// 0: expected to meet all preferences, or not measured enough to tell. n: misses one by at most n tenths. `null`
     /// without preferences.
@@ -83,103 +108,155 @@ pub(crate) struct TierBody {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ScoreTermBody {
+    /// Name of the term, such as `expected_cost` or `failure`.
     pub(crate) name: &'static str,
+    /// Its value in `score_unit`.
     pub(crate) value: Figure,
 }
 
-/// Predictions for an endpoint; `null` if unknown.
+/// What was expected of a call, without exploration noise. A number is null where it is not known or not finite.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Prediction"))]
 pub(crate) struct PredictionBody {
+    /// Milliseconds from the start of the attempt to its first content, with one decimal.
     pub(crate) ttft_ms: PercentilesBody,
+    /// Shown output tokens per second after the first content, with one decimal.
     pub(crate) throughput_tps: Figure,
+    /// Milliseconds from the start of the attempt to the last byte, for the expected number of output tokens, with one
+    /// decimal.
     pub(crate) total_ms: PercentilesBody,
-    /// `null` at an unknown price, as is the range.
+    /// Expected cost in US dollars, after what a prompt cache saves; `null` at an unknown price.
     pub(crate) cost: Option<Figure>,
-    /// 10th to 90th percentile over the lengths of answers, and of prompts as far as they are estimated.
+    /// How the cost varies with the length of the answer, and with that of the prompt as far as it is estimated; `null`
+    /// at an unknown price.
     pub(crate) cost_range: Option<RangeBody>,
+    /// Probability that the attempt fails or takes longer than its time budget, 0 to 1 with six decimals.
     pub(crate) failure_probability: Figure,
-    /// Whether any prediction uses measurements; else all use priors only.
+    /// Whether any figure rests on measurements of this endpoint; `false`: all come from configured or general
+    /// assumptions.
     pub(crate) measured: bool,
 }
 
+/// `null` where it is not known or not finite.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Percentiles"))]
 pub(crate) struct PercentilesBody {
+    /// Median.
     pub(crate) p50: Figure,
+    /// 95th percentile.
     pub(crate) p95: Figure,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct RangeBody {
+    /// 10th percentile in US dollars.
     pub(crate) low: Figure,
+    /// 90th percentile in US dollars.
     pub(crate) high: Figure,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct SavingBody {
+    /// Prompt tokens that are expected to be read from the cache.
     pub(crate) cached_tokens: u32,
+    /// US dollars saved; 0 where cached tokens have no price of their own.
     pub(crate) saving_usd: Figure,
+    /// Milliseconds that the first content comes earlier, with one decimal.
     pub(crate) saving_ms: Figure,
 }
 
-/// Outcome of an attempt, in the units of the prediction.
+/// What happened when it was called, beside the prediction.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Outcome"))]
 pub(crate) struct ActualBody<'a> {
-    /// Number of the attempt.
+    /// Number of the attempt, as `n` in `attempts`.
     pub(crate) attempt: u32,
+    /// How it ended: `completed`, or the `error_type` of the attempt.
     pub(crate) outcome: &'a str,
+    /// Milliseconds from the start of the attempt to its first content; `null` if there was none, and for answers that
+    /// are not streamed.
     pub(crate) ttft_ms: Option<u64>,
+    /// Output tokens per second after the first content, reasoning included, with one decimal. Where the answer hides
+    /// its reasoning, it exceeds what is predicted, which regards shown tokens. `null` for answers that are not
+    /// streamed, and for an attempt that did not serve.
     pub(crate) throughput_tps: Option<Figure>,
+    /// Milliseconds from the start of the attempt to its end.
     pub(crate) total_ms: u64,
-    /// Predicted median for an answer of the actual length.
+    /// Predicted median of `total_ms` for the number of output tokens that the answer then had, with one decimal;
+    /// `null` for an attempt that did not serve.
     pub(crate) predicted_total_ms: Option<Figure>,
+    /// Tokens of the answer, reasoning included. `null` for an attempt that did not serve, or without any.
     pub(crate) completion_tokens: Option<u64>,
+    /// Cost of the attempt in US dollars; `null` at an unknown price.
     pub(crate) cost: Option<Dollars>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct HealthBody {
+    /// Condition in one word, from `circuit` and `success_rate` alone: an endpoint that cools down or is silent is
+    /// `healthy` here, in `/models/stats` not.
+    #[cfg_attr(test, schemars(extend("enum" = ["healthy", "degraded", "down", "unknown"])))]
     pub(crate) state: &'static str,
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Circuit"))]
     pub(crate) circuit: &'static str,
+    /// Share of whole answers, 0 to 1 with four decimals. Old observations count less and less, so it is not the share
+    /// of a window as in `/models/stats`. `null` without `samples`.
     pub(crate) success_rate: Option<Figure>,
+    /// Answers and failures behind that share; old ones count less and less.
     pub(crate) samples: u64,
+    /// Attempts in progress at it.
     pub(crate) in_flight: u32,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct PricePairBody {
+    /// US dollars per prompt token, as a decimal string.
     pub(crate) prompt: Text<Price>,
+    /// US dollars per output token, as a decimal string.
     pub(crate) completion: Text<Price>,
     /// Where the prices are those of longer prompts: above which length.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) above_prompt_tokens: Option<u64>,
 }
 
-/// One excluded endpoint.
+/// An endpoint of the requested models that was no candidate, and why.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Excluded"))]
 pub(crate) struct ExcludedBody<'a> {
     #[serde(flatten)]
     pub(crate) endpoint: EndpointNames<'a>,
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::ExclusionReason"))]
     pub(crate) reason: &'static str,
+    /// The figure or the pattern behind the reason, in words; may be empty.
     pub(crate) detail: Text<&'a ExclusionDetail>,
-    /// Time until the exclusion ends, if it ends by itself.
+    /// Milliseconds from the decision until the exclusion ends, with one decimal; absent if it does not end by itself
+    /// at a known time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) opens_in_ms: Option<Figure>,
-    /// Rank, from 1, on standby: endpoints there are called if all candidates fail.
+    /// Place, from 1, in the reserve, which is called if all candidates fail; absent if it is not in the reserve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) standby: Option<usize>,
-    /// Prediction, if the endpoint was called from standby; explain only.
+    /// What was expected of it; only in explanations, of an endpoint that was called from the reserve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) predicted: Option<PredictionBody>,
-    /// Outcome of that attempt; explain only.
+    /// What happened; only in explanations, of an endpoint that was called from the reserve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) actual: Option<ActualBody<'a>>,
 }
 
 /// Estimated sizes that a decision was made for.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct EstimateBody {
+    /// Tokens of the prompt, estimated for the choice.
     pub(crate) prompt_tokens: u32,
+    /// Output tokens expected of the choice; 0 where no endpoint is left.
     pub(crate) completion_tokens: u32,
 }
 

@@ -42,57 +42,98 @@ pub(crate) fn meant(name: String, key: &Key) -> String {
     }
 }
 
-/// The answer to `why_not`.
+/// Why an endpoint was not chosen, and what would have changed that.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "WhyNot"))]
 pub(crate) struct WhyNotBody<'a> {
+    /// The name in the question.
     pub(crate) asked: &'a str,
+    /// `refused`: it could not be called. `lost`: another candidate was better. `chosen`: it is the choice. `unknown`:
+    /// no model and no provider has this name, or it is an alias. `not_in_pool`: the request does not ask for its
+    /// model, or its provider is off.
+    #[cfg_attr(test, schemars(extend("enum" = ["refused", "lost", "chosen", "unknown", "not_in_pool"])))]
     pub(crate) verdict: &'static str,
     #[serde(flatten)]
     pub(crate) endpoint: EndpointNames<'a>,
     /// Number of endpoints that the name matches; the answer is about the one closest to being chosen.
     pub(crate) matched: usize,
+    /// Place in the order in which candidates are called, from 1; `null` if it is no candidate.
     pub(crate) rank: Option<usize>,
+    /// Of `refused`, the reason as in `excluded`. Of `lost`, `score`, `tie`, or what ranks before the score:
+    /// `models_order`, `provider_order`, `preference_missed`, `reasoning_state`, `probe`, `panic`. Of `chosen`,
+    /// `choice`; of `unknown`, `unknown_name` or `alias`; of `not_in_pool`, `not_in_pool` or `output_modality`.
     pub(crate) reason: &'static str,
+    /// The figure or the pattern behind the reason, in words.
     pub(crate) detail: &'a str,
+    /// Milliseconds from the decision until it can be called again, with one decimal; `null` if it was not excluded or
+    /// that time is not known.
     pub(crate) opens_in_ms: Option<Figure>,
+    /// How much worse it scored; `null` unless `reason` is `score` or `tie`, and for a candidate whose figures the
+    /// record does not keep.
     pub(crate) margin: Option<MarginBody<'a>>,
+    /// Changes of one figure each, everything else equal, the relatively smallest first; empty if no single one is
+    /// enough.
     pub(crate) would_win_if: Vec<ChangeBody>,
+    /// Similar names, for an unknown one; absent without any.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) suggestions: &'a [String],
-    /// Attempts at the endpoint.
+    /// Attempts at the endpoint; absent without any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) tried: Vec<TriedBody<'a>>,
+    /// The answer in one or two sentences.
     pub(crate) sentence: &'a str,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct MarginBody<'a> {
+    /// Its score less that of the better candidate.
     pub(crate) difference: Figure,
+    /// Unit of `difference`, as `score_unit` of a candidate.
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::ScoreUnit"))]
     pub(crate) unit: &'static str,
+    /// The difference divided by the score of the better candidate, with six decimals.
     pub(crate) relative: Figure,
+    /// The better candidate.
     pub(crate) to: EndpointNames<'a>,
+    /// The term of the score that differs most; `null` if none differs.
     pub(crate) dominant_term: Option<TermBody>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct TermBody {
+    /// Name of the term.
     pub(crate) name: &'static str,
+    /// Its value less that of the better candidate.
     pub(crate) difference: Figure,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ChangeBody {
+    /// The figure. `price`: expected cost of the request. The names are those of `what_if`.
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Change"))]
     pub(crate) change: &'static str,
+    /// Its value.
     pub(crate) from: Figure,
+    /// The nearest value with which the endpoint would be the choice.
     pub(crate) to: Figure,
+    /// Unit of both.
+    #[cfg_attr(test, schemars(extend("enum" = ["usd", "ms", "tok/s", "probability", "share"])))]
     pub(crate) unit: &'static str,
+    /// `to` divided by `from`, less 1, with six decimals: −0.2 is a fifth less. `null` if it is not finite.
     pub(crate) relative: Figure,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct TriedBody<'a> {
+    /// Number of the attempt.
     pub(crate) n: u32,
+    /// The HTTP status that the provider gave; `null` if it gave none.
     pub(crate) status: Option<u16>,
+    /// How it failed, as in `attempts`; `null` if it completed.
     pub(crate) error_type: Option<&'a str>,
 }
 

@@ -239,44 +239,69 @@ fn read_offset(value: &str) -> Result<i64, ApiError> {
 
 /// The activity in answers.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 pub(crate) struct ActivityBody<'a> {
+    /// Latest first.
     pub(crate) data: Vec<RowBody<'a>>,
+    /// Beginning of the first quarter of an hour that is counted. RFC 3339, UTC, with milliseconds.
     pub(crate) since: String,
+    /// End of the last one. RFC 3339, UTC, with milliseconds.
     pub(crate) until: String,
+    /// What the rows are summed up by.
+    #[cfg_attr(test, schemars(extend("enum" = ["day", "hour"])))]
     pub(crate) group: &'static str,
+    /// Local time less UTC in minutes, as asked for; days begin at local midnight.
     pub(crate) tz_offset_minutes: i64,
-    /// Which replicas' calls these are; absent for a gateway that shares no records.
+    /// Whose records these are, where replicas share them: those of all, or, while PostgreSQL is away, those of this
+    /// replica alone. Absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) replicas: Option<Coverage>,
 }
 
-/// Sums of one group. `cost` includes all attempts whose price is known.
+/// Sums of one day or hour, model, provider and key.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ActivityRow"))]
 pub(crate) struct RowBody<'a> {
-    /// Local date of the period.
+    /// Local date of the day or hour, by `tz_offset_minutes`.
     pub(crate) date: String,
+    /// Beginning of the day or hour. RFC 3339, UTC, with milliseconds.
     pub(crate) start: String,
-    /// The requested model if none served.
+    /// Id of the model that served; if none did, the requested one.
     pub(crate) model: &'a str,
-    /// `null` if none served.
+    /// Slug of the provider that served; `null` if none did.
     pub(crate) provider_slug: Option<&'a str>,
-    /// `null` for a key that is no longer in the configuration.
+    /// Name of the key that called; `null` if neither it nor another key of its account exists any more.
     pub(crate) key: Option<String>,
+    /// Number of the account, as 16 hexadecimal digits. It identifies the records of the account, also after its keys
+    /// were removed.
     pub(crate) owner: &'a str,
+    /// Calls that were admitted in it and have ended.
     pub(crate) requests: u64,
+    /// Those of them that ended with an error. A client that left is none.
     pub(crate) failed: u64,
+    /// Tokens of the prompt, those read from or written to a cache included.
     pub(crate) prompt_tokens: u64,
+    /// Tokens of the answer, reasoning included.
     pub(crate) completion_tokens: u64,
+    /// Prompt tokens read from the provider's cache.
     pub(crate) cached_tokens: u64,
+    /// Tokens of the answer that were spent on reasoning.
     pub(crate) reasoning_tokens: u64,
+    /// Prompt tokens written to the provider's cache.
     pub(crate) cache_write_tokens: u64,
+    /// Those of them that were written for one hour.
     pub(crate) cache_write_1h_tokens: u64,
+    /// Other prompt tokens that are audio.
     pub(crate) audio_tokens: u64,
+    /// Tokens of the answer that are audio.
     pub(crate) audio_output_tokens: u64,
+    /// Billed images.
     pub(crate) images: u64,
+    /// Billed web searches.
     pub(crate) web_searches: u64,
-    /// Requests of which `cost` leaves something out, because a price is unknown.
+    /// Requests of which `cost` leaves something out, because an endpoint has no known price.
     pub(crate) unknown_costs: u64,
+    /// US dollars of all attempts whose price is known, failed ones included.
     pub(crate) cost: Dollars,
 }
 

@@ -80,6 +80,7 @@ pub(crate) struct SelectedPage {
 
 /// Which replicas' records an answer covers, where replicas share them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Coverage {
     /// The records of all replicas.
@@ -173,19 +174,23 @@ fn is_zero(count: &usize) -> bool {
 
 /// One page of the list.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 pub(crate) struct PageBody<'a> {
+    /// Newest first.
     pub(crate) data: Vec<GenerationRow<'a>>,
-    /// For `after`; `null` at the end.
+    /// `after` of the next page; `null` at the end. A page may be short, even empty, and have a next one.
     pub(crate) next: Option<String>,
-    /// Records created before this time may have been deleted.
+    /// Records of calls before this time may have been deleted, because they were too old or too many; `null` if none
+    /// has been. RFC 3339, UTC, with milliseconds.
     pub(crate) aged_out_before: Option<String>,
-    /// Records of this page that cannot be read and were left out; absent if there are none.
+    /// Records of the page that cannot be read and are left out; absent without any.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) unreadable_records: usize,
-    /// Damaged blocks of up to 256 records each, which may hold more records of this page; absent if there are none.
+    /// Damaged blocks of up to 256 records each that the page leaves out; absent without any.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) damaged_blocks: usize,
-    /// Which replicas' records these are; absent for a gateway that shares none.
+    /// Whose records these are, where replicas share them: those of all, or, while PostgreSQL is away, those of this
+    /// replica alone. Absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) replicas: Option<Coverage>,
 }

@@ -13,42 +13,76 @@ use crate::api::{
     number::{Dollars, Text},
 };
 
-/// One row. `ttft_ms` and `total_ms` count from the acceptance of the request. `cost` includes all attempts.
+/// One call. Ended ones only: `/admin/running` has the others.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "GenerationRow"))]
 pub(crate) struct GenerationRow<'a> {
+    /// Id of the generation, for `/generation` and `/route/explain`.
     pub(crate) id: Cow<'a, str>,
+    /// When the request was admitted. RFC 3339, UTC, with milliseconds.
     pub(crate) created_at: String,
-    /// `null` for a key that is no longer in the configuration.
+    /// Name of the key that called; `null` if neither it nor another key of its account exists any more.
     pub(crate) key: Option<Cow<'a, str>>,
+    /// Name of the model or alias as the client wrote it.
     pub(crate) requested_model: Cow<'a, str>,
-    /// `null` if none served.
+    /// Id of the model that served; `null` if none did.
     pub(crate) model: Option<Cow<'a, str>>,
+    /// Slug of the provider that served; `null` if none did.
     pub(crate) provider_slug: Option<Cow<'a, str>>,
+    /// What the choice optimises.
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Objective"))]
     pub(crate) objective: Cow<'a, str>,
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::DecisionCode"))]
     pub(crate) decision_code: Cow<'a, str>,
+    /// `completed`: the client got a whole answer. `failed`: it ended with an error, before or within the answer.
+    /// `cancelled`: the client left before the end.
+    #[cfg_attr(test, schemars(extend("enum" = ["completed", "failed", "cancelled"])))]
     pub(crate) status: Cow<'a, str>,
+    /// Whether the answer was streamed.
     pub(crate) streamed: bool,
+    /// The attempts, in the order of their starts.
     pub(crate) chain: Vec<LinkBody<'a>>,
+    /// Milliseconds from the acceptance of the request to the first output of the provider that served: the first
+    /// content of a stream, or the head of the provider's answer if that is not streamed. `null` if nothing served.
     pub(crate) ttft_ms: Option<u64>,
+    /// Milliseconds from the acceptance of the request to the end of its last attempt; `null` if there was none.
     pub(crate) total_ms: Option<u64>,
+    /// Tokens of the prompt, those read from or written to a cache included.
     pub(crate) prompt_tokens: u64,
+    /// Tokens of the answer, reasoning included.
     pub(crate) completion_tokens: u64,
+    /// Prompt tokens read from the provider's cache.
     pub(crate) cached_tokens: u64,
+    /// Tokens of the answer that were spent on reasoning.
     pub(crate) reasoning_tokens: u64,
+    /// Prompt tokens written to the provider's cache.
     pub(crate) cache_write_tokens: u64,
+    /// Those of them that were written for one hour.
     pub(crate) cache_write_1h_tokens: u64,
+    /// Other prompt tokens that are audio.
     pub(crate) audio_tokens: u64,
+    /// Tokens of the answer that are audio.
     pub(crate) audio_output_tokens: u64,
+    /// Billed images.
     pub(crate) images: u64,
+    /// Billed web searches.
     pub(crate) web_searches: u64,
-    /// `null`, in CSV empty, where a price is unknown.
+    /// US dollars of all attempts together, failed ones included; `null` if the price of one is unknown.
+    #[cfg_attr(test, schemars(with = "Option<f64>"))]
     pub(crate) cost: Option<RowCost>,
+    /// Whether it completed although an attempt had failed. An attempt that lost a race did not fail.
     pub(crate) rescued: bool,
+    /// Whether a second attempt raced the first.
     pub(crate) hedged: bool,
+    /// Whether exploration noise made the choice.
     pub(crate) explored: bool,
+    /// Whether its first token came later than a `preferred_max_latency` of the request or of its alias, or did not
+    /// come; of streams only.
     pub(crate) missed_target: bool,
+    /// Whether the first token of the attempt that served came later than its predicted 95th percentile; of streams
+    /// only, and where the prediction rests on measurements.
     pub(crate) slower_than_predicted: bool,
-    /// Whether tokens or cost are the gateway's estimate: the cost includes that of every attempt.
+    /// Whether tokens or cost are the gateway's estimate, of any attempt.
     pub(crate) estimated: bool,
 }
 
@@ -86,9 +120,13 @@ impl<'de> Deserialize<'de> for RowCost {
 
 /// One attempt in the chain of a generation.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct LinkBody<'a> {
+    /// Slug of the provider: its name in the configuration, in requests and in filters.
     pub(crate) provider_slug: Cow<'a, str>,
+    /// How the attempt ended: `completed`, or the `error_type` of the attempt in `/route/explain`.
     pub(crate) outcome: Cow<'a, str>,
+    /// Why the connection failed, such as `refused`; `null` for other outcomes.
     pub(crate) cause: Option<Cow<'a, str>>,
 }
 

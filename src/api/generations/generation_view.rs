@@ -15,89 +15,154 @@ use crate::api::{
 
 /// The record in its envelope.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 pub(crate) struct GenerationBody<'a> {
     data: RecordBody<'a>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct RecordBody<'a> {
+    /// Id of the generation.
     id: &'a str,
+    /// Id of the model that served; if none did, the requested one.
     model: &'a str,
+    /// When the request was admitted. RFC 3339, UTC, with milliseconds.
     created_at: String,
+    /// `x-title` of the request, shortened; empty without one.
     origin: &'a str,
+    /// Always `global`.
     data_region: &'static str,
+    /// Cost of the answer in US dollars, as the client saw it, without that of other attempts (`ledger_cost`); `null`
+    /// at an unknown price.
     total_cost: Option<Dollars>,
+    /// The same as `total_cost`.
     usage: Option<Dollars>,
+    /// Always `false`: the gateway has no keys of customers at providers.
     is_byok: bool,
+    /// The provider's own id of the answer; `null` if it gave none.
     upstream_id: Option<&'a str>,
+    /// Display name of the provider that served; `null` if none did.
     provider_name: Option<&'a str>,
+    /// Why the model ended its answer, in the words of the OpenAI API, `error` aside; `null` if it did not.
+    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::FinishReason>"))]
     finish_reason: Option<&'static str>,
+    /// The provider's own word for it; `null` if it gave none.
     native_finish_reason: Option<&'a str>,
+    /// The alias that was asked for; `null` for a fixed model.
     router: Option<&'a str>,
+    /// `user` of the request; `null` without one.
     external_user: Option<&'a str>,
+    /// API of the request; `completions` for chats of the OpenAI API.
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::ApiType"))]
     api_type: &'static str,
+    /// `http-referer` of the request, shortened; `null` without one.
     http_referer: Option<&'a str>,
+    /// `user-agent` of the request, shortened; `null` without one.
     user_agent: Option<&'a str>,
+    /// Whether the answer was streamed.
     streamed: bool,
+    /// Whether the client left before the end.
     cancelled: bool,
+    /// Milliseconds from the acceptance of the request to the first output of the provider that served: the first
+    /// content of a stream, or the head of the provider's answer if that is not streamed. `null` if nothing served.
     latency: Option<u64>,
+    /// Milliseconds from the start of the attempt that served to its last byte, so its wait for the first output is
+    /// included; `null` while the call is running, and if nothing served.
     generation_time: Option<u64>,
+    /// Tokens of the prompt, those read from or written to a cache included. `null` while the call is running.
     tokens_prompt: Option<u64>,
+    /// Tokens of the answer, reasoning included. `null` while the call is running.
     tokens_completion: Option<u64>,
+    /// The same as `tokens_prompt`: tokens are those of the provider.
     native_tokens_prompt: Option<u64>,
+    /// The same as `tokens_completion`: tokens are those of the provider.
     native_tokens_completion: Option<u64>,
+    /// Tokens of the answer that were spent on reasoning. `null` while the call is running.
     native_tokens_reasoning: Option<u64>,
+    /// Prompt tokens read from the provider's cache. `null` while the call is running.
     native_tokens_cached: Option<u64>,
+    /// Images in the prompt.
     num_media_prompt: u64,
+    /// Images in the answer.
     num_media_completion: u64,
+    /// All attempts, in their order; `route.attempts` says more.
     provider_responses: Vec<ResponseBody<'a>>,
-    /// Whether tokens and cost are the gateway's estimate.
+    /// Whether the gateway counted the tokens, because the provider reported none.
     usage_estimated: bool,
-    /// The cost that the provider reported.
+    /// The cost in US dollars that the provider reported, which is never charged; `null` if it reported none.
     upstream_inference_cost: Option<Dollars>,
-    /// The cost of all attempts, as in lists; `total_cost` is that of the answer.
+    /// US dollars of all attempts together, as lists show it and limits count it: `total_cost` and what attempts cost
+    /// that failed, were cancelled or lost a race. `null` if the price of one is unknown.
     ledger_cost: Option<Dollars>,
-    /// The service that the answer was made with, if the provider or the request named one.
+    /// The service that the answer was made with, and is billed as, such as `default`, `flex` or `priority`: as the
+    /// provider named it, else as requested; `null` if neither did.
     service_tier: Option<&'a str>,
     #[serde(flatten)]
     absent: AbsentMembers,
+    /// Id of the request, as in the header `x-request-id`.
     request_id: &'a str,
+    /// The session that the client named; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<&'a str>,
+    /// `metadata` of the request; absent without it.
     #[serde(skip_serializing_if = "Tags::is_empty")]
     metadata: Tags<'a>,
+    /// `trace` of the request; absent without it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<serde_json::Map<String, serde_json::Value>>"))]
     trace: Option<&'a RawValue>,
+    /// As `/route/explain`.
     route: ExplainBody<'a>,
 }
 
 /// Required members that the gateway has no value for.
 #[derive(Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 struct AbsentMembers {
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
     preset_id: Absent,
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
     web_search_engine: Absent,
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
     workspace_id: Absent,
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
     cache_discount: Absent,
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
     moderation_latency: Absent,
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
     native_tokens_completion_images: Absent,
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
     num_input_audio_prompt: Absent,
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
     num_search_results: Absent,
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
     num_fetches: Absent,
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
     app_id: Absent,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct ResponseBody<'a> {
+    /// Display name of the provider.
     provider_name: &'a str,
+    /// The HTTP status that the provider gave; `null` if it gave none.
     status: Option<u16>,
+    /// Milliseconds from the start of the attempt to its first output; without output, to its end.
     latency: u64,
+    /// The provider's own id of the answer; only of the attempt that completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
+    /// Always `false`.
     is_byok: bool,
 }
 
 /// The tags of the request, in their order.
-struct Tags<'a>(&'a [(String, String)]);
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+struct Tags<'a>(
+    #[cfg_attr(test, schemars(with = "std::collections::BTreeMap<String, String>"))] &'a [(String, String)],
+);
 
 impl Tags<'_> {
     fn is_empty(&self) -> bool {

@@ -7,14 +7,16 @@ use crate::state::traces::sampler::trace_of_record;
 
 /// Ids of a generation's trace and of its spans, as OpenTelemetry writes them: lower-case hexadecimal digits.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct TraceContextBody {
-    /// The client's trace, or else the generation's own.
+    /// Id of the trace: that of the client's `traceparent`, or else the generation's own.
     pub(crate) trace_id: String,
-    /// The client's span; `null` if it sent no valid `traceparent`.
+    /// Id of the client's span; `null` without a valid `traceparent`.
     pub(crate) parent_span_id: Option<String>,
-    /// The span of the generation; `null` if none was sent: it runs, traces were off, or the sampler did not keep it.
+    /// Id of the generation's own span; `null` if none was sent: the generation has not ended, traces were off, or it
+    /// was not kept (`traces.sample_ratio`).
     pub(crate) span_id: Option<String>,
-    /// Whether the client keeps the trace; `null` if it sent no valid `traceparent`.
+    /// Whether the client keeps the trace; `null` without a valid `traceparent`.
     pub(crate) sampled: Option<bool>,
 }
 

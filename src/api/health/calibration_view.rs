@@ -12,70 +12,112 @@ use serde::Serialize;
 
 use crate::api::number::Figure;
 
-/// The page.
+/// Predictions of attempts compared with what then happened. It changes no prediction and no choice.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct CalibrationsBody<'a> {
+    /// Length in seconds of the window that all figures are taken over: the last hour. It is always 3600.
     pub(crate) window_secs: u64,
+    /// All endpoints together, weighted by their attempts.
     pub(crate) overall: CalibrationBody,
+    /// Each enabled provider, over all its endpoints.
     pub(crate) providers: Vec<ProviderBody<'a>>,
+    /// Each enabled endpoint.
     pub(crate) data: Vec<EndpointBody<'a>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ProviderBody<'a> {
+    /// Slug of the provider: its name in the configuration, in requests and in filters.
     pub(crate) slug: &'a str,
+    /// Display name of the provider.
     pub(crate) name: &'a str,
     #[serde(flatten)]
     pub(crate) calibration: CalibrationBody,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct EndpointBody<'a> {
+    /// Id of the model, such as `meadow/small`.
     pub(crate) model: &'a str,
+    /// Display name of the provider.
     pub(crate) provider_name: &'a str,
+    /// Slug of the provider: its name in the configuration, in requests and in filters.
     pub(crate) provider_slug: &'a str,
+    /// Short name that tells two endpoints of one model at one provider apart (`variant` in the configuration); empty
+    /// without one.
     pub(crate) variant: &'a str,
     #[serde(flatten)]
     pub(crate) calibration: CalibrationBody,
 }
 
+/// How right predictions were.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CalibrationFigures"))]
 pub(crate) struct CalibrationBody {
+    /// Time to the first content, of streams.
     pub(crate) ttft: BoundedBody,
+    /// Time to the last byte, of whole answers, predicted for the number of output tokens that the answer then had.
     pub(crate) total: BoundedBody,
+    /// Number of shown output tokens, of whole answers that have any.
     pub(crate) output_tokens: AccuracyBody,
+    /// Cost of whole answers. `samples` and the errors leave out those that cost nothing.
     pub(crate) cost: CostBody,
+    /// Probability of failure.
     pub(crate) failures: FailuresBody,
+    /// Further attempts that ended with a whole answer or such a failure, but were predicted before anything had been
+    /// measured there. They count nowhere else on this page.
     pub(crate) unmeasured: u64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct AccuracyBody {
+    /// Predictions that an actual value was compared with.
     pub(crate) samples: u64,
+    /// Median of |ln(actual ÷ predicted median)|, with three decimals: 0.1 is about 10 % off in either direction, 0.69
+    /// a factor of two. `null` without samples.
     pub(crate) median_error: Option<Figure>,
+    /// Median of ln(actual ÷ predicted median), with three decimals: above 0 if actual values exceed the predictions.
+    /// `null` without samples.
     pub(crate) bias: Option<Figure>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct BoundedBody {
     #[serde(flatten)]
     pub(crate) accuracy: AccuracyBody,
+    /// Share of actual values within the predicted 95th percentile, 0 to 1 with four decimals; about 0.95 if
+    /// predictions are right. `null` without samples.
     pub(crate) within_p95: Option<Figure>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct CostBody {
     #[serde(flatten)]
     pub(crate) accuracy: AccuracyBody,
+    /// Sum of the predicted costs in US dollars, with nine decimals, of whole answers whose cost is known.
     pub(crate) predicted_usd: Figure,
+    /// Sum of the actual costs of the same answers in US dollars, with nine decimals.
     pub(crate) actual_usd: Figure,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct FailuresBody {
+    /// Attempts that ended with a whole answer or with a failure that is predicted: of the connection, a time-out, a
+    /// server error or an invalid answer. 429s, refused keys and refused requests are neither.
     pub(crate) attempts: u64,
+    /// Failures among them that were predicted: the sum of their probabilities, with three decimals.
     pub(crate) expected: Figure,
+    /// Failures among them that happened.
     pub(crate) seen: u64,
+    /// Mean of (predicted probability − outcome)², the outcome being 1 for a failure, with five decimals: 0 is perfect,
+    /// 0.25 what a constant one half gets. `null` without attempts.
     pub(crate) brier: Option<Figure>,
 }
 

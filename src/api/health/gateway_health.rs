@@ -77,39 +77,56 @@ pub(crate) async fn provider(
 }
 
 #[derive(Serialize)]
-struct LiveBody {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct LiveBody {
+    /// Always `ok`: a process that does not serve does not answer.
     status: &'static str,
 }
 
 #[derive(Serialize)]
-struct StatusBody {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct StatusBody {
     #[serde(flatten)]
     process: ProcessBody,
+    /// State of the configuration.
     config: ConfigBody,
+    /// State of the store of records.
     ledger: LedgerHealthBody,
-    /// What replicas share; absent for a gateway alone.
+    /// The stores that replicas share; absent without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     stores: Option<StoresBody>,
 }
 
 /// Public state of the process.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ProcessBody {
+    /// `draining` from the moment that the process was asked to stop: it ends its calls and refuses new ones.
+    #[cfg_attr(test, schemars(extend("enum" = ["ok", "draining"])))]
     pub(crate) status: &'static str,
+    /// Version of the gateway.
     pub(crate) version: &'static str,
+    /// Facts of the build.
     pub(crate) build: BuildBody,
+    /// Seconds since the process started.
     pub(crate) uptime_secs: u64,
+    /// When the process started. RFC 3339, UTC, with milliseconds.
     pub(crate) started_at: String,
 }
 
 /// Facts of the build; `unknown` where the build did not know.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct BuildBody {
+    /// Commit; `unknown` if the build did not know it.
     pub(crate) revision: &'static str,
-    /// Of the commit.
+    /// Date of the commit; `unknown` if the build did not know it.
     pub(crate) date: &'static str,
+    /// Version of the compiler.
     pub(crate) rustc: &'static str,
+    /// Target triple.
     pub(crate) target: &'static str,
+    /// Features of the build, separated by commas; `unknown` without any.
     pub(crate) features: &'static str,
 }
 
@@ -134,12 +151,17 @@ impl ProcessBody {
 
 /// Public state of the configuration, without faults, which may name files and hosts.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct ConfigBody {
+    /// Number of the configuration in force, counted from 1 since the start: each reload that changes something adds 1.
     version: u64,
+    /// When that version came into force. RFC 3339, UTC, with milliseconds.
     loaded_at: String,
-    /// Result of the last reload; `null` without one.
+    /// Result of the last reload since the start; `null` without one. After `refused` the version before it stays in
+    /// force.
+    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::ReloadResult>"))]
     last_reload: Option<&'static str>,
-    /// Whether a change takes effect only after a restart.
+    /// Whether a changed setting takes effect only after a restart.
     restart_pending: bool,
 }
 

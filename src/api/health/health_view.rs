@@ -14,12 +14,17 @@ use crate::api::{
 
 /// Health of a provider.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ProviderHealthBody<'a> {
+    /// Slug of the provider: its name in the configuration, in requests and in filters.
     pub(crate) slug: &'a str,
+    /// Display name of the provider.
     pub(crate) name: &'a str,
+    /// Why it is off, or what it refuses, since when, and what ends that; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<Cow<'a, str>>,
-    /// What it refuses, or seems to refuse.
+    /// What of the gateway's the provider refuses, or seems to refuse; absent if nothing. No text of a prompt or
+    /// answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) refusals: Vec<RefusalBody<'a>>,
     #[serde(flatten)]
@@ -28,84 +33,151 @@ pub(crate) struct ProviderHealthBody<'a> {
 
 /// Something of the gateway's that a provider refuses.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct RefusalBody<'a> {
-    /// `key`, `model`, or `requests` if several callers' requests are called wrong in the same words, which excludes nothing.
+    /// `key`: the gateway's key or account, so the whole provider is excluded. `model`: a model, which is excluded
+    /// there. `requests`: requests of several callers are called wrong in the same words; nothing is excluded.
+    #[cfg_attr(test, schemars(extend("enum" = ["key", "model", "requests"])))]
     pub(crate) subject: &'static str,
+    /// Id of the model; `null` for `key`.
     pub(crate) model: Option<&'a str>,
     /// What the refusal means.
     pub(crate) meaning: &'static str,
-    /// The provider's code, or the beginning of its sentence, as far as it is known to Pointsman.
+    /// The provider's code, or the beginning of its sentence, as the table of refusals has it; `null` if it is not in
+    /// the table.
     pub(crate) words: Option<&'static str>,
+    /// Status of the last refusal.
     pub(crate) status: Option<u16>,
+    /// When it was refused first without a success since. RFC 3339, UTC, with milliseconds.
     pub(crate) since: Option<String>,
+    /// When the next request may try it. RFC 3339, UTC, with milliseconds.
     pub(crate) next_try: Option<String>,
     /// What ends it.
     pub(crate) remedy: &'static str,
 }
 
-/// Health and scores of a model at a provider.
+/// A model at a provider.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct EndpointHealthBody<'a> {
+    /// Id of the model, such as `meadow/small`.
     pub(crate) model: &'a str,
+    /// Display name of the provider.
     pub(crate) provider_name: &'a str,
+    /// Slug of the provider: its name in the configuration, in requests and in filters.
     pub(crate) provider_slug: &'a str,
+    /// Short name that tells two endpoints of one model at one provider apart (`variant` in the configuration); empty
+    /// without one.
     pub(crate) variant: &'a str,
     #[serde(flatten)]
     pub(crate) measured: MeasuredBody,
+    /// What the routing would give the endpoint now for one and the same request under each objective, lower is better:
+    /// a stream of 1,000 prompt and 256 output tokens, without exploration noise, compared among all enabled endpoints
+    /// of all models. Open breakers and other exclusions are not regarded. Real requests have scores of their own, in
+    /// `/route/preview` and `/route/explain`.
     pub(crate) score: ScoresBody,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct MeasuredBody {
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Condition"))]
     pub(crate) state: &'static str,
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Circuit"))]
     pub(crate) circuit: &'static str,
+    /// When an open breaker lets a probe pass; `null` unless it is open. RFC 3339, UTC, with milliseconds.
     pub(crate) open_until: Option<String>,
+    /// End of the pause after a 429 or for a `Retry-After`; `null` without one. RFC 3339, UTC, with milliseconds.
     pub(crate) cooldown_until: Option<String>,
+    /// Whether its unanswered requests have waited improbably long; of a provider, whether that is so at all its
+    /// endpoints that were called.
     pub(crate) silent: bool,
+    /// Attempts in progress at it.
     pub(crate) in_flight: u32,
+    /// Length in seconds of the window that `requests`, `successes`, `errors`, `success_rate` and the percentiles are
+    /// taken over: the last five minutes. It is always 300.
     pub(crate) window_secs: u64,
+    /// Attempts that ended in the window with a whole answer or with an error of `errors`. Cancelled attempts, those
+    /// that lost a race and refusals of the request itself are not counted.
     pub(crate) requests: u64,
+    /// Those of them that ended with a whole answer.
     pub(crate) successes: u64,
+    /// Errors in the window by kind; together `requests` less `successes`.
     pub(crate) errors: ErrorsBody,
+    /// Share of whole answers in the window, 0 to 1 with four decimals. It leaves out `rate_limited` and `auth`, so it
+    /// is not `successes` by `requests`. `null` without an attempt that counts.
     pub(crate) success_rate: Option<Figure>,
+    /// Milliseconds from the start of the attempt to the last byte, of whole answers, with one decimal.
     pub(crate) latency_ms: QuantilesBody,
+    /// Milliseconds from the start of the attempt to its first content, of streams, with one decimal.
     pub(crate) ttft_ms: QuantilesBody,
+    /// Shown output tokens per second, with one decimal: of a stream after its first content, of another answer over
+    /// its whole time. Reasoning that was generated before the first content is not counted. Answers of fewer than two
+    /// tokens have none.
     pub(crate) throughput_tps: QuantilesBody,
+    /// The last error of a kind in `errors`, however old; `null` without one since the start.
     pub(crate) last_error: Option<LastErrorBody>,
+    /// Failures since the last whole answer: failed connections, time-outs, server errors and invalid answers, but no
+    /// 429, no refused key and no refused request. Of a provider, those of its endpoint with the most.
     pub(crate) consecutive_failures: u32,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ErrorsBody {
+    /// 429 and 529.
     pub(crate) rate_limited: u64,
+    /// Attempts that a time-out of the gateway ended.
     pub(crate) timeout: u64,
+    /// No connection, a failed TLS handshake, or a connection that broke before the answer was whole.
     pub(crate) connect: u64,
+    /// Any other 5xx, and 408, 409, 425.
     pub(crate) server: u64,
+    /// 401 to 404: the gateway's key or account, or its name for the model.
     pub(crate) auth: u64,
+    /// Answers that are invalid or end too early, and unexpected statuses.
     pub(crate) other: u64,
 }
 
+/// Percentiles of what was observed, read from classes of values, so they are approximate.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Quantiles"))]
 pub(crate) struct QuantilesBody {
+    /// Median in the window; `null` without an observation.
     pub(crate) p50: Option<Figure>,
+    /// 90th percentile in the window; `null` without an observation.
     pub(crate) p90: Option<Figure>,
+    /// 99th percentile in the window; `null` without an observation.
     pub(crate) p99: Option<Figure>,
+    /// Moving average of about the last 16 observations, whatever their age: their mean up to the 16th, then
+    /// exponential. It has no window. Of a provider, the mean over its endpoints, weighted by their answers in the
+    /// window. `null` before the first observation since the start.
     pub(crate) ewma: Option<Figure>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct LastErrorBody {
+    /// When. RFC 3339, UTC, with milliseconds.
     pub(crate) at: String,
+    /// Kind of the failure, as in `/route/explain`.
     pub(crate) error_type: &'static str,
+    /// The HTTP status of the provider; `null` if it gave none.
     pub(crate) status: Option<u16>,
 }
 
 /// Scores of an endpoint for a reference request, lower is better; `null` if the endpoint is excluded.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ScoresBody {
+    /// US dollars for a successful answer, failures and waiting priced in. `null` if it is not finite.
     pub(crate) cheapest: Option<f64>,
+    /// Seconds to the last byte, failures priced in. `null` if it is not finite.
     pub(crate) fastest: Option<f64>,
+    /// Probability that it fails or is slow, with a small share of the time. `null` if it is not finite.
     pub(crate) reliable: Option<f64>,
+    /// Time and cost, each relative to the median of all enabled endpoints, by the weights of the configuration. `null`
+    /// if it is not finite.
     pub(crate) balanced: Option<f64>,
 }
 

@@ -8,17 +8,20 @@ use crate::{api::models::measurements::rfc_3339, base::events::PREFIX, state::ga
 
 /// State of the ledger. The reason of a failure is in the log only, because it may name files.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct LedgerHealthBody {
-    /// `memory` without a durable ledger, `degraded` while the disk fails, else `ok`.
+    /// `memory` if records are kept in memory only, `degraded` while the disk of the ledger fails, else `ok`.
+    #[cfg_attr(test, schemars(extend("enum" = ["ok", "degraded", "memory"])))]
     pub(crate) state: &'static str,
-    /// Start of the failure.
+    /// Since when it is `degraded`; absent otherwise. RFC 3339, UTC, with milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<String>,
-    /// Records in memory that are not in the database yet.
+    /// Records in memory that are not in the database yet; 0 with `memory`.
     pub(crate) queued: usize,
-    /// Records lost since the start, because neither disk nor memory had room.
+    /// Records lost since the start because neither disk nor memory had room.
     pub(crate) dropped: u64,
-    /// An earlier ledger was moved to a folder of its own since the start, so what it knows counts against no spending limit.
+    /// Only `true`: an earlier ledger was moved to a folder of its own since the start, so what it knows counts against
+    /// no spending limit.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) set_aside: bool,
 }

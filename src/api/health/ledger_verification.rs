@@ -7,22 +7,24 @@ use crate::state::spending_check::SpendingCheck;
 
 /// The answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 pub(crate) struct VerificationBody {
     /// Records that were read.
     pub(crate) records: u64,
+    /// Blocks that they are stored in, up to 256 records each.
     pub(crate) blocks: u64,
-    /// Versions of catalogs and policies that were read.
+    /// Versions of catalogs and policies that were read: records refer to them.
     pub(crate) versions: u64,
-    /// Slots of 15 minutes whose sums were compared with their records.
+    /// Slots of 15 minutes whose sums, those of the activity, were compared with their records.
     pub(crate) slots_compared: u64,
-    /// Slots with sums of which records aged out, were deleted or cannot be read.
+    /// Slots with sums that were not compared, because some of their records aged out, were deleted or cannot be read.
     pub(crate) slots_left_out: u64,
-    /// Keys, accounts and teams whose spending was compared with the sums; only of a running gateway.
+    /// Keys, accounts and teams whose spending, as their limits count it, was compared with the sums.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) spending_compared: Option<u64>,
-    /// Number of all faults.
+    /// Number of all faults that were found.
     pub(crate) fault_count: u64,
-    /// The first of them.
+    /// The first 100 of them, a sentence each.
     pub(crate) faults: Vec<String>,
 }
 

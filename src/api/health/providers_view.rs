@@ -5,19 +5,28 @@ use serde::Serialize;
 
 /// The list of enabled providers.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 pub(crate) struct ProvidersBody<'a> {
+    /// The enabled providers, in the order of the configuration.
     data: Vec<ProviderEntry<'a>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct ProviderEntry<'a> {
+    /// Display name of the provider.
     name: &'a str,
+    /// Slug of the provider: its name in the configuration, in requests and in filters.
     slug: &'a str,
+    /// Address of the privacy policy; `null` if not configured.
     privacy_policy_url: Option<&'a str>,
+    /// Address of the terms of service; `null` if not configured.
     terms_of_service_url: Option<&'a str>,
+    /// Address of the provider's own page on its state; `null` if not configured.
     status_page_url: Option<&'a str>,
+    /// Country code; `null` if not configured.
     headquarters: Option<&'a str>,
-    /// `null` if unknown; never empty.
+    /// Country codes; `null` if not configured.
     datacenters: Option<&'a [String]>,
 }
 

@@ -28,32 +28,45 @@ pub(crate) struct Checks {
 
 /// The answer of the readiness page.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 pub(crate) struct ReadinessBody {
+    /// `ready` with the status 200; `not_ready` if a check fails and `draining` while the process stops, both with 503.
+    #[cfg_attr(test, schemars(extend("enum" = ["ready", "not_ready", "draining"])))]
     status: &'static str,
+    /// Each check and the figures behind it.
     checks: ChecksBody,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct ChecksBody {
     catalog: CatalogCheck,
     providers: ProvidersCheck,
     router: RouterCheck,
     ledger: LedgerCheck,
+    /// Load of the gateway; none of it fails a check.
     load: LoadCheck,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct CatalogCheck {
+    /// Whether the actor of the catalog answers and at least one model can be served.
     ok: bool,
+    /// Models that can be served: not retired, with an enabled endpoint. 0 if the actor does not answer.
     models: usize,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct ProvidersCheck {
+    /// Whether the actor of the statistics answers. It says nothing of the providers themselves.
     ok: bool,
+    /// Enabled providers that are not down. 0 fails no check: other replicas would not reach the providers either.
     available: usize,
+    /// All providers of the configuration, those included that are off.
     configured: usize,
-    /// Present while no provider is available.
+    /// Why the gateway is ready nevertheless; only while `available` is 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
 }
@@ -63,21 +76,32 @@ const NO_PROVIDER: &str = "No provider is available, so calls fail or wait. The 
                            not reach the providers either, and it probes them until they are back.";
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct RouterCheck {
+    /// Whether the routing of every worker answers.
     ok: bool,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct LedgerCheck {
+    /// Whether the actor of the records answers.
     ok: bool,
+    /// Records in memory, which are the latest ones; 0 if the actor does not answer.
     records: usize,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct LoadCheck {
+    /// Whether a call was refused in the last few seconds because a limit of the gateway was reached. It fails no
+    /// check.
     shedding: bool,
+    /// Calls in progress that count against the limits: for generations, previews and counts of tokens.
     in_flight: u32,
+    /// Bytes of requests and answers that are in memory now.
     buffered_bytes: usize,
+    /// Open connections of clients.
     connections: usize,
 }
 

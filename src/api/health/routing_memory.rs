@@ -20,23 +20,39 @@ use crate::{
 
 /// State of the routing memory.
 #[derive(Serialize, Default)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct RoutingMemoryBody {
+    /// `off`: statistics are not saved. `failing`: the last attempt to save them failed.
+    #[cfg_attr(test, schemars(extend("enum" = ["ok", "failing", "off"])))]
     pub(crate) state: &'static str,
+    /// What was restored at the start; `null` if nothing was.
     pub(crate) restored: Option<RestoredBody>,
+    /// Why a file could not be read at the start, as a sentence; `null` if it could, or if there was none.
     pub(crate) not_restored: Option<String>,
+    /// When the statistics were last saved since the start; `null` before that. RFC 3339, UTC, with milliseconds.
     pub(crate) saved_at: Option<String>,
+    /// Size of the file when it was last saved.
     pub(crate) bytes: u64,
+    /// Times that it was saved since the start.
     pub(crate) saves: u64,
+    /// Times that saving it failed since the start.
     pub(crate) failures: u64,
+    /// Why the last attempt to save it failed; `null` if it succeeded.
     pub(crate) last_error: Option<String>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct RestoredBody {
+    /// When the restored statistics were saved. RFC 3339, UTC, with milliseconds.
     pub(crate) learned_at: String,
+    /// Their age in seconds at the start.
     pub(crate) age_secs: u64,
+    /// Endpoints whose statistics were restored.
     pub(crate) endpoints: usize,
+    /// Endpoints of the file that are not in the configuration.
     pub(crate) unknown: usize,
+    /// Entries of the file that are invalid and were left out.
     pub(crate) rejected: usize,
 }
 

@@ -48,31 +48,59 @@ fn is_same(one: &TargetReport, other: &TargetReport) -> bool {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct SloBody<'a> {
+    /// Always `health.slo`.
     pub(crate) object: &'static str,
+    /// Each bound of `preferred_max_latency`: those of aliases first, used or not, then those of requests, of which the
+    /// 64 used last are kept.
     pub(crate) data: Vec<TargetBody<'a>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct TargetBody<'a> {
+    /// The alias or model that was asked for.
     pub(crate) target: &'a str,
+    /// What the choice optimises.
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Objective"))]
     pub(crate) objective: &'static str,
+    /// Whether the configuration of an alias or requests set it.
+    #[cfg_attr(test, schemars(extend("enum" = ["alias", "request"])))]
     pub(crate) source: &'static str,
+    /// Share of streams whose first token is to come in time.
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Percentile"))]
     pub(crate) percentile: &'static str,
+    /// The bound: milliseconds from the acceptance of a request to its first token, with one decimal.
+    #[cfg_attr(test, schemars(with = "f64"))]
     pub(crate) max_ttft_ms: Figure,
+    /// Factor by which decisions are stricter (above 1) or laxer (below 1) than the bound, because of past misses;
+    /// three decimals.
     pub(crate) margin: Figure,
+    /// The last five minutes, hour and day.
     pub(crate) windows: Vec<WindowBody>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct WindowBody {
+    /// Length of the window in seconds: 300, 3600 or 86400.
     pub(crate) window_secs: u64,
+    /// Streams under the target that ended in the window: `met` and `missed` together. Not counted are those that
+    /// failed because of their own content, and those whose client left before the bound had passed.
     pub(crate) requests: u64,
+    /// First tokens in time.
     pub(crate) met: u64,
+    /// Late first tokens, and calls that failed.
     pub(crate) missed: u64,
+    /// `met` by `requests`, 0 to 1 with four decimals; `null` without a request.
     pub(crate) attainment: Option<Figure>,
+    /// Misses that the percentile allows: for p95, 5 % of `requests`. Two decimals.
     pub(crate) allowed_misses: Figure,
+    /// Share of them that is left, with four decimals: 1 without misses, below 0 after too many; `null` without a
+    /// request.
     pub(crate) error_budget_left: Option<Figure>,
+    /// `missed` by `allowed_misses`, with three decimals: above 1 the target is missed; `null` without a request.
     pub(crate) burn_rate: Option<Figure>,
 }
 

@@ -14,32 +14,40 @@ use crate::{
 
 /// What replicas share.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(in crate::api) struct StoresBody {
     /// Name of this replica.
     node: String,
+    /// State of PostgreSQL; absent where the replicas do not share it. The reason of an outage is in the log only.
     #[serde(skip_serializing_if = "Option::is_none")]
     postgres: Option<StoreBody>,
+    /// State of Redis; absent where the replicas do not share it. The reason of an outage is in the log only.
     #[serde(skip_serializing_if = "Option::is_none")]
     redis: Option<StoreBody>,
 }
 
 /// State of a store. The reason of an outage is in the log only, because it may name machines.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct StoreBody {
-    /// `ok`, `degraded` while it refuses commands, or `away`.
+    /// `away` while exchanges with the store fail; `degraded` while it refuses commands without which a part is
+    /// missing.
+    #[cfg_attr(test, schemars(extend("enum" = ["ok", "degraded", "away"])))]
     state: &'static str,
-    /// Start of the outage.
+    /// Beginning of the outage; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
-    /// Last exchange that succeeded.
+    /// The last exchange that succeeded; `null` without one since the start. RFC 3339, UTC, with milliseconds.
     last_exchange: Option<String>,
     /// Records and changes in memory that wait for the store; older ones wait in the ledger on disk.
     waiting: u64,
-    /// Rows that it refused since the start because of a value in them; this replica keeps them.
+    /// Rows that it refused since the start because of a value in them, and that this replica alone keeps; absent
+    /// without any.
     #[serde(skip_serializing_if = "is_zero")]
     refused_rows: u64,
-    /// Commands that it refuses.
+    /// Commands that it refuses; absent without any. The log says what is missing without them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, schemars(with = "Vec<crate::api::openapi::words::RedisCommand>"))]
     refused_commands: Vec<&'static str>,
 }
 

@@ -12,36 +12,59 @@ use crate::base::error::{ApiError, PreviousError};
 
 static HEADER: HeaderName = HeaderName::from_static("x-openrouter-metadata");
 
-/// Value of the member.
+/// How the request was routed, in the form of OpenRouter; only for requests with the header `X-OpenRouter-Metadata:
+/// enabled`.
 #[derive(Serialize)]
-struct RouteMetadata<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "RouteMetadata"))]
+pub(crate) struct RouteMetadata<'a> {
+    /// Name of the model or alias as the client wrote it.
     requested: &'a str,
+    /// `fallback`: there was more than one attempt. Otherwise what was asked for: a model (`direct`), an alias that
+    /// ends in `/auto` or `/free`, or another alias.
+    #[cfg_attr(test, schemars(extend("enum" = ["fallback", "direct", "auto", "free", "alias"])))]
     strategy: &'static str,
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
+    #[cfg_attr(test, schemars(with = "()"))]
     region: Option<&'a str>,
+    /// Objective and number of candidates, as a phrase.
     summary: String,
+    /// Number of attempts, at least 1.
     attempt: usize,
+    /// Always `false`.
     is_byok: bool,
     endpoints: Endpoints<'a>,
+    /// The attempts, in their order; in an error those that failed.
     attempts: Vec<Attempt<'a>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Endpoints<'a> {
+    /// Endpoints of the requested models: candidates and excluded ones.
     total: usize,
+    /// The candidates.
     available: Vec<Available<'a>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Available<'a> {
+    /// Display name of the provider.
     provider: &'a str,
+    /// Id of the model, such as `meadow/small`.
     model: &'a str,
+    /// Whether it served.
     selected: bool,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Attempt<'a> {
+    /// Display name of the provider.
     provider: &'a str,
+    /// Id of the model, such as `meadow/small`.
     model: &'a str,
+    /// The HTTP status that the provider gave; `null` if it gave none.
     status: Option<u16>,
 }
 

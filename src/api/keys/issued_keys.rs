@@ -208,14 +208,17 @@ pub(crate) async fn revoke(
 }
 
 #[derive(Serialize)]
-struct Deleted {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct Deleted {
+    /// Always `true`: the key is revoked.
     deleted: bool,
 }
 
 #[derive(Serialize)]
-struct Issued<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct Issued<'a> {
     data: IssuedKeyBody,
-    /// The text of the key, shown this once.
+    /// The text of the key, which is in this answer and nowhere else.
     key: &'a str,
 }
 

@@ -13,40 +13,70 @@ use crate::{
 
 /// Permissions and spending of a key.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct KeyBody<'a> {
+    /// Name of the key.
     label: &'a str,
     #[serde(flatten)]
     spending: SpendingBody,
+    /// Always `false`.
     is_free_tier: bool,
+    /// Whether the key has the scope `admin`.
     is_management_key: bool,
+    /// The same.
     is_provisioning_key: bool,
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
     creator_user_id: Absent,
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
     organization_id: Absent,
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
     workspace_id: Absent,
+    /// Always `global` alone.
     allowed_data_regions: [&'static str; 1],
     free_model_daily_requests: FreeRequestsBody,
     rate_limit: RateLimitBody,
+    /// Always empty.
     budgets: [&'static str; 0],
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
     effective_budget: Absent,
+    /// When the key ends; absent if it does not. RFC 3339, UTC.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<String>,
+    /// What the key may do: call models, read records and figures, administer.
+    #[cfg_attr(test, schemars(with = "Vec<crate::api::openapi::words::Scope>"))]
     scopes: Vec<&'static str>,
 }
 
 /// Spending of a key and its limit.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct SpendingBody {
+    /// Spending limit in US dollars; `null` without one.
     limit: Option<Dollars>,
+    /// What is left of the limit in US dollars, never below 0: amounts reserved for running requests are not. `null`
+    /// without a limit.
     limit_remaining: Option<Dollars>,
+    /// How often the limit starts again, at midnight UTC: every day, every Monday, or on the first of the month. `null`
+    /// if never.
+    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::ResetPeriod>"))]
     limit_reset: Option<&'static str>,
+    /// US dollars spent, ever; of attempts whose price is known.
     usage: Dollars,
+    /// US dollars spent since midnight UTC; of attempts whose price is known.
     usage_daily: Dollars,
+    /// US dollars spent since Monday, midnight UTC; of attempts whose price is known.
     usage_weekly: Dollars,
+    /// US dollars spent since the first of the month, midnight UTC; of attempts whose price is known.
     usage_monthly: Dollars,
+    /// Always 0: the gateway has no keys of customers at providers.
     byok_usage: u32,
+    /// Always 0: the gateway has no keys of customers at providers.
     byok_usage_daily: u32,
+    /// Always 0: the gateway has no keys of customers at providers.
     byok_usage_weekly: u32,
+    /// Always 0: the gateway has no keys of customers at providers.
     byok_usage_monthly: u32,
+    /// Always `false`: the gateway has no keys of customers at providers.
     include_byok_in_limit: bool,
 }
 
@@ -73,17 +103,24 @@ impl SpendingBody {
 
 /// Free models have no daily limit: -1.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct FreeRequestsBody {
+    /// Always -1: free models have no daily limit.
     limit: i32,
+    /// Always -1.
     remaining: i32,
+    /// Always 0.
     used: u32,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct RateLimitBody {
-    /// -1 without a limit.
+    /// Most requests of the key per `interval`; -1: no limit.
     requests: i64,
+    /// Always `1m`, a minute.
     interval: &'static str,
+    /// The same as a sentence.
     note: &'static str,
 }
 

@@ -44,7 +44,10 @@ pub(crate) async fn credits(Authorized(caller): Authorized, worker: Worker) -> R
 }
 
 #[derive(Serialize)]
-struct CreditsBody {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct CreditsBody {
+    /// Spending limit of the account in US dollars; 0 without one, and for an administrator.
     total_credits: Dollars,
+    /// US dollars that the account has spent, ever; for an administrator, all accounts.
     total_usage: Dollars,
 }

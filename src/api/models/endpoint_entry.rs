@@ -15,61 +15,112 @@ use crate::api::number::Figure;
 
 /// A model and its endpoints.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ModelEndpoints<'a> {
+    /// Name of the model or alias in requests.
     id: &'a str,
+    /// Display name.
     name: &'a str,
+    /// When the model was published, as configured, in Unix seconds; of an alias, that of its oldest model.
     created: i64,
+    /// Text of the configuration; may be empty.
     description: &'a str,
     architecture: ArchitectureBody<'a>,
+    /// Its enabled endpoints.
     endpoints: Vec<EndpointEntry<'a>>,
 }
 
+/// The model at one provider.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ModelEndpoint"))]
 struct EndpointEntry<'a> {
+    /// Provider and model, for people.
     name: String,
+    /// Id of the model, such as `meadow/small`.
     model_id: &'a str,
+    /// Display name of the model.
     model_name: &'a str,
+    /// Context window in tokens.
     context_length: u32,
     pricing: PricingBody,
+    /// Display name of the provider.
     provider_name: &'a str,
+    /// Name of the endpoint in `provider.order` and `provider.only`: the slug of the provider, with `/` and the variant
+    /// if it has one.
     tag: String,
+    /// Such as `fp8`; `null` if not known.
     quantization: Option<&'a str>,
+    /// Longest answer in tokens; `null` without a limit of its own.
     max_completion_tokens: Option<u32>,
+    /// Longest prompt in tokens; `null` without a limit of its own.
     max_prompt_tokens: Option<u32>,
+    /// Parameters that it supports.
     supported_parameters: Vec<&'a str>,
+    /// 0: healthy or not called lately; -1: degraded; -2: down.
+    #[cfg_attr(test, schemars(extend("enum" = [0, -1, -2])))]
     status: i8,
+    /// Share of whole answers in the last five minutes, in percent with two decimals; 429s and refused keys do not
+    /// count. It is no time. `null` without an attempt that counts.
     uptime_last_5m: Option<Figure>,
+    /// Share of whole answers in the last half hour, in percent with two decimals; 429s and refused keys do not count.
+    /// It is no time. `null` without an attempt that counts.
     uptime_last_30m: Option<Figure>,
+    /// Share of whole answers in the last day, in percent with two decimals; 429s and refused keys do not count. It is
+    /// no time. `null` without an attempt that counts.
     uptime_last_1d: Option<Figure>,
+    /// Milliseconds from the start of an attempt to its first content, of streams of the last half hour, with one
+    /// decimal; `null` without any.
     latency_last_30m: Option<QuantilesBody>,
+    /// Shown output tokens per second in the last half hour, as `throughput_tps` of `/models/stats`, with one decimal;
+    /// `null` without any.
     throughput_last_30m: Option<QuantilesBody>,
+    /// Whether prompt tokens read from the provider's cache have a price of their own.
     supports_implicit_caching: bool,
     supports_tool_choice: ToolChoiceBody,
+    /// Always `false`.
     supports_voice_cloning: bool,
+    /// Always `false`.
     supports_diarization: bool,
+    /// Always empty.
     native_tools: NativeToolsBody,
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
     service_tier: Absent,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "HalfHourQuantiles"))]
 struct QuantilesBody {
+    /// Median.
+    #[cfg_attr(test, schemars(with = "f64"))]
     p50: Figure,
+    /// 75th percentile.
+    #[cfg_attr(test, schemars(with = "f64"))]
     p75: Figure,
+    /// 90th percentile.
+    #[cfg_attr(test, schemars(with = "f64"))]
     p90: Figure,
+    /// 99th percentile.
+    #[cfg_attr(test, schemars(with = "f64"))]
     p99: Figure,
 }
 
 /// The supported forms of `tool_choice`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct ToolChoiceBody {
+    /// Whether the model may decide on calls of tools.
     auto: bool,
+    /// Whether a request can force the call of one tool.
     function: bool,
+    /// Whether a request can forbid calls of tools.
     none: bool,
+    /// Whether a request can force the call of some tool.
     required: bool,
 }
 
 /// Tools that the provider runs itself: always empty.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct NativeToolsBody {}
 
 impl<'a> ModelEndpoints<'a> {

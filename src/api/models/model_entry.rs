@@ -14,32 +14,51 @@ use serde::{Serialize, Serializer};
 use super::listed_model::ListedModel;
 use crate::api::number::{Figure, Text};
 
-/// One entry of the model list.
+/// A model, or an alias that stands for several.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Model"))]
 pub(crate) struct ModelEntry<'a> {
+    /// Name of the model or alias in requests.
     id: &'a str,
+    /// Permanent name, which requests may use too.
     canonical_slug: &'a str,
+    /// Display name.
     name: &'a str,
+    /// When the model was published, as configured, in Unix seconds; of an alias, that of its oldest model.
     created: i64,
+    /// Text of the configuration; may be empty.
     description: &'a str,
+    /// Largest context window of its enabled endpoints, in tokens.
     context_length: u32,
     architecture: ArchitectureBody<'a>,
+    /// Prices of the first enabled endpoint.
     pricing: PricingBody,
+    /// The first enabled endpoint; of an alias, the largest window.
     top_provider: TopProviderBody,
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
     per_request_limits: Absent,
+    /// Parameters that at least one enabled endpoint supports.
     supported_parameters: Vec<&'a str>,
+    /// Values that hold for requests without them; `null` if none are configured.
     default_parameters: Option<DefaultParametersBody>,
+    /// Day from which the model is retired, such as `2027-01-31`; `null` if none is known.
     expiration_date: Option<Text<NaiveDate>>,
+    /// Name at Hugging Face; `null` without one.
     hugging_face_id: Option<&'a str>,
+    /// What the model was trained until, as configured; `null` if not known.
     knowledge_cutoff: Option<&'a str>,
+    /// Always `null`. Client libraries require the member; the gateway has no value for it.
     supported_voices: Absent,
     links: LinksBody,
+    /// Always `model`.
     object: &'static str,
+    /// The part of the id before the slash.
     owned_by: &'a str,
 }
 
 /// A member that clients require and that has no value here: `null`.
 #[derive(Clone, Copy, Default)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 pub(crate) struct Absent;
 
 impl Serialize for Absent {
@@ -50,97 +69,149 @@ impl Serialize for Absent {
 
 /// Inputs and outputs of a model.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Architecture"))]
 pub(crate) struct ArchitectureBody<'a> {
+    /// Both in short, such as `text+image->text`.
     modality: String,
+    /// What the prompt may hold.
+    #[cfg_attr(test, schemars(with = "Vec<crate::api::openapi::words::Modality>"))]
     input_modalities: Vec<&'static str>,
+    /// What the answer may hold.
+    #[cfg_attr(test, schemars(with = "Vec<crate::api::openapi::words::Modality>"))]
     output_modalities: Vec<&'static str>,
+    /// Family of the tokenizer, as configured; `Router` for an alias.
     tokenizer: &'a str,
+    /// Format of instructions, as configured; `null` without one.
     instruct_type: Option<&'a str>,
 }
 
-/// Prices in dollars per unit, each a plain decimal string. Clients require the first eight.
+/// List prices. Those of an alias, and those that are not known, are `-1`: client libraries reject `null`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Pricing"))]
 pub(crate) struct PricingBody {
+    /// US dollars per prompt token, as a decimal string.
     prompt: Text<Price>,
+    /// US dollars per output token, as a decimal string.
     completion: Text<Price>,
+    /// US dollars per request, as a decimal string.
     request: Text<Price>,
+    /// US dollars per image of the prompt; of a model that makes images, per image that it makes, as a decimal string.
     image: Text<Price>,
+    /// US dollars per web search, as a decimal string.
     web_search: Text<Price>,
+    /// US dollars per reasoning token, as a decimal string; `0` if the configuration has none, and then they cost what
+    /// other output tokens do.
     internal_reasoning: Text<Price>,
+    /// US dollars per prompt token read from the provider's cache, as a decimal string; `0` if the configuration has
+    /// none, and then they cost what other prompt tokens do.
     input_cache_read: Text<Price>,
+    /// US dollars per prompt token written to it for five minutes, as a decimal string; `0` if the configuration has
+    /// none, and then they cost what other prompt tokens do.
     input_cache_write: Text<Price>,
+    /// US dollars per prompt token written to it for one hour, as a decimal string; absent if the configuration has
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     input_cache_write_1h: Option<Text<Price>>,
+    /// US dollars per prompt token of audio, as a decimal string; absent if the configuration has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     audio: Option<Text<Price>>,
+    /// US dollars per output token of audio, as a decimal string; absent if the configuration has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     audio_output: Option<Text<Price>>,
-    /// Prices of longer prompts; absent if there are none.
+    /// Prices of longer prompts, by ascending length; absent if there are none. What a tier leaves out is as without
+    /// it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tiers: Vec<PriceTierBody>,
-    /// Prices of other services than the standard, by their names; absent if there are none.
+    /// Prices of other services than the standard, such as `flex`, `priority` and `fast`, by the provider's word;
+    /// absent if there are none. What a service leaves out is as in the list itself: cached tokens cost what its prompt
+    /// tokens do.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     service_tiers: BTreeMap<String, ServiceTierBody>,
-    /// What prices of tokens are multiplied by in a geography; absent if there is none.
+    /// What the prices of tokens are multiplied by in a geography, such as `us`; absent if there is none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     inference_geo: BTreeMap<String, Text<Usd>>,
 }
 
 /// Prices of a service tier. Absent ones as in the entry itself.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct ServiceTierBody {
     #[serde(flatten)]
     prices: PriceTierBody,
+    /// Prices of longer prompts in this service, as without it; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tiers: Vec<PriceTierBody>,
 }
 
 /// Prices of prompts above a length. Absent ones as in the entry without a tier.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct PriceTierBody {
+    /// The prices hold for prompts of more tokens than this.
     #[serde(skip_serializing_if = "Option::is_none")]
     above_prompt_tokens: Option<u64>,
+    /// US dollars per prompt token, as a decimal string.
     prompt: Text<Price>,
+    /// US dollars per output token, as a decimal string.
     completion: Text<Price>,
+    /// US dollars per reasoning token, as a decimal string.
     #[serde(skip_serializing_if = "Option::is_none")]
     internal_reasoning: Option<Text<Price>>,
+    /// US dollars per prompt token read from the cache, as a decimal string.
     #[serde(skip_serializing_if = "Option::is_none")]
     input_cache_read: Option<Text<Price>>,
+    /// US dollars per prompt token written to the cache for five minutes, as a decimal string.
     #[serde(skip_serializing_if = "Option::is_none")]
     input_cache_write: Option<Text<Price>>,
+    /// US dollars per prompt token written to the cache for one hour, as a decimal string.
     #[serde(skip_serializing_if = "Option::is_none")]
     input_cache_write_1h: Option<Text<Price>>,
+    /// US dollars per prompt token of audio, as a decimal string.
     #[serde(skip_serializing_if = "Option::is_none")]
     audio: Option<Text<Price>>,
+    /// US dollars per output token of audio, as a decimal string.
     #[serde(skip_serializing_if = "Option::is_none")]
     audio_output: Option<Text<Price>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct TopProviderBody {
+    /// Its context window in tokens.
     context_length: u32,
+    /// Longest answer in tokens; without a limit of its own, the context window.
     max_completion_tokens: u32,
+    /// Whether the provider moderates prompts.
     is_moderated: bool,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct DefaultParametersBody {
+    /// What holds for requests without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<Figure>,
+    /// What holds for requests without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     top_p: Option<Figure>,
+    /// What holds for requests without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     top_k: Option<Figure>,
+    /// What holds for requests without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     frequency_penalty: Option<Figure>,
+    /// What holds for requests without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     presence_penalty: Option<Figure>,
+    /// What holds for requests without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     repetition_penalty: Option<Figure>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct LinksBody {
+    /// Path of its endpoints, without what the gateway is mounted below.
     details: String,
 }
 

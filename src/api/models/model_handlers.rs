@@ -151,7 +151,9 @@ pub(crate) async fn endpoints(
 }
 
 #[derive(Serialize)]
-struct CountBody {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct CountBody {
+    /// Number of models that the list without `limit` has.
     count: usize,
 }
 

@@ -42,19 +42,26 @@ impl Envelope {
 
 /// The body of a list.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
 pub(crate) struct ModelList<'a> {
-    /// `list` below the prefix of OpenAI's clients.
+    /// Only below `/v1`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::ListObject>"))]
     pub(crate) object: Option<&'static str>,
+    /// Models, then aliases if `catalog.list_aliases` is on; in the order that `sort` asks for, else newest first.
     data: Vec<ModelEntry<'a>>,
+    /// Number of all models that pass; with `limit` or `offset`.
     #[serde(skip_serializing_if = "Option::is_none")]
     total_count: Option<usize>,
+    /// With `limit` or `offset`.
     #[serde(skip_serializing_if = "Option::is_none")]
     links: Option<PageLinks>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct PageLinks {
+    /// Address of the next page; `null` at the end.
     next: Option<String>,
 }
 

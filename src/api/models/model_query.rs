@@ -65,7 +65,7 @@ pub(crate) enum Sort {
 }
 
 impl Sort {
-    const ALL: [(&'static str, Sort); 6] = [
+    pub(crate) const ALL: [(&'static str, Sort); 6] = [
         ("newest", Sort::Newest),
         ("pricing-low-to-high", Sort::PriceAscending),
         ("pricing-high-to-low", Sort::PriceDescending),

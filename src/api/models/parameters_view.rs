@@ -10,49 +10,69 @@ use serde::Serialize;
 
 use crate::api::number::{Dollars, Figure, Text};
 
-/// The merged routing parameters.
+/// What the decision went by, each with its source. Parameters that nobody set are absent.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Parameters"))]
 pub(crate) struct ParametersBody<'a> {
+    /// What the choice optimises.
+    #[cfg_attr(test, schemars(with = "SourcedBody<crate::api::openapi::words::Objective>"))]
     pub(crate) objective: SourcedBody<&'static str>,
     pub(crate) weights: WeightsBody,
+    /// Lists of patterns; a model must match one of each.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) allowed_models: Vec<Vec<Text<&'a ModelPattern>>>,
+    /// Patterns; a model must match none of them.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) blocked_models: Vec<Text<&'a ModelPattern>>,
+    /// What was asked of providers; absent if nothing was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) provider: Option<ProviderPolicyBody<'a>>,
+    /// US dollars per 1,000 tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_cost_per_1k_tokens: Option<SourcedBody<Dollars>>,
+    /// US dollars for the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_cost: Option<SourcedBody<Dollars>>,
+    /// Seconds to the first token, by percentile, and the factor by which the decision was stricter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) preferred_max_latency: Option<TargetBody>,
+    /// Output tokens per second, by percentile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) preferred_min_throughput: Option<SourcedBody<PreferenceBody>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct SourcedBody<T> {
     pub(crate) value: T,
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Source"))]
     pub(crate) source: &'static str,
 }
 
 /// A latency bound, and the factor by which the decision was stricter.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct TargetBody {
     #[serde(flatten)]
     preference: SourcedBody<PreferenceBody>,
+    /// Factor by which the decision was stricter (above 1) or laxer (below 1) than the bound, because of past misses;
+    /// three decimals.
     margin: Figure,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct WeightsBody {
+    /// Weight of time for `balanced`; only the ratio of both counts.
     pub(crate) latency: Figure,
+    /// Weight of cost for `balanced`.
     pub(crate) cost: Figure,
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Source"))]
     pub(crate) source: &'static str,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct PreferenceBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     p50: Option<Figure>,
@@ -67,34 +87,52 @@ pub(crate) struct PreferenceBody {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ProviderPolicyBody<'a> {
+    /// Providers to be called first, in this order.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     order: &'a [String],
+    /// Lists of providers; a provider must be in each of them.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     only: &'a [Vec<String>],
+    /// Providers that may not serve.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     ignore: &'a [String],
+    /// `none`: the models of `models` compete with each other; absent if each waits for the one before it to fail.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::Partition>"))]
     partition: Option<&'static str>,
+    /// Whether another endpoint may serve after a failure.
     allow_fallbacks: bool,
+    /// Whether an endpoint must support every parameter of the request.
     require_parameters: bool,
+    /// `deny`: only providers that are configured as not collecting data.
+    #[cfg_attr(test, schemars(extend("enum" = ["allow", "deny"])))]
     data_collection: &'static str,
+    /// Whether only endpoints without data retention may serve.
     zdr: bool,
+    /// The allowed quantizations.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     quantizations: &'a [String],
+    /// Highest list prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_price: Option<PriceCeilingBody>,
 }
 
 /// In the units of requests: dollars per million tokens.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct PriceCeilingBody {
+    /// US dollars per million prompt tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt: Option<Dollars>,
+    /// US dollars per million output tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     completion: Option<Dollars>,
+    /// US dollars per request.
     #[serde(skip_serializing_if = "Option::is_none")]
     request: Option<Dollars>,
+    /// US dollars per image.
     #[serde(skip_serializing_if = "Option::is_none")]
     image: Option<Dollars>,
 }

@@ -4,57 +4,62 @@ use std::{borrow::Cow, time::Duration};
 
 use serde::Serialize;
 
-/// Help for the client of a request that no endpoint could serve, or could serve now.
+/// What could serve instead, and what excluded it; absent where that would not help.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Availability"))]
 pub struct Availability {
-    /// `model_not_found`, `model_deprecated`, `constraint_filtered` or `no_endpoints`.
+    /// `model_not_found`: no such model. `model_deprecated`: it was retired. `constraint_filtered`: the constraints of
+    /// the request exclude all endpoints. `no_endpoints`: none can serve at the moment.
+    #[cfg_attr(test, schemars(extend("enum" = ["model_not_found", "model_deprecated", "constraint_filtered", "no_endpoints"])))]
     pub code: &'static str,
-    /// Whether a later retry may succeed.
+    /// Whether the same request may succeed later.
     pub retryable: bool,
-    /// Seconds to wait before it.
+    /// Seconds to wait before that; absent if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u64>,
-    /// The models in the request.
+    /// The models that the request names.
     pub requested_models: Vec<String>,
-    /// Slugs of the providers that were excluded.
+    /// Slugs of the providers that were excluded; absent without any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub affected_providers: Vec<String>,
-    /// Reasons of exclusion, the most frequent first.
+    /// Reasons of the exclusions, as in `excluded` of a preview, the most frequent first; absent without any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub excluded_by: Vec<&'static str>,
-    /// Alternative models.
+    /// Other models that may be meant; absent without any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallback_models: Vec<String>,
-    /// A restriction that matches nothing, or the only constraint.
+    /// A restriction that matches nothing, or the only constraint; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constraint: Option<Constraint>,
-    /// The smallest set of constraints to drop so that an endpoint is left.
+    /// The fewest constraints without which an endpoint could serve; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nearest_relaxation: Option<NearestRelaxation>,
 }
 
-/// The endpoint that the fewest constraints exclude, and these constraints.
+/// Where no endpoint is left: the one that the fewest constraints exclude.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "NearestRelaxation"))]
 pub struct NearestRelaxation {
-    /// Its model.
+    /// Id of the model, such as `meadow/small`.
     pub model: String,
-    /// Its provider.
+    /// Display name of the provider.
     pub provider_name: String,
-    /// All constraints that exclude it.
+    /// All constraints that exclude it: without them it could serve.
     pub without: Vec<Constraint>,
-    /// The constraints as a sentence.
+    /// The same as a sentence.
     pub sentence: String,
 }
 
-/// A constraint of the request and its deciding value.
+/// A constraint of the request.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Constraint"))]
 pub struct Constraint {
-    /// Its path in the request, such as `provider.only[0]`; its reason code if the path is not known.
+    /// Its path in the request, such as `provider.only[0]`; its `reason` if the path is not known.
     pub field: Cow<'static, str>,
-    /// Its reason code, if `field` is a path.
+    /// Why the endpoint is excluded, as in `excluded`; absent if `field` says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
-    /// The value, the pattern, or the fault of the entry.
+    /// The value, the pattern, or what is wrong with the entry.
     pub detail: String,
 }
 

@@ -5,18 +5,27 @@ use serde_json::value::RawValue;
 
 use super::{PreviousError, Problem, availability::Availability, budget::BudgetBody};
 
+/// Every error but those of the Messages API.
 #[derive(Serialize)]
-pub(super) struct ErrorBody<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct ErrorBody<'a> {
     error: ErrorObject<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<crate::api::inference::route_metadata::RouteMetadata>"))]
     openrouter_metadata: Option<&'a RawValue>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct ErrorObject<'a> {
+    /// The HTTP status.
     code: u16,
+    /// What is wrong and what to do, for people. Its wording may change.
     message: &'a str,
+    /// Coarse kind, in the words of the OpenAI API.
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::ErrorKind"))]
     r#type: &'static str,
+    /// The member or parameter that is at fault, such as `messages[2].content`; `null` if there is none.
     param: Option<&'a str>,
     metadata: Metadata<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,28 +33,54 @@ struct ErrorObject<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Metadata<'a> {
+    /// Kind of the error, as in OpenRouter: one of `invalid_request`, `invalid_prompt`, `context_length_exceeded`,
+    /// `content_policy_violation`, `authentication`, `permission_denied`, `not_found`, `payload_too_large`,
+    /// `unprocessable`, `payment_required`, `rate_limit_exceeded`, `provider_overloaded`, `provider_unavailable`,
+    /// `timeout`, `server`. `reason` is finer.
     error_type: &'static str,
+    /// The finer name of the error; absent where there is none. The names of a refused request: `missing_field`,
+    /// `invalid_type`, `invalid_value`, `unsupported_parameter` and the like. Of a key: `missing_key`, `invalid_key`,
+    /// `disabled_key`, `expired_key`, `scope`. Of a spending limit: `key_limit`, `account_limit`, `team_limit`,
+    /// `max_cost`, `price_unknown`, `spending_unknown`, `budget_lease_used_up`. Of a limit of calls of the gateway:
+    /// `gateway_requests`, `gateway_tokens`, `gateway_concurrency`, `gateway_analyses`, `free_pool`, `overloaded`;
+    /// `provider` where all providers that could serve are rate-limiting. Of the routing: `model_not_found`,
+    /// `model_deprecated`, `model_not_allowed_for_key`, `no_candidates`, `all_circuits_open`, `probe_in_flight`. Of
+    /// providers: `provider_refused`, `provider_unavailable`, `content_policy_violation`, `context_length_exceeded`,
+    /// `upstream_timeout`, `deadline`. Of the gateway itself: `draining`, `gateway_shortage`, `ledger_unavailable`,
+    /// `shared_records_unavailable`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::ErrorReason>"))]
     reason: Option<&'static str>,
+    /// Id of the request, as in the header `x-request-id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
+    /// Id of the generation, for `/route/explain`; absent if the request was not routed.
     #[serde(skip_serializing_if = "Option::is_none")]
     generation_id: Option<&'a str>,
+    /// Display name of the provider whose failure the error reports; absent if no provider is to blame.
     #[serde(skip_serializing_if = "Option::is_none")]
     provider_name: Option<&'a str>,
+    /// The HTTP status of that provider; absent if it gave none.
     #[serde(skip_serializing_if = "Option::is_none")]
     upstream_status: Option<u16>,
+    /// The provider's own code of the error; only where it refused the request itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     provider_code: Option<&'a str>,
+    /// The provider's answer, shortened and without secrets; only where it refused the request itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     raw: Option<&'a str>,
+    /// The failed attempts, in their order; absent without any.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     previous_errors: &'a [PreviousError],
+    /// What the member may be, where it is one of few values.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     allowed_values: &'a [String],
+    /// Every fault of a configuration that was refused, a sentence each.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     faults: &'a [String],
+    /// The spending limit that leaves no room; only with the status 402 and a `reason` that ends in `_limit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     budget: Option<&'a BudgetBody>,
 }

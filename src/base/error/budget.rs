@@ -56,11 +56,19 @@ pub struct BudgetShortfall {
 
 /// `error.metadata.budget`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(super) struct BudgetBody {
+    /// The spending limit in US dollars.
+    #[cfg_attr(test, schemars(with = "Option<f64>"))]
     limit: Option<Box<RawValue>>,
+    /// What is left of it in US dollars, without what running requests have reserved.
+    #[cfg_attr(test, schemars(with = "Option<f64>"))]
     remaining: Option<Box<RawValue>>,
+    /// Highest possible cost of the request in US dollars; absent if the limit is used up anyway.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<f64>"))]
     needed: Option<Box<RawValue>>,
+    /// When the limit starts again; `null` if it does not by itself. RFC 3339, UTC.
     resets_at: Option<String>,
 }
 

@@ -33,14 +33,15 @@ pub struct UpstreamDetail {
 
 /// One failed attempt, for `error.metadata.previous_errors`.
 #[derive(Debug, Clone)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct PreviousError {
     /// Display name of the provider.
     pub provider: String,
-    /// Catalog id of the model.
+    /// Id of the model, such as `meadow/small`.
     pub model: String,
-    /// Its status, if it gave one.
+    /// The HTTP status that the provider gave; `null` if it gave none.
     pub status: Option<u16>,
-    /// Code of the failure.
+    /// Kind of the failure, as `error_type` of an attempt in `/route/explain`.
     pub code: &'static str,
 }
 

@@ -9,65 +9,96 @@ use serde::{Deserialize, Serialize};
 
 use super::exact::{Digits, Exact};
 
-/// A candidate as recorded.
+/// A candidate with all inputs of its score. Numbers are exact; those that JSON has no number for are strings such as
+/// `Infinity`.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "RecordedCandidate"))]
 #[serde(deny_unknown_fields)]
 pub(super) struct RecordedCandidate {
+    /// Id of the model, such as `meadow/small`. `null` if the endpoint has been removed from the configuration since.
     model: Option<String>,
+    /// Slug of the provider: its name in the configuration, in requests and in filters. `null` if the endpoint has been
+    /// removed from the configuration since.
     provider_slug: Option<String>,
-    /// Stable id of the endpoint; the exploration noise depends on it.
+    /// Number of the endpoint, 64 bits; the exploration noise depends on it.
     endpoint: Digits,
-    /// Position in the plan, from 0.
+    /// Place in the plan, from 0.
     place: u32,
     /// Position of its provider in the catalog; later attempts prefer other providers.
     provider: u32,
-    /// Position of its model in the request.
+    /// Position of its model in the request, from 0.
     target: u32,
-    /// Groups rank before scores: the target, or 0 for all candidates if models compete.
+    /// What ranks before the score: `target`, or 0 for all if models compete.
     group: u32,
+    /// Whether the call tests a half-open breaker.
     probe: bool,
+    /// Whether it is called only because nothing else is left.
     panic: bool,
+    /// The recorded score.
     score: Exact,
+    /// The terms that add up to it.
     score_terms: Vec<Exact>,
+    /// Predicted probability of failure.
     failure_probability: Exact,
+    /// Predicted median of the seconds to the first token.
     ttft_p50_s: Exact,
+    /// Everything that the score was computed from.
     inputs: RecordedInputs,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(deny_unknown_fields)]
 struct RecordedInputs {
-    /// ln seconds.
+    /// Natural logarithm of the seconds to the first token without load and prompt.
     intercept: Exact,
+    /// How strongly load lengthens it.
     load_exponent: Exact,
+    /// Attempts in progress from which on load lengthens it.
     knee: Exact,
+    /// Variance of that logarithm.
     variance: Exact,
-    /// Seconds per prompt token.
+    /// Seconds that each prompt token adds.
     prompt_slope: Exact,
+    /// Tokens of the prompt.
     prompt_tokens: u32,
+    /// Those of them that may be in its cache.
     cached_tokens: u32,
+    /// Observations behind the time to the first token; old ones count less.
     weight: Exact,
-    /// ln seconds.
+    /// Natural logarithm of the seconds per output token.
     per_token: Exact,
-    /// Variance of ln seconds per output token.
+    /// Variance of that logarithm.
     pace_variance: Exact,
+    /// Observations behind it; old ones count less.
     pace_weight: Exact,
+    /// Share of output tokens that answers show.
     shown: Exact,
+    /// Failures; old ones count less.
     failures: Exact,
+    /// Whole answers; old ones count less.
     successes: Exact,
-    /// Usual failure probability of related endpoints.
+    /// Usual probability of failure of related endpoints.
     usual_failure: Exact,
+    /// Seconds since the last observation; `Infinity` without one.
     age_s: Exact,
+    /// Attempts in progress at it.
     in_flight: u32,
+    /// Expected output tokens.
     output_tokens: Exact,
-    /// Variance of ln output tokens.
+    /// Variance of their natural logarithm.
     output_variance: Exact,
+    /// Cost that it was ranked with, in US dollars.
     cost_usd: Exact,
+    /// Least probability of failure, from its breaker or its silence.
     failure_floor: Exact,
+    /// Expected seconds to the first token of a stream, or to the whole answer.
     expected_s: Exact,
-    /// Standard deviation of ln `expected_s`.
+    /// Standard deviation of their natural logarithm.
     spread: Exact,
+    /// What ranks before the score: place in `provider.order`, then missed preferences.
     tier: u32,
+    /// When its breaker or its spacing lets a call pass, in microseconds on the clock of `tick_us`; 0 without either.
     until_us: u64,
 }
 

@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 /// A float that survives JSON bit for bit. A finite one is written as a number with all its digits, others as a string:
 /// `"Infinity"`, `"-Infinity"`, or `"NaN:"` and the bits in hexadecimal.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Exact(pub(super) f64);
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+pub(super) struct Exact(#[cfg_attr(test, schemars(extend("type" = ["number", "string"])))] pub(super) f64);
 
 const INFINITY: &str = "Infinity";
 const NEGATIVE_INFINITY: &str = "-Infinity";
@@ -44,7 +45,8 @@ fn not_a_number(bits: &str) -> Option<f64> {
 
 /// A 64-bit number as a string: not every client has integers of that size.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Digits(pub(super) u64);
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+pub(super) struct Digits(#[cfg_attr(test, schemars(with = "String"))] pub(super) u64);
 
 impl Serialize for Digits {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -26,60 +26,85 @@ use self::{
 
 /// A decision with the policy it was made under.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(deny_unknown_fields)]
 pub struct Recorded {
+    /// What the choice optimises.
+    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Objective"))]
     objective: String,
     weights: RecordedWeights,
+    /// Whether the answer was to be streamed.
     streamed: bool,
-    /// Microseconds on the clock of the process that decided.
+    /// When it was decided, in microseconds on a clock of the process.
     tick_us: u64,
-    /// 0 means no exploration noise.
+    /// Seed of the exploration noise, 64 bits; `0`: without noise.
     seed: Digits,
+    /// Whether exploration noise made the choice.
     explored: bool,
+    /// Most attempts that the request might take.
     max_attempts: u32,
-    /// The bounds of `preferred_max_latency` were divided by this.
+    /// What the bounds of `preferred_max_latency` were divided by.
     latency_margin: Exact,
     estimate: Estimate,
+    /// Figures of all candidates together that scores are measured against; 0 where the objective does not use one.
     #[serde(rename = "yardsticks")]
     baselines: RecordedBaselines,
+    /// What the decision read, counted since the start of its process.
     versions: Versions,
+    /// The routing settings that scores depend on.
     policy: RecordedPolicy,
+    /// The candidates that the record keeps with their figures.
     candidates: Vec<RecordedCandidate>,
-    /// Candidates that ranked behind the choice and could not be tried.
+    /// Candidates that ranked behind the choice and might not be tried, because fallbacks were off.
     rivals: Vec<RecordedCandidate>,
-    /// Candidates that ranked behind all others; their figures were not kept.
+    /// Numbers of further candidates, whose figures are not kept, in their order.
     omitted: Vec<Digits>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(deny_unknown_fields)]
 struct RecordedWeights {
+    /// Weight of time.
     latency: Exact,
+    /// Weight of cost.
     cost: Exact,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(deny_unknown_fields)]
 struct Estimate {
+    /// Tokens of the prompt, estimated for the choice.
     prompt_tokens: u32,
+    /// Output tokens expected of the choice.
     completion_tokens: u32,
 }
 
 /// Baselines for times and costs; 0 where the objective uses none.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(deny_unknown_fields)]
 struct RecordedBaselines {
+    /// Median of the predicted seconds to the last byte.
     median_time_s: Exact,
+    /// Median of the expected costs in US dollars.
     median_cost_usd: Exact,
+    /// What a failed attempt is taken to cost in US dollars, because another endpoint must then serve.
     failed_cost_usd: Exact,
+    /// Second least of the predicted times in seconds: what another attempt is taken to need.
     second_time_s: Exact,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(deny_unknown_fields)]
 struct Versions {
+    /// Number of the statistics.
     snapshot: u64,
+    /// Number of the catalog.
     catalog: u64,
+    /// Number of the routing settings.
     policy: u64,
 }
 

@@ -9,18 +9,30 @@ use super::exact::Exact;
 
 /// Every policy constant that a score depends on. Times are whole nanoseconds.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(deny_unknown_fields)]
 pub(super) struct RecordedPolicy {
+    /// Number of the routing settings.
     version: u64,
+    /// Time in nanoseconds after which an observation counts half.
     half_life_ns: u64,
+    /// Strength of the exploration noise.
     exploration: Exact,
+    /// How fast estimates without new observations become uncertain.
     staleness: Exact,
+    /// How much more uncertain estimates are under load.
     hot_inflation: Exact,
+    /// Time in nanoseconds that a failure is taken to cost.
     t_fail_ns: u64,
+    /// What a second is worth to `cheapest`, as a share of the median cost.
     cheapest_time_value: Exact,
+    /// What the median time adds to a score of `reliable`.
     reliable_time_share: Exact,
+    /// Time in nanoseconds from which on `reliable` takes an answer for slow.
     reliable_slow_ns: u64,
+    /// Longest wait in nanoseconds for the first content.
     first_content_clock_ns: u64,
+    /// Longest time in nanoseconds of an attempt.
     total_clock_ns: u64,
 }
 

@@ -10,28 +10,34 @@ use super::{Recorded, exact::Exact};
 
 /// Result of a replay.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct ReplayResult {
-    /// Whether the replay equals the record, bit for bit.
+    /// Whether every recomputed value equals the recorded one, bit for bit, and no input is missing.
     pub identical: bool,
-    /// Differences from the record.
+    /// Each value that differs.
     pub differences: Vec<ReplayDifference>,
-    /// Inputs that the record lacks.
+    /// Each input that the record lacks, as a phrase.
     pub lost: Vec<String>,
-    /// Outcome of the replay.
+    /// What the repeated decision gives.
     pub recomputed: ReplayedOutcome,
 }
 
 /// One value that differs from the record.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct ReplayDifference {
+    /// Name of the value: a figure of a candidate, `choice`, `place` with a number, or `explored`.
     what: String,
-    /// Name of the candidate it belongs to.
+    /// The candidate that the figure belongs to; `null` for other values.
     candidate: Option<String>,
+    /// The recorded value.
     recorded: DifferingValue,
+    /// The recomputed value.
     recomputed: DifferingValue,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(untagged)]
 enum DifferingValue {
     Number(Exact),
@@ -41,28 +47,40 @@ enum DifferingValue {
 
 /// Outcome of a replay.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct ReplayedOutcome {
+    /// The choice, such as `meadow/small at sim-swift`; `null` without a recorded candidate.
     choice: Option<String>,
-    /// Candidates in the order of the plan.
+    /// The candidates in the order in which they would be called.
     order: Vec<String>,
-    /// Candidates with the score of the choice.
+    /// Candidates with the same score as the choice.
     tied: Vec<String>,
+    /// Whether exploration noise made the choice.
     explored: bool,
     candidates: Vec<ReplayedCandidate>,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct ReplayedCandidate {
+    /// Its name.
     candidate: String,
+    /// Its score.
     score: Exact,
+    /// The terms that add up to it.
     score_terms: Vec<Term>,
+    /// Predicted probability of failure.
     failure_probability: Exact,
+    /// Predicted median of the seconds to the first token.
     ttft_p50_s: Exact,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Term {
+    /// Name of the term.
     name: &'static str,
+    /// Its value.
     value: Exact,
 }
 

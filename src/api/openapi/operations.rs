@@ -1,0 +1,499 @@
+//! The operations of both listeners.
+
+use serde_json::{Value, json};
+
+use super::operation::{
+    Headers, Operation, get, in_header, in_path, integer, number, post, query, reference, required, text,
+};
+use crate::api::models::model_query::Sort;
+
+/// How streams of the chat API of OpenAI end.
+const DONE: &str = " The last one is `[DONE]`. An error after the first token is an event with the member \
+            `error`.";
+
+/// The events of `/admin/live`.
+const LIVE: &str = "Server-sent events, each with a JSON object. `generation`: a row of `/admin/generations` of a call that ended. \
+    `breaker`: a circuit breaker that moved, with `at`, `provider_slug`, `model` (`null`: of the whole provider), \
+    `from` and `to` (`closed`, `open`, `half_open`, `cooldown`), `until` (when a probe is allowed or the cooldown \
+    ends, or `null`), and the `error_type` and `status` of the failure behind it (or `null`). `notice`: all \
+    `notices` of `/admin/verdict`, when they change. `config`: the `version` of the configuration, when it \
+    changes. `tick`, once a second: `severity`, `code` and `sentence` of `/admin/verdict`, `in_flight` and \
+    `running` (`in_flight` and `total` of `/admin/running`), and `minute` and `hour`, the last complete minute and \
+    the last hour: `ok`, `rescued`, `failed`, `shed`, `tokens`, `unknown_costs` and `cost` as in `/admin/series` \
+    of all calls.";
+
+/// Addresses that the paths of health stand below, at the listener for callers.
+const EVERYWHERE: &[&str] = &["/", "/api/v1", "/api", "/v1"];
+
+/// The operations of the listener for callers.
+pub(super) fn inference() -> Vec<Operation> {
+    let mut operations = vec![
+        post("/chat/completions", "createChatCompletion", "inference", "Chat, as OpenAI and OpenRouter offer it")
+            .takes("ChatRequest")
+            .headers(Headers::PricedGeneration)
+            .answers("ChatCompletion")
+            .streams(DONE),
+        post("/messages", "createMessage", "inference", "Chat, as Anthropic offers it")
+            .takes("MessagesRequest")
+            .headers(Headers::UnpricedGeneration)
+            .answers("MessagesAnswer")
+            .streams("")
+            .answers_with("default", "MessagesError"),
+        post("/messages/count_tokens", "countMessageTokens", "inference", "Tokens of a request to /messages")
+            .takes("CountTokensRequest")
+            .headers(Headers::Count)
+            .answers("TokenCount")
+            .answers_with("default", "MessagesError"),
+        post("/responses", "createResponse", "inference", "The Responses API of OpenAI")
+            .takes("ResponsesRequest")
+            .headers(Headers::UnpricedGeneration)
+            .answers("ResponsesAnswer")
+            .streams(""),
+        post("/responses/input_tokens", "countResponseTokens", "inference", "Tokens of a request to /responses")
+            .takes("ResponsesRequest")
+            .headers(Headers::Count)
+            .answers("InputTokens"),
+        post("/embeddings", "createEmbedding", "inference", "Vectors of texts")
+            .takes("EmbeddingRequest")
+            .headers(Headers::PricedGeneration)
+            .answers("EmbeddingList"),
+        post(
+            "/completions",
+            "createCompletion",
+            "inference",
+            "Continue a text, as OpenAI offered it; only with `server.legacy_completions`, and at \
+            endpoints with `legacy_completions`",
+        )
+        .with("deprecated", json!(true))
+        .takes("CompletionRequest")
+        .headers(Headers::PricedGeneration)
+        .answers("Completion")
+        .streams(DONE),
+        post("/images/generations", "createImage", "inference", "Images from a text")
+            .takes("ImageRequest")
+            .headers(Headers::PricedGeneration)
+            .answers("ImageList"),
+        post("/images", "createImageShort", "inference", "The same as /images/generations")
+            .takes("ImageRequest")
+            .headers(Headers::PricedGeneration)
+            .answers("ImageList"),
+        get("/images/models", "listImageModels", "models", "Models that generate images")
+            .open()
+            .parameters(models())
+            .answers("ModelList"),
+        get("/images/files/{name}", "getImage", "inference", "An image that was answered as a link")
+            .open()
+            .parameters([in_path("name", "Name in the link.", text())])
+            .answers_in("200", "Success.", "image/*", json!({ "type": "string", "contentMediaType": "image/png" })),
+        post("/route/preview", "previewRoute", "routing", "Where a request would go and why; calls no provider")
+            .takes("PreviewRequest")
+            .answers("Preview"),
+        get("/route/explain", "explainRoute", "routing", "Why a generation went where it went")
+            .parameters([
+                query("generation_id", "Id of the generation; `id` is the same.", text()),
+                query("why_not", "Endpoint to compare with.", reference("WhyNotName")),
+            ])
+            .answers("Explanation"),
+        post("/route/explain", "explainRouteByBody", "routing", "The same, with the question in the body")
+            .takes("ExplainRequest")
+            .answers("Explanation"),
+        get("/route/replay", "replayRoute", "routing", "Repeats a recorded decision and names the differences")
+            .parameters([query("generation_id", "Id of the generation; `id` is the same.", text())])
+            .answers("Replay"),
+        get("/generation", "getGeneration", "records", "One generation")
+            .parameters([required(query("id", "Id of the generation.", text()))])
+            .answers("Generation"),
+        get("/generations", "listGenerations", "records", "Generations of this key, newest first")
+            .parameters(generations(200))
+            .answers("GenerationList"),
+        get("/activity", "showActivity", "records", "Sums per day or hour and model")
+            .parameters(activity())
+            .answers("Activity"),
+        get(
+            "/models",
+            "listModels",
+            "models",
+            "Models; below /api of every kind of output, below the versioned paths those that \
+            generate text",
+        )
+        .open()
+        .parameters(models().into_iter().chain([query(
+            "client_version",
+            "Sent by Codex, which gets an empty list in a form of its own: `{\"models\":[]}`. An \
+            entry would replace the instructions that it has for a model.",
+            json!({ "type": "string" }),
+        )]))
+        .answers_any("200", &["ModelList", "AnthropicModelList", "CodexModelList"])
+        .answers_any("default", &["Error", "MessagesError"]),
+        get("/models/count", "countModels", "models", "Number of models")
+            .open()
+            .with(
+                "description",
+                json!(
+                    "As many as `GET /models` lists with the same filters, on all pages together: below \
+            `/api/v1` and `/v1` models that generate text unless `output_modalities` says otherwise, \
+             below `/api` models of every kind."
+                ),
+            )
+            .parameters(models())
+            .answers("ModelCount"),
+        get("/models/stats", "showModelStats", "models", "Measurements of every endpoint")
+            .parameters([query("model", "Only the endpoints of this model.", text())])
+            .answers("ModelStats"),
+        get("/models/{id}/endpoints", "listEndpoints", "models", "Endpoints of a model with prices and measurements")
+            .open()
+            .parameters([in_path("id", "Id of the model, with its slash.", text())])
+            .answers("ModelEndpoints"),
+        get("/models/{id}", "getModel", "models", "One model")
+            .open()
+            .parameters([in_path("id", "Id of the model, with its slash.", text())])
+            .answers_any("200", &["Model", "AnthropicModel"])
+            .answers_any("default", &["Error", "MessagesError"]),
+        get("/model/{id}", "getModelEnveloped", "models", "One model in `data`")
+            .open()
+            .parameters([in_path("id", "Id of the model, with its slash.", text())])
+            .answers("ModelEnvelope"),
+        get("/providers", "listProviders", "models", "Enabled providers and their data policies")
+            .open()
+            .answers("ProviderList"),
+        get("/health/calibration", "showCalibration", "health", "Predictions compared with what happened")
+            .answers("Calibration"),
+        get("/health/memory", "showMemory", "health", "State of the saved routing statistics").answers("Memory"),
+        get("/health/providers", "listProviderHealth", "health", "Health of all providers").answers("ProviderHealth"),
+        get("/health/providers/{slug}", "showProviderHealth", "health", "Health of one provider")
+            .parameters([in_path("slug", "Short name of the provider.", text())])
+            .answers("ProviderHealth"),
+        get("/health/slo", "showTargets", "health", "Attainment of latency targets").answers("Targets"),
+        get("/key", "showOwnKey", "keys", "The key of this request: limits and spending").answers("OwnKey"),
+        get("/auth/key", "showOwnKeyAlias", "keys", "The same as /key").answers("OwnKey"),
+        get("/credits", "showCredits", "keys", "Spending of this key as credits").answers("Credits"),
+    ];
+    operations.extend(keys(""));
+    operations.extend(health().into_iter().map(|operation| operation.below(EVERYWHERE)));
+    operations.extend(documents().into_iter().map(|operation| operation.below(&["/"])));
+    operations
+}
+
+/// The operations of the listener for administrators.
+pub(super) fn admin() -> Vec<Operation> {
+    let mut operations = vec![
+        get("/api/v1/admin/status", "showStatus", "process", "State of the process and its configuration")
+            .answers("AdminStatus"),
+        post("/api/v1/admin/reload", "reload", "process", "Read the configuration again").answers("Reload"),
+        get("/api/v1/admin/reload/preview", "previewReload", "process", "What a reload would change")
+            .with(
+                "description",
+                json!(
+                    "Reads the configuration from its file and compares it with the one in force. Changes \
+            nothing. A reload may be refused although this finds no fault, when the new \
+            configuration cannot be prepared."
+                ),
+            )
+            .answers("ReloadPreview"),
+        get(
+            "/api/v1/admin/series",
+            "showSeries",
+            "process",
+            "Calls, cost, tokens and times to the first output in slots of time",
+        )
+        .parameters([
+            query(
+                "span",
+                "How far back; by=endpoint reaches back one hour only.",
+                json!({ "type": "string", "enum": ["1h", "24h"] }),
+            ),
+            query(
+                "by",
+                "What the series divide the calls by.",
+                json!({ "type": "string", "enum": ["all", "endpoint", "provider", "key"] }),
+            ),
+        ])
+        .answers("AdminSeries"),
+        get("/api/v1/admin/running", "listRunning", "process", "Calls in progress, oldest first, at most 200")
+            .answers("AdminRunning"),
+        get(
+            "/api/v1/admin/live",
+            "streamLive",
+            "process",
+            "What happens, as server-sent events: `generation`, `breaker`, `notice`, `config`, and \
+            `tick` once a second",
+        )
+        .parameters([in_header(
+            "Last-Event-ID",
+            "Number of the last event that the client saw; up to 200 later ones are sent again.",
+        )])
+        .answers_in(
+            "200",
+            "Events until the gateway stops.",
+            "text/event-stream",
+            json!({ "type": "string", "description": LIVE }),
+        ),
+        get(
+            "/api/v1/admin/verdict",
+            "showVerdict",
+            "process",
+            "One sentence about the gateway, and what needs attention",
+        )
+        .answers("AdminVerdict"),
+        get("/api/v1/admin/keys", "listAllKeys", "keys", "Keys of the configuration and issued ones")
+            .answers("AdminKeyList"),
+        get("/api/v1/admin/keys/{name}", "showKeyByName", "keys", "One key")
+            .parameters([in_path("name", "Name.", text())])
+            .answers("AdminKey"),
+        post("/api/v1/admin/keys/{name}/disable", "disableKey", "keys", "Refuse a key until it is enabled")
+            .parameters([in_path("name", "Name.", text())])
+            .answers("AdminKey"),
+        post("/api/v1/admin/keys/{name}/enable", "enableKey", "keys", "Accept a disabled key again")
+            .parameters([in_path("name", "Name.", text())])
+            .answers("AdminKey"),
+        get("/api/v1/admin/accounts", "listAccounts", "accounts", "Accounts with limits and spending")
+            .answers("Accounts"),
+        Operation::new(
+            "put",
+            "/api/v1/admin/accounts/{name}",
+            "putAccount",
+            "accounts",
+            "Set the limits of an account",
+        )
+        .parameters([in_path("name", "Name.", text())])
+        .takes("AccountLimits")
+        .answers("Accounts"),
+        Operation::new(
+            "delete",
+            "/api/v1/admin/accounts/{name}",
+            "deleteAccount",
+            "accounts",
+            "Remove the limits of an account",
+        )
+        .parameters([in_path("name", "Name.", text())])
+        .answers("Accounts"),
+        get("/api/v1/admin/teams", "listTeams", "accounts", "Teams with limits and spending").answers("Teams"),
+        Operation::new("put", "/api/v1/admin/teams/{name}", "putTeam", "accounts", "Set the limits of a team")
+            .parameters([in_path("name", "Name.", text())])
+            .takes("TeamLimits")
+            .answers("Teams"),
+        Operation::new("delete", "/api/v1/admin/teams/{name}", "deleteTeam", "accounts", "Remove the limits of a team")
+            .parameters([in_path("name", "Name.", text())])
+            .answers("Teams"),
+        get("/api/v1/admin/audit", "showAudit", "process", "Changes by administrators, newest first")
+            .parameters([query("limit", "Most lines.", integer(1, 1000))])
+            .answers("Audit"),
+        get("/api/v1/admin/activity", "showAllActivity", "records", "Sums of all keys per day or hour and model")
+            .parameters(activity().into_iter().chain(of_key()))
+            .answers("AdminActivity"),
+        get("/api/v1/admin/generations", "listAllGenerations", "records", "Generations of all keys, newest first")
+            .parameters(generations(200).into_iter().chain(of_key()))
+            .answers("AdminGenerations"),
+        get("/api/v1/admin/generations.csv", "exportGenerations", "records", "The same as CSV")
+            .parameters(generations(10000).into_iter().chain(of_key()))
+            .headers(Headers::Page)
+            .answers_text("text/csv"),
+        get("/api/v1/admin/ledger", "showLedger", "records", "Size and owners of the stored records")
+            .answers("AdminLedger"),
+        get("/api/v1/admin/ledger/verification", "verifyLedger", "records", "Read every record and compare the sums")
+            .answers("Verification"),
+        Operation::new(
+            "delete",
+            "/api/v1/admin/ledger/records",
+            "deleteRecords",
+            "records",
+            "Delete records by age, key or owner",
+        )
+        .parameters([
+            query("older_than_secs", "Age; 0: all.", integer(0, 4294967295)),
+            query("key", "Name of a key.", text()),
+            query(
+                "owner",
+                "Owner as in GET /ledger; instead of `key`.",
+                json!({ "type": "string", "pattern": "^[0-9A-Fa-f]{16}$" }),
+            ),
+        ])
+        .answers("Deletion"),
+    ];
+    operations.extend(keys("/api/v1"));
+    operations.extend(health());
+    operations.extend(documents());
+    operations
+}
+
+/// Issuing keys, at both listeners.
+fn keys(below: &str) -> Vec<Operation> {
+    let at = |path: &str| format!("{below}{path}");
+    vec![
+        get(&at("/keys"), "listKeys", "keys", "Issued keys; scope admin")
+            .parameters([
+                query("offset", "Keys to leave out.", integer(0, 9007199254740991)),
+                query("include_disabled", "Whether disabled keys are listed.", json!({ "type": "boolean" })),
+            ])
+            .answers("KeyList"),
+        post(&at("/keys"), "createKey", "keys", "Issue a key; its text is shown once; scope admin")
+            .takes("NewKey")
+            .answers_with("201", "CreatedKey"),
+        post(
+            &at("/keys/{hash}/rotate"),
+            "rotateKey",
+            "keys",
+            "Give a key a new text, shown once; the old one is refused from then on; scope admin",
+        )
+        .parameters([in_path(
+            "hash",
+            "The hash in the list.",
+            json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" }),
+        )])
+        .answers("CreatedKey"),
+        get(&at("/keys/{hash}"), "getKey", "keys", "One issued key; scope admin")
+            .parameters([in_path(
+                "hash",
+                "The hash in the list.",
+                json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" }),
+            )])
+            .answers("KeyBody"),
+        Operation::new("patch", &at("/keys/{hash}"), "updateKey", "keys", "Change a key; scope admin")
+            .parameters([in_path(
+                "hash",
+                "The hash in the list.",
+                json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" }),
+            )])
+            .takes("KeyChange")
+            .answers("KeyBody"),
+        Operation::new("delete", &at("/keys/{hash}"), "revokeKey", "keys", "Remove a key for good; scope admin")
+            .parameters([in_path(
+                "hash",
+                "The hash in the list.",
+                json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" }),
+            )])
+            .answers("Deleted"),
+    ]
+}
+
+fn health() -> Vec<Operation> {
+    vec![
+        get("/health", "health", "health", "Version, uptime and state of configuration and ledger")
+            .open()
+            .answers("Health"),
+        get("/health/live", "live", "health", "Whether the process runs").open().answers("Live"),
+        get("/healthz", "healthz", "health", "The same as /health/live").open().answers("Live"),
+        get("/health/ready", "ready", "health", "Whether a model can be served").open().answers("Ready").answers_in(
+            "503",
+            "Not ready, or draining.",
+            "application/json",
+            reference("Ready"),
+        ),
+        get("/readyz", "readyz", "health", "The same as /health/ready").open().answers("Ready").answers_in(
+            "503",
+            "Not ready, or draining.",
+            "application/json",
+            reference("Ready"),
+        ),
+        get("/metrics", "metrics", "health", "Metrics in the text format of Prometheus")
+            .open()
+            .answers_text("text/plain"),
+    ]
+}
+
+fn documents() -> Vec<Operation> {
+    vec![
+        get("/openapi.json", "openapi", "documents", "This document").open().answers_in(
+            "200",
+            "Success.",
+            "application/json",
+            json!({ "type": "object" }),
+        ),
+        get("/docs", "docs", "documents", "This document as a page for people").open().answers_text("text/html"),
+        get("/", "frontPage", "documents", "What this is and where to go: HTML where it is accepted, else JSON")
+            .open()
+            .answers("FrontPage")
+            .answers_text("text/html"),
+    ]
+}
+
+/// Some of these words, divided by commas.
+fn listed(words: &str) -> Value {
+    json!({ "type": "string", "pattern": format!("^({words})(,({words}))*$") })
+}
+
+/// Filters of the lists of models.
+fn models() -> Vec<Value> {
+    vec![
+        query("output_modalities", "Filter of the list.", listed("all|text|image|audio|embeddings")),
+        query("input_modalities", "Filter of the list.", listed("all|text|image|audio|file|video|embeddings")),
+        query("supported_parameters", "Filter of the list.", json!({ "type": "string" })),
+        query("providers", "Filter of the list.", json!({ "type": "string" })),
+        query("q", "Filter of the list.", json!({ "type": "string" })),
+        query("context", "Filter of the list.", integer(0, 4294967295)),
+        query("max_price", "Filter of the list.", number(0, 1000000000000)),
+        query("sort", "Filter of the list.", json!({ "type": "string", "enum": Sort::ALL.map(|(name, _)| name) })),
+        query("limit", "Most models.", integer(1, 1000)),
+        query("offset", "Models to leave out.", integer(0, 9007199254740991)),
+    ]
+}
+
+/// Filters of the lists of generations, and their page of at most `most` records.
+fn generations(most: i64) -> Vec<Value> {
+    vec![
+        query(
+            "since",
+            "A time such as `2026-11-23T06:00:00Z`, a date (its beginning in UTC), or Unix \
+            milliseconds.",
+            reference("Time"),
+        ),
+        query(
+            "until",
+            "End, excluded. A time such as `2026-11-23T06:00:00Z`, a date (its beginning in UTC), or \
+            Unix milliseconds.",
+            reference("Time"),
+        ),
+        query("model", "Ids, divided by commas.", text()),
+        query("provider", "Slugs, divided by commas.", json!({ "type": "string" })),
+        query(
+            "status",
+            "One or more of `completed`, `failed`, `cancelled`, divided by commas.",
+            listed("completed|failed|cancelled"),
+        ),
+        query("rescued", "Whether this happened.", json!({ "type": "boolean" })),
+        query("hedged", "Whether this happened.", json!({ "type": "boolean" })),
+        query("explored", "Whether this happened.", json!({ "type": "boolean" })),
+        query("missed_target", "Whether this happened.", json!({ "type": "boolean" })),
+        query("slower_than_predicted", "Whether this happened.", json!({ "type": "boolean" })),
+        query("min_ttft_ms", "Least milliseconds to the first token.", integer(0, 9007199254740991)),
+        query("min_cost", "Least US dollars.", number(0, 1000000000000)),
+        query("q", "Requested model, model or provider contains this, in any case.", json!({ "type": "string" })),
+        query("limit", "Most records.", integer(1, most)),
+        query("after", "Cursor of the page before.", text()),
+    ]
+}
+
+fn activity() -> Vec<Value> {
+    vec![
+        query(
+            "since",
+            "A time such as `2026-11-23T06:00:00Z`, a date (its beginning in UTC), or Unix \
+            milliseconds.",
+            reference("Time"),
+        ),
+        query(
+            "until",
+            "End, excluded. A time such as `2026-11-23T06:00:00Z`, a date (its beginning in UTC), or \
+            Unix milliseconds.",
+            reference("Time"),
+        ),
+        query("group", "Length of a period.", json!({ "type": "string", "enum": ["day", "hour"] })),
+        query(
+            "tz_offset_minutes",
+            "Offset of the reader from UTC.",
+            json!({ "type": "integer", "minimum": -720, "maximum": 840, "multipleOf": 15 }),
+        ),
+    ]
+}
+
+/// The key or the account whose records are meant.
+fn of_key() -> [Value; 2] {
+    [
+        query("key", "Name of a key.", text()),
+        query(
+            "owner",
+            "16 hexadecimal digits, as in `GET /admin/ledger`.",
+            json!({ "type": "string", "pattern": "^[0-9A-Fa-f]{16}$" }),
+        ),
+    ]
+}

@@ -1,0 +1,199 @@
+//! The schemas of bodies: those of our own answers come from the structs that write them. Requests and answers in the forms
+//! of other APIs are read and written without structs: their schemas stand in the folder `written`.
+
+use std::collections::BTreeMap;
+
+use schemars::{
+    JsonSchema, Schema, SchemaGenerator,
+    generate::SchemaSettings,
+    transform::{Transform, transform_subschemas},
+};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    api::{admin, answer::Data, decisions, generations, health, keys, models},
+    base::error,
+};
+
+/// Formats that the number types of Rust have in schemas, which tell a client nothing.
+const NUMBER_FORMATS: [&str; 11] =
+    ["int8", "int32", "int64", "int", "uint8", "uint16", "uint32", "uint64", "uint", "float", "double"];
+
+const WRITTEN: [&str; 9] = [
+    include_str!("written/administration.json"),
+    include_str!("written/chat.json"),
+    include_str!("written/completions.json"),
+    include_str!("written/embeddings.json"),
+    include_str!("written/images.json"),
+    include_str!("written/messages.json"),
+    include_str!("written/models.json"),
+    include_str!("written/responses.json"),
+    include_str!("written/routing.json"),
+];
+
+/// Every schema by its name.
+pub(super) fn all() -> BTreeMap<String, Value> {
+    let mut derived = derived();
+    for (name, schema) in WRITTEN.iter().flat_map(|text| serde_json::from_str::<Map<String, Value>>(text).unwrap()) {
+        assert!(derived.insert(name.clone(), schema).is_none(), "{name} is written although a struct describes it");
+    }
+    derived
+}
+
+/// The schemas of structs: the bodies of answers, and what these name in turn.
+fn derived() -> BTreeMap<String, Value> {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let settings = settings.with(|settings| settings.definitions_path = "/components/schemas".into());
+    let mut generator = settings.into_generator();
+    let bodies = bodies(&mut generator).into_iter().map(|(name, body)| (name.to_owned(), body.to_value()));
+    let bodies: Vec<_> = bodies.collect();
+    let all = generator.take_definitions(false).into_iter().chain(bodies);
+    all.filter_map(|(name, schema)| {
+        let mut schema = Schema::try_from(schema).ok()?;
+        Answer.transform(&mut schema);
+        Some((name, schema.to_value()))
+    })
+    .collect()
+}
+
+/// Bodies of answers that no other body contains, with their names.
+fn bodies(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
+    vec![
+        ("Accounts", list::<admin::accounts::HolderBody>(generator, "All accounts that have keys or limits.")),
+        ("Activity", body::<generations::activity::ActivityBody>(generator)),
+        ("AdminActivity", body::<generations::activity::ActivityBody>(generator)),
+        ("AdminGenerations", body::<generations::generation_list::PageBody>(generator)),
+        ("AdminKey", data::<admin::keys::KeyBody>(generator)),
+        (
+            "AdminKeyList",
+            list::<admin::keys::KeyBody>(generator, "The keys of the configuration and those that were issued."),
+        ),
+        ("AdminLedger", data::<admin::ledger::LedgerBody>(generator)),
+        ("AdminRunning", body::<admin::running::RunningBody>(generator)),
+        ("AdminSeries", body::<admin::series_view::SeriesBody>(generator)),
+        ("AdminStatus", data::<admin::status::StatusBody>(generator)),
+        ("AdminVerdict", data::<admin::verdict_view::VerdictBody>(generator)),
+        ("Audit", list::<admin::audit::EntryBody>(generator, "Newest first.")),
+        ("Calibration", body::<health::calibration_view::CalibrationsBody>(generator)),
+        ("CreatedKey", body::<keys::issued_keys::Issued>(generator)),
+        ("Credits", data::<keys::own_key::CreditsBody>(generator)),
+        ("Deleted", body::<keys::issued_keys::Deleted>(generator)),
+        ("Deletion", body::<admin::ledger::DeletedBody>(generator)),
+        ("Error", body::<error::ErrorBody>(generator)),
+        ("Explanation", body::<decisions::explain_view::ExplainBody>(generator)),
+        ("Generation", body::<generations::generation_view::GenerationBody>(generator)),
+        ("GenerationList", body::<generations::generation_list::PageBody>(generator)),
+        ("Health", body::<health::gateway_health::StatusBody>(generator)),
+        ("KeyBody", data::<keys::issued_key::IssuedKeyBody>(generator)),
+        (
+            "KeyList",
+            list::<keys::issued_key::IssuedKeyBody>(generator, "At most 100 keys, oldest first; `offset` leads on."),
+        ),
+        ("Live", body::<health::gateway_health::LiveBody>(generator)),
+        ("Memory", data::<health::routing_memory::RoutingMemoryBody>(generator)),
+        ("ModelCount", data::<models::model_handlers::CountBody>(generator)),
+        ("ModelEndpoints", data::<models::endpoint_entry::ModelEndpoints>(generator)),
+        ("ModelEnvelope", data::<models::model_entry::ModelEntry>(generator)),
+        ("ModelList", body::<models::model_list::ModelList>(generator)),
+        (
+            "ModelStats",
+            list::<health::health_view::EndpointHealthBody>(
+                generator,
+                "Each enabled endpoint, or those of the model asked for.",
+            ),
+        ),
+        ("OwnKey", data::<keys::key_view::KeyBody>(generator)),
+        ("Preview", body::<decisions::preview_view::PreviewBody>(generator)),
+        (
+            "ProviderHealth",
+            list::<health::health_view::ProviderHealthBody>(
+                generator,
+                "All providers, enabled ones first; one alone for `/health/providers/{slug}`.",
+            ),
+        ),
+        ("ProviderList", body::<health::providers_view::ProvidersBody>(generator)),
+        ("Ready", body::<health::readiness::ReadinessBody>(generator)),
+        ("Reload", body::<admin::config::ReloadBody>(generator)),
+        ("ReloadPreview", body::<admin::config::PreviewBody>(generator)),
+        ("Replay", data::<decisions::replay::ReplayBody>(generator)),
+        ("Targets", body::<health::slo::SloBody>(generator)),
+        ("Teams", list::<admin::accounts::HolderBody>(generator, "All teams.")),
+        ("Verification", data::<health::ledger_verification::VerificationBody>(generator)),
+    ]
+}
+
+fn body<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    T::json_schema(generator)
+}
+
+/// A body in `data`.
+fn data<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    Data::<T>::json_schema(generator)
+}
+
+/// A list in `data`.
+fn list<T: JsonSchema>(generator: &mut SchemaGenerator, description: &str) -> Schema {
+    let mut schema = data::<Vec<T>>(generator);
+    schema.ensure_object()["properties"]["data"]["description"] = description.into();
+    schema
+}
+
+/// Schemas as our answers need them.
+struct Answer;
+
+impl Transform for Answer {
+    fn transform(&mut self, schema: &mut Schema) {
+        transform_subschemas(self, schema);
+        let Some(members) = schema.as_object_mut() else { return };
+        ["title", "default"].into_iter().for_each(|member| drop(members.remove(member)));
+        // What reads our own records refuses unknown members; a client must not.
+        if members.get("additionalProperties") == Some(&Value::Bool(false)) {
+            members.remove("additionalProperties");
+        }
+        if members.get("format").and_then(Value::as_str).is_some_and(|format| NUMBER_FORMATS.contains(&format)) {
+            ["format", "minimum", "maximum"].into_iter().for_each(|member| drop(members.remove(member)));
+        }
+        if let Some(Value::String(description)) = members.get_mut("description") {
+            *description = description.replace('\n', " ");
+        }
+        if let Some(words) = members.get("oneOf").and_then(Value::as_array).and_then(|variants| constants(variants)) {
+            members.remove("oneOf");
+            members.extend([("type".to_owned(), "string".into()), ("enum".to_owned(), words)]);
+        }
+        let required = members.get("required").cloned().unwrap_or_default();
+        let is_required = |name: &str| required.as_array().is_some_and(|names| names.iter().any(|known| known == name));
+        for (name, member) in members.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
+            if !is_required(name) {
+                without_null(member);
+            }
+        }
+    }
+}
+
+/// The words of an enumeration whose variants have descriptions.
+fn constants(variants: &[Value]) -> Option<Value> {
+    variants.iter().map(|variant| variant.get("const").cloned()).collect()
+}
+
+/// A member that may be absent is never `null`.
+fn without_null(schema: &mut Value) {
+    if let Some(types) = schema.get_mut("type").and_then(Value::as_array_mut) {
+        types.retain(|kind| kind != "null");
+        if let [kind] = &types[..] {
+            schema["type"] = kind.clone();
+        }
+    }
+    if let Some(words) = schema.get_mut("enum").and_then(Value::as_array_mut) {
+        words.retain(|word| !word.is_null());
+    }
+    if let Some(choices) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
+        choices.retain(|choice| *choice != json!({ "type": "null" }));
+        if let [Value::Object(only)] = &choices[..] {
+            let mut only = only.clone();
+            let members = schema.as_object_mut().unwrap();
+            members.remove("anyOf");
+            only.append(members);
+            *members = only;
+        }
+    }
+}
