@@ -184,8 +184,8 @@ fn parameter_list(names: &[Arc<str>]) -> Option<HeaderValue> {
 
 /// `text` as a header if it is printable ASCII. Clients decode other bytes differently.
 fn header_value(text: &str) -> Option<HeaderValue> {
-    // What else a header may hold is a tab.
-    HeaderValue::from_str(text).ok().filter(|_| !text.contains('\t'))
+    let printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    printable.then(|| HeaderValue::from_str(text).ok()).flatten()
 }
 
 /// How an attempt ended, as `Server-Timing` says it.
