@@ -15,8 +15,6 @@ mod operations;
 pub(super) mod page;
 #[cfg(test)]
 mod schemas;
-#[cfg(test)]
-pub(crate) mod words;
 
 use std::sync::LazyLock;
 

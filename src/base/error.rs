@@ -5,7 +5,7 @@
 //! of a request that a provider refused.
 
 mod availability;
-mod body;
+pub(crate) mod body;
 mod budget;
 mod change;
 mod console;
@@ -28,8 +28,6 @@ use pointsman_dialect::{MessagesError, UPSTREAM_TOO_LONG, too_long_by};
 use pointsman_domain::{Dialect, GenerationId, Invalid, InvalidReason};
 
 pub use availability::{Availability, Constraint, NearestRelaxation};
-#[cfg(test)]
-pub(crate) use body::ErrorBody;
 pub use budget::{BudgetHolder, BudgetShortfall};
 pub use limit::Limit;
 pub use overload::Overload;

@@ -8,3 +8,5 @@ pub mod load_reading;
 pub mod log_output;
 pub mod request_id;
 pub mod service_manager;
+#[cfg(test)]
+pub(crate) mod words;

@@ -185,7 +185,7 @@ pub(crate) struct HolderBody {
     limit_remaining: Option<Dollars>,
     /// How often the limit starts again, at midnight UTC: every day, every Monday, or on the first of the month. `null`
     /// if never.
-    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::ResetPeriod>"))]
+    #[cfg_attr(test, schemars(with = "Option<crate::base::words::ResetPeriod>"))]
     limit_reset: Option<&'static str>,
     /// US dollars reserved for running requests: the highest possible cost of each.
     reserved: Dollars,

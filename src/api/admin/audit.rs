@@ -50,7 +50,7 @@ pub(crate) struct EntryBody<'a> {
     /// Id of the request; `null` for the command line.
     request_id: Option<&'a str>,
     /// What was done.
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::AuditAction"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::AuditAction"))]
     action: &'static str,
     /// Name of the key, account or team; of `delete_records` the `owner`, and `null` for all. `null` for what concerns
     /// none.

@@ -26,7 +26,7 @@ pub(crate) struct BreakerBody {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct PhaseBody {
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Circuit"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::Circuit"))]
     pub(crate) circuit: &'static str,
     /// Beginning of the phase: at the earliest an hour ago, or when the process started. RFC 3339, UTC, with
     /// milliseconds.

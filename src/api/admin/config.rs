@@ -75,7 +75,7 @@ pub(crate) async fn preview(_: Administrator, worker: Worker) -> Result<HttpResp
 pub(crate) struct PreviewBody {
     /// `changed`: a reload would put another configuration into force; `unchanged`: it would not; `refused`: the
     /// configuration on disk has faults.
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::ReloadResult"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::ReloadResult"))]
     pub(crate) result: &'static str,
     /// Number of the configuration in force.
     pub(crate) version: u64,
@@ -147,7 +147,7 @@ impl PreviewBody {
 pub(crate) struct ReloadBody {
     /// `changed`: a new configuration is in force. `unchanged`: the file says what is in force already. `refused`: the
     /// file has faults, and the configuration before it stays in force.
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::ReloadResult"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::ReloadResult"))]
     pub(crate) result: &'static str,
     /// Number of the configuration in force afterwards.
     pub(crate) version: u64,

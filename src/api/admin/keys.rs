@@ -190,7 +190,7 @@ pub(crate) struct KeyBody<'a> {
     /// Whether an administrator has disabled or enabled the key, which then counts instead of the configuration.
     pub(crate) switched: bool,
     /// What the key may do: call models, read records and figures, administer.
-    #[cfg_attr(test, schemars(with = "Vec<crate::api::openapi::words::Scope>"))]
+    #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Scope>"))]
     pub(crate) scopes: Vec<&'static str>,
     /// When the key ends; `null` if it does not. RFC 3339, UTC, with milliseconds.
     pub(crate) expires_at: Option<String>,
@@ -212,7 +212,7 @@ pub(crate) struct KeyBody<'a> {
     pub(crate) limit_remaining: Option<Dollars>,
     /// How often the limit starts again, at midnight UTC: every day, every Monday, or on the first of the month. `null`
     /// if never.
-    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::ResetPeriod>"))]
+    #[cfg_attr(test, schemars(with = "Option<crate::base::words::ResetPeriod>"))]
     pub(crate) limit_reset: Option<&'static str>,
     /// US dollars reserved for running requests: the highest possible cost of each.
     pub(crate) reserved: Dollars,

@@ -42,12 +42,12 @@ pub(crate) struct ExplainBody<'a> {
     pub(crate) reported_cost: Option<Dollars>,
     /// The decision as a sentence, with its figures and how the attempts went.
     pub(crate) decision_reason: &'a str,
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::DecisionCode"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::DecisionCode"))]
     pub(crate) decision_code: &'static str,
     /// Name of the model or alias as the client wrote it.
     pub(crate) requested_model: &'a str,
     /// What the choice optimises.
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Objective"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::Objective"))]
     pub(crate) objective: &'static str,
     pub(crate) parameters: ParametersBody<'a>,
     /// What the decision reckoned with.
@@ -67,7 +67,7 @@ pub(crate) struct ExplainBody<'a> {
     /// that could serve it rested (`routing.retry.wait`); `null` if it did not wait.
     pub(crate) waited_ms: Option<u64>,
     /// Why the endpoint that was awaited last took no request.
-    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::WaitedFor>"))]
+    #[cfg_attr(test, schemars(with = "Option<crate::base::words::WaitedFor>"))]
     pub(crate) waited_for: Option<&'static str>,
     /// Whether a second attempt raced the first.
     pub(crate) hedged: bool,
@@ -94,7 +94,7 @@ pub(crate) struct ExplainBody<'a> {
     /// Whether the answer was streamed.
     pub(crate) streamed: bool,
     /// Why the model ended its answer, in the words of the OpenAI API, `error` aside; `null` if it did not.
-    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::FinishReason>"))]
+    #[cfg_attr(test, schemars(with = "Option<crate::base::words::FinishReason>"))]
     pub(crate) finish_reason: Option<&'static str>,
     /// Tokens and cost of the answer; all 0 before its end.
     pub(crate) usage: UsageBody,
@@ -103,13 +103,13 @@ pub(crate) struct ExplainBody<'a> {
     /// Parameters of the request that were not sent, but whose meaning was produced by other means.
     pub(crate) emulated_parameters: Vec<&'a str>,
     /// API of the client.
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Dialect"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::Dialect"))]
     pub(crate) inbound_dialect: &'static str,
     /// API of the endpoint that served or, if none did, that was called last; `null` if none was called.
-    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::Dialect>"))]
+    #[cfg_attr(test, schemars(with = "Option<crate::base::words::Dialect>"))]
     pub(crate) upstream_dialect: Option<&'static str>,
     /// Format in which that endpoint gives its reasoning and takes it back in the next turn; `null` if it has none.
-    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::StateFormat>"))]
+    #[cfg_attr(test, schemars(with = "Option<crate::base::words::StateFormat>"))]
     pub(crate) state_format: Option<&'static str>,
     /// Whether exploration noise made the choice: without it another endpoint would have been chosen.
     pub(crate) explored: bool,
@@ -151,14 +151,14 @@ pub(crate) struct PriceTierBody {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct TaskClassBody {
     /// The class.
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Task"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::Task"))]
     pub(crate) name: &'static str,
     /// Where it comes from: the request, the key, the alias, the turn before, features of the request, or none of
     /// these.
     #[cfg_attr(test, schemars(extend("enum" = ["metadata", "key", "alias", "conversation", "features", "default"])))]
     pub(crate) source: &'static str,
     /// What was seen in the request.
-    #[cfg_attr(test, schemars(with = "Vec<crate::api::openapi::words::TaskFeature>"))]
+    #[cfg_attr(test, schemars(with = "Vec<crate::base::words::TaskFeature>"))]
     pub(crate) features: Vec<&'static str>,
 }
 

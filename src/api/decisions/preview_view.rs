@@ -61,10 +61,10 @@ pub(crate) struct PreviewBody<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct DecisionBody<'a> {
     /// What the choice optimises.
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Objective"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::Objective"))]
     objective: &'static str,
     /// Why the first candidate is the choice; `null` where no endpoint is left.
-    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::DecisionCode>"))]
+    #[cfg_attr(test, schemars(with = "Option<crate::base::words::DecisionCode>"))]
     decision_code: Option<&'static str>,
     /// The decision as a sentence, with its figures.
     pub(crate) decision_reason: &'a str,

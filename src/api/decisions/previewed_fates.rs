@@ -14,7 +14,7 @@ use crate::proxy::dispatch::RequestedWork;
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct PreviewedFates {
     /// API of the endpoint. This and what follows is in previews only.
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Dialect"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::Dialect"))]
     upstream_dialect: &'static str,
     /// Sent under the same name.
     kept_parameters: Vec<String>,

@@ -71,7 +71,7 @@ pub(crate) struct CandidateBody<'a> {
     /// Unit of `score` and its terms. `s`: seconds to the last byte (objective `fastest`). `usd`: US dollars for a
     /// successful answer (`cheapest`). `probability`: of a failure (`reliable`). `none`: ratio to the medians of the
     /// candidates (`balanced`).
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::ScoreUnit"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::ScoreUnit"))]
     pub(crate) score_unit: &'static str,
     /// The terms that add up to `score`. `docs/ROUTING.md` says how each is made.
     pub(crate) score_terms: Vec<ScoreTermBody>,
@@ -202,7 +202,7 @@ pub(crate) struct HealthBody {
     /// `healthy` here, in `/models/stats` not.
     #[cfg_attr(test, schemars(extend("enum" = ["healthy", "degraded", "down", "unknown"])))]
     pub(crate) state: &'static str,
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Circuit"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::Circuit"))]
     pub(crate) circuit: &'static str,
     /// Share of whole answers, 0 to 1 with four decimals. Old observations count less and less, so it is not the share
     /// of a window as in `/models/stats`. `null` without `samples`.
@@ -231,7 +231,7 @@ pub(crate) struct PricePairBody {
 pub(crate) struct ExcludedBody<'a> {
     #[serde(flatten)]
     pub(crate) endpoint: EndpointNames<'a>,
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::ExclusionReason"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::ExclusionReason"))]
     pub(crate) reason: &'static str,
     /// The figure or the pattern behind the reason, in words; may be empty.
     pub(crate) detail: Text<&'a ExclusionDetail>,

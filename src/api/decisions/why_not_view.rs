@@ -90,7 +90,7 @@ pub(crate) struct MarginBody<'a> {
     /// Its score less that of the better candidate.
     pub(crate) difference: Figure,
     /// Unit of `difference`, as `score_unit` of a candidate.
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::ScoreUnit"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::ScoreUnit"))]
     pub(crate) unit: &'static str,
     /// The difference divided by the score of the better candidate, with six decimals.
     pub(crate) relative: Figure,
@@ -113,7 +113,7 @@ pub(crate) struct TermBody {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct ChangeBody {
     /// The figure. `price`: expected cost of the request. The names are those of `what_if`.
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Change"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::Change"))]
     pub(crate) change: &'static str,
     /// Its value.
     pub(crate) from: Figure,

@@ -30,9 +30,9 @@ pub(crate) struct GenerationRow<'a> {
     /// Slug of the provider that served; `null` if none did.
     pub(crate) provider_slug: Option<Cow<'a, str>>,
     /// What the choice optimises.
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Objective"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::Objective"))]
     pub(crate) objective: Cow<'a, str>,
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::DecisionCode"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::DecisionCode"))]
     pub(crate) decision_code: Cow<'a, str>,
     /// `completed`: the client got a whole answer. `failed`: it ended with an error, before or within the answer.
     /// `cancelled`: the client left before the end.

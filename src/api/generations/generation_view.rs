@@ -45,7 +45,7 @@ struct RecordBody<'a> {
     /// Display name of the provider that served; `null` if none did.
     provider_name: Option<&'a str>,
     /// Why the model ended its answer, in the words of the OpenAI API, `error` aside; `null` if it did not.
-    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::FinishReason>"))]
+    #[cfg_attr(test, schemars(with = "Option<crate::base::words::FinishReason>"))]
     finish_reason: Option<&'static str>,
     /// The provider's own word for it; `null` if it gave none.
     native_finish_reason: Option<&'a str>,
@@ -54,7 +54,7 @@ struct RecordBody<'a> {
     /// `user` of the request; `null` without one.
     external_user: Option<&'a str>,
     /// API of the request; `completions` for chats of the OpenAI API.
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::ApiType"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::ApiType"))]
     api_type: &'static str,
     /// `http-referer` of the request, shortened; `null` without one.
     http_referer: Option<&'a str>,

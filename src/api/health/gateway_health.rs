@@ -159,7 +159,7 @@ struct ConfigBody {
     loaded_at: String,
     /// Result of the last reload since the start; `null` without one. After `refused` the version before it stays in
     /// force.
-    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::ReloadResult>"))]
+    #[cfg_attr(test, schemars(with = "Option<crate::base::words::ReloadResult>"))]
     last_reload: Option<&'static str>,
     /// Whether a changed setting takes effect only after a restart.
     restart_pending: bool,

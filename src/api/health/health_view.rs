@@ -81,9 +81,9 @@ pub(crate) struct EndpointHealthBody<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct MeasuredBody {
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Condition"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::Condition"))]
     pub(crate) state: &'static str,
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Circuit"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::Circuit"))]
     pub(crate) circuit: &'static str,
     /// When an open breaker lets a probe pass; `null` unless it is open. RFC 3339, UTC, with milliseconds.
     pub(crate) open_until: Option<String>,

@@ -63,13 +63,13 @@ pub(crate) struct TargetBody<'a> {
     /// The alias or model that was asked for.
     pub(crate) target: &'a str,
     /// What the choice optimises.
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Objective"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::Objective"))]
     pub(crate) objective: &'static str,
     /// Whether the configuration of an alias or requests set it.
     #[cfg_attr(test, schemars(extend("enum" = ["alias", "request"])))]
     pub(crate) source: &'static str,
     /// Share of streams whose first token is to come in time.
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Percentile"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::Percentile"))]
     pub(crate) percentile: &'static str,
     /// The bound: milliseconds from the acceptance of a request to its first token, with one decimal.
     #[cfg_attr(test, schemars(with = "f64"))]

@@ -47,7 +47,7 @@ struct StoreBody {
     refused_rows: u64,
     /// Commands that it refuses; absent without any. The log says what is missing without them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, schemars(with = "Vec<crate::api::openapi::words::RedisCommand>"))]
+    #[cfg_attr(test, schemars(with = "Vec<crate::base::words::RedisCommand>"))]
     refused_commands: Vec<&'static str>,
 }
 

@@ -15,7 +15,7 @@ static HEADER: HeaderName = HeaderName::from_static("x-openrouter-metadata");
 /// How the request was routed, in the form of OpenRouter; only for requests with the header `X-OpenRouter-Metadata:
 /// enabled`.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "RouteMetadata"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct RouteMetadata<'a> {
     /// Name of the model or alias as the client wrote it.
     requested: &'a str,

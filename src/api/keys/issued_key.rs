@@ -64,7 +64,7 @@ pub(crate) struct IssuedKeyBody {
     /// Name of the account that its calls are charged to.
     account: String,
     /// What the key may do: call models, read records and figures, administer.
-    #[cfg_attr(test, schemars(with = "Vec<crate::api::openapi::words::Scope>"))]
+    #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Scope>"))]
     scopes: Vec<String>,
     /// Most requests per minute; `null`: the default of the configuration; 0: no limit.
     requests_per_minute: Option<u32>,
@@ -81,10 +81,10 @@ pub(crate) struct IssuedKeyBody {
     /// Slugs of providers that may not serve the key.
     blocked_providers: Vec<String>,
     /// Objective of requests that name none; `null`: that of the alias or of the configuration.
-    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::Objective>"))]
+    #[cfg_attr(test, schemars(with = "Option<crate::base::words::Objective>"))]
     objective: Option<String>,
     /// Class of the tasks of requests that name none, for records only: it decides nothing.
-    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::Task>"))]
+    #[cfg_attr(test, schemars(with = "Option<crate::base::words::Task>"))]
     task: Option<String>,
     /// Names of models that only this key knows, each with the model or alias that it stands for.
     aliases: BTreeMap<String, String>,

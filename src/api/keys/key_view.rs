@@ -43,7 +43,7 @@ pub(crate) struct KeyBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<String>,
     /// What the key may do: call models, read records and figures, administer.
-    #[cfg_attr(test, schemars(with = "Vec<crate::api::openapi::words::Scope>"))]
+    #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Scope>"))]
     scopes: Vec<&'static str>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct SpendingBody {
     limit_remaining: Option<Dollars>,
     /// How often the limit starts again, at midnight UTC: every day, every Monday, or on the first of the month. `null`
     /// if never.
-    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::ResetPeriod>"))]
+    #[cfg_attr(test, schemars(with = "Option<crate::base::words::ResetPeriod>"))]
     limit_reset: Option<&'static str>,
     /// US dollars spent, ever; of attempts whose price is known.
     usage: Dollars,

@@ -74,10 +74,10 @@ pub(crate) struct ArchitectureBody<'a> {
     /// Both in short, such as `text+image->text`.
     modality: String,
     /// What the prompt may hold.
-    #[cfg_attr(test, schemars(with = "Vec<crate::api::openapi::words::Modality>"))]
+    #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Modality>"))]
     input_modalities: Vec<&'static str>,
     /// What the answer may hold.
-    #[cfg_attr(test, schemars(with = "Vec<crate::api::openapi::words::Modality>"))]
+    #[cfg_attr(test, schemars(with = "Vec<crate::base::words::Modality>"))]
     output_modalities: Vec<&'static str>,
     /// Family of the tokenizer, as configured; `Router` for an alias.
     tokenizer: &'a str,

@@ -46,7 +46,7 @@ impl Envelope {
 pub(crate) struct ModelList<'a> {
     /// Only below `/v1`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::ListObject>"))]
+    #[cfg_attr(test, schemars(with = "Option<crate::base::words::ListObject>"))]
     pub(crate) object: Option<&'static str>,
     /// Models, then aliases if `catalog.list_aliases` is on; in the order that `sort` asks for, else newest first.
     data: Vec<ModelEntry<'a>>,

@@ -15,7 +15,7 @@ use crate::api::number::{Dollars, Figure, Text};
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Parameters"))]
 pub(crate) struct ParametersBody<'a> {
     /// What the choice optimises.
-    #[cfg_attr(test, schemars(with = "SourcedBody<crate::api::openapi::words::Objective>"))]
+    #[cfg_attr(test, schemars(with = "SourcedBody<crate::base::words::Objective>"))]
     pub(crate) objective: SourcedBody<&'static str>,
     pub(crate) weights: WeightsBody,
     /// Lists of patterns; a model must match one of each.
@@ -45,7 +45,7 @@ pub(crate) struct ParametersBody<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct SourcedBody<T> {
     pub(crate) value: T,
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Source"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::Source"))]
     pub(crate) source: &'static str,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct WeightsBody {
     pub(crate) latency: Figure,
     /// Weight of cost for `balanced`.
     pub(crate) cost: Figure,
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Source"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::Source"))]
     pub(crate) source: &'static str,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct ProviderPolicyBody<'a> {
     ignore: &'a [String],
     /// `none`: the models of `models` compete with each other; absent if each waits for the one before it to fail.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::Partition>"))]
+    #[cfg_attr(test, schemars(with = "Option<crate::base::words::Partition>"))]
     partition: Option<&'static str>,
     /// Whether another endpoint may serve after a failure.
     allow_fallbacks: bool,

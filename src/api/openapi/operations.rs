@@ -12,15 +12,16 @@ const DONE: &str = " The last one is `[DONE]`. An error after the first token is
             `error`.";
 
 /// The events of `/admin/live`.
-const LIVE: &str = "Server-sent events, each with a JSON object. `generation`: a row of `/admin/generations` of a call that ended. \
-    `breaker`: a circuit breaker that moved, with `at`, `provider_slug`, `model` (`null`: of the whole provider), \
-    `from` and `to` (`closed`, `open`, `half_open`, `cooldown`), `until` (when a probe is allowed or the cooldown \
-    ends, or `null`), and the `error_type` and `status` of the failure behind it (or `null`). `notice`: all \
-    `notices` of `/admin/verdict`, when they change. `config`: the `version` of the configuration, when it \
-    changes. `tick`, once a second: `severity`, `code` and `sentence` of `/admin/verdict`, `in_flight` and \
-    `running` (`in_flight` and `total` of `/admin/running`), and `minute` and `hour`, the last complete minute and \
-    the last hour: `ok`, `rescued`, `failed`, `shed`, `tokens`, `unknown_costs` and `cost` as in `/admin/series` \
-    of all calls.";
+const LIVE: &str = "\
+    Server-sent events, each with a JSON object. `generation`: a row of `/admin/generations` of a call that \
+    ended. `breaker`: a circuit breaker that moved, with `at`, `provider_slug`, `model` (`null`: of the \
+    whole provider), `from` and `to` (`closed`, `open`, `half_open`, `cooldown`), `until` (when a probe is \
+    allowed or the cooldown ends, or `null`), and the `error_type` and `status` of the failure behind it (or \
+    `null`). `notice`: all `notices` of `/admin/verdict`, when they change. `config`: the `version` of the \
+    configuration, when it changes. `tick`, once a second: `severity`, `code` and `sentence` of \
+    `/admin/verdict`, `in_flight` and `running` (`in_flight` and `total` of `/admin/running`), and `minute` \
+    and `hour`, the last complete minute and the last hour: `ok`, `rescued`, `failed`, `shed`, `tokens`, \
+    `unknown_costs` and `cost` as in `/admin/series` of all calls.";
 
 /// Addresses that the paths of health stand below, at the listener for callers.
 const EVERYWHERE: &[&str] = &["/", "/api/v1", "/api", "/v1"];

@@ -11,7 +11,7 @@ use schemars::{
 use serde_json::{Map, Value, json};
 
 use crate::{
-    api::{admin, answer::Data, decisions, generations, health, keys, models},
+    api::{admin, answer::Data, decisions, generations, health, inference, keys, models},
     base::error,
 };
 
@@ -79,7 +79,7 @@ fn bodies(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         ("Credits", data::<keys::own_key::CreditsBody>(generator)),
         ("Deleted", body::<keys::issued_keys::Deleted>(generator)),
         ("Deletion", body::<admin::ledger::DeletedBody>(generator)),
-        ("Error", body::<error::ErrorBody>(generator)),
+        ("Error", body::<error::body::ErrorBody>(generator)),
         ("Explanation", body::<decisions::explain_view::ExplainBody>(generator)),
         ("Generation", body::<generations::generation_view::GenerationBody>(generator)),
         ("GenerationList", body::<generations::generation_list::PageBody>(generator)),
@@ -116,6 +116,7 @@ fn bodies(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         ("Reload", body::<admin::config::ReloadBody>(generator)),
         ("ReloadPreview", body::<admin::config::PreviewBody>(generator)),
         ("Replay", data::<decisions::replay::ReplayBody>(generator)),
+        ("RouteMetadata", body::<inference::route_metadata::RouteMetadata>(generator)),
         ("Targets", body::<health::slo::SloBody>(generator)),
         ("Teams", list::<admin::accounts::HolderBody>(generator, "All teams.")),
         ("Verification", data::<health::ledger_verification::VerificationBody>(generator)),

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct Availability {
     /// `model_not_found`: no such model. `model_deprecated`: it was retired. `constraint_filtered`: the constraints of
     /// the request exclude all endpoints. `no_endpoints`: none can serve at the moment.
-    #[cfg_attr(test, schemars(extend("enum" = ["model_not_found", "model_deprecated", "constraint_filtered", "no_endpoints"])))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::AvailabilityCode"))]
     pub code: &'static str,
     /// Whether the same request may succeed later.
     pub retryable: bool,

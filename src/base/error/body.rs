@@ -11,7 +11,7 @@ use super::{PreviousError, Problem, availability::Availability, budget::BudgetBo
 pub(crate) struct ErrorBody<'a> {
     error: ErrorObject<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<crate::api::inference::route_metadata::RouteMetadata>"))]
+    #[cfg_attr(test, schemars(with = "serde_json::Value", extend("$ref" = "#/components/schemas/RouteMetadata")))]
     openrouter_metadata: Option<&'a RawValue>,
 }
 
@@ -23,7 +23,7 @@ struct ErrorObject<'a> {
     /// What is wrong and what to do, for people. Its wording may change.
     message: &'a str,
     /// Coarse kind, in the words of the OpenAI API.
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::ErrorKind"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::ErrorKind"))]
     r#type: &'static str,
     /// The member or parameter that is at fault, such as `messages[2].content`; `null` if there is none.
     param: Option<&'a str>,
@@ -51,7 +51,7 @@ struct Metadata<'a> {
     /// `upstream_timeout`, `deadline`. Of the gateway itself: `draining`, `gateway_shortage`, `ledger_unavailable`,
     /// `shared_records_unavailable`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<crate::api::openapi::words::ErrorReason>"))]
+    #[cfg_attr(test, schemars(with = "Option<crate::base::words::ErrorReason>"))]
     reason: Option<&'static str>,
     /// Id of the request, as in the header `x-request-id`.
     #[serde(skip_serializing_if = "Option::is_none")]

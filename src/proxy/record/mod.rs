@@ -30,7 +30,7 @@ use self::{
 #[serde(deny_unknown_fields)]
 pub struct Recorded {
     /// What the choice optimises.
-    #[cfg_attr(test, schemars(with = "crate::api::openapi::words::Objective"))]
+    #[cfg_attr(test, schemars(with = "crate::base::words::Objective"))]
     objective: String,
     weights: RecordedWeights,
     /// Whether the answer was to be streamed.

@@ -1,4 +1,4 @@
-//! Words that members of answers are limited to, for the schemas of the documents.
+//! Words that members of answers are limited to, for the schemas of the OpenAPI documents. Compiled in tests only.
 
 use std::borrow::Cow;
 
@@ -41,6 +41,7 @@ words! {
         "create_key", "update_key", "rotate_key", "disable_key", "enable_key", "revoke_key", "put_account",
         "remove_account", "put_team", "remove_team", "reload", "delete_records",
     ];
+    AvailabilityCode = ["model_not_found", "model_deprecated", "constraint_filtered", "no_endpoints"];
     Change = ["price", "ttft_ms", "tokens_per_second", "failure_probability", "weights.latency"];
     Circuit = ["closed", "open", "half_open"],
         "State of a circuit breaker. `closed`: requests pass. `open`: none pass. `half_open`: one request may pass \
