@@ -172,7 +172,7 @@ async fn leaving_before_the_request_is_whole() {
 /// An address that answers nothing at all, not even to a connection: its queue is full.
 struct Deaf {
     listener: socket2::Socket,
-    _waiting: Vec<socket2::Socket>,
+    waiting: Vec<socket2::Socket>,
 }
 
 impl Deaf {
@@ -189,18 +189,26 @@ impl Deaf {
             socket
         });
         let waiting = waiting.collect();
-        Deaf { listener, _waiting: waiting }
+        Deaf { listener, waiting }
     }
 
     fn address(&self) -> SocketAddr {
         self.listener.local_addr().unwrap().as_socket().unwrap()
     }
 
-    /// Connections that are being opened to it, those that fill its queue included.
+    /// Connections to it that are open or being opened, but those that fill its queue.
     fn opening(&self) -> usize {
-        const SYN_SENT: &str = " 02 ";
-        let port = format!(":{:04X}{SYN_SENT}", self.address().port());
-        std::fs::read_to_string("/proc/net/tcp").unwrap().lines().filter(|line| line.contains(&port)).count()
+        const OPEN_OR_OPENING: [&str; 2] = ["01", "02"];
+        let port =
+            |socket: &socket2::Socket| format!(":{:04X}", socket.local_addr().unwrap().as_socket().unwrap().port());
+        let (own, filling) = (port(&self.listener), self.waiting.iter().map(port).collect::<Vec<_>>());
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let is_counted = |line: &&str| {
+            let columns: Vec<&str> = line.split_whitespace().collect();
+            let [_, from, to, state, ..] = columns[..] else { return false };
+            to.ends_with(&own) && OPEN_OR_OPENING.contains(&state) && !filling.iter().any(|port| from.ends_with(port))
+        };
+        table.lines().filter(is_counted).count()
     }
 }
 
@@ -210,12 +218,11 @@ async fn leaving_while_the_upstream_is_connected_to() {
     for streamed in [true, false] {
         for how in EVERY_WAY {
             let deaf = Deaf::new();
-            let before = deaf.opening();
             let gateway = gateway(&[format!("http://{}", deaf.address())], "[timeouts]\nconnect = \"20s\"\n").await;
             let client = RawClient::chat(&gateway, &body(streamed)).await;
-            until("it connects", || deaf.opening() > before).await;
+            until("it connects", || deaf.opening() == 1).await;
             leave(client, how).await;
-            until("it gives the connection up", || deaf.opening() == before).await;
+            until("it gives the connection up", || deaf.opening() == 0).await;
             carries_nothing(&gateway, "while connecting", 1).await;
             unharmed(&gateway).await;
         }
