@@ -8,7 +8,7 @@ use crate::{
     generation_lists::ADMIN,
     harness::{KEY, TestGateway},
     hostile::{CHUNKED, chunk, events, finish, text},
-    patience::eventually,
+    patience::{PATIENCE, eventually},
     raw_client::RawClient,
     scripted::{Gate, Script, Upstream},
     world::{Model, World, and, ask, completion, http, refusal},
@@ -70,6 +70,7 @@ async fn a_plain_call_is_listed_from_its_admission_to_its_end() {
     let gateway = gateway(&slow, &spare, "").await;
     nothing(&gateway).await;
     let mut client = RawClient::chat(&gateway, &slow_first(false)).await;
+    assert!(slow.eventually(PATIENCE, |log| log.requests.len() == 1).await);
 
     let call = only(&gateway, "waiting").await;
     let attempts = json!([{"n": 1, "model": "acme/small", "provider_slug": "slow"}]);

@@ -5,16 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use actix_web::{http::Method, rt};
+use actix_web::rt;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::{
     contract_route::explain,
     harness::{NO_WAIT, Reply, TestGateway},
-    issued_keys,
     patience::{PATIENCE, eventually},
-    refusals::{OTHER, SHA256},
     scrape::Scrape,
     scripted::{Gate, Script, Upstream},
     world::{Model, World, and, ask, completion, error_of, http, http_with, stream_of},
@@ -59,12 +57,6 @@ async fn explained(gateway: &TestGateway, reply: &Reply) -> Value {
     // A call that none could take has no choice to repeat.
     assert!(reply.status != 200 || replayed["data"]["identical"] == true, "{replayed}");
     explain(gateway, id).await
-}
-
-async fn explained_to(gateway: &TestGateway, key: &str, reply: &Reply) -> Value {
-    let id = reply.header("x-generation-id").expect("an id");
-    let path = format!("/api/v1/route/explain?generation_id={id}");
-    issued_keys::call(gateway, Method::GET, &path, key, None).await.expect(200)
 }
 
 async fn waits(gateway: &TestGateway, outcome: &str) -> f64 {
@@ -261,27 +253,6 @@ async fn no_more_calls_wait_than_the_bound_and_all_that_wait_are_served() {
     assert_eq!(waits(&gateway, "refused").await, 1.0);
     assert!(join_all(waiting).await.into_iter().all(|status| status.unwrap() == 200));
     queue_of(&gateway, 0).await;
-}
-
-#[actix_web::test]
-async fn when_all_places_are_taken_another_account_gets_one_of_the_account_with_most() {
-    let upstream = refusing_once(resting(429, 4000));
-    let other_key = format!("[[keys]]\nname = \"other\"\nsha256 = \"{SHA256}\"\n");
-    let gateway = Rc::new(waiting_for(&upstream, "50s", &other_key).await);
-    rest(&gateway).await;
-    let calls = (0..256).map(|_| {
-        let gateway = Rc::clone(&gateway);
-        rt::spawn(async move { gateway.chat(&ask("acme/small")).await.status })
-    });
-    let calls: Vec<_> = calls.collect();
-    queue_of(&gateway, 256).await;
-    let other = issued_keys::chat(&gateway, OTHER, json!({})).await;
-    assert_eq!(other.status, 200, "{}", other.text());
-    assert_eq!(explained_to(&gateway, OTHER, &other).await["waited_for"], "rate_limited");
-    let statuses = join_all(calls).await.into_iter().map(Result::unwrap);
-    let (served, refused): (Vec<u16>, Vec<u16>) = statuses.partition(|status| *status == 200);
-    assert_eq!((served.len(), refused), (255, vec![429]), "one gave its place up");
-    assert_eq!((waits(&gateway, "refused").await, upstream.requests().len()), (1.0, 257));
 }
 
 #[actix_web::test]
