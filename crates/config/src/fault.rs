@@ -7,8 +7,6 @@ use std::{cell::RefCell, fmt, sync::Arc};
 
 use pointsman_domain::{Catalog, closest_name};
 
-use super::tree::Value;
-
 /// Where a value was set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceLocation {
@@ -96,7 +94,7 @@ pub(super) struct RequestedKey {
     pub(super) kind: &'static str,
     pub(super) allowed: String,
     /// What an absent key means.
-    pub(super) default: Option<Value>,
+    pub(super) default: Option<toml::Value>,
 }
 
 /// A text that should name a model. It is looked up once the catalog is complete.

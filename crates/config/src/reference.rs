@@ -98,14 +98,25 @@ impl Key {
     }
 
     /// The value that an absent key has; `None` when `absent` describes what it means.
-    pub(super) fn default(&self, section: &Described) -> Option<&Value> {
-        let recorded = || self.requests(section).find_map(|requested| requested.default.as_ref());
-        self.written_default.as_ref().or_else(|| if self.absent.is_empty() { recorded() } else { None })
+    pub(super) fn default(&self, section: &Described) -> Option<Value> {
+        let recorded = || self.requests(section).find_map(|requested| requested.default.as_ref()).and_then(value_of);
+        self.written_default.clone().or_else(|| if self.absent.is_empty() { recorded() } else { None })
     }
 
     fn requests(&self, section: &Described) -> impl Iterator<Item = &'static RequestedKey> {
         REQUESTED.iter().filter(|requested| requested.section == section.path && requested.key == self.name)
     }
+}
+
+/// A recorded default: a value that is not made of others.
+fn value_of(recorded: &toml::Value) -> Option<Value> {
+    Some(match recorded {
+        toml::Value::String(text) => Value::Text(text.clone()),
+        toml::Value::Integer(number) => Value::Integer(*number),
+        toml::Value::Float(number) => Value::Number(*number),
+        toml::Value::Boolean(flag) => Value::Flag(*flag),
+        _ => return None,
+    })
 }
 
 /// All keys that the code requests, with their sections as in the reference.
@@ -193,7 +204,7 @@ impl Described {
             let kind = if key.kind.is_empty() { kind } else { &key.kind };
             let allowed = if key.allowed.is_empty() { range } else { &key.allowed };
             let default = match key.default(self) {
-                Some(value) => format!("`{}`", toml_value::value(value)),
+                Some(value) => format!("`{}`", toml_value::value(&value)),
                 None => key.absent.clone(),
             };
             writeln!(page, "| `{}` | {kind} | {default} | {} | {allowed} | {} |", key.name, key.unit, key.about)?;
@@ -225,7 +236,7 @@ pub(super) fn fill_in(root: &mut Table) {
             if let Some(table) = tree::descend(root, &path, &SourceLocation::Default)
                 && table.get(&key.name).is_none()
             {
-                table.add(&key.name, tree::Node::new(default.clone(), SourceLocation::Default));
+                table.add(&key.name, tree::Node::new(default, SourceLocation::Default));
             }
         }
     }
@@ -292,7 +303,7 @@ mod tests {
     fn defaults_of(section: &Described, header: &str) -> String {
         let lines = section.keys.iter().filter_map(|key| {
             let default = key.default(section)?;
-            Some(format!("{} = {}\n", key.name, toml_value::value(default)))
+            Some(format!("{} = {}\n", key.name, toml_value::value(&default)))
         });
         format!("{header}\n{}", lines.collect::<String>())
     }

@@ -76,7 +76,7 @@ fn described(section: &Described, key: &Key) -> Json {
     let (kind, allowed) = key.requested(section);
     let mut schema = typed(if key.kind.is_empty() { kind } else { &key.kind }, allowed);
     schema.insert("description".to_owned(), json!(key.about));
-    schema.extend(key.default(section).map(|default| ("default".to_owned(), value(default))));
+    schema.extend(key.default(section).map(|default| ("default".to_owned(), value(&default))));
     Json::Object(schema)
 }
 

@@ -168,7 +168,7 @@ impl<'t> Section<'t> {
     }
 
     /// The value, or the default, which is recorded for the reference page.
-    fn or<T>(&self, key: &'static str, value: Option<T>, default: T, shown: impl FnOnce(&T) -> Value) -> T {
+    fn or<T>(&self, key: &'static str, value: Option<T>, default: T, shown: impl FnOnce(&T) -> toml::Value) -> T {
         let section = self.path.clone();
         let default_shown = || Some(shown(&default));
         self.faults.requested(|| RequestedKey {
@@ -253,7 +253,7 @@ impl<'t> Section<'t> {
 
     /// `true` or `false`, or a default.
     pub(super) fn flag_or(&self, key: &'static str, default: bool) -> bool {
-        self.or(key, self.flag(key), default, |flag| Value::Flag(*flag))
+        self.or(key, self.flag(key), default, |flag| toml::Value::Boolean(*flag))
     }
 
     /// A whole number within a range.
@@ -281,7 +281,7 @@ impl<'t> Section<'t> {
         N: Copy + PartialOrd + Display + TryFrom<i64>,
         i64: TryFrom<N>,
     {
-        let shown = |number: &N| Value::Integer(i64::try_from(*number).unwrap_or(i64::MAX));
+        let shown = |number: &N| toml::Value::Integer(i64::try_from(*number).unwrap_or(i64::MAX));
         self.or(key, self.integer(key, range), default, shown)
     }
 
@@ -303,7 +303,7 @@ impl<'t> Section<'t> {
 
     /// A number within a range, or a default.
     pub(super) fn number_or(&self, key: &'static str, range: RangeInclusive<f64>, default: f64) -> f64 {
-        self.or(key, self.number(key, range), default, |number| Value::Number(*number))
+        self.or(key, self.number(key, range), default, |number| toml::Value::Float(*number))
     }
 
     /// A duration with its unit, such as `"15s"`.
@@ -333,7 +333,7 @@ impl<'t> Section<'t> {
         range: RangeInclusive<Duration>,
         default: Duration,
     ) -> Duration {
-        self.or(key, self.duration(key, range), default, |time| Value::Text(quantity::show_duration(*time)))
+        self.or(key, self.duration(key, range), default, |time| toml::Value::String(quantity::show_duration(*time)))
     }
 
     /// A number of bytes, such as `"32MiB"` or `33554432`.
@@ -365,7 +365,7 @@ impl<'t> Section<'t> {
 
     /// A number of bytes, or a default.
     pub(super) fn bytes_or(&self, key: &'static str, range: RangeInclusive<usize>, default: usize) -> usize {
-        self.or(key, self.bytes(key, range), default, |bytes| Value::Text(quantity::show_bytes(*bytes)))
+        self.or(key, self.bytes(key, range), default, |bytes| toml::Value::String(quantity::show_bytes(*bytes)))
     }
 
     /// One of the words in `choices`.
@@ -384,7 +384,7 @@ impl<'t> Section<'t> {
     /// One of the words in `choices`, or a default.
     pub(super) fn choice_or<T: Copy + PartialEq>(&self, key: &'static str, choices: &[(&str, T)], default: T) -> T {
         let word = |chosen: &T| choices.iter().find(|(_, value)| value == chosen).map_or("", |(word, _)| word);
-        self.or(key, self.choice(key, choices), default, |chosen| Value::Text(word(chosen).to_owned()))
+        self.or(key, self.choice(key, choices), default, |chosen| toml::Value::String(word(chosen).to_owned()))
     }
 
     /// A value of any type.
