@@ -312,7 +312,7 @@ def bad_body() -> None:
     table = [
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "wizard", "content": "x"}]}, "messages[0].role"),
-        ({"messages": [*HELLO, {"role": "user", "content": [{"type": "hologram"}]}]}, "messages[1].content[0].type"),
+        ({"messages": [*HELLO, {"role": "user", "content": [{"type": "text"}]}]}, "messages[1].content[0].text"),
         ({"temperature": 9}, "temperature"),
         ({"tool_choice": {"type": "function", "function": {"name": "absent"}}}, "tool_choice"),
         ({"extra_body": {"objective": "luckiest"}}, "objective"),
