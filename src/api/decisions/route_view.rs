@@ -75,8 +75,8 @@ pub(crate) struct CandidateBody<'a> {
     pub(crate) score_unit: &'static str,
     /// The terms that add up to `score`. `docs/ROUTING.md` says how each is made.
     pub(crate) score_terms: Vec<ScoreTermBody>,
-    /// Share of 256 seeds of the exploration noise under which it would be the choice, everything else equal, 0 to 1
-    /// with four decimals; `null` if it was not worked out, as in records within `/generation`.
+    /// Probability that it is the choice under another seed of the exploration noise, everything else equal, 0 to 1 with
+    /// four decimals; `null` if it was not worked out, as in records within `/generation`.
     pub(crate) selection_probability: Option<Figure>,
     pub(crate) predicted: PredictionBody,
     /// What happened; only in explanations, of an endpoint that was called.

@@ -277,7 +277,7 @@ pub(crate) struct RowBody<'a> {
     pub(crate) owner: &'a str,
     /// Calls that were admitted in it and have ended.
     pub(crate) requests: u64,
-    /// Those of them that ended with an error. A client that left is none.
+    /// Requests that ended with an error. A client that left is no error.
     pub(crate) failed: u64,
     /// Tokens of the prompt, those read from or written to a cache included.
     pub(crate) prompt_tokens: u64,
@@ -289,7 +289,7 @@ pub(crate) struct RowBody<'a> {
     pub(crate) reasoning_tokens: u64,
     /// Prompt tokens written to the provider's cache.
     pub(crate) cache_write_tokens: u64,
-    /// Those of them that were written for one hour.
+    /// Of those, the tokens written to be kept for one hour.
     pub(crate) cache_write_1h_tokens: u64,
     /// Other prompt tokens that are audio.
     pub(crate) audio_tokens: u64,

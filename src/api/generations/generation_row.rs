@@ -57,7 +57,7 @@ pub(crate) struct GenerationRow<'a> {
     pub(crate) reasoning_tokens: u64,
     /// Prompt tokens written to the provider's cache.
     pub(crate) cache_write_tokens: u64,
-    /// Those of them that were written for one hour.
+    /// Of those, the tokens written to be kept for one hour.
     pub(crate) cache_write_1h_tokens: u64,
     /// Other prompt tokens that are audio.
     pub(crate) audio_tokens: u64,

@@ -100,7 +100,7 @@ pub(crate) struct MeasuredBody {
     /// Attempts that ended in the window with a whole answer or with an error of `errors`. Cancelled attempts, those
     /// that lost a race and refusals of the request itself are not counted.
     pub(crate) requests: u64,
-    /// Those of them that ended with a whole answer.
+    /// Of those, the ones that ended with a whole answer.
     pub(crate) successes: u64,
     /// Errors in the window by kind; together `requests` less `successes`.
     pub(crate) errors: ErrorsBody,

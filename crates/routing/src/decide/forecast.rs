@@ -49,6 +49,11 @@ impl ForecastRules {
         }
     }
 
+    /// The scale of the noise.
+    pub(crate) fn uncertainty_of(&self, inputs: &ScoreInputs) -> Uncertainty {
+        self.uncertainty.of_inputs(inputs)
+    }
+
     /// Probability that an expected wait of this many seconds exceeds the time-out.
     fn runs_out(&self, waited: f64, curve: &Curve) -> f64 {
         let z = libm::log(waited / self.clock) / curve.sigma;
@@ -131,8 +136,7 @@ impl Forecast {
         Forecast {
             load,
             first_token: median,
-            noisy: noise
-                .map_or(noiseless, |noise| noiseless.with_noise(rules, noise, rules.uncertainty.of_inputs(inputs))),
+            noisy: noise.map_or(noiseless, |noise| noiseless.with_noise(rules, noise, rules.uncertainty_of(inputs))),
             noiseless,
             slow: rules.slow_probability(inputs, &noiseless),
             saved: curve.prompt_token * cached * stretch * curve.mean,
@@ -184,7 +188,8 @@ impl Forecast {
 }
 
 impl PointForecast {
-    fn with_noise(self, rules: &ForecastRules, noise: NoiseDraw, uncertainty: Uncertainty) -> PointForecast {
+    /// With this noise, in standard deviations of this uncertainty.
+    pub(crate) fn with_noise(self, rules: &ForecastRules, noise: NoiseDraw, uncertainty: Uncertainty) -> PointForecast {
         let stretch = |z: f64, sigma: f64| libm::exp(rules.exploration * z * sigma);
         let explores_failure = rules.ln_slow.is_some();
         PointForecast {

@@ -9,7 +9,8 @@ use pointsman_domain::EndpointId;
 
 use crate::stats::splitmix64;
 
-const ENTRIES: usize = 1024;
+/// Entries of the table that noise is taken from, equally likely.
+pub(crate) const ENTRIES: usize = 1024;
 
 /// Noise of one endpoint, in standard deviations of the uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -20,6 +21,14 @@ pub(crate) struct NoiseDraw {
     pub pace: f64,
     /// Of the failure probability.
     pub failure: f64,
+}
+
+impl NoiseDraw {
+    /// With these entries of the table.
+    pub(crate) fn of_entries([first_token, pace, failure]: [usize; 3]) -> NoiseDraw {
+        let z = |entry: usize| TABLE.at(entry as u64);
+        NoiseDraw { first_token: z(first_token), pace: z(pace), failure: z(failure) }
+    }
 }
 
 /// The noise of one decision.

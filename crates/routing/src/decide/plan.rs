@@ -133,7 +133,8 @@ pub(crate) fn is_tie(least: f64, score: f64) -> bool {
     score - least <= TIE * score
 }
 
-fn tie_break<R: Ranked>(a: &R, b: &R) -> Ordering {
+/// The order of two whose scores tie.
+pub(crate) fn tie_break<R: Ranked>(a: &R, b: &R) -> Ordering {
     let (a, b) = (a.key(), b.key());
     let by_figures = a.failure.total_cmp(&b.failure).then(a.cost.total_cmp(&b.cost));
     by_figures.then(a.in_flight.cmp(&b.in_flight)).then(a.endpoint.cmp(&b.endpoint))

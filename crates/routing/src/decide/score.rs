@@ -118,7 +118,7 @@ impl Scoring {
 
     /// The score with noise.
     pub(crate) fn score(&self, forecast: &Forecast, cost: f64) -> f64 {
-        self.values(&forecast.noisy, forecast, cost).iter().sum()
+        self.score_at(&forecast.noisy, forecast, cost)
     }
 
     /// Scores the candidates, with noise and without. Candidates past refusing gates are ranked by the time at which
@@ -137,12 +137,17 @@ impl Scoring {
 
     /// The score without noise.
     pub(crate) fn noiseless_score(&self, forecast: &Forecast, cost: f64) -> f64 {
-        self.values(&forecast.noiseless, forecast, cost).iter().sum()
+        self.score_at(&forecast.noiseless, forecast, cost)
     }
 
     /// The score with this failure probability.
     pub(crate) fn score_if(&self, failure: f64, forecast: &Forecast, cost: f64) -> f64 {
-        self.values(&PointForecast { failure, ..forecast.noisy }, forecast, cost).iter().sum()
+        self.score_at(&PointForecast { failure, ..forecast.noisy }, forecast, cost)
+    }
+
+    /// The score at this point of the forecast's uncertainty.
+    pub(crate) fn score_at(&self, point: &PointForecast, forecast: &Forecast, cost: f64) -> f64 {
+        self.values(point, forecast, cost).iter().sum()
     }
 
     /// The score of a candidate without its cached prompt.

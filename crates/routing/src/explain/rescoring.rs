@@ -7,7 +7,7 @@ use pointsman_domain::{Candidate, Decision, Objective, RoutingPolicy, ScoreInput
 
 use crate::decide::{
     forecast::{Forecast, ForecastRules},
-    noise::Noise,
+    noise::{Noise, NoiseDraw},
     objective_profile::Baselines,
     plan::{self, RankKey, Ranked},
     pooled_endpoint::Role,
@@ -41,11 +41,6 @@ impl Rescoring {
         }
     }
 
-    /// The same with the noise of another seed.
-    pub(crate) fn with_seed(self, seed: u64) -> Rescoring {
-        Rescoring { noise: Noise::of(seed), ..self }
-    }
-
     /// The forecast for a candidate with these inputs.
     pub(crate) fn forecast(&self, candidate: &Candidate, inputs: &ScoreInputs) -> Forecast {
         let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
@@ -55,6 +50,16 @@ impl Rescoring {
     /// The terms of the score from the recorded inputs.
     pub(crate) fn terms(&self, candidate: &Candidate) -> ScoreTerms {
         self.scoring.terms(&self.forecast(candidate, &candidate.inputs), candidate.inputs.cost)
+    }
+
+    /// The score of a candidate as a function of its noise.
+    pub(crate) fn score_by_noise(self, candidate: &Candidate) -> impl Fn(NoiseDraw) -> f64 {
+        let forecast = self.forecast(candidate, &candidate.inputs);
+        let (uncertainty, cost) = (self.rules.uncertainty_of(&candidate.inputs), candidate.inputs.cost);
+        move |draw| {
+            let point = forecast.noiseless.with_noise(&self.rules, draw, uncertainty);
+            self.scoring.score_at(&point, &forecast, cost)
+        }
     }
 
     pub(crate) fn score(&self, candidate: &Candidate) -> f64 {

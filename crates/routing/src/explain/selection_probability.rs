@@ -1,38 +1,113 @@
-//! How often each candidate of a recorded decision would be chosen over many seeds.
+//! How likely each candidate of a recorded decision was to be chosen: computed, not counted over seeds.
+//!
+//! The noise of an endpoint is independent of that of the others, and the baselines are made without noise. So candidate `i` is
+//! chosen with the probability
+//!
+//! ```text
+//! P(i) = Σ P(Sᵢ = v) · Π P(Sⱼ > v)        v: the scores of i; j: its rivals; a tie counts where the plan prefers i
+//! ```
+//!
+//! where `S` are equally likely scores, made from the quantile table that serving takes its noise from: from each of its 1,024
+//! entries where the noise of one estimate matters, from 4,096 points of a lattice over them where that of two or three does.
 //!
 //! Uses the record of the decision only, as a replay does. Not for the hot path.
 
 use pointsman_domain::{Candidate, Decision, RoutingPolicy};
 
 use super::rescoring::{Rescoring, rivals};
-use crate::stats::splitmix64;
+use crate::decide::{
+    noise::{ENTRIES, NoiseDraw},
+    plan,
+};
 
-/// Number of seeds. 256 resolve a probability of 0.4 %.
-const SEEDS: u64 = 256;
+/// Points of the lattice, four in each stratum of the table.
+const POINTS: usize = 4 * ENTRIES;
+/// Generators of the lattice, (1, a, a²) modulo its points: of those whose shortest dual vector in any two dimensions is
+/// longer than 60, the one where it is longest in three.
+const GENERATORS: [usize; 3] = [1, 1201, 609];
 
-/// Sets `selection_probability` of every recorded candidate: its share of choices over a fixed set of seeds, everything
-/// else equal. Candidates that the record omits do not compete.
+/// Sets `selection_probability` of every recorded candidate. Candidates that the record omits do not compete.
 pub fn fill_selection_probabilities(decision: &mut Decision, policy: &RoutingPolicy) {
-    let mut choices = vec![0_u64; decision.candidates.len() + decision.rivals.len()];
-    let competing = rivals(decision).count();
-    if competing < 2 || policy.exploration <= 0.0 {
-        // The seed cannot change a probe, a panic plan, a single candidate or a decision without exploration noise.
-        choices.iter_mut().take(1).for_each(|first| *first = SEEDS);
-    } else {
-        let rescoring = Rescoring::of(decision, policy);
-        for draw in 0..SEEDS {
-            let best = best_index(rescoring.with_seed(splitmix64(draw)), rivals(decision));
-            choices.iter_mut().skip(best).take(1).for_each(|count| *count += 1);
-        }
-    }
-    let candidates = decision.candidates.iter_mut().chain(&mut decision.rivals);
-    for (candidate, count) in candidates.zip(choices) {
-        candidate.selection_probability = Some(count as f64 / SEEDS as f64);
-    }
+    let probabilities = probabilities(decision, policy);
+    let recorded = decision.candidates.iter_mut().chain(&mut decision.rivals);
+    let all = probabilities.into_iter().chain(std::iter::repeat(0.0));
+    recorded.zip(all).for_each(|(candidate, probability)| candidate.selection_probability = Some(probability));
 }
 
-/// Index of the candidate with the best score.
-fn best_index<'a>(rescoring: Rescoring, candidates: impl Iterator<Item = &'a Candidate>) -> usize {
-    let scores = candidates.map(|candidate| rescoring.score(candidate)).enumerate();
-    scores.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(index, _)| index)
+/// The probabilities of the candidates that compete with the choice, in plan order.
+fn probabilities(decision: &Decision, policy: &RoutingPolicy) -> Vec<f64> {
+    if rivals(decision).count() < 2 || policy.exploration <= 0.0 {
+        // The seed cannot change a probe, a panic plan, a single candidate or a decision without exploration noise.
+        return vec![1.0];
+    }
+    let rescoring = Rescoring::of(decision, policy);
+    let ranges: Vec<(f64, f64)> = rivals(decision).map(|rival| range(rescoring.score_by_noise(rival))).collect();
+    let beaten = ranges.iter().map(|(_, most)| *most).fold(f64::INFINITY, f64::min);
+    let scores: Vec<Scores<'_>> = rivals(decision)
+        .zip(&ranges)
+        .map(|(candidate, (least, most))| {
+            let can_win = *least <= beaten || plan::is_tie(beaten, *least);
+            // Whoever cannot win is beaten by somebody who is counted.
+            let sorted = if can_win { equally_likely(rescoring.score_by_noise(candidate)) } else { vec![*most] };
+            Scores { candidate, can_win, sorted }
+        })
+        .collect();
+    scores.iter().map(|own| if own.can_win { own.probability(&scores) } else { 0.0 }).collect()
+}
+
+/// The least and the greatest score. The score rises or falls with the noise of each estimate, so both are at corners.
+fn range(score: impl Fn(NoiseDraw) -> f64) -> (f64, f64) {
+    let end = |corner: usize, estimate: usize| if corner >> estimate & 1 == 0 { 0 } else { ENTRIES - 1 };
+    let corners = (0..8).map(|corner| score(NoiseDraw::of_entries([0, 1, 2].map(|estimate| end(corner, estimate)))));
+    corners.fold((f64::INFINITY, 0.0), |(least, most), score| (score.min(least), score.max(most)))
+}
+
+/// Scores under evenly spread noise, ascending.
+fn equally_likely(score: impl Fn(NoiseDraw) -> f64) -> Vec<f64> {
+    let middle = ENTRIES / 2;
+    let differs =
+        |entries: [usize; 3]| score(NoiseDraw::of_entries(entries)) != score(NoiseDraw::of_entries([middle; 3]));
+    let matters = [differs([0, middle, middle]), differs([middle, 0, middle]), differs([middle, middle, 0])];
+    let points = match matters.iter().filter(|matters| **matters).count() {
+        0 => 1,
+        1 => ENTRIES,
+        _ => POINTS,
+    };
+    let entries = |point: usize| {
+        GENERATORS.map(|generator| if points == POINTS { point * generator % POINTS / 4 } else { point })
+    };
+    let mut scores: Vec<f64> = (0..points).map(|point| score(NoiseDraw::of_entries(entries(point)))).collect();
+    scores.sort_unstable_by(f64::total_cmp);
+    scores
+}
+
+/// Equally likely scores of a candidate.
+struct Scores<'a> {
+    candidate: &'a Candidate,
+    can_win: bool,
+    /// Ascending.
+    sorted: Vec<f64>,
+}
+
+impl Scores<'_> {
+    /// The probability that this candidate has the best score of `all`.
+    fn probability(&self, all: &[Scores<'_>]) -> f64 {
+        let rivals = all.iter().filter(|rival| rival.can_win && rival.candidate.endpoint != self.candidate.endpoint);
+        let rivals: Vec<(&Scores<'_>, bool)> =
+            rivals.map(|rival| (rival, plan::tie_break(self.candidate, rival.candidate).is_lt())).collect();
+        let wins = |own: f64| rivals.iter().map(|(rival, preferred)| rival.loses_to(own, *preferred)).product::<f64>();
+        self.sorted.iter().map(|own| wins(*own)).sum::<f64>() / self.sorted.len() as f64
+    }
+
+    /// The probability of a score that loses to `other`; one that ties with it loses if the plan prefers the other.
+    fn loses_to(&self, other: f64, other_preferred: bool) -> f64 {
+        let wins = self.sorted.partition_point(|own| {
+            if other_preferred {
+                *own < other && !plan::is_tie(*own, other)
+            } else {
+                *own <= other || plan::is_tie(other, *own)
+            }
+        });
+        1.0 - wins as f64 / self.sorted.len() as f64
+    }
 }
