@@ -211,6 +211,8 @@ fn the_development_key_is_refused_anywhere_but_on_loopback() {
     let off = [("POINTSMAN__SERVER__BIND", "0.0.0.0:0"), ("POINTSMAN__AUTH__DEVELOPMENT_KEY_ENABLED", "false")];
     let output = run(&["check"], &off);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("server.bind is 0.0.0.0:0 without [server.tls]"), "{text}");
 }
 
 #[test]

@@ -446,7 +446,7 @@ fn warnings(config: &Config) -> Vec<String> {
     let conflicts = config.providers.iter().filter_map(|provider| admin_address_conflict(&config.admin, provider));
     let certificate = config.tls.iter().flat_map(|tls| tls.notes(Utc::now()));
     let empty = config.models.aliases.iter().filter_map(|alias| empty_alias(&config.models, alias));
-    let keys = no_usable_key(config).into_iter().chain(unencrypted_admin(config));
+    let keys = no_usable_key(config).into_iter().chain(unencrypted_clients(config)).chain(unencrypted_admin(config));
     keys.chain(conflicts).chain(certificate).chain(empty).collect()
 }
 
@@ -463,6 +463,15 @@ fn no_usable_key(config: &Config) -> Option<String> {
     let Config { auth, keys, .. } = config;
     (auth.mode == AuthMode::Keys && keys.iter().all(|key| key.disabled))
         .then(|| "No key is configured: every call will be refused. 'pointsman keygen' makes one.".to_owned())
+}
+
+/// Warns when keys and prompts of clients may be sent unencrypted over a network.
+fn unencrypted_clients(config: &Config) -> Option<String> {
+    let server = &config.server;
+    let open = config.tls.is_none() && !server.is_loopback();
+    open.then(|| {
+        format!("server.bind is {} without [server.tls]: leave it so only behind a proxy that ends TLS.", server.bind)
+    })
 }
 
 /// Warns when keys of administrators are sent unencrypted over a network.
