@@ -5,11 +5,9 @@ use pointsman_domain::{CapabilitySet, Invalid, Modality};
 use super::{
     byte_span::{BodyText, Edit},
     conversation_opening::OpeningHasher,
-    fault,
     open_turn::{CallIds, OpenTurn},
     prompt_size::PromptSize,
     task_features::MessageTexts,
-    value_visitor::{Stopped, stop},
 };
 use crate::neutral::Path;
 
@@ -52,8 +50,6 @@ pub(super) struct Conversation<'a> {
     pub(super) edits: Vec<Edit>,
     /// The mistake of sending what only an endpoint that speaks chat may understand to another one, for the first such thing.
     pub(super) not_understood: Option<Invalid>,
-    /// The mistake that stopped the pass.
-    pub(super) fault: Option<Invalid>,
 }
 
 impl<'a> Conversation<'a> {
@@ -77,7 +73,6 @@ impl<'a> Conversation<'a> {
             inputs: Vec::new(),
             edits: Vec::new(),
             not_understood: None,
-            fault: None,
         }
     }
 
@@ -86,10 +81,5 @@ impl<'a> Conversation<'a> {
         if self.inputs.iter().all(|(known, ..)| *known != modality) {
             self.inputs.push((modality, message, part));
         }
-    }
-
-    /// Stops the pass because of a mistake inside the conversation.
-    pub(super) fn stop(&mut self, invalid: Invalid) -> Stopped {
-        stop(&mut self.fault, fault::in_prompt(invalid))
     }
 }

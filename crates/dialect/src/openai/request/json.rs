@@ -1,7 +1,7 @@
 //! Small JSON values, read with their path: what they are, and the 400 for what they should have been.
 //!
 //! For fields that are short and read whole. The prompt itself is never read this way; it goes by in one
-//! pass through [`super::value_visitor`].
+//! pass through [`super::one_pass`].
 
 use std::borrow::Cow;
 
@@ -31,6 +31,12 @@ pub(super) fn given(raw: Raw<'_>) -> Option<Raw<'_>> {
 /// A string as it reads; borrowed unless it holds an escape.
 pub(super) fn text<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<Cow<'a, str>, Invalid> {
     raw.text().ok_or_else(|| fault::wrong_type(path, "a string", JsonType::of(raw)))
+}
+
+/// A string that must be there, without reading it.
+pub(super) fn required_string<'a>(raw: Option<Raw<'a>>, path: &Path<'_>) -> Result<Raw<'a>, Invalid> {
+    let raw = raw.and_then(given).ok_or_else(|| fault::required(path))?;
+    if raw.is_string() { Ok(raw) } else { Err(fault::wrong_type(path, "a string", JsonType::of(raw))) }
 }
 
 /// A string of at most `most` characters.

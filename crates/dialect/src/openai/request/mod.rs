@@ -26,6 +26,7 @@ mod json;
 mod json_type;
 mod messages;
 mod metadata;
+mod one_pass;
 mod open_turn;
 mod outgoing;
 mod parsed_body;
@@ -46,7 +47,6 @@ pub(crate) mod syntax;
 mod task_features;
 mod tool_calls;
 mod tools;
-mod value_visitor;
 
 use pointsman_domain::{
     ConversationOpening, Invalid, ReasoningFormat, RequestedService, RoutingParameters, TaskFeatures, WhatIf,

@@ -17,13 +17,12 @@ use super::{
     field_location::FieldLocation,
     fields::{Check, Fate, Field},
     json,
-    json_type::JsonType,
-    messages::MessageListVisitor,
+    messages::read_messages,
+    one_pass::{Stopped, members},
     parsed_fields::ParsedFields,
     suggestions::field_meant_at_top_level,
     syntax,
-    tools::ToolListVisitor,
-    value_visitor::{ObjectReader, Stopped, ValueVisitor, stop, visit},
+    tools::read_tools,
 };
 use crate::json::{Cursor, Raw};
 
@@ -132,7 +131,6 @@ pub(super) struct BodyReader<'a> {
     extra_body: Option<Raw<'a>>,
     pub(super) found: ParsedFields<'a>,
     pub(super) conversation: Conversation<'a>,
-    fault: Option<Invalid>,
 }
 
 impl<'a> BodyReader<'a> {
@@ -151,7 +149,6 @@ impl<'a> BodyReader<'a> {
             extra_body: None,
             found: ParsedFields::default(),
             conversation: Conversation::new(source, limits.max_messages),
-            fault: None,
         }
     }
 
@@ -176,20 +173,24 @@ impl<'a> BodyReader<'a> {
     /// Reads the members of the object at `cursor`, which ends at `end` of the body.
     fn object(&mut self, mut cursor: Cursor<'a>, end: usize) -> Result<(), Invalid> {
         let first = self.members.len();
-        let read = visit(&mut cursor, BodyVisitor(self)).and_then(|()| Ok(cursor.end()?));
+        let read = members(&mut cursor, |cursor, key| self.member(key, cursor)).and_then(|other| match other {
+            None => Ok(cursor.end()?),
+            Some(_) => Err(fault::not_an_object().into()),
+        });
         if read.is_err() || cursor.has_lone_surrogate() {
-            return Err(self.refusal());
+            return Err(self.refusal(read.err()));
         }
         self.close(end.saturating_sub(1));
         self.refuse_repeated(first)
     }
 
     /// What is wrong with a body that could not be read: that it is no JSON, or else the mistake at which reading stopped.
-    fn refusal(&mut self) -> Invalid {
-        let mistakes = [&mut self.fault, &mut self.conversation.fault, &mut self.found.tools.fault];
-        let mistake = mistakes.into_iter().find_map(Option::take);
-        let unreadable = syntax::check(self.source.0, self.limits.max_depth).err();
-        unreadable.or(mistake).unwrap_or_else(fault::not_an_object)
+    fn refusal(&self, stopped: Option<Stopped>) -> Invalid {
+        match (syntax::check(self.source.0, self.limits.max_depth), stopped) {
+            (Err(unreadable), _) => unreadable,
+            (Ok(()), Some(Stopped::Mistake(mistake))) => *mistake,
+            (Ok(()), _) => fault::not_an_object(),
+        }
     }
 
     /// Notes where the last member ends: before the comma or bracket at `next`.
@@ -216,11 +217,10 @@ impl<'a> BodyReader<'a> {
     }
 
     /// Reads one member, whose name was just read.
-    fn member(&mut self, key: Raw<'a>, members: &mut ObjectReader<'_, 'a>) -> Result<(), Stopped> {
+    fn member(&mut self, key: Raw<'a>, cursor: &mut Cursor<'a>) -> Result<(), Stopped> {
         if self.members.len() == json::MAX_MEMBERS {
             let message = format!("Request body may have at most {} members.", json::MAX_MEMBERS);
-            let invalid = Invalid::body(InvalidReason::InvalidValue, message);
-            return Err(stop(&mut self.fault, invalid));
+            return Err(Invalid::body(InvalidReason::InvalidValue, message).into());
         }
         let span = self.source.span(key);
         self.close(span.start);
@@ -228,10 +228,10 @@ impl<'a> BodyReader<'a> {
         self.escaped |= name.len() + 2 != span.len();
         let field = Field::named(self.call, &name);
         let fate = if self.is_overruled(field, &name) {
-            members.raw()?;
+            cursor.value()?;
             Fate::Consumed
         } else {
-            self.field(field, &name, members)?
+            self.field(field, &name, cursor)?
         };
         self.members.push(BodyMember { fate, key: span, end: 0 });
         Ok(())
@@ -249,33 +249,27 @@ impl<'a> BodyReader<'a> {
         }
     }
 
-    fn field(&mut self, field: Field, name: &str, members: &mut ObjectReader<'_, 'a>) -> Result<Fate, Stopped> {
-        match field {
+    fn field(&mut self, field: Field, name: &str, cursor: &mut Cursor<'a>) -> Result<Fate, Stopped> {
+        let is_given = match field {
             Field::Messages => {
-                self.found.has_messages = members.value(MessageListVisitor(&mut self.conversation))?;
-                if !self.found.has_messages {
-                    return Ok(Fate::Absent);
-                }
+                self.found.has_messages =
+                    read_messages(cursor, &mut self.conversation).map_err(Stopped::in_prompt)?;
+                self.found.has_messages
             }
-            Field::Tools => {
-                let (path, most) = (self.place.path(name), self.limits.max_tools);
-                let list = ToolListVisitor { declared: &mut self.found.tools, path, most };
-                if !members.value(list)? {
-                    return Ok(Fate::Absent);
-                }
-            }
+            Field::Tools => read_tools(cursor, &mut self.found.tools, &self.place.path(name), self.limits.max_tools)?,
             Field::Unknown => {
                 if field_meant_at_top_level(name).is_some() {
                     self.found.routing.note_suspected_field(&self.place.path(name));
                 }
-                members.raw()?;
+                cursor.value()?;
+                true
             }
             _ => {
-                let Some(raw) = json::given(members.raw()?) else { return Ok(Fate::Absent) };
-                self.value(field, name, raw).map_err(|invalid| stop(&mut self.fault, invalid))?;
+                let given = json::given(cursor.value()?);
+                given.map(|raw| self.value(field, name, raw)).transpose()?.is_some()
             }
-        }
-        Ok(field.fate())
+        };
+        Ok(if is_given { field.fate() } else { Fate::Absent })
     }
 
     fn value(&mut self, field: Field, name: &str, raw: Raw<'a>) -> Result<(), Invalid> {
@@ -302,23 +296,5 @@ impl<'a> BodyReader<'a> {
         edits.sort_by_key(|edit| edit.span.start);
         let (members, own, escaped) = (std::mem::take(&mut self.members), self.own, self.escaped);
         ParsedBody { body, members, own, edits, metadata, escaped }
-    }
-}
-
-/// The members of an object, read one by one.
-struct BodyVisitor<'r, 'a>(&'r mut BodyReader<'a>);
-
-impl<'a> ValueVisitor<'a> for BodyVisitor<'_, 'a> {
-    type Out = ();
-
-    fn other(self, _: JsonType) -> Result<(), Stopped> {
-        Err(stop(&mut self.0.fault, fault::not_an_object()))
-    }
-
-    fn object(self, mut members: ObjectReader<'_, 'a>) -> Result<(), Stopped> {
-        while let Some(key) = members.key()? {
-            self.0.member(key, &mut members)?;
-        }
-        Ok(())
     }
 }

@@ -7,15 +7,15 @@ use pointsman_domain::{Capability, CapabilitySet, Invalid, Modality};
 
 use super::{
     byte_span::{Edit, Replacement},
-    conversation::{Conversation, MESSAGES},
+    conversation::Conversation,
     fault,
-    json::{self, Object},
+    json::{self, Object, required_string},
     json_type::JsonType,
-    value_visitor::{ArrayReader, LengthVisitor, ObjectReader, SeenKeys, Stopped, TextLength, ValueVisitor},
+    one_pass::{Stopped, members, once},
 };
 use crate::{
     converse,
-    json::Raw,
+    json::{Cursor, Raw},
     neutral::{
         Path,
         media_type::{FileKind, type_of_file, type_of_name},
@@ -30,38 +30,9 @@ const IMAGES: [&str; 5] = ["image/png", "image/jpeg", "image/jpg", "image/gif", 
 /// How closely an image may be looked at.
 const DETAILS: [&str; 4] = ["auto", "low", "high", "original"];
 
-/// A list that was read.
-pub(super) struct PartList {
-    pub(super) count: usize,
-    /// The first part that only an assistant may send.
-    pub(super) refusal: Option<usize>,
-}
-
-/// The parts of one message.
-pub(super) struct PartListReader<'c, 'a> {
-    pub(super) conversation: &'c mut Conversation<'a>,
-    /// Position of the message.
-    pub(super) message: usize,
-}
-
-impl<'a> PartListReader<'_, 'a> {
-    /// Reads them all.
-    pub(super) fn read(self, mut items: ArrayReader<'_, 'a>) -> Result<PartList, Stopped> {
-        let PartListReader { conversation, message } = self;
-        let (mut refusal, mut part) = (None, 0);
-        while let Some(kind) = items.next(PartVisitor { conversation: &mut *conversation, message, part })? {
-            if kind == PartKind::Refusal {
-                refusal = refusal.or(Some(part));
-            }
-            part += 1;
-        }
-        Ok(PartList { count: part, refusal })
-    }
-}
-
 /// What a part holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PartKind {
+pub(super) enum PartKind {
     Text,
     Image,
     Audio,
@@ -105,183 +76,81 @@ impl PartKind {
     }
 }
 
-#[derive(Clone, Copy)]
-enum PartKey {
-    Type,
-    Text,
-    ImageUrl,
-    InputAudio,
-    File,
-    VideoUrl,
-    Refusal,
-    Other,
-}
-
-impl PartKey {
-    fn of(key: Raw<'_>) -> PartKey {
-        match &*key.name() {
-            b"type" => PartKey::Type,
-            b"text" => PartKey::Text,
-            b"image_url" => PartKey::ImageUrl,
-            b"input_audio" => PartKey::InputAudio,
-            b"file" => PartKey::File,
-            b"video_url" => PartKey::VideoUrl,
-            b"refusal" => PartKey::Refusal,
-            _ => PartKey::Other,
+/// Reads the part that comes next into the conversation. `place`: the positions of the message and of the part.
+pub(super) fn read_part<'a>(
+    cursor: &mut Cursor<'a>,
+    conversation: &mut Conversation<'a>,
+    path: &Path<'_>,
+    place: (usize, usize),
+) -> Result<PartKind, Stopped> {
+    let mut part = Part::default();
+    let other = members(cursor, |cursor, key| {
+        let name = key.name();
+        let slot = match &*name {
+            b"type" => &mut part.kind,
+            b"text" => &mut part.text,
+            b"image_url" => &mut part.image,
+            b"input_audio" => &mut part.audio,
+            b"file" => &mut part.file,
+            b"video_url" => &mut part.video,
+            b"refusal" => &mut part.refusal,
+            _ => {
+                part.other_bytes += cursor.value()?.written().len();
+                return Ok(());
+            }
+        };
+        once(slot, cursor.value()?, path, &String::from_utf8_lossy(&name))
+    })?;
+    if let Some(other) = other {
+        return Err(fault::wrong_type(path, "an object", JsonType::of(other)).into());
+    }
+    let of = path.member("type");
+    let given = part.kind.and_then(json::given).ok_or_else(|| fault::required(&of))?;
+    let kind = PartKind::read(given, &of)?;
+    if kind == PartKind::Unknown {
+        conversation.not_understood.get_or_insert_with(|| fault::in_prompt(PartKind::unknown(given, &of)));
+    }
+    if let Some(text) = part.text.filter(|text| text.is_string()) {
+        conversation.opening.text(text);
+        conversation.texts.push(text);
+    }
+    let content = part.content(kind, path)?;
+    conversation.tally.bytes += content.text_bytes;
+    conversation.has_remote_media |= content.is_remote;
+    conversation.has_other_images |= content.is_other_image;
+    conversation.media = conversation.media.union(content.other);
+    if content.is_unsafe {
+        conversation.media = conversation.media.with(Capability::HttpMedia);
+    }
+    if let Some(modality) = kind.modality() {
+        conversation.note_input(modality, place.0, place.1);
+    }
+    if let Some(medium) = part.media().next() {
+        conversation.opening.medium(medium.written());
+    }
+    if kind == PartKind::Image {
+        conversation.tally.images += 1;
+        // A bare address is passed on as the object that upstreams expect.
+        if let Some(raw) = part.image.filter(|raw| raw.is_string()) {
+            let span = conversation.source.span(raw);
+            conversation.edits.push(Edit { span, want: Replacement::ImageObject });
         }
     }
-}
-
-impl PartKey {
-    fn as_str(self) -> &'static str {
-        match self {
-            PartKey::Type => "type",
-            PartKey::Text => "text",
-            PartKey::ImageUrl => "image_url",
-            PartKey::InputAudio => "input_audio",
-            PartKey::File => "file",
-            PartKey::VideoUrl => "video_url",
-            PartKey::Refusal => "refusal",
-            PartKey::Other => "",
-        }
-    }
+    Ok(kind)
 }
 
 /// What one part says of itself, whatever order its members come in.
 #[derive(Default)]
 struct Part<'a> {
-    kind: Option<PartKind>,
-    text: Option<TextLength>,
-    refusal: Option<TextLength>,
+    kind: Option<Raw<'a>>,
+    text: Option<Raw<'a>>,
+    refusal: Option<Raw<'a>>,
     image: Option<Raw<'a>>,
     audio: Option<Raw<'a>>,
     file: Option<Raw<'a>>,
     video: Option<Raw<'a>>,
     /// Bytes of all other members.
     other_bytes: usize,
-}
-
-/// One part, read into the conversation.
-struct PartVisitor<'c, 'a> {
-    conversation: &'c mut Conversation<'a>,
-    message: usize,
-    part: usize,
-}
-
-impl<'a> ValueVisitor<'a> for PartVisitor<'_, 'a> {
-    type Out = PartKind;
-
-    fn other(mut self, got: JsonType) -> Result<PartKind, Stopped> {
-        Err(self.refuse(|path| fault::wrong_type(path, "an object", got)))
-    }
-
-    fn object(mut self, mut members: ObjectReader<'_, 'a>) -> Result<PartKind, Stopped> {
-        let mut met = SeenKeys::default();
-        let mut part = Part::default();
-        while let Some(key) = members.key()?.map(PartKey::of) {
-            if !matches!(key, PartKey::Other) && !met.first_time(key as u8) {
-                return Err(self.refuse(|path| fault::given_twice(&path.member(key.as_str()))));
-            }
-            self.member(key, &mut part, &mut members)?;
-        }
-        self.judge(&part)
-    }
-}
-
-impl<'a> PartVisitor<'_, 'a> {
-    fn member(&mut self, key: PartKey, part: &mut Part<'a>, members: &mut ObjectReader<'_, 'a>) -> Result<(), Stopped> {
-        match key {
-            PartKey::Type => return self.kind(part, members.raw()?),
-            PartKey::Text => {
-                part.text = Some(members.value(TextVisitor(self.conversation))?);
-            }
-            PartKey::Refusal => part.refusal = Some(members.value(LengthVisitor)?),
-            PartKey::ImageUrl => part.image = json::given(members.raw()?),
-            PartKey::InputAudio => part.audio = json::given(members.raw()?),
-            PartKey::File => part.file = json::given(members.raw()?),
-            PartKey::VideoUrl => part.video = json::given(members.raw()?),
-            PartKey::Other => part.other_bytes += members.raw()?.written().len(),
-        }
-        Ok(())
-    }
-
-    fn kind(&mut self, part: &mut Part<'a>, raw: Raw<'a>) -> Result<(), Stopped> {
-        let mut read = Ok(None);
-        self.at(|path| read = json::given(raw).map(|raw| PartKind::read(raw, &path.member("type"))).transpose());
-        part.kind = read.map_err(|invalid| self.conversation.stop(invalid))?;
-        if part.kind == Some(PartKind::Unknown) && self.conversation.not_understood.is_none() {
-            let mut unknown = None;
-            self.at(|path| unknown = Some(PartKind::unknown(raw, &path.member("type"))));
-            self.conversation.not_understood = unknown.map(fault::in_prompt);
-        }
-        Ok(())
-    }
-
-    /// The rules that need the whole part.
-    fn judge(&mut self, part: &Part<'a>) -> Result<PartKind, Stopped> {
-        let Some(kind) = part.kind else {
-            return Err(self.refuse(|path| fault::required(&path.member("type"))));
-        };
-        let mut judged = Ok(PartContent::default());
-        self.at(|path| judged = part.content(kind, path));
-        let content = judged.map_err(|invalid| self.conversation.stop(invalid))?;
-        self.conversation.tally.bytes += content.text_bytes;
-        self.conversation.has_remote_media |= content.is_remote;
-        self.conversation.has_other_images |= content.is_other_image;
-        self.conversation.media = self.conversation.media.union(content.other);
-        if content.is_unsafe {
-            self.conversation.media = self.conversation.media.with(Capability::HttpMedia);
-        }
-        if let Some(modality) = kind.modality() {
-            self.conversation.note_input(modality, self.message, self.part);
-        }
-        if let Some(medium) = part.image.or(part.audio).or(part.file).or(part.video) {
-            self.conversation.opening.medium(medium.written());
-        }
-        if kind == PartKind::Image {
-            self.conversation.tally.images += 1;
-            self.note_bare_address(part.image);
-        }
-        Ok(kind)
-    }
-
-    /// An image given as a bare address is passed on as the object that upstreams expect.
-    fn note_bare_address(&mut self, image: Option<Raw<'_>>) {
-        if let Some(raw) = image.filter(|raw| raw.is_string()) {
-            let span = self.conversation.source.span(raw);
-            self.conversation.edits.push(Edit { span, want: Replacement::ImageObject });
-        }
-    }
-
-    fn at(&self, with: impl FnOnce(&Path<'_>)) {
-        let item = MESSAGES.item(self.message);
-        let content = item.member("content");
-        with(&content.item(self.part));
-    }
-
-    fn refuse(&mut self, word: impl FnOnce(&Path<'_>) -> Invalid) -> Stopped {
-        let mut invalid = None;
-        self.at(|path| invalid = Some(word(path)));
-        let invalid = invalid.unwrap_or_else(fault::not_an_object);
-        self.conversation.stop(invalid)
-    }
-}
-
-/// A text that is measured, hashed and noted.
-struct TextVisitor<'c, 'a>(&'c mut Conversation<'a>);
-
-impl<'a> ValueVisitor<'a> for TextVisitor<'_, 'a> {
-    type Out = TextLength;
-
-    fn text(self, text: Raw<'a>) -> Result<TextLength, Stopped> {
-        self.0.opening.text(text);
-        self.0.texts.push(text);
-        LengthVisitor.text(text)
-    }
-
-    fn other(self, got: JsonType) -> Result<TextLength, Stopped> {
-        LengthVisitor.other(got)
-    }
 }
 
 /// What a part holds, once it is checked.
@@ -309,33 +178,32 @@ impl PartContent {
     }
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
+    /// The media that are given.
+    fn media(&self) -> impl Iterator<Item = Raw<'a>> {
+        [self.image, self.audio, self.file, self.video].into_iter().flatten().filter_map(json::given)
+    }
+
     /// Checks the member that the type asks for.
     fn content(&self, kind: PartKind, path: &Path<'_>) -> Result<PartContent, Invalid> {
+        let measured = |text, name| required_string(text, &path.member(name)).map(Raw::text_bytes);
+        let given = |medium: Option<Raw<'a>>| medium.and_then(json::given);
         match kind {
-            PartKind::Text => measured(self.text, &path.member("text")),
-            PartKind::Refusal => measured(self.refusal, &path.member("refusal")),
-            PartKind::Image => image(self.image, &path.member("image_url")),
-            PartKind::Audio => audio(self.audio, &path.member("input_audio")),
-            PartKind::File => file(self.file, &path.member("file")),
-            PartKind::Video => video(self.video, &path.member("video_url")),
+            PartKind::Text => measured(self.text, "text").map(PartContent::text),
+            PartKind::Refusal => measured(self.refusal, "refusal").map(PartContent::text),
+            PartKind::Image => image(given(self.image), &path.member("image_url")),
+            PartKind::Audio => audio(given(self.audio), &path.member("input_audio")),
+            PartKind::File => file(given(self.file), &path.member("file")),
+            PartKind::Video => video(given(self.video), &path.member("video_url")),
             PartKind::Unknown => Ok(PartContent::text(self.written_bytes())),
         }
     }
 
     /// All that an endpoint may read of a part that is not understood.
     fn written_bytes(&self) -> usize {
-        let text = |length: Option<TextLength>| if let Some(TextLength::Text(bytes)) = length { bytes } else { 0 };
-        let media = [self.image, self.audio, self.file, self.video].into_iter().flatten();
-        text(self.text) + text(self.refusal) + media.map(|raw| raw.written().len()).sum::<usize>() + self.other_bytes
-    }
-}
-
-fn measured(text: Option<TextLength>, path: &Path<'_>) -> Result<PartContent, Invalid> {
-    match text {
-        Some(TextLength::Text(bytes)) => Ok(PartContent::text(bytes)),
-        None | Some(TextLength::Other(JsonType::Null)) => Err(fault::required(path)),
-        Some(TextLength::Other(kind)) => Err(fault::wrong_type(path, "a string", kind)),
+        let texts = [self.text, self.refusal].into_iter().flatten().map(Raw::text_bytes);
+        let media = self.media().map(|raw| raw.written().len());
+        texts.chain(media).sum::<usize>() + self.other_bytes
     }
 }
 
@@ -432,11 +300,9 @@ fn media_type(head: &str) -> Option<String> {
 
 /// A string that must be there and not be empty.
 fn required_text(raw: Option<Raw<'_>>, path: &Path<'_>) -> Result<(), Invalid> {
-    let raw = raw.ok_or_else(|| fault::required(path))?;
-    match raw.written() {
-        "\"\"" => Err(fault::refused(path, format!("'{path}' must not be empty."))),
-        _ if JsonType::of(raw) == JsonType::Text => Ok(()),
-        _ => Err(fault::wrong_type(path, "a string", JsonType::of(raw))),
+    match required_string(raw, path)?.is_filled() {
+        true => Ok(()),
+        false => Err(fault::refused(path, format!("'{path}' must not be empty."))),
     }
 }
 

@@ -9,12 +9,12 @@ use pointsman_domain::Invalid;
 
 use super::{
     fault,
-    json::{self, Object},
+    json::{self, Object, required_string},
     json_type::JsonType,
-    value_visitor::{ArrayReader, LengthVisitor, ObjectReader, SeenKeys, Stopped, TextLength, ValueVisitor, stop},
+    one_pass::{Stopped, elements, members, once},
 };
 use crate::{
-    json::Raw,
+    json::{Cursor, Raw},
     neutral::{Path, shown},
 };
 
@@ -37,8 +37,6 @@ pub(super) struct DeclaredTools<'a> {
     pub(super) bytes: usize,
     /// The mistake of sending the first that is not understood to an endpoint that does not speak chat.
     pub(super) not_understood: Option<Invalid>,
-    /// The mistake that stopped the pass.
-    pub(super) fault: Option<Invalid>,
 }
 
 impl DeclaredTools<'_> {
@@ -53,137 +51,74 @@ impl DeclaredTools<'_> {
     }
 }
 
-/// The value of `tools`: whether it is there at all.
-pub(super) struct ToolListVisitor<'t, 'a> {
-    pub(super) declared: &'t mut DeclaredTools<'a>,
-    pub(super) path: Path<'t>,
-    /// Most functions that may be declared.
-    pub(super) most: usize,
-}
-
-impl<'a> ValueVisitor<'a> for ToolListVisitor<'_, 'a> {
-    type Out = bool;
-
-    fn null(self) -> Result<bool, Stopped> {
-        Ok(false)
-    }
-
-    fn other(self, got: JsonType) -> Result<bool, Stopped> {
-        Err(stop(&mut self.declared.fault, fault::wrong_type(&self.path, "an array", got)))
-    }
-
-    fn array(self, mut items: ArrayReader<'_, 'a>) -> Result<bool, Stopped> {
-        let ToolListVisitor { declared, path, most } = self;
-        while let Some(()) = items.next(ToolVisitor { declared: &mut *declared, list: path })? {
-            if declared.count() > most {
-                let message = format!("'{path}' may hold at most {most} elements.");
-                return Err(stop(&mut declared.fault, fault::refused(&path, message)));
-            }
-        }
-        match json::first_repeated(&declared.names) {
-            Some(name) => {
-                let tool = path.item(declared.position(name));
-                let function = tool.member("function");
-                Err(stop(&mut declared.fault, fault::refused(&function.member("name"), NAME_RULE)))
-            }
-            None => Ok(true),
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum ToolKey {
-    Type,
-    Function,
-    Custom,
-    Other,
-}
-
-impl ToolKey {
-    fn of(key: Raw<'_>) -> ToolKey {
-        match &*key.name() {
-            b"type" => ToolKey::Type,
-            b"function" => ToolKey::Function,
-            b"custom" => ToolKey::Custom,
-            _ => ToolKey::Other,
-        }
-    }
-}
-
-/// One declaration.
-struct ToolVisitor<'t, 'a> {
-    declared: &'t mut DeclaredTools<'a>,
-    list: Path<'t>,
-}
-
-impl<'a> ValueVisitor<'a> for ToolVisitor<'_, 'a> {
-    type Out = ();
-
-    fn other(self, got: JsonType) -> Result<(), Stopped> {
-        let path = self.list.item(self.declared.count());
-        Err(stop(&mut self.declared.fault, fault::wrong_type(&path, "an object", got)))
-    }
-
-    fn object(self, mut members: ObjectReader<'_, 'a>) -> Result<(), Stopped> {
-        let path = self.list.item(self.declared.count());
-        let (mut kind, mut function, mut custom, mut other_bytes) = (None, None, None, 0);
-        while let Some(key) = members.key()?.map(ToolKey::of) {
-            let twice = match key {
-                ToolKey::Type => kind.replace(members.raw()?).map(|_| "type"),
-                ToolKey::Function => function.replace(members.value(FunctionVisitor)?).map(|_| "function"),
-                ToolKey::Custom => custom.replace(members.value(FunctionVisitor)?).map(|_| "custom"),
-                ToolKey::Other => {
-                    other_bytes += members.raw()?.written().len();
-                    None
-                }
-            };
-            if let Some(name) = twice {
-                return Err(stop(&mut self.declared.fault, fault::given_twice(&path.member(name))));
-            }
-        }
-        self.declared.has_functions |= function.is_some();
-        self.declared.has_custom |= custom.is_some();
-        match judge(kind, function, custom, &path) {
-            Ok(Ok((name, bytes))) => {
-                self.declared.bytes += name.len() + bytes;
-                self.declared.names.push(name);
-                Ok(())
-            }
-            Ok(Err(unknown)) => {
-                self.declared.bytes += other_bytes;
-                self.declared.unknown.push(self.declared.count());
-                self.declared.not_understood.get_or_insert(unknown);
-                Ok(())
-            }
-            Err(invalid) => Err(stop(&mut self.declared.fault, invalid)),
-        }
-    }
-}
-
-/// Checks one declaration, and gives its name and the bytes of the rest, or the mistake of sending it where nobody understands
-/// it.
-fn judge<'a>(
-    kind: Option<Raw<'a>>,
-    function: Option<Result<Function<'a>, JsonType>>,
-    custom: Option<Result<Function<'a>, JsonType>>,
+/// Reads the value of `tools` that comes next, with at most so many elements; whether it is there at all.
+pub(super) fn read_tools<'a>(
+    cursor: &mut Cursor<'a>,
+    declared: &mut DeclaredTools<'a>,
     path: &Path<'_>,
-) -> Result<Result<(Cow<'a, str>, usize), Invalid>, Invalid> {
+    most: usize,
+) -> Result<bool, Stopped> {
+    let read = elements(cursor, |cursor, tool| {
+        if tool == most {
+            return Err(fault::refused(path, format!("'{path}' may hold at most {most} elements.")).into());
+        }
+        read_tool(cursor, declared, &path.item(tool))
+    })?;
+    match read {
+        Err(other) if other.is_null() => return Ok(false),
+        Err(other) => return Err(fault::wrong_type(path, "an array", JsonType::of(other)).into()),
+        Ok(_) => {}
+    }
+    match json::first_repeated(&declared.names) {
+        Some(name) => {
+            let tool = path.item(declared.position(name));
+            let function = tool.member("function");
+            Err(fault::refused(&function.member("name"), NAME_RULE).into())
+        }
+        None => Ok(true),
+    }
+}
+
+fn read_tool<'a>(
+    cursor: &mut Cursor<'a>,
+    declared: &mut DeclaredTools<'a>,
+    path: &Path<'_>,
+) -> Result<(), Stopped> {
+    let (mut kind, mut function, mut custom, mut other_bytes) = (None, None, None, 0);
+    let other = members(cursor, |cursor, key| match &*key.name() {
+        b"type" => once(&mut kind, cursor.value()?, path, "type"),
+        b"function" => once(&mut function, Function::read(cursor, &path.member("function"))?, path, "function"),
+        b"custom" => once(&mut custom, Function::read(cursor, &path.member("custom"))?, path, "custom"),
+        _ => {
+            other_bytes += cursor.value()?.written().len();
+            Ok(())
+        }
+    })?;
+    if let Some(other) = other {
+        return Err(fault::wrong_type(path, "an object", JsonType::of(other)).into());
+    }
+    declared.has_functions |= function.is_some();
+    declared.has_custom |= custom.is_some();
     let of = path.member("type");
     let kind = kind.and_then(json::given).ok_or_else(|| fault::required(&of))?;
-    let (declared, member) = match &*json::text(kind, &of)? {
+    let (function, member) = match &*json::text(kind, &of)? {
         "function" => (function, "function"),
         "custom" => (custom, "custom"),
         _ => {
             let message = "Only tools of the types 'function' and 'custom' are supported.";
-            return Ok(Err(fault::refused(&of, message).allowing(["function", "custom"])));
+            let unknown = fault::refused(&of, message).allowing(["function", "custom"]);
+            declared.bytes += other_bytes;
+            declared.unknown.push(declared.count());
+            declared.not_understood.get_or_insert(unknown);
+            return Ok(());
         }
     };
     let path = path.member(member);
-    match declared {
-        None | Some(Err(JsonType::Null)) => Err(fault::required(&path)),
-        Some(Err(kind)) => Err(fault::wrong_type(&path, "an object", kind)),
-        Some(Ok(function)) => function.judge(&path).map(Ok),
-    }
+    let function = function.filter(|function| !function.other.is_some_and(Raw::is_null));
+    let (name, bytes) = function.ok_or_else(|| fault::required(&path))?.judge(&path)?;
+    declared.bytes += name.len() + bytes;
+    declared.names.push(name);
+    Ok(())
 }
 
 /// What a function says of itself.
@@ -191,29 +126,41 @@ fn judge<'a>(
 struct Function<'a> {
     name: Option<Raw<'a>>,
     parameters: Option<Raw<'a>>,
-    description: Option<TextLength>,
-    /// The first name that stands in it twice.
-    twice: Option<&'static str>,
+    description: Option<Raw<'a>>,
+    /// What stands there instead.
+    other: Option<Raw<'a>>,
 }
 
 impl<'a> Function<'a> {
+    fn read(cursor: &mut Cursor<'a>, path: &Path<'_>) -> Result<Function<'a>, Stopped> {
+        let mut function = Function::default();
+        let other = members(cursor, |cursor, key| {
+            let value = cursor.value()?;
+            match &*key.name() {
+                b"name" => once(&mut function.name, value, path, "name"),
+                b"description" => once(&mut function.description, value, path, "description"),
+                b"parameters" => once(&mut function.parameters, value, path, "parameters"),
+                _ => Ok(()),
+            }
+        })?;
+        Ok(Function { other, ..function })
+    }
+
+    /// Checks a declaration, and gives its name and the bytes of the rest.
     fn judge(self, path: &Path<'_>) -> Result<(Cow<'a, str>, usize), Invalid> {
-        if let Some(name) = self.twice {
-            return Err(fault::given_twice(&path.member(name)));
+        if let Some(other) = self.other {
+            return Err(fault::wrong_type(path, "an object", JsonType::of(other)));
         }
         let name = self.name(&path.member("name"))?;
         let schema = self.parameters.and_then(json::given);
         if let Some(raw) = schema {
             json::object(raw, &path.member("parameters"))?;
         }
-        let description = match self.description {
-            None | Some(TextLength::Other(JsonType::Null)) => 0,
-            Some(TextLength::Text(bytes)) => bytes,
-            Some(TextLength::Other(kind)) => {
-                return Err(fault::wrong_type(&path.member("description"), "a string", kind));
-            }
-        };
-        Ok((name, description + schema.map_or(0, |raw| raw.written().len())))
+        let description = self.description.and_then(json::given);
+        if description.is_some() {
+            required_string(description, &path.member("description"))?;
+        }
+        Ok((name, description.map_or(0, Raw::text_bytes) + schema.map_or(0, |raw| raw.written().len())))
     }
 
     fn name(&self, path: &Path<'_>) -> Result<Cow<'a, str>, Invalid> {
@@ -225,64 +172,6 @@ impl<'a> Function<'a> {
         let name = json::text(raw, path)?;
         let fits = !name.is_empty() && (name.len() <= MAX_NAME_CHARS || name.chars().count() <= MAX_NAME_CHARS);
         if fits { Ok(name) } else { Err(fault::refused(path, NAME_RULE)) }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum FunctionKey {
-    Name,
-    Description,
-    Parameters,
-    Other,
-}
-
-impl FunctionKey {
-    fn of(key: Raw<'_>) -> FunctionKey {
-        match &*key.name() {
-            b"name" => FunctionKey::Name,
-            b"description" => FunctionKey::Description,
-            b"parameters" => FunctionKey::Parameters,
-            _ => FunctionKey::Other,
-        }
-    }
-}
-
-struct FunctionVisitor;
-
-impl<'a> ValueVisitor<'a> for FunctionVisitor {
-    type Out = Result<Function<'a>, JsonType>;
-
-    fn other(self, got: JsonType) -> Result<Self::Out, Stopped> {
-        Ok(Err(got))
-    }
-
-    fn object(self, mut members: ObjectReader<'_, 'a>) -> Result<Self::Out, Stopped> {
-        let mut met = SeenKeys::default();
-        let mut function = Function::default();
-        while let Some(key) = members.key()?.map(FunctionKey::of) {
-            let name = match key {
-                FunctionKey::Name => {
-                    function.name = Some(members.raw()?);
-                    "name"
-                }
-                FunctionKey::Description => {
-                    function.description = Some(members.value(LengthVisitor)?);
-                    "description"
-                }
-                FunctionKey::Parameters => {
-                    function.parameters = Some(members.raw()?);
-                    "parameters"
-                }
-                FunctionKey::Other => {
-                    members.raw()?;
-                    continue;
-                }
-            };
-            if !met.first_time(key as u8) {
-                function.twice = function.twice.or(Some(name));
-            }
-        }
-        Ok(Ok(function))
     }
 }
 

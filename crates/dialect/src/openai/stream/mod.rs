@@ -328,7 +328,7 @@ impl EventRoute<'_> {
             return rewrite(event, self.translator.as_deref_mut(), self.chat, progress, out);
         };
         if let Some(translator) = self.translator.as_deref_mut().filter(|_| !client.is_spliced()) {
-            return translator.event_for(client, event, self.chat, progress, out);
+            return translator.event(event, self.chat, Some(client), progress, out);
         }
         rewrite(event, self.translator.as_deref_mut(), self.chat, progress, &mut client.chunks)?;
         client.event(event, self.chat, out)
@@ -351,7 +351,7 @@ fn rewrite(
     out: &mut BytesMut,
 ) -> Result<(), AnswerFault> {
     match translator {
-        Some(translator) => translator.event(event, chat, progress, out),
+        Some(translator) => translator.event(event, chat, None, progress, out),
         None => chat.event(event, progress, out),
     }
 }

@@ -27,11 +27,13 @@ impl StreamTranslator {
         StreamTranslator { decoder, writer: ChunkWriter::default(), chunk: BytesMut::new() }
     }
 
-    /// Takes one event of the upstream and appends what it becomes to `out`.
+    /// Takes one event of the upstream and appends what it becomes to `out`: for the client of another dialect, if there is one,
+    /// else a chunk of chat.
     pub(super) fn event(
         &mut self,
         event: &StreamEvent<'_>,
         chat: &mut ChatRewriter,
+        mut client: Option<&mut ClientStream>,
         progress: &mut Progress,
         out: &mut BytesMut,
     ) -> Result<(), AnswerFault> {
@@ -39,34 +41,10 @@ impl StreamTranslator {
             return Ok(());
         }
         let StreamTranslator { decoder, writer, chunk } = self;
-        decoder.event(event, &mut ChunkSink { writer, chunk, chat, progress, out })?;
+        let client = &mut client;
+        decoder.event(event, &mut EventSink { writer, chunk, chat, client, progress, out })?;
         progress.content |= decoder.has_open_block();
-        if self.decoder.is_done() {
-            chat.event(&StreamEvent { data: Cow::Borrowed(b"[DONE]"), is_error: false }, progress, out)?;
-        }
-        Ok(())
-    }
-
-    /// The same for a client of another dialect.
-    pub(super) fn event_for(
-        &mut self,
-        client: &mut ClientStream,
-        event: &StreamEvent<'_>,
-        chat: &mut ChatRewriter,
-        progress: &mut Progress,
-        out: &mut BytesMut,
-    ) -> Result<(), AnswerFault> {
-        if chat.is_done() || (event.data.trim_ascii().is_empty() && !event.is_error) {
-            return Ok(());
-        }
-        let StreamTranslator { decoder, writer, chunk } = self;
-        decoder.event(event, &mut ClientSink { writer, chunk, chat, client, progress, out })?;
-        progress.content |= decoder.has_open_block();
-        if self.decoder.is_done() {
-            chat.event(&StreamEvent { data: Cow::Borrowed(b"[DONE]"), is_error: false }, progress, &mut client.chunks)?;
-            client.encode(out)?;
-        }
-        Ok(())
+        if decoder.is_done() { rewrite(b"[DONE]", chat, client, progress, out) } else { Ok(()) }
     }
 
     /// Takes an answer that was not streamed, for a client of another dialect. No more than one chunk of it is kept.
@@ -79,7 +57,7 @@ impl StreamTranslator {
     ) -> Result<(), AnswerFault> {
         let StreamTranslator { decoder, mut writer, mut chunk } = self;
         let (writer, chunk, progress) = (&mut writer, &mut chunk, &mut Progress::default());
-        decoder.whole(body, &mut ClientSink { writer, chunk, chat, client, progress, out })?;
+        decoder.whole(body, &mut EventSink { writer, chunk, chat, client: &mut Some(&mut *client), progress, out })?;
         chat.end(&mut client.chunks)?;
         client.end(chat, out)
     }
@@ -93,54 +71,50 @@ impl StreamTranslator {
     pub(super) fn end(&mut self, chat: &mut ChatRewriter, out: &mut BytesMut) -> Result<(), AnswerFault> {
         let StreamTranslator { decoder, writer, chunk } = self;
         let progress = &mut Progress::default();
-        decoder.end(&mut ChunkSink { writer, chunk, chat, progress, out })
+        decoder.end(&mut EventSink { writer, chunk, chat, client: &mut None, progress, out })
     }
 }
 
-/// Encodes each event at once: as it is, or as the chunk that it becomes.
-struct ClientSink<'s> {
+/// Sends each event on at once: as it is, or as the chunk that it becomes.
+struct EventSink<'s, 'c> {
     writer: &'s mut ChunkWriter,
     chunk: &'s mut BytesMut,
     chat: &'s mut ChatRewriter,
-    client: &'s mut ClientStream,
+    client: &'s mut Option<&'c mut ClientStream>,
     progress: &'s mut Progress,
     out: &'s mut BytesMut,
 }
 
-impl AnswerSink for ClientSink<'_> {
+impl AnswerSink for EventSink<'_, '_> {
     fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
-        let ClientSink { writer, chunk, chat, client, progress, out } = self;
-        if let AnswerEvent::ToolCallArguments { choice, call, text } = &event {
-            chunk.clear();
-            if let Some(call) = chat.passing_arguments((*choice, *call), text, progress, chunk)? {
-                let text = EscapedText::plain(utf8(chunk)?);
-                let settled = AnswerEvent::ToolCallArguments { choice: *choice, call, text };
-                return if chunk.is_empty() { Ok(()) } else { client.direct(settled, out) };
+        let EventSink { writer, chunk, chat, client, progress, out } = self;
+        chunk.clear();
+        if let Some(client) = client {
+            if let AnswerEvent::ToolCallArguments { choice, call, text } = &event {
+                if let Some(call) = chat.passing_arguments((*choice, *call), text, progress, chunk)? {
+                    let text = EscapedText::plain(utf8(chunk)?);
+                    let settled = AnswerEvent::ToolCallArguments { choice: *choice, call, text };
+                    return if chunk.is_empty() { Ok(()) } else { client.direct(settled, out) };
+                }
+            } else if chat.passes(&event, progress) {
+                return client.direct(event, out);
             }
-        } else if chat.passes(&event, progress) {
-            return client.direct(event, out);
         }
-        ChunkSink { writer, chunk, chat, progress, out: &mut client.chunks }.event(event)?;
-        client.encode(out)
+        writer.push(&event, chunk);
+        if chunk.is_empty() { Ok(()) } else { rewrite(chunk, chat, client, progress, out) }
     }
 }
 
-struct ChunkSink<'s> {
-    writer: &'s mut ChunkWriter,
-    chunk: &'s mut BytesMut,
-    chat: &'s mut ChatRewriter,
-    progress: &'s mut Progress,
-    out: &'s mut BytesMut,
-}
-
-impl AnswerSink for ChunkSink<'_> {
-    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault> {
-        self.chunk.clear();
-        self.writer.push(&event, self.chunk);
-        if self.chunk.is_empty() {
-            return Ok(());
-        }
-        let chunk = StreamEvent { data: Cow::Borrowed(self.chunk), is_error: false };
-        self.chat.event(&chunk, self.progress, self.out)
-    }
+/// Takes a chunk of chat that the gateway made.
+fn rewrite(
+    chunk: &[u8],
+    chat: &mut ChatRewriter,
+    client: &mut Option<&mut ClientStream>,
+    progress: &mut Progress,
+    out: &mut BytesMut,
+) -> Result<(), AnswerFault> {
+    let chunk = StreamEvent { data: Cow::Borrowed(chunk), is_error: false };
+    let Some(client) = client else { return chat.event(&chunk, progress, out) };
+    chat.event(&chunk, progress, &mut client.chunks)?;
+    client.encode(out)
 }
