@@ -225,7 +225,7 @@ async fn an_upstream_that_gives_no_answer_is_a_502() {
     let ok = |body: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     let cases = [
         (Upstream::start([Script::new().request().reset()]), "reset"),
-        (says(http(200, &json!({"error": {"message": "quota", "code": 429}}))), "malformed"),
+        (says(http(200, &json!({"error": {"message": "quota"}}))), "malformed"),
         (says(http(200, &json!({"choices": []}))), "malformed"),
         (says(http(200, &json!({"object": "chat.completion"}))), "malformed"),
         (says(ok("<html>busy</html>")), "malformed"),
@@ -237,6 +237,11 @@ async fn an_upstream_that_gives_no_answer_is_a_502() {
     for (upstream, code) in cases {
         let error = error_of(&through(&[&upstream]).await, 502);
         assert_eq!(attempts(&error)[0].2, code, "{error}");
+    }
+    for (status, kind) in [(429, "rate_limited"), (503, "overloaded")] {
+        let error = json!({"error": {"message": "busy", "code": status}});
+        let error = error_of(&through(&[&says(http(200, &error))]).await, status);
+        assert_eq!(attempts(&error)[0].2, kind, "a status within the answer counts as one before it: {error}");
     }
     let gateway = chain(&[refused_address()], "").await;
     let error = error_of(&gateway.chat(&ask("acme/small")).await, 502);

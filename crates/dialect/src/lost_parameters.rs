@@ -2,7 +2,7 @@
 //!
 //! A listed parameter is left out for endpoints that do not list it, whatever their API. Of the others, a chat upstream gets
 //! those that the gateway knows, and an upstream of another API those that its API has a form for. Only the translation shows
-//! whether it has, so the parameters are translated by themselves.
+//! whether it has, so the parameters are translated without the conversation.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{
     ChatRequest, anthropic, converse,
     gemini::{self, SignatureSources},
     neutral::{Conversation, FieldFates},
-    openai::conversation_reader::read_conversation,
+    openai::conversation_reader::read_members,
     responses,
 };
 
@@ -69,12 +69,9 @@ fn lost_at<'e>(
     }
     // A parameter that an endpoint lists is lost all the same where its dialect has none.
     let given = request.given_parameters(names);
-    let members = (!given.members.is_empty()).then_some(&given.members);
-    let body = members
-        .map(|members| format!("{{\"model\":\"m\",\"messages\":[{{\"role\":\"user\",\"content\":\"x\"}}]{members}}}"));
-    let parameters = body.as_deref().and_then(|body| read_conversation(body).ok());
+    let parameters = read_members(given.members);
     let lost = endpoints.filter_map(|endpoint| {
-        let name = first_lost(request, given.unknown.as_deref(), parameters.as_ref(), endpoint)?;
+        let name = first_lost(request, given.unknown.as_deref(), &parameters, endpoint)?;
         Some(LostParameter { endpoint: endpoint.id, name })
     });
     lost.collect()
@@ -85,7 +82,7 @@ fn lost_at<'e>(
 fn first_lost(
     request: &ChatRequest,
     unknown: Option<&str>,
-    parameters: Option<&Conversation<'_>>,
+    parameters: &Conversation<'_>,
     endpoint: &Endpoint,
 ) -> Option<Arc<str>> {
     if let Some(unpriced) = request.service.unpriced(endpoint.pricing.as_deref()).next() {
@@ -102,7 +99,7 @@ fn first_lost(
     }
     let lost: Arc<str> = match endpoint.dialect {
         Dialect::OpenAi => unknown.filter(|_| !endpoint.forwards_unknown_fields)?.into(),
-        _ => lost_in_translation(request, parameters?, endpoint)?,
+        _ => lost_in_translation(request, parameters, endpoint)?,
     };
     match client {
         Some(client) => client.field_names().of(&lost).first().map(|name| Arc::from(&**name)),

@@ -31,6 +31,13 @@ pub(crate) fn read_conversation(body: &str) -> Result<Conversation<'_>, JsonFaul
     Ok(reader.finish())
 }
 
+/// What these members of a body ask for, without its messages.
+pub(crate) fn read_members<'a>(members: Vec<(Cow<'a, [u8]>, Raw<'a>)>) -> Conversation<'a> {
+    let mut reader = Reader::default();
+    members.into_iter().for_each(|(name, value)| reader.member(name, value));
+    reader.finish()
+}
+
 #[derive(Default)]
 struct Reader<'a> {
     turns: Option<Vec<Turn<'a>>>,

@@ -119,15 +119,14 @@ pub(crate) fn fault(error: Raw<'_>) -> AnswerFault {
 }
 
 /// Reads the error in a whole answer of chat, images or embeddings. A provider that means an error sends a status, so that only
-/// what the table knows is more than a malformed answer; what is about the request still says nothing about the endpoint.
+/// what the table knows, and what names a status of the provider's own, is more than a malformed answer; what is about the
+/// request still says nothing about the endpoint.
 pub(crate) fn fault_of_whole(error: Raw<'_>) -> AnswerFault {
     let said = Said::read(error);
-    let fault = fault_of(&said);
-    let reader = Reader::within(&said);
-    if reader.by_table().is_some() {
-        return fault;
-    }
+    let (fault, reader) = (fault_of(&said), Reader::within(&said));
     let evidence = match fault.kind.blame() {
+        _ if reader.by_table().is_some() => return fault,
+        Blame::Provider if said.status.is_some() => return fault,
         Blame::Client => Evidence::Unknown { said: reader.hash() },
         _ => Evidence::None,
     };

@@ -27,17 +27,14 @@ const NO_MESSAGES: &str = "Field 'messages' must be a non-empty array.";
 const NO_PARTS: &str = "'content' must be a string or a non-empty array of parts.";
 
 /// Reads the value of `messages` that comes next; whether it is there at all.
-pub(super) fn read_messages<'a>(
-    cursor: &mut Cursor<'a>,
-    conversation: &mut Conversation<'a>,
-) -> Result<bool, Stopped> {
+pub(super) fn read_messages<'a>(cursor: &mut Cursor<'a>, conversation: &mut Conversation<'a>) -> Result<bool, Stopped> {
     let most = conversation.max_messages;
     let read = elements(cursor, |cursor, index| {
         if index == most {
             let message = format!("'messages' may hold at most {most} elements.");
             return Err(fault::refused(&MESSAGES, message).into());
         }
-        read_message(cursor, conversation, index)
+        read_message(cursor, conversation, index).map_err(Stopped::in_prompt)
     })?;
     match read {
         Ok(0) => Err(fault::refused(&MESSAGES, NO_MESSAGES).into()),
@@ -51,11 +48,7 @@ pub(super) fn read_messages<'a>(
 }
 
 /// Reads the message that comes next, at a position, into the conversation.
-fn read_message<'a>(
-    cursor: &mut Cursor<'a>,
-    conversation: &mut Conversation<'a>,
-    index: usize,
-) -> Result<(), Stopped> {
+fn read_message<'a>(cursor: &mut Cursor<'a>, conversation: &mut Conversation<'a>, index: usize) -> Result<(), Stopped> {
     let path = MESSAGES.item(index);
     let mut message = Message::default();
     conversation.texts.clear();

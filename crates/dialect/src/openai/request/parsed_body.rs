@@ -252,8 +252,7 @@ impl<'a> BodyReader<'a> {
     fn field(&mut self, field: Field, name: &str, cursor: &mut Cursor<'a>) -> Result<Fate, Stopped> {
         let is_given = match field {
             Field::Messages => {
-                self.found.has_messages =
-                    read_messages(cursor, &mut self.conversation).map_err(Stopped::in_prompt)?;
+                self.found.has_messages = read_messages(cursor, &mut self.conversation)?;
                 self.found.has_messages
             }
             Field::Tools => read_tools(cursor, &mut self.found.tools, &self.place.path(name), self.limits.max_tools)?,

@@ -1,5 +1,7 @@
 //! What a request needs of a model, and the 400 for a model that does not support it.
 
+use std::borrow::Cow;
+
 use pointsman_domain::{
     Capability, CapabilitySet, Catalog, Dialect, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model,
     NativeFeature, Needs, ParameterNames, ParameterSet,
@@ -9,12 +11,13 @@ use super::{
     ChatRequest,
     conversation::MESSAGES,
     fields::Fate,
+    json,
     parsed_body::BodyMember,
     parsed_fields::{OutputFormat, StrictSchema},
 };
 use crate::{
     anthropic::schema::{MAX_OPTIONAL, Unlowered, lower},
-    json::{object, quoted},
+    json::{Raw, object},
     neutral::{Path, shown},
     responses::provider_state::PREVIOUS_RESPONSE_ID,
 };
@@ -79,9 +82,9 @@ impl SchemaLimits {
 
 /// The parameters of a request.
 #[derive(Debug, Default)]
-pub(crate) struct GivenParameters {
-    /// As JSON, each after a comma.
-    pub(crate) members: String,
+pub(crate) struct GivenParameters<'a> {
+    /// Names and values.
+    pub(crate) members: Vec<(Cow<'a, [u8]>, Raw<'a>)>,
     /// The name of the first that the gateway does not know and that no endpoint of the catalog lists.
     pub(crate) unknown: Option<String>,
 }
@@ -142,7 +145,7 @@ impl ChatRequest {
     }
 
     /// The parameters that are sent to endpoints as they are.
-    pub(crate) fn given_parameters(&self, names: &ParameterNames) -> GivenParameters {
+    pub(crate) fn given_parameters(&self, names: &ParameterNames) -> GivenParameters<'_> {
         let mut given = GivenParameters::default();
         for member in &self.envelope.members {
             let name = self.envelope.name(member);
@@ -152,9 +155,9 @@ impl ChatRequest {
             if member.fate == Fate::Unknown && names.gate(&name).is_none() {
                 given.unknown.get_or_insert(name.to_string());
             }
-            if let Some(value) = self.envelope.value(&name).and_then(|value| std::str::from_utf8(value).ok()) {
-                let name = quoted(&name);
-                given.members.extend([",", &String::from_utf8_lossy(&name), ":", value]);
+            let value = self.envelope.value(&name).and_then(|value| std::str::from_utf8(value).ok());
+            if let Some(value) = value.and_then(|value| json::whole(value, usize::MAX)) {
+                given.members.push((name.into_owned().into_bytes().into(), value));
             }
         }
         given

@@ -30,11 +30,7 @@ pub(super) fn read_calls<'a>(
     }
 }
 
-fn read_call<'a>(
-    cursor: &mut Cursor<'a>,
-    conversation: &mut Conversation<'a>,
-    path: &Path<'_>,
-) -> Result<(), Stopped> {
+fn read_call<'a>(cursor: &mut Cursor<'a>, conversation: &mut Conversation<'a>, path: &Path<'_>) -> Result<(), Stopped> {
     let (mut id, mut kind, mut function, mut custom, mut other_bytes) = (None, None, None, None, 0);
     let other = members(cursor, |cursor, key| match &*key.name() {
         b"id" => once(&mut id, cursor.value()?, path, "id"),

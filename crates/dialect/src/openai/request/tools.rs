@@ -79,11 +79,7 @@ pub(super) fn read_tools<'a>(
     }
 }
 
-fn read_tool<'a>(
-    cursor: &mut Cursor<'a>,
-    declared: &mut DeclaredTools<'a>,
-    path: &Path<'_>,
-) -> Result<(), Stopped> {
+fn read_tool<'a>(cursor: &mut Cursor<'a>, declared: &mut DeclaredTools<'a>, path: &Path<'_>) -> Result<(), Stopped> {
     let (mut kind, mut function, mut custom, mut other_bytes) = (None, None, None, 0);
     let other = members(cursor, |cursor, key| match &*key.name() {
         b"type" => once(&mut kind, cursor.value()?, path, "type"),
