@@ -7,7 +7,7 @@ use pointsman_domain::Invalid;
 
 use super::{
     client_request::{ClientRequest, ClientShape},
-    openai::request::{ChatPurpose, ChatRequest, RequestLimits},
+    openai::request::{Author, ChatPurpose, ChatRequest, RequestLimits},
 };
 
 impl ClientRequest {
@@ -41,6 +41,6 @@ impl ClientShape {
         purpose: ChatPurpose,
         limits: &RequestLimits,
     ) -> Result<Box<ChatRequest>, Invalid> {
-        ChatRequest::parse(chat, purpose, limits).map_err(|invalid| self.renamed(invalid))
+        ChatRequest::parse_of(Author::Gateway, chat, purpose, limits).map_err(|invalid| self.renamed(invalid))
     }
 }

@@ -21,7 +21,7 @@ use super::{
         conversation_reader::read_conversation,
         fitting_calls::{FittingCalls, fitting_calls},
         foreign_members::{PlainChat, plain_chat},
-        request::default_parameters,
+        request::{ChatExtras, default_parameters},
         rewrite_answer, text_completion,
         tool_history::{ToolHistory, with_results_behind_calls},
         tool_results::{PlainResults, plain_results},
@@ -77,15 +77,15 @@ pub fn chat_body_with(
     // Gateway fields and parameters that the endpoint does not list are removed here, for every dialect.
     let gated = request.limited_body(catalog, endpoint, most_output);
     let keeps_order = endpoint.dialect == Dialect::OpenAi && !request.has_written_messages;
+    let extras = request.extras;
     let gated = if request.has_scattered_results && !keeps_order { with_tool_history(gated, endpoint) } else { gated };
     let outgoing = match endpoint.dialect {
-        Dialect::OpenAi if request.client.is_some() => {
-            with_fitting_calls(without_foreign_members(with_plain_results(gated), catalog, endpoint, true))
-        }
         Dialect::OpenAi if request.has_written_messages => {
-            without_foreign_members(with_plain_results(gated), catalog, endpoint, true)
+            let plain = if extras.failed_results || extras.misplaced_media { with_plain_results(gated) } else { gated };
+            let own = without_foreign_members(plain, extras, catalog, endpoint, true);
+            if extras.misfit_calls { with_fitting_calls(own) } else { own }
         }
-        Dialect::OpenAi if request.returns_reasoning => without_foreign_members(gated, catalog, endpoint, false),
+        Dialect::OpenAi if extras.reasoning => without_foreign_members(gated, extras, catalog, endpoint, false),
         Dialect::OpenAi => gated,
         dialect => spelled(request, translated(&gated, dialect, endpoint, request.prompt_tokens, signatures)?),
     };
@@ -243,8 +243,14 @@ fn clients_own(
 }
 
 /// A chat body without what the endpoint must not get inside messages. `written`: for a client of another dialect.
-fn without_foreign_members(gated: OutgoingBody, catalog: &Catalog, endpoint: &Endpoint, written: bool) -> OutgoingBody {
-    let plain = plain_chat(&gated.bytes, catalog, endpoint, written);
+fn without_foreign_members(
+    gated: OutgoingBody,
+    extras: ChatExtras,
+    catalog: &Catalog,
+    endpoint: &Endpoint,
+    written: bool,
+) -> OutgoingBody {
+    let plain = plain_chat(&gated.bytes, extras, catalog, endpoint, written);
     let Some(PlainChat { body, cut_marks, cut_reasoning }) = plain else { return gated };
     let OutgoingBody { mut dropped, mut emulated, .. } = gated;
     dropped.extend(cut_marks.into_iter().map(Into::into));

@@ -18,9 +18,7 @@ use sha2::{Digest as _, Sha256};
 pub(crate) use self::field_names::{field_name, given_fields};
 use crate::{
     json::{Raw, push_member, push_string},
-    neutral::{
-        FieldFates, MemberType, StateKey, json_object, members_once, none_of, optional_member, with_lone_references,
-    },
+    neutral::{FieldFates, MemberType, StateKey, body_members, none_of, optional_member, with_lone_references},
     openai::request::gateway_members::is_for_gateway,
 };
 
@@ -103,7 +101,6 @@ enum Purpose {
 }
 
 fn read(body: &[u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMessages, Invalid> {
-    let whole = json_object(body)?;
     let mut writer = ChatBodyWriter {
         out: BytesMut::with_capacity(body.len() + body.len() / 8 + 256),
         fates: FieldFates::default(),
@@ -114,7 +111,7 @@ fn read(body: &[u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMe
         has_server_tools: false,
         state_key,
     };
-    let members = Members::read(whole)?;
+    let members = Members::read(body)?;
     writer.write(&members, purpose)?;
     let sampling = ["temperature", "top_p", "top_k"].into_iter().find(|name| members.has(name));
     let ChatBodyWriter { out, fates, native_feature, omits_thinking, has_blank_answers, .. } = writer;
@@ -163,9 +160,9 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    fn read(whole: Raw<'a>) -> Result<Members<'a>, Invalid> {
+    fn read(body: &'a [u8]) -> Result<Members<'a>, Invalid> {
         let mut members = Members::default();
-        for (key, value) in members_once(whole)? {
+        for (key, value) in body_members(body)? {
             let name = key.name();
             let slot = match &*name {
                 b"model" => &mut members.model,

@@ -112,6 +112,43 @@ impl<'a> Cursor<'a> {
         self.more(b']', first)
     }
 
+    /// Passes the array that comes next: `read` passes each element, which it gets with its position. Gives their number, or the
+    /// value that stands there instead of an array.
+    pub(crate) fn each_element<E: From<JsonFault>>(
+        &mut self,
+        mut read: impl FnMut(&mut Cursor<'a>, usize) -> Result<(), E>,
+    ) -> Result<Result<usize, Raw<'a>>, E> {
+        if self.peek()? != b'[' {
+            return Ok(Err(self.value()?));
+        }
+        self.enter()?;
+        let (mut first, mut count) = (true, 0);
+        while self.element(&mut first)? {
+            read(self, count)?;
+            count += 1;
+        }
+        self.leave();
+        Ok(Ok(count))
+    }
+
+    /// Passes the object that comes next: `read` gets each key, and passes its value. Gives the value that stands there instead
+    /// of an object, if one does.
+    pub(crate) fn each_member<E: From<JsonFault>>(
+        &mut self,
+        mut read: impl FnMut(&mut Cursor<'a>, Raw<'a>) -> Result<(), E>,
+    ) -> Result<Option<Raw<'a>>, E> {
+        if self.peek()? != b'{' {
+            return Ok(Some(self.value()?));
+        }
+        self.enter()?;
+        let mut first = true;
+        while let Some(key) = self.key(&mut first)? {
+            read(self, key)?;
+        }
+        self.leave();
+        Ok(None)
+    }
+
     /// Passes any value.
     #[inline]
     pub(crate) fn value(&mut self) -> Result<Raw<'a>, JsonFault> {
@@ -180,14 +217,14 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes the opening bracket that comes next.
-    pub(crate) fn enter(&mut self) -> Result<(), JsonFault> {
+    fn enter(&mut self) -> Result<(), JsonFault> {
         self.depth_left = self.depth_left.checked_sub(1).ok_or(JsonFault::TooDeep)?;
         self.at += 1;
         Ok(())
     }
 
     /// The closing bracket of what was entered last was passed.
-    pub(crate) fn leave(&mut self) {
+    fn leave(&mut self) {
         self.depth_left += 1;
     }
 

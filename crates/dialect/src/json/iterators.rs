@@ -5,8 +5,7 @@ use super::{cursor::Cursor, raw::Raw};
 impl<'a> Raw<'a> {
     /// Keys and values of an object; nothing for anything else.
     pub(crate) fn members(self) -> Members<'a> {
-        let cursor = self.is_object().then(|| Cursor::inside(self));
-        Members { cursor, first: true }
+        Members { cursor: Cursor::inside(self), first: true, is_open: self.is_object() }
     }
 
     /// The value of an object's member, the last if there are several.
@@ -28,6 +27,12 @@ impl<'a> Raw<'a> {
         found
     }
 
+    /// The objects in an array, to be read in place; nothing for anything else.
+    pub(crate) fn objects(self) -> Objects<'a> {
+        let members = Members { cursor: Cursor::inside(self), first: true, is_open: false };
+        Objects { members, passed: 0, is_open: self.is_array() }
+    }
+
     /// Elements of an array; nothing for anything else.
     pub(crate) fn elements(self) -> Elements<'a> {
         let cursor = self.is_array().then(|| Cursor::inside(self));
@@ -38,18 +43,54 @@ impl<'a> Raw<'a> {
 /// The members of a checked object.
 #[derive(Debug)]
 pub(crate) struct Members<'a> {
-    cursor: Option<Cursor<'a>>,
+    cursor: Cursor<'a>,
     first: bool,
+    is_open: bool,
+}
+
+impl Members<'_> {
+    /// Whether these are of an object of which the end was not reached.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
 }
 
 impl<'a> Iterator for Members<'a> {
     type Item = (Raw<'a>, Raw<'a>);
 
     fn next(&mut self) -> Option<(Raw<'a>, Raw<'a>)> {
+        if !self.is_open {
+            return None;
+        }
         // No error is possible, because the value has been checked.
-        let cursor = self.cursor.as_mut()?;
-        let key = cursor.key(&mut self.first).ok()??;
-        Some((key, cursor.checked_value()?))
+        let key = self.cursor.key(&mut self.first).ok().flatten();
+        self.is_open = key.is_some();
+        Some((key?, self.cursor.checked_value()?))
+    }
+}
+
+/// The elements of a checked array, of which objects are read in place: each of their bytes is passed once.
+#[derive(Debug)]
+pub(crate) struct Objects<'a> {
+    members: Members<'a>,
+    passed: usize,
+    is_open: bool,
+}
+
+impl<'a> Objects<'a> {
+    /// The position of the next element and its members; none, if it is no object. Members of the one before that were not
+    /// read are passed over.
+    pub(crate) fn next_object(&mut self) -> Option<(usize, &mut Members<'a>)> {
+        self.members.by_ref().for_each(drop);
+        let Members { cursor, first, is_open } = &mut self.members;
+        self.is_open = self.is_open && cursor.element(&mut (self.passed == 0)).is_ok_and(|more| more);
+        if !self.is_open {
+            return None;
+        }
+        (*first, *is_open) = (true, cursor.peek() == Ok(b'{'));
+        if *is_open { cursor.pass_byte(b'{').ok() } else { cursor.checked_value().map(drop) }?;
+        self.passed += 1;
+        Some((self.passed - 1, &mut self.members))
     }
 }
 
@@ -103,6 +144,22 @@ mod tests {
         } else {
             serde_json::from_str(raw.written()).unwrap()
         }
+    }
+
+    #[test]
+    fn objects_are_read_in_place_and_what_is_left_of_one_is_passed_over() {
+        let text = r#"[{"a":[{"b":1}],"c":{}} , {}, "x", [{"d":2}], {"e":3 , "f":[]}]"#;
+        let mut objects = Cursor::new(text).value().unwrap().objects();
+        let mut names = Vec::new();
+        while let Some((place, members)) = objects.next_object() {
+            let is_object = members.is_open();
+            names.push((place, is_object, members.next().map(|(key, _)| key.inner_text())));
+        }
+        let expected =
+            [(0, true, Some("a")), (1, true, None), (2, false, None), (3, false, None), (4, true, Some("e"))];
+        assert_eq!(names, expected);
+        assert!(Cursor::new("{}").value().unwrap().objects().next_object().is_none());
+        assert!(Cursor::new("[ ]").value().unwrap().objects().next_object().is_none());
     }
 
     proptest! {

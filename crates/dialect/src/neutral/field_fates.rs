@@ -34,11 +34,11 @@ impl FieldFates {
     pub(crate) fn pick<'a, const N: usize>(
         &mut self,
         path: &str,
-        object: Raw<'a>,
+        members: impl Iterator<Item = (Raw<'a>, Raw<'a>)>,
         names: [&[u8]; N],
     ) -> [Option<Raw<'a>>; N] {
         let mut found = [None; N];
-        for (key, value) in object.members() {
+        for (key, value) in members {
             let key = key.name();
             match names.iter().position(|name| **name == *key) {
                 Some(place) => found.iter_mut().skip(place).take(1).for_each(|found| *found = Some(value)),

@@ -41,9 +41,7 @@ pub use field_fates::FieldFates;
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns, turns_with_instructions};
 pub(crate) use path::{Path, shown};
 pub use request_body::refuse_repeated;
-pub(crate) use request_body::{
-    EMPTY_MESSAGE, MemberType, json_object, members_once, none_of, of_type, optional_member,
-};
+pub(crate) use request_body::{EMPTY_MESSAGE, MemberType, body_members, none_of, of_type, optional_member};
 pub(crate) use schema_refs::with_lone_references;
 pub use state_envelope::StateKey;
 pub(crate) use state_envelope::{Envelope, MAX_STATE};

@@ -6,27 +6,12 @@ use pointsman_domain::{Invalid, InvalidReason};
 
 use super::path::shown;
 use crate::{
-    json::{Cursor, MAX_DEPTH, Raw},
+    json::{Cursor, JsonFault, MAX_DEPTH, Raw, object},
     openai::request::syntax,
 };
 
 /// The only message of a chat of which all is for endpoints of the client's dialect: they get the client's own body.
 pub(crate) const EMPTY_MESSAGE: &[u8] = b"{\"role\":\"user\",\"content\":\"\"},";
-
-/// The body as a JSON object.
-///
-/// # Errors
-/// The 400 for anything else.
-pub(crate) fn json_object(body: &[u8]) -> Result<Raw<'_>, Invalid> {
-    let text = syntax::text(body)?;
-    let mut cursor = Cursor::new(text);
-    let whole = cursor.value().and_then(|value| cursor.end().map(|()| value));
-    let whole = whole.map_err(|_| syntax::broken(text, MAX_DEPTH))?;
-    if !whole.is_object() {
-        return Err(Invalid::body(InvalidReason::InvalidType, "Request body must be a JSON object."));
-    }
-    Ok(whole)
-}
 
 /// The JSON type of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,17 +96,27 @@ pub fn refuse_repeated(body: &[u8]) -> Result<(), Invalid> {
         }
         value.elements().enumerate().try_for_each(|(index, value)| check(value, &format!("{at}[{index}]")))
     }
-    json_object(body).map_or(Ok(()), |object| check(object, ""))
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    object(text).map_or(Ok(()), |object| check(object, ""))
 }
 
-/// The members of the body that are not null.
+/// The members of the body, a JSON object, that are not null.
 ///
 /// # Errors
-/// The 400 for a name that is given twice.
-pub(crate) fn members_once(object: Raw<'_>) -> Result<Vec<(Raw<'_>, Raw<'_>)>, Invalid> {
-    let mut members: Vec<(Raw<'_>, Raw<'_>)> = Vec::new();
+/// The 400 for anything else, and for a name that is given twice.
+pub(crate) fn body_members(body: &[u8]) -> Result<Vec<(Raw<'_>, Raw<'_>)>, Invalid> {
+    let text = syntax::text(body)?;
+    let (mut cursor, mut members) = (Cursor::new(text), Vec::new());
+    let read = cursor.each_member(|cursor, key| {
+        members.push((key, cursor.value()?));
+        Ok::<_, JsonFault>(())
+    });
+    let other = read.and_then(|other| cursor.end().map(|()| other)).map_err(|_| syntax::broken(text, MAX_DEPTH))?;
+    if other.is_some() {
+        return Err(Invalid::body(InvalidReason::InvalidType, "Request body must be a JSON object."));
+    }
     let mut names = std::collections::BTreeSet::new();
-    for (key, value) in object.members() {
+    for (key, _) in &members {
         let name = key.name();
         if names.contains(&name) {
             let name = shown(&String::from_utf8_lossy(&name));
@@ -129,9 +124,7 @@ pub(crate) fn members_once(object: Raw<'_>) -> Result<Vec<(Raw<'_>, Raw<'_>)>, I
             return Err(Invalid::field(InvalidReason::InvalidValue, name, message));
         }
         names.insert(name);
-        if !value.is_null() {
-            members.push((key, value));
-        }
     }
+    members.retain(|(_, value)| !value.is_null());
     Ok(members)
 }

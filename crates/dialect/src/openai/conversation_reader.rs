@@ -61,24 +61,19 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Reads the object that comes next. Messages, which are most of it, are read as they are passed.
     fn object(&mut self, cursor: &mut Cursor<'a>) -> Result<(), JsonFault> {
-        if cursor.peek()? != b'{' {
-            return Err(JsonFault::Invalid);
-        }
-        cursor.enter()?;
-        let mut first = true;
-        while let Some(key) = cursor.key(&mut first)? {
+        let other = cursor.each_member(|cursor, key| {
             let name = key.name();
             if *name == *b"messages" && self.turns.is_none() && cursor.peek()? == b'[' {
                 self.turns = Some(messages::turns(cursor, &mut self.lost)?);
-                continue;
+                return Ok(());
             }
             let value = cursor.value()?;
             if !value.is_null() {
                 self.member(name, value);
             }
-        }
-        cursor.leave();
-        Ok(())
+            Ok(())
+        })?;
+        if other.is_some() { Err(JsonFault::Invalid) } else { Ok(()) }
     }
 
     fn member(&mut self, name: Cow<'a, [u8]>, value: Raw<'a>) {

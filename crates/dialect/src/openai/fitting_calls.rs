@@ -4,18 +4,12 @@
 //! are changed: one of a client of chat goes to a chat server as it came.
 
 use bytes::{Bytes, BytesMut};
-use memchr::{memchr, memmem};
 use pointsman_domain::ReasoningFormat;
 
 use crate::{
     json::{Fate, Raw, Splice, object},
-    neutral::{CHAT_NAMES, CLIENT_IDS, EscapedText, NameRules, ToolNames, fitting_call_id},
+    neutral::{CHAT_NAMES, CLIENT_IDS, EscapedText, ToolNames, fitting_call_id},
 };
-
-/// Beginnings of members of a body of the gateway's own: the name of a tool, and the ids of a call and of its result. Within a
-/// text a quote is escaped, so that none of them stands there.
-const BEGINNINGS: [(&[u8], NameRules); 3] =
-    [(b"{\"name\":\"", CHAT_NAMES), (b"\"id\":\"", CLIENT_IDS), (b"\"tool_call_id\":\"", CLIENT_IDS)];
 
 /// A body with other names and ids.
 pub(crate) struct FittingCalls {
@@ -24,11 +18,8 @@ pub(crate) struct FittingCalls {
     pub(crate) names: ToolNames,
 }
 
-/// Makes the names and ids in a body of the gateway's own fit. `None` if they do.
+/// Makes the names and ids in a body of the gateway's own fit. `None` if it is no JSON.
 pub(crate) fn fitting_calls(body: &[u8]) -> Option<FittingCalls> {
-    if BEGINNINGS.iter().all(|(beginning, rules)| all_fit(body, beginning, *rules)) {
-        return None;
-    }
     let text = std::str::from_utf8(body).ok()?;
     let mut names = ToolNames::default();
     let mut splice = Splice::new(text);
@@ -42,15 +33,6 @@ pub(crate) fn fitting_calls(body: &[u8]) -> Option<FittingCalls> {
         Fate::Kept
     });
     Some(FittingCalls { body: splice.finish(), names })
-}
-
-/// Whether all strings that begin so fit.
-fn all_fit(body: &[u8], beginning: &[u8], rules: NameRules) -> bool {
-    memmem::find_iter(body, beginning).all(|start| {
-        let rest = body.get(start + beginning.len()..).unwrap_or_default();
-        let text = rest.get(..memchr(b'"', rest).unwrap_or(0)).unwrap_or_default();
-        std::str::from_utf8(text).is_ok_and(|text| rules.fits(text))
-    })
 }
 
 fn each<'a>(list: Raw<'a>, splice: &mut Splice<'a>, mut visit: impl FnMut(Raw<'a>, &mut Splice<'a>)) {
@@ -176,10 +158,5 @@ mod tests {
         body["tool_choice"] = json!({"type": "function", "function": {"name": "fs.read"}});
         let (body, _) = fitted(&body);
         assert_eq!(body["tool_choice"]["function"]["name"], body["tools"][0]["function"]["name"]);
-    }
-
-    #[test]
-    fn a_body_in_which_all_fits_is_not_touched() {
-        assert!(fitting_calls(chat("look", "call_1").to_string().as_bytes()).is_none());
     }
 }

@@ -7,7 +7,10 @@
 use bytes::{Bytes, BytesMut};
 use pointsman_domain::{Catalog, Dialect, Endpoint, Provider, ReasoningFormat, ReasoningHistory};
 
-use crate::json::{Fate, Raw, Splice, object};
+use crate::{
+    json::{Fate, Raw, Splice, object},
+    openai::request::ChatExtras,
+};
 
 const CACHE_CONTROL: &[u8] = b"cache_control";
 const REASONING_DETAILS: &[u8] = b"reasoning_details";
@@ -35,9 +38,14 @@ pub(crate) struct PlainChat {
 /// reasoning of chat providers gets into the member in which the endpoint takes it back. Of a body that was `written` for a
 /// client of another dialect, also marks of the cache where the endpoint does not list `cache_control`. `None` if nothing
 /// changes.
-pub(crate) fn plain_chat(body: &[u8], catalog: &Catalog, endpoint: &Endpoint, written: bool) -> Option<PlainChat> {
+pub(crate) fn plain_chat(
+    body: &[u8],
+    extras: ChatExtras,
+    catalog: &Catalog,
+    endpoint: &Endpoint,
+    written: bool,
+) -> Option<PlainChat> {
     let lists = |name| catalog.parameters.lists(endpoint.parameters, name);
-    let has = |name: &[u8]| memchr::memmem::find(body, name).is_some();
     let cuts_marks = written && !lists("cache_control");
     let targets = match endpoint.reasoning_history {
         ReasoningHistory::Unknown | ReasoningHistory::Details => None,
@@ -48,8 +56,8 @@ pub(crate) fn plain_chat(body: &[u8], catalog: &Catalog, endpoint: &Endpoint, wr
     };
     let knows_details = endpoint.reasoning_history == ReasoningHistory::Details || !endpoint.wants_reasoning_effort;
     let cuts_reasoning = !knows_details || written && !lists("reasoning");
-    let has_reasoning = if targets.is_some() { has(b"\"reasoning") } else { has(REASONING_DETAILS) };
-    if !(cuts_marks && has(CACHE_CONTROL) || has_reasoning) {
+    let has_reasoning = extras.reasoning_details || extras.reasoning && targets.is_some();
+    if !(cuts_marks && extras.cache_marks || has_reasoning) {
         return None;
     }
     let body = std::str::from_utf8(body).ok()?;

@@ -4,7 +4,6 @@
 //! messages of the user only, and know no such mark. For the same reason media of instructions go to the user.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use memchr::memmem;
 
 use crate::{
     json::{Raw, Splice, object},
@@ -15,12 +14,6 @@ use crate::{
 pub(crate) const RESULT: &[u8] = b"{\"role\":\"tool\",\"tool_call_id\":";
 /// The mark of a failed result.
 pub(crate) const FAILED: &[u8] = b"\"is_error\":true";
-
-/// Types of media, as the gateway writes them.
-const MEDIA: [&[u8]; 4] =
-    [b"\"type\":\"image_url\"", b"\"type\":\"file\"", b"\"type\":\"input_audio\"", b"\"type\":\"video_url\""];
-/// Authors of instructions, as the gateway writes them.
-const INSTRUCTIONS: [&[u8]; 2] = [b"\"role\":\"system\"", b"\"role\":\"developer\""];
 
 /// A body with plain results.
 pub(crate) struct PlainResults {
@@ -35,13 +28,6 @@ pub(crate) struct PlainResults {
 
 /// Writes the results and the instructions in a body of the gateway's own as plain texts. `None` if they are.
 pub(crate) fn plain_results(body: &[u8]) -> Option<PlainResults> {
-    let has = |part: &[u8]| memmem::find(body, part).is_some();
-    let has_any = |parts: &[&[u8]]| parts.iter().any(|part| has(part));
-    let has_results = has(RESULT);
-    let may_change = has_results && has(FAILED) || (has_results || has_any(&INSTRUCTIONS)) && has_any(&MEDIA);
-    if !may_change {
-        return None;
-    }
     let text = std::str::from_utf8(body).ok()?;
     let messages = object(text).ok()?.member(b"messages")?;
     let mut rewriter = Rewriter {

@@ -25,7 +25,7 @@ pub use self::{
 use self::{input::Answer, tools::DeclaredTools};
 use crate::{
     json::{Raw, push_member},
-    neutral::{FieldFates, StateKey, json_object, members_once, none_of},
+    neutral::{FieldFates, StateKey, body_members, none_of},
     openai::request::gateway_members::is_for_gateway,
     responses::provider_state::{PREVIOUS_RESPONSE_ID, ProviderState},
 };
@@ -63,7 +63,7 @@ pub fn read_responses_with(
     state_key: &StateKey,
     state: impl Fn() -> ProviderState,
 ) -> Result<InboundResponses, Invalid> {
-    let members = Members::read(json_object(body)?, state)?;
+    let members = Members::read(body, state)?;
     let mut writer = ChatBodyWriter::new(body.len() + body.len() / 8 + 256, state_key);
     writer.write(&members)?;
     let ChatBodyWriter { out, tools, fates, native_feature, .. } = writer;
@@ -103,8 +103,8 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    fn read(whole: Raw<'a>, state: impl Fn() -> ProviderState) -> Result<Members<'a>, Invalid> {
-        let mut members = Members { all: members_once(whole)?, ..Members::default() };
+    fn read(body: &'a [u8], state: impl Fn() -> ProviderState) -> Result<Members<'a>, Invalid> {
+        let mut members = Members { all: body_members(body)?, ..Members::default() };
         for (key, value) in members.all.clone() {
             let name = key.name();
             let slot = match &*name {

@@ -8,7 +8,7 @@ use pointsman_domain::{Invalid, ReasoningFormat};
 use super::{ChatBodyWriter, MAX_MESSAGES, mistyped, refused, required};
 use crate::{
     anthropic::foreign_state::{ForeignState, unpacked_state},
-    json::{Raw, push_member, push_string},
+    json::{Members, Raw, push_member, push_string},
     neutral::{EMPTY_MESSAGE, Envelope, EscapedText, FieldFates, MemberType, Path, none_of, of_type},
     openai::{
         message_parts::MessageParts,
@@ -49,9 +49,9 @@ pub(super) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    pub(super) fn read(block: Raw<'a>) -> Block<'a> {
+    pub(super) fn read(members: &mut Members<'a>) -> Block<'a> {
         let mut read = Block::default();
-        for (key, value) in block.members() {
+        for (key, value) in members {
             let member = match &*key.name() {
                 b"type" => &mut read.kind,
                 b"text" => &mut read.text,
@@ -113,8 +113,8 @@ impl ChatBodyWriter<'_> {
         if let Some(system) = system {
             self.system(system, &Path::Field("system"), true)?;
         }
-        let mut count = 0;
-        for (index, message) in messages.elements().enumerate() {
+        let (mut count, mut objects) = (0, messages.objects());
+        while let Some((index, message)) = objects.next_object() {
             count = index + 1;
             self.message(message, &path.item(index))?;
         }
@@ -138,7 +138,8 @@ impl ChatBodyWriter<'_> {
         if let Some(text) = EscapedText::of(content) {
             parts.text(text, None);
         } else if content.is_array() {
-            for (index, block) in content.elements().enumerate() {
+            let mut blocks = content.objects();
+            while let Some((index, block)) = blocks.next_object() {
                 let (block, path) = (Block::read(block), path.item(index));
                 block.name_others(if is_leading { "system[]" } else { "messages[].content[]" }, &mut self.fates);
                 if &*block.kind(&path)? != "text" {
@@ -170,8 +171,8 @@ impl ChatBodyWriter<'_> {
         self.out.put_slice(b"},");
     }
 
-    fn message(&mut self, message: Raw<'_>, path: &Path<'_>) -> Result<(), Invalid> {
-        if !message.is_object() {
+    fn message(&mut self, message: &mut Members<'_>, path: &Path<'_>) -> Result<(), Invalid> {
+        if !message.is_open() {
             return Err(mistyped(path, "an object"));
         }
         let [role, content] = self.fates.pick("messages[]", message, OF_MESSAGES);
@@ -201,7 +202,8 @@ impl ChatBodyWriter<'_> {
         if let Some(text) = EscapedText::of(content) {
             parts.text(text, None);
         }
-        for (index, block) in content.elements().enumerate() {
+        let mut blocks = content.objects();
+        while let Some((index, block)) = blocks.next_object() {
             let (block, path) = (Block::read(block), path.item(index));
             block.name_others("messages[].content[]", &mut self.fates);
             let mark = block.cache_control;
@@ -231,7 +233,8 @@ impl ChatBodyWriter<'_> {
         if let Some(text) = content.and_then(EscapedText::of) {
             parts.text(text, None);
         }
-        for (index, inner) in content.into_iter().flat_map(Raw::elements).enumerate() {
+        let mut blocks = content.map(Raw::objects);
+        while let Some((index, inner)) = blocks.as_mut().and_then(|blocks| blocks.next_object()) {
             let (inner, path) = (Block::read(inner), content_path.item(index));
             inner.name_others("messages[].content[].content[]", &mut self.fates);
             if inner.cache_control.is_some_and(|mark| mark.is_object()) {
@@ -266,7 +269,8 @@ impl ChatBodyWriter<'_> {
             self.has_blank_answers |= text.is_blank();
             parts.text(text, None);
         }
-        for (index, block) in content.elements().enumerate() {
+        let mut blocks = content.objects();
+        while let Some((index, block)) = blocks.next_object() {
             let (block, path) = (Block::read(block), path.item(index));
             block.name_others("messages[].content[]", &mut self.fates);
             match &*block.kind(&path)? {

@@ -118,7 +118,7 @@ impl ChatBodyWriter<'_> {
         let mut blocks = content.elements().enumerate().peekable();
         while let Some((index, inner)) = blocks.next() {
             let mark = mark.filter(|_| blocks.peek().is_none());
-            let block = Block::read(inner);
+            let block = Block::read(&mut inner.members());
             match block.text.and_then(EscapedText::of) {
                 Some(text) => parts.text(text, mark),
                 None => self.image(&block, &path.item(index), mark, parts)?,

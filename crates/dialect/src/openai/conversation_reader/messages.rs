@@ -34,18 +34,12 @@ impl<'a> Members<'a> {
     /// Reads the message that comes next; a value of another type has no members. `lost` gets those without a neutral form.
     fn read(cursor: &mut Cursor<'a>, lost: &mut FieldFates) -> Result<Members<'a>, JsonFault> {
         let mut members = Members::default();
-        if cursor.peek()? != b'{' {
-            cursor.value()?;
-            return Ok(members);
-        }
-        cursor.enter()?;
-        let mut first = true;
-        while let Some(key) = cursor.key(&mut first)? {
+        cursor.each_member(|cursor, key| {
             let name = key.name();
             let member = match &*name {
                 b"content" => {
                     members.content = content_parts(cursor, lost)?;
-                    continue;
+                    return Ok(());
                 }
                 b"role" => Some(&mut members.role),
                 b"cache_control" => Some(&mut members.cache_control),
@@ -65,25 +59,23 @@ impl<'a> Members<'a> {
                 Some(member) => *member = (!value.is_null()).then_some(value),
                 None => lost.drop_member("messages[]", &name, value),
             }
-        }
-        cursor.leave();
+            Ok(())
+        })?;
         Ok(members)
     }
 }
 
 /// Reads the array of messages that comes next. `lost` gets members without a neutral form.
 pub(super) fn turns<'a>(cursor: &mut Cursor<'a>, lost: &mut FieldFates) -> Result<Vec<Turn<'a>>, JsonFault> {
-    cursor.enter()?;
     let mut turns = Vec::new();
     let mut ids = MadeIds::default();
-    let mut first = true;
-    while cursor.element(&mut first)? {
+    let read = cursor.each_element(|cursor, place| {
         let members = Members::read(cursor, lost)?;
-        ids.message = turns.len();
+        ids.message = place;
         turns.push(turn(members, &mut ids, lost));
-    }
-    cursor.leave();
-    Ok(turns)
+        Ok(())
+    });
+    read.map(|_| turns)
 }
 
 /// Ids of calls to which the client gave an empty one, the same for a call and its result. They depend on nothing that follows.
@@ -152,17 +144,12 @@ fn role(value: Option<Raw<'_>>) -> Role {
 
 /// Parts of the `content` that comes next, which is a string or an array.
 fn content_parts<'a>(cursor: &mut Cursor<'a>, lost: &mut FieldFates) -> Result<Vec<Part<'a>>, JsonFault> {
-    if cursor.peek()? != b'[' {
-        let text = EscapedText::of(cursor.value()?);
-        return Ok(text.map(|text| Part::new(Content::Text(text))).into_iter().collect());
-    }
-    cursor.enter()?;
     let mut parts = Vec::new();
-    let mut first = true;
-    while cursor.element(&mut first)? {
+    let read = cursor.each_element(|cursor, _| {
         parts.push(ContentPart::read(cursor, lost)?.part(lost));
-    }
-    cursor.leave();
+        Ok(())
+    })?;
+    parts.extend(read.err().and_then(EscapedText::of).map(|text| Part::new(Content::Text(text))));
     Ok(parts)
 }
 
@@ -184,13 +171,7 @@ impl<'a> ContentPart<'a> {
     /// Reads the part that comes next; a value of another type has no members.
     fn read(cursor: &mut Cursor<'a>, lost: &mut FieldFates) -> Result<ContentPart<'a>, JsonFault> {
         let mut part = ContentPart::default();
-        if cursor.peek()? != b'{' {
-            cursor.value()?;
-            return Ok(part);
-        }
-        cursor.enter()?;
-        let mut first = true;
-        while let Some(key) = cursor.key(&mut first)? {
+        cursor.each_member(|cursor, key| {
             let (name, value) = (key.name(), cursor.value()?);
             let member = match &*name {
                 b"type" => &mut part.kind,
@@ -204,12 +185,12 @@ impl<'a> ContentPart<'a> {
                 b"video_url" => &mut part.video_url,
                 _ => {
                     lost.drop_member("messages[].content[]", &name, value);
-                    continue;
+                    return Ok(());
                 }
             };
             *member = Some(value);
-        }
-        cursor.leave();
+            Ok(())
+        })?;
         Ok(part)
     }
 
@@ -229,23 +210,23 @@ impl<'a> ContentPart<'a> {
 }
 
 fn image<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
-    let [url, detail] = lost.pick("messages[].content[].image_url", value, [b"url", b"detail"]);
+    let [url, detail] = lost.pick("messages[].content[].image_url", value.members(), [b"url", b"detail"]);
     Some(Content::Image { source: address(url, value)?, detail: text_in(detail) })
 }
 
 fn audio<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
-    let [data, format] = lost.pick("messages[].content[].input_audio", value, [b"data", b"format"]);
+    let [data, format] = lost.pick("messages[].content[].input_audio", value.members(), [b"data", b"format"]);
     Some(Content::Audio { format: text_in(format)?, data: bare_data(text_in(data)?) })
 }
 
 fn video<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
-    let [url] = lost.pick("messages[].content[].video_url", value, [b"url"]);
+    let [url] = lost.pick("messages[].content[].video_url", value.members(), [b"url"]);
     Some(Content::Video { source: address(url, value)? })
 }
 
 fn file<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Content<'a>> {
     let names: [&[u8]; 4] = [b"file_data", b"file_id", b"file_url", b"filename"];
-    let [data, id, url, name] = lost.pick("messages[].content[].file", value, names).map(text_in);
+    let [data, id, url, name] = lost.pick("messages[].content[].file", value.members(), names).map(text_in);
     let source = match (data, id) {
         (Some(data), _) => source(data),
         (None, Some(id)) => MediaSource::FileId(id),
@@ -292,14 +273,14 @@ fn data_url<'u, 'a>(url: &'u str, escaped: impl Fn(&'u str) -> EscapedText<'a>) 
 /// A call; `made_id` gives the id of one without.
 fn call<'a>(value: Raw<'a>, made_id: impl FnOnce() -> EscapedText<'a>, lost: &mut FieldFates) -> Option<Part<'a>> {
     let names: [&[u8]; 6] = [b"id", b"type", b"function", b"custom", b"index", b"extra_content"];
-    let [id, kind, function, custom, ..] = lost.pick("messages[].tool_calls[]", value, names);
+    let [id, kind, function, custom, ..] = lost.pick("messages[].tool_calls[]", value.members(), names);
     let id = || id.and_then(EscapedText::of).filter(|id| !id.is_empty()).unwrap_or_else(made_id);
     if kind.and_then(Raw::text).as_deref() == Some("custom") {
-        let [name, input] = lost.pick("messages[].tool_calls[].custom", custom?, [b"name", b"input"]);
+        let [name, input] = lost.pick("messages[].tool_calls[].custom", custom?.members(), [b"name", b"input"]);
         let (name, arguments) = (text_in(name)?, text_in(input).unwrap_or(EscapedText::plain("")));
         return Some(Part::new(Content::ToolCall { id: id(), name, arguments, kind: ToolKind::Custom }));
     }
-    let [name, arguments] = lost.pick("messages[].tool_calls[].function", function?, [b"name", b"arguments"]);
+    let [name, arguments] = lost.pick("messages[].tool_calls[].function", function?.members(), [b"name", b"arguments"]);
     let arguments = match arguments {
         Some(arguments) if arguments.is_object() => EscapedText::escaping(&String::from_utf8_lossy(arguments.bytes())),
         other => text_in(other).unwrap_or(EscapedText::plain("")),
@@ -318,7 +299,8 @@ fn text_of<'a>(object: Option<Raw<'a>>, name: &[u8]) -> Option<EscapedText<'a>> 
 
 /// The deprecated `function_call`: its result names the function instead of an id.
 fn legacy_call<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Part<'a>> {
-    let [name, arguments] = lost.pick("messages[].function_call", value, [b"name", b"arguments"]).map(text_in);
+    let [name, arguments] =
+        lost.pick("messages[].function_call", value.members(), [b"name", b"arguments"]).map(text_in);
     let (name, arguments) = (name?, arguments.unwrap_or(EscapedText::plain("")));
     Some(Part::new(Content::ToolCall { id: name.clone(), name, arguments, kind: ToolKind::Function }))
 }

@@ -12,11 +12,11 @@ pub(super) fn declared<'a>(tools: Option<Raw<'a>>, lost: &mut FieldFates) -> Vec
 
 fn tool<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Tool<'a>> {
     let names: [&[u8]; 4] = [b"type", b"function", b"custom", b"cache_control"];
-    let [_, declared, custom, mark] = lost.pick("tools[]", value, names);
+    let [_, declared, custom, mark] = lost.pick("tools[]", value.members(), names);
     let cache_control = mark.filter(|mark| !mark.is_null());
     if let Some(custom) = custom.filter(|custom| custom.is_object()) {
         let names: [&[u8]; 3] = [b"name", b"description", b"format"];
-        let [name, description, format] = lost.pick("tools[].custom", custom, names);
+        let [name, description, format] = lost.pick("tools[].custom", custom.members(), names);
         return Some(Tool {
             name: name.and_then(EscapedText::of)?,
             description: description.and_then(EscapedText::of),
@@ -34,7 +34,7 @@ fn tool<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Tool<'a>> {
 /// A declared function, which stands at `path`.
 pub(super) fn function<'a>(value: Raw<'a>, path: &str, lost: &mut FieldFates) -> Option<Tool<'a>> {
     let names: [&[u8]; 5] = [b"name", b"description", b"parameters", b"strict", b"cache_control"];
-    let [name, description, parameters, strict, mark] = lost.pick(path, value, names);
+    let [name, description, parameters, strict, mark] = lost.pick(path, value.members(), names);
     Some(Tool {
         name: name.and_then(EscapedText::of)?,
         description: description.and_then(EscapedText::of),

@@ -14,6 +14,23 @@ use crate::neutral::Path;
 /// The path of the whole conversation.
 pub(super) const MESSAGES: Path<'static> = Path::Field("messages");
 
+/// What stands in a chat that not every endpoint of chat takes as it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ChatExtras {
+    /// Any message returns reasoning.
+    pub(crate) reasoning: bool,
+    /// Any does in `reasoning_details`.
+    pub(crate) reasoning_details: bool,
+    /// Anything has a mark of the prompt cache.
+    pub(crate) cache_marks: bool,
+    /// A result says that its call failed.
+    pub(crate) failed_results: bool,
+    /// Media stand in instructions or in the result of a call.
+    pub(crate) misplaced_media: bool,
+    /// A name of a tool, or an id of a call, is one that OpenAI does not take. Only looked for in what the gateway wrote.
+    pub(crate) misfit_calls: bool,
+}
+
 /// What is known of the conversation once it has gone by.
 pub(super) struct Conversation<'a> {
     /// The body it stands in.
@@ -32,8 +49,12 @@ pub(super) struct Conversation<'a> {
     pub(super) media: CapabilitySet,
     /// Whether any tool was called.
     pub(super) has_calls: bool,
-    /// Whether any message returns reasoning.
-    pub(super) returns_reasoning: bool,
+    /// Whether the gateway wrote it for a client of another API.
+    pub(super) is_written: bool,
+    /// Whether there are media among the parts of the message that is read.
+    pub(super) has_media: bool,
+    /// What not every endpoint of chat takes.
+    pub(super) extras: ChatExtras,
     /// The turn that it leaves open.
     pub(super) open_turn: OpenTurn<'a>,
     /// Ids of the calls in the message that is read.
@@ -64,7 +85,9 @@ impl<'a> Conversation<'a> {
             has_other_images: false,
             media: CapabilitySet::NONE,
             has_calls: false,
-            returns_reasoning: false,
+            is_written: false,
+            has_media: false,
+            extras: ChatExtras::default(),
             open_turn: OpenTurn::default(),
             call_ids: CallIds::default(),
             texts: MessageTexts::default(),

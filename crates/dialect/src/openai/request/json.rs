@@ -1,7 +1,7 @@
 //! Small JSON values, read with their path: what they are, and the 400 for what they should have been.
 //!
 //! For fields that are short and read whole. The prompt itself is never read this way; it goes by in one
-//! pass through [`super::one_pass`].
+//! pass.
 
 use std::borrow::Cow;
 

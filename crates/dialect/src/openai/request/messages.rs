@@ -12,13 +12,13 @@ use super::{
     conversation::{Conversation, MESSAGES},
     fault,
     json::{self, required_string},
-    one_pass::{Stopped, elements, members, once},
     parts::{PartKind, read_part},
+    stopped::{Stopped, once},
     tool_calls::read_calls,
 };
 use crate::{
     json::{Cursor, Raw},
-    neutral::{Path, shown},
+    neutral::{CLIENT_IDS, Path, shown},
 };
 
 /// What is wrong with messages of another form.
@@ -29,7 +29,7 @@ const NO_PARTS: &str = "'content' must be a string or a non-empty array of parts
 /// Reads the value of `messages` that comes next; whether it is there at all.
 pub(super) fn read_messages<'a>(cursor: &mut Cursor<'a>, conversation: &mut Conversation<'a>) -> Result<bool, Stopped> {
     let most = conversation.max_messages;
-    let read = elements(cursor, |cursor, index| {
+    let read = cursor.each_element(|cursor, index| {
         if index == most {
             let message = format!("'messages' may hold at most {most} elements.");
             return Err(fault::refused(&MESSAGES, message).into());
@@ -53,15 +53,20 @@ fn read_message<'a>(cursor: &mut Cursor<'a>, conversation: &mut Conversation<'a>
     let mut message = Message::default();
     conversation.texts.clear();
     conversation.call_ids.clear();
-    if members(cursor, |cursor, key| message.member(key, cursor, conversation, index))?.is_some() {
+    conversation.has_media = false;
+    if cursor.each_member(|cursor, key| message.member(key, cursor, conversation, index))?.is_some() {
         return Err(fault::mistyped(&path, "Each message must be an object.").into());
     }
     let role = message.judge(&path, index)?;
     conversation.edits.extend(message.empty_text());
     conversation.tally.bytes += message.other_text_bytes();
-    conversation.returns_reasoning |= message.returns_reasoning();
+    let (has_media, is_written) = (conversation.has_media, conversation.is_written);
+    let Conversation { extras, opening, tally, open_turn, call_ids, texts, last_user, .. } = &mut *conversation;
+    extras.reasoning_details |= message.reasoning_details.is_some();
+    extras.reasoning |= message.reasoning.or(message.reasoning_content).or(message.reasoning_details).is_some();
+    extras.misplaced_media |= has_media && !matches!(role, Role::User | Role::Assistant);
+    extras.misfit_calls |= is_written && role == Role::Tool && !CLIENT_IDS.fits(message.answered_call());
     let calls = message.calls.flatten().unwrap_or(0);
-    let Conversation { opening, tally, open_turn, call_ids, texts, last_user, .. } = &mut *conversation;
     match role {
         Role::Assistant => {
             call_ids.extend(message.called());
@@ -151,7 +156,7 @@ fn read_content<'a>(
         return Ok(Content::Text);
     }
     let mut refusal = None;
-    let read = elements(cursor, |cursor, part| {
+    let read = cursor.each_element(|cursor, part| -> Result<(), Stopped> {
         if read_part(cursor, conversation, &path.item(part), (message, part))? == PartKind::Refusal {
             refusal = refusal.or(Some(part));
         }
@@ -210,24 +215,33 @@ impl<'a> Message<'a> {
                 if role == Some(Role::Developer) {
                     conversation.edits.push(Edit { span: span.clone(), want: Replacement::SystemRole });
                 }
-                return once(&mut self.role, (role, span), &path, "role");
+                return once(&mut self.role, (role, span), &path, key);
             }
             b"content" => {
                 cursor.peek()?;
                 let start = cursor.at();
                 let content = read_content(cursor, conversation, &path.member("content"), index)?;
-                return once(&mut self.content, (content, start..cursor.at()), &path, "content");
+                return once(&mut self.content, (content, start..cursor.at()), &path, key);
             }
             b"tool_calls" => {
                 let calls = read_calls(cursor, conversation, &path.member("tool_calls"))?;
-                return once(&mut self.calls, calls, &path, "tool_calls");
+                return once(&mut self.calls, calls, &path, key);
             }
             b"name" => {
                 let name = cursor.value()?;
                 if !name.is_null() {
                     required_string(Some(name), &path.member("name"))?;
                 }
-                return once(&mut self.name, name, &path, "name");
+                return once(&mut self.name, name, &path, key);
+            }
+            b"is_error" => {
+                conversation.extras.failed_results |= cursor.value()?.bytes() == b"true";
+                return Ok(());
+            }
+            b"cache_control" => {
+                conversation.extras.cache_marks = true;
+                cursor.value()?;
+                return Ok(());
             }
             b"tool_call_id" => &mut self.call_id,
             b"function_call" => &mut self.function_call,
@@ -242,11 +256,7 @@ impl<'a> Message<'a> {
                 return Ok(());
             }
         };
-        once(slot, cursor.value()?, &path, &String::from_utf8_lossy(&key.name()))
-    }
-
-    fn returns_reasoning(&self) -> bool {
-        self.reasoning.or(self.reasoning_content).or(self.reasoning_details).is_some()
+        once(slot, cursor.value()?, &path, key)
     }
 
     /// Bytes of text beside the content and the calls. Bytes of media and signatures are no text.

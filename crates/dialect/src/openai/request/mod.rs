@@ -26,7 +26,6 @@ mod json;
 mod json_type;
 mod messages;
 mod metadata;
-mod one_pass;
 mod open_turn;
 mod outgoing;
 mod parsed_body;
@@ -42,6 +41,7 @@ mod routing;
 mod routing_values;
 mod spelling;
 mod splice;
+mod stopped;
 mod suggestions;
 pub(crate) mod syntax;
 mod task_features;
@@ -51,6 +51,8 @@ mod tools;
 use pointsman_domain::{
     ConversationOpening, Invalid, ReasoningFormat, RequestedService, RoutingParameters, TaskFeatures, WhatIf,
 };
+
+pub(crate) use conversation::ChatExtras;
 
 pub use crate::neutral::path::shown;
 pub use embedding::EmbeddingRequest;
@@ -79,7 +81,7 @@ use self::{
 use crate::{
     client_request::ClientRequest,
     json::{Raw, object},
-    neutral::FieldFates,
+    neutral::{CHAT_NAMES, FieldFates},
 };
 
 /// Configurable bounds of a request. All other bounds are fixed by the API.
@@ -110,6 +112,14 @@ pub enum ChatPurpose {
     Chat,
     /// To preview the routing: model and messages may be missing.
     Preview,
+}
+
+/// Who wrote a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Author {
+    Client,
+    /// It means what a client of another API has asked for.
+    Gateway,
 }
 
 /// A chat request that passed all checks that need no catalog.
@@ -167,8 +177,8 @@ pub struct ChatRequest {
     pub has_written_messages: bool,
     /// Whether results of calls stand elsewhere than directly behind the calls of their turn.
     pub(crate) has_scattered_results: bool,
-    /// Whether any message returns reasoning.
-    pub(crate) returns_reasoning: bool,
+    /// What stands in it that not every endpoint of chat takes.
+    pub(crate) extras: ChatExtras,
     envelope: ParsedBody,
     demands: RequestedFeatures,
 }
@@ -180,12 +190,23 @@ impl ChatRequest {
     /// The 400 for a body that is no JSON object, else for its first offending field; required fields and
     /// rules between fields come last.
     pub fn parse(body: Bytes, form: ChatPurpose, limits: &RequestLimits) -> Result<Box<ChatRequest>, Invalid> {
+        ChatRequest::parse_of(Author::Client, body, form, limits)
+    }
+
+    /// The same for a body of this author.
+    pub(crate) fn parse_of(
+        author: Author,
+        body: Bytes,
+        form: ChatPurpose,
+        limits: &RequestLimits,
+    ) -> Result<Box<ChatRequest>, Invalid> {
         let call = match form {
             ChatPurpose::Chat => RequestKind::Chat,
             ChatPurpose::Preview => RequestKind::Preview,
         };
         let text = syntax::text(&body)?;
         let mut reader = BodyReader::new(text, call, limits);
+        reader.conversation.is_written = author == Author::Gateway;
         reader.read()?;
         if form == ChatPurpose::Chat {
             require(&reader.found)?;
@@ -212,6 +233,9 @@ impl ChatRequest {
         tally.bytes += found.tools.bytes;
         let open_state = conversation.open_turn.state();
         let has_scattered_results = conversation.open_turn.has_scattered_results();
+        let mut extras = conversation.extras;
+        extras.cache_marks |= found.tools.has_cache_marks || envelope.gives("cache_control");
+        extras.misfit_calls |= conversation.is_written && !found.tools.names.iter().all(|name| CHAT_NAMES.fits(name));
         let opening = conversation.opening.finish(envelope.value("tools"), found.tools.bytes, &tally);
         let demands = RequestedFeatures {
             reasoning: found.asks_reasoning(),
@@ -266,7 +290,7 @@ impl ChatRequest {
             fates: FieldFates::default(),
             has_written_messages: false,
             has_scattered_results,
-            returns_reasoning: conversation.returns_reasoning,
+            extras,
             envelope,
             demands,
         })

@@ -18,8 +18,8 @@ use super::{
     fields::{Check, Fate, Field},
     json,
     messages::read_messages,
-    one_pass::{Stopped, members},
     parsed_fields::ParsedFields,
+    stopped::Stopped,
     suggestions::field_meant_at_top_level,
     syntax,
     tools::read_tools,
@@ -173,7 +173,7 @@ impl<'a> BodyReader<'a> {
     /// Reads the members of the object at `cursor`, which ends at `end` of the body.
     fn object(&mut self, mut cursor: Cursor<'a>, end: usize) -> Result<(), Invalid> {
         let first = self.members.len();
-        let read = members(&mut cursor, |cursor, key| self.member(key, cursor)).and_then(|other| match other {
+        let read = cursor.each_member(|cursor, key| self.member(key, cursor)).and_then(|other| match other {
             None => Ok(cursor.end()?),
             Some(_) => Err(fault::not_an_object().into()),
         });

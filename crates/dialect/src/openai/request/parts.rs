@@ -11,7 +11,7 @@ use super::{
     fault,
     json::{self, Object, required_string},
     json_type::JsonType,
-    one_pass::{Stopped, members, once},
+    stopped::{Stopped, once},
 };
 use crate::{
     converse,
@@ -84,9 +84,8 @@ pub(super) fn read_part<'a>(
     place: (usize, usize),
 ) -> Result<PartKind, Stopped> {
     let mut part = Part::default();
-    let other = members(cursor, |cursor, key| {
-        let name = key.name();
-        let slot = match &*name {
+    let other = cursor.each_member(|cursor, key| {
+        let slot = match &*key.name() {
             b"type" => &mut part.kind,
             b"text" => &mut part.text,
             b"image_url" => &mut part.image,
@@ -94,12 +93,13 @@ pub(super) fn read_part<'a>(
             b"file" => &mut part.file,
             b"video_url" => &mut part.video,
             b"refusal" => &mut part.refusal,
-            _ => {
+            name => {
+                conversation.extras.cache_marks |= name == b"cache_control";
                 part.other_bytes += cursor.value()?.written().len();
                 return Ok(());
             }
         };
-        once(slot, cursor.value()?, path, &String::from_utf8_lossy(&name))
+        once(slot, cursor.value()?, path, key)
     })?;
     if let Some(other) = other {
         return Err(fault::wrong_type(path, "an object", JsonType::of(other)).into());
@@ -124,6 +124,7 @@ pub(super) fn read_part<'a>(
     }
     if let Some(modality) = kind.modality() {
         conversation.note_input(modality, place.0, place.1);
+        conversation.has_media = true;
     }
     if let Some(medium) = part.media().next() {
         conversation.opening.medium(medium.written());

@@ -1,7 +1,7 @@
 //! The text of a body, and what is wrong with one that cannot be read.
 //!
-//! A body is read in one pass by [`super::one_pass`], which checks the grammar, the depth and the surrogate pairs as it
-//! goes. Only where that pass stops is the text looked at again, to say what is wrong with it and where.
+//! A body is read in one pass by a [`Cursor`](crate::json::Cursor), which checks the grammar, the depth and the surrogate pairs as
+//! it goes. Only where that pass stops is the text looked at again, to say what is wrong with it and where.
 
 use std::str;
 

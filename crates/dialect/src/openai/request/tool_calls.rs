@@ -10,11 +10,11 @@ use super::{
     fault,
     json::{self, required_string},
     json_type::JsonType,
-    one_pass::{Stopped, elements, members, once},
+    stopped::{Stopped, once},
 };
 use crate::{
     json::{Cursor, Raw},
-    neutral::Path,
+    neutral::{CHAT_NAMES, CLIENT_IDS, Path},
 };
 
 /// Reads the value of `tool_calls` that comes next: how many there are, or `None` when it is null.
@@ -23,7 +23,7 @@ pub(super) fn read_calls<'a>(
     conversation: &mut Conversation<'a>,
     path: &Path<'_>,
 ) -> Result<Option<usize>, Stopped> {
-    match elements(cursor, |cursor, call| read_call(cursor, conversation, &path.item(call)))? {
+    match cursor.each_element(|cursor, call| read_call(cursor, conversation, &path.item(call)))? {
         Ok(count) => Ok(Some(count)),
         Err(other) if other.is_null() => Ok(None),
         Err(other) => Err(fault::wrong_type(path, "an array", JsonType::of(other)).into()),
@@ -32,11 +32,11 @@ pub(super) fn read_calls<'a>(
 
 fn read_call<'a>(cursor: &mut Cursor<'a>, conversation: &mut Conversation<'a>, path: &Path<'_>) -> Result<(), Stopped> {
     let (mut id, mut kind, mut function, mut custom, mut other_bytes) = (None, None, None, None, 0);
-    let other = members(cursor, |cursor, key| match &*key.name() {
-        b"id" => once(&mut id, cursor.value()?, path, "id"),
-        b"type" => once(&mut kind, cursor.value()?, path, "type"),
-        b"function" => once(&mut function, Called::read(cursor, &path.member("function"))?, path, "function"),
-        b"custom" => once(&mut custom, Called::read(cursor, &path.member("custom"))?, path, "custom"),
+    let other = cursor.each_member(|cursor, key| match &*key.name() {
+        b"id" => once(&mut id, cursor.value()?, path, key),
+        b"type" => once(&mut kind, cursor.value()?, path, key),
+        b"function" => once(&mut function, Called::read(cursor, &path.member("function"))?, path, key),
+        b"custom" => once(&mut custom, Called::read(cursor, &path.member("custom"))?, path, key),
         _ => {
             other_bytes += cursor.value()?.written().len();
             Ok(())
@@ -62,9 +62,14 @@ fn read_call<'a>(cursor: &mut Cursor<'a>, conversation: &mut Conversation<'a>, p
             conversation.not_understood.get_or_insert_with(|| fault::in_prompt(unsupported(path)));
         }
     }
-    conversation.call_ids.push(id.filter(|id| id.is_string()).map_or("", Raw::inner_text));
-    let called = [function, custom].into_iter().flatten();
-    conversation.tally.bytes += called.map(|called| called.text_bytes()).sum::<usize>();
+    let id = id.filter(|id| id.is_string()).map_or("", Raw::inner_text);
+    conversation.call_ids.push(id);
+    conversation.extras.misfit_calls |= conversation.is_written && !CLIENT_IDS.fits(id);
+    for called in [function, custom].into_iter().flatten() {
+        conversation.tally.bytes += called.text_bytes();
+        conversation.extras.misfit_calls |=
+            conversation.is_written && !called.name.is_some_and(|name| CHAT_NAMES.fits(name.inner_text()));
+    }
     Ok(())
 }
 
@@ -85,11 +90,11 @@ struct Called<'a> {
 impl<'a> Called<'a> {
     fn read(cursor: &mut Cursor<'a>, path: &Path<'_>) -> Result<Called<'a>, Stopped> {
         let mut called = Called::default();
-        let other = members(cursor, |cursor, key| {
+        let other = cursor.each_member(|cursor, key| {
             let value = cursor.value()?;
             match &*key.name() {
-                b"name" => once(&mut called.name, value, path, "name"),
-                b"arguments" | b"input" => once(&mut called.arguments, value, path, "arguments"),
+                b"name" => once(&mut called.name, value, path, key),
+                b"arguments" | b"input" => once(&mut called.arguments, value, path, key),
                 _ => Ok(()),
             }
         })?;

@@ -11,7 +11,7 @@ use super::{
     fault,
     json::{self, Object, required_string},
     json_type::JsonType,
-    one_pass::{Stopped, elements, members, once},
+    stopped::{Stopped, once},
 };
 use crate::{
     json::{Cursor, Raw},
@@ -33,6 +33,8 @@ pub(super) struct DeclaredTools<'a> {
     pub(super) has_functions: bool,
     /// Whether any takes free-form input.
     pub(super) has_custom: bool,
+    /// Whether any has a mark of the prompt cache.
+    pub(super) has_cache_marks: bool,
     /// Bytes of names, descriptions and schemas.
     pub(super) bytes: usize,
     /// The mistake of sending the first that is not understood to an endpoint that does not speak chat.
@@ -58,7 +60,7 @@ pub(super) fn read_tools<'a>(
     path: &Path<'_>,
     most: usize,
 ) -> Result<bool, Stopped> {
-    let read = elements(cursor, |cursor, tool| {
+    let read = cursor.each_element(|cursor, tool| {
         if tool == most {
             return Err(fault::refused(path, format!("'{path}' may hold at most {most} elements.")).into());
         }
@@ -81,11 +83,12 @@ pub(super) fn read_tools<'a>(
 
 fn read_tool<'a>(cursor: &mut Cursor<'a>, declared: &mut DeclaredTools<'a>, path: &Path<'_>) -> Result<(), Stopped> {
     let (mut kind, mut function, mut custom, mut other_bytes) = (None, None, None, 0);
-    let other = members(cursor, |cursor, key| match &*key.name() {
-        b"type" => once(&mut kind, cursor.value()?, path, "type"),
-        b"function" => once(&mut function, Function::read(cursor, &path.member("function"))?, path, "function"),
-        b"custom" => once(&mut custom, Function::read(cursor, &path.member("custom"))?, path, "custom"),
-        _ => {
+    let other = cursor.each_member(|cursor, key| match &*key.name() {
+        b"type" => once(&mut kind, cursor.value()?, path, key),
+        b"function" => once(&mut function, Function::read(cursor, &path.member("function"))?, path, key),
+        b"custom" => once(&mut custom, Function::read(cursor, &path.member("custom"))?, path, key),
+        name => {
+            declared.has_cache_marks |= name == b"cache_control";
             other_bytes += cursor.value()?.written().len();
             Ok(())
         }
@@ -130,12 +133,12 @@ struct Function<'a> {
 impl<'a> Function<'a> {
     fn read(cursor: &mut Cursor<'a>, path: &Path<'_>) -> Result<Function<'a>, Stopped> {
         let mut function = Function::default();
-        let other = members(cursor, |cursor, key| {
+        let other = cursor.each_member(|cursor, key| {
             let value = cursor.value()?;
             match &*key.name() {
-                b"name" => once(&mut function.name, value, path, "name"),
-                b"description" => once(&mut function.description, value, path, "description"),
-                b"parameters" => once(&mut function.parameters, value, path, "parameters"),
+                b"name" => once(&mut function.name, value, path, key),
+                b"description" => once(&mut function.description, value, path, key),
+                b"parameters" => once(&mut function.parameters, value, path, key),
                 _ => Ok(()),
             }
         })?;

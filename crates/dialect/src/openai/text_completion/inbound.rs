@@ -5,7 +5,7 @@ use pointsman_domain::{Invalid, InvalidReason};
 
 use crate::{
     json::{Raw, push_member},
-    neutral::{json_object, members_once},
+    neutral::body_members,
     openai::request::shown,
 };
 
@@ -33,7 +33,7 @@ const OF_CHAT: [&[u8]; 9] = [
 pub fn read_completion_request(body: &[u8]) -> Result<Bytes, Invalid> {
     let mut reader =
         Reader { messages: BytesMut::with_capacity(body.len() + 64), others: BytesMut::new(), has_prompt: false };
-    for (key, value) in members_once(json_object(body)?)? {
+    for (key, value) in body_members(body)? {
         reader.member(key, value)?;
     }
     if !reader.has_prompt {

@@ -6,7 +6,7 @@ use pointsman_domain::Invalid;
 
 use super::{ChatBodyWriter, mistyped, required};
 use crate::{
-    json::Raw,
+    json::{Members, Raw},
     neutral::{
         EscapedText, Path,
         media_type::{bare_data, is_bare_base64, type_of_file},
@@ -37,9 +37,9 @@ struct ContentPart<'a> {
 }
 
 impl<'a> ContentPart<'a> {
-    fn read(part: Raw<'a>) -> ContentPart<'a> {
+    fn read(members: &mut Members<'a>) -> ContentPart<'a> {
         let mut read = ContentPart::default();
-        for (key, value) in part.members().filter(|(_, value)| !value.is_null()) {
+        for (key, value) in members.filter(|(_, value)| !value.is_null()) {
             let member = match &*key.name() {
                 b"type" => &mut read.kind,
                 b"text" => &mut read.text,
@@ -123,7 +123,8 @@ impl<'a> ChatBodyWriter<'a> {
             return Err(mistyped(path, "a string or an array of parts"));
         }
         let holder = if matches!(path, Path::Member(_, "output")) { "input[].output[]" } else { "input[].content[]" };
-        for (index, part) in content.elements().enumerate() {
+        let mut objects = content.objects();
+        while let Some((index, part)) = objects.next_object() {
             let part = ContentPart::read(part);
             for (key, value) in &part.others {
                 self.fates.drop_member(holder, &key.name(), *value);

@@ -71,10 +71,10 @@ impl<'a> ChatBodyWriter<'a> {
     }
 
     fn items(&mut self, input: Raw<'a>) -> Result<(), Invalid> {
-        if input.elements().count() > MAX_ITEMS {
-            return Err(refused("input", format!("'input' may have at most {MAX_ITEMS} items.")));
-        }
         for (index, item) in input.elements().enumerate() {
+            if index == MAX_ITEMS {
+                return Err(refused("input", format!("'input' may have at most {MAX_ITEMS} items.")));
+            }
             self.item(item, &Path::Field("input").item(index))?;
         }
         self.end_answer();
