@@ -90,9 +90,11 @@ impl<'a> Raw<'a> {
     /// The name an object's key stands for, so that `"\u0069d"` is `id`.
     #[inline]
     pub(crate) fn name(self) -> Cow<'a, [u8]> {
-        if self.overhead == 0 {
-            return Cow::Borrowed(self.inner());
-        }
+        if self.overhead == 0 { Cow::Borrowed(self.inner()) } else { self.escaped_name() }
+    }
+
+    #[cold]
+    fn escaped_name(self) -> Cow<'a, [u8]> {
         self.text().map_or(Cow::Borrowed(self.inner()), |text| Cow::Owned(text.into_owned().into_bytes()))
     }
 

@@ -34,6 +34,7 @@ pub(super) fn text<'a>(raw: Raw<'a>, path: &Path<'_>) -> Result<Cow<'a, str>, In
 }
 
 /// A string that must be there, without reading it.
+#[inline]
 pub(super) fn required_string<'a>(raw: Option<Raw<'a>>, path: &Path<'_>) -> Result<Raw<'a>, Invalid> {
     let raw = raw.and_then(given).ok_or_else(|| fault::required(path))?;
     if raw.is_string() { Ok(raw) } else { Err(fault::wrong_type(path, "a string", JsonType::of(raw))) }

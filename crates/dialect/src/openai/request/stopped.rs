@@ -41,9 +41,16 @@ impl From<Invalid> for Stopped {
 }
 
 /// Keeps the value of a member, which the object at `path` may have once.
+#[inline]
 pub(super) fn once<T>(slot: &mut Option<T>, value: T, path: &Path<'_>, key: Raw<'_>) -> Result<(), Stopped> {
-    match slot.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(fault::given_twice(&path.member(&key.text().unwrap_or_default())).into()),
+    if slot.is_some() {
+        return Err(given_twice(path, key));
     }
+    *slot = Some(value);
+    Ok(())
+}
+
+#[cold]
+fn given_twice(path: &Path<'_>, key: Raw<'_>) -> Stopped {
+    fault::given_twice(&path.member(&key.text().unwrap_or_default())).into()
 }
