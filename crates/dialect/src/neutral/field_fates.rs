@@ -67,6 +67,9 @@ impl FieldFates {
 }
 
 fn insert(names: &mut Vec<Arc<str>>, name: &str) {
+    if names.iter().any(|known| **known == *name) {
+        return;
+    }
     let fit = |c: char| if c.is_ascii_alphanumeric() || "_-.[]".contains(c) { c } else { '?' };
     let clean: String = name.chars().take(MAX_CHARS).map(fit).collect();
     if let Err(place) = names.binary_search_by(|known| (**known).cmp(&clean))

@@ -113,15 +113,19 @@ fn turn<'a>(members: Members<'a>, ids: &mut MadeIds, lost: &mut FieldFates) -> T
 
 fn answer<'a>(members: Members<'a>, ids: &mut MadeIds, lost: &mut FieldFates) -> Vec<Part<'a>> {
     ids.open.clear();
-    let mut parts = reasoning(&members);
+    let (mut calls, mut signatures) = (Vec::new(), Vec::new());
+    let mut objects = members.tool_calls.map(Raw::objects);
+    while let Some((place, written)) = objects.as_mut().and_then(|calls| calls.next_object()) {
+        calls.extend(call(written, || ids.of_call(place), &mut signatures, lost));
+    }
+    let mut parts = reasoning(&members, signatures);
     if parts.is_empty() {
         parts = members.content;
     } else {
         parts.extend(members.content);
     }
     parts.extend(members.refusal.and_then(EscapedText::of).map(|text| Part::new(Content::Refusal(text))));
-    let calls = members.tool_calls.into_iter().flat_map(Raw::elements).enumerate();
-    parts.extend(calls.filter_map(|(place, value)| call(value, || ids.of_call(place), lost)));
+    parts.extend(calls);
     parts.extend(members.function_call.and_then(|value| legacy_call(value, lost)));
     parts
 }
@@ -270,10 +274,16 @@ fn data_url<'u, 'a>(url: &'u str, escaped: impl Fn(&'u str) -> EscapedText<'a>) 
     Some(MediaSource::Base64 { media_type: EscapedText::escaping(&media_type), data: escaped(data) })
 }
 
-/// A call; `made_id` gives the id of one without.
-fn call<'a>(value: Raw<'a>, made_id: impl FnOnce() -> EscapedText<'a>, lost: &mut FieldFates) -> Option<Part<'a>> {
-    let names: [&[u8]; 6] = [b"id", b"type", b"function", b"custom", b"index", b"extra_content"];
-    let [id, kind, function, custom, ..] = lost.pick("messages[].tool_calls[]", value.members(), names);
+/// A call; `made_id` gives the id of one without. `signatures` gets its thought signature, if it has one.
+fn call<'a>(
+    members: impl Iterator<Item = (Raw<'a>, Raw<'a>)>,
+    made_id: impl FnOnce() -> EscapedText<'a>,
+    signatures: &mut Vec<ReasoningState<'a>>,
+    lost: &mut FieldFates,
+) -> Option<Part<'a>> {
+    let names: [&[u8]; 6] = [b"id", b"type", b"function", b"custom", b"extra_content", b"index"];
+    let [id, kind, function, custom, extra, _] = lost.pick("messages[].tool_calls[]", members, names);
+    signatures.extend(extra.and_then(|extra| signature_of_call(extra, id)));
     let id = || id.and_then(EscapedText::of).filter(|id| !id.is_empty()).unwrap_or_else(made_id);
     if kind.and_then(Raw::text).as_deref() == Some("custom") {
         let [name, input] = lost.pick("messages[].tool_calls[].custom", custom?.members(), [b"name", b"input"]);
@@ -293,10 +303,6 @@ fn text_in(value: Option<Raw<'_>>) -> Option<EscapedText<'_>> {
     value.and_then(EscapedText::of)
 }
 
-fn text_of<'a>(object: Option<Raw<'a>>, name: &[u8]) -> Option<EscapedText<'a>> {
-    object.and_then(|object| object.member(name)).and_then(EscapedText::of)
-}
-
 /// The deprecated `function_call`: its result names the function instead of an id.
 fn legacy_call<'a>(value: Raw<'a>, lost: &mut FieldFates) -> Option<Part<'a>> {
     let [name, arguments] =
@@ -312,13 +318,12 @@ fn result<'a>(message: Members<'a>, ids: &mut MadeIds) -> Part<'a> {
     Part::new(Content::ToolResult { id, parts: message.content, failed })
 }
 
-/// Reasoning of an earlier answer: `reasoning_details`, else the signature in `extra_content` of a call, else plain text.
-fn reasoning<'a>(message: &Members<'a>) -> Vec<Part<'a>> {
+/// Reasoning of an earlier answer: `reasoning_details`, else the signatures of its calls, else plain text.
+fn reasoning<'a>(message: &Members<'a>, signatures: Vec<ReasoningState<'a>>) -> Vec<Part<'a>> {
     let details = message.reasoning_details.into_iter().flat_map(Raw::elements);
     let mut states: Vec<ReasoningState<'_>> = details.filter_map(detail).collect();
     if states.is_empty() {
-        let calls = message.tool_calls.into_iter().flat_map(Raw::elements);
-        states.extend(calls.filter_map(signature_of_call));
+        states = signatures;
     }
     if states.is_empty() {
         let text = text_in(message.reasoning).or_else(|| text_in(message.reasoning_content));
@@ -347,14 +352,13 @@ fn detail(value: Raw<'_>) -> Option<ReasoningState<'_>> {
     Some(ReasoningState { format, kind, text: text_in(shown), sealed: text_in(sealed), id: text_in(id) })
 }
 
-/// The thought signature of a call, as Google's own compatible endpoint sends it.
-fn signature_of_call(call: Raw<'_>) -> Option<ReasoningState<'_>> {
-    let google = call.member(b"extra_content")?.member(b"google")?;
+/// The thought signature in `extra_content` of the call with this id, as Google's own compatible endpoint sends it.
+fn signature_of_call<'a>(extra: Raw<'a>, id: Option<Raw<'a>>) -> Option<ReasoningState<'a>> {
     Some(ReasoningState {
         format: ReasoningFormat::Gemini,
         kind: ReasoningKind::Encrypted,
         text: None,
-        sealed: Some(text_of(Some(google), b"thought_signature")?),
-        id: text_of(Some(call), b"id"),
+        sealed: Some(text_in(extra.member(b"google")?.member(b"thought_signature"))?),
+        id: text_in(id),
     })
 }
