@@ -146,6 +146,9 @@ impl PlanRun {
     /// The client's error for the refusal at place `at` among the failures.
     pub(super) fn refused(&self, at: usize, error: &UpstreamError) -> ApiError {
         let mut previous: Vec<PreviousError> = self.failures.iter().map(|failed| failed.previous.clone()).collect();
+        if error.failure.kind == FailureKind::GatewayLimit {
+            return ApiError::gateway_limit(&error.detail, previous);
+        }
         let refused = (at < previous.len()).then(|| previous.remove(at));
         let provider_name = refused.map(|refused| refused.provider).unwrap_or_default();
         let Failure { kind, status, .. } = *error.failure;
