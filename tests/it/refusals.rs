@@ -338,10 +338,7 @@ impl FickleProvider {
                     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
                     answers[digits.parse::<usize>().ok()?].clone()
                 }
-                None => match body["messages"][0]["content"].as_str().and_then(|text| text.strip_prefix("echo-")) {
-                    Some(words) => FickleProvider::echo(words),
-                    None => good.to_owned(),
-                },
+                None => said(&body).map_or_else(|| good.to_owned(), FickleProvider::echo),
             };
             stream.write_all(answer.as_bytes()).ok()?;
             // What is cut off ends with its connection.
@@ -367,7 +364,16 @@ impl FickleProvider {
     }
 }
 
-/// The key of another caller than the tests' own, and its hash.
+/// What a request wants to hear repeated, wherever its dialect puts it.
+fn said(body: &Value) -> Option<&str> {
+    match body {
+        Value::String(text) => text.strip_prefix("echo-"),
+        Value::Array(values) => values.iter().find_map(said),
+        Value::Object(members) => members.values().find_map(said),
+        _ => None,
+    }
+}
+
 /// The key of a second caller, with an account of its own, and its digest.
 pub(crate) const OTHER: &str = "sk-other-0123456789abcdef";
 pub(crate) const SHA256: &str = "c6334c7846071ed8a7230d8d92839ab7bf2b1c16badb39f54b36bc69b0395f82";

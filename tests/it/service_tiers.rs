@@ -319,7 +319,7 @@ async fn a_key_with_a_limit_never_spends_more_over_any_door_for_any_field_and_an
             );
             let gateway = world(&upstream, &folder).with(&model).start().await;
             for word in words.into_iter().chain([""]) {
-                let (key, _) = issue(&gateway, json!({"name": word, "limit": 0.004})).await;
+                let (key, _) = issue(&gateway, json!({"name": format!("with {word}"), "limit": 0.004})).await;
                 let long = "way ".repeat(900);
                 let mut asked = match word {
                     "" => request(door),

@@ -140,10 +140,9 @@ impl FailureKind {
     /// What may be tried next.
     #[must_use]
     pub const fn next(self) -> Next {
-        use FailureKind::{BadRequest, ContextLength, GatewayLimit, TooLarge, Unprocessable};
+        use FailureKind::{BadRequest, ContextLength, TooLarge, Unprocessable};
         match self {
-            // Another endpoint would be paid for an answer that is as large.
-            BadRequest | GatewayLimit | TooLarge | Unprocessable => Next::Stop,
+            BadRequest | TooLarge | Unprocessable => Next::Stop,
             ContextLength => Next::LargerContext,
             _ => Next::AnotherEndpoint,
         }

@@ -32,7 +32,7 @@ const MAX_FETCHED: usize = 10;
 /// Base64 of more bytes than this runs on a blocking thread, because it would delay other requests of the worker.
 const BLOCKING_BYTES: usize = 1024 * 1024;
 const TOO_LARGE_TO_KEEP: &str = "The images are too large to be kept for links. Ask for base64, or the administrator of the \
-     gateway can raise images.max_bytes.";
+     gateway can raise images.capacity.";
 
 /// Accepts base64 with or without padding.
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new().with_decode_padding_mode(Indifferent);

@@ -271,8 +271,12 @@ impl PlanRun {
         }
         let at = self.failures.len().saturating_sub(1);
         match kind.next() {
+            // A third endpoint would be paid for an answer that is as large, too.
+            Next::AnotherEndpoint if kind == FailureKind::GatewayLimit && self.has_failed_so_before(at, kind) => {
+                AfterFailure::Stop(self.refused(at, error))
+            }
             Next::AnotherEndpoint => {
-                if kind.blame() == Blame::Client {
+                if kind.blame() == Blame::Client || kind == FailureKind::GatewayLimit {
                     self.refusal = Some((at, error.clone()));
                 }
                 AfterFailure::Continue
@@ -287,6 +291,11 @@ impl PlanRun {
             }
             Next::Stop => AfterFailure::Stop(self.refused(at, error)),
         }
+    }
+
+    /// Whether an attempt before the one at place `at` among the failures failed like it.
+    fn has_failed_so_before(&self, at: usize, kind: FailureKind) -> bool {
+        self.failures.iter().take(at).any(|failed| failed.kind == kind)
     }
 
     /// Notes what answers an objection of the candidate at `position`. False if nothing is left to try.

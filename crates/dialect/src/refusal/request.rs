@@ -407,6 +407,7 @@ impl Doubt {
 
     fn of(body: Raw<'_>) -> Doubt {
         let mut doubt = Doubt::default();
+        let is_conversation = body.member(b"messages").or_else(|| body.member(b"input")).is_some();
         for (key, value) in body.members() {
             let name = key.name();
             let is_void = value.is_null() || value.bytes() == b"false" || value.bytes() == b"\"\"" || is_empty(value);
@@ -414,7 +415,8 @@ impl Doubt {
                 continue;
             }
             doubt.brings_its_own |= !ORDINARY.contains(&&*name);
-            doubt.names_a_resource |= &*name == b"prompt" && value.is_string();
+            // Beside a conversation it is the name of one that is stored.
+            doubt.names_a_resource |= &*name == b"prompt" && value.is_string() && is_conversation;
             doubt.names_a_resource |= &*name == b"provider" || &*name == b"inference_geo";
             doubt.brings_its_own |= &*name == b"background" && value.bytes() == b"true";
             doubt.brings_its_own |= &*name == b"tools" && value.elements().any(runs_at_the_provider);

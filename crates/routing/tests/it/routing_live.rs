@@ -560,8 +560,7 @@ fn faults_of_one_caller_close_nothing_where_others_are_served() {
         check(&[-1, -1, -1], "open");
     }
     let rests = failed(FailureKind::Overloaded, 503, Some(30.0));
-    for (calls, expected) in [(&[1, 2, -1, -1][..], "acme/a"), (&[1, -1], "nothing"), (&[1, 2, -1, -2], "nothing")]
-    {
+    for (calls, expected) in [(&[1, 2, -1, -1][..], "acme/a"), (&[1, -1], "nothing"), (&[1, 2, -1, -2], "nothing")] {
         let rig = Rig::of("acme/a 200ms");
         let candidate = rig.candidate("acme/a", 0.0);
         for (n, caller) in calls.iter().enumerate() {

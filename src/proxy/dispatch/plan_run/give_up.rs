@@ -168,7 +168,7 @@ impl FailedAttempt {
 
     /// Whether the same request fails again at this endpoint, whenever it is sent.
     fn is_final(&self) -> bool {
-        self.kind.blame() == Blame::Client || self.is_ours()
+        self.kind.blame() == Blame::Client || self.kind == FailureKind::GatewayLimit || self.is_ours()
     }
 
     /// The exclusion reason that matches the failure. Only for failures that pass with time.
