@@ -554,7 +554,8 @@ impl ApiError {
             let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
             response.insert_header((header::RETRY_AFTER, whole_seconds(wait)));
             response.insert_header(("retry-after-ms", millis));
-            if wait > Duration::from_secs(60) {
+            // A wait of a minute may be one that was shortened to it, and clients heed none that is longer.
+            if wait >= Duration::from_secs(60) {
                 response.insert_header(("x-should-retry", "false"));
             }
         }

@@ -68,7 +68,7 @@ words! {
         "account_limit", "all_circuits_open", "budget_lease_used_up", "client_timeout", "configuration_refused",
         "console_logins", "content_policy_violation", "context_length_exceeded", "cors", "deadline",
         "disabled_key", "disabled_until_restart", "draining", "expired_key", "foreign_form", "free_pool",
-        "gateway_analyses", "gateway_concurrency", "gateway_requests", "gateway_shortage", "gateway_tokens",
+        "gateway_analyses", "gateway_concurrency", "gateway_limit", "gateway_requests", "gateway_shortage", "gateway_tokens",
         "generation_not_found", "headers_too_large", "host_not_allowed", "invalid_json", "invalid_key",
         "invalid_type", "invalid_value", "key_limit", "ledger_unavailable", "max_cost", "method_not_allowed",
         "missing_field", "missing_key", "model_deprecated", "model_not_allowed_for_key", "model_not_found",

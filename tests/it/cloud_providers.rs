@@ -236,6 +236,22 @@ async fn a_refused_service_account_is_a_fault_of_the_provider_and_calls_nothing(
 }
 
 #[actix_web::test]
+async fn a_token_endpoint_that_is_broken_or_busy_is_no_refusal_of_the_account() {
+    for status in [429, 500, 503] {
+        let cloud = always(200, &candidate());
+        let broken = Script::answering(http(status, &json!({"error": "internal_failure"})));
+        let tokens = Upstream::start([broken, token("later", 3_600)]);
+        let gateway = vertex(&cloud, &tokens).await;
+        let first = gateway.chat(&ask("acme/small")).await;
+        assert!([429, 502, 503].contains(&first.status), "{status}: {}", first.text());
+        let again = async || gateway.chat(&ask("acme/small")).await.status;
+        eventually(format!("{status}: a call with the next token"), again, |status| *status == 200).await;
+        let health = gateway.get("/api/v1/health/providers/cloud").await.expect(200)["data"][0].take();
+        assert_eq!(health["errors"]["auth"], 0, "{health}");
+    }
+}
+
+#[actix_web::test]
 async fn a_stream_from_vertex_with_a_key_file_is_relayed() {
     let body = format!("data: {}\r\n\r\n", candidate());
     let length = body.len();

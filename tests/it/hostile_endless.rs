@@ -14,6 +14,7 @@ use crate::{
 };
 
 const HELLO: &str = "200 'Hello' stop | completed | ok:200";
+const TOO_LONG: &str = "502 provider_unavailable | failed | gateway_limit:200";
 const MALFORMED: &str = "502 provider_unavailable | failed | malformed:200";
 const TRUNCATED: &str = "502 provider_unavailable | failed | truncated:200";
 
@@ -38,7 +39,7 @@ async fn an_event_of_64_megabytes() {
     for _ in 0..64 {
         script = script.then(&megabyte);
     }
-    check(Case::streamed(&script, MALFORMED)).await;
+    check(Case::streamed(&script, TOO_LONG)).await;
 }
 
 /// A stream of content that never ends has the total clock, and what was said until then.

@@ -7,18 +7,20 @@ use serde_json::json;
 
 use crate::{
     hostile::{
-        CHUNKED, Case, PROVIDER_KEY, UNTIL_CLOSE, check, chunk, completion, delta, event, events, finish, head_of, ok,
-        saying, status, stream_of, text,
+        CHUNKED, Case, PROVIDER_KEY, UNTIL_CLOSE, check, chunk, delta, event, events, finish, head_of, ok, saying,
+        status, stream_of, text,
     },
     scripted::{Gate, Script},
 };
 
 const HELLO: &str = "200 'Hello' stop | completed | ok:200";
 const MALFORMED: &str = "502 provider_unavailable | failed | malformed:200";
+const TOO_LONG: &str = "502 provider_unavailable | failed | gateway_limit:200";
 const SERVER: &str = "502 provider_unavailable | failed | server:200";
 const SAID: &str = "200 'Hel' error 502 provider_unavailable | failed | server:200";
 const TRUNCATED: &str = "502 provider_unavailable | failed | truncated:200";
 const CUT: &str = "200 'Hel' error 502 provider_unavailable | failed | truncated:200";
+const TOO_LONG_LATER: &str = "200 'Hel' error 502 provider_unavailable | failed | gateway_limit:200";
 const BROKEN: &str = "200 'Hel' error 502 provider_unavailable | failed | malformed:200";
 
 /// A provider that says these events in a whole chunked body.
@@ -198,11 +200,11 @@ async fn every_odd_framing() {
 async fn an_event_longer_than_allowed() {
     let long = text(&"x".repeat(200_000));
     let limit = "[stream]\nmax_event = 65536\n";
-    check(Case::streamed(&saying(&stream_of(&long)), MALFORMED).with(limit)).await;
-    check(in_two(&text("Hel"), |script| script.send(chunk(&long)).fin(), BROKEN).with(limit)).await;
+    check(Case::streamed(&saying(&stream_of(&long)), TOO_LONG).with(limit)).await;
+    check(in_two(&text("Hel"), |script| script.send(chunk(&long)).fin(), TOO_LONG_LATER).with(limit)).await;
     let endless =
         Script::new().request().send(CHUNKED).send(chunk("data: ")).repeat(Script::new().send(chunk(&"x".repeat(150))));
-    check(Case::streamed(&endless, MALFORMED).with(limit)).await;
+    check(Case::streamed(&endless, TOO_LONG).with(limit)).await;
 }
 
 #[actix_web::test]
@@ -253,8 +255,8 @@ async fn a_200_that_is_no_stream() {
     let page = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 13\r\n\r\n<html></html>";
     check(Case::streamed(&saying(page), MALFORMED)).await;
     check(Case::streamed(&saying(&ok("{\"choices\":")), TRUNCATED)).await;
-    check(Case::streamed(&saying(&ok(&completion("Hello"))), TRUNCATED)).await;
-    check(Case::streamed(&saying(&ok(r#"{"error":{"message":"No."}}"#)), TRUNCATED)).await;
+    check(Case::streamed(&saying(&ok(r#"{"error":{"message":"No."}}"#)), MALFORMED)).await;
+    check(Case::streamed(&saying(&ok("[]")), TRUNCATED)).await;
     let zipped = status("200 OK", "content-encoding: gzip\r\n", &events("Hello"));
     check(Case::streamed(&saying(&zipped), MALFORMED)).await;
 }

@@ -247,6 +247,8 @@ mod openapi_requests;
 #[cfg(test)]
 mod order_of_parts;
 #[cfg(test)]
+mod own_limits;
+#[cfg(test)]
 mod packages;
 #[cfg(test)]
 mod patience;
@@ -365,6 +367,8 @@ mod waiting;
 mod watchdog;
 #[cfg(test)]
 mod waterfall;
+#[cfg(test)]
+mod whole_for_stream;
 #[cfg(test)]
 mod why;
 #[cfg(test)]

@@ -99,6 +99,21 @@ async fn the_wait_that_a_provider_names_beside_a_refusal_of_our_account_is_never
     }
 }
 
+/// A longer wait is shortened to a minute, so a wait of a minute may be one of a day.
+#[actix_web::test]
+async fn a_wait_that_was_shortened_is_not_worth_a_retry() {
+    for (asked, told) in
+        [("retry-after: 86400\r\n", (Some("60"), Some("false"))), ("retry-after: 7\r\n", (Some("7"), None))]
+    {
+        let slow_down = http_with(429, asked, &json!({"error": {"message": "Slow down."}}));
+        for (path, request) in doors() {
+            let upstream = Upstream::start([Script::answering(slow_down.clone())]);
+            let gateway = gateway(&[&upstream], "openai").await;
+            assert_eq!(waits(&gateway.post(path, &request).await), told, "{path}");
+        }
+    }
+}
+
 /// Clients of Messages repeat what is called an overload, also in a stream.
 #[actix_web::test]
 async fn a_stream_that_fails_after_keep_alives_is_called_an_overload_only_if_it_may_succeed_later() {

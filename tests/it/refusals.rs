@@ -41,6 +41,7 @@ fn fixtures() -> Vec<Fixture> {
                 "anthropic" => "anthropic",
                 "gemini" => "gemini",
                 "converse" => "converse",
+                "openai-responses" => "openai-responses",
                 _ => "openai",
             },
             status: u16::try_from(value["status"].as_u64().unwrap()).unwrap(),
@@ -83,7 +84,12 @@ async fn world_of(fixtures: &[Fixture]) -> (TestGateway, Vec<Upstream>) {
 
 /// Why the only endpoint of a model is excluded now.
 async fn excluded(gateway: &TestGateway, model: &str) -> Option<String> {
-    let shown = gateway.post("/api/v1/route/preview", &ask(model)).await.json();
+    let (path, body) = match model.rsplit('/').next() {
+        Some("vectors") => ("/api/v1/route/preview", json!({"model": model, "input": "Hi"})),
+        Some("canvas") => ("/api/v1/route/preview?api=images", json!({"model": model, "prompt": "Hi"})),
+        _ => ("/api/v1/route/preview", ask(model)),
+    };
+    let shown = gateway.post(path, &body).await.json();
     Some(shown["excluded"].as_array()?.first()?["reason"].as_str()?.to_owned())
 }
 
@@ -287,6 +293,9 @@ async fn a_corrected_key_address_or_model_is_tried_at_once() {
     assert_eq!(calls(&missing), 2);
 }
 
+/// The end of an answer that ends too early.
+const CUT: &str = "\r\n\r\n{\"id\": \"x\"";
+
 /// A provider that serves everybody, but answers a request that holds `attack-<n>` with that refusal, and one that holds
 /// `echo-<n>` by repeating what stands behind it.
 struct FickleProvider {
@@ -294,10 +303,6 @@ struct FickleProvider {
 }
 
 impl FickleProvider {
-    fn start(answers: Vec<String>) -> FickleProvider {
-        FickleProvider::with_good(answers, &completion("Right."))
-    }
-
     /// One whose good answer is this one.
     fn with_good(answers: Vec<String>, good: &Value) -> FickleProvider {
         let good: Arc<str> = http(200, good).into();
@@ -333,12 +338,13 @@ impl FickleProvider {
                     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
                     answers[digits.parse::<usize>().ok()?].clone()
                 }
-                None => match body["messages"][0]["content"].as_str().and_then(|text| text.strip_prefix("echo-")) {
-                    Some(words) => FickleProvider::echo(words),
-                    None => good.to_owned(),
-                },
+                None => said(&body).map_or_else(|| good.to_owned(), FickleProvider::echo),
             };
             stream.write_all(answer.as_bytes()).ok()?;
+            // What is cut off ends with its connection.
+            if answer.is_empty() || answer.ends_with(CUT) {
+                return None;
+            }
         }
     }
 
@@ -358,7 +364,16 @@ impl FickleProvider {
     }
 }
 
-/// The key of another caller than the tests' own, and its hash.
+/// What a request wants to hear repeated, wherever its dialect puts it.
+fn said(body: &Value) -> Option<&str> {
+    match body {
+        Value::String(text) => text.strip_prefix("echo-"),
+        Value::Array(values) => values.iter().find_map(said),
+        Value::Object(members) => members.values().find_map(said),
+        _ => None,
+    }
+}
+
 /// The key of a second caller, with an account of its own, and its digest.
 pub(crate) const OTHER: &str = "sk-other-0123456789abcdef";
 pub(crate) const SHA256: &str = "c6334c7846071ed8a7230d8d92839ab7bf2b1c16badb39f54b36bc69b0395f82";
@@ -369,10 +384,7 @@ pub(crate) const SHA256: &str = "c6334c7846071ed8a7230d8d92839ab7bf2b1c16badb39f
 async fn nothing_that_one_caller_sends_shuts_a_provider_for_another() {
     let fixtures = fixtures();
     // What closes nothing, and what is about a request; a provider that says more says it to everybody.
-    let attacks: Vec<&Fixture> = fixtures
-        .iter()
-        .filter(|it| it.closes.is_none() && it.dialect != "converse" && it.dialect != "gemini")
-        .collect();
+    let attacks: Vec<&Fixture> = fixtures.iter().filter(|it| it.closes.is_none()).collect();
     let sentences: Vec<String> = fixtures
         .iter()
         .filter(|it| it.closes.is_some())
@@ -382,14 +394,16 @@ async fn nothing_that_one_caller_sends_shuts_a_provider_for_another() {
             error["message"].as_str().or(error.as_str()).or(body["message"].as_str()).map(str::to_owned)
         })
         .collect();
-    let provider = FickleProvider::start(attacks.iter().map(|it| it.answer("acme-x")).collect());
+    let answers: Vec<String> = attacks.iter().map(|it| it.answer("acme-x")).collect();
     let keys = format!("[[keys]]\nname = \"other\"\nsha256 = \"{SHA256}\"\n");
-    let gateway = World::new()
-        .provider("acme", provider.address)
-        .model(&Model::new("acme/x").taking(&["max_tokens"]).at("acme", "0", "0"))
-        .with(&keys)
-        .start()
-        .await;
+    let (mut world, mut providers) = (World::new().with(&keys), Vec::new());
+    for (slug, dialect, good) in good_answers() {
+        let provider = FickleProvider::with_good(answers.clone(), &good);
+        world = world.provider_with(slug, provider.address, &format!("dialect = \"{dialect}\""));
+        world = world.model(&Model::new(&format!("{slug}/x")).taking(&["max_tokens"]).at(slug, "0", "0"));
+        providers.push((dialect, format!("{slug}/x")));
+    }
+    let gateway = world.start().await;
     let mut seed = 7_u64;
     let mut any = |below: usize| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -397,18 +411,19 @@ async fn nothing_that_one_caller_sends_shuts_a_provider_for_another() {
     };
     let bearer = format!("Bearer {OTHER}");
     let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
-    for round in 0..400 {
-        let mut hostile = ask("acme/x");
+    for round in 0..600 {
         let attack = any(attacks.len());
-        let text = match any(2) {
-            0 => format!("attack-{attack} {}", "x".repeat(any(2_000))),
-            _ => format!("echo-{}{}", any(7), sentences[any(sentences.len())]),
+        let (text, dialect) = match any(2) {
+            0 => (format!("attack-{attack} {}", "x".repeat(any(2_000))), attacks[attack].dialect),
+            _ => (format!("echo-{}{}", any(7), sentences[any(sentences.len())]), providers[any(providers.len())].0),
         };
+        let model = &providers.iter().find(|(of, _)| *of == dialect).unwrap().1;
+        let mut hostile = and(ask(model), json!({"stream": any(2) == 0}));
         hostile["messages"] = json!([{"role": "user", "content": text}]);
         hostile["max_tokens"] = json!(1 + any(9_000));
         let refused = gateway.chat(&hostile).await;
         assert_ne!(refused.status, 200, "{hostile}");
-        let body = ask("acme/x").to_string().into_bytes();
+        let body = ask(model).to_string().into_bytes();
         let served = gateway.call(Method::POST, "/api/v1/chat/completions", &headers, Some(body)).await;
         assert_eq!(served.status, 200, "round {round}, after {hostile}: {}", served.text());
         // Without a success of anybody between, as often as the hostile caller likes.
@@ -416,8 +431,13 @@ async fn nothing_that_one_caller_sends_shuts_a_provider_for_another() {
             assert_ne!(gateway.chat(&hostile).await.status, 200);
         }
     }
-    assert_eq!(excluded(&gateway, "acme/x").await, None);
+    for (_, model) in &providers {
+        assert_eq!(excluded(&gateway, model).await, None, "{model}");
+    }
 }
+
+/// A member of an attack that becomes a part of its message.
+const IMAGE: &str = "image";
 
 /// A request of a hostile client, and what its provider answers.
 struct Attack {
@@ -428,7 +448,7 @@ struct Attack {
 }
 
 /// Answers of a healthy provider, by its slug and dialect.
-fn good_answers() -> [(&'static str, &'static str, Value); 4] {
+fn good_answers() -> [(&'static str, &'static str, Value); 5] {
     let claude = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
         "content": [{"type": "text", "text": "Right."}], "usage": {"input_tokens": 12, "output_tokens": 5}});
     let gemini = json!({"candidates": [{"content": {"role": "model", "parts": [{"text": "Right."}]}, "finishReason": "STOP", "index": 0}],
@@ -438,7 +458,13 @@ fn good_answers() -> [(&'static str, &'static str, Value); 4] {
         ("claude", "anthropic", claude),
         ("gemini", "gemini", gemini),
         ("responses", "openai-responses", response("completed", &Value::Null)),
+        ("bedrock", "converse", converse("end_turn", &json!([{"text": "Right."}]))),
     ]
+}
+
+fn converse(stop: &str, content: &Value) -> Value {
+    json!({"output": {"message": {"role": "assistant", "content": content}}, "stopReason": stop,
+        "usage": {"inputTokens": 12, "outputTokens": 5, "totalTokens": 17}, "metrics": {"latencyMs": 1}})
 }
 
 fn response(status: &str, error: &Value) -> Value {
@@ -553,6 +579,74 @@ fn attacks() -> Vec<Attack> {
         add("gemini", "messages", json!({"stream": true}), events(&[ended]));
     }
 
+    for reason in ["MALFORMED_RESPONSE", "STOP"] {
+        let ended =
+            json!({"candidates": [{"finishReason": reason, "index": 0}], "usageMetadata": {"promptTokenCount": 12}});
+        add("gemini", "chat/completions", json!({}), http(200, &ended));
+        add("gemini", "responses", json!({"stream": true}), events(&[ended]));
+    }
+    for stop in ["malformed_tool_use", "malformed_model_output"] {
+        add("bedrock", "chat/completions", json!({}), http(200, &converse(stop, &json!([]))));
+        add("bedrock", "messages", json!({"stream": true}), http(200, &converse(stop, &json!([]))));
+    }
+    // An answer that was not asked for as a stream.
+    for code in [2042, 2999] {
+        let refused = json!({"id": "x", "choices": null, "base_resp": {"status_code": code, "status_msg": "no"}});
+        add("chat", "chat/completions", json!({"stream": true}), http(200, &refused));
+        add("chat", "chat/completions", json!({}), http(200, &refused));
+    }
+    add("claude", "messages", json!({"stream": true}), http(200, &anthropic("invalid_request_error", "No such tool.")));
+
+    // Time-outs that are told, and faults of what a request names or brings.
+    let late = json!({"error": {"code": 504, "status": "DEADLINE_EXCEEDED", "message": "Deadline expired before operation could complete."}});
+    add("gemini", "chat/completions", json!({}), http(504, &late));
+    add(
+        "gemini",
+        "chat/completions",
+        json!({}),
+        http(499, &json!({"error": {"code": 499, "status": "CANCELLED", "message": "Cancelled."}})),
+    );
+    let model_late =
+        http_with(408, "x-amzn-errortype: ModelTimeoutException\r\n", &json!({"message": "Model has timed out."}));
+    add("bedrock", "chat/completions", json!({}), model_late);
+    let timed_out = anthropic("timeout_error", "The request timed out.");
+    add("claude", "messages", json!({}), http(504, &timed_out));
+    add("claude", "messages", json!({"stream": true}), events(&[timed_out]));
+    let broken = json!({"error": {"message": "Internal Server Error", "type": "InternalServerError", "code": 500}});
+    let cut = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500{CUT}");
+    for (door, stream) in
+        [("chat/completions", false), ("chat/completions", true), ("messages", false), ("responses", true)]
+    {
+        let extra = |extra: Value| and(json!({"stream": stream}), &extra);
+        for status in [500, 502, 503, 504] {
+            let message = http_with(status, "retry-after: 30\r\n", &broken);
+            let named = json!({"user": "x", IMAGE: "https://dead.example/x.png"});
+            add("chat", door, extra(named), message.clone());
+            add("chat", "chat/completions", extra(json!({"deferred": true})), message);
+        }
+        // The provider ends the connection.
+        add("chat", "chat/completions", extra(json!({"deferred": true})), String::new());
+        add("chat", "chat/completions", extra(json!({"deferred": true})), cut.clone());
+    }
+    for door in ["completions", "embeddings", "images/generations", "messages/count_tokens"] {
+        let headers = "x-ratelimit-remaining-requests: 0\r\nx-ratelimit-reset-requests: 60s\r\n";
+        let refused = json!({"error": {"message": "No.", "code": 2, "type": "invalid_request_error"}});
+        add("chat", door, json!({"api_key": "bad"}), http_with(500, headers, &broken));
+        add("chat", door, json!({"api_key": "bad"}), http_with(401, headers, &bad_key));
+        add("chat", door, json!({}), http(400, &refused));
+        add("chat", door, json!({}), http(404, &said("No provider supports the parameter logprobs here.")));
+    }
+    // A quota of the tier, or of what the request brings.
+    for (extra, status) in [
+        (json!({"service_tier": "flex"}), 200),
+        (json!({"deferred": true}), 200),
+        (json!({"service_tier": "flex"}), 429),
+    ] {
+        let headers = "x-ratelimit-remaining-requests: 0\r\nx-ratelimit-reset-requests: 60s\r\nx-ratelimit-remaining-tokens: 0\r\nx-ratelimit-reset-tokens: 60s\r\n";
+        let body = if status == 200 { completion("Right.") } else { said("Slow down.") };
+        add("chat", "chat/completions", extra, http_with(status, headers, &body));
+    }
+
     // Resources in use.
     add(
         "claude",
@@ -578,29 +672,57 @@ async fn nothing_that_one_caller_adds_to_its_requests_closes_rests_or_slows_an_e
     let mut providers = Vec::new();
     for (slug, dialect, good) in good_answers() {
         let provider = FickleProvider::with_good(answers.clone(), &good);
-        world = world.provider_with(slug, provider.address, &format!("dialect = \"{dialect}\""));
+        let legacy = if dialect == "openai" { "legacy_completions = true" } else { "" };
+        world = world.provider_with(slug, provider.address, &format!("dialect = \"{dialect}\"\n{legacy}"));
         for model in ["one", "two"] {
             let model = Model::new(&format!("{slug}/{model}")).taking(&["max_tokens", "tools", "tool_choice"]);
+            let model = model.with("input_modalities = [\"text\", \"image\"]\n");
             world = world.model(&model.at(slug, "0", "0"));
         }
         providers.push(provider);
     }
+    for (model, kind) in [("chat/vectors", "embeddings"), ("chat/canvas", "image")] {
+        let model = Model::new(model).with(&format!("output_modalities = [\"{kind}\"]\n"));
+        world = world.model(&model.at("chat", "0", "0"));
+    }
     let keys = format!("[[keys]]\nname = \"other\"\nsha256 = \"{SHA256}\"\n");
-    let gateway = world.with(&keys).start().await;
+    let gateway = world.with(&keys).variable("POINTSMAN__SERVER__LEGACY_COMPLETIONS", "true").start().await;
     let bearer = format!("Bearer {OTHER}");
     let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
     for (number, attack) in attacks.iter().enumerate() {
         let text = format!("attack-{number} {}", "x ".repeat(200));
-        let asked = match attack.door {
-            "responses" => json!({"input": text}),
-            "messages" => json!({"max_tokens": 9, "messages": [{"role": "user", "content": text}]}),
-            _ => json!({"messages": [{"role": "user", "content": text}]}),
+        let mut extra = attack.extra.clone();
+        let image = extra.as_object_mut().and_then(|extra| extra.remove(IMAGE));
+        let said = match (&image, attack.door) {
+            (None, _) => json!(text),
+            (Some(url), "responses") => {
+                json!([{"type": "input_text", "text": text}, {"type": "input_image", "image_url": url}])
+            }
+            (Some(url), "messages") => {
+                json!([{"type": "text", "text": text}, {"type": "image", "source": {"type": "url", "url": url}}])
+            }
+            (Some(url), _) => json!([{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": url}}]),
         };
-        let asked = and(and(asked, json!({"model": format!("{}/one", attack.provider)})), &attack.extra);
+        let turn = json!([{"role": "user", "content": said}]);
+        let asked = match attack.door {
+            "responses" => json!({"input": turn}),
+            "messages" => json!({"max_tokens": 9, "messages": turn}),
+            "messages/count_tokens" => json!({"messages": turn}),
+            "embeddings" => json!({"input": text}),
+            "completions" | "images/generations" => json!({"prompt": text}),
+            _ => json!({"messages": turn}),
+        };
+        let model = match attack.door {
+            "embeddings" => "chat/vectors".to_owned(),
+            "images/generations" => "chat/canvas".to_owned(),
+            _ => format!("{}/one", attack.provider),
+        };
+        let asked = and(and(asked, json!({"model": model})), &extra);
         for _ in 0..4 {
             gateway.post(&format!("/api/v1/{}", attack.door), &asked).await;
         }
-        for model in ["one", "two"] {
+        let beside = if attack.provider == "chat" { &["one", "two", "vectors", "canvas"][..] } else { &["one", "two"] };
+        for model in beside {
             let model = format!("{}/{model}", attack.provider);
             assert_eq!(
                 excluded(&gateway, &model).await,
@@ -608,6 +730,9 @@ async fn nothing_that_one_caller_adds_to_its_requests_closes_rests_or_slows_an_e
                 "{model} after {asked}, answered with {}",
                 attack.answer
             );
+            if !model.ends_with("/one") && !model.ends_with("/two") {
+                continue;
+            }
             let body = ask(&model).to_string().into_bytes();
             let served = gateway.call(Method::POST, "/api/v1/chat/completions", &headers, Some(body)).await;
             assert_eq!(served.status, 200, "after {asked}: {}", served.text());

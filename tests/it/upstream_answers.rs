@@ -209,12 +209,12 @@ async fn bytes_after_the_body_do_not_belong_to_it() {
 }
 
 #[actix_web::test]
-async fn an_answer_larger_than_allowed_is_malformed() {
+async fn an_answer_larger_than_allowed_is_a_limit_of_the_gateway() {
     let ten = "0123456789";
     let chunked = format!("{CHUNKED}a\r\n{ten}\r\na\r\n{ten}\r\n0\r\n\r\n");
     let endless = Script::new().request().send(CHUNKED).repeat(Script::new().send(format!("a\r\n{ten}\r\n")));
     for script in [saying(&ok(&ten.repeat(2))), saying(&chunked), endless] {
-        assert_eq!(at_most(19, script).await, "malformed");
+        assert_eq!(at_most(19, script).await, "gateway_limit");
     }
     assert_eq!(at_most(20, saying(&ok(&ten.repeat(2)))).await, ten.repeat(2));
 }

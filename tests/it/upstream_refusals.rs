@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use pointsman_domain::{Evidence, FailureKind};
 use pointsman_transport::UpstreamError;
 use serde_json::json;
 
@@ -128,9 +129,11 @@ async fn an_early_413_that_trickles_in_is_a_413() {
 
 #[actix_web::test]
 async fn a_reset_while_the_request_is_sent_is_a_reset() {
-    let upstream = Upstream::start([Script::new().head().close()]);
-    let came = outcome(&client(&upstream.url("")), plain(Bytes::from(vec![b' '; 5 << 20]))).await;
-    assert_eq!(came, "reset");
+    for (bytes, evidence) in [(5 << 20, Evidence::OF_ONE_CALLER), (1 << 10, Evidence::None)] {
+        let upstream = Upstream::start([Script::new().head().close()]);
+        let error = client(&upstream.url("")).send(plain(Bytes::from(vec![b' '; bytes]))).await.unwrap_err();
+        assert_eq!((error.failure.kind, error.failure.evidence), (FailureKind::Reset, evidence), "{bytes}: {error}");
+    }
 }
 
 /// As MiniMax does.

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use actix_web::rt;
+use actix_web::{http::Method, rt};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
@@ -13,6 +13,7 @@ use crate::{
     contract_route::explain,
     harness::{NO_WAIT, Reply, TestGateway},
     patience::{PATIENCE, eventually},
+    refusals::{OTHER, SHA256},
     scrape::Scrape,
     scripted::{Gate, Script, Upstream},
     world::{Model, World, and, ask, completion, error_of, http, http_with, stream_of},
@@ -252,6 +253,30 @@ async fn no_more_calls_wait_than_the_bound_and_all_that_wait_are_served() {
     error_of(&gateway.chat(&ask("acme/small")).await, 429);
     assert_eq!(waits(&gateway, "refused").await, 1.0);
     assert!(join_all(waiting).await.into_iter().all(|status| status.unwrap() == 200));
+    queue_of(&gateway, 0).await;
+}
+
+#[actix_web::test]
+async fn an_account_without_a_waiting_call_gets_a_place_of_the_one_that_has_all() {
+    let upstream = refusing_once(resting(429, 6000));
+    let keys = format!("[[keys]]\nname = \"other\"\nsha256 = \"{SHA256}\"\n");
+    let gateway = Rc::new(waiting_for(&upstream, "50s", &keys).await);
+    rest(&gateway).await;
+    let waiting = (0..256).map(|_| {
+        let gateway = Rc::clone(&gateway);
+        rt::spawn(async move { gateway.chat(&ask("acme/small")).await.status })
+    });
+    let waiting: Vec<_> = waiting.collect();
+    queue_of(&gateway, 256).await;
+    let bearer = format!("Bearer {OTHER}");
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let body = ask("acme/small").to_string().into_bytes();
+    let other = gateway.call(Method::POST, "/api/v1/chat/completions", &headers, Some(body)).await;
+    assert_eq!(other.status, 200, "{}", other.text());
+    let statuses: Vec<u16> = join_all(waiting).await.into_iter().map(Result::unwrap).collect();
+    let count = |status: u16| statuses.iter().filter(|other| **other == status).count();
+    assert_eq!((count(200), count(429)), (255, 1));
+    assert_eq!(waits(&gateway, "refused").await, 1.0);
     queue_of(&gateway, 0).await;
 }
 

@@ -131,6 +131,17 @@ impl AnswerFault {
         AnswerFault::new(FailureKind::Truncated, detail)
     }
 
+    /// The answer exceeds a limit of this gateway. `sentence`: for the client, with the key of the configuration.
+    #[must_use]
+    pub fn gateway_limit(sentence: impl Into<Cow<'static, str>>) -> AnswerFault {
+        AnswerFault::new(FailureKind::GatewayLimit, sentence)
+    }
+
+    /// The same of an answer that is wrong because of what was asked, perhaps.
+    pub(crate) fn of_one_caller(self) -> AnswerFault {
+        AnswerFault { evidence: Evidence::OF_ONE_CALLER, ..self }
+    }
+
     /// The provider refused the content of the request, or of its answer. `why`: in its own words, cleaned.
     pub(crate) fn refused_content(why: &str) -> AnswerFault {
         let fault = AnswerFault::new(FailureKind::BadRequest, format!("content was refused: {why}"));

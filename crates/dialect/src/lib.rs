@@ -69,7 +69,7 @@ pub use openai::{
 };
 pub use outgoing::{CallHeaders, OutgoingBody, Translation};
 pub use reasoning_format::reasoning_format;
-pub use refusal::{Doubt, Refusal, RefusedCall, RefusedRequest, read_refusal};
+pub use refusal::{Doubt, Refusal, RefusedCall, RefusedRequest, TokenLimit, read_refusal};
 pub use responses::inbound::{
     AgentChat, InboundResponses, ResponseEcho, input_tokens_body, read_agent_chat, read_responses, read_responses_with,
 };

@@ -32,11 +32,17 @@ pub(super) enum StreamReader {
     ServerSent(SseSplitter),
     Events(EventStreamSplitter),
     Chunks(EventStreamSplitter),
+    /// Nothing but white space has come.
+    Unknown(Framing, usize),
+    /// No stream, but one JSON object, of at most so many bytes.
+    Whole(BytesMut, usize),
 }
 
 impl From<EventTooLong> for AnswerFault {
     fn from(_: EventTooLong) -> AnswerFault {
-        AnswerFault::malformed("an event longer than allowed")
+        AnswerFault::gateway_limit(
+            "The provider sent an event that is too large. The administrator of the gateway can raise stream.max_event.",
+        )
     }
 }
 
@@ -48,11 +54,25 @@ impl From<BadFrame> for AnswerFault {
 
 impl StreamReader {
     pub(super) fn new(framing: Framing, max_event_bytes: usize) -> StreamReader {
-        match framing {
-            Framing::ServerSent => StreamReader::ServerSent(SseSplitter::new(max_event_bytes)),
-            Framing::Events => StreamReader::Events(EventStreamSplitter::new(max_event_bytes)),
-            Framing::Chunks => StreamReader::Chunks(EventStreamSplitter::new(max_event_bytes)),
-        }
+        StreamReader::Unknown(framing, max_event_bytes)
+    }
+
+    /// Finds out what begins with these bytes: no event does with a brace.
+    fn begin(&mut self, bytes: &[u8]) {
+        let StreamReader::Unknown(framing, most) = *self else { return };
+        let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+        *self = match (text.trim_ascii_start().first(), framing) {
+            (None, _) => return,
+            (Some(b'{'), _) => StreamReader::Whole(BytesMut::new(), most),
+            (_, Framing::ServerSent) => StreamReader::ServerSent(SseSplitter::new(most)),
+            (_, Framing::Events) => StreamReader::Events(EventStreamSplitter::new(most)),
+            (_, Framing::Chunks) => StreamReader::Chunks(EventStreamSplitter::new(most)),
+        };
+    }
+
+    /// The answer that came whole in the place of a stream.
+    pub(super) fn take_whole(&mut self) -> Option<BytesMut> {
+        if let StreamReader::Whole(body, _) = self { Some(std::mem::take(body)) } else { None }
     }
 
     /// Processes one read and calls `on_event` for each complete event, in order.
@@ -64,8 +84,17 @@ impl StreamReader {
         bytes: &[u8],
         mut on_event: impl FnMut(StreamEvent<'_>) -> Result<(), AnswerFault>,
     ) -> Result<(), AnswerFault> {
+        if let StreamReader::Unknown(..) = self {
+            self.begin(bytes);
+        }
         match self {
             StreamReader::ServerSent(splitter) => splitter.push(bytes, on_event),
+            StreamReader::Unknown(..) => Ok(()),
+            StreamReader::Whole(body, most) if body.len() + bytes.len() > *most => Err(EventTooLong.into()),
+            StreamReader::Whole(body, _) => {
+                body.extend_from_slice(bytes);
+                Ok(())
+            }
             StreamReader::Events(splitter) => splitter.push(bytes, |frame| {
                 let frame = event_of(frame)?;
                 let data = named(&frame);
@@ -89,7 +118,9 @@ impl StreamReader {
             StreamReader::Events(splitter) | StreamReader::Chunks(splitter) if splitter.is_cut() => {
                 Err(AnswerFault::truncated("the stream ended within a frame"))
             }
-            StreamReader::Events(_) | StreamReader::Chunks(_) => Ok(None),
+            StreamReader::Events(_) | StreamReader::Chunks(_) | StreamReader::Unknown(..) | StreamReader::Whole(..) => {
+                Ok(None)
+            }
         }
     }
 }

@@ -38,6 +38,9 @@ pub enum FailureKind {
     /// The time budget of the request ended while the upstream still delivered. The limit is the gateway's own, so the
     /// provider is not to blame.
     Deadline,
+    /// The answer exceeds a limit of this gateway, or links to where it may not look. The detail of such a failure is a sentence
+    /// for the client that names the key of the configuration.
+    GatewayLimit,
     /// 429: the endpoint is limited for a known time, which is not a fault.
     RateLimited,
     /// 503 or 529.
@@ -74,13 +77,14 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// All kinds, in the order of their declaration.
-    pub const ALL: [FailureKind; 22] = [
+    pub const ALL: [FailureKind; 23] = [
         FailureKind::Connect,
         FailureKind::Tls,
         FailureKind::Reset,
         FailureKind::Timeout,
         FailureKind::Shortage,
         FailureKind::Deadline,
+        FailureKind::GatewayLimit,
         FailureKind::RateLimited,
         FailureKind::Overloaded,
         FailureKind::Server,
@@ -121,14 +125,14 @@ impl FailureKind {
     #[must_use]
     pub const fn blame(self) -> Blame {
         use FailureKind::{
-            Auth, BadRequest, ContentPolicy, ContextLength, Deadline, Forbidden, NotFound, OverLimit, RefusedHere,
-            Shortage, TooLarge, Unprocessable,
+            Auth, BadRequest, ContentPolicy, ContextLength, Deadline, Forbidden, GatewayLimit, NotFound, OverLimit,
+            RefusedHere, Shortage, TooLarge, Unprocessable,
         };
         match self {
             BadRequest | ContextLength | TooLarge | Unprocessable | ContentPolicy | RefusedHere | OverLimit => {
                 Blame::Client
             }
-            Auth | NotFound | Forbidden | Deadline | Shortage => Blame::Configuration,
+            Auth | NotFound | Forbidden | Deadline | GatewayLimit | Shortage => Blame::Configuration,
             _ => Blame::Provider,
         }
     }
@@ -154,6 +158,7 @@ impl FailureKind {
             FailureKind::Timeout => "timeout",
             FailureKind::Shortage => "shortage",
             FailureKind::Deadline => "deadline",
+            FailureKind::GatewayLimit => "gateway_limit",
             FailureKind::RateLimited => "rate_limited",
             FailureKind::Overloaded => "overloaded",
             FailureKind::Server => "server",
@@ -204,13 +209,19 @@ pub enum Evidence {
     None,
     /// Something that the request holds may have caused it, whatever it looks like.
     Request,
-    /// A status and words that are not known. The same refusal of another caller's request is evidence.
+    /// A status and words that are not known, or a fault of a request that may have caused it. The same for another caller's
+    /// request is evidence.
     Unknown {
-        /// Hash of status, codes and words.
+        /// Hash of status, codes and words; 0 for a fault, whatever it looks like.
         said: u64,
     },
     /// A code or sentence that the provider is known to use about the gateway's account or the model.
     Known(Finding),
+}
+
+impl Evidence {
+    /// Of a fault that the request may have caused, whatever the fault looks like.
+    pub const OF_ONE_CALLER: Evidence = Evidence::Unknown { said: 0 };
 }
 
 /// A known code or sentence of a provider.

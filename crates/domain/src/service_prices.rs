@@ -76,8 +76,12 @@ impl Pricing {
     }
 
     /// The highest of something over the prices that may hold for a request with a prompt of about this length.
+    /// Where nothing was asked for, the settings of the account decide, and may ask for any.
     pub(super) fn dearest(&self, service: &RequestedService, prompt_tokens: u64, of: impl Fn(&Pricing) -> Usd) -> Usd {
-        self.possible(service, prompt_tokens).map(|pricing| of(&pricing)).reduce(Usd::max).unwrap_or_default()
+        self.possible(&service.at_its_dearest(), prompt_tokens)
+            .map(|pricing| of(&pricing))
+            .reduce(Usd::max)
+            .unwrap_or_default()
     }
 
     /// Gives the service tiers the prices of what is not counted in tokens.

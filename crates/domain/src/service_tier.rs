@@ -155,6 +155,17 @@ impl RequestedService {
         self
     }
 
+    /// The same where what was left open may be anything that the account has.
+    pub(super) fn at_its_dearest(mut self) -> RequestedService {
+        if self.tier == Wish::Open && self.speed == Wish::Open {
+            self.tier = Wish::Any;
+        }
+        if self.geography == Wish::Open {
+            self.geography = Wish::Any;
+        }
+        self
+    }
+
     /// Whether the tier may be served, and paid, by what was asked for. Where nothing was asked, only the provider knows.
     pub(super) fn may_get_tier(&self, name: &ServiceName) -> bool {
         self.tier.may_get(name) || self.speed.may_get(name)

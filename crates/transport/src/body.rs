@@ -207,5 +207,8 @@ fn check_size(bytes: Bytes, limit: usize) -> Result<Bytes, UpstreamError> {
 }
 
 fn too_large(limit: usize) -> UpstreamError {
-    UpstreamError::new(FailureKind::Malformed, format!("the answer has more than {limit} bytes"))
+    let sentence = format!(
+        "The provider's answer has more than {limit} bytes. The administrator of the gateway can raise limits.upstream_body."
+    );
+    UpstreamError::new(FailureKind::GatewayLimit, sentence)
 }

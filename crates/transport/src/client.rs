@@ -14,8 +14,8 @@ use actix_http::{
 };
 use awc::{Client, ClientResponse, FrozenClientRequest};
 use bytes::Bytes;
-use pointsman_dialect::{CallHeaders, RefusedCall};
-use pointsman_domain::{Dialect, FailureKind, ServiceName};
+use pointsman_dialect::{CallHeaders, Doubt, RefusedCall};
+use pointsman_domain::{Dialect, Evidence, FailureKind, ServiceName};
 use pointsman_routing::stats::QuotaReport;
 use rustls::ClientConfig;
 use tokio::time::timeout_at;
@@ -38,6 +38,9 @@ use super::{
 
 /// Most bytes that are read of an error body.
 const REFUSAL_LIMIT: usize = 64 * 1024;
+
+/// Longest body whose connection is not reset because of its length, in bytes: it fits into the buffers of a socket.
+const LARGE_BODY: usize = 256 * 1024;
 
 /// Limits of the transport. Those of a single call are in [`Call`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -255,7 +258,8 @@ impl UpstreamClient {
 
     async fn answer(&self, response: ClientResponse, call: &Call) -> Result<UpstreamAnswer, UpstreamError> {
         if response.status() == StatusCode::OK {
-            accept(response, call, self.bounds(call), self.mask.clone())
+            let answer = accept(response, call, self.bounds(call), self.mask.clone());
+            answer.map_err(|error| doubted(error, call))
         } else {
             Err(self.refuse(response, call).await)
         }
@@ -326,7 +330,7 @@ impl UpstreamClient {
             model: &call.model,
             request: &call.body,
             prompt_tokens: call.prompt_tokens,
-            prompt_limit: None,
+            limit: None,
         };
         let error = refusal::classify(refused, response.headers(), &body, SystemTime::now(), &self.redactor);
         UpstreamError { objection: objection::of(call.dialect, status, &body, &call.body), ..error }
@@ -359,7 +363,19 @@ async fn attempt(
         Err(_) => UpstreamError::timeout("no head in time"),
     };
     let stale = error.failure.kind == FailureKind::Reset && !events.is_fresh() && !events.is_written();
+    let error = if events.is_written() { doubted(error, call) } else { error };
     Err(FailedSend { error, stale })
+}
+
+/// A failure of a request that may have caused it.
+fn doubted(mut error: UpstreamError, call: &Call) -> UpstreamError {
+    let failure = &mut *error.failure;
+    failure.evidence = Doubt::of_request(&call.body).weigh(failure.kind, failure.evidence);
+    // Many servers end the connection of a body that is too large for them before they have read it.
+    if failure.kind == FailureKind::Reset && failure.evidence == Evidence::None && call.body.len() > LARGE_BODY {
+        failure.evidence = Evidence::OF_ONE_CALLER;
+    }
+    error
 }
 
 /// Accepts a 200 whose body has no encoding and is not a web page.

@@ -49,15 +49,27 @@ impl ImageFetcher {
     /// The bytes behind `link`, at most `max_bytes`.
     ///
     /// # Errors
-    /// When the link is not allowed, or the answer is not regular. The kind is [`FailureKind::Malformed`], or `Shortage`: a
-    /// failing image host says nothing about the provider's limits or latency.
+    /// When the link is not allowed, or the answer is not regular. The kind is [`FailureKind::Malformed`], or `GatewayLimit` or
+    /// `Shortage`: a failing image host says nothing about the provider's limits or latency.
     pub(super) async fn fetch(&self, link: &str, deadline: Instant, max_bytes: usize) -> Result<Bytes, UpstreamError> {
         let fetched = match self.admit(link) {
             Some((origin, uri)) => self.get(&origin, uri, deadline, max_bytes).await,
-            None => Err(refused("a link to where nothing may be fetched from")),
+            None => Err(UpstreamError::new(
+                FailureKind::GatewayLimit,
+                "The provider's answer links to an image at a host that is not listed. The administrator of the gateway can add \
+                 it to providers.image_hosts.",
+            )),
         };
         fetched.map_err(|error| match error.failure.kind {
             FailureKind::Shortage => error,
+            FailureKind::GatewayLimit if error.detail.contains("image_hosts") => error,
+            FailureKind::GatewayLimit => {
+                let sentence = format!(
+                    "An image of the provider has more than {max_bytes} bytes. The administrator of the gateway can raise \
+                     images.max_image and limits.upstream_body."
+                );
+                UpstreamError::new(FailureKind::GatewayLimit, sentence)
+            }
             _ => refused(&format!("image: {error}")),
         })
     }

@@ -4,7 +4,7 @@
 use std::{borrow::Cow, time::SystemTime};
 
 use actix_http::header::HeaderMap;
-use pointsman_dialect::{RefusedCall, read_refusal, refuses_signature, retry_delay};
+use pointsman_dialect::{RefusedCall, TokenLimit, read_refusal, refuses_signature, retry_delay};
 use pointsman_domain::Failure;
 use pointsman_routing::stats::QuotaReport;
 use serde_json::Value;
@@ -34,8 +34,8 @@ pub(super) fn classify(
     let retry_after = retry_after(headers, now).or_else(|| retry_delay(call.dialect, body));
     let amazon_type = headers.get("x-amzn-errortype").and_then(|value| value.to_str().ok());
     let status = call.status;
-    let prompt_limit = prompt_limit(headers, call.prompt_tokens);
-    let call = RefusedCall { amazon_type, names_a_wait: retry_after.is_some(), prompt_limit, ..call };
+    let limit = token_limit(headers, call.prompt_tokens);
+    let call = RefusedCall { amazon_type, names_a_wait: retry_after.is_some(), limit, ..call };
     let refusal = read_refusal(call, body);
     let code = refusal.code.as_deref().and_then(|code| machine_readable(&redactor.clean(code, CODE_LIMIT)));
     UpstreamError {
@@ -57,12 +57,19 @@ pub(super) fn classify(
     }
 }
 
-/// The limit on the tokens of all prompts, if it leaves no room for this one. Its header stands whatever refused the request.
-fn prompt_limit(headers: &HeaderMap, prompt_tokens: u32) -> Option<u64> {
+/// The limit on tokens, if it leaves no room for this request. Its header stands whatever refused the request.
+fn token_limit(headers: &HeaderMap, prompt_tokens: u32) -> Option<TokenLimit> {
     let count = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
-    let has_room = count("anthropic-ratelimit-input-tokens-remaining")? >= prompt_tokens.into();
-    let has_requests = count("anthropic-ratelimit-requests-remaining") != Some(0);
-    count("anthropic-ratelimit-input-tokens-limit").filter(|_| !has_room && has_requests)
+    let of_prompts = || {
+        let has_room = count("anthropic-ratelimit-input-tokens-remaining")? >= prompt_tokens.into();
+        let has_requests = count("anthropic-ratelimit-requests-remaining") != Some(0);
+        count("anthropic-ratelimit-input-tokens-limit").filter(|_| !has_room && has_requests)
+    };
+    let of_all = || {
+        let has_requests = count("x-ratelimit-remaining-requests") != Some(0);
+        count("x-ratelimit-limit-tokens").filter(|_| has_requests)
+    };
+    of_prompts().map(TokenLimit::Prompts).or_else(|| of_all().map(TokenLimit::All))
 }
 
 /// A body without the provider's ids of the request and of the account, which are nobody's business but ours.
@@ -100,7 +107,7 @@ mod tests {
             model: "acme-1",
             request: br#"{"model":"acme-1","messages":[{"role":"user","content":"Hi"}]}"#,
             prompt_tokens: 8,
-            prompt_limit: None,
+            limit: None,
         }
     }
 

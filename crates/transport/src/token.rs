@@ -10,6 +10,7 @@ use actix_http::{
     header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT},
 };
 use pointsman_base::secret::Secret;
+use pointsman_domain::FailureKind;
 use rustls::ClientConfig;
 use serde::Deserialize;
 use tokio::time::timeout_at;
@@ -108,8 +109,15 @@ async fn fetch(
     let announced = http_client::announced_length(response.headers());
     let bounds = BodyBounds { deadline, idle: None, size: MAX_BYTES };
     let body = UpstreamBody::new(response.take_payload(), announced, bounds).collect().await?;
-    if status != 200 {
-        return Err(failed(&format!("status {status}")));
+    match status {
+        200 => {}
+        // The account is not refused: the token endpoint has no room or is broken.
+        429 | 500..=599 => {
+            let kind = FailureKind::of_status(status.into()).unwrap_or(FailureKind::Server);
+            let error = UpstreamError::new(kind, format!("token of the service account: status {status}"));
+            return Err(error.with_status(status));
+        }
+        _ => return Err(failed(&format!("status {status}"))),
     }
     let answer: TokenAnswer = serde_json::from_slice(&body).map_err(|_| failed("the answer holds none"))?;
     let time = Duration::from_secs(answer.expires_in.min(86_400));

@@ -27,7 +27,7 @@ pub(crate) struct AttemptBody<'a> {
     /// How it failed; `null` if it completed. `cancelled`: the client left; `lost_race`: another attempt was faster.
     /// Otherwise the kind of the failure: `connect`: no connection; `tls`: the TLS handshake failed; `reset`: the
     /// connection broke before the answer was whole; `timeout`: a time-out of the attempt; `shortage`: the gateway
-    /// lacks file descriptors, ports or memory; `deadline`: the time budget of the request ended while the provider
+    /// lacks file descriptors, ports or memory; `gateway_limit`: the answer exceeds a limit of the gateway; `deadline`: the time budget of the request ended while the provider
     /// still delivered; `rate_limited`: 429; `overloaded`: 503 or 529; `server`: any other 5xx, and 408, 409, 425;
     /// `auth`: the key or account of the gateway, or a 401 or 402 of which no more is known; `forbidden`: a 403 about
     /// the model, or of which no more is known; `content_policy`: the content, with another status than 400;

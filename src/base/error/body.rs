@@ -48,7 +48,7 @@ struct Metadata<'a> {
     /// `provider` where all providers that could serve are rate-limiting. Of the routing: `model_not_found`,
     /// `model_deprecated`, `model_not_allowed_for_key`, `no_candidates`, `all_circuits_open`, `probe_in_flight`. Of
     /// providers: `provider_refused`, `provider_unavailable`, `content_policy_violation`, `context_length_exceeded`,
-    /// `upstream_timeout`, `deadline`. Of the gateway itself: `draining`, `gateway_shortage`, `ledger_unavailable`,
+    /// `upstream_timeout`, `deadline`. Of the gateway itself: `draining`, `gateway_limit`, `gateway_shortage`, `ledger_unavailable`,
     /// `shared_records_unavailable`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "Option<crate::base::words::ErrorReason>"))]

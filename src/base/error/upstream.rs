@@ -127,6 +127,13 @@ impl ApiError {
         self
     }
 
+    /// 502: an answer exceeds a limit of this gateway. `sentence`: which, and its key.
+    #[must_use]
+    pub fn gateway_limit(sentence: &str, previous: Vec<PreviousError>) -> ApiError {
+        let error = ApiError::new(StatusCode::BAD_GATEWAY, Kind::Provider, "provider_unavailable", sentence);
+        error.because("gateway_limit").after(previous).never_again()
+    }
+
     /// The error at the end of a stream that failed after its first content.
     #[must_use]
     pub fn broken_stream(kind: FailureKind) -> ApiError {

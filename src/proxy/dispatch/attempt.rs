@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use pointsman_actors::router::Routed;
 use pointsman_base::clock;
-use pointsman_dialect::Outcome;
+use pointsman_dialect::{Doubt, Outcome};
 use pointsman_domain::{
-    AttemptReason, AttemptRecord, CostBreakdown, Dialect, Endpoint, EndpointEvent, EventKind, GenerationId,
+    AttemptReason, AttemptRecord, CostBreakdown, Dialect, Endpoint, EndpointEvent, EventKind, Evidence, GenerationId,
     ReasoningHistory, RequestedService, ServedService, Tick, Usage, Usd,
 };
 use pointsman_routing::stats::{Claim, FinishedClaim, QuotaReport};
@@ -146,9 +146,20 @@ impl Attempt {
         }
     }
 
-    /// Records the remaining quota that the provider reported.
-    pub fn quota(&self, report: QuotaReport) {
-        if let Some(claim) = self.claim.as_ref().filter(|_| report.is_some()) {
+    /// Records the remaining quota that the provider reported. `request`: its body. One that chooses a tier, or brings something
+    /// of its own, may have another quota than the calls of others.
+    pub fn quota(&self, report: QuotaReport, request: &[u8]) {
+        let is_own = || {
+            let Doubt { chooses_a_tier, brings_its_own, .. } = Doubt::of_request(request);
+            chooses_a_tier || brings_its_own
+        };
+        if report.is_some() && !(report.is_scarce() && is_own()) {
+            self.note_quota(report);
+        }
+    }
+
+    fn note_quota(&self, report: QuotaReport) {
+        if let Some(claim) = &self.claim {
             self.worker.setup.published.live.quota(claim, clock::now(), report);
         }
     }
@@ -215,8 +226,8 @@ impl Attempt {
         outcome: Option<&Outcome>,
     ) -> AttemptRecord {
         let now = clock::now();
-        if let Some(quota) = error.quota.as_deref() {
-            self.quota(*quota);
+        if let Some(quota) = error.quota.as_deref().filter(|_| error.failure.evidence != Evidence::Request) {
+            self.note_quota(*quota);
         }
         let failure = *error.failure;
         let cause = events::FailureLog { detail: &error.detail, generation };

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use pointsman_base::clock;
-use pointsman_dialect::{CallAnswer, embedding_tokens};
-use pointsman_domain::{FailureKind, Usage};
+use pointsman_dialect::{AnswerFault, CallAnswer, embedding_tokens};
+use pointsman_domain::Usage;
 use pointsman_transport::{Call, UpstreamError};
 
 use crate::{
@@ -17,16 +17,19 @@ use crate::{
 /// Most calls of one attempt at a time. They count as one against the limit of the provider.
 const AT_ONCE: usize = 8;
 
-/// Sends a call and waits for the whole answer. The inner error means that there is no room for it in `held`.
+const TOO_LARGE_TOGETHER: &str = "The embeddings of all inputs together are too large. Send fewer inputs, or the administrator \
+     of the gateway can raise limits.upstream_body.";
+
+/// Sends a call with the body `request` and waits for the whole answer. The inner error means that there is no room for it in `held`.
 pub(super) async fn answer(
     target: &Target<'_>,
-    call: Call,
+    (call, request): (Call, &Bytes),
     attempt: AttemptHandle<'_>,
     held: &RefCell<BufferedBytes>,
 ) -> Result<Result<CallAnswer, BufferLimitReached>, UpstreamError> {
     let response =
         target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
-    attempt.update(|attempt| attempt.quota(response.quota));
+    attempt.update(|attempt| attempt.quota(response.quota, request));
     let (input_tokens, service_tier) = (response.input_tokens, response.service_tier);
     let mut has_begun = false;
     // A head may come long before the work is done. Only bytes of the body show that the provider answers.
@@ -43,7 +46,7 @@ pub(super) async fn answer(
 /// first failure ends all of them, and what the calls before it were counted with is the usage of the attempt.
 pub(super) async fn answers(
     target: &Target<'_>,
-    first: Call,
+    (first, request): (Call, &Bytes),
     further: &[Bytes],
     attempt: AttemptHandle<'_>,
     held: &RefCell<BufferedBytes>,
@@ -51,7 +54,7 @@ pub(super) async fn answers(
     let same = first.clone();
     let others = further.iter().map(|body| Call { body: body.clone(), ..same.clone() });
     let calls = stream::iter([first].into_iter().chain(others));
-    let mut running = calls.map(|call| answer(target, call, attempt, held)).buffered(AT_ONCE);
+    let mut running = calls.map(|call| answer(target, (call, request), attempt, held)).buffered(AT_ONCE);
     let mut answers = Vec::with_capacity(1 + further.len());
     let mut room = target.client.max_body();
     while let Some(answered) = running.next().await {
@@ -62,7 +65,7 @@ pub(super) async fn answers(
                 answers.push(answer);
                 continue;
             }
-            Ok(Ok(_)) => UpstreamError::new(FailureKind::Malformed, "all answers together are too large"),
+            Ok(Ok(_)) => AnswerFault::gateway_limit(TOO_LARGE_TOGETHER).into(),
             Err(error) => error,
         };
         let prompt_tokens = embedding_tokens(&answers, target.endpoint);

@@ -31,6 +31,8 @@ const MAX_FETCHED: usize = 10;
 
 /// Base64 of more bytes than this runs on a blocking thread, because it would delay other requests of the worker.
 const BLOCKING_BYTES: usize = 1024 * 1024;
+const TOO_LARGE_TO_KEEP: &str = "The images are too large to be kept for links. Ask for base64, or the administrator of the \
+     gateway can raise images.capacity.";
 
 /// Accepts base64 with or without padding.
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new().with_decode_padding_mode(Indifferent);
@@ -118,9 +120,7 @@ impl ImageWork {
                 bytes.push(offload(data.len(), move || decode(&data)).await??);
             }
         }
-        let names = files
-            .insert(bytes, Instant::now())
-            .ok_or_else(|| AnswerFault::malformed("images larger than images.max_bytes"))?;
+        let names = files.insert(bytes, Instant::now()).ok_or_else(|| AnswerFault::gateway_limit(TOO_LARGE_TO_KEEP))?;
         let lifetime = i64::try_from(files.lifetime().as_secs()).unwrap_or(i64::MAX);
         let expires_at = (clock::unix_millis() / 1000).saturating_add(lifetime);
         let kept = answer.images.iter_mut().filter(|image| matches!(image.source, ImageSource::Base64 { .. }));

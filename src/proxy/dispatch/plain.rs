@@ -13,7 +13,7 @@ use crate::{
         RequestedWork, calls,
         images::ImageBounds,
         plan_run::PlanRun,
-        race::{AttemptHandle, AttemptRunner, Race, Target, after_request},
+        race::{AttemptHandle, AttemptRunner, Race, Target, after_head, doubted},
         running_record::RunningRecord,
     },
     state::gateway::Worker,
@@ -104,13 +104,16 @@ impl AttemptRunner for PlainRunner<'_> {
         let call = target.plain_call(self.work, &outgoing, attempt.deadline);
         let call = target.with_traceparent(call, attempt);
         let held = RefCell::new(self.share.count());
+        let of_request = |error| doubted(error, Doubt::of_request(&outgoing.bytes));
         let (one, several);
         let answers = if outgoing.further.is_empty() {
-            one = calls::answer(target, call, attempt, &held).await?;
+            one = calls::answer(target, (call, &outgoing.bytes), attempt, &held).await.map_err(of_request)?;
             one.as_ref().map(slice::from_ref)
         } else {
             // Boxed, so that this future does not enlarge that of every chat.
-            several = Box::pin(calls::answers(target, call, &outgoing.further, attempt, &held)).await?;
+            let call = (call, &outgoing.bytes);
+            several =
+                Box::pin(calls::answers(target, call, &outgoing.further, attempt, &held)).await.map_err(of_request)?;
             several.as_deref()
         };
         let answers = match answers {
@@ -131,7 +134,7 @@ impl AttemptRunner for PlainRunner<'_> {
         {
             attempt.update(|attempt| attempt.set_usage(usage));
         }
-        let answer = answer.map_err(|error| after_request(error, Doubt::of_request(&outgoing.bytes)))?;
+        let answer = answer.map_err(|error| of_request(after_head(error)))?;
         Ok(answer.map(|answer| (answer, held)))
     }
 }

@@ -15,7 +15,7 @@ use pointsman_dialect::Signatures;
 use pointsman_domain::{
     AddedMember, AttemptReason, Blame, Candidate, ExclusionReason, Failure, FailureKind, Next, Tick, Usd, Waited,
 };
-use pointsman_routing::decide;
+use pointsman_routing::{decide, stats::Gate};
 use pointsman_transport::{
     Lesson, Objection, UpstreamError,
     concurrency::{ConcurrencyLimits, Permit},
@@ -271,8 +271,12 @@ impl PlanRun {
         }
         let at = self.failures.len().saturating_sub(1);
         match kind.next() {
+            // A third endpoint would be paid for an answer that is as large, too.
+            Next::AnotherEndpoint if kind == FailureKind::GatewayLimit && self.has_failed_so_before(at, kind) => {
+                AfterFailure::Stop(self.refused(at, error))
+            }
             Next::AnotherEndpoint => {
-                if kind.blame() == Blame::Client {
+                if kind.blame() == Blame::Client || kind == FailureKind::GatewayLimit {
                     self.refusal = Some((at, error.clone()));
                 }
                 AfterFailure::Continue
@@ -287,6 +291,11 @@ impl PlanRun {
             }
             Next::Stop => AfterFailure::Stop(self.refused(at, error)),
         }
+    }
+
+    /// Whether an attempt before the one at place `at` among the failures failed like it.
+    fn has_failed_so_before(&self, at: usize, kind: FailureKind) -> bool {
+        self.failures.iter().take(at).any(|failed| failed.kind == kind)
     }
 
     /// Notes what answers an objection of the candidate at `position`. False if nothing is left to try.
@@ -391,11 +400,14 @@ impl PlanRun {
         let permit = self.permit(candidate).await?;
         // No await from here on, so a client that leaves cannot lose a token.
         let bucket = &self.worker.shared.retry_budget.retry;
-        let costs_a_token = candidate.is_past_open_circuit();
-        if costs_a_token && !bucket.take() {
+        // One that has reopened since the decision costs none.
+        let is_past_open = candidate.is_past_open_circuit();
+        let gate = is_past_open.then(|| self.worker.setup.published.live.gate(index, clock::now()));
+        let refused = gate.filter(|gate| !matches!(gate, Gate::HalfOpen { .. })).and_then(Gate::refusal);
+        let costs_a_token = refused.is_some();
+        if let Some(reason) = refused.filter(|_| !bucket.take()) {
             BudgetSpent::Retry.emit(&self.worker.shared.metrics);
-            let gate = self.worker.setup.published.live.gate(index, clock::now());
-            return Err(gate.refusal().unwrap_or(ExclusionReason::CircuitOpen));
+            return Err(reason);
         }
         let attempt = self.claim(position, reason, permit);
         if attempt.is_err() && costs_a_token {

@@ -345,7 +345,11 @@ pub(super) fn after_head(mut error: UpstreamError) -> UpstreamError {
 
 /// The same for an answer to a request that may have caused it.
 pub(super) fn after_request(error: UpstreamError, doubt: Doubt) -> UpstreamError {
-    let mut error = after_head(error);
-    error.failure.evidence = doubt.evidence_within(&error.failure);
+    doubted(after_head(error), doubt)
+}
+
+/// A failure of a request that may have caused it, whether there was an answer or not.
+pub(super) fn doubted(mut error: UpstreamError, doubt: Doubt) -> UpstreamError {
+    error.failure.evidence = doubt.weigh(error.failure.kind, error.failure.evidence);
     error
 }

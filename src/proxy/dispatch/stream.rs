@@ -22,7 +22,7 @@ use pointsman_base::clock;
 use pointsman_dialect::{
     AnswerContext, AnswerFault, ChatStream, Doubt, Outcome, OutgoingBody, StreamError, StreamOptions,
 };
-use pointsman_domain::{Generation, RequestedService, ServedService};
+use pointsman_domain::{FailureKind, Generation, RequestedService, ServedService};
 use pointsman_transport::{UpstreamBody, UpstreamError};
 
 use crate::{
@@ -225,7 +225,7 @@ impl AttemptRunner for StreamRunner<'_> {
         let call = target.with_traceparent(call, attempt);
         let response =
             target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
-        attempt.update(|attempt| attempt.quota(response.quota));
+        attempt.update(|attempt| attempt.quota(response.quota, &outgoing.bytes));
         let context = target.answer_context(
             attempt.running_record.borrow().record(),
             self.work,
@@ -314,7 +314,10 @@ impl RelayObserver for StreamObserver {
     }
 
     fn error(&self, fault: &AnswerFault) -> StreamError {
-        self.stream_error(&ApiError::broken_stream(fault.kind))
+        self.stream_error(&match fault.kind {
+            FailureKind::GatewayLimit => ApiError::gateway_limit(&fault.detail, Vec::new()),
+            kind => ApiError::broken_stream(kind),
+        })
     }
 
     fn stopped(&self) -> StreamError {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pointsman_base::clock;
 use pointsman_domain::{Catalog, Circuit, EndpointId, ExclusionReason, RoutingPolicy, Waited};
 use pointsman_routing::{
-    decide::{Hope, worth_waiting},
+    decide::{Hope, outlook},
     stats::LiveView,
 };
 
@@ -21,6 +21,10 @@ use crate::{
     },
 };
 
+/// How often in a row a call that finds an endpoint open decides anew without a wait between. Others may be quicker each time, or
+/// what stands in the way cannot be seen in the live state.
+const MOST_RUSHES: u32 = 4;
+
 /// The waits of one call. Empty while it need not wait.
 #[derive(Default)]
 pub struct Waiting {
@@ -30,6 +34,8 @@ pub struct Waiting {
     spent: Duration,
     /// Why the endpoint that was awaited last took no request.
     reason: Option<ExclusionReason>,
+    /// How often in a row it has found an endpoint open.
+    rushes: u32,
     place: Option<QueuedCall>,
 }
 
@@ -60,7 +66,8 @@ impl Waiting {
     }
 
     /// Waits until one of `hopes` may take the call and its turn has come, or until its time is over; either way the caller
-    /// decides anew. `false` at once if none of them reopens in the time that is left to the call, or too many calls wait.
+    /// decides anew, as it does at once if one of them is open already. `false` at once if none of them reopens in the time
+    /// that is left to the call, or too many calls wait.
     pub async fn wait(
         &mut self,
         worker: &Worker,
@@ -71,7 +78,15 @@ impl Waiting {
         let (began, now) = (Instant::now(), clock::now());
         let limit = policy.retry.wait.saturating_sub(self.spent).min(deadline.saturating_duration_since(began));
         let live = worker.setup.published.live.view(now);
-        let Some(wait) = worth_waiting((catalog, &live), hopes, now, limit) else { return self.end(WaitEnd::Expired) };
+        let outlook = outlook((catalog, &live), hopes, now, limit);
+        if outlook.is_open && self.rushes < MOST_RUSHES {
+            // At once, then after 1, 3 and 7 ms.
+            tokio::time::sleep(Duration::from_millis((1 << self.rushes) - 1)).await;
+            self.rushes += 1;
+            return true;
+        }
+        let Some(wait) = outlook.wait else { return self.end(WaitEnd::Expired) };
+        self.rushes = 0;
         self.reason = Some(wait.reason);
         let awaited = wait.awaited.into_iter().filter_map(|index| awaited(catalog, &live, index)).collect();
         let Some(place) = self.place_for(worker, awaited) else { return false };
@@ -100,6 +115,7 @@ impl Waiting {
 
     /// Leaves the queue: an attempt has started.
     pub fn served(&mut self) {
+        self.rushes = 0;
         self.end(WaitEnd::Reopened);
     }
 

@@ -272,7 +272,9 @@ impl Decoder {
     fn refuse_malformed(&self) -> Result<(), AnswerFault> {
         let reason = self.stop.as_ref().map(EscapedText::unescaped).unwrap_or_default();
         match finish(&reason, self.calls > 0) {
-            FinishReason::Error => Err(AnswerFault::malformed("the model made an answer that is not valid")),
+            FinishReason::Error => {
+                Err(AnswerFault::malformed("the model made an answer that is not valid").of_one_caller())
+            }
             _ => Ok(()),
         }
     }

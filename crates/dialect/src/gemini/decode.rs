@@ -188,7 +188,9 @@ impl Decoder {
         candidate.finish(sink)?;
         match finish(&native.unescaped(), candidate.has_calls(), candidate.has_content) {
             FinishReason::Error => Err(ended_with(&native.unescaped())),
-            FinishReason::Stop if !candidate.has_parts => Err(AnswerFault::malformed("an answer without content")),
+            FinishReason::Stop if !candidate.has_parts => {
+                Err(AnswerFault::malformed("an answer without content").of_one_caller())
+            }
             finish => sink.event(AnswerEvent::Finished { choice: candidate.choice, finish, native }),
         }
     }
@@ -207,5 +209,6 @@ fn unnamed_error() -> AnswerFault {
 
 fn ended_with(reason: &str) -> AnswerFault {
     let fault = AnswerFault::malformed(format!("the answer ended with {}", clean(reason, NAME_CHARS)));
-    if is_of_request(reason) { AnswerFault { evidence: Evidence::Request, ..fault } } else { fault }
+    // What a model fails to answer well depends on what it is asked.
+    if is_of_request(reason) { AnswerFault { evidence: Evidence::Request, ..fault } } else { fault.of_one_caller() }
 }

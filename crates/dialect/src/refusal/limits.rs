@@ -2,7 +2,7 @@
 //!
 //! A request that is larger than the limit is refused at any time, so that waiting cures nothing and the endpoint need not rest.
 
-use super::{request::RefusedRequest, said::Said, words::plain};
+use super::{TokenLimit, request::RefusedRequest, said::Said, words::plain};
 use crate::json::{Cursor, Raw};
 
 /// Most tokens per estimated token of a prompt: some languages have a token for a third of the bytes that are assumed.
@@ -23,7 +23,7 @@ pub(super) fn judge(
     said: &Said,
     body: &[u8],
     request: &RefusedRequest<'_>,
-    (prompt_tokens, in_header): (u32, Option<u64>),
+    (prompt_tokens, in_header): (u32, Option<TokenLimit>),
 ) -> Option<Size> {
     let messages = [plain(&said.message), plain(&said.inner_message)];
     if messages.iter().any(|message| exceeds_alone(message)) {
@@ -31,13 +31,24 @@ pub(super) fn judge(
     }
     let in_words = messages.iter().filter_map(|message| before(message, " input tokens per minute"));
     let in_words = in_words.chain(quota_value(body)).filter(|limit| *limit > 0).min();
-    let limit = in_words.or(in_header).filter(|limit| *limit > 0)?;
-    let estimate = u64::from(prompt_tokens);
+    let prompt = u64::from(prompt_tokens);
+    let (limit, estimate) = match (in_words, in_header) {
+        (Some(limit), _) | (None, Some(TokenLimit::Prompts(limit))) => (limit, prompt),
+        (None, Some(TokenLimit::All(limit))) => (limit, prompt.saturating_add(request.most_output())),
+        // Azure asks so for a day where the request is larger than the limit.
+        (None, None) => {
+            let is_for_a_day = messages.iter().any(|message| message.contains("retry after 86400 seconds"));
+            return is_for_a_day.then_some(Size::PerhapsLarger);
+        }
+    };
+    if limit == 0 {
+        return None;
+    }
     // Tokens that are read from a cache do not count.
     let is_larger = estimate * 4 >= limit.saturating_mul(5) && !request.has_name("cache_control");
     match () {
         () if is_larger => Some(Size::Larger),
-        () if in_words.is_some() && estimate * MOST_PER_ESTIMATED > limit => Some(Size::PerhapsLarger),
+        () if estimate * MOST_PER_ESTIMATED > limit => Some(Size::PerhapsLarger),
         () => None,
     }
 }
@@ -116,8 +127,18 @@ mod tests {
         assert_eq!(judged(body, &plain, (40_000, None)), Some(Size::Larger));
         assert_eq!(judged(body, &cached, (40_000, None)), Some(Size::PerhapsLarger));
         assert_eq!(judged(body, &plain, (4_000, None)), None);
-        assert_eq!(judged(b"", &plain, (40_000, Some(30_000))), Some(Size::Larger));
-        assert_eq!(judged(b"", &plain, (37_499, Some(30_000))), None);
-        assert_eq!(judged(b"", &cached, (40_000, Some(30_000))), None);
+        let prompts = Some(TokenLimit::Prompts(30_000));
+        assert_eq!(judged(b"", &plain, (40_000, prompts)), Some(Size::Larger));
+        assert_eq!(judged(b"", &plain, (37_499, prompts)), Some(Size::PerhapsLarger));
+        assert_eq!(judged(b"", &cached, (40_000, prompts)), Some(Size::PerhapsLarger));
+        assert_eq!(judged(b"", &plain, (10_000, prompts)), None);
+        let all = Some(TokenLimit::All(30_000));
+        for name in ["max_tokens", "max_completion_tokens", "max_output_tokens"] {
+            let body = format!("{{\"{name}\":36500}}");
+            let long = RefusedRequest::new(body.as_bytes());
+            let judged = |limit| judge(&Said::default(), b"", &long, (1_000, limit));
+            assert_eq!((judged(all), judged(prompts)), (Some(Size::Larger), None), "{name}");
+        }
+        assert_eq!(judged(b"", &plain, (1_000, all)), None);
     }
 }

@@ -3,7 +3,7 @@
 //! `table` is the list, `said` reads error bodies of all shapes, `words` compares messages, `limits` compares the size of the
 //! request with a limit that the body names, `request` finds what the client may have caused, and `shown` what a client may
 //! read. The same table serves answers with an error status and errors within a 200 or a stream. The latter are read without
-//! their request: their words close nothing, and [`Doubt::evidence_within`] looks at the request.
+//! their request: their words close nothing, and [`Doubt::weigh`] looks at the request.
 
 mod limits;
 mod request;
@@ -51,8 +51,17 @@ pub struct RefusedCall<'a> {
     pub request: &'a [u8],
     /// Estimated tokens of its prompt.
     pub prompt_tokens: u32,
-    /// The account's limit on the tokens of all prompts in a time, if headers say that it leaves no room for this one.
-    pub prompt_limit: Option<u64>,
+    /// The account's limit on tokens in a time, if headers say that it leaves no room for this request.
+    pub limit: Option<TokenLimit>,
+}
+
+/// A limit of the account on tokens in a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenLimit {
+    /// Of prompts.
+    Prompts(u64),
+    /// Of prompts, and of the answers that requests allow.
+    All(u64),
 }
 
 /// What a refusal is about.
@@ -102,7 +111,7 @@ pub fn read_refusal(call: RefusedCall<'_>, body: &[u8]) -> Refusal {
     };
     let mut refusal = reader.by_table().unwrap_or_else(|| reader.by_kind(kind));
     if refusal.kind == FailureKind::RateLimited {
-        match limits::judge(&said, body, &request, (call.prompt_tokens, call.prompt_limit)) {
+        match limits::judge(&said, body, &request, (call.prompt_tokens, call.limit)) {
             Some(Size::Larger) => refusal = reader.refusal(FailureKind::OverLimit),
             Some(Size::PerhapsLarger) => refusal.evidence = Evidence::Request,
             None => {}
@@ -145,7 +154,10 @@ pub(crate) fn fault_of_exception(name: &str, payload: &[u8]) -> AnswerFault {
 
 fn fault_of(said: &Said) -> AnswerFault {
     let by_status = said.status.and_then(|status| FailureKind::of_status(status.into()));
-    let kind = by_status.or_else(|| kind_of_type(said)).unwrap_or(FailureKind::Server);
+    let kind = match (by_status, kind_of_type(said)) {
+        (Some(FailureKind::Server) | None, Some(kind @ FailureKind::Timeout)) => kind,
+        (by_status, by_type) => by_status.or(by_type).unwrap_or(FailureKind::Server),
+    };
     let reader = Reader::within(said);
     let refusal = reader.by_table().unwrap_or_else(|| reader.by_kind(kind));
     let status = said.status.map(|status| format!(" {status}")).unwrap_or_default();
@@ -174,9 +186,15 @@ pub(crate) fn kind_of(dialect: Dialect, status: u16, amazon_type: Option<&str>, 
         model: "acme-1",
         request: b"{}",
         prompt_tokens: 0,
-        prompt_limit: None,
+        limit: None,
     };
     read_refusal(call, body).kind
+}
+
+/// The evidence of a failure that the provider tells. A time-out that it tells of is no silence: it has answered, and a long
+/// prompt may be the reason.
+const fn told(kind: FailureKind) -> Evidence {
+    if matches!(kind, FailureKind::Timeout) { Evidence::OF_ONE_CALLER } else { Evidence::None }
 }
 
 fn kind_of_type(said: &Said) -> Option<FailureKind> {
@@ -284,21 +302,13 @@ impl<'a> Reader<'a> {
     fn by_kind(&self, kind: FailureKind) -> Refusal {
         let evidence = Evidence::Unknown { said: self.hash() };
         if self.request.is_none() {
-            return self.refusal(kind);
+            return Refusal { evidence: told(kind), ..self.refusal(kind) };
         }
         let Doubt { brings_its_own, names_a_resource, chooses_a_tier } = self.doubt();
         let is_doubtful = brings_its_own || names_a_resource || chooses_a_tier;
         match kind {
-            // The tier, or another model, has no room. For calls without it, the endpoint may have some.
-            FailureKind::RateLimited | FailureKind::Overloaded
-                if chooses_a_tier || (brings_its_own && self.names_another_model()) =>
-            {
-                Refusal { evidence: Evidence::Request, ..self.refusal(kind) }
-            }
             // Something that the request names is in use.
             FailureKind::Server if self.status == Some(409) && is_doubtful => self.refusal(FailureKind::RefusedHere),
-            // What the request brings may have broken, not the endpoint.
-            FailureKind::Server if brings_its_own => Refusal { evidence: Evidence::Request, ..self.refusal(kind) },
             FailureKind::Auth if brings_its_own && self.tells_the_client() => self.refusal(FailureKind::RefusedHere),
             FailureKind::Auth if is_doubtful => self.refusal(kind),
             // What says what is wrong with the request says nothing about the model.
@@ -308,7 +318,13 @@ impl<'a> Reader<'a> {
             FailureKind::Auth | FailureKind::BadRequest | FailureKind::Forbidden | FailureKind::NotFound => {
                 Refusal { evidence, ..self.refusal(kind) }
             }
-            kind => self.refusal(kind),
+            // The limit of the model itself, whatever the request brings.
+            FailureKind::RateLimited | FailureKind::Overloaded
+                if !chooses_a_tier && self.words.text.contains("{model}") =>
+            {
+                self.refusal(kind)
+            }
+            kind => Refusal { evidence: self.doubt().weigh(kind, told(kind)), ..self.refusal(kind) },
         }
     }
 

@@ -6,7 +6,7 @@
 use std::cell::OnceCell;
 
 use memchr::memmem;
-use pointsman_domain::{Evidence, Failure, FailureKind};
+use pointsman_domain::{Evidence, FailureKind};
 
 use super::words::plain;
 use crate::json::{Cursor, Raw};
@@ -316,6 +316,14 @@ impl<'a> RefusedRequest<'a> {
         self.value().is_some_and(|value| has_member(value, name.as_bytes()))
     }
 
+    /// The most output tokens that the request allows for all its answers, as far as it names any.
+    pub(super) fn most_output(&self) -> u64 {
+        let count = |name: &[u8]| self.value().and_then(|body| body.member(name)).and_then(Raw::count);
+        let names: [&[u8]; 3] = [b"max_completion_tokens", b"max_output_tokens", b"max_tokens"];
+        let most = names.into_iter().find_map(count).unwrap_or(0);
+        most.saturating_mul(count(b"n").unwrap_or(1).max(1))
+    }
+
     /// Whether the request holds this text, in a name or a value. `text`: as [`plain`] gives it.
     pub(super) fn holds(&self, text: &str) -> bool {
         let texts = self.texts();
@@ -379,21 +387,27 @@ impl Doubt {
         self.brings_its_own || self.names_a_resource
     }
 
-    /// The evidence of a failure within an answer, which was read without the request.
+    /// What a failure of the request is evidence of, whether there was an answer or not. `evidence`: without this doubt.
     #[must_use]
-    pub fn evidence_within(self, failure: &Failure) -> Evidence {
-        use FailureKind::{Malformed, Overloaded, RateLimited, Server};
-        match (failure.kind, failure.evidence) {
-            (RateLimited | Overloaded, _) if self.chooses_a_tier => Evidence::Request,
-            (RateLimited | Overloaded | Server | Malformed, _) | (_, Evidence::Known(_)) if self.brings_its_own => {
-                Evidence::Request
-            }
-            (_, evidence) => evidence,
+    pub const fn weigh(self, kind: FailureKind, evidence: Evidence) -> Evidence {
+        use FailureKind::{Malformed, Overloaded, RateLimited, Reset, Server, Timeout, Truncated, UnexpectedStatus};
+        let is_busy = matches!(kind, RateLimited | Overloaded);
+        let is_fault = matches!(kind, Overloaded | Server | Timeout | Reset | Malformed | Truncated | UnexpectedStatus);
+        match evidence {
+            // The tier has no room. For calls without it, the endpoint may have some.
+            _ if is_busy && self.chooses_a_tier => Evidence::Request,
+            // What the request brings may have broken, or have no room.
+            _ if self.brings_its_own && (is_busy || is_fault) => Evidence::Request,
+            Evidence::Known(_) if self.brings_its_own => Evidence::Request,
+            // What it names may be dead, late or too large.
+            Evidence::None if self.names_a_resource && is_fault => Evidence::OF_ONE_CALLER,
+            evidence => evidence,
         }
     }
 
     fn of(body: Raw<'_>) -> Doubt {
         let mut doubt = Doubt::default();
+        let is_conversation = body.member(b"messages").or_else(|| body.member(b"input")).is_some();
         for (key, value) in body.members() {
             let name = key.name();
             let is_void = value.is_null() || value.bytes() == b"false" || value.bytes() == b"\"\"" || is_empty(value);
@@ -401,7 +415,8 @@ impl Doubt {
                 continue;
             }
             doubt.brings_its_own |= !ORDINARY.contains(&&*name);
-            doubt.names_a_resource |= &*name == b"prompt" && value.is_string();
+            // Beside a conversation it is the name of one that is stored.
+            doubt.names_a_resource |= &*name == b"prompt" && value.is_string() && is_conversation;
             doubt.names_a_resource |= &*name == b"provider" || &*name == b"inference_geo";
             doubt.brings_its_own |= &*name == b"background" && value.bytes() == b"true";
             doubt.brings_its_own |= &*name == b"tools" && value.elements().any(runs_at_the_provider);

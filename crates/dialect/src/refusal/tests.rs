@@ -17,7 +17,7 @@ fn read(dialect: Dialect, status: u16, body: &Value, request: &Value) -> Refusal
         model: MODEL,
         request: request.as_bytes(),
         prompt_tokens: 8,
-        prompt_limit: None,
+        limit: None,
     };
     read_refusal(call, body.as_bytes())
 }
@@ -111,7 +111,7 @@ fn words_that_are_escaped_in_the_request_are_found() {
         model: MODEL,
         request,
         prompt_tokens: 8,
-        prompt_limit: None,
+        limit: None,
     };
     assert!(!is_known(&read_refusal(call, body)));
     assert!(is_known(&read_refusal(RefusedCall { request: b"{}", ..call }, body)));
@@ -130,7 +130,7 @@ fn words_up_to_the_name_of_a_model_may_be_the_clients_however_short_it_is() {
             model: "o3",
             request,
             prompt_tokens: 8,
-            prompt_limit: None,
+            limit: None,
         };
         is_known(&read_refusal(call, json!({"error": {"message": message}}).to_string().as_bytes()))
     };
@@ -336,10 +336,21 @@ fn an_error_within_an_answer_closes_by_its_code_alone() {
     let minimax =
         |code: u32| within(json!({"id": "x", "choices": null, "base_resp": {"status_code": code, "status_msg": "no"}}));
     assert!(matches!((minimax(1008).kind, minimax(1008).evidence), (FailureKind::Auth, Evidence::Known(_))));
-    assert_eq!(
-        [1002, 1026, 1000].map(|code| minimax(code).kind),
-        [FailureKind::RateLimited, FailureKind::BadRequest, FailureKind::Server]
-    );
+    for (code, kind) in [
+        (1002, FailureKind::RateLimited),
+        (2045, FailureKind::RateLimited),
+        (1041, FailureKind::Overloaded),
+        (1026, FailureKind::BadRequest),
+        (1042, FailureKind::BadRequest),
+        (1000, FailureKind::Server),
+        (2056, FailureKind::Auth),
+        (2061, FailureKind::NotFound),
+        (20132, FailureKind::RefusedHere),
+        (2042, FailureKind::RefusedHere),
+        (9999, FailureKind::RefusedHere),
+    ] {
+        assert_eq!(minimax(code).kind, kind, "{code}");
+    }
     let flagged = within(json!({"error": {"code": 403, "message": "no", "metadata": {"reasons": ["x"]}}}));
     assert_eq!(flagged.kind, FailureKind::ContentPolicy);
     assert!(within(json!({"error": {"code": 402, "message": "You can, but can only afford 3"}})).wants_fewer_tokens);
@@ -355,11 +366,96 @@ proptest! {
         for dialect in [Dialect::OpenAi, Dialect::Anthropic, Dialect::Gemini, Dialect::Responses, Dialect::Converse] {
             let call = RefusedCall {
                 dialect, status, amazon_type: None, names_a_wait: false, model: &body, request: request.as_bytes(),
-                prompt_tokens: 8, prompt_limit: Some(9),
+                prompt_tokens: 8, limit: Some(TokenLimit::Prompts(9)),
             };
             let _ = read_refusal(call, body.as_bytes());
             let _ = read(dialect, status, &json!({"error": object}), &object);
         }
         let _ = fault_of_data(body.as_bytes());
     }
+}
+
+/// The kind and evidence of a failure of each kind of request.
+#[test]
+fn the_same_doubt_holds_for_every_fault() {
+    let plain = json!({"model": MODEL, "messages": [{"role": "user", "content": "https://not.an/address in a text"}]});
+    let with = |name: &str, value: Value| {
+        let mut body = plain.clone();
+        body[name] = value;
+        Doubt::of_request(body.to_string().as_bytes())
+    };
+    let image = json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://dead.example/a.png"}}]}]);
+    let (own, resource) = (with("deferred", json!(true)), with("messages", image));
+    let (tier, nothing) = (with("service_tier", json!("flex")), with("n", json!(1)));
+    for kind in FailureKind::ALL {
+        use FailureKind::{Malformed, Overloaded, RateLimited, Reset, Server, Timeout, Truncated, UnexpectedStatus};
+        let is_busy = matches!(kind, RateLimited | Overloaded);
+        let is_fault = matches!(kind, Overloaded | Server | Timeout | Reset | Malformed | Truncated | UnexpectedStatus);
+        let expected = |doubted: bool, evidence| if doubted { evidence } else { Evidence::None };
+        let weighed = |doubt: Doubt| doubt.weigh(kind, Evidence::None);
+        assert_eq!(weighed(nothing), Evidence::None, "{kind:?}");
+        assert_eq!(weighed(own), expected(is_busy || is_fault, Evidence::Request), "{kind:?}");
+        assert_eq!(weighed(resource), expected(is_fault, Evidence::OF_ONE_CALLER), "{kind:?}");
+        assert_eq!(weighed(tier), expected(is_busy, Evidence::Request), "{kind:?}");
+    }
+    let read_as =
+        |status: u16, body: &Value| read(Dialect::OpenAi, status, &json!({"error": {"message": "Oh."}}), body).evidence;
+    let mut dead = plain.clone();
+    dead["messages"] =
+        json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://dead.example/a"}}]}]);
+    assert_eq!((read_as(500, &dead), read_as(500, &plain)), (Evidence::OF_ONE_CALLER, Evidence::None));
+}
+
+/// A provider that tells of a time-out has answered.
+#[test]
+fn a_time_out_that_is_told_is_evidence_of_one_caller() {
+    let plain = json!({"model": MODEL});
+    let told = [
+        (
+            Dialect::Gemini,
+            504,
+            json!({"error": {"code": 504, "status": "DEADLINE_EXCEEDED", "message": "Deadline expired."}}),
+        ),
+        (
+            Dialect::Gemini,
+            499,
+            json!({"error": {"code": 499, "status": "CANCELLED", "message": "The operation was cancelled."}}),
+        ),
+        (Dialect::Converse, 408, json!({"message": "Model has timed out in processing the request."})),
+        (
+            Dialect::Anthropic,
+            504,
+            json!({"type": "error", "error": {"type": "timeout_error", "message": "Request timed out."}}),
+        ),
+    ];
+    for (dialect, status, body) in told {
+        let refusal = read(dialect, status, &body, &plain);
+        assert_eq!((refusal.kind, refusal.evidence), (FailureKind::Timeout, Evidence::OF_ONE_CALLER), "{body}");
+        let within = fault_of_data(body.to_string().as_bytes());
+        // A 4xx within an answer is about the request.
+        let expected = if status == 499 { FailureKind::BadRequest } else { FailureKind::Timeout };
+        assert!(dialect == Dialect::Converse || within.kind == expected, "{body}: {within}");
+        assert!(within.kind != FailureKind::Timeout || within.evidence == Evidence::OF_ONE_CALLER, "{body}");
+    }
+    for message in [
+        "Your input context is too long. Shorten it, or use another model.",
+        "Your prompt (or context) is too large to be processed in time.",
+    ] {
+        for status in [500, 504] {
+            let body = json!({"error": {"code": status, "message": message}});
+            assert_eq!(read(Dialect::Gemini, status, &body, &plain).kind, FailureKind::ContextLength, "{status}");
+        }
+    }
+}
+
+#[test]
+fn a_request_that_may_be_larger_than_the_quota_rests_nobody_else() {
+    let azure = "Requests to the ChatCompletions_Create Operation under Azure OpenAI API version 2025-04-01 have exceeded token rate limit of your current OpenAI S0 pricing tier. Please retry after 86400 seconds.";
+    let body = json!({"error": {"code": "429", "message": azure}});
+    let refusal = read(Dialect::OpenAi, 429, &body, &json!({"model": MODEL}));
+    assert_eq!((refusal.kind, refusal.evidence), (FailureKind::RateLimited, Evidence::Request));
+    let peak = json!({"error": {"code": "429", "message": "Your request exceeds the maximum usage size allowed during peak load."}});
+    assert_eq!(read(Dialect::OpenAi, 429, &peak, &json!({"model": MODEL})).kind, FailureKind::OverLimit);
+    let other = json!({"error": {"code": "429", "message": "Please retry after 6 seconds."}});
+    assert_eq!(read(Dialect::OpenAi, 429, &other, &json!({"model": MODEL})).evidence, Evidence::None);
 }

@@ -39,7 +39,7 @@ stored_enum! {
         0 => Connect, 1 => Tls, 2 => Reset, 3 => Timeout, 4 => Shortage, 5 => Deadline, 6 => RateLimited,
         7 => Overloaded, 8 => Server, 9 => Auth, 10 => Forbidden, 11 => ContentPolicy, 12 => NotFound, 13 => Malformed,
         14 => Truncated, 15 => UnexpectedStatus, 16 => ContextLength, 17 => BadRequest, 18 => TooLarge,
-        19 => Unprocessable, 20 => RefusedHere, 21 => OverLimit,
+        19 => Unprocessable, 20 => RefusedHere, 21 => OverLimit, 22 => GatewayLimit,
     }
 }
 

@@ -45,7 +45,7 @@ pub use plan::SAME_PROVIDER;
 pub use score::{score_unit, term_names};
 
 pub use precedence::position_and_grade;
-pub use wait::{Hope, Obstacle, Wait, worth_waiting};
+pub use wait::{Hope, Obstacle, Outlook, Wait, outlook};
 
 use self::{
     context::DecisionContext,

@@ -46,46 +46,76 @@ pub struct Wait {
     pub reason: ExclusionReason,
 }
 
-/// What to wait for, at most for `limit`. `None` if nothing reopens in that time.
+/// What a request that no endpoint takes can hope for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Outlook {
+    /// Whether an endpoint takes requests now: its time came after the decision that found it resting.
+    pub is_open: bool,
+    /// What to wait for. `None` if nothing reopens in time.
+    pub wait: Option<Wait>,
+}
+
+/// What to hope for, and wait for at most for `limit`.
 #[must_use]
-pub fn worth_waiting(
+pub fn outlook(
     (catalog, live): (&Catalog, &LiveView),
     hopes: impl Iterator<Item = Hope>,
     now: Tick,
     limit: Duration,
-) -> Option<Wait> {
-    if limit.is_zero() {
-        return None;
+) -> Outlook {
+    let mut outlook = Outlook::default();
+    let mut resting = Vec::new();
+    for hope in hopes {
+        match rest(catalog, live, now, hope) {
+            Rest::Over => outlook.is_open = true,
+            Rest::Until(time, reason) if time - now <= limit => resting.push((Some(time), reason, hope.index)),
+            Rest::Noticed(reason) => resting.push((None, reason, hope.index)),
+            Rest::Until(..) | Rest::Lasting => {}
+        }
     }
-    let resting = hopes.filter_map(|hope| Some((rest(catalog, live, hope)?, hope.index)));
-    let mut resting: Vec<_> =
-        resting.filter(|((until, _), _)| until.is_none_or(|until| until - now <= limit)).collect();
+    if limit.is_zero() {
+        return outlook;
+    }
     // A known time first: what has none ends with a notice, whenever that comes.
-    resting.sort_by_key(|((until, _), index)| (until.is_none(), *until, *index));
-    let ((until, reason), _) = *resting.first()?;
-    let awaited = resting.into_iter().take(MOST_AWAITED).map(|(_, index)| index).collect();
-    Some(Wait { awaited, until, reason })
+    resting.sort_by_key(|(until, _, index)| (until.is_none(), *until, *index));
+    outlook.wait = resting.first().map(|&(until, reason, _)| Wait {
+        awaited: resting.iter().take(MOST_AWAITED).map(|(.., index)| *index).collect(),
+        until,
+        reason,
+    });
+    outlook
 }
 
-/// When the endpoint may serve the request, `None` if that is not known, and what stands in the way until then. `None` if
-/// waiting is useless or needless.
-fn rest(catalog: &Catalog, live: &LiveView, hope: Hope) -> Option<(Option<Tick>, ExclusionReason)> {
+/// For how long an endpoint does not serve a request.
+enum Rest {
+    /// No longer.
+    Over,
+    /// Until this time.
+    Until(Tick, ExclusionReason),
+    /// Until something happens, of which a notice tells.
+    Noticed(ExclusionReason),
+    /// Waiting does not end it.
+    Lasting,
+}
+
+fn rest(catalog: &Catalog, live: &LiveView, now: Tick, hope: Hope) -> Rest {
     let own = live.endpoint(hope.index);
-    let gate = own.gate.and(live.provider(catalog.endpoint(hope.index)?.provider).gate);
     let asked = match hope.obstacle {
         Obstacle::Until(time, reason) => Some((time, reason)),
         Obstacle::None | Obstacle::Queue => None,
-        Obstacle::Lasting => return None,
+        Obstacle::Lasting => return Rest::Lasting,
     };
-    let known = match gate {
-        Gate::ConfigFault { .. } => return None,
-        Gate::Probing { .. } => return Some((None, ExclusionReason::ProbeInFlight)),
+    let Some(endpoint) = catalog.endpoint(hope.index) else { return Rest::Lasting };
+    let known = match own.gate.and(live.provider(endpoint.provider).gate) {
+        Gate::ConfigFault { .. } => return Rest::Lasting,
+        Gate::Probing { .. } => return Rest::Noticed(ExclusionReason::ProbeInFlight),
         Gate::Cooling { until } => Some((until, ExclusionReason::RateLimited)),
         Gate::Open { until } => Some((until, ExclusionReason::CircuitOpen)),
         Gate::Passing | Gate::HalfOpen { .. } => own.due.map(|due| (due, ExclusionReason::Paced)),
     };
     match known.max(asked) {
-        Some((until, reason)) => Some((Some(until), reason)),
-        None => (hope.obstacle == Obstacle::Queue).then_some((None, ExclusionReason::Saturated)),
+        Some((until, reason)) if until > now => Rest::Until(until, reason),
+        _ if hope.obstacle == Obstacle::Queue => Rest::Noticed(ExclusionReason::Saturated),
+        _ => Rest::Over,
     }
 }

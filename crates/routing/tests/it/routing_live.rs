@@ -524,6 +524,69 @@ fn unknown_words_close_something_only_if_different_callers_hear_them_without_a_s
     assert_eq!(rig.plan(30.0), "a/1@x b/3@y");
 }
 
+const FAULTS: [(FailureKind, u16); 7] = [
+    (FailureKind::Server, 500),
+    (FailureKind::Overloaded, 503),
+    (FailureKind::Timeout, 504),
+    (FailureKind::Reset, 0),
+    (FailureKind::Truncated, 200),
+    (FailureKind::Malformed, 200),
+    (FailureKind::UnexpectedStatus, 302),
+];
+
+/// The circuit of an endpoint after calls of these callers, one a second: `1` for a success, `-1` for a fault that came so.
+fn circuit_after(calls: &[i64], fault: EventKind) -> &'static str {
+    let rig = Rig::of("acme/a 200ms");
+    let candidate = rig.candidate("acme/a", 0.0);
+    for (n, caller) in calls.iter().enumerate() {
+        let now = n as f64;
+        let Ok(mut claim) = rig.board.claim(0, at(now), &candidate) else { return "open" };
+        claim.caller = Some(caller.unsigned_abs());
+        rig.finish(claim, now + 0.1, if *caller > 0 { OK } else { fault });
+    }
+    rig.circuit("acme/a", calls.len() as f64)
+}
+
+#[test]
+fn faults_of_one_caller_close_nothing_where_others_are_served() {
+    for (kind, status) in FAULTS {
+        let check = |calls: &[i64], expected: &str| {
+            assert_eq!(circuit_after(calls, failed(kind, status, None)), expected, "{kind:?} {calls:?}");
+        };
+        check(&[1, 2, -1, -1, -1, -1, -1], "closed");
+        check(&[2, -1, -1, -1, -1, -1], "closed");
+        check(&[1, 2, -1, -1, -1, -2], "open");
+        check(&[1, -1, -1, -1], "open");
+        check(&[-1, -1, -1], "open");
+    }
+    let rests = failed(FailureKind::Overloaded, 503, Some(30.0));
+    for (calls, expected) in [(&[1, 2, -1, -1][..], "acme/a"), (&[1, -1], "nothing"), (&[1, 2, -1, -2], "nothing")] {
+        let rig = Rig::of("acme/a 200ms");
+        let candidate = rig.candidate("acme/a", 0.0);
+        for (n, caller) in calls.iter().enumerate() {
+            let mut claim = rig.board.claim(0, at(n as f64), &candidate).unwrap();
+            claim.caller = Some(i64::unsigned_abs(*caller));
+            rig.finish(claim, n as f64 + 0.1, if *caller > 0 { OK } else { rests });
+        }
+        assert_eq!(rig.plan(calls.len() as f64).split(' ').next(), Some(expected), "{calls:?}");
+    }
+}
+
+#[test]
+fn faults_that_a_request_may_have_caused_count_from_the_second_caller_on() {
+    for (kind, status) in FAULTS {
+        let EventKind::Failed { failure, had_content } = failed(kind, status, None) else { unreachable!() };
+        let check = |calls: &[i64], evidence: Evidence, expected: &str| {
+            let fault = EventKind::Failed { failure: Failure { evidence, ..failure }, had_content };
+            assert_eq!(circuit_after(calls, fault), expected, "{kind:?} {calls:?} {evidence:?}");
+        };
+        check(&[-1; 9], Evidence::OF_ONE_CALLER, "closed");
+        check(&[-1, -1, 2, -1, -1, -1], Evidence::OF_ONE_CALLER, "closed");
+        check(&[-1, -2, -1, -2], Evidence::OF_ONE_CALLER, "open");
+        check(&[-1, -2, -1, -2, -1, -2], Evidence::Request, "closed");
+    }
+}
+
 #[test]
 fn the_same_400_for_several_callers_is_shown_and_closes_nothing() {
     let rig = Rig::of("a/1@x 200ms | b/3@y 300ms");

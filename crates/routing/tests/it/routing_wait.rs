@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pointsman_domain::{ExclusionReason, Tick};
-use pointsman_routing::decide::{Hope, Obstacle, Wait, worth_waiting};
+use pointsman_routing::decide::{Hope, Obstacle, Outlook, Wait, outlook};
 
 use crate::routing_world::{NOW, World};
 
@@ -11,18 +11,20 @@ fn at(seconds: f64) -> Tick {
     NOW.plus(Duration::from_secs_f64(seconds))
 }
 
-/// What a request waits for, two seconds at most, where all endpoints of this world could serve it.
-fn wait(world: &str, obstacle: impl Fn(u32) -> Obstacle) -> Option<Wait> {
+/// What a request hopes for, where all endpoints of this world could serve it.
+fn outlook_within(limit: Duration, world: &str, obstacle: impl Fn(u32) -> Obstacle) -> Outlook {
     let world = World::of(world);
     let hopes = (0..world.catalog().endpoints.len() as u32).map(|index| Hope { index, obstacle: obstacle(index) });
-    worth_waiting((world.catalog(), &world.live), hopes, NOW, Duration::from_secs(2))
+    outlook((world.catalog(), &world.live), hopes, NOW, limit)
 }
 
-/// `<awaited endpoints> until <seconds> (<reason>)`.
+/// `<awaited endpoints> until <seconds> (<reason>)`, two seconds at most, or `nothing`; behind `open now` if one is.
 fn told(world: &str, obstacle: impl Fn(u32) -> Obstacle) -> String {
-    let Some(Wait { awaited, until, reason }) = wait(world, obstacle) else { return "nothing".to_owned() };
+    let Outlook { is_open, wait } = outlook_within(Duration::from_secs(2), world, obstacle);
+    let open = if is_open { "open now, " } else { "" };
+    let Some(Wait { awaited, until, reason }) = wait else { return format!("{open}nothing") };
     let until = until.map_or("a notice".to_owned(), |until| format!("{:.1}", until.seconds_since(NOW)));
-    format!("{awaited:?} until {until} ({})", reason.as_str())
+    format!("{open}{awaited:?} until {until} ({})", reason.as_str())
 }
 
 #[test]
@@ -35,7 +37,9 @@ fn a_request_waits_for_what_reopens_first_within_its_time() {
         ("a/x cool2", "[0] until 2.0 (rate_limited)"),
         ("a/x cool2.1 | b/x open3 | c/x paced4", "nothing"),
         ("a/x fault1", "nothing"),
-        ("a/x | b/x half1", "nothing"),
+        ("a/x | b/x half1", "open now, nothing"),
+        ("a/x half1 | b/x cool1", "open now, [1] until 1.0 (rate_limited)"),
+        ("a/x half1 | b/x fault1", "open now, nothing"),
     ] {
         assert_eq!(told(world, |_| Obstacle::None), expected, "{world}");
     }
@@ -53,6 +57,8 @@ fn what_stands_in_the_way_of_the_request_alone_counts_too() {
         ("a/x paced1", &|_| Obstacle::Queue, "[0] until 1.0 (paced)"),
         ("a/x cool1", &|_| Obstacle::Lasting, "nothing"),
         ("a/x cool1", &|_| Obstacle::None, "[0] until 1.0 (rate_limited)"),
+        ("a/x", &until(0.0), "open now, nothing"),
+        ("a/x", &|_| Obstacle::Lasting, "nothing"),
     ] {
         assert_eq!(told(world, obstacle), expected, "{world}");
     }
@@ -61,8 +67,8 @@ fn what_stands_in_the_way_of_the_request_alone_counts_too() {
 #[test]
 fn a_request_waits_for_sixteen_endpoints_at_most_and_not_at_all_without_time() {
     let many = (0..40).map(|n| format!("m{n}/x cool1.{n:02}")).collect::<Vec<_>>().join(" | ");
-    assert_eq!(wait(&many, |_| Obstacle::None).unwrap().awaited, (0..16).collect::<Vec<u32>>());
-    let world = World::of("a/x cool1");
-    let hopes = [Hope { index: 0, obstacle: Obstacle::None }];
-    assert_eq!(worth_waiting((world.catalog(), &world.live), hopes.into_iter(), NOW, Duration::ZERO), None);
+    let wait = |limit| outlook_within(limit, &many, |_| Obstacle::None).wait;
+    assert_eq!(wait(Duration::from_secs(2)).unwrap().awaited, (0..16).collect::<Vec<u32>>());
+    assert_eq!(wait(Duration::ZERO), None);
+    assert!(outlook_within(Duration::ZERO, "a/x", |_| Obstacle::None).is_open, "that needs no time");
 }

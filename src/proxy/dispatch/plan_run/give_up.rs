@@ -146,6 +146,9 @@ impl PlanRun {
     /// The client's error for the refusal at place `at` among the failures.
     pub(super) fn refused(&self, at: usize, error: &UpstreamError) -> ApiError {
         let mut previous: Vec<PreviousError> = self.failures.iter().map(|failed| failed.previous.clone()).collect();
+        if error.failure.kind == FailureKind::GatewayLimit {
+            return ApiError::gateway_limit(&error.detail, previous);
+        }
         let refused = (at < previous.len()).then(|| previous.remove(at));
         let provider_name = refused.map(|refused| refused.provider).unwrap_or_default();
         let Failure { kind, status, .. } = *error.failure;
@@ -165,7 +168,7 @@ impl FailedAttempt {
 
     /// Whether the same request fails again at this endpoint, whenever it is sent.
     fn is_final(&self) -> bool {
-        self.kind.blame() == Blame::Client || self.is_ours()
+        self.kind.blame() == Blame::Client || self.kind == FailureKind::GatewayLimit || self.is_ours()
     }
 
     /// The exclusion reason that matches the failure. Only for failures that pass with time.

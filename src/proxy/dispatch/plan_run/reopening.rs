@@ -46,7 +46,10 @@ impl PlanRun {
     fn obstacle(&self, index: u32) -> Obstacle {
         let passed_over = self.passed_over.iter().find(|(endpoint, _)| *endpoint == index).map(|(_, reason)| *reason);
         if self.has_too_little_context(index)
-            || matches!(passed_over, Some(ExclusionReason::MaxPrice | ExclusionReason::Disabled))
+            || matches!(
+                passed_over,
+                Some(ExclusionReason::MaxPrice | ExclusionReason::Disabled | ExclusionReason::Saturated)
+            )
         {
             return Obstacle::Lasting;
         }

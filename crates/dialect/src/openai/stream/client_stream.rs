@@ -139,6 +139,12 @@ impl ClientStream {
         }
     }
 
+    /// Where chunks go that are encoded, also where events pass as they came.
+    pub(super) fn chunks_to_encode(&mut self) -> &mut BytesMut {
+        self.spliced = None;
+        &mut self.chunks
+    }
+
     /// Whether events pass as they came.
     pub(super) fn is_spliced(&self) -> bool {
         self.spliced.is_some()

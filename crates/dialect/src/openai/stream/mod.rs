@@ -14,8 +14,9 @@ mod split_halves;
 mod stream_end;
 mod tool_calls;
 mod translator;
+mod whole;
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use pointsman_domain::{FailureKind, Usage};
@@ -26,6 +27,7 @@ use crate::{
     client_request::ClientRequest,
     frame::StreamEvent,
     neutral::AnswerForm,
+    openai::answer::rewrite_answer,
     outgoing::{OutgoingBody, Translation},
     stream_reader::{Framing, StreamReader},
 };
@@ -214,6 +216,9 @@ impl ChatStream {
         if self.is_done() {
             return Ok(());
         }
+        if let Some(body) = self.reader.take_whole() {
+            return self.end_whole(body.freeze(), out);
+        }
         let ChatStream { reader, translator, chat, client } = self;
         let mut route = EventRoute { translator: translator.as_deref_mut(), chat, client: client.as_deref_mut() };
         let rest = match reader.unfinished() {
@@ -230,6 +235,23 @@ impl ChatStream {
             }
         }
         route.end(out)
+    }
+
+    /// Takes an answer that came whole in the place of a stream.
+    fn end_whole(&mut self, body: Bytes, out: &mut BytesMut) -> Result<(), AnswerFault> {
+        let completion = match self.translator.take() {
+            Some(translator) => translator.completion(&body)?,
+            None => body,
+        };
+        // Reads an error in the place of an answer, and finds what is missing.
+        rewrite_answer(&completion, &self.chat.context)?;
+        let chunk = whole::chunk_of(&completion)?;
+        let ChatStream { chat, client, .. } = self;
+        let mut client = client.as_deref_mut();
+        let event = StreamEvent { data: Cow::Borrowed(&chunk), is_error: false };
+        let chunks = client.as_deref_mut().map_or(&mut *out, ClientStream::chunks_to_encode);
+        chat.event(&event, &mut Progress::default(), chunks)?;
+        EventRoute { translator: None, chat, client }.end(out)
     }
 
     /// Ends the stream as one whose answers are at their limit of tokens.

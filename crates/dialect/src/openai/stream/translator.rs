@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use super::{Progress, chunk::ChatRewriter, client_stream::ClientStream};
 use crate::{
     answer::AnswerFault,
     frame::StreamEvent,
     neutral::{AnswerEvent, AnswerSink, EscapedText},
-    openai::{answer::utf8, chunk_writer::ChunkWriter},
+    openai::{answer::utf8, chunk_writer::ChunkWriter, completion_writer::CompletionWriter},
     upstream_decoder::UpstreamDecoder,
 };
 
@@ -60,6 +60,13 @@ impl StreamTranslator {
         decoder.whole(body, &mut EventSink { writer, chunk, chat, client: &mut Some(&mut *client), progress, out })?;
         chat.end(&mut client.chunks)?;
         client.end(chat, out)
+    }
+
+    /// An answer that was not streamed, as a chat completion.
+    pub(super) fn completion(self, body: &[u8]) -> Result<Bytes, AnswerFault> {
+        let mut completion = CompletionWriter::default();
+        self.decoder.whole(utf8(body)?, &mut completion)?;
+        completion.finish()
     }
 
     /// Whether the provider is at work of which it sends nothing until it is done.

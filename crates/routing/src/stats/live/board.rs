@@ -391,6 +391,10 @@ impl EndpointCellState {
             EventKind::Completed { .. } => {
                 self.sign_of_life(claim.dispatched, now);
                 (self.refusals, self.mistakes) = (Witnesses::default(), Witnesses::default());
+                self.faults = Witnesses::default();
+                if let Some(caller) = claim.caller {
+                    self.served.hear(caller, 0);
+                }
                 self.outcomes.succeed(now, policy.stats.half_life);
                 // A request dispatched before the failure does not end a run of failures, unless it was sent past the
                 // breaker.
@@ -425,20 +429,27 @@ impl EndpointCellState {
         let effect = FailureEffect::of(failure);
         if effect.is_failure() {
             self.outcomes.fail(now, policy.stats.half_life);
+            if let Some(caller) = claim.caller {
+                self.faults.hear(caller, 0);
+            }
         }
         match effect {
+            FailureEffect::UnclearFault if self.faults.count() < ENOUGH_CALLERS => {
+                self.breaker.release(claim.passed_as);
+            }
             FailureEffect::Late if self.is_overloaded(claim) && claim.passed_as == PassedAs::Ordinary => {}
-            FailureEffect::Refused | FailureEffect::Fault | FailureEffect::Late => {
+            FailureEffect::Refused | FailureEffect::Fault | FailureEffect::UnclearFault | FailureEffect::Late => {
                 self.breaker.count(cause);
                 self.failed = self.failed.max(Some(claim.dispatched));
+                let is_of_one = effect != FailureEffect::Refused && self.fails_one_of_several(claim.caller);
                 let trips = effect == FailureEffect::Refused
                     || (effect == FailureEffect::Late && self.is_mute_since(claim.dispatched))
                     || self.advised.is_some_and(|until| now < until)
                     || self.breaker.failures() >= self.enough(effect, policy.breaker.consecutive);
-                self.breaker.trip(now, claim.passed_as, trips, &policy.breaker, jitter);
+                self.breaker.trip(now, claim.passed_as, trips && !is_of_one, &policy.breaker, jitter);
                 // One that asks for a moment after answers was overloaded by chance: only the failed request heeds it.
                 let is_lone = self.breaker.has_failed_once() && failure.retry_after <= Some(LONE_WAIT);
-                if failure.retry_after.is_some() && !is_lone {
+                if failure.retry_after.is_some() && !is_lone && !is_of_one {
                     self.breaker.cool(now, failure.retry_after, cause);
                 }
             }
@@ -470,6 +481,12 @@ impl EndpointCellState {
         let usual = self.outcomes.coincidence(consecutive);
         let sudden = effect == FailureEffect::Fault && self.breaker.failed_suddenly() && consecutive > 2;
         if sudden { usual.min(consecutive - 1) } else { usual }
+    }
+
+    /// Whether only this caller's requests have failed since the last success, though others are served here: then its requests
+    /// may be the reason.
+    fn fails_one_of_several(&self, caller: Option<u64>) -> bool {
+        caller.is_some_and(|caller| self.faults.count() < ENOUGH_CALLERS && self.served.has_other(caller))
     }
 
     /// Whether no request dispatched at that time or later has given a sign of life.
@@ -539,6 +556,7 @@ impl ProviderCellState {
             // The provider answered, so it is reachable. Whether it accepts the account is for the next probe to find
             // out.
             FailureEffect::Fault
+            | FailureEffect::UnclearFault
             | FailureEffect::Busy
             | FailureEffect::UnknownModel
             | FailureEffect::UnclearModel

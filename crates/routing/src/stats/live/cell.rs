@@ -88,6 +88,10 @@ pub(crate) struct EndpointCellState {
     pub refusals: Witnesses,
     /// Callers whose requests were called wrong in the same words.
     pub mistakes: Witnesses,
+    /// Callers whose requests failed since the last success, whatever the fault.
+    pub faults: Witnesses,
+    /// Callers whose requests were served.
+    pub served: Witnesses,
     /// Refusals of requests that were sent before count no more: what was refused has changed.
     pub pardoned: Option<Tick>,
 }
@@ -115,6 +119,11 @@ impl Witnesses {
 
     pub(crate) fn count(&self) -> usize {
         self.callers.iter().flatten().count()
+    }
+
+    /// Whether another caller than this one is remembered.
+    pub(crate) fn has_other(&self, caller: u64) -> bool {
+        self.callers.iter().flatten().any(|other| *other != caller)
     }
 
     /// Whether every remembered place is taken.

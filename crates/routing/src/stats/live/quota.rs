@@ -10,6 +10,8 @@ use pointsman_domain::Tick;
 
 /// Remaining requests at which the rest is spread over the window.
 const FEW: u64 = 8;
+/// Tokens left from which hardly a request has to wait.
+const ENOUGH_TOKENS: u64 = 100_000;
 /// Longest time for which a used-up quota is believed, like the date of a 429.
 const LONGEST: Duration = Duration::from_secs(60);
 /// How long a quota without a reset date is believed.
@@ -37,6 +39,12 @@ impl QuotaReport {
     /// Whether the answer had no quota headers.
     pub fn is_some(&self) -> bool {
         self.requests.is_some() || self.tokens.is_some()
+    }
+
+    /// Whether so little is left that requests may have to wait.
+    pub fn is_scarce(&self) -> bool {
+        self.requests.is_some_and(|requests| requests.left <= FEW)
+            || self.tokens.is_some_and(|tokens| tokens.left < ENOUGH_TOKENS)
     }
 }
 

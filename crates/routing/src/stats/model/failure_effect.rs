@@ -11,6 +11,9 @@ pub enum FailureEffect {
     Refused,
     /// A server error, or a wrong or incomplete answer. Counts as a failure.
     Fault,
+    /// The same of a request that may have caused it: opens the breaker only if different callers see one without a success in
+    /// between.
+    UnclearFault,
     /// A time-out. Counts as a failure, unless the endpoint was merely overloaded.
     Late,
     /// A 429: a cooldown, not a failure.
@@ -38,7 +41,20 @@ impl FailureEffect {
             // 529 is treated as a 429, 503 as a server error.
             FailureKind::Overloaded if matches!(failure.status, Some(529)) => FailureEffect::Busy,
             // An error in the place of an answer that is about the request.
-            FailureKind::Malformed if matches!(failure.evidence, Evidence::Unknown { .. }) => FailureEffect::Silent,
+            FailureKind::Malformed if matches!(failure.evidence, Evidence::Unknown { said: 1.. }) => {
+                FailureEffect::Silent
+            }
+            FailureKind::Reset
+            | FailureKind::Overloaded
+            | FailureKind::Server
+            | FailureKind::Timeout
+            | FailureKind::Malformed
+            | FailureKind::Truncated
+            | FailureKind::UnexpectedStatus
+                if matches!(failure.evidence, Evidence::Unknown { .. }) =>
+            {
+                FailureEffect::UnclearFault
+            }
             FailureKind::Reset
             | FailureKind::Overloaded
             | FailureKind::Server
@@ -59,6 +75,7 @@ impl FailureEffect {
             },
             FailureKind::Shortage
             | FailureKind::Deadline
+            | FailureKind::GatewayLimit
             | FailureKind::OverLimit
             | FailureKind::RefusedHere
             | FailureKind::ContentPolicy
@@ -71,6 +88,7 @@ impl FailureEffect {
 
     /// Whether it counts as a failure of the endpoint.
     pub const fn is_failure(self) -> bool {
-        matches!(self, FailureEffect::Refused | FailureEffect::Fault | FailureEffect::Late)
+        use FailureEffect::{Fault, Late, Refused, UnclearFault};
+        matches!(self, Refused | Fault | UnclearFault | Late)
     }
 }

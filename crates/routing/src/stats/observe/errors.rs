@@ -31,6 +31,7 @@ impl ErrorClass {
             FailureKind::Malformed | FailureKind::Truncated | FailureKind::UnexpectedStatus => Some(ErrorClass::Other),
             FailureKind::Shortage
             | FailureKind::Deadline
+            | FailureKind::GatewayLimit
             | FailureKind::ContentPolicy
             | FailureKind::ContextLength
             | FailureKind::OverLimit
