@@ -49,7 +49,7 @@ pub(super) async fn answers(
     held: &RefCell<BufferedBytes>,
 ) -> Result<Result<Vec<CallAnswer>, BufferLimitReached>, UpstreamError> {
     let same = first.clone();
-    let others = further.iter().map(|body| Call { body: body.clone(), ..same.clone() });
+    let others = further.iter().map(|body| Call { body: body.clone().into(), ..same.clone() });
     let calls = stream::iter([first].into_iter().chain(others));
     let mut running = calls.map(|call| answer(target, call, attempt, held)).buffered(AT_ONCE);
     let mut answers = Vec::with_capacity(1 + further.len());
