@@ -95,7 +95,7 @@ async fn counted(endpoint: &Endpoint, call: CountCall, worker: &Worker) -> Optio
         path: client.path_for(call.path, &endpoint.upstream_model),
         model: Arc::clone(&endpoint.upstream_model),
         prompt_tokens: 0,
-        body: call.body,
+        body: call.body.into(),
         headers: call.headers,
         dialect: endpoint.dialect,
         streamed: false,

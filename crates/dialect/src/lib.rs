@@ -67,7 +67,7 @@ pub use openai::{
     text_completion::read_completion_request,
     usage_of_failed_answer,
 };
-pub use outgoing::{CallHeaders, OutgoingBody, Translation};
+pub use outgoing::{CallHeaders, OutgoingBody, SentBody, Translation};
 pub use reasoning_format::reasoning_format;
 pub use refusal::{Doubt, Refusal, RefusedCall, RefusedRequest, TokenLimit, read_refusal};
 pub use responses::inbound::{

@@ -1,6 +1,10 @@
 //! What is sent to an endpoint, and what is kept to read its answer.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{
+    borrow::Cow,
+    ops::Deref,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 use pointsman_domain::{Dialect, Endpoint, Platform};
@@ -12,11 +16,54 @@ use super::{
 /// Headers of one call: names in lower case, and values.
 pub type CallHeaders = Vec<(Cow<'static, str>, String)>;
 
+/// A request body in two parts. The second is the end of the client's own body if that is long: it is not copied.
+#[derive(Debug, Clone, Default)]
+pub struct SentBody {
+    parts: [Bytes; 2],
+    /// Both in one, for those who read it.
+    whole: OnceLock<Bytes>,
+}
+
+impl SentBody {
+    pub(super) fn of(first: Bytes, rest: Bytes) -> SentBody {
+        SentBody { parts: [first, rest], whole: OnceLock::new() }
+    }
+
+    /// The parts, in order. The second is mostly empty.
+    #[must_use]
+    pub const fn parts(&self) -> &[Bytes; 2] {
+        &self.parts
+    }
+
+    /// The body in one piece. Copied the first time if it has two.
+    #[must_use]
+    pub fn whole(&self) -> &Bytes {
+        match &self.parts {
+            [first, rest] if rest.is_empty() => first,
+            [first, rest] => self.whole.get_or_init(|| [&**first, &**rest].concat().into()),
+        }
+    }
+}
+
+impl Deref for SentBody {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.whole()
+    }
+}
+
+impl From<Bytes> for SentBody {
+    fn from(body: Bytes) -> SentBody {
+        SentBody::of(body, Bytes::new())
+    }
+}
+
 /// A body for one attempt.
 #[derive(Debug, Clone, Default)]
 pub struct OutgoingBody {
     /// What to send.
-    pub bytes: Bytes,
+    pub bytes: SentBody,
     /// Bodies of further calls to the same address, whose answers make one with that to the first. Only embeddings have any.
     pub further: Vec<Bytes>,
     /// Parameters that the endpoint does not support and was not sent, fit for a header; the first 64.
@@ -36,8 +83,8 @@ pub struct OutgoingBody {
 }
 
 impl OutgoingBody {
-    pub(super) fn of(bytes: Bytes) -> OutgoingBody {
-        OutgoingBody { bytes, ..OutgoingBody::default() }
+    pub(super) fn of(bytes: impl Into<SentBody>) -> OutgoingBody {
+        OutgoingBody { bytes: bytes.into(), ..OutgoingBody::default() }
     }
 }
 

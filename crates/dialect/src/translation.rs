@@ -255,7 +255,7 @@ fn without_foreign_members(
     let OutgoingBody { mut dropped, mut emulated, .. } = gated;
     dropped.extend(cut_marks.into_iter().map(Into::into));
     emulated.extend(cut_reasoning.into_iter().map(Into::into));
-    OutgoingBody { bytes: body, dropped, emulated, ..gated }
+    OutgoingBody { bytes: body.into(), dropped, emulated, ..gated }
 }
 
 /// A chat body with results of calls behind their calls.
@@ -265,7 +265,7 @@ fn with_tool_history(gated: OutgoingBody, endpoint: &Endpoint) -> OutgoingBody {
     let mut emulated = gated.emulated;
     emulated.extend(has_made_results.then(|| "messages[].tool_calls[].id".into()));
     emulated.extend(has_told_results.then(|| "messages[].tool_call_id".into()));
-    OutgoingBody { bytes: body, emulated, ..gated }
+    OutgoingBody { bytes: body.into(), emulated, ..gated }
 }
 
 /// A chat body for a client of another dialect, with results of calls that every chat server takes.
@@ -276,13 +276,13 @@ fn with_plain_results(gated: OutgoingBody) -> OutgoingBody {
     emulated.extend(moved_instructions.then(|| "messages[].content[]".into()));
     emulated.extend(moved_media.then(|| "messages[].content".into()));
     emulated.extend(told_failures.then(|| "messages[].is_error".into()));
-    OutgoingBody { bytes: body, emulated, ..gated }
+    OutgoingBody { bytes: body.into(), emulated, ..gated }
 }
 
 /// A chat body for a client of another dialect, with names of tools and ids of calls that OpenAI takes.
 fn with_fitting_calls(gated: OutgoingBody) -> OutgoingBody {
     match fitting_calls(&gated.bytes) {
-        Some(FittingCalls { body, names }) => OutgoingBody { bytes: body, names, ..gated },
+        Some(FittingCalls { body, names }) => OutgoingBody { bytes: body.into(), names, ..gated },
         None => gated,
     }
 }

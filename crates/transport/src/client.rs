@@ -14,7 +14,7 @@ use actix_http::{
 };
 use awc::{Client, ClientResponse, FrozenClientRequest};
 use bytes::Bytes;
-use pointsman_dialect::{CallHeaders, Doubt, RefusedCall};
+use pointsman_dialect::{CallHeaders, Doubt, RefusedCall, SentBody};
 use pointsman_domain::{Dialect, Evidence, FailureKind, ServiceName};
 use pointsman_routing::stats::QuotaReport;
 use rustls::ClientConfig;
@@ -83,7 +83,7 @@ pub struct Call {
     /// Estimated tokens of the prompt, for refusals that name a limit.
     pub prompt_tokens: u32,
     /// JSON body.
-    pub body: Bytes,
+    pub body: SentBody,
     /// Headers of this call alone.
     pub headers: CallHeaders,
     /// Wire format, in which errors are read.
@@ -352,7 +352,7 @@ async fn attempt(
 ) -> Result<ClientResponse, FailedSend> {
     let sending = pin!(EVENTS.scope(
         ConnectionEvents::default(),
-        timeout_at(head_deadline.into(), request::send(request, call.body.clone(), &call.headers))
+        timeout_at(head_deadline.into(), request::send(request, &call.body, &call.headers))
     ));
     let mut observed = ObservedSend { sending, started, observe };
     let outcome = observed.sending.as_mut().await;

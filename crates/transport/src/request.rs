@@ -12,7 +12,7 @@ use actix_http::{
 };
 use awc::{Client, FrozenClientRequest};
 use bytes::Bytes;
-use pointsman_dialect::CallHeaders;
+use pointsman_dialect::{CallHeaders, SentBody};
 
 use super::connection::{Connection, ConnectionFault};
 
@@ -64,10 +64,11 @@ pub(super) fn freeze(
 }
 
 /// Sends `body` after the frozen head, with further `headers`.
-pub(super) fn send(request: &FrozenClientRequest, body: Bytes, headers: &CallHeaders) -> awc::SendClientRequest {
-    let slices = body.len() > SLICE;
+pub(super) fn send(request: &FrozenClientRequest, body: &SentBody, headers: &CallHeaders) -> awc::SendClientRequest {
+    let [first, rest] = body.parts().clone();
+    let slices = first.len() > SLICE || !rest.is_empty();
     if headers.is_empty() {
-        return if slices { request.send_body(Slices(body)) } else { request.send_body(body) };
+        return if slices { request.send_body(Slices([first, rest])) } else { request.send_body(first) };
     }
     let mut extra = HeaderMap::new();
     for (name, value) in headers {
@@ -77,24 +78,48 @@ pub(super) fn send(request: &FrozenClientRequest, body: Bytes, headers: &CallHea
         }
     }
     let request = request.extra_headers(extra);
-    if slices { request.send_body(Slices(body)) } else { request.send_body(body) }
+    if slices { request.send_body(Slices([first, rest])) } else { request.send_body(first) }
 }
 
-/// A body of known length, sent in slices.
-struct Slices(Bytes);
+/// A body of known length, sent in slices: one part after the other.
+struct Slices([Bytes; 2]);
 
 impl MessageBody for Slices {
     type Error = Infallible;
 
     fn size(&self) -> BodySize {
-        BodySize::Sized(self.0.len() as u64)
+        BodySize::Sized(self.0.iter().map(|part| part.len() as u64).sum())
     }
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Infallible>>> {
-        if self.0.is_empty() {
-            return Poll::Ready(None);
+        let left = self.0.iter_mut().find(|part| !part.is_empty());
+        Poll::Ready(left.map(|part| Ok(part.split_to(part.len().min(SLICE)))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn both_parts_of_a_body_leave_in_slices_one_after_the_other() {
+        let rest: Bytes = (0..2 * SLICE + 3).map(|at| at as u8).collect();
+        for (first, rest) in
+            [("{\"model\":1", rest.clone()), ("", rest.clone()), ("{}", Bytes::new()), ("", Bytes::new())]
+        {
+            let mut body = Slices([Bytes::from_static(first.as_bytes()), rest.clone()]);
+            let whole = [first.as_bytes(), &rest].concat();
+            assert_eq!(body.size(), BodySize::Sized(whole.len() as u64));
+            let mut sent = Vec::new();
+            while let Poll::Ready(Some(Ok(slice))) =
+                Pin::new(&mut body).poll_next(&mut Context::from_waker(Waker::noop()))
+            {
+                assert!((1..=SLICE).contains(&slice.len()));
+                sent.extend_from_slice(&slice);
+            }
+            assert_eq!(sent, whole);
         }
-        let length = self.0.len().min(SLICE);
-        Poll::Ready(Some(Ok(self.0.split_to(length))))
     }
 }

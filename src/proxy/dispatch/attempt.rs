@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use pointsman_actors::router::Routed;
 use pointsman_base::clock;
-use pointsman_dialect::{Doubt, Outcome};
+use pointsman_dialect::{Doubt, Outcome, SentBody};
 use pointsman_domain::{
     AttemptReason, AttemptRecord, CostBreakdown, Dialect, Endpoint, EndpointEvent, EventKind, Evidence, GenerationId,
     ReasoningHistory, RequestedService, ServedService, Tick, Usage, Usd,
@@ -148,7 +148,7 @@ impl Attempt {
 
     /// Records the remaining quota that the provider reported. `request`: its body. One that chooses a tier, or brings something
     /// of its own, may have another quota than the calls of others.
-    pub fn quota(&self, report: QuotaReport, request: &[u8]) {
+    pub fn quota(&self, report: QuotaReport, request: &SentBody) {
         let is_own = || {
             let Doubt { chooses_a_tier, brings_its_own, .. } = Doubt::of_request(request);
             chooses_a_tier || brings_its_own

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use pointsman_base::clock;
-use pointsman_dialect::{AnswerFault, CallAnswer, embedding_tokens};
+use pointsman_dialect::{AnswerFault, CallAnswer, SentBody, embedding_tokens};
 use pointsman_domain::Usage;
 use pointsman_transport::{Call, UpstreamError};
 
@@ -23,7 +23,7 @@ const TOO_LARGE_TOGETHER: &str = "The embeddings of all inputs together are too 
 /// Sends a call with the body `request` and waits for the whole answer. The inner error means that there is no room for it in `held`.
 pub(super) async fn answer(
     target: &Target<'_>,
-    (call, request): (Call, &Bytes),
+    (call, request): (Call, &SentBody),
     attempt: AttemptHandle<'_>,
     held: &RefCell<BufferedBytes>,
 ) -> Result<Result<CallAnswer, BufferLimitReached>, UpstreamError> {
@@ -46,13 +46,13 @@ pub(super) async fn answer(
 /// first failure ends all of them, and what the calls before it were counted with is the usage of the attempt.
 pub(super) async fn answers(
     target: &Target<'_>,
-    (first, request): (Call, &Bytes),
+    (first, request): (Call, &SentBody),
     further: &[Bytes],
     attempt: AttemptHandle<'_>,
     held: &RefCell<BufferedBytes>,
 ) -> Result<Result<Vec<CallAnswer>, BufferLimitReached>, UpstreamError> {
     let same = first.clone();
-    let others = further.iter().map(|body| Call { body: body.clone(), ..same.clone() });
+    let others = further.iter().map(|body| Call { body: body.clone().into(), ..same.clone() });
     let calls = stream::iter([first].into_iter().chain(others));
     let mut running = calls.map(|call| answer(target, (call, request), attempt, held)).buffered(AT_ONCE);
     let mut answers = Vec::with_capacity(1 + further.len());

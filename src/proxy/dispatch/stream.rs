@@ -240,7 +240,7 @@ impl AttemptRunner for StreamRunner<'_> {
                 let mut running_record = attempt.running_record.borrow_mut();
                 running_record.produced(partial.chat.produced_tokens());
                 running_record.first_token(attempt.n, clock::now());
-                Ok((partial, body, RequestLeft::of(&outgoing.bytes)))
+                Ok((partial, body, RequestLeft::of(outgoing.bytes.whole())))
             }
             Err(error) => {
                 if let Some(usage) = partial.chat.spent() {

@@ -92,7 +92,7 @@ impl<'a> Conversation<'a> {
             call_ids: CallIds::default(),
             texts: MessageTexts::default(),
             last_user: MessageTexts::default(),
-            opening: OpeningHasher::default(),
+            opening: OpeningHasher::of_body(source.0.len()),
             inputs: Vec::new(),
             edits: Vec::new(),
             not_understood: None,

@@ -27,6 +27,11 @@ pub(super) struct OpeningHasher {
 }
 
 impl OpeningHasher {
+    /// For a body of so many bytes: the prompt in a shorter one than [`LEAST_BYTES`] is not hashed.
+    pub(super) fn of_body(bytes: usize) -> OpeningHasher {
+        OpeningHasher { closed: bytes < LEAST_BYTES, ..OpeningHasher::default() }
+    }
+
     /// A piece of text of the current message.
     pub(super) fn text(&mut self, text: Raw<'_>) {
         if !self.closed {

@@ -130,7 +130,6 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
 
     /// Ends the body with what is added to every one.
     pub(super) fn finish(mut self) -> OutgoingBody {
-        self.splice.skip();
         if !self.has_model {
             let name = &self.gates.endpoint.upstream_model;
             self.splice.add("model", |out| string(out, name));

@@ -1,6 +1,7 @@
 //! Writes a body from slices of the original body, as few as possible.
 //!
-//! Adjacent members that are kept are copied as one slice, with the comma and the space between them.
+//! Adjacent members that are kept are copied as one slice, with the comma and the space between them. A long slice at the end
+//! is not copied.
 
 use bytes::Bytes;
 
@@ -8,9 +9,12 @@ use super::{
     byte_span::{ByteSpan, Edit, Replacement, value_start},
     parsed_body::{BodyMember, ParsedBody},
 };
+use crate::outgoing::SentBody;
 
 /// Room for what is written between the slices.
 const ROOM: usize = 192;
+/// From this length on the last slice is shared with the original. Less is copied sooner than sent in two parts.
+const LEAST_SHARED: usize = 16 * 1024;
 
 /// A body under construction.
 pub(super) struct Splice<'e> {
@@ -26,7 +30,7 @@ impl<'e> Splice<'e> {
     /// Begins the body.
     pub(super) fn new(envelope: &'e ParsedBody, knows_developer_role: bool) -> Splice<'e> {
         let added = envelope.metadata.as_ref().map_or(0, String::len);
-        let mut out = Vec::with_capacity(envelope.body.len() + added + ROOM);
+        let mut out = Vec::with_capacity(envelope.body.len().min(LEAST_SHARED) + added + ROOM);
         out.push(b'{');
         Splice { envelope, out, pending: None, knows_developer_role }
     }
@@ -76,10 +80,15 @@ impl<'e> Splice<'e> {
     }
 
     /// Ends the body.
-    pub(super) fn finish(mut self) -> Bytes {
+    pub(super) fn finish(mut self) -> SentBody {
+        let body = &self.envelope.body;
+        let ends = |pending: &ByteSpan| body.get(pending.end..).is_some_and(|left| left.trim_ascii() == b"}");
+        if let Some(pending) = self.pending.take_if(|pending| pending.len() >= LEAST_SHARED && ends(pending)) {
+            return SentBody::of(self.out.into(), body.slice(pending.start..));
+        }
         self.skip();
         self.out.push(b'}');
-        Bytes::from(self.out)
+        Bytes::from(self.out).into()
     }
 
     fn comma(&mut self) {

@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 
-use super::world::{body, sent, shown, talk};
+use super::world::{body, catalog, endpoint_of, read, sent, shown, talk};
 
 fn check(id: &str, text: &str, expected: &Expect) {
     expected.assert_eq(&shown(&sent(id, text)));
@@ -18,6 +18,29 @@ fn with_nothing_to_change_only_the_model_changes() {
             {"messages" : [ { "content" : "Hi", "role":"user" } ] ,
              "model" : "up-able" , "temperature" : 0.50}"#]],
     );
+}
+
+#[test]
+fn the_end_of_a_long_body_is_sent_as_it_came_and_not_copied() {
+    // What stands in the small body, and whether the second part of the long one is the client's.
+    let cases = [
+        (body(""), true),
+        (body(r#","seed":1 , "top_p":1"#), true),
+        (body(r#","presence_penalty":1,"seed":1,"metadata":{"objective":"fastest"}"#), false),
+        (body(r#","stream":true"#), false),
+        (body(r#","extra_body":{"seed":1}"#), false),
+        (r#"{"messages":[{"role":"user","content":"Hi"}],"model":"acme/able"}"#.to_owned(), false),
+    ];
+    for (small, is_shared) in cases {
+        let long = |text: &str| text.replace("Hi", &"Hi ".repeat(10_000));
+        let request = read(long(&small));
+        let catalog = catalog();
+        let outgoing = request.upstream_body(&catalog, endpoint_of(&catalog, "acme/able"));
+        let [first, rest] = outgoing.bytes.parts();
+        assert_eq!((first.len() < 100, rest.is_empty()), (is_shared, !is_shared), "{small}");
+        let sent = String::from_utf8(sent("acme/able", &small).bytes.to_vec()).unwrap();
+        assert_eq!(outgoing.bytes.whole(), long(&sent).as_bytes(), "{small}");
+    }
 }
 
 #[test]
