@@ -144,7 +144,10 @@ mod tests {
     fn a_margin_above_1_makes_the_bound_stricter_and_one_below_laxer() {
         for (margin, sentence) in [
             (1.256, "Decisions read the bound as 637 ms (÷ 1.26), because it was missed too often."),
-            (0.8, "Decisions read the bound as 1.00 s (÷ 0.80), because it was missed less often than the target allows."),
+            (
+                0.8,
+                "Decisions read the bound as 1.00 s (÷ 0.80), because it was missed less often than the target allows.",
+            ),
             (1.003, "Decisions take the bound as it is."),
         ] {
             assert_eq!(reading(&target(margin)), sentence);

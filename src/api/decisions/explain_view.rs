@@ -40,6 +40,8 @@ pub(crate) struct ExplainBody<'a> {
     pub(crate) total_cost: Option<Dollars>,
     /// The cost in US dollars that the provider reported, which is never charged; `null` if it reported none.
     pub(crate) reported_cost: Option<Dollars>,
+    /// What happened, in one sentence of at most 25 words without codes.
+    pub(crate) summary: &'a str,
     /// The decision as a sentence, with its figures and how the attempts went.
     pub(crate) decision_reason: &'a str,
     #[cfg_attr(test, schemars(with = "crate::base::words::DecisionCode"))]
@@ -85,6 +87,8 @@ pub(crate) struct ExplainBody<'a> {
     pub(crate) inference_geo: Option<&'a str>,
     #[serde(flatten)]
     pub(crate) spent: SpentBody,
+    #[serde(flatten)]
+    pub(crate) caller: CallerBody<'a>,
     /// When the request was admitted. RFC 3339, UTC, with milliseconds.
     pub(crate) created_at: String,
     /// `running`: it has not ended. `completed`: the client got a whole answer. `failed`: it ended with an error,
@@ -230,8 +234,13 @@ pub(crate) struct CompletionDetailsBody {
 }
 
 impl<'a> ExplainBody<'a> {
-    /// The explanation of a generation; `reason` is the reason sentence of its decision.
-    pub(crate) fn new(generation: &'a Generation, catalog: &'a Catalog, reason: &'a str) -> ExplainBody<'a> {
+    /// The explanation of a generation in these sentences, made by the key of these `names`.
+    pub(crate) fn new(
+        generation: &'a Generation,
+        catalog: &'a Catalog,
+        Sentences { summary, reason }: &'a Sentences,
+        names: &'a HolderNames,
+    ) -> ExplainBody<'a> {
         let decision = &*generation.decision;
         let view = CatalogView(catalog);
         ExplainBody {
@@ -245,6 +254,7 @@ impl<'a> ExplainBody<'a> {
             router: decision.router.as_deref(),
             total_cost: generation.total_cost().map(Dollars),
             reported_cost: generation.usage.reported_cost.map(Dollars),
+            summary,
             decision_reason: reason,
             decision_code: generation.decision_code().as_str(),
             requested_model: &generation.requested_model,
@@ -264,6 +274,7 @@ impl<'a> ExplainBody<'a> {
             service_tier: generation.usage.service.tier.as_ref().map(|tier| tier.as_str()),
             inference_geo: generation.usage.service.geography.as_ref().map(|name| name.as_str()),
             spent: SpentBody::new(generation),
+            caller: CallerBody::new(generation, names),
             created_at: rfc_3339(generation.created_ms),
             status: generation.status.as_str(),
             streamed: generation.streamed,
