@@ -20,7 +20,7 @@ use super::{
     json_type::JsonType,
     messages::MessageListVisitor,
     parsed_fields::ParsedFields,
-    suggestions::field_meant_at_top_level,
+    suggestions::{field_meant_at_top_level, parameter_meant},
     syntax,
     tools::ToolListVisitor,
     value_visitor::{ObjectReader, Stopped, ValueVisitor, stop, visit},
@@ -265,7 +265,7 @@ impl<'a> BodyReader<'a> {
                 }
             }
             Field::Unknown => {
-                if field_meant_at_top_level(name).is_some() {
+                if field_meant_at_top_level(name).or_else(|| parameter_meant(name)).is_some() {
                     self.found.routing.note_suspected_field(&self.place.path(name));
                 }
                 members.raw()?;
