@@ -23,10 +23,7 @@ use super::{
 };
 use crate::{
     api::{
-        auth::Administrator,
-        generations::{generation_list::key_name, generation_row::GenerationRow},
-        models::measurements::Clocks,
-        number::Dollars,
+        auth::Administrator, generations::generation_row::GenerationRow, models::measurements::Clocks, number::Dollars,
     },
     base::error::{ApiError, Overload},
     state::{
