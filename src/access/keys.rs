@@ -212,11 +212,13 @@ impl KeyTable {
     }
 }
 
-/// A new administrator's key, valid until the process ends: its text, to be printed once, and the key to be stored.
+/// A new administrator's key, valid until the process ends: its text, to be printed once, and the key to be stored. Where
+/// only this machine can call models, it may call them too, so that the console can send a request.
 #[must_use]
-pub fn generate_startup_key() -> (Secret, Key) {
+pub fn generate_startup_key(config: &Config) -> (Secret, Key) {
     let text = Secret::new(format!("sk-pointsman-v1-{}", hex::encode(rand::random::<[u8; 32]>())));
-    let key = Key::startup_key(digest_of(text.expose()));
+    let more: &[Scope] = if config.server.is_loopback() { &[Scope::Inference] } else { &[] };
+    let key = Key::startup_key(digest_of(text.expose()), more);
     (text, key)
 }
 

@@ -20,6 +20,7 @@ mod relaxation;
 mod replay;
 mod rescoring;
 mod selection_probability;
+#[expect(clippy::disallowed_methods, reason = "a figure for people, of three digits")]
 mod summary;
 #[expect(clippy::disallowed_methods, reason = "imagined prices")]
 mod what_if;

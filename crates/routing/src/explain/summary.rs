@@ -202,11 +202,8 @@ fn figures(decision: &Decision, choice: &Candidate) -> String {
     };
     let Some(next) = next_best(decision, choice).filter(|_| choice.unit != ScoreUnit::None) else { return figure };
     let less = 100.0 * (1.0 - choice.score / next.score);
-    if less.is_finite() && less >= 1.0 && less < 99.5 {
-        format!("{figure}, {less:.0} % below the next")
-    } else {
-        figure
-    }
+    // NaN is in no range.
+    if (1.0..99.5).contains(&less) { format!("{figure}, {less:.0} % below the next") } else { figure }
 }
 
 /// What kept the choice from answering.
