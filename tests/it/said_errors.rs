@@ -20,8 +20,8 @@ async fn when_all_attempts_failed_it_says_at_which_provider_and_how_and_where_mo
     let broken = always(500, &json!({}));
     let world = World::new()
         .with("[routing.retry]\nmax_attempts = 2\nlast_resort = 0\n")
-        .provider_with("deadend", broken.address(), "name = \"Deadend\"")
-        .provider_with("nobody", refused_address(), "name = \"Nobody\"")
+        .provider("deadend", broken.address())
+        .provider("nobody", refused_address())
         .model(&Model::new("acme/one").at("deadend", "0", "0"))
         .model(&Model::new("acme/other").at("nobody", "0", "0"));
     let gateway = world.start().await;
@@ -37,7 +37,7 @@ async fn when_all_attempts_failed_it_says_at_which_provider_and_how_and_where_mo
 async fn a_ceiling_that_is_too_low_is_compared_with_the_least_expected_cost() {
     let upstream = saying("a");
     let gateway = World::new()
-        .provider_with("thrift", upstream.address(), "name = \"Thrift\"")
+        .provider("thrift", upstream.address())
         .provider("swift", upstream.address())
         .model(&Model::new("meadow/large").at("swift", "0.01", "0.01").at("thrift", "0.001", "0.001"))
         .start()
@@ -134,7 +134,7 @@ async fn a_stream_that_falls_silent_says_who_fell_silent_for_how_long_and_after_
     let upstream = Upstream::start([held_stream(&["one", " two"], &gate)]);
     let gateway = World::new()
         .with("[stream]\nidle_timeout = \"300ms\"\n")
-        .provider_with("tunnel", upstream.address(), "name = \"Tunnel\"")
+        .provider("tunnel", upstream.address())
         .model(&Model::new("acme/small").at("tunnel", "0", "0"))
         .start()
         .await;
