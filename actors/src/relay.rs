@@ -72,8 +72,9 @@ pub trait RelayObserver {
     fn ended(self: Box<Self>, end: StreamEnd, outcome: Outcome);
     /// The estimated tokens of the answer so far. Called for each read with content; must be cheap.
     fn produced(&self, _tokens: u64) {}
-    /// The error shown to the client when the upstream fails during the stream.
-    fn error(&self, fault: &AnswerFault) -> StreamError;
+    /// The error shown to the client when the upstream fails during the stream, after so many estimated tokens and with
+    /// so much time since the last content.
+    fn error(&self, fault: &AnswerFault, tokens: u64, silence: Duration) -> StreamError;
     /// The error shown to the client when the gateway shuts down during the stream.
     fn stopped(&self) -> StreamError;
 }
@@ -254,7 +255,7 @@ impl Relay {
             return self.send(ctx);
         }
         if let Some(stream) = &mut self.stream {
-            let error = stream.observer.error(&fault);
+            let error = stream.observer.error(&fault, stream.chat.produced_tokens(), self.last_content.elapsed());
             stream.chat.fail(&error, &mut self.buffer);
         }
         self.report(StreamEnd::Failed(fault));

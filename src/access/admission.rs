@@ -111,7 +111,7 @@ impl Admission {
         })?;
         let refused = |limits: &RateLimits| {
             let wait = limits.concurrency.wait();
-            let error = ApiError::limited(Limit::Concurrency, wait);
+            let error = ApiError::limited(Limit::Concurrency, limits.concurrency.most(), wait);
             match limits.requests.state(clock::now()) {
                 Some(state) => state.on_refusal(error, wait),
                 None => error,
@@ -219,7 +219,7 @@ fn take_all<R>(
 }
 
 fn refusal(limit: Limit, RateExceeded { state, wait }: &RateExceeded) -> ApiError {
-    let error = ApiError::limited(limit, *wait);
+    let error = ApiError::limited(limit, state.limit, *wait);
     match limit {
         Limit::Tokens | Limit::AllTokens => {
             state.token_headers().into_iter().fold(state.older_headers(error, *wait), with_header)

@@ -87,7 +87,7 @@ impl Analyses {
         let fresh = || InProgress { count: 0, turn: Arc::new(Semaphore::new(1)) };
         let caller = callers.entry(owner).or_insert_with(fresh);
         if caller.count >= most {
-            return Err(ApiError::limited(Limit::Analyses, RETRY_AFTER));
+            return Err(ApiError::limited(Limit::Analyses, most, RETRY_AFTER));
         }
         caller.count += 1;
         Ok((InProgressGuard { owner, callers: Arc::clone(&self.callers) }, Arc::clone(&caller.turn)))

@@ -232,6 +232,28 @@ impl Budgets {
         self.all.iter().any(|budget| budget.is_limited())
     }
 
+    /// The limit of which least is left, with its holder and what is left.
+    #[must_use]
+    pub fn tightest(&self, now_ms: i64) -> Option<(BudgetHolder, SpendLimit, Usd)> {
+        let limited = self.all.iter().filter_map(|budget| {
+            let BudgetReading { limit, available, .. } = budget.read(now_ms);
+            Some((budget.holder, limit?, available?))
+        });
+        limited.min_by_key(|(_, _, available)| *available)
+    }
+
+    /// Name of the team.
+    #[must_use]
+    pub fn team_name(&self) -> Option<Arc<str>> {
+        self.team.as_ref().map(|team| Arc::clone(&team.name))
+    }
+
+    /// The first of key, account and team that has a limit.
+    #[must_use]
+    pub fn limited_holder(&self) -> Option<BudgetHolder> {
+        self.all.iter().find(|budget| budget.is_limited()).map(|budget| budget.holder)
+    }
+
     /// Refuses a request when one of them is used up.
     ///
     /// # Errors

@@ -36,6 +36,12 @@ impl ConcurrencyLimit {
         self.most.store(most.unwrap_or_default(), Ordering::Relaxed);
     }
 
+    /// The limit; 0 without one.
+    #[must_use]
+    pub fn most(&self) -> u32 {
+        self.most.load(Ordering::Relaxed)
+    }
+
     /// Requests in progress.
     #[must_use]
     pub fn taken(&self) -> u32 {

@@ -56,6 +56,15 @@ pub struct Caller {
     pub account: Arc<AccountState>,
 }
 
+/// Names of the key and of the account of a record.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HolderNames {
+    /// Name of the key; `None` if neither it nor another key of its account exists any more.
+    pub key: Option<Arc<str>>,
+    /// Name of the account; `None` if it has no key any more.
+    pub account: Option<Arc<str>>,
+}
+
 impl Caller {
     /// Refuses a caller whose key lacks `scope`. The scope `admin` implies `read`, but not `inference`.
     ///
@@ -131,11 +140,21 @@ impl KeyTable {
     /// Name of the key with this number; without it, of the first key of the account.
     #[must_use]
     pub fn name_of(&self, owner: u64, key: u64) -> Option<Arc<str>> {
+        self.names_of(owner, key).key
+    }
+
+    /// Names of the key with this number, without it of the first key of the account, and of the account with this
+    /// number.
+    #[must_use]
+    pub fn names_of(&self, owner: u64, key: u64) -> HolderNames {
         let issued = self.issued.0.load();
         let callers = || self.keys.values().chain(issued.values()).chain([&self.anonymous]);
         let by_number = callers().find(|caller| key != 0 && caller.id == key);
-        let of_account = || callers().filter(|caller| caller.owner == owner).min_by_key(|caller| &caller.key.name);
-        by_number.or_else(of_account).map(|caller| Arc::clone(&caller.key.name))
+        let of_account = callers().filter(|caller| caller.owner == owner).min_by_key(|caller| &caller.key.name);
+        HolderNames {
+            key: by_number.or(of_account).map(|caller| Arc::clone(&caller.key.name)),
+            account: of_account.map(|caller| Arc::clone(&caller.account_name)),
+        }
     }
 
     /// Whether the caller is the anonymous caller, used when no key is required.
@@ -193,11 +212,13 @@ impl KeyTable {
     }
 }
 
-/// A new administrator's key, valid until the process ends: its text, to be printed once, and the key to be stored.
+/// A new administrator's key, valid until the process ends: its text, to be printed once, and the key to be stored. Where
+/// only this machine can call models, it may call them too, so that the console can send a request.
 #[must_use]
-pub fn generate_startup_key() -> (Secret, Key) {
+pub fn generate_startup_key(config: &Config) -> (Secret, Key) {
     let text = Secret::new(format!("sk-pointsman-v1-{}", hex::encode(rand::random::<[u8; 32]>())));
-    let key = Key::startup_key(digest_of(text.expose()));
+    let more: &[Scope] = if config.server.is_loopback() { &[Scope::Inference] } else { &[] };
+    let key = Key::startup_key(digest_of(text.expose()), more);
     (text, key)
 }
 

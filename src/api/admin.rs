@@ -4,6 +4,7 @@ pub(crate) mod accounts;
 pub(crate) mod activity;
 pub(crate) mod audit;
 pub(crate) mod breakers_view;
+pub(crate) mod budget_notices;
 pub(crate) mod config;
 pub(crate) mod generations;
 pub(crate) mod keys;

@@ -11,9 +11,12 @@ use actix_web::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::api::{
-    answer::uncached,
-    openapi::{self, Document, page},
+use crate::{
+    api::{
+        answer::uncached,
+        openapi::{self, Document, page},
+    },
+    state::gateway::Worker,
 };
 
 /// A link of the page: its name in JSON, where it leads, and what is there.
@@ -58,14 +61,19 @@ impl FrontPage {
     }
 }
 
-/// Shows the page of the listener.
+/// Shows the page of the listener. A browser at the admin listener is sent on to the console, if it is on.
 pub(crate) async fn show(request: HttpRequest) -> HttpResponse {
-    let page: &'static FrontPage = match openapi::described(&request) {
+    let document = openapi::described(&request);
+    let page: &'static FrontPage = match document {
         Document::Inference => &INFERENCE,
         Document::Admin => &ADMIN,
     };
     let accepted = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let has_console = || Worker::of(&request).is_some_and(|worker| worker.setup.config.console.enabled);
     let mut answer = match accepted.is_some_and(|accepted| accepted.contains("text/html")) {
+        true if document == Document::Admin && has_console() => {
+            HttpResponse::SeeOther().insert_header((header::LOCATION, "console/")).finish()
+        }
         true => openapi::page_answer(&page.html),
         false => uncached(&page.json),
     };

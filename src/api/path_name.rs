@@ -27,6 +27,6 @@ impl FromRequest for PathName {
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let all = Path::<Vec<String>>::from_request(request, payload).into_inner();
         let last = all.ok().and_then(|all| all.into_inner().pop());
-        ready(last.map(PathName).ok_or_else(ApiError::unknown_path))
+        ready(last.map(PathName).ok_or_else(|| ApiError::unknown_path("")))
     }
 }

@@ -197,7 +197,8 @@ impl Signals {
 
 /// Prints the greeting to stdout. A closed stdout is not an error.
 fn print_greeting(server: &mut Server) {
-    let admin = greeting::AdminAccess { address: server.admin_address(), key: server.take_admin_key() };
+    let (address, key) = (server.admin_address(), server.take_admin_key());
+    let admin = greeting::AdminAccess { address, key, login_link: server.take_login_link() };
     let text = greeting::text(&server.gateway().setup().config, &server.address().to_string(), &admin);
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }

@@ -434,6 +434,7 @@ pub struct Server {
     address: SocketAddr,
     admin_address: Option<SocketAddr>,
     admin_key: Option<Secret>,
+    login_link: Option<Secret>,
     serving: HttpServing,
     admin: Option<HttpServing>,
     file_watch: Option<JoinHandle<()>>,
@@ -482,6 +483,11 @@ impl Server {
     /// The admin key generated at this start because the configuration has none. Show it once and do not store it.
     pub fn take_admin_key(&mut self) -> Option<Secret> {
         self.admin_key.take()
+    }
+
+    /// Path and query of the page of the console that logs in once with that key. Show it once and do not store it.
+    pub fn take_login_link(&mut self) -> Option<Secret> {
+        self.login_link.take()
     }
 
     /// Address of the listener.
@@ -541,7 +547,7 @@ impl Sockets {
     /// An admin key for this start, if the configuration has none and the admin listener is on loopback.
     fn generate_admin_key(&self, config: &Config) -> Option<(Secret, Key)> {
         let is_needed = self.admin.is_some() && config.admin.is_loopback() && !keys::names_administrator(config);
-        is_needed.then(keys::generate_startup_key)
+        is_needed.then(|| keys::generate_startup_key(config))
     }
 
     fn serve(self, gateway: &Gateway) -> Result<Server, StartError> {
@@ -562,9 +568,11 @@ impl Sockets {
         // On loopback TLS is not needed, and no certificate covers the address.
         let tls = has_tls && !config.admin.is_loopback();
         let admin = self.admin.map(|socket| serve_admin(socket, tls, gateway)).transpose()?;
-        let (admin, admin_address) = admin.unzip();
+        let (admin, (admin_address, login_link)) =
+            admin.map_or_else(Default::default, |(serving, address, link)| (Some(serving), (Some(address), link)));
         let file_watch = reload::watch::start(&gateway.shared);
-        Ok(Server { gateway: gateway.clone(), address, admin_address, admin_key: None, serving, admin, file_watch })
+        let (gateway, admin_key) = (gateway.clone(), None);
+        Ok(Server { gateway, address, admin_address, admin_key, login_link, serving, admin, file_watch })
     }
 }
 
@@ -587,14 +595,15 @@ fn serve_admin(
     (listener, address): (TcpListener, SocketAddr),
     tls: bool,
     gateway: &Gateway,
-) -> Result<(HttpServing, SocketAddr), StartError> {
+) -> Result<(HttpServing, SocketAddr, Option<Secret>), StartError> {
     let mounted = gateway.clone();
     let console = Console::new(if tls { Transport::Tls } else { Transport::Plain });
+    let login_link = gateway.shared.startup_key.as_ref().map(|key| console.login_link(key.sha256));
     let mount = move |app: &mut ServiceConfig| {
         app.app_data(Listener::Admin);
         routes::serve_admin(app, &LocalData::new(mounted.numbered_handle(ADMIN_WORKER)), &console);
     };
     let private = ListenerService { workers: 1, max_connections: ADMIN_CONNECTIONS, tls, mount };
     let serving = private.open(listener, &gateway.shared).map_err(|error| StartError::BindAdmin(address, error))?;
-    Ok((serving, address))
+    Ok((serving, address, login_link))
 }

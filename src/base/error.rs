@@ -10,7 +10,9 @@ mod budget;
 mod change;
 mod console;
 mod limit;
+mod model;
 mod overload;
+mod path;
 mod place;
 mod reason;
 mod upstream;
@@ -34,7 +36,7 @@ pub use overload::Overload;
 use place::message_with_place;
 pub use reason::ErrorReason;
 use serde_json::value::RawValue;
-pub use upstream::{Exhausted, PreviousError, UpstreamDetail};
+pub use upstream::{BrokenStream, Exhausted, PreviousError, UpstreamDetail};
 
 /// The error answer of a failed call.
 #[derive(Debug, Clone)]
@@ -210,32 +212,6 @@ impl ApiError {
         ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, param, message))
     }
 
-    /// 404: the model is unknown. `meant` lists similar names.
-    #[must_use]
-    pub fn unknown_model(param: &str, asked: &str, meant: &[String], fallbacks: Vec<String>) -> ApiError {
-        let meant = match meant {
-            [] => String::new(),
-            _ => format!(" Did you mean '{}'?", meant.join("' or '")),
-        };
-        ApiError::not_found("model_not_found", format!("Model '{asked}' does not exist.{meant}"))
-            .with_param(param)
-            .with_availability(Availability::model("model_not_found", asked, fallbacks))
-    }
-
-    /// 404: the model was retired on `date`.
-    #[must_use]
-    pub fn retired_model(param: &str, asked: &str, date: chrono::NaiveDate, fallbacks: Vec<String>) -> ApiError {
-        ApiError::not_found("model_deprecated", format!("Model '{asked}' was retired on {date}."))
-            .with_param(param)
-            .with_availability(Availability::model("model_deprecated", asked, fallbacks))
-    }
-
-    /// 404: the filters excluded every candidate.
-    #[must_use]
-    pub fn no_candidates(message: String, availability: Availability) -> ApiError {
-        ApiError::not_found("no_candidates", message).with_availability(availability)
-    }
-
     /// 404: no such generation, or not this key's.
     #[must_use]
     pub fn unknown_generation() -> ApiError {
@@ -255,12 +231,15 @@ impl ApiError {
 
     /// 404: no such path.
     #[must_use]
-    pub fn unknown_path() -> ApiError {
+    pub fn unknown_path(path: &str) -> ApiError {
+        let what = path::mistake(path);
         ApiError::not_found(
             "unknown_path",
-            "This path does not exist. Under /api/v1 there are chat/completions, messages, responses, completions (with \
-             server.legacy_completions = true), embeddings, images, models, providers, route, generation, generations, \
-             activity, keys, key, credits and health; administration has a listener of its own.",
+            format!(
+                "{what} Under /api/v1 there are chat/completions, messages, responses, completions (with \
+                 server.legacy_completions = true), embeddings, images, models, providers, route, generation, generations, \
+                 activity, keys, key, credits and health; administration has a listener of its own."
+            ),
         )
     }
 
@@ -397,6 +376,10 @@ impl ApiError {
     /// The same error with the id of its generation.
     #[must_use]
     pub fn of_generation(mut self, id: GenerationId) -> ApiError {
+        // Client libraries show nothing but the message.
+        if self.0.generation.is_none() && self.0.retry != Retry::Never && !self.0.previous.is_empty() {
+            self.0.message.push_str(&format!(" 'pointsman explain {id}' says more."));
+        }
         self.0.generation = Some(id);
         self
     }

@@ -18,7 +18,8 @@ use std::{sync::Arc, time::Duration};
 use pointsman_base::clock;
 use pointsman_domain::Catalog;
 use prometheus::{
-    Encoder as _, Histogram, IntCounter, IntCounterVec, IntGauge, Registry, TextEncoder, proto::MetricFamily,
+    Encoder as _, Histogram, IntCounter, IntCounterVec, IntGauge, Registry, TextEncoder, core::Collector as _,
+    proto::MetricFamily,
 };
 
 use crate::base::{build, log_output};
@@ -35,7 +36,7 @@ use keys::KeyMetrics;
 pub(crate) use keys::MOST_KEYS;
 use life::LifeMetrics;
 pub use life::{ActorReplaced, ActorSilent, Administered, ConfigInForce, ConsoleLogin};
-pub use scraped_values::ScrapedValues;
+pub use scraped_values::{LimitedHolder, ScrapedValues};
 pub use spans::{SpanCounts, SpanLoss};
 
 /// Prefix of all metric names.
@@ -44,8 +45,16 @@ pub(crate) const PREFIX: &str = "pointsman";
 const OVERHEAD: [f64; 10] = [0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.2];
 
 /// Reasons of refused calls whose series exist from the start.
-const COMMON_REFUSALS: [&str; 6] =
-    ["no_candidates", "model_not_found", "context_length_exceeded", "invalid_key", "key_limit", "gateway_requests"];
+const COMMON_REFUSALS: [&str; 8] = [
+    "no_candidates",
+    "model_not_found",
+    "context_length_exceeded",
+    "invalid_key",
+    "key_limit",
+    "account_limit",
+    "team_limit",
+    "gateway_requests",
+];
 
 /// Ends of the paths of inference calls.
 const INFERENCE: [&str; 6] =
@@ -137,6 +146,23 @@ impl Metrics {
         self.endpoints.adopt(catalog);
         self.generations.adopt(catalog);
         self.keys.adopt(keys);
+    }
+
+    /// Names the series of these keys, given by number and name, if they are other keys than before.
+    pub fn name_keys(&self, keys: impl Iterator<Item = (u64, Arc<str>)>) {
+        self.keys.adopt_if_changed(keys);
+    }
+
+    /// Inference calls refused before an endpoint was called: how often for each reason that there was.
+    #[must_use]
+    pub fn refused(&self) -> Vec<(String, u64)> {
+        let families = self.refused.collect();
+        let series = families.iter().flat_map(|family| family.get_metric());
+        let counts = series.filter_map(|series| {
+            let reason = series.get_label().first()?.value().to_owned();
+            Some((reason, series.get_counter().get_value() as u64))
+        });
+        counts.filter(|(_, count)| *count > 0).collect()
     }
 
     /// Handlers that panicked since the start.

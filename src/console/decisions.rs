@@ -241,8 +241,18 @@ fn table_row(row: &GenerationRow<'_>) -> Markup {
                 } @else { (format::money(row.cost.map(|cost| cost.amount()))) }
                 @if row.estimated && row.cost.is_some() { " " span.muted title="The provider reported no tokens: the cost is the gateway's estimate." { "est." } }
             }
-            td { @if let Some(key) = &row.key { (format::name(key, 24)) } @else { span.muted { "removed" } } }
+            td { (asked_by(row)) }
         }
+    }
+}
+
+/// The key, and below it account and team where they have other names.
+fn asked_by(row: &GenerationRow<'_>) -> Markup {
+    let others = [row.account.as_deref(), row.team.as_deref()];
+    let others: Vec<&str> = others.into_iter().flatten().filter(|name| row.key.as_deref() != Some(name)).collect();
+    html! {
+        @if let Some(key) = &row.key { (format::name(key, 24)) } @else { span.muted { "removed" } }
+        @if !others.is_empty() { " " span.muted { "(" (format::name(&others.join(", "), 32)) ")" } }
     }
 }
 

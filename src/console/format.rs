@@ -103,12 +103,15 @@ pub(super) fn share(value: Option<f64>) -> Markup {
 
 /// A share in percent. Only 0 and 1 are shown as 0 % and 100 %.
 pub(super) fn percent(share: f64) -> String {
+    if share < 0.0 {
+        return format!("−{}", percent(-share));
+    }
     let percent = share * 100.0;
     match percent {
         0.0 => "0 %".to_owned(),
         100.0 => "100 %".to_owned(),
-        _ if percent.abs() < 0.01 => "< 0.01 %".to_owned(),
-        _ if percent.abs() < 1.0 => format!("{percent:.2} %"),
+        _ if percent < 0.01 => "< 0.01 %".to_owned(),
+        _ if percent < 1.0 => format!("{percent:.2} %"),
         _ if percent < 99.95 => format!("{percent:.1} %"),
         _ if percent < 99.9995 => format!("{percent:.3} %"),
         _ if percent < 100.0 => "> 99.999 %".to_owned(),
@@ -258,6 +261,7 @@ mod tests {
             "the unit is that of the rounded value"
         );
         assert_eq!([0.999_999_9, 1.5].map(percent), ["> 99.999 %", "150.0 %"], "only 1 is shown as 100 %");
+        assert_eq!([-3.368, -0.005].map(percent), ["−336.8 %", "−0.50 %"]);
         assert_eq!([59, 61, 300, 7_260, 90_000].map(seconds), ["59 s", "1 min 1 s", "5 min", "2 h 1 min", "1 d 1 h"]);
     }
 

@@ -8,11 +8,17 @@ use serde::Deserialize;
 use super::{
     answer, format,
     layout::{Frame, Nav, api_line},
+    svg::{self, Caption, Segment},
     visitor::Visitor,
 };
 use crate::{
     api::{
-        admin::keys::{self, KeyBody},
+        admin::{
+            accounts::{self, HolderBody},
+            budget_notices::{NEAR, SPENT},
+            keys::{self, KeyBody},
+        },
+        number::Dollars,
         path_name::PathName,
     },
     base::error::ApiError,
@@ -41,6 +47,8 @@ pub(super) async fn show(visitor: Visitor, worker: Worker, request: HttpRequest)
         } @else {
             (table(&frame, &bodies, own))
         }
+        (holders("Accounts", "Account", &accounts::accounts(&worker)))
+        (holders("Teams", "Team", &accounts::teams(&worker)))
         p.muted {
             "Calls and errors are counted since this process started, errors by their status, also those of refused calls and pages. "
             "Spending is counted in UTC days, weeks from Monday, and months. Keys are issued with "
@@ -113,14 +121,72 @@ fn errors(key: &KeyBody<'_>) -> Markup {
     }
 }
 
+/// What is left of the limit that the key meets first, and whose it is.
 fn budget(key: &KeyBody<'_>) -> Markup {
     html! {
-        @match key.limit {
+        @match &key.effective_limit {
             None => span.muted { "no limit" },
-            Some(limit) => {
-                (format::money(key.limit_remaining.map(|left| left.0))) span.muted { " of " (format::money(Some(limit.0))) }
-                @if let Some(period) = key.limit_reset { " " span.muted { (period) } }
+            Some(effective) => {
+                (left(Some(effective.limit), Some(effective.remaining), effective.reset))
+                @if effective.holder != "key" { br; span.muted { "of the " (effective.holder) " " (format::name(&effective.name, 32)) } }
             }
+        }
+    }
+}
+
+/// What is left of a limit; marked when it is little.
+fn left(limit: Option<Dollars>, left: Option<Dollars>, period: Option<&str>) -> Markup {
+    let (Some(limit), Some(left)) = (limit, left) else { return html! { span.muted { "no limit" } } };
+    let tone = match left.0 {
+        left if left * SPENT < limit.0 => "bad",
+        left if left * NEAR <= limit.0 => "warn",
+        _ => "",
+    };
+    html! {
+        span.(tone) { (format::money(Some(left.0))) } span.muted { " of " (format::money(Some(limit.0))) }
+        @if let Some(period) = period { " " span.muted { (period) } }
+    }
+}
+
+/// Accounts and teams that have a limit or share one.
+fn holders(title: &str, kind: &str, holders: &[HolderBody]) -> Markup {
+    let limited: Vec<&HolderBody> = holders.iter().filter(|it| it.limit.is_some() || it.team.is_some()).collect();
+    html! {
+        @if !limited.is_empty() {
+            h2 { (title) " " span.muted { (limited.len()) } }
+            div.scroll.hide-caption tabindex="0" {
+                table {
+                    caption { (title) " with their budgets" }
+                    thead { tr {
+                        th scope="col" { (kind) } th scope="col" { "Team" } th.r scope="col" { "Today" } th.r scope="col" { "This month" }
+                        th.wide scope="col" { "Spent of the limit" } th.r scope="col" { "Budget left" }
+                    } }
+                    tbody { @for holder in limited { (holder_row(holder)) } }
+                }
+            }
+        }
+    }
+}
+
+fn holder_row(holder: &HolderBody) -> Markup {
+    let spent = holder.limit.zip(holder.limit_remaining).map(|(limit, left)| (limit.0 - left.0, limit.0));
+    html! {
+        tr data-row {
+            th scope="row" { (format::name(&holder.name, 40)) }
+            td { @if let Some(team) = &holder.team { (format::name(team, 40)) } @else { (format::none()) } }
+            td.r { (format::money(Some(holder.usage_daily.0))) }
+            td.r { (format::money(Some(holder.usage_monthly.0))) }
+            td.wide {
+                @if let Some((spent, limit)) = spent {
+                    @let title = format!("{} of {} spent", format::dollars(spent), format::dollars(limit));
+                    (svg::bar(
+                        Caption { title: "Spent of the limit", description: &title },
+                        &[Segment { class: if spent < limit { "t1" } else { "t4" }, value: spent.to_f64(), title: &title }],
+                        limit.to_f64(),
+                    ))
+                }
+            }
+            td.r { (left(holder.limit, holder.limit_remaining, holder.limit_reset)) }
         }
     }
 }

@@ -21,9 +21,15 @@ const MIN_ANSWER: Duration = Duration::from_millis(300);
 const KEY_IN_ADDRESS: &str = "A key in the address is not read, and browsers and proxies keep addresses. Disable the key if it is a real \
                               one, and enter another here.";
 
+const USED_LINK: &str = "This link has been used, or is of an earlier start. Log in with the key.";
+
 #[derive(Deserialize)]
 pub(super) struct LoginForm {
+    #[serde(default)]
     key: String,
+    /// The text of the link that the start prints.
+    #[serde(default)]
+    once: String,
 }
 
 #[derive(Deserialize)]
@@ -32,14 +38,17 @@ pub(super) struct LogoutForm {
     token: String,
 }
 
-/// Shows the form. An address that holds a key gets 405: it is not read, and it now stands in the history of the browser.
+/// Shows the form, with the link that the start prints as a form of one button. An address that holds a key gets 405: it is not
+/// read, and it now stands in the history of the browser.
 pub(super) async fn show(request: HttpRequest) -> HttpResponse {
     let frame = Frame::of(&request);
     if request.query_string().split('&').any(|part| part.split('=').next() == Some("key")) {
         let error = ApiError::method_not_allowed("POST");
-        return answer::refused(&error, login_page(&frame, Some(KEY_IN_ADDRESS)));
+        return answer::refused(&error, login_page(&frame, Some(KEY_IN_ADDRESS), None));
     }
-    answer::page(login_page(&frame, None))
+    let once =
+        request.query_string().strip_prefix("once=").filter(|text| text.bytes().all(|it| it.is_ascii_hexdigit()));
+    answer::page(login_page(&frame, None, once))
 }
 
 /// Begins a session, if the key has the scope `admin`.
@@ -51,7 +60,7 @@ pub(super) async fn submit(
 ) -> HttpResponse {
     let began = tokio::time::Instant::now();
     let from = request.peer_addr().map(|address| address.ip().to_string()).unwrap_or_default();
-    let result = try_login(&console, &worker, form.key.trim(), &from);
+    let result = try_login(&console, &worker, &form, &from);
     tokio::time::sleep_until(began + MIN_ANSWER).await;
     match result {
         Ok(text) => {
@@ -64,7 +73,7 @@ pub(super) async fn submit(
             }
             response
         }
-        Err(error) => answer::refused(&error, login_page(&Frame::of(&request), Some(error.message()))),
+        Err(error) => answer::refused(&error, login_page(&Frame::of(&request), Some(refusal(&form, &error)), None)),
     }
 }
 
@@ -86,27 +95,33 @@ pub(super) async fn end(
     Ok(response)
 }
 
+/// Why the login was refused.
+fn refusal<'e>(form: &LoginForm, error: &'e ApiError) -> &'e str {
+    if form.once.is_empty() || error.status().as_u16() == 429 { error.message() } else { USED_LINK }
+}
+
 /// The text of a new session.
-fn try_login(console: &Console, worker: &Worker, key: &str, from: &str) -> Result<String, ApiError> {
+fn try_login(console: &Console, worker: &Worker, form: &LoginForm, from: &str) -> Result<String, ApiError> {
     let now = Instant::now();
     if let Some(wait) = console.sessions.login_pause(now) {
         return Err(ApiError::too_many_logins(wait));
     }
-    let digest: [u8; 32] = Sha256::digest(key.as_bytes()).into();
-    let caller = if key.is_empty() {
-        Err(ApiError::unauthorized(KeyFault::Invalid))
-    } else {
-        worker.setup.keys.administrator_by_digest(&digest)
+    let key = form.key.trim();
+    let digest = match &*form.once {
+        "" => Some(Sha256::digest(key.as_bytes()).into()).filter(|_| !key.is_empty()),
+        once => console.sessions.take_once(once),
     };
-    let by = caller.as_ref().ok().map(|caller| &*caller.key.name);
+    let digest = digest.ok_or_else(|| ApiError::unauthorized(KeyFault::Invalid));
+    let caller = digest.and_then(|digest| Ok((worker.setup.keys.administrator_by_digest(&digest)?, digest)));
+    let by = caller.as_ref().ok().map(|(caller, _)| &*caller.key.name);
     events::ConsoleLogin { from, by }.emit();
     if caller.is_err() {
         console.sessions.count_wrong_login(now);
     }
-    caller.map(|_| console.sessions.begin(digest, now))
+    caller.map(|(_, digest)| console.sessions.begin(digest, now))
 }
 
-fn login_page(frame: &Frame, refusal: Option<&str>) -> maud::Markup {
+fn login_page(frame: &Frame, refusal: Option<&str>, once: Option<&str>) -> maud::Markup {
     frame.page(
         "Log in",
         None,
@@ -115,6 +130,13 @@ fn login_page(frame: &Frame, refusal: Option<&str>) -> maud::Markup {
                 h1 { "Log in" }
                 p.muted { "With a key of this gateway that has the scope " code { "admin" } ". It is checked, and not kept." }
                 @if let Some(refusal) = refusal { p.alert role="alert" { (refusal) } }
+                @if let Some(once) = once {
+                    form method="post" action="login" {
+                        input type="hidden" name="once" value=(once);
+                        button.primary type="submit" { "Log in once, with the key of this start" }
+                    }
+                    p.muted { "Or with a key:" }
+                }
                 form method="post" action="login" {
                     label for="key" { "Key" }
                     input #key type="password" name="key" required autocomplete="current-password" spellcheck="false"
@@ -122,7 +144,8 @@ fn login_page(frame: &Frame, refusal: Option<&str>) -> maud::Markup {
                     button.primary type="submit" { "Log in" }
                 }
                 p.muted {
-                    "No key? A gateway on this machine without an administrator's key prints one at each start. "
+                    "No key? A gateway on this machine without an administrator's key prints one at each start, in the line "
+                    code { "Admin key" } ", and a link that logs in once, in the line " code { "Log in once" } ". "
                     code { "pointsman keygen" } " makes a lasting one."
                 }
             }

@@ -21,7 +21,7 @@ pub(super) async fn forms<B: MessageBody + 'static>(
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let is_on = Worker::of(request.request()).is_some_and(|worker| worker.setup.config.console.enabled);
     if !is_on {
-        return Err(ApiError::unknown_path().into());
+        return Err(ApiError::unknown_path("/console").into());
     }
     let is_form = !matches!(*request.method(), Method::GET | Method::HEAD);
     let response = if is_form && !is_same_origin(request.headers()) {

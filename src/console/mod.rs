@@ -19,6 +19,7 @@ mod configuration;
 mod decision;
 mod decisions;
 mod format;
+#[expect(clippy::disallowed_methods, reason = "heights of bars")]
 mod keys;
 #[expect(clippy::disallowed_methods, reason = "heights of bars")]
 mod last_hour;
@@ -41,6 +42,7 @@ use std::sync::Arc;
 use actix_web::{Resource, Scope, dev::HttpServiceFactory, guard, middleware::from_fn, web};
 
 use crate::base::error::ApiError;
+use pointsman_base::secret::Secret;
 use session::Sessions;
 
 /// What the pages of one listener share. Cheap to clone.
@@ -60,6 +62,11 @@ pub(crate) enum Transport {
 impl Console {
     pub(crate) fn new(transport: Transport) -> Console {
         Console { sessions: Arc::default(), transport }
+    }
+
+    /// Path and query of the page that logs in once with the key of this SHA-256.
+    pub(crate) fn login_link(&self, key: [u8; 32]) -> Secret {
+        Secret::new(format!("/console/login?once={}", self.sessions.offer_once(key)))
     }
 
     /// All paths of the console.

@@ -10,7 +10,7 @@ use actix_web::{
 use maud::{Markup, html};
 use pointsman_config::Scope;
 use pointsman_dialect::{ChatPurpose, ChatRequest};
-use pointsman_domain::Catalog;
+use pointsman_domain::{Catalog, Invalid, InvalidReason};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -56,6 +56,8 @@ pub(super) struct Question {
     prompt_tokens: String,
     max_tokens: String,
     only: String,
+    /// Further members of the request, as a JSON object.
+    further: String,
     /// The conditions of the second decision.
     if_objective: String,
     if_latency: String,
@@ -81,7 +83,9 @@ pub(super) async fn show(
     if question.model.is_empty() {
         question.model = format!("{}/auto", worker.setup.config.service.alias_prefix);
     }
-    question.prompt = "Say hello.".to_owned();
+    if question.prompt_tokens.is_empty() {
+        question.prompt = "Say hello.".to_owned();
+    }
     page(visitor, worker, request, question).await
 }
 
@@ -113,7 +117,7 @@ pub(super) async fn send(
     let call = AdmittedCall::admit(visitor.caller, worker, request)?;
     let mut body = question.request(false)?;
     body.insert("stream".to_owned(), json!(true));
-    body.insert("metadata".to_owned(), json!({"source": "console"}));
+    set(&mut body, "metadata", "source", json!("console"));
     let chat = ChatRequest::parse(bytes(&body), ChatPurpose::Chat, &call.worker.setup.config.limits.request)?;
     chat::answer(chat, call).await
 }
@@ -188,32 +192,46 @@ fn price(body: &DecisionBody<'_>) -> Markup {
 
 fn decision(body: &DecisionBody<'_>) -> Markup {
     html! {
-        p { (body.decision_reason) }
+        p { strong { (body.summary) } }
+        p.muted { (body.decision_reason) }
         p.muted {
             @if body.excluded_total == 0 { "No endpoint is excluded." }
             @else if body.excluded_total == 1 { "1 endpoint is excluded." }
             @else { (body.excluded_total) " endpoints are excluded." }
         }
-        (ranking(&body.candidates, body.candidates_total, |_| Markup::default()))
+        (ranking(&body.candidates, body.candidates_total, None, |_| Markup::default()))
     }
 }
 
 impl Question {
     /// The body of a chat request; for a preview with the conditions of the second decision.
     fn request(&self, is_preview: bool) -> Result<Map<String, Value>, ApiError> {
-        let mut body = Map::new();
+        let mut body = self.further()?;
+        if let Some(slug) = text(&self.only) {
+            set(&mut body, "provider", "only", json!([slug]));
+        }
         let mut put = |name: &str, value: Option<Value>| {
             body.extend(value.map(|value| (name.to_owned(), value)));
         };
         put("model", text(&self.model));
         put("objective", text(&self.objective));
         put("max_tokens", number(&self.max_tokens));
-        put("provider", text(&self.only).map(|slug| json!({"only": [slug]})));
         put("messages", Some(json!([{"role": "user", "content": self.content()?}])));
         if is_preview {
             put("what_if", self.what_if());
         }
         Ok(body)
+    }
+
+    /// The further members.
+    fn further(&self) -> Result<Map<String, Value>, ApiError> {
+        if self.further.trim().is_empty() {
+            return Ok(Map::new());
+        }
+        serde_json::from_str(&self.further).map_err(|error| {
+            let message = format!("'Further members' must be a JSON object, such as {{\"max_cost\": 0.01}}: {error}.");
+            ApiError::invalid(Invalid::body(InvalidReason::InvalidJson, message))
+        })
     }
 
     /// The text, or as much text as the given number of tokens.
@@ -276,6 +294,7 @@ impl Question {
                 label { "Only this provider" (select("only", "any", &self.only, providers)) }
                 label { "Most output tokens" input name="max_tokens" value=(self.max_tokens) inputmode="numeric" placeholder="the model's"; }
                 label { "Prompt tokens, if no text" input name="prompt_tokens" value=(self.prompt_tokens) inputmode="numeric"; }
+                label.wide { "Further members of the request, as JSON" textarea name="further" rows="2" spellcheck="false" placeholder="{\"max_cost\": 0.01}" { (self.further) } }
                 label.wide { "Text" textarea name="prompt" rows="4" { (self.prompt) } }
             }
             fieldset {
@@ -291,6 +310,14 @@ impl Question {
                 label { "Circuit" (select("if_circuit", "as it is", &self.if_circuit, CIRCUITS)) }
             }
         }
+    }
+}
+
+/// Sets a member of an object within the body; an object that is none stays what it is, and is refused by name.
+fn set(body: &mut Map<String, Value>, object: &str, member: &str, value: Value) {
+    let object = body.entry(object).or_insert_with(|| json!({}));
+    if let Some(object) = object.as_object_mut() {
+        object.insert(member.to_owned(), value);
     }
 }
 

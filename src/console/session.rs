@@ -33,6 +33,8 @@ struct Table {
     /// By the SHA-256 of the text in the cookie.
     sessions: HashMap<[u8; 32], Session>,
     wrong_logins: VecDeque<Instant>,
+    /// SHA-256 of the text that logs in once, and of the key that it logs in with.
+    once: Option<([u8; 32], [u8; 32])>,
 }
 
 /// One session.
@@ -73,6 +75,24 @@ impl Sessions {
         }
         table.sessions.insert(digest(&text), Session { key, form_token, began: now, used: now });
         text
+    }
+
+    /// The text with which one person may log in once, without the key of this SHA-256.
+    pub(super) fn offer_once(&self, key: [u8; 32]) -> String {
+        let text = hex::encode(rand::random::<[u8; 32]>());
+        self.0.lock().once = Some((digest(&text), key));
+        text
+    }
+
+    /// The SHA-256 of the key that this text logs in with. The text is used up.
+    pub(super) fn take_once(&self, text: &str) -> Option<[u8; 32]> {
+        let mut table = self.0.lock();
+        let (offered, key) = table.once?;
+        let is_it = offered == digest(text);
+        is_it.then(|| {
+            table.once = None;
+            key
+        })
     }
 
     /// The session with this text. Its idle time begins again, unless the page refreshes itself.
@@ -181,6 +201,15 @@ mod tests {
         let alive: Vec<usize> =
             (0..MAX_SESSIONS).filter(|n| sessions.find(&texts[*n], at(102), Usage::ByPerson).is_some()).collect();
         assert_eq!((alive.len(), alive[0], alive[1]), (MAX_SESSIONS - 1, 0, 2));
+    }
+
+    #[test]
+    fn a_text_that_logs_in_once_does_so_once() {
+        let sessions = Sessions::default();
+        assert_eq!(sessions.take_once(""), None);
+        let text = sessions.offer_once([7; 32]);
+        assert_eq!((sessions.take_once("other"), text.len()), (None, 64));
+        assert_eq!((sessions.take_once(&text), sessions.take_once(&text)), (Some([7; 32]), None));
     }
 
     #[test]

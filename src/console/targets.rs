@@ -2,6 +2,7 @@
 
 use actix_web::{HttpRequest, HttpResponse};
 use maud::{Markup, html};
+use pointsman_dialect::percent;
 
 use super::{
     answer, format,
@@ -18,8 +19,8 @@ use crate::{
     state::gateway::Worker,
 };
 
-/// Burn rates above which the budget of a month is gone in two days, in five days, and before its end.
-const BURNS: [(f64, &str); 3] = [(14.4, "bad"), (6.0, "warn"), (1.0, "info")];
+/// Share of an error budget below which what is left is little.
+const LITTLE_LEFT: f64 = 0.25;
 
 /// Shows all targets.
 ///
@@ -37,14 +38,13 @@ pub(super) async fn show(_: Visitor, worker: Worker, request: HttpRequest) -> Re
                 ", a request with " code { "provider.preferred_max_latency" } "."
             }
         }
-        @for target in &body.data { (card(target)) }
+        div.cards { @for target in &body.data { (card(target)) } }
         (api_line("/api/v1/health/slo"))
     };
     Ok(answer::page(frame.page("Targets", Some(Nav::Targets), content)))
 }
 
 fn card(target: &TargetBody<'_>) -> Markup {
-    let widened = target.margin.value();
     html! {
         article.card.target {
             header {
@@ -52,11 +52,7 @@ fn card(target: &TargetBody<'_>) -> Markup {
                 span.tag { (target.objective) }
                 span.muted { "first token at most " (format::millis(Some(target.max_ttft_ms.value()))) " at " (target.percentile) ", asked for by the " (target.source) }
             }
-            p.muted {
-                @if (widened - 1.0).abs() < 0.005 { "Decisions take the bound as it is." }
-                @else if widened < 1.0 { "Decisions aim lower, at " (format::percent(widened)) " of the bound, because it was missed too often." }
-                @else { "Decisions allow " (format::percent(widened)) " of the bound, because more misses are left." }
-            }
+            p.muted { (reading(target)) " " a href=(misses(target)) { "The misses" } }
             div.scroll.hide-caption tabindex="0" {
                 table {
                     caption { "Attainment of the target per window" }
@@ -74,10 +70,39 @@ fn card(target: &TargetBody<'_>) -> Markup {
     }
 }
 
+/// How decisions read the bound. A margin above 1 makes them stricter.
+fn reading(target: &TargetBody<'_>) -> String {
+    let (bound, margin) = (target.max_ttft_ms.value(), target.margin.value());
+    let read = format::duration(bound / margin);
+    match margin {
+        _ if (margin - 1.0).abs() < 0.005 => "Decisions take the bound as it is.".to_owned(),
+        _ if margin > 1.0 => {
+            format!("Decisions read the bound as {read} (÷ {margin:.2}), because it was missed too often.")
+        }
+        _ => format!(
+            "Decisions read the bound as {read} (÷ {margin:.2}), because it was missed less often than the target allows."
+        ),
+    }
+}
+
+/// The list of the calls that missed their target, of those that asked for this model or alias.
+fn misses(target: &TargetBody<'_>) -> String {
+    format!("decisions?missed_target=true&q={}", percent::encoded(target.target))
+}
+
+/// The tone of what is left of an error budget.
+const fn tone(left: f64) -> &'static str {
+    match left {
+        _ if left < 0.0 => "bad",
+        _ if left < LITTLE_LEFT => "warn",
+        _ => "good",
+    }
+}
+
 fn row(window: &WindowBody) -> Markup {
     let left = window.error_budget_left.map(Figure::value);
     let burn = window.burn_rate.map(Figure::value);
-    let tone = burn.and_then(|burn| BURNS.iter().find(|(most, _)| burn > *most)).map_or("good", |(_, tone)| tone);
+    let tone = left.map_or("", tone);
     html! {
         tr data-row {
             th scope="row" { (format::seconds(window.window_secs)) }
@@ -93,8 +118,64 @@ fn row(window: &WindowBody) -> Markup {
                     ))
                 } @else { span.muted { "no requests in this window" } }
             }
-            td.r { (format::share(left)) }
+            td.r { span.(tone) { (format::share(left)) } }
             td.r { @if let Some(burn) = burn { span.tag.(tone) { (format::figure(Some(burn), 1)) } } @else { (format::none()) } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(margin: f64) -> TargetBody<'static> {
+        TargetBody {
+            target: "service/auto",
+            objective: "cheapest",
+            source: "alias",
+            percentile: "p95",
+            max_ttft_ms: Figure::rounded(800.0, 1),
+            margin: Figure::rounded(margin, 3),
+            windows: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_margin_above_1_makes_the_bound_stricter_and_one_below_laxer() {
+        for (margin, sentence) in [
+            (1.256, "Decisions read the bound as 637 ms (÷ 1.26), because it was missed too often."),
+            (
+                0.8,
+                "Decisions read the bound as 1.00 s (÷ 0.80), because it was missed less often than the target allows.",
+            ),
+            (1.003, "Decisions take the bound as it is."),
+        ] {
+            assert_eq!(reading(&target(margin)), sentence);
+        }
+    }
+
+    #[test]
+    fn an_overspent_error_budget_is_red_and_its_minus_is_a_minus() {
+        let window = |missed: u64, left: f64| WindowBody {
+            window_secs: 300,
+            requests: 100,
+            met: 100 - missed,
+            missed,
+            attainment: Some(Figure::share(1.0 - missed as f64 / 100.0)),
+            allowed_misses: Figure::rounded(5.0, 2),
+            error_budget_left: Some(Figure::share(left)),
+            burn_rate: Some(Figure::rounded(missed as f64 / 5.0, 3)),
+        };
+        let overspent = row(&window(22, -3.4)).into_string();
+        assert!(overspent.contains(r#"<span class="tag bad">"#) && overspent.contains("−340.0 %"), "{overspent}");
+        for (missed, left, class) in [(4, 0.2, "tag warn"), (1, 0.8, "tag good")] {
+            let shown = row(&window(missed, left)).into_string();
+            assert!(shown.contains(&format!(r#"<span class="{class}">"#)), "{shown}");
+        }
+    }
+
+    #[test]
+    fn the_link_leads_to_the_misses_of_the_target() {
+        assert_eq!(misses(&target(1.0)), "decisions?missed_target=true&q=service%2Fauto");
     }
 }

@@ -205,7 +205,7 @@ fn api_error(error: &Error) -> ApiError {
         return ApiError::refused_preflight();
     }
     match error.as_response_error().status_code().as_u16() {
-        404 => ApiError::unknown_path(),
+        404 => ApiError::unknown_path(""),
         400..500 => ApiError::malformed(),
         _ => ApiError::internal(),
     }

@@ -300,7 +300,7 @@ fn resource(path: &str, allowed: &'static str) -> Resource {
 async fn unknown_path(request: HttpRequest) -> Result<String, ApiError> {
     Err(match request.path() {
         path if path.contains("/v1/v1/") => ApiError::doubled_version(),
-        _ => ApiError::unknown_path(),
+        path => ApiError::unknown_path(path),
     })
 }
 

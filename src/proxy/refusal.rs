@@ -4,8 +4,8 @@ use std::{borrow::Cow, collections::BTreeSet, time::Duration};
 
 use pointsman_dialect::{Restriction, RestrictionKind, too_long_message};
 use pointsman_domain::{
-    Alias, Capability, Catalog, Dialect, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FailureKind, Invalid,
-    InvalidReason, Model, ModelPattern, Query, RouteError, Target, Tick,
+    Alias, ApiType, Capability, Catalog, Dialect, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FailureKind,
+    Invalid, InvalidReason, MAX_COST, Modality, Model, ModelPattern, Query, RouteError, Target, Tick, Usd,
 };
 use pointsman_routing::{
     explain::{nearest_relaxation, remedy},
@@ -189,8 +189,7 @@ fn lacking(
         error.excluded.iter().map(|e| e.reason).find(|reason| !matches!(reason, ExclusionReason::ProviderOff))?;
     match first {
         ExclusionReason::WrongEndpoint => {
-            let message = format!("Model '{}' cannot be used with this endpoint.", model.id);
-            Some(Invalid::field(InvalidReason::WrongEndpoint, "model", message))
+            Some(Invalid::field(InvalidReason::WrongEndpoint, "model", wrong_endpoint(catalog, &error.query, model)))
         }
         ExclusionReason::ContextLength => Some(context_length(catalog, error, request)),
         ExclusionReason::UnsupportedParameter | ExclusionReason::InputModality | ExclusionReason::OutputModality => {
@@ -198,6 +197,28 @@ fn lacking(
         }
         _ => None,
     }
+}
+
+/// What each kind of call gives, and where it is.
+const CALLS: [(ApiType, Modality, &str, &str); 3] = [
+    (ApiType::Completions, Modality::Text, "text", "/chat/completions"),
+    (ApiType::Image, Modality::Image, "images", "/images"),
+    (ApiType::Embeddings, Modality::Embeddings, "embeddings", "/embeddings"),
+];
+
+/// Where the model is called, and which models this call is for.
+fn wrong_endpoint(catalog: &Catalog, query: &Query, model: &Model) -> String {
+    let calls = CALLS.iter().filter(|(_, modality, ..)| model.architecture.output.contains(*modality));
+    let calls: Vec<String> = calls.map(|(_, _, what, path)| format!("it makes {what}: call '{path}'")).collect();
+    let calls = if calls.is_empty() { String::new() } else { format!(": {}", calls.join(", or ")) };
+    let wanted = CALLS.iter().find(|(api, ..)| *api == query.api);
+    let others = wanted.and_then(|(_, modality, what, _)| {
+        let gives =
+            |other: &&Model| other.architecture.output.contains(*modality) && catalog.is_served(other, query.today);
+        let others: Vec<&str> = catalog.models.iter().filter(gives).take(3).map(|other| other.id.as_str()).collect();
+        (!others.is_empty()).then(|| format!(" Models that make {what}: {}.", others.join(", ")))
+    });
+    format!("Model '{}' cannot be used with this endpoint{calls}.{}", model.id, others.unwrap_or_default())
 }
 
 fn context_length(catalog: &Catalog, error: &RouteError, request: &impl RequestRestrictions) -> Invalid {
@@ -254,6 +275,12 @@ fn no_candidates(snapshot: &Snapshot, request: &impl RequestRestrictions, error:
         .iter()
         .take(MAX_UNKNOWN_ENTRIES)
         .fold(no_candidates_message(catalog, error, &counts), |message, one| format!("{message} {}", one.message));
+    let nearest = nearest(snapshot, error);
+    let has_said_it = unknown.first().is_some() || below_least_cost(catalog, error).is_some();
+    let message = match nearest.as_ref().filter(|_| !has_said_it) {
+        Some(nearest) => format!("{message} {}", nearest.sentence),
+        None => message,
+    };
     let availability = Availability {
         code: if error.excluded.is_empty() { "no_endpoints" } else { "constraint_filtered" },
         retryable: false,
@@ -263,7 +290,7 @@ fn no_candidates(snapshot: &Snapshot, request: &impl RequestRestrictions, error:
         excluded_by: counts.iter().map(|(reason, _)| reason.as_str()).collect(),
         fallback_models: Vec::new(),
         constraint: constraint(catalog, error, &restrictions, unknown.first()),
-        nearest_relaxation: nearest(snapshot, error),
+        nearest_relaxation: nearest,
     };
     ApiError::no_candidates(message, availability)
 }
@@ -272,6 +299,7 @@ fn no_candidates(snapshot: &Snapshot, request: &impl RequestRestrictions, error:
 fn no_candidates_message(catalog: &Catalog, error: &RouteError, counts: &[(ExclusionReason, usize)]) -> String {
     let listed: Vec<String> = counts.iter().map(|(reason, count)| format!("{}×{count}", reason.as_str())).collect();
     let message = match error.excluded.len() {
+        _ if let Some(message) = below_least_cost(catalog, error) => message,
         _ if counts.iter().all(|(reason, _)| *reason == ExclusionReason::ProviderOff) && !counts.is_empty() => {
             all_off(catalog, error)
         }
@@ -293,6 +321,21 @@ fn no_candidates_message(catalog: &Catalog, error: &RouteError, counts: &[(Exclu
     off.fold(message, |message, (alias, off)| {
         format!("{message} Every model that the alias {} allows is at a provider that is off ({off}).", alias.id)
     })
+}
+
+/// If the ceiling of the request alone excludes every endpoint: the least cost that any of them is expected to have.
+fn below_least_cost(catalog: &Catalog, error: &RouteError) -> Option<String> {
+    let cost = |excluded: &ExcludedEndpoint| match &excluded.detail {
+        ExclusionDetail::Above { price, limit, .. } if excluded.constraint() == MAX_COST => {
+            Some((*price, *limit, excluded.index))
+        }
+        _ => None,
+    };
+    let costs: Option<Vec<(Usd, Usd, u32)>> = error.excluded.iter().map(cost).collect();
+    let (price, limit, index) = costs?.into_iter().min()?;
+    let endpoint = catalog.endpoint(index)?;
+    let (model, provider) = (catalog.model_of(endpoint)?, catalog.provider_of(endpoint)?);
+    Some(format!("max_cost ${limit} is below the least expected cost, ${price} ({} on {}).", model.id, provider.name))
 }
 
 /// Whether a wrong name in a list of this kind can exclude every endpoint: such a list admits only what it names.

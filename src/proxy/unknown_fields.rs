@@ -6,7 +6,8 @@ use std::cmp::Reverse;
 
 use chrono::NaiveDate;
 use pointsman_dialect::{
-    PROVIDER_MEMBERS, Restriction, RestrictionKind, field_meant_at_top_level, field_meant_in_metadata, shown,
+    PROVIDER_MEMBERS, Restriction, RestrictionKind, field_meant_at_top_level, field_meant_in_metadata, parameter_meant,
+    shown,
 };
 use pointsman_domain::{
     Catalog, Endpoint, ExclusionReason, Model, ModelPattern, Provider, ProviderState, closest_name, name_distance,
@@ -125,7 +126,11 @@ fn unknown_member(path: &str) -> UnknownField {
         Some("metadata") => field_meant_in_metadata(name),
         Some(_) => None,
     };
+    let parameter = parent.is_none_or(|parent| parent == "extra_body").then(|| parameter_meant(name)).flatten();
     let message = match field {
+        None if let Some(parameter) = parameter => {
+            format!("'{path}' is not known here and is passed on unchanged; did you mean '{parameter}'?")
+        }
         Some(field) => format!("'{path}' is no routing field and routes nothing; did you mean '{field}'?"),
         None if path.ends_with(".max_price.audio") => {
             format!("'{path}' has no effect: no price for audio is known here.")
@@ -141,6 +146,8 @@ pub struct Suggestions {
     pub meant: Vec<String>,
     /// The same, then further served models of the same family.
     pub served: Vec<String>,
+    /// The model of nearly this name whose providers are all off, and why they are.
+    pub off: Option<(String, String)>,
 }
 
 /// Known names that resemble the unknown `name`. Visits every model once and computes the edit distance for few.
@@ -160,14 +167,30 @@ pub fn models(catalog: &Catalog, name: &str, today: NaiveDate) -> Suggestions {
     let meant: Vec<String> = meant.into_iter().map(|(_, id)| id.to_owned()).collect();
     let others = family.into_iter().map(|(_, id)| id.to_owned());
     let served = meant.iter().cloned().chain(others).take(MAX_SUGGESTIONS).collect();
-    Suggestions { meant, served }
+    Suggestions { meant, served, off: known_but_off(catalog, name, today) }
+}
+
+/// The model that is called `name` but for its namespace and the case of its letters, if every provider of it is off, and
+/// why they are.
+fn known_but_off(catalog: &Catalog, name: &str, today: NaiveDate) -> Option<(String, String)> {
+    let is_it = |model: &&Model| last_part(model.id.as_str()).eq_ignore_ascii_case(last_part(name));
+    let mut named = catalog.models.iter().filter(is_it).peekable();
+    named.peek()?;
+    let mut off = named.filter(|model| !catalog.is_served(model, today));
+    off.find_map(|model| {
+        let is_of_it = |endpoint: &Endpoint| catalog.model_of(endpoint).is_some_and(|other| other.id == model.id);
+        Some((model.id.to_string(), self::off(catalog, is_of_it)?))
+    })
 }
 
 impl Suggestions {
     /// The error for the unknown `name` in the field `param`.
     #[must_use]
     pub fn unknown(self, param: &str, name: &str) -> ApiError {
-        ApiError::unknown_model(param, name, &self.meant, self.served)
+        match self.off {
+            Some((known, why)) => ApiError::model_is_off(param, name, &known, &why, self.served),
+            None => ApiError::unknown_model(param, name, &self.meant, self.served),
+        }
     }
 }
 

@@ -181,8 +181,8 @@ fn announce(shared: &Shared, version: u64) {
     let setup = shared.setup.load();
     let log = &setup.config.log;
     log_output::configure(log.format, log.level, log.requests);
-    let configured = setup.keys.callers().into_iter().filter(|caller| !caller.is_issued);
-    shared.metrics.adopt(&setup.catalog, configured.map(|caller| (caller.id, Arc::clone(&caller.key.name))));
+    let keys = setup.keys.callers().into_iter().map(|caller| (caller.id, Arc::clone(&caller.key.name)));
+    shared.metrics.adopt(&setup.catalog, keys);
     events::ConfigInForce { version, at_ms }.emit(&shared.metrics);
 }
 

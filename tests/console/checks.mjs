@@ -308,6 +308,31 @@ try {
     await context.close();
   });
 
+  await check('who asked, the way to the neighbours and the whole question are on the page of a decision, and a comparison is not cut off', async () => {
+    for (const width of [1280, 1440]) {
+      const { context, page, troubles } = await open({ context: { viewport: { width, height: 900 } } });
+      await logIn(page, gateway);
+      await page.goto(url(why));
+      assert((await page.textContent('h1.reason')).trim().split(/\s+/).length <= 25, 'a first sentence of at most 25 words');
+      assert(await page.locator('ul.said li').count() > 2, 'the reason as facts');
+      assert(await page.locator('.strip a[href^="../decisions?key="]').count() === 1, 'who asked');
+      assert(await page.locator('tr.chosen .tag:has-text("chosen")').count() === 1, 'the choice has its badge');
+      const neighbour = page.locator('.crumbs a[rel=prev]');
+      const here = page.url();
+      await neighbour.click();
+      assert(page.url() !== here && await page.locator('.crumbs a[rel=next]').count() === 1, 'the one before, and back');
+      await page.goto(url(why));
+      await page.click('.crumbs a[href*="try?"]');
+      assert((await page.inputValue('[name=prompt_tokens]')).length > 0, 'the size of the question');
+      await page.selectOption('[name=if_objective]', 'fastest');
+      await page.waitForFunction(() => document.querySelectorAll('#preview .pair section').length === 2);
+      const cut = await page.evaluate(() => [...document.querySelectorAll('#preview .scroll')].filter(box => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1).map(box => `${box.scrollWidth} in ${box.clientWidth}`));
+      assert(cut.length === 0, `cut off at ${width}: ${cut.join(', ')}`);
+      assert(troubles.length === 0, troubles.join('; '));
+      await context.close();
+    }
+  });
+
   await check('a column sorts: greatest, least, as they came, and what has no number stands last', async () => {
     const { context, page, troubles } = await open();
     await logIn(page, gateway);

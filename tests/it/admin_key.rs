@@ -55,6 +55,24 @@ async fn each_start_makes_an_administrators_key_prints_it_once_and_forgets_it() 
     assert_eq!(own["data"]["scopes"], serde_json::json!(["inference", "read"]));
     assert_eq!(own["data"]["is_management_key"], false);
 
+    // It may call, too, because only this machine can, and the link logs in once without it.
+    let may = call(&first.gateway(), Method::GET, "/api/v1/key", &key).await.expect(200);
+    assert_eq!(may["data"]["scopes"], serde_json::json!(["admin", "inference"]));
+    let accept = [("accept", "text/html")];
+    let to_console = admin.call(Method::GET, "/", &accept, None).await;
+    assert_eq!((to_console.status, to_console.header("location")), (303, Some("console/")));
+    let link = said(&text, "Log in once").split_once("/console/login?once=").unwrap().1.to_owned();
+    let page = admin.call(Method::GET, &format!("/console/login?once={link}"), &[], None).await;
+    assert!(page.text().contains("Log in once, with the key of this start"), "{}", page.text());
+    let post = async || {
+        let headers = [("content-type", "application/x-www-form-urlencoded"), ("sec-fetch-site", "same-origin")];
+        admin.call(Method::POST, "/console/login", &headers, Some(format!("once={link}").into_bytes())).await
+    };
+    let entered = post().await;
+    assert!(entered.status == 303 && entered.header("set-cookie").is_some(), "{}", entered.text());
+    let again = post().await;
+    assert!(again.status == 401 && again.text().contains("This link has been used"), "{}", again.text());
+
     first.signal("TERM");
     first.end().await;
     assert!(!first.stderr().contains(&key), "{}", first.stderr());

@@ -122,6 +122,35 @@ async fn the_budgets_of_account_and_team_bind_all_their_keys() {
     assert_eq!((&teams["data"][0]["usage"], &teams["data"][0]["limit_remaining"]), (&json!(0.34), &json!(0.66)));
     let missing = call(&admin, Method::PUT, "/api/v1/admin/accounts/x", ADMIN, Some(json!({ "team": "none" }))).await;
     assert_eq!(error_of(&missing, 400)["param"], "team");
+
+    // A key without a limit of its own meets that of its account or team first, and is told whose it is.
+    let effective = async |key: &str| key_of(&gateway, key).await["effective_limit"].clone();
+    let of_blue = effective(&blue_2).await;
+    assert_eq!(
+        (&of_blue["holder"], &of_blue["name"], &of_blue["limit"]),
+        (&json!("account"), &json!("blue"), &json!(0.4))
+    );
+    let of_red = effective(&red).await;
+    assert_eq!(
+        (&of_red["holder"], &of_red["name"], &of_red["remaining"]),
+        (&json!("team"), &json!("lab"), &json!(0.66))
+    );
+    let keys = call(&admin, Method::GET, "/api/v1/admin/keys/r", ADMIN, None).await.expect(200);
+    assert_eq!(keys["data"]["effective_limit"], of_red);
+
+    // Refusals are counted by reason, and a spent budget is what the verdict says first.
+    let status = call(&admin, Method::GET, "/api/v1/admin/status", ADMIN, None).await.expect(200);
+    let refused = status["data"]["refused"].as_array().unwrap();
+    assert!(refused.contains(&json!({"reason": "team_limit", "count": 1})), "{refused:?}");
+    let verdict =
+        async || call(&admin, Method::GET, "/api/v1/admin/verdict", ADMIN, None).await.expect(200)["data"].take();
+    assert!(!verdict().await["notices"].to_string().contains("budget_"));
+    put("teams/lab", json!({ "limit": 0.36 })).await;
+    let near = verdict().await["notices"].to_string();
+    assert!(near.contains("budget_near") && near.contains("team lab ($0.36 in all)"), "{near}");
+    put("teams/lab", json!({ "limit": 0.34 })).await;
+    let spent = verdict().await;
+    assert_eq!((&spent["severity"], &spent["code"]), (&json!("critical"), &json!("budget_spent")), "{spent}");
 }
 
 #[actix_web::test]

@@ -220,9 +220,17 @@ async fn the_numbers_of_a_decision_are_those_of_explain() {
         let id = chat(&gateway, body).await;
         let explained = json_of(&gateway, &format!("/api/v1/route/explain?generation_id={id}")).await;
         let page = browser.page(&format!("/console/decisions/{id}")).await;
-        let reason = explained["decision_reason"].as_str().unwrap();
-        let (first, rest) = reason.split_once(". ").unwrap();
-        assert!(page.contains(&format!("{first}.")) && page.contains(rest), "{reason}");
+        let (summary, reason) =
+            (explained["summary"].as_str().unwrap(), explained["decision_reason"].as_str().unwrap());
+        assert!(summary.split_whitespace().count() <= 25 && page.contains(&format!("<strong>{summary}</strong>")));
+        for clause in reason.trim_end_matches('.').split("; ").flat_map(|clause| clause.split(". ")) {
+            assert!(page.to_lowercase().contains(&clause.to_lowercase()), "{clause}: {reason}");
+        }
+        // Who asked, and the neighbours.
+        assert!(
+            page.contains("?key=%3Cimg%20src") && page.contains(explained["request_id"].as_str().unwrap()),
+            "{page}"
+        );
         let shown = values(&page);
         numbers_are_shown(&explained, &shown);
         // Money is exact to its last digit.
@@ -272,6 +280,39 @@ async fn a_rescued_decision_shows_both_attempts_in_their_order_in_the_list_and_i
         let expected = attempt["started_ms"].as_u64().unwrap() + attempt["duration_ms"].as_u64().unwrap();
         assert!((end - expected as f64).abs() <= 1.0, "{end} {attempt}");
     }
+}
+
+#[actix_web::test]
+async fn a_decision_leads_to_the_ones_beside_it_and_its_whole_question_into_the_playground() {
+    let folder = Folder::new();
+    let gateway = start(&folder).await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let asked = json!({ "objective": "cheapest", "max_cost": 0.5, "provider": { "ignore": ["sim-gratis"] } });
+        let mut body = question("auto");
+        body.as_object_mut().unwrap().extend(asked.as_object().unwrap().clone());
+        ids.push(chat(&gateway, body).await);
+    }
+    let browser = Browser::logged_in(&gateway, ADMIN_KEY).await;
+    let page = browser.page(&format!("/console/decisions/{}", ids[1])).await;
+    for (relation, id) in [("prev", &ids[0]), ("next", &ids[2])] {
+        assert!(
+            page.contains(&format!("<a rel=\"{relation}\" href=\"../decisions/{id}\">")),
+            "{relation} {id}: {page}"
+        );
+    }
+    let first = browser.page(&format!("/console/decisions/{}", ids[0])).await;
+    assert!(!first.contains("rel=\"prev\"") && first.contains("rel=\"next\""));
+    let last = browser.page(&format!("/console/decisions/{}", ids[2])).await;
+    assert!(last.contains("rel=\"prev\"") && !last.contains("rel=\"next\""));
+
+    let (_, link) = page.split_once("href=\"../try?").unwrap();
+    let link = link.split('"').next().unwrap().replace("&amp;", "&");
+    let playground = browser.page(&format!("/console/try?{link}")).await;
+    assert!(playground.contains("cheapest: ") && playground.contains("value=\"16\""), "{playground}");
+    let further = playground.split_once("name=\"further\"").unwrap().1.split_once("</textarea>").unwrap().0;
+    assert!(further.contains("max_cost") && further.contains("sim-gratis"), "{further}");
+    assert!(!playground.contains("This request would be refused"), "{playground}");
 }
 
 #[actix_web::test]

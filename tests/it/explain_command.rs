@@ -39,7 +39,15 @@ async fn preview_and_explain_say_the_sentence_of_the_gateway_and_its_json_unchan
     assert_eq!(text.status.code(), Some(0), "{}", String::from_utf8_lossy(&text.stderr));
     let page = explained.get("data").unwrap_or(&explained);
     let in_one_line = said.replace('\n', " ");
-    assert!(in_one_line.starts_with(page["decision_reason"].as_str().unwrap()), "{said}");
+    assert!(in_one_line.starts_with(&format!("{id} · ")) && in_one_line.contains(" · test · "), "{said}");
+    let told = ["summary", "decision_reason", "request_id"].map(|member| page[member].as_str().unwrap());
+    assert!(told.iter().all(|text| in_one_line.contains(text)), "{said}");
+    let last = run(&["explain"], &[("POINTSMAN_API_KEY", KEY), ("POINTSMAN_URL", &url)]);
+    assert_eq!(
+        String::from_utf8_lossy(&last.stdout),
+        said,
+        "without an id it is the last one, at the gateway of the variable"
+    );
     assert!(said.contains("ATTEMPT") && said.contains("meadow/small @ "), "{said}");
     let as_json = run(&["explain", &id, "--url", &url, "--json"], &key);
     assert_eq!(serde_json::from_slice::<Value>(&as_json.stdout).unwrap(), explained);

@@ -102,6 +102,7 @@ async fn a_refused_key_and_a_wrong_listener_are_named_with_what_to_do() {
         (&["explain", "--last"][..], &url, "The key is that of the variable POINTSMAN_API_KEY."),
         (&["keys", "usage"], &admin, "The key is that of the variable POINTSMAN_ADMIN_KEY."),
         (&["logs"], &admin, "Models are called at server.bind."),
+        (&["explain"], &admin, "--url must be the address that models are called at"),
         (&["reload"], &url, "administration has a listener of its own"),
     ] {
         let output = run(&[command, &["--url", address]].concat(), &both);
@@ -146,5 +147,9 @@ fn keys_are_issued_listed_and_switched_as_json() {
     assert_eq!(keys(&["disable", "team"]), json!({"name": "team", "disabled": true}));
     assert_eq!(keys(&["list"])["data"][0]["disabled"], true);
     assert_eq!(keys(&["revoke", "team"]), json!({"name": "team", "revoked": true}));
-    assert_eq!(keys(&["list"]), json!({"data": []}));
+    assert_eq!(keys(&["create", "positional"])["name"], "positional", "named alike in all commands");
+    keys(&["revoke", "positional"]);
+    let emptied = keys(&["list"]);
+    assert_eq!(emptied["data"], json!([]));
+    assert!(emptied["configured"].is_array(), "{emptied}");
 }

@@ -307,6 +307,8 @@ mod routing_memory;
 #[cfg(test)]
 mod running_calls;
 #[cfg(test)]
+mod said_errors;
+#[cfg(test)]
 mod schema;
 #[cfg(test)]
 mod scrape;

@@ -268,7 +268,7 @@ async fn a_scrape_of_a_hundred_endpoints_takes_milliseconds() {
 }
 
 #[actix_web::test]
-async fn keys_beyond_two_hundred_and_issued_ones_share_a_series() {
+async fn keys_beyond_two_hundred_share_a_series() {
     let upstream = saying("This way.");
     let mut keys = String::new();
     for n in 0..250 {
@@ -319,7 +319,8 @@ pub(crate) async fn full_gateway(folder: &Folder) -> (TestGateway, Vec<Upstream>
     let model = format!(
         "[[models]]\nid = \"acme/dated\"\ncontext_length = 100000\nendpoints = [{}]\n[[aliases]]\nname = \"quick\"\n\
          objective = \"cheapest\"\npreferred_max_latency = {{ p95 = 2 }}\n[[keys]]\nname = \"team\"\nsha256 = \"{:064x}\"\n\
-         spend_limit = \"5\"\n[routing.memory]\npath = {:?}\nsave_interval = \"100ms\"\n",
+         spend_limit = \"5\"\n[[accounts]]\nname = \"webshop\"\nspend_limit = \"20\"\nteam = \"product\"\n\
+         [[teams]]\nname = \"product\"\nspend_limit = \"30\"\n[routing.memory]\npath = {:?}\nsave_interval = \"100ms\"\n",
         dated("plain"),
         7,
         folder.at("routing.json")
@@ -416,6 +417,8 @@ async fn dated_prices_have_an_age_and_limited_keys_a_budget() {
     assert_eq!(scrape.family("price_age_seconds").values("provider").len(), 1, "prices without a date have no age");
     assert_eq!(scrape.sum("key_budget_usd", &[("key", "team")]), 5.0);
     assert_eq!(scrape.sum("key_budget_left_usd", &[("key", "team")]), 5.0);
+    assert_eq!(scrape.sum("account_budget_usd", &[("account", "webshop")]), 20.0);
+    assert_eq!(scrape.sum("team_budget_left_usd", &[("team", "product")]), 30.0);
     let process = &scrape.families["process_resident_memory_bytes"];
     assert!(process.samples[0].2 > 1e6);
 }

@@ -136,7 +136,7 @@ async fn a_stream_that_fails_after_keep_alives_is_called_an_overload_only_if_it_
         });
         assert_eq!(reply.status, 200, "{}", reply.text());
         assert!(reply.text().contains(&format!("\"error\":{{\"type\":\"{kind}\"")), "{kind}: {}", reply.text());
-        assert!(reply.text().contains("\"message\":\"No provider could complete this request.\""), "{}", reply.text());
+        assert!(reply.text().contains("\"message\":\"No provider could complete this request. "), "{}", reply.text());
     }
 }
 

@@ -143,10 +143,11 @@ impl Key {
         }
     }
 
-    /// The administrator's key that is generated at start when the configuration has none.
+    /// The administrator's key that is generated at start when the configuration has none, with what else it may do.
     #[must_use]
-    pub fn startup_key(sha256: [u8; 32]) -> Key {
-        Key { name: Arc::from(Key::STARTUP_KEY_NAME), sha256, scopes: vec![Scope::Admin], ..Key::anonymous() }
+    pub fn startup_key(sha256: [u8; 32], more: &[Scope]) -> Key {
+        let scopes = [&[Scope::Admin], more].concat();
+        Key { name: Arc::from(Key::STARTUP_KEY_NAME), sha256, scopes, ..Key::anonymous() }
     }
 
     /// Name of the account that it belongs to.

@@ -60,8 +60,8 @@ pub use openai::{
     StreamOptions, UsageChunk,
     request::{
         ChatPurpose, ChatRequest, EmbeddingRequest, ImageFormat, ImageRequest, PROVIDER_MEMBERS, RequestLimits,
-        Restriction, RestrictionKind, VectorFormat, field_meant_at_top_level, field_meant_in_metadata, shown,
-        top_level_names,
+        Restriction, RestrictionKind, VectorFormat, field_meant_at_top_level, field_meant_in_metadata, parameter_meant,
+        shown, top_level_names,
     },
     rewrite_answer, rewrite_embeddings, rewrite_image_answer,
     text_completion::read_completion_request,

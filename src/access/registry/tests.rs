@@ -79,7 +79,7 @@ fn a_disk_that_refuses_issues_nothing_and_yet_refuses_the_disabled_key() {
     assert_eq!((life("one"), life("configured")), (Some(false), Some(false)));
     assert!(matches!(registry.switch(actor(), "configured", None), Err(ChangeFault::Disk(_))));
     assert_eq!(life("configured"), Some(false), "what is not stored does not let a key in again");
-    let configured = Key { name: "configured".into(), ..Key::startup_key([1; 32]) };
+    let configured = Key { name: "configured".into(), ..Key::startup_key([1; 32], &[]) };
     assert!(registry.configured_caller(&configured).is_disabled(), "nor does a reload");
 }
 

@@ -34,13 +34,18 @@ use crate::{
 /// # Errors
 /// None of its own.
 pub(crate) async fn list(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
+    Ok(uncached(&Data { data: accounts(&worker) }))
+}
+
+/// All accounts that have keys or limits.
+pub(crate) fn accounts(worker: &Worker) -> Vec<HolderBody> {
     let registry = &worker.shared.registry;
     let body = |(number, name): (u64, String)| {
         let account = registry.holders.account(number);
         let reading = account.budget.read(clock::unix_millis());
         HolderBody::new(name, Some(format!("{number:016x}")), registry.team_of(number), &reading)
     };
-    Ok(uncached(&Data { data: registry.account_names().into_iter().map(body).collect::<Vec<_>>() }))
+    registry.account_names().into_iter().map(body).collect()
 }
 
 /// Lists all teams.
@@ -48,15 +53,22 @@ pub(crate) async fn list(_: Administrator, worker: Worker) -> Result<HttpRespons
 /// # Errors
 /// None of its own.
 pub(crate) async fn list_teams(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
-    let registry = &worker.shared.registry;
-    let configured = worker.setup.config.teams.iter().map(|team| Arc::clone(&team.name));
-    let names: BTreeSet<Arc<str>> =
-        configured.chain(registry.teams().into_iter().map(|team| Arc::from(team.name))).collect();
+    Ok(uncached(&Data { data: teams(&worker) }))
+}
+
+/// All teams.
+pub(crate) fn teams(worker: &Worker) -> Vec<HolderBody> {
     let body = |name: Arc<str>| {
-        let reading = registry.holders.team(&name).budget.read(clock::unix_millis());
+        let reading = worker.shared.registry.holders.team(&name).budget.read(clock::unix_millis());
         HolderBody::new(name.as_ref().to_owned(), None, None, &reading)
     };
-    Ok(uncached(&Data { data: names.into_iter().map(body).collect::<Vec<_>>() }))
+    team_names(worker).into_iter().map(body).collect()
+}
+
+/// Names of all teams, in order.
+pub(crate) fn team_names(worker: &Worker) -> BTreeSet<Arc<str>> {
+    let configured = worker.setup.config.teams.iter().map(|team| Arc::clone(&team.name));
+    configured.chain(worker.shared.registry.teams().into_iter().map(|team| Arc::from(team.name))).collect()
 }
 
 /// Sets the limits and the team of an account, which need not exist. Members that are left out are cleared.
@@ -170,33 +182,33 @@ fn read_account(name: &str, members: &Map<String, Value>) -> Result<IssuedAccoun
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct HolderBody {
     /// Its name.
-    name: String,
+    pub(crate) name: String,
     /// Only of an account. Its number, as 16 hexadecimal digits. It identifies the records of the account, also after
     /// its keys were removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
     /// The team whose budget it shares; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    team: Option<String>,
+    pub(crate) team: Option<String>,
     /// Spending limit in US dollars; `null` without one.
-    limit: Option<Dollars>,
+    pub(crate) limit: Option<Dollars>,
     /// What is left of the limit in US dollars, never below 0: amounts reserved for running requests are not. `null`
     /// without a limit.
-    limit_remaining: Option<Dollars>,
+    pub(crate) limit_remaining: Option<Dollars>,
     /// How often the limit starts again, at midnight UTC: every day, every Monday, or on the first of the month. `null`
     /// if never.
     #[cfg_attr(test, schemars(with = "Option<crate::base::words::ResetPeriod>"))]
-    limit_reset: Option<&'static str>,
+    pub(crate) limit_reset: Option<&'static str>,
     /// US dollars reserved for running requests: the highest possible cost of each.
     reserved: Dollars,
     /// US dollars spent, ever; of attempts whose price is known.
     usage: Dollars,
     /// US dollars spent since midnight UTC; of attempts whose price is known.
-    usage_daily: Dollars,
+    pub(crate) usage_daily: Dollars,
     /// US dollars spent since Monday, midnight UTC; of attempts whose price is known.
     usage_weekly: Dollars,
     /// US dollars spent since the first of the month, midnight UTC; of attempts whose price is known.
-    usage_monthly: Dollars,
+    pub(crate) usage_monthly: Dollars,
 }
 
 impl HolderBody {

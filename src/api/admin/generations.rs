@@ -61,7 +61,7 @@ pub(crate) async fn csv(
         // Page by page, so that others have their turns in between.
         let page = generation_list::read(&worker, &caller, &ledger, selection.clone()).await?;
         for generation in &page.generations {
-            GenerationRow::new(generation, generation_list::key_name(&worker, generation.owner, generation.key))
+            GenerationRow::new(generation, &worker.setup.keys.names_of(generation.owner, generation.key))
                 .write(&mut csv);
         }
         rows_left = rows_left.saturating_sub(page.generations.len());

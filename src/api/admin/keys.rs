@@ -17,6 +17,7 @@ use crate::{
         answer::{Data, uncached},
         auth::Administrator,
         generations::generation_list,
+        keys::effective_limit::EffectiveLimitBody,
         models::measurements::rfc_3339,
         number::Dollars,
         path_name::PathName,
@@ -214,6 +215,8 @@ pub(crate) struct KeyBody<'a> {
     /// if never.
     #[cfg_attr(test, schemars(with = "Option<crate::base::words::ResetPeriod>"))]
     pub(crate) limit_reset: Option<&'static str>,
+    /// The limit on spending that the key meets first: its own, or that of its account or its team; `null` without any.
+    pub(crate) effective_limit: Option<EffectiveLimitBody>,
     /// US dollars reserved for running requests: the highest possible cost of each.
     pub(crate) reserved: Dollars,
     /// Calls of the key in progress.
@@ -260,7 +263,8 @@ impl<'a> KeyBody<'a> {
     pub(crate) fn read(worker: &Worker, caller: &'a Caller, ledger_size: &LedgerSize) -> KeyBody<'a> {
         let records =
             ledger_size.by_owner.iter().filter(|(owner, _)| *owner == caller.owner).map(|(_, count)| count).sum();
-        let reading = caller.state.budget.read(clock::unix_millis());
+        let now_ms = clock::unix_millis();
+        let reading = caller.state.budget.read(now_ms);
         let (key, KeyState { life, .. }) = (&caller.key, &*caller.state);
         let state = match (caller.is_disabled(), caller.is_expired()) {
             (true, _) => "disabled",
@@ -287,6 +291,7 @@ impl<'a> KeyBody<'a> {
             limit: limit.map(|limit| Dollars(limit.amount)),
             limit_remaining: reading.available.map(Dollars),
             limit_reset: limit.and_then(|limit| limit.reset).map(ResetPeriod::as_str),
+            effective_limit: EffectiveLimitBody::of(caller, now_ms),
             reserved: Dollars(reading.reserved),
             in_flight: worker.setup.admission.in_flight_of(caller),
             calls: life.calls(),

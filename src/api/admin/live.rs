@@ -23,10 +23,7 @@ use super::{
 };
 use crate::{
     api::{
-        auth::Administrator,
-        generations::{generation_list::key_name, generation_row::GenerationRow},
-        models::measurements::Clocks,
-        number::Dollars,
+        auth::Administrator, generations::generation_row::GenerationRow, models::measurements::Clocks, number::Dollars,
     },
     base::error::{ApiError, Overload},
     state::{
@@ -171,8 +168,8 @@ async fn generations(worker: &Worker, told: &mut Told, events: &mut Vec<String>)
     let Ok(ended) = ask(&worker.shared.control.ledger(), ReadEnded { after: told.ended }).await else { return };
     told.ended = ended.newest;
     for generation in &ended.generations {
-        let key = key_name(worker, generation.owner, generation.key);
-        events.extend(event("generation", &GenerationRow::new(generation, key)));
+        let names = worker.setup.keys.names_of(generation.owner, generation.key);
+        events.extend(event("generation", &GenerationRow::new(generation, &names)));
     }
 }
 

@@ -49,6 +49,9 @@ pub(crate) struct StatusBody<'a> {
     pub(crate) dropped_events: u64,
     /// Records that were lost on the way to the ledger since the start because there was no room for them.
     pub(crate) dropped_records: u64,
+    /// Inference calls that were refused since the start before an endpoint was called, by the reason of the error, the
+    /// most frequent first. They have no records.
+    pub(crate) refused: Vec<RefusedBody>,
     /// The enabled providers.
     pub(crate) providers: Vec<ProviderBody<'a>>,
 }
@@ -64,8 +67,29 @@ impl StatusBody<'_> {
             concurrency: worker.setup.config.limits.concurrency,
             dropped_events: worker.shared.event_batchers.dropped(),
             dropped_records: worker.shared.event_batchers.dropped_records(),
+            refused: RefusedBody::all(worker),
             providers: providers(worker),
         }
+    }
+}
+
+/// How often calls were refused for one reason.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct RefusedBody {
+    /// Reason of the error, as `error.metadata.reason` has it.
+    pub(crate) reason: String,
+    /// Number of calls since the start.
+    pub(crate) count: u64,
+}
+
+impl RefusedBody {
+    /// The reasons that calls were refused for.
+    pub(crate) fn all(worker: &Worker) -> Vec<RefusedBody> {
+        let refused = worker.shared.metrics.refused().into_iter();
+        let mut all: Vec<_> = refused.map(|(reason, count)| RefusedBody { reason, count }).collect();
+        all.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.reason.cmp(&other.reason)));
+        all
     }
 }
 

@@ -3,6 +3,7 @@
 use actix_web::HttpResponse;
 
 use super::{
+    budget_notices::ShortBudget,
     series,
     status::StatusBody,
     verdict_view::{Situation, VerdictBody},
@@ -69,6 +70,7 @@ async fn situation(worker: &Worker) -> Situation {
         old_prices: old_prices(&worker.setup),
         stores_away: away.map(|(name, _)| name).collect(),
         stores_refusing: refusing.map(|(name, _)| name).collect(),
+        short_budgets: ShortBudget::all(worker),
         shedding: worker.setup.admission.load().read().shedding,
         calls: series::totals(worker).await.ok(),
     }

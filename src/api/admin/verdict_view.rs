@@ -3,7 +3,7 @@
 use pointsman_domain::Usd;
 use serde::Serialize;
 
-use super::series_view::Totals;
+use super::{budget_notices::ShortBudget, series_view::Totals};
 
 /// How urgent a notice is. The order of the variants is their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -29,7 +29,7 @@ pub(crate) struct NoticeBody {
     pub(crate) severity: Severity,
     /// Name of what needs attention, such as `draining`, `actor_silent`, `actor_restarted`, `shedding`,
     /// `all_endpoints_down`, `endpoints_down`, `endpoints_degraded`, `config_refused`, `restart_pending`, `prices_old`,
-    /// `ledger_failing`, `ledger_in_memory`, `records_dropped`, `memory_failing`, `memory_not_restored`, `store_away`.
+    /// `budget_spent`, `budget_near`, `ledger_failing`, `ledger_in_memory`, `records_dropped`, `memory_failing`, `memory_not_restored`, `store_away`.
     pub(crate) code: &'static str,
     /// The same as a sentence for people.
     pub(crate) sentence: String,
@@ -89,6 +89,8 @@ pub(crate) struct Situation {
     pub(crate) stores_refusing: Vec<&'static str>,
     /// Whether calls were refused a moment ago because a limit of the gateway was reached.
     pub(crate) shedding: bool,
+    /// Limits on spending of which little is left.
+    pub(crate) short_budgets: Vec<ShortBudget>,
     /// Calls of the last complete minute and of the last hour; `None` when they could not be read.
     pub(crate) calls: Option<(Totals, Totals)>,
 }
@@ -120,6 +122,7 @@ impl Situation {
         let mut notices = Vec::new();
         self.process_notices(&mut notices);
         self.endpoint_notices(&mut notices);
+        self.budget_notices(&mut notices);
         self.config_notices(&mut notices);
         self.record_notices(&mut notices);
         notices
@@ -160,6 +163,22 @@ impl Situation {
             let (some, are) = (some(&self.degraded), are(&self.degraded));
             let sentence = format!("{} of {all} endpoints {are} degraded: {some}.", self.degraded.len());
             notices.push(notice(Severity::Warning, "endpoints_degraded", sentence));
+        }
+    }
+
+    fn budget_notices(&self, notices: &mut Vec<NoticeBody>) {
+        let texts = |is_spent| {
+            let of_kind = self.short_budgets.iter().filter(|budget| budget.is_spent == is_spent);
+            of_kind.map(ShortBudget::text).collect::<Vec<_>>()
+        };
+        let (spent, near) = (texts(true), texts(false));
+        if !spent.is_empty() {
+            let sentence = format!("Calls are refused with 402: the budget is spent of {}.", some(&spent));
+            notices.push(notice(Severity::Critical, "budget_spent", sentence));
+        }
+        if !near.is_empty() {
+            let sentence = format!("Less than a tenth is left of the budget of {}.", some(&near));
+            notices.push(notice(Severity::Warning, "budget_near", sentence));
         }
     }
 
@@ -293,6 +312,19 @@ mod tests {
             "endpoints_degraded",
             "1 of 14 endpoints is degraded",
         );
+        let budget = |is_spent| ShortBudget {
+            holder: "team product".to_owned(),
+            limit: "1".parse().unwrap(),
+            reset: Some(pointsman_domain::ResetPeriod::Daily),
+            is_spent,
+        };
+        check(
+            Situation { short_budgets: vec![budget(true)], down: names(1), ..well() },
+            Critical,
+            "budget_spent",
+            "Calls are refused with 402: the budget is spent of team product ($1 a day).",
+        );
+        check(Situation { short_budgets: vec![budget(false)], ..well() }, Warning, "budget_near", "Less than a tenth");
         check(Situation { config_faults: names(2), ..well() }, Critical, "config_refused", "And 1 more");
         check(Situation { restart_pending: vec!["server.bind"], ..well() }, Warning, "restart_pending", "server.bind");
         check(Situation { old_prices: vec!["acme".into()], ..well() }, Warning, "prices_old", "90 days: acme.");

@@ -4,11 +4,11 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 use pointsman_config::Scope;
 use pointsman_domain::Generation;
-use pointsman_routing::explain::{WhyNot, reason_sentence, waited_sentence, why_not_after};
+use pointsman_routing::explain::{WhyNot, why_not_after};
 
-use super::{explain_view::ExplainBody, why_not_view};
+use super::{explain_view::ExplainBody, sentences::Sentences, why_not_view};
 use crate::{
-    access::keys::Caller,
+    access::keys::{Caller, HolderNames},
     api::{answer::uncached, auth::Authorized, generations::lookup, query_parameters::QueryParameters},
     base::error::ApiError,
     proxy::body::read_json,
@@ -62,7 +62,8 @@ async fn explain(
 /// A generation, and what is said about its routing.
 pub(crate) struct Explanation {
     pub(crate) generation: Generation,
-    reason: String,
+    sentences: Sentences,
+    names: HolderNames,
     why_not: Option<WhyNot>,
 }
 
@@ -86,15 +87,14 @@ impl Explanation {
             (generation, why_not)
         };
         let (generation, why_not) = worker.analyse(caller, explain).await?;
-        let mut reason = reason_sentence(&generation.decision, &generation.catalog, &generation.attempts);
-        reason.extend(generation.waited.iter().map(waited_sentence));
-        Ok(Explanation { generation, reason, why_not })
+        let names = worker.setup.keys.names_of(generation.owner, generation.key);
+        Ok(Explanation { sentences: Sentences::of(&generation), names, generation, why_not })
     }
 
     /// The explanation as it is shown.
     pub(crate) fn body(&self) -> ExplainBody<'_> {
         let catalog = &self.generation.catalog;
-        let body = ExplainBody::new(&self.generation, catalog, &self.reason);
+        let body = ExplainBody::new(&self.generation, catalog, &self.sentences, &self.names);
         body.with_why_not(self.why_not.as_ref(), &self.generation, catalog)
     }
 }

@@ -1,20 +1,26 @@
 //! JSON of a route explanation: the eight documented fields of a generation's route, and the numbers behind them.
 
-use pointsman_domain::{Catalog, CostBreakdown, Endpoint, Generation, GenerationStatus, TaskClass, Usage};
+use pointsman_domain::{Catalog, Endpoint, Generation, GenerationStatus, TaskClass, Usage};
 use pointsman_routing::explain::WhyNot;
 use serde::Serialize;
 
 use super::{
+    caller_view::CallerBody,
     route_view::{self, CandidateBody, CatalogView, EndpointNames, EstimateBody, ExcludedBody},
+    sentences::Sentences,
+    usage_view::{CostBreakdownBody, UsageBody},
     why_not_view::WhyNotBody,
 };
-use crate::api::{
-    generations::{
-        attempt_view::{AttemptBody, SpentBody},
-        trace_view::TraceContextBody,
+use crate::{
+    access::keys::HolderNames,
+    api::{
+        generations::{
+            attempt_view::{AttemptBody, SpentBody},
+            trace_view::TraceContextBody,
+        },
+        models::{measurements::rfc_3339, parameters_view::ParametersBody},
+        number::{Dollars, Figure, Text},
     },
-    models::{measurements::rfc_3339, parameters_view::ParametersBody},
-    number::{Dollars, Figure, Text},
 };
 
 /// The answer of explain, without an envelope.
@@ -40,6 +46,8 @@ pub(crate) struct ExplainBody<'a> {
     pub(crate) total_cost: Option<Dollars>,
     /// The cost in US dollars that the provider reported, which is never charged; `null` if it reported none.
     pub(crate) reported_cost: Option<Dollars>,
+    /// What happened, in one sentence of at most 25 words without codes.
+    pub(crate) summary: &'a str,
     /// The decision as a sentence, with its figures and how the attempts went.
     pub(crate) decision_reason: &'a str,
     #[cfg_attr(test, schemars(with = "crate::base::words::DecisionCode"))]
@@ -85,6 +93,8 @@ pub(crate) struct ExplainBody<'a> {
     pub(crate) inference_geo: Option<&'a str>,
     #[serde(flatten)]
     pub(crate) spent: SpentBody,
+    #[serde(flatten)]
+    pub(crate) caller: CallerBody<'a>,
     /// When the request was admitted. RFC 3339, UTC, with milliseconds.
     pub(crate) created_at: String,
     /// `running`: it has not ended. `completed`: the client got a whole answer. `failed`: it ended with an error,
@@ -162,76 +172,14 @@ pub(crate) struct TaskClassBody {
     pub(crate) features: Vec<&'static str>,
 }
 
-/// The parts of the cost; their sum is exactly the total.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct CostBreakdownBody {
-    /// US dollars for prompt tokens that no other part counts.
-    pub(crate) prompt: Dollars,
-    /// US dollars for output tokens that no other part counts.
-    pub(crate) completion: Dollars,
-    /// US dollars for reasoning tokens.
-    pub(crate) reasoning: Dollars,
-    /// US dollars for prompt tokens read from the provider's cache.
-    pub(crate) cache_read: Dollars,
-    /// US dollars for prompt tokens written to it for five minutes, or for a time that is not reported.
-    pub(crate) cache_write: Dollars,
-    /// US dollars for prompt tokens written to it for one hour.
-    pub(crate) cache_write_1h: Dollars,
-    /// US dollars for prompt tokens that are audio.
-    pub(crate) audio: Dollars,
-    /// US dollars for output tokens that are audio.
-    pub(crate) audio_output: Dollars,
-    /// US dollars for the request itself.
-    pub(crate) request: Dollars,
-    /// US dollars for images.
-    pub(crate) image: Dollars,
-    /// US dollars for web searches.
-    pub(crate) web_search: Dollars,
-}
-
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct UsageBody {
-    /// Tokens of the prompt, those read from or written to a cache included.
-    pub(crate) prompt_tokens: u64,
-    /// Tokens of the answer, reasoning included.
-    pub(crate) completion_tokens: u64,
-    /// Both together.
-    pub(crate) total_tokens: u64,
-    /// Cost of the answer in US dollars, without that of other attempts; `null` at an unknown price.
-    pub(crate) cost: Option<Dollars>,
-    pub(crate) prompt_tokens_details: PromptDetailsBody,
-    pub(crate) completion_tokens_details: CompletionDetailsBody,
-    /// Whether the gateway counted the tokens, because the provider reported none.
-    pub(crate) estimated: bool,
-}
-
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct PromptDetailsBody {
-    /// Prompt tokens read from the provider's cache.
-    pub(crate) cached_tokens: u64,
-    /// Prompt tokens written to the provider's cache.
-    pub(crate) cache_write_tokens: u64,
-    /// Of those, the tokens written to be kept for one hour.
-    pub(crate) cache_write_1h_tokens: u64,
-    /// Other prompt tokens that are audio.
-    pub(crate) audio_tokens: u64,
-}
-
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub(crate) struct CompletionDetailsBody {
-    /// Tokens of the answer that were spent on reasoning.
-    pub(crate) reasoning_tokens: u64,
-    /// Tokens of the answer that are audio.
-    pub(crate) audio_tokens: u64,
-}
-
 impl<'a> ExplainBody<'a> {
-    /// The explanation of a generation; `reason` is the reason sentence of its decision.
-    pub(crate) fn new(generation: &'a Generation, catalog: &'a Catalog, reason: &'a str) -> ExplainBody<'a> {
+    /// The explanation of a generation in these sentences, made by the key of these `names`.
+    pub(crate) fn new(
+        generation: &'a Generation,
+        catalog: &'a Catalog,
+        Sentences { summary, reason }: &'a Sentences,
+        names: &'a HolderNames,
+    ) -> ExplainBody<'a> {
         let decision = &*generation.decision;
         let view = CatalogView(catalog);
         ExplainBody {
@@ -245,6 +193,7 @@ impl<'a> ExplainBody<'a> {
             router: decision.router.as_deref(),
             total_cost: generation.total_cost().map(Dollars),
             reported_cost: generation.usage.reported_cost.map(Dollars),
+            summary,
             decision_reason: reason,
             decision_code: generation.decision_code().as_str(),
             requested_model: &generation.requested_model,
@@ -264,6 +213,7 @@ impl<'a> ExplainBody<'a> {
             service_tier: generation.usage.service.tier.as_ref().map(|tier| tier.as_str()),
             inference_geo: generation.usage.service.geography.as_ref().map(|name| name.as_str()),
             spent: SpentBody::new(generation),
+            caller: CallerBody::new(generation, names),
             created_at: rfc_3339(generation.created_ms),
             status: generation.status.as_str(),
             streamed: generation.streamed,
@@ -317,47 +267,6 @@ impl PriceTierBody {
     }
 }
 
-impl CostBreakdownBody {
-    fn new(cost: &CostBreakdown) -> CostBreakdownBody {
-        CostBreakdownBody {
-            prompt: Dollars(cost.prompt),
-            completion: Dollars(cost.completion),
-            reasoning: Dollars(cost.reasoning),
-            cache_read: Dollars(cost.cache_read),
-            cache_write: Dollars(cost.cache_write),
-            cache_write_1h: Dollars(cost.cache_write_1h),
-            audio: Dollars(cost.audio),
-            audio_output: Dollars(cost.audio_output),
-            request: Dollars(cost.request),
-            image: Dollars(cost.image),
-            web_search: Dollars(cost.web_search),
-        }
-    }
-}
-
-impl UsageBody {
-    fn new(generation: &Generation) -> UsageBody {
-        let usage = &generation.usage;
-        UsageBody {
-            prompt_tokens: usage.prompt_tokens,
-            completion_tokens: usage.completion_tokens,
-            total_tokens: usage.total_tokens(),
-            cost: generation.total_cost().map(Dollars),
-            prompt_tokens_details: PromptDetailsBody {
-                cached_tokens: usage.cached_tokens,
-                cache_write_tokens: usage.cache_write_tokens,
-                cache_write_1h_tokens: usage.cache_write_1h_tokens,
-                audio_tokens: usage.audio_tokens,
-            },
-            completion_tokens_details: CompletionDetailsBody {
-                reasoning_tokens: usage.reasoning_tokens,
-                audio_tokens: usage.audio_output_tokens,
-            },
-            estimated: usage.estimated,
-        }
-    }
-}
-
 /// The dialect of the last endpoint that was called.
 fn upstream_dialect(generation: &Generation) -> Option<&'static str> {
     called_endpoint(generation).map(|endpoint| endpoint.dialect.as_str())
@@ -382,14 +291,26 @@ mod tests {
     use super::*;
     use crate::api::{route_samples::generation, samples::catalog};
 
+    /// The body of a generation of the key `shop`.
+    fn check_body<T>(generation: &Generation, catalog: &Catalog, check: impl FnOnce(ExplainBody<'_>) -> T) -> T {
+        let names = HolderNames { key: Some("shop".into()), account: Some("webshop".into()) };
+        check(ExplainBody::new(generation, catalog, &Sentences::of(generation), &names))
+    }
+
+    fn json(generation: &Generation, catalog: &Catalog) -> serde_json::Value {
+        check_body(generation, catalog, |body| serde_json::to_value(body).unwrap())
+    }
+
     #[test]
     fn an_explanation_has_the_eight_fields_and_the_numbers_behind_them() {
         let catalog = catalog();
         let generation = generation(&catalog);
-        let mut body = ExplainBody::new(&generation, &catalog, "cheapest: acme/small on Acme");
-        // Tested in `route_view`.
-        body.candidates.clear();
-        body.excluded.clear();
+        let text = check_body(&generation, &catalog, |mut body| {
+            // Tested in `route_view`.
+            body.candidates.clear();
+            body.excluded.clear();
+            serde_json::to_string_pretty(&body).unwrap()
+        });
         expect![[r#"
             {
               "generation_id": "gen-1763629500-BAAAAAAACAAAAAAADAAAAA",
@@ -553,14 +474,14 @@ mod tests {
               "policy_version": 2,
               "trace_context": null
             }"#]]
-        .assert_eq(&serde_json::to_string_pretty(&body).unwrap());
+        .assert_eq(&text);
     }
 
     #[test]
     fn the_total_cost_equals_the_cost_in_the_usage() {
         let catalog = catalog();
         let generation = generation(&catalog);
-        let text = serde_json::to_string(&ExplainBody::new(&generation, &catalog, "")).unwrap();
+        let text = check_body(&generation, &catalog, |body| serde_json::to_string(&body).unwrap());
         assert!(text.contains(r#""total_cost":0.00000453,"#), "{text}");
         assert!(text.contains(r#""cost":0.00000453,"#), "{text}");
     }
@@ -570,7 +491,7 @@ mod tests {
         let catalog = catalog();
         let mut generation = generation(&catalog);
         generation.status = GenerationStatus::Running;
-        let body = serde_json::to_value(ExplainBody::new(&generation, &catalog, "")).unwrap();
+        let body = json(&generation, &catalog);
         assert_eq!((&body["status"], &body["generation_time_ms"]), (&"running".into(), &serde_json::Value::Null));
     }
 
@@ -582,7 +503,7 @@ mod tests {
         reloaded.version += 1;
         reloaded.endpoints.swap(0, 1);
         reloaded.endpoints.truncate(1);
-        let body = serde_json::to_value(ExplainBody::new(&generation, &reloaded, "")).unwrap();
+        let body = json(&generation, &reloaded);
         assert_eq!(body["candidates"][0]["provider_name"], serde_json::Value::Null);
         assert_eq!(body["candidates"][1]["provider_name"], "Beta Cloud");
         assert_eq!(body["excluded"][0]["model"], serde_json::Value::Null);

@@ -1,5 +1,6 @@
 //! Why a call went where it went, and where one would go.
 
+pub(crate) mod caller_view;
 pub mod explain;
 #[deny(clippy::float_arithmetic)]
 pub(crate) mod explain_view;
@@ -9,4 +10,7 @@ pub(crate) mod preview_view;
 pub(crate) mod previewed_fates;
 pub mod replay;
 pub(crate) mod route_view;
+pub(crate) mod sentences;
+#[deny(clippy::float_arithmetic)]
+pub(crate) mod usage_view;
 pub(crate) mod why_not_view;

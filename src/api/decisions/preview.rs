@@ -13,12 +13,13 @@ use pointsman_base::clock;
 use pointsman_config::{Key, Scope};
 use pointsman_dialect::{ChatPurpose, ChatRequest, EmbeddingRequest};
 use pointsman_domain::{Candidate, Catalog, Query, Tick};
-use pointsman_routing::explain::{ResolvedWhatIf, fill_selection_probabilities, reason_sentence};
+use pointsman_routing::explain::{ResolvedWhatIf, fill_selection_probabilities};
 
 use super::{
     preview_api::{self, PreviewApi},
     preview_view::{self, PreviewBody, PreviewHeader, RenderedDecision},
     previewed_fates::PreviewedFates,
+    sentences::Sentences,
     why_not_view,
 };
 use crate::{
@@ -199,18 +200,18 @@ fn what_if(chat: &mut ChatRequest, catalog: &Catalog, key: &Key) -> Result<Optio
 fn render(previewed: PreviewedDecision, work: &RequestedWork, shown: usize, now: Tick) -> RenderedDecision {
     let PreviewedDecision { mut decided, snapshot, why_not } = previewed;
     let mut fates = Vec::new();
-    let (reason, nearest) = match &mut decided {
+    let (sentences, nearest) = match &mut decided {
         Ok(decision) => {
             fill_selection_probabilities(decision, &snapshot.policy);
             let endpoint = |candidate: &Candidate| snapshot.catalog.find(candidate.index, candidate.endpoint);
             let fates_at = |candidate| PreviewedFates::of(work, &snapshot.catalog, endpoint(candidate)?);
             fates.extend(decision.candidates.iter().take(shown).map(fates_at));
-            (reason_sentence(decision, &snapshot.catalog, &[]), None)
+            (Sentences::of_preview(decision, &snapshot.catalog), None)
         }
         Err(error) => {
             let refusal = refusal::explain(&snapshot, work, error, now);
-            (refusal.message().to_owned(), refusal::nearest(&snapshot, error))
+            (Sentences::of_refusal(error, refusal.message().to_owned()), refusal::nearest(&snapshot, error))
         }
     };
-    RenderedDecision { decided, catalog: snapshot.catalog, reason, nearest, why_not, fates }
+    RenderedDecision { decided, catalog: snapshot.catalog, sentences, nearest, why_not, fates }
 }

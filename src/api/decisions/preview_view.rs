@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::{
     previewed_fates::PreviewedFates,
     route_view::{self, CandidateBody, CatalogView, EstimateBody, ExcludedBody},
+    sentences::Sentences,
     why_not_view::WhyNotBody,
 };
 use crate::{base::error::NearestRelaxation, proxy::unknown_fields::UnknownField};
@@ -66,6 +67,8 @@ pub(crate) struct DecisionBody<'a> {
     /// Why the first candidate is the choice; `null` where no endpoint is left.
     #[cfg_attr(test, schemars(with = "Option<crate::base::words::DecisionCode>"))]
     decision_code: Option<&'static str>,
+    /// The choice, and what it is best at, in one sentence of at most 25 words without codes.
+    pub(crate) summary: &'a str,
     /// The decision as a sentence, with its figures.
     pub(crate) decision_reason: &'a str,
     /// What the decision reckoned with.
@@ -105,8 +108,8 @@ pub(crate) struct RenderedDecision {
     pub(crate) decided: Result<Decision, RouteError>,
     /// Catalog that the decision's positions refer to.
     pub(crate) catalog: Arc<Catalog>,
-    /// Sentence with the reason.
-    pub(crate) reason: String,
+    /// Summary and reason.
+    pub(crate) sentences: Sentences,
     /// If no endpoint is left: the smallest change that leaves one.
     pub(crate) nearest: Option<NearestRelaxation>,
     /// Answer to `why_not`.
@@ -140,12 +143,13 @@ impl<'a> PreviewBody<'a> {
 
 impl<'a> DecisionBody<'a> {
     fn new(header: PreviewHeader<'a>, rendered: &'a RenderedDecision) -> DecisionBody<'a> {
-        let (view, reason) = (CatalogView(&rendered.catalog), &rendered.reason);
+        let (view, Sentences { summary, reason }) = (CatalogView(&rendered.catalog), &rendered.sentences);
         let why_not = rendered.why_not.as_ref().map(|answer| WhyNotBody::new(answer, &rendered.catalog, &[]));
         match &rendered.decided {
             Ok(decision) => DecisionBody {
                 objective: decision.objective.value.as_str(),
                 decision_code: Some(decision.code.as_str()),
+                summary,
                 decision_reason: reason,
                 estimate: EstimateBody::new(decision.prompt_tokens, decision.completion_tokens),
                 candidates: candidates(decision, view, header, &rendered.fates),
@@ -158,6 +162,7 @@ impl<'a> DecisionBody<'a> {
             Err(error) => DecisionBody {
                 objective: error.query.objective.value.as_str(),
                 decision_code: None,
+                summary,
                 decision_reason: reason,
                 estimate: EstimateBody::new(error.query.prompt_tokens, 0),
                 candidates: Vec::new(),
@@ -232,7 +237,10 @@ mod tests {
         RenderedDecision {
             decided,
             catalog: Arc::new(catalog()),
-            reason: reason.to_owned(),
+            sentences: Sentences {
+                summary: "acme/small on Acme would be called.".to_owned(),
+                reason: reason.to_owned(),
+            },
             nearest: None,
             why_not: None,
             fates: Vec::new(),

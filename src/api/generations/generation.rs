@@ -2,11 +2,13 @@
 
 use actix_web::{HttpRequest, HttpResponse};
 use pointsman_config::Scope;
-use pointsman_routing::explain::reason_sentence;
 
 use super::generation_view::GenerationBody;
 use crate::{
-    api::{answer::uncached, auth::Authorized, generations::lookup, query_parameters::QueryParameters},
+    api::{
+        answer::uncached, auth::Authorized, decisions::sentences::Sentences, generations::lookup,
+        query_parameters::QueryParameters,
+    },
     base::error::ApiError,
     state::gateway::Worker,
 };
@@ -23,8 +25,7 @@ pub async fn show(
     caller.require(Scope::Read)?;
     let query = QueryParameters::read(request.query_string(), &lookup::PARAMETERS)?;
     let generation = lookup::find(&worker, &caller, lookup::id_in_query(&query)).await?;
-    let catalog = &generation.catalog;
-    let reason = reason_sentence(&generation.decision, catalog, &generation.attempts);
-    let body = GenerationBody::new(&generation, catalog, &reason);
-    Ok(uncached(&body))
+    let names = worker.setup.keys.names_of(generation.owner, generation.key);
+    let sentences = Sentences::of(&generation);
+    Ok(uncached(&GenerationBody::new(&generation, &generation.catalog, &sentences, &names)))
 }

@@ -103,7 +103,8 @@ impl Coverage {
 impl SelectedPage {
     /// The page as it is shown.
     pub(crate) fn body(&self, worker: &Worker, listed: Listed<'_>) -> PageBody<'_> {
-        let row = |generation| GenerationRow::new(generation, key_name(worker, generation.owner, generation.key));
+        let row =
+            |generation| GenerationRow::new(generation, &worker.setup.keys.names_of(generation.owner, generation.key));
         PageBody {
             data: self.generations.iter().map(|generation| row(generation)).collect(),
             next: self.next.map(|key| cursor::write(&key, listed.owner())),

@@ -1,16 +1,19 @@
 //! A generation as one row of a list. No row contains a prompt or an answer.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use pointsman_domain::{AttemptRecord, Generation, Usd};
 use pointsman_ledger::generations::Event;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::value::RawValue;
 
-use crate::api::{
-    csv::Csv,
-    models::measurements::rfc_3339,
-    number::{Dollars, Text},
+use crate::{
+    access::keys::HolderNames,
+    api::{
+        csv::Csv,
+        models::measurements::rfc_3339,
+        number::{Dollars, Text},
+    },
 };
 
 /// One call. Ended ones only: `/admin/running` has the others.
@@ -23,6 +26,10 @@ pub(crate) struct GenerationRow<'a> {
     pub(crate) created_at: String,
     /// Name of the key that called; `null` if neither it nor another key of its account exists any more.
     pub(crate) key: Option<Cow<'a, str>>,
+    /// Name of the account that the call was charged to; `null` if it has no key any more.
+    pub(crate) account: Option<Cow<'a, str>>,
+    /// Name of the team whose budget paid too; `null` without one.
+    pub(crate) team: Option<Cow<'a, str>>,
     /// Name of the model or alias as the client wrote it.
     pub(crate) requested_model: Cow<'a, str>,
     /// Id of the model that served; `null` if none did.
@@ -131,18 +138,20 @@ pub(crate) struct LinkBody<'a> {
 }
 
 impl<'a> GenerationRow<'a> {
-    /// The row of a generation that the key called `key` made.
-    pub(crate) fn new(generation: &'a Generation, key: Option<String>) -> GenerationRow<'a> {
+    /// The row of a generation that the key of these names made.
+    pub(crate) fn new(generation: &'a Generation, names: &HolderNames) -> GenerationRow<'a> {
+        let owned = |name: &Arc<str>| Cow::Owned(name.as_ref().to_owned());
         let link = |attempt: &'a AttemptRecord| LinkBody {
             provider_slug: (&*attempt.provider_slug).into(),
             outcome: attempt.outcome().into(),
             cause: attempt.cause.as_deref().map(Cow::from),
         };
-        let ends = generation.attempts.iter().map(|attempt| attempt.started_ms.saturating_add(attempt.duration_ms));
         GenerationRow {
             id: generation.id.as_str().into(),
             created_at: rfc_3339(generation.created_ms),
-            key: key.map(Cow::from),
+            key: names.key.as_ref().map(owned),
+            account: names.account.as_ref().map(owned),
+            team: generation.team.as_deref().map(Cow::from),
             requested_model: (&*generation.requested_model).into(),
             model: generation.model.as_deref().map(Cow::from),
             provider_slug: generation.provider_slug.as_deref().map(Cow::from),
@@ -152,8 +161,7 @@ impl<'a> GenerationRow<'a> {
             streamed: generation.streamed,
             chain: generation.attempts.iter().map(link).collect(),
             ttft_ms: generation.latency_ms,
-            // Start and duration are rounded down one by one: their sum may be just below the time to the first output.
-            total_ms: ends.chain(generation.latency_ms).max(),
+            total_ms: total_ms(generation),
             prompt_tokens: generation.usage.prompt_tokens,
             completion_tokens: generation.usage.completion_tokens,
             cached_tokens: generation.usage.cached_tokens,
@@ -180,10 +188,12 @@ impl<'a> GenerationRow<'a> {
     }
 
     /// The names of the columns, as in JSON.
-    const COLUMNS: [&'static str; 30] = [
+    const COLUMNS: [&'static str; 32] = [
         "id",
         "created_at",
         "key",
+        "account",
+        "team",
         "requested_model",
         "model",
         "provider_slug",
@@ -223,10 +233,12 @@ impl<'a> GenerationRow<'a> {
         let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         let link = |link: &LinkBody<'_>| format!("{}:{}", link.provider_slug, link.outcome);
         let chain: Vec<String> = self.chain.iter().map(link).collect();
-        let cells: [&str; 30] = [
+        let cells: [&str; 32] = [
             &self.id,
             &self.created_at,
             self.key.as_deref().unwrap_or_default(),
+            self.account.as_deref().unwrap_or_default(),
+            self.team.as_deref().unwrap_or_default(),
             &self.requested_model,
             self.model.as_deref().unwrap_or_default(),
             self.provider_slug.as_deref().unwrap_or_default(),
@@ -259,6 +271,13 @@ impl<'a> GenerationRow<'a> {
     }
 }
 
+/// Milliseconds from the acceptance of the request to the end of its last attempt.
+pub(crate) fn total_ms(generation: &Generation) -> Option<u64> {
+    let ends = generation.attempts.iter().map(|attempt| attempt.started_ms.saturating_add(attempt.duration_ms));
+    // Start and duration are rounded down one by one: their sum may be just below the time to the first output.
+    ends.chain(generation.latency_ms).max()
+}
+
 const fn flag(is: bool) -> &'static str {
     if is { "true" } else { "false" }
 }
@@ -271,10 +290,14 @@ mod tests {
     use super::*;
     use crate::api::{route_samples::generation, samples::catalog};
 
+    fn named(key: &str) -> HolderNames {
+        HolderNames { key: Some(key.into()), account: Some("webshop".into()) }
+    }
+
     #[test]
     fn the_columns_of_csv_are_the_members_of_json_in_their_order() {
         let generation = generation(&catalog());
-        let json = serde_json::to_string(&GenerationRow::new(&generation, Some("test".to_owned()))).unwrap();
+        let json = serde_json::to_string(&GenerationRow::new(&generation, &named("test"))).unwrap();
         let members: Vec<usize> =
             GenerationRow::COLUMNS.iter().map(|name| json.find(&format!("\"{name}\":")).unwrap()).collect();
         assert!(members.is_sorted(), "{members:?}");
@@ -287,7 +310,7 @@ mod tests {
         let mut generation = generation(&catalog());
         generation.requested_model = "=cmd|'/c calc'!A1".into();
         let mut csv = Csv::default();
-        GenerationRow::new(&generation, Some("-key,\"1\"".to_owned())).write(&mut csv);
+        GenerationRow::new(&generation, &named("-key,\"1\"")).write(&mut csv);
         let text = csv.into_text();
         assert!(text.contains(",'=cmd|'/c calc'!A1,"), "{text}");
         assert!(text.contains(",\"'-key,\"\"1\"\"\","), "{text}");
@@ -298,15 +321,15 @@ mod tests {
         let mut generation = generation(&catalog());
         generation.usage = Usage::default();
         generation.attempts.iter_mut().for_each(|attempt| attempt.estimated = false);
-        assert!(!GenerationRow::new(&generation, None).estimated);
+        assert!(!GenerationRow::new(&generation, &HolderNames::default()).estimated);
         generation.attempts[0].estimated = true;
-        assert!(GenerationRow::new(&generation, None).estimated);
+        assert!(GenerationRow::new(&generation, &HolderNames::default()).estimated);
     }
 
     #[test]
     fn an_attempt_that_failed_makes_a_rescue_and_one_that_lost_a_race_does_not() {
         let mut generation = generation(&catalog());
-        let rescued = |generation: &Generation| GenerationRow::new(generation, None).rescued;
+        let rescued = |generation: &Generation| GenerationRow::new(generation, &HolderNames::default()).rescued;
         assert!(rescued(&generation), "its first attempt failed");
         for harmless in [AttemptRecord::LOST_RACE, AttemptRecord::CANCELLED] {
             generation.attempts[0].error_type = Some(harmless.into());
@@ -321,7 +344,8 @@ mod tests {
     #[test]
     fn a_streamed_answer_after_its_predicted_p95_is_slower_than_predicted_and_a_plain_one_never_is() {
         let mut generation = generation(&catalog());
-        let slower = |generation: &Generation| GenerationRow::new(generation, None).slower_than_predicted;
+        let slower =
+            |generation: &Generation| GenerationRow::new(generation, &HolderNames::default()).slower_than_predicted;
         let served = generation.attempts.iter().position(|attempt| attempt.served).unwrap();
         let endpoint = generation.attempts[served].endpoint;
         let candidate = generation.decision.plan().find(|candidate| candidate.index == endpoint).unwrap();
@@ -338,11 +362,14 @@ mod tests {
     fn the_whole_time_is_never_below_the_time_to_the_first_output() {
         let mut generation = generation(&catalog());
         let end = generation.attempts.iter().map(|attempt| attempt.started_ms + attempt.duration_ms).max().unwrap();
-        assert_eq!(GenerationRow::new(&generation, None).total_ms, Some(end.max(generation.latency_ms.unwrap())));
+        assert_eq!(
+            GenerationRow::new(&generation, &HolderNames::default()).total_ms,
+            Some(end.max(generation.latency_ms.unwrap()))
+        );
         generation.latency_ms = Some(end + 1);
-        assert_eq!(GenerationRow::new(&generation, None).total_ms, Some(end + 1));
+        assert_eq!(GenerationRow::new(&generation, &HolderNames::default()).total_ms, Some(end + 1));
         generation.attempts.clear();
         generation.latency_ms = None;
-        assert_eq!(GenerationRow::new(&generation, None).total_ms, None);
+        assert_eq!(GenerationRow::new(&generation, &HolderNames::default()).total_ms, None);
     }
 }

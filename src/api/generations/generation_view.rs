@@ -7,10 +7,13 @@ use pointsman_domain::{Catalog, Dialect, Generation, GenerationStatus};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::value::RawValue;
 
-use crate::api::{
-    decisions::explain_view::ExplainBody,
-    models::{measurements::rfc_3339, model_entry::Absent},
-    number::Dollars,
+use crate::{
+    access::keys::HolderNames,
+    api::{
+        decisions::{explain_view::ExplainBody, sentences::Sentences},
+        models::{measurements::rfc_3339, model_entry::Absent},
+        number::Dollars,
+    },
 };
 
 /// The record in its envelope.
@@ -181,9 +184,14 @@ impl Serialize for Tags<'_> {
 }
 
 impl<'a> GenerationBody<'a> {
-    /// The record of a generation; `reason` is the reason sentence of its decision.
-    pub(crate) fn new(generation: &'a Generation, catalog: &'a Catalog, reason: &'a str) -> GenerationBody<'a> {
-        let route = ExplainBody::new(generation, catalog, reason);
+    /// The record of a generation in these sentences, made by the key of these `names`.
+    pub(crate) fn new(
+        generation: &'a Generation,
+        catalog: &'a Catalog,
+        sentences: &'a Sentences,
+        names: &'a HolderNames,
+    ) -> GenerationBody<'a> {
+        let route = ExplainBody::new(generation, catalog, sentences, names);
         GenerationBody { data: RecordBody::new(generation, route) }
     }
 }
@@ -317,7 +325,8 @@ mod tests {
         let catalog = catalog();
         let mut generation = generation(&catalog);
         change(&mut generation);
-        let body = GenerationBody::new(&generation, &catalog, "cheapest: acme/small on Acme");
+        let (sentences, names) = (Sentences::of(&generation), HolderNames::default());
+        let body = GenerationBody::new(&generation, &catalog, &sentences, &names);
         serde_json::to_value(body).unwrap()["data"].take()
     }
 
@@ -333,7 +342,8 @@ mod tests {
     fn money_is_written_digit_by_digit() {
         let catalog = catalog();
         let generation = generation(&catalog);
-        let text = serde_json::to_string(&GenerationBody::new(&generation, &catalog, "")).unwrap();
+        let (sentences, names) = (Sentences::default(), HolderNames::default());
+        let text = serde_json::to_string(&GenerationBody::new(&generation, &catalog, &sentences, &names)).unwrap();
         assert!(text.contains(r#""total_cost":0.00000453,"usage":0.00000453,"#), "{text}");
     }
 
@@ -420,8 +430,11 @@ mod tests {
         let shown = record(cancelled);
         let mut generation = generation(&catalog());
         cancelled(&mut generation);
-        let row = serde_json::to_value(crate::api::generations::generation_row::GenerationRow::new(&generation, None))
-            .unwrap();
+        let row = serde_json::to_value(crate::api::generations::generation_row::GenerationRow::new(
+            &generation,
+            &HolderNames::default(),
+        ))
+        .unwrap();
         assert_eq!((&shown["total_cost"], &shown["ledger_cost"]), (&0.into(), &row["cost"]));
         assert_eq!(row["cost"].as_f64(), Some(4.53e-6));
     }

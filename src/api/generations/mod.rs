@@ -11,4 +11,5 @@ pub(crate) mod generation_row;
 pub(crate) mod generation_view;
 pub(crate) mod ledger_query;
 pub mod lookup;
+pub(crate) mod neighbours;
 pub(crate) mod trace_view;

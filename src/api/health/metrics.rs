@@ -11,10 +11,11 @@ use pointsman_routing::stats::LiveView;
 
 use super::{calibration_metrics, ledger_health, routing_memory, slo_metrics, stores_health};
 use crate::{
-    access::keys::Caller,
+    access::budget::BudgetReading,
+    api::admin::accounts,
     base::{
         error::ApiError,
-        events::{MOST_KEYS, ScrapedValues, labels},
+        events::{LimitedHolder, MOST_KEYS, ScrapedValues, labels},
     },
     state::{ask::ask, gateway::Worker, setup::Setup},
 };
@@ -33,7 +34,7 @@ pub struct Exposure {
 pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let (shared, setup) = (&worker.shared, &worker.setup);
     if !setup.config.metrics.enabled {
-        return Err(ApiError::unknown_path());
+        return Err(ApiError::unknown_path("/metrics"));
     }
     if !request.app_data::<Exposure>().is_some_and(|exposure| exposure.loopback) {
         setup.keys.caller(request.headers())?.require(Scope::Read)?;
@@ -51,6 +52,12 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     others.extend(stores_health::families(&worker));
     let live = setup.published.live.view(clock::now());
     let callers = setup.keys.callers();
+    shared.metrics.name_keys(callers.iter().map(|caller| (caller.id, Arc::clone(&caller.key.name))));
+    let (accounts, teams) = (shared.registry.account_names(), accounts::team_names(&worker));
+    let (holders, now_ms) = (&shared.registry.holders, clock::unix_millis());
+    let keys = callers.iter().map(|caller| (&*caller.key.name, caller.state.budget.read(now_ms)));
+    let accounts = accounts.iter().map(|(number, name)| (&**name, holders.account(*number).budget.read(now_ms)));
+    let teams = teams.iter().map(|name| (&**name, holders.team(name).budget.read(now_ms)));
     let scraped = ScrapedValues {
         in_flight: setup.admission.in_flight(),
         most_in_flight: setup.config.limits.concurrency,
@@ -64,7 +71,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
         most_buffered_bytes: setup.config.limits.buffered_bytes,
         silence: silence(&setup.catalog, &live),
         providers: setup.provider_concurrency().collect(),
-        budgets: budgets(&callers),
+        budgets: limited("key", keys).chain(limited("account", accounts)).chain(limited("team", teams)).collect(),
         price_ages: price_ages(setup),
     };
     let text = shared.metrics.render(&scraped, &others).map_err(|_| ApiError::internal())?;
@@ -87,16 +94,15 @@ fn silence<'c>(catalog: &'c Catalog, live: &LiveView) -> Vec<([&'c str; 2], bool
     enabled.map(|(index, endpoint)| (labels(catalog, endpoint), live.endpoint(index).silent)).collect()
 }
 
-/// Name, dollars left and limit of each configured key with a limit on spending, of as many as have labels.
-fn budgets(callers: &[Arc<Caller>]) -> Vec<(&str, f64, f64)> {
-    let now_ms = clock::unix_millis();
-    let configured = callers.iter().filter(|caller| !caller.is_issued).take(MOST_KEYS);
-    let limited = configured.filter_map(|caller| {
-        let reading = caller.state.budget.read(now_ms);
+/// Kind, name, dollars left and limit of each holder of a limit on spending, of as many of each kind as have labels.
+fn limited<'h>(
+    kind: &'static str,
+    holders: impl Iterator<Item = (&'h str, BudgetReading)>,
+) -> impl Iterator<Item = LimitedHolder<'h>> {
+    holders.take(MOST_KEYS).filter_map(move |(name, reading)| {
         let (limit, left) = reading.limit.zip(reading.available)?;
-        Some((&*caller.key.name, left.to_f64(), limit.amount.to_f64()))
-    });
-    limited.collect()
+        Some(LimitedHolder { kind, name, left: left.to_f64(), limit: limit.amount.to_f64() })
+    })
 }
 
 /// Slug of each enabled provider with dated prices, and the age of the oldest in seconds.

@@ -6,6 +6,7 @@ use pointsman_config::Key;
 use pointsman_domain::{ResetPeriod, SpendLimit};
 use serde::Serialize;
 
+use super::effective_limit::EffectiveLimitBody;
 use crate::{
     access::budget::BudgetReading,
     api::{models::model_entry::Absent, number::Dollars},
@@ -35,6 +36,8 @@ pub(crate) struct KeyBody<'a> {
     allowed_data_regions: [&'static str; 1],
     free_model_daily_requests: FreeRequestsBody,
     rate_limit: RateLimitBody,
+    /// The limit on spending that the key meets first: its own, or that of its account or its team; `null` without any.
+    effective_limit: Option<EffectiveLimitBody>,
     /// Always empty.
     budgets: [&'static str; 0],
     /// Always `null`. Client libraries require the member; the gateway has no value for it.
@@ -126,7 +129,12 @@ struct RateLimitBody {
 
 impl<'a> KeyBody<'a> {
     /// The body of `key`; `is_admin` if the key has the scope `admin`.
-    pub(crate) fn new(key: &'a Key, is_admin: bool, reading: &BudgetReading) -> KeyBody<'a> {
+    pub(crate) fn new(
+        key: &'a Key,
+        is_admin: bool,
+        reading: &BudgetReading,
+        effective_limit: Option<EffectiveLimitBody>,
+    ) -> KeyBody<'a> {
         KeyBody {
             label: &key.name,
             spending: SpendingBody::new(reading.limit, reading),
@@ -143,6 +151,7 @@ impl<'a> KeyBody<'a> {
                 interval: "1m",
                 note: "Requests of this key; -1 means no limit.",
             },
+            effective_limit,
             budgets: [],
             effective_budget: Absent,
             expires_at: key.expires_at.map(|end| end.to_rfc3339_opts(SecondsFormat::Secs, true)),
@@ -171,7 +180,7 @@ mod tests {
         let spent = Spent { total: cents(4), day: cents(1), week: cents(2), month: cents(3) };
         let limit = Some(SpendLimit { amount: cents(10), reset: Some(ResetPeriod::Weekly) });
         let reading = BudgetReading { limit, available: Some(cents(8)), spent, reserved: cents(0) };
-        let body = serde_json::to_string_pretty(&KeyBody::new(&key, false, &reading)).unwrap();
+        let body = serde_json::to_string_pretty(&KeyBody::new(&key, false, &reading, None)).unwrap();
         expect![[r#"
             {
               "label": "team blue",
@@ -206,6 +215,7 @@ mod tests {
                 "interval": "1m",
                 "note": "Requests of this key; -1 means no limit."
               },
+              "effective_limit": null,
               "budgets": [],
               "effective_budget": null,
               "expires_at": "2027-01-01T00:00:00Z",
@@ -219,8 +229,9 @@ mod tests {
 
     #[test]
     fn a_key_without_an_expiry_omits_expires_at() {
-        let body = serde_json::to_value(KeyBody::new(&Key::anonymous(), true, &Budget::new(BudgetHolder::Key).read(0)))
-            .unwrap();
+        let body =
+            serde_json::to_value(KeyBody::new(&Key::anonymous(), true, &Budget::new(BudgetHolder::Key).read(0), None))
+                .unwrap();
         assert!(body.get("expires_at").is_none());
         assert_eq!((&body["rate_limit"]["requests"], &body["is_management_key"]), (&(-1).into(), &true.into()));
     }

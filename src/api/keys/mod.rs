@@ -1,6 +1,8 @@
 //! Keys and what they may spend.
 
 #[deny(clippy::float_arithmetic)]
+pub(crate) mod effective_limit;
+#[deny(clippy::float_arithmetic)]
 pub(crate) mod issued_key;
 pub(crate) mod issued_keys;
 pub(crate) mod key_view;

@@ -5,7 +5,7 @@ use pointsman_base::clock;
 use pointsman_domain::Usd;
 use serde::Serialize;
 
-use super::key_view::KeyBody;
+use super::{effective_limit::EffectiveLimitBody, key_view::KeyBody};
 use crate::{
     api::{
         answer::{Data, uncached},
@@ -21,8 +21,9 @@ use crate::{
 /// # Errors
 /// None of its own.
 pub(crate) async fn show(Authorized(caller): Authorized) -> Result<HttpResponse, ApiError> {
-    let reading = caller.state.budget.read(clock::unix_millis());
-    Ok(uncached(&Data { data: KeyBody::new(&caller.key, caller.is_admin(), &reading) }))
+    let now_ms = clock::unix_millis();
+    let (reading, effective) = (caller.state.budget.read(now_ms), EffectiveLimitBody::of(&caller, now_ms));
+    Ok(uncached(&Data { data: KeyBody::new(&caller.key, caller.is_admin(), &reading, effective) }))
 }
 
 /// Shows the spending of the account of the calling key; for an administrator, of all accounts. `total_credits` is the

@@ -54,7 +54,7 @@ pub(crate) struct SourcedBody<T> {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct TargetBody {
     #[serde(flatten)]
-    preference: SourcedBody<PreferenceBody>,
+    pub(crate) preference: SourcedBody<PreferenceBody>,
     /// Factor by which the decision was stricter (above 1) or laxer (below 1) than the bound, because of past misses;
     /// three decimals.
     margin: Figure,
@@ -176,6 +176,13 @@ impl WeightsBody {
 }
 
 impl PreferenceBody {
+    /// The bounds, each with the name of its percentile.
+    pub(crate) fn bounds(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let bounds =
+            [("p50", &self.p50), ("p75", &self.p75), ("p90", &self.p90), ("p95", &self.p95), ("p99", &self.p99)];
+        bounds.into_iter().filter_map(|(name, bound)| Some((name, bound.as_ref()?.value())))
+    }
+
     fn new(preference: Preference) -> PreferenceBody {
         PreferenceBody {
             p50: preference.p50.map(Figure::exact),

@@ -17,10 +17,9 @@ use super::{CommandOutput, failure, gateway::GatewayArguments, names, success};
 /// The generation to explain.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ExplainRequest {
-    /// Id of the generation
-    #[arg(required_unless_present_any = ["last", "watch"])]
+    /// Id of the generation; default: the newest one of the key
     generation: Option<String>,
-    /// The newest generation of the key, instead of an id
+    /// The newest generation of the key; the same as without an id
     #[arg(long, conflicts_with = "generation")]
     last: bool,
     /// Explain every generation of the key that ends from now on, until Ctrl-C

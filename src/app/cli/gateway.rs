@@ -16,6 +16,8 @@ use super::{CommandOutput, EXIT_UNREACHABLE, failure};
 
 /// Default environment variable of the key.
 const DEFAULT_KEY_VARIABLE: &str = "POINTSMAN_API_KEY";
+/// Environment variable with the address of the gateway, where --url names none.
+const URL_VARIABLE: &str = "POINTSMAN_URL";
 /// Default address of the gateway.
 const DEFAULT_URL: &str = "http://127.0.0.1:8080";
 /// Timeout of a request to the gateway.
@@ -35,7 +37,7 @@ pub(super) struct Message {
 /// Which gateway, with which key, and the form of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct GatewayArguments {
-    /// The gateway; default: http://127.0.0.1:8080, for 'health' the address in the configuration
+    /// The gateway; default: POINTSMAN_URL, else http://127.0.0.1:8080; for 'health' the address in the configuration
     #[arg(long)]
     pub(super) url: Option<String>,
     /// Environment variable with a key; default: POINTSMAN_API_KEY
@@ -62,7 +64,8 @@ impl GatewayArguments {
 
     /// The gateway. Connects only with the first call.
     pub(super) fn connect(&self, environment: &Environment) -> Result<ReachedGateway, CommandOutput> {
-        let gateway = self.connect_without_key()?;
+        let named = environment.get(URL_VARIABLE).filter(|url| !url.trim().is_empty());
+        let gateway = self.without_key(self.url.as_deref().or(named.as_deref()).unwrap_or(DEFAULT_URL))?;
         let key = key(self.key_env.as_deref(), &gateway.url, environment).map_err(refused)?;
         let connection = gateway.connection.with_bearer(key).map_err(|fault| refused(format!("the key {fault}")))?;
         let key = self.key_source(environment);
@@ -71,8 +74,12 @@ impl GatewayArguments {
 
     /// The gateway for pages that need no key.
     pub(super) fn connect_without_key(&self) -> Result<ReachedGateway, CommandOutput> {
+        self.without_key(self.url.as_deref().unwrap_or(DEFAULT_URL))
+    }
+
+    fn without_key(&self, url: &str) -> Result<ReachedGateway, CommandOutput> {
         let tls = client_config(None).map_err(|fault| refused(fault.to_string()))?;
-        ReachedGateway::without_key(self.url.as_deref().unwrap_or(DEFAULT_URL), tls)
+        ReachedGateway::without_key(url, tls)
     }
 
     fn key_source(&self, environment: &Environment) -> KeySource {
@@ -129,7 +136,13 @@ impl ReachedGateway {
             (status, body) => {
                 let message = serde_json::from_slice(&body).map(|ErrorPage { error }| error.message);
                 let message = message.as_deref().unwrap_or("no readable error message");
-                let remedy = if status == 401 { self.key.remedy() } else { String::new() };
+                // The admin listener has none of the pages that these commands read.
+                let is_admin = message.contains("the listener for administration");
+                let remedy = match status {
+                    401 => self.key.remedy(),
+                    404 if is_admin => " --url must be the address that models are called at (server.bind).".to_owned(),
+                    _ => String::new(),
+                };
                 Err(refused(format!("{} answers {status}: {message}{remedy}", self.url)))
             }
         }

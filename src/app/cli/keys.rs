@@ -27,6 +27,8 @@ use crate::{
 
 /// Default environment variable of the administrator's key.
 const DEFAULT_KEY_VARIABLE: &str = "POINTSMAN_ADMIN_KEY";
+/// Most keys of the configuration that a list names.
+const MOST_CONFIGURED: usize = 20;
 /// Timeout of each request to the gateway.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -85,8 +87,11 @@ enum KeysAction {
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 struct NewKeyArguments {
     /// Name, for logs and records; unique
-    #[arg(long)]
-    name: String,
+    #[arg(required_unless_present = "name")]
+    key: Option<String>,
+    /// The same as NAME
+    #[arg(long, conflicts_with = "key")]
+    name: Option<String>,
     /// Account; default: one of its own
     #[arg(long)]
     account: Option<String>,
@@ -143,6 +148,10 @@ fn alias(text: &str) -> Result<(String, String), String> {
 }
 
 impl NewKeyArguments {
+    fn name(&self) -> &str {
+        self.key.as_deref().or(self.name.as_deref()).unwrap_or_default()
+    }
+
     fn members(&self) -> Map<String, Value> {
         let texts = [
             ("account", &self.account),
@@ -166,7 +175,7 @@ impl NewKeyArguments {
             ("blocked_providers", &self.blocked_providers),
         ];
         let aliases = Map::from_iter(self.aliases.iter().map(|(name, target)| (name.clone(), json!(target))));
-        let mut members = Map::from_iter([("name".to_owned(), json!(self.name))]);
+        let mut members = Map::from_iter([("name".to_owned(), json!(self.name()))]);
         let mut set = |name: &str, value: Option<Value>| members.extend(value.map(|value| (name.to_owned(), value)));
         texts.iter().for_each(|(name, text)| set(name, text.as_ref().map(|text| json!(text))));
         numbers.iter().for_each(|(name, number)| set(name, number.map(|number| json!(number))));
@@ -200,7 +209,8 @@ enum Done {
         name: String,
         text: String,
     },
-    Listed(Vec<Value>),
+    /// The issued keys, and the names of those of the configuration.
+    Listed(Vec<Value>, Vec<String>),
     Used(Vec<Value>),
     Switched {
         name: String,
@@ -217,7 +227,7 @@ impl Done {
             Done::Issued { name, text } => {
                 format!("The key '{name}'. It is shown only once and not stored:\n\n  {text}\n")
             }
-            Done::Listed(keys) => list(keys),
+            Done::Listed(keys, configured) => list(keys, configured),
             Done::Used(keys) => usage(keys),
             Done::Switched { name, on } => {
                 format!("The key '{name}' is {}.\n", if *on { "enabled" } else { "disabled" })
@@ -229,7 +239,8 @@ impl Done {
     fn json(&self) -> Value {
         match self {
             Done::Issued { name, text } => json!({ "name": name, "key": text }),
-            Done::Listed(keys) | Done::Used(keys) => json!({ "data": keys }),
+            Done::Listed(keys, configured) => json!({ "data": keys, "configured": configured }),
+            Done::Used(keys) => json!({ "data": keys }),
             Done::Switched { name, on } => json!({ "name": name, "disabled": !on }),
             Done::Revoked { name } => json!({ "name": name, "revoked": true }),
         }
@@ -289,6 +300,7 @@ fn stopped(config: &Config, action: &KeysAction) -> Result<Done, Failed> {
                     "scopes": key.scopes, "expires_at": expires })
                 })
                 .collect(),
+            config.keys.iter().map(|key| key.name.as_ref().to_owned()).collect(),
         )),
         KeysAction::Rotate { name } => {
             let (text, label, sha256) = new_text();
@@ -333,8 +345,8 @@ fn switch(registry: &Registry, config: &Config, actor: Actor, name: &str, on: bo
     Ok(Done::Switched { name: name.to_owned(), on })
 }
 
-/// One line per key.
-fn list(keys: &[Value]) -> String {
+/// One line per issued key, and one about those of the configuration.
+fn list(keys: &[Value], configured: &[String]) -> String {
     let mut lines = String::new();
     for key in keys {
         let text = |member: &str| key.get(member).and_then(Value::as_str).unwrap_or("-");
@@ -352,7 +364,15 @@ fn list(keys: &[Value]) -> String {
             text("expires_at")
         );
     }
-    if lines.is_empty() { "There are no issued keys.\n".to_owned() } else { lines }
+    if lines.is_empty() {
+        "There are no issued keys.\n".clone_into(&mut lines);
+    }
+    if !configured.is_empty() {
+        let names: Vec<&str> = configured.iter().take(MOST_CONFIGURED).map(String::as_str).collect();
+        let more = if configured.len() > names.len() { ", …" } else { "" };
+        let _ = writeln!(lines, "The configuration has {} keys: {}{more}.", configured.len(), names.join(", "));
+    }
+    lines
 }
 
 /// A table with one line per key; its name stands last, so that it is never cut.
@@ -409,9 +429,9 @@ impl RunningGateway {
         match action {
             KeysAction::Create(arguments) => {
                 let issued = self.call(Method::POST, "/api/v1/keys", Some(Value::Object(arguments.members())))?;
-                Ok(Done::Issued { name: arguments.name.clone(), text: text_of(&issued).to_owned() })
+                Ok(Done::Issued { name: arguments.name().to_owned(), text: text_of(&issued).to_owned() })
             }
-            KeysAction::List => self.keys().map(Done::Listed),
+            KeysAction::List => Ok(Done::Listed(self.keys()?, self.configured()?)),
             KeysAction::Rotate { name } => {
                 let issued = self.call(Method::POST, &format!("/api/v1/keys/{}/rotate", self.hash(name)?), None)?;
                 Ok(Done::Issued { name: name.clone(), text: text_of(&issued).to_owned() })
@@ -448,6 +468,14 @@ impl RunningGateway {
             }
             keys.extend(page);
         }
+    }
+
+    /// Names of the keys of the configuration.
+    fn configured(&self) -> Result<Vec<String>, Failed> {
+        let page = self.call(Method::GET, "/api/v1/admin/keys", None)?;
+        let keys = page.get("data").and_then(Value::as_array).into_iter().flatten();
+        let configured = keys.filter(|key| key.get("issued").and_then(Value::as_bool) == Some(false));
+        Ok(configured.filter_map(|key| Some(key.get("name")?.as_str()?.to_owned())).collect())
     }
 
     fn hash(&self, name: &str) -> Result<String, Failed> {
@@ -497,6 +525,14 @@ fn is_loopback(url: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_without_issued_keys_says_which_the_configuration_has() {
+        let configured = ["webshop-prod".to_owned(), "support-bot".to_owned()];
+        let text = "There are no issued keys.\nThe configuration has 2 keys: webshop-prod, support-bot.\n";
+        assert_eq!(list(&[], &configured), text);
+        assert_eq!(list(&[], &[]), "There are no issued keys.\n");
+    }
 
     #[test]
     fn usage_is_a_table_with_amounts_as_decimals() {

@@ -71,7 +71,7 @@ async fn show(request: &LogsRequest, gateway: &ReachedGateway) -> Result<(), Com
         let most = if is_first { request.lines as usize } else { usize::MAX };
         let new = page.iter().filter(|row| !known.contains(text(row, "id"))).take(most);
         let lines: Vec<String> =
-            new.map(|row| if request.gateway.json { row.to_string() } else { line(row) }).collect();
+            new.map(|row| if request.gateway.json { row.to_string() } else { line(row, request.all) }).collect();
         let shown: String = lines.iter().rev().map(|line| format!("{line}\n")).collect();
         // A closed pipe ends the command, and is not an error.
         let mut output = io::stdout().lock();
@@ -108,8 +108,8 @@ fn text<'r>(row: &'r Value, name: &str) -> &'r str {
     row.get(name).and_then(Value::as_str).unwrap_or("-")
 }
 
-/// One generation in one line, its parts at fixed places up to the model.
-fn line(row: &Value) -> String {
+/// One generation in one line, its parts at fixed places up to the model; with the key where the rows are of all keys.
+fn line(row: &Value, is_of_all: bool) -> String {
     let number = |name: &str| row.get(name).and_then(Value::as_u64);
     let time = |name: &str| number(name).map_or_else(|| "-".to_owned(), |time| format!("{time} ms"));
     let cost = match dollars(row, "/cost") {
@@ -128,8 +128,9 @@ fn line(row: &Value) -> String {
         }
     };
     let chain = if chain.is_empty() { String::new() } else { format!("  [{}]", chain.join(", ")) };
+    let key = if is_of_all { format!("  {}", text(row, "key")) } else { String::new() };
     format!(
-        "{}  {:<9}  {}  {model} @ {}  {}, first {}  {}+{} tokens  {cost}{chain}",
+        "{}  {:<9}  {}{key}  {model} @ {}  {}, first {}  {}+{} tokens  {cost}{chain}",
         text(row, "created_at"),
         text(row, "status"),
         text(row, "id"),
@@ -150,16 +151,17 @@ mod tests {
     #[test]
     fn a_line_tells_when_how_who_how_fast_and_for_how_much() {
         let row = json!({
-            "id": "gen-1", "created_at": "2026-11-24T04:00:00.123Z", "status": "completed", "requested_model": "service/auto",
+            "id": "gen-1", "created_at": "2026-11-24T04:00:00.123Z", "status": "completed", "key": "nightly-batch", "requested_model": "service/auto",
             "model": "acme/small", "provider_slug": "b", "ttft_ms": 80, "total_ms": 900, "prompt_tokens": 12,
             "completion_tokens": 3, "cost": 0.00012,
             "chain": [{"provider_slug": "a", "outcome": "failed"}, {"provider_slug": "b", "outcome": "completed"}],
         });
         let expected = "2026-11-24T04:00:00.123Z  completed  gen-1  acme/small @ b  900 ms, first 80 ms  12+3 tokens  \
                         $0.000120  [a failed, b completed]";
-        assert_eq!(line(&row), expected);
+        assert_eq!(line(&row, false), expected);
+        assert!(line(&row, true).contains("  gen-1  nightly-batch  acme/small @ b  "), "{}", line(&row, true));
         let failed = json!({"id": "gen-2", "created_at": "t", "status": "failed", "requested_model": "x", "model": null,
             "provider_slug": null, "ttft_ms": null, "total_ms": 5, "prompt_tokens": 0, "completion_tokens": 0, "cost": null, "chain": []});
-        assert_eq!(line(&failed), "t  failed     gen-2  x @ -  5 ms, first -  0+0 tokens  cost unknown");
+        assert_eq!(line(&failed, false), "t  failed     gen-2  x @ -  5 ms, first -  0+0 tokens  cost unknown");
     }
 }

@@ -8,10 +8,11 @@ use pointsman_domain::{Catalog, Endpoint, Pricing, ProviderState};
 
 use crate::access::keys;
 
-/// Address of the admin listener, and the admin key generated at this start.
+/// Address of the admin listener, the admin key generated at this start, and the link that logs in once with it.
 pub(super) struct AdminAccess {
     pub(super) address: Option<SocketAddr>,
     pub(super) key: Option<Secret>,
+    pub(super) login_link: Option<Secret>,
 }
 
 /// The greeting of a server at `address`. Scripts read the line `Base address`: its format must not change.
@@ -63,6 +64,9 @@ fn write_admin(text: &mut String, config: &Config, admin: &AdminAccess) -> std::
     writeln!(text, "  Admin         {scheme}://{address}/api/v1/admin")?;
     if config.console.enabled {
         writeln!(text, "  Console       {scheme}://{address}/console/ (log in with the admin key)")?;
+        if let Some(link) = &admin.login_link {
+            writeln!(text, "  Log in once   {scheme}://{address}{}", link.expose())?;
+        }
     }
     match &admin.key {
         Some(key) => writeln!(
@@ -141,7 +145,7 @@ mod tests {
         );
         let environment = Vec::<(String, String)>::new().into_iter().collect();
         let config = Config::parse(&toml, "test", Path::new("."), &environment).unwrap();
-        let no_admin = AdminAccess { address: None, key: None };
+        let no_admin = AdminAccess { address: None, key: None, login_link: None };
         let greeting = text(&config, "127.0.0.1:8080", &no_admin);
         assert!(greeting.contains("The development key is public: whatever runs on this machine"), "{greeting}");
         assert_eq!(greeting.contains("bills you"), bills, "{greeting}");

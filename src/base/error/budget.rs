@@ -106,12 +106,21 @@ impl ApiError {
         error
     }
 
-    /// 402: the key has a spending limit, and no endpoint that could serve has a known price.
+    /// 402: a spending limit, or without a holder the ceiling of the request, applies, and no endpoint that could serve has
+    /// a known price.
     #[must_use]
-    pub fn unknown_price_under_limit() -> ApiError {
-        let message = "This API key has a spending limit, and the prices of the endpoints that could serve this request are \
-                       not known. Ask the operator to configure prices, or use another model.";
-        ApiError::payment_required(message.to_owned(), "price_unknown")
+    pub fn unknown_price_under_limit(holder: Option<BudgetHolder>) -> ApiError {
+        let limited = match holder {
+            Some(BudgetHolder::Key) => "This API key has a spending limit",
+            Some(BudgetHolder::Account) => "The account of this API key has a spending limit",
+            Some(BudgetHolder::Team) => "The team of this API key has a spending limit",
+            None => "This request has the ceiling max_cost",
+        };
+        let message = format!(
+            "{limited}, and the prices of the endpoints that could serve this request are not known. Ask the operator to \
+             configure prices, or use another model."
+        );
+        ApiError::payment_required(message, "price_unknown")
     }
 
     /// 402: the request costs more than its own ceiling, before any output.

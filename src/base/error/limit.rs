@@ -26,22 +26,29 @@ pub enum Limit {
 }
 
 impl ApiError {
-    /// 429 of our own.
+    /// 429 of our own: the limit is `most`.
     #[must_use]
-    pub fn limited(limit: Limit, wait: Duration) -> ApiError {
-        let (reason, message) = match limit {
-            Limit::Requests => ("gateway_requests", "Too many requests for this API key."),
-            Limit::AllRequests => ("gateway_requests", "Too many requests of all API keys together."),
-            Limit::Concurrency => ("gateway_concurrency", "Too many requests of this API key at the same time."),
-            Limit::Tokens => ("gateway_tokens", "Too many tokens for this API key."),
-            Limit::AllTokens => ("gateway_tokens", "Too many tokens of all API keys together."),
-            Limit::FreePool => ("free_pool", "Too many requests to the free models for this API key."),
+    pub fn limited(limit: Limit, most: u32, wait: Duration) -> ApiError {
+        let (reason, message, unit) = match limit {
+            Limit::Requests => ("gateway_requests", "Too many requests for this API key", "requests a minute"),
+            Limit::AllRequests => {
+                ("gateway_requests", "Too many requests of all API keys together", "requests a minute")
+            }
+            Limit::Concurrency => {
+                ("gateway_concurrency", "Too many requests of this API key at the same time", "at the same time")
+            }
+            Limit::Tokens => ("gateway_tokens", "Too many tokens for this API key", "tokens a minute"),
+            Limit::AllTokens => ("gateway_tokens", "Too many tokens of all API keys together", "tokens a minute"),
+            Limit::FreePool => {
+                ("free_pool", "Too many requests to the free models for this API key", "requests a minute")
+            }
             Limit::Analyses => (
                 "gateway_analyses",
-                "Too many previews, explanations, replays and lists of this API key at the same time (limits.key_analyses).",
+                "Too many previews, explanations, replays and lists of this API key at the same time",
+                "(limits.key_analyses)",
             ),
         };
-        let message = format!("{message} Try again in {} s.", whole_seconds(wait));
+        let message = format!("{message}: the limit is {most} {unit}. Try again in {} s.", whole_seconds(wait));
         ApiError::new(StatusCode::TOO_MANY_REQUESTS, Kind::RateLimit, "rate_limit_exceeded", message)
             .because(reason)
             .retry_after(wait)

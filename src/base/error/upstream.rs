@@ -64,6 +64,56 @@ pub enum Exhausted {
     Unavailable,
 }
 
+/// Most attempts that the message names.
+const MOST_NAMED: usize = 3;
+
+/// ` Deadend answered 500; Swift could not be reached.`: what each of the last providers did, each thing once.
+fn named(previous: &[PreviousError]) -> String {
+    let mut clauses: Vec<String> = Vec::new();
+    for failed in previous.iter().rev() {
+        let clause = failed.clause();
+        if !clauses.contains(&clause) {
+            clauses.push(clause);
+        }
+    }
+    let more = clauses.len().saturating_sub(MOST_NAMED);
+    clauses.truncate(MOST_NAMED);
+    clauses.reverse();
+    match clauses.as_slice() {
+        [] => String::new(),
+        _ if more > 0 => format!(" {more} others failed too; {}.", clauses.join("; ")),
+        _ => format!(" {}.", clauses.join("; ")),
+    }
+}
+
+impl PreviousError {
+    /// `Deadend answered 500`
+    fn clause(&self) -> String {
+        let what = match (self.status, self.code) {
+            (Some(status), _) if status >= 400 => format!("answered {status}"),
+            (_, "connect" | "shortage") => "could not be reached".to_owned(),
+            (_, "tls") => "could not be reached by TLS".to_owned(),
+            (_, "timeout" | "deadline") => "did not answer in time".to_owned(),
+            (_, "reset" | "truncated") => "broke off its answer".to_owned(),
+            (_, code) => format!("gave no valid answer ({})", code.replace('_', " ")),
+        };
+        format!("{} {what}", self.provider)
+    }
+}
+
+/// What is known of a stream that broke off.
+#[derive(Debug, Clone, Copy)]
+pub struct BrokenStream<'a> {
+    /// How it failed.
+    pub kind: FailureKind,
+    /// Display name of the provider.
+    pub provider: Option<&'a str>,
+    /// Time since the last content.
+    pub silence: Duration,
+    /// Tokens that had come, as far as they are counted.
+    pub tokens: u64,
+}
+
 impl ApiError {
     /// Every attempt failed: 429, 502, 503 or 504.
     #[must_use]
@@ -108,6 +158,7 @@ impl ApiError {
                 "No provider could complete this request.",
             ),
         };
+        let message = format!("{message}{}", named(&previous));
         let error = ApiError::new(status, kind, error_type, message).because(reason).after(previous);
         if how == Exhausted::Refused { error.never_again() } else { error.retry_after(wait) }
     }
@@ -136,10 +187,15 @@ impl ApiError {
 
     /// The error at the end of a stream that failed after its first content.
     #[must_use]
-    pub fn broken_stream(kind: FailureKind) -> ApiError {
+    pub fn broken_stream(broken: &BrokenStream<'_>) -> ApiError {
+        let BrokenStream { kind, provider, silence, tokens } = *broken;
+        let provider = provider.unwrap_or("The provider");
         match kind {
             FailureKind::Timeout => {
-                let message = "The provider fell silent in the middle of its answer.";
+                let message = format!(
+                    "{provider} sent nothing for {:.1} s in the middle of its answer, after about {tokens} tokens.",
+                    silence.as_secs_f64()
+                );
                 ApiError::new(StatusCode::GATEWAY_TIMEOUT, Kind::Timeout, "timeout", message)
                     .because("upstream_timeout")
             }
@@ -152,12 +208,12 @@ impl ApiError {
                     .because("gateway_shortage")
             }
             FailureKind::RateLimited => {
-                let message = "The provider limited its rate in the middle of its answer.";
+                let message = format!("{provider} limited its rate in the middle of its answer.");
                 ApiError::new(StatusCode::TOO_MANY_REQUESTS, Kind::RateLimit, "rate_limit_exceeded", message)
                     .because("provider")
             }
             FailureKind::Overloaded => {
-                let message = "The provider became overloaded in the middle of its answer.";
+                let message = format!("{provider} became overloaded in the middle of its answer.");
                 ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)
                     .because("overloaded")
             }
@@ -169,12 +225,12 @@ impl ApiError {
             | FailureKind::OverLimit
             | FailureKind::ContentPolicy => ApiError::refusal(kind, None),
             FailureKind::Server | FailureKind::Auth | FailureKind::Forbidden | FailureKind::NotFound => {
-                let message = "The provider reported an error in the middle of its answer.";
+                let message = format!("{provider} reported an error in the middle of its answer.");
                 ApiError::new(StatusCode::BAD_GATEWAY, Kind::Provider, "provider_unavailable", message)
                     .because("provider_unavailable")
             }
             _ => {
-                let message = "The provider broke off in the middle of its answer.";
+                let message = format!("{provider} broke off in the middle of its answer, after about {tokens} tokens.");
                 ApiError::new(StatusCode::BAD_GATEWAY, Kind::Provider, "provider_unavailable", message)
                     .because("provider_unavailable")
             }

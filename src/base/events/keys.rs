@@ -1,4 +1,5 @@
-//! Series per key. Only names in the configuration become labels; issued keys and those beyond a bound count as `other`.
+//! Series per key. Names become labels: those of the configuration first, then those of issued keys, and beyond a bound keys
+//! count as `other`. A key that was just issued gets its label when the metrics are read next.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -33,7 +34,7 @@ impl KeyMetrics {
         Ok(KeyMetrics {
             requests: make.counters(
                 "key_requests_total",
-                "Answered calls with a valid key; issued keys, and configured ones beyond 200, are key=\"other\"",
+                "Answered calls with a valid key; keys beyond the first 200 are key=\"other\"",
                 &["key", "status_class"],
             )?,
             cost: make.dollars_by(
@@ -43,6 +44,14 @@ impl KeyMetrics {
             )?,
             labels: ArcSwap::default(),
         })
+    }
+
+    /// As [`KeyMetrics::adopt`], but does nothing if these are the keys that have series.
+    pub(super) fn adopt_if_changed(&self, keys: impl Iterator<Item = (u64, Arc<str>)>) {
+        let labels: HashMap<u64, Arc<str>> = keys.take(MOST_KEYS).collect();
+        if **self.labels.load() != labels {
+            self.adopt(labels.into_iter());
+        }
     }
 
     /// Creates the series of these keys, given by number and name, and removes those of others.

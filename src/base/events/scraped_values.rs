@@ -34,11 +34,26 @@ pub struct ScrapedValues<'a> {
     pub silence: Vec<([&'a str; 2], bool)>,
     /// Enabled providers: slug, permits in use, limit.
     pub providers: Vec<(&'a str, usize, usize)>,
-    /// Keys with a limit on spending: name, what is left, the limit, both in dollars.
-    pub budgets: Vec<(&'a str, f64, f64)>,
+    /// Keys, accounts and teams with a limit on spending.
+    pub budgets: Vec<LimitedHolder<'a>>,
     /// Age of the oldest price of each provider whose prices are dated, in seconds.
     pub price_ages: Vec<(&'a str, f64)>,
 }
+
+/// A key, an account or a team with a limit on spending.
+pub struct LimitedHolder<'a> {
+    /// `key`, `account` or `team`.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: &'a str,
+    /// What is left, in dollars.
+    pub left: f64,
+    /// The limit, in dollars.
+    pub limit: f64,
+}
+
+/// Kinds of holders of a limit on spending.
+const HOLDERS: [&str; 3] = ["key", "account", "team"];
 
 impl ScrapedValues<'_> {
     /// The families of all values.
@@ -92,11 +107,16 @@ impl ScrapedValues<'_> {
             most.with_label_values(&[*provider]).set(value(*limit));
             taken.with_label_values(&[*provider]).set(value(*in_use));
         }
-        let limits = families.floats("key_budget_usd", "Limit on the spending of a key in its period", "key")?;
-        let left = families.floats("key_budget_left_usd", "What is left of it; reserved amounts are not", "key")?;
-        for (key, available, limit) in &self.budgets {
-            limits.with_label_values(&[*key]).set(*limit);
-            left.with_label_values(&[*key]).set(*available);
+        for kind in HOLDERS {
+            let limit =
+                format!("Limit on the spending of {} {kind} in its period", if kind == "account" { "an" } else { "a" });
+            let limits = families.floats(&format!("{kind}_budget_usd"), &limit, kind)?;
+            let left = "What is left of it; reserved amounts are not";
+            let left = families.floats(&format!("{kind}_budget_left_usd"), left, kind)?;
+            for holder in self.budgets.iter().filter(|holder| holder.kind == kind) {
+                limits.with_label_values(&[holder.name]).set(holder.limit);
+                left.with_label_values(&[holder.name]).set(holder.left);
+            }
         }
         let ages = families.floats("price_age_seconds", "Age of the oldest dated price of a provider", "provider")?;
         for (provider, age) in &self.price_ages {

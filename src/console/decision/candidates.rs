@@ -8,6 +8,7 @@ use crate::{
             explain_view::ExplainBody,
             route_view::{ActualBody, CandidateBody, EndpointNames, PredictionBody},
         },
+        models::parameters_view::PreferenceBody,
         number::Figure,
     },
     console::{
@@ -20,33 +21,39 @@ use crate::{
 
 /// Classes of the terms of a score, in their order.
 const TERMS: [&str; 4] = ["t1", "t2", "t3", "t4"];
-/// A bar or whisker ends at this many times the best one, so that one bad candidate does not flatten all others.
+/// The column of the scores ends at this many times the greater one of choice and runner-up, so that those two compare.
+const SCORE_TIMES: f64 = 1.5;
+/// A whisker ends at this many times the best one, so that one bad candidate does not flatten all others.
 const MOST_TIMES: f64 = 6.0;
 
-/// All candidates in their order.
+/// All candidates, the best score first.
 pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
     html! {
         h2 { "Candidates " span.muted { (body.candidates_total) } }
         @if body.candidates.is_empty() {
             p.empty { "No endpoint was left to choose from. The reasons are below." }
         } @else {
-            (ranking(&body.candidates, body.candidates_total, why_not::ask_why_not))
+            @let wanted = body.parameters.preferred_max_latency.as_ref().map(|target| &target.preference.value);
+            (ranking(&body.candidates, body.candidates_total, wanted, why_not::ask_why_not))
         }
     }
 }
 
-/// Candidates as bars, of `total` in all, and a table with the same numbers.
+/// Candidates as bars, of `total` in all, and a table with the same numbers. The best score stands first; badges tell the
+/// choice, what would be called next, and what would miss the `wanted` latency.
 ///
 /// `ask` adds to the name of an endpoint that was not chosen.
 pub(in crate::console) fn ranking(
     candidates: &[CandidateBody<'_>],
     total: usize,
+    wanted: Option<&PreferenceBody>,
     ask: fn(&EndpointNames<'_>) -> Markup,
 ) -> Markup {
     let Some(first) = candidates.first() else { return Markup::default() };
     let names: Vec<&str> = first.score_terms.iter().map(|term| term.name).collect();
-    let most_score = limit(candidates.iter().map(|candidate| candidate.score.value()), 0.0);
-    let most_ms = longest(candidates);
+    let scale = Scale { score: score_scale(candidates), ms: longest(candidates) };
+    let mut by_score: Vec<&CandidateBody<'_>> = candidates.iter().collect();
+    by_score.sort_by(|one, other| one.score.value().total_cmp(&other.score.value()));
     let unit = unit(first.score_unit);
     let omitted = total.saturating_sub(candidates.len());
     let was_called = candidates.iter().any(|candidate| candidate.actual.is_some());
@@ -54,18 +61,18 @@ pub(in crate::console) fn ranking(
         ul.legend {
             @for (class, name) in TERMS.iter().zip(&names) { li { (swatch(class)) (words::spaced(name)) } }
             li { "score in " (unit) ": the lowest wins" }
-            @if candidates.iter().any(|candidate| candidate.score.value() > most_score) {
-                li { "a bar with a notch is longer than its column" }
+            @if candidates.iter().any(|candidate| candidate.score.value() > scale.score) {
+                li { "a bar with a notch is longer than its column, which is made for the choice and the next best" }
             }
             li { (svg::whisker_key()) "predicted median to 95th percentile" }
             @if was_called { li { (svg::dot_key()) "what happened" } }
         }
         div.scroll.hide-caption tabindex="0" {
             table {
-                caption { "Candidates by rank, with the terms of their scores" }
+                caption { "Candidates by score, with its terms" }
                 thead {
                     tr {
-                        th scope="col" { "#" }
+                        th scope="col" title="Place in the order in which endpoints are called" { "#" }
                         th scope="col" { "Endpoint" }
                         th.wide scope="col" { "Score" }
                         th.r scope="col" { (unit) }
@@ -76,11 +83,8 @@ pub(in crate::console) fn ranking(
                         @if was_called { th scope="col" { "Then" } }
                     }
                 }
-                tbody { @for candidate in candidates { (row(candidate, (most_score, most_ms), was_called, ask)) } }
+                tbody { @for candidate in by_score { (row(candidate, &scale, (wanted, was_called), ask)) } }
             }
-        }
-        @if !candidates.is_sorted_by_key(|candidate| candidate.score.value()) {
-            p.muted { "Behind the first, the order is that of the attempts: who would be called next if it failed. That need not be the next best score." }
         }
         @if omitted > 0 {
             p.muted { (omitted) " more ranked behind these." @if was_called { " They could not have been called; the record holds only their names." } }
@@ -89,10 +93,16 @@ pub(in crate::console) fn ranking(
     }
 }
 
+/// Where the columns of bars and whiskers end.
+struct Scale {
+    score: f64,
+    ms: f64,
+}
+
 fn row(
     candidate: &CandidateBody<'_>,
-    (most_score, most_ms): (f64, f64),
-    was_called: bool,
+    scale: &Scale,
+    (wanted, was_called): (Option<&PreferenceBody>, bool),
     ask: fn(&EndpointNames<'_>) -> Markup,
 ) -> Markup {
     let predicted = &candidate.predicted;
@@ -104,13 +114,14 @@ fn row(
                 (endpoint(&candidate.endpoint))
                 @if !candidate.selected { (ask(&candidate.endpoint)) }
                 @if candidate.selected { " " span.tag.info { "chosen" } }
+                @if candidate.rank == 2 { " " span.tag { "next if it fails" } }
                 @if candidate.role != "candidate" { " " span.tag.warn { (candidate.role) } }
                 @if let Some(tier) = &candidate.tier {
                     @if let Some(order) = tier.provider_order { " " span.tag title="The provider's place in provider.order of the request" { "order " (order) } }
-                    @if let Some(grade) = tier.preference_grade.filter(|grade| *grade > 0) { " " span.tag.warn { "misses a preference, grade " (grade) } }
+                    @if tier.preference_grade.is_some_and(|grade| grade > 0) { " " (would_miss(predicted, wanted)) }
                 }
             }
-            td.wide { (score_bar(candidate, &name, most_score)) }
+            td.wide { (score_bar(candidate, &name, scale.score)) }
             td.r { (score(candidate.score, candidate.score_unit)) }
             td.r { (format::share(candidate.selection_probability.map(Figure::value))) }
             td.mid {
@@ -121,12 +132,30 @@ fn row(
                         p95: predicted.ttft_ms.p95.value(),
                         actual: candidate.actual.as_ref().and_then(|actual| actual.ttft_ms).map(|ms| ms as f64),
                     },
-                    most_ms,
+                    scale.ms,
                 ))
             }
             td.r { (format::estimate(predicted.cost.map(Figure::value))) }
             td.r { (format::share(Some(predicted.failure_probability.value()))) }
             @if was_called { td.t { (outcome(candidate.actual.as_ref())) } }
+        }
+    }
+}
+
+/// `would miss 0.8 s (expected 1.9 s)`
+fn would_miss(predicted: &PredictionBody, wanted: Option<&PreferenceBody>) -> Markup {
+    let missed = wanted.and_then(|wanted| {
+        wanted.bounds().find_map(|(percentile, bound)| {
+            let ttft = &predicted.ttft_ms;
+            let expected = if percentile == "p50" { ttft.p50.value() } else { ttft.p95.value() };
+            (expected > 1e3 * bound).then_some((1e3 * bound, expected))
+        })
+    });
+    html! {
+        span.tag.warn {
+            @if let Some((bound, expected)) = missed {
+                "would miss " (format::duration(bound)) " (expected " (format::duration(expected)) ")"
+            } @else { "would miss the wanted speed" }
         }
     }
 }
@@ -278,7 +307,7 @@ fn score(value: Figure, unit: &str) -> Markup {
 fn score_text(value: f64, unit: &str) -> String {
     match unit {
         "usd" => format::estimated_dollars(value),
-        "seconds" => format::duration(value * 1e3),
+        "s" => format::duration(value * 1e3),
         "probability" => format::percent(value),
         _ => format!("{value:.3}"),
     }
@@ -287,9 +316,9 @@ fn score_text(value: f64, unit: &str) -> String {
 fn unit(unit: &str) -> &str {
     match unit {
         "usd" => "dollars",
-        "seconds" => "time",
-        "probability" => "failures",
-        _ => "points",
+        "s" => "seconds",
+        "probability" => "probability of failure",
+        _ => "times the median",
     }
 }
 
@@ -299,6 +328,19 @@ fn first_token_sentence(candidate: &CandidateBody<'_>) -> String {
     let actual = candidate.actual.as_ref().and_then(|actual| actual.ttft_ms);
     let actual = actual.map_or_else(String::new, |ms| format!(", actual {}", format::duration(ms as f64)));
     format!("predicted {p50}, 95th percentile {p95}{actual}")
+}
+
+/// Where the column of the scores ends: the longer bar of choice and runner-up takes two thirds of it.
+fn score_scale(candidates: &[CandidateBody<'_>]) -> f64 {
+    let score = |candidate: &CandidateBody<'_>| candidate.score.value();
+    let scores = || candidates.iter().map(score).filter(|score| score.is_finite() && *score > 0.0);
+    let chosen = candidates.iter().filter(|candidate| candidate.selected).map(score);
+    let runner_up = candidates.iter().filter(|candidate| !candidate.selected).map(score).min_by(f64::total_cmp);
+    let compared = chosen.chain(runner_up).filter(|score| score.is_finite()).fold(0.0, f64::max);
+    let most = scores().fold(0.0, f64::max);
+    // Both are free: the best one that is not.
+    let compared = if compared > 0.0 { compared } else { scores().fold(most, f64::min) };
+    most.min(SCORE_TIMES * compared)
 }
 
 /// The width of the scale of first tokens, with every outcome on it.
@@ -317,4 +359,74 @@ fn limit(values: impl Iterator<Item = f64> + Clone, least: f64) -> f64 {
 
 fn swatch(class: &str) -> Markup {
     html! { svg aria-hidden="true" viewBox="0 0 12 12" { rect class=(class) width="12" height="12" rx="2" {} } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{
+        decisions::route_view::{CatalogView, candidates},
+        route_samples::decision,
+        samples::catalog,
+    };
+
+    /// Rows of candidates with these scores in the order of their ranks.
+    fn shown<T>(scores: &[f64], unit: &'static str, check: impl FnOnce(&[CandidateBody<'_>]) -> T) -> T {
+        let catalog = catalog();
+        let mut decision = decision(&catalog);
+        let first = decision.candidates[0].clone();
+        decision.candidates.resize(scores.len(), first);
+        let mut bodies = candidates(&decision, CatalogView(&catalog), scores.len());
+        for (n, (body, score)) in bodies.iter_mut().zip(scores).enumerate() {
+            (body.rank, body.selected) = (n + 1, n == 0);
+            (body.score, body.score_unit) = (Figure::significant(*score), unit);
+        }
+        check(&bodies)
+    }
+
+    fn page(scores: &[f64], unit: &'static str) -> String {
+        shown(scores, unit, |bodies| ranking(bodies, scores.len(), None, |_| Markup::default()).into_string())
+    }
+
+    #[test]
+    fn the_scale_is_made_for_choice_and_runner_up_also_if_one_candidate_is_free() {
+        for (scores, scale) in [
+            (&[0.000_07, 0.000_28, 0.9, 0.000_000_831][..], 0.000_105),
+            (&[0.2, 0.21, 0.22], 0.22),
+            (&[0.0, 0.001, 0.5], 0.001_5),
+            (&[0.0, 0.0, 0.004, 0.5], 0.006),
+            (&[0.0, 0.0], 0.0),
+            (&[0.3], 0.3),
+            // The choice was preferred for another reason than its score.
+            (&[0.9, 0.1, 3.0], 1.35),
+        ] {
+            let found = shown(scores, "usd", score_scale);
+            assert!((found - scale).abs() < 1e-12, "{scores:?}: {found}");
+        }
+    }
+
+    #[test]
+    fn rows_stand_by_score_with_badges_for_the_choice_and_the_next_call() {
+        let page = page(&[0.3, 0.9, 0.2], "s");
+        let rows: Vec<&str> = page.split("data-row").skip(1).collect();
+        let has = |row: &str| (row.contains(">chosen<"), row.contains(">next if it fails<"));
+        assert_eq!(rows.iter().map(|row| has(row)).collect::<Vec<_>>(), [(false, false), (true, false), (false, true)]);
+        assert!(rows[1].contains(">300 ms<") && page.contains("score in seconds"), "{page}");
+    }
+
+    #[test]
+    fn a_missed_preference_is_said_in_seconds_and_not_as_a_grade() {
+        let catalog = catalog();
+        let mut decision = decision(&catalog);
+        std::sync::Arc::make_mut(&mut decision.parameters).preferred_max_latency = Some(pointsman_domain::Sourced {
+            value: pointsman_domain::Preference { p95: Some(0.4), ..Default::default() },
+            source: pointsman_domain::Source::Alias,
+        });
+        let parameters = crate::api::models::parameters_view::ParametersBody::new(&decision);
+        let bodies = candidates(&decision, CatalogView(&catalog), 1);
+        let wanted = parameters.preferred_max_latency.as_ref().map(|target| &target.preference.value);
+        let shown = would_miss(&bodies[0].predicted, wanted).into_string();
+        assert!(shown.contains("would miss 400 ms (expected 510 ms)"), "{shown}");
+        assert!(would_miss(&bodies[0].predicted, None).into_string().contains("would miss the wanted speed"));
+    }
 }

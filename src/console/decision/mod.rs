@@ -4,12 +4,15 @@ pub(super) mod candidates;
 mod excluded;
 mod journey;
 mod money;
+mod question;
 mod waterfall;
 mod why_not;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use maud::{Markup, html};
 use pointsman_config::TraceUrl;
+use pointsman_dialect::percent;
+use pointsman_domain::GenerationId;
 use serde::Deserialize;
 
 use super::{
@@ -21,7 +24,7 @@ use super::{
 use crate::{
     api::{
         decisions::{explain::Explanation, explain_view::ExplainBody, replay, route_view::EndpointNames, why_not_view},
-        generations::trace_view::TraceContextBody,
+        generations::{neighbours::Neighbours, trace_view::TraceContextBody},
     },
     base::error::ApiError,
     proxy::record::ReplayResult,
@@ -59,13 +62,19 @@ pub(super) async fn show(
     let frame = Frame::of(&request);
     let body = explanation.body();
     let trace_url = worker.setup.config.console.trace_url.as_ref();
-    let content = Content { body: &body, replayed: replayed.as_ref(), is_raw: question.raw, trace_url };
+    let neighbours = Neighbours::of(&worker, &caller, &explanation.generation).await;
+    let max_tokens = explanation.generation.decision.request.max_tokens;
+    let replayed = replayed.as_ref();
+    let content = Content { body: &body, neighbours, max_tokens, replayed, is_raw: question.raw, trace_url };
     Ok(answer::page(frame.page("Why did it go there", Some(Nav::Decisions), content.markup(&frame))))
 }
 
 /// What the page shows.
 struct Content<'a> {
     body: &'a ExplainBody<'a>,
+    neighbours: Neighbours,
+    /// The limit that the request set for its answer.
+    max_tokens: Option<u32>,
     replayed: Option<&'a ReplayResult>,
     is_raw: bool,
     trace_url: Option<&'a TraceUrl>,
@@ -75,14 +84,19 @@ impl Content<'_> {
     fn markup(&self, frame: &Frame) -> Markup {
         let body = self.body;
         html! {
-            p.crumbs { a href={ (frame.root) "decisions" } { "Decisions" } " / " code { (body.generation_id) } }
+            p.crumbs {
+                a href={ (frame.root) "decisions" } { "Decisions" } " / " code { (body.generation_id) }
+                @if let Some(id) = self.neighbours.earlier { " · " (neighbour(id, "prev", "← earlier")) }
+                @if let Some(id) = self.neighbours.later { " · " (neighbour(id, "next", "later →")) }
+                " · " a href={ (frame.root) "try?" (question::query(body, self.max_tokens, &[])) } { "ask again in the playground" }
+            }
             (self.head())
             (candidates::section(body))
             (candidates::tried(body))
             (waterfall::section(body))
             (excluded::section(body))
             (money::section(body))
-            (why_not::section(body))
+            (why_not::section(body, self.max_tokens))
             (self.replay())
             (self.raw())
             (api_line(&format!("/api/v1/route/explain?generation_id={}", body.generation_id)))
@@ -95,26 +109,25 @@ impl Content<'_> {
         let parameters = &body.parameters;
         let (tone, status) = words::status(body.status);
         html! {
-            (reason(body.decision_reason))
+            h1.reason { strong { (body.summary) } }
             (journey::section(body))
             dl.strip {
                 div { dt { "Status" } dd { span.tag.(tone) { (status) } @if body.hedged { " " span.tag.info { "hedged" } } @if body.explored { " " span.tag.info { "explored" } } } }
+                div { dt { "Asked by" } dd { (asked_by(body)) } }
                 div { dt { "Requested" } dd { (format::name(body.requested_model, 48)) } }
-                div {
-                    dt { "Served" }
-                    dd {
-                        @if let Some(model) = body.model { (format::name(model, 48)) } @else { (format::none()) }
-                        @if let Some(provider) = body.provider_name { " on " (format::name(provider, 32)) }
-                    }
-                }
+                div { dt { "Served" } dd { (served(body)) } }
                 div { dt { "Objective" } dd { (parameters.objective.value) " " span.muted { "from " (words::source(parameters.objective.source)) } } }
                 div { dt { "Code" } dd { code { (body.decision_code) } } }
                 div { dt { "First token" } dd { (format::millis(body.latency_ms.map(|ms| ms as f64))) } }
+                div { dt { "Whole answer" } dd { (format::millis(body.caller.total_ms.map(|ms| ms as f64))) @if body.streamed { ", streamed" } @else { ", not streamed" } } }
                 div { dt { "Tokens" } dd { (format::count(body.usage.prompt_tokens)) " in, " (format::count(body.usage.completion_tokens)) " out" @if body.usage.estimated { " " span.muted { "estimated" } } } }
                 div { dt { "Cost" } dd { (format::money(body.spent.ledger_cost.map(|cost| cost.0))) } }
                 @if let Some(trace) = &body.trace_context { div { dt { "Trace" } dd { (self.trace(trace)) } } }
                 div { dt { "At" } dd { (format::time(&body.created_at)) " " (format::zone()) } }
+                div { dt { "Request id" } dd { code { (format::name(body.caller.request_id, 48)) } } }
+                @if let Some(session) = body.caller.session_id { div { dt { "Conversation" } dd { (format::name(session, 48)) } } }
             }
+            ul.said aria-label="The reason in figures" { @for fact in facts(body.decision_reason) { li { (fact) } } }
             p.versions.muted {
                 "Seed " code { (body.route_seed.0) } " · snapshot " (body.snapshot_version) " · catalog " (body.catalog_version)
                 " · policy " (body.policy_version) " · decided for " (body.estimate.prompt_tokens) " prompt and "
@@ -179,15 +192,39 @@ impl Content<'_> {
     }
 }
 
-/// The reason, word for word: its first sentence large, the others beside it.
-fn reason(text: &str) -> Markup {
-    let (first, rest) = text.split_once(". ").map_or((text, ""), |(first, rest)| (first, rest));
+/// The reason, word for word, as a list of its clauses.
+fn facts(reason: &str) -> Vec<String> {
+    let clauses = reason.trim_end_matches('.').split("; ").flat_map(|clause| clause.split(". "));
+    clauses.map(words::capitalised).collect()
+}
+
+/// Key, account and team, each with a link.
+fn asked_by(body: &ExplainBody<'_>) -> Markup {
+    let caller = &body.caller;
     html! {
-        h1.reason {
-            strong { (first) @if !rest.is_empty() { "." } }
-            @if !rest.is_empty() { " " span { (rest) } }
+        @if let Some(key) = caller.key {
+            a href={ "../decisions?key=" (percent::encoded(key)) } { (format::name(key, 32)) }
+        } @else { span.muted { "a removed key" } }
+        @if let Some(account) = caller.account.filter(|account| Some(*account) != caller.key) { " → " a href="../keys" { (format::name(account, 32)) } }
+        @if let Some(team) = caller.team { " → " a href="../keys" { "team " (format::name(team, 32)) } }
+    }
+}
+
+/// Model and provider that served, each with a link.
+fn served(body: &ExplainBody<'_>) -> Markup {
+    let served = body.attempts.iter().rfind(|attempt| Some(attempt.provider_name) == body.provider_name);
+    html! {
+        @if let Some(model) = body.model {
+            a href={ "../decisions?model=" (percent::encoded(model)) } { (format::name(model, 48)) }
+        } @else { (format::none()) }
+        @if let (Some(provider), Some(attempt)) = (body.provider_name, served) {
+            " on " a href={ "../providers#p-" (attempt.provider_slug) } { (format::name(provider, 32)) }
         }
     }
+}
+
+fn neighbour(id: GenerationId, relation: &str, text: &str) -> Markup {
+    html! { a rel=(relation) href={ "../decisions/" (id) } { (text) } }
 }
 
 /// The model and the provider of an endpoint as text.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 use pointsman_dialect::percent;
 
-use super::endpoint_text;
+use super::{endpoint_text, question};
 use crate::{
     api::decisions::{
         explain_view::ExplainBody,
@@ -18,7 +18,8 @@ use crate::{
 /// Endpoints that the field suggests.
 const MOST_SUGGESTED: usize = 100;
 
-pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
+/// The form, and the answer; `max_tokens` is the limit of the request.
+pub(super) fn section(body: &ExplainBody<'_>, max_tokens: Option<u32>) -> Markup {
     let names = body.candidates.iter().map(|candidate| &candidate.endpoint);
     let names = names.chain(body.excluded.iter().map(|excluded| &excluded.endpoint));
     let suggested: BTreeSet<String> = names.filter_map(qualified).collect();
@@ -31,7 +32,7 @@ pub(super) fn section(body: &ExplainBody<'_>) -> Markup {
             datalist #endpoints { @for name in suggested.iter().take(MOST_SUGGESTED) { option value=(name) {} } }
             button type="submit" { "Ask" }
         }
-        @if let Some(answer) = &body.why_not { (said(answer, body.requested_model)) }
+        @if let Some(answer) = &body.why_not { (said(answer, |change| question::query(body, max_tokens, change))) }
     }
 }
 
@@ -44,7 +45,8 @@ pub(super) fn ask_why_not(names: &EndpointNames<'_>) -> Markup {
     }
 }
 
-fn said(answer: &WhyNotBody<'_>, requested_model: &str) -> Markup {
+/// The answer. `question` gives the query of the playground for the same question with a change.
+fn said(answer: &WhyNotBody<'_>, question: impl Fn(&[(&str, String)]) -> String) -> Markup {
     html! {
         div.card.answer role="status" {
             p.lead { (answer.sentence) }
@@ -61,8 +63,8 @@ fn said(answer: &WhyNotBody<'_>, requested_model: &str) -> Markup {
                     @for change in &answer.would_win_if {
                         li {
                             (changed(change))
-                            @if let Some(query) = tried_in_the_playground(answer, change, requested_model) {
-                                " " a.ask href={ "../try?" (query) } { "try it now" }
+                            @if let Some(fields) = tried_in_the_playground(answer, change) {
+                                " " a.ask href={ "../try?" (question(&fields)) } { "try it now" }
                             }
                         }
                     }
@@ -92,8 +94,8 @@ fn changed(change: &ChangeBody) -> Markup {
     html! { (name) " " strong { (text(change.to.value())) } " instead of " (text(change.from.value())) }
 }
 
-/// The fields of the playground for this change, as a query.
-fn tried_in_the_playground(answer: &WhyNotBody<'_>, change: &ChangeBody, requested_model: &str) -> Option<String> {
+/// The fields of the playground for this change.
+fn tried_in_the_playground(answer: &WhyNotBody<'_>, change: &ChangeBody) -> Option<[(&'static str, String); 2]> {
     let to = change.to.value();
     let (field, value) = match change.change {
         "price" if change.from.value() > 0.0 => ("if_price", to / change.from.value()),
@@ -103,9 +105,7 @@ fn tried_in_the_playground(answer: &WhyNotBody<'_>, change: &ChangeBody, request
         "weights.latency" => ("if_latency", to),
         _ => return None,
     };
-    let endpoint = qualified(&answer.endpoint)?;
-    let fields = [("model", requested_model.to_owned()), ("if_endpoint", endpoint), (field, value.to_string())];
-    Some(fields.map(|(name, value)| format!("{name}={}", percent::encoded(&value))).join("&"))
+    Some([("if_endpoint", qualified(&answer.endpoint)?), (field, value.to_string())])
 }
 
 fn qualified(names: &EndpointNames<'_>) -> Option<String> {

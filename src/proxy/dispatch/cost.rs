@@ -12,7 +12,7 @@ use pointsman_domain::{Catalog, Endpoint, Usd};
 use super::attempt::RequestSize;
 use crate::{
     access::{admission::Admitted, budget::Reservation},
-    base::error::ApiError,
+    base::error::{ApiError, BudgetHolder},
     state::gateway::Worker,
 };
 
@@ -73,7 +73,7 @@ async fn reserve(
         size,
         assumed_output_tokens: worker.setup.config.limits.assumed_output_tokens,
     };
-    let amount = if state.is_limited { state.dearest(routed)? } else { Usd::ZERO };
+    let amount = if state.is_limited { state.dearest(routed, || budgets.limited_holder())? } else { Usd::ZERO };
     let reserved = match worker.shared.registry.holders.leasing() {
         Some(leasing) => leasing.reserve(&budgets, amount).await,
         None => budgets.reserve(amount),
@@ -165,8 +165,8 @@ impl BudgetState {
         self.spent + self.running.iter().map(|(_, worst)| *worst).sum()
     }
 
-    /// Worst-case cost at the dearest endpoint of the plan that may serve.
-    fn dearest(&self, routed: &Routed) -> Result<Usd, ApiError> {
+    /// Worst-case cost at the dearest endpoint of the plan that may serve; `limited` gives whose limit asks for it.
+    fn dearest(&self, routed: &Routed, limited: impl FnOnce() -> Option<BudgetHolder>) -> Result<Usd, ApiError> {
         let catalog = &*routed.catalog;
         let endpoints = || routed.decision.plan().filter_map(|candidate| catalog.endpoint(candidate.index));
         if let Some(dearest) = endpoints().filter_map(|endpoint| self.worst_case(catalog, endpoint)).max() {
@@ -175,7 +175,7 @@ impl BudgetState {
         let least = endpoints().filter_map(|endpoint| self.cost(endpoint, 1)).min();
         match (self.ceiling, least) {
             (Some(ceiling), Some(least)) => Err(ApiError::above_max_cost(ceiling, least)),
-            _ => Err(ApiError::unknown_price_under_limit()),
+            _ => Err(ApiError::unknown_price_under_limit(limited())),
         }
     }
 

@@ -27,7 +27,7 @@ use pointsman_transport::{UpstreamBody, UpstreamError};
 
 use crate::{
     access::load::KeyBuffer,
-    base::error::ApiError,
+    base::error::{ApiError, BrokenStream},
     proxy::dispatch::{
         RequestedWork,
         cost::RequestBudget,
@@ -313,11 +313,13 @@ impl RelayObserver for StreamObserver {
         self.running_record.borrow().produced(tokens);
     }
 
-    fn error(&self, fault: &AnswerFault) -> StreamError {
-        self.stream_error(&match fault.kind {
-            FailureKind::GatewayLimit => ApiError::gateway_limit(&fault.detail, Vec::new()),
-            kind => ApiError::broken_stream(kind),
-        })
+    fn error(&self, fault: &AnswerFault, tokens: u64, silence: Duration) -> StreamError {
+        if fault.kind == FailureKind::GatewayLimit {
+            return self.stream_error(&ApiError::gateway_limit(&fault.detail, Vec::new()));
+        }
+        let running_record = self.running_record.borrow();
+        let provider = running_record.record().provider_name.as_deref();
+        self.stream_error(&ApiError::broken_stream(&BrokenStream { kind: fault.kind, provider, silence, tokens }))
     }
 
     fn stopped(&self) -> StreamError {

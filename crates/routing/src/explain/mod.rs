@@ -1,6 +1,7 @@
 //! Explanations of a decision: `decision_reason`, why-not, what-if, relaxation and replay.
 //!
-//! `reason` writes `decision_reason`, with `why_chosen` for its first clause and `attempt_summary` for its last.
+//! `reason` writes `decision_reason`, with `why_chosen` for its first clause and `attempt_summary` for its last; `summary`
+//! says the same in one short sentence.
 //! `why_not` answers why an endpoint was not chosen, `relaxation` what to change if none can serve, `what_if` decides
 //! under other conditions, `replay` decides again from a record. `rescoring` computes recorded scores again for all.
 //!
@@ -19,6 +20,8 @@ mod relaxation;
 mod replay;
 mod rescoring;
 mod selection_probability;
+#[expect(clippy::disallowed_methods, reason = "a figure for people, of three digits")]
+mod summary;
 #[expect(clippy::disallowed_methods, reason = "imagined prices")]
 mod what_if;
 mod why_chosen;
@@ -29,5 +32,6 @@ pub use reason::{reason_sentence, waited_sentence};
 pub use relaxation::{Relaxation, nearest_relaxation, remedy};
 pub use replay::{Difference, MissingInput, Recomputed, Replay, replay};
 pub use selection_probability::fill_selection_probabilities;
+pub use summary::{MOST_WORDS, summary_sentence, summary_without_choice};
 pub use what_if::{ResolvedWhatIf, WhatIfWorld};
 pub use why_not::{Margin, Verdict, WhyNot, preview::why_not_now, why_not, why_not_after, why_not_in};

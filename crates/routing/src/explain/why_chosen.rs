@@ -60,7 +60,7 @@ pub(crate) fn why_chosen(decision: &Decision, names: Names<'_>, choice: &Candida
 }
 
 /// The best candidate by score among those that rank with the choice before any score.
-fn next_best<'a>(decision: &'a Decision, choice: &Candidate) -> Option<&'a Candidate> {
+pub(super) fn next_best<'a>(decision: &'a Decision, choice: &Candidate) -> Option<&'a Candidate> {
     let ranks_with = |other: &&Candidate| other.group == choice.group && other.inputs.tier == choice.inputs.tier;
     best_scored(recorded(decision).skip(1).filter(ranks_with))
 }
@@ -130,7 +130,7 @@ fn cache_reason(decision: &Decision, choice: &Candidate, score: String) -> Strin
 }
 
 /// The candidate with the best score among those that scored better and rank lower for another reason.
-fn passed_over<'a>(decision: &'a Decision, choice: &Candidate) -> Option<&'a Candidate> {
+pub(super) fn passed_over<'a>(decision: &'a Decision, choice: &Candidate) -> Option<&'a Candidate> {
     let is_passed_over = |other: &&Candidate| {
         other.group == choice.group && other.inputs.tier > choice.inputs.tier && other.score < choice.score
     };
@@ -150,7 +150,7 @@ fn passed_over_text(names: Names<'_>, choice: &Candidate, passed: &Candidate) ->
 }
 
 /// The position in `provider.order`.
-fn order_position(candidate: &Candidate) -> u32 {
+pub(super) fn order_position(candidate: &Candidate) -> u32 {
     position_and_grade(candidate.inputs.tier).0
 }
 

@@ -29,6 +29,7 @@ mod routing_run;
 #[cfg(test)]
 mod routing_sticky;
 #[cfg(test)]
+mod routing_summary;
 mod routing_targets;
 #[cfg(test)]
 mod routing_wait;

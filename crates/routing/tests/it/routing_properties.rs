@@ -7,11 +7,14 @@ use pointsman_domain::{
 };
 use pointsman_routing::{
     decide::{decide, decide_to_serve},
-    explain::{WhatIfWorld, fill_selection_probabilities, reason_sentence, replay},
+    explain::{
+        MOST_WORDS, WhatIfWorld, fill_selection_probabilities, reason_sentence, replay, summary_sentence,
+        summary_without_choice,
+    },
 };
 use proptest::{prelude::*, sample::select};
 
-use crate::routing_world::{NOW, World, parameters};
+use crate::routing_world::{NOW, World, attempts, parameters};
 
 /// One endpoint's ordinary figures: anything that keeps it eligible.
 fn figures() -> impl Strategy<Value = String> {
@@ -188,7 +191,62 @@ fn told(healthy: &[(u32, u32, u32, u32)]) -> Vec<String> {
     healthy.iter().enumerate().map(entry).collect()
 }
 
+/// How attempts may go, as in `routing_world::attempts`.
+fn courses() -> impl Strategy<Value = &'static str> {
+    let courses = [
+        "",
+        "ok",
+        "500",
+        "timeout",
+        "connect refused",
+        "partly 500",
+        "partly cancelled",
+        "cancelled",
+        "429, ok",
+        "skip ok",
+        "lost_race, hedge ok",
+        "500, timeout, last_resort ok",
+        "500, connect refused, 503",
+        "truncated partly",
+        "panic ok",
+        "probe 500, ok",
+    ];
+    select(courses.to_vec())
+}
+
+/// Words of the wire that a summary must not hold: the codes with an underscore, and `p95`.
+fn has_code(summary: &str) -> bool {
+    let is_code = |word: &str| word.contains('_') || word == "p95" || word == "p50";
+    summary.split(|c: char| c.is_whitespace() || ",.;:()".contains(c)).any(is_code)
+}
+
 proptest! {
+    #[test]
+    fn a_summary_has_at_most_25_words_and_no_codes(
+        endpoints in endpoints(), asked in asked(), course in courses(), provider in "[A-Za-z]{1,9}( [A-Za-z()]{1,9}){0,7}",
+    ) {
+        let mut world = world(&endpoints);
+        for named in &mut std::sync::Arc::make_mut(&mut world.snapshot.catalog).providers {
+            named.name = provider.as_str().into();
+        }
+        let Some((_, decided)) = ask(&world, &asked) else { return Ok(()) };
+        let summary = match decided {
+            Err(error) => summary_without_choice(&error.excluded),
+            Ok(decision) => {
+                // A plan that is shorter than the course has fewer attempts.
+                let called = decision.plan().count().saturating_sub(course.matches("skip").count());
+                let course: Vec<&str> = course.split(", ").take(called).collect();
+                let attempts = attempts::attempts(&world, &decision, &course.join(", "));
+                let summary = summary_sentence(&decision, world.catalog(), &attempts);
+                prop_assert_eq!(&summary, &summary_sentence(&decision, world.catalog(), &attempts));
+                summary
+            }
+        };
+        let words = summary.split_whitespace().count();
+        prop_assert!((5..=MOST_WORDS).contains(&words) || summary.ends_with("answered."), "{words}: {summary}");
+        prop_assert!(summary.ends_with('.') && !summary.contains('?') && !has_code(&summary), "{summary}");
+    }
+
     #[test]
     fn what_is_blocked_expired_incapable_or_unaffordable_is_never_chosen(endpoints in endpoints(), asked in asked()) {
         let world = world(&endpoints);

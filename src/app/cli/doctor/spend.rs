@@ -130,7 +130,7 @@ pub(super) async fn run(config: Config, calls: &[PaidCall]) -> Vec<Check> {
 
 /// A gateway for nobody else, and the key to call it.
 async fn own_gateway(mut config: Config) -> Result<(Server, Secret), String> {
-    let (text, key) = keys::generate_startup_key();
+    let (text, key) = keys::generate_startup_key(&config);
     let key = Key { sha256: key.sha256, name: Arc::from("doctor"), ..Key::anonymous() };
     config.server.bind = (Ipv4Addr::LOCALHOST, 0).into();
     config.server.workers = NonZeroUsize::new(1);

@@ -27,6 +27,14 @@ pub(super) fn decision(page: &Value) -> String {
 }
 
 fn write_decision(text: &mut String, page: &Value) -> Result {
+    if let Some(head) = head(page) {
+        write_sentence(text, &head)?;
+        text.push('\n');
+    }
+    if page.get("summary").is_some() {
+        write_sentence(text, &shown(page, "/summary"))?;
+        text.push('\n');
+    }
     write_sentence(text, &shown(page, "/decision_reason"))?;
     let (requested, objective) = (shown(page, "/requested_model"), shown(page, "/objective"));
     text.push('\n');
@@ -59,6 +67,27 @@ fn write_decision(text: &mut String, page: &Value) -> Result {
         write_sentence(text, &format!("cost {cost}, status {status}"))?;
     }
     Ok(())
+}
+
+/// `gen-… · 11:27:36 · nightly-batch (research, team science) · 466+86 tokens, streamed · 2104 ms`; `None` for a preview.
+fn head(page: &Value) -> Option<String> {
+    let generation = page.get("generation_id")?.as_str()?;
+    let time = page.get("created_at").and_then(Value::as_str).and_then(|time| time.get(11..19)).unwrap_or("-");
+    let name = |member: &str| page.get(member).and_then(Value::as_str);
+    let key = name("key").unwrap_or("removed key");
+    let account = name("account").filter(|account| *account != key).map(str::to_owned);
+    let holders: Vec<String> = account.into_iter().chain(name("team").map(|team| format!("team {team}"))).collect();
+    let holders = if holders.is_empty() { String::new() } else { format!(" ({})", holders.join(", ")) };
+    let tokens = |member: &str| page.pointer(member).and_then(Value::as_u64).unwrap_or(0);
+    let (prompt, completion) = (tokens("/usage/prompt_tokens"), tokens("/usage/completion_tokens"));
+    let streamed = if page.get("streamed") == Some(&Value::Bool(true)) { ", streamed" } else { "" };
+    let total = page.get("total_ms").and_then(Value::as_u64).map_or(String::new(), |ms| format!(" · {ms} ms"));
+    let request = name("request_id").map_or(String::new(), |id| format!(" · request {id}"));
+    let conversation = name("session_id").map_or(String::new(), |id| format!(" · conversation {id}"));
+    let text = format!(
+        "{generation} · {time} · {key}{holders} · {prompt}+{completion} tokens{streamed}{total}{request}{conversation}"
+    );
+    Some(text.chars().filter(|c| !c.is_control()).collect())
 }
 
 /// The sentence in lines of at most [`WIDTH`] columns.
@@ -176,6 +205,10 @@ mod tests {
     #[test]
     fn a_rescued_decision_is_drawn_in_80_columns() {
         let page = json!({
+            "generation_id": "gen-1763629500-BAAAAAAACAAAAAAADAAAAA", "created_at": "2026-11-26T11:27:36.120Z",
+            "key": "nightly-batch", "account": "research", "team": "science", "request_id": "req-7", "session_id": null,
+            "streamed": true, "total_ms": 2226, "usage": {"prompt_tokens": 466, "completion_tokens": 86},
+            "summary": "meadow/small on Flaky failed with error 500; Thrift answered instead.",
             "decision_reason": "balanced: meadow/small on Flaky. Chosen because it has the best balance of time and cost: \
                                 0.481 times the median time and cost, next best meadow/small on Thrift 0.508 times (+6 %).",
             "requested_model": "auto", "objective": "balanced", "total_cost": 0.0000206, "status": "completed",

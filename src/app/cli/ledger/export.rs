@@ -104,8 +104,8 @@ fn from_directory(
         let page = store.page(&query).map_err(|fault| failed(&fault, "export"))?;
         rows.skipped(page.unreadable, page.damaged_blocks);
         for generation in &page.generations {
-            let name = keys.and_then(|keys| keys.name_of(generation.owner, generation.key));
-            rows.row(GenerationRow::new(generation, name.as_deref().map(str::to_owned)))?;
+            let names = keys.map(|keys| keys.names_of(generation.owner, generation.key)).unwrap_or_default();
+            rows.row(GenerationRow::new(generation, &names))?;
         }
         rows.progress.tell(rows.written);
         query.after = page.next;

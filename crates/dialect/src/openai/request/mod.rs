@@ -62,7 +62,7 @@ pub use image_fields::ImageFormat;
 pub(crate) use outgoing::default_parameters;
 pub use provider_policy::PROVIDER_MEMBERS;
 pub use restrictions::{Restriction, RestrictionKind};
-pub use suggestions::{field_meant_at_top_level, field_meant_in_metadata};
+pub use suggestions::{field_meant_at_top_level, field_meant_in_metadata, parameter_meant};
 
 use std::sync::Arc;
 

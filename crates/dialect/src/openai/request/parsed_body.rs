@@ -20,7 +20,7 @@ use super::{
     messages::read_messages,
     parsed_fields::ParsedFields,
     stopped::Stopped,
-    suggestions::field_meant_at_top_level,
+    suggestions::{field_meant_at_top_level, parameter_meant},
     syntax,
     tools::read_tools,
 };
@@ -257,7 +257,7 @@ impl<'a> BodyReader<'a> {
             }
             Field::Tools => read_tools(cursor, &mut self.found.tools, &self.place.path(name), self.limits.max_tools)?,
             Field::Unknown => {
-                if field_meant_at_top_level(name).is_some() {
+                if field_meant_at_top_level(name).or_else(|| parameter_meant(name)).is_some() {
                     self.found.routing.note_suspected_field(&self.place.path(name));
                 }
                 cursor.value()?;

@@ -20,6 +20,30 @@ pub(super) const EVERYWHERE: [&str; 10] = [
 ];
 /// Fields that may stand at the top level and in `extra_body` besides.
 const OUTSIDE_METADATA: [&str; 6] = ["provider", "models", "plugins", "route_seed", "why_not", "what_if"];
+/// Parameters of chats with names long enough that one typing error does not make another word of them.
+const PARAMETERS: [&str; 21] = [
+    "frequency_penalty",
+    "include_reasoning",
+    "logit_bias",
+    "logprobs",
+    "max_completion_tokens",
+    "max_tokens",
+    "messages",
+    "metadata",
+    "modalities",
+    "parallel_tool_calls",
+    "presence_penalty",
+    "reasoning",
+    "reasoning_effort",
+    "repetition_penalty",
+    "response_format",
+    "session_id",
+    "stream",
+    "stream_options",
+    "temperature",
+    "tool_choice",
+    "tools",
+];
 /// Most typing errors of a name that is treated as a misspelling.
 const MAX_TYPING_ERRORS: usize = 2;
 
@@ -33,6 +57,18 @@ pub fn field_meant_in_metadata(name: &str) -> Option<&'static str> {
 #[must_use]
 pub fn field_meant_at_top_level(name: &str) -> Option<&'static str> {
     nearest(name, &EVERYWHERE).or_else(|| nearest(name, &OUTSIDE_METADATA))
+}
+
+/// The parameter of a chat that the unknown `name` of the top level was probably meant to be: one typing error away, and
+/// with the same first letter. The name is passed on all the same, because a provider may know it.
+#[must_use]
+pub fn parameter_meant(name: &str) -> Option<&'static str> {
+    let first = name.bytes().next()?.to_ascii_lowercase();
+    let is_alike =
+        |parameter: &&&str| parameter.bytes().next() == Some(first) && parameter.len().abs_diff(name.len()) <= 2;
+    let bare = |text: &str| text.replace(['_', '-'], "");
+    let mut alike = PARAMETERS.iter().filter(is_alike);
+    alike.find(|parameter| name_distance(&bare(name), &bare(parameter)).is_some_and(|apart| apart <= 1)).copied()
 }
 
 /// The most similar of `fields`, at most two typing errors away, fewer for short names. Ignores case, hyphens and
@@ -85,6 +121,44 @@ mod tests {
         }
         for name in ["prompt_cache", "safe_prompt", "num_ctx", "keep_alive", "guided_json"] {
             assert_eq!(field_meant_at_top_level(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_parameter_is_traced_and_fields_of_providers_are_left_alone() {
+        for (name, meant) in [
+            ("max_token", "max_tokens"),
+            ("maxTokens", "max_tokens"),
+            ("temprature", "temperature"),
+            ("temperatur", "temperature"),
+            ("steam", "stream"),
+            ("message", "messages"),
+            ("tool", "tools"),
+            ("respons_format", "response_format"),
+        ] {
+            assert_eq!(parameter_meant(name), Some(meant), "{name}");
+        }
+        for name in [
+            "min_tokens",
+            "typ_p",
+            "top_n_sigma",
+            "num_ctx",
+            "guided_json",
+            "stop_token_ids",
+            "best_of",
+            "mode",
+            "models_",
+            "thinking",
+            "",
+            "ö",
+            "seeds",
+            "format",
+            "options",
+            "keep_alive",
+            "safe_prompt",
+            "extra_headers",
+        ] {
+            assert_eq!(parameter_meant(name), None, "{name}");
         }
     }
 

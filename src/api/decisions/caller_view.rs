@@ -1,0 +1,38 @@
+//! JSON of who asked, and of what the client can name a generation by.
+
+use pointsman_domain::Generation;
+use serde::Serialize;
+
+use crate::{access::keys::HolderNames, api::generations::generation_row::total_ms};
+
+/// Who made a generation, and how long it took.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, description = ""))]
+pub(crate) struct CallerBody<'a> {
+    /// Name of the key that called; `null` if neither it nor another key of its account exists any more.
+    pub(crate) key: Option<&'a str>,
+    /// Name of the account that the call was charged to; `null` if it has no key any more.
+    pub(crate) account: Option<&'a str>,
+    /// Name of the team whose budget paid too; `null` without one.
+    pub(crate) team: Option<&'a str>,
+    /// Id of the request, as in the header `x-request-id`.
+    pub(crate) request_id: &'a str,
+    /// The conversation that the client named as `session_id`; `null` without one.
+    pub(crate) session_id: Option<&'a str>,
+    /// Milliseconds from the acceptance of the request to the end of its last attempt; `null` if there was none.
+    pub(crate) total_ms: Option<u64>,
+}
+
+impl<'a> CallerBody<'a> {
+    /// The caller of a generation, whose key and account have these `names`.
+    pub(crate) fn new(generation: &'a Generation, names: &'a HolderNames) -> CallerBody<'a> {
+        CallerBody {
+            key: names.key.as_deref(),
+            account: names.account.as_deref(),
+            team: generation.team.as_deref(),
+            request_id: &generation.request_id,
+            session_id: generation.session_id.as_deref(),
+            total_ms: total_ms(generation),
+        }
+    }
+}
