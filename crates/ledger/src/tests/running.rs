@@ -4,7 +4,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicU32, Ordering::SeqCst},
     },
     thread,
@@ -46,8 +46,14 @@ impl Drop for Folder {
 fn entry(number: u64) -> Entry {
     let mut tail = [0; 24];
     tail[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
-    let created_ms = pointsman_base::clock::unix_millis();
-    Entry { id: Id::new(number, tail), created_ms, facts: Facts::default(), bytes: vec![number as u8; 300] }
+    static START_MS: LazyLock<i64> = LazyLock::new(pointsman_base::clock::unix_millis);
+    let created_ms = *START_MS;
+    Entry {
+        id: Id::new((created_ms / 1_000) as u64, tail),
+        created_ms,
+        facts: Facts::default(),
+        bytes: vec![number as u8; 300],
+    }
 }
 
 fn soon() -> Instant {
