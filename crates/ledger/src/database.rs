@@ -15,7 +15,7 @@ pub mod sums;
 mod versions;
 
 use std::{
-    path::PathBuf,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -48,9 +48,6 @@ const READERS: usize = 4;
 const BUSY: Duration = Duration::from_millis(250);
 /// Bytes that the write-ahead log keeps when nobody needs them.
 const WAL_KEPT: i64 = 64 * 1024 * 1024;
-/// Bytes of the write-ahead log above which nothing is added to it. Only a program that holds a transaction open for long
-/// lets it grow so far; records wait in the journal then, which has a bound of its own.
-const WAL_BOUND: u64 = 1024 * 1024 * 1024;
 
 const SCHEMA: &str = include_str!("database/schema.sql");
 
@@ -72,7 +69,6 @@ pub struct State {
 }
 
 /// An open database.
-#[derive(Debug)]
 pub struct Ledger {
     disk: Arc<dyn Disk>,
     /// The file, as SQLite is told it.
@@ -81,11 +77,12 @@ pub struct Ledger {
     readers: Mutex<Vec<Connection>>,
     /// `None` if the database is only looked at.
     writer: Option<Mutex<Writer>>,
-    /// Bytes of the write-ahead log after the last commit.
+    /// Most bytes of the write-ahead log ([`crate::settings::Settings::log_bytes`]).
+    most_log_bytes: u64,
+    /// Bytes of it after the last commit.
     wal: AtomicU64,
 }
 
-#[derive(Debug)]
 struct Writer {
     connection: Connection,
     names: Names,
@@ -96,7 +93,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The disk refuses, another program holds the file, or it is damaged.
-    pub fn open(disk: &Arc<dyn Disk>) -> Result<Ledger, Fault> {
+    pub fn open(disk: &Arc<dyn Disk>, most_log_bytes: u64) -> Result<Ledger, Fault> {
         // For its owner only; SQLite gives the files beside it the same mode.
         disk.open(DATABASE)?;
         let path = disk.folder().join(DATABASE);
@@ -118,7 +115,7 @@ impl Ledger {
             transaction.commit()?;
         }
         let writer = Some(Mutex::new(Writer { connection, names: Names::default() }));
-        let ledger = Ledger { writer, ..Ledger::of(disk, path.to_string_lossy().into_owned()) };
+        let ledger = Ledger { writer, most_log_bytes, ..Ledger::of(disk, path.to_string_lossy().into_owned()) };
         ledger.state()?;
         Ok(ledger)
     }
@@ -138,7 +135,14 @@ impl Ledger {
     }
 
     fn of(disk: &Arc<dyn Disk>, file: String) -> Ledger {
-        Ledger { disk: Arc::clone(disk), file, writer: None, readers: Mutex::default(), wal: AtomicU64::new(0) }
+        Ledger {
+            disk: Arc::clone(disk),
+            file,
+            writer: None,
+            readers: Mutex::default(),
+            most_log_bytes: 0,
+            wal: AtomicU64::new(0),
+        }
     }
 
     /// A consistent view. Must not be kept for long: the write-ahead log grows meanwhile.
@@ -200,7 +204,7 @@ impl Ledger {
 
     /// Whether the write-ahead log may grow further. One that is too long is tried to be emptied first.
     fn check_log(&self) -> Result<(), Fault> {
-        if self.disk.length(DATABASE_WAL)? <= WAL_BOUND {
+        if self.disk.length(DATABASE_WAL)? <= self.most_log_bytes {
             return Ok(());
         }
         let writer = self.writer()?;
@@ -263,7 +267,7 @@ impl Ledger {
 }
 
 /// A path as an address. Of its characters only those that mean something in an address are escaped.
-fn uri(path: &PathBuf) -> String {
+fn uri(path: &Path) -> String {
     let path = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     format!("file:{path}")
 }

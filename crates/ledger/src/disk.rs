@@ -18,7 +18,7 @@ const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
 /// A directory of files.
-pub trait Disk: fmt::Debug + Send + Sync + 'static {
+pub trait Disk: Send + Sync + 'static {
     /// Names of the files in `folder`, in order. A folder that does not exist is empty.
     ///
     /// # Errors

@@ -224,8 +224,11 @@ impl Engine {
             }
             self.checked = true;
         }
-        let opened =
-            if self.damaged { Err(Fault::Damaged("found by a commit".to_owned())) } else { Ledger::open(disk) };
+        let log_bytes = self.shared.settings.log_bytes;
+        let opened = match self.damaged {
+            true => Err(Fault::Damaged("found by a commit".to_owned())),
+            false => Ledger::open(disk, log_bytes),
+        };
         let ledger = match opened {
             Err(Fault::Damaged(what)) => {
                 let folder = directory::set_aside_database(&**disk, now.unix_ms)?;
@@ -235,7 +238,7 @@ impl Engine {
                     "the ledger's database cannot be read ({what}); it was moved to {folder}, a new one begins. What keys, \
                      accounts and teams had spent is in the old one: a start counts none of it against their limits"
                 );
-                let ledger = Ledger::open(disk)?;
+                let ledger = Ledger::open(disk, log_bytes)?;
                 ledger.put_blobs(self.shared.blobs.lock().make_contiguous())?;
                 ledger
             }

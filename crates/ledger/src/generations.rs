@@ -92,7 +92,8 @@ impl GenerationStore {
     /// As for [`GenerationStore::open`].
     pub fn open_on(disk: Arc<dyn Disk>, directory: Directory, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
         let LedgerBounds { max_age, max_bytes, sync, queue } = bounds;
-        let bounds = Settings { max_age, max_bytes, queue, ..Settings::default() };
+        let journal_bytes = max_bytes.max(Settings::default().journal_bytes);
+        let bounds = Settings { max_age, max_bytes, journal_bytes, queue, ..Settings::default() };
         Ok(GenerationStore { sync, ..GenerationStore::over(Store::open_on(disk, directory, settings(bounds))?) })
     }
 

@@ -160,7 +160,7 @@ impl Store {
     /// The entry with this id, stored or waiting. Reads the disk.
     ///
     /// # Errors
-    /// The database is closed, the disk refuses, or a block is damaged.
+    /// The database is closed, the disk refuses, or its group is damaged.
     pub fn get(&self, id: &Id) -> Result<Option<Entry>, Fault> {
         self.control.shared.get(id)
     }
@@ -492,7 +492,7 @@ impl Shared {
     /// The entry with this id, stored or waiting.
     ///
     /// # Errors
-    /// The database is closed, the disk refuses, or a block is damaged.
+    /// The database is closed, the disk refuses, or its group is damaged.
     pub fn get(&self, id: &Id) -> Result<Option<Entry>, Fault> {
         match self.queue.entry(id) {
             Some(entry) => Ok(Some(entry.entry())),

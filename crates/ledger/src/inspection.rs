@@ -38,7 +38,7 @@ pub fn compact(path: &Path) -> Result<Compacted, Fault> {
     let directory = Directory::open_existing(path)?;
     let length = || std::fs::metadata(path.join(DATABASE)).map(|file| file.len());
     let before = length()?;
-    let ledger = Ledger::open(&directory.disk())?;
+    let ledger = Ledger::open(&directory.disk(), u64::MAX)?;
     ledger.compact()?;
     drop(ledger);
     Ok(Compacted { before, after: length()? })

@@ -20,6 +20,9 @@ pub struct Settings {
     pub segment_bytes: u64,
     /// Most bytes of all segments, while the database takes nothing. Further entries wait in memory.
     pub journal_bytes: u64,
+    /// Most bytes of the database's write-ahead log, above which nothing is stored. Only a program that holds a transaction open
+    /// for long lets it grow so far.
+    pub log_bytes: u64,
     /// Age at which entries are dropped.
     pub max_age: Duration,
     /// Most bytes of records. The file is somewhat larger: columns and sums are not counted.
@@ -38,6 +41,7 @@ impl Default for Settings {
             sync_within: Duration::from_millis(200),
             segment_bytes: 8 * 1024 * 1024,
             journal_bytes: 1024 * 1024 * 1024,
+            log_bytes: 1024 * 1024 * 1024,
             max_age: Duration::from_secs(7 * 86_400),
             max_bytes: 2 * 1024 * 1024 * 1024,
             max_sum_age: Duration::from_secs(90 * 86_400),

@@ -29,7 +29,7 @@ struct Shelf {
 impl Shelf {
     fn new() -> Shelf {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new(7));
-        Shelf { ledger: Ledger::open(&disk).unwrap(), ordinal: 0 }
+        Shelf { ledger: Ledger::open(&disk, u64::MAX).unwrap(), ordinal: 0 }
     }
 
     fn commit(&mut self, items: impl IntoIterator<Item = Item>) {

@@ -58,7 +58,9 @@ impl Shelf {
     }
 
     fn over(disk: MemoryDisk, run: u64) -> Shelf {
-        let shared = Shared::new(Arc::new(disk.clone()), Settings::default(), run, START_MS);
+        let settings =
+            Settings { log_bytes: 2 * 1024 * 1024, journal_bytes: 4_000, segment_bytes: 1_000, ..Settings::default() };
+        let shared = Shared::new(Arc::new(disk.clone()), settings, run, START_MS);
         Shelf { disk, engine: Engine::new(Arc::clone(&shared)), shared, run }
     }
 
@@ -248,25 +250,33 @@ fn a_database_that_cannot_be_written_is_read_on_and_takes_everything_when_it_can
 }
 
 #[test]
-fn a_reader_that_holds_a_transaction_open_stops_nothing_and_sees_what_it_saw() {
+fn a_reader_that_holds_a_transaction_open_sees_what_it_saw_and_neither_log_nor_journal_grows_without_bound() {
     let mut shelf = Shelf::new();
     let other = Connection::open(shelf.disk.folder().join("ledger.db")).unwrap();
-    let count = |connection: &Connection| {
-        connection.query_row("select count(*) from generations", [], |row| row.get::<_, i64>(0)).unwrap()
-    };
+    let count = || other.query_row("select count(*) from generations", [], |row| row.get::<_, i64>(0)).unwrap();
     other.execute_batch("begin").unwrap();
-    assert_eq!(count(&other), 768);
-    for part in 0..8 {
-        (0..256).for_each(|at| shelf.push(Item::Entry(Packed::of(&entry(1_000 + part * 256 + at)))));
-        shelf.step();
-        assert_eq!(shelf.shared.queue.load().items, 0);
+    assert_eq!(count(), 768);
+    let (mut writer, mut recorded) = (shelf.shared.journal.writer(0), 768);
+    for part in 0..40 {
+        for at in 0..20 {
+            let entry = Packed::of(&entry(1_000 + part * 20 + at));
+            let position = writer.append(&entry, START_MS + part * 2_000).ok();
+            shelf.shared.queue.push(Item::Entry(entry), position, Instant::now());
+            recorded += 1;
+        }
+        shelf.engine.step(Now { instant: Instant::now() + Duration::from_secs(part as u64 * 5), ..now() }, true);
     }
-    let busy = other.query_row("pragma wal_checkpoint(truncate)", [], |row| row.get::<_, i64>(0));
-    assert!(busy.is_err() || busy.unwrap() == 1, "its own transaction keeps the log");
-    assert_eq!(count(&other), 768);
+    let log = || std::fs::metadata(shelf.disk.folder().join("ledger.db-wal")).unwrap().len();
+    assert!((2..4).contains(&(log() / 1_048_576)), "{} bytes", log());
+    let journal: u64 = shelf.shared.journal.segments().iter().map(|segment| segment.written()).sum();
+    assert!((4_000..6_000).contains(&journal), "{journal} bytes");
+    assert!(shelf.shared.trouble.load_full().unwrap().reason.contains("transaction"));
+    assert!(shelf.shared.journal.trouble().unwrap().reason.contains("the journal holds as much as it may"));
+    assert_eq!(count(), 768);
     other.execute_batch("commit").unwrap();
-    assert_eq!(count(&other), 768 + 8 * 256);
-    assert!(shelf.shared.database().unwrap().wal_bytes() > 0);
+    shelf.engine.step(Now { instant: Instant::now() + Duration::from_secs(9_000), ..now() }, true);
+    assert!(shelf.shared.trouble.load().is_none() && log() < 2 * 1_048_576);
+    assert_eq!(count(), recorded);
 }
 
 #[test]

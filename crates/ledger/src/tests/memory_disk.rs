@@ -82,12 +82,6 @@ pub struct MemoryDisk {
     folder: Arc<Folder>,
 }
 
-impl fmt::Debug for MemoryDisk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the disk of process {}", self.process)
-    }
-}
-
 /// Where the database lies. Deleted at the end.
 struct Folder(PathBuf);
 

@@ -179,7 +179,7 @@ fn an_entry_too_long_for_the_journal_is_found_and_the_others_of_its_turn_survive
     entries.iter().for_each(|entry| _ = recorder.add(Packed::of(entry), None));
     recorder.write();
     assert!(entries.iter().all(|entry| store.get(&entry.id).unwrap().as_ref() == Some(entry)));
-    // The long one waits in memory for its block, which may have been written before the kill, or not.
+    // The long one waits in memory for the database, which may have it before the kill, or not.
     let after = lazy(&disk.killed(), &places[1]);
     for entry in [&entries[0], &entries[2]] {
         assert_eq!(after.get(&entry.id).unwrap().as_ref(), Some(entry));
