@@ -81,7 +81,7 @@ insert into state values (1, randomblob(16), 0, 0, 0, 0, 0, null);
 
 create view generations as
 select
-    'gen-' || (s.key >> 21) / 1000 || '-' || s.tail as id,
+    'gen-' || ((s.key >> 21) / 1000) || '-' || s.tail as id,
     s.key >> 21 as created_ms,
     strftime('%Y-%m-%dT%H:%M:%fZ', (s.key >> 21) / 1000.0, 'unixepoch') as created_at,
     date((s.key >> 21) / 1000, 'unixepoch') as day,

@@ -87,7 +87,7 @@ const VIEWS: &str = "
         if to_regclass('generations') is null then
             create view generations as
             select
-                'gen-' || created_ms / 1000 || '-' || encode(substring(id from 9 for 22), 'escape') as id,
+                'gen-' || (created_ms / 1000) || '-' || encode(substring(id from 9 for 22), 'escape') as id,
                 created_ms,
                 to_char(to_timestamp(created_ms / 1000.0) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') as created_at,
                 to_char(to_timestamp(created_ms / 1000) at time zone 'UTC', 'YYYY-MM-DD') as day,
