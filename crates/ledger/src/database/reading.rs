@@ -18,6 +18,9 @@ use crate::{
     packed::Packed,
 };
 
+/// How much later than its id an entry may have begun: both are one moment, but journals of earlier versions tell two.
+const LATER_MS: i64 = 10_000;
+
 /// A consistent view of the database.
 pub struct View<'l> {
     ledger: &'l Ledger,
@@ -84,8 +87,15 @@ impl<'l> View<'l> {
     }
 
     fn place(&self, id: &Id) -> Result<Option<Place>, Fault> {
-        let second = i64::try_from(id.time()).unwrap_or(i64::MAX).saturating_mul(1_000);
-        let (first, last) = (columns::first_key(second), columns::last_key(second.saturating_add(999)));
+        let second_ms = i64::try_from(id.time()).unwrap_or(i64::MAX).saturating_mul(1_000);
+        match self.place_between(id, second_ms, second_ms.saturating_add(999))? {
+            None => self.place_between(id, second_ms.saturating_add(1_000), second_ms.saturating_add(LATER_MS)),
+            found => Ok(found),
+        }
+    }
+
+    fn place_between(&self, id: &Id, first_ms: i64, last_ms: i64) -> Result<Option<Place>, Fault> {
+        let (first, last) = (columns::first_key(first_ms), columns::last_key(last_ms));
         let tail = ToSqlOutput::Borrowed(columns::tail_of(id));
         let mut find = self
             .connection()?
@@ -102,7 +112,7 @@ impl<'l> View<'l> {
         Ok(self.place(id)?.is_some())
     }
 
-    /// The entry with this id. The time of an id is the second of its entry.
+    /// The entry with this id, whose time is the second of the entry.
     ///
     /// # Errors
     /// The disk refuses, or its group is damaged.
