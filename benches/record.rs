@@ -1,5 +1,5 @@
 //! What a stored record of eight candidates costs: `cargo bench --bench record`. Says how many bytes it takes, too: alone
-//! and in a compressed block of 256, where statistics are published with every request, or with every tenth. The last figure is
+//! and in a compressed group, where statistics are published with every request, or with every tenth. The last figure is
 //! that of the beginning of a stream, and of a plain call that runs longer, in the journal: a record and a `write` of its own.
 #![expect(
     clippy::expect_used,
@@ -18,7 +18,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
 use pointsman_domain::{Catalog, RoutingPolicy};
 use pointsman_ledger::{
-    blocks::LEVEL,
+    database::groups::{ENTRIES, LEVEL},
     generations::{GenerationStore, LedgerBounds},
     record::{self, ContentHash, RecordWriter, Versions},
     settings::Settings,
@@ -28,7 +28,7 @@ use pointsman_ledger::{
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// Records in a block.
+/// Different records.
 const BLOCK: usize = 256;
 
 /// The versions of one catalog and one policy.
@@ -53,9 +53,11 @@ fn records(c: &mut Criterion) {
         let mut writer = RecordWriter::default();
         let records: Vec<Vec<u8>> = generations.iter().map(|generation| writer.write(generation).bytes).collect();
         let alone = records.iter().map(Vec::len).sum::<usize>() / records.len();
-        let compressed = zstd::bulk::compress(&records.concat(), LEVEL).expect("compressed").len() / records.len();
+        let groups =
+            records.chunks(ENTRIES).map(|group| zstd::bulk::compress(&group.concat(), LEVEL).expect("compressed"));
+        let compressed = groups.map(|group| group.len()).sum::<usize>() / records.len();
         eprintln!(
-            "statistics published every {publish_every}: {} candidates, {alone} bytes a record, {compressed} in a block",
+            "statistics published every {publish_every}: {} candidates, {alone} bytes a record, {compressed} in a group",
             generations[0].decision.candidates.len()
         );
     }

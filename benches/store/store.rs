@@ -14,7 +14,6 @@ mod generations;
 
 use std::{
     io::{self, Write as _},
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -129,8 +128,7 @@ fn measure(path: &Path, load: &Load, rate: u64) -> Result<(), Failure> {
     writeln!(out, "resident before        {:>10}", resident())?;
     let store = Arc::new(GenerationStore::open(path, bounds)?);
     write_all(&store, load, rate, out)?;
-    // The file is extended in steps, and what was never written takes no room.
-    let taken = std::fs::metadata(path.join(DATABASE))?.blocks() * 512;
+    let taken = std::fs::metadata(path.join(DATABASE))?.len();
     writeln!(out, "bytes a record on disk {:>10}", taken / load.count)?;
     writeln!(out, "resident after         {:>10}", resident())?;
     drop(store);

@@ -161,8 +161,8 @@ fn list(page: &PageBody<'_>, filters: &Filters) -> Markup {
             @if page.data.is_empty() { (empty(page, filters)) } @else { (table(page)) }
             @if page.unreadable_records > 0 || page.damaged_blocks > 0 {
                 p.alert {
-                    (page.unreadable_records) " records of this page cannot be read, and " (page.damaged_blocks)
-                    " damaged blocks may hold more. 'pointsman ledger verify' tells which."
+                    (page.unreadable_records) " records of this page cannot be read, of " (page.damaged_blocks)
+                    " damaged groups. 'pointsman ledger verify' tells which."
                 }
             }
             nav.pages aria-label="Pages of the list" {

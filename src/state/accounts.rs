@@ -3,7 +3,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use pointsman_domain::Usd;
-use pointsman_ledger::{accounts::AccountLog, activity::ActivityRow, fault::Fault, generations::GenerationStore};
+use pointsman_ledger::{accounts::AccountLog, activity::Spending, fault::Fault, generations::GenerationStore};
 
 use crate::{
     access::{
@@ -63,8 +63,8 @@ pub fn restore_spending(registry: &Registry, ledger: &GenerationStore) {
 
 fn try_restore(registry: &Registry, ledger: &GenerationStore) -> Result<(), Fault> {
     for_each_sum(registry, ledger, |sum| {
-        sum.budgets.iter().for_each(|budget| match sum.slot_ms {
-            Some(slot_ms) => budget.add(sum.cost, slot_ms),
+        sum.budgets.iter().for_each(|budget| match sum.day_ms {
+            Some(day_ms) => budget.add(sum.cost, day_ms),
             None => budget.add_to_total(sum.cost),
         });
     })
@@ -75,24 +75,21 @@ pub(super) struct SpentSum {
     /// The budgets that it counts for.
     pub(super) budgets: Vec<Arc<Budget>>,
     pub(super) cost: Usd,
-    /// Beginning of its 15 minutes, Unix milliseconds; `None` if it is of long ago.
-    pub(super) slot_ms: Option<i64>,
+    /// Beginning of its day, Unix milliseconds; `None` if it is of long ago.
+    pub(super) day_ms: Option<i64>,
 }
 
-/// Reads all sums of the ledger from the disk.
+/// Reads what was spent from the ledger on disk.
 pub(super) fn for_each_sum(
     registry: &Registry,
     ledger: &GenerationStore,
     mut add: impl FnMut(SpentSum),
 ) -> Result<(), Fault> {
-    let (long_ago, rows) = (ledger.activity_of_long_ago()?, ledger.activity(i64::MIN, i64::MAX)?);
-    let of_row = |row: &ActivityRow, slot_ms| {
-        let number = |text: &str| u64::from_str_radix(text, 16).unwrap_or_default();
-        let budgets = registry.holders.budgets_of(number(&row.owner), number(&row.key), &row.team);
-        SpentSum { budgets, cost: row.counters.cost, slot_ms }
-    };
-    long_ago.iter().for_each(|row| add(of_row(row, None)));
-    rows.iter().for_each(|row| add(of_row(row, Some(row.slot_ms))));
+    let number = |text: &str| u64::from_str_radix(text, 16).unwrap_or_default();
+    for Spending { day_ms, owner, key, team, cost } in ledger.spending()? {
+        let budgets = registry.holders.budgets_of(number(&owner), number(&key), &team);
+        add(SpentSum { budgets, cost, day_ms });
+    }
     Ok(())
 }
 

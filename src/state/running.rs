@@ -168,6 +168,12 @@ impl RunningCall {
         self.call.id
     }
 
+    /// When it began, Unix milliseconds: the time in its id, to the millisecond.
+    #[must_use]
+    pub fn created_ms(&self) -> i64 {
+        self.call.created_ms
+    }
+
     /// When it was admitted.
     #[must_use]
     pub fn accepted(&self) -> Tick {

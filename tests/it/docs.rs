@@ -10,7 +10,15 @@ use regex::Regex;
 use serde_json::Value;
 
 /// Words of the form of a key or a metric that are none.
-const NO_NAMES: [&str; 5] = ["accounts.log", "shared.log", "metrics.rules", "metrics.dashboard", "pointsman_records"];
+const NO_NAMES: [&str; 7] = [
+    "accounts.log",
+    "shared.log",
+    "ledger.db",
+    "ledger.redb",
+    "metrics.rules",
+    "metrics.dashboard",
+    "pointsman_records",
+];
 
 struct Known {
     /// Options by command, such as `pointsman keys list`.

@@ -27,7 +27,8 @@ fn files(below: &Path) -> BTreeMap<String, Vec<u8>> {
         let path = entry.unwrap().path();
         if path.is_dir() {
             files.extend(self::files(&path));
-        } else {
+        // An index in memory that programs share.
+        } else if !path.ends_with("ledger.db-shm") {
             files.insert(path.display().to_string(), std::fs::read(&path).unwrap());
         }
     }
@@ -69,7 +70,6 @@ async fn a_killed_gateways_records_are_exported_and_verified_and_nothing_in_its_
     let (code, json, _) = ledger(&["verify", "--json", "--data-dir", &path], &[]);
     let report: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((code, report["records"].as_u64(), report["fault_count"].as_u64()), (0, Some(30), Some(0)), "{report}");
-    assert!(report["slots_compared"].as_u64() >= Some(1), "{report}");
     assert!(files(&data) == before, "a file has changed");
 
     let process = start(&path);
@@ -191,7 +191,7 @@ async fn a_damaged_block_is_left_out_of_lists_which_say_so_and_verify_and_export
     let path = data.display().to_string();
     let verify = || ledger(&["verify", "--data-dir", &path], &[]);
     eventually("the directory is given up", async || verify().0, |code| *code == 0).await;
-    let file = data.join("ledger.redb");
+    let file = data.join("ledger.db");
     let mut bytes = std::fs::read(&file).unwrap();
     // Compressed parts begin so. The catalog and the policy are longer than the records of four calls.
     let magic = [0x28, 0xb5, 0x2f, 0xfd];
@@ -201,7 +201,7 @@ async fn a_damaged_block_is_left_out_of_lists_which_say_so_and_verify_and_export
 
     let (code, report, said) = verify();
     assert_eq!(code, 1, "{report}{said}");
-    assert!(report.contains("fault: block ") && report.contains("checksums"), "{report}");
+    assert!(report.contains("fault: group ") && report.contains("fault: the catalogue or policy"), "{report}");
     let (code, out, said) = ledger(&["export", "--data-dir", &path], &[]);
     assert!(code == 1 && out.is_empty() && said.contains("'pointsman ledger verify' names them"), "{said}");
 
@@ -210,7 +210,7 @@ async fn a_damaged_block_is_left_out_of_lists_which_say_so_and_verify_and_export
     crate::generation_lists::chat(&gateway, crate::harness::KEY, &call).await.expect(200);
     let page = admin(&gateway, "generations").await.expect(200);
     assert_eq!(column(&page["data"], "requested_model"), ["acme/small"], "{page}");
-    assert_eq!(page["damaged_blocks"], 1);
+    assert_eq!((&page["damaged_blocks"], &page["unreadable_records"]), (&json!(1), &json!(4)), "{page}");
     let csv = admin(&gateway, "generations.csv").await;
     assert_eq!((csv.status, csv.header("x-damaged-blocks")), (200, Some("1")));
     assert_eq!(admin(&gateway, "ledger").await.status, 200);
@@ -226,7 +226,10 @@ async fn compaction_makes_the_file_smaller_and_keeps_every_record() {
     answered(&process.gateway(), 40).await;
     process.signal("TERM");
     process.end().await;
-    let length = || std::fs::metadata(data.join("ledger.redb")).unwrap().len();
+    let file = data.join("ledger.db");
+    let free = "create table gone (bytes); insert into gone values (zeroblob(4000000)); drop table gone";
+    rusqlite::Connection::open(&file).unwrap().execute_batch(free).unwrap();
+    let length = || std::fs::metadata(&file).unwrap().len();
     let before = length();
     let (code, said, _) = ledger(&["compact", "--data-dir", &path], &[]);
     assert_eq!(code, 0, "{said}");

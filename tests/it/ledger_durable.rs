@@ -210,7 +210,7 @@ async fn a_ledger_of_a_newer_version_is_set_aside_whole_and_is_no_directory_for_
     let names = std::fs::read_dir(folder.at("data")).unwrap().map(|entry| entry.unwrap().path());
     let aside = names.into_iter().find(|path| path.to_string_lossy().contains("set-aside-")).expect("a folder");
     let (moved, left) = (files(&aside), files(&folder.at("data")));
-    assert!(moved.contains_key("ledger.redb") && moved.contains_key("format"), "{:?}", moved.keys());
+    assert!(moved.contains_key("ledger.db") && moved.contains_key("format"), "{:?}", moved.keys());
     for (name, bytes) in &before {
         let now = moved.get(name).or_else(|| left.get(name).filter(|_| STAYING.contains(&name.as_str())));
         assert!(now == Some(bytes), "{name} is changed or lost");
@@ -253,7 +253,7 @@ async fn a_directory_that_cannot_be_written_is_a_fault_at_the_start() {
 async fn while_the_disk_fails_health_and_metrics_say_so_and_what_was_answered_is_stored_when_it_works() {
     let folder = Folder::new();
     // Neither the journal nor the database can be opened.
-    std::fs::create_dir_all(folder.at("data/ledger.redb")).unwrap();
+    std::fs::create_dir_all(folder.at("data/ledger.db")).unwrap();
     folder.put("data/journal", "not a directory");
     let process = start(&folder.at("data").display().to_string());
     let gateway = process.gateway();
@@ -264,7 +264,7 @@ async fn while_the_disk_fails_health_and_metrics_say_so_and_what_was_answered_is
     assert_eq!((&degraded["state"], degraded["queued"].as_u64() >= Some(3)), (&json!("degraded"), true), "{degraded}");
     assert!(degraded["since"].is_string() && failing().await);
     std::fs::remove_file(folder.at("data/journal")).unwrap();
-    std::fs::remove_dir(folder.at("data/ledger.redb")).unwrap();
+    std::fs::remove_dir(folder.at("data/ledger.db")).unwrap();
     let state = async || health().await["state"].clone();
     crate::patience::eventually("the ledger is well", state, |state| *state == json!("ok")).await;
     assert!(!failing().await);
@@ -279,7 +279,7 @@ async fn while_the_disk_fails_health_and_metrics_say_so_and_what_was_answered_is
 async fn while_the_database_is_closed_foreign_and_unknown_ids_get_the_same_503_and_owners_their_records() {
     const OTHER: &str = "sk-other-0a1b2c3d4e5f6a7b";
     let folder = Folder::new();
-    std::fs::create_dir_all(folder.at("data/ledger.redb")).unwrap();
+    std::fs::create_dir_all(folder.at("data/ledger.db")).unwrap();
     let mut environment = environment(&folder.at("data").display().to_string());
     let keys = "[{ name = \"test\", env = \"TEST_KEY\" }, { name = \"other\", env = \"OTHER_KEY\" }]";
     environment.push(("POINTSMAN__KEYS".to_owned(), keys.to_owned()));
@@ -342,7 +342,7 @@ async fn without_a_word_in_the_configuration_the_ledger_and_the_routing_memory_l
     let ids = answered(&first.gateway(), 2).await;
     first.signal("TERM");
     assert_eq!(first.end().await.code(), Some(0));
-    assert!(data.join("ledger.redb").is_file() && data.join("routing.json").is_file(), "{:?}", files(&data).keys());
+    assert!(data.join("ledger.db").is_file() && data.join("routing.json").is_file(), "{:?}", files(&data).keys());
 
     let second = Process::start(&["serve", "--config", &config], &pairs);
     for id in &ids {

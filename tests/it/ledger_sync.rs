@@ -3,6 +3,7 @@
 use std::{
     fmt, io,
     ops::Range,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -89,6 +90,15 @@ impl Disk for TestDisk {
     fn remove(&self, name: &str) -> io::Result<()> {
         self.check_writable().and_then(|()| self.below.remove(name))
     }
+
+    /// Asked before and after each commit of the database, which SQLite writes itself.
+    fn length(&self, name: &str) -> io::Result<u64> {
+        self.check().and_then(|()| self.below.length(name))
+    }
+
+    fn folder(&self) -> &Path {
+        self.below.folder()
+    }
 }
 
 struct TestFile {
@@ -104,18 +114,6 @@ impl fmt::Debug for TestFile {
 }
 
 impl DiskFile for TestFile {
-    fn length(&self) -> io::Result<u64> {
-        self.file.length()
-    }
-
-    fn allocated(&self) -> io::Result<u64> {
-        self.file.allocated()
-    }
-
-    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.file.read_at(offset, bytes)
-    }
-
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.disk.check().and_then(|()| self.file.write_at(offset, bytes))
     }

@@ -356,7 +356,7 @@ fn the_sbom_lists_the_crates_of_the_binary_and_none_of_the_tests() {
     assert_eq!(sbom["metadata"]["component"]["version"], env!("CARGO_PKG_VERSION"));
     let names: BTreeSet<&str> =
         sbom["components"].as_array().unwrap().iter().map(|crate_| crate_["name"].as_str().unwrap()).collect();
-    for name in ["actix-web", "rustls", "redb", "prometheus", "pointsman-actors"] {
+    for name in ["actix-web", "rustls", "rusqlite", "prometheus", "pointsman-actors"] {
         assert!(names.contains(name), "{name}");
     }
     for name in ["criterion", "proptest", "rcgen", "expect-test"] {

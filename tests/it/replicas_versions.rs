@@ -36,7 +36,7 @@ async fn tables_that_a_later_version_extended_are_written_and_read_as_before() {
         alter table pointsman_records add column later text not null default 'unknown';
         alter table pointsman_changes add column later text not null default 'unknown';
         alter table pointsman_sums add column later text not null default 'unknown';
-        insert into pointsman_steps (step) values (2)";
+        insert into pointsman_steps (step) values (3)";
     run(&postgres, later);
     let two = replica(&upstream, &two, Some(&postgres), None).start().await;
     store_is(&two, "postgres", "ok").await;
@@ -50,7 +50,7 @@ async fn tables_that_a_later_version_extended_are_written_and_read_as_before() {
     let (text, _) = issue(&two, json!({ "name": "ci" })).await;
     let works = async || chat(&one, &text, json!({"max_tokens": 5})).await.status;
     eventually("the key works at the other replica", works, |status| *status == 200).await;
-    assert_eq!(run(&postgres, "select max(step) from pointsman_steps"), "2", "no step is taken twice or back");
+    assert_eq!(run(&postgres, "select max(step) from pointsman_steps"), "3", "no step is taken twice or back");
 }
 
 #[actix_web::test]
@@ -64,7 +64,7 @@ async fn replicas_that_start_at_one_moment_take_each_step_once() {
         one_call(gateway).await;
     }
     records(&postgres, "3").await;
-    assert_eq!(run(&postgres, "select count(*), max(step) from pointsman_steps"), "1|1");
+    assert_eq!(run(&postgres, "select count(*), max(step) from pointsman_steps"), "2|2");
 }
 
 #[actix_web::test]

@@ -1,14 +1,71 @@
 //! Sums of generations per 15 minutes.
 
-use pointsman_domain::{GenerationStatus, Usd};
+use std::{collections::BTreeMap, time::Duration};
 
-use crate::{
-    entry::RollUp,
-    facts::{FEMTO_PER_MILLI, label, number},
-    facts_view::FactsView,
-    record,
-    sums::SLOT,
-};
+use pointsman_domain::Usd;
+
+use crate::{facts::label, facts_view::FactsView};
+
+/// Width of a slot of the sums.
+pub const SLOT: Duration = Duration::from_secs(15 * 60);
+/// What was counted, by slot and key.
+pub type Sums = BTreeMap<(i64, ActivityKey), ActivityCounters>;
+
+/// Number of the slot that a time lies in.
+#[must_use]
+pub fn slot(ms: i64) -> i64 {
+    ms.div_euclid(SLOT.as_millis() as i64)
+}
+
+/// What sums are shown by.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ActivityKey {
+    /// Catalog id of the model, or the requested name if none served.
+    pub model: String,
+    /// Slug of the provider; empty if none served.
+    pub provider: String,
+    /// Label of the owner ([`owner_label`](crate::generations::owner_label)).
+    pub owner: String,
+    /// Label of the key; empty for callers without one.
+    pub key: String,
+    /// Team of the account; empty without one.
+    pub team: String,
+}
+
+impl ActivityKey {
+    /// The key under which an entry with these facts counts.
+    #[must_use]
+    pub fn of(facts: &FactsView<'_>) -> ActivityKey {
+        let text = |field| facts.label(field).to_owned();
+        ActivityKey {
+            model: text(label::MODEL),
+            provider: text(label::PROVIDER),
+            owner: text(label::OWNER),
+            key: text(label::KEY),
+            team: text(label::TEAM),
+        }
+    }
+
+    /// The key as replicas exchange it.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let parts = [&self.model, &self.provider, &self.owner, &self.key, &self.team];
+        parts.map(|part| part.replace('\n', " ")).join("\n").into_bytes()
+    }
+
+    /// Undoes [`ActivityKey::to_bytes`]; `None` if these bytes are no key.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<ActivityKey> {
+        let mut parts = std::str::from_utf8(bytes).ok()?.split('\n').map(str::to_owned);
+        Some(ActivityKey {
+            model: parts.next()?,
+            provider: parts.next()?,
+            owner: parts.next()?,
+            key: parts.next()?,
+            team: parts.next()?,
+        })
+    }
+}
 
 /// Generations of one slot, model, provider, owner, key and team.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +84,21 @@ pub struct ActivityRow {
     pub team: String,
     /// What was counted.
     pub counters: ActivityCounters,
+}
+
+/// What a key spent on one day.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spending {
+    /// Start of the day, Unix milliseconds, UTC; `None` for long ago.
+    pub day_ms: Option<i64>,
+    /// Label of the owner.
+    pub owner: String,
+    /// Label of the key; empty for callers without one.
+    pub key: String,
+    /// Team of the account at the time; empty without one.
+    pub team: String,
+    /// Known cost of all attempts.
+    pub cost: Usd,
 }
 
 /// Sums over generations.
@@ -62,12 +134,9 @@ pub struct ActivityCounters {
     pub cost: Usd,
 }
 
-/// Separates the parts of a key.
-const SEPARATOR: u8 = b'\n';
-
 impl ActivityCounters {
     /// Number of counters beside the cost.
-    const COUNT: usize = 13;
+    pub(super) const COUNT: usize = 13;
 
     /// Names of the counters, in the order of [`ActivityCounters::counts`].
     pub const NAMES: [&str; ActivityCounters::COUNT] = [
@@ -106,7 +175,7 @@ impl ActivityCounters {
         ]
     }
 
-    const fn with(counts: [u64; ActivityCounters::COUNT], cost: Usd) -> ActivityCounters {
+    pub(super) const fn with(counts: [u64; ActivityCounters::COUNT], cost: Usd) -> ActivityCounters {
         let [requests, failed, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, ..] = counts;
         let [.., cache_write_tokens, cache_write_1h_tokens, audio_tokens, audio_output_tokens, _, _, _] = counts;
         let [.., images, web_searches, unknown_costs] = counts;
@@ -135,101 +204,36 @@ impl ActivityCounters {
         *self = ActivityCounters::with(counts, self.cost + other.cost);
     }
 
-    /// The counters, then the cost.
-    fn write(&self, out: &mut Vec<u8>) {
-        out.clear();
-        self.counts().iter().for_each(|count| out.extend_from_slice(&count.to_le_bytes()));
-        out.extend_from_slice(&self.cost.femto().to_le_bytes());
+    /// The counters, then the cost, as replicas exchange them.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let counts = self.counts().into_iter().flat_map(u64::to_le_bytes);
+        counts.chain(self.cost.femto().to_le_bytes()).collect()
     }
 
-    fn read(bytes: &[u8]) -> Option<ActivityCounters> {
+    /// Undoes [`ActivityCounters::to_bytes`]; `None` if these bytes are no counters.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<ActivityCounters> {
         let (stored, cost) = bytes.split_at_checked(ActivityCounters::COUNT * 8)?;
         let mut counts = [0; ActivityCounters::COUNT];
         counts.iter_mut().zip(stored.as_chunks().0).for_each(|(count, bytes)| *count = u64::from_le_bytes(*bytes));
         Some(ActivityCounters::with(counts, Usd::from_femto(i128::from_le_bytes(cost.try_into().ok()?))))
     }
-
-    /// The counters of one entry.
-    fn of(facts: &FactsView<'_>) -> ActivityCounters {
-        let failed = u64::from(facts.label(label::STATUS) == GenerationStatus::Failed.as_str());
-        let mut counters = ActivityCounters { requests: 1, failed, unknown_costs: 1, ..ActivityCounters::default() };
-        let mut femto = 0;
-        for (field, number) in facts.numbers() {
-            let count = u64::try_from(number).unwrap_or_default();
-            match field {
-                number::COST_MILLIS => femto += i128::from(number) * FEMTO_PER_MILLI,
-                number::COST_REST => femto += i128::from(number),
-                number::PROMPT_TOKENS => counters.prompt_tokens = count,
-                number::COMPLETION_TOKENS => counters.completion_tokens = count,
-                number::CACHED_TOKENS => counters.cached_tokens = count,
-                number::REASONING_TOKENS => counters.reasoning_tokens = count,
-                number::CACHE_WRITE_TOKENS => counters.cache_write_tokens = count,
-                number::CACHE_WRITE_1H_TOKENS => counters.cache_write_1h_tokens = count,
-                number::AUDIO_TOKENS => counters.audio_tokens = count,
-                number::AUDIO_OUTPUT_TOKENS => counters.audio_output_tokens = count,
-                number::IMAGES => counters.images = count,
-                // Only a known cost has one.
-                number::COST_NANOS => counters.unknown_costs = 0,
-                number::WEB_SEARCHES => counters.web_searches = count,
-                _ => {}
-            }
-        }
-        counters.cost = Usd::from_femto(femto);
-        counters
-    }
 }
 
 impl ActivityRow {
-    /// The row of a stored sum; `None` if it is none.
+    /// The row of a sum.
+    #[must_use]
+    pub fn of(slot: i64, key: ActivityKey, counters: ActivityCounters) -> ActivityRow {
+        let ActivityKey { model, provider, owner, key, team } = key;
+        let slot_ms = slot.saturating_mul(SLOT.as_millis() as i64);
+        ActivityRow { slot_ms, model, provider, owner, key, team, counters }
+    }
+
+    /// The row of a sum that a replica sent; `None` if it is none.
     #[must_use]
     pub fn read(slot: i64, key: &[u8], sum: &[u8]) -> Option<ActivityRow> {
-        let mut parts = std::str::from_utf8(key).ok()?.split(char::from(SEPARATOR)).map(str::to_owned);
-        Some(ActivityRow {
-            slot_ms: slot.saturating_mul(SLOT.as_millis() as i64),
-            model: parts.next()?,
-            provider: parts.next()?,
-            owner: parts.next()?,
-            key: parts.next()?,
-            team: parts.next()?,
-            counters: ActivityCounters::read(sum)?,
-        })
-    }
-}
-
-fn append_part(key: &mut Vec<u8>, part: &str) {
-    key.extend(part.bytes().map(|byte| if byte == SEPARATOR { b' ' } else { byte }));
-}
-
-/// Sums by model, provider, owner, key and team.
-pub(super) struct Activity;
-
-impl RollUp for Activity {
-    fn key(&self, facts: &FactsView<'_>, key: &mut Vec<u8>) -> bool {
-        let parts = [label::MODEL, label::PROVIDER, label::OWNER, label::KEY, label::TEAM];
-        for (at, field) in parts.into_iter().enumerate() {
-            if at > 0 {
-                key.push(SEPARATOR);
-            }
-            append_part(key, facts.label(field));
-        }
-        true
-    }
-
-    fn count(&self, facts: &FactsView<'_>, sum: &mut Vec<u8>) {
-        let mut counters = ActivityCounters::read(sum).unwrap_or_default();
-        counters.add(&ActivityCounters::of(facts));
-        counters.write(sum);
-    }
-
-    fn merge(&self, sum: &mut Vec<u8>, more: &[u8]) {
-        let Some(more) = ActivityCounters::read(more) else { return };
-        let mut counters = ActivityCounters::read(sum).unwrap_or_default();
-        counters.add(&more);
-        counters.write(sum);
-    }
-
-    fn blobs(&self, record: &[u8]) -> [Option<[u8; 32]>; 2] {
-        record::versions_of(record).map_or([None; 2], |hashes| hashes.map(|hash| Some(hash.0)))
+        Some(ActivityRow::of(slot, ActivityKey::read(key)?, ActivityCounters::read(sum)?))
     }
 }
 
@@ -239,29 +243,20 @@ mod tests {
 
     #[test]
     fn sums_are_read_as_they_were_written_and_no_part_of_one_is_a_sum() {
-        let mut all = ActivityCounters::with([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13], Usd::from_femto(-14));
-        let (mut sum, mut more) = (Vec::new(), Vec::new());
-        all.write(&mut sum);
-        assert_eq!(ActivityCounters::read(&sum), Some(all));
-        let counters = ActivityCounters { requests: 2, reasoning_tokens: 9, ..ActivityCounters::default() };
-        counters.write(&mut more);
-        Activity.merge(&mut sum, &more);
-        all.add(&counters);
-        assert_eq!((all.requests, all.reasoning_tokens, all.unknown_costs), (3, 15, 13));
-        assert_eq!(ActivityCounters::read(&sum), Some(all));
+        let all = ActivityCounters::with([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13], Usd::from_femto(-14));
+        let bytes = all.to_bytes();
+        assert_eq!(ActivityCounters::read(&bytes), Some(all));
         assert!(all.counts().iter().zip(ActivityCounters::NAMES).all(|(count, _)| *count > 0));
-        assert!((0..sum.len()).all(|cut| ActivityCounters::read(&sum[..cut]).is_none()));
+        assert!((0..bytes.len()).all(|cut| ActivityCounters::read(&bytes[..cut]).is_none()));
     }
 
     #[test]
-    fn the_key_of_a_sum_names_key_and_team() {
-        let mut sum = Vec::new();
-        ActivityCounters::default().write(&mut sum);
-        let read = |key: &str| ActivityRow::read(1, key.as_bytes(), &sum);
+    fn a_key_is_read_as_it_was_written() {
         for (key, parts) in [("m\np\no\nk\n", ("k", "")), ("m\np\no\n\nblue", ("", "blue"))] {
-            let row = read(key).unwrap();
-            assert_eq!((&*row.key, &*row.team), parts, "{key:?}");
+            let read = ActivityKey::read(key.as_bytes()).unwrap();
+            assert_eq!((&*read.key, &*read.team), parts, "{key:?}");
+            assert_eq!(read.to_bytes(), key.as_bytes());
         }
-        assert_eq!(read("m\np\no\nk"), None);
+        assert_eq!(ActivityKey::read(b"m\np\no\nk"), None);
     }
 }

@@ -15,12 +15,18 @@ use crate::{
 };
 
 /// Name of the database.
-pub const DATABASE: &str = "ledger.redb";
+pub const DATABASE: &str = "ledger.db";
+/// Its write-ahead log.
+pub const DATABASE_WAL: &str = "ledger.db-wal";
+/// The index of that log in memory that programs share.
+const DATABASE_SHM: &str = "ledger.db-shm";
+/// The database of layout 1, which this version cannot read.
+const OLD_DATABASE: &str = "ledger.redb";
 /// Folder of the journal segments.
 pub const JOURNAL: &str = "journal";
 /// Number of the layout that this version writes. It rises with everything that a version of a lower number would misread: such a
 /// version sets the files aside.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// File with the name of the replica that the directory belongs to.
 pub const NODE_FILE: &str = "node";
 const FORMAT_FILE: &str = "format";
@@ -99,6 +105,8 @@ pub enum Format {
     Current,
     /// Written by a newer version. Its files now lie in this folder, whole.
     SetAside(String),
+    /// Written by a version of layout 1. Its database now lies in this folder.
+    OldSetAside(String),
 }
 
 /// Reads the format number, and writes it where there is none. Files of a newer version are moved into a folder of their own.
@@ -113,7 +121,11 @@ pub fn check_format(disk: &dyn Disk, now_ms: i64) -> Result<Format, Fault> {
     };
     let found = match stored {
         Some(number) if number > FORMAT => Format::SetAside(set_aside_all(disk, now_ms)?),
-        Some(_) => return Ok(Format::Current),
+        Some(FORMAT) => return Ok(Format::Current),
+        Some(_) if disk.list("")?.iter().any(|name| name == OLD_DATABASE) => {
+            Format::OldSetAside(set_aside(disk, OLD_DATABASE, now_ms)?)
+        }
+        Some(_) => Format::Fresh,
         None => Format::Fresh,
     };
     disk.replace(FORMAT_FILE, FORMAT.to_string().as_bytes())?;
@@ -146,6 +158,22 @@ fn set_aside_all(disk: &dyn Disk, now_ms: i64) -> Result<String, Fault> {
 pub fn set_aside(disk: &dyn Disk, name: &str, now_ms: i64) -> io::Result<String> {
     let folder = set_aside_folder(now_ms);
     disk.rename(name, &format!("{folder}/{name}"))?;
+    Ok(folder)
+}
+
+/// Moves a database that cannot be read out of the way, with its log, and gives the folder it lies in now.
+///
+/// # Errors
+/// The disk refuses.
+pub fn set_aside_database(disk: &dyn Disk, now_ms: i64) -> io::Result<String> {
+    let folder = set_aside_folder(now_ms);
+    // The log goes first: a database without it could pass for whole.
+    for name in [DATABASE_SHM, DATABASE_WAL, DATABASE] {
+        match disk.rename(name, &format!("{folder}/{name}")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            moved => moved?,
+        }
+    }
     Ok(folder)
 }
 

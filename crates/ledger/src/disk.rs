@@ -7,7 +7,7 @@ use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Read as _, Seek as _},
     ops::Range,
-    os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -16,8 +16,6 @@ use parking_lot::Mutex;
 /// Only the owner reads and writes: records tell who called which model when.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
-/// Unit of `st_blocks`, in bytes.
-const BLOCK: u64 = 512;
 
 /// A directory of files.
 pub trait Disk: Send + Sync + 'static {
@@ -68,28 +66,19 @@ pub trait Disk: Send + Sync + 'static {
     /// # Errors
     /// The disk refuses.
     fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Length of a file in bytes; 0 if there is none.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    fn length(&self, name: &str) -> io::Result<u64>;
+
+    /// The directory in the file system, where SQLite opens its files itself.
+    fn folder(&self) -> &Path;
 }
 
 /// An open file.
 pub trait DiskFile: Send + Sync + fmt::Debug {
-    /// Length in bytes.
-    ///
-    /// # Errors
-    /// The disk refuses.
-    fn length(&self) -> io::Result<u64>;
-
-    /// Bytes of the disk that the file takes: less than its length if parts were never written.
-    ///
-    /// # Errors
-    /// The disk refuses.
-    fn allocated(&self) -> io::Result<u64>;
-
-    /// Fills `bytes` from `offset`.
-    ///
-    /// # Errors
-    /// The file is too short, or the disk refuses.
-    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
-
     /// Writes all of `bytes` at `offset`: one system call unless the kernel takes only a part.
     ///
     /// # Errors
@@ -214,6 +203,18 @@ impl Disk for SystemDisk {
     fn remove(&self, name: &str) -> io::Result<()> {
         fs::remove_file(self.root.join(name))
     }
+
+    fn length(&self, name: &str) -> io::Result<u64> {
+        match fs::metadata(self.root.join(name)) {
+            Ok(file) => Ok(file.len()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn folder(&self) -> &Path {
+        &self.root
+    }
 }
 
 #[derive(Debug)]
@@ -224,18 +225,6 @@ struct SystemFile {
 }
 
 impl DiskFile for SystemFile {
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
-    }
-
-    fn allocated(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.blocks() * BLOCK)
-    }
-
-    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(bytes, offset)
-    }
-
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
     }

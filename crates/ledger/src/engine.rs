@@ -1,8 +1,8 @@
 //! The engine: moves entries from the queue and the journal into the database.
 //!
 //! [`Engine::step`] does what is due and says when to call it again. It has no thread and no clock of its own: those
-//! are in [`crate::handle`]. A disk that fails makes it close the database and try again later; until then
-//! entries wait in the queue and in the journal.
+//! are in [`crate::handle`]. A disk that fails makes it try again later; until then entries wait in the queue and in the
+//! journal, and readers go on. A database that is damaged is set aside.
 
 use std::{
     collections::VecDeque,
@@ -14,12 +14,11 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use crate::{
-    blocks,
     database::Ledger,
-    directory::{self, DATABASE, Format},
+    directory::{self, Format},
     disk::Disk,
     fault::Fault,
     journal::{
@@ -34,8 +33,8 @@ use crate::{
 
 /// Bytes of a segment that are read back at once.
 const READ_AT_ONCE: u64 = 1024 * 1024;
-/// Items that are worth a transaction at once, and most of one: full blocks. Large, because every transaction syncs the file.
-const BATCH: usize = 8 * blocks::ENTRIES;
+/// Items that are worth a transaction at once, and most of one. Large, because every transaction syncs the file.
+const BATCH: usize = 2_048;
 /// Longest wait of an item that no journal holds.
 const UNJOURNALED_WAIT: Duration = Duration::from_millis(200);
 /// First wait after a failure; each further one is twice as long.
@@ -57,8 +56,8 @@ pub struct Shared {
     pub journal: Arc<Journal>,
     /// What waits.
     pub queue: Queue,
-    /// The database. `None` while it is closed.
-    pub ledger: RwLock<Option<Ledger>>,
+    /// The database. `None` until it could be opened.
+    pub ledger: ArcSwapOption<Ledger>,
     /// Why nothing is committed at present.
     pub trouble: ArcSwapOption<Trouble>,
     /// What was found at the start.
@@ -90,10 +89,15 @@ impl Shared {
     #[must_use]
     pub fn new(disk: Arc<dyn Disk>, settings: Settings, run: u64, now_ms: i64) -> Arc<Shared> {
         Arc::new(Shared {
-            journal: Arc::new(Journal::new(Arc::clone(&disk), now_ms, run, settings.segment_bytes)),
+            journal: Arc::new(Journal::new(
+                Arc::clone(&disk),
+                now_ms,
+                run,
+                (settings.segment_bytes, settings.journal_bytes),
+            )),
             disk,
             queue: Queue::new(settings.queue, BATCH.min(settings.queue.items / 2)),
-            ledger: RwLock::new(None),
+            ledger: ArcSwapOption::empty(),
             trouble: ArcSwapOption::empty(),
             recovery: ArcSwap::default(),
             is_set_aside: AtomicBool::new(false),
@@ -101,6 +105,14 @@ impl Shared {
             run,
             blobs: Mutex::default(),
         })
+    }
+
+    /// The open database.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn database(&self) -> Result<Arc<Ledger>, Fault> {
+        self.ledger.load_full().ok_or(Fault::Unavailable)
     }
 }
 
@@ -120,6 +132,8 @@ pub struct Engine {
     checked: bool,
     /// Left-over segments were found.
     recovered: bool,
+    /// The database was found damaged.
+    damaged: bool,
     /// Segments deleted since the last commit.
     forgotten: Vec<String>,
     retry: Option<(Instant, Duration)>,
@@ -136,6 +150,7 @@ impl Engine {
             shared,
             checked: false,
             recovered: false,
+            damaged: false,
             forgotten: Vec::new(),
             retry: None,
             retention_at: None,
@@ -159,27 +174,19 @@ impl Engine {
         }
     }
 
-    /// Opens the database and takes the journal over, once. Nothing is dropped by age or size, and a damaged database stays
-    /// where it is.
+    /// Opens the database to look at it, and reads the journal into the queue, which must have room for it: no file changes.
     ///
     /// # Errors
     /// The disk refuses, or the database is damaged.
-    pub fn take_over(&mut self, now: Now) -> Result<(), Fault> {
-        self.checked = true;
-        let ledger = Ledger::open(&*self.shared.disk)?;
+    pub fn look(&mut self, now: Now) -> Result<(), Fault> {
+        let ledger = Ledger::inspect(&self.shared.disk)?;
         self.recover(&ledger, now)?;
-        *self.shared.ledger.write() = Some(ledger);
-        loop {
-            self.read_back(now)?;
-            if self.shared.queue.load().items == 0 {
-                return Ok(());
-            }
-            self.commit(now)?;
-        }
+        self.shared.ledger.store(Some(Arc::new(ledger)));
+        self.read_back(now)
     }
 
     fn work(&mut self, now: Now, all: bool) -> Result<Instant, Fault> {
-        if self.shared.ledger.read().is_none() {
+        if self.shared.ledger.load().is_none() {
             self.open(now)?;
         }
         loop {
@@ -192,6 +199,7 @@ impl Engine {
                 self.commit(now)?;
                 continue;
             }
+            // One small step at a time: what waits to be stored comes first.
             let retention_at = self.retain(now)?;
             let next = due_at.map_or(retention_at, |at| at.min(retention_at));
             // A segment can be behind for a moment, between a write and the entry of the queue.
@@ -200,41 +208,47 @@ impl Engine {
     }
 
     fn open(&mut self, now: Now) -> Result<(), Fault> {
-        let disk = &*self.shared.disk;
+        let disk = &self.shared.disk;
         if !self.checked {
-            if let Format::SetAside(folder) = directory::check_format(disk, now.unix_ms)? {
+            let found = match directory::check_format(&**disk, now.unix_ms)? {
+                Format::SetAside(folder) => Some(("a newer version; its files were", folder)),
+                Format::OldSetAside(folder) => Some(("an earlier version; its database was", folder)),
+                Format::Fresh | Format::Current => None,
+            };
+            if let Some((what, folder)) = found {
                 self.shared.is_set_aside.store(true, Relaxed);
                 log::warn!(
-                    "the ledger was written by a newer version; its files were moved to {folder}. What keys, accounts and \
-                     teams had spent is there and counts against no limit"
+                    "the ledger was written by {what} moved to {folder}. What keys, accounts and teams had spent is there \
+                     and counts against no limit"
                 );
             }
             self.checked = true;
         }
-        let ledger = match Ledger::open(disk) {
+        let log_bytes = self.shared.settings.log_bytes;
+        let opened = match self.damaged {
+            true => Err(Fault::Damaged("found by a commit".to_owned())),
+            false => Ledger::open(disk, log_bytes),
+        };
+        let ledger = match opened {
             Err(Fault::Damaged(what)) => {
-                let folder = directory::set_aside(disk, DATABASE, now.unix_ms)?;
+                let folder = directory::set_aside_database(&**disk, now.unix_ms)?;
+                self.damaged = false;
                 self.shared.is_set_aside.store(true, Relaxed);
                 log::error!(
                     "the ledger's database cannot be read ({what}); it was moved to {folder}, a new one begins. What keys, \
                      accounts and teams had spent is in the old one: a start counts none of it against their limits"
                 );
-                let ledger = Ledger::open(disk)?;
+                let ledger = Ledger::open(disk, log_bytes)?;
                 ledger.put_blobs(self.shared.blobs.lock().make_contiguous())?;
                 ledger
             }
             opened => opened?,
         };
-        let state = ledger.state()?;
-        if state.run == self.shared.run {
-            // A commit that was reported as failed may have succeeded.
-            self.shared.queue.commit(state.ordinal, now.instant);
-        }
         if !self.recovered {
             self.recover(&ledger, now)?;
             self.log_recovery();
         }
-        *self.shared.ledger.write() = Some(ledger);
+        self.shared.ledger.store(Some(Arc::new(ledger)));
         Ok(())
     }
 
@@ -322,13 +336,17 @@ impl Engine {
 
     fn commit(&mut self, now: Now) -> Result<(), Fault> {
         let shared = &self.shared;
+        let ledger = shared.database()?;
+        if self.retry.is_some() {
+            // A commit that was reported as failed may have succeeded.
+            let state = ledger.state()?;
+            if state.run == shared.run {
+                shared.queue.commit(state.ordinal, now.instant);
+            }
+        }
         let items = shared.queue.hold(BATCH);
         let Some(last) = items.last() else { return Ok(()) };
-        {
-            let ledger = shared.ledger.read();
-            let ledger = ledger.as_ref().ok_or(Fault::Unavailable)?;
-            ledger.commit(shared.run, &items, &self.forgotten, &*shared.settings.sums)?;
-        }
+        ledger.commit(shared.run, &items, &self.forgotten)?;
         shared.queue.commit(last.ordinal, now.instant);
         shared.journal.note_recovery();
         self.forgotten.clear();
@@ -342,7 +360,7 @@ impl Engine {
         }
     }
 
-    /// Drops what is too old or too much. Gives the time of the next look.
+    /// Drops some of what is too old or too much. Gives the time of the next look: now, if there may be more to drop.
     fn retain(&mut self, now: Now) -> Result<Instant, Fault> {
         if let Some(at) = self.retention_at.filter(|at| now.instant < *at) {
             return Ok(at);
@@ -350,17 +368,14 @@ impl Engine {
         let now_ms = self.believed_ms(now);
         let settings = &self.shared.settings;
         let before = |age: Duration| now_ms.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
-        let sparse = {
-            let ledger = self.shared.ledger.read();
-            let ledger = ledger.as_ref().ok_or(Fault::Unavailable)?;
-            while ledger.retain(before(settings.max_age), settings.max_bytes)? > 0 {}
-            ledger.retain_sums(before(settings.max_sum_age), &*settings.sums)?;
-            ledger.retain_blobs(now_ms)?;
-            ledger.is_sparse()?
-        };
-        if sparse && let Some(ledger) = &mut *self.shared.ledger.write() {
-            ledger.compact()?;
+        let ledger = self.shared.database()?;
+        let more = ledger.retain(before(settings.max_age), settings.max_bytes)?
+            || ledger.retain_sums(before(settings.max_sum_age))?
+            || ledger.give_pages_back()?;
+        if more {
+            return Ok(now.instant);
         }
+        ledger.retain_blobs(now_ms)?;
         self.delete_segments(now);
         let next = now.instant + RETENTION_INTERVAL;
         self.retention_at = Some(next);
@@ -384,8 +399,10 @@ impl Engine {
 
     fn failed(&mut self, fault: &Fault, now: Now) -> Instant {
         self.shared.queue.release();
-        // After a failed write redb refuses everything until it is opened again.
-        *self.shared.ledger.write() = None;
+        // Readers go on with a database that cannot be written, but not with one that is damaged.
+        if matches!(fault, Fault::Damaged(_)) && self.shared.ledger.swap(None).is_some() {
+            self.damaged = true;
+        }
         if self.shared.trouble.load().is_none() {
             log::error!("the ledger's database cannot be written ({fault}); records wait in the journal and in memory");
             let trouble = Trouble { since_ms: now.unix_ms, reason: fault.to_string() };

@@ -4,8 +4,6 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::facts_view::FactsView;
-
 /// Identity of an entry. Sorts by time: the first eight bytes are a big-endian time in a unit of the caller's choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Id(pub [u8; Id::LENGTH]);
@@ -123,40 +121,5 @@ impl Filter {
             && self.labels.iter().all(|(field, texts)| has(*field, texts))
             && self.numbers.iter().all(|(field, range)| within(*field, range))
             && self.text.as_ref().is_none_or(|text| text.is_in(facts))
-    }
-}
-
-/// What the store learns of records, which are only bytes to it: sums per time slot and key, which count every entry once
-/// and outlive it, and the blobs that a record needs.
-pub trait RollUp: Send + Sync + 'static {
-    /// Appends the key under which an entry with these facts counts. `false` if it counts nowhere. Entries with the same
-    /// labels have the same key.
-    fn key(&self, facts: &FactsView<'_>, key: &mut Vec<u8>) -> bool;
-
-    /// Counts an entry with these facts in `sum`, which is empty before the first.
-    fn count(&self, facts: &FactsView<'_>, sum: &mut Vec<u8>);
-
-    /// Adds the counters `more` to `sum`.
-    fn merge(&self, sum: &mut Vec<u8>, more: &[u8]);
-
-    /// Hashes of the blobs that this record refers to.
-    fn blobs(&self, record: &[u8]) -> [Option<[u8; 32]>; 2];
-}
-
-/// No sums.
-#[derive(Debug, Clone, Copy)]
-pub struct NoRollUp;
-
-impl RollUp for NoRollUp {
-    fn key(&self, _: &FactsView<'_>, _: &mut Vec<u8>) -> bool {
-        false
-    }
-
-    fn count(&self, _: &FactsView<'_>, _: &mut Vec<u8>) {}
-
-    fn merge(&self, _: &mut Vec<u8>, _: &[u8]) {}
-
-    fn blobs(&self, _: &[u8]) -> [Option<[u8; 32]>; 2] {
-        [None; 2]
     }
 }

@@ -18,6 +18,14 @@ pub mod label {
     pub const KEY: u8 = 7;
     /// Team of the account; empty without one.
     pub const TEAM: u8 = 8;
+    /// The alias that was asked for; absent for a fixed model.
+    pub const ALIAS: u8 = 9;
+    /// The objective of the decision.
+    pub const OBJECTIVE: u8 = 10;
+    /// Class of the task of a chat; absent for other calls.
+    pub const TASK: u8 = 11;
+    /// What the last attempt of a failed generation failed of; absent without one.
+    pub const CAUSE: u8 = 12;
 }
 
 /// Fields of [`Facts`](crate::entry::Facts): numbers.
@@ -50,7 +58,11 @@ pub mod number {
     pub const IMAGES: u8 = 13;
     /// Billed web searches.
     pub const WEB_SEARCHES: u8 = 14;
+    /// Time from sending the request to the last byte, at the upstream that served, milliseconds.
+    pub const DURATION_MS: u8 = 15;
 }
 
 /// 10⁻¹⁵ dollars in a thousandth of a dollar.
 pub const FEMTO_PER_MILLI: i128 = 1_000_000_000_000;
+/// 10⁻¹⁵ dollars in a billionth of a dollar.
+pub const FEMTO_PER_NANO: i128 = 1_000_000;

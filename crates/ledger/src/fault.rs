@@ -17,7 +17,7 @@ pub enum Fault {
     Disk(io::Error),
     /// A stored value cannot be read: damaged, or written by other software.
     Damaged(String),
-    /// The database is closed for a moment: it is reopened or compacted, or the disk failed.
+    /// The database is closed: it could not be opened, or was damaged and is set aside.
     Unavailable,
     /// The thread of the store has ended, or did not answer in time.
     Stopped,
@@ -50,21 +50,37 @@ impl std::error::Error for Fault {
     }
 }
 
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Fault {
+        use rusqlite::ErrorCode;
+        let kind = match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) | None => {
+                return Fault::Damaged(error.to_string());
+            }
+            Some(ErrorCode::DiskFull) => io::ErrorKind::StorageFull,
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => io::ErrorKind::ResourceBusy,
+            Some(ErrorCode::ReadOnly) => io::ErrorKind::ReadOnlyFilesystem,
+            Some(_) => io::ErrorKind::Other,
+        };
+        Fault::Disk(io::Error::new(kind, error.to_string()))
+    }
+}
+
 impl From<io::Error> for Fault {
     fn from(error: io::Error) -> Fault {
         Fault::Disk(error)
     }
 }
 
-/// `None`, and a line in the log, if a block is damaged.
+/// `None`, and a line in the log, if a group of records is damaged.
 ///
 /// # Errors
 /// Every other fault.
-pub fn unless_damaged<T>(block: u64, read: Result<T, Fault>) -> Result<Option<T>, Fault> {
+pub fn unless_damaged<T>(group: u64, read: Result<T, Fault>) -> Result<Option<T>, Fault> {
     match read {
         Err(Fault::Damaged(what)) => {
             log::error!(
-                "block {block} of the ledger is damaged and is left out ({what}); see 'pointsman ledger verify'"
+                "group {group} of the ledger's records is damaged and is left out ({what}); see 'pointsman ledger verify'"
             );
             Ok(None)
         }

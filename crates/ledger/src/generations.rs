@@ -12,11 +12,11 @@ use pointsman_domain::{Generation, GenerationId, GenerationStatus, Usd};
 use pointsman_routing::stats::{missed_target, slower_than_predicted};
 
 use crate::{
-    activity::{Activity, ActivityRow},
+    activity::{ActivityRow, Spending},
     directory::Directory,
     disk::Disk,
     entry::{Entry, Facts, Filter, Id},
-    facts::{FEMTO_PER_MILLI, label, number},
+    facts::{FEMTO_PER_MILLI, FEMTO_PER_NANO, label, number},
     fault::Fault,
     handle::{Recorder, Size, Status, Store},
     journal::Started,
@@ -30,8 +30,6 @@ use crate::{
     write_batch::{Saving, WriteBatch},
 };
 
-/// 10⁻¹⁵ dollars in a billionth of a dollar.
-const FEMTO_PER_NANO: i128 = 1_000_000;
 /// How long a deletion waits until everything recorded so far is stored.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -63,7 +61,7 @@ pub struct GenerationPage {
     pub generations: Vec<Arc<Generation>>,
     /// Records that could not be read.
     pub unreadable: usize,
-    /// Damaged blocks whose records were left out.
+    /// Damaged groups of up to 32 records, some of which were left out.
     pub damaged_blocks: usize,
     /// Where to go on; `None` at the end.
     pub next: Option<crate::entry::Key>,
@@ -94,7 +92,8 @@ impl GenerationStore {
     /// As for [`GenerationStore::open`].
     pub fn open_on(disk: Arc<dyn Disk>, directory: Directory, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
         let LedgerBounds { max_age, max_bytes, sync, queue } = bounds;
-        let bounds = Settings { max_age, max_bytes, queue, ..Settings::default() };
+        let journal_bytes = max_bytes.max(Settings::default().journal_bytes);
+        let bounds = Settings { max_age, max_bytes, journal_bytes, queue, ..Settings::default() };
         Ok(GenerationStore { sync, ..GenerationStore::over(Store::open_on(disk, directory, settings(bounds))?) })
     }
 
@@ -143,7 +142,7 @@ impl GenerationStore {
     pub fn page_with(&self, query: &Query, foreign: ForeignPage) -> Result<GenerationPage, Fault> {
         let ForeignPage { entries, next, versions } = foreign;
         let page = other_replicas::merge(self.store.page(query)?, entries, next, query.limit);
-        let (mut generations, mut unreadable) = (Vec::with_capacity(page.entries.len()), 0);
+        let (mut generations, mut unreadable) = (Vec::with_capacity(page.entries.len()), page.unreadable);
         let versions = self.versions.over(&self.store, Some(&versions));
         for entry in &page.entries {
             match generation(entry, &versions) {
@@ -158,14 +157,12 @@ impl GenerationStore {
         Ok(GenerationPage { generations, unreadable, damaged_blocks, next, aged_out_ms })
     }
 
-    /// Sums of the generations that are older than those of [`GenerationStore::activity`]. Their times are not known any
-    /// more. Reads the disk.
+    /// What was ever spent, by day, account, key and team. Reads the disk.
     ///
     /// # Errors
     /// The disk fails.
-    pub fn activity_of_long_ago(&self) -> Result<Vec<ActivityRow>, Fault> {
-        let sums = self.store.sums_of_long_ago()?;
-        Ok(sums.into_iter().filter_map(|((slot, key), sum)| ActivityRow::read(slot, &key, &sum)).collect())
+    pub fn spending(&self) -> Result<Vec<Spending>, Fault> {
+        self.store.spending()
     }
 
     /// Sums of the generations admitted between two times, Unix milliseconds, by 15-minute slot. Reads the disk.
@@ -174,7 +171,7 @@ impl GenerationStore {
     /// The disk fails.
     pub fn activity(&self, since_ms: i64, until_ms: i64) -> Result<Vec<ActivityRow>, Fault> {
         let sums = self.store.sums(since_ms, until_ms)?;
-        Ok(sums.into_iter().filter_map(|((slot, key), sum)| ActivityRow::read(slot, &key, &sum)).collect())
+        Ok(sums.into_iter().map(|((slot, key), counters)| ActivityRow::of(slot, key, counters)).collect())
     }
 
     /// Deletes records: those created before a time, Unix milliseconds, of an owner, or both. Sums stay. Gives their number.
@@ -425,6 +422,18 @@ fn pack_head(generation: &Generation, packer: &mut Packer) {
         labels.put(label::KEY, str::from_utf8(&key).unwrap_or_default());
     }
     labels.put(label::TEAM, generation.team.as_deref().unwrap_or_default());
+    if let Some(alias) = &generation.decision.router {
+        labels.put(label::ALIAS, alias);
+    }
+    labels.put(label::OBJECTIVE, generation.decision.objective.value.as_str());
+    if let Some(class) = &generation.decision.task_class {
+        labels.put(label::TASK, class.task.as_str());
+    }
+    if generation.status.is_failure()
+        && let Some(cause) = generation.attempts.last().and_then(|attempt| attempt.error_type.as_deref())
+    {
+        labels.put(label::CAUSE, cause);
+    }
     for event in Event::ALL.into_iter().filter(|event| event.happened(generation)) {
         labels.put(label::EVENT, event.as_str());
     }
@@ -454,6 +463,9 @@ fn pack_head(generation: &Generation, packer: &mut Packer) {
     if let Some(millis) = generation.latency_ms {
         numbers.put(number::FIRST_TOKEN_MS, count(millis));
     }
+    if let Some(millis) = generation.generation_time_ms {
+        numbers.put(number::DURATION_MS, count(millis));
+    }
     packer.begin(entry_id(generation.id), generation.created_ms, labels.list(), numbers.list());
 }
 
@@ -471,10 +483,10 @@ fn divided(cost: Usd) -> (i64, i64) {
     )
 }
 
-/// Fields of the facts of one generation: of numbers there are at most fourteen, of labels twelve.
+/// Fields of the facts of one generation: of numbers there are at most fifteen, of labels sixteen.
 #[derive(Default)]
 struct Fields<T> {
-    list: [(u8, T); 14],
+    list: [(u8, T); 16],
     length: usize,
 }
 
@@ -507,7 +519,7 @@ fn hexadecimal(number: u64) -> [u8; 16] {
 
 /// Settings of a store of generations.
 pub(super) fn settings(bounds: Settings) -> Settings {
-    Settings { sums: Arc::new(Activity), interrupted: Arc::new(interrupted), ..bounds }
+    Settings { interrupted: Arc::new(interrupted), ..bounds }
 }
 
 /// Marks the entry of a generation that ran when its process ended.

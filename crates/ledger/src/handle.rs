@@ -18,21 +18,19 @@ use pointsman_base::clock;
 use tokio::sync::oneshot;
 
 use crate::{
-    database::{Identity, Ledger, OutboxBlock},
+    activity::{ActivityKey, Spending, Sums, slot},
+    database::{Group, Identity, Ledger, View, columns::Row},
     directory::Directory,
     disk::Disk,
     engine::{Blob, Engine, Now, Shared},
-    entry::{Entry, Filter, Id, RollUp},
+    entry::{Entry, Filter, Id},
     fault::Fault,
     journal::{Position, Started, Trouble, Writer},
-    overlay::Overlay,
     packed::Packed,
     page::{self, Page, Query, Summary},
-    queue::Item,
+    queue::{Bounds, Item},
     recovery::Recovery,
     settings::Settings,
-    sums::{self, NewSums, SlotSums},
-    verify::{self, Checks, Verification},
 };
 
 /// How the store is. Cheap to ask.
@@ -50,6 +48,8 @@ pub struct Status {
     pub recovery: Recovery,
     /// An earlier ledger was moved out of the way since the start, with what had been spent.
     pub is_set_aside: bool,
+    /// Bytes of the database's write-ahead log: grows while another program holds a transaction open.
+    pub wal_bytes: u64,
 }
 
 /// Size of the store.
@@ -57,7 +57,7 @@ pub struct Status {
 pub struct Size {
     /// Entries, stored or waiting.
     pub entries: u64,
-    /// Bytes of stored blocks.
+    /// Bytes of stored records.
     pub bytes: u64,
     /// Entries created at or before this time, Unix milliseconds, may have been dropped by retention.
     pub aged_out_ms: Option<i64>,
@@ -129,15 +129,16 @@ impl Store {
         Ok(Store { control, threads, _directory: directory })
     }
 
-    /// Opens a store that no process uses, to look at it: what the journal holds is visible, and nothing on the disk
-    /// changes.
+    /// Opens a store that no process uses, to look at it: what the journal holds is read into memory, and neither it nor the
+    /// database changes.
     ///
     /// # Errors
     /// The disk refuses, or the database is damaged.
     pub fn inspect(directory: Directory, settings: Settings) -> Result<Store, Fault> {
-        let overlay = Arc::new(Overlay::new(directory.path()));
-        let shared = Shared::new(overlay, settings, rand::random(), clock::unix_millis());
-        Engine::new(Arc::clone(&shared)).take_over(now())?;
+        let queue = Bounds { items: usize::MAX, bytes: usize::MAX };
+        let settings = Settings { queue, ..settings };
+        let shared = Shared::new(directory.disk(), settings, rand::random(), clock::unix_millis());
+        Engine::new(Arc::clone(&shared)).look(now())?;
         Ok(Store { control: Control::new(shared), threads: Vec::new(), _directory: directory })
     }
 
@@ -159,7 +160,7 @@ impl Store {
     /// The entry with this id, stored or waiting. Reads the disk.
     ///
     /// # Errors
-    /// The database is closed, the disk refuses, or a block is damaged.
+    /// The database is closed, the disk refuses, or its group is damaged.
     pub fn get(&self, id: &Id) -> Result<Option<Entry>, Fault> {
         self.control.shared.get(id)
     }
@@ -184,20 +185,20 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Store::get`].
-    pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<SlotSums, Fault> {
+    pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<Sums, Fault> {
         self.control.shared.sums(since_ms, until_ms)
     }
 
-    /// Sums of the slots of long ago, by key. Reads the disk.
+    /// What was spent, by day, account, key and team. Reads the disk.
     ///
     /// # Errors
-    /// The database is closed, or the disk refuses.
-    pub fn sums_of_long_ago(&self) -> Result<SlotSums, Fault> {
-        self.control.shared.read(|ledger| ledger.view()?.sums_of_long_ago())
+    /// As for [`Store::get`].
+    pub fn spending(&self) -> Result<Vec<Spending>, Fault> {
+        self.control.shared.spending()
     }
 
     /// Deletes the entries that the filter admits, after everything recorded so far has been stored. Journal segments in use
-    /// keep their copies until they are full. Blocks for some milliseconds per block.
+    /// keep their copies until they are full. Blocks for some seconds per million entries.
     ///
     /// # Errors
     /// Not stored by `deadline`, or the disk refuses; some entries may be deleted.
@@ -211,16 +212,16 @@ impl Store {
     /// # Errors
     /// The database is closed, or the disk refuses.
     pub fn identity(&self) -> Result<Identity, Fault> {
-        self.control.shared.read(|ledger| ledger.identity(rand::random()))
+        self.control.shared.read(Ledger::identity)
     }
 
-    /// At most `most` stored blocks with a greater number than `after`, in the order in which they were written. Every entry
-    /// comes in one of them, some twice. Reads the disk.
+    /// At most `most` stored groups with a greater number than `after`, in the order in which they were written. Every entry
+    /// comes in one of them. Reads the disk.
     ///
     /// # Errors
     /// The database is closed, or the disk refuses.
-    pub fn blocks_after(&self, after: Option<u64>, most: usize) -> Result<Vec<OutboxBlock>, Fault> {
-        self.control.shared.read(|ledger| ledger.view()?.blocks_after(after, most))
+    pub fn groups_after(&self, after: Option<u64>, most: usize) -> Result<Vec<Group>, Fault> {
+        self.control.shared.read(|ledger| ledger.view()?.groups_after(after, most))
     }
 
     /// At most `most` of the first entries that wait for the database, after the one with this ordinal.
@@ -248,26 +249,19 @@ impl Store {
         self.control.shared.read(|ledger| page::summary(field, &waiting, &ledger.view()?))
     }
 
-    /// Checks everything in the database. Reads all of it. Others go on meanwhile; space that they free is not used again
-    /// before the end.
+    /// The database, and what waits for it.
     ///
     /// # Errors
-    /// The database is closed, or the disk refuses.
-    pub fn verify(&self, checks: &mut impl Checks) -> Result<Verification, Fault> {
+    /// The database is closed.
+    pub(super) fn contents(&self) -> Result<(Vec<Packed>, Arc<Ledger>), Fault> {
         let shared = &self.control.shared;
-        let view = shared.read(Ledger::view)?;
-        let age = i64::try_from(shared.settings.max_sum_age.as_millis()).unwrap_or(i64::MAX);
-        verify::verify(&view, &*shared.settings.sums, clock::unix_millis().saturating_sub(age), checks)
+        let waiting = shared.queue.entries().into_iter().map(|(_, entry)| entry).collect();
+        Ok((waiting, shared.database()?))
     }
 
-    /// Checks the checksums of the whole file. Only for a store that was opened by [`Store::inspect`]: nobody may read
-    /// meanwhile.
-    ///
-    /// # Errors
-    /// The disk refuses, or the file is damaged.
-    pub fn check_file(&self) -> Result<bool, Fault> {
-        let mut ledger = self.control.shared.ledger.write();
-        ledger.as_mut().ok_or(Fault::Unavailable)?.check()
+    /// Age at which sums lose their time.
+    pub(super) fn max_sum_age(&self) -> Duration {
+        self.control.shared.settings.max_sum_age
     }
 
     /// Whether no entry can be lost for want of room: the disk works, or memory has room for so many more.
@@ -290,6 +284,7 @@ impl Store {
             dropped: shared.queue.dropped(),
             recovery: **shared.recovery.load(),
             is_set_aside: shared.is_set_aside.load(Relaxed),
+            wal_bytes: shared.ledger.load().as_ref().map_or(0, |ledger| ledger.wal_bytes()),
         }
     }
 
@@ -489,16 +484,15 @@ fn now() -> Now {
 }
 
 impl Shared {
-    /// Reads the database, unless it is closed. Never waits for it to be opened.
+    /// Reads the database, unless it is closed.
     fn read<T>(&self, read: impl FnOnce(&Ledger) -> Result<T, Fault>) -> Result<T, Fault> {
-        let ledger = self.ledger.try_read().ok_or(Fault::Unavailable)?;
-        read(ledger.as_ref().ok_or(Fault::Unavailable)?)
+        read(&*self.database()?)
     }
 
     /// The entry with this id, stored or waiting.
     ///
     /// # Errors
-    /// The database is closed, the disk refuses, or a block is damaged.
+    /// The database is closed, the disk refuses, or its group is damaged.
     pub fn get(&self, id: &Id) -> Result<Option<Entry>, Fault> {
         match self.queue.entry(id) {
             Some(entry) => Ok(Some(entry.entry())),
@@ -530,27 +524,44 @@ impl Shared {
     ///
     /// # Errors
     /// As for [`Shared::get`].
-    pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<SlotSums, Fault> {
+    pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<Sums, Fault> {
         let waiting = self.queue.entries();
-        let slots = sums::slot(since_ms)..=sums::slot(until_ms);
-        let sums: &dyn RollUp = &*self.settings.sums;
+        let slots = slot(since_ms)..=slot(until_ms);
         self.read(|ledger| {
             let view = ledger.view()?;
-            let (state, mut stored) = (view.state()?, view.sums(since_ms, until_ms)?);
-            let counted = if state.run == self.run { state.ordinal } else { 0 };
-            let mut new = NewSums::default();
+            let (counted, mut sums) = (self.counted(&view)?, view.sums(since_ms, until_ms)?);
             for (_, entry) in waiting.iter().filter(|(ordinal, _)| *ordinal > counted) {
-                if slots.contains(&sums::slot(entry.key().created_ms)) {
-                    new.count(entry, sums);
+                let (slot, facts) = (slot(entry.key().created_ms), entry.facts());
+                if slots.contains(&slot) {
+                    let sum = sums.entry((slot, ActivityKey::of(&facts))).or_default();
+                    sum.add(&Row::of(&facts, &mut |_| Ok(0))?.counters());
                 }
             }
-            for (key, more) in new.into_sums() {
-                match stored.get_mut(&key) {
-                    Some(sum) => sums.merge(sum, &more),
-                    None => drop(stored.insert(key, more)),
-                }
-            }
-            Ok(stored)
+            Ok(sums)
         })
+    }
+
+    /// What was spent, stored or waiting.
+    fn spending(&self) -> Result<Vec<Spending>, Fault> {
+        const DAY_MS: i64 = 86_400_000;
+        let waiting = self.queue.entries();
+        self.read(|ledger| {
+            let view = ledger.view()?;
+            let (counted, mut spent) = (self.counted(&view)?, view.spending()?);
+            for (_, entry) in waiting.iter().filter(|(ordinal, _)| *ordinal > counted) {
+                let facts = entry.facts();
+                let ActivityKey { owner, key, team, .. } = ActivityKey::of(&facts);
+                let day_ms = Some(entry.key().created_ms.div_euclid(DAY_MS).saturating_mul(DAY_MS));
+                let cost = Row::of(&facts, &mut |_| Ok(0))?.counters().cost;
+                spent.push(Spending { day_ms, owner, key, team, cost });
+            }
+            Ok(spent)
+        })
+    }
+
+    /// The last item of this process's queue that the database counts.
+    fn counted(&self, view: &View<'_>) -> Result<u64, Fault> {
+        let state = view.state()?;
+        Ok(if state.run == self.run { state.ordinal } else { 0 })
     }
 }

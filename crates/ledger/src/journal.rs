@@ -163,6 +163,8 @@ pub struct Journal {
     /// Begins the names of segments: tells processes apart.
     prefix: String,
     segment_bytes: u64,
+    /// Most bytes of all segments.
+    most_bytes: u64,
     segments: Mutex<Vec<Arc<Segment>>>,
     next: AtomicU64,
     trouble: ArcSwapOption<Trouble>,
@@ -172,13 +174,14 @@ pub struct Journal {
 impl Journal {
     /// A journal without segments. `run` must differ from that of every earlier journal with segments left.
     #[must_use]
-    pub fn new(disk: Arc<dyn Disk>, start_ms: i64, run: u64, segment_bytes: u64) -> Journal {
+    pub fn new(disk: Arc<dyn Disk>, start_ms: i64, run: u64, (segment_bytes, most_bytes): (u64, u64)) -> Journal {
         let prefix = format!("{:014}-{run:016x}", start_ms.max(0));
         let segments = Mutex::new(Vec::new());
         Journal {
             disk,
             prefix,
             segment_bytes,
+            most_bytes,
             segments,
             next: AtomicU64::new(0),
             trouble: ArcSwapOption::empty(),
@@ -394,6 +397,11 @@ impl Writer {
     }
 
     fn begin(&mut self) -> io::Result<Arc<Segment>> {
+        let held: u64 = self.journal.segments().iter().map(|segment| segment.written()).sum();
+        if held >= self.journal.most_bytes {
+            let full = "the database takes nothing, and the journal holds as much as it may";
+            return Err(io::Error::new(io::ErrorKind::StorageFull, full));
+        }
         let number = self.journal.next.fetch_add(1, SeqCst);
         let name = format!("{}-{}-{number:06}.log", self.journal.prefix, self.worker);
         let file = self.journal.disk.create(&format!("{JOURNAL}/{name}"))?;

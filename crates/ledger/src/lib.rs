@@ -1,17 +1,16 @@
-//! The durable store: an append-only journal per worker in front, redb behind it.
+//! The durable store: an append-only journal per worker in front, SQLite behind it.
 //!
 //! A worker appends an [`entry::Entry`] to a journal segment of its own, with one `write` call for all that end in one turn
-//! of its event loop ([`write_batch`]), and puts it into the [`queue`]. A thread of the store packs queued entries into compressed blocks, commits them to redb and deletes journal
-//! segments that redb holds completely. Readers see queued and committed entries alike.
+//! of its event loop ([`write_batch`]), and puts it into the [`queue`]. A thread of the store commits queued entries to SQLite, with columns and sums, and deletes journal
+//! segments that SQLite holds completely. Readers see queued and committed entries alike.
 //!
-//! Only [`generations`], [`inspection`] and [`record`] know generations; elsewhere an entry is an id, a time, a few facts for
-//! filters, and bytes. [`accounts`] is a file of its own beside them.
+//! Only [`generations`], [`inspection`], [`verify`] and [`record`] read generations; elsewhere an entry is an id, a time, a few
+//! facts for filters and columns, and bytes. [`accounts`] is a file of its own beside them.
 //! [`handle::Store`] is what others call; [`directory::Directory`] guards the files.
 
 pub mod accounts;
 #[deny(clippy::float_arithmetic)]
 pub mod activity;
-pub mod blocks;
 pub mod database;
 pub mod directory;
 pub mod disk;
@@ -26,14 +25,12 @@ pub mod handle;
 pub mod inspection;
 pub mod journal;
 pub mod other_replicas;
-pub mod overlay;
 pub mod packed;
 pub mod page;
 pub mod queue;
 pub mod record;
 pub mod recovery;
 pub mod settings;
-pub mod sums;
 pub mod verify;
 pub mod version_cache;
 pub mod write_batch;

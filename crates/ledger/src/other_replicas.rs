@@ -56,7 +56,7 @@ mod tests {
             all.iter().rev().map(|at| entry(*at)).filter(|entry| after.is_none_or(|after| entry.key() < after));
         let entries: Vec<Entry> = left.by_ref().take(limit).collect();
         let next = left.next().and(entries.last()).map(Entry::key);
-        Page { entries, next, aged_out_ms: None, damaged: BTreeSet::new() }
+        Page { entries, next, ..Page::default() }
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! Entries as bytes, as they travel from the worker to the journal, the queue and the block, encoded once.
+//! Entries as bytes, as they travel from the worker to the journal, the queue and the database, encoded once.
 //!
 //! The bytes are those that `postcard` makes of an id, a time and [`Facts`], followed by the record. They are written by
 //! hand, without a value in between.

@@ -66,7 +66,7 @@ pub fn find(disk: &dyn Disk, journal: &Journal, ledger: &Ledger) -> Result<LeftO
     }
     let view = ledger.view()?;
     for (id, entry) in started {
-        if view.entry(&id)?.is_none() {
+        if !view.has(&id)? {
             found.started.push(entry.entry());
         }
     }

@@ -6,4 +6,5 @@ mod damage;
 mod memory_disk;
 mod model;
 mod pages;
+mod queries;
 mod running;

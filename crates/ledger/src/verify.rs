@@ -1,60 +1,31 @@
-//! Checks that everything stored can be read and that the sums count exactly what is stored.
-//!
-//! Blocks are visited from the oldest on. The sums of a slot are compared as soon as no later block can hold an entry of
-//! it, so that memory does not grow with the ledger.
+//! Checks that everything stored can be read, that columns say what the records say, and that the sums count exactly what is
+//! stored.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use pointsman_domain::GenerationId;
+use sha2::{Digest as _, Sha256};
 
 use crate::{
-    blocks::{self, Header},
-    database::{self, IDS, INDEXES, Ledger, PAYLOADS, View, deletions, redb_fault},
-    entry::{Entry, Id, RollUp},
+    activity::{ActivityCounters, SLOT, slot},
+    database::{
+        Ledger, View,
+        columns::{FAILED, Row},
+        sums::Names,
+    },
+    entry::Entry,
     fault::Fault,
+    generations::{GenerationStore, head},
     packed::Packed,
-    sums::{NewSums, SLOT, slot},
 };
 
 /// Most faults that are named; the others are counted.
 const NAMED: usize = 100;
 
-/// What is checked beyond the form of the store.
-pub trait Checks {
-    /// Reads an entry. The text of the error names it.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    fn entry(&mut self, entry: &Entry) -> Result<(), String>;
-
-    /// Reads a blob.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    fn blob(&mut self, hash: &[u8; 32], bytes: &[u8]) -> Result<(), String>;
-
-    /// A sum that differs, in words.
-    fn difference(&self, difference: &Difference<'_>) -> String;
-
-    /// Called now and then with the number of entries checked so far.
-    fn progress(&mut self, entries: u64);
-}
-
-/// A sum that is not what the entries give.
-#[derive(Debug, Clone, Copy)]
-pub struct Difference<'a> {
-    /// Beginning of its slot, Unix milliseconds.
-    pub slot_ms: i64,
-    /// Its key.
-    pub key: &'a [u8],
-    /// What is stored.
-    pub stored: Option<&'a [u8]>,
-    /// What the entries add up to.
-    pub counted: Option<&'a [u8]>,
-}
-
 /// What a verification found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verification {
-    /// Blocks.
+    /// Groups of records.
     pub blocks: u64,
     /// Entries that were read.
     pub entries: u64,
@@ -80,181 +51,191 @@ impl Verification {
     }
 }
 
-struct Verifier<'v, C> {
-    view: &'v View,
-    sums: &'v dyn RollUp,
-    checks: &'v mut C,
-    found: Verification,
-    /// Sums of the entries in slots that are not compared yet.
-    counted: NewSums,
-    /// The first slot that is not compared yet.
-    next: i64,
-    /// Slots of which entries are missing.
-    incomplete: BTreeSet<i64>,
-    /// The same, as ranges.
-    unread: Vec<(i64, i64)>,
-}
+/// Reads a record, and says what is wrong with it.
+pub type Check<'c> = dyn FnMut(&Entry) -> Result<(), String> + 'c;
 
-/// Checks everything in `view`. Sums before `oldest_sum_ms` may have been dropped and are not compared.
+/// Checks everything in the database, and the entries that wait for it. Sums before `oldest_sum_ms` may have been added up and are
+/// not compared. `progress` is told the number of records after each group.
 ///
 /// # Errors
 /// The disk refuses, or the tables cannot be read.
 pub fn verify(
-    view: &View,
-    sums: &dyn RollUp,
+    ledger: &Ledger,
+    waiting: &[Packed],
     oldest_sum_ms: i64,
-    checks: &mut impl Checks,
+    check: &mut Check<'_>,
+    progress: &mut dyn FnMut(u64),
 ) -> Result<Verification, Fault> {
-    let state = view.state()?;
-    let aged_out = state.aged_out_ms.map_or(i64::MIN, |ms| slot(ms) + 1);
-    let mut verifier = Verifier {
-        view,
-        sums,
-        checks,
-        found: Verification::default(),
-        counted: NewSums::default(),
-        next: aged_out.max(slot(oldest_sum_ms).saturating_add(1)),
-        incomplete: deletions::deleted(view)?,
-        unread: Vec::new(),
-    };
-    verifier.found.slots_left_out = slots_before(view, verifier.next)?;
-    for row in view.headers()?.range((i64::MIN, 0)..).map_err(redb_fault)? {
-        let (key, bytes) = row.map_err(redb_fault)?;
-        let (last_ms, block) = key.value();
-        let first_ms = last_ms.saturating_sub(state.span_ms);
-        verifier.compare(slot(first_ms))?;
-        let header = database::header(bytes.value());
-        let range = header.as_ref().map_or((first_ms, last_ms), |header| (header.first.created_ms, last_ms));
-        match header.and_then(|header| verifier.block(block, &header)) {
-            Ok(()) => {}
-            Err(Fault::Damaged(what)) => {
-                verifier.found.fault(format!("block {block}, {}: {what}", times(range)));
-                verifier.unread.push((slot(range.0), slot(range.1)));
-            }
-            Err(fault) => return Err(fault),
-        }
-        verifier.found.blocks += 1;
-        verifier.checks.progress(verifier.found.entries);
+    let view = ledger.view()?;
+    let mut found = Verification::default();
+    records(&view, &mut found, check, progress)?;
+    for entry in waiting {
+        check(&entry.entry()).unwrap_or_else(|what| found.fault(what));
+        found.entries += 1;
     }
-    verifier.compare(i64::MAX / SLOT.as_millis() as i64)?;
-    verifier.blobs()?;
-    let mut found = verifier.found;
-    if found.entries != state.entries && verifier.unread.is_empty() {
-        found.fault(format!("{} records are stored, the database counts {}", found.entries, state.entries));
+    sums(&view, &mut found, oldest_sum_ms)?;
+    for hash in view.blob_hashes()? {
+        let wrong = match view.blob(&hash) {
+            Ok(bytes) => {
+                let is_same = Sha256::digest(bytes.unwrap_or_default()).as_slice() == hash;
+                (!is_same).then(|| "its bytes are not what was written".to_owned())
+            }
+            Err(Fault::Damaged(what)) => Some(what),
+            Err(fault) => return Err(fault),
+        };
+        found.blobs += 1;
+        if let Some(what) = wrong {
+            found.fault(format!("the catalogue or policy {}…: {what}", hex::encode(hash.get(..6).unwrap_or_default())));
+        }
     }
     Ok(found)
 }
 
-fn times((first_ms, last_ms): (i64, i64)) -> String {
-    let time = |ms| chrono::DateTime::from_timestamp_millis(ms).unwrap_or_default().format("%FT%T%.3fZ");
-    format!("{} to {}", time(first_ms), time(last_ms))
-}
-
-impl<C: Checks> Verifier<'_, C> {
-    fn block(&mut self, block: u64, header: &Header) -> Result<(), Fault> {
-        let rows = blocks::rows(&self.view.part(INDEXES, block)?)?;
-        let bytes = blocks::expand(&self.view.part(PAYLOADS, block)?)?;
-        let entries: Option<Vec<Entry>> = (0..rows.len()).map(|row| blocks::entry(&rows, row, &bytes)).collect();
-        let entries = entries.ok_or_else(|| Fault::Damaged("its parts do not fit each other".to_owned()))?;
-        let ids = self.view.ids(&header.first_id, block)?;
-        for entry in &entries {
-            let indexed = ids.as_ref().is_some_and(|ids| ids.may_hold(&entry.id));
-            if !indexed || !(header.first..=header.last).contains(&entry.key()) {
-                return Err(Fault::Damaged("its entries are not those that its header names".to_owned()));
-            }
+/// Compares every record with its columns.
+fn records(
+    view: &View<'_>,
+    found: &mut Verification,
+    check: &mut Check<'_>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), Fault> {
+    let (mut after, mut damaged) = (None, 0);
+    let mut names: HashMap<Box<str>, i64> = HashMap::new();
+    loop {
+        let groups = view.groups_after(after, 1)?;
+        let Some(group) = groups.first() else { break };
+        after = Some(group.number);
+        found.blocks += 1;
+        if group.is_damaged {
+            damaged += 1;
+            found.fault(format!("group {}, {}: its records cannot be read", group.number, time(group.newest_ms)));
         }
-        if entries.len() as u64 != u64::from(header.count) {
-            return Err(Fault::Damaged(format!("{} entries instead of {}", entries.len(), header.count)));
-        }
-        for entry in &entries {
-            if let Err(what) = self.checks.entry(entry) {
-                self.found.fault(format!("{what} (in block {block})"));
-            }
-            if slot(entry.created_ms) >= self.next {
-                self.counted.count(&Packed::of(entry), self.sums);
-            }
-        }
-        self.found.entries += entries.len() as u64;
-        Ok(())
-    }
-
-    /// Compares the sums of all slots before `until`.
-    fn compare(&mut self, until: i64) -> Result<(), Fault> {
-        if until <= self.next {
-            return Ok(());
-        }
-        let mut counted = self.counted.take_before(until);
-        let millis = SLOT.as_millis() as i64;
-        let stored =
-            self.view.sums(self.next.saturating_mul(millis), until.saturating_mul(millis).saturating_sub(1))?;
-        self.next = until;
-        let mut seen: Option<(i64, bool)> = None;
-        let keys: BTreeSet<_> = stored.keys().chain(counted.keys()).cloned().collect();
-        for place in keys {
-            let (slot, key) = &place;
-            let complete = match seen {
-                Some((last, complete)) if last == *slot => complete,
-                _ => {
-                    let complete = !self.incomplete.contains(slot)
-                        && !self.unread.iter().any(|(first, last)| (first..=last).contains(&slot));
-                    self.found.slots += u64::from(complete);
-                    self.found.slots_left_out += u64::from(!complete);
-                    seen = Some((*slot, complete));
-                    complete
+        for entry in &group.entries {
+            // Retention drops columns before bytes.
+            let Some(stored) = view.row(&entry.id)? else { continue };
+            found.entries += 1;
+            let packed = Packed::of(entry);
+            let mut number = |name: &str| match names.get(name) {
+                Some(number) => Ok(*number),
+                None => {
+                    let number = view.number(name)?.unwrap_or(-1);
+                    names.insert(name.into(), number);
+                    Ok(number)
                 }
             };
-            let (stored, counted) = (stored.get(&place), counted.remove(&place));
-            if complete && stored != counted.as_ref() {
-                let (stored, counted) = (stored.map(Vec::as_slice), counted.as_deref());
-                let slot_ms = slot.saturating_mul(millis);
-                let difference = Difference { slot_ms, key, stored, counted };
-                self.found.fault(self.checks.difference(&difference));
+            if Row::of(&packed.facts(), &mut number)? != stored {
+                found.fault(format!(
+                    "record {}: its columns are not what it says (in group {})",
+                    name_of(entry),
+                    group.number
+                ));
+            } else if let Err(what) = check(entry) {
+                found.fault(format!("{what} (in group {})", group.number));
             }
         }
-        Ok(())
+        progress(found.entries);
     }
-
-    fn blobs(&mut self) -> Result<(), Fault> {
-        for hash in self.view.blob_hashes()? {
-            let name = hex::encode(hash.get(..6).unwrap_or_default());
-            let read = match self.view.blob(&hash) {
-                Ok(bytes) => self.checks.blob(&hash, &bytes.unwrap_or_default()),
-                Err(Fault::Damaged(what)) => Err(what),
-                Err(fault) => return Err(fault),
-            };
-            self.found.blobs += 1;
-            if let Err(what) = read {
-                self.found.fault(format!("the catalogue or policy {name}…: {what}"));
-            }
-        }
-        Ok(())
+    let (rows, counted) = (view.count()?, view.state()?.entries);
+    if rows != counted {
+        found.fault(format!("{rows} records are stored, the database counts {counted}"));
     }
+    if damaged == 0 && rows != found.entries {
+        found.fault(format!("of {rows} records {} can be read", found.entries));
+    }
+    Ok(())
 }
 
-/// Number of slots before `slot` that have sums.
-fn slots_before(view: &View, slot: i64) -> Result<u64, Fault> {
-    let mut slots = BTreeSet::new();
-    view.each_sum_before(slot, |slot| {
-        slots.insert(slot);
+/// Compares the sums of every slot with the columns of its entries.
+fn sums(view: &View<'_>, found: &mut Verification, oldest_sum_ms: i64) -> Result<(), Fault> {
+    let aged_out = view.state()?.aged_out_ms.map_or(i64::MIN, |ms| slot(ms) + 1);
+    let from = aged_out.max(slot(oldest_sum_ms).saturating_add(1));
+    let (deleted, mut slots) = (view.deletions()?, view.slots()?.into_iter().collect::<BTreeSet<i64>>());
+    let failed = view.number(FAILED)?.unwrap_or(-1);
+    let mut counted: (i64, BTreeMap<Names, ActivityCounters>) = (i64::MIN, BTreeMap::new());
+    let mut compare = |slot: i64, counted: &BTreeMap<Names, ActivityCounters>| {
+        if slots.remove(&slot) || !counted.is_empty() {
+            match slot >= from && !deleted.contains(&slot) {
+                true => compare_slot(view, found, slot, counted)?,
+                false => found.slots_left_out += 1,
+            }
+        }
+        Ok::<(), Fault>(())
+    };
+    view.each_columns(failed, |created_ms, row| {
+        let slot = slot(created_ms);
+        if slot != counted.0 {
+            compare(counted.0, &counted.1)?;
+            counted = (slot, BTreeMap::new());
+        }
+        counted.1.entry(row.dimensions()).or_default().add(&row.counters());
+        Ok(())
     })?;
-    Ok(slots.len() as u64)
-}
-
-impl View {
-    /// Which ids a block holds.
-    pub(super) fn ids(&self, first: &Id, block: u64) -> Result<Option<blocks::IdSet>, Fault> {
-        let table = self.transaction.open_table(IDS).map_err(redb_fault)?;
-        let stored = table.get((&first.0, block)).map_err(redb_fault)?;
-        Ok(stored.and_then(|ids| ids.value().get(Id::LENGTH..).map(blocks::IdSet::stored)))
+    compare(counted.0, &counted.1)?;
+    let rest: Vec<i64> = slots.into_iter().collect();
+    for slot in rest {
+        match slot >= from && !deleted.contains(&slot) {
+            true => compare_slot(view, found, slot, &BTreeMap::new())?,
+            false => found.slots_left_out += 1,
+        }
     }
+    Ok(())
 }
 
-impl Ledger {
-    /// Checks the checksums of the whole file. `false` if the file had to be mended.
-    ///
-    /// # Errors
-    /// The disk refuses, or the file is damaged.
-    pub fn check(&mut self) -> Result<bool, Fault> {
-        self.database.check_integrity().map_err(redb_fault)
+fn compare_slot(
+    view: &View<'_>,
+    found: &mut Verification,
+    slot: i64,
+    counted: &BTreeMap<Names, ActivityCounters>,
+) -> Result<(), Fault> {
+    found.slots += 1;
+    let stored = view.sums_of(slot)?;
+    let keys: BTreeSet<&Names> = stored.keys().chain(counted.keys()).collect();
+    for key in keys {
+        let of = |sums: &BTreeMap<Names, ActivityCounters>| sums.get(key).copied().unwrap_or_default();
+        let (stored, counted) = (figures(&of(&stored)), figures(&of(counted)));
+        let different = stored.iter().zip(&counted).filter(|(stored, counted)| stored != counted);
+        let texts: Vec<String> = different
+            .map(|((name, stored), (_, counted))| format!("{name}: counted {stored}, records give {counted}"))
+            .collect();
+        if !texts.is_empty() {
+            let [account, _, _, model, provider, ..] = *key;
+            let name = |number| view.name(number).map(Option::unwrap_or_default);
+            found.fault(format!(
+                "sums of the 15 minutes from {}, model {}, provider {}, owner {}: {}",
+                time(slot.saturating_mul(SLOT.as_millis() as i64)),
+                name(model)?,
+                name(provider)?,
+                name(account)?,
+                texts.join("; ")
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn time(ms: i64) -> String {
+    chrono::DateTime::from_timestamp_millis(ms).unwrap_or_default().format("%FT%TZ").to_string()
+}
+
+/// The counters and the cost, each with its name.
+fn figures(counters: &ActivityCounters) -> Vec<(&'static str, String)> {
+    let counts = ActivityCounters::NAMES.into_iter().zip(counters.counts().map(|count| count.to_string()));
+    counts.chain([("cost", counters.cost.to_string())]).collect()
+}
+
+/// The id of an entry as text.
+fn name_of(entry: &Entry) -> String {
+    let tail = entry.id.0.get(8..8 + GenerationId::SUFFIX).unwrap_or_default();
+    format!("gen-{}-{}", entry.id.time(), String::from_utf8_lossy(tail))
+}
+
+impl GenerationStore {
+    /// Reads an entry, and compares what its facts say with the record.
+    pub(super) fn check(&self, entry: &Entry) -> Result<(), String> {
+        let generation = self.read(entry).map_err(|fault| format!("record {}: {fault}", name_of(entry)))?;
+        let counters = |packed: &Packed| Row::of(&packed.facts(), &mut |_| Ok(0)).map(|row| row.counters());
+        match (counters(&head(&generation)), counters(&Packed::of(entry))) {
+            (Ok(recorded), Ok(counted)) if recorded == counted => Ok(()),
+            _ => Err(format!("record {}: its figures are not those that count", name_of(entry))),
+        }
     }
 }

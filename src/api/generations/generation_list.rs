@@ -187,7 +187,7 @@ pub(crate) struct PageBody<'a> {
     /// Records of the page that cannot be read and are left out; absent without any.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) unreadable_records: usize,
-    /// Damaged blocks of up to 256 records each that the page leaves out; absent without any.
+    /// Damaged groups of up to 32 records each, some of which the page leaves out; absent without any.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) damaged_blocks: usize,
     /// Whose records these are, where replicas share them: those of all, or, while PostgreSQL is away, those of this

@@ -51,7 +51,7 @@ pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
     status.and_then(|status| metrics(&status, sizes(worker)).ok()).unwrap_or_default()
 }
 
-/// Bytes of stored blocks, and most of them.
+/// Bytes of stored records, and most of them.
 fn sizes(worker: &Worker) -> Option<(u64, u64)> {
     let size = worker.shared.ledger.as_ref()?.size().ok()?;
     Some((size.bytes, worker.setup.config.ledger.max_bytes))
@@ -65,6 +65,11 @@ fn metrics(status: &Status, sizes: Option<(u64, u64)>) -> Result<Vec<MetricFamil
     let queued = IntGauge::new("ledger_queued_records", "Records in memory that are not in the database yet")?;
     queued.set(i64::try_from(status.queued).unwrap_or(i64::MAX));
     registry.register(Box::new(queued))?;
+    let log =
+        "Bytes of the write-ahead log of the ledger's database, which grows while a program holds a transaction open";
+    let log = IntGauge::new("ledger_wal_bytes", log)?;
+    log.set(i64::try_from(status.wal_bytes).unwrap_or(i64::MAX));
+    registry.register(Box::new(log))?;
     if let Some((bytes, most)) = sizes {
         for (name, help, value) in [
             ("ledger_size_bytes", "Bytes of records on disk", bytes),
@@ -99,6 +104,7 @@ mod tests {
             dropped: 2,
             recovery: Recovery::default(),
             is_set_aside: false,
+            wal_bytes: 0,
         };
         let text = serde_json::to_string(&LedgerHealthBody::of(Some(status.clone()))).unwrap();
         assert_eq!(text, r#"{"state":"degraded","since":"2025-11-20T09:05:40.000Z","queued":7,"dropped":2}"#);
@@ -106,7 +112,12 @@ mod tests {
         let names: Vec<&str> = families.iter().map(MetricFamily::name).collect();
         assert_eq!(
             names,
-            ["pointsman_ledger_failing", "pointsman_ledger_lost_records_total", "pointsman_ledger_queued_records"]
+            [
+                "pointsman_ledger_failing",
+                "pointsman_ledger_lost_records_total",
+                "pointsman_ledger_queued_records",
+                "pointsman_ledger_wal_bytes"
+            ]
         );
         assert_eq!(
             serde_json::to_string(&LedgerHealthBody::of(None)).unwrap(),

@@ -11,7 +11,7 @@ use crate::state::spending_check::SpendingCheck;
 pub(crate) struct VerificationBody {
     /// Records that were read.
     pub(crate) records: u64,
-    /// Blocks that they are stored in, up to 256 records each.
+    /// Groups that they are stored in, up to 32 records each.
     pub(crate) blocks: u64,
     /// Versions of catalogs and policies that were read: records refer to them.
     pub(crate) versions: u64,

@@ -87,13 +87,13 @@ impl AdmittedCall {
         ignored: Vec<String>,
     ) -> Result<HttpResponse, ApiError> {
         let AdmittedCall { caller, worker, request, accepted, mut admitted, share, running } = self;
-        let record = |routed: &Routed, id| opening.record(&request, routed, id);
+        let record = |routed: &Routed, call: &RunningCall| opening.record(&request, routed, call);
         let planned = dispatch::plan(&worker, &work, query, (worst, accepted), &mut admitted).await;
         let (routed, budget, waiting) = match planned {
             Ok(planned) => planned,
             Err(unserved) => return Err(Box::pin(unserved.end(&worker, &admitted, running, record)).await),
         };
-        let record = record(&routed, running.id());
+        let record = record(&routed, &running);
         let running_record = RunningRecord::new(&worker, running, admitted, budget.clone(), record);
         let running_record = running_record.with_ignored(ignored);
         let plan = PlanRun::new(&worker, routed, accepted, size, (budget, waiting)).for_caller(caller.owner);

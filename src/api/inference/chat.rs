@@ -29,7 +29,7 @@ use crate::{
         },
         query, request_headers,
     },
-    state::gateway::Worker,
+    state::{gateway::Worker, running::RunningCall},
 };
 
 /// The headers in which agents name a session.
@@ -106,14 +106,14 @@ pub(crate) async fn answer(mut chat: Box<ChatRequest>, call: AdmittedCall) -> Re
         Ok(planned) => planned,
         Err(unserved) => {
             intent.refused(history, &unserved.error, clock::now());
-            let record = |routed: &Routed, id| opening.record(&request, routed, id);
+            let record = |routed: &Routed, call: &RunningCall| opening.record(&request, routed, call);
             return Err(Box::pin(unserved.end(&worker, &admitted, running, record)).await);
         }
     };
     let is_chat = matches!(&work, RequestedWork::Chat(chat) if chat.client.is_none());
     let metadata =
         (is_chat && route_metadata::is_wanted(&request)).then(|| (opening.requested_model.clone(), routed.clone()));
-    let record = opening.record(&request, &routed, running.id());
+    let record = opening.record(&request, &routed, &running);
     let running_record = RunningRecord::new(&worker, running, admitted, budget.clone(), record);
     let running_record = running_record.with_intent(intent).with_ignored(ignored);
     let plan = PlanRun::new(&worker, routed, accepted, size, (budget, waiting)).for_caller(caller.owner);

@@ -128,5 +128,9 @@ pub(super) const HEADERS: [(&str, &str, &str); 30] = [
     ),
     ("x-next-cursor", "string", "`after` of the rows that follow; absent at the end."),
     ("x-unreadable-records", "integer", "Records that cannot be read and are left out; absent without any."),
-    ("x-damaged-blocks", "integer", "Damaged blocks of up to 256 records each that are left out; absent without any."),
+    (
+        "x-damaged-blocks",
+        "integer",
+        "Damaged groups of up to 32 records each, some of which are left out; absent without any.",
+    ),
 ];

@@ -159,8 +159,8 @@ fn keys(config: &Config, path: &Path) -> Option<KeyTable> {
 fn failed(fault: &Fault, command: &str) -> Failed {
     match fault {
         Fault::InUse(path) if command == "compact" => Failed::Refused(format!(
-            "{path} is in use by a running gateway, which gives space back by itself when more than half of the file is \
-             free; stop it, and run this again"
+            "{path} is in use by a running gateway, which gives space back by itself when an eighth of the file is free; \
+             stop it, and run this again"
         )),
         Fault::InUse(path) => Failed::Refused(format!(
             "{path} is in use by a running gateway; ask it through its admin listener, with an administrator's key in \

@@ -15,8 +15,8 @@ use pointsman_actors::router::Routed;
 use pointsman_base::clock;
 use pointsman_dialect::Outcome;
 use pointsman_domain::{
-    ApiType, AttemptReason, AttemptRecord, CostBreakdown, Decision, Dialect, Generation, GenerationId,
-    GenerationStatus, ServedTime, Tick, TraceParent, Usage, Waited,
+    ApiType, AttemptReason, AttemptRecord, CostBreakdown, Decision, Dialect, Generation, GenerationStatus, ServedTime,
+    Tick, TraceParent, Usage, Waited,
 };
 use pointsman_ledger::{journal::Started, write_batch::Saving};
 use pointsman_transport::UpstreamError;
@@ -91,17 +91,17 @@ impl ParameterFates {
 }
 
 impl GenerationOpening {
-    /// The record of a generation that begins now.
+    /// The record of a call that was routed. Its time is that of its id: the ledger finds it by it.
     #[must_use]
-    pub fn record(self, request: &HttpRequest, routed: &Routed, id: GenerationId) -> Generation {
+    pub fn record(self, request: &HttpRequest, routed: &Routed, call: &RunningCall) -> Generation {
         Generation {
-            id,
+            id: call.id(),
             owner: self.owner,
             key: self.key,
             team: None,
             api_type: self.api_type,
             request_id: RequestId::of(request).shared(),
-            created_ms: clock::unix_millis(),
+            created_ms: call.created_ms(),
             status: GenerationStatus::Running,
             requested_model: self.requested_model,
             streamed: self.streamed,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pointsman_actors::router::Routed;
 use pointsman_base::clock;
-use pointsman_domain::{Generation, GenerationId, GenerationStatus, Waited};
+use pointsman_domain::{Generation, GenerationStatus, Waited};
 
 use super::{durable::Durable, running_record::post_ended};
 use crate::{
@@ -45,10 +45,10 @@ impl Unserved {
         worker: &Worker,
         admitted: &Admitted,
         call: RunningCall,
-        record: impl FnOnce(&Routed, GenerationId) -> Generation,
+        record: impl FnOnce(&Routed, &RunningCall) -> Generation,
     ) -> ApiError {
         let Some(routed) = self.routed else { return self.error };
-        let mut record = record(&routed, call.id());
+        let mut record = record(&routed, &call);
         record.status = GenerationStatus::Failed;
         record.waited = self.waited;
         record.team = admitted.caller().account.team.load_full().map(|team| Arc::clone(&team.name));

@@ -21,12 +21,11 @@ use parking_lot::Mutex;
 use pointsman_config::SharedConfig;
 use pointsman_domain::{Generation, GenerationId};
 use pointsman_ledger::{
-    activity::ActivityRow,
+    activity::{ActivityRow, slot},
     fault::Fault,
     generations::{GenerationStore, entry_id, owner_of},
     other_replicas::ForeignPage,
     page::Query,
-    sums::slot,
 };
 use tokio::sync::watch;
 

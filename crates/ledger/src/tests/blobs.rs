@@ -5,31 +5,20 @@ use std::sync::Arc;
 use super::memory_disk::MemoryDisk;
 use crate::{
     database::Ledger,
-    entry::{Entry, Facts, Id, RollUp},
-    facts_view::FactsView,
+    disk::Disk,
+    entry::{Entry, Facts, Id},
     packed::Packed,
     queue::{Item, Queued},
+    record::FORMAT,
 };
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Blobs that are kept although no entry refers to them.
 const ALWAYS_KEPT: i64 = 16;
 
-/// The first byte of a record is repeated in the hash of its blob.
-struct FirstByte;
-
-impl RollUp for FirstByte {
-    fn key(&self, _: &FactsView<'_>, _: &mut Vec<u8>) -> bool {
-        false
-    }
-
-    fn count(&self, _: &FactsView<'_>, _: &mut Vec<u8>) {}
-
-    fn merge(&self, _: &mut Vec<u8>, _: &[u8]) {}
-
-    fn blobs(&self, record: &[u8]) -> [Option<[u8; 32]>; 2] {
-        [record.first().map(|byte| [*byte; 32]), None]
-    }
+/// A record that refers to blob `number`, as its catalogue and its policy.
+fn record(number: u8) -> Vec<u8> {
+    [&[FORMAT][..], &[number; 64], &[number; 8]].concat()
 }
 
 struct Shelf {
@@ -39,7 +28,8 @@ struct Shelf {
 
 impl Shelf {
     fn new() -> Shelf {
-        Shelf { ledger: Ledger::open(&MemoryDisk::new(7)).unwrap(), ordinal: 0 }
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new(7));
+        Shelf { ledger: Ledger::open(&disk, u64::MAX).unwrap(), ordinal: 0 }
     }
 
     fn commit(&mut self, items: impl IntoIterator<Item = Item>) {
@@ -48,7 +38,7 @@ impl Shelf {
             Queued { item, position: None, ordinal: self.ordinal }
         };
         let items: Vec<Queued> = items.into_iter().map(queued).collect();
-        self.ledger.commit(1, &items, &[], &FirstByte).unwrap();
+        self.ledger.commit(1, &items, &[]).unwrap();
     }
 
     /// Stores blob `number`.
@@ -56,15 +46,15 @@ impl Shelf {
         self.commit([Item::Blob([number; 32], Arc::from(vec![number; 20_000]))]);
     }
 
-    /// Stores as many entries as fill a block. They refer to blob `number`.
+    /// Stores some entries. They refer to blob `number`.
     fn refer(&mut self, number: u8, day: i64) {
         let entry = |at: i64| {
             let created_ms = day * DAY_MS + at;
             let tail = [number; 24];
-            let id = Id::new(created_ms as u64, tail);
-            Item::Entry(Packed::of(&Entry { id, created_ms, facts: Facts::default(), bytes: vec![number; 40] }))
+            let id = Id::new((created_ms / 1_000) as u64, tail);
+            Item::Entry(Packed::of(&Entry { id, created_ms, facts: Facts::default(), bytes: record(number) }))
         };
-        self.commit((0..256).map(entry));
+        self.commit((0..40).map(entry));
     }
 
     fn has(&self, number: u8) -> bool {
@@ -82,10 +72,10 @@ fn a_blob_is_dropped_a_day_after_the_last_entry_that_refers_to_it_but_the_sixtee
     // The first blob is used again.
     shelf.refer(0, 200);
     assert_eq!(shelf.ledger.retain_blobs(201 * DAY_MS).unwrap(), 0, "every blob has entries");
-    while shelf.ledger.retain(15 * DAY_MS, u64::MAX).unwrap() > 0 {}
+    while shelf.ledger.retain(15 * DAY_MS, u64::MAX).unwrap() {}
     assert_eq!(shelf.ledger.retain_blobs(201 * DAY_MS).unwrap(), 1);
     assert!(!shelf.has(1) && shelf.has(0) && shelf.has(2));
-    while shelf.ledger.retain(195 * DAY_MS, u64::MAX).unwrap() > 0 {}
+    while shelf.ledger.retain(195 * DAY_MS, u64::MAX).unwrap() {}
     // Nothing but the entries of blob 0 is left: with it the sixteen used last stay.
     assert_eq!(shelf.ledger.retain_blobs(201 * DAY_MS).unwrap(), 3);
     assert_eq!((0..20).filter(|number| shelf.has(*number)).count() as i64, ALWAYS_KEPT);
@@ -101,9 +91,9 @@ fn the_day_counts_from_the_oldest_entry_that_is_left() {
     (0..20).for_each(|number| shelf.put(number));
     shelf.refer(0, 0);
     (1..20).for_each(|number| shelf.refer(number, 1));
-    while shelf.ledger.retain(DAY_MS / 2, u64::MAX).unwrap() > 0 {}
+    while shelf.ledger.retain(DAY_MS / 2, u64::MAX).unwrap() {}
     assert_eq!(shelf.ledger.retain_blobs(90 * DAY_MS).unwrap(), 0, "entries of the same day may still be on their way");
-    while shelf.ledger.retain(2 * DAY_MS, u64::MAX).unwrap() > 0 {}
+    while shelf.ledger.retain(2 * DAY_MS, u64::MAX).unwrap() {}
     assert_eq!(shelf.ledger.retain_blobs(90 * DAY_MS).unwrap(), 4);
     assert!(!shelf.has(0));
 }
@@ -124,7 +114,7 @@ fn a_blob_that_is_stored_again_stays_until_entries_refer_to_it() {
         shelf.put(number);
         shelf.refer(number, i64::from(number) * 10);
     }
-    while shelf.ledger.retain(185 * DAY_MS, u64::MAX).unwrap() > 0 {}
+    while shelf.ledger.retain(185 * DAY_MS, u64::MAX).unwrap() {}
     shelf.put(0);
     assert_eq!(shelf.ledger.retain_blobs(195 * DAY_MS).unwrap(), 3);
     assert!(shelf.has(0) && !shelf.has(1));

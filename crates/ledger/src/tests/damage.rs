@@ -1,4 +1,5 @@
-//! A damaged block costs its own entries only, and a verification names it and every sum that is not what the entries give.
+//! A damaged group costs its own entries only, a verification names it and every sum and column that is not what the records
+//! say, and a database that cannot be written is still read.
 
 use std::{
     collections::BTreeSet,
@@ -6,70 +7,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redb::{ReadableTable as _, TableDefinition};
+use rusqlite::Connection;
 
 use super::memory_disk::{Failing, MemoryDisk};
 use crate::{
-    database::{INDEXES, PAYLOADS},
     disk::Disk as _,
     engine::{Engine, Now, Shared},
-    entry::{Entry, Facts, Filter, Id, RollUp},
-    facts_view::FactsView,
+    entry::{Entry, Facts, Filter, Id},
+    facts::label,
     packed::Packed,
     page::{self, Query},
     queue::Item,
     settings::Settings,
-    verify::{self, Checks, Difference, Verification},
+    verify::{self, Verification},
 };
 
 const START_MS: i64 = 1_700_000_100_000;
-/// One block of 256 entries, 6 seconds from one to the next.
-const BLOCK_MS: i64 = 256 * 6_000;
-const SUMS: TableDefinition<'_, (i64, &[u8]), &[u8]> = TableDefinition::new("sums");
-
-struct Count;
-
-impl RollUp for Count {
-    fn key(&self, _: &FactsView<'_>, key: &mut Vec<u8>) -> bool {
-        key.extend(b"all");
-        true
-    }
-
-    fn count(&self, _: &FactsView<'_>, sum: &mut Vec<u8>) {
-        let counted = if sum.is_empty() { 0 } else { number(sum) };
-        *sum = (counted + 1).to_le_bytes().to_vec();
-    }
-
-    fn merge(&self, sum: &mut Vec<u8>, more: &[u8]) {
-        *sum = (number(sum) + number(more)).to_le_bytes().to_vec();
-    }
-
-    fn blobs(&self, _: &[u8]) -> [Option<[u8; 32]>; 2] {
-        [None; 2]
-    }
-}
-
-fn number(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(bytes.try_into().unwrap())
-}
-
-struct Words;
-
-impl Checks for Words {
-    fn entry(&mut self, entry: &Entry) -> Result<(), String> {
-        (entry.bytes != b"bad").then_some(()).ok_or_else(|| "record is bad".to_owned())
-    }
-
-    fn blob(&mut self, _: &[u8; 32], bytes: &[u8]) -> Result<(), String> {
-        (bytes != b"bad").then_some(()).ok_or_else(|| "is bad".to_owned())
-    }
-
-    fn difference(&self, found: &Difference<'_>) -> String {
-        format!("{} {:?} {:?}", found.slot_ms, found.stored.map(number), found.counted.map(number))
-    }
-
-    fn progress(&mut self, _: u64) {}
-}
+/// Time from one entry to the next.
+const STEP_MS: i64 = 6_000;
+const DAY_MS: i64 = 86_400_000;
 
 struct Shelf {
     disk: MemoryDisk,
@@ -78,17 +34,14 @@ struct Shelf {
     run: u64,
 }
 
-fn settings() -> Settings {
-    Settings { sums: Arc::new(Count), ..Settings::default() }
-}
-
 fn now() -> Now {
-    Now { instant: Instant::now(), unix_ms: START_MS + 4 * BLOCK_MS }
+    Now { instant: Instant::now(), unix_ms: START_MS + 1_000 * STEP_MS }
 }
 
 fn entry(at: i64) -> Entry {
-    let created_ms = START_MS + at * 6_000;
-    let facts = Facts { labels: vec![(0, if at % 2 == 0 { "even" } else { "odd" }.into())], numbers: Vec::new() };
+    let created_ms = START_MS + at * STEP_MS;
+    let facts =
+        Facts { labels: vec![(label::MODEL, if at % 2 == 0 { "even" } else { "odd" }.into())], numbers: Vec::new() };
     let mut tail = [0; 24];
     tail[..8].copy_from_slice(&at.wrapping_mul(0x5851_f42d_4c95_7f2d).to_be_bytes());
     let bytes = (1..100).map(|n| ((at + 7) * (at + n) * n / 16) as u8).collect();
@@ -96,16 +49,18 @@ fn entry(at: i64) -> Entry {
 }
 
 impl Shelf {
-    /// Three full blocks: 0, 1 and 2.
+    /// Twenty-four full groups.
     fn new() -> Shelf {
         let mut shelf = Shelf::over(MemoryDisk::new(3), 1);
-        (0..3 * 256).for_each(|at| shelf.push(Item::Entry(Packed::of(&entry(at)))));
-        shelf.engine.step(now(), true);
+        (0..768).for_each(|at| shelf.push(Item::Entry(Packed::of(&entry(at)))));
+        shelf.step();
         shelf
     }
 
     fn over(disk: MemoryDisk, run: u64) -> Shelf {
-        let shared = Shared::new(Arc::new(disk.clone()), settings(), run, START_MS);
+        let settings =
+            Settings { log_bytes: 2 * 1024 * 1024, journal_bytes: 4_000, segment_bytes: 1_000, ..Settings::default() };
+        let shared = Shared::new(Arc::new(disk.clone()), settings, run, START_MS);
         Shelf { disk, engine: Engine::new(Arc::clone(&shared)), shared, run }
     }
 
@@ -113,82 +68,65 @@ impl Shelf {
         self.shared.queue.push(item, None, Instant::now());
     }
 
-    /// Changes a byte of a stored part, wherever the file holds it.
-    fn damage(&mut self, part: TableDefinition<'static, (u64, u32), &'static [u8]>, block: u64) {
-        let stored = {
-            let ledger = self.shared.ledger.read();
-            ledger.as_ref().unwrap().view().unwrap().part(part, block).unwrap()
-        };
-        let needle = &stored[..stored.len().min(200)];
-        let file = self.disk.open("ledger.redb").unwrap();
-        let bytes = self.disk.read("ledger.redb").unwrap();
-        let places: Vec<usize> =
-            bytes.windows(needle.len()).enumerate().filter(|(_, at)| *at == needle).map(|(at, _)| at).collect();
-        assert!(!places.is_empty());
-        for place in places {
-            let at = place + needle.len() / 2;
-            file.write_at(at as u64, &[!bytes[at]]).unwrap();
-        }
-        let disk = self.disk.killed();
-        *self = Shelf::over(disk, self.run + 1);
+    fn step(&mut self) {
         self.engine.step(now(), true);
-        assert!(self.shared.trouble.load().is_none());
+    }
+
+    /// The next process.
+    fn restarted(&self) -> Shelf {
+        let mut shelf = Shelf::over(self.disk.killed(), self.run + 1);
+        shelf.step();
+        assert!(shelf.shared.trouble.load().is_none());
+        shelf
+    }
+
+    /// Changes the database as another program would.
+    fn change(&self, sql: &str) {
+        let connection = Connection::open(self.disk.folder().join("ledger.db")).unwrap();
+        assert!(connection.execute(sql, []).unwrap() > 0, "{sql}");
     }
 
     fn verify(&self) -> Verification {
-        let ledger = self.shared.ledger.read();
-        let view = ledger.as_ref().unwrap().view().unwrap();
-        verify::verify(&view, &Count, i64::MIN, &mut Words).unwrap()
+        let mut check = |entry: &Entry| (entry.bytes != b"bad").then_some(()).ok_or_else(|| "record is bad".to_owned());
+        verify::verify(&self.shared.database().unwrap(), &[], i64::MIN, &mut check, &mut |_| ()).unwrap()
     }
 }
 
 #[test]
-fn a_damaged_block_costs_its_own_entries_only_and_the_verification_names_it() {
-    for part in [INDEXES, PAYLOADS] {
-        let mut shelf = Shelf::new();
-        shelf.damage(part, 1);
-        // What comes later is stored.
-        shelf.push(Item::Entry(Packed::of(&entry(1_000))));
-        shelf.engine.step(now(), true);
-        let mut query = Query { limit: 100, blocks: 64, ..Query::default() };
-        let (mut seen, mut damaged) = (BTreeSet::new(), BTreeSet::new());
-        loop {
-            let page = shelf.shared.page(&query).unwrap();
-            seen.extend(page.entries.iter().map(|entry| entry.id));
-            damaged.extend(page.damaged);
-            query.after = page.next;
-            if page.next.is_none() {
-                break;
-            }
-        }
-        let whole: BTreeSet<Id> = (0..256).chain(512..768).chain([1_000]).map(|at| entry(at).id).collect();
-        assert!(seen == whole && damaged == BTreeSet::from([1]), "{} entries, damaged {damaged:?}", seen.len());
-        assert!(whole.iter().all(|id| shelf.shared.get(id).unwrap().is_some()));
-
-        let found = shelf.verify();
-        assert_eq!((found.blocks, found.fault_count, found.entries), (4, 1, 513), "{:?}", found.faults);
-        assert!(found.faults[0].starts_with("block 1, 2023-"), "{:?}", found.faults);
-        assert!(found.slots > 0 && found.slots_left_out >= 2, "{found:?}");
-
-        let even = Filter { labels: vec![(0, vec!["even".into()])], ..Filter::default() };
-        let ledger = shelf.shared.ledger.read();
-        let ledger = ledger.as_ref().unwrap();
-        assert_eq!(page::summary(0, &[], &ledger.view().unwrap()).unwrap().entries, 3 * 256 + 1);
-        assert_eq!(ledger.delete(&even).unwrap(), 257);
-    }
-}
-
-#[test]
-fn a_short_last_block_that_is_damaged_does_not_keep_new_entries_out() {
+fn a_damaged_group_costs_its_own_entries_only_and_the_verification_names_it() {
     let mut shelf = Shelf::new();
-    shelf.push(Item::Entry(Packed::of(&entry(900))));
-    shelf.engine.step(now(), true);
-    shelf.damage(INDEXES, 3);
-    shelf.push(Item::Entry(Packed::of(&entry(901))));
-    shelf.engine.step(now(), true);
-    assert!(shelf.shared.trouble.load().is_none());
-    assert_eq!(shelf.shared.queue.load().items, 0);
-    assert!(shelf.shared.get(&entry(901).id).unwrap().is_some());
+    // A byte in the middle of the fourth group.
+    shelf.change("update stored_records set bytes = cast(substr(bytes, 1, 300) || x'5a' || substr(bytes, 302) as blob) where id = 3");
+    // What comes later is stored.
+    shelf.push(Item::Entry(Packed::of(&entry(1_000))));
+    shelf.step();
+    let mut query = Query { limit: 100, blocks: 64, ..Query::default() };
+    let (mut seen, mut damaged, mut unreadable) = (BTreeSet::new(), BTreeSet::new(), 0);
+    loop {
+        let page = shelf.shared.page(&query).unwrap();
+        seen.extend(page.entries.iter().map(|entry| entry.id));
+        damaged.extend(page.damaged);
+        unreadable += page.unreadable;
+        query.after = page.next;
+        if page.next.is_none() {
+            break;
+        }
+    }
+    let whole: BTreeSet<Id> = (0..96).chain(128..768).chain([1_000]).map(|at| entry(at).id).collect();
+    assert_eq!((seen.len(), &damaged, unreadable), (whole.len(), &BTreeSet::from([3]), 32));
+    assert!(seen == whole && whole.iter().all(|id| shelf.shared.get(id).unwrap().is_some()));
+    assert!(shelf.shared.get(&entry(100).id).is_err());
+
+    let found = shelf.verify();
+    assert_eq!((found.blocks, found.fault_count, found.entries), (25, 1, 737), "{:?}", found.faults);
+    assert!(found.faults[0].starts_with("group 3, 2023-"), "{:?}", found.faults);
+    assert!(found.slots > 0 && found.slots_left_out == 0, "columns are whole: {found:?}");
+
+    let even = Filter { labels: vec![(label::MODEL, vec!["even".into()])], ..Filter::default() };
+    let ledger = shelf.shared.database().unwrap();
+    assert_eq!(page::summary(label::MODEL, &[], &ledger.view().unwrap()).unwrap().entries, 769);
+    assert_eq!(ledger.delete(&even).unwrap(), 385);
+    assert!(shelf.restarted().shared.get(&entry(1).id).unwrap().is_some());
 }
 
 #[test]
@@ -197,70 +135,47 @@ fn a_damaged_blob_is_replaced_when_it_is_stored_again() {
     let blob: Arc<[u8]> = (0..300_u32).map(|n| (n * n) as u8).collect();
     let mut shelf = Shelf::new();
     shelf.push(Item::Blob(hash, Arc::clone(&blob)));
-    shelf.engine.step(now(), true);
-    let packed = crate::blocks::compress(&blob).unwrap();
-    let bytes = shelf.disk.read("ledger.redb").unwrap();
-    let file = shelf.disk.open("ledger.redb").unwrap();
-    for (at, _) in bytes.windows(packed.len()).enumerate().filter(|(_, at)| *at == packed) {
-        file.write_at(at as u64 + 40, &[!bytes[at + 40]]).unwrap();
-    }
-    let mut shelf = Shelf::over(shelf.disk.killed(), 2);
-    shelf.engine.step(now(), true);
+    shelf.step();
+    assert_eq!(shelf.shared.blob(&hash).unwrap().unwrap(), *blob);
+    shelf.change("update versions set bytes = cast(substr(bytes, 1, 40) || x'5a' || substr(bytes, 42) as blob)");
     assert!(shelf.shared.blob(&hash).is_err());
     assert_eq!(shelf.verify().fault_count, 1);
     shelf.push(Item::Blob(hash, Arc::clone(&blob)));
-    shelf.engine.step(now(), true);
+    shelf.step();
     assert_eq!(shelf.shared.blob(&hash).unwrap().unwrap(), *blob);
-    assert_eq!(shelf.verify().fault_count, 0);
 }
 
 #[test]
-fn every_sum_that_is_not_what_the_entries_give_is_named_and_no_other() {
+fn every_sum_and_every_column_that_is_not_what_the_records_give_is_named_and_no_other() {
     let shelf = Shelf::new();
     let found = shelf.verify();
     assert_eq!((found.fault_count, found.entries, found.slots_left_out), (0, 768, 0), "{:?}", found.faults);
-    let slots: Vec<i64> = {
-        let ledger = shelf.shared.ledger.read();
-        let transaction = ledger.as_ref().unwrap().database.begin_write().unwrap();
-        let mut table = transaction.open_table(SUMS).unwrap();
-        let slots: Vec<i64> = table.iter().unwrap().map(|row| row.unwrap().0.value().0).collect();
-        table.insert((slots[1], &b"all"[..]), &7_u64.to_le_bytes()[..]).unwrap();
-        table.remove((slots[3], &b"all"[..])).unwrap();
-        table.insert((slots[0], &b"more"[..]), &5_u64.to_le_bytes()[..]).unwrap();
-        drop(table);
-        transaction.commit().unwrap();
-        slots
-    };
-    assert_eq!(found.slots, slots.len() as u64);
-    let ms = |slot: i64| slot * 900_000;
-    let expected = [
-        format!("{} Some(5) None", ms(slots[0])),
-        format!("{} Some(7) Some(150)", ms(slots[1])),
-        format!("{} None Some(150)", ms(slots[3])),
-    ];
-    assert_eq!(shelf.verify().faults, expected);
+    let first = START_MS / 900_000;
+    shelf.change(&format!("update stored_sums set requests = 7 where slot = {} and model = 1", first + 1));
+    shelf.change(&format!("delete from stored_sums where slot = {}", first + 3));
+    shelf.change("update stored_generations set prompt_tokens = 5 where record = 2");
+    let faults = shelf.verify().faults;
+    let has = |text: &str| faults.iter().filter(|fault| fault.contains(text)).count();
+    assert_eq!(has("requests: counted 7, records give 75"), 1, "{faults:?}");
+    assert_eq!(has("requests: counted 0, records give 75"), 2, "{faults:?}");
+    assert_eq!(has("its columns are not what it says (in group 0)"), 1, "{faults:?}");
+    assert_eq!((has("prompt_tokens: counted 0, records give 5"), faults.len()), (1, 5), "{faults:?}");
 }
 
 #[test]
 fn slots_of_which_entries_were_deleted_or_aged_out_are_left_out_and_the_others_are_compared() {
     let shelf = Shelf::new();
     let all = shelf.verify().slots;
-    {
-        let ledger = shelf.shared.ledger.read();
-        let ledger = ledger.as_ref().unwrap();
-        let first = Filter {
-            since_ms: Some(START_MS + 300 * 6_000),
-            until_ms: Some(START_MS + 301 * 6_000),
-            ..Filter::default()
-        };
-        assert_eq!(ledger.delete(&first).unwrap(), 2);
-    }
+    let ledger = shelf.shared.database().unwrap();
+    let first = Filter {
+        since_ms: Some(START_MS + 300 * STEP_MS),
+        until_ms: Some(START_MS + 301 * STEP_MS),
+        ..Filter::default()
+    };
+    assert_eq!(ledger.delete(&first).unwrap(), 2);
     let found = shelf.verify();
     assert_eq!((found.fault_count, found.slots, found.slots_left_out), (0, all - 1, 1), "{:?}", found.faults);
-    {
-        let ledger = shelf.shared.ledger.read();
-        assert_eq!(ledger.as_ref().unwrap().retain(START_MS + BLOCK_MS, u64::MAX).unwrap(), 256);
-    }
+    while ledger.retain(START_MS + 256 * STEP_MS, u64::MAX).unwrap() {}
     let found = shelf.verify();
     assert_eq!((found.fault_count, found.entries), (0, 768 - 256 - 2), "{:?}", found.faults);
     assert!(found.slots > 0 && found.slots < all - 1 && found.slots + found.slots_left_out == all, "{found:?}");
@@ -270,28 +185,128 @@ fn slots_of_which_entries_were_deleted_or_aged_out_are_left_out_and_the_others_a
 fn a_record_that_cannot_be_read_is_named() {
     let mut shelf = Shelf::new();
     shelf.push(Item::Entry(Packed::of(&Entry { bytes: b"bad".to_vec(), ..entry(800) })));
-    shelf.engine.step(now(), true);
-    assert_eq!(shelf.verify().faults, ["record is bad (in block 3)"]);
+    shelf.step();
+    assert_eq!(shelf.verify().faults, ["record is bad (in group 24)"]);
 }
 
 #[test]
 fn a_database_that_takes_the_place_of_a_damaged_one_has_the_blobs_that_entries_refer_to() {
-    let mut shelf = Shelf::new();
+    let shelf = Shelf::new();
+    let (folder, disk) = (shelf.disk.folder().to_owned(), shelf.disk.killed());
+    drop(shelf);
+    let mut bytes = std::fs::read(folder.join("ledger.db")).unwrap();
+    bytes[100..].fill(0x5a);
+    std::fs::write(folder.join("ledger.db"), bytes).unwrap();
+    let mut shelf = Shelf::over(disk, 2);
     shelf.shared.remember_blob(&([7; 32], Arc::from(&b"catalog"[..])));
-    // After a failure the database is closed, and opened anew.
-    shelf.disk.set_failing(Failing::From(shelf.disk.operations()));
     shelf.push(Item::Entry(Packed::of(&entry(1_000))));
-    shelf.engine.step(now(), true);
-    shelf.disk.set_failing(Failing::Nothing);
-    shelf.disk.open("ledger.redb").unwrap().write_at(0, &[0; 4_096]).unwrap();
-    shelf.engine.step(Now { instant: Instant::now() + Duration::from_secs(5), ..now() }, true);
-    assert!(shelf.shared.trouble.load().is_none());
+    shelf.step();
+    assert!(shelf.shared.trouble.load().is_none(), "{:?}", shelf.shared.trouble.load());
     assert_eq!(shelf.shared.get(&entry(1).id).unwrap(), None, "the damaged database was set aside");
     assert!(shelf.shared.get(&entry(1_000).id).unwrap().is_some());
     assert_eq!(shelf.shared.blob(&[7; 32]).unwrap().as_deref(), Some(&b"catalog"[..]));
 }
 
-const DAY_MS: i64 = 86_400_000;
+#[test]
+fn a_database_that_turns_out_damaged_in_a_commit_is_set_aside_and_nothing_that_waits_is_lost() {
+    let mut shelf = Shelf::new();
+    // Pages of the tables, but not the first one: the file is opened, and refuses what touches them.
+    let path = shelf.disk.folder().join("ledger.db");
+    let connection = Connection::open(&path).unwrap();
+    connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
+    drop(connection);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[16_384..].fill(0x5a);
+    std::fs::write(&path, bytes).unwrap();
+    shelf.push(Item::Entry(Packed::of(&entry(900))));
+    for wait in 0..4 {
+        shelf.engine.step(Now { instant: Instant::now() + Duration::from_secs(wait * 3), ..now() }, true);
+    }
+    assert!(shelf.shared.trouble.load().is_none(), "{:?}", shelf.shared.trouble.load());
+    assert!(shelf.disk.names().iter().any(|name| name.starts_with("set-aside")), "{:?}", shelf.disk.names());
+    assert!(shelf.shared.get(&entry(900).id).unwrap().is_some());
+}
+
+#[test]
+fn a_database_that_cannot_be_written_is_read_on_and_takes_everything_when_it_can() {
+    let mut shelf = Shelf::new();
+    shelf.disk.set_failing(Failing::From(shelf.disk.operations()));
+    shelf.push(Item::Entry(Packed::of(&entry(1_000))));
+    shelf.step();
+    assert!(shelf.shared.trouble.load().is_some());
+    assert!(shelf.shared.get(&entry(1).id).unwrap().is_some(), "readers go on");
+    assert_eq!(shelf.shared.page(&Query { limit: 10, blocks: 64, ..Query::default() }).unwrap().entries.len(), 10);
+    shelf.disk.set_failing(Failing::Nothing);
+    // A program that writes: the ledger waits for it, and goes on.
+    let other = Connection::open(shelf.disk.folder().join("ledger.db")).unwrap();
+    other.execute_batch("begin immediate").unwrap();
+    let later = |secs| Now { instant: Instant::now() + Duration::from_secs(secs), ..now() };
+    shelf.engine.step(later(5), true);
+    let reason = shelf.shared.trouble.load_full().unwrap().reason.clone();
+    assert!(shelf.shared.queue.load().items == 1, "{reason}");
+    other.execute_batch("rollback").unwrap();
+    shelf.engine.step(later(10), true);
+    assert!(shelf.shared.trouble.load().is_none() && shelf.shared.queue.load().items == 0);
+}
+
+#[test]
+fn a_reader_that_holds_a_transaction_open_sees_what_it_saw_and_neither_log_nor_journal_grows_without_bound() {
+    let mut shelf = Shelf::new();
+    let other = Connection::open(shelf.disk.folder().join("ledger.db")).unwrap();
+    let count = || other.query_row("select count(*) from generations", [], |row| row.get::<_, i64>(0)).unwrap();
+    other.execute_batch("begin").unwrap();
+    assert_eq!(count(), 768);
+    let (mut writer, mut recorded) = (shelf.shared.journal.writer(0), 768);
+    for part in 0..40 {
+        for at in 0..20 {
+            let entry = Packed::of(&entry(1_000 + part * 20 + at));
+            let position = writer.append(&entry, START_MS + part * 2_000).ok();
+            shelf.shared.queue.push(Item::Entry(entry), position, Instant::now());
+            recorded += 1;
+        }
+        shelf.engine.step(Now { instant: Instant::now() + Duration::from_secs(part as u64 * 5), ..now() }, true);
+    }
+    let log = || std::fs::metadata(shelf.disk.folder().join("ledger.db-wal")).unwrap().len();
+    assert!((2..4).contains(&(log() / 1_048_576)), "{} bytes", log());
+    let journal: u64 = shelf.shared.journal.segments().iter().map(|segment| segment.written()).sum();
+    assert!((4_000..6_000).contains(&journal), "{journal} bytes");
+    assert!(shelf.shared.trouble.load_full().unwrap().reason.contains("transaction"));
+    assert!(shelf.shared.journal.trouble().unwrap().reason.contains("the journal holds as much as it may"));
+    assert_eq!(count(), 768);
+    other.execute_batch("commit").unwrap();
+    shelf.engine.step(Now { instant: Instant::now() + Duration::from_secs(9_000), ..now() }, true);
+    assert!(shelf.shared.trouble.load().is_none() && log() < 2 * 1_048_576);
+    assert_eq!(count(), recorded);
+}
+
+#[test]
+fn every_prefix_of_the_log_is_a_ledger_of_the_first_transactions() {
+    let mut shelf = Shelf::over(MemoryDisk::new(4), 1);
+    for at in 0..12 {
+        shelf.push(Item::Entry(Packed::of(&entry(at))));
+        shelf.step();
+    }
+    let folder = shelf.disk.folder().to_owned();
+    let (database, log) =
+        (std::fs::read(folder.join("ledger.db")).unwrap(), std::fs::read(folder.join("ledger.db-wal")).unwrap());
+    let torn = MemoryDisk::new(4);
+    let mut counts = BTreeSet::new();
+    for cut in (0..=log.len()).step_by(5_003).chain([log.len()]) {
+        for name in ["ledger.db-shm", "ledger.db-wal", "ledger.db"] {
+            let _ = std::fs::remove_file(torn.folder().join(name));
+        }
+        std::fs::write(torn.folder().join("ledger.db"), &database).unwrap();
+        std::fs::write(torn.folder().join("ledger.db-wal"), &log[..cut]).unwrap();
+        let mut shelf = Shelf::over(torn.clone(), 2);
+        shelf.step();
+        assert!(shelf.shared.trouble.load().is_none(), "cut at {cut}: {:?}", shelf.shared.trouble.load());
+        let count = shelf.shared.database().unwrap().state().unwrap().entries as i64;
+        assert!((0..12).all(|at| shelf.shared.get(&entry(at).id).unwrap().is_some() == (at < count)), "cut at {cut}");
+        assert_eq!(shelf.verify().faults, Vec::<String>::new(), "cut at {cut}");
+        counts.insert(count);
+    }
+    assert!(counts.len() > 6 && counts.contains(&12), "{counts:?}");
+}
 
 /// A ledger with one entry on each of 200 days.
 fn two_hundred_days() -> Shelf {
@@ -304,12 +319,11 @@ fn two_hundred_days() -> Shelf {
 
 /// Sums after retention: the count of long ago, and the number of days that are kept apart.
 fn after_retention(shelf: &Shelf, oldest_ms: i64) -> (u64, usize) {
-    let ledger = shelf.shared.ledger.read();
-    let ledger = ledger.as_ref().unwrap();
-    ledger.retain_sums(oldest_ms, &Count).unwrap();
+    let ledger = shelf.shared.database().unwrap();
+    while ledger.retain_sums(oldest_ms).unwrap() {}
     let view = ledger.view().unwrap();
     let long_ago = view.sums_of_long_ago().unwrap();
-    (long_ago.values().map(|sum| number(sum)).sum(), view.sums(i64::MIN, i64::MAX).unwrap().len())
+    (long_ago.values().map(|sum| sum.requests).sum(), view.sums(i64::MIN, i64::MAX).unwrap().len())
 }
 
 #[test]

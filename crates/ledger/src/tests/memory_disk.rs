@@ -1,11 +1,26 @@
 //! A disk in memory that fails when told to, and that can lose what was not synced.
+//!
+//! The database is a real file in a folder of its own: SQLite writes it. A commit asks this disk before and after, and fails
+//! when told to: before, nothing is stored; after, all of it, and nobody knows. What was committed is durable.
 
-use std::{collections::BTreeMap, fmt, io, ops::Range, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt, fs, io,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+};
 
 use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
-use crate::disk::{Disk, DiskFile};
+use crate::{
+    directory::DATABASE,
+    disk::{Disk, DiskFile, SystemDisk},
+};
 
 /// Which operations fail. Counted from the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,13 +79,37 @@ struct State {
 pub struct MemoryDisk {
     state: Arc<Mutex<State>>,
     process: u64,
+    folder: Arc<Folder>,
+}
+
+/// Where the database lies. Deleted at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("pointsman-ledger-{}-{}", std::process::id(), NEXT.fetch_add(1, SeqCst));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn is_database(name: &str) -> bool {
+    name.starts_with(DATABASE)
 }
 
 impl MemoryDisk {
     pub fn new(seed: u64) -> MemoryDisk {
         let dice = StdRng::seed_from_u64(seed);
         let state = State { files: BTreeMap::new(), operations: 0, failing: Failing::Nothing, process: 0, dice };
-        MemoryDisk { state: Arc::new(Mutex::new(state)), process: 0 }
+        MemoryDisk { state: Arc::new(Mutex::new(state)), process: 0, folder: Arc::new(Folder::new()) }
     }
 
     pub fn operations(&self) -> u64 {
@@ -85,7 +124,7 @@ impl MemoryDisk {
     pub fn killed(&self) -> MemoryDisk {
         let mut state = self.state.lock();
         state.process += 1;
-        MemoryDisk { state: Arc::clone(&self.state), process: state.process }
+        MemoryDisk { process: state.process, ..self.clone() }
     }
 
     /// The disk after a power cut: any part of what was not synced is lost.
@@ -101,7 +140,7 @@ impl MemoryDisk {
             }
             file.durable.clone_from(&file.kernel);
         }
-        MemoryDisk { state: Arc::clone(&after.state), process: after.process }
+        after.clone()
     }
 
     pub fn names(&self) -> Vec<String> {
@@ -135,7 +174,9 @@ impl Disk for MemoryDisk {
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         self.act(|state| {
             let names = state.files.keys().filter_map(|name| name.strip_prefix(&prefix));
-            Ok(names.filter(|name| !name.contains('/')).map(str::to_owned).collect())
+            let names = names.filter(|name| !name.contains('/')).map(str::to_owned);
+            let database = if folder.is_empty() { SystemDisk::new(&self.folder.0).list("")? } else { Vec::new() };
+            Ok(names.chain(database).collect())
         })
     }
 
@@ -167,6 +208,9 @@ impl Disk for MemoryDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        if is_database(name) {
+            return self.act(|_| SystemDisk::new(&self.folder.0).open(name));
+        }
         self.act(|state| {
             state.files.entry(name.to_owned()).or_default();
             Ok(())
@@ -175,6 +219,13 @@ impl Disk for MemoryDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        if is_database(from) {
+            return self.act(|state| {
+                SystemDisk::new(&self.folder.0).rename(from, to)?;
+                state.files.insert(to.to_owned(), FileState::default());
+                Ok(())
+            });
+        }
         self.act(|state| {
             let file = state.files.remove(from).ok_or_else(missing)?;
             state.files.insert(to.to_owned(), file);
@@ -184,6 +235,17 @@ impl Disk for MemoryDisk {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         self.act(|state| state.files.remove(name).map(drop).ok_or_else(missing))
+    }
+
+    fn length(&self, name: &str) -> io::Result<u64> {
+        self.act(|state| match is_database(name) {
+            true => SystemDisk::new(&self.folder.0).length(name),
+            false => Ok(state.files.get(name).map_or(0, |file| file.kernel.len() as u64)),
+        })
+    }
+
+    fn folder(&self) -> &Path {
+        &self.folder.0
     }
 }
 
@@ -205,23 +267,6 @@ impl MemoryFile {
 }
 
 impl DiskFile for MemoryFile {
-    fn length(&self) -> io::Result<u64> {
-        self.act(|file| Ok(file.kernel.len() as u64))
-    }
-
-    fn allocated(&self) -> io::Result<u64> {
-        self.length()
-    }
-
-    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.act(|file| {
-            let from = offset as usize;
-            let part = file.kernel.get(from..from + bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
-            bytes.copy_from_slice(part);
-            Ok(())
-        })
-    }
-
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.disk.state.lock();
         let alive = state.process == self.disk.process;

@@ -14,8 +14,8 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use super::memory_disk::{Failing, MemoryDisk};
 use crate::{
     engine::{Engine, Now, Shared},
-    entry::{Entry, Facts, Filter, Id, RollUp},
-    facts_view::FactsView,
+    entry::{Entry, Facts, Filter, Id},
+    facts::{label, number},
     fault::Fault,
     journal::{Started, Writer},
     packed::Packed,
@@ -25,30 +25,6 @@ use crate::{
 };
 
 const WORKERS: usize = 2;
-
-/// Counts entries.
-struct Count;
-
-impl RollUp for Count {
-    fn key(&self, _: &FactsView<'_>, key: &mut Vec<u8>) -> bool {
-        key.extend_from_slice(b"all");
-        true
-    }
-
-    fn count(&self, facts: &FactsView<'_>, sum: &mut Vec<u8>) {
-        assert_eq!(facts.label(0), "model");
-        self.merge(sum, &1_u64.to_le_bytes());
-    }
-
-    fn merge(&self, sum: &mut Vec<u8>, more: &[u8]) {
-        let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
-        *sum = (number(sum) + number(more)).to_le_bytes().to_vec();
-    }
-
-    fn blobs(&self, _: &[u8]) -> [Option<[u8; 32]>; 2] {
-        [None; 2]
-    }
-}
 
 /// What a loss may not touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,7 +57,6 @@ fn settings() -> Settings {
         queue: Bounds { items: 24, bytes: 1024 * 1024 },
         settle: Duration::from_secs(2),
         segment_bytes: 3_000,
-        sums: Arc::new(Count),
         interrupted: Arc::new(|entry| Some(Entry { bytes: b"interrupted".to_vec(), ..entry })),
         ..Settings::default()
     }
@@ -114,7 +89,10 @@ impl World {
         self.dice.fill(&mut tail);
         let created_ms = self.now.unix_ms - self.dice.random_range(0..5_000);
         let bytes = vec![self.number as u8; self.dice.random_range(0..700)];
-        let facts = Facts { labels: vec![(0, "model".into())], numbers: vec![(0, self.number as i64)] };
+        let facts = Facts {
+            labels: vec![(label::MODEL, "model".into())],
+            numbers: vec![(number::DURATION_MS, self.number as i64)],
+        };
         Entry { id: Id::new((created_ms / 1_000) as u64, tail), created_ms, facts, bytes }
     }
 
@@ -245,7 +223,7 @@ impl World {
         let page = self.shared.page(&query).unwrap();
         assert!(page.entries.is_sorted_by(|a, b| a.key() > b.key()), "out of order, or twice");
         let sums = self.shared.sums(0, i64::MAX / 2).unwrap();
-        let counted: u64 = sums.values().map(|sum| u64::from_le_bytes(sum.as_slice().try_into().unwrap())).sum();
+        let counted: u64 = sums.values().map(|sum| sum.requests).sum();
         let present: BTreeSet<Id> = page.entries.iter().map(|entry| entry.id).collect();
         for entry in page.entries {
             let id = entry.id;
@@ -479,7 +457,7 @@ fn a_damaged_segment_is_set_aside_and_a_newer_format_is_never_destroyed() {
     world.disk.replace("format", (FORMAT + 1).to_string().as_bytes()).unwrap();
     world.restart(false);
     let names = world.disk.names();
-    assert!(names.iter().any(|name| name.starts_with("set-aside") && name.ends_with("/ledger.redb")), "{names:?}");
+    assert!(names.iter().any(|name| name.starts_with("set-aside") && name.ends_with("/ledger.db")), "{names:?}");
     assert_eq!(world.disk.read("format").unwrap(), FORMAT.to_string().as_bytes());
 }
 
@@ -487,7 +465,7 @@ fn a_damaged_segment_is_set_aside_and_a_newer_format_is_never_destroyed() {
 fn a_database_that_is_no_database_is_set_aside_and_a_new_one_begins() {
     use crate::disk::Disk as _;
     let mut world = World::new(10);
-    world.disk.open("ledger.redb").unwrap().write_at(0, &[7; 9_000]).unwrap();
+    std::fs::write(world.disk.folder().join("ledger.db"), [7; 9_000]).unwrap();
     world.step(true);
     assert!(world.shared.trouble.load().is_none());
     assert!(world.disk.names().iter().any(|name| name.starts_with("set-aside")));

@@ -4,7 +4,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicU32, Ordering::SeqCst},
     },
     thread,
@@ -46,8 +46,14 @@ impl Drop for Folder {
 fn entry(number: u64) -> Entry {
     let mut tail = [0; 24];
     tail[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
-    let created_ms = pointsman_base::clock::unix_millis();
-    Entry { id: Id::new(number, tail), created_ms, facts: Facts::default(), bytes: vec![number as u8; 300] }
+    static START_MS: LazyLock<i64> = LazyLock::new(pointsman_base::clock::unix_millis);
+    let created_ms = *START_MS;
+    Entry {
+        id: Id::new((created_ms / 1_000) as u64, tail),
+        created_ms,
+        facts: Facts::default(),
+        bytes: vec![number as u8; 300],
+    }
 }
 
 fn soon() -> Instant {
@@ -173,7 +179,7 @@ fn an_entry_too_long_for_the_journal_is_found_and_the_others_of_its_turn_survive
     entries.iter().for_each(|entry| _ = recorder.add(Packed::of(entry), None));
     recorder.write();
     assert!(entries.iter().all(|entry| store.get(&entry.id).unwrap().as_ref() == Some(entry)));
-    // The long one waits in memory for its block, which may have been written before the kill, or not.
+    // The long one waits in memory for the database, which may have it before the kill, or not.
     let after = lazy(&disk.killed(), &places[1]);
     for entry in [&entries[0], &entries[2]] {
         assert_eq!(after.get(&entry.id).unwrap().as_ref(), Some(entry));

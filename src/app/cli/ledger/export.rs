@@ -144,7 +144,7 @@ impl<W: Write> Rows<'_, W> {
 
     fn skipped(&mut self, unreadable: usize, damaged_blocks: usize) {
         self.unreadable += unreadable;
-        // Neighbouring pages may meet the same block.
+        // Neighbouring pages may meet the same group.
         self.damaged_blocks = self.damaged_blocks.max(damaged_blocks);
     }
 
@@ -154,8 +154,8 @@ impl<W: Write> Rows<'_, W> {
             return Ok(0);
         }
         note(&format!(
-            "{} records were written; {} cannot be read, and damaged blocks of up to 256 records each were left out (at \
-             least {}); 'pointsman ledger verify' names them",
+            "{} records were written; {} cannot be read (damaged groups of records: at least {}); 'pointsman ledger verify' \
+             names them",
             self.written, self.unreadable, self.damaged_blocks
         ));
         Ok(EXIT_DIFFERENT)

@@ -82,11 +82,9 @@ fn of_directory(place: &LedgerPlace, environment: &Environment) -> Result<Report
     if recovery.damaged > 0 {
         fault(format!("{} segments of the journal are damaged before their end", recovery.damaged));
     }
-    // Last, because it may give the file up.
     match store.check_file() {
-        Ok(true) => {}
-        Ok(false) => fault("pages of the database file fail their checksums".to_owned()),
-        Err(Fault::Damaged(what)) => fault(format!("pages of the database file fail their checksums: {what}")),
+        Ok(faults) => faults.into_iter().for_each(|what| fault(format!("the database file: {what}"))),
+        Err(Fault::Damaged(what)) => fault(format!("the database file: {what}")),
         Err(other) => return Err(failed(&other, "verify")),
     }
     Ok(Report { ledger: path.display().to_string(), found, journal: Some(JournalBody::new(&recovery)) })
@@ -105,7 +103,7 @@ impl JournalBody {
 
 fn write_text(report: &Report, output: &mut impl Write) -> Result<(), Failed> {
     let Report { ledger, found, journal } = report;
-    writeln!(output, "{ledger}: {} records in {} blocks, {} versions", found.records, found.blocks, found.versions)?;
+    writeln!(output, "{ledger}: {} records in {} groups, {} versions", found.records, found.blocks, found.versions)?;
     if let Some(journal) = journal.as_ref().filter(|journal| journal.segments > 0) {
         writeln!(
             output,

@@ -1,22 +1,32 @@
 //! Records on their way to PostgreSQL.
 //!
 //! The ledger on disk is the outbox. Entries that still wait for its database are sent first, because they are the newest and
-//! other replicas are asked for them. Every entry is later in a block of that database; blocks are sent in their order, without
-//! the entries that were sent before. The number of the last block is stored after its entries, so that after a crash of either
+//! other replicas are asked for them. Every entry is later in a group of that database; groups are sent in their order, without
+//! the entries that were sent before. The number of the last group is stored after its entries, so that after a crash of either
 //! side nothing is missing. What is sent twice is inserted once.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::{
+    collections::{BTreeSet, HashSet, VecDeque},
+    sync::LazyLock,
+};
 
 use pointsman_ledger::{
-    database::Identity,
+    activity::slot,
+    database::{
+        Identity,
+        columns::{LABELS, NUMBERS, Row},
+    },
     entry::{Entry, Id},
     facts::{FEMTO_PER_MILLI, label, number},
+    fault::Fault,
     generations::GenerationStore,
     packed::Packed,
     record::{ContentHash, versions_of},
-    sums::slot,
 };
-use tokio_postgres::{Client, types::Type};
+use tokio_postgres::{
+    Client,
+    types::{ToSql, Type},
+};
 
 use super::{
     session::{Parameter, PostgresFault},
@@ -26,31 +36,42 @@ use super::{
 
 /// Most entries of one insert.
 const BATCH: usize = 1_000;
-/// Most blocks of one exchange.
-const BLOCKS: usize = 8;
-/// Most ids that are remembered as sent before their block.
+/// Most groups of one exchange.
+const GROUPS: usize = 64;
+/// Most ids that are remembered as sent before their group.
 const REMEMBERED: usize = 65_536;
 /// 10⁻¹⁵ dollars in a dollar.
 const FEMTO: i128 = 1_000_000_000_000_000;
 
-const INSERT: &str = "
-    insert into pointsman_records (id, created_ms, node, account, key, model, provider, status, cost, prompt_tokens,
-        completion_tokens, catalog, policy, entry)
-    select id, created_ms, $1, account, nullif(key, ''), model, nullif(provider, ''), status, cost::numeric, prompt_tokens,
-        completion_tokens, catalog, policy, entry
-    from unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-        as new(id, created_ms, account, key, model, provider, status, cost, prompt_tokens, completion_tokens, catalog,
-        policy, entry)
-    on conflict do nothing";
+/// Labels that every record has; of the others an empty one is none.
+const ALWAYS: [u8; 3] = [label::OWNER, label::MODEL, label::STATUS];
+
+/// The columns of a label: `key` is the only one that has another name in the ledger on disk.
+fn column(name: &'static str) -> &'static str {
+    if name == "key_name" { "key" } else { name }
+}
+
+/// Inserts a batch: its columns are the parameters.
+static INSERT: LazyLock<String> = LazyLock::new(|| {
+    let labels = LABELS.map(|(_, name)| column(name)).join(", ");
+    let numbers = NUMBERS.map(|(_, name)| name).join(", ");
+    let columns = format!("id, created_ms, catalog, policy, entry, cost, cost_unknown, events, {labels}, {numbers}");
+    let parameters: Vec<String> = (2..10 + LABELS.len() + NUMBERS.len()).map(|at| format!("${at}")).collect();
+    format!(
+        "insert into pointsman_records (node, {columns}) select $1, {} from unnest({}) as new({columns}) on conflict do nothing",
+        columns.replace(" cost,", " cost::numeric,"),
+        parameters.join(", ")
+    )
+});
 
 /// What was sent already. Lives as long as the process; after a failure it may know less than PostgreSQL.
 #[derive(Default)]
 pub struct Sender {
-    /// Identity of the database on disk, and its last block that PostgreSQL has.
+    /// Identity of the database on disk, and its last group that PostgreSQL has.
     position: Option<(Identity, Option<u64>)>,
     /// Ordinal of the last waiting entry that was sent.
     ordinal: u64,
-    /// Ids sent before their block.
+    /// Ids sent before their group.
     sent: HashSet<Id>,
     sent_order: VecDeque<Id>,
     /// Catalogs and policies that PostgreSQL has.
@@ -98,18 +119,20 @@ impl Sender {
             self.ordinal = *ordinal;
         }
         let (identity, after) = self.position(client, sources).await?;
-        let blocks = ledger.blocks_after(after, BLOCKS)?;
-        sent.more |= blocks.len() == BLOCKS;
-        let of_blocks = blocks.iter().flat_map(|block| &block.entries).map(|entry| entry.created_ms);
+        let groups = ledger.groups_after(after, GROUPS)?;
+        sent.more |= groups.len() == GROUPS;
+        let of_groups = groups.iter().flat_map(|group| &group.entries).map(|entry| entry.created_ms);
         let slots =
-            new.iter().map(|entry| entry.key().created_ms).chain(of_blocks).map(slot).collect::<BTreeSet<i64>>();
+            new.iter().map(|entry| entry.key().created_ms).chain(of_groups).map(slot).collect::<BTreeSet<i64>>();
         sums.send_late(client, sources, &slots).await?;
-        for block in blocks {
-            let is_new = |entry: &&Entry| !self.sent.contains(&entry.id);
-            let new: Vec<Packed> = block.entries.iter().filter(is_new).map(Packed::of).collect();
-            sent.records += self.insert(client, sources, &new).await?;
-            put_position(client, &sources.node, identity, block.number).await?;
-            self.position = Some((identity, Some(block.number)));
+        let is_new = |entry: &&Entry| !self.sent.contains(&entry.id);
+        let new: Vec<Packed> = groups.iter().flat_map(|group| &group.entries).filter(is_new).map(Packed::of).collect();
+        for piece in new.chunks(BATCH) {
+            sent.records += self.insert(client, sources, piece).await?;
+        }
+        if let Some(last) = groups.last() {
+            put_position(client, &sources.node, identity, last.number).await?;
+            self.position = Some((identity, Some(last.number)));
         }
         Ok(sent)
     }
@@ -125,7 +148,7 @@ impl Sender {
         }
     }
 
-    /// The database on disk, and its last block that PostgreSQL has.
+    /// The database on disk, and its last group that PostgreSQL has.
     async fn position(&mut self, client: &Client, sources: &Sources) -> Result<(Identity, Option<u64>), PostgresFault> {
         let identity = sources.ledger.entries().identity()?;
         if let Some((known, block)) = self.position
@@ -170,7 +193,7 @@ impl Sender {
         sources: &Sources,
         entries: &[Packed],
     ) -> Result<usize, PostgresFault> {
-        let batch = Batch::of(entries);
+        let batch = Batch::of(entries)?;
         let transaction = client.transaction().await?;
         let mut versions = Vec::new();
         for hash in batch.versions.difference(&self.versions) {
@@ -182,19 +205,19 @@ impl Sender {
                 versions.push(*hash);
             }
         }
-        let inserted = transaction.execute_typed(INSERT, &batch.parameters(&sources.node)).await?;
+        let inserted = transaction.execute_typed(&INSERT, &batch.parameters(&sources.node)).await?;
         transaction.commit().await?;
         self.versions.extend(versions);
         Ok(usize::try_from(inserted).unwrap_or(usize::MAX))
     }
 }
 
-/// Notes that PostgreSQL has the blocks of this database on disk up to this number.
-async fn put_position(client: &Client, node: &str, ledger: Identity, block: u64) -> Result<(), PostgresFault> {
-    let block = i64::try_from(block).unwrap_or(i64::MAX);
+/// Notes that PostgreSQL has the groups of this database on disk up to this number.
+async fn put_position(client: &Client, node: &str, ledger: Identity, group: u64) -> Result<(), PostgresFault> {
+    let group = i64::try_from(group).unwrap_or(i64::MAX);
     let position = "insert into pointsman_positions (node, ledger, block) values ($1, $2, $3)
                     on conflict (node, ledger) do update set block = excluded.block";
-    let parameters: [Parameter<'_>; 3] = [(&node, Type::TEXT), (&ledger.as_slice(), Type::BYTEA), (&block, Type::INT8)];
+    let parameters: [Parameter<'_>; 3] = [(&node, Type::TEXT), (&ledger.as_slice(), Type::BYTEA), (&group, Type::INT8)];
     client.execute_typed(position, &parameters).await?;
     Ok(())
 }
@@ -204,64 +227,59 @@ async fn put_position(client: &Client, node: &str, ledger: Identity, block: u64)
 struct Batch<'a> {
     ids: Vec<&'a [u8]>,
     created: Vec<i64>,
-    accounts: Vec<String>,
-    keys: Vec<String>,
-    models: Vec<String>,
-    providers: Vec<String>,
-    status: Vec<String>,
-    costs: Vec<String>,
-    prompt: Vec<i64>,
-    completion: Vec<i64>,
     catalogs: Vec<Vec<u8>>,
     policies: Vec<Vec<u8>>,
     entries: Vec<&'a [u8]>,
+    costs: Vec<String>,
+    unknown: Vec<i64>,
+    events: Vec<i64>,
+    labels: [Vec<Option<String>>; LABELS.len()],
+    numbers: [Vec<Option<i64>>; NUMBERS.len()],
     versions: HashSet<ContentHash>,
 }
 
 impl<'a> Batch<'a> {
-    fn of(entries: &'a [Packed]) -> Batch<'a> {
+    fn of(entries: &'a [Packed]) -> Result<Batch<'a>, Fault> {
         let mut batch = Batch::default();
         for entry in entries {
             let Some([catalog, policy]) = versions_of(entry.record()) else { continue };
             let facts = entry.facts();
-            // PostgreSQL has no zero byte in texts.
-            let text = |field| facts.label(field).replace('\0', "");
+            let row = Row::of(&facts, &mut |_| Ok(0))?;
             batch.ids.push(&entry.id().0);
             batch.created.push(entry.key().created_ms);
-            batch.accounts.push(text(label::OWNER));
-            batch.keys.push(text(label::KEY));
-            batch.models.push(text(label::MODEL));
-            batch.providers.push(text(label::PROVIDER));
-            batch.status.push(text(label::STATUS));
-            batch.costs.push(dollars(facts.number(number::COST_MILLIS), facts.number(number::COST_REST)));
-            batch.prompt.push(facts.number(number::PROMPT_TOKENS));
-            batch.completion.push(facts.number(number::COMPLETION_TOKENS));
             batch.catalogs.push(catalog.0.to_vec());
             batch.policies.push(policy.0.to_vec());
             batch.entries.push(entry.bytes());
+            batch.costs.push(dollars(facts.number(number::COST_MILLIS), facts.number(number::COST_REST)));
+            batch.unknown.push(i64::from(row.cost_unknown));
+            batch.events.push(row.events);
+            for ((field, _), texts) in LABELS.iter().zip(&mut batch.labels) {
+                // PostgreSQL has no zero byte in texts.
+                let text = facts.label(*field).replace('\0', "");
+                texts.push(Some(text).filter(|text| !text.is_empty() || ALWAYS.contains(field)));
+            }
+            batch.numbers.iter_mut().zip(row.numbers).for_each(|(numbers, number)| numbers.push(number));
             batch.versions.extend([catalog, policy]);
         }
-        batch
+        Ok(batch)
     }
 
     /// The columns with the name of the replica, as [`INSERT`] takes them.
-    fn parameters<'b>(&'b self, node: &'b String) -> [Parameter<'b>; 14] {
-        [
+    fn parameters<'b>(&'b self, node: &'b String) -> Vec<Parameter<'b>> {
+        let mut parameters: Vec<Parameter<'b>> = vec![
             (node, Type::TEXT),
             (&self.ids, Type::BYTEA_ARRAY),
             (&self.created, Type::INT8_ARRAY),
-            (&self.accounts, Type::TEXT_ARRAY),
-            (&self.keys, Type::TEXT_ARRAY),
-            (&self.models, Type::TEXT_ARRAY),
-            (&self.providers, Type::TEXT_ARRAY),
-            (&self.status, Type::TEXT_ARRAY),
-            (&self.costs, Type::TEXT_ARRAY),
-            (&self.prompt, Type::INT8_ARRAY),
-            (&self.completion, Type::INT8_ARRAY),
             (&self.catalogs, Type::BYTEA_ARRAY),
             (&self.policies, Type::BYTEA_ARRAY),
             (&self.entries, Type::BYTEA_ARRAY),
-        ]
+            (&self.costs, Type::TEXT_ARRAY),
+            (&self.unknown, Type::INT8_ARRAY),
+            (&self.events, Type::INT8_ARRAY),
+        ];
+        parameters.extend(self.labels.iter().map(|texts| (texts as &(dyn ToSql + Sync), Type::TEXT_ARRAY)));
+        parameters.extend(self.numbers.iter().map(|numbers| (numbers as &(dyn ToSql + Sync), Type::INT8_ARRAY)));
+        parameters
     }
 }
 

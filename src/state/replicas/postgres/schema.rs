@@ -12,7 +12,8 @@ const STEPS_LOCK: i64 = 0x706f_696e_7473_6d61;
 pub const CHANGES_LOCK: i64 = STEPS_LOCK + 1;
 
 /// The steps, in order. A released step is never changed.
-const STEPS: [&str; 1] = ["
+const STEPS: [&str; 2] = [
+    "
     create table pointsman_records (
         id bytea primary key,
         created_ms bigint not null,
@@ -56,7 +57,85 @@ const STEPS: [&str; 1] = ["
         sum bytea not null,
         primary key (slot, node, ledger, key)
     );
-"];
+",
+    VIEWS,
+];
+
+/// Columns and views of the same names as in the ledger on disk, so that a query works on both. A schema that has something else
+/// of that name keeps it.
+const VIEWS: &str = "
+    alter table pointsman_records
+        add column team text,
+        add column alias text,
+        add column objective text,
+        add column task text,
+        add column requested_model text,
+        add column cause text,
+        add column events bigint,
+        add column cached_tokens bigint,
+        add column reasoning_tokens bigint,
+        add column cache_write_tokens bigint,
+        add column cache_write_1h_tokens bigint,
+        add column audio_tokens bigint,
+        add column audio_output_tokens bigint,
+        add column images bigint,
+        add column web_searches bigint,
+        add column first_token_ms bigint,
+        add column duration_ms bigint,
+        add column cost_unknown bigint;
+    do $$ begin
+        if to_regclass('generations') is null then
+            create view generations as
+            select
+                'gen-' || (created_ms / 1000) || '-' || encode(substring(id from 9 for 22), 'escape') as id,
+                created_ms,
+                to_char(to_timestamp(created_ms / 1000.0) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') as created_at,
+                to_char(to_timestamp(created_ms / 1000) at time zone 'UTC', 'YYYY-MM-DD') as day,
+                account, key, team, model, provider, alias, objective, task, status, requested_model, cause,
+                coalesce(events, 0) & 1 as rescued,
+                coalesce(events, 0) >> 1 & 1 as hedged,
+                coalesce(events, 0) >> 2 & 1 as explored,
+                coalesce(events, 0) >> 3 & 1 as missed_target,
+                coalesce(events, 0) >> 4 & 1 as slower_than_predicted,
+                prompt_tokens, completion_tokens,
+                coalesce(cached_tokens, 0) as cached_tokens,
+                coalesce(reasoning_tokens, 0) as reasoning_tokens,
+                coalesce(cache_write_tokens, 0) as cache_write_tokens,
+                coalesce(cache_write_1h_tokens, 0) as cache_write_1h_tokens,
+                coalesce(audio_tokens, 0) as audio_tokens,
+                coalesce(audio_output_tokens, 0) as audio_output_tokens,
+                coalesce(images, 0) as images,
+                coalesce(web_searches, 0) as web_searches,
+                first_token_ms, duration_ms, cost,
+                trunc(cost * 1000000000)::bigint as cost_nanos,
+                coalesce(cost_unknown, 0) as cost_unknown
+            from pointsman_records;
+        end if;
+        if to_regclass('activity') is null then
+            create view activity as
+            select
+                created_ms / 900000 * 900000 as slot_ms, day,
+                account, key, team, model, provider, alias, objective, task,
+                count(*) as requests,
+                count(*) filter (where status = 'failed') as failed,
+                sum(prompt_tokens)::bigint as prompt_tokens,
+                sum(completion_tokens)::bigint as completion_tokens,
+                sum(cached_tokens)::bigint as cached_tokens,
+                sum(reasoning_tokens)::bigint as reasoning_tokens,
+                sum(cache_write_tokens)::bigint as cache_write_tokens,
+                sum(cache_write_1h_tokens)::bigint as cache_write_1h_tokens,
+                sum(audio_tokens)::bigint as audio_tokens,
+                sum(audio_output_tokens)::bigint as audio_output_tokens,
+                sum(images)::bigint as images,
+                sum(web_searches)::bigint as web_searches,
+                sum(cost_unknown)::bigint as unknown_costs,
+                sum(cost) as cost,
+                sum(cost_nanos)::bigint as cost_nanos
+            from generations
+            group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10;
+        end if;
+    end $$;
+";
 
 /// Takes the steps that were not taken yet.
 ///

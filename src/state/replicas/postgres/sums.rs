@@ -3,12 +3,17 @@
 //! A sum is sent as a whole, so that what is sent twice counts once. A generation counts in the slot in which it began, so that one
 //! that ended, or reached the ledger, long afterwards changes a slot that was sent before: its record tells.
 
-use std::{collections::BTreeSet, ops::RangeInclusive, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+    time::Duration,
+};
 
 use pointsman_base::clock;
 use pointsman_ledger::{
+    activity::{SLOT, slot},
     database::Identity,
-    sums::{SLOT, SlotSums, slot},
+    fault::Fault,
 };
 use tokio::time::Instant;
 use tokio_postgres::{Client, types::Type};
@@ -28,6 +33,15 @@ const SLOTS_AT_ONCE: i64 = 96;
 const MAX_AGE: Duration = Duration::from_secs(90 * 86_400);
 /// Most sums of one answer. Of a longer range of time nothing is read.
 const MOST_READ: i64 = 200_000;
+
+/// Slot and key to what was counted, both as replicas exchange them.
+type SlotSums = BTreeMap<(i64, Vec<u8>), Vec<u8>>;
+
+/// The own sums of these slots.
+fn own_sums(sources: &Sources, first: i64, last: i64) -> Result<SlotSums, Fault> {
+    let sums = sources.ledger.entries().sums(start_ms(first), start_ms(last))?;
+    Ok(sums.into_iter().map(|((slot, key), sum)| ((slot, key.to_bytes()), sum.to_bytes())).collect())
+}
 
 /// What was sent already. Lives as long as the connection.
 #[derive(Default)]
@@ -62,7 +76,7 @@ impl Sums {
         let mut from = self.from(client, sources, identity, current).await?;
         let (until, mut sums) = loop {
             let until = current.min(from.saturating_add(SLOTS_AT_ONCE));
-            let sums = sources.ledger.entries().sums(start_ms(from), start_ms(until))?;
+            let sums = own_sums(sources, from, until)?;
             if !sums.is_empty() || until >= current {
                 break (until, sums);
             }
@@ -91,7 +105,7 @@ impl Sums {
         let (identity, current) = (sources.ledger.entries().identity()?, slot(clock::unix_millis()));
         let from = self.from(client, sources, identity, current).await?;
         for late in slots.range(oldest(current)..from.max(oldest(current))) {
-            let sums = sources.ledger.entries().sums(start_ms(*late), start_ms(*late))?;
+            let sums = own_sums(sources, *late, *late)?;
             insert(client, sources, identity, &sums.iter().collect::<Vec<_>>()).await?;
         }
         Ok(())

@@ -1,0 +1,247 @@
+//! Sums per 15 minutes, account, key, team, model, provider, alias, objective and task. They count every entry once and outlive it.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::LazyLock,
+};
+
+use rusqlite::{Connection, params};
+
+use super::{
+    Ledger, View,
+    columns::{DIMENSIONS, LABELS, Row, divided, whole},
+    placeholders,
+};
+use crate::{
+    activity::{ActivityCounters, ActivityKey, SLOT, Spending, Sums, slot},
+    fault::Fault,
+};
+
+/// The slot of the sums of long ago. No time lies in it.
+pub const LONG_AGO: i64 = i64::MIN;
+/// Days with sums that keep them however old they are: more than the longest month, so that a clock that was wrong for some
+/// days does not take the sums of the current month.
+const DAYS_KEPT: usize = 45;
+/// Slots of a day.
+const DAY: i64 = 86_400 / SLOT.as_secs() as i64;
+
+/// Numbers of names, of the first [`DIMENSIONS`] of [`LABELS`].
+pub type Names = [i64; DIMENSIONS];
+
+/// Sums of the entries of one transaction.
+#[derive(Debug, Default)]
+pub struct NewSums(HashMap<(i64, Names), ActivityCounters>);
+
+static ADD: LazyLock<String> = LazyLock::new(|| {
+    let counters: Vec<&str> = ActivityCounters::NAMES.into_iter().chain(["cost_nanos", "cost_rest"]).collect();
+    let added: Vec<String> = counters.iter().map(|name| format!("{name} = {name} + excluded.{name}")).collect();
+    format!(
+        "insert into stored_sums (slot, {}, {}) values ({}) on conflict do update set {}",
+        dimensions(),
+        counters.join(", "),
+        placeholders(1 + DIMENSIONS + counters.len()),
+        added.join(", ")
+    )
+});
+
+fn dimensions() -> String {
+    LABELS.iter().take(DIMENSIONS).map(|(_, column)| *column).collect::<Vec<_>>().join(", ")
+}
+
+impl NewSums {
+    /// Counts an entry.
+    pub fn count(&mut self, created_ms: i64, row: &Row) {
+        self.0.entry((slot(created_ms), row.dimensions())).or_default().add(&row.counters());
+    }
+
+    /// Adds them to what is stored.
+    ///
+    /// # Errors
+    /// The database refuses.
+    pub fn write(self, connection: &Connection) -> Result<(), Fault> {
+        let mut add = connection.prepare_cached(&ADD)?;
+        for ((slot, names), counters) in self.0 {
+            let (nanos, rest) = divided(counters.cost);
+            let counts = counters.counts().map(u64::cast_signed);
+            let values = [slot].into_iter().chain(names).chain(counts).chain([nanos, rest]);
+            for (at, value) in (1..).zip(values) {
+                add.raw_bind_parameter(at, value)?;
+            }
+            add.raw_execute()?;
+        }
+        Ok(())
+    }
+}
+
+static READ: LazyLock<String> = LazyLock::new(|| {
+    let counters: Vec<String> = ActivityCounters::NAMES.iter().map(|name| format!("sum({name})")).collect();
+    format!(
+        "select slot, coalesce(model.text, ''), coalesce(provider.text, ''), coalesce(account.text, ''),
+             coalesce(key_name.text, ''), coalesce(team.text, ''), {}, sum(cost_nanos), sum(cost_rest)
+         from (select * from stored_sums where slot between ?1 and ?2) s
+         left join names account on account.id = s.account
+         left join names key_name on key_name.id = s.key_name
+         left join names team on team.id = s.team
+         left join names model on model.id = s.model
+         left join names provider on provider.id = s.provider
+         group by slot, s.account, s.key_name, s.team, s.model, s.provider",
+        counters.join(", ")
+    )
+});
+
+impl View<'_> {
+    /// Sums of the slots from the one at `since_ms` to the one at `until_ms`. Those of long ago are not among them.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<Sums, Fault> {
+        self.sums_in(slot(since_ms).max(LONG_AGO + 1), slot(until_ms))
+    }
+
+    /// Sums of the slots of long ago.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    #[cfg(test)]
+    pub fn sums_of_long_ago(&self) -> Result<Sums, Fault> {
+        self.sums_in(LONG_AGO, LONG_AGO)
+    }
+
+    fn sums_in(&self, first: i64, last: i64) -> Result<Sums, Fault> {
+        let mut read = self.connection()?.prepare_cached(&READ)?;
+        let mut rows = read.query([first, last])?;
+        let mut sums = BTreeMap::new();
+        while let Some(row) = rows.next()? {
+            let key = ActivityKey {
+                model: row.get(1)?,
+                provider: row.get(2)?,
+                owner: row.get(3)?,
+                key: row.get(4)?,
+                team: row.get(5)?,
+            };
+            sums.insert((row.get(0)?, key), read_counters(row, 6)?);
+        }
+        Ok(sums)
+    }
+
+    /// What was spent, by day, account, key and team.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn spending(&self) -> Result<Vec<Spending>, Fault> {
+        let mut read = self.connection()?.prepare(
+            "select day, coalesce(account.text, ''), coalesce(key_name.text, ''), coalesce(team.text, ''), nanos, rest
+             from (
+                 select case when slot > ?1 then slot / ?2 end as day, account, key_name, team, sum(cost_nanos) as nanos,
+                     sum(cost_rest) as rest
+                 from stored_sums group by 1, 2, 3, 4
+             ) s
+             left join names account on account.id = s.account
+             left join names key_name on key_name.id = s.key_name
+             left join names team on team.id = s.team",
+        )?;
+        let spent = read.query_map([LONG_AGO, DAY], |row| {
+            Ok(Spending {
+                day_ms: row.get::<_, Option<i64>>(0)?.map(|day| day.saturating_mul(86_400_000)),
+                owner: row.get(1)?,
+                key: row.get(2)?,
+                team: row.get(3)?,
+                cost: whole(row.get(4)?, row.get(5)?),
+            })
+        })?;
+        Ok(spent.collect::<Result<_, _>>()?)
+    }
+
+    /// The sums of one slot, by the numbers of their names.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn sums_of(&self, slot: i64) -> Result<BTreeMap<Names, ActivityCounters>, Fault> {
+        let select = format!(
+            "select {}, {}, cost_nanos, cost_rest from stored_sums where slot = ?1",
+            dimensions(),
+            ActivityCounters::NAMES.join(", ")
+        );
+        let mut read = self.connection()?.prepare_cached(&select)?;
+        let mut rows = read.query([slot])?;
+        let mut sums = BTreeMap::new();
+        while let Some(row) = rows.next()? {
+            let mut names = Names::default();
+            names.iter_mut().enumerate().try_for_each(|(at, name)| row.get(at).map(|value| *name = value))?;
+            sums.insert(names, read_counters(row, DIMENSIONS)?);
+        }
+        Ok(sums)
+    }
+
+    /// The slots that have sums, in order, but for that of long ago.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn slots(&self) -> Result<Vec<i64>, Fault> {
+        let connection = self.connection()?;
+        let mut read =
+            connection.prepare_cached("select distinct slot from stored_sums where slot > ?1 order by slot")?;
+        let slots = read.query_map([LONG_AGO], |row| row.get(0))?;
+        Ok(slots.collect::<Result<_, _>>()?)
+    }
+
+    /// The first slot of the last days that have sums.
+    fn first_slot_of_last_days(&self) -> Result<i64, Fault> {
+        let mut last =
+            self.connection()?.prepare_cached("select max(slot) from stored_sums where slot between ?1 and ?2")?;
+        let mut first = i64::MAX;
+        for _ in 0..DAYS_KEPT {
+            let Some(slot) = last.query_row([LONG_AGO + 1, first - 1], |row| row.get::<_, Option<i64>>(0))? else {
+                break;
+            };
+            first = slot - slot.rem_euclid(DAY);
+        }
+        Ok(first)
+    }
+}
+
+fn read_counters(row: &rusqlite::Row<'_>, from: usize) -> rusqlite::Result<ActivityCounters> {
+    let mut counts = [0; ActivityCounters::COUNT];
+    for (at, count) in counts.iter_mut().enumerate() {
+        *count = row.get::<_, i64>(from + at)?.cast_unsigned();
+    }
+    let cost = from + ActivityCounters::COUNT;
+    Ok(ActivityCounters::with(counts, whole(row.get(cost)?, row.get(cost + 1)?)))
+}
+
+impl Ledger {
+    /// Adds the sums of a day that ended before `oldest_ms` to those of long ago, but for those of the last 45 days that have
+    /// sums. Gives whether there may be more such days.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn retain_sums(&self, oldest_ms: i64) -> Result<bool, Fault> {
+        let (bound, first) = {
+            let view = self.view()?;
+            let bound = slot(oldest_ms).min(view.first_slot_of_last_days()?);
+            let first = "select min(slot) from stored_sums where slot > ?1";
+            (bound, view.connection()?.query_row(first, [LONG_AGO], |row| row.get::<_, Option<i64>>(0))?)
+        };
+        let Some(first) = first.filter(|first| *first < bound) else { return Ok(false) };
+        let until = bound.min(first + DAY);
+        let counters: Vec<&str> = ActivityCounters::NAMES.into_iter().chain(["cost_nanos", "cost_rest"]).collect();
+        let summed: Vec<String> = counters.iter().map(|name| format!("sum({name})")).collect();
+        let added: Vec<String> = counters.iter().map(|name| format!("{name} = {name} + excluded.{name}")).collect();
+        let dimensions = dimensions();
+        let merge = format!(
+            "insert into stored_sums (slot, {dimensions}, {})
+             select ?1, {dimensions}, {} from stored_sums where slot > ?1 and slot < ?2 group by {dimensions}
+             on conflict do update set {}",
+            counters.join(", "),
+            summed.join(", "),
+            added.join(", ")
+        );
+        self.change(|transaction, _| {
+            transaction.execute(&merge, [LONG_AGO, until])?;
+            transaction.execute("delete from stored_sums where slot > ?1 and slot < ?2", [LONG_AGO, until])?;
+            transaction.execute("delete from deletions where slot < ?1", params![until])?;
+            Ok(())
+        })?;
+        Ok(until < bound)
+    }
+}
